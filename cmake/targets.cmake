@@ -1,0 +1,34 @@
+# What every target of ours is compiled with, as one INTERFACE target, and functions that make the
+# few kinds of targets there are.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+add_library(gpumemtrace_options INTERFACE)
+target_include_directories(gpumemtrace_options INTERFACE ${PROJECT_SOURCE_DIR})
+target_compile_definitions(gpumemtrace_options INTERFACE
+  GPUMEMTRACE_VERSION="${PROJECT_VERSION}" _FILE_OFFSET_BITS=64)
+target_compile_options(gpumemtrace_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Wshadow
+  $<$<BOOL:${GPUMEMTRACE_WERROR}>:-Werror>)
+
+# Sanitizers of what can run with them. The preloaded library has none: it lives in processes that
+# were built without.
+add_library(gpumemtrace_sanitizers INTERFACE)
+if(GPUMEMTRACE_SANITIZE)
+  target_compile_options(gpumemtrace_sanitizers INTERFACE
+    -fsanitize=${GPUMEMTRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  target_link_options(gpumemtrace_sanitizers INTERFACE -fsanitize=${GPUMEMTRACE_SANITIZE})
+endif()
+
+# Links everything but glibc into an executable, so that one build folder runs on other machines.
+add_library(gpumemtrace_static_runtime INTERFACE)
+if(NOT GPUMEMTRACE_SANITIZE)
+  target_link_options(gpumemtrace_static_runtime INTERFACE -static-libstdc++ -static-libgcc)
+endif()

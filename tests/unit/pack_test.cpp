@@ -1,0 +1,117 @@
+#include "trace/pack.hpp"
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "tests/catch.hpp"
+#include "trace/unpack.hpp"
+
+using namespace gpumemtrace::trace;
+
+namespace {
+
+FileSchema own_schema() {
+  std::vector<std::byte> bytes(1 << 16);
+  const std::size_t used = write_schema(bytes);
+  REQUIRE(used > 0);
+  auto schema = FileSchema::parse(std::span(bytes).first(used));
+  REQUIRE(schema.has_value());
+  return *std::move(schema);
+}
+
+class ImageBuilder {
+ public:
+  template <class Record>
+  void add(const Record& record, std::string_view tail = {}) {
+    const std::size_t begin = words_.size();
+    const std::size_t bytes = sizeof(Record) + (tail.size() + 7) / 8 * 8;
+    words_.resize(begin + bytes / 8, 0);
+    std::memcpy(words_.data() + begin, &record, sizeof record);
+    auto* header = reinterpret_cast<std::byte*>(words_.data() + begin);
+    header[1] = static_cast<std::byte>(bytes / 8);
+    if (!tail.empty()) std::memcpy(header + sizeof(Record), tail.data(), tail.size());
+  }
+  std::span<const std::byte> bytes() const { return std::as_bytes(std::span(words_)); }
+
+ private:
+  std::vector<std::uint64_t> words_;
+};
+
+Allocation allocation(std::uint64_t time, std::uint64_t end, std::uint64_t address) {
+  Allocation record;
+  record.call.record = {RecordKind::kAllocation, 0, 17, 2, kFlagFromGetProcAddress, time};
+  record.call.end = end;
+  record.call.caller = 0x7fff12345678;
+  record.call.context = 3;
+  record.address = address;
+  record.bytes = 1 << 20;
+  record.memory = MemoryKind::kPitched;
+  record.location = -1;
+  return record;
+}
+
+std::vector<std::byte> pack_columns(std::span<const std::byte> image) {
+  std::vector<std::byte> out(kMaxColumnBytes);
+  const auto scratch = std::make_unique<PackScratch>();
+  const PackResult result = pack(image, out, *scratch);
+  out.resize(result.column_bytes);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("packed records come back bit for bit", "[unit]") {
+  ImageBuilder image;
+  image.add(allocation(1000, 1500, 0x7f0000000000));
+  Block block;
+  block.record = {RecordKind::kBlock, 0, 0, 0, 0, 1600};
+  block.bytes = -4096;
+  block.device = -1;
+  image.add(block);
+  image.add(allocation(1700, 0, 0));
+  Mark mark;
+  mark.record = {RecordKind::kMark, 0, 0, 0, 0, 1800};
+  image.add(mark, "epoch 1");
+  image.add(allocation(1750, 1740, ~std::uint64_t{0}));
+
+  Image back;
+  UnpackScratch scratch;
+  std::uint64_t unknown = 0;
+  REQUIRE(unpack(own_schema(), pack_columns(image.bytes()), back, scratch, unknown));
+  REQUIRE(back.bytes == image.bytes().size());
+  CHECK(std::memcmp(back.data(), image.bytes().data(), back.bytes) == 0);
+  CHECK(unknown == 0);
+}
+
+TEST_CASE("a malformed image is refused instead of packed", "[unit]") {
+  ImageBuilder image;
+  image.add(allocation(1, 2, 3));
+  const auto scratch = std::make_unique<PackScratch>();
+  std::vector<std::byte> out(kMaxColumnBytes);
+  SECTION("cut inside a record") {
+    CHECK(pack(image.bytes().first(image.bytes().size() - 8), out, *scratch).column_bytes == 0);
+  }
+  SECTION("unknown kind") {
+    std::vector<std::byte> bytes(image.bytes().begin(), image.bytes().end());
+    bytes[0] = std::byte{200};
+    CHECK(pack(bytes, out, *scratch).column_bytes == 0);
+  }
+  SECTION("output too small") {
+    CHECK(pack(image.bytes(), std::span(out).first(20), *scratch).column_bytes == 0);
+  }
+}
+
+TEST_CASE("every cut of the columns is refused or read without harm", "[unit]") {
+  ImageBuilder image;
+  for (std::uint64_t i = 0; i < 20; ++i) image.add(allocation(i * 100, i * 100 + 50, i << 21));
+  const std::vector<std::byte> columns = pack_columns(image.bytes());
+  const FileSchema schema = own_schema();
+  UnpackScratch scratch;
+  for (std::size_t length = 0; length < columns.size(); ++length) {
+    Image back;
+    std::uint64_t unknown = 0;
+    const bool whole = unpack(schema, std::span(columns).first(length), back, scratch, unknown);
+    CHECK_FALSE(whole);
+  }
+}

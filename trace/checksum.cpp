@@ -1,0 +1,46 @@
+#include "trace/checksum.hpp"
+
+#include <array>
+
+namespace gpumemtrace::trace {
+namespace {
+
+using Tables = std::array<std::array<std::uint32_t, 256>, 8>;
+
+// Table k advances a byte that stands k places before the end of an 8-byte step.
+constexpr Tables make_tables() {
+  Tables tables{};
+  for (std::uint32_t byte = 0; byte < 256; ++byte) {
+    std::uint32_t crc = byte;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78u : 0u);
+    tables[0][byte] = crc;
+  }
+  for (std::size_t k = 1; k < tables.size(); ++k) {
+    for (std::uint32_t byte = 0; byte < 256; ++byte) {
+      const std::uint32_t previous = tables[k - 1][byte];
+      tables[k][byte] = (previous >> 8) ^ tables[0][previous & 0xff];
+    }
+  }
+  return tables;
+}
+
+constexpr Tables kTables = make_tables();
+
+}  // namespace
+
+std::uint32_t crc32c(const void* data, std::size_t bytes, std::uint32_t seed) noexcept {
+  const auto* in = static_cast<const unsigned char*>(data);
+  std::uint32_t crc = ~seed;
+  for (; bytes >= 8; bytes -= 8, in += 8) {
+    std::uint32_t low;
+    __builtin_memcpy(&low, in, 4);
+    low ^= crc;
+    crc = kTables[7][low & 0xff] ^ kTables[6][(low >> 8) & 0xff] ^ kTables[5][(low >> 16) & 0xff] ^
+          kTables[4][low >> 24] ^ kTables[3][in[4]] ^ kTables[2][in[5]] ^ kTables[1][in[6]] ^
+          kTables[0][in[7]];
+  }
+  for (; bytes > 0; --bytes) crc = (crc >> 8) ^ kTables[0][(crc ^ *in++) & 0xff];
+  return ~crc;
+}
+
+}  // namespace gpumemtrace::trace

@@ -1,0 +1,14 @@
+// CRC-32C (Castagnoli polynomial 0x1EDC6F41, reflected; RFC 3720 appendix B.4), the checksum of
+// file headers, block headers and payloads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemtrace::trace {
+
+// Any thread. `seed` is the checksum of what came before, to continue over several pieces.
+[[nodiscard]] std::uint32_t crc32c(const void* data, std::size_t bytes,
+                                   std::uint32_t seed = 0) noexcept;
+
+}  // namespace gpumemtrace::trace

@@ -1,0 +1,71 @@
+// The packed trace file, `NAME.gmt`:
+//
+//   FileHeader | schema block | block | block | ...
+//
+// A block is a BlockHeader and `stored_bytes` of payload. Blocks are only ever appended. A file
+// whose process was killed ends anywhere; the reader takes what is whole. docs/format.md has the
+// same for people.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemtrace::trace {
+
+inline constexpr std::uint64_t kFileMagic = 0x31'45'43'41'52'54'4d'47;  // "GMTRACE1"
+inline constexpr std::uint32_t kFileVersion = 1;
+inline constexpr std::uint32_t kBlockMagic = 0x42'54'4d'47;  // "GMTB"
+
+// Largest chunk of the ring and so the largest image of a block; bounds the reader's memory.
+inline constexpr std::size_t kMaxChunkBytes = 256 * 1024;
+// Columns are never longer than this for an image of kMaxChunkBytes: ten bytes a varint at worst.
+inline constexpr std::size_t kMaxColumnBytes = 4 * kMaxChunkBytes;
+
+struct TraceId {
+  std::uint64_t high = 0;
+  std::uint64_t low = 0;
+  friend bool operator==(const TraceId&, const TraceId&) = default;
+};
+
+struct FileHeader {
+  std::uint64_t magic = kFileMagic;
+  std::uint32_t version = kFileVersion;
+  std::uint32_t header_bytes = sizeof(FileHeader);
+  TraceId id;  // the ring file of the same trace carries the same
+  std::uint64_t start_realtime_ns = 0;
+  std::uint64_t ticks_per_second = 0;  // 0 = unknown: use the clock records
+  std::uint32_t process_id = 0;
+  std::uint32_t checksum = 0;  // CRC-32C of all fields before it
+};
+static_assert(sizeof(FileHeader) == 56);
+
+enum class BlockType : std::uint8_t {
+  kSchema = 1,      // kinds and fields of all records in this file
+  kRecords = 2,     // one chunk, or a part of one
+  kCheckpoint = 3,  // state that replaces blocks which were dropped
+  kIndex = 4,       // where all other blocks stand; written at an orderly end
+};
+
+enum class Codec : std::uint8_t { kNone = 0, kZstd = 1 };
+
+struct BlockHeader {
+  std::uint32_t magic = kBlockMagic;
+  BlockType type = BlockType::kRecords;
+  Codec codec = Codec::kNone;
+  std::uint16_t header_bytes = 0;
+  std::uint32_t writer = 0;        // records: whose chunk
+  std::uint32_t sequence = 0;      // records: number of the chunk among its writer's
+  std::uint32_t begin_offset = 0;  // records: which bytes of the chunk's content
+  std::uint32_t end_offset = 0;
+  std::uint32_t records = 0;
+  std::uint32_t column_bytes = 0;  // payload before compression
+  std::uint32_t stored_bytes = 0;  // payload as it stands in the file
+  std::uint32_t payload_checksum = 0;
+  std::uint64_t first_time = 0;  // ticks of the first and last record
+  std::uint64_t last_time = 0;
+  std::uint32_t reserved = 0;
+  std::uint32_t header_checksum = 0;  // CRC-32C of all fields before it
+};
+static_assert(sizeof(BlockHeader) == 64);
+
+}  // namespace gpumemtrace::trace

@@ -1,0 +1,203 @@
+#include "trace/pack.hpp"
+
+#include "trace/varint.hpp"
+
+namespace gpumemtrace::trace {
+namespace {
+
+// Appends columns to a fixed buffer; `failed` once something did not fit.
+class ColumnWriter {
+ public:
+  explicit ColumnWriter(std::span<std::byte> out) noexcept : out_(out) {}
+
+  void begin(std::uint8_t kind, std::uint8_t field) noexcept {
+    header_ = position_;
+    kind_ = kind;
+    field_ = field;
+    if (out_.size() - position_ < sizeof(ColumnHeader)) failed_ = true;
+    if (!failed_) position_ += sizeof(ColumnHeader);
+  }
+
+  void varint(std::uint64_t value) noexcept {
+    if (failed_ || out_.size() - position_ < kMaxVarintBytes) {
+      failed_ = true;
+      return;
+    }
+    position_ = static_cast<std::size_t>(put_varint(out_.data() + position_, value) - out_.data());
+  }
+
+  void raw(const std::byte* data, std::size_t bytes) noexcept {
+    if (failed_ || out_.size() - position_ < bytes) {
+      failed_ = true;
+      return;
+    }
+    __builtin_memcpy(out_.data() + position_, data, bytes);
+    position_ += bytes;
+  }
+
+  void end() noexcept {
+    if (failed_) return;
+    const ColumnHeader header{
+        kind_, field_, 0, static_cast<std::uint32_t>(position_ - header_ - sizeof(ColumnHeader))};
+    __builtin_memcpy(out_.data() + header_, &header, sizeof header);
+  }
+
+  std::size_t size() const noexcept { return failed_ ? 0 : position_; }
+
+ private:
+  std::span<std::byte> out_;
+  std::size_t position_ = 0;
+  std::size_t header_ = 0;
+  std::uint8_t kind_ = 0;
+  std::uint8_t field_ = 0;
+  bool failed_ = false;
+};
+
+RecordHeader header_at(std::span<const std::byte> image, std::size_t offset) noexcept {
+  RecordHeader header;
+  __builtin_memcpy(&header, image.data() + offset, sizeof header);
+  return header;
+}
+
+// Fills scratch.offset; returns the number of records, or -1 where the image is malformed.
+std::ptrdiff_t index_records(std::span<const std::byte> image, PackScratch& scratch) noexcept {
+  std::size_t count = 0;
+  std::size_t offset = 0;
+  while (offset < image.size()) {
+    if (image.size() - offset < sizeof(RecordHeader)) return -1;
+    const RecordHeader header = header_at(image, offset);
+    const KindInfo* info = find_kind(header.kind);
+    const std::size_t bytes = header.words * kWordBytes;
+    if (info == nullptr || bytes < info->bytes || bytes > image.size() - offset) return -1;
+    if (bytes != info->bytes && !info->has_tail) return -1;
+    if (count == PackScratch::kMaxRecords) return -1;
+    scratch.offset[count++] = static_cast<std::uint32_t>(offset);
+    offset += bytes;
+  }
+  return static_cast<std::ptrdiff_t>(count);
+}
+
+std::int64_t sign_extend(std::uint64_t value, std::uint8_t bytes) noexcept {
+  const unsigned shift = 64u - 8u * bytes;
+  return static_cast<std::int64_t>(value << shift) >> shift;
+}
+
+}  // namespace
+
+PackResult pack(std::span<const std::byte> image, std::span<std::byte> out,
+                PackScratch& scratch) noexcept {
+  const std::ptrdiff_t indexed = index_records(image, scratch);
+  if (indexed <= 0) return {};
+  const auto count = static_cast<std::uint32_t>(indexed);
+
+  std::uint32_t begin_of_kind[kKinds.size() + 1] = {};
+  ColumnWriter columns(out);
+  columns.begin(0, kKindsColumn);
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const RecordKind kind = header_at(image, scratch.offset[i]).kind;
+    columns.raw(reinterpret_cast<const std::byte*>(&kind), 1);
+    ++begin_of_kind[static_cast<std::size_t>(schema::kIndex[static_cast<std::size_t>(kind)]) + 1];
+  }
+  columns.end();
+
+  for (std::size_t k = 1; k <= kKinds.size(); ++k) begin_of_kind[k] += begin_of_kind[k - 1];
+  std::uint32_t next_of_kind[kKinds.size()];
+  for (std::size_t k = 0; k < kKinds.size(); ++k) next_of_kind[k] = begin_of_kind[k];
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const RecordKind kind = header_at(image, scratch.offset[i]).kind;
+    const auto k = static_cast<std::size_t>(schema::kIndex[static_cast<std::size_t>(kind)]);
+    scratch.grouped[next_of_kind[k]++] = i;
+  }
+
+  const auto time_of = [&](std::uint32_t i) noexcept {
+    return header_at(image, scratch.offset[i]).time;
+  };
+  for (std::size_t k = 0; k < kKinds.size(); ++k) {
+    const KindInfo& info = kKinds[k];
+    const std::span<const std::uint32_t> members(scratch.grouped + begin_of_kind[k],
+                                                 begin_of_kind[k + 1] - begin_of_kind[k]);
+    if (members.empty()) continue;
+    const auto kind = static_cast<std::uint8_t>(info.kind);
+    for (std::size_t f = 0; f < info.fields.size(); ++f) {
+      const Field& field = info.fields[f];
+      std::uint64_t previous = 0;
+      columns.begin(kind, static_cast<std::uint8_t>(f));
+      for (const std::uint32_t i : members) {
+        const std::uint64_t value =
+            load_field(image.data() + scratch.offset[i], field.offset, field.bytes);
+        switch (field.encoding) {
+          case Encoding::kPlain: {
+            columns.varint(value);
+            break;
+          }
+          case Encoding::kSigned: {
+            columns.varint(zigzag(sign_extend(value, field.bytes)));
+            break;
+          }
+          case Encoding::kDelta: {
+            columns.varint(zigzag(static_cast<std::int64_t>(value - previous)));
+            previous = value;
+            break;
+          }
+          case Encoding::kTime: {
+            const std::uint64_t before = i == 0 ? 0 : time_of(i - 1);
+            columns.varint(zigzag(static_cast<std::int64_t>(value - before)));
+            break;
+          }
+          case Encoding::kAfterStart: {
+            const auto after = static_cast<std::int64_t>(value - time_of(i));
+            columns.varint(value == 0 ? 0 : 1 + zigzag(after));
+            break;
+          }
+        }
+      }
+      columns.end();
+    }
+    if (!info.has_tail) continue;
+    columns.begin(kind, kTailWordsColumn);
+    for (const std::uint32_t i : members) {
+      columns.varint(header_at(image, scratch.offset[i]).words - info.bytes / kWordBytes);
+    }
+    columns.end();
+    columns.begin(kind, kTailBytesColumn);
+    for (const std::uint32_t i : members) {
+      const std::size_t bytes = header_at(image, scratch.offset[i]).words * kWordBytes;
+      columns.raw(image.data() + scratch.offset[i] + info.bytes, bytes - info.bytes);
+    }
+    columns.end();
+  }
+  return {columns.size(), count, time_of(0), time_of(count - 1)};
+}
+
+// Layout: one byte number of kinds; each kind: number, has_tail, struct bytes (2), name, number
+// of fields; each field: offset (2), bytes, encoding, name. A name is a length byte and text.
+std::size_t write_schema(std::span<std::byte> out) noexcept {
+  std::size_t position = 0;
+  const auto byte = [&](std::size_t value) noexcept {
+    if (position < out.size()) out[position] = static_cast<std::byte>(value);
+    ++position;
+  };
+  const auto text = [&](std::string_view value) noexcept {
+    byte(value.size());
+    for (const char c : value) byte(static_cast<unsigned char>(c));
+  };
+  byte(kKinds.size());
+  for (const KindInfo& info : kKinds) {
+    byte(static_cast<std::size_t>(info.kind));
+    byte(info.has_tail ? 1 : 0);
+    byte(info.bytes & 0xffu);
+    byte(info.bytes >> 8);
+    text(info.name);
+    byte(info.fields.size());
+    for (const Field& field : info.fields) {
+      byte(field.offset & 0xffu);
+      byte(static_cast<std::size_t>(field.offset) >> 8);
+      byte(field.bytes);
+      byte(static_cast<std::size_t>(field.encoding));
+      text(field.name);
+    }
+  }
+  return position <= out.size() ? position : 0;
+}
+
+}  // namespace gpumemtrace::trace

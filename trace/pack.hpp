@@ -1,0 +1,54 @@
+// Packs the records of a chunk into columns: all kinds, then field by field of each kind. Columns
+// of one field repeat from training step to training step, which is what makes the compressor
+// effective.
+//
+//   payload = column, column, ...      column = ColumnHeader | bytes
+//
+// The first column holds the kinds, one byte a record. Every other column belongs to a kind and
+// holds one varint a record of that kind (see Encoding), or the tails.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "trace/file_layout.hpp"
+#include "trace/schema.hpp"
+
+namespace gpumemtrace::trace {
+
+struct ColumnHeader {
+  std::uint8_t kind = 0;
+  std::uint8_t field = 0;  // index among the kind's fields, or one of the numbers below
+  std::uint16_t reserved = 0;
+  std::uint32_t bytes = 0;
+};
+static_assert(sizeof(ColumnHeader) == 8);
+
+inline constexpr std::uint8_t kKindsColumn = 253;      // with kind 0
+inline constexpr std::uint8_t kTailWordsColumn = 254;  // varints: words of each tail
+inline constexpr std::uint8_t kTailBytesColumn = 255;  // the tails, padding included
+
+// Working memory of pack(); a quarter of a MiB, so static or mapped, never on a stack.
+struct PackScratch {
+  static constexpr std::size_t kMaxRecords = kMaxChunkBytes / sizeof(RecordHeader);
+  std::uint32_t offset[kMaxRecords];   // of each record in the image
+  std::uint32_t grouped[kMaxRecords];  // indexes of records, grouped by kind
+};
+
+struct PackResult {
+  std::size_t column_bytes = 0;  // 0 = the image is malformed or does not fit
+  std::uint32_t records = 0;
+  std::uint64_t first_time = 0;
+  std::uint64_t last_time = 0;
+};
+
+// `image` holds whole records, 8-byte aligned, at most kMaxChunkBytes. `out` should offer
+// kMaxColumnBytes. No allocation, no exception; any thread with its own scratch.
+[[nodiscard]] PackResult pack(std::span<const std::byte> image, std::span<std::byte> out,
+                              PackScratch& scratch) noexcept;
+
+// Bytes of the schema payload that describes kKinds; 0 where `out` is too small.
+[[nodiscard]] std::size_t write_schema(std::span<std::byte> out) noexcept;
+
+}  // namespace gpumemtrace::trace

@@ -1,0 +1,147 @@
+// Reads a trace: the packed file and, beside it, what is left of the ring.
+//
+// Hostile input is expected: nothing here trusts a length, and memory is bounded by the number of
+// writers times kMaxChunkBytes plus a few words a block.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trace/file_layout.hpp"
+#include "trace/records.hpp"
+#include "trace/schema.hpp"
+
+namespace gpumemtrace::trace {
+
+// The file cannot be used at all: missing, unreadable, not a trace. One sentence for the user.
+class TraceError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// What went wrong while reading, by the rows of stats.def.
+struct ReadLosses {
+  std::uint64_t corrupt_blocks = 0;
+  std::uint64_t truncated_tail = 0;
+  std::uint64_t missing_chunks = 0;
+  std::uint64_t malformed_records = 0;
+  std::uint64_t unknown_records = 0;
+};
+
+// How a file's kinds and fields map to the structs of this version.
+class FileSchema;
+
+// A piece of one writer's stream: a block of the packed file or a span of a ring chunk.
+struct ChunkPiece {
+  std::uint64_t file_offset = 0;  // of the payload (packed) or of the content's begin (ring)
+  std::uint32_t sequence = 0;
+  std::uint32_t begin_offset = 0;
+  std::uint32_t end_offset = 0;
+  std::uint32_t records = 0;  // 0 = not known (ring)
+  std::uint32_t column_bytes = 0;
+  std::uint32_t stored_bytes = 0;
+  std::uint32_t payload_checksum = 0;
+  Codec codec = Codec::kNone;
+  bool in_ring = false;
+};
+
+struct WriterStream {
+  std::uint32_t writer = 0;
+  std::vector<ChunkPiece> pieces;  // in the order of recording
+};
+
+// One trace, opened. Not copyable; cursors borrow it and must not outlive it.
+class TraceFile {
+ public:
+  // Opens `path` (the .gmt file) and its ring if there is one. Throws TraceError.
+  explicit TraceFile(const std::filesystem::path& path);
+  ~TraceFile();
+  TraceFile(const TraceFile&) = delete;
+  TraceFile& operator=(const TraceFile&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  const FileHeader& header() const { return header_; }
+  const std::vector<WriterStream>& writers() const { return writers_; }
+  std::uint64_t file_bytes() const { return file_bytes_; }
+  bool has_ring() const { return ring_descriptor_ >= 0; }
+  // The ring's own counters; zero where there is no ring.
+  std::uint64_t dropped(std::size_t drop_class) const { return dropped_[drop_class]; }
+  bool exit_seen() const { return exit_seen_; }
+  // A process still holds the trace open for writing.
+  bool still_running() const { return still_running_; }
+  // Losses known after opening; cursors add to their own.
+  const ReadLosses& losses() const { return losses_; }
+
+ private:
+  friend class WriterCursor;
+  void read_packed();
+  void read_schema(const BlockHeader& block, std::uint64_t payload);
+  std::optional<std::uint64_t> find_block_header(std::uint64_t offset) const;
+  void read_ring();
+  void scan_ring(std::map<std::uint32_t, WriterStream>& writers);
+  void order_pieces(WriterStream& stream);
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+  int ring_descriptor_ = -1;
+  std::uint64_t file_bytes_ = 0;
+  FileHeader header_;
+  std::unique_ptr<FileSchema> schema_;
+  std::vector<WriterStream> writers_;
+  ReadLosses losses_;
+  std::array<std::uint64_t, 5> dropped_{};
+  bool exit_seen_ = false;
+  bool still_running_ = false;
+};
+
+// Iterates over one writer's records in the order in which its threads made them.
+// The record that next() returns is a struct of records.hpp in this version's layout, 8-byte
+// aligned, valid until the following next(). One thread at a time.
+class WriterCursor {
+ public:
+  WriterCursor(const TraceFile& file, const WriterStream& stream);
+  ~WriterCursor();
+  WriterCursor(WriterCursor&&) noexcept;
+  WriterCursor& operator=(WriterCursor&&) noexcept;
+
+  // nullptr at the end of the stream.
+  const RecordHeader* next();
+  const ReadLosses& losses() const { return losses_; }
+
+ private:
+  struct Buffers;
+  bool load_next_piece();
+  bool load_packed(const ChunkPiece& piece);
+  void load_ring(const ChunkPiece& piece);
+
+  const TraceFile* file_;
+  const WriterStream* stream_;
+  std::size_t next_piece_ = 0;
+  std::size_t position_ = 0;  // in the image, bytes
+  std::unique_ptr<Buffers> buffers_;
+  ReadLosses losses_;
+};
+
+// The typed view of a record; the kind must match.
+template <class Record>
+const Record& as(const RecordHeader& header) {
+  return reinterpret_cast<const Record&>(header);
+}
+
+// Bytes after the struct, without the padding zeros at the end. Empty for kinds without tail.
+std::string_view tail_of(const RecordHeader& header);
+
+// All traces below `inputs`: files as they are, folders searched for *.gmt (not recursive beyond
+// one level), sorted. Throws TraceError for a path that does not exist.
+std::vector<std::filesystem::path> find_traces(const std::vector<std::filesystem::path>& inputs);
+
+}  // namespace gpumemtrace::trace

@@ -1,0 +1,74 @@
+// The ring file, `NAME.gmt.ring`: records that are not packed yet, in shared memory that outlives
+// the process.
+//
+//   RingHeader (one page) | chunk | chunk | ...          each chunk: ChunkHeader | content
+//
+// A chunk belongs to one writer at a time. Only that writer's thread stores into the content and
+// advances `committed`; the reader of a killed process's ring takes [0, committed) of every chunk
+// whose bytes are not in the packed file already (writer, sequence, offset).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "trace/file_layout.hpp"
+
+namespace gpumemtrace::trace {
+
+inline constexpr std::uint64_t kRingMagic = 0x31'47'4e'49'52'54'4d'47;  // "GMTRING1"
+inline constexpr std::uint32_t kChunkMagic = 0x43'54'4d'47;             // "GMTC"
+inline constexpr std::size_t kRingHeaderBytes = 4096;
+inline constexpr std::size_t kMinChunkBytes = 4096;
+
+enum class ChunkState : std::uint32_t {
+  kFree = 0,    // content is meaningless
+  kActive = 1,  // a writer stores into it
+  kSealed = 2,  // complete, waits to be packed
+};
+
+struct ChunkHeader {
+  std::uint32_t magic = kChunkMagic;
+  std::uint32_t bytes = 0;  // of the whole chunk, this header included
+  std::atomic<ChunkState> state = ChunkState::kFree;
+  std::uint32_t writer = 0;
+  std::uint32_t sequence = 0;
+  std::uint32_t generation = 0;              // counts the uses of this chunk's memory
+  std::atomic<std::uint32_t> committed = 0;  // bytes of content that hold whole slots
+  std::uint32_t packed = 0;                  // bytes of content that are in the packed file
+  std::uint32_t reserved[8] = {};
+};
+static_assert(sizeof(ChunkHeader) == 64);
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+
+// What is counted when the ring is full; the order is that of Gap's fields.
+enum class DropClass : std::uint32_t { kAllocation, kFree, kCopy, kBlock, kOther, kCount };
+
+enum class ControlCommand : std::uint32_t { kNone = 0, kStart = 1, kStop = 2, kMark = 3 };
+
+// `gpumemtrace ctl` writes command and text, then raises `requested`; the background thread of
+// the traced process carries it out and sets `answered` to the same number.
+struct ControlMailbox {
+  std::atomic<std::uint32_t> requested = 0;
+  std::atomic<std::uint32_t> answered = 0;
+  ControlCommand command = ControlCommand::kNone;
+  std::uint32_t text_bytes = 0;
+  char text[256] = {};
+};
+
+struct RingHeader {
+  std::uint64_t magic = kRingMagic;
+  std::uint32_t version = kFileVersion;
+  std::uint32_t header_bytes = kRingHeaderBytes;
+  TraceId id;
+  std::uint32_t process_id = 0;
+  std::uint32_t reserved = 0;
+  std::atomic<std::uint64_t> used_bytes = kRingHeaderBytes;  // file offset after the last chunk
+  std::atomic<std::uint64_t> dropped[static_cast<std::size_t>(DropClass::kCount)] = {};
+  std::atomic<std::uint32_t> exit_seen = 0;  // 1 once the process's exit handlers run
+  std::atomic<std::uint32_t> recording = 0;  // 0 while paused
+  ControlMailbox mailbox;
+};
+static_assert(sizeof(RingHeader) <= kRingHeaderBytes);
+
+}  // namespace gpumemtrace::trace

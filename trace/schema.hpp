@@ -1,0 +1,425 @@
+// What each record kind consists of: the table that packer, reader, `dump` and docs/format.md walk.
+// The table is checked at compile time against the structs of records.hpp: every byte of a struct
+// belongs to exactly one field.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+
+#include "trace/records.hpp"
+
+namespace gpumemtrace::trace {
+
+struct KindInfo {
+  RecordKind kind = RecordKind::kNone;
+  std::string_view name;
+  std::uint16_t bytes = 0;  // of the struct, without tail
+  bool has_tail = false;    // text or bytes follow the struct, padded with zeros to a word
+  std::span<const Field> fields;
+};
+
+namespace schema {
+
+#define GPUMEMTRACE_FIELD(Record, member, encoding) \
+  Field { #member, offsetof(Record, member), sizeof(Record::member), Encoding::encoding }
+#define GPUMEMTRACE_NESTED_FIELD(Record, name, path, type, encoding) \
+  Field { name, offsetof(Record, path), sizeof(type), Encoding::encoding }
+
+// `kind` and `words` are structure, not columns: the packer writes them on their own.
+#define GPUMEMTRACE_HEADER_FIELDS(Record, path)                                       \
+  GPUMEMTRACE_NESTED_FIELD(Record, "api", path.api, std::uint16_t, kPlain),           \
+      GPUMEMTRACE_NESTED_FIELD(Record, "result", path.result, std::uint16_t, kPlain), \
+      GPUMEMTRACE_NESTED_FIELD(Record, "flags", path.flags, std::uint16_t, kPlain),   \
+      GPUMEMTRACE_NESTED_FIELD(Record, "time", path.time, std::uint64_t, kTime)
+
+#define GPUMEMTRACE_CALL_FIELDS(Record)                                               \
+  GPUMEMTRACE_HEADER_FIELDS(Record, call.record),                                     \
+      GPUMEMTRACE_NESTED_FIELD(Record, "end", call.end, std::uint64_t, kAfterStart),  \
+      GPUMEMTRACE_NESTED_FIELD(Record, "caller", call.caller, std::uint64_t, kDelta), \
+      GPUMEMTRACE_NESTED_FIELD(Record, "stack", call.stack, std::uint32_t, kDelta),   \
+      GPUMEMTRACE_NESTED_FIELD(Record, "context", call.context, std::uint32_t, kPlain)
+
+inline constexpr auto kAllocation = std::to_array<Field>({
+    GPUMEMTRACE_CALL_FIELDS(Allocation),
+    GPUMEMTRACE_FIELD(Allocation, address, kDelta),
+    GPUMEMTRACE_FIELD(Allocation, bytes, kPlain),
+    GPUMEMTRACE_FIELD(Allocation, stream, kDelta),
+    GPUMEMTRACE_FIELD(Allocation, pool, kDelta),
+    GPUMEMTRACE_FIELD(Allocation, memory, kPlain),
+    GPUMEMTRACE_FIELD(Allocation, location, kSigned),
+});
+inline constexpr auto kFree = std::to_array<Field>({
+    GPUMEMTRACE_CALL_FIELDS(Free),
+    GPUMEMTRACE_FIELD(Free, address, kDelta),
+    GPUMEMTRACE_FIELD(Free, stream, kDelta),
+    GPUMEMTRACE_FIELD(Free, memory, kPlain),
+    GPUMEMTRACE_FIELD(Free, reserved, kPlain),
+});
+inline constexpr auto kMapping = std::to_array<Field>({
+    GPUMEMTRACE_CALL_FIELDS(Mapping),
+    GPUMEMTRACE_FIELD(Mapping, address, kDelta),
+    GPUMEMTRACE_FIELD(Mapping, bytes, kPlain),
+    GPUMEMTRACE_FIELD(Mapping, offset, kPlain),
+    GPUMEMTRACE_FIELD(Mapping, handle, kDelta),
+    GPUMEMTRACE_FIELD(Mapping, operation, kPlain),
+    GPUMEMTRACE_FIELD(Mapping, location, kSigned),
+});
+inline constexpr auto kPool = std::to_array<Field>({
+    GPUMEMTRACE_CALL_FIELDS(Pool),
+    GPUMEMTRACE_FIELD(Pool, pool, kDelta),
+    GPUMEMTRACE_FIELD(Pool, value, kPlain),
+    GPUMEMTRACE_FIELD(Pool, operation, kPlain),
+    GPUMEMTRACE_FIELD(Pool, attribute, kPlain),
+    GPUMEMTRACE_FIELD(Pool, device, kSigned),
+    GPUMEMTRACE_FIELD(Pool, reserved, kPlain),
+});
+inline constexpr auto kCopy = std::to_array<Field>({
+    GPUMEMTRACE_CALL_FIELDS(Copy),
+    GPUMEMTRACE_FIELD(Copy, destination, kDelta),
+    GPUMEMTRACE_FIELD(Copy, source, kDelta),
+    GPUMEMTRACE_FIELD(Copy, bytes, kPlain),
+    GPUMEMTRACE_FIELD(Copy, stream, kDelta),
+    GPUMEMTRACE_FIELD(Copy, destination_type, kPlain),
+    GPUMEMTRACE_FIELD(Copy, source_type, kPlain),
+    GPUMEMTRACE_FIELD(Copy, dimensions, kPlain),
+    GPUMEMTRACE_FIELD(Copy, part, kPlain),
+});
+inline constexpr auto kSet = std::to_array<Field>({
+    GPUMEMTRACE_CALL_FIELDS(Set),
+    GPUMEMTRACE_FIELD(Set, destination, kDelta),
+    GPUMEMTRACE_FIELD(Set, bytes, kPlain),
+    GPUMEMTRACE_FIELD(Set, stream, kDelta),
+    GPUMEMTRACE_FIELD(Set, value, kPlain),
+    GPUMEMTRACE_FIELD(Set, element_bytes, kPlain),
+});
+inline constexpr auto kRange = std::to_array<Field>({
+    GPUMEMTRACE_CALL_FIELDS(Range),
+    GPUMEMTRACE_FIELD(Range, address, kDelta),
+    GPUMEMTRACE_FIELD(Range, bytes, kPlain),
+    GPUMEMTRACE_FIELD(Range, stream, kDelta),
+    GPUMEMTRACE_FIELD(Range, operation, kPlain),
+    GPUMEMTRACE_FIELD(Range, value, kSigned),
+    GPUMEMTRACE_FIELD(Range, part, kPlain),
+    GPUMEMTRACE_FIELD(Range, reserved, kPlain),
+});
+inline constexpr auto kContextCall = std::to_array<Field>({
+    GPUMEMTRACE_CALL_FIELDS(ContextCall),
+    GPUMEMTRACE_FIELD(ContextCall, handle, kDelta),
+    GPUMEMTRACE_FIELD(ContextCall, value, kPlain),
+    GPUMEMTRACE_FIELD(ContextCall, operation, kPlain),
+    GPUMEMTRACE_FIELD(ContextCall, device, kSigned),
+    GPUMEMTRACE_FIELD(ContextCall, still_active, kPlain),
+    GPUMEMTRACE_FIELD(ContextCall, context, kPlain),
+});
+inline constexpr auto kGraph = std::to_array<Field>({
+    GPUMEMTRACE_CALL_FIELDS(Graph),
+    GPUMEMTRACE_FIELD(Graph, graph, kDelta),
+    GPUMEMTRACE_FIELD(Graph, executable, kDelta),
+    GPUMEMTRACE_FIELD(Graph, address, kDelta),
+    GPUMEMTRACE_FIELD(Graph, bytes, kPlain),
+    GPUMEMTRACE_FIELD(Graph, stream, kDelta),
+    GPUMEMTRACE_FIELD(Graph, operation, kPlain),
+    GPUMEMTRACE_FIELD(Graph, device, kSigned),
+});
+inline constexpr auto kImport = std::to_array<Field>({
+    GPUMEMTRACE_CALL_FIELDS(Import),
+    GPUMEMTRACE_FIELD(Import, address, kDelta),
+    GPUMEMTRACE_FIELD(Import, bytes, kPlain),
+    GPUMEMTRACE_FIELD(Import, handle, kDelta),
+    GPUMEMTRACE_FIELD(Import, operation, kPlain),
+    GPUMEMTRACE_FIELD(Import, reserved, kPlain),
+});
+inline constexpr auto kOtherCall = std::to_array<Field>({
+    GPUMEMTRACE_CALL_FIELDS(OtherCall),
+    GPUMEMTRACE_FIELD(OtherCall, argument, kDelta),
+});
+inline constexpr auto kBlock = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Block, record),
+    GPUMEMTRACE_FIELD(Block, address, kDelta),
+    GPUMEMTRACE_FIELD(Block, bytes, kSigned),
+    GPUMEMTRACE_FIELD(Block, allocated, kDelta),
+    GPUMEMTRACE_FIELD(Block, reserved_bytes, kDelta),
+    GPUMEMTRACE_FIELD(Block, stack, kDelta),
+    GPUMEMTRACE_FIELD(Block, device_type, kPlain),
+    GPUMEMTRACE_FIELD(Block, device, kSigned),
+    GPUMEMTRACE_FIELD(Block, framework, kPlain),
+});
+inline constexpr auto kFrameworkOom = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(FrameworkOom, record),
+    GPUMEMTRACE_FIELD(FrameworkOom, requested, kPlain),
+    GPUMEMTRACE_FIELD(FrameworkOom, allocated, kPlain),
+    GPUMEMTRACE_FIELD(FrameworkOom, reserved_bytes, kPlain),
+    GPUMEMTRACE_FIELD(FrameworkOom, stack, kDelta),
+    GPUMEMTRACE_FIELD(FrameworkOom, device_type, kPlain),
+    GPUMEMTRACE_FIELD(FrameworkOom, device, kSigned),
+    GPUMEMTRACE_FIELD(FrameworkOom, framework, kPlain),
+});
+inline constexpr auto kClock = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Clock, record),
+    GPUMEMTRACE_FIELD(Clock, monotonic_ns, kPlain),
+    GPUMEMTRACE_FIELD(Clock, realtime_ns, kPlain),
+    GPUMEMTRACE_FIELD(Clock, uncertainty_ticks, kPlain),
+});
+inline constexpr auto kMemorySample = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(MemorySample, record),
+    GPUMEMTRACE_FIELD(MemorySample, free_bytes, kPlain),
+    GPUMEMTRACE_FIELD(MemorySample, total_bytes, kPlain),
+    GPUMEMTRACE_FIELD(MemorySample, process_bytes, kPlain),
+    GPUMEMTRACE_FIELD(MemorySample, other_bytes, kPlain),
+    GPUMEMTRACE_FIELD(MemorySample, source, kPlain),
+    GPUMEMTRACE_FIELD(MemorySample, device, kSigned),
+});
+inline constexpr auto kPoolSample = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(PoolSample, record),
+    GPUMEMTRACE_FIELD(PoolSample, pool, kPlain),
+    GPUMEMTRACE_FIELD(PoolSample, reserved_current, kPlain),
+    GPUMEMTRACE_FIELD(PoolSample, reserved_high, kPlain),
+    GPUMEMTRACE_FIELD(PoolSample, used_current, kPlain),
+    GPUMEMTRACE_FIELD(PoolSample, used_high, kPlain),
+    GPUMEMTRACE_FIELD(PoolSample, device, kSigned),
+    GPUMEMTRACE_FIELD(PoolSample, reserved, kPlain),
+});
+inline constexpr auto kThread = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Thread, record),
+    GPUMEMTRACE_FIELD(Thread, thread_id, kPlain),
+});
+inline constexpr auto kContext = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Context, record),
+    GPUMEMTRACE_FIELD(Context, handle, kPlain),
+    GPUMEMTRACE_FIELD(Context, id, kPlain),
+    GPUMEMTRACE_FIELD(Context, device, kSigned),
+    GPUMEMTRACE_FIELD(Context, primary, kPlain),
+    GPUMEMTRACE_FIELD(Context, reserved, kPlain),
+});
+inline constexpr auto kDevice = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Device, record),
+    GPUMEMTRACE_FIELD(Device, total_bytes, kPlain),
+    GPUMEMTRACE_FIELD(Device, uuid_low, kPlain),
+    GPUMEMTRACE_FIELD(Device, uuid_high, kPlain),
+    GPUMEMTRACE_FIELD(Device, ordinal, kSigned),
+    GPUMEMTRACE_FIELD(Device, reserved, kPlain),
+});
+inline constexpr auto kModule = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Module, record),
+    GPUMEMTRACE_FIELD(Module, base, kDelta),
+    GPUMEMTRACE_FIELD(Module, begin, kDelta),
+    GPUMEMTRACE_FIELD(Module, end, kDelta),
+    GPUMEMTRACE_FIELD(Module, unloaded, kPlain),
+});
+inline constexpr auto kApiName = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(ApiName, record),
+    GPUMEMTRACE_FIELD(ApiName, id, kDelta),
+    GPUMEMTRACE_FIELD(ApiName, record_kind, kPlain),
+});
+inline constexpr auto kText = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Text, record),
+    GPUMEMTRACE_FIELD(Text, key, kPlain),
+    GPUMEMTRACE_FIELD(Text, part, kPlain),
+});
+inline constexpr auto kUnwrapped = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Unwrapped, record),
+    GPUMEMTRACE_FIELD(Unwrapped, address, kPlain),
+});
+inline constexpr auto kRequester = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Requester, record),
+    GPUMEMTRACE_FIELD(Requester, caller, kPlain),
+});
+inline constexpr auto kMark = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Mark, record),
+    GPUMEMTRACE_FIELD(Mark, mark, kPlain),
+    GPUMEMTRACE_FIELD(Mark, reserved, kPlain),
+});
+inline constexpr auto kGap = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Gap, record),
+    GPUMEMTRACE_FIELD(Gap, since, kPlain),
+    GPUMEMTRACE_FIELD(Gap, allocations, kPlain),
+    GPUMEMTRACE_FIELD(Gap, frees, kPlain),
+    GPUMEMTRACE_FIELD(Gap, copies, kPlain),
+    GPUMEMTRACE_FIELD(Gap, blocks, kPlain),
+    GPUMEMTRACE_FIELD(Gap, others, kPlain),
+});
+
+#undef GPUMEMTRACE_CALL_FIELDS
+#undef GPUMEMTRACE_HEADER_FIELDS
+#undef GPUMEMTRACE_NESTED_FIELD
+#undef GPUMEMTRACE_FIELD
+
+// Never defined: a call of one of them while compiling is the error message.
+void a_field_is_missing_doubled_or_out_of_order();
+void the_last_bytes_of_the_record_are_in_no_field();
+void two_rows_for_one_kind();
+void more_fields_than_the_limit();
+
+// Every byte but `kind` and `words` is covered, in order, without a hole.
+template <class Record, std::size_t kCount>
+consteval KindInfo describe(RecordKind kind, std::string_view name,
+                            const std::array<Field, kCount>& fields, bool has_tail = false) {
+  static_assert(std::is_trivially_copyable_v<Record> && std::is_standard_layout_v<Record>);
+  static_assert(sizeof(Record) % kWordBytes == 0);
+  std::size_t expected_offset = 2;
+  for (const Field& field : fields) {
+    if (field.offset != expected_offset) a_field_is_missing_doubled_or_out_of_order();
+    expected_offset += field.bytes;
+  }
+  if (expected_offset != sizeof(Record)) the_last_bytes_of_the_record_are_in_no_field();
+  return {kind, name, sizeof(Record), has_tail, std::span<const Field>(fields)};
+}
+
+}  // namespace schema
+
+inline constexpr std::array kKinds = {
+    schema::describe<Allocation>(RecordKind::kAllocation, "allocation", schema::kAllocation),
+    schema::describe<Free>(RecordKind::kFree, "free", schema::kFree),
+    schema::describe<Mapping>(RecordKind::kMapping, "mapping", schema::kMapping),
+    schema::describe<Pool>(RecordKind::kPool, "pool", schema::kPool),
+    schema::describe<Copy>(RecordKind::kCopy, "copy", schema::kCopy),
+    schema::describe<Set>(RecordKind::kSet, "set", schema::kSet),
+    schema::describe<Range>(RecordKind::kRange, "range", schema::kRange),
+    schema::describe<ContextCall>(RecordKind::kContextCall, "context_call", schema::kContextCall),
+    schema::describe<Graph>(RecordKind::kGraph, "graph", schema::kGraph),
+    schema::describe<Import>(RecordKind::kImport, "import", schema::kImport),
+    schema::describe<OtherCall>(RecordKind::kOtherCall, "other_call", schema::kOtherCall),
+    schema::describe<Block>(RecordKind::kBlock, "block", schema::kBlock),
+    schema::describe<FrameworkOom>(RecordKind::kFrameworkOom, "framework_oom",
+                                   schema::kFrameworkOom),
+    schema::describe<Clock>(RecordKind::kClock, "clock", schema::kClock),
+    schema::describe<MemorySample>(RecordKind::kMemorySample, "memory_sample",
+                                   schema::kMemorySample),
+    schema::describe<PoolSample>(RecordKind::kPoolSample, "pool_sample", schema::kPoolSample),
+    schema::describe<Thread>(RecordKind::kThread, "thread", schema::kThread, true),
+    schema::describe<Context>(RecordKind::kContext, "context", schema::kContext),
+    schema::describe<Device>(RecordKind::kDevice, "device", schema::kDevice, true),
+    schema::describe<Module>(RecordKind::kModule, "module", schema::kModule, true),
+    schema::describe<ApiName>(RecordKind::kApiName, "api_name", schema::kApiName, true),
+    schema::describe<Text>(RecordKind::kText, "text", schema::kText, true),
+    schema::describe<Unwrapped>(RecordKind::kUnwrapped, "unwrapped", schema::kUnwrapped, true),
+    schema::describe<Requester>(RecordKind::kRequester, "requester", schema::kRequester),
+    schema::describe<Mark>(RecordKind::kMark, "mark", schema::kMark, true),
+    schema::describe<Gap>(RecordKind::kGap, "gap", schema::kGap),
+};
+
+// Room for kinds that later versions add.
+inline constexpr std::size_t kKindLimit = 64;
+inline constexpr std::size_t kMaxFields = 24;
+
+namespace schema {
+consteval std::array<std::int8_t, 256> index_kinds() {
+  std::array<std::int8_t, 256> index{};
+  for (std::int8_t& entry : index) entry = -1;
+  for (std::size_t i = 0; i < kKinds.size(); ++i) {
+    std::int8_t& entry = index[static_cast<std::size_t>(kKinds[i].kind)];
+    if (entry != -1) two_rows_for_one_kind();
+    if (kKinds[i].fields.size() > kMaxFields) more_fields_than_the_limit();
+    entry = static_cast<std::int8_t>(i);
+  }
+  return index;
+}
+inline constexpr std::array<std::int8_t, 256> kIndex = index_kinds();
+}  // namespace schema
+
+// The kind of a record struct.
+template <class Record>
+consteval RecordKind kind_of();
+#define GPUMEMTRACE_KIND_OF(Record)        \
+  template <>                              \
+  consteval RecordKind kind_of<Record>() { \
+    return RecordKind::k##Record;          \
+  }
+GPUMEMTRACE_KIND_OF(Allocation)
+GPUMEMTRACE_KIND_OF(Free)
+GPUMEMTRACE_KIND_OF(Mapping)
+GPUMEMTRACE_KIND_OF(Pool)
+GPUMEMTRACE_KIND_OF(Copy)
+GPUMEMTRACE_KIND_OF(Set)
+GPUMEMTRACE_KIND_OF(Range)
+GPUMEMTRACE_KIND_OF(ContextCall)
+GPUMEMTRACE_KIND_OF(Graph)
+GPUMEMTRACE_KIND_OF(Import)
+GPUMEMTRACE_KIND_OF(OtherCall)
+GPUMEMTRACE_KIND_OF(Block)
+GPUMEMTRACE_KIND_OF(FrameworkOom)
+GPUMEMTRACE_KIND_OF(Clock)
+GPUMEMTRACE_KIND_OF(MemorySample)
+GPUMEMTRACE_KIND_OF(PoolSample)
+GPUMEMTRACE_KIND_OF(Thread)
+GPUMEMTRACE_KIND_OF(Context)
+GPUMEMTRACE_KIND_OF(Device)
+GPUMEMTRACE_KIND_OF(Module)
+GPUMEMTRACE_KIND_OF(ApiName)
+GPUMEMTRACE_KIND_OF(Text)
+GPUMEMTRACE_KIND_OF(Unwrapped)
+GPUMEMTRACE_KIND_OF(Requester)
+GPUMEMTRACE_KIND_OF(Mark)
+GPUMEMTRACE_KIND_OF(Gap)
+#undef GPUMEMTRACE_KIND_OF
+
+// nullptr for a kind that this version does not know.
+constexpr const KindInfo* find_kind(RecordKind kind) {
+  const std::int8_t index = schema::kIndex[static_cast<std::size_t>(kind)];
+  return index < 0 ? nullptr : &kKinds[static_cast<std::size_t>(index)];
+}
+
+// True for kinds whose struct begins with a CallHeader.
+constexpr bool is_call(RecordKind kind) {
+  return kind >= RecordKind::kAllocation && kind <= RecordKind::kOtherCall;
+}
+
+// Unsigned value of a field of a record in memory, zero-extended.
+inline std::uint64_t load_field(const std::byte* record, std::uint16_t offset,
+                                std::uint8_t bytes) noexcept {
+  std::uint64_t value = 0;
+  switch (bytes) {
+    case 1: {
+      value = static_cast<std::uint8_t>(record[offset]);
+      break;
+    }
+    case 2: {
+      std::uint16_t narrow;
+      __builtin_memcpy(&narrow, record + offset, 2);
+      value = narrow;
+      break;
+    }
+    case 4: {
+      std::uint32_t narrow;
+      __builtin_memcpy(&narrow, record + offset, 4);
+      value = narrow;
+      break;
+    }
+    default: {
+      __builtin_memcpy(&value, record + offset, 8);
+      break;
+    }
+  }
+  return value;
+}
+
+inline void store_field(std::byte* record, std::uint16_t offset, std::uint8_t bytes,
+                        std::uint64_t value) noexcept {
+  switch (bytes) {
+    case 1: {
+      record[offset] = static_cast<std::byte>(value);
+      break;
+    }
+    case 2: {
+      const auto narrow = static_cast<std::uint16_t>(value);
+      __builtin_memcpy(record + offset, &narrow, 2);
+      break;
+    }
+    case 4: {
+      const auto narrow = static_cast<std::uint32_t>(value);
+      __builtin_memcpy(record + offset, &narrow, 4);
+      break;
+    }
+    default: {
+      __builtin_memcpy(record + offset, &value, 8);
+      break;
+    }
+  }
+}
+
+}  // namespace gpumemtrace::trace

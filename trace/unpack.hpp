@@ -1,0 +1,78 @@
+// The reading side of pack(): a file's own schema, and columns back into records of this version's
+// layout. May allocate; used by the reader and never by the recorder.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "trace/schema.hpp"
+
+namespace gpumemtrace::trace {
+
+// How the kinds and fields that a file describes map to the structs of this version, by name.
+// Fields that the file has and we do not are skipped, fields that we have and it does not are 0.
+class FileSchema {
+ public:
+  struct FieldMap {
+    std::uint16_t file_offset = 0;
+    std::uint8_t file_bytes = 0;
+    Encoding encoding = Encoding::kPlain;
+    bool wanted = false;
+    std::uint16_t offset = 0;  // in our struct
+    std::uint8_t bytes = 0;
+  };
+  struct KindMap {
+    bool in_file = false;
+    bool has_tail = false;
+    std::uint16_t file_bytes = 0;
+    const KindInfo* ours = nullptr;  // nullptr: this version does not know the kind
+    std::vector<FieldMap> fields;    // in the file's order
+  };
+
+  // nullopt where the payload is malformed.
+  static std::optional<FileSchema> parse(std::span<const std::byte> payload);
+
+  const KindMap& kind(std::uint8_t number) const { return kinds_[number]; }
+  // Every kind and field is where this version has it: images need no conversion.
+  bool same_layout() const { return same_layout_; }
+
+ private:
+  std::array<KindMap, 256> kinds_;
+  bool same_layout_ = false;
+};
+
+// Records in memory, 8-byte aligned.
+struct Image {
+  std::vector<std::uint64_t> words;
+  std::size_t bytes = 0;
+  const std::byte* data() const { return reinterpret_cast<const std::byte*>(words.data()); }
+  std::byte* data() { return reinterpret_cast<std::byte*>(words.data()); }
+  void resize(std::size_t new_bytes) {
+    words.assign((new_bytes + kWordBytes - 1) / kWordBytes, 0);
+    bytes = new_bytes;
+  }
+};
+
+// Working memory of one cursor, reused from chunk to chunk.
+struct UnpackScratch {
+  std::vector<std::uint32_t> offset;   // of each record in the image
+  std::vector<std::uint32_t> grouped;  // offsets, grouped by kind
+  std::array<std::uint32_t, 257> begin_of_kind{};
+  std::vector<std::uint64_t> values;
+};
+
+// Columns to records. False where the columns are malformed; then `image` is empty.
+// `unknown_records` counts records of kinds that this version does not know; they are left out.
+[[nodiscard]] bool unpack(const FileSchema& schema, std::span<const std::byte> columns,
+                          Image& image, UnpackScratch& scratch, std::uint64_t& unknown_records);
+
+// Raw records of a ring chunk in the file's layout to records of ours. Stops at the first bytes
+// that are no record and returns false then; what came before is in `image`.
+[[nodiscard]] bool convert(const FileSchema& schema, std::span<const std::byte> raw, Image& image,
+                           std::uint64_t& unknown_records);
+
+}  // namespace gpumemtrace::trace
