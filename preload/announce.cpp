@@ -1,0 +1,76 @@
+#include "preload/announce.hpp"
+
+#include <string.h>
+
+#include <atomic>
+
+#include "preload/recorder.hpp"
+#include "preload/tracking.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+// Entries are claimed in order and each becomes complete on its own; readers stop at the first
+// that is not.
+template <class Entry>
+struct NoteBook {
+  Entry entries[kMaxNoted] = {};
+  std::atomic<bool> complete[kMaxNoted] = {};
+  std::atomic<std::size_t> claimed = 0;
+
+  std::size_t count() const noexcept {
+    std::size_t i = 0;
+    while (i < kMaxNoted && complete[i].load()) ++i;
+    return i;
+  }
+  template <class Equals, class Fill>
+  void add(Equals&& equals, Fill&& fill) noexcept {
+    const std::size_t present = count();
+    for (std::size_t i = 0; i < present; ++i) {
+      if (equals(entries[i])) return;
+    }
+    const std::size_t index = claimed.fetch_add(1);
+    if (index >= kMaxNoted) return;
+    fill(entries[index]);
+    complete[index].store(true);
+  }
+};
+
+constinit NoteBook<NotedName> unwrapped;
+constinit NoteBook<const void*> requesters;
+
+}  // namespace
+
+void announce_context(std::uint32_t context_id) noexcept {
+  const CallGuard guard;
+  if (!session_exists() || !recording(false)) return;
+  write_event<trace::Context>(guard, [&](trace::Context& record) {
+    const tracking::ContextInfo info = tracking::context_info(context_id);
+    record.id = context_id;
+    record.handle = info.handle;
+    record.device = info.device;
+    record.primary = info.primary ? 1 : 0;
+  });
+}
+
+void announce_unwrapped(const char* name, const void* address) noexcept {
+  unwrapped.add([&](const NotedName& entry) { return strcmp(entry.name, name) == 0; },
+                [&](NotedName& entry) {
+                  for (std::size_t i = 0; i < kMaxNotedName && name[i] != '\0'; ++i) {
+                    entry.name[i] = name[i];
+                  }
+                  entry.address = address;
+                });
+}
+
+void announce_requester(const void* caller) noexcept {
+  requesters.add([&](const void* entry) { return entry == caller; },
+                 [&](const void*& entry) { entry = caller; });
+}
+
+std::size_t noted_unwrapped_count() noexcept { return unwrapped.count(); }
+const NotedName& noted_unwrapped(std::size_t index) noexcept { return unwrapped.entries[index]; }
+std::size_t noted_requester_count() noexcept { return requesters.count(); }
+const void* noted_requester(std::size_t index) noexcept { return requesters.entries[index]; }
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,293 @@
+// The one thread that the recorder adds to a process. It packs sealed chunks, keeps free chunks
+// ready, samples the driver about once a second, writes the dictionary entries that others noted,
+// and carries out what `gpumemtrace ctl` asks.
+
+#include "preload/background.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "preload/announce.hpp"
+#include "preload/clock.hpp"
+#include "preload/driver.hpp"
+#include "preload/libc_compat.hpp"
+#include "preload/message.hpp"
+#include "preload/module_list.hpp"
+#include "preload/recorder.hpp"
+#include "preload/sampler.hpp"
+#include "preload/session_state.hpp"
+#include "preload/tracking.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+constexpr std::uint64_t kSamplePeriodNs = 1'000'000'000;
+constexpr std::uint64_t kReclaimPeriodNs = 1'000'000'000;
+constexpr long kBusyPauseNs = 500'000;
+constexpr long kIdlePauseNs = 10'000'000;
+
+constinit std::atomic<bool> sample_wanted = false;
+
+// Bytes at the begin of [begin, end) of a chunk's content that hold only calls which returned.
+std::uint32_t completed_bytes(const trace::ChunkHeader& chunk, std::uint32_t begin,
+                              std::uint32_t end) noexcept {
+  const auto* content = reinterpret_cast<const std::byte*>(&chunk + 1);
+  std::uint32_t offset = begin;
+  while (offset < end) {
+    const auto* record = reinterpret_cast<const trace::RecordHeader*>(content + offset);
+    if (trace::is_call(record->kind)) {
+      auto* call = const_cast<trace::CallHeader*>(
+          reinterpret_cast<const trace::CallHeader*>(content + offset));
+      // Acquire: pairs with Slot::complete(); with the end come result and outputs.
+      if (std::atomic_ref(call->end).load(std::memory_order_acquire) == 0) break;
+    }
+    offset += static_cast<std::uint32_t>(record->words * trace::kWordBytes);
+  }
+  return offset;
+}
+
+class BackgroundThread {
+ public:
+  explicit BackgroundThread(Session& session) noexcept : session_(session) {}
+
+  void run() noexcept {
+    attach_background_thread();
+    while (control.session.load() != kOff) {
+      const CallGuard guard;
+      const bool packed = pack_sealed();
+      if (!session_.ring.replenish()) disable("the ring file cannot grow");
+      obey_control(guard);
+      periodic_work(guard);
+      answer_flush(guard);
+      pause(packed);
+    }
+    // Whoever waits for a flush must not wait for a thread that is gone.
+    session_.background_runs.store(false);
+  }
+
+ private:
+  // Sealed chunks to the file, then back to the ring. True where there were any.
+  bool pack_sealed() noexcept {
+    std::uint32_t index = session_.ring.take_sealed();
+    const bool any = index != kNoIndex;
+    while (index != kNoIndex) {
+      const std::uint32_t next = session_.ring.next_sealed(index);
+      trace::ChunkHeader& chunk = *session_.ring.chunk(index);
+      if (pack(chunk, chunk.committed.load(std::memory_order_acquire))) {  // pairs with commit()
+        session_.ring.recycle(&chunk);
+      }
+      index = next;
+    }
+    return any;
+  }
+
+  // What is committed and complete in chunks that are still being written.
+  void pack_active() noexcept {
+    session_.ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
+      if (chunk.state.load(std::memory_order_acquire) != trace::ChunkState::kActive) return;
+      const std::uint32_t committed =
+          chunk.committed.load(std::memory_order_acquire);  // pairs with commit()
+      pack(chunk, completed_bytes(chunk, chunk.packed, committed));
+    });
+  }
+
+  bool pack(trace::ChunkHeader& chunk, std::uint32_t end) noexcept {
+    if (end <= chunk.packed) return true;
+    if (session_.writer.bytes() > session_.config.max_trace_bytes) {
+      disable("the trace has reached --max-trace-bytes");
+      return false;
+    }
+    const auto* content = reinterpret_cast<const std::byte*>(&chunk + 1);
+    const int error = session_.writer.append(chunk.writer, chunk.sequence, chunk.packed,
+                                             std::span(content + chunk.packed, end - chunk.packed));
+    if (error != 0) {
+      Line reason;
+      reason << "the trace file cannot be written: " << errno_text(error);
+      disable(reason.c_str());
+      return false;
+    }
+    chunk.packed = end;
+    return true;
+  }
+
+  void periodic_work(const CallGuard& guard) noexcept {
+    const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    if (now_ns - last_sample_ns_ < kSamplePeriodNs && !sample_wanted.exchange(false)) return;
+    last_sample_ns_ = now_ns;
+    observe(guard);
+    reclaim_writers();
+  }
+
+  void observe(const CallGuard& guard) noexcept {
+    if (control.session.load() != session_.id) return;
+    write_clock(guard);
+    if (!devices_written_) {
+      record_devices(guard);
+      devices_written_ = true;
+    }
+    record_modules(guard);
+    write_notes(guard);
+    record_samples(guard);
+  }
+
+  void write_clock(const CallGuard& guard) noexcept {
+    write_event<trace::Clock>(guard, [](trace::Clock& clock) {
+      const std::uint64_t before = ticks();
+      clock.monotonic_ns = clock_ns(CLOCK_MONOTONIC);
+      clock.realtime_ns = clock_ns(CLOCK_REALTIME);
+      clock.uncertainty_ticks = ticks() - before;
+    });
+  }
+
+  void write_notes(const CallGuard& guard) noexcept {
+    for (; requesters_written_ < noted_requester_count(); ++requesters_written_) {
+      write_event<trace::Requester>(guard, [&](trace::Requester& record) {
+        record.caller = reinterpret_cast<std::uintptr_t>(noted_requester(requesters_written_));
+      });
+    }
+    for (; unwrapped_written_ < noted_unwrapped_count(); ++unwrapped_written_) {
+      const NotedName& noted = noted_unwrapped(unwrapped_written_);
+      trace::Unwrapped record;
+      record.record.kind = trace::RecordKind::kUnwrapped;
+      record.record.time = ticks();
+      record.address = reinterpret_cast<std::uintptr_t>(noted.address);
+      write_record(&record, sizeof record, noted.name, strlen(noted.name));
+    }
+  }
+
+  // A thread that was ended without its destructors (pthread keys exhausted their rounds, or the
+  // thread was killed) leaves its writer behind.
+  void reclaim_writers() noexcept {
+    const std::uint32_t count = session_.writer_count.load();
+    for (std::uint32_t i = 1; i < count && i < kMaxWriters; ++i) {
+      Writer& writer = session_.writers[i];
+      const std::uint32_t thread_id = writer.thread_id.load();
+      if (thread_id == 0) continue;
+      if (syscall(SYS_tgkill, getpid(), thread_id, 0) == 0) continue;
+      // The dead thread's cursor was its own; a fresh chunk is safe, and its last one is sealed by
+      // what it committed.
+      abandon_chunk_of(writer);
+      writer.thread_id.store(0);
+      session_.idle_writers.push(i, session_.writer_links);
+    }
+  }
+
+  void abandon_chunk_of(Writer& writer) noexcept {
+    session_.ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
+      if (chunk.writer == writer.id && chunk.state.load() == trace::ChunkState::kActive) {
+        session_.ring.seal(&chunk);
+      }
+    });
+    writer.chunk = nullptr;
+    writer.cursor = writer.end = nullptr;
+  }
+
+  void obey_control(const CallGuard& guard) noexcept {
+    trace::ControlMailbox& mailbox = session_.ring.header().mailbox;
+    const std::uint32_t requested =
+        mailbox.requested.load(std::memory_order_acquire);  // pairs with ctl's release
+    if (requested == mailbox.answered.load()) return;
+    switch (mailbox.command) {
+      case trace::ControlCommand::kStart:
+        resume(guard);
+        break;
+      case trace::ControlCommand::kStop:
+        stop(guard);
+        break;
+      case trace::ControlCommand::kMark: {
+        const std::size_t size =
+            mailbox.text_bytes < sizeof mailbox.text ? mailbox.text_bytes : sizeof mailbox.text;
+        write_mark(trace::MarkKind::kUser, {mailbox.text, size});
+        break;
+      }
+      case trace::ControlCommand::kNone:
+        break;
+    }
+    mailbox.answered.store(requested);
+  }
+
+  void stop(const CallGuard&) noexcept {
+    write_mark(trace::MarkKind::kStopped, {});
+    std::uint32_t recording_id = session_.id;
+    if (control.session.compare_exchange_strong(recording_id, kPaused)) {
+      session_.ring.header().recording.store(0);
+    }
+  }
+
+  void resume(const CallGuard& guard) noexcept {
+    std::uint32_t paused = kPaused;
+    if (!control.session.compare_exchange_strong(paused, session_.id)) return;
+    session_.ring.header().recording.store(1);
+    write_mark(trace::MarkKind::kStarted, {});
+    for (std::uint32_t id = 1; id <= tracking::context_count(); ++id) announce_context(id);
+    observe(guard);
+  }
+
+  void write_mark(trace::MarkKind kind, std::string_view name) noexcept {
+    trace::Mark record;
+    record.record.kind = trace::RecordKind::kMark;
+    record.record.time = ticks();
+    record.mark = kind;
+    write_record(&record, sizeof record, name.data(), name.size());
+  }
+
+  void answer_flush(const CallGuard& guard) noexcept {
+    const std::uint32_t requested = session_.flush_requested.load();
+    if (requested == session_.flush_answered.load()) return;
+    observe(guard);
+    pack_sealed();
+    pack_active();
+    session_.flush_answered.store(requested);
+  }
+
+  void pause(bool packed) noexcept {
+    const bool asked = session_.flush_requested.load() != session_.flush_answered.load();
+    if (asked) return;
+    pause_ns_ =
+        packed ? kBusyPauseNs : (pause_ns_ * 2 < kIdlePauseNs ? pause_ns_ * 2 : kIdlePauseNs);
+    const timespec pause{0, pause_ns_};
+    nanosleep(&pause, nullptr);
+  }
+
+  Session& session_;
+  std::uint64_t last_sample_ns_ = 0;
+  long pause_ns_ = kBusyPauseNs;
+  bool devices_written_ = false;
+  std::size_t requesters_written_ = 0;
+  std::size_t unwrapped_written_ = 0;
+};
+
+void* thread_main(void*) noexcept {
+  prctl(PR_SET_NAME, "gpumemtrace", 0, 0, 0);
+  BackgroundThread(the_session()).run();
+  return nullptr;
+}
+
+}  // namespace
+
+void want_sample() noexcept {
+  sample_wanted.store(true, std::memory_order_relaxed);  // a hint, nothing to order
+}
+
+bool start_background_thread() noexcept {
+  if (gpumemtrace_libc_pthread_create == nullptr) return false;
+  reset_sampler();
+  // The thread inherits a mask that blocks everything: the program's signals go to its own threads.
+  std::uint64_t all = ~std::uint64_t{0};
+  std::uint64_t before = 0;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
+  the_session().background_runs.store(true);
+  pthread_t thread;
+  const bool started = gpumemtrace_libc_pthread_create(&thread, nullptr, thread_main, nullptr) == 0;
+  if (started) gpumemtrace_libc_pthread_detach(thread);
+  if (!started) the_session().background_runs.store(false);
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
+  return started;
+}
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,51 @@
+// The clock of the records: the time stamp counter where it is invariant (one rate on all cores,
+// also in sleep), else CLOCK_MONOTONIC in nanoseconds. Clock records tie it to the system's clocks.
+#pragma once
+
+#include <time.h>
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <x86intrin.h>
+#endif
+
+namespace gpumemtrace::preload {
+
+inline std::uint64_t clock_ns(clockid_t clock) noexcept {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// Set once before the first record; a process with a non-invariant counter falls back.
+extern bool counter_is_invariant;
+
+inline void choose_clock() noexcept {
+#if defined(__x86_64__)
+  unsigned int a = 0;
+  unsigned int b = 0;
+  unsigned int c = 0;
+  unsigned int d = 0;
+  // CPUID 0x80000007, EDX bit 8: invariant TSC (Intel SDM volume 3, "Invariant TSC").
+  counter_is_invariant = __get_cpuid(0x80000007u, &a, &b, &c, &d) != 0 && (d & (1u << 8)) != 0;
+#else
+  counter_is_invariant = true;  // the Arm generic timer is invariant by its architecture
+#endif
+}
+
+inline std::uint64_t ticks() noexcept {
+  if (!counter_is_invariant) [[unlikely]]
+    return clock_ns(CLOCK_MONOTONIC);
+#if defined(__x86_64__)
+  return __rdtsc();
+#elif defined(__aarch64__)
+  std::uint64_t value;
+  __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value));
+  return value;
+#endif
+}
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,93 @@
+#include "preload/files.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/stat.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace gpumemtrace::preload {
+namespace {
+constexpr int kFirstDescriptor = 500;
+}
+
+int create_file(const char* path) noexcept {
+  const int low = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (low < 0) return -1;
+  const int high = fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor);
+  if (high < 0) return low;
+  close(low);
+  return high;
+}
+
+int allocate_file(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  if (fallocate(descriptor, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0) {
+    return 0;
+  }
+  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR) return errno;
+  static constexpr char kZeros[4096] = {};
+  for (std::uint64_t done = 0; done < bytes; done += sizeof kZeros) {
+    if (const int error = write_at(descriptor, offset + done, kZeros, sizeof kZeros); error != 0) {
+      return error;
+    }
+  }
+  return 0;
+}
+
+void lock_file(int descriptor) noexcept {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  fcntl(descriptor, F_SETLK, &lock);
+}
+
+int write_at(int descriptor, std::uint64_t offset, const void* data, std::size_t bytes) noexcept {
+  const char* position = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t written = pwrite(descriptor, position, bytes, static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return errno;
+    if (written == 0) return ENOSPC;
+    position += written;
+    offset += static_cast<std::uint64_t>(written);
+    bytes -= static_cast<std::size_t>(written);
+  }
+  return 0;
+}
+
+void make_folders(const char* path) noexcept {
+  char partial[4096];
+  for (std::size_t i = 0; path[i] != '\0' && i + 1 < sizeof partial; ++i) {
+    partial[i] = path[i];
+    if (path[i] != '/' || i == 0) continue;
+    partial[i] = '\0';
+    mkdir(partial, 0777);
+    partial[i] = '/';
+  }
+}
+
+bool identify(int descriptor, FileIdentity& identity) noexcept {
+  struct statx status;
+  // By number: fstat's symbol version is newer than the oldest glibc that we run on.
+  if (syscall(SYS_statx, descriptor, "", AT_EMPTY_PATH, STATX_INO, &status) != 0) return false;
+  identity.device = (std::uint64_t{status.stx_dev_major} << 32) | status.stx_dev_minor;
+  identity.inode = status.stx_ino;
+  return true;
+}
+
+std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept {
+  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return 0;
+  std::size_t size = 0;
+  while (size < capacity) {
+    const ssize_t got = read(descriptor, out + size, capacity - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  close(descriptor);
+  return size;
+}
+
+}  // namespace gpumemtrace::preload

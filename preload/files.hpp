@@ -1,0 +1,37 @@
+// The few file operations of the recorder. Errors are errno values; nothing here prints.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemtrace::preload {
+
+// Makes a new file for reading and writing, mode 0600, closed on exec, at a high descriptor number
+// out of the way of programs that expect low ones. Fails where it exists. -1 with errno set.
+int create_file(const char* path) noexcept;
+
+// Makes the bytes of a file real: later stores through a mapping cannot fail for want of space.
+int allocate_file(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept;
+
+// Takes the lock that tells readers the trace is being written.
+void lock_file(int descriptor) noexcept;
+
+// Writes all bytes at `offset`; 0 or an errno value.
+int write_at(int descriptor, std::uint64_t offset, const void* data, std::size_t bytes) noexcept;
+
+// Makes every folder on the way to `path`'s last part.
+void make_folders(const char* path) noexcept;
+
+// Identity of an open file, to notice that the program closed our descriptor and the number now
+// belongs to something else.
+struct FileIdentity {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+bool identify(int descriptor, FileIdentity& identity) noexcept;
+
+// Reads a small file as a whole; returns the number of bytes, 0 on any error.
+std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept;
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,96 @@
+#include "preload/nvml.hpp"
+
+#include <unistd.h>
+
+#include "preload/dlsym.hpp"
+#include "preload/libc_compat.hpp"
+
+namespace gpumemtrace::preload::nvml {
+namespace {
+
+// Declarations by the NVML API reference: nvmlMemory_v2_t, nvmlProcessInfo_t (third version).
+struct Memory {
+  unsigned int version;
+  unsigned long long total;
+  unsigned long long reserved;
+  unsigned long long free;
+  unsigned long long used;
+};
+constexpr unsigned int kMemoryVersion = sizeof(Memory) | (2u << 24);
+
+struct ProcessInfo {
+  unsigned int process_id;
+  unsigned long long used_bytes;
+  unsigned int gpu_instance;
+  unsigned int compute_instance;
+};
+constexpr unsigned long long kNotAvailable = ~0ull;
+constexpr int kSuccess = 0;
+
+using Device = void*;
+using Init = int();
+using HandleByBusId = int(const char*, Device*);
+using MemoryInfo = int(Device, Memory*);
+using RunningProcesses = int(Device, unsigned int*, ProcessInfo*);
+
+struct Library {
+  bool tried = false;
+  HandleByBusId* handle_by_bus_id = nullptr;
+  MemoryInfo* memory_info = nullptr;
+  RunningProcesses* running_processes = nullptr;
+};
+constinit Library library;
+
+template <class Function>
+Function* load(void* handle, const char* name) noexcept {
+  return reinterpret_cast<Function*>(real_dlsym(handle, name));
+}
+
+void open_library() noexcept {
+  library.tried = true;
+  void* handle = gpumemtrace_libc_dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return;
+  auto* init = load<Init>(handle, "nvmlInit_v2");
+  if (init == nullptr || init() != kSuccess) return;
+  library.memory_info = load<MemoryInfo>(handle, "nvmlDeviceGetMemoryInfo_v2");
+  library.running_processes =
+      load<RunningProcesses>(handle, "nvmlDeviceGetComputeRunningProcesses_v3");
+  library.handle_by_bus_id = load<HandleByBusId>(handle, "nvmlDeviceGetHandleByPciBusId_v2");
+}
+
+}  // namespace
+
+bool read_device(const char* pci_bus_id, DeviceUse& use) noexcept {
+  if (!library.tried) open_library();
+  if (library.handle_by_bus_id == nullptr || library.memory_info == nullptr ||
+      library.running_processes == nullptr) {
+    return false;
+  }
+  Device device = nullptr;
+  Memory memory = {};
+  memory.version = kMemoryVersion;
+  constexpr unsigned int kMaxProcesses = 256;
+  static ProcessInfo processes[kMaxProcesses];
+  unsigned int count = kMaxProcesses;
+  if (library.handle_by_bus_id(pci_bus_id, &device) != kSuccess ||
+      library.memory_info(device, &memory) != kSuccess ||
+      library.running_processes(device, &count, processes) != kSuccess) {
+    return false;
+  }
+  use = {memory.free, memory.total, 0, 0};
+  bool found = false;
+  for (unsigned int i = 0; i < count && i < kMaxProcesses; ++i) {
+    if (processes[i].used_bytes == kNotAvailable) return false;
+    if (processes[i].process_id == static_cast<unsigned int>(getpid())) {
+      use.process_bytes += processes[i].used_bytes;
+      found = true;
+    } else {
+      use.other_bytes += processes[i].used_bytes;
+    }
+  }
+  return found;
+}
+
+void reset() noexcept { library = Library{}; }
+
+}  // namespace gpumemtrace::preload::nvml

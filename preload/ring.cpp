@@ -1,0 +1,139 @@
+#include "preload/ring.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+
+#include "preload/files.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+
+constexpr std::uint32_t chunk_bytes(std::uint32_t size_class) noexcept {
+  return static_cast<std::uint32_t>(trace::kMinChunkBytes) << size_class;
+}
+static_assert(chunk_bytes(Ring::kSizeClasses - 1) == trace::kMaxChunkBytes);
+
+constexpr std::uint32_t class_of(std::uint32_t bytes) noexcept {
+  return static_cast<std::uint32_t>(__builtin_ctz(bytes / trace::kMinChunkBytes));
+}
+
+// Free chunks that the background thread keeps ready, by size class: enough for threads that
+// start together, and for what one thread writes between two rounds of the background thread.
+constexpr std::int32_t kReserve[Ring::kSizeClasses] = {16, 4, 4, 4, 4, 4, 6};
+
+}  // namespace
+
+int Ring::create(const char* path, const trace::TraceId& id, std::uint64_t capacity) noexcept {
+  capacity_ = trace::kRingHeaderBytes + capacity / trace::kMaxChunkBytes * trace::kMaxChunkBytes;
+  descriptor_ = create_file(path);
+  if (descriptor_ < 0) return errno;
+  if (const int error = allocate_file(descriptor_, 0, trace::kRingHeaderBytes); error != 0) {
+    return error;
+  }
+  // The whole capacity is mapped at once; pages past the end of the file are never touched.
+  void* mapped = mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+  if (mapped == MAP_FAILED) return errno;
+  void* links = mmap(nullptr, capacity_ / trace::kMinChunkBytes * sizeof *links_,
+                     PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (links == MAP_FAILED) return errno;
+  base_ = static_cast<std::byte*>(mapped);
+  links_ = static_cast<std::atomic<std::uint32_t>*>(links);
+  header_ = new (base_) trace::RingHeader;
+  header_->id = id;
+  header_->process_id = static_cast<std::uint32_t>(getpid());
+  // Not inherited by fork, gone with the process: the sign that the trace is still being written.
+  lock_file(descriptor_);
+  return grow(0) && replenish() ? 0 : ENOSPC;
+}
+
+trace::ChunkHeader* Ring::chunk(std::uint32_t index) const noexcept {
+  return reinterpret_cast<trace::ChunkHeader*>(base_ + std::uint64_t{index} * kPageBytes);
+}
+
+std::uint32_t Ring::index_of(const trace::ChunkHeader* chunk) const noexcept {
+  return static_cast<std::uint32_t>(
+      static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(chunk) - base_) / kPageBytes);
+}
+
+// Claims one extent and cuts it into free chunks. Several threads may grow at once: each has an
+// extent of its own.
+bool Ring::grow(std::uint32_t size_class) noexcept {
+  if (growth_failed_.load(std::memory_order_relaxed)) return false;  // a hint, nothing to order
+  std::uint64_t offset = header_->used_bytes.load();
+  do {
+    if (offset + trace::kMaxChunkBytes > capacity_) return false;
+  } while (!header_->used_bytes.compare_exchange_weak(offset, offset + trace::kMaxChunkBytes));
+  if (allocate_file(descriptor_, offset, trace::kMaxChunkBytes) != 0) {
+    growth_failed_.store(true, std::memory_order_relaxed);
+    return false;
+  }
+  for (std::size_t page = 0; page < trace::kMaxChunkBytes; page += kPageBytes) {
+    *reinterpret_cast<volatile std::byte*>(base_ + offset + page) = std::byte{0};
+  }
+  const std::uint32_t bytes = chunk_bytes(size_class);
+  for (std::size_t at = 0; at < trace::kMaxChunkBytes; at += bytes) {
+    auto* chunk = new (base_ + offset + at) trace::ChunkHeader;
+    chunk->bytes = bytes;
+    free_[size_class].push(index_of(chunk), links_);
+  }
+  return true;
+}
+
+trace::ChunkHeader* Ring::take(std::uint32_t size_class, bool important) noexcept {
+  const auto try_all = [&]() noexcept {
+    std::uint32_t index = free_[size_class].pop(links_);
+    for (std::uint32_t smaller = size_class; index == kNoIndex && smaller-- > 0;) {
+      index = free_[smaller].pop(links_);
+    }
+    for (std::uint32_t larger = size_class + 1; index == kNoIndex && larger < kSizeClasses;
+         ++larger) {
+      index = free_[larger].pop(links_);
+    }
+    return index;
+  };
+  if (!important &&
+      header_->used_bytes.load(std::memory_order_relaxed) + trace::kMaxChunkBytes > capacity_) {
+    // At capacity: leave an eighth of the chunks to allocations, frees and the dictionary.
+    std::uint64_t free_bytes = 0;
+    for (std::uint32_t c = 0; c < kSizeClasses; ++c) {
+      const std::int32_t count = free_[c].count();
+      if (count > 0) free_bytes += static_cast<std::uint64_t>(count) * chunk_bytes(c);
+    }
+    if (free_bytes < capacity_ / 8) return nullptr;
+  }
+  std::uint32_t index = free_[size_class].pop(links_);
+  if (index == kNoIndex && grow(size_class)) index = free_[size_class].pop(links_);
+  if (index == kNoIndex) index = try_all();
+  if (index == kNoIndex) return nullptr;
+  return chunk(index);
+}
+
+void Ring::seal(trace::ChunkHeader* chunk) noexcept {
+  // Release: pairs with the reader of a killed process's file and with the background thread.
+  chunk->state.store(trace::ChunkState::kSealed, std::memory_order_release);
+  sealed_.push(index_of(chunk), links_);
+}
+
+void Ring::recycle(trace::ChunkHeader* chunk) noexcept {
+  chunk->state.store(trace::ChunkState::kFree, std::memory_order_release);  // as in seal()
+  free_[class_of(chunk->bytes)].push(index_of(chunk), links_);
+}
+
+bool Ring::replenish() noexcept {
+  for (std::uint32_t size_class = 0; size_class < kSizeClasses; ++size_class) {
+    while (free_[size_class].count() < kReserve[size_class]) {
+      // A ring of the smallest size has no room for a reserve of every class; take() substitutes.
+      if (header_->used_bytes.load() + trace::kMaxChunkBytes > capacity_) return true;
+      if (!grow(size_class)) return !growth_failed_.load();
+    }
+  }
+  return true;
+}
+
+}  // namespace gpumemtrace::preload

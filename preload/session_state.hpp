@@ -1,0 +1,54 @@
+// The parts of a session that its own files share: session.cpp (start, threads, end),
+// background.cpp (the background thread) and prologue.cpp (what stands at the begin of every
+// trace).
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/config.hpp"
+#include "preload/lock_free_stack.hpp"
+#include "preload/output_path.hpp"
+#include "preload/ring.hpp"
+#include "preload/thread_state.hpp"
+#include "preload/trace_writer.hpp"
+
+namespace gpumemtrace::preload {
+
+inline constexpr std::uint32_t kMaxWriters = 8192;
+
+struct Session {
+  Config config;
+  JobFacts job;
+  std::uint32_t id = 0;
+  Ring ring;
+  TraceWriter writer;
+  char path[4096] = {};
+
+  Writer* writers = nullptr;  // kMaxWriters, mapped
+  std::atomic<std::uint32_t>* writer_links = nullptr;
+  std::atomic<std::uint32_t> writer_count = 0;
+  IndexStack idle_writers;
+
+  // Requests to the background thread: the asker raises `flush_requested`, waits for the answer.
+  std::atomic<std::uint32_t> flush_requested = 0;
+  std::atomic<std::uint32_t> flush_answered = 0;
+  std::atomic<bool> background_runs = false;
+};
+
+// Storage of the process's one session; meaningful from kStarting on.
+Session& the_session() noexcept;
+
+// --- background.cpp
+
+// Starts the thread; false where the system refuses.
+bool start_background_thread() noexcept;
+
+// --- prologue.cpp
+
+// Texts about the process, names of all wrapped functions, contexts that exist: packed straight
+// into the new file as the first piece of writer 0. 0 or an errno value.
+int write_prologue(Session& session) noexcept;
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,74 @@
+// What a thread needs to record: which session it belongs to, where its next record goes, and
+// which context is current. Static thread-local storage: reaching it costs one register-relative
+// load, and it exists from the thread's first instruction to its last.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "trace/ring_layout.hpp"
+
+namespace gpumemtrace::preload {
+
+// A stream of chunks. It belongs to one thread at a time; when that thread ends, the next new
+// thread goes on with it, so that a thousand short threads need no more memory than one.
+struct Writer {
+  std::uint32_t id = 0;
+  std::uint32_t next_sequence = 0;
+  std::uint32_t size_class = 0;              // of the next chunk
+  std::atomic<std::uint32_t> thread_id = 0;  // 0 while no thread has it
+  trace::ChunkHeader* chunk = nullptr;
+  std::byte* cursor = nullptr;
+  std::byte* end = nullptr;
+  // Records dropped since the last chunk was full, by DropClass, and since when.
+  std::uint64_t gap_since = 0;
+  std::uint64_t gap[static_cast<std::size_t>(trace::DropClass::kCount)] = {};
+};
+
+inline constexpr std::uint32_t kContextStackDepth = 16;
+inline constexpr std::uint32_t kNoSession =
+    ~std::uint32_t{0};  // never the value of control.session
+
+struct ThreadState {
+  std::uint32_t session = kNoSession;  // the session that `writer` belongs to; see Control
+  std::uint32_t depth = 0;             // wrappers on this thread's stack
+  std::uintptr_t outermost_frame = 0;
+  Writer* writer = nullptr;
+  std::byte* cursor = nullptr;  // the writer's, while this thread has it
+  std::byte* end = nullptr;
+  trace::ChunkHeader* chunk = nullptr;
+  // Contexts that were made current here, as the wrapped calls told it; ContextId values.
+  std::uint32_t context = 0;
+  std::uint32_t context_depth = 0;
+  std::uint32_t context_stack[kContextStackDepth] = {};
+};
+
+extern constinit thread_local ThreadState thread_state [[gnu::tls_model("initial-exec")]];
+
+// Marks the thread as being inside one of our hooks. Only the outermost guard records: what the
+// driver calls inside a call is that call's business.
+//
+// A longjmp out of a hook leaves the depth raised. The next outermost hook runs in a frame above
+// the one that was left behind (stacks grow down), which gives the leftover away.
+class CallGuard {
+ public:
+  CallGuard() noexcept {
+    const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+    if (thread_state.depth != 0 && frame > thread_state.outermost_frame) [[unlikely]] {
+      thread_state.depth = 0;
+    }
+    outermost_ = thread_state.depth++ == 0;
+    if (outermost_) thread_state.outermost_frame = frame;
+  }
+  ~CallGuard() { --thread_state.depth; }
+  CallGuard(const CallGuard&) = delete;
+  CallGuard& operator=(const CallGuard&) = delete;
+
+  bool outermost() const noexcept { return outermost_; }
+
+ private:
+  bool outermost_;
+};
+
+}  // namespace gpumemtrace::preload
