@@ -4,7 +4,7 @@
 
 #include "preload/background.hpp"
 
-#include <fcntl.h>
+#include <linux/futex.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -60,7 +60,9 @@ class BackgroundThread {
     while (control.session.load() != kOff) {
       const CallGuard guard;
       const bool packed = pack_sealed();
-      if (!session_.ring.replenish()) disable("the ring file cannot grow");
+      if (!session_.ending.load() && !session_.ring.replenish()) {
+        disable("the ring file cannot grow");
+      }
       obey_control(guard);
       periodic_work(guard);
       answer_flush(guard);
@@ -239,19 +241,21 @@ class BackgroundThread {
   void answer_flush(const CallGuard& guard) noexcept {
     const std::uint32_t requested = session_.flush_requested.load();
     if (requested == session_.flush_answered.load()) return;
-    observe(guard);
+    // At the very end the driver may have been shut down already.
+    if (!session_.ending.load()) observe(guard);
     pack_sealed();
     pack_active();
+    if (session_.ending.load()) session_.ring.release_free_chunks();
     session_.flush_answered.store(requested);
   }
 
+  // Sleeps until the next round; whoever asks for a flush ends the sleep.
   void pause(bool packed) noexcept {
-    const bool asked = session_.flush_requested.load() != session_.flush_answered.load();
-    if (asked) return;
-    pause_ns_ =
-        packed ? kBusyPauseNs : (pause_ns_ * 2 < kIdlePauseNs ? pause_ns_ * 2 : kIdlePauseNs);
+    pause_ns_ = packed ? kBusyPauseNs
+                       : (pause_ns_ * 2 < kIdlePauseNs ? pause_ns_ * 2 : kIdlePauseNs);
     const timespec pause{0, pause_ns_};
-    nanosleep(&pause, nullptr);
+    syscall(SYS_futex, &session_.flush_requested, FUTEX_WAIT_PRIVATE,
+            session_.flush_answered.load(), &pause, nullptr, 0);
   }
 
   Session& session_;

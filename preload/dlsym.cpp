@@ -1,6 +1,8 @@
 #include "preload/dlsym.hpp"
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 
 #include "preload/announce.hpp"
 #include "preload/cuda_abi.hpp"
@@ -17,13 +19,28 @@ bool is_driver_name(const char* name) noexcept {
   return name != nullptr && name[0] == 'c' && name[1] == 'u' && name[2] >= 'A' && name[2] <= 'Z';
 }
 
-// RTLD_DEFAULT finds our exported symbol first. Where no driver is in the global scope it would
-// make one appear, so the answer is then what a search behind us gives: nothing, with its dlerror.
-void* search_default(const char* name) noexcept {
-  void* behind_us = real_dlsym(RTLD_NEXT, name);
-  if (behind_us != nullptr) return driver::wrap(behind_us, name);
-  if (!driver::is_loaded()) return real_dlsym(RTLD_NEXT, name);
-  return driver::wrap(driver::query(name), name);
+// What the assembly gets. Where it is not final, the real function is asked again, by a jump: it
+// then sees the original caller, with its scope and for its dlerror.
+struct Answer {
+  void* address = nullptr;
+  std::uintptr_t is_final = 0;
+};
+
+extern "C" [[gnu::visibility("hidden")]] const std::byte __ehdr_start[];  // by the linker
+extern "C" [[gnu::visibility("hidden")]] const std::byte _end[];
+
+bool is_in_this_library(const void* address) noexcept {
+  return address >= __ehdr_start && address < _end;
+}
+
+// A search of the whole process (RTLD_DEFAULT, the handle of the program) has found our exported
+// symbol. Without us it would have gone on: where that finds no driver, none may appear.
+Answer answer_for_own_symbol(void* own, const char* name) noexcept {
+  const bool loaded = driver::is_loaded();
+  void* const behind_us = real_dlsym(RTLD_NEXT, name);
+  if (!loaded || (behind_us == nullptr && driver::query(name) == nullptr)) return {behind_us, 1};
+  if (behind_us == nullptr) gpumemtrace_libc_dlerror();  // the search was ours
+  return {own, 1};
 }
 
 }  // namespace
@@ -34,30 +51,36 @@ extern "C" {
 [[gnu::visibility("hidden")]] constinit Dlvsym gpumemtrace_real_dlvsym = nullptr;
 
 // Our own dlvsym hides libc's from ordinary binding, so that one is found in libc's symbol table
-// (libdl's before glibc 2.34), and with it the next dlsym. Other libraries' constructors may get
-// here before ours has run.
+// (libdl's before glibc 2.34), and with it libc's dlsym. The next dlsym in the process may be
+// another library's, which only a search without version finds. Other libraries' constructors may
+// get here before ours has run.
 [[gnu::visibility("hidden")]] void gpumemtrace_find_real_dlsym() {
   void* found = find_symbol("libc.so.6", "dlvsym");
   if (found == nullptr) found = find_symbol("libdl.so.2", "dlvsym");
   if (found == nullptr) return;
   gpumemtrace_real_dlvsym = reinterpret_cast<Dlvsym>(found);
-  gpumemtrace_real_dlsym = reinterpret_cast<Dlsym>(
+  auto* const of_libc = reinterpret_cast<Dlsym>(
       gpumemtrace_real_dlvsym(RTLD_NEXT, "dlsym", GPUMEMTRACE_OLDEST_GLIBC));
+  if (of_libc == nullptr) return;
+  void* const next = of_libc(RTLD_NEXT, "dlsym");
+  gpumemtrace_real_dlsym = next == nullptr ? of_libc : reinterpret_cast<Dlsym>(next);
 }
 
-// 1: gpumemtrace_serve_dlsym answers; 0: the assembly jumps to the real function.
-[[gnu::visibility("hidden")]] int gpumemtrace_serves(void* handle, const char* name) {
-  return is_driver_name(name) && handle != RTLD_NEXT ? 1 : 0;
+[[gnu::visibility("hidden")]] Answer gpumemtrace_answer_dlsym(void* handle, const char* name) {
+  if (!is_driver_name(name) || handle == RTLD_NEXT) return {};
+  void* const found = real_dlsym(handle, name);
+  if (found == nullptr) return {};
+  if (is_in_this_library(found)) return answer_for_own_symbol(found, name);
+  return {driver::wrap(found, name), 1};
 }
 
-[[gnu::visibility("hidden")]] void* gpumemtrace_serve_dlsym(void* handle, const char* name) {
-  if (handle == RTLD_DEFAULT) return search_default(name);
-  return driver::wrap(real_dlsym(handle, name), name);
-}
-
-[[gnu::visibility("hidden")]] void* gpumemtrace_serve_dlvsym(void* handle, const char* name,
-                                                             const char* version) {
-  return driver::wrap(gpumemtrace_real_dlvsym(handle, name, version), name);
+// Our symbols have no version, so a search for one never finds them.
+[[gnu::visibility("hidden")]] Answer gpumemtrace_answer_dlvsym(void* handle, const char* name,
+                                                               const char* version) {
+  if (!is_driver_name(name) || handle == RTLD_NEXT) return {};
+  void* const found = gpumemtrace_real_dlvsym(handle, name, version);
+  if (found == nullptr) return {};
+  return {driver::wrap(found, name), 1};
 }
 }
 

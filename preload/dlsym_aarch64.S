@@ -1,5 +1,6 @@
 // dlsym and dlvsym on 64-bit Arm (see preload/dlsym.hpp). The return address is in x30, which a
-// branch without link leaves as the caller set it.
+// branch without link leaves as the caller set it. An answer comes back as address in x0 and "final"
+// in x1.
 #if defined(__aarch64__)
         .text
 
@@ -15,13 +16,13 @@ dlsym:
         cbnz    x9, 1f
         bl      gpumemtrace_find_real_dlsym
         ldp     x0, x1, [sp, #16]
-1:      bl      gpumemtrace_serves
-        mov     w10, w0
-        ldp     x0, x1, [sp, #16]
+1:      bl      gpumemtrace_answer_dlsym
+        cbz     x1, 2f
         ldp     x29, x30, [sp], #32
-        cbz     w10, 2f
-        b       gpumemtrace_serve_dlsym
-2:      adrp    x9, gpumemtrace_real_dlsym
+        ret
+2:      ldp     x0, x1, [sp, #16]
+        ldp     x29, x30, [sp], #32
+        adrp    x9, gpumemtrace_real_dlsym
         ldr     x9, [x9, #:lo12:gpumemtrace_real_dlsym]
         br      x9
         .size   dlsym, .-dlsym
@@ -39,14 +40,14 @@ dlvsym:
         cbnz    x9, 1f
         bl      gpumemtrace_find_real_dlsym
         ldp     x0, x1, [sp, #16]
-1:      bl      gpumemtrace_serves
-        mov     w10, w0
-        ldr     x2, [sp, #32]
+1:      bl      gpumemtrace_answer_dlvsym
+        cbz     x1, 2f
+        ldp     x29, x30, [sp], #48
+        ret
+2:      ldr     x2, [sp, #32]
         ldp     x0, x1, [sp, #16]
         ldp     x29, x30, [sp], #48
-        cbz     w10, 2f
-        b       gpumemtrace_serve_dlvsym
-2:      adrp    x9, gpumemtrace_real_dlvsym
+        adrp    x9, gpumemtrace_real_dlvsym
         ldr     x9, [x9, #:lo12:gpumemtrace_real_dlvsym]
         br      x9
         .size   dlvsym, .-dlvsym

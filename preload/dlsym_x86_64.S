@@ -1,5 +1,6 @@
 // dlsym and dlvsym on x86-64 (see preload/dlsym.hpp). A first look at the name decides without a
-// call: nearly every look-up of a process is not for us.
+// call: nearly every look-up of a process is not for us. An answer comes back as address in rax and
+// "final" in rdx.
 #if defined(__x86_64__)
         .text
 
@@ -15,13 +16,13 @@ dlsym:
         pushq   %rdi
         pushq   %rsi
         subq    $8, %rsp
-        call    gpumemtrace_serves
+        call    gpumemtrace_answer_dlsym
         addq    $8, %rsp
         popq    %rsi
         popq    %rdi
-        testl   %eax, %eax
+        testq   %rdx, %rdx
         je      1f
-        jmp     gpumemtrace_serve_dlsym
+        ret
 1:      movq    gpumemtrace_real_dlsym(%rip), %rax
         testq   %rax, %rax
         je      2f
@@ -51,13 +52,13 @@ dlvsym:
         movq    (%rsp), %rdx
         movq    8(%rsp), %rsi
         movq    16(%rsp), %rdi
-1:      call    gpumemtrace_serves
+1:      call    gpumemtrace_answer_dlvsym
+        testq   %rdx, %rdx
         popq    %rdx
         popq    %rsi
         popq    %rdi
-        testl   %eax, %eax
         je      2f
-        jmp     gpumemtrace_serve_dlvsym
+        ret
 2:      movq    gpumemtrace_real_dlvsym(%rip), %rax
         jmp     *%rax
         .size   dlvsym, .-dlvsym

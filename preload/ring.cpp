@@ -125,6 +125,19 @@ void Ring::recycle(trace::ChunkHeader* chunk) noexcept {
   free_[class_of(chunk->bytes)].push(index_of(chunk), links_);
 }
 
+void Ring::release_free_chunks() noexcept {
+  growth_failed_.store(true, std::memory_order_relaxed);  // a hint, as in grow()
+  for (std::uint32_t size_class = 1; size_class < kSizeClasses; ++size_class) {
+    for (std::uint32_t index = free_[size_class].pop(links_); index != kNoIndex;
+         index = free_[size_class].pop(links_)) {
+      // The first page holds the header, which readers walk over.
+      const std::uint64_t content = (std::uint64_t{index} + 1) * kPageBytes;
+      fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                static_cast<off_t>(content), chunk_bytes(size_class) - kPageBytes);
+    }
+  }
+}
+
 bool Ring::replenish() noexcept {
   for (std::uint32_t size_class = 0; size_class < kSizeClasses; ++size_class) {
     while (free_[size_class].count() < kReserve[size_class]) {

@@ -43,6 +43,10 @@ class Ring {
   // Keeps a reserve of free chunks of every size; false where the file cannot grow.
   bool replenish() noexcept;
 
+  // The process ends: gives the disk space of free chunks back. Those of the smallest size stay
+  // usable for what is still recorded after this; the others are taken out of use.
+  void release_free_chunks() noexcept;
+
   trace::RingHeader& header() const noexcept { return *header_; }
   std::uint64_t capacity() const noexcept { return capacity_; }
   // Visits all chunks in the order of the file; for the last pass over unsealed ones.

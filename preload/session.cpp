@@ -1,6 +1,7 @@
 #include "preload/session.hpp"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -349,6 +350,7 @@ void flush_and_wait() noexcept {
   Session& session = the_session();
   if (!session.background_runs.load()) return;
   const std::uint32_t wanted = session.flush_requested.fetch_add(1) + 1;
+  syscall(SYS_futex, &session.flush_requested, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
   for (int tries = 0; tries < 10'000 && session.flush_answered.load() < wanted; ++tries) {
     sleep_microseconds(100);
   }
@@ -374,7 +376,9 @@ void exit_begins() noexcept {
 void library_ends() noexcept {
   const ErrnoKeeper errno_keeper;
   const CallGuard guard;
-  if (session_exists()) flush_and_wait();
+  if (!session_exists()) return;
+  the_session().ending.store(true);
+  flush_and_wait();
 }
 
 }  // namespace gpumemtrace::preload

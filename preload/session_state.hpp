@@ -34,6 +34,7 @@ struct Session {
   // Requests to the background thread: the asker raises `flush_requested`, waits for the answer.
   std::atomic<std::uint32_t> flush_requested = 0;
   std::atomic<std::uint32_t> flush_answered = 0;
+  std::atomic<bool> ending = false;  // the next flush is the last
   std::atomic<bool> background_runs = false;
 };
 

@@ -1,6 +1,7 @@
 #include "preload/trace_writer.hpp"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
@@ -28,7 +29,8 @@ constexpr std::size_t kCompressorBytes = 4 << 20;
 struct TraceWriter::Workspace {
   trace::PackScratch scratch;
   std::byte columns[trace::kMaxColumnBytes];
-  std::byte stored[ZSTD_COMPRESSBOUND(trace::kMaxColumnBytes)];
+  // A whole block, so that it reaches the file in one write.
+  std::byte block[sizeof(trace::BlockHeader) + ZSTD_COMPRESSBOUND(trace::kMaxColumnBytes)];
   alignas(64) std::byte compressor_memory[kCompressorBytes];
   ZSTD_CCtx* compressor = nullptr;
 };
@@ -76,30 +78,33 @@ int TraceWriter::append(std::uint32_t writer, std::uint32_t sequence, std::uint3
 
 int TraceWriter::append_block(trace::BlockHeader& header,
                               std::span<const std::byte> columns) noexcept {
-  const std::byte* payload = columns.data();
-  std::size_t stored = columns.size();
+  std::byte* payload = workspace_->block + sizeof header;
+  std::size_t stored = 0;
   if (workspace_->compressor != nullptr) {
     const std::size_t compressed =
-        ZSTD_compressCCtx(workspace_->compressor, workspace_->stored, sizeof workspace_->stored,
+        ZSTD_compressCCtx(workspace_->compressor, payload, sizeof workspace_->block - sizeof header,
                           columns.data(), columns.size(), kCompressionLevel);
     if (ZSTD_isError(compressed) == 0 && compressed < columns.size()) {
-      payload = workspace_->stored;
       stored = compressed;
       header.codec = trace::Codec::kZstd;
     }
+  }
+  if (stored == 0) {
+    memcpy(payload, columns.data(), columns.size());
+    stored = columns.size();
   }
   header.header_bytes = sizeof header;
   header.column_bytes = static_cast<std::uint32_t>(columns.size());
   header.stored_bytes = static_cast<std::uint32_t>(stored);
   header.payload_checksum = trace::crc32c(payload, stored);
   header.header_checksum = trace::crc32c(&header, offsetof(trace::BlockHeader, header_checksum));
+  memcpy(workspace_->block, &header, sizeof header);
 
   // A program that closed our descriptor may own the number by now.
   FileIdentity now;
   if (!identify(descriptor_, now) || !(now == identity_)) return EBADF;
-  int error = write_at(descriptor_, size_, &header, sizeof header);
-  if (error == 0) error = write_at(descriptor_, size_ + sizeof header, payload, stored);
-  if (error != 0) {
+  if (const int error = write_at(descriptor_, size_, workspace_->block, sizeof header + stored);
+      error != 0) {
     [[maybe_unused]] const int ignored = ftruncate(descriptor_, static_cast<off_t>(size_));
     return error;
   }

@@ -116,7 +116,7 @@ void TraceFile::read_packed() {
     BlockHeader block;
     if (file_bytes_ - offset < sizeof block ||
         !read_at(descriptor_, offset, &block, sizeof block)) {
-      ++losses_.truncated_tail;
+      tail_is_cut_ = true;
       break;
     }
     if (block.magic != kBlockMagic || block.header_bytes != sizeof block ||
@@ -130,7 +130,7 @@ void TraceFile::read_packed() {
     }
     const std::uint64_t payload = offset + sizeof block;
     if (file_bytes_ - payload < block.stored_bytes) {
-      ++losses_.truncated_tail;
+      tail_is_cut_ = true;
       break;
     }
     if (block.type == BlockType::kSchema && !schema_) {
@@ -196,6 +196,8 @@ void TraceFile::read_ring() {
   for (WriterStream& stream : writers_) writers[stream.writer] = std::move(stream);
   writers_.clear();
   if (ring_descriptor_ >= 0) scan_ring(writers);
+  // A process that ended while a block was being appended left that block's records in the ring.
+  if (tail_is_cut_ && ring_descriptor_ < 0) ++losses_.truncated_tail;
   for (auto& [writer, stream] : writers) {
     order_pieces(stream);
     if (!stream.pieces.empty()) writers_.push_back(std::move(stream));

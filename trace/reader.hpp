@@ -99,6 +99,7 @@ class TraceFile {
   std::vector<WriterStream> writers_;
   ReadLosses losses_;
   std::array<std::uint64_t, 5> dropped_{};
+  bool tail_is_cut_ = false;
   bool exit_seen_ = false;
   bool still_running_ = false;
 };

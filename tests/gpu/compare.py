@@ -1,0 +1,304 @@
+#!/usr/bin/env python3
+"""Compares a report of gpumemtrace with what programs knew about themselves.
+
+    compare.py REPORT TRUTH... [--dump PID=FILE]...
+
+Prints one line for each check and leaves with 1 if any failed:
+    PASS name: ours = theirs
+    NOTE name: ours X, theirs Y: difference D from REASON (text) within bound B
+    FAIL name: ours X, theirs Y
+README.md beside this file describes the truth files. Python's standard library suffices.
+"""
+
+import argparse
+import collections
+import json
+import sys
+
+REPORT_FORMAT = "gpumemtrace-report"
+TRUTH_FORMAT = "gpumemtrace-truth"
+CUDA_DEVICE_TYPE = "1"  # of c10::Device
+
+MIB = 1 << 20
+
+# The closed list of reasons for which our number may differ from an independent one.
+# side: "more" - ours may only be larger, "less" - only smaller, "either".
+# per_unit: the bound for one unit; a check says how many units it has, or the reason
+# counts the blocks that were live at the moment ("live_blocks").
+Reason = collections.namedtuple("Reason", "text side per_unit counts")
+REASONS = {
+    "pool_rounding": Reason(
+        "the driver's pool counts blocks rounded up to 512 bytes", "less", 511, "live_blocks"),
+    "driver_granularity": Reason(
+        "the driver takes physical memory in pieces of 2 MiB", "either", 2 * MIB, "units"),
+    "nvml_reserved": Reason(
+        "NVML counts memory that the driver reserved at boot as used", "either", 1, "units"),
+    "outside_the_pool": Reason(
+        "libraries and page rounding beside the framework's pool", "more", 512 * MIB, "once"),
+    "split_by_runtime": Reason(
+        "the runtime carries out one call by several driver calls", "more", 4, "units"),
+    "staged_by_runtime": Reason(
+        "the runtime copies between arrays through a device buffer of its own", "more", 1, "units"),
+    "merged_runtime_name": Reason(
+        "several runtime functions reach one driver function", "either", 1, "units"),
+}
+
+Verdict = collections.namedtuple("Verdict", "state text")
+
+
+def passed(name, value):
+    return Verdict("PASS", f"{name}: {value} = {value}")
+
+
+def failed(name, text):
+    return Verdict("FAIL", f"{name}: {text}")
+
+
+class Report:
+    """The rows of a report that belong to one process and device."""
+
+    def __init__(self, content):
+        self.content = content
+
+    def process_ids(self, pid):
+        return {p["id"] for p in self.content["processes"] if p["pid"] == pid}
+
+    def device_ids(self, ordinal, process_ids):
+        return {
+            device["id"]
+            for device in self.content["devices"]
+            for seen in device["seen_as"]
+            if seen["ordinal"] == ordinal and (process_ids is None or seen["process"] in process_ids)
+        }
+
+    def select(self, check, pid):
+        """Rows of a check; None where the report does not know the process at all."""
+        rows = lookup(self.content, check["rows"])
+        rows = rows if isinstance(rows, list) else [rows]
+        process_ids = None
+        if check.get("scope", "process") == "process":
+            process_ids = self.process_ids(pid)
+            if not process_ids:
+                return None
+            rows = [r for r in rows if r.get("process") is None or r["process"] in process_ids]
+        if "device" in check:
+            devices = self.device_ids(check["device"], process_ids)
+            key = "id" if check["rows"] == "devices" else "device"
+            rows = [r for r in rows if r.get(key) in devices]
+        return [r for r in rows if matches(r, check.get("where", {}))]
+
+
+def lookup(content, path):
+    for key in path.split("."):
+        content = content[key]
+    return content
+
+
+def matches(row, where):
+    for key, wanted in where.items():
+        value = row.get(key)
+        if isinstance(wanted, list):
+            if value not in wanted:
+                return False
+        elif value != wanted:
+            return False
+    return True
+
+
+def combined_value(rows, check):
+    """The one number that the rows give; None where the report says null."""
+    combine = check.get("combine", "sum")
+    if combine == "count":
+        return len(rows)
+    values = [lookup(row, check["field"]) for row in rows]
+    if any(value is None for value in values):
+        return None
+    return max(values, default=0) if combine == "max" else sum(values)
+
+
+def live_block_count(report, check, rows):
+    """How many blocks were live at the moment that the check's field speaks of."""
+    if check["field"] == "peak_bytes":
+        keys = {(r["process"], r["device"], r["level"]) for r in rows}
+        return sum(
+            holder["count"]
+            for peak in report.content["peak"]
+            if (peak["process"], peak["device"], peak["level"]) in keys
+            for holder in peak["holders"]
+        )
+    return sum(row["live_count_at_end"] for row in rows)
+
+
+def bound_of(reason, allowance, report, check, rows):
+    if reason.counts == "live_blocks":
+        return reason.per_unit * live_block_count(report, check, rows)
+    if reason.counts == "units":
+        return reason.per_unit * allowance["units"]
+    return reason.per_unit
+
+
+def explain(report, check, rows, ours):
+    """The verdict on two numbers that differ."""
+    theirs = check["value"]
+    difference = ours - theirs
+    text = f"ours {ours}, theirs {theirs} ({check['source']})"
+    tried = []
+    for allowance in check.get("allow", []):
+        name = allowance["reason"]
+        reason = REASONS[name]
+        bound = bound_of(reason, allowance, report, check, rows)
+        right_side = reason.side == "either" or (difference > 0) == (reason.side == "more")
+        if right_side and abs(difference) <= bound:
+            return Verdict("NOTE", f"{check['name']}: {text}: difference {difference} "
+                                   f"from {name} ({reason.text}) within bound {bound}")
+        tried.append(f"{name} allows {bound} ({reason.side})")
+    return failed(check["name"], f"{text}: difference {difference}"
+                                 + (f"; {'; '.join(tried)}" if tried else ""))
+
+
+def judge_check(report, check, pid):
+    rows = report.select(check, pid)
+    if rows is None:
+        return failed(check["name"], f"the report has no process {pid}; was it traced?")
+    ours = combined_value(rows, check)
+    theirs = check["value"]
+    if ours is None:
+        return failed(check["name"], f"ours null, theirs {theirs} ({check['source']})")
+    relation = check.get("relation", "equal")
+    if relation == "equal":
+        if ours == theirs:
+            return passed(check["name"], ours)
+        return explain(report, check, rows, ours)
+    holds = ours >= theirs if relation == "at_least" else ours <= theirs
+    sign = ">=" if relation == "at_least" else "<="
+    if holds:
+        return Verdict("PASS", f"{check['name']}: {ours} {sign} {theirs}")
+    return failed(check["name"], f"ours {ours} is not {sign} {theirs} ({check['source']})")
+
+
+def judge_truth(report, truth, dump_lines=None):
+    verdicts = [judge_check(report, check, truth["pid"]) for check in truth["checks"]]
+    for stated in truth["live_blocks"]:
+        verdicts.append(judge_live_blocks(stated, dump_lines))
+    return verdicts
+
+
+def judge_live_blocks(stated, dump_lines):
+    name = f"{stated['level']} live blocks on device {stated['device']}"
+    theirs = {address: size for address, size in stated["blocks"]}
+    if dump_lines is None:
+        return Verdict("SKIP", f"{name}: no dump of the trace was given")
+    ours = live_blocks_of(dump_lines, stated["device"])
+    if ours == theirs:
+        return Verdict("PASS", f"{name}: {len(ours)} addresses and sizes = {len(theirs)}")
+    missing = sorted(set(theirs.items()) - set(ours.items()))
+    extra = sorted(set(ours.items()) - set(theirs.items()))
+    return failed(name, f"{len(missing)} blocks are missing (first {missing[:2]}), "
+                        f"{len(extra)} are too many (first {extra[:2]})")
+
+
+def live_blocks_of(dump_lines, device):
+    """Blocks of a framework that are live at the end, from the lines of `gpumemtrace dump`.
+
+    Lines of several writers need not be in order, so they are sorted by time first; at one
+    time a free comes before an allocation.
+    """
+    events = []
+    for line in dump_lines:
+        fields = dump_fields(line)
+        if fields is None or fields["device"] != device:
+            continue
+        events.append((fields["time"], fields["bytes"] > 0, fields["address"], fields["bytes"]))
+    live = {}
+    for _, is_allocation, address, size in sorted(events):
+        if is_allocation:
+            live[address] = size
+        else:
+            live.pop(address, None)
+    return live
+
+
+def dump_fields(line):
+    """The numbers of a `block` line of `gpumemtrace dump`, None for any other line.
+
+    A line is "SECONDS s  block NAME=VALUE ..."; nine decimals make the time whole nanoseconds.
+    """
+    words = line.split()
+    if len(words) < 3 or words[2] != "block":
+        return None
+    fields = dict(word.split("=", 1) for word in words[3:] if "=" in word)
+    if fields["device_type"] != CUDA_DEVICE_TYPE:
+        return None
+    numbers = {key: int(fields[key], 0) for key in ("device", "address", "bytes")}
+    numbers["time"] = int(words[0].replace(".", ""))
+    return numbers
+
+
+def judge_report(content):
+    """What every report of a complete trace must hold, whatever the program was."""
+    verdicts = []
+
+    def expect(name, holds, text):
+        verdicts.append(Verdict("PASS", name) if holds else failed(name, text))
+
+    expect("report format", content["format"] == REPORT_FORMAT and content["version"] == 1,
+           f"{content['format']} version {content['version']}")
+    incomplete = [t["file"] for t in content["traces"] if not t["complete"] or t["dropped"]]
+    expect("traces are complete", not incomplete, f"incomplete or with drops: {incomplete}")
+    lost = [loss for loss in content["losses"] if loss["severity"] == "data_loss"]
+    expect("nothing was lost", not lost, f"{[(loss['name'], loss['count']) for loss in lost]}")
+    unwrapped = content["coverage"]["resolved_unwrapped"]
+    expect("every memory function was wrapped", not unwrapped, f"{unwrapped}")
+    wrong = [p["level"] for p in content["peak"] if sum(h["bytes"] for h in p["holders"]) != p["bytes"]]
+    expect("holders sum to the peak", not wrong, f"not at the levels {wrong}")
+    wrong = [c["at"] for c in content["composition"] if not composition_adds_up(c)]
+    expect("compositions sum to the driver's number", not wrong, f"not at {wrong}")
+    return verdicts
+
+
+COMPOSITION_PARTS = ("framework_allocated", "framework_cached", "pool_used", "pool_cached",
+                     "context_and_modules", "other_processes", "unattributed")
+
+
+def composition_adds_up(row):
+    if row["source"] == "none":
+        return True
+    parts = [row[key] or 0 for key in COMPOSITION_PARTS] + [o["bytes"] for o in row["other"]]
+    return sum(parts) == row["driver_bytes"]
+
+
+def load(path, expected_format):
+    try:
+        with open(path, encoding="utf-8") as stream:
+            content = json.load(stream)
+    except (OSError, ValueError) as error:
+        sys.exit(f"cannot read {path}: {error}; give a file that gpumemtrace or a test program wrote")
+    if not isinstance(content, dict) or content.get("format") != expected_format:
+        sys.exit(f"{path} is not a {expected_format} file; check the order of the arguments")
+    return content
+
+
+def main(arguments):
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("report")
+    parser.add_argument("truth", nargs="+")
+    parser.add_argument("--dump", action="append", default=[], metavar="PID=FILE",
+                        help="output of `gpumemtrace dump --kind block` for that process's trace")
+    options = parser.parse_args(arguments)
+    content = load(options.report, REPORT_FORMAT)
+    dumps = {int(pid): path for pid, path in (entry.split("=", 1) for entry in options.dump)}
+    verdicts = judge_report(content)
+    for path in options.truth:
+        truth = load(path, TRUTH_FORMAT)
+        lines = None
+        if truth["pid"] in dumps:
+            with open(dumps[truth["pid"]], encoding="utf-8") as stream:
+                lines = stream.readlines()
+        verdicts += judge_truth(Report(content), truth, lines)
+    for verdict in verdicts:
+        print(verdict.state, verdict.text)
+    return 1 if any(verdict.state == "FAIL" for verdict in verdicts) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

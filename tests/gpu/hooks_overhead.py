@@ -1,0 +1,142 @@
+#!/usr/bin/env python3
+"""Measures what the hooks cost a launch-bound training, within one process.
+
+Started under LD_PRELOAD=libgpumemtrace.so. Every 50 steps `gpumemtrace ctl PID stop|start`
+switches recording off or on; two neighbouring stretches, one with and one without, are a pair.
+The order within a pair alternates, so that drift cancels. Prints the median ratio on/off, its
+upper 95 % bound (bootstrap over pairs) and how busy the GPU is. Leaves with 0 if the upper
+bound is at most 1 %, with 1 otherwise.
+
+GPUMEMTRACE_PROGRAM names the command-line program; PYTORCH_CUDA_ALLOC_CONF chooses the allocator.
+"""
+
+import argparse
+import os
+import random
+import statistics
+import subprocess
+import sys
+import time
+
+STEPS_A_STRETCH = 50
+SETTLING_STEPS = 5
+WARM_UP_STEPS = 60
+PROFILED_STEPS = 10
+BOOTSTRAP_ROUNDS = 4000
+LIMIT = 1.01
+MOST_BUSY = 0.5
+
+
+def upper_bound_of_median(ratios, rounds=BOOTSTRAP_ROUNDS, seed=20):
+    """The 95th percentile of the median over resampled pairs."""
+    generator = random.Random(seed)
+    medians = sorted(
+        statistics.median(generator.choices(ratios, k=len(ratios))) for _ in range(rounds))
+    return medians[int(0.95 * rounds)]
+
+
+def make_step():
+    """A small training step: many tiny kernels, so that the CPU is what limits it."""
+    import torch
+    from torch import nn
+
+    torch.manual_seed(20)
+    width, batch = 64, 16
+    layers = []
+    for _ in range(12):
+        layers += [nn.Linear(width, width), nn.LayerNorm(width), nn.GELU()]
+    model = nn.Sequential(*layers).cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, foreach=False)
+    inputs = torch.randn(batch, width, device="cuda")
+
+    def step():
+        loss = model(inputs).square().mean()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def time_of_steps(step, count):
+    import torch
+
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(count):
+        step()
+    torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+class Recorder:
+    """Switches recording of this very process through the command-line program."""
+
+    def __init__(self, program):
+        self.program = program
+        self.environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+
+    def switch(self, on):
+        command = [self.program, "ctl", str(os.getpid()), "start" if on else "stop"]
+        result = subprocess.run(command, env=self.environment, capture_output=True, text=True)
+        if result.returncode != 0:
+            sys.exit(f"`{' '.join(command)}` left with {result.returncode}: {result.stderr.strip()}; "
+                     "start this program under LD_PRELOAD=libgpumemtrace.so")
+
+
+def measure(step, recorder, pairs):
+    """Ratios on/off of the times of neighbouring stretches, and the mean time of an off step."""
+    ratios = []
+    off_times = []
+    for pair in range(pairs):
+        seconds = {}
+        for on in ((True, False) if pair % 2 == 0 else (False, True)):
+            recorder.switch(on)
+            time_of_steps(step, SETTLING_STEPS)
+            seconds[on] = time_of_steps(step, STEPS_A_STRETCH)
+        ratios.append(seconds[True] / seconds[False])
+        off_times.append(seconds[False] / STEPS_A_STRETCH)
+    return ratios, statistics.median(off_times)
+
+
+def gpu_seconds_a_step(step):
+    """Time that kernels and copies take on the GPU in one step, from PyTorch's profiler."""
+    import torch
+    from torch.profiler import ProfilerActivity, profile
+
+    with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        time_of_steps(step, PROFILED_STEPS)
+    microseconds = sum(
+        event.time_range.elapsed_us()
+        for event in profiler.events()
+        if event.device_type == torch.autograd.DeviceType.CUDA)
+    return microseconds * 1e-6 / PROFILED_STEPS
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--pairs", type=int, default=45)
+    options = parser.parse_args()
+    program = os.environ.get("GPUMEMTRACE_PROGRAM")
+    if program is None:
+        sys.exit("GPUMEMTRACE_PROGRAM is not set; let it name the gpumemtrace program")
+    step = make_step()
+    time_of_steps(step, WARM_UP_STEPS)
+    recorder = Recorder(program)
+    ratios, off_step_s = measure(step, recorder, options.pairs)
+    recorder.switch(False)
+    busy = gpu_seconds_a_step(step) / off_step_s
+
+    upper = upper_bound_of_median(ratios)
+    print(f"allocator {os.environ.get('PYTORCH_CUDA_ALLOC_CONF', 'native')}")
+    print(f"pairs {len(ratios)} of {STEPS_A_STRETCH} steps, {off_step_s * 1e3:.3f} ms a step without recording")
+    print(f"median ratio {statistics.median(ratios):.5f}")
+    print(f"upper 95 % bound {upper:.5f} (limit {LIMIT})")
+    print(f"GPU busy {100 * busy:.1f} % (launch-bound means below {100 * MOST_BUSY:.0f} %)")
+    if busy > MOST_BUSY:
+        sys.exit("the GPU is too busy for this measurement; a smaller model is needed")
+    sys.exit(0 if upper <= LIMIT else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""What this machine offers to the programs: GPUs, frameworks, compilers and their versions."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+PROBE_TIMEOUT_S = 60
+PACKAGES = ("torch", "triton", "jax", "jaxlib", "cupy-cuda13x", "cupy-cuda12x", "numpy", "nvidia-nccl-cu13")
+CUDA_FOLDERS = ("/usr/local/cuda", "/opt/cuda")
+
+COUNT_DEVICES = """
+import ctypes
+try:
+    driver = ctypes.CDLL("libcuda.so.1")
+except OSError:
+    raise SystemExit("libcuda.so.1 is not installed")
+count = ctypes.c_int(0)
+result = driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count))
+if result:
+    raise SystemExit(f"the driver answers {result}")
+print(count.value)
+"""
+
+FIND_PACKAGES = """
+import importlib.metadata, json, sys
+found = {}
+for name in sys.argv[1:]:
+    try:
+        found[name] = importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        pass
+print(json.dumps(found))
+"""
+
+
+def ask(command):
+    """(output, error) of a short command; error is None where it succeeded."""
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return "", str(error)
+    if result.returncode != 0:
+        return result.stdout, (result.stderr.strip() or f"left with {result.returncode}").splitlines()[-1]
+    return result.stdout.strip(), None
+
+
+class Machine:
+    """Looks once at everything; the members say what is there.
+
+    gpus: number of devices; no_gpu: why there is none. have: modules and tools by the names
+    that programs need. versions: for the record of what was verified.
+    """
+
+    def __init__(self, python):
+        self.versions = {"python": ask([python, "--version"])[0]}
+        count, self.no_gpu = ask([python, "-c", COUNT_DEVICES])
+        self.gpus = int(count) if self.no_gpu is None else 0
+        if self.gpus == 0 and self.no_gpu is None:
+            self.no_gpu = "the driver shows no device"
+        self.have = set()
+        self._look_for_gpus()
+        self._look_for_packages(python)
+        self._look_for_cuda()
+
+    def _look_for_gpus(self):
+        query = "--query-gpu=name,uuid,memory.total,driver_version"
+        text, error = ask(["nvidia-smi", query, "--format=csv,noheader"])
+        self.versions["gpus"] = text.splitlines() if error is None else error
+
+    def _look_for_packages(self, python):
+        text, error = ask([python, "-c", FIND_PACKAGES, *PACKAGES])
+        packages = json.loads(text) if error is None else {}
+        self.versions["packages"] = packages
+        self.have |= {re.sub("-.*", "", name) for name in packages}
+
+    def _look_for_cuda(self):
+        candidates = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), *CUDA_FOLDERS]
+        nvcc = shutil.which("nvcc") or next(
+            (f"{folder}/bin/nvcc" for folder in candidates if folder and os.path.exists(f"{folder}/bin/nvcc")), None)
+        self.nvcc = nvcc
+        self.cuda = Path(nvcc).resolve().parents[1] if nvcc else None
+        self.sanitizer = shutil.which("compute-sanitizer") or next(
+            (f"{folder}/bin/compute-sanitizer" for folder in candidates
+             if folder and os.path.exists(f"{folder}/bin/compute-sanitizer")), None)
+        if nvcc:
+            self.have.add("nvcc")
+            self.versions["nvcc"] = ask([nvcc, "--version"])[0].splitlines()[-1:]
+        if self.sanitizer:
+            self.versions["compute-sanitizer"] = ask([self.sanitizer, "--version"])[0].splitlines()[-1:]
+
+    def missing_for(self, program):
+        """Why a program cannot run here; None if it can."""
+        if self.no_gpu is not None:
+            return f"no CUDA device: {self.no_gpu}"
+        if self.gpus < program.gpus:
+            return f"needs {program.gpus} GPUs, this machine has {self.gpus}"
+        absent = [name for name in program.needs if name not in self.have]
+        return f"{', '.join(absent)} is not installed" if absent else None
+
+    def compile(self, binary, source_folder, target_folder):
+        """Builds one binary; the error text, or None on success."""
+        source = source_folder / binary.source
+        options = binary.options if source.suffix == ".cu" else ("-cudart", "none", "-lcuda")
+        return ask([self.nvcc, "-std=c++17", "-O1", str(source), *options,
+                    "-Xlinker", f"-rpath={self.cuda}/lib64", "-o", str(target_folder / binary.name)])[1]

@@ -1,0 +1,86 @@
+"""The programs that `run` knows: how each is started, what it needs and what it disturbs."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """One run of one test program.
+
+    name: of the run, unique; also the folder of its files.
+    arguments: command after `python3` (python programs) or after the binary's name.
+    needs: modules or tools, each of which must be there or the run is skipped.
+    alone: True where another program on the same GPU would change its truth or fail by it.
+    """
+
+    name: str
+    arguments: tuple
+    binary: str = ""
+    environment: tuple = ()
+    needs: tuple = ()
+    gpus: int = 1
+    alone: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Binary:
+    """A program that is compiled on the spot: nvcc for .cu, the C++ compiler for .cpp."""
+
+    name: str
+    source: str
+    options: tuple = ()
+
+
+# PyTorch's allocator backends: name of ours and PYTORCH_CUDA_ALLOC_CONF.
+ALLOCATORS = (
+    ("native", None),
+    ("expandable", "expandable_segments:True"),
+    ("async", "backend:cudaMallocAsync"),
+)
+
+
+def torch_program(name, script, alone=False, allocator=None):
+    environment = (("PYTORCH_CUDA_ALLOC_CONF", allocator),) if allocator else ()
+    return Program(name, (script,), environment=environment, needs=("torch",), alone=alone)
+
+
+BINARIES = (
+    Binary("all_runtime_calls_static", "all_runtime_calls.cu", ("-cudart", "static")),
+    Binary("all_runtime_calls_shared", "all_runtime_calls.cu", ("-cudart", "shared")),
+    Binary("all_runtime_calls_static_per_thread", "all_runtime_calls.cu",
+           ("-cudart", "static", "-default-stream", "per-thread")),
+    Binary("all_runtime_calls_shared_per_thread", "all_runtime_calls.cu",
+           ("-cudart", "shared", "-default-stream", "per-thread")),
+    Binary("static_destructor", "static_destructor.cu"),
+    Binary("leaks", "leaks.cu"),
+    Binary("driver_vmm_ipc", "driver_vmm_ipc.cpp"),
+)
+
+PROGRAMS = (
+    *(torch_program(f"torch_transformer_{name}", "torch_transformer.py", alone=name == "native", allocator=allocator)
+      for name, allocator in ALLOCATORS),
+    torch_program("torch_conv", "torch_conv.py"),
+    torch_program("torch_threads", "torch_threads.py"),
+    torch_program("torch_near_full", "torch_near_full.py", alone=True),
+    torch_program("torch_oom", "torch_oom.py", alone=True),
+    Program("triton_program", ("triton_program.py",), needs=("torch", "triton")),
+    Program("jax_train", ("jax_train.py",), needs=("jax",)),
+    Program("jax_train_growing", ("jax_train.py",), needs=("jax",),
+            environment=(("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),)),
+    Program("cupy_program", ("cupy_program.py",), needs=("cupy",)),
+    *(Program(binary.name, (), binary=binary.name, needs=("nvcc",))
+      for binary in BINARIES if binary.source == "all_runtime_calls.cu"),
+    Program("static_destructor", (), binary="static_destructor", needs=("nvcc",)),
+    Program("leaks", (), binary="leaks", needs=("nvcc",)),
+    Program("leaks_reset", ("--reset",), binary="leaks", needs=("nvcc",)),
+    Program("driver_vmm_ipc", (), binary="driver_vmm_ipc", needs=("nvcc",)),
+    Program("two_processes", ("two_processes.py",), alone=True),
+    Program("torch_ddp", ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "torch_ddp.py"),
+            needs=("torch",), gpus=2, alone=True,
+            environment=(("NCCL_NVLS_ENABLE", "0"), ("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"))),
+)
+
+# Measures time, so it runs only when asked for, after everything else and alone.
+OVERHEAD_PROGRAMS = tuple(
+    torch_program(f"hooks_overhead_{name}", "../hooks_overhead.py", alone=True, allocator=allocator)
+    for name, allocator in ALLOCATORS)

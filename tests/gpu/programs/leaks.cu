@@ -1,0 +1,61 @@
+// Leaks known amounts of device memory beside memory that is freed properly. With --reset the
+// program ends with cudaDeviceReset, which compute-sanitizer needs to look for leaks.
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+#include <cstdio>
+#include <cstring>
+
+#include "truth.hpp"
+
+namespace {
+
+using gpumemtrace::gpu_tests::KindLedger;
+using gpumemtrace::gpu_tests::Truth;
+
+constexpr std::size_t kKiB = 1024;
+
+void* allocate(KindLedger& ledger, std::size_t bytes) {
+  void* address = nullptr;
+  if (cudaMalloc(&address, bytes) == cudaSuccess) ledger.allocate(bytes);
+  return address;
+}
+
+void leak_many_small(KindLedger& ledger) {
+  for (std::size_t i = 0; i < 16; ++i) allocate(ledger, kKiB + i * 16);
+}
+
+void leak_two_large(KindLedger& ledger) {
+  for (int i = 0; i < 2; ++i) allocate(ledger, 3072 * kKiB);
+}
+
+void free_properly(KindLedger& ledger) {
+  for (std::size_t i = 1; i <= 20; ++i) {
+    void* address = allocate(ledger, i * 100 * kKiB);
+    if (cudaFree(address) == cudaSuccess) ledger.free(i * 100 * kKiB);
+  }
+}
+
+}  // namespace
+
+int main(int argument_count, char** arguments) {
+  KindLedger ledger;
+  leak_many_small(ledger);
+  free_properly(ledger);
+  leak_two_large(ledger);
+  free_properly(ledger);
+  std::printf("leaked %llu bytes in %llu allocations\n",
+              static_cast<unsigned long long>(ledger.live_bytes()),
+              static_cast<unsigned long long>(ledger.live_count()));
+
+  Truth truth("leaks");
+  truth.usage("driver", "device", ledger);
+  truth.check("leaked bytes", "leaks", ledger.live_bytes(), R"(,"field":"total_bytes")");
+  truth.check("leaked allocations", "leaks", ledger.live_count(), R"(,"field":"total_count")");
+  truth.check("leaks were checked", "leaks", 1,
+              R"(,"where":{"state":"checked"},"combine":"count")");
+  truth.write();
+  if (argument_count > 1 && std::strcmp(arguments[1], "--reset") == 0) cudaDeviceReset();
+  return ledger.live_count() == 0 ? 1 : 0;
+}

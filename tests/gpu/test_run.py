@@ -1,0 +1,195 @@
+"""Tests of `run` with a false library, a false analyzer and programs that need no GPU."""
+
+import contextlib
+import importlib.machinery
+import importlib.util
+import io
+import json
+import stat
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+sys.dont_write_bytecode = True
+
+import sanitizer
+from program_list import BINARIES, PROGRAMS, Program
+
+loader = importlib.machinery.SourceFileLoader("run_script", str(HERE / "run"))
+run_script = importlib.util.module_from_spec(importlib.util.spec_from_loader("run_script", loader))
+loader.exec_module(run_script)
+
+EXAMPLE_REPORT = HERE.parent.parent / "docs" / "report.example.json"
+PEAK_BYTES = next(row["peak_bytes"] for row in json.loads(EXAMPLE_REPORT.read_text())["usage"]
+                  if row["level"] == "driver")
+
+# Answers with the example report, as if the false program's trace had given it.
+FALSE_TOOL = """#!{python}
+import json, pathlib, sys
+if sys.argv[1] == "dump":
+    print("0.1 s  block address=0x10 bytes=5 device_type=1 device=0")
+    raise SystemExit
+traces = sorted(pathlib.Path(sys.argv[2]).glob("*.gmt"))
+if not traces:
+    raise SystemExit("no trace in " + sys.argv[2] + "; was it recorded?")
+report = json.loads(pathlib.Path({example!r}).read_text())
+report["processes"][0]["pid"] = int(traces[0].read_text())
+report["traces"][0]["file"] = traces[0].name
+pathlib.Path(sys.argv[4]).write_text(json.dumps(report))
+"""
+
+FALSE_PROGRAM = """
+import os, sys
+sys.path.insert(0, {programs!r})
+from truth import Truth
+output = os.environ.get("GPUMEMTRACE_OUTPUT")
+print("result 1.5")
+if output:
+    pattern = output.replace("%e", "program").replace("%p", str(os.getpid()))
+    with open(pattern, "w") as stream:
+        stream.write(str(os.getpid()))
+{extra}
+truth = Truth("false")
+truth.usage("driver", "device", "hand", {{"peak_bytes": {bytes}}})
+truth.live_blocks("framework", [(0x10, 5)])
+truth.write()
+"""
+
+
+class FalseMachine:
+    versions = {}
+    sanitizer = None
+
+    def __init__(self, gpus=1):
+        self.gpus = gpus
+
+    def missing_for(self, program):
+        return None if self.gpus >= program.gpus else "no CUDA device: none here"
+
+
+class RunTest(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = Path(temporary.name)
+        self.build = self.folder / "build"
+        for name in ("preload", "tools"):
+            (self.build / name).mkdir(parents=True)
+        (self.build / "preload" / "libgpumemtrace.so").touch()
+        tool = self.build / "tools" / "gpumemtrace"
+        tool.write_text(FALSE_TOOL.format(python=sys.executable, example=str(EXAMPLE_REPORT)))
+        tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+        self.machine = FalseMachine()
+
+    def write_program(self, name, extra="", peak_bytes=PEAK_BYTES):
+        path = self.folder / f"{name}.py"
+        path.write_text(FALSE_PROGRAM.format(programs=str(HERE / "programs"), extra=extra, bytes=peak_bytes))
+        return Program(name, (str(path),))
+
+    def run_programs(self, programs, *more):
+        """(exit code, lines) of a run over these programs."""
+        out = io.StringIO()
+        arguments = ["--build", str(self.build), "--out", str(self.folder / "out"), "--timeout", "20", *more]
+        run_script.PROGRAMS, saved = programs, run_script.PROGRAMS
+        run_script.Machine, machine_class = lambda python: self.machine, run_script.Machine
+        try:
+            with contextlib.redirect_stdout(out):
+                code = run_script.main(arguments)
+        finally:
+            run_script.PROGRAMS, run_script.Machine = saved, machine_class
+        return code, out.getvalue().splitlines()
+
+    def test_equal_numbers_and_output_pass(self):
+        code, lines = self.run_programs([self.write_program("good")])
+        self.assertEqual(code, 0, lines)
+        self.assertIn(f"good: PASS driver/device peak_bytes: {PEAK_BYTES} = {PEAK_BYTES}", lines)
+        self.assertIn("good: PASS framework live blocks on device 0: 1 addresses and sizes = 1", lines)
+        self.assertRegex(lines[-1], r"^\d+ passed, 0 failed, \d skipped$")
+
+    def test_a_failing_program_does_not_stop_the_others(self):
+        broken = self.write_program("broken", extra="sys.exit('it fell over')")
+        programs = [broken, self.write_program("good")]
+        code, lines = self.run_programs(programs)
+        self.assertEqual(code, 1)
+        self.assertTrue(any("broken: FAIL runs without us: left with 1: it fell over" in x for x in lines))
+        self.assertIn("good: PASS exit code: 0 = 0", lines)
+
+    def test_a_hanging_program_is_ended_after_the_timeout(self):
+        program = self.write_program("hanging", extra="import threading; threading.Event().wait()")
+        code, lines = self.run_programs([program], "--timeout", "1")
+        self.assertEqual(code, 1)
+        self.assertTrue(any("ran longer than 1 s" in line for line in lines), lines)
+
+    def test_changed_output_fails(self):
+        program = self.write_program("changed", extra="print('traced' if output else 'plain')")
+        code, lines = self.run_programs([program])
+        self.assertEqual(code, 1)
+        self.assertTrue(any("changed: FAIL output" in line for line in lines))
+
+    def test_a_wrong_number_fails_and_is_not_saved(self):
+        data = self.folder / "data"
+        program = self.write_program("wrong", peak_bytes=PEAK_BYTES + 1)
+        code, lines = self.run_programs([program], "--save-data", str(data))
+        self.assertEqual(code, 1)
+        self.assertTrue(any(f"ours {PEAK_BYTES}, theirs {PEAK_BYTES + 1}" in line for line in lines))
+        self.assertFalse(data.exists())
+
+    def test_saved_data_can_be_judged_again(self):
+        data = self.folder / "data"
+        self.run_programs([self.write_program("good")], "--save-data", str(data))
+        code, lines = self.run_programs([], "--replay", str(data))
+        self.assertEqual(code, 0, lines)
+        self.assertIn(f"good: PASS driver/device peak_bytes: {PEAK_BYTES} = {PEAK_BYTES}", lines)
+
+    def test_without_a_gpu_everything_is_skipped_with_a_reason(self):
+        self.machine = FalseMachine(gpus=0)
+        code, lines = self.run_programs([self.write_program("good")])
+        self.assertEqual(code, run_script.NOTHING_RAN)
+        self.assertIn("good: SKIP no CUDA device: none here", lines)
+
+    def test_an_unknown_name_is_a_usage_error(self):
+        with self.assertRaises(SystemExit) as left, contextlib.redirect_stderr(io.StringIO()):
+            run_script.parse_options(["--build", str(self.build), "--only", "nonsense"])
+        self.assertEqual(left.exception.code, 2)
+
+
+class ProgramList(unittest.TestCase):
+    def test_names_are_unique_and_files_exist(self):
+        names = [program.name for program in PROGRAMS]
+        self.assertEqual(len(names), len(set(names)))
+        for program in PROGRAMS:
+            if program.binary:
+                self.assertIn(program.binary, [binary.name for binary in BINARIES])
+            else:
+                self.assertTrue((HERE / "programs" / program.arguments[-1]).exists(), program.name)
+        for binary in BINARIES:
+            self.assertTrue((HERE / "programs" / binary.source).exists(), binary.name)
+
+    def test_every_python_program_compiles(self):
+        for path in [*HERE.glob("*.py"), *(HERE / "programs").glob("*.py")]:
+            compile(path.read_text(), str(path), "exec")
+
+
+class Sanitizer(unittest.TestCase):
+    def test_the_leak_summary_is_read(self):
+        text = "========= LEAK SUMMARY: 6309760 bytes leaked in 18 allocations\n========= ERROR SUMMARY: 18 errors"
+        self.assertEqual(sanitizer.parse_summary(text), (6309760, 18))
+        self.assertIsNone(sanitizer.parse_summary("========= ERROR SUMMARY: 0 errors"))
+
+
+class Overhead(unittest.TestCase):
+    def test_the_upper_bound_lies_above_the_median_and_within_the_data(self):
+        import hooks_overhead
+
+        ratios = [0.99 + 0.001 * i for i in range(41)]
+        upper = hooks_overhead.upper_bound_of_median(ratios)
+        self.assertGreater(upper, 1.01)
+        self.assertLess(upper, max(ratios))
+        self.assertEqual(hooks_overhead.upper_bound_of_median([1.0] * 40), 1.0)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+// What a program did, by its own arithmetic, for tests to compare a report with. README.md in the
+// folder above describes the JSON.
+
+namespace gpumemtrace::programs {
+
+struct KindTruth {
+  std::uint64_t allocations = 0;
+  std::uint64_t frees = 0;
+  std::uint64_t ended_with_context = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t allocated_bytes_total = 0;
+  std::uint64_t live_bytes = 0;
+  std::uint64_t live_count = 0;
+  std::uint64_t peak_bytes = 0;
+  std::uint64_t largest_bytes = 0;
+  bool peak_is_exact = true;
+};
+
+struct CopyTruth {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+};
+
+struct CallTruth {
+  std::uint64_t succeeded = 0;
+  std::uint64_t failed = 0;
+};
+
+// Any thread may call any function at any time.
+class Truth {
+ public:
+  void called(const char* symbol, bool succeeded);
+
+  // `level` and `kind` are those of the report: driver/device, pool/stream_ordered and so on.
+  void allocated(const std::string& level, const std::string& kind, std::uint64_t bytes);
+  void freed(const std::string& level, const std::string& kind, std::uint64_t bytes);
+  // Freed by the end of its context, not by a call.
+  void ended_with_context(const std::string& level, const std::string& kind, std::uint64_t bytes);
+  void allocation_failed(const std::string& level, const std::string& kind);
+
+  // `count` allocations and as many frees by threads at once, whose peak is therefore not known.
+  void churned(const std::string& level, const std::string& kind, std::uint64_t count,
+               std::uint64_t bytes_each);
+  void called_often(const char* symbol, std::uint64_t count);
+
+  // `direction` is one of the report's: host_to_device and so on.
+  void copied(const std::string& direction, std::uint64_t bytes);
+  void set(std::uint64_t bytes);
+
+  // Something that a reader of the numbers has to know, such as a function that was left out.
+  void note(const std::string& text);
+
+  // {"truth": {...}} on one line.
+  std::string json(const std::string& program) const;
+
+ private:
+  struct LevelTruth {
+    std::map<std::string, KindTruth> kinds;
+    std::uint64_t live_bytes = 0;
+    std::uint64_t peak_bytes = 0;
+    bool peak_is_exact = true;
+  };
+
+  mutable std::mutex mutex_;
+  std::map<std::string, CallTruth> calls_;
+  std::map<std::string, LevelTruth> levels_;
+  std::map<std::string, CopyTruth> copies_;
+  CopyTruth sets_;
+  std::vector<std::string> notes_;
+};
+
+// The program's own, never destroyed: static objects may still use it.
+Truth& truth();
+
+}  // namespace gpumemtrace::programs

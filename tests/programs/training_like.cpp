@@ -1,0 +1,139 @@
+// A small job that behaves like training: weights that stay, activations that come and go, batches
+// copied up from pageable memory and a loss copied down in every step. It has three faults to find:
+// a buffer of metrics leaks now and then, long-lived scraps between short-lived blocks fragment a
+// memory segment, and the loss is read back in many tiny copies. Usage: training_like [STEPS]
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "tests/programs/support/program.hpp"
+#include "tests/programs/support/truth.hpp"
+
+namespace gpumemtrace::programs {
+namespace {
+
+constexpr std::size_t kMegabyte = std::size_t{1} << 20;
+constexpr int kLayers = 8;
+constexpr std::size_t kWeightBytes = 6 * kMegabyte;
+constexpr std::size_t kBatchBytes = 3 * kMegabyte;
+constexpr std::size_t kMetricsBytes = 768 * 1024;
+constexpr std::size_t kScrapBytes = 192 * 1024;
+constexpr int kLossReads = 32;
+
+struct Block {
+  abi::CUdeviceptr address = 0;
+  std::size_t bytes = 0;
+};
+
+Block allocate(std::size_t bytes) { return {allocate_device(bytes), bytes}; }
+
+void release(const Block& block) { free_device(block.address, block.bytes); }
+
+void clear(const Block& block) {
+  GPUMEMTRACE_CALL(cuMemsetD8_v2, block.address, 0, block.bytes);
+  truth().set(block.bytes);
+}
+
+// Weights, gradients and two optimizer moments for each layer.
+class Model {
+ public:
+  Model() {
+    for (int layer = 0; layer < kLayers; ++layer) {
+      for (int tensor = 0; tensor < 4; ++tensor) tensors_.push_back(allocate(kWeightBytes));
+    }
+    for (const Block& tensor : tensors_) clear(tensor);
+  }
+  ~Model() {
+    for (const Block& tensor : tensors_) release(tensor);
+  }
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+ private:
+  std::vector<Block> tensors_;
+};
+
+Block load_batch(const std::vector<unsigned char>& samples) {
+  const Block batch = allocate(kBatchBytes);
+  GPUMEMTRACE_CALL(cuMemcpyHtoD_v2, batch.address, samples.data(), kBatchBytes);
+  truth().copied("host_to_device", kBatchBytes);
+  return batch;
+}
+
+// Later layers have smaller activations; every fifth step has longer sequences.
+std::vector<Block> run_forward(int step) {
+  const std::size_t factor = step % 5 == 4 ? 2 : 1;
+  std::vector<Block> activations;
+  for (int layer = 0; layer < kLayers; ++layer) {
+    activations.push_back(allocate(factor * static_cast<std::size_t>(kLayers - layer) * kMegabyte));
+  }
+  return activations;
+}
+
+void run_backward(std::vector<Block>* activations) {
+  while (!activations->empty()) {
+    release(activations->back());
+    activations->pop_back();
+  }
+}
+
+void read_loss(const Block& batch) {
+  float loss = 0;
+  for (int read = 0; read < kLossReads; ++read) {
+    GPUMEMTRACE_CALL(cuMemcpyDtoH_v2, &loss, batch.address, sizeof loss);
+    truth().copied("device_to_host", sizeof loss);
+  }
+}
+
+// The leak: nobody keeps the address.
+void log_metrics() { clear(allocate(kMetricsBytes)); }
+
+// Scraps that stay between blocks that go: the free space is large in sum and useless in part.
+std::vector<Block> fragment() {
+  std::vector<Block> all;
+  for (int index = 0; index < 64; ++index) all.push_back(allocate(kScrapBytes));
+  std::vector<Block> kept;
+  for (std::size_t index = 0; index < all.size(); ++index) {
+    if (index % 8 == 0) {
+      kept.push_back(all[index]);
+    } else {
+      release(all[index]);
+    }
+  }
+  return kept;
+}
+
+void run_steps(int steps) {
+  const std::vector<unsigned char> samples(kBatchBytes, 1);
+  for (int step = 0; step < steps; ++step) {
+    const Block batch = load_batch(samples);
+    std::vector<Block> activations = run_forward(step);
+    run_backward(&activations);
+    read_loss(batch);
+    if (step % 10 == 9) log_metrics();
+    release(batch);
+    if (step % 10 == 9) std::fprintf(stderr, "step %d of %d\n", step + 1, steps);
+  }
+}
+
+void train(int steps) {
+  const Model model;
+  const std::vector<Block> scraps = fragment();
+  run_steps(steps);
+  for (const Block& scrap : scraps) release(scrap);
+}
+
+int run(int count, char** arguments) {
+  const int steps = count > 1 ? std::atoi(arguments[1]) : 100;
+  require(steps > 0, "the number of steps is a positive number");
+  start_on_device();
+  train(steps);
+  GPUMEMTRACE_CALL(cuCtxSynchronize);
+  return finish("training_like");
+}
+
+}  // namespace
+}  // namespace gpumemtrace::programs
+
+int main(int count, char** arguments) { return gpumemtrace::programs::run(count, arguments); }

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "preload/cuda_abi.hpp"
+
+// The simulated driver's functions as declarations, for programs that are linked with it.
+
+#define GPUMEMTRACE_EXPORT(count, symbol, version, needs, implementation) \
+  extern "C" gpumemtrace::cuda_abi::symbol##_t symbol;
+#include "tests/simulated_cuda/exports.inc"
+#undef GPUMEMTRACE_EXPORT

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "preload/cuda_abi.hpp"
+
+namespace gpumemtrace::cuda_abi::simulated {
+
+// A failure to act out: call number `call` (from 1) of the exported symbol returns `result`.
+struct InjectedFailure {
+  std::string symbol;
+  std::uint64_t call = 0;
+  CUresult result = CUDA_SUCCESS;
+  bool sticky = false;  // from then on every call that needs a context returns it
+};
+
+// The environment variables of the simulated driver; README.md lists them.
+struct Settings {
+  int device_count = 1;
+  std::uint64_t device_bytes = std::uint64_t{8} << 30;
+  std::uint64_t context_bytes = std::uint64_t{256} << 20;
+  int driver_version = 13000;
+  std::string call_log_path;
+  std::vector<InjectedFailure> failures;
+};
+
+// Reads the environment. A value that cannot be read is named on standard error and its default
+// is taken.
+Settings read_settings();
+
+}  // namespace gpumemtrace::cuda_abi::simulated

@@ -1,0 +1,181 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "tests/simulated_cuda/backing.hpp"
+#include "tests/simulated_cuda/free_ranges.hpp"
+#include "tests/simulated_cuda/handles.hpp"
+#include "tests/simulated_cuda/settings.hpp"
+
+namespace gpumemtrace::cuda_abi::simulated {
+
+inline constexpr std::uint64_t kGranuleBytes = std::uint64_t{2} << 20;
+inline constexpr std::uint64_t kSmallAlignment = 512;
+
+constexpr std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+enum class Kind {
+  kDevice,
+  kPool,
+  kGraph,
+  kManaged,
+  kPinned,
+  kRegistered,
+  kArray,
+  kIpc,
+  kPoolImport,
+  kExternal,
+  kMapping,
+};
+
+// One range of addresses that the driver knows.
+struct Allocation {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t occupied_bytes = 0;
+  Kind kind = Kind::kDevice;
+  CUcontext context = nullptr;
+  Device* device = nullptr;
+  CUmemoryPool pool = nullptr;
+  std::uint64_t id = 0;
+  unsigned int flags = 0;
+  unsigned int open_count = 1;        // IPC: how often it was opened
+  std::uint64_t physical_handle = 0;  // mapping: what is mapped, and from where on
+  std::uint64_t physical_offset = 0;
+  bool accessible = true;  // mapping: after cuMemSetAccess
+  bool touched = false;    // its memory may be committed
+  std::string origin;      // IPC: which memory of which process
+};
+
+// Physical memory of the virtual memory management functions.
+struct PhysicalMemory {
+  CUmemAllocationProp properties{};
+  Device* device = nullptr;  // charged for it; null when imported or on the host
+  std::uint64_t bytes = 0;
+  unsigned int references = 1;
+  unsigned int mappings = 0;
+  int file = -1;                     // own memory file, when it can be exported
+  std::uint64_t hidden_address = 0;  // else where its bytes lie
+};
+
+struct Chunk {
+  std::uint64_t live_bytes = 0;
+  bool touched = false;
+};
+
+struct Device {
+  int ordinal = 0;
+  std::uint64_t capacity_bytes = 0;
+  std::uint64_t used_bytes = 0;
+  FreeRanges small{kGranuleBytes};        // room in chunks of 2 MiB for small allocations
+  std::map<std::uint64_t, Chunk> chunks;  // by address
+  CUcontext primary = nullptr;            // once retained for the first time
+  unsigned int primary_count = 0;
+  unsigned int primary_flags = 0;
+  CUmemoryPool default_pool = nullptr;
+  CUmemoryPool current_pool = nullptr;
+  std::uint64_t graph_used_bytes = 0;
+  std::uint64_t graph_used_high_bytes = 0;
+  std::uint64_t graph_reserved_bytes = 0;
+  std::uint64_t graph_reserved_high_bytes = 0;
+};
+
+// The live objects of one handle type. A handle that is not live is never followed.
+template <typename Object>
+class Registry {
+ public:
+  Object* create() {
+    auto object = std::make_unique<Object>();
+    Object* handle = object.get();
+    objects_.emplace(handle, std::move(object));
+    return handle;
+  }
+  bool has(const Object* handle) const { return objects_.count(handle) != 0; }
+  void destroy(const Object* handle) { objects_.erase(handle); }
+  template <typename Visit>
+  void for_each(Visit visit) {
+    for (auto& [handle, object] : objects_) visit(object.get());
+  }
+
+ private:
+  std::unordered_map<const Object*, std::unique_ptr<Object>> objects_;
+};
+
+// Everything that the simulated driver keeps. There is one, which is never destroyed, because
+// destructors of static objects still call the driver.
+struct State {
+  std::mutex mutex;  // held during every call, see call.hpp
+  Settings settings;
+  bool initialized = false;
+  CUresult sticky_error = CUDA_SUCCESS;
+  std::uint64_t last_id = 0;
+
+  Backing backing;
+  FreeRanges addresses;
+  FreeRanges low_addresses;
+  std::vector<std::unique_ptr<Device>> devices;
+  std::map<std::uint64_t, Allocation> allocations;      // by address, never overlapping
+  std::map<std::uint64_t, std::uint64_t> reservations;  // bytes by address
+  std::map<std::uint64_t, PhysicalMemory> physical;     // by handle
+
+  Registry<CUctx_st> contexts;
+  Registry<CUstream_st> streams;
+  Registry<CUevent_st> events;
+  Registry<CUmemPoolHandle_st> pools;
+  Registry<CUarray_st> arrays;
+  Registry<CUmipmappedArray_st> mipmapped_arrays;
+  Registry<CUextMemory_st> external_memories;
+  Registry<CUgraph_st> graphs;
+  Registry<CUgraphExec_st> executable_graphs;
+  Registry<CUmod_st> modules;
+  Registry<CUlib_st> libraries;
+  CUstream legacy_stream = nullptr;
+  std::vector<CUstream> capturing;  // the streams that captures began on
+
+  std::uint64_t next_id() { return ++last_id; }
+};
+
+State& state();
+
+// Null when the ordinal is not one of a device.
+Device* find_device(CUdevice ordinal);
+
+// The calling thread's current context, null when it has none. Contexts that have been destroyed
+// may still be current.
+CUcontext current_context();
+
+// Charges a device for physical memory; trims its pools when there is not enough.
+bool charge(Device* device, std::uint64_t bytes);
+void refund(Device* device, std::uint64_t bytes);
+
+// Takes device memory: out of a chunk where it is small, else in units of 2 MiB. Returns 0 when
+// the device is full. `low` asks for an address below 4 GiB.
+std::uint64_t take_device_memory(Device* device, std::uint64_t bytes, bool low = false);
+void give_device_memory(Device* device, std::uint64_t address, std::uint64_t bytes, bool touched);
+
+// Enters an allocation in the table and gives it its number.
+Allocation& remember(Allocation allocation);
+
+// The allocation that holds the address, or null.
+Allocation* find_allocation(std::uint64_t address);
+// The allocation that begins at the address, or null.
+Allocation* find_allocation_start(std::uint64_t address);
+// Frees what the allocation holds and takes it out of the table.
+void release_allocation(std::uint64_t address);
+
+// Where the bytes of [address, address + bytes) can be reached by this process: null when a part
+// of it is not accessible memory. An address that the driver does not know is the host's own.
+std::byte* resolve(std::uint64_t address, std::uint64_t bytes);
+// The same for addresses that a device must be able to use.
+std::byte* resolve_device(std::uint64_t address, std::uint64_t bytes);
+
+}  // namespace gpumemtrace::cuda_abi::simulated

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "preload/cuda_abi.hpp"
+
+namespace gpumemtrace::cuda_abi::simulated {
+
+struct SymbolSearch {
+  void* function = nullptr;
+  CUdriverProcAddressQueryResult status = CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND;
+};
+
+// The newest export of a base name that CUDA `version` had, as cuGetProcAddress picks it.
+SymbolSearch find_symbol(const char* base_name, int version, bool per_thread_stream);
+
+}  // namespace gpumemtrace::cuda_abi::simulated
