@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Says whether reports agree with docs/report.schema.json and whether their numbers add up.
+
+Usage: check_report.py REPORT...
+Exit codes: 0 every report is right; 1 at least one is not; 2 usage.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+import jsonschema
+
+SCHEMA_FILE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "report.schema.json"
+LEVELS_IN_LEAK_TOTAL = {"driver", "pool", "managed", "host"}
+PARTS_OF_COMPOSITION = (
+    "framework_allocated",
+    "framework_cached",
+    "pool_used",
+    "pool_cached",
+    "context_and_modules",
+    "other_processes",
+    "unattributed",
+)
+SHARE_TOLERANCE = 1e-5
+
+
+def schema_problems(report):
+    """Yields one sentence for each place where the report disagrees with the schema."""
+    schema = json.loads(SCHEMA_FILE.read_text())
+    validator = jsonschema.Draft202012Validator(schema)
+    for error in sorted(validator.iter_errors(report), key=lambda error: list(map(str, error.path))):
+        yield f"{error.json_path}: {error.message}"
+
+
+def holder_problems(place, bytes_at_moment, holders):
+    """Holders must sum to the bytes of their moment and end with the row other."""
+    if not holders:
+        return
+    if holders[-1]["owner"] != "other":
+        yield f"{place}.holders: the last row is not the remainder with the owner other"
+    total = sum(row["bytes"] for row in holders)
+    if bytes_at_moment is not None and total != bytes_at_moment:
+        yield f"{place}.holders: the rows sum to {total}, not to {bytes_at_moment}"
+    for index, row in enumerate(holders):
+        if total and abs(row["share"] - row["bytes"] / total) > SHARE_TOLERANCE:
+            yield f"{place}.holders[{index}]: share {row['share']} is not {row['bytes']} / {total}"
+
+
+def composition_problems(place, row, driver_peak_bytes):
+    """Without a source the driver's number is unknown; the parts of ours never exceed our peak."""
+    if row["source"] == "none":
+        for name in ("context_and_modules", "other_processes", "unattributed"):
+            if row[name] is not None:
+                yield f"{place}: {name} is known although the source is none"
+    total = row.get("driver_bytes")
+    parts = [row[name] for name in PARTS_OF_COMPOSITION] + [part["bytes"] for part in row["other"]]
+    if total is not None and None not in parts and sum(parts) != total:
+        yield f"{place}: the parts sum to {sum(parts)}, not to the driver's {total}"
+    ours = sum(part or 0 for part in parts[:4]) + sum(part["bytes"] for part in row["other"])
+    known_peak = driver_peak_bytes.get((row["process"], row["device"]))
+    if row["at"] == "driver_peak" and known_peak is not None and ours != known_peak:
+        yield f"{place}: our parts sum to {ours}, but the peak of driver and pool is {known_peak}"
+
+
+def leak_problems(leaks):
+    """The totals sum the exit rows that are not inside another level."""
+    counted = [row for row in leaks["exit"] if row["level"] in LEVELS_IN_LEAK_TOTAL]
+    for total_name, row_name in (("total_bytes", "bytes"), ("total_count", "count")):
+        total = sum(row[row_name] for row in counted)
+        if leaks[total_name] != total:
+            yield f"$.leaks.{total_name}: {leaks[total_name]}, but the exit rows sum to {total}"
+    if leaks["gated_bytes"] + leaks["suppressed_bytes"] > leaks["total_bytes"]:
+        yield "$.leaks: gated_bytes and suppressed_bytes together exceed total_bytes"
+
+
+def usage_problems(place, row):
+    """No level can end above its peak, and what is live was allocated and not freed."""
+    if row["live_bytes_at_end"] > row["peak_bytes"]:
+        yield f"{place}: live_bytes_at_end exceeds peak_bytes"
+    if row["peak_bytes"] > row["allocated_bytes_total"] and row.get("exact", True):
+        yield f"{place}: peak_bytes exceeds allocated_bytes_total"
+    if row["live_count_at_end"] > row["allocations"] and row.get("exact", True):
+        yield f"{place}: live_count_at_end exceeds allocations"
+
+
+def fragmentation_problems(place, row):
+    """Free bytes are what is reserved and not allocated; each is releasable or stranded."""
+    reserved, allocated, free = (row[n] for n in ("reserved_bytes", "allocated_bytes", "free_bytes"))
+    if None not in (reserved, allocated, free) and reserved - allocated != free:
+        yield f"{place}: reserved {reserved} less allocated {allocated} is not free {free}"
+    parts = (row["releasable_bytes"], row["stranded_bytes"])
+    if free is not None and None not in parts and sum(parts) != free:
+        yield f"{place}: releasable and stranded sum to {sum(parts)}, not to free {free}"
+    largest, fragmentation = row["largest_free_bytes"], row["external_fragmentation"]
+    if free and None not in (largest, fragmentation):
+        if abs(fragmentation - (1 - largest / free)) > SHARE_TOLERANCE:
+            yield f"{place}: external_fragmentation is not 1 - {largest} / {free}"
+
+
+def reference_problems(report):
+    """Rows refer only to processes, devices and stacks that the report lists."""
+    known = {
+        "process": {row["id"] for row in report["processes"]},
+        "device": {row["id"] for row in report["devices"]},
+        "stack": {row["id"] for row in report["stacks"]},
+    }
+
+    def walk(place, value):
+        if isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from walk(f"{place}[{index}]", item)
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                if key in known and isinstance(item, str) and item not in known[key]:
+                    yield f"{place}.{key}: {item} is not listed in this report"
+                yield from walk(f"{place}.{key}", item)
+
+    yield from walk("$", {key: report[key] for key in report if key not in ("devices", "stacks")})
+
+
+def arithmetic_problems(report):
+    """Yields one sentence for each number that disagrees with another number of the report."""
+    peak_bytes = {
+        (row["process"], row["device"]): row["bytes"]
+        for row in report["peak"]
+        if row["level"] == "driver"
+    }
+    has_pool = {(row["process"], row["device"]) for row in report["usage"] if row["level"] == "pool"}
+    peak_without_pools = {key: value for key, value in peak_bytes.items() if key not in has_pool}
+    for index, row in enumerate(report["usage"]):
+        yield from usage_problems(f"$.usage[{index}]", row)
+    for index, row in enumerate(report["peak"]):
+        yield from holder_problems(f"$.peak[{index}]", row["bytes"], row["holders"])
+    for index, row in enumerate(report["composition"]):
+        yield from composition_problems(f"$.composition[{index}]", row, peak_without_pools)
+    for index, row in enumerate(report["oom"]):
+        yield from holder_problems(f"$.oom[{index}]", None, row["holders"])
+    for index, row in enumerate(report["fragmentation"]):
+        yield from fragmentation_problems(f"$.fragmentation[{index}]", row)
+    yield from leak_problems(report["leaks"])
+    yield from reference_problems(report)
+
+
+def problems_of(report):
+    """All problems of one report; the numbers are compared only where the shape is right."""
+    problems = list(schema_problems(report))
+    return problems or list(arithmetic_problems(report))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("reports", nargs="+", type=pathlib.Path, metavar="REPORT")
+    wrong = 0
+    for path in parser.parse_args().reports:
+        try:
+            problems = problems_of(json.loads(path.read_text()))
+        except (OSError, ValueError) as error:
+            problems = [f"cannot be read as JSON: {error}"]
+        for problem in problems:
+            print(f"{path}: {problem}")
+        wrong += bool(problems)
+        if not problems:
+            print(f"{path}: agrees with the schema and adds up")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

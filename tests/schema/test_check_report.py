@@ -1,0 +1,86 @@
+"""check_report.py accepts the published example and names what is wrong in a broken one."""
+
+import copy
+import json
+import pathlib
+import unittest
+
+import check_report
+
+EXAMPLE_FILE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "report.example.json"
+
+
+class CheckReport(unittest.TestCase):
+    def setUp(self):
+        self.report = json.loads(EXAMPLE_FILE.read_text())
+
+    def assert_problem(self, expected, change):
+        report = copy.deepcopy(self.report)
+        change(report)
+        problems = check_report.problems_of(report)
+        self.assertTrue(
+            any(expected in problem for problem in problems), f"{expected!r} is not in {problems}"
+        )
+
+    def test_the_published_example_has_no_problem(self):
+        self.assertEqual(check_report.problems_of(self.report), [])
+
+    def test_an_added_key_is_allowed(self):
+        self.report["usage"][0]["colour"] = "green"
+        self.assertEqual(check_report.problems_of(self.report), [])
+
+    def test_every_top_level_key_is_required(self):
+        for key in self.report:
+            self.assert_problem(f"'{key}' is a required property", lambda report: report.pop(key))
+
+    def test_a_word_outside_a_closed_list_is_named(self):
+        def change(report):
+            report["usage"][0]["level"] = "gpu"
+
+        self.assert_problem("'gpu' is not one of", change)
+
+    def test_a_negative_size_is_named(self):
+        def change(report):
+            report["usage"][0]["peak_bytes"] = -1
+
+        self.assert_problem("less than the minimum", change)
+
+    def test_holders_that_do_not_sum_are_named(self):
+        def change(report):
+            report["peak"][0]["holders"][0]["bytes"] -= 512
+
+        self.assert_problem("$.peak[0].holders: the rows sum to", change)
+
+    def test_a_missing_remainder_row_is_named(self):
+        def change(report):
+            report["peak"][0]["holders"].pop()
+
+        self.assert_problem("not the remainder", change)
+
+    def test_a_composition_that_misses_the_driver_number_is_named(self):
+        def change(report):
+            report["composition"][0]["unattributed"] += 1
+
+        self.assert_problem("not to the driver's", change)
+
+    def test_a_leak_total_that_counts_framework_blocks_is_named(self):
+        def change(report):
+            report["leaks"]["total_bytes"] = sum(row["bytes"] for row in report["leaks"]["exit"])
+
+        self.assert_problem("$.leaks.total_bytes", change)
+
+    def test_free_bytes_that_are_neither_releasable_nor_stranded_are_named(self):
+        def change(report):
+            report["fragmentation"][0]["stranded_bytes"] -= 512
+
+        self.assert_problem("releasable and stranded", change)
+
+    def test_a_row_of_an_unlisted_process_is_named(self):
+        def change(report):
+            report["usage"][0]["process"] = "p9"
+
+        self.assert_problem("p9 is not listed", change)
+
+
+if __name__ == "__main__":
+    unittest.main()

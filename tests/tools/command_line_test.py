@@ -1,0 +1,370 @@
+"""The program as users run it: exit codes, messages, environment of a run.
+
+GPUMEMTRACE_PROGRAM names the program, GPUMEMTRACE_LIBRARY a library that it may preload,
+GPUMEMTRACE_STATIC_PROGRAM a statically linked executable where one could be built.
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = os.environ["GPUMEMTRACE_PROGRAM"]
+LIBRARY = os.environ["GPUMEMTRACE_LIBRARY"]
+STATIC_PROGRAM = os.environ.get("GPUMEMTRACE_STATIC_PROGRAM")
+EXAMPLE_REPORT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "report.example.json"
+COMMANDS = ("run", "env", "analyze", "summary", "dump", "ctl", "doctor")
+
+# Writes the header of a trace, as the recording library would, into the file of its argument.
+WRITE_TRACE = """
+import os, struct, sys, time
+header = struct.pack("<8sII16sQQII", b"GMTRACE1", 1, 56, bytes(16), time.time_ns(), 0, os.getpid(), 0)
+os.makedirs(os.path.dirname(sys.argv[1]) or ".", exist_ok=True)
+open(sys.argv[1], "wb").write(header)
+"""
+
+
+class CommandLine(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="gpumemtrace-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def call(self, *arguments, variables=None):
+        environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+        environment.update(variables or {})
+        return subprocess.run(
+            [PROGRAM, *map(str, arguments)],
+            cwd=self.folder,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    def write(self, name, content):
+        path = self.folder / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def assert_refused(self, exit_code, expected, *arguments):
+        """The command ends with the code and one sentence on stderr, and prints nothing else."""
+        result = self.call(*arguments)
+        self.assertEqual(result.returncode, exit_code, result.stderr)
+        self.assertEqual(result.stdout, "")
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        self.assertTrue(result.stderr.startswith("gpumemtrace: error: "), result.stderr)
+        self.assertIn(expected, result.stderr)
+
+
+class Help(CommandLine):
+    def test_the_program_names_every_command_and_the_usual_course(self):
+        result = self.call("--help")
+        self.assertEqual(result.returncode, 0)
+        for command in COMMANDS:
+            self.assertIn(f"  {command} ", result.stdout)
+        self.assertIn("gpumemtrace run -- python3 train.py", result.stdout)
+
+    def test_every_command_tells_its_exit_codes(self):
+        for command in COMMANDS:
+            result = self.call(command, "--help")
+            self.assertEqual(result.returncode, 0, command)
+            self.assertIn("Exit codes:", result.stdout, command)
+            self.assertIn(f"Usage: gpumemtrace {command}", result.stdout, command)
+
+    def test_the_version_is_printed(self):
+        result = self.call("--version")
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stdout, r"^gpumemtrace \d+\.\d+\.\d+\n$")
+
+    def test_run_names_the_variable_of_every_option(self):
+        text = self.call("run", "--help").stdout
+        for variable in ("OUTPUT", "FORCE", "QUIET", "RING_SIZE", "MAX_TRACE_BYTES", "ON_FULL",
+                         "START_PAUSED"):
+            self.assertIn(f"[GPUMEMTRACE_{variable}]", text)
+
+
+class BadInput(CommandLine):
+    def test_a_missing_or_unknown_command_is_a_usage_error(self):
+        self.assert_refused(2, "a command is missing")
+        self.assert_refused(2, "no command 'anlyze'", "anlyze", "x.gmt")
+        self.assert_refused(2, "no command '--frobnicate'", "--frobnicate")
+
+    def test_a_missing_operand_is_a_usage_error(self):
+        for command in ("analyze", "summary", "dump", "ctl"):
+            self.assert_refused(2, "required", command)
+        self.assert_refused(2, "run needs a command", "run")
+        self.assert_refused(2, "run needs a command", "run", "--")
+
+    def test_an_unknown_option_is_a_usage_error(self):
+        for command in ("env", "analyze x", "summary x", "dump x", "ctl 1 stop", "doctor"):
+            self.assert_refused(2, "--nonsense", *command.split(), "--nonsense")
+        self.assert_refused(2, "no option '--nonsense'", "run", "--nonsense", "--", "true")
+
+    def test_a_bad_value_is_a_usage_error(self):
+        self.assert_refused(2, "'lots' is no size", "run", "--ring-size", "lots", "--", "true")
+        self.assert_refused(2, "--on-full", "run", "--on-full", "wait", "--", "true")
+        self.assert_refused(2, "unknown field", "run", "-o", "%z.gmt", "--", "true")
+        self.assert_refused(2, "pattern is empty", "run", "-o", "", "--", "true")
+        self.assert_refused(2, "--for", "env", "--for", "windows")
+        self.assert_refused(2, "--kind", "dump", "x.gmt", "--kind", "nothing")
+
+    def test_a_missing_file_is_named(self):
+        for command in ("analyze", "summary", "dump"):
+            self.assert_refused(1, "nowhere.gmt", command, "nowhere.gmt")
+
+    def test_a_folder_without_traces_is_named(self):
+        for command in ("analyze", "summary"):
+            self.assert_refused(1, str(self.folder), command, self.folder)
+
+    def test_a_foreign_file_is_named(self):
+        path = self.write("photo.gmt", b"\x89PNG" + bytes(200))
+        for command in ("analyze", "summary", "dump"):
+            self.assert_refused(1, "photo.gmt", command, path)
+
+    def test_an_empty_or_truncated_trace_is_named(self):
+        for content in (b"", b"GMTRACE1", b"GMTRACE1" + bytes(60)):
+            path = self.write("cut.gmt", content)
+            for command in ("analyze", "summary", "dump"):
+                self.assert_refused(1, "cut.gmt", command, path)
+
+    def test_json_that_is_no_report_is_named(self):
+        other = self.write("other.json", '{"traceEvents": []}')
+        self.assert_refused(1, "no gpumemtrace report", "summary", other)
+        half = self.write("half.json", EXAMPLE_REPORT.read_text()[:5000])
+        self.assert_refused(1, "no complete JSON", "summary", half)
+
+    def test_a_report_of_another_version_is_named(self):
+        report = json.loads(EXAMPLE_REPORT.read_text())
+        report["version"] = 99
+        path = self.write("new.json", json.dumps(report))
+        self.assert_refused(1, "another version", "summary", path)
+
+    def test_a_report_that_lacks_keys_is_named(self):
+        report = json.loads(EXAMPLE_REPORT.read_text())
+        del report["peak"]
+        path = self.write("less.json", json.dumps(report))
+        self.assert_refused(1, "less.json is no complete report", "summary", path)
+
+    def test_a_report_is_not_joined_with_other_inputs(self):
+        self.assert_refused(2, "cannot be joined", "summary", EXAMPLE_REPORT, EXAMPLE_REPORT)
+
+    def test_ctl_says_why_a_process_cannot_be_reached(self):
+        self.assert_refused(1, "is not being recorded", "ctl", os.getpid(), "start")
+        self.assert_refused(1, "cannot look into process 4194305", "ctl", 4194305, "stop")
+        self.assert_refused(2, "PID", "ctl", "self", "start")
+        self.assert_refused(2, "PID", "ctl", "-5", "start")
+        self.assert_refused(2, "ACTION", "ctl", os.getpid(), "restart")
+        self.assert_refused(2, "mark needs a name", "ctl", os.getpid(), "mark")
+        self.assert_refused(2, "start takes no name", "ctl", os.getpid(), "start", "now")
+
+    def test_a_library_that_is_not_there_is_named(self):
+        result = self.call("run", "--", "true", variables={"GPUMEMTRACE_LIBRARY": "/nowhere.so"})
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("GPUMEMTRACE_LIBRARY names '/nowhere.so'", result.stderr)
+
+    def test_a_library_path_that_ld_preload_cannot_hold_is_named(self):
+        path = self.folder / "two words.so"
+        path.write_bytes(pathlib.Path(LIBRARY).read_bytes())
+        result = self.call("run", "--", "true", variables={"GPUMEMTRACE_LIBRARY": str(path)})
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("LD_PRELOAD cannot hold", result.stderr)
+
+
+class Summary(CommandLine):
+    def test_a_report_becomes_text_that_starts_with_the_command(self):
+        result = self.call("summary", EXAMPLE_REPORT)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(result.stdout.startswith("python3 train.py --batch 32: 1 process"))
+        self.assertLessEqual(result.stdout.count("\n"), 40)
+
+    def test_missing_events_matter_only_where_completeness_is_required(self):
+        report = json.loads(EXAMPLE_REPORT.read_text())
+        report["traces"][0]["complete"] = False
+        path = self.write("incomplete.json", json.dumps(report))
+        self.assertEqual(self.call("summary", path).returncode, 0)
+        self.assertEqual(self.call("summary", "--require-complete", path).returncode, 24)
+        self.assertEqual(self.call("analyze", "--require-complete", path).returncode, 24)
+        self.assertEqual(self.call("summary", "--require-complete", EXAMPLE_REPORT).returncode, 0)
+
+    def test_analyze_writes_the_report_where_it_is_told(self):
+        result = self.call("analyze", EXAMPLE_REPORT, "-o", "out.json")
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+        written = json.loads((self.folder / "out.json").read_text())
+        self.assertEqual(written, json.loads(EXAMPLE_REPORT.read_text()))
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["out.json"])
+
+    def test_a_full_disk_is_an_error_also_on_stdout(self):
+        with open("/dev/full", "wb") as full:
+            result = subprocess.run(
+                [PROGRAM, "summary", EXAMPLE_REPORT], stdout=full, stderr=subprocess.PIPE, timeout=60
+            )
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"cannot write to stdout", result.stderr)
+
+    def test_control_characters_of_a_command_do_not_reach_the_terminal(self):
+        content = EXAMPLE_REPORT.read_bytes().replace(b"train.py", b"tr\\u001bin.py")
+        path = self.write("odd.json", content)
+        self.assertEqual(self.call("analyze", path).returncode, 0)
+        self.assertNotIn("\x1b", self.call("summary", path).stdout)
+
+    def test_a_place_that_cannot_be_written_is_named(self):
+        self.assert_refused(1, "no/out.json", "analyze", EXAMPLE_REPORT, "-o", "no/out.json")
+        (self.folder / "taken").mkdir()
+        self.assert_refused(1, "cannot write taken", "analyze", EXAMPLE_REPORT, "-o", "taken")
+
+
+class Env(CommandLine):
+    def test_the_shell_lines_preload_the_library_and_keep_what_is_there(self):
+        lines = self.call("env", "-o", "a b.gmt", "--max-trace-bytes", "1GiB").stdout
+        script = lines + 'printf "%s|" "$LD_PRELOAD" "$GPUMEMTRACE_OUTPUT" "$GPUMEMTRACE_MAX_TRACE_BYTES"'
+        for before, expected in (("", LIBRARY), (LIBRARY, f"{LIBRARY}:{LIBRARY}")):
+            environment = dict(os.environ, LD_PRELOAD=before)
+            result = subprocess.run(
+                ["sh", "-c", script], env=environment, capture_output=True, text=True, timeout=60
+            )
+            self.assertEqual(result.stdout, f"{expected}|a b.gmt|1073741824|")
+
+    def test_every_launcher_has_a_text_with_the_library_and_the_settings(self):
+        for launcher in ("torchrun", "srun", "mpirun", "docker", "k8s", "ray"):
+            result = self.call("env", "--for", launcher, "--max-trace-bytes", "1GiB")
+            self.assertEqual(result.returncode, 0, launcher)
+            self.assertIn("LD_PRELOAD", result.stdout, launcher)
+            self.assertIn(pathlib.Path(LIBRARY).name, result.stdout, launcher)
+            self.assertIn("GPUMEMTRACE_MAX_TRACE_BYTES", result.stdout, launcher)
+            self.assertIn("1073741824", result.stdout, launcher)
+
+
+class Run(CommandLine):
+    def run_python(self, code, *options, arguments=(), variables=None):
+        return self.call("run", *options, "--", sys.executable, "-c", code, *arguments,
+                         variables=variables)
+
+    def test_the_exit_code_of_the_command_is_passed_through(self):
+        for code in (0, 1, 2, 7, 255):
+            result = self.call("run", "--", "sh", "-c", f"exit {code}")
+            self.assertEqual(result.returncode, code)
+
+    def test_a_signal_that_ends_the_command_becomes_128_more(self):
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV):
+            result = self.call("run", "--", "sh", "-c", f"ulimit -c 0; kill -{int(number)} $$")
+            self.assertEqual(result.returncode, 128 + number)
+            self.assertIn(f"ended by signal {int(number)}", result.stderr)
+
+    def test_the_command_may_follow_without_dashes(self):
+        self.assertEqual(self.call("run", "sh", "-c", "exit 7").returncode, 7)
+        self.assertEqual(self.call("run", "--quiet", "env", "A=1", "sh", "-c", "exit $A").returncode, 1)
+
+    def test_stdin_stdout_and_arguments_are_the_commands_own(self):
+        result = self.call("run", "--", "printf", "%s|", "--help", "-o", "--")
+        self.assertEqual(result.stdout, "--help|-o|--|")
+
+    def test_a_command_that_cannot_start_is_named(self):
+        self.assert_refused(1, "cannot run 'no-such-program'", "run", "--", "no-such-program")
+        self.write("plain.txt", "text")
+        self.assert_refused(1, "cannot run './plain.txt'", "run", "--", "./plain.txt")
+
+    def test_the_library_is_preloaded_and_every_option_is_a_variable(self):
+        result = self.call(
+            "run", "--force", "--quiet", "--start-paused", "--ring-size", "64MiB", "--on-full",
+            "block", "--max-trace-bytes", "2GB", "-o", "t.gmt", "--", "env",
+            # A build with AddressSanitizer otherwise refuses to run behind another library.
+            variables={"LD_PRELOAD": "libc.so.6", "ASAN_OPTIONS": "verify_asan_link_order=0"})
+        for line in (f"LD_PRELOAD={LIBRARY}:libc.so.6", "GPUMEMTRACE_FORCE=1",
+                     "GPUMEMTRACE_QUIET=1", "GPUMEMTRACE_START_PAUSED=1",
+                     "GPUMEMTRACE_RING_SIZE=67108864", "GPUMEMTRACE_ON_FULL=block",
+                     "GPUMEMTRACE_MAX_TRACE_BYTES=2000000000",
+                     f"GPUMEMTRACE_OUTPUT={self.folder}/t.gmt"):
+            self.assertIn(line, result.stdout.splitlines())
+
+    def test_options_that_are_not_given_set_nothing(self):
+        result = self.call("run", "--", "env")
+        names = {line.split("=")[0] for line in result.stdout.splitlines()}
+        ours = {name for name in names if name.startswith("GPUMEMTRACE_")}
+        self.assertEqual(ours, {name for name in os.environ if name.startswith("GPUMEMTRACE_")})
+
+    def test_traces_are_listed_with_the_next_command(self):
+        result = self.run_python(WRITE_TRACE, "-o", "out/%e.%p.gmt", arguments=["out/a.1.gmt"])
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(result.stdout, "")
+        self.assertIn(f"wrote out/a.1.gmt (56 bytes, process ", result.stderr)
+        self.assertIn(f"next: gpumemtrace summary out/a.1.gmt", result.stderr)
+
+    def test_a_percent_sign_in_the_folder_is_no_field(self):
+        odd = self.folder / "100%p"
+        odd.mkdir()
+        result = subprocess.run([PROGRAM, "run", "-o", "%e.gmt", "--", "env"], cwd=odd,
+                                capture_output=True, text=True, timeout=60)
+        self.assertIn(f"GPUMEMTRACE_OUTPUT={self.folder}/100%%p/%e.gmt", result.stdout)
+
+    def test_an_existing_folder_takes_the_traces(self):
+        (self.folder / "kept").mkdir()
+        result = self.run_python(WRITE_TRACE, "-o", "kept", arguments=["kept/gpumemtrace-p.1.gmt"])
+        self.assertIn(f"wrote kept/gpumemtrace-p.1.gmt ", result.stderr)
+
+    def test_traces_with_default_names_are_found_in_this_folder_and_a_jobs(self):
+        for name in ("gpumemtrace-python.host.1.gmt", "gpumemtrace-job7/gpumemtrace-p.h.r0.2.gmt"):
+            result = self.run_python(WRITE_TRACE, arguments=[name])
+            self.assertIn(f"wrote {name} ", result.stderr)
+
+    def test_an_older_trace_in_the_same_place_is_not_listed(self):
+        self.run_python(WRITE_TRACE, arguments=["gpumemtrace-old.gmt"])
+        result = self.call("run", "--", "true")
+        self.assertIn("nothing was recorded", result.stderr)
+
+    def test_a_quiet_run_speaks_only_of_trouble(self):
+        result = self.run_python(WRITE_TRACE, "--quiet", arguments=["gpumemtrace-a.gmt"])
+        self.assertEqual(result.stderr, "")
+        self.assertIn("nothing was recorded", self.call("run", "--quiet", "--", "true").stderr)
+
+    @unittest.skipUnless(STATIC_PROGRAM, "no static libc to link a program with")
+    def test_a_static_program_is_named_as_the_reason(self):
+        result = self.call("run", "--", STATIC_PROGRAM)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("is statically linked", result.stderr)
+
+    def test_a_script_that_replaces_ld_preload_is_named_as_the_reason(self):
+        script = self.write("start.sh", "#!/bin/sh\nLD_PRELOAD= exec true\n")
+        script.chmod(0o755)
+        result = self.call("run", "--", script)
+        self.assertIn(f"'{script}' replaces LD_PRELOAD", result.stderr)
+
+    def test_a_program_without_cuda_calls_is_named_as_the_reason(self):
+        self.assertIn("no process made a CUDA call", self.call("run", "--", "true").stderr)
+
+    def test_a_signal_to_run_reaches_the_command(self):
+        code = "import signal, sys\n" \
+               "signal.signal(signal.SIG%s, lambda *_: sys.exit(9))\n" \
+               "print('ready', flush=True)\n" \
+               "signal.pause()\n"
+        for name in ("TERM", "INT", "USR1"):
+            process = subprocess.Popen(
+                [PROGRAM, "run", "--quiet", "--", sys.executable, "-c", code % name],
+                stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=self.folder)
+            with process:
+                self.assertEqual(process.stdout.readline(), b"ready\n")
+                process.send_signal(getattr(signal, f"SIG{name}"))
+                self.assertEqual(process.wait(timeout=60), 9)
+
+
+class Doctor(CommandLine):
+    def test_every_line_has_a_verdict(self):
+        result = self.call("doctor")
+        self.assertEqual(result.returncode, 0, result.stdout)
+        for line in result.stdout.splitlines():
+            self.assertRegex(line, r"^(ok   |note ) \S")
+        self.assertIn("recording library: " + LIBRARY, result.stdout)
+
+    def test_a_library_that_does_not_load_is_bad(self):
+        path = self.write("broken.so", "no library")
+        result = self.call("doctor", variables={"GPUMEMTRACE_LIBRARY": str(path)})
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("bad   recording library", result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,61 @@
+#include "tools/launch_environment.hpp"
+
+#include <cstdlib>
+
+#include "tests/catch.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+// Sets a variable for one test and puts back what was there.
+class ScopedVariable {
+ public:
+  ScopedVariable(const char* name, const char* value) : name_(name) {
+    const char* const before = std::getenv(name);
+    had_value_ = before != nullptr;
+    if (had_value_) before_ = before;
+    setenv(name, value, 1);
+  }
+  ~ScopedVariable() {
+    if (had_value_) {
+      setenv(name_, before_.c_str(), 1);
+    } else {
+      unsetenv(name_);
+    }
+  }
+  ScopedVariable(const ScopedVariable&) = delete;
+  ScopedVariable& operator=(const ScopedVariable&) = delete;
+
+ private:
+  const char* name_;
+  bool had_value_ = false;
+  std::string before_;
+};
+
+}  // namespace
+
+TEST_CASE("the recording library is preloaded before what is there already", "[unit]") {
+  const ScopedVariable variable("LD_PRELOAD", "/lib/other.so");
+  CHECK(preload_variable("/lib/ours.so").value == "/lib/ours.so:/lib/other.so");
+}
+
+TEST_CASE("the recording library is not preloaded twice", "[unit]") {
+  const ScopedVariable variable("LD_PRELOAD", "/lib/other.so /lib/ours.so");
+  CHECK(preload_variable("/lib/ours.so").value == "/lib/other.so /lib/ours.so");
+}
+
+TEST_CASE("the simulated driver's folder comes first even where it stands further behind",
+          "[unit]") {
+  const ScopedVariable variable("LD_LIBRARY_PATH", "/usr/lib:/sim");
+  CHECK(library_path_variable("/sim").value == "/sim:/usr/lib:/sim");
+}
+
+TEST_CASE("a shell word is quoted only where it must be", "[unit]") {
+  CHECK(shell_word("traces/%e.%h.gmt") == "traces/%e.%h.gmt");
+  CHECK(shell_word("two words") == "'two words'");
+  CHECK(shell_word("it's") == "'it'\\''s'");
+  CHECK(shell_word("$HOME") == "'$HOME'");
+  CHECK(shell_word("").size() == 2);
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,76 @@
+#include "tools/record_text.hpp"
+
+#include <cstring>
+#include <vector>
+
+#include "tests/catch.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+trace::Allocation allocation_of_4096_bytes() {
+  trace::Allocation record;
+  record.call.record.kind = trace::RecordKind::kAllocation;
+  record.call.record.words = sizeof(record) / trace::kWordBytes;
+  record.call.record.api = 7;
+  record.call.record.flags = trace::kFlagFromGetProcAddress | trace::kFlagAsynchronous;
+  record.call.record.time = 1'500;
+  record.call.end = 2'500;
+  record.address = 0x7f0000200000;
+  record.bytes = 4096;
+  record.memory = trace::MemoryKind::kDevice;
+  return record;
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a call is one line with its function, time, duration and memory", "[unit]") {
+  const trace::Allocation record = allocation_of_4096_bytes();
+  RecordDictionary dictionary;
+  dictionary.api_names[7] = "cuMemAlloc_v2";
+  dictionary.clock = analyzer::Clock({{1'000, 70'000, 0, 0}, {2'000, 71'000, 0, 0}}, 0);
+  dictionary.clock.set_origin(70'000);
+  const std::string text = record_text(record.call.record, dictionary);
+  CHECK(text.starts_with("0.000000500 s  allocation api=cuMemAlloc_v2 result=0"));
+  CHECK(has(text, "flags=from_get_proc_address|asynchronous"));
+  CHECK(has(text, "took=0.000001000 s"));
+  CHECK(has(text, "address=0x7f0000200000 bytes=4096"));
+  CHECK(has(text, "memory=device location=-1"));
+}
+
+TEST_CASE("a call that never returned is unfinished", "[unit]") {
+  trace::Allocation record = allocation_of_4096_bytes();
+  record.call.end = 0;
+  CHECK(has(record_text(record.call.record, {}), "took=unfinished"));
+}
+
+TEST_CASE("a function whose name the trace lacks is shown by its number", "[unit]") {
+  const trace::Allocation record = allocation_of_4096_bytes();
+  CHECK(has(record_text(record.call.record, {}), "allocation api=7 result=0"));
+}
+
+TEST_CASE("a text that would break the line or the terminal is escaped", "[unit]") {
+  struct MarkWithName {
+    trace::Mark mark;
+    char name[8];
+  };
+  MarkWithName record = {};
+  record.mark.record.kind = trace::RecordKind::kMark;
+  record.mark.record.words = sizeof(record) / trace::kWordBytes;
+  record.mark.mark = trace::MarkKind::kUser;
+  std::memcpy(record.name, "a\n\x1b[1mb", 8);
+  const std::string text = record_text(record.mark.record, {});
+  CHECK(has(text, "mark=user \"a\\x0a\\x1b[1mb\""));
+}
+
+TEST_CASE("a record of a kind that is not known is said to be so", "[unit]") {
+  trace::RecordHeader record;
+  record.kind = static_cast<trace::RecordKind>(200);
+  CHECK(has(record_text(record, {}), "kind 200 that this version does not know"));
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,71 @@
+#include "tools/recording_options.hpp"
+
+#include <set>
+
+#include "tests/catch.hpp"
+#include "tools/failure.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+std::vector<EnvironmentVariable> parse(std::vector<std::string> arguments) {
+  CLI::App app;
+  RecordingSettings settings;
+  settings.add_options(app);
+  std::reverse(arguments.begin(), arguments.end());
+  app.parse(arguments);
+  return settings.environment();
+}
+
+}  // namespace
+
+TEST_CASE("every recording option has a variable of its own and says what it does", "[unit]") {
+  std::set<std::string> variables;
+  for (const RecordingOption& row : kRecordingOptions) {
+    CAPTURE(row.flags);
+    CHECK(std::string(row.variable).starts_with("GPUMEMTRACE_"));
+    CHECK(variables.insert(row.variable).second);
+    CHECK(std::string(row.help).size() > 10);
+    CHECK((row.kind == ValueKind::kChoice) == (std::string(row.choices) != ""));
+    CHECK((row.kind == ValueKind::kFlag) == (std::string(row.value_name) == ""));
+  }
+}
+
+TEST_CASE("only options that were given become variables", "[unit]") {
+  CHECK(parse({}).empty());
+  const std::vector<EnvironmentVariable> variables = parse({"--force"});
+  REQUIRE(variables.size() == 1);
+  CHECK(variables[0].name == "GPUMEMTRACE_FORCE");
+  CHECK(variables[0].value == "1");
+}
+
+TEST_CASE("a size reaches the library in bytes", "[unit]") {
+  const std::vector<EnvironmentVariable> variables = parse({"--ring-size", "64MiB"});
+  REQUIRE(variables.size() == 1);
+  CHECK(variables[0].value == "67108864");
+}
+
+TEST_CASE("a value outside an option's choices or sizes is refused", "[unit]") {
+  CHECK_THROWS_AS(parse({"--on-full", "wait"}), CLI::ParseError);
+  CHECK_THROWS_AS(parse({"--ring-size", "much"}), CLI::ParseError);
+}
+
+TEST_CASE("an output pattern may use every known field", "[unit]") {
+  CHECK_NOTHROW(check_output_pattern("traces/%h.%p.%e.%t.%n.%r.%j.%q{SLURM_PROCID}.100%%.gmt"));
+}
+
+TEST_CASE("a folder reaches the library with a slash at its end", "[unit]") {
+  REQUIRE(parse({"-o", "/"}).size() == 1);
+  CHECK(parse({"-o", "/usr"})[0].value == "/usr/");
+  CHECK(parse({"-o", "/usr/"})[0].value == "/usr/");
+  CHECK(parse({"-o", "no-such-folder"})[0].value == "no-such-folder");
+}
+
+TEST_CASE("an output pattern with an unknown field is refused", "[unit]") {
+  for (const char* pattern : {"%z.gmt", "trace%", "%q{}.gmt", "%q{OPEN", ""}) {
+    CAPTURE(pattern);
+    CHECK_THROWS_AS(check_output_pattern(pattern), Failure);
+  }
+}
+
+}  // namespace gpumemtrace::tools

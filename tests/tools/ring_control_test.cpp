@@ -1,0 +1,74 @@
+#include "tools/ring_control.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+#include <thread>
+
+#include "tests/catch.hpp"
+#include "tests/tools/temporary_folder.hpp"
+#include "tools/failure.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+// A ring that this process maps, as the recording library would.
+class OwnRing {
+ public:
+  explicit OwnRing(std::uint32_t process_id) {
+    const std::filesystem::path path = folder_.write("job.gmt.ring", "");
+    const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    REQUIRE(ftruncate(descriptor, trace::kRingHeaderBytes) == 0);
+    void* const mapping =
+        mmap(nullptr, trace::kRingHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    close(descriptor);
+    REQUIRE(mapping != MAP_FAILED);
+    header_ = new (mapping) trace::RingHeader;
+    header_->process_id = process_id;
+  }
+  ~OwnRing() { munmap(header_, trace::kRingHeaderBytes); }
+  OwnRing(const OwnRing&) = delete;
+  OwnRing& operator=(const OwnRing&) = delete;
+
+  trace::ControlMailbox& mailbox() { return header_->mailbox; }
+
+ private:
+  TemporaryFolder folder_;
+  trace::RingHeader* header_ = nullptr;
+};
+
+}  // namespace
+
+TEST_CASE("a mark reaches the recorded process with its name", "[unit]") {
+  OwnRing ring(static_cast<std::uint32_t>(getpid()));
+  trace::ControlMailbox& mailbox = ring.mailbox();
+  std::string heard;
+  std::thread recorded([&] {
+    while (mailbox.requested.load() == 0) std::this_thread::yield();
+    heard.assign(mailbox.text, mailbox.text_bytes);
+    mailbox.answered.store(mailbox.requested.load());
+  });
+  control_recording(getpid(), trace::ControlCommand::kMark, "after warm-up");
+  recorded.join();
+  CHECK(mailbox.command == trace::ControlCommand::kMark);
+  CHECK(heard == "after warm-up");
+}
+
+TEST_CASE("a process that maps only its parent's ring is not being recorded", "[unit]") {
+  const OwnRing ring(static_cast<std::uint32_t>(getppid()));
+  CHECK_THROWS_AS(control_recording(getpid(), trace::ControlCommand::kStop, ""), Failure);
+}
+
+TEST_CASE("a process without a ring is not being recorded", "[unit]") {
+  CHECK_THROWS_AS(control_recording(getpid(), trace::ControlCommand::kStart, ""), Failure);
+}
+
+TEST_CASE("the name of a mark must fit the mailbox", "[unit]") {
+  const OwnRing ring(static_cast<std::uint32_t>(getpid()));
+  CHECK_THROWS_AS(control_recording(getpid(), trace::ControlCommand::kMark, std::string(300, 'x')),
+                  Failure);
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,50 @@
+#include "tools/sizes.hpp"
+
+#include "tests/catch.hpp"
+
+namespace gpumemtrace::tools {
+
+TEST_CASE("a size is bytes, or a number with a binary or decimal unit", "[unit]") {
+  CHECK(parse_size("4096") == 4096);
+  CHECK(parse_size("0") == 0);
+  CHECK(parse_size("2GiB") == std::uint64_t{2} << 30);
+  CHECK(parse_size("2GB") == 2'000'000'000);
+  CHECK(parse_size("1.5 KiB") == 1536);
+  CHECK(parse_size("512 mib") == std::uint64_t{512} << 20);
+  CHECK(parse_size("18446744073709551615") == 18446744073709551615U);
+}
+
+TEST_CASE("text that is no whole number of bytes is no size", "[unit]") {
+  for (const char* text :
+       {"", "GiB", "-1", "2 apples", "0.3 bytes", "1.2.3", "99999999TiB", "2G"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_size(text).has_value());
+  }
+}
+
+TEST_CASE("a size is shown in the unit that keeps it below 1024", "[unit]") {
+  CHECK(format_size(0) == "0 bytes");
+  CHECK(format_size(1023) == "1023 bytes");
+  CHECK(format_size(1024) == "1.0 KiB");
+  CHECK(format_size((std::uint64_t{1} << 20) - 1) == "1.0 MiB");
+  CHECK(format_size(73'098'330'112) == "68.1 GiB");
+  CHECK(format_size(18446744073709551615U) == "16.0 EiB");
+}
+
+TEST_CASE("a count has a comma before every third digit", "[unit]") {
+  CHECK(format_count(0) == "0");
+  CHECK(format_count(999) == "999");
+  CHECK(format_count(1000) == "1,000");
+  CHECK(format_count(73'098'330'112) == "73,098,330,112");
+}
+
+TEST_CASE("a duration is shown in the unit that fits it", "[unit]") {
+  CHECK(format_duration(12) == "12 ns");
+  CHECK(format_duration(1'500) == "1.5 us");
+  CHECK(format_duration(41'200'000) == "41.2 ms");
+  CHECK(format_duration(96'400'000'000) == "96.40 s");
+  CHECK(format_duration(600'000'000'000) == "10.0 min");
+  CHECK(format_duration(36'000'000'000'000) == "10.0 h");
+}
+
+}  // namespace gpumemtrace::tools

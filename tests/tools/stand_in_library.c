@@ -1,0 +1,2 @@
+/* A shared object that does nothing. */
+int gpumemtrace_stand_in;

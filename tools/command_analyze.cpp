@@ -1,0 +1,69 @@
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <memory>
+
+#include "tools/command.hpp"
+#include "tools/input_options.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr const char* kFooter =
+    R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job, such as
+the ranks of a distributed run. docs/report.schema.json describes the report.
+
+Examples:
+  gpumemtrace analyze job.gmt -o report.json
+  gpumemtrace analyze traces/ | jq .leaks.total_bytes
+
+Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
+24 events are missing and --require-complete was given.)TEXT";
+
+struct AnalyzeOptions {
+  InputOptions input;
+  std::string output;
+};
+
+// Under another name first, so that a reader never sees half a report.
+void write_file(const std::filesystem::path& path, const std::string& content) {
+  const std::filesystem::path unfinished = path.string() + ".unfinished";
+  std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
+  file << content;
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(unfinished, path, error);
+  if (file && !error) return;
+  const std::string reason = error ? error.message() : std::strerror(errno);
+  std::filesystem::remove(unfinished, error);
+  throw Failure(
+      fmt::format("cannot write {}: {}; choose another place with -o", path.string(), reason));
+}
+
+int analyze(const AnalyzeOptions& options) {
+  const Json report = load_report(options.input.inputs);
+  // A command line or a file name need not be valid UTF-8.
+  const std::string text = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  if (options.output.empty()) {
+    fmt::print("{}", text);
+  } else {
+    write_file(options.output, text);
+  }
+  return options.input.exit_code(report);
+}
+
+}  // namespace
+
+Action define_analyze(CLI::App& app, const std::vector<std::string>&) {
+  app.footer(kFooter);
+  auto options = std::make_shared<AnalyzeOptions>();
+  options->input.add_options(app);
+  app.add_option("-o,--output", options->output, "Write the report there instead of to stdout.")
+      ->type_name("FILE");
+  return [options] { return analyze(*options); };
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,168 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "tools/child_process.hpp"
+#include "tools/command.hpp"
+#include "tools/failure.hpp"
+#include "tools/installation.hpp"
+#include "tools/launch_environment.hpp"
+#include "tools/messages.hpp"
+#include "tools/recording_options.hpp"
+#include "tools/sizes.hpp"
+#include "tools/trace_files.hpp"
+#include "tools/untraced_reason.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr const char* kFooter =
+    R"TEXT(Every option is also the environment variable in brackets, so that a plain
+LD_PRELOAD=libgpumemtrace.so works the same.
+
+Examples:
+  gpumemtrace run -- python3 train.py
+  gpumemtrace run -o 'traces/%e.%r.%p.gmt' -- torchrun --nproc-per-node=2 train.py
+  gpumemtrace run --simulate -- ./driver_api_program
+
+Exit codes: those of the command (128 + signal where a signal ended it);
+1 the command could not be started, 2 usage.)TEXT";
+
+constexpr std::size_t kMostTracesListed = 4;
+
+struct RunOptions {
+  RecordingSettings recording;
+  bool simulate = false;
+};
+
+// CLI11 does not know that a command follows the options.
+class RunFormatter : public CLI::Formatter {
+ public:
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return "Usage: gpumemtrace run [OPTIONS] -- COMMAND [ARGUMENT...]\n";
+  }
+};
+
+std::string value_of(const std::vector<EnvironmentVariable>& environment, std::string_view name) {
+  for (const EnvironmentVariable& variable : environment) {
+    if (variable.name == name) return variable.value;
+  }
+  const char* const inherited = std::getenv(std::string(name).c_str());
+  return inherited == nullptr ? std::string() : std::string(inherited);
+}
+
+bool is_on(const std::vector<EnvironmentVariable>& environment, std::string_view name) {
+  const std::string value = value_of(environment, name);
+  return !value.empty() && value != "0" && value != "false" && value != "no";
+}
+
+// The program may change its folder before it writes. The folder's own percent signs are no fields.
+std::string absolute_pattern(const std::string& pattern) {
+  if (pattern.starts_with("/")) return pattern;
+  std::string absolute;
+  for (const char letter : std::filesystem::current_path().string()) {
+    absolute += letter == '%' ? "%%" : std::string(1, letter);
+  }
+  return absolute + "/" + pattern;
+}
+
+std::vector<EnvironmentVariable> child_environment(const RunOptions& options) {
+  std::vector<EnvironmentVariable> environment = options.recording.environment();
+  for (EnvironmentVariable& variable : environment) {
+    if (variable.name == kOutputVariable) variable.value = absolute_pattern(variable.value);
+  }
+  environment.push_back(preload_variable(find_library()));
+  if (options.simulate) environment.push_back(library_path_variable(find_simulated_driver()));
+  return environment;
+}
+
+std::uint64_t realtime_ns() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count());
+}
+
+// As short as it can be typed from here.
+std::string display_path(const std::filesystem::path& path) {
+  const std::string relative = path.lexically_proximate(std::filesystem::current_path()).string();
+  return relative.starts_with("..") ? path.string() : relative;
+}
+
+// What `summary` is given next: a few traces by name, many by their folder.
+std::string next_input(const std::vector<WrittenTrace>& traces) {
+  if (traces.size() > kMostTracesListed) {
+    const std::filesystem::path folder = traces.front().path.parent_path();
+    return shell_word(folder.empty() ? "." : display_path(folder));
+  }
+  std::string names;
+  for (const WrittenTrace& trace : traces) {
+    names += (names.empty() ? "" : " ") + shell_word(display_path(trace.path));
+  }
+  return names;
+}
+
+void say_what_was_written(const std::vector<WrittenTrace>& traces) {
+  for (std::size_t i = 0; i < std::min(traces.size(), kMostTracesListed); ++i) {
+    const WrittenTrace& trace = traces[i];
+    say(fmt::format("wrote {} ({}, process {})", display_path(trace.path), format_size(trace.bytes),
+                    trace.process_id));
+  }
+  if (traces.size() > kMostTracesListed) {
+    say(fmt::format("and {} more traces", traces.size() - kMostTracesListed));
+  }
+  say(fmt::format("next: gpumemtrace summary {}", next_input(traces)));
+}
+
+int run(const RunOptions& options, const std::vector<std::string>& command) {
+  const std::vector<EnvironmentVariable> environment = child_environment(options);
+  const std::uint64_t started_ns = realtime_ns();
+  const ChildEnd end = run_child(command, environment);
+  const bool quiet = is_on(environment, "GPUMEMTRACE_QUIET");
+  if (end.signal != 0 && !quiet) {
+    say(fmt::format("the command was ended by signal {} ({})", end.signal, strsignal(end.signal)));
+  }
+  const std::vector<WrittenTrace> traces =
+      find_written_traces(value_of(environment, kOutputVariable), started_ns);
+  if (traces.empty()) {
+    warn("nothing was recorded: " +
+         (is_on(environment, "GPUMEMTRACE_START_PAUSED")
+              ? "recording started paused and `gpumemtrace ctl PID start` may not have come"
+              : why_untraced(command)));
+  } else if (!quiet) {
+    say_what_was_written(traces);
+  }
+  return end.exit_code;
+}
+
+}  // namespace
+
+Action define_run(CLI::App& app, const std::vector<std::string>& words_after_dashes) {
+  app.footer(kFooter);
+  app.prefix_command();
+  app.formatter(std::make_shared<RunFormatter>());
+  auto options = std::make_shared<RunOptions>();
+  options->recording.add_options(app);
+  app.add_flag("--simulate", options->simulate,
+               "Run on the simulated CUDA driver: no GPU is needed or used.");
+  return [&app, &words_after_dashes, options] {
+    std::vector<std::string> command = app.remaining();
+    if (!command.empty() && command.front().starts_with("-")) {
+      throw Failure(
+          fmt::format("run has no option '{}'; see `gpumemtrace run --help`, and put `--` "
+                      "before the command",
+                      command.front()),
+          ExitCode::kUsage);
+    }
+    command.insert(command.end(), words_after_dashes.begin(), words_after_dashes.end());
+    if (command.empty()) {
+      throw Failure("run needs a command, as in `gpumemtrace run -- python3 train.py`",
+                    ExitCode::kUsage);
+    }
+    return run(*options, command);
+  };
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,45 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <memory>
+
+#include "tools/command.hpp"
+#include "tools/input_options.hpp"
+#include "tools/summary_text.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr const char* kFooter =
+    R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job.
+
+Examples:
+  gpumemtrace summary job.gmt
+  gpumemtrace summary report.json
+
+Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
+24 events are missing and --require-complete was given.)TEXT";
+
+int summarize(const InputOptions& options) {
+  const Json report = load_report(options.inputs);
+  try {
+    fmt::print("{}", summary_text(report));
+    return options.exit_code(report);
+  } catch (const nlohmann::json::exception& error) {
+    throw Failure(
+        fmt::format("{} is no complete report ({}); make it again with `gpumemtrace "
+                    "analyze`",
+                    options.inputs.front().string(), error.what()));
+  }
+}
+
+}  // namespace
+
+Action define_summary(CLI::App& app, const std::vector<std::string>&) {
+  app.footer(kFooter);
+  auto options = std::make_shared<InputOptions>();
+  options->add_options(app);
+  return [options] { return summarize(*options); };
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,145 @@
+#include "tools/launch_recipes.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tools/launch_environment.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr const char* kFolderInContainer = "/opt/gpumemtrace";
+constexpr const char* kTracesInContainer = "/traces";
+
+std::string assignment(const EnvironmentVariable& variable) {
+  return fmt::format("{}={}", variable.name, shell_word(variable.value));
+}
+
+// LD_PRELOAD for a shell that may have one already.
+std::string shell_preload(const LaunchSettings& settings) {
+  return fmt::format("LD_PRELOAD={}${{LD_PRELOAD:+:$LD_PRELOAD}}",
+                     shell_word(settings.library.string()));
+}
+
+// "VAR=value VAR=value " in front of a command.
+std::string prefix_assignments(const LaunchSettings& settings) {
+  std::string text;
+  for (const EnvironmentVariable& variable : settings.variables) text += assignment(variable) + " ";
+  return text;
+}
+
+std::string library_in_container(const LaunchSettings& settings) {
+  return fmt::format("{}/{}", kFolderInContainer, settings.library.filename().string());
+}
+
+// The settings with an output that lies in the container's mounted trace folder unless one is set.
+std::vector<EnvironmentVariable> container_variables(const LaunchSettings& settings) {
+  std::vector<EnvironmentVariable> variables = {{"LD_PRELOAD", library_in_container(settings)}};
+  bool has_output = false;
+  for (const EnvironmentVariable& variable : settings.variables) {
+    has_output = has_output || variable.name == kOutputVariable;
+    variables.push_back(variable);
+  }
+  if (!has_output) {
+    variables.push_back(
+        {std::string(kOutputVariable), fmt::format("{}/%e.%h.%p.gmt", kTracesInContainer)});
+  }
+  return variables;
+}
+
+}  // namespace
+
+std::string shell_recipe(const LaunchSettings& settings) {
+  std::string text = "# Paste into a POSIX shell; every program started from it is recorded.\n";
+  for (const EnvironmentVariable& variable : settings.variables) {
+    text += fmt::format("export {}\n", assignment(variable));
+  }
+  return text + fmt::format("export {}\n", shell_preload(settings)) +
+         "# Off again: unset LD_PRELOAD\n";
+}
+
+std::string torchrun_recipe(const LaunchSettings& settings) {
+  return "# torchrun hands its environment to every worker; each rank writes a trace.\n" +
+         prefix_assignments(settings) + shell_preload(settings) +
+         " \\\n  torchrun --nproc-per-node=2 train.py\n";
+}
+
+std::string srun_recipe(const LaunchSettings& settings) {
+  // --export splits at commas, so the values stand before srun and only ALL is exported.
+  return "# srun --export=ALL hands its environment to every task. The library must be at the "
+         "same\n"
+         "# path on every node, and the traces go to a folder that the nodes can write to.\n" +
+         prefix_assignments(settings) + shell_preload(settings) +
+         " \\\n  srun --export=ALL python3 train.py\n";
+}
+
+std::string mpirun_recipe(const LaunchSettings& settings) {
+  std::string exported = "-x LD_PRELOAD=" + shell_word(settings.library.string());
+  std::string given = "-genv LD_PRELOAD " + shell_word(settings.library.string());
+  for (const EnvironmentVariable& variable : settings.variables) {
+    exported += " -x " + assignment(variable);
+    given += fmt::format(" -genv {} {}", variable.name, shell_word(variable.value));
+  }
+  return fmt::format(
+      "# Open MPI\nmpirun {} -n 2 ./program\n# MPICH, Intel MPI\nmpirun {} -n 2 ./program\n",
+      exported, given);
+}
+
+std::string docker_recipe(const LaunchSettings& settings) {
+  std::string text =
+      "# The container needs glibc 2.28 or newer. Traces appear in ./traces on this machine.\n"
+      "docker run --gpus all \\\n";
+  text += fmt::format("  -v {}:{}:ro \\\n", shell_word(settings.library.parent_path().string()),
+                      kFolderInContainer);
+  text += fmt::format("  -v \"$PWD/traces\":{} \\\n", kTracesInContainer);
+  for (const EnvironmentVariable& variable : container_variables(settings)) {
+    text += fmt::format("  -e {} \\\n", assignment(variable));
+  }
+  return text + "  IMAGE python3 train.py\n";
+}
+
+std::string kubernetes_recipe(const LaunchSettings& settings) {
+  std::string text = fmt::format(
+      "# Parts of a pod. The folder {} must hold the library on every node;\n"
+      "# an image or a persistent volume with it works as well.\n"
+      "spec:\n"
+      "  containers:\n"
+      "    - name: training\n"
+      "      env:\n",
+      settings.library.parent_path().string());
+  for (const EnvironmentVariable& variable : container_variables(settings)) {
+    text += fmt::format("        - name: {}\n          value: {}\n", variable.name,
+                        nlohmann::json(variable.value).dump());
+  }
+  return text + fmt::format(
+                    "      volumeMounts:\n"
+                    "        - name: gpumemtrace\n"
+                    "          mountPath: {}\n"
+                    "          readOnly: true\n"
+                    "        - name: traces\n"
+                    "          mountPath: {}\n"
+                    "  volumes:\n"
+                    "    - name: gpumemtrace\n"
+                    "      hostPath:\n"
+                    "        path: {}\n"
+                    "    - name: traces\n"
+                    "      emptyDir: {{}}\n",
+                    kFolderInContainer, kTracesInContainer,
+                    nlohmann::json(settings.library.parent_path().string()).dump());
+}
+
+std::string ray_recipe(const LaunchSettings& settings) {
+  nlohmann::ordered_json variables;
+  variables["LD_PRELOAD"] = settings.library.string();
+  for (const EnvironmentVariable& variable : settings.variables) {
+    variables[variable.name] = variable.value;
+  }
+  return fmt::format(
+      "# Workers take their environment from the runtime environment. The library must be at the\n"
+      "# same path on every node.\n"
+      "ray.init(runtime_env={{\"env_vars\": {}}})\n",
+      variables.dump(4));
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,177 @@
+#include "tools/record_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "trace/reader.hpp"
+#include "trace/schema.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+using trace::RecordKind;
+
+// Names of an enumeration's values, separated by spaces, from the value `first` on.
+struct ValueNames {
+  RecordKind kind;  // kNone: in every kind
+  std::string_view field;
+  std::uint64_t first;
+  std::string_view names;
+};
+
+constexpr auto kValueNames = std::to_array<ValueNames>({
+    {RecordKind::kNone, "memory", 0,
+     "unknown device pitched managed stream_ordered pinned registered array mipmapped_array "
+     "physical physical_host"},
+    {RecordKind::kMapping, "operation", 1,
+     "reserve free_reservation map unmap set_access retain_handle export import multicast_create "
+     "multicast_bind multicast_unbind map_array"},
+    {RecordKind::kPool, "operation", 1,
+     "create destroy trim set_attribute set_current get_default get_current export import"},
+    {RecordKind::kRange, "operation", 1,
+     "prefetch advise attach discard discard_and_prefetch stream_write decompress"},
+    {RecordKind::kContextCall, "operation", 1,
+     "create destroy set_current push pop retain_primary release_primary reset_primary "
+     "green_create green_destroy enable_peer disable_peer set_limit"},
+    {RecordKind::kGraph, "operation", 1,
+     "add_allocation add_free add_copy add_set instantiate launch destroy_executable destroy trim "
+     "begin_capture end_capture set_node upload clone"},
+    {RecordKind::kImport, "operation", 1,
+     "ipc_export ipc_open ipc_close external_import external_map external_map_array "
+     "external_destroy pool_export_pointer pool_import_pointer graphics_map graphics_unmap "
+     "graphics_pointer"},
+    {RecordKind::kCopy, "destination_type", 0, "unknown host device array unified"},
+    {RecordKind::kCopy, "source_type", 0, "unknown host device array unified"},
+    {RecordKind::kNone, "framework", 0, "unknown pytorch"},
+    {RecordKind::kMemorySample, "source", 0, "none memgetinfo nvml_process"},
+    {RecordKind::kText, "key", 0,
+     "none executable command_line host boot_id rank local_rank world_size job tool_version "
+     "driver_version process_id parent_process_id clock_source torch_version torch_allocator "
+     "simulated_driver note thread_library"},
+    {RecordKind::kMark, "mark", 1, "user started stopped exit disabled"},
+});
+
+// By bit.
+constexpr auto kFlagNames = std::to_array<std::string_view>(
+    {"from_get_proc_address", "captured", "estimated", "asynchronous", "per_thread_stream"});
+
+// Fields that people compare as addresses or handles.
+constexpr auto kHexadecimalFields = std::to_array<std::string_view>(
+    {"address", "caller", "handle", "stream", "pool", "destination", "graph", "executable", "base",
+     "begin", "uuid_low", "uuid_high"});
+
+std::string_view nth_word(std::string_view words, std::uint64_t index) {
+  while (index > 0 && !words.empty()) {
+    const std::size_t space = words.find(' ');
+    words.remove_prefix(space == std::string_view::npos ? words.size() : space + 1);
+    --index;
+  }
+  return words.substr(0, words.find(' '));
+}
+
+std::string_view name_of_value(RecordKind kind, std::string_view field, std::uint64_t value) {
+  for (const ValueNames& row : kValueNames) {
+    const bool matches = row.field == field && (row.kind == RecordKind::kNone || row.kind == kind);
+    if (matches) return value < row.first ? "" : nth_word(row.names, value - row.first);
+  }
+  return {};
+}
+
+bool is_hexadecimal(RecordKind kind, std::string_view field) {
+  // A copy's source is an address, a sample's source is a word.
+  if (field == "source") return kind == RecordKind::kCopy;
+  // A module ends at an address, a call ends at a time.
+  if (field == "end") return kind == RecordKind::kModule;
+  return std::find(kHexadecimalFields.begin(), kHexadecimalFields.end(), field) !=
+         kHexadecimalFields.end();
+}
+
+std::int64_t sign_extend(std::uint64_t value, unsigned bytes) {
+  const unsigned shift = 64 - 8 * bytes;
+  return static_cast<std::int64_t>(value << shift) >> shift;
+}
+
+std::string seconds_text(std::uint64_t ns) {
+  constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+  return fmt::format("{}.{:09} s", ns / kNsPerSecond, ns % kNsPerSecond);
+}
+
+// Bytes that would break the line or the terminal become \xNN; a zero byte becomes a space.
+std::string printable(std::string_view text) {
+  std::string safe;
+  for (const char letter : text) {
+    const auto byte = static_cast<unsigned char>(letter);
+    if (byte == 0) {
+      safe += ' ';
+    } else if (byte < 0x20 || byte == 0x7f || letter == '"' || letter == '\\') {
+      safe += fmt::format("\\x{:02x}", byte);
+    } else {
+      safe += letter;
+    }
+  }
+  return safe;
+}
+
+// "captured|asynchronous"; bits without a name as a number.
+std::string flags_text(std::uint64_t flags) {
+  std::string text;
+  for (std::size_t bit = 0; flags >> bit != 0; ++bit) {
+    if ((flags >> bit & 1) == 0) continue;
+    text += text.empty() ? "" : "|";
+    text += bit < kFlagNames.size() ? std::string(kFlagNames[bit]) : std::to_string(1ULL << bit);
+  }
+  return text;
+}
+
+// A value that is always the same or belongs to another field.
+bool says_nothing(const trace::RecordHeader& record, const trace::Field& field) {
+  if (field.name == "flags") return record.flags == 0;
+  if (field.name == "api" || field.name == "result") return !trace::is_call(record.kind);
+  return field.name == "time" || field.name == "reserved";
+}
+
+std::string field_text(const trace::RecordHeader& record, const trace::Field& field,
+                       const RecordDictionary& dictionary) {
+  const std::uint64_t value =
+      trace::load_field(reinterpret_cast<const std::byte*>(&record), field.offset, field.bytes);
+  if (field.name == "api") {
+    const auto name = dictionary.api_names.find(static_cast<std::uint16_t>(value));
+    return name == dictionary.api_names.end() ? fmt::format("api={}", value)
+                                              : "api=" + name->second;
+  }
+  if (field.encoding == trace::Encoding::kAfterStart) {
+    if (value == 0) return "took=unfinished";
+    return "took=" + seconds_text(dictionary.clock.duration_ns(value - record.time));
+  }
+  if (field.name == "flags") return "flags=" + flags_text(value);
+  if (is_hexadecimal(record.kind, field.name)) return fmt::format("{}={:#x}", field.name, value);
+  if (const std::string_view name = name_of_value(record.kind, field.name, value); !name.empty()) {
+    return fmt::format("{}={}", field.name, name);
+  }
+  if (field.encoding == trace::Encoding::kSigned) {
+    return fmt::format("{}={}", field.name, sign_extend(value, field.bytes));
+  }
+  return fmt::format("{}={}", field.name, value);
+}
+
+}  // namespace
+
+std::string record_text(const trace::RecordHeader& record, const RecordDictionary& dictionary) {
+  const trace::KindInfo* const info = trace::find_kind(record.kind);
+  std::string text = seconds_text(dictionary.clock.to_job_ns(record.time)) + "  ";
+  if (info == nullptr) {
+    return text + fmt::format("kind {} that this version does not know",
+                              static_cast<unsigned>(record.kind));
+  }
+  text += info->name;
+  for (const trace::Field& field : info->fields) {
+    if (!says_nothing(record, field)) text += " " + field_text(record, field, dictionary);
+  }
+  if (info->has_tail) text += fmt::format(" \"{}\"", printable(trace::tail_of(record)));
+  return text;
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,88 @@
+#include "tools/report_input.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include "analyzer/analyze.hpp"
+#include "tools/failure.hpp"
+#include "tools/progress_line.hpp"
+#include "trace/reader.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kReportFormat = "gpumemtrace-report";
+constexpr int kReportVersion = 1;
+
+// JSON begins with a brace; a trace begins with its own magic.
+bool looks_like_json(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return false;
+  std::ifstream file(path);
+  char first = '\0';
+  return static_cast<bool>(file >> first) && first == '{';
+}
+
+Json read_report(const fs::path& path) {
+  std::ifstream file(path);
+  if (!file) {
+    throw Failure(fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)));
+  }
+  Json report = Json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (report.is_discarded()) {
+    throw Failure(
+        fmt::format("{} is no complete JSON; make the report again with "
+                    "`gpumemtrace analyze TRACE -o {}`",
+                    path.string(), path.filename().string()));
+  }
+  if (text_or(report, "format", "") != kReportFormat) {
+    throw Failure(
+        fmt::format("{} is JSON but no gpumemtrace report; give a trace (*.gmt) or a "
+                    "report of `gpumemtrace analyze`",
+                    path.string()));
+  }
+  if (number_in(report, "version") != kReportVersion) {
+    throw Failure(
+        fmt::format("{} is a report of another version than {}; read it with the "
+                    "gpumemtrace that made it, or analyze the trace again",
+                    path.string(), kReportVersion));
+  }
+  return report;
+}
+
+}  // namespace
+
+Json load_report(const std::vector<fs::path>& inputs) {
+  const auto report = std::find_if(inputs.begin(), inputs.end(), looks_like_json);
+  if (report != inputs.end()) {
+    if (inputs.size() > 1) {
+      throw Failure(fmt::format("{} is a report and cannot be joined with other inputs; give the "
+                                "traces of one job, or one report",
+                                report->string()),
+                    ExitCode::kUsage);
+    }
+    return read_report(*report);
+  }
+  try {
+    ProgressLine line;
+    return analyzer::analyze(inputs, {[&line](double fraction) { line.update(fraction); }});
+  } catch (const analyzer::InputError& error) {
+    throw Failure(error.what());
+  } catch (const trace::TraceError& error) {
+    throw Failure(error.what());
+  }
+}
+
+bool is_complete(const Json& report) {
+  const Json& traces = report.at("traces");
+  return std::all_of(traces.begin(), traces.end(),
+                     [](const Json& trace) { return trace.at("complete").get<bool>(); });
+}
+
+}  // namespace gpumemtrace::tools

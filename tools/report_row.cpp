@@ -1,0 +1,82 @@
+#include "tools/report_row.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/sizes.hpp"
+
+namespace gpumemtrace::tools {
+
+std::optional<std::uint64_t> number_in(const Json& row, const char* key) {
+  const auto value = row.find(key);
+  if (value == row.end() || !value->is_number()) return std::nullopt;
+  if (value->is_number_integer() && !value->is_number_unsigned() &&
+      value->get<std::int64_t>() < 0) {
+    return std::nullopt;
+  }
+  return value->get<std::uint64_t>();
+}
+
+std::optional<std::string> text_in(const Json& row, const char* key) {
+  const auto value = row.find(key);
+  if (value == row.end() || !value->is_string()) return std::nullopt;
+  return value->get<std::string>();
+}
+
+std::uint64_t number_or_zero(const Json& row, const char* key) {
+  return number_in(row, key).value_or(0);
+}
+
+std::string text_or(const Json& row, const char* key, std::string_view otherwise) {
+  return text_in(row, key).value_or(std::string(otherwise));
+}
+
+std::string size_or_unknown(const Json& row, const char* key) {
+  const std::optional<std::uint64_t> bytes = number_in(row, key);
+  return bytes ? format_size(*bytes) : "an unknown size";
+}
+
+std::string time_or_unknown(const Json& row, const char* key) {
+  const std::optional<std::uint64_t> time_ns = number_in(row, key);
+  return time_ns ? format_duration(*time_ns) : "an unknown time";
+}
+
+bool is_exact(const Json& row) { return row.value("exact", true); }
+
+std::vector<const Json*> rows_where(const Json& rows, const char* bytes_key,
+                                    const std::function<bool(const Json&)>& wanted) {
+  std::vector<const Json*> found;
+  for (const Json& row : rows) {
+    if (wanted(row)) found.push_back(&row);
+  }
+  std::stable_sort(found.begin(), found.end(), [&](const Json* a, const Json* b) {
+    return number_or_zero(*a, bytes_key) > number_or_zero(*b, bytes_key);
+  });
+  return found;
+}
+
+std::string count_of(std::uint64_t count, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", format_count(count), count == 1 ? one : many);
+}
+
+std::string name_holder(const Json& row) {
+  const std::optional<std::string> owner = text_in(row, "owner");
+  const auto site = row.find("site");
+  if (site == row.end() || !site->is_object()) return owner.value_or("owner not known");
+
+  std::string place;
+  if (const auto file = text_in(*site, "file")) {
+    const auto line = number_in(*site, "line");
+    place = line ? fmt::format("{}:{}", *file, *line) : *file;
+  } else if (const auto module = text_in(*site, "module")) {
+    place = *module;
+  }
+  if (const auto function = text_in(*site, "function")) {
+    place = place.empty() ? *function : fmt::format("{} in {}", place, *function);
+  }
+  if (place.empty()) return owner.value_or("owner not known");
+  return owner ? fmt::format("{} at {}", *owner, place) : place;
+}
+
+}  // namespace gpumemtrace::tools

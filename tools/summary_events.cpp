@@ -1,0 +1,193 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tools/sizes.hpp"
+#include "tools/summary_sections.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+// Adds "and N more ..." where a list was cut.
+void count_rest(Lines& lines, std::size_t shown, std::size_t all, std::string_view one,
+                std::string_view many) {
+  if (shown < all) lines.push_back(fmt::format("  and {}", count_of(all - shown, one, many)));
+}
+
+// "68.0 GiB framework_cache, 32.0 MiB process_lifetime": what was live at the end, except for rows
+// of the class `left_out`.
+std::string held_by_class(const Json& leaks, std::string_view left_out) {
+  std::map<std::string, std::uint64_t> bytes_by_class;
+  for (const Json& row : leaks.at("exit")) {
+    if (row.at("class") == left_out || !row.at("inside").is_null()) continue;
+    bytes_by_class[row.at("class")] += number_or_zero(row, "bytes");
+  }
+  std::vector<std::pair<std::string, std::uint64_t>> ordered(bytes_by_class.begin(),
+                                                             bytes_by_class.end());
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [name, bytes] : ordered) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", format_size(bytes), name);
+  }
+  return text;
+}
+
+// The moment at which most reserved memory was free.
+const Json* worst_fragmentation(const Json& report) {
+  const std::vector<const Json*> rows =
+      rows_where(report.at("fragmentation"), "stranded_bytes", [](const Json& row) {
+        return row.at("at") != "end" && number_or_zero(row, "free_bytes") > 0;
+      });
+  return rows.empty() ? nullptr : rows.front();
+}
+
+std::string oom_line(const Json& row) {
+  std::string text = fmt::format("  at {} asked {}", time_or_unknown(row, "time_ns"),
+                                 size_or_unknown(row, "requested_bytes"));
+  if (const auto free_bytes = number_in(row, "free_bytes")) {
+    text += fmt::format(" with {} free", format_size(*free_bytes));
+  }
+  if (const std::string verdict = text_or(row, "verdict", "unknown"); verdict != "unknown") {
+    text += ": " + verdict;
+  }
+  const std::string outcome = text_or(row, "outcome", "unknown");
+  text += outcome == "unknown" ? "; outcome unknown" : "; " + outcome;
+  if (const std::uint64_t flushed = number_or_zero(row, "flushed_bytes"); flushed > 0) {
+    text += fmt::format(" after giving back {} of cache", format_size(flushed));
+  }
+  if (const std::uint64_t lost_ns = number_or_zero(row, "lost_ns"); lost_ns > 0) {
+    text += fmt::format(", {} lost", format_duration(lost_ns));
+  }
+  return text;
+}
+
+}  // namespace
+
+Lines leak_section(const Json& report, const SummaryDetail& detail) {
+  const Json& leaks = report.at("leaks");
+  if (leaks.at("state") != "checked") {
+    const std::string held = held_by_class(leaks, "");
+    return {"Leaks at exit: not checked, because not every process ended by exit" +
+            (held.empty() ? "." : "; live then: " + held + ".")};
+  }
+  const std::vector<const Json*> lost = rows_where(
+      leaks.at("exit"), "bytes", [](const Json& row) { return row.at("class") == "lost"; });
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  for (const Json* row : lost) {
+    bytes += number_or_zero(*row, "bytes");
+    count += number_or_zero(*row, "count");
+  }
+  Lines lines;
+  if (lost.empty()) {
+    lines.emplace_back("Leaks at exit: nothing lost.");
+  } else {
+    lines.push_back(fmt::format("Leaks at exit: {} ({} bytes) lost in {}", format_size(bytes),
+                                format_count(bytes), count_of(count, "allocation", "allocations")));
+  }
+  const std::size_t shown = std::min(lost.size(), detail.rows_per_list);
+  for (std::size_t i = 0; i < shown; ++i) {
+    lines.push_back(
+        fmt::format("  {:>10}  {}, {} of {} memory", format_size(number_or_zero(*lost[i], "bytes")),
+                    name_holder(*lost[i]),
+                    count_of(number_or_zero(*lost[i], "count"), "allocation", "allocations"),
+                    text_or(*lost[i], "kind", "unknown")));
+  }
+  count_rest(lines, shown, lost.size(), "more place", "more places");
+  const std::string held = held_by_class(leaks, "lost");
+  if (!held.empty()) lines.push_back("  not freed either: " + held);
+  return lines;
+}
+
+Lines fragmentation_section(const Json& report, const SummaryDetail&) {
+  const Json* const row = worst_fragmentation(report);
+  if (row == nullptr) return {};
+  return {fmt::format("Fragmentation: at worst ({}) {} of {} reserved was free ({}),",
+                      time_or_unknown(*row, "time_ns"), size_or_unknown(*row, "free_bytes"),
+                      size_or_unknown(*row, "reserved_bytes"), text_or(*row, "level", "unknown")),
+          fmt::format("  {} beside live blocks, largest piece {}",
+                      size_or_unknown(*row, "stranded_bytes"),
+                      size_or_unknown(*row, "largest_free_bytes"))};
+}
+
+Lines transfer_section(const Json& report, const SummaryDetail& detail) {
+  const std::vector<const Json*> rows =
+      rows_where(report.at("transfers").at("by_kind"), "bytes", [](const Json&) { return true; });
+  if (rows.empty()) return {"Copies: none."};
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t host_time_ns = 0;
+  for (const Json* row : rows) {
+    count += number_or_zero(*row, "count");
+    bytes += number_or_zero(*row, "bytes");
+    host_time_ns += number_or_zero(*row, "host_time_ns");
+  }
+  Lines lines = {fmt::format("Copies: {}, {}, {} in the calls", count_of(count, "call", "calls"),
+                             format_size(bytes), format_duration(host_time_ns))};
+  const std::size_t shown = std::min(rows.size(), detail.rows_per_list);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Json& row = *rows[i];
+    lines.push_back(
+        fmt::format("  {:>10}  {}, {} to {}, {}, {}, {}", size_or_unknown(row, "bytes"),
+                    text_or(row, "direction", "unknown"), text_or(row, "source_memory", "unknown"),
+                    text_or(row, "destination_memory", "unknown"), text_or(row, "api", "unknown"),
+                    count_of(number_or_zero(row, "count"), "call", "calls"),
+                    time_or_unknown(row, "host_time_ns")));
+  }
+  count_rest(lines, shown, rows.size(), "more kind", "more kinds");
+  return lines;
+}
+
+Lines out_of_memory_section(const Json& report, const SummaryDetail& detail) {
+  const std::vector<const Json*> rows =
+      rows_where(report.at("oom"), "requested_bytes", [](const Json&) { return true; });
+  if (rows.empty()) return {"Out of memory: never."};
+  std::map<std::string, std::uint64_t> count_by_outcome;
+  std::uint64_t count = 0;
+  for (const Json* row : rows) {
+    count_by_outcome[text_or(*row, "outcome", "unknown")] += number_or_zero(*row, "count");
+    count += number_or_zero(*row, "count");
+  }
+  std::string outcomes;
+  for (const auto& [outcome, times] : count_by_outcome) {
+    outcomes += fmt::format("{}{} {}", outcomes.empty() ? "" : ", ", format_count(times),
+                            outcome == "unknown" ? "of unknown outcome" : outcome);
+  }
+  Lines lines = {fmt::format("Out of memory: {} ({})", count_of(count, "time", "times"), outcomes)};
+  const std::size_t shown = std::min(rows.size(), detail.rows_per_list);
+  for (std::size_t i = 0; i < shown; ++i) lines.push_back(oom_line(*rows[i]));
+  count_rest(lines, shown, rows.size(), "more", "more");
+  return lines;
+}
+
+Lines loss_section(const Json& report, const SummaryDetail& detail) {
+  Lines lines;
+  const Json& unwrapped = report.at("coverage").at("resolved_unwrapped");
+  if (!unwrapped.empty()) {
+    std::string names;
+    for (std::size_t i = 0; i < std::min(unwrapped.size(), detail.rows_per_list); ++i) {
+      names += (i == 0 ? "" : ", ") + text_or(unwrapped[i], "name", "unknown");
+    }
+    lines.push_back(fmt::format("Not recorded: {} that the program looked up: {}",
+                                count_of(unwrapped.size(), "memory function", "memory functions"),
+                                names));
+  }
+  const std::vector<const Json*> losses =
+      rows_where(report.at("losses"), "count", [](const Json& row) {
+        return row.at("severity") != "info" && number_or_zero(row, "count") > 0;
+      });
+  if (losses.empty()) return lines;
+  lines.emplace_back("Lost or guessed:");
+  const std::size_t shown = std::min(losses.size(), detail.rows_per_list);
+  for (std::size_t i = 0; i < shown; ++i) {
+    lines.push_back(
+        fmt::format("  {:>10}  {}. {}", format_count(number_or_zero(*losses[i], "count")),
+                    text_or(*losses[i], "name", "unknown"), text_or(*losses[i], "remedy", "")));
+  }
+  count_rest(lines, shown, losses.size(), "more", "more");
+  return lines;
+}
+
+}  // namespace gpumemtrace::tools

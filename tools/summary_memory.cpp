@@ -1,0 +1,239 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "tools/sizes.hpp"
+#include "tools/summary_sections.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr std::size_t kMostSumLetters = 96;
+
+// What stands in front of a level's peak, in the order in which levels are shown.
+struct LevelTitle {
+  std::string_view level;
+  std::string_view title;
+};
+constexpr auto kLevelTitles = std::to_array<LevelTitle>({
+    {"driver", "driver peak"},
+    {"pool", "pool peak"},
+    {"managed", "managed peak"},
+    {"framework", "framework peak"},
+    {"host", "host peak"},
+    {"imported", "imported peak"},
+});
+
+struct CompositionPart {
+  const char* key;
+  std::string_view name;
+};
+constexpr auto kCompositionParts = std::to_array<CompositionPart>({
+    {"framework_allocated", "framework blocks"},
+    {"framework_cached", "framework cache"},
+    {"pool_used", "pool use"},
+    {"pool_cached", "pool cache"},
+    {"context_and_modules", "contexts and modules"},
+    {"other_processes", "other processes"},
+    {"unattributed", "unattributed"},
+});
+
+std::size_t order_of_level(const std::string& level) {
+  const auto* const row =
+      std::find_if(kLevelTitles.begin(), kLevelTitles.end(),
+                   [&](const LevelTitle& title) { return title.level == level; });
+  return static_cast<std::size_t>(row - kLevelTitles.begin());
+}
+
+Lines holder_lines(const Json& peak, std::size_t most) {
+  Lines lines;
+  std::uint64_t rest_bytes = 0;
+  for (const Json& holder : peak.at("holders")) {
+    const std::uint64_t bytes = number_or_zero(holder, "bytes");
+    if (bytes == 0) continue;
+    if (lines.size() == most || text_or(holder, "owner", "") == "other") {
+      rest_bytes += bytes;
+      continue;
+    }
+    lines.push_back(
+        fmt::format("    {:>5.1f} %  {:>10}  {}, {}", holder.value("share", 0.0) * 100,
+                    format_size(bytes), name_holder(holder),
+                    count_of(number_or_zero(holder, "count"), "allocation", "allocations")));
+  }
+  const std::uint64_t peak_bytes = number_or_zero(peak, "bytes");
+  if (rest_bytes > 0 && most > 0 && peak_bytes > 0) {
+    const double share = static_cast<double>(rest_bytes) / static_cast<double>(peak_bytes);
+    lines.push_back(
+        fmt::format("    {:>5.1f} %  {:>10}  all others", share * 100, format_size(rest_bytes)));
+  }
+  return lines;
+}
+
+Lines peak_lines(const Json& report, const Json& peak, std::size_t most_holders) {
+  const std::size_t level = order_of_level(peak.at("level"));
+  const std::uint64_t bytes = number_or_zero(peak, "bytes");
+  const bool one_process = report.at("processes").size() == 1;
+  Lines lines = {fmt::format("  {}{} {} ({} bytes) at {}{}{}", is_exact(peak) ? "" : "inexact ",
+                             level < kLevelTitles.size() ? kLevelTitles[level].title : "peak",
+                             format_size(bytes), format_count(bytes),
+                             time_or_unknown(peak, "time_ns"),
+                             one_process ? "" : ", " + name_process(report, peak.at("process")),
+                             peak.at("level") == "framework" ? ", inside the above" : "")};
+  const Lines holders = holder_lines(peak, most_holders);
+  lines.insert(lines.end(), holders.begin(), holders.end());
+  return lines;
+}
+
+// Every part that is known and not zero, largest first.
+std::vector<std::pair<std::uint64_t, std::string>> composition_parts(const Json& row) {
+  std::vector<std::pair<std::uint64_t, std::string>> parts;
+  for (const CompositionPart& part : kCompositionParts) {
+    parts.emplace_back(number_or_zero(row, part.key), part.name);
+  }
+  for (const Json& other : row.at("other")) {
+    parts.emplace_back(number_or_zero(other, "bytes"), text_or(other, "owner", "owner not known"));
+  }
+  parts.erase(
+      std::remove_if(parts.begin(), parts.end(), [](const auto& part) { return part.first == 0; }),
+      parts.end());
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  return parts;
+}
+
+// The parts joined by plus signs, broken into lines.
+Lines wrap_parts(const std::vector<std::string>& parts) {
+  Lines lines;
+  for (const std::string& part : parts) {
+    if (lines.empty() || lines.back().size() + part.size() > kMostSumLetters) {
+      lines.push_back((lines.empty() ? "      " : "    + ") + part);
+    } else {
+      lines.back() += " + " + part;
+    }
+  }
+  return lines;
+}
+
+// `moment` says when and, in a job of several, of which process.
+Lines composition_lines(const Json& row, const std::string& moment) {
+  const std::string source = text_or(row, "source", "none");
+  std::uint64_t total = 0;
+  std::vector<std::string> parts;
+  for (const auto& [bytes, name] : composition_parts(row)) {
+    total += bytes;
+    parts.push_back(fmt::format("{} {}", format_size(bytes), name));
+  }
+  const Json& unattributed = row.at("unattributed");
+  if (unattributed.is_number_integer() && unattributed.get<std::int64_t>() < 0) {
+    // The driver's sample is older than the moment.
+    const auto excess = static_cast<std::uint64_t>(-unattributed.get<std::int64_t>());
+    total -= std::min(total, excess);
+    parts.push_back(fmt::format("{} less by the driver's count", format_size(excess)));
+  }
+  if (parts.empty()) return {};
+  Lines lines = {
+      source == "none"
+          ? fmt::format("  of this process {} (the driver's own number is not known):", moment)
+          : fmt::format("  in use on the device {} {} by {}:", moment, format_size(total),
+                        source == "nvml_process" ? "NVML" : "cuMemGetInfo")};
+  const Lines sum = wrap_parts(parts);
+  lines.insert(lines.end(), sum.begin(), sum.end());
+  return lines;
+}
+
+// What the device held at the driver peak of the process that took most of it.
+Lines composition_at_peak(const Json& report, const Json& device_id) {
+  const std::vector<const Json*> peaks =
+      rows_where(report.at("peak"), "bytes", [&](const Json& row) {
+        return row.at("device") == device_id && row.at("level") != "framework";
+      });
+  if (peaks.empty()) return {};
+  const Json& process = peaks.front()->at("process");
+  for (const Json& row : report.at("composition")) {
+    const bool fits = row.at("device") == device_id && row.at("process") == process &&
+                      row.at("at") == "driver_peak";
+    if (!fits) continue;
+    return composition_lines(row, report.at("processes").size() == 1
+                                      ? "at the driver's peak"
+                                      : "at the driver's peak of " + name_process(report, process));
+  }
+  return {};
+}
+
+// The largest pool on the device that the trace cannot see into.
+Lines opaque_pool_lines(const Json& report, const Json& device_id) {
+  const std::vector<const Json*> rows =
+      rows_where(report.at("usage"), "peak_bytes", [&](const Json& row) {
+        return row.at("device") == device_id && row.at("opaque_pool").is_object();
+      });
+  if (rows.empty()) return {};
+  return {fmt::format("  {} holds {} whose use is not visible; see `Next`",
+                      text_or(rows.front()->at("opaque_pool"), "name", "a pool"),
+                      size_or_unknown(*rows.front(), "peak_bytes"))};
+}
+
+Lines peaks_of_device(const Json& report, const Json& device_id, const SummaryDetail& detail) {
+  std::vector<const Json*> peaks = rows_where(report.at("peak"), "bytes", [&](const Json& row) {
+    return row.at("device") == device_id && number_or_zero(row, "bytes") > 0;
+  });
+  std::stable_sort(peaks.begin(), peaks.end(), [](const Json* a, const Json* b) {
+    return order_of_level(a->at("level")) < order_of_level(b->at("level"));
+  });
+  Lines lines;
+  const std::size_t shown = std::min(peaks.size(), detail.peaks_per_device);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Lines more = peak_lines(report, *peaks[i], detail.holders_per_peak);
+    lines.insert(lines.end(), more.begin(), more.end());
+  }
+  if (shown < peaks.size()) {
+    lines.push_back(fmt::format("  and {} in the report",
+                                count_of(peaks.size() - shown, "more peak", "more peaks")));
+  }
+  return lines;
+}
+
+Lines device_lines(const Json& report, const Json& device, const SummaryDetail& detail) {
+  Lines lines = {fmt::format("{} ({}), {}", text_or(device, "name", "GPU of unknown name"),
+                             device.at("id").get<std::string>(),
+                             size_or_unknown(device, "total_bytes"))};
+  const Json& physical = device.at("physical_peak");
+  if (physical.is_object() && report.at("processes").size() > 1) {
+    lines.push_back(fmt::format("  peak of {} traced processes together {} at {}",
+                                report.at("processes").size(), size_or_unknown(physical, "bytes"),
+                                time_or_unknown(physical, "time_ns")));
+  }
+  Lines more = peaks_of_device(report, device.at("id"), detail);
+  lines.insert(lines.end(), more.begin(), more.end());
+
+  more = detail.rows_per_list == 0 ? Lines() : composition_at_peak(report, device.at("id"));
+  lines.insert(lines.end(), more.begin(), more.end());
+  more = opaque_pool_lines(report, device.at("id"));
+  lines.insert(lines.end(), more.begin(), more.end());
+  return lines;
+}
+
+}  // namespace
+
+Lines memory_section(const Json& report, const SummaryDetail& detail) {
+  Lines lines;
+  std::size_t shown = 0;
+  for (const Json& device : report.at("devices")) {
+    if (shown++ >= detail.devices) continue;
+    const Lines more = device_lines(report, device, detail);
+    lines.insert(lines.end(), more.begin(), more.end());
+  }
+  if (shown > detail.devices) {
+    lines.push_back(fmt::format("and {} in the report",
+                                count_of(shown - detail.devices, "more device", "more devices")));
+  }
+  const Lines host = peaks_of_device(report, nullptr, detail);
+  if (!host.empty()) {
+    lines.emplace_back("Host memory");
+    lines.insert(lines.end(), host.begin(), host.end());
+  }
+  if (lines.empty()) lines.emplace_back("No GPU memory was allocated.");
+  return lines;
+}
+
+}  // namespace gpumemtrace::tools

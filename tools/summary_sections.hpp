@@ -1,0 +1,38 @@
+// The parts of the summary, from top to bottom. Each is a pure function of the report.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/report_row.hpp"
+
+namespace gpumemtrace::tools {
+
+using Lines = std::vector<std::string>;
+
+// How much a summary may show of each list; the rest is counted.
+struct SummaryDetail {
+  std::size_t devices = 0;
+  std::size_t peaks_per_device = 0;
+  std::size_t holders_per_peak = 0;
+  std::size_t rows_per_list = 0;
+};
+
+// What was traced, and whether the trace is complete.
+Lines job_section(const Json& report, const SummaryDetail& detail);
+// For each device, then for the host: peaks, their holders and what the driver's number consists
+// of.
+Lines memory_section(const Json& report, const SummaryDetail& detail);
+Lines leak_section(const Json& report, const SummaryDetail& detail);
+Lines fragmentation_section(const Json& report, const SummaryDetail& detail);
+Lines transfer_section(const Json& report, const SummaryDetail& detail);
+Lines out_of_memory_section(const Json& report, const SummaryDetail& detail);
+// What the trace misses and what was guessed.
+Lines loss_section(const Json& report, const SummaryDetail& detail);
+// The one command or setting that helps most.
+Lines next_section(const Json& report, const SummaryDetail& detail);
+
+// "process 41237", with its rank if it has one, for the id of a process.
+std::string name_process(const Json& report, const std::string& process_id);
+
+}  // namespace gpumemtrace::tools

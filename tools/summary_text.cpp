@@ -1,0 +1,178 @@
+#include "tools/summary_text.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "tools/launch_environment.hpp"
+#include "tools/sizes.hpp"
+#include "tools/summary_sections.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr std::size_t kMostCommandLetters = 80;
+constexpr std::size_t kMostLineLetters = 160;
+constexpr std::size_t kMostTracesNamed = 2;
+
+// From the most to the least that is shown; the first that fits is taken.
+constexpr auto kDetails = std::to_array<SummaryDetail>({
+    {8, 6, 5, 5},
+    {8, 4, 3, 3},
+    {8, 2, 2, 2},
+    {8, 1, 1, 2},
+    {8, 1, 0, 1},
+    {4, 1, 0, 1},
+    {2, 1, 0, 1},
+    {1, 1, 0, 0},
+});
+
+constexpr auto kSections = std::to_array<Lines (*)(const Json&, const SummaryDetail&)>(
+    {job_section, memory_section, leak_section, fragmentation_section, transfer_section,
+     out_of_memory_section, loss_section, next_section});
+
+Lines render(const Json& report, const SummaryDetail& detail) {
+  Lines lines;
+  for (const auto section : kSections) {
+    const Lines more = section(report, detail);
+    lines.insert(lines.end(), more.begin(), more.end());
+  }
+  return lines;
+}
+
+// Cuts between letters, not inside one.
+std::string shorten(const std::string& text, std::size_t most_letters) {
+  if (text.size() <= most_letters) return text;
+  std::size_t end = most_letters - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+// Names come from the traced program: they must not steer the terminal.
+std::string without_control_bytes(std::string text) {
+  for (char& letter : text) {
+    if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f) letter = '?';
+  }
+  return text;
+}
+
+std::string command_of(const Json& report) {
+  const Json& processes = report.at("processes");
+  if (processes.empty()) return "an unknown command";
+  std::string text;
+  for (const Json& word : processes.front().at("command")) {
+    const std::string whole = word.get<std::string>();
+    // The program by its name, the arguments as they are.
+    text += text.empty() ? shell_word(whole.substr(whole.rfind('/') + 1)) : " " + shell_word(whole);
+  }
+  if (text.empty()) text = text_or(processes.front(), "executable", "an unknown command");
+  return shorten(text, kMostCommandLetters);
+}
+
+// The largest value of `key` over all traces.
+std::uint64_t longest_duration_ns(const Json& report) {
+  std::uint64_t longest = 0;
+  for (const Json& trace : report.at("traces")) {
+    longest = std::max(longest, number_or_zero(trace, "duration_ns"));
+  }
+  return longest;
+}
+
+// How the traces ended: "exit", or "7 exit, 1 killed".
+std::string ends_of(const Json& report) {
+  std::vector<std::pair<std::string, std::uint64_t>> ends;
+  for (const Json& trace : report.at("traces")) {
+    const std::string end = text_or(trace, "end", "unknown");
+    const auto known =
+        std::find_if(ends.begin(), ends.end(), [&](const auto& row) { return row.first == end; });
+    if (known == ends.end()) {
+      ends.emplace_back(end, 1);
+    } else {
+      ++known->second;
+    }
+  }
+  if (ends.size() == 1) return ends.front().first;
+  std::string text;
+  for (const auto& [end, count] : ends) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, end);
+  }
+  return text;
+}
+
+// The setting that opens a pool which this trace cannot see into; empty where there is none.
+std::string setting_of_opaque_pool(const Json& report) {
+  for (const Json& row : report.at("usage")) {
+    const Json& pool = row.at("opaque_pool");
+    if (!pool.is_object()) continue;
+    if (const auto setting = text_in(pool, "setting")) return *setting;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string name_process(const Json& report, const std::string& process_id) {
+  for (const Json& process : report.at("processes")) {
+    if (process.at("id") != process_id) continue;
+    const std::string name = fmt::format("process {}", number_or_zero(process, "pid"));
+    const auto rank = number_in(process, "rank");
+    return rank ? fmt::format("{} (rank {})", name, *rank) : name;
+  }
+  return "process " + process_id;
+}
+
+Lines job_section(const Json& report, const SummaryDetail& detail) {
+  std::uint64_t events = 0;
+  std::uint64_t dropped = 0;
+  bool complete = true;
+  Lines notes;
+  for (const Json& trace : report.at("traces")) {
+    events += number_or_zero(trace, "events");
+    dropped += number_or_zero(trace, "dropped");
+    complete = complete && trace.at("complete").get<bool>();
+    for (const Json& note : trace.at("notes")) {
+      if (notes.size() < std::min<std::size_t>(detail.rows_per_list, 2)) {
+        notes.push_back("  note: " + note.get<std::string>());
+      }
+    }
+  }
+  Lines lines = {
+      fmt::format("{}: {}, {}, end: {}", command_of(report),
+                  count_of(report.at("processes").size(), "process", "processes"),
+                  format_duration(longest_duration_ns(report)), ends_of(report)),
+      complete ? fmt::format("  Complete: {}, none lost.", count_of(events, "event", "events"))
+               : fmt::format("  INCOMPLETE: {}, {} dropped; numbers below may be too low.",
+                             count_of(events, "event", "events"), format_count(dropped))};
+  lines.insert(lines.end(), notes.begin(), notes.end());
+  return lines;
+}
+
+Lines next_section(const Json& report, const SummaryDetail&) {
+  const std::string setting = setting_of_opaque_pool(report);
+  if (!setting.empty()) {
+    return {fmt::format("Next: record again with {}, which opens the pool.", setting)};
+  }
+  std::string inputs;
+  for (const Json& trace : report.at("traces")) {
+    inputs += " " + shell_word(text_or(trace, "file", ""));
+  }
+  if (report.at("traces").size() > kMostTracesNamed) inputs = " TRACES";
+  return {
+      fmt::format("Next: gpumemtrace analyze{} -o report.json (every number, as JSON)", inputs)};
+}
+
+std::string summary_text(const Json& report) {
+  Lines lines;
+  for (const SummaryDetail& detail : kDetails) {
+    lines = render(report, detail);
+    if (lines.size() <= kMostSummaryLines) break;
+  }
+  std::string text;
+  for (std::size_t i = 0; i < std::min(lines.size(), kMostSummaryLines); ++i) {
+    text += without_control_bytes(shorten(lines[i], kMostLineLetters)) + "\n";
+  }
+  return text;
+}
+
+}  // namespace gpumemtrace::tools
