@@ -1,0 +1,62 @@
+#include "analyzer/analyze.hpp"
+
+#include <algorithm>
+
+#include "analyzer/job.hpp"
+#include "analyzer/report/sections.hpp"
+#include "trace/reader.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+Json build_report(const Job& job) {
+  const ReportContext context(job);
+  Json report;
+  report["format"] = "gpumemtrace-report";
+  report["version"] = 1;
+  report["tool"] = {{"name", "gpumemtrace"}, {"version", GPUMEMTRACE_VERSION}};
+  report["traces"] = report_traces(context);
+  report["processes"] = report_processes(context);
+  report["devices"] = report_devices(context, job);
+  report["usage"] = report_usage(context);
+  report["peak"] = report_peak(context);
+  report["composition"] = report_composition(context);
+  report["owners"] = report_owners(context);
+  report["leaks"] = report_leaks(context);
+  report["fragmentation"] = report_fragmentation(context);
+  report["transfers"] = report_transfers(context);
+  report["oom"] = report_oom(context);
+  report["steps"] = Json::array();
+  report["ranges"] = Json::array();
+  report["findings"] = Json::array();
+  report["stacks"] = Json::array();
+  report["coverage"] = report_coverage(context);
+  report["losses"] = report_losses(context);
+  return report;
+}
+
+// Each trace once, in an order that does not depend on how it was named.
+std::vector<std::filesystem::path> unique_traces(const std::vector<std::filesystem::path>& inputs) {
+  std::vector<std::filesystem::path> traces = trace::find_traces(inputs);
+  std::sort(traces.begin(), traces.end());
+  traces.erase(std::unique(traces.begin(), traces.end()), traces.end());
+  if (!traces.empty()) return traces;
+  if (inputs.empty()) throw InputError("No trace was given.");
+  throw InputError("There is no trace (*.gmt) in " + inputs.front().string() + ".");
+}
+
+}  // namespace
+
+nlohmann::ordered_json analyze(const std::vector<std::filesystem::path>& inputs,
+                               const Options& options) {
+  Job job;
+  try {
+    open_job(unique_traces(inputs), job);
+    run_job(job, options.progress);
+  } catch (const trace::TraceError& error) {
+    throw InputError(error.what());
+  }
+  return build_report(job);
+}
+
+}  // namespace gpumemtrace::analyzer

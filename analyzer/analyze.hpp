@@ -1,0 +1,29 @@
+// The analyzer's only door: traces in, report out.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <vector>
+
+namespace gpumemtrace::analyzer {
+
+// The inputs cannot be analyzed. One sentence for the user: what, which file, what to do.
+class InputError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct Options {
+  // Called now and then with the done part, 0 to 1, from the calling thread.
+  std::function<void(double fraction)> progress;
+};
+
+// The report of the job that `inputs` (traces and folders of traces) belong to, as
+// docs/report.schema.json describes it. The same traces give the same report, byte for byte.
+// Throws InputError where an input is missing, unreadable or no trace.
+[[nodiscard]] nlohmann::ordered_json analyze(const std::vector<std::filesystem::path>& inputs,
+                                             const Options& options);
+
+}  // namespace gpumemtrace::analyzer

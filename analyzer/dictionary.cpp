@@ -1,0 +1,112 @@
+#include "analyzer/dictionary.hpp"
+
+#include <algorithm>
+
+#include "analyzer/owners.hpp"
+#include "trace/reader.hpp"
+
+namespace gpumemtrace::analyzer {
+
+void Dictionary::add(const trace::RecordHeader& record) {
+  const std::string_view tail = trace::tail_of(record);
+  switch (record.kind) {
+    case trace::RecordKind::kModule: {
+      const auto& module = trace::as<trace::Module>(record);
+      // Files are told again when they are gone; what lay there keeps its name.
+      if (module.unloaded == 0) {
+        modules_[module.begin] = {module.base, module.end, std::string(tail)};
+      }
+      break;
+    }
+    case trace::RecordKind::kApiName: {
+      const std::size_t zero = tail.find('\0');
+      Function function;
+      function.symbol = tail.substr(0, zero);
+      if (zero != std::string_view::npos) function.runtime_name = tail.substr(zero + 1);
+      const auto id = trace::as<trace::ApiName>(record).id;
+      functions_[static_cast<std::uint16_t>(id)] = std::move(function);
+      break;
+    }
+    case trace::RecordKind::kText: {
+      add_text(trace::as<trace::Text>(record));
+      break;
+    }
+    case trace::RecordKind::kUnwrapped: {
+      ++unwrapped_[std::string(tail)];
+      break;
+    }
+    case trace::RecordKind::kRequester: {
+      requesters_.insert(trace::as<trace::Requester>(record).caller);
+      break;
+    }
+    default: {
+      break;
+    }
+  }
+}
+
+void Dictionary::add_text(const trace::Text& text) {
+  if (text.key == trace::TextKey::kNote) {
+    if (text.part == 0 || notes_.empty()) notes_.emplace_back();
+    notes_.back() += trace::tail_of(text.record);
+    return;
+  }
+  // With the zeros at its end: where more parts follow, they are separators of arguments.
+  const auto* begin = reinterpret_cast<const char*>(&text + 1);
+  const std::size_t bytes = text.record.words * trace::kWordBytes - sizeof text;
+  texts_[text.key].try_emplace(text.part, begin, bytes);
+}
+
+const Dictionary::ModuleInfo* Dictionary::module_of(std::uint64_t address) const {
+  auto found = modules_.upper_bound(address);
+  if (found == modules_.begin()) return nullptr;
+  --found;
+  return address < found->second.end ? &found->second : nullptr;
+}
+
+bool Dictionary::holds_runtime(const ModuleInfo& module) const {
+  return std::any_of(requesters_.begin(), requesters_.end(),
+                     [&](std::uint64_t caller) { return module_of(caller) == &module; });
+}
+
+std::string_view Dictionary::function_of(const CallSite& site) const {
+  const auto function = functions_.find(site.api);
+  if (function == functions_.end()) return "unknown";
+  if (site.from_table && !function->second.runtime_name.empty()) {
+    const ModuleInfo* module = module_of(site.caller);
+    if (module != nullptr && holds_runtime(*module)) return function->second.runtime_name;
+  }
+  return function->second.symbol;
+}
+
+SiteName Dictionary::name_of(const CallSite& site) const {
+  const ModuleInfo* module = module_of(site.caller);
+  if (module == nullptr) return {};
+  SiteName name;
+  name.owner = owner_of_module(module->path, text(trace::TextKey::kExecutable));
+  if (is_cuda_runtime(module->path)) return name;
+  name.known = true;
+  name.function = function_of(site);
+  name.module = module->path;
+  name.offset = site.caller - module->base;
+  return name;
+}
+
+std::string Dictionary::text(trace::TextKey key) const {
+  const auto found = texts_.find(key);
+  if (found == texts_.end()) return {};
+  std::string whole;
+  for (const auto& [part, piece] : found->second) whole += piece;
+  while (!whole.empty() && whole.back() == '\0') whole.pop_back();
+  return whole;
+}
+
+std::string_view Dictionary::find_module(std::string_view name_prefix) const {
+  for (const auto& [begin, module] : modules_) {
+    const std::string_view name = base_name(module.path);
+    if (name.substr(0, name_prefix.size()) == name_prefix) return module.path;
+  }
+  return {};
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,68 @@
+// What the numbers in a process's records mean: modules, functions, texts.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/model/accounts.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// The caller of an allocation or copy, in the user's words.
+struct SiteName {
+  bool known = false;      // false: the caller is a CUDA runtime or lies in no known module
+  std::string_view owner;  // empty = not known
+  std::string_view function;
+  std::string_view module;
+  std::uint64_t offset = 0;  // of the caller in the module
+
+  friend bool operator==(const SiteName&, const SiteName&) = default;
+};
+
+// Collects dictionary records in any order; questions are asked when all records are in.
+class Dictionary {
+ public:
+  // Takes what is a dictionary record and ignores the rest.
+  void add(const trace::RecordHeader& record);
+
+  [[nodiscard]] SiteName name_of(const CallSite& site) const;
+  // The function that the user's code called: `cudaMalloc` where a CUDA runtime stood in between.
+  [[nodiscard]] std::string_view function_of(const CallSite& site) const;
+  // Empty where the process did not tell.
+  [[nodiscard]] std::string text(trace::TextKey key) const;
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+  // How many functions the recorder wraps.
+  [[nodiscard]] std::size_t function_count() const { return functions_.size(); }
+  // A loaded file whose name begins so, or empty.
+  [[nodiscard]] std::string_view find_module(std::string_view name_prefix) const;
+  [[nodiscard]] const std::map<std::string, std::uint64_t>& unwrapped() const { return unwrapped_; }
+
+ private:
+  struct ModuleInfo {
+    std::uint64_t base = 0;
+    std::uint64_t end = 0;
+    std::string path;
+  };
+  struct Function {
+    std::string symbol;
+    std::string runtime_name;  // empty = no runtime function reaches it
+  };
+
+  void add_text(const trace::Text& text);
+  [[nodiscard]] const ModuleInfo* module_of(std::uint64_t address) const;
+  [[nodiscard]] bool holds_runtime(const ModuleInfo& module) const;
+
+  std::map<std::uint64_t, ModuleInfo> modules_;  // by first address
+  std::map<std::uint16_t, Function> functions_;
+  std::map<trace::TextKey, std::map<std::uint32_t, std::string>> texts_;
+  std::vector<std::string> notes_;
+  std::set<std::uint64_t> requesters_;
+  std::map<std::string, std::uint64_t> unwrapped_;
+};
+
+}  // namespace gpumemtrace::analyzer

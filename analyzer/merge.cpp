@@ -1,0 +1,164 @@
+#include "analyzer/merge.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Most records of one writer that one search looks at.
+constexpr std::size_t kMaxReadAhead = 64;
+
+bool takes_effect_at_end(const trace::RecordHeader& record) {
+  switch (record.kind) {
+    case trace::RecordKind::kAllocation:
+      return true;
+    case trace::RecordKind::kMapping: {
+      const auto operation = trace::as<trace::Mapping>(record).operation;
+      return operation != trace::MappingOperation::kUnmap &&
+             operation != trace::MappingOperation::kFreeReservation;
+    }
+    case trace::RecordKind::kImport: {
+      const auto operation = trace::as<trace::Import>(record).operation;
+      return operation == trace::ImportOperation::kIpcOpen ||
+             operation == trace::ImportOperation::kExternalImport ||
+             operation == trace::ImportOperation::kExternalMap ||
+             operation == trace::ImportOperation::kPoolImportPointer;
+    }
+    case trace::RecordKind::kGraph:
+    case trace::RecordKind::kPool:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_free(const trace::RecordHeader& record) {
+  return record.kind == trace::RecordKind::kFree ||
+         (record.kind == trace::RecordKind::kBlock && trace::as<trace::Block>(record).bytes < 0);
+}
+
+bool is_free_of(const trace::RecordHeader& record, std::uint64_t address) {
+  return record.kind == trace::RecordKind::kFree &&
+         trace::as<trace::Free>(record).address == address && record.result == 0 &&
+         trace::as<trace::Free>(record).call.end != 0 && (record.flags & trace::kFlagCaptured) == 0;
+}
+
+std::vector<std::uint64_t> copy_of(const trace::RecordHeader& record) {
+  std::vector<std::uint64_t> words(record.words);
+  std::memcpy(words.data(), &record, words.size() * trace::kWordBytes);
+  return words;
+}
+
+trace::RecordHeader* header_of(std::vector<std::uint64_t>& words) {
+  return reinterpret_cast<trace::RecordHeader*>(words.data());
+}
+
+void add(trace::ReadLosses& sum, const trace::ReadLosses& more) {
+  sum.corrupt_blocks += more.corrupt_blocks;
+  sum.truncated_tail += more.truncated_tail;
+  sum.missing_chunks += more.missing_chunks;
+  sum.malformed_records += more.malformed_records;
+  sum.unknown_records += more.unknown_records;
+}
+
+}  // namespace
+
+std::uint64_t order_key(const trace::RecordHeader& record) {
+  std::uint64_t ticks = record.time;
+  if (takes_effect_at_end(record)) {
+    const std::uint64_t end = trace::as<trace::OtherCall>(record).call.end;
+    if (end != 0) ticks = end;
+  }
+  const std::uint64_t key = (ticks << 1) | (is_free(record) ? 0 : 1);
+  return std::min(key, ProcessMerge::kNoMore - 1);
+}
+
+ProcessMerge::ProcessMerge(const trace::TraceFile& file, std::uint64_t window_ticks)
+    : window_ticks_(window_ticks), losses_(file.losses()) {
+  for (const trace::WriterStream& stream : file.writers()) {
+    sources_.push_back(std::make_unique<Source>(file, stream));
+    const auto index = static_cast<std::uint32_t>(sources_.size() - 1);
+    const std::uint64_t key = advance(*sources_.back());
+    if (key == kNoMore) {
+      finish(index);
+    } else {
+      heap_.push_back({key, index});
+    }
+  }
+  std::sort(heap_.begin(), heap_.end());
+}
+
+std::uint64_t ProcessMerge::advance(Source& source) {
+  if (!source.read_ahead.empty()) source.read_ahead.pop_front();
+  source.head =
+      source.read_ahead.empty() ? source.cursor.next() : header_of(source.read_ahead.front());
+  if (source.head == nullptr) return kNoMore;
+  source.last_key = std::max(source.last_key, order_key(*source.head));
+  return source.last_key;
+}
+
+void ProcessMerge::finish(std::uint32_t source) {
+  add(losses_, sources_[source]->cursor.losses());
+  sources_[source].reset();
+}
+
+// The front's key has grown: lets it sink to its place.
+void ProcessMerge::settle_front() {
+  std::size_t i = 0;
+  for (;;) {
+    std::size_t smallest = i;
+    for (const std::size_t child : {2 * i + 1, 2 * i + 2}) {
+      if (child < heap_.size() && heap_[child] < heap_[smallest]) smallest = child;
+    }
+    if (smallest == i) return;
+    std::swap(heap_[i], heap_[smallest]);
+    i = smallest;
+  }
+}
+
+void ProcessMerge::replace_front(std::uint64_t key) {
+  if (key == kNoMore) {
+    finish(heap_.front().source);
+    heap_.front() = heap_.back();
+    heap_.pop_back();
+  } else {
+    heap_.front().key = key;
+  }
+  if (!heap_.empty()) settle_front();
+}
+
+bool ProcessMerge::take_free(std::uint64_t address) {
+  const std::uint64_t limit = last_key_of_ticks(ticks_of_key(present_key_) + window_ticks_);
+  for (std::uint32_t i = 0; i < sources_.size(); ++i) {
+    if (i == present_source_ || sources_[i] == nullptr) continue;
+    if (take_free_from(*sources_[i], address, limit)) return true;
+  }
+  return false;
+}
+
+bool ProcessMerge::take_free_from(Source& source, std::uint64_t address, std::uint64_t limit) {
+  for (std::size_t i = 0; i < kMaxReadAhead; ++i) {
+    if (i >= source.read_ahead.size()) {
+      // The head lives in the cursor's buffer until it is copied; so does every later record.
+      if (i == 0 && source.head != nullptr) {
+        source.read_ahead.push_back(copy_of(*source.head));
+      } else {
+        const trace::RecordHeader* next = source.cursor.next();
+        if (next == nullptr) break;
+        source.read_ahead.push_back(copy_of(*next));
+      }
+      source.head = header_of(source.read_ahead.front());
+    }
+    trace::RecordHeader* record = header_of(source.read_ahead[i]);
+    if (order_key(*record) > limit) break;
+    if (is_free_of(*record, address)) {
+      // Taken: it stays in its place as a record that does nothing.
+      record->kind = trace::RecordKind::kNone;
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace gpumemtrace::analyzer

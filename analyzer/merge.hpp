@@ -1,0 +1,110 @@
+// The records of all writers of one process in the order in which they took effect.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "trace/reader.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// Lets the model look for a free that another thread recorded and that is still to come.
+class LookAhead {
+ public:
+  virtual ~LookAhead() = default;
+  // Searches a short stretch of the other writers' records. Where a successful free of the address
+  // is found, it is taken out of the order and true is returned: the caller applies it now.
+  [[nodiscard]] virtual bool take_free(std::uint64_t address) = 0;
+};
+
+// When a record takes effect: calls that hand memory out when they return, everything else when
+// it begins. At the same tick, frees come first.
+[[nodiscard]] std::uint64_t order_key(const trace::RecordHeader& record);
+constexpr std::uint64_t ticks_of_key(std::uint64_t key) { return key >> 1; }
+constexpr std::uint64_t last_key_of_ticks(std::uint64_t ticks) { return (ticks << 1) | 1; }
+
+// - A writer's records stay in their own order, whatever their times say.
+// - As long as one writer is ahead of all others, its records pass without a comparison among
+//   them all.
+class ProcessMerge final : public LookAhead {
+ public:
+  // How far ahead of the present, in ticks, take_free() looks.
+  ProcessMerge(const trace::TraceFile& file, std::uint64_t window_ticks);
+
+  static constexpr std::uint64_t kNoMore = std::numeric_limits<std::uint64_t>::max();
+  // Order key of the next record, or kNoMore.
+  [[nodiscard]] std::uint64_t next_key() const {
+    return heap_.empty() ? kNoMore : heap_.front().key;
+  }
+  // Passes the records up to and including the key, but at most `max_records`, to
+  // sink.apply(record, writer, ticks), where `ticks` is when the record took effect.
+  template <class Sink>
+  void run_until(std::uint64_t last_key, std::uint64_t max_records, Sink& sink);
+
+  [[nodiscard]] bool take_free(std::uint64_t address) override;
+  [[nodiscard]] const trace::ReadLosses& losses() const { return losses_; }
+  [[nodiscard]] std::uint64_t records() const { return records_; }
+
+ private:
+  struct Source {
+    Source(const trace::TraceFile& file, const trace::WriterStream& stream)
+        : cursor(file, stream), writer(stream.writer) {}
+
+    trace::WriterCursor cursor;
+    std::uint32_t writer = 0;
+    std::uint64_t last_key = 0;
+    const trace::RecordHeader* head = nullptr;
+    // Records that take_free() has read ahead; the head is the first of them where there are any.
+    std::deque<std::vector<std::uint64_t>> read_ahead;
+  };
+  struct HeapEntry {
+    std::uint64_t key = 0;
+    std::uint32_t source = 0;
+
+    friend bool operator<(const HeapEntry& a, const HeapEntry& b) {
+      return a.key != b.key ? a.key < b.key : a.source < b.source;
+    }
+  };
+
+  // The key of the source's new head, or kNoMore at its end.
+  std::uint64_t advance(Source& source);
+  void finish(std::uint32_t source);
+  // The front's new key; kNoMore where its writer is through.
+  void replace_front(std::uint64_t key);
+  void settle_front();
+  [[nodiscard]] bool take_free_from(Source& source, std::uint64_t address, std::uint64_t limit);
+
+  std::vector<std::unique_ptr<Source>> sources_;  // nullptr once a writer is through
+  std::vector<HeapEntry> heap_;                   // smallest key first
+  std::uint64_t present_key_ = 0;
+  std::uint32_t present_source_ = 0;
+  std::uint64_t window_ticks_ = 0;
+  trace::ReadLosses losses_;
+  std::uint64_t records_ = 0;
+};
+
+template <class Sink>
+void ProcessMerge::run_until(std::uint64_t last_key, std::uint64_t max_records, Sink& sink) {
+  const std::uint64_t stop_at = records_ + max_records;
+  while (!heap_.empty() && heap_.front().key <= last_key && records_ < stop_at) {
+    HeapEntry current = heap_.front();
+    HeapEntry limit{last_key, std::numeric_limits<std::uint32_t>::max()};
+    if (heap_.size() > 1 && heap_[1] < limit) limit = heap_[1];
+    if (heap_.size() > 2 && heap_[2] < limit) limit = heap_[2];
+    Source& source = *sources_[current.source];
+    present_source_ = current.source;
+    while (current < limit && records_ < stop_at) {
+      present_key_ = current.key;
+      ++records_;
+      sink.apply(*source.head, source.writer, ticks_of_key(current.key));
+      current.key = advance(source);
+    }
+    replace_front(current.key);
+  }
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,51 @@
+#include "analyzer/model/accounts.hpp"
+
+namespace gpumemtrace::analyzer {
+
+std::uint32_t Accounts::find_or_add_account(Level level, std::int32_t device) {
+  const auto next = static_cast<std::uint32_t>(accounts_.size());
+  const auto [found, added] = account_index_.try_emplace({level, device}, next);
+  if (added) {
+    Account& account = accounts_.emplace_back();
+    account.level = level;
+    account.device = device;
+  }
+  return found->second;
+}
+
+std::uint32_t Accounts::find_or_add_row(const GroupKey& key) {
+  const auto next = static_cast<std::uint32_t>(rows_.size());
+  const auto [found, added] = row_index_.try_emplace({key.kind, key.device, key.pool}, next);
+  if (added) {
+    UsageRow row;
+    row.kind = key.kind;
+    row.device = key.device;
+    row.pool = key.pool;
+    row.account = find_or_add_account(level_of(key.kind), key.device);
+    rows_.push_back(row);
+  }
+  return found->second;
+}
+
+std::uint32_t Accounts::find_or_add_group(const GroupKey& key) {
+  const auto next = static_cast<std::uint32_t>(groups_.size());
+  const auto [found, added] = group_index_.try_emplace(key, next);
+  if (added) groups_.push_back({key, find_or_add_row(key), 0, 0});
+  return found->second;
+}
+
+void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now) {
+  UsageRow& row = rows_[groups_[entry.group].row];
+  row.allocated_bytes += more_bytes;
+  row.bytes += more_bytes;
+  if (entry.bytes + more_bytes > row.largest_bytes) row.largest_bytes = entry.bytes + more_bytes;
+  if (row.bytes > row.peak_bytes) {
+    row.peak_bytes = row.bytes;
+    row.peak_time = now;
+  }
+  Account& account = accounts_[row.account];
+  account.bytes += more_bytes;
+  if (account.bytes > account.peak.bytes()) account.peak.set(now, account.bytes);
+}
+
+}  // namespace gpumemtrace::analyzer

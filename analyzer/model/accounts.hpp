@@ -1,0 +1,198 @@
+// The sums of one process: who allocated how much of what, now and at the moments that matter.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "analyzer/model/levels.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// One thing that is live: an allocation, a framework block, a piece of physical memory, a mapping.
+struct LiveAllocation {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t born = 0;   // model time, never 0
+  std::uint32_t group = 0;  // who allocated it
+  std::uint32_t link = 0;   // driver memory and blocks: SegmentId; pool memory: index of the pool
+};
+
+// Remembers who was live at the most recent moment of a kind (the highest peak so far, say) without
+// a copy of everything: what was live then is what is still live and older than the moment, and
+// what was released since, which is kept here. Memory is bounded by what was live at the moment.
+class Moment {
+ public:
+  void set(std::uint64_t time, std::uint64_t bytes) {
+    time_ = time;
+    bytes_ = bytes;
+    released_.clear();
+  }
+  void note_release(const LiveAllocation& entry) {
+    if (entry.born <= time_) released_.push_back(entry);
+  }
+  [[nodiscard]] bool was_live(const LiveAllocation& entry) const { return entry.born <= time_; }
+
+  [[nodiscard]] bool happened() const { return time_ != 0; }
+  [[nodiscard]] std::uint64_t time() const { return time_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] const std::vector<LiveAllocation>& released() const { return released_; }
+
+ private:
+  std::uint64_t time_ = 0;  // 0 = has not happened
+  std::uint64_t bytes_ = 0;
+  std::vector<LiveAllocation> released_;
+};
+
+// All memory of one level on one device.
+struct Account {
+  Level level = Level::kDriver;
+  std::int32_t device = kHostDevice;
+  std::uint64_t bytes = 0;
+  Moment peak;
+  std::vector<Moment*> watchers;  // other moments that ask for what is released here
+};
+
+// All memory of one kind on one device; for pools, of one pool.
+struct UsageRow {
+  Kind kind = Kind::kDevice;
+  std::int32_t device = kHostDevice;
+  std::uint32_t pool = 0;  // index of the pool; meaningful for stream_ordered
+  std::uint32_t account = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t frees = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t allocated_bytes = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  std::uint64_t peak_bytes = 0;
+  std::uint64_t peak_time = 0;
+  std::uint64_t largest_bytes = 0;
+};
+
+// Where a call came from, as far as the record says it.
+struct CallSite {
+  std::uint64_t caller = 0;
+  std::uint32_t stack = 0;
+  std::uint16_t api = 0;
+  bool from_table = false;  // the caller got the pointer from cuGetProcAddress
+
+  friend bool operator==(const CallSite&, const CallSite&) = default;
+  friend auto operator<=>(const CallSite&, const CallSite&) = default;
+};
+
+// Where in a table of 256 remembered answers the one about this call site stands.
+inline std::size_t slot_of(const CallSite& site, std::uint64_t more) {
+  const std::uint64_t mixed = (site.caller + (more << 20) + (std::uint64_t{site.api} << 40) +
+                               (std::uint64_t{site.stack} << 32)) *
+                              0x9E37'79B9'7F4A'7C15u;
+  return static_cast<std::size_t>(mixed >> 56);
+}
+
+// Allocations of one kind from one call site in one context.
+struct GroupKey {
+  CallSite site;
+  Kind kind = Kind::kDevice;
+  std::int32_t device = kHostDevice;
+  std::uint32_t pool = 0;
+  std::uint32_t context = 0;
+
+  friend bool operator==(const GroupKey&, const GroupKey&) = default;
+  friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
+};
+
+struct Group {
+  GroupKey key;
+  std::uint32_t row = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t segments = 0;  // of the allocations, those that the framework deals blocks from
+};
+
+// - Accounts are created on demand and never removed; pointers to them stay valid.
+// - Knows sums, not addresses: what is live is kept by the classes that own the address spaces.
+class Accounts {
+ public:
+  [[nodiscard]] std::uint32_t group_of(const GroupKey& key) {
+    const std::size_t slot = slot_of(key.site, key.context + 64 * static_cast<unsigned>(key.kind));
+    CachedGroup& cached = cache_[slot];
+    if (!cached.valid || !(cached.key == key)) cached = {key, find_or_add_group(key), true};
+    return cached.group;
+  }
+
+  void add(std::uint32_t group, std::uint64_t bytes, std::uint64_t now) {
+    Group& owner = groups_[group];
+    ++owner.allocations;
+    UsageRow& row = rows_[owner.row];
+    ++row.allocations;
+    ++row.count;
+    row.allocated_bytes += bytes;
+    row.bytes += bytes;
+    if (bytes > row.largest_bytes) row.largest_bytes = bytes;
+    if (row.bytes > row.peak_bytes) {
+      row.peak_bytes = row.bytes;
+      row.peak_time = now;
+    }
+    Account& account = accounts_[row.account];
+    account.bytes += bytes;
+    if (account.bytes > account.peak.bytes()) account.peak.set(now, account.bytes);
+  }
+
+  enum class End { kFreed, kImplicit };
+  void remove(const LiveAllocation& entry, End end) {
+    UsageRow& row = rows_[groups_[entry.group].row];
+    if (end == End::kFreed) ++row.frees;
+    --row.count;
+    row.bytes -= entry.bytes;
+    Account& account = accounts_[row.account];
+    account.bytes -= entry.bytes;
+    account.peak.note_release(entry);
+    for (Moment* moment : account.watchers) moment->note_release(entry);
+  }
+
+  void count_failure(const GroupKey& key) { ++rows_[groups_[group_of(key)].row].failed; }
+
+  // An allocation of the group turned out to be a segment of the framework.
+  void count_segment(std::uint32_t group) { ++groups_[group].segments; }
+  // The size of something live became known after it was added.
+  void grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now);
+
+  [[nodiscard]] Account& account_of(Level level, std::int32_t device) {
+    return accounts_[find_or_add_account(level, device)];
+  }
+  [[nodiscard]] const Group& group(std::uint32_t index) const { return groups_[index]; }
+  [[nodiscard]] const UsageRow& row_of(std::uint32_t group) const {
+    return rows_[groups_[group].row];
+  }
+  [[nodiscard]] std::uint32_t account_index_of(std::uint32_t group) const {
+    return rows_[groups_[group].row].account;
+  }
+
+  [[nodiscard]] const std::deque<Account>& accounts() const { return accounts_; }
+  [[nodiscard]] const std::vector<UsageRow>& rows() const { return rows_; }
+  [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
+
+ private:
+  struct CachedGroup {
+    GroupKey key;
+    std::uint32_t group = 0;
+    bool valid = false;
+  };
+
+  std::uint32_t find_or_add_group(const GroupKey& key);
+  std::uint32_t find_or_add_row(const GroupKey& key);
+  std::uint32_t find_or_add_account(Level level, std::int32_t device);
+
+  std::deque<Account> accounts_;
+  std::vector<UsageRow> rows_;
+  std::vector<Group> groups_;
+  std::map<std::pair<Level, std::int32_t>, std::uint32_t> account_index_;
+  std::map<std::tuple<Kind, std::int32_t, std::uint32_t>, std::uint32_t> row_index_;
+  std::map<GroupKey, std::uint32_t> group_index_;
+  std::array<CachedGroup, 256> cache_{};
+};
+
+}  // namespace gpumemtrace::analyzer

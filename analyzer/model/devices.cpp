@@ -1,0 +1,65 @@
+#include "analyzer/model/devices.hpp"
+
+#include <string_view>
+
+namespace gpumemtrace::analyzer {
+
+void Devices::find(std::int32_t ordinal) {
+  const auto [found, added] = devices_.try_emplace(ordinal);
+  last_ = &found->second;
+  if (!added) return;
+  last_->ordinal = ordinal;
+  last_->driver = &accounts_.account_of(Level::kDriver, ordinal);
+  last_->driver->watchers.push_back(&last_->physical_peak);
+}
+
+void Devices::describe(const trace::Device& record, std::string_view name) {
+  DeviceState& device = state(record.ordinal);
+  device.name = name;
+  device.total_bytes = record.total_bytes;
+  device.uuid_low = record.uuid_low;
+  device.uuid_high = record.uuid_high;
+  device.described = true;
+}
+
+bool change_physical(DeviceState& device, std::uint64_t physical, std::uint32_t process,
+                     std::uint64_t now) {
+  SharedDevice& total = device.total();
+  total.bytes += physical - device.physical_bytes;
+  device.physical_bytes = physical;
+  if (total.bytes > total.peak_bytes) {
+    total.peak_bytes = total.bytes;
+    total.peak_time = now;
+    total.peak_process = process;
+  }
+  if (physical <= device.physical_peak.bytes()) return false;
+  device.physical_peak.set(now, physical);
+  device.before_peak = device.last_sample;
+  device.after_peak = DriverSample{};
+  return true;
+}
+
+void join(DeviceState& device, SharedDevice& shared, std::uint32_t process, std::uint64_t now) {
+  if (device.shared == &shared) return;
+  device.shared = &shared;
+  shared.bytes += device.physical_bytes;
+  const bool own_was_higher = device.own.peak_bytes > shared.peak_bytes;
+  if (own_was_higher) shared = {shared.bytes, device.own.peak_bytes, device.own.peak_time, process};
+  if (shared.bytes > shared.peak_bytes) shared = {shared.bytes, shared.bytes, now, process};
+}
+
+void note_sample(DeviceState& device, const trace::MemorySample& record, std::uint64_t now) {
+  DriverSample sample;
+  sample.time = now;
+  sample.free_bytes = record.free_bytes;
+  sample.total_bytes = record.total_bytes;
+  sample.process_bytes = record.process_bytes;
+  sample.other_bytes = record.other_bytes;
+  sample.source = record.source;
+  sample.physical_bytes = device.physical_bytes;
+  if (record.source == trace::SampleSource::kNone) return;
+  device.last_sample = sample;
+  if (device.physical_peak.happened() && device.after_peak.time == 0) device.after_peak = sample;
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,186 @@
+#include "analyzer/model/process.hpp"
+
+#include <algorithm>
+
+#include "analyzer/cuda_results.hpp"
+#include "trace/reader.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Far above what any process has; a damaged record must not make the table huge.
+constexpr std::uint32_t kMaxContexts = 1 << 16;
+
+bool is_event(trace::RecordKind kind) {
+  return trace::is_call(kind) || kind == trace::RecordKind::kBlock ||
+         kind == trace::RecordKind::kFrameworkOom;
+}
+
+}  // namespace
+
+void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer,
+                         std::uint64_t effective) {
+  now_ = std::max(now_ + 1, effective);
+  if (course_.first_time == 0) course_.first_time = now_;
+  course_.last_time = now_;
+  if (is_event(record.kind)) ++course_.events;
+  if (trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0) {
+    ++course_.unfinished_calls;
+    return;
+  }
+  switch (record.kind) {
+    case trace::RecordKind::kAllocation:
+      return apply_allocation(trace::as<trace::Allocation>(record), writer);
+    case trace::RecordKind::kFree:
+      return apply_free(trace::as<trace::Free>(record), writer);
+    case trace::RecordKind::kBlock:
+      return apply_block(trace::as<trace::Block>(record));
+    case trace::RecordKind::kCopy:
+      return apply_copy(trace::as<trace::Copy>(record));
+    case trace::RecordKind::kSet:
+      return apply_set(trace::as<trace::Set>(record));
+    case trace::RecordKind::kMapping:
+      return apply_mapping(trace::as<trace::Mapping>(record), writer);
+    case trace::RecordKind::kPool:
+      return apply_pool_call(trace::as<trace::Pool>(record));
+    case trace::RecordKind::kGraph:
+      return apply_graph(trace::as<trace::Graph>(record), writer);
+    case trace::RecordKind::kImport:
+      return apply_import(trace::as<trace::Import>(record));
+    case trace::RecordKind::kContextCall:
+      return apply_context_call(trace::as<trace::ContextCall>(record));
+    case trace::RecordKind::kFrameworkOom:
+      return apply_framework_oom(trace::as<trace::FrameworkOom>(record), writer);
+    default:
+      return apply_rest(record);
+  }
+}
+
+void ProcessModel::apply_rest(const trace::RecordHeader& record) {
+  switch (record.kind) {
+    case trace::RecordKind::kContext: {
+      const auto& context = trace::as<trace::Context>(record);
+      if (context.id >= kMaxContexts) return;
+      if (context.id >= contexts_.size()) contexts_.resize(context.id + 1);
+      contexts_[context.id] = {context.device, context.primary != 0};
+      return;
+    }
+    case trace::RecordKind::kDevice: {
+      const auto& device = trace::as<trace::Device>(record);
+      devices_.describe(device, trace::tail_of(record));
+      SharedDevice* shared = registry_.find_or_add(index_, device);
+      if (shared != nullptr) join(devices_.state(device.ordinal), *shared, index_, now_);
+      return;
+    }
+    case trace::RecordKind::kMemorySample: {
+      const auto& sample = trace::as<trace::MemorySample>(record);
+      return note_sample(devices_.state(sample.device), sample, now_);
+    }
+    case trace::RecordKind::kPoolSample: {
+      const auto& sample = trace::as<trace::PoolSample>(record);
+      if (pools_.note_sample(sample)) physical_changed(sample.device);
+      return;
+    }
+    case trace::RecordKind::kMark:
+      return apply_mark(trace::as<trace::Mark>(record));
+    case trace::RecordKind::kGap:
+      return apply_gap(trace::as<trace::Gap>(record));
+    default:
+      return dictionary_.add(record);
+  }
+}
+
+void ProcessModel::apply_mark(const trace::Mark& mark) {
+  switch (mark.mark) {
+    case trace::MarkKind::kExit: {
+      course_.exit_seen = true;
+      return;
+    }
+    case trace::MarkKind::kStopped: {
+      ++course_.pauses;
+      return;
+    }
+    case trace::MarkKind::kDisabled: {
+      course_.disabled = true;
+      return;
+    }
+    case trace::MarkKind::kUser:
+    case trace::MarkKind::kStarted: {
+      return;
+    }
+  }
+}
+
+void ProcessModel::apply_gap(const trace::Gap& gap) {
+  course_.dropped.allocations += gap.allocations;
+  course_.dropped.frees += gap.frees;
+  course_.dropped.copies += gap.copies;
+  course_.dropped.blocks += gap.blocks;
+  course_.dropped.others += gap.others;
+}
+
+void ProcessModel::apply_context_call(const trace::ContextCall& call) {
+  if (call.call.record.result != kCudaSuccess) return;
+  switch (call.operation) {
+    case trace::ContextOperation::kDestroy:
+      return end_context(call.context, kUnknownDevice, EndedBy::kContextDestroyed);
+    case trace::ContextOperation::kResetPrimary:
+      return end_context(call.context, call.device, EndedBy::kPrimaryReset);
+    case trace::ContextOperation::kReleasePrimary: {
+      if (call.still_active == 0) {
+        end_context(call.context, call.device, EndedBy::kPrimaryReleased);
+      }
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+// Physical memory handles belong to the process and stay. Pools belong to the device and end with
+// its primary context.
+void ProcessModel::end_context(std::uint32_t context, std::int32_t device, EndedBy reason) {
+  const bool primary = reason != EndedBy::kContextDestroyed;
+  const auto in_context = [&](std::uint32_t id) {
+    if (context != 0 || !primary) return id == context && id != 0;
+    return id != 0 && id < contexts_.size() && contexts_[id].primary &&
+           contexts_[id].device == device;
+  };
+  const auto ends = [&](const LiveAllocation& entry) {
+    const GroupKey& key = accounts_.group(entry.group).key;
+    if (key.kind == Kind::kStreamOrdered) return primary && key.device == device;
+    return in_context(key.context);
+  };
+  const std::vector<LiveAllocation> ended = memory_.end_all(ends, reason, course_.exit_seen);
+  course_.implicit_frees += ended.size();
+  for (const LiveAllocation& entry : ended) after_release(entry);
+}
+
+void ProcessModel::physical_changed(std::int32_t device) {
+  DeviceState& state = devices_.state(device);
+  const std::uint64_t physical = state.driver->bytes + pools_.sums_of(device).reserved_bytes;
+  if (change_physical(state, physical, index_, now_)) state.at_peak = parts_now(device);
+}
+
+void ProcessModel::finish() {
+  out_of_memory_.finish();
+  // Every device that memory was counted on is a device of the process.
+  for (const Account& account : accounts_.accounts()) {
+    if (account.device >= 0) (void)devices_.state(account.device);
+  }
+}
+
+Parts ProcessModel::parts_now(std::int32_t device) const {
+  Parts parts;
+  parts.time = now_;
+  const FrameworkDevice* framework = framework_.find(device);
+  if (framework != nullptr) parts.framework_allocated = framework->blocks->bytes;
+  const PoolSums pools = pools_.sums_of(device);
+  parts.pool_used = pools.used_bytes;
+  parts.pool_reserved = pools.reserved_bytes;
+  const auto found = devices_.devices().find(device);
+  if (found != devices_.devices().end()) parts.driver = found->second.driver->bytes;
+  return parts;
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,207 @@
+// The model of one process: what its records say about memory, kept up to date record by record.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/dictionary.hpp"
+#include "analyzer/merge.hpp"
+#include "analyzer/model/accounts.hpp"
+#include "analyzer/model/address_map.hpp"
+#include "analyzer/model/devices.hpp"
+#include "analyzer/model/framework.hpp"
+#include "analyzer/model/geometry.hpp"
+#include "analyzer/model/graphs.hpp"
+#include "analyzer/model/memory.hpp"
+#include "analyzer/model/out_of_memory.hpp"
+#include "analyzer/model/pools.hpp"
+#include "analyzer/model/transfers.hpp"
+#include "analyzer/model/virtual_memory.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// Where processes meet: the physical devices of the job.
+class DeviceRegistry {
+ public:
+  virtual ~DeviceRegistry() = default;
+  // nullptr where the record does not identify a physical device.
+  [[nodiscard]] virtual SharedDevice* find_or_add(std::uint32_t process,
+                                                  const trace::Device& record) = 0;
+};
+
+// How the process's recording went.
+struct Course {
+  std::uint64_t events = 0;  // calls, blocks and out-of-memory reports
+  std::uint64_t first_time = 0;
+  std::uint64_t last_time = 0;
+  bool exit_seen = false;
+  bool disabled = false;
+  std::uint64_t pauses = 0;
+  trace::Gap dropped;  // sums over all gaps
+  std::uint64_t unfinished_calls = 0;
+  std::uint64_t order_repaired = 0;
+  std::uint64_t live_address_allocated = 0;
+  std::uint64_t unknown_frees = 0;
+  std::uint64_t unknown_context = 0;
+  std::uint64_t framework_mismatch = 0;
+  std::uint64_t implicit_frees = 0;
+};
+
+// A free that the driver refused.
+struct InvalidFree {
+  CallSite site;
+  std::uint16_t result = 0;
+  bool was_live = false;
+  friend auto operator<=>(const InvalidFree&, const InvalidFree&) = default;
+};
+
+// Allocations of one group; segments of the framework apart from the rest.
+struct HolderKey {
+  std::uint32_t group = 0;
+  bool segment = false;
+  friend auto operator<=>(const HolderKey&, const HolderKey&) = default;
+};
+using Holders = std::map<HolderKey, Tally>;
+[[nodiscard]] Holders sum_by_holder(const std::vector<LiveAllocation>& entries);
+
+// Who held what on a device at an out-of-memory failure.
+struct OomSnapshot {
+  Level level = Level::kDriver;
+  std::int32_t device = kUnknownDevice;
+  Parts parts;
+  DriverSample sample;
+  Holders holders;                             // of the level
+  Holders driver_holders;                      // of the level driver
+  std::optional<Fragmentation> fragmentation;  // of the framework, if it uses the device
+};
+
+// Where the call came from.
+[[nodiscard]] CallSite site_of(const trace::CallHeader& call);
+
+// - apply() takes the records of all writers in the order of merge.hpp. finish() follows the last.
+// - Failed calls are counted and change nothing. A free takes effect when it begins.
+// - Memory grows with what is live and with the number of call sites, not with the trace.
+class ProcessModel {
+ public:
+  ProcessModel(std::uint32_t index, LookAhead& look_ahead, DeviceRegistry& registry)
+      : index_(index), look_ahead_(look_ahead), registry_(registry) {}
+  ProcessModel(const ProcessModel&) = delete;
+  ProcessModel& operator=(const ProcessModel&) = delete;
+
+  void apply(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t effective);
+  void finish();
+
+  [[nodiscard]] std::uint32_t index() const { return index_; }
+  [[nodiscard]] const Dictionary& dictionary() const { return dictionary_; }
+  [[nodiscard]] const Accounts& accounts() const { return accounts_; }
+  [[nodiscard]] const Memory& memory() const { return memory_; }
+  [[nodiscard]] const Pools& pools() const { return pools_; }
+  [[nodiscard]] const Framework& framework() const { return framework_; }
+  [[nodiscard]] const Devices& devices() const { return devices_; }
+  [[nodiscard]] const Transfers& transfers() const { return transfers_; }
+  [[nodiscard]] const OutOfMemory& out_of_memory() const { return out_of_memory_; }
+  [[nodiscard]] const std::vector<OomSnapshot>& snapshots() const { return snapshots_; }
+  [[nodiscard]] const std::map<InvalidFree, Tally>& invalid_frees() const { return invalid_frees_; }
+  [[nodiscard]] const Course& course() const { return course_; }
+
+  // What was live at the moment, of one level on one device; the moment must watch that account.
+  [[nodiscard]] std::vector<LiveAllocation> live_at(const Moment& moment, Level level,
+                                                    std::int32_t device) const;
+  // What is live now.
+  [[nodiscard]] std::vector<LiveAllocation> live_now(Level level, std::int32_t device) const;
+  [[nodiscard]] Fragmentation fragmentation_at(const Moment& moment, std::int32_t device) const;
+  [[nodiscard]] Fragmentation fragmentation_now(std::int32_t device) const;
+  // The process's physical bytes on the device by what they are for.
+  [[nodiscard]] Parts parts_now(std::int32_t device) const;
+
+ private:
+  struct ContextInfo {
+    std::int32_t device = kUnknownDevice;
+    bool primary = false;
+  };
+
+  // process.cpp: the course of the trace, contexts, devices, samples
+  void apply_rest(const trace::RecordHeader& record);
+  void apply_mark(const trace::Mark& mark);
+  void apply_gap(const trace::Gap& gap);
+  void apply_context_call(const trace::ContextCall& call);
+  void end_context(std::uint32_t context, std::int32_t device, EndedBy reason);
+  void physical_changed(std::int32_t device);
+  [[nodiscard]] std::int32_t device_of_context(std::uint32_t context) const {
+    return context < contexts_.size() ? contexts_[context].device : kUnknownDevice;
+  }
+
+  // process_memory.cpp: calls that hand memory out and take it back
+  void apply_allocation(const trace::Allocation& call, std::uint32_t writer);
+  void apply_free(const trace::Free& call, std::uint32_t writer);
+  void apply_refused_free(const trace::Free& call, const LiveAllocation* live);
+  void release_handle(std::uint64_t handle, std::uint32_t writer);
+  void after_physical_release(const VirtualMemory::Removed& freed, std::uint32_t writer);
+  void add(const LiveAllocation& entry, const GroupKey& key);
+  void make_room(Memory::Space space, std::uint64_t address);
+  // False where nothing is live at the address.
+  bool release(Memory::Space space, std::uint64_t address, std::uint32_t writer);
+  void after_release(const LiveAllocation& entry);
+  [[nodiscard]] GroupKey key_of(const trace::CallHeader& call, Kind kind, std::int32_t location);
+
+  // process_mapping.cpp: virtual memory, pools, graphs, imported memory
+  void apply_mapping(const trace::Mapping& call, std::uint32_t writer);
+  void map(const trace::Mapping& call);
+  void unmap(const trace::Mapping& call, std::uint32_t writer);
+  void import_handle(const trace::Mapping& call);
+  void apply_pool_call(const trace::Pool& call);
+  void apply_graph(const trace::Graph& call, std::uint32_t writer);
+  void launch(const GraphMemory& graph, std::uint32_t writer);
+  void apply_import(const trace::Import& call);
+
+  // process_transfers.cpp
+  // Allocations are missing, so an address that nobody knows may be anything.
+  [[nodiscard]] bool blind() const;
+  void apply_copy(const trace::Copy& call);
+  void apply_set(const trace::Set& call);
+
+  // process_framework.cpp: blocks and what the framework says
+  void apply_block(const trace::Block& block);
+  void apply_framework_oom(const trace::FrameworkOom& record, std::uint32_t writer);
+  [[nodiscard]] std::uint32_t discover_segment(std::uint64_t address);
+  void note_failure(const trace::Allocation& call, const GroupKey& key, std::uint32_t writer);
+  [[nodiscard]] std::uint32_t take_snapshot(Level level, std::int32_t device);
+
+  // process_moments.cpp
+  template <class Visit>
+  void for_each_live(Level level, Visit&& visit) const;
+  [[nodiscard]] bool belongs(const LiveAllocation& entry, Level level, std::int32_t device) const;
+  [[nodiscard]] Fragmentation measure(const std::vector<LiveAllocation>& driver,
+                                      const std::vector<LiveAllocation>& mappings,
+                                      std::vector<LiveAllocation> blocks) const;
+
+  std::uint32_t index_;
+  LookAhead& look_ahead_;
+  DeviceRegistry& registry_;
+  // Model time: the ticks at which the present record took effect, made strictly increasing so
+  // that no two events share a moment.
+  std::uint64_t now_ = 0;
+
+  Dictionary dictionary_;
+  Accounts accounts_;
+  Memory memory_{accounts_};
+  VirtualMemory virtual_memory_{accounts_};
+  Framework framework_{accounts_};
+  Devices devices_{accounts_};
+  Pools pools_;
+  Graphs graphs_;
+  AddressMap address_map_;
+  Transfers transfers_;
+  OutOfMemory out_of_memory_;
+  std::vector<OomSnapshot> snapshots_;
+  std::map<InvalidFree, Tally> invalid_frees_;
+  std::vector<ContextInfo> contexts_;
+  Course course_;
+  std::uint64_t searched_version_ = 0;  // of memory_, when a search for a segment found nothing
+};
+
+}  // namespace gpumemtrace::analyzer

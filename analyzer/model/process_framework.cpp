@@ -1,0 +1,118 @@
+// The framework's blocks, its segments, and failures for want of memory.
+#include "analyzer/cuda_results.hpp"
+#include "analyzer/model/process.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+constexpr std::int8_t kCudaDeviceType = 1;  // c10::DeviceType::CUDA
+
+// Shortages of different kinds that are told in full.
+constexpr std::size_t kMaxSnapshots = 64;
+
+GroupKey block_key(std::uint32_t stack, std::int32_t device) {
+  GroupKey key;
+  key.site.stack = stack;
+  key.kind = Kind::kBlock;
+  key.device = device;
+  return key;
+}
+
+}  // namespace
+
+void ProcessModel::apply_block(const trace::Block& block) {
+  if (block.device_type != kCudaDeviceType || block.address == 0) return;
+  if (block.bytes <= 0) {
+    if (!framework_.remove_block(block.address, now_)) ++course_.unknown_frees;
+  } else {
+    if (framework_.remove_block(block.address, now_)) {
+      ++course_.live_address_allocated;
+      ++now_;
+    }
+    std::uint32_t segment = framework_.find_segment(block.address);
+    if (segment == 0) segment = discover_segment(block.address);
+    const std::uint32_t group = accounts_.group_of(block_key(block.stack, block.device));
+    framework_.add_block(block, group, segment, now_);
+  }
+  if (framework_.check_totals(block)) ++course_.framework_mismatch;
+}
+
+// A block in driver memory where none was before: that memory is a segment of the framework.
+std::uint32_t ProcessModel::discover_segment(std::uint64_t address) {
+  LiveAllocation* around = memory_.find(Memory::Space::kAddresses, address);
+  std::uint64_t begin = 0;
+  VirtualMemory::Reservation* reservation = virtual_memory_.find_reservation(address, begin);
+  if (around == nullptr && reservation == nullptr) {
+    // A new segment begins with its first block, so this happens only where something is missing.
+    if (searched_version_ == memory_.version()) return 0;
+    searched_version_ = memory_.version();
+    around = memory_.find_containing(address);
+  }
+  if (around != nullptr) {
+    const GroupKey& key = accounts_.group(around->group).key;
+    if (level_of(key.kind) != Level::kDriver) return 0;
+    Segment segment;
+    segment.begin = around->address;
+    segment.end = around->address + around->bytes;
+    segment.bytes = around->bytes;
+    segment.device = key.device;
+    around->link = framework_.add_segment(segment, now_);
+    accounts_.count_segment(around->group);
+    return around->link;
+  }
+  const VirtualMemory::Mapping* mapping = virtual_memory_.find_mapping(address);
+  if (reservation == nullptr || mapping == nullptr) return 0;
+  Segment segment;
+  segment.begin = begin;
+  segment.end = begin + reservation->bytes;
+  segment.device = accounts_.group(mapping->entry.group).key.device;
+  segment.mapped = true;
+  const std::uint32_t id = framework_.add_segment(segment, now_);
+  virtual_memory_.attach_segment(begin, *reservation, id, [&](const LiveAllocation& mapped) {
+    framework_.grow_segment(id, mapped.address, mapped.bytes, now_);
+  });
+  return id;
+}
+
+void ProcessModel::note_failure(const trace::Allocation& call, const GroupKey& key,
+                                std::uint32_t writer) {
+  OomIncident failure;
+  failure.level = level_of(key.kind);
+  failure.device = key.device;
+  failure.site = key.site;
+  failure.time = now_;
+  failure.start_ticks = call.call.record.time;
+  failure.requested_bytes = call.bytes;
+  if (out_of_memory_.failed(writer, failure) && snapshots_.size() < kMaxSnapshots) {
+    out_of_memory_.set_snapshot(writer, take_snapshot(failure.level, failure.device));
+  }
+}
+
+void ProcessModel::apply_framework_oom(const trace::FrameworkOom& record, std::uint32_t writer) {
+  if (record.device_type != kCudaDeviceType) return;
+  OomIncident failure;
+  failure.level = Level::kFramework;
+  failure.device = record.device;
+  failure.site.stack = record.stack;
+  failure.time = now_;
+  failure.start_ticks = record.record.time;
+  failure.requested_bytes = record.requested;
+  if (out_of_memory_.raised(writer, failure) && snapshots_.size() < kMaxSnapshots) {
+    out_of_memory_.set_raised_snapshot(take_snapshot(Level::kFramework, record.device));
+  }
+}
+
+std::uint32_t ProcessModel::take_snapshot(Level level, std::int32_t device) {
+  OomSnapshot snapshot;
+  snapshot.level = level;
+  snapshot.device = device;
+  snapshot.parts = parts_now(device);
+  snapshot.sample = devices_.state(device).last_sample;
+  snapshot.holders = sum_by_holder(live_now(level, device));
+  snapshot.driver_holders = sum_by_holder(live_now(Level::kDriver, device));
+  if (framework_.find(device) != nullptr) snapshot.fragmentation = fragmentation_now(device);
+  snapshots_.push_back(std::move(snapshot));
+  return static_cast<std::uint32_t>(snapshots_.size());
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,188 @@
+// Calls of the driver that hand memory out and take it back.
+#include "analyzer/cuda_results.hpp"
+#include "analyzer/model/process.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+bool is_array(trace::MemoryKind memory) {
+  return memory == trace::MemoryKind::kArray || memory == trace::MemoryKind::kMipmappedArray;
+}
+
+bool is_physical(trace::MemoryKind memory) {
+  return memory == trace::MemoryKind::kPhysical || memory == trace::MemoryKind::kPhysicalHost;
+}
+
+MemoryClass class_of(Level level) {
+  switch (level) {
+    case Level::kManaged:
+      return MemoryClass::kManaged;
+    case Level::kHost:
+      return MemoryClass::kPinned;
+    default:
+      return MemoryClass::kDevice;
+  }
+}
+
+}  // namespace
+
+CallSite site_of(const trace::CallHeader& call) {
+  return {call.caller, call.stack, call.record.api,
+          (call.record.flags & trace::kFlagFromGetProcAddress) != 0};
+}
+
+GroupKey ProcessModel::key_of(const trace::CallHeader& call, Kind kind, std::int32_t location) {
+  GroupKey key;
+  key.site = site_of(call);
+  key.kind = kind;
+  key.context = call.context;
+  if (level_of(kind) == Level::kHost) {
+    key.device = kHostDevice;
+  } else if (location >= 0) {
+    key.device = location;
+  } else {
+    key.device = device_of_context(call.context);
+    if (key.device < 0) {
+      key.device = kUnknownDevice;
+      ++course_.unknown_context;
+    }
+  }
+  return key;
+}
+
+void ProcessModel::apply_allocation(const trace::Allocation& call, std::uint32_t writer) {
+  const Kind kind = kind_of(call.memory);
+  GroupKey key = key_of(call.call, kind, call.location);
+  if (kind == Kind::kStreamOrdered) {
+    key.pool = pools_.pool_of(call.pool, key.device);
+    if (pools_.device_of(key.pool) >= 0) key.device = pools_.device_of(key.pool);
+  }
+  const trace::RecordHeader& record = call.call.record;
+  if (record.result != kCudaSuccess) {
+    accounts_.count_failure(key);
+    if (record.result == kCudaOutOfMemory) note_failure(call, key, writer);
+    return;
+  }
+  if (call.address == 0) return;
+  if ((record.flags & trace::kFlagCaptured) != 0) {
+    key.kind = Kind::kGraph;
+    key.pool = 0;
+    graphs_.capture_allocation(call.stream, {call.address, call.bytes, accounts_.group_of(key)});
+    return;
+  }
+  const LiveAllocation entry{call.address, call.bytes, now_, accounts_.group_of(key), key.pool};
+  if (is_physical(call.memory)) {
+    if (!virtual_memory_.create(entry)) ++course_.live_address_allocated;
+    if (kind == Kind::kVmm) physical_changed(key.device);
+  } else if (is_array(call.memory)) {
+    make_room(Memory::Space::kArrays, call.address);
+    memory_.add(Memory::Space::kArrays, entry);
+    physical_changed(key.device);
+  } else {
+    add(entry, key);
+  }
+  if (out_of_memory_.pending()) {
+    out_of_memory_.succeeded(writer, key.site, key.device, call.bytes, call.call.end);
+  }
+}
+
+void ProcessModel::add(const LiveAllocation& entry, const GroupKey& key) {
+  make_room(Memory::Space::kAddresses, entry.address);
+  memory_.add(Memory::Space::kAddresses, entry);
+  const Level level = level_of(key.kind);
+  address_map_.set(entry.address, entry.bytes, {class_of(level), key.device});
+  if (level == Level::kDriver) {
+    physical_changed(key.device);
+  } else if (level == Level::kPool && pools_.allocate(entry.link, entry.bytes)) {
+    physical_changed(key.device);
+  }
+}
+
+// The driver hands out an address only when it is free, so a live one means that its free comes
+// later in the order than it should, or is missing.
+void ProcessModel::make_room(Memory::Space space, std::uint64_t address) {
+  if (memory_.find(space, address) == nullptr) return;
+  if (look_ahead_.take_free(address)) {
+    ++course_.events;
+    ++course_.order_repaired;
+    release(space, address, 0);
+    return;
+  }
+  ++course_.live_address_allocated;
+  LiveAllocation removed;
+  memory_.remove(space, address, Accounts::End::kImplicit, removed);
+  after_release(removed);
+}
+
+bool ProcessModel::release(Memory::Space space, std::uint64_t address, std::uint32_t writer) {
+  LiveAllocation removed;
+  if (!memory_.remove(space, address, Accounts::End::kFreed, removed)) return false;
+  if (out_of_memory_.pending()) out_of_memory_.flushed(writer, removed.bytes);
+  after_release(removed);
+  return true;
+}
+
+void ProcessModel::after_release(const LiveAllocation& entry) {
+  const GroupKey& key = accounts_.group(entry.group).key;
+  switch (level_of(key.kind)) {
+    case Level::kDriver: {
+      if (entry.link != 0) framework_.remove_segment(entry.link, now_);
+      physical_changed(key.device);
+      return;
+    }
+    case Level::kPool: {
+      return pools_.free(entry.link, entry.bytes);
+    }
+    case Level::kHost: {
+      address_map_.forget(entry.address, entry.bytes);
+      return;
+    }
+    default: {
+      return;
+    }
+  }
+}
+
+void ProcessModel::apply_free(const trace::Free& call, std::uint32_t writer) {
+  if (call.address == 0) return;
+  const trace::RecordHeader& record = call.call.record;
+  if (is_physical(call.memory)) {
+    if (record.result == kCudaSuccess) release_handle(call.address, writer);
+    return;
+  }
+  const Memory::Space space =
+      is_array(call.memory) ? Memory::Space::kArrays : Memory::Space::kAddresses;
+  if (record.result != kCudaSuccess && !is_error_of_another_call(record.result)) {
+    return apply_refused_free(call, memory_.find(space, call.address));
+  }
+  if ((record.flags & trace::kFlagCaptured) != 0) {
+    return graphs_.capture_free(call.stream, call.address);
+  }
+  if (!release(space, call.address, writer) && !memory_.forget_ended(call.address) &&
+      record.result == kCudaSuccess) {
+    ++course_.unknown_frees;
+  }
+}
+
+void ProcessModel::apply_refused_free(const trace::Free& call, const LiveAllocation* live) {
+  if (live != nullptr) accounts_.count_failure(accounts_.group(live->group).key);
+  const InvalidFree refused{site_of(call.call), call.call.record.result, live != nullptr};
+  invalid_frees_[refused].add(live == nullptr ? 0 : live->bytes, now_);
+}
+
+void ProcessModel::release_handle(std::uint64_t handle, std::uint32_t writer) {
+  VirtualMemory::Removed freed;
+  if (!virtual_memory_.release(handle, freed)) ++course_.unknown_frees;
+  after_physical_release(freed, writer);
+}
+
+void ProcessModel::after_physical_release(const VirtualMemory::Removed& freed,
+                                          std::uint32_t writer) {
+  for (const LiveAllocation& entry : freed) {
+    if (out_of_memory_.pending()) out_of_memory_.flushed(writer, entry.bytes);
+    const GroupKey& key = accounts_.group(entry.group).key;
+    if (key.kind == Kind::kVmm) physical_changed(key.device);
+  }
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,59 @@
+// Copies and memory sets.
+#include "analyzer/cuda_results.hpp"
+#include "analyzer/model/process.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Calls that failed moved nothing; captured ones move when their graph is launched.
+bool moved_something(const trace::CallHeader& call) {
+  return call.record.result == kCudaSuccess && (call.record.flags & trace::kFlagCaptured) == 0;
+}
+
+std::uint64_t host_ticks(const trace::CallHeader& call) {
+  return call.end > call.record.time ? call.end - call.record.time : 0;
+}
+
+bool is_asynchronous(const trace::CallHeader& call) {
+  return (call.record.flags & trace::kFlagAsynchronous) != 0;
+}
+
+}  // namespace
+
+bool ProcessModel::blind() const { return course_.pauses != 0 || course_.dropped.allocations != 0; }
+
+void ProcessModel::apply_copy(const trace::Copy& call) {
+  if (!moved_something(call.call)) return;
+  const std::int32_t context_device = device_of_context(call.call.context);
+  const Location source =
+      locate(address_map_, call.source, call.source_type, context_device, blind());
+  const Location destination =
+      locate(address_map_, call.destination, call.destination_type, context_device, blind());
+  TransferKey key;
+  key.site = site_of(call.call);
+  key.direction = direction_of(source, destination);
+  key.source = source.memory;
+  key.destination = destination.memory;
+  key.asynchronous = is_asynchronous(call.call);
+  key.device = destination.device >= 0 ? destination.device
+               : source.device >= 0    ? source.device
+                                       : context_device;
+  // The parts of a batch share one call and so one time.
+  transfers_.count(key, call.bytes, call.part == 0 ? host_ticks(call.call) : 0);
+}
+
+void ProcessModel::apply_set(const trace::Set& call) {
+  if (!moved_something(call.call)) return;
+  const std::int32_t context_device = device_of_context(call.call.context);
+  const Location destination =
+      locate(address_map_, call.destination, trace::EndType::kDevice, context_device, blind());
+  TransferKey key;
+  key.site = site_of(call.call);
+  key.destination = destination.memory;
+  key.asynchronous = is_asynchronous(call.call);
+  key.is_set = true;
+  key.device = destination.device >= 0 ? destination.device : context_device;
+  transfers_.count(key, call.bytes, host_ticks(call.call));
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,79 @@
+// Copies and memory sets, counted by kind.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "analyzer/model/accounts.hpp"
+#include "analyzer/model/address_map.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+enum class Direction : std::uint8_t {
+  kHostToDevice,
+  kDeviceToHost,
+  kDeviceToDevice,
+  kPeer,
+  kHostToHost,
+  kUnknown,
+};
+
+// One end of a copy. The address decides; what the arguments say counts only where nothing is
+// known about the address. `blind`: allocations are missing from the trace, so an address that
+// nobody knows may be anything.
+[[nodiscard]] Location locate(const AddressMap& map, std::uint64_t address, trace::EndType told,
+                              std::int32_t context_device, bool blind);
+[[nodiscard]] Direction direction_of(const Location& source, const Location& destination);
+
+struct TransferKey {
+  CallSite site;
+  std::int32_t device = kUnknownDevice;
+  Direction direction = Direction::kUnknown;
+  MemoryClass source = MemoryClass::kUnknown;
+  MemoryClass destination = MemoryClass::kUnknown;
+  bool asynchronous = false;
+  bool is_set = false;
+
+  friend bool operator==(const TransferKey&, const TransferKey&) = default;
+  friend auto operator<=>(const TransferKey&, const TransferKey&) = default;
+};
+
+struct TransferRow {
+  TransferKey key;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t host_ticks = 0;
+};
+
+class Transfers {
+ public:
+  void count(const TransferKey& key, std::uint64_t bytes, std::uint64_t host_ticks) {
+    const std::size_t slot = slot_of(
+        key.site, static_cast<unsigned>(key.source) * 8 + static_cast<unsigned>(key.destination));
+    Cached& cached = cache_[slot];
+    if (!cached.valid || !(cached.key == key)) cached = {key, find_or_add(key), true};
+    TransferRow& row = rows_[cached.row];
+    ++row.count;
+    row.bytes += bytes;
+    row.host_ticks += host_ticks;
+  }
+  [[nodiscard]] const std::vector<TransferRow>& rows() const { return rows_; }
+
+ private:
+  struct Cached {
+    TransferKey key;
+    std::uint32_t row = 0;
+    bool valid = false;
+  };
+
+  std::uint32_t find_or_add(const TransferKey& key);
+
+  std::vector<TransferRow> rows_;
+  std::map<TransferKey, std::uint32_t> index_;
+  std::array<Cached, 256> cache_{};
+};
+
+}  // namespace gpumemtrace::analyzer

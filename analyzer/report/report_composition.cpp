@@ -1,0 +1,134 @@
+// What the driver's own number for a device consists of.
+#include <algorithm>
+
+#include "analyzer/report/sections.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+std::string_view name_of(trace::SampleSource source) {
+  switch (source) {
+    case trace::SampleSource::kNvmlProcess:
+      return "nvml_process";
+    case trace::SampleSource::kMemGetInfo:
+      return "cumemgetinfo";
+    case trace::SampleSource::kNone:
+      break;
+  }
+  return "none";
+}
+
+struct Moments {
+  const char* at;
+  Parts parts;
+  DriverSample sample;
+};
+
+// Fills in what the driver says, so that all parts sum to its number. What it counts for the
+// process beyond its allocations is the context and its modules; what changed between the sample
+// and the moment nobody can attribute.
+void add_driver_number(Json& row, const DriverSample& sample, std::uint64_t explained) {
+  row["context_and_modules"] = nullptr;
+  row["other_processes"] = nullptr;
+  row["unattributed"] = nullptr;
+  row["source"] = name_of(sample.time == 0 ? trace::SampleSource::kNone : sample.source);
+  row["driver_bytes"] = nullptr;
+  if (sample.time == 0) return;
+  if (sample.source == trace::SampleSource::kNvmlProcess) {
+    const std::uint64_t number = sample.process_bytes + sample.other_bytes;
+    const std::uint64_t context =
+        sample.process_bytes - std::min(sample.process_bytes, sample.physical_bytes);
+    row["context_and_modules"] = context;
+    row["other_processes"] = sample.other_bytes;
+    row["unattributed"] =
+        static_cast<std::int64_t>(number - explained - context - sample.other_bytes);
+    row["driver_bytes"] = number;
+    return;
+  }
+  // cuMemGetInfo knows the device only: contexts and other processes cannot be told apart.
+  const std::uint64_t number = sample.total_bytes - std::min(sample.total_bytes, sample.free_bytes);
+  row["unattributed"] = static_cast<std::int64_t>(number - explained);
+  row["driver_bytes"] = number;
+}
+
+Json compose(const ReportContext& context, const ReportProcess& process, std::int32_t device,
+             const Moments& moment, const Holders& driver) {
+  const Parts& parts = moment.parts;
+  std::uint64_t segment_bytes = 0;
+  std::map<std::string, std::uint64_t> by_owner;
+  for (const auto& [holder, tally] : driver) {
+    if (holder.segment) {
+      segment_bytes += tally.bytes;
+    } else {
+      by_owner[context.identity_of(process, holder).owner] += tally.bytes;
+    }
+  }
+  // Blocks in memory whose allocation the trace does not have explain nothing of the driver's.
+  const std::uint64_t framework_allocated = std::min(segment_bytes, parts.framework_allocated);
+  const std::uint64_t framework_cached = segment_bytes - framework_allocated;
+  const std::uint64_t pool_cached = parts.pool_reserved - parts.pool_used;
+  std::uint64_t explained = segment_bytes + parts.pool_reserved;
+  std::vector<Json> other_rows;
+  for (const auto& [owner, bytes] : by_owner) {
+    other_rows.push_back(
+        {{"owner", owner.empty() ? Json(nullptr) : Json(owner)}, {"bytes", bytes}});
+    explained += bytes;
+  }
+  Json row = {{"process", process.id},
+              {"device", context.device_id(process, device)},
+              {"at", moment.at},
+              {"time_ns", process.time_ns(parts.time)},
+              {"framework_allocated", framework_allocated},
+              {"framework_cached", framework_cached},
+              {"pool_used", parts.pool_used},
+              {"pool_cached", pool_cached},
+              {"other", sorted_rows(std::move(other_rows), "bytes")}};
+  add_driver_number(row, moment.sample, explained);
+  mark_inexact(row, process.inexact.memory || process.inexact.framework);
+  return row;
+}
+
+// The sample that is nearer to the peak in time.
+const DriverSample& nearer_sample(const DeviceState& state) {
+  const DriverSample& before = state.before_peak;
+  const DriverSample& after = state.after_peak;
+  if (before.time == 0 || after.time == 0) return before.time == 0 ? after : before;
+  const std::uint64_t peak = state.physical_peak.time();
+  return peak - before.time <= after.time - peak ? before : after;
+}
+
+}  // namespace
+
+Json compose_snapshot(const ReportContext& context, const ReportProcess& process,
+                      const OomSnapshot& snapshot) {
+  return compose(context, process, snapshot.device, {"oom", snapshot.parts, snapshot.sample},
+                 snapshot.driver_holders);
+}
+
+Json report_composition(const ReportContext& context) {
+  Json rows = Json::array();
+  for (const ReportProcess& process : context.processes()) {
+    const ProcessModel& model = process.model();
+    for (const auto& [device, state] : model.devices().devices()) {
+      if (device < 0) continue;
+      if (!state.physical_peak.happened() && state.last_sample.time == 0) continue;
+      if (state.physical_peak.happened()) {
+        const auto live = model.live_at(state.physical_peak, Level::kDriver, device);
+        rows.push_back(compose(context, process, device,
+                               {"driver_peak", state.at_peak, nearer_sample(state)},
+                               sum_by_holder(live)));
+      }
+      for (const OomSnapshot& snapshot : model.snapshots()) {
+        if (snapshot.device == device) {
+          rows.push_back(compose_snapshot(context, process, snapshot));
+        }
+      }
+      rows.push_back(compose(context, process, device,
+                             {"end", model.parts_now(device), state.last_sample},
+                             sum_by_holder(model.live_now(Level::kDriver, device))));
+    }
+  }
+  return rows;
+}
+
+}  // namespace gpumemtrace::analyzer

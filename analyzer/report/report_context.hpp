@@ -1,0 +1,101 @@
+// What all sections of the report share: ids, names, and who holds what.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/job.hpp"
+#include "analyzer/losses.hpp"
+
+namespace gpumemtrace::analyzer {
+
+using Json = nlohmann::ordered_json;
+
+// How a trace ended.
+enum class TraceEnd { kExit, kKilled, kRunning, kUnknown };
+
+// Whose memory it is and where it was asked for, in the words of the report. Allocations that look
+// the same to the reader are one row.
+struct Identity {
+  std::string owner;  // empty = not known
+  bool has_site = false;
+  std::string function;
+  std::string module;
+  std::uint64_t offset = 0;
+
+  friend auto operator<=>(const Identity&, const Identity&) = default;
+};
+
+using TallyByIdentity = std::map<Identity, Tally>;
+
+// Where the report may not be exact, because of what is missing from a trace.
+struct Inexact {
+  bool memory = false;     // driver, pool, managed, host
+  bool framework = false;  // blocks
+  bool copies = false;
+};
+
+struct ReportProcess {
+  const Process* process = nullptr;
+  std::string id;
+  TraceEnd end = TraceEnd::kUnknown;
+  Losses losses;
+  Inexact inexact;
+
+  [[nodiscard]] const ProcessModel& model() const { return process->model(); }
+  [[nodiscard]] Json time_ns(std::uint64_t model_time) const {
+    return model_time == 0 ? Json(nullptr) : Json(process->time_ns(model_time));
+  }
+};
+
+// Answers the questions that several sections ask. Built once all records are in.
+class ReportContext {
+ public:
+  explicit ReportContext(const Job& job);
+
+  struct PhysicalDevice {
+    std::string id;
+    std::vector<std::pair<const ReportProcess*, const DeviceState*>> seen_as;
+  };
+
+  [[nodiscard]] const std::vector<ReportProcess>& processes() const { return processes_; }
+  [[nodiscard]] const std::vector<PhysicalDevice>& devices() const { return devices_; }
+  // null for host memory and where the device is not known.
+  [[nodiscard]] Json device_id(const ReportProcess& process, std::int32_t ordinal) const;
+
+  // Who the holder is to the reader of the report.
+  [[nodiscard]] Identity identity_of(const ReportProcess& process, const HolderKey& holder) const;
+  [[nodiscard]] Identity identity_of_site(const ReportProcess& process, const CallSite& site) const;
+  [[nodiscard]] TallyByIdentity tally(const ReportProcess& process, const Holders& holders) const;
+  [[nodiscard]] TallyByIdentity tally(const ReportProcess& process,
+                                      const std::vector<LiveAllocation>& entries) const {
+    return tally(process, sum_by_holder(entries));
+  }
+
+ private:
+  void name_devices();
+
+  std::vector<ReportProcess> processes_;
+  std::vector<PhysicalDevice> devices_;
+  std::map<std::pair<std::string, std::int32_t>, std::string> device_ids_;
+};
+
+// null where nothing is known about the site.
+[[nodiscard]] Json site_json(const Identity& identity);
+[[nodiscard]] Json owner_json(const Identity& identity);
+// The row's place among rows of equal bytes.
+[[nodiscard]] std::string fingerprint_of(const Identity& identity);
+// The largest holders, and the remainder as `other`, so that the rows sum to `total_bytes`.
+[[nodiscard]] Json holders_json(const TallyByIdentity& holders, std::uint64_t total_bytes);
+void mark_inexact(Json& row, bool inexact);
+[[nodiscard]] bool is_inexact(const ReportProcess& process, Level level);
+// Sorted by the number under `key`, largest first; rows that are equal keep their order.
+[[nodiscard]] Json sorted_rows(std::vector<Json> rows, const char* key);
+[[nodiscard]] std::string_view name_of(TraceEnd end);
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,196 @@
+// What was live when the process ended.
+#include <tuple>
+
+#include "analyzer/report/sections.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+enum class LeakClass { kLost, kProcessLifetime, kFrameworkCache, kContextDestroyed, kLiveAtKill };
+
+std::string_view name_of(LeakClass leak) {
+  switch (leak) {
+    case LeakClass::kLost:
+      return "lost";
+    case LeakClass::kProcessLifetime:
+      return "process_lifetime";
+    case LeakClass::kFrameworkCache:
+      return "framework_cache";
+    case LeakClass::kContextDestroyed:
+      return "context_destroyed";
+    case LeakClass::kLiveAtKill:
+      break;
+  }
+  return "live_at_kill";
+}
+
+// Code that the user can change. A library keeps its buffers as long as the process lives.
+bool is_users_own(const std::string& owner) {
+  return owner.empty() || owner == "program" || owner == "python_extension";
+}
+
+struct LeakKey {
+  std::string process;
+  std::int32_t device = kHostDevice;
+  Kind kind = Kind::kDevice;
+  LeakClass leak = LeakClass::kLost;
+  EndedBy ended_by = EndedBy::kNothing;
+  Identity identity;
+  friend auto operator<=>(const LeakKey&, const LeakKey&) = default;
+};
+
+class LeakList {
+ public:
+  LeakList(const ReportContext& context, const ReportProcess& process)
+      : context_(context), process_(process) {
+    const std::string allocator =
+        process.model().dictionary().text(trace::TextKey::kTorchAllocator);
+    pool_is_framework_ = allocator == "cudaMallocAsync";
+  }
+
+  void add_live(const HolderKey& holder, const Tally& tally) {
+    add(holder, EndedBy::kNothing, class_of_live(holder), tally);
+  }
+  void add_ended(const HolderKey& holder, EndedBy reason, bool at_exit, const Tally& tally) {
+    const LeakClass leak = class_of_live(holder);
+    const bool at_will = !at_exit && leak != LeakClass::kFrameworkCache;
+    add(holder, reason, at_will ? LeakClass::kContextDestroyed : leak, tally);
+  }
+  [[nodiscard]] const std::map<LeakKey, Tally>& rows() const { return rows_; }
+
+ private:
+  [[nodiscard]] LeakClass class_of_live(const HolderKey& holder) const {
+    if (process_.end != TraceEnd::kExit) return LeakClass::kLiveAtKill;
+    const Kind kind = process_.model().accounts().group(holder.group).key.kind;
+    const std::string owner = context_.identity_of(process_, holder).owner;
+    const Level level = level_of(kind);
+    if (level == Level::kDriver && owner == "pytorch") return LeakClass::kFrameworkCache;
+    if (level == Level::kPool && owner.empty() && pool_is_framework_) {
+      return LeakClass::kProcessLifetime;
+    }
+    return is_users_own(owner) ? LeakClass::kLost : LeakClass::kProcessLifetime;
+  }
+
+  void add(const HolderKey& holder, EndedBy reason, LeakClass leak, const Tally& tally) {
+    const GroupKey& key = process_.model().accounts().group(holder.group).key;
+    const Identity identity = context_.identity_of(process_, holder);
+    rows_[{process_.id, key.device, key.kind, leak, reason, identity}].merge(tally);
+  }
+
+  const ReportContext& context_;
+  const ReportProcess& process_;
+  bool pool_is_framework_ = false;
+  std::map<LeakKey, Tally> rows_;
+};
+
+// Allocations that look alike, summed before they get their names: naming is slow.
+struct Alike {
+  HolderKey holder;
+  EndedBy ended_by = EndedBy::kNothing;
+  bool at_exit = false;
+  friend auto operator<=>(const Alike&, const Alike&) = default;
+};
+
+LeakList collect(const ReportContext& context, const ReportProcess& process) {
+  const ProcessModel& model = process.model();
+  std::map<Alike, Tally> alike;
+  for (const Account& account : model.accounts().accounts()) {
+    if (account.level == Level::kMapping || account.level == Level::kImported) continue;
+    for (const LiveAllocation& entry : model.live_now(account.level, account.device)) {
+      alike[{{entry.group, entry.link != 0}, EndedBy::kNothing, false}].add(entry.bytes,
+                                                                            entry.born);
+    }
+  }
+  model.memory().for_each_ended([&](const EndedAllocation& ended) {
+    const LiveAllocation& entry = ended.entry;
+    alike[{{entry.group, entry.link != 0}, ended.ended_by, ended.at_exit}].add(entry.bytes,
+                                                                               entry.born);
+  });
+  for (const auto& [key, tally] : model.memory().replaced_ended()) {
+    alike[{{key.first, false}, key.second, false}].merge(tally);
+  }
+  LeakList leaks(context, process);
+  for (const auto& [what, tally] : alike) {
+    if (what.ended_by == EndedBy::kNothing) {
+      leaks.add_live(what.holder, tally);
+    } else {
+      leaks.add_ended(what.holder, what.ended_by, what.at_exit, tally);
+    }
+  }
+  return leaks;
+}
+
+Json exit_row(const ReportContext& context, const ReportProcess& process, const LeakKey& key,
+              const Tally& tally) {
+  const Level level = level_of(key.kind);
+  Json row = {{"process", process.id},
+              {"device", context.device_id(process, key.device)},
+              {"level", name_of(level)},
+              {"kind", name_of(key.kind)},
+              {"class", name_of(key.leak)},
+              {"bytes", tally.bytes},
+              {"count", tally.count},
+              {"owner", owner_json(key.identity)},
+              {"site", site_json(key.identity)},
+              {"stack", nullptr},
+              {"first_time_ns", process.time_ns(tally.first_time)},
+              {"last_time_ns", process.time_ns(tally.last_time)},
+              {"inside", level == Level::kFramework ? Json("driver") : Json(nullptr)},
+              {"ended_by",
+               key.ended_by == EndedBy::kNothing ? Json(nullptr) : Json(name_of(key.ended_by))}};
+  mark_inexact(row, is_inexact(process, level));
+  return row;
+}
+
+Json invalid_frees_json(const ReportContext& context) {
+  Json rows = Json::array();
+  for (const ReportProcess& process : context.processes()) {
+    for (const auto& [refused, tally] : process.model().invalid_frees()) {
+      const Identity identity = context.identity_of_site(process, refused.site);
+      rows.push_back({{"process", process.id},
+                      {"function", process.model().dictionary().function_of(refused.site)},
+                      {"result", refused.result},
+                      {"address_was_live", refused.was_live},
+                      {"count", tally.count},
+                      {"bytes", tally.bytes},
+                      {"owner", owner_json(identity)},
+                      {"site", site_json(identity)},
+                      {"stack", nullptr},
+                      {"first_time_ns", process.time_ns(tally.first_time)},
+                      {"last_time_ns", process.time_ns(tally.last_time)}});
+    }
+  }
+  return rows;
+}
+
+}  // namespace
+
+Json report_leaks(const ReportContext& context) {
+  std::vector<Json> rows;
+  std::uint64_t total_bytes = 0;
+  std::uint64_t total_count = 0;
+  std::uint64_t gated_bytes = 0;
+  bool all_exited = !context.processes().empty();
+  for (const ReportProcess& process : context.processes()) {
+    all_exited = all_exited && process.end == TraceEnd::kExit;
+    const LeakList leaks = collect(context, process);
+    for (const auto& [key, tally] : leaks.rows()) {
+      rows.push_back(exit_row(context, process, key, tally));
+      if (level_of(key.kind) == Level::kFramework) continue;
+      total_bytes += tally.bytes;
+      total_count += tally.count;
+      if (key.leak == LeakClass::kLost) gated_bytes += tally.bytes;
+    }
+  }
+  return {{"state", all_exited ? "checked" : "not_applicable"},
+          {"total_bytes", total_bytes},
+          {"total_count", total_count},
+          {"gated_bytes", gated_bytes},
+          {"suppressed_bytes", 0},
+          {"exit", sorted_rows(std::move(rows), "bytes")},
+          {"growth", Json::array()},
+          {"handles", Json::array()},
+          {"invalid_frees", invalid_frees_json(context)}};
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,221 @@
+// How the job was recorded: traces, processes, devices, what was wrapped and what was lost.
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "analyzer/owners.hpp"
+#include "analyzer/report/sections.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+Json text_json(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+// null where the text is no number.
+Json number_json(const std::string& text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || text.empty() || end != text.data() + text.size()) return nullptr;
+  return value;
+}
+
+std::uint64_t dropped_of(const Losses& losses) {
+  return losses[Loss::dropped_allocations] + losses[Loss::dropped_frees] +
+         losses[Loss::dropped_copies] + losses[Loss::dropped_blocks] + losses[Loss::dropped_others];
+}
+
+Json duration_json(const ReportProcess& process) {
+  const Course& course = process.model().course();
+  if (course.first_time == 0) return nullptr;
+  return process.process->time_ns(course.last_time) - process.process->time_ns(course.first_time);
+}
+
+Json command_json(const std::string& command_line) {
+  Json words = Json::array();
+  if (command_line.empty()) return words;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t end = command_line.find('\0', begin);
+    words.push_back(command_line.substr(begin, end - begin));
+    if (end == std::string::npos) return words;
+    begin = end + 1;
+  }
+}
+
+// The digits and dots that follow `prefix` in a file's name: 3.12 in libpython3.12.so.1.0.
+std::string version_after(std::string_view name, std::string_view prefix) {
+  if (name.substr(0, prefix.size()) != prefix) return {};
+  std::string version;
+  for (const char c : name.substr(prefix.size())) {
+    if ((c < '0' || c > '9') && c != '.') break;
+    version += c;
+  }
+  while (!version.empty() && version.back() == '.') version.pop_back();
+  return version;
+}
+
+Json python_json(const Dictionary& dictionary) {
+  const std::string executable = dictionary.text(trace::TextKey::kExecutable);
+  const std::string_view program = base_name(executable);
+  const std::string_view library = base_name(dictionary.find_module("libpython"));
+  if (program.substr(0, 6) != "python" && library.empty()) return nullptr;
+  std::string version = version_after(program, "python");
+  if (version.empty()) version = version_after(library, "libpython");
+  return {{"version", text_json(version)},
+          {"stacks", false},
+          {"reason", "this trace holds no Python stacks"}};
+}
+
+Json torch_json(const Dictionary& dictionary) {
+  const std::string version = dictionary.text(trace::TextKey::kTorchVersion);
+  const std::string allocator = dictionary.text(trace::TextKey::kTorchAllocator);
+  if (version.empty() && allocator.empty() && dictionary.find_module("libtorch").empty()) {
+    return nullptr;
+  }
+  return {{"version", text_json(version)}, {"allocator", text_json(allocator)}};
+}
+
+// NVIDIA's way of writing it: 16 bytes as they stand in memory, in groups of 4, 2, 2, 2 and 6.
+std::string uuid_text(std::uint64_t low, std::uint64_t high) {
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < 16; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    const std::uint64_t half = i < 8 ? low : high;
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x",
+                  static_cast<unsigned>((half >> (8 * (i % 8))) & 0xff));
+    text += digits;
+  }
+  return text;
+}
+
+std::string_view severity_name(LossSeverity severity) {
+  switch (severity) {
+    case LossSeverity::data_loss:
+      return "error";
+    case LossSeverity::inferred:
+      return "warning";
+    case LossSeverity::info:
+      break;
+  }
+  return "info";
+}
+
+}  // namespace
+
+Json report_traces(const ReportContext& context) {
+  Json rows = Json::array();
+  for (const ReportProcess& process : context.processes()) {
+    const trace::TraceFile& file = process.process->file();
+    const Course& course = process.model().course();
+    const bool complete = !process.losses.any_data_loss() && process.losses[Loss::paused] == 0 &&
+                          process.losses[Loss::missing_ring] == 0;
+    rows.push_back(
+        {{"file", file.path().filename().string()},
+         {"process", process.id},
+         {"complete", complete},
+         {"end", name_of(process.end)},
+         {"events", course.events},
+         {"dropped", dropped_of(process.losses)},
+         {"bytes", file.file_bytes()},
+         {"duration_ns", duration_json(process)},
+         {"overhead", {{"events", course.events}, {"ns_per_event", nullptr}, {"cpu_ns", nullptr}}},
+         {"notes", process.model().dictionary().notes()}});
+  }
+  return rows;
+}
+
+Json report_processes(const ReportContext& context) {
+  Json rows = Json::array();
+  for (const ReportProcess& process : context.processes()) {
+    const Dictionary& dictionary = process.model().dictionary();
+    const auto text = [&](trace::TextKey key) { return text_json(dictionary.text(key)); };
+    const auto number = [&](trace::TextKey key) { return number_json(dictionary.text(key)); };
+    const trace::FileHeader& header = process.process->file().header();
+    const Clock& clock = process.process->clock();
+    rows.push_back(
+        {{"id", process.id},
+         {"pid", header.process_id},
+         {"ppid", number(trace::TextKey::kParentProcessId)},
+         {"host", text(trace::TextKey::kHost)},
+         {"boot_id", text(trace::TextKey::kBootId)},
+         {"rank", number(trace::TextKey::kRank)},
+         {"local_rank", number(trace::TextKey::kLocalRank)},
+         {"world_size", number(trace::TextKey::kWorldSize)},
+         {"executable", text(trace::TextKey::kExecutable)},
+         {"command", command_json(dictionary.text(trace::TextKey::kCommandLine))},
+         {"start_unix_ns",
+          header.start_realtime_ns == 0 ? Json(nullptr) : Json(header.start_realtime_ns)},
+         {"clock_error_ns", clock.calibrated() ? Json(clock.error_ns()) : Json(nullptr)},
+         {"cuda", {{"driver_version", number(trace::TextKey::kDriverVersion)}}},
+         {"cupti",
+          {{"state", "off"},
+           {"reason", "this trace holds no CUPTI records"},
+           {"version", nullptr}}},
+         {"python", python_json(dictionary)},
+         {"torch", torch_json(dictionary)}});
+  }
+  return rows;
+}
+
+Json report_devices(const ReportContext& context, const Job& job) {
+  Json rows = Json::array();
+  for (const ReportContext::PhysicalDevice& device : context.devices()) {
+    const DeviceState& first = *device.seen_as.front().second;
+    Json seen_as = Json::array();
+    bool inexact = false;
+    for (const auto& [process, state] : device.seen_as) {
+      seen_as.push_back({{"process", process->id}, {"ordinal", state->ordinal}});
+      inexact = inexact || process->inexact.memory;
+    }
+    const SharedDevice& total = first.shared == nullptr ? first.own : *first.shared;
+    Json peak = nullptr;
+    if (total.peak_bytes != 0) {
+      const Process& at = *job.processes[total.peak_process];
+      peak = {{"bytes", total.peak_bytes}, {"time_ns", at.time_ns(total.peak_time)}};
+      mark_inexact(peak, inexact);
+    }
+    const bool has_uuid = first.uuid_low != 0 || first.uuid_high != 0;
+    rows.push_back(
+        {{"id", device.id},
+         {"name", text_json(first.name)},
+         {"uuid", has_uuid ? Json(uuid_text(first.uuid_low, first.uuid_high)) : Json(nullptr)},
+         {"total_bytes", first.total_bytes == 0 ? Json(nullptr) : Json(first.total_bytes)},
+         {"seen_as", std::move(seen_as)},
+         {"physical_peak", std::move(peak)}});
+  }
+  return rows;
+}
+
+Json report_coverage(const ReportContext& context) {
+  std::size_t wrapped = 0;
+  Json unwrapped = Json::array();
+  for (const ReportProcess& process : context.processes()) {
+    const Dictionary& dictionary = process.model().dictionary();
+    wrapped = std::max(wrapped, dictionary.function_count());
+    for (const auto& [name, count] : dictionary.unwrapped()) {
+      unwrapped.push_back({{"process", process.id}, {"name", name}, {"count", count}});
+    }
+  }
+  return {{"wrapped", wrapped == 0 ? Json(nullptr) : Json(wrapped)},
+          {"resolved_unwrapped", std::move(unwrapped)},
+          {"memory2_disagreements", Json::array()}};
+}
+
+Json report_losses(const ReportContext& context) {
+  Json rows = Json::array();
+  for (std::size_t i = 0; i < kLosses.size(); ++i) {
+    std::uint64_t count = 0;
+    for (const ReportProcess& process : context.processes()) {
+      count += process.losses[static_cast<Loss>(i)];
+    }
+    if (count == 0) continue;
+    rows.push_back({{"name", kLosses[i].name},
+                    {"count", count},
+                    {"severity", severity_name(kLosses[i].severity)},
+                    {"remedy", kLosses[i].remedy}});
+  }
+  return rows;
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,37 @@
+// The sections of the report, each a pure function of the job: one key of the JSON, one function.
+#pragma once
+
+#include "analyzer/report/report_context.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// report_traces.cpp
+[[nodiscard]] Json report_traces(const ReportContext& context);
+[[nodiscard]] Json report_processes(const ReportContext& context);
+[[nodiscard]] Json report_devices(const ReportContext& context, const Job& job);
+[[nodiscard]] Json report_coverage(const ReportContext& context);
+[[nodiscard]] Json report_losses(const ReportContext& context);
+
+// report_usage.cpp
+[[nodiscard]] Json report_usage(const ReportContext& context);
+[[nodiscard]] Json report_peak(const ReportContext& context);
+[[nodiscard]] Json report_owners(const ReportContext& context);
+
+// report_composition.cpp
+[[nodiscard]] Json report_composition(const ReportContext& context);
+[[nodiscard]] Json compose_snapshot(const ReportContext& context, const ReportProcess& process,
+                                    const OomSnapshot& snapshot);
+
+// report_leaks.cpp
+[[nodiscard]] Json report_leaks(const ReportContext& context);
+
+// report_fragmentation.cpp
+[[nodiscard]] Json report_fragmentation(const ReportContext& context);
+
+// report_transfers.cpp
+[[nodiscard]] Json report_transfers(const ReportContext& context);
+
+// report_oom.cpp
+[[nodiscard]] Json report_oom(const ReportContext& context);
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,62 @@
+// Questions of tests to a report.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <initializer_list>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/analyze.hpp"
+#include "tests/support/trace_builder.hpp"
+
+namespace gpumemtrace::tests {
+
+using Json = nlohmann::ordered_json;
+
+// GPUMEMTRACE_KEEP_REPORTS=FOLDER keeps every report, to look at or to hold against the schema.
+inline void keep_report(const Json& report) {
+  static int number = 0;
+  const char* folder = std::getenv("GPUMEMTRACE_KEEP_REPORTS");
+  if (folder == nullptr) return;
+  const std::string name = "report." + std::to_string(++number) + ".json";
+  std::ofstream(std::filesystem::path(folder) / name) << report.dump(2) << '\n';
+}
+
+inline Json report_of(TraceBuilder& trace, Ending ending = Ending::kExit) {
+  const TemporaryFolder folder;
+  Json report = analyzer::analyze({trace.write(folder.path(), ending)}, {});
+  keep_report(report);
+  return report;
+}
+
+// The only row whose keys have these values; null where there is none or more than one.
+inline Json row_where(const Json& rows,
+                      std::initializer_list<std::pair<const char*, Json>> wanted) {
+  Json found = nullptr;
+  for (const Json& row : rows) {
+    bool fits = true;
+    for (const auto& [key, value] : wanted) fits = fits && row.at(key) == value;
+    if (!fits) continue;
+    if (!found.is_null()) return nullptr;
+    found = row;
+  }
+  return found;
+}
+
+inline Json usage_of(const Json& report, const char* kind) {
+  return row_where(report.at("usage"), {{"kind", kind}});
+}
+
+// Count of a row of losses, 0 where it is not there.
+inline std::uint64_t loss_of(const Json& report, const char* name) {
+  const Json row = row_where(report.at("losses"), {{"name", name}});
+  return row.is_null() ? 0 : row.at("count").get<std::uint64_t>();
+}
+
+inline constexpr std::uint64_t kMiB = 1 << 20;
+
+}  // namespace gpumemtrace::tests

@@ -1,0 +1,151 @@
+// The framework's blocks inside driver memory: segments, fragmentation, composition.
+#include "tests/catch.hpp"
+#include "tests/support/report_query.hpp"
+
+using namespace gpumemtrace::tests;
+using namespace gpumemtrace::trace;
+
+namespace {
+
+Json fragmentation_at(const Json& report, const char* at) {
+  return row_where(report.at("fragmentation"), {{"level", "framework"}, {"at", at}});
+}
+
+constexpr std::int64_t signed_mib(std::int64_t mib) {
+  return mib * static_cast<std::int64_t>(kMiB);
+}
+
+}  // namespace
+
+TEST_CASE("blocks are a level inside driver segments and are not added to it", "[unit]") {
+  TraceBuilder trace;
+  trace.allocate(0x200000000, 20 * kMiB);
+  trace.block(0x200000000, signed_mib(4), 20 * kMiB);
+  trace.block(0x200400000, signed_mib(6), 20 * kMiB);
+  trace.block(0x200000000, -signed_mib(4), 20 * kMiB);
+  const Json report = report_of(trace);
+  const Json blocks = usage_of(report, "block");
+  CHECK(blocks.at("allocations") == 2);
+  CHECK(blocks.at("frees") == 1);
+  CHECK(blocks.at("peak_bytes") == 10 * kMiB);
+  CHECK(blocks.at("live_bytes_at_end") == 6 * kMiB);
+  CHECK(blocks.at("reserved_peak_bytes") == 20 * kMiB);
+  CHECK(blocks.at("reserved_bytes_at_end") == 20 * kMiB);
+  CHECK(blocks.at("segments_allocated") == 1);
+  CHECK(report.at("devices")[0].at("physical_peak").at("bytes") == 20 * kMiB);
+  CHECK(loss_of(report, "framework_mismatch") == 0);
+
+  const Json segment = row_where(report.at("leaks").at("exit"), {{"level", "driver"}});
+  CHECK(segment.at("class") == "framework_cache");
+  CHECK(segment.at("owner") == "pytorch");
+  const Json block = row_where(report.at("leaks").at("exit"), {{"level", "framework"}});
+  CHECK(block.at("class") == "process_lifetime");
+  CHECK(block.at("inside") == "driver");
+  CHECK(report.at("leaks").at("total_bytes") == 20 * kMiB);
+  CHECK(report.at("leaks").at("gated_bytes") == 0);
+  CHECK(row_where(report.at("owners"), {{"level", "driver"}}).at("allocations") == 1);
+}
+
+TEST_CASE("fragmentation is measured at the peak, at its worst and at the end", "[unit]") {
+  TraceBuilder trace;
+  // Two segments: 10 MiB and 6 MiB.
+  trace.allocate(0x200000000, 10 * kMiB);
+  trace.block(0x200000000, signed_mib(4), 10 * kMiB);
+  trace.block(0x200400000, signed_mib(1), 10 * kMiB);
+  trace.block(0x200500000, signed_mib(5), 10 * kMiB);
+  trace.allocate(0x300000000, 6 * kMiB);
+  trace.block(0x300000000, signed_mib(2), 16 * kMiB);  // the peak: 12 MiB of 16 MiB
+  trace.block(0x200000000, -signed_mib(4), 16 * kMiB);
+  trace.block(0x200500000, -signed_mib(5), 16 * kMiB);  // the worst: 9 + 4 MiB beside live blocks
+  trace.block(0x300000000, -signed_mib(2), 16 * kMiB);  // the second segment could go back
+  const Json report = report_of(trace);
+
+  const Json peak = fragmentation_at(report, "peak");
+  CHECK(peak.at("reserved_bytes") == 16 * kMiB);
+  CHECK(peak.at("allocated_bytes") == 12 * kMiB);
+  CHECK(peak.at("free_bytes") == 4 * kMiB);
+  CHECK(peak.at("largest_free_bytes") == 4 * kMiB);
+  CHECK(peak.at("external_fragmentation") == 0.0);
+
+  const Json worst = fragmentation_at(report, "worst");
+  CHECK(worst.at("stranded_bytes") == 13 * kMiB);
+  CHECK(worst.at("releasable_bytes") == 0);
+  CHECK(worst.at("largest_free_bytes") == 5 * kMiB);
+  CHECK(worst.at("pinned_by")[0].at("bytes_held") == 3 * kMiB);
+  CHECK(worst.at("pinned_by")[0].at("bytes_stranded") == 13 * kMiB);
+
+  const Json end = fragmentation_at(report, "end");
+  CHECK(end.at("allocated_bytes") == 1 * kMiB);
+  CHECK(end.at("free_bytes") == 15 * kMiB);
+  CHECK(end.at("stranded_bytes") == 9 * kMiB);
+  CHECK(end.at("releasable_bytes") == 6 * kMiB);
+  CHECK(end.at("external_fragmentation").get<double>() == Approx(1.0 - 6.0 / 15.0));
+}
+
+TEST_CASE("mappings of a reservation are one segment that grows and shrinks", "[unit]") {
+  TraceBuilder trace;
+  trace.map(MappingOperation::kReserve, 0x400000000, 1024 * kMiB);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    trace.allocate(0x11 + i, 20 * kMiB, MemoryKind::kPhysical);
+    trace.map(MappingOperation::kMap, 0x400000000 + i * 20 * kMiB, 20 * kMiB, 0x11 + i);
+    // The first block shows that this is the framework's.
+    if (i == 0) trace.block(0x400000000, signed_mib(15), 20 * kMiB);
+  }
+  trace.block(0x400000000 + 15 * kMiB, signed_mib(30), 60 * kMiB);
+  trace.block(0x400000000, -signed_mib(15), 60 * kMiB);
+  const Json report = report_of(trace);
+  const Json end = fragmentation_at(report, "end");
+  CHECK(end.at("reserved_bytes") == 60 * kMiB);
+  CHECK(end.at("allocated_bytes") == 30 * kMiB);
+  CHECK(end.at("largest_free_bytes") == 15 * kMiB);
+  // Each of the three mappings holds a part of the block but could not go back without it.
+  CHECK(end.at("stranded_bytes") == 30 * kMiB);
+  CHECK(usage_of(report, "block").at("reserved_bytes_at_end") == 60 * kMiB);
+  CHECK(usage_of(report, "vmm").at("live_bytes_at_end") == 60 * kMiB);
+  CHECK(row_where(report.at("composition"), {{"at", "end"}}).at("other").empty());
+}
+
+TEST_CASE("the composition sums to the driver's own number", "[unit]") {
+  TraceBuilder trace;
+  trace.module(0x5000, 0x6000, "/opt/lib/libnccl.so.2");
+  trace.allocate(0x200000000, 20 * kMiB);
+  trace.block(0x200000000, signed_mib(12), 20 * kMiB);
+  trace.allocate(0x10000000, 3 * kMiB, MemoryKind::kDevice, {.caller = 0x5010});
+  trace.sample(500 * kMiB, 70 * kMiB);
+  trace.allocate(0x20000000, 1 * kMiB, MemoryKind::kDevice, {.caller = 0x5010});
+  const Json report = report_of(trace);
+  const Json row = row_where(report.at("composition"), {{"at", "driver_peak"}});
+  CHECK(row.at("source") == "nvml_process");
+  CHECK(row.at("framework_allocated") == 12 * kMiB);
+  CHECK(row.at("framework_cached") == 8 * kMiB);
+  CHECK(row.at("other")[0].at("owner") == "nccl");
+  CHECK(row.at("other")[0].at("bytes") == 4 * kMiB);
+  CHECK(row.at("context_and_modules") == 477 * kMiB);
+  CHECK(row.at("other_processes") == 70 * kMiB);
+  CHECK(row.at("driver_bytes") == 570 * kMiB);
+  // The sample is older than the peak by one allocation.
+  CHECK(row.at("unattributed") == -signed_mib(1));
+}
+
+TEST_CASE("without a sample the driver's number is not known", "[unit]") {
+  TraceBuilder trace;
+  trace.allocate(0x10000000, 3 * kMiB);
+  const Json row = row_where(report_of(trace).at("composition"), {{"at", "end"}});
+  CHECK(row.at("source") == "none");
+  CHECK(row.at("context_and_modules").is_null());
+  CHECK(row.at("unattributed").is_null());
+}
+
+TEST_CASE("the framework's own totals are compared with the blocks of the trace", "[unit]") {
+  TraceBuilder trace;
+  trace.allocate(0x200000000, 20 * kMiB);
+  Block unseen;
+  unseen.address = 0x200000000;
+  unseen.bytes = signed_mib(2);
+  unseen.allocated = 9 * kMiB;
+  unseen.reserved_bytes = 20 * kMiB;
+  unseen.device_type = 1;
+  unseen.device = 0;
+  trace.add(unseen);
+  CHECK(loss_of(report_of(trace), "framework_mismatch") == 1);
+}
