@@ -18,6 +18,7 @@
 #include "preload/libc_compat.hpp"
 #include "preload/message.hpp"
 #include "preload/module_list.hpp"
+#include "preload/python_frames.hpp"
 #include "preload/recorder.hpp"
 #include "preload/sampler.hpp"
 #include "preload/session_state.hpp"
@@ -61,7 +62,7 @@ class BackgroundThread {
       const CallGuard guard;
       const bool packed = pack_sealed();
       if (!session_.ending.load() && !session_.ring.replenish()) {
-        disable("the ring file cannot grow");
+        stop_for_file("the ring file cannot grow", session_.ring.growth_error());
       }
       obey_control(guard);
       periodic_work(guard);
@@ -108,13 +109,17 @@ class BackgroundThread {
     const int error = session_.writer.append(chunk.writer, chunk.sequence, chunk.packed,
                                              std::span(content + chunk.packed, end - chunk.packed));
     if (error != 0) {
-      Line reason;
-      reason << "the trace file cannot be written: " << errno_text(error);
-      disable(reason.c_str());
+      stop_for_file("the trace file cannot be written", error);
       return false;
     }
     chunk.packed = end;
     return true;
+  }
+
+  void stop_for_file(std::string_view what, int error) noexcept {
+    Line reason;
+    reason << what << ": " << errno_text(error);
+    disable(reason.c_str());
   }
 
   void periodic_work(const CallGuard& guard) noexcept {
@@ -133,6 +138,7 @@ class BackgroundThread {
       devices_written_ = true;
     }
     record_modules(guard);
+    python::look();
     write_notes(guard);
     record_samples(guard);
   }
@@ -146,7 +152,33 @@ class BackgroundThread {
     });
   }
 
+  void write_text(trace::TextKey key, std::string_view text) noexcept {
+    trace::Text record;
+    record.record.kind = trace::RecordKind::kText;
+    record.record.time = ticks();
+    record.key = key;
+    write_record(&record, sizeof record, text.data(), text.size());
+  }
+
+  // Which interpreter runs here, and why its stacks are not recorded where they are not.
+  void write_python_state() noexcept {
+    const python::State state = python::state();
+    if (state == python_state_written_) return;
+    python_state_written_ = state;
+    if (const std::uint32_t version = python::version_hex(); version != 0) {
+      Line text;
+      text << (version >> 24) << "." << (version >> 16 & 0xff) << "." << (version >> 8 & 0xff);
+      write_text(trace::TextKey::kPythonVersion, text.text());
+    }
+    if (state == python::State::kOff) {
+      write_text(trace::TextKey::kPythonStacksOff, python::reason());
+    } else if (state == python::State::kOn && !session_.config.python_stacks) {
+      write_text(trace::TextKey::kPythonStacksOff, "switched off by GPUMEMTRACE_PYTHON");
+    }
+  }
+
   void write_notes(const CallGuard& guard) noexcept {
+    write_python_state();
     for (; requesters_written_ < noted_requester_count(); ++requesters_written_) {
       write_event<trace::Requester>(guard, [&](trace::Requester& record) {
         record.caller = reinterpret_cast<std::uintptr_t>(noted_requester(requesters_written_));
@@ -251,8 +283,8 @@ class BackgroundThread {
 
   // Sleeps until the next round; whoever asks for a flush ends the sleep.
   void pause(bool packed) noexcept {
-    pause_ns_ = packed ? kBusyPauseNs
-                       : (pause_ns_ * 2 < kIdlePauseNs ? pause_ns_ * 2 : kIdlePauseNs);
+    pause_ns_ =
+        packed ? kBusyPauseNs : (pause_ns_ * 2 < kIdlePauseNs ? pause_ns_ * 2 : kIdlePauseNs);
     const timespec pause{0, pause_ns_};
     syscall(SYS_futex, &session_.flush_requested, FUTEX_WAIT_PRIVATE,
             session_.flush_answered.load(), &pause, nullptr, 0);
@@ -262,6 +294,7 @@ class BackgroundThread {
   std::uint64_t last_sample_ns_ = 0;
   long pause_ns_ = kBusyPauseNs;
   bool devices_written_ = false;
+  python::State python_state_written_ = python::State::kNotLooked;
   std::size_t requesters_written_ = 0;
   std::size_t unwrapped_written_ = 0;
 };

@@ -36,7 +36,7 @@ inline void choose_clock() noexcept {
 #endif
 }
 
-[[gnu::always_inline]] inline std::uint64_t ticks() noexcept {
+inline std::uint64_t ticks() noexcept {
   if (!counter_is_invariant) [[unlikely]]
     return clock_ns(CLOCK_MONOTONIC);
 #if defined(__x86_64__)

@@ -70,6 +70,10 @@ Config read_config() noexcept {
   config.output_pattern = environment("GPUMEMTRACE_OUTPUT");
   config.force = is_true(environment("GPUMEMTRACE_FORCE"));
   config.start_paused = is_true(environment("GPUMEMTRACE_START_PAUSED"));
+  if (const std::string_view python = environment("GPUMEMTRACE_PYTHON"); !python.empty()) {
+    config.python_stacks = is_true(python);
+  }
+  read_size("GPUMEMTRACE_STACK_DEPTH", config.stack_depth);
   read_size("GPUMEMTRACE_RING_SIZE", config.ring_bytes);
   read_size("GPUMEMTRACE_MAX_TRACE_BYTES", config.max_trace_bytes);
   constexpr std::uint64_t kSmallestRing = 8 * trace::kMaxChunkBytes;

@@ -17,6 +17,8 @@ struct Config {
   OnFull on_full = OnFull::kDrop;
   bool force = false;
   bool start_paused = false;
+  bool python_stacks = true;
+  std::uint64_t stack_depth = 64;
 };
 
 // Value of an environment variable, empty where it is not set. The text lives as long as the

@@ -11,6 +11,7 @@
 #include "preload/driver.hpp"
 #include "preload/effects.hpp"
 #include "preload/recorder.hpp"
+#include "preload/stacks.hpp"
 #include "preload/tracking.hpp"
 
 namespace gpumemtrace::preload {
@@ -117,7 +118,8 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
 
   [[gnu::always_inline]] static inline CUresult record(const CallGuard& guard, Function* real,
                                                        const void* caller, Arguments... arguments) {
-    Slot<Record> slot(guard, static_cast<std::uint16_t>(kApi), kFlags, caller,
+    const std::uint32_t stack = current_stack(guard);
+    Slot<Record> slot(guard, static_cast<std::uint16_t>(kApi), kFlags, caller, stack,
                       tracking::current_context(), [&](Record& record) noexcept {
                         Effect::before(record, arguments...);
                         if constexpr ((kFlags & trace::kFlagAsynchronous) != 0) {
@@ -139,17 +141,20 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
     const std::uint64_t begin = slot.record().call.record.time;
     slot.complete(result, end);
     if constexpr (requires { Effect::parts(arguments...); }) {
-      if (result == cuda_abi::CUDA_SUCCESS) record_parts(guard, caller, begin, end, arguments...);
+      if (result == cuda_abi::CUDA_SUCCESS) {
+        record_parts(guard, caller, stack, begin, end, arguments...);
+      }
     }
     return result;
   }
 
   // The further elements of a batched call: records of their own with the call's times.
-  static void record_parts(const CallGuard& guard, const void* caller, std::uint64_t begin,
-                           std::uint64_t end, Arguments... arguments) noexcept {
+  static void record_parts(const CallGuard& guard, const void* caller, std::uint32_t stack,
+                           std::uint64_t begin, std::uint64_t end,
+                           Arguments... arguments) noexcept {
     const std::uint32_t parts = Effect::parts(arguments...);
     for (std::uint32_t part = 1; part < parts; ++part) {
-      Slot<Record> slot(guard, static_cast<std::uint16_t>(kApi), kFlags, caller,
+      Slot<Record> slot(guard, static_cast<std::uint16_t>(kApi), kFlags, caller, stack,
                         tracking::current_context(), [&](Record& record) noexcept {
                           Effect::part(record, part, arguments...);
                           mark_captured(record);
@@ -164,7 +169,8 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
 }  // namespace
 
 // The exported symbols. A prototype cannot be written down from a type alone, so each symbol is a
-// jump through a constant pointer to its wrapper.
+// jump through a constant pointer to its wrapper. Its second, hidden name is for apis(): by the
+// exported one the loader would look up every function in every process, 11 us at each exec.
 #if defined(__x86_64__)
 #define GPUMEMTRACE_JUMP(symbol) "endbr64\n\tjmp *gpumemtrace_exported_" #symbol "(%rip)\n"
 #elif defined(__aarch64__)
@@ -174,15 +180,20 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
   "ldr x16, [x16, #:lo12:gpumemtrace_exported_" #symbol "]\n\tbr x16\n"
 #endif
 
+#define GPUMEMTRACE_HIDDEN_NAME(symbol)                                          \
+  ".globl gpumemtrace_symbol_" #symbol "\n\t.hidden gpumemtrace_symbol_" #symbol \
+  "\ngpumemtrace_symbol_" #symbol ":\n\t"
+
 #define GPUMEMTRACE_API(symbol, runtime, ...)                                                   \
   extern "C" {                                                                                  \
   [[gnu::visibility("hidden")]] extern void* const gpumemtrace_exported_##symbol;               \
   [[gnu::used]] constinit void* const gpumemtrace_exported_##symbol =                           \
       reinterpret_cast<void*>(&Wrapper<ApiId::symbol, Door::kExported>::call);                  \
-  void gpumemtrace_symbol_##symbol() __asm__(#symbol);                                          \
+  [[gnu::visibility("hidden")]] void gpumemtrace_symbol_##symbol();                             \
   }                                                                                             \
   __asm__(".text\n\t.globl " #symbol "\n\t.type " #symbol ", %function\n\t.p2align 4\n" #symbol \
-          ":\n\t" GPUMEMTRACE_JUMP(symbol) "\t.size " #symbol ", .-" #symbol "\n");
+          ":\n\t" GPUMEMTRACE_HIDDEN_NAME(symbol) GPUMEMTRACE_JUMP(symbol) "\t.size " #symbol   \
+                                                                           ", .-" #symbol "\n");
 #include "preload/apis.def"
 
 const std::array<ApiInfo, kApiCount>& apis() noexcept {

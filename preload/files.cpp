@@ -3,14 +3,24 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/stat.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 namespace gpumemtrace::preload {
 namespace {
+
 constexpr int kFirstDescriptor = 500;
+
+// To grow a file beyond the limit would raise SIGXFSZ, which ends the program.
+bool is_beyond_size_limit(std::uint64_t end) noexcept {
+  rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+         end > limit.rlim_cur;
 }
+
+}  // namespace
 
 int create_file(const char* path) noexcept {
   const int low = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -22,6 +32,7 @@ int create_file(const char* path) noexcept {
 }
 
 int allocate_file(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept {
+  if (is_beyond_size_limit(offset + bytes)) return EFBIG;
   if (fallocate(descriptor, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0) {
     return 0;
   }
@@ -43,6 +54,7 @@ void lock_file(int descriptor) noexcept {
 }
 
 int write_at(int descriptor, std::uint64_t offset, const void* data, std::size_t bytes) noexcept {
+  if (is_beyond_size_limit(offset + bytes)) return EFBIG;
   const char* position = static_cast<const char*>(data);
   while (bytes > 0) {
     const ssize_t written = pwrite(descriptor, position, bytes, static_cast<off_t>(offset));

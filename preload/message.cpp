@@ -50,6 +50,8 @@ std::string_view errno_text(int error) noexcept {
       return "the disk quota is used up";
     case EFBIG:
       return "the file would be larger than the limit allows";
+    case EBADF:
+      return "the program has closed the recorder's file";
     case ENOENT:
       return "no such folder";
     case EMFILE:

@@ -15,6 +15,7 @@
 
 #include "preload/elf_symbols.hpp"
 #include "preload/recorder.hpp"
+#include "preload/stacks.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -55,7 +56,9 @@ void record_block(const void* address, std::int64_t bytes, std::uint64_t allocat
   if (device.type != kCuda) return;
   const CallGuard guard;
   if (!guard.outermost() || !recording(true)) return;
+  const std::uint32_t stack = current_stack(guard);
   write_event<trace::Block>(guard, [&](trace::Block& block) {
+    block.stack = stack;
     block.address = reinterpret_cast<std::uintptr_t>(address);
     block.bytes = bytes;
     block.allocated = allocated;
@@ -71,7 +74,9 @@ void record_out_of_memory(std::uint64_t requested, std::uint64_t allocated, std:
   if (device.type != kCuda) return;
   const CallGuard guard;
   if (!guard.outermost() || !recording(true)) return;
+  const std::uint32_t stack = current_stack(guard);
   write_event<trace::FrameworkOom>(guard, [&](trace::FrameworkOom& oom) {
+    oom.stack = stack;
     oom.requested = requested;
     oom.allocated = allocated;
     oom.reserved_bytes = reserved;

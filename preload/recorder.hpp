@@ -41,42 +41,45 @@ inline bool recording(bool may_start) noexcept {
   return attach_thread(may_start);
 }
 
-// How far ahead of the cursor memory is fetched: what a thread writes within the time that a line
-// takes from another core's cache.
-inline constexpr std::size_t kFetchAheadBytes = 8192;
+inline constexpr std::size_t kCacheLineBytes = 64;
+// What a thread writes at most while a line comes from another core's cache (up to 1 us).
+inline constexpr std::size_t kFetchAheadBytes = 2048;
 
-// Asks for exclusive ownership of the cache line at `address`.
-inline void fetch_for_writing(std::byte* address) noexcept {
+// Asks for the line at `address` with the right to store into it; stores nothing.
+inline void fetch_for_writing(std::uintptr_t address) noexcept {
+  const auto* line = reinterpret_cast<const std::byte*>(address);
 #if defined(__x86_64__)
-  __asm__ volatile("prefetchw %0" : : "m"(*address));  // a no-op where the processor has none
+  __asm__ volatile("prefetchw %0" : : "m"(*line));  // a no-op on processors without it
 #else
-  __builtin_prefetch(address, 1);
+  __builtin_prefetch(line, 1);
 #endif
 }
 
-// The background thread has read the chunk's lines when it packed them, so they lie in the cache of
-// the core that it ran on; a store would wait for each. Never past the chunk: what follows is
-// another thread's.
-[[gnu::always_inline]] inline void fetch_ahead(const ThreadState& state,
-                                               std::size_t record_bytes) noexcept {
-  if (static_cast<std::size_t>(state.end - state.cursor) < kFetchAheadBytes + record_bytes) return;
-  fetch_for_writing(state.cursor + kFetchAheadBytes);
-  if (record_bytes > 64) fetch_for_writing(state.cursor + kFetchAheadBytes + record_bytes - 1);
+// The background thread has read the chunk's lines when it packed them, so they lie in another
+// core's cache, and each store would wait for its line. Asks for those lines that the record
+// kFetchAheadBytes further on will be the first to touch: to ask twice for a line that is on its
+// way costs more than it gains. Never past `end`: what follows is another thread's.
+inline void fetch_ahead(const std::byte* cursor, const std::byte* end,
+                        std::size_t record_bytes) noexcept {
+  if (static_cast<std::size_t>(end - cursor) < kFetchAheadBytes + record_bytes) return;
+  const std::uintptr_t begin = reinterpret_cast<std::uintptr_t>(cursor) + kFetchAheadBytes;
+  std::uintptr_t line = (begin + kCacheLineBytes - 1) / kCacheLineBytes * kCacheLineBytes;
+  for (; line < begin + record_bytes; line += kCacheLineBytes) fetch_for_writing(line);
 }
 
 // Room for one record in the thread's chunk, or nullptr.
 template <class Record>
-[[gnu::always_inline]] inline Record* reserve() noexcept {
+Record* reserve() noexcept {
   ThreadState& state = thread_state;
   if (static_cast<std::size_t>(state.end - state.cursor) < sizeof(Record)) [[unlikely]] {
     return reinterpret_cast<Record*>(reserve_in_new_chunk(sizeof(Record), drop_class_of<Record>()));
   }
-  fetch_ahead(state, sizeof(Record));
+  fetch_ahead(state.cursor, state.end, sizeof(Record));
   return reinterpret_cast<Record*>(state.cursor);
 }
 
 // Makes `bytes` more of the chunk visible to readers of the file.
-[[gnu::always_inline]] inline void commit(std::size_t bytes) noexcept {
+inline void commit(std::size_t bytes) noexcept {
   ThreadState& state = thread_state;
   state.cursor += bytes;
   const auto* content = reinterpret_cast<const std::byte*>(state.chunk + 1);
@@ -93,7 +96,7 @@ class Slot {
   // `fill` stores the arguments into the record.
   template <class Fill>
   Slot(const CallGuard&, std::uint16_t api, std::uint16_t flags, const void* caller,
-       std::uint32_t context, Fill&& fill) noexcept {
+       std::uint32_t stack, std::uint32_t context, Fill&& fill) noexcept {
     record_ = reserve<Record>();
     if (record_ == nullptr) return;
     new (record_) Record;
@@ -103,6 +106,7 @@ class Slot {
     call.record.api = api;
     call.record.flags = flags;
     call.caller = reinterpret_cast<std::uintptr_t>(caller);
+    call.stack = stack;
     call.context = context;
     fill(*record_);
     call.record.time = ticks();

@@ -33,6 +33,17 @@ int Ring::create(const char* path, const trace::TraceId& id, std::uint64_t capac
   capacity_ = trace::kRingHeaderBytes + capacity / trace::kMaxChunkBytes * trace::kMaxChunkBytes;
   descriptor_ = create_file(path);
   if (descriptor_ < 0) return errno;
+  const int error = map_file(id);
+  if (error != 0) {  // also the mapping, which would hold the disk space
+    if (base_ != nullptr) munmap(base_, capacity_);
+    close(descriptor_);
+    unlink(path);
+  }
+  return error;
+}
+
+int Ring::map_file(const trace::TraceId& id) noexcept {
+  if (!identify(descriptor_, identity_)) return EIO;
   if (const int error = allocate_file(descriptor_, 0, trace::kRingHeaderBytes); error != 0) {
     return error;
   }
@@ -49,7 +60,7 @@ int Ring::create(const char* path, const trace::TraceId& id, std::uint64_t capac
   header_->process_id = static_cast<std::uint32_t>(getpid());
   // Not inherited by fork, gone with the process: the sign that the trace is still being written.
   lock_file(descriptor_);
-  return grow(0) && replenish() ? 0 : ENOSPC;
+  return grow(0) && replenish() ? 0 : growth_error();
 }
 
 trace::ChunkHeader* Ring::chunk(std::uint32_t index) const noexcept {
@@ -61,16 +72,25 @@ std::uint32_t Ring::index_of(const trace::ChunkHeader* chunk) const noexcept {
       static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(chunk) - base_) / kPageBytes);
 }
 
+// A program that closed our descriptor may own the number by now.
+bool Ring::still_owns_descriptor() const noexcept {
+  FileIdentity now;
+  return identify(descriptor_, now) && now == identity_;
+}
+
 // Claims one extent and cuts it into free chunks. Several threads may grow at once: each has an
 // extent of its own.
 bool Ring::grow(std::uint32_t size_class) noexcept {
-  if (growth_failed_.load(std::memory_order_relaxed)) return false;  // a hint, nothing to order
+  if (growth_error() != 0) return false;
   std::uint64_t offset = header_->used_bytes.load();
   do {
     if (offset + trace::kMaxChunkBytes > capacity_) return false;
   } while (!header_->used_bytes.compare_exchange_weak(offset, offset + trace::kMaxChunkBytes));
-  if (allocate_file(descriptor_, offset, trace::kMaxChunkBytes) != 0) {
-    growth_failed_.store(true, std::memory_order_relaxed);
+  const int error = still_owns_descriptor()
+                        ? allocate_file(descriptor_, offset, trace::kMaxChunkBytes)
+                        : EBADF;
+  if (error != 0) {
+    growth_error_.store(error, std::memory_order_relaxed);  // a hint, nothing to order
     return false;
   }
   for (std::size_t page = 0; page < trace::kMaxChunkBytes; page += kPageBytes) {
@@ -126,7 +146,8 @@ void Ring::recycle(trace::ChunkHeader* chunk) noexcept {
 }
 
 void Ring::release_free_chunks() noexcept {
-  growth_failed_.store(true, std::memory_order_relaxed);  // a hint, as in grow()
+  growth_error_.store(ECANCELED, std::memory_order_relaxed);  // a hint, as in grow()
+  if (!still_owns_descriptor()) return;
   for (std::uint32_t size_class = 1; size_class < kSizeClasses; ++size_class) {
     for (std::uint32_t index = free_[size_class].pop(links_); index != kNoIndex;
          index = free_[size_class].pop(links_)) {
@@ -143,7 +164,7 @@ bool Ring::replenish() noexcept {
     while (free_[size_class].count() < kReserve[size_class]) {
       // A ring of the smallest size has no room for a reserve of every class; take() substitutes.
       if (header_->used_bytes.load() + trace::kMaxChunkBytes > capacity_) return true;
-      if (!grow(size_class)) return !growth_failed_.load();
+      if (!grow(size_class)) return growth_error() == 0;
     }
   }
   return true;

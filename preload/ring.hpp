@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/files.hpp"
 #include "preload/lock_free_stack.hpp"
 #include "trace/ring_layout.hpp"
 
@@ -24,7 +25,7 @@ class Ring {
  public:
   static constexpr std::uint32_t kSizeClasses = 7;  // 4 KiB, 8 KiB, ... 256 KiB
 
-  // Makes the file and maps it. On failure returns an errno value, on success 0.
+  // Makes the file and maps it. 0, or an errno value, and then no file.
   int create(const char* path, const trace::TraceId& id, std::uint64_t capacity) noexcept;
 
   // A chunk of the wanted size class, or of another one where there is none. `important` calls may
@@ -42,6 +43,10 @@ class Ring {
 
   // Keeps a reserve of free chunks of every size; false where the file cannot grow.
   bool replenish() noexcept;
+  // Why the file cannot grow any more: an errno value, 0 while it can.
+  int growth_error() const noexcept {
+    return growth_error_.load(std::memory_order_relaxed);  // a hint, nothing to order
+  }
 
   // The process ends: gives the disk space of free chunks back. Those of the smallest size stay
   // usable for what is still recorded after this; the others are taken out of use.
@@ -66,15 +71,18 @@ class Ring {
   }
 
  private:
+  int map_file(const trace::TraceId& id) noexcept;
   bool grow(std::uint32_t size_class) noexcept;
+  bool still_owns_descriptor() const noexcept;
   std::uint32_t index_of(const trace::ChunkHeader* chunk) const noexcept;
 
   std::byte* base_ = nullptr;
   trace::RingHeader* header_ = nullptr;
   std::atomic<std::uint32_t>* links_ = nullptr;
   int descriptor_ = -1;
+  FileIdentity identity_;
   std::uint64_t capacity_ = 0;
-  std::atomic<bool> growth_failed_ = false;
+  std::atomic<int> growth_error_ = 0;
   IndexStack free_[kSizeClasses];
   IndexInbox sealed_;
 };

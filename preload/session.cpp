@@ -15,8 +15,10 @@
 #include "preload/libc_compat.hpp"
 #include "preload/message.hpp"
 #include "preload/module_list.hpp"
+#include "preload/python_frames.hpp"
 #include "preload/recorder.hpp"
 #include "preload/session_state.hpp"
+#include "preload/stacks.hpp"
 #include "preload/tracking.hpp"
 
 namespace gpumemtrace::preload {
@@ -97,7 +99,7 @@ int create_files(Session& session) noexcept {
       unlink(path.c_str());
       unlink(ring_path.c_str());
     }
-    const int error = session.writer.create(path.c_str(), id);
+    int error = session.writer.create(path.c_str(), id);
     if (error == EEXIST) {
       path.truncate(stem);
       path << "." << (number + 1) << kExtension;
@@ -106,7 +108,9 @@ int create_files(Session& session) noexcept {
     memcpy(session.path, path.c_str(), path.size() + 1);
     if (error != 0) return error;
     unlink(ring_path.c_str());  // left of a trace that somebody deleted
-    return session.ring.create(ring_path.c_str(), id, session.config.ring_bytes);
+    error = session.ring.create(ring_path.c_str(), id, session.config.ring_bytes);
+    if (error != 0) session.writer.discard(path.c_str());
+    return error;
   }
   return EEXIST;
 }
@@ -119,6 +123,11 @@ const char* start_session() noexcept {
   session->config = read_config();
   session->job = read_job_facts();
   forget_modules();
+  python::look();
+  if (!reset_stacks(session->config.python_stacks,
+                    static_cast<std::uint32_t>(session->config.stack_depth))) {
+    return "there is no memory for call stacks";
+  }
   session->writers = map_array<Writer>(kMaxWriters);
   session->writer_links = map_array<std::atomic<std::uint32_t>>(kMaxWriters);
   if (session->writers == nullptr || session->writer_links == nullptr) {

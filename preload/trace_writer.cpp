@@ -38,6 +38,17 @@ struct TraceWriter::Workspace {
 int TraceWriter::create(const char* path, const trace::TraceId& id) noexcept {
   descriptor_ = create_file(path);
   if (descriptor_ < 0) return errno;
+  const int error = write_beginning(id);
+  if (error != 0) discard(path);
+  return error;
+}
+
+void TraceWriter::discard(const char* path) noexcept {
+  close(descriptor_);
+  unlink(path);
+}
+
+int TraceWriter::write_beginning(const trace::TraceId& id) noexcept {
   if (!identify(descriptor_, identity_)) return EIO;
   void* memory = mmap(nullptr, sizeof(Workspace), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

@@ -13,8 +13,10 @@ namespace gpumemtrace::preload {
 
 class TraceWriter {
  public:
-  // Makes `path` with header and schema; 0 or an errno value.
+  // Makes `path` with header and schema; 0 or an errno value, and then no file.
   int create(const char* path, const trace::TraceId& id) noexcept;
+  // Removes the file just made.
+  void discard(const char* path) noexcept;
 
   // Appends records of a writer's chunk: bytes [begin, begin + image.size()) of its content.
   // 0 or an errno value; after a failure the file ends where it ended before.
@@ -25,6 +27,7 @@ class TraceWriter {
 
  private:
   struct Workspace;
+  int write_beginning(const trace::TraceId& id) noexcept;
   int append_block(trace::BlockHeader& header, std::span<const std::byte> columns) noexcept;
 
   Workspace* workspace_ = nullptr;

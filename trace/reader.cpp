@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <system_error>
+#include <tuple>
 
 #include "trace/checksum.hpp"
 #include "trace/ring_layout.hpp"
@@ -19,8 +20,6 @@
 
 namespace gpumemtrace::trace {
 namespace {
-
-constexpr std::size_t kMaxSchemaBytes = 1 << 20;
 
 // Reads exactly `bytes` at `offset`; false at the end of the file or on an error.
 bool read_at(int descriptor, std::uint64_t offset, void* out, std::size_t bytes) {
@@ -68,22 +67,73 @@ bool decompress(Codec codec, std::span<const std::byte> stored, std::span<std::b
 struct ContextDeleter {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
-using DecompressionContext = std::unique_ptr<ZSTD_DCtx, ContextDeleter>;
+
+// What reading one block needs, from its bytes to its image. One a thread and not one a cursor: it
+// would add up over the cursors of a process with many threads.
+struct Workspace {
+  std::vector<std::byte> stored;
+  std::vector<std::byte> columns;
+  UnpackScratch scratch;
+  std::unique_ptr<ZSTD_DCtx, ContextDeleter> context{ZSTD_createDCtx()};
+};
+
+Workspace& workspace() {
+  thread_local Workspace of_this_thread;
+  return of_this_thread;
+}
+
+// Reads and decompresses a payload into workspace().columns; false where it is damaged.
+bool load_payload(int descriptor, std::uint64_t offset, std::uint32_t stored_bytes,
+                  std::uint32_t column_bytes, std::uint32_t checksum, Codec codec) {
+  Workspace& work = workspace();
+  work.stored.resize(stored_bytes);
+  work.columns.resize(column_bytes);
+  return read_at(descriptor, offset, work.stored.data(), stored_bytes) &&
+         crc32c(work.stored.data(), stored_bytes) == checksum &&
+         decompress(codec, work.stored, work.columns, work.context.get());
+}
+
+bool checks_out(const BlockHeader& block) {
+  return block.magic == kBlockMagic && block.header_bytes == sizeof block &&
+         crc32c(&block, offsetof(BlockHeader, header_checksum)) == block.header_checksum;
+}
+
+bool checks_out(const ChunkHeader& chunk) {
+  return chunk.magic == kChunkMagic && chunk.bytes >= kMinChunkBytes &&
+         chunk.bytes <= kMaxChunkBytes && chunk.bytes % kMinChunkBytes == 0;
+}
+
+// A checksum says that a length is what somebody wrote, not that a recorder did.
+bool plausible(const BlockHeader& block) {
+  return block.column_bytes <= kMaxColumnBytes &&
+         block.stored_bytes <= ZSTD_COMPRESSBOUND(kMaxColumnBytes);
+}
 
 }  // namespace
 
 TraceFile::TraceFile(const std::filesystem::path& path) : path_(path) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(path, ignored)) {
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  if (std::filesystem::is_directory(status)) {
     throw TraceError(path.string() + " is a folder, not a trace.");
+  }
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    throw TraceError(path.string() +
+                     " is not a regular file. Traces are read in any order: save it to a file.");
   }
   descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor_ < 0) {
     throw TraceError("Cannot open " + path.string() + ": " + describe_errno(errno) + ".");
   }
   try {
-    read_packed();
-    read_ring();
+    Writers writers;
+    read_header();
+    read_blocks(writers);
+    read_ring(writers);
+    for (auto& [writer, stream] : writers) {
+      order_pieces(stream);
+      writers_.push_back(std::move(stream));
+    }
   } catch (...) {
     close(descriptor_);
     if (ring_descriptor_ >= 0) close(ring_descriptor_);
@@ -96,7 +146,7 @@ TraceFile::~TraceFile() {
   if (ring_descriptor_ >= 0) close(ring_descriptor_);
 }
 
-void TraceFile::read_packed() {
+void TraceFile::read_header() {
   file_bytes_ = size_of(descriptor_);
   if (!read_at(descriptor_, 0, &header_, sizeof header_) || header_.magic != kFileMagic) {
     throw TraceError(path_.string() + " is not a gpumemtrace trace (wrong magic at its begin).");
@@ -105,12 +155,14 @@ void TraceFile::read_packed() {
     throw TraceError(path_.string() + " has format version " + std::to_string(header_.version) +
                      "; this gpumemtrace reads version " + std::to_string(kFileVersion) + ".");
   }
-  if (crc32c(&header_, offsetof(FileHeader, checksum)) != header_.checksum) {
+  if (crc32c(&header_, offsetof(FileHeader, checksum)) != header_.checksum ||
+      header_.header_bytes < sizeof header_) {
     throw TraceError(path_.string() +
                      " has a damaged header. Copy it again from where it was made.");
   }
+}
 
-  std::map<std::uint32_t, WriterStream> writers;
+void TraceFile::read_blocks(Writers& writers) {
   std::uint64_t offset = header_.header_bytes;
   while (offset < file_bytes_) {
     BlockHeader block;
@@ -119,8 +171,7 @@ void TraceFile::read_packed() {
       tail_is_cut_ = true;
       break;
     }
-    if (block.magic != kBlockMagic || block.header_bytes != sizeof block ||
-        crc32c(&block, offsetof(BlockHeader, header_checksum)) != block.header_checksum) {
+    if (!checks_out(block)) {
       // Without a trustworthy length, look for the next header at every later byte.
       ++losses_.corrupt_blocks;
       const std::optional<std::uint64_t> next = find_block_header(offset + 1);
@@ -133,115 +184,129 @@ void TraceFile::read_packed() {
       tail_is_cut_ = true;
       break;
     }
-    if (block.type == BlockType::kSchema && !schema_) {
-      read_schema(block, payload);
-    } else if (block.type == BlockType::kRecords && block.column_bytes <= kMaxColumnBytes &&
-               block.begin_offset < block.end_offset) {
-      WriterStream& stream = writers[block.writer];
-      stream.writer = block.writer;
-      stream.pieces.push_back({payload, block.sequence, block.begin_offset, block.end_offset,
-                               block.records, block.column_bytes, block.stored_bytes,
-                               block.payload_checksum, block.codec, false});
-    }
+    read_block(block, payload, writers);
     offset = payload + block.stored_bytes;
   }
   if (!schema_) {
     throw TraceError(path_.string() +
                      " holds no readable record description; it was cut or damaged.");
   }
-  for (auto& [writer, stream] : writers) writers_.push_back(std::move(stream));
+}
+
+void TraceFile::read_block(const BlockHeader& block, std::uint64_t payload, Writers& writers) {
+  if (block.type == BlockType::kSchema) {
+    if (!schema_ && !read_schema(block, payload)) ++losses_.corrupt_blocks;
+    return;
+  }
+  if (block.type != BlockType::kRecords) return;
+  if (!plausible(block) || block.begin_offset >= block.end_offset) {
+    ++losses_.corrupt_blocks;
+    return;
+  }
+  WriterStream& stream = writers[block.writer];
+  stream.writer = block.writer;
+  stream.pieces.push_back({payload, block.sequence, block.begin_offset, block.end_offset,
+                           block.records, block.column_bytes, block.stored_bytes,
+                           block.payload_checksum, block.codec, false});
 }
 
 std::optional<std::uint64_t> TraceFile::find_block_header(std::uint64_t offset) const {
-  constexpr std::size_t kWindow = 1 << 16;
-  std::vector<char> window(kWindow);
+  // Small: a file that is damaged in many places must not be read many times over.
+  std::array<char, 4096> window;
   while (offset + sizeof(BlockHeader) <= file_bytes_) {
     const std::size_t bytes =
-        static_cast<std::size_t>(std::min<std::uint64_t>(kWindow, file_bytes_ - offset));
+        static_cast<std::size_t>(std::min<std::uint64_t>(window.size(), file_bytes_ - offset));
     if (!read_at(descriptor_, offset, window.data(), bytes)) return std::nullopt;
     for (std::size_t i = 0; i + sizeof(BlockHeader) <= bytes; ++i) {
       BlockHeader block;
       std::memcpy(&block.magic, window.data() + i, sizeof block.magic);
       if (block.magic != kBlockMagic) continue;
       std::memcpy(static_cast<void*>(&block), window.data() + i, sizeof block);
-      if (crc32c(&block, offsetof(BlockHeader, header_checksum)) == block.header_checksum) {
-        return offset + i;
-      }
+      if (checks_out(block)) return offset + i;
     }
     offset += bytes - sizeof(BlockHeader) + 1;
   }
   return std::nullopt;
 }
 
-void TraceFile::read_schema(const BlockHeader& block, std::uint64_t payload) {
-  if (block.stored_bytes > kMaxSchemaBytes || block.column_bytes > kMaxSchemaBytes) return;
-  std::vector<std::byte> stored(block.stored_bytes);
-  std::vector<std::byte> plain(block.column_bytes);
-  const DecompressionContext context(ZSTD_createDCtx());
-  if (!read_at(descriptor_, payload, stored.data(), stored.size()) ||
-      crc32c(stored.data(), stored.size()) != block.payload_checksum ||
-      !decompress(block.codec, stored, plain, context.get())) {
+bool TraceFile::read_schema(const BlockHeader& block, std::uint64_t payload) {
+  if (!plausible(block) || !load_payload(descriptor_, payload, block.stored_bytes,
+                                         block.column_bytes, block.payload_checksum, block.codec)) {
+    return false;
+  }
+  std::optional<FileSchema> schema = FileSchema::parse(workspace().columns);
+  if (schema) schema_ = std::make_unique<FileSchema>(*std::move(schema));
+  return schema_ != nullptr;
+}
+
+void TraceFile::read_ring(Writers& writers) {
+  std::filesystem::path ring_path = path_;
+  ring_path += ".ring";
+  // Not waiting for a writer where somebody put a named pipe.
+  ring_descriptor_ = open(ring_path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (ring_descriptor_ >= 0) {
+    RingHeader header;
+    ring_bytes_ = size_of(ring_descriptor_);
+    if (read_at(ring_descriptor_, 0, static_cast<void*>(&header), sizeof header) &&
+        header.magic == kRingMagic && header.version == kFileVersion && header.id == header_.id) {
+      exit_seen_ = header.exit_seen.load() != 0;
+      still_running_ = locked_by_another(ring_descriptor_);
+      for (std::size_t i = 0; i < dropped_.size(); ++i) dropped_[i] = header.dropped[i].load();
+      read_chunks(writers);
+    } else {
+      // Of another trace, or never finished being made: it holds nothing of this one.
+      close(ring_descriptor_);
+      ring_descriptor_ = -1;
+    }
+  }
+  // A process that ended while a block was being appended left that block's records in the ring.
+  if (tail_is_cut_ && ring_descriptor_ < 0) ++losses_.truncated_tail;
+}
+
+// Chunks follow each other, but what a killed process was only about to make into chunks is zeros,
+// and chunks of other threads may come after it.
+void TraceFile::read_chunks(Writers& writers) {
+  bool damaged = false;
+  std::uint64_t offset = kRingHeaderBytes;
+  while (offset + sizeof(ChunkHeader) <= ring_bytes_) {
+    ChunkHeader chunk;
+    if (!read_at(ring_descriptor_, offset, static_cast<void*>(&chunk), sizeof chunk)) break;
+    if (checks_out(chunk)) {
+      damaged = false;
+      read_chunk(chunk, offset + sizeof chunk, writers);
+      offset += chunk.bytes;
+      continue;
+    }
+    if (chunk.magic != 0 && !damaged) {
+      damaged = true;
+      ++losses_.corrupt_blocks;
+    }
+    offset += kMinChunkBytes;
+  }
+}
+
+void TraceFile::read_chunk(const ChunkHeader& chunk, std::uint64_t content, Writers& writers) {
+  const ChunkState state = chunk.state.load();
+  if (state == ChunkState::kFree) return;
+  std::uint32_t committed = chunk.committed.load();
+  if ((state != ChunkState::kActive && state != ChunkState::kSealed) ||
+      committed > chunk.bytes - sizeof chunk || committed % kWordBytes != 0) {
     ++losses_.corrupt_blocks;
     return;
   }
-  std::optional<FileSchema> schema = FileSchema::parse(plain);
-  if (schema) schema_ = std::make_unique<FileSchema>(*std::move(schema));
-}
-
-void TraceFile::read_ring() {
-  std::filesystem::path ring_path = path_;
-  ring_path += ".ring";
-  ring_descriptor_ = open(ring_path.c_str(), O_RDONLY | O_CLOEXEC);
-  std::map<std::uint32_t, WriterStream> writers;
-  for (WriterStream& stream : writers_) writers[stream.writer] = std::move(stream);
-  writers_.clear();
-  if (ring_descriptor_ >= 0) scan_ring(writers);
-  // A process that ended while a block was being appended left that block's records in the ring.
-  if (tail_is_cut_ && ring_descriptor_ < 0) ++losses_.truncated_tail;
-  for (auto& [writer, stream] : writers) {
-    order_pieces(stream);
-    if (!stream.pieces.empty()) writers_.push_back(std::move(stream));
+  if (committed > ring_bytes_ - content) {
+    ++losses_.truncated_tail;
+    committed = static_cast<std::uint32_t>((ring_bytes_ - content) / kWordBytes * kWordBytes);
   }
-}
-
-void TraceFile::scan_ring(std::map<std::uint32_t, WriterStream>& writers) {
-  RingHeader header;
-  const std::uint64_t ring_bytes = size_of(ring_descriptor_);
-  if (!read_at(ring_descriptor_, 0, static_cast<void*>(&header), sizeof header) ||
-      header.magic != kRingMagic || header.version != kFileVersion || !(header.id == header_.id)) {
-    // Of another trace, or never finished being made: it holds nothing of this one.
-    close(ring_descriptor_);
-    ring_descriptor_ = -1;
-    return;
-  }
-  exit_seen_ = header.exit_seen.load() != 0;
-  still_running_ = locked_by_another(ring_descriptor_);
-  for (std::size_t i = 0; i < dropped_.size(); ++i) dropped_[i] = header.dropped[i].load();
-  const std::uint64_t used = std::min<std::uint64_t>(ring_bytes, header.used_bytes.load());
-  std::uint64_t offset = kRingHeaderBytes;
-  while (offset < used && used - offset >= sizeof(ChunkHeader)) {
-    ChunkHeader chunk;
-    if (!read_at(ring_descriptor_, offset, static_cast<void*>(&chunk), sizeof chunk) ||
-        chunk.magic != kChunkMagic || chunk.bytes < kMinChunkBytes ||
-        chunk.bytes > kMaxChunkBytes || chunk.bytes > used - offset) {
-      break;
-    }
-    const std::uint32_t committed = chunk.committed.load();
-    const ChunkState state = chunk.state.load();
-    const bool holds_records = state == ChunkState::kActive || state == ChunkState::kSealed;
-    if (holds_records && committed > 0 && committed <= chunk.bytes - sizeof chunk &&
-        committed % kWordBytes == 0) {
-      WriterStream& stream = writers[chunk.writer];
-      stream.writer = chunk.writer;
-      ChunkPiece piece;
-      piece.file_offset = offset + sizeof chunk;
-      piece.sequence = chunk.sequence;
-      piece.end_offset = committed;
-      piece.in_ring = true;
-      stream.pieces.push_back(piece);
-    }
-    offset += chunk.bytes;
-  }
+  if (committed == 0) return;
+  WriterStream& stream = writers[chunk.writer];
+  stream.writer = chunk.writer;
+  ChunkPiece piece;
+  piece.file_offset = content;
+  piece.sequence = chunk.sequence;
+  piece.end_offset = committed;
+  piece.in_ring = true;
+  stream.pieces.push_back(piece);
 }
 
 // Sorts by place in the stream, packed before ring, and cuts from each piece what an earlier one
@@ -268,35 +333,26 @@ void TraceFile::order_pieces(WriterStream& stream) {
       if (!piece.in_ring) continue;
       piece.file_offset += covered - piece.begin_offset;
       piece.begin_offset = covered;
-    } else if (piece.in_ring && covered > 0) {
-      piece.file_offset += covered;
-      piece.begin_offset = covered;
     }
+    // A block within the chunk is missing.
+    if (piece.begin_offset > covered) ++losses_.missing_chunks;
     covered = piece.end_offset;
     kept.push_back(piece);
   }
   stream.pieces = std::move(kept);
 }
 
-struct WriterCursor::Buffers {
-  std::vector<std::byte> stored;
-  std::vector<std::byte> columns;
-  Image image;
-  UnpackScratch scratch;
-  DecompressionContext context{ZSTD_createDCtx()};
-};
-
 WriterCursor::WriterCursor(const TraceFile& file, const WriterStream& stream)
-    : file_(&file), stream_(&stream), buffers_(std::make_unique<Buffers>()) {}
+    : file_(&file), stream_(&stream), image_(std::make_unique<Image>()) {}
 WriterCursor::~WriterCursor() = default;
 WriterCursor::WriterCursor(WriterCursor&&) noexcept = default;
 WriterCursor& WriterCursor::operator=(WriterCursor&&) noexcept = default;
 
 const RecordHeader* WriterCursor::next() {
-  while (position_ >= buffers_->image.bytes) {
+  while (position_ >= image_->bytes) {
     if (!load_next_piece()) return nullptr;
   }
-  const auto* header = reinterpret_cast<const RecordHeader*>(buffers_->image.data() + position_);
+  const auto* header = reinterpret_cast<const RecordHeader*>(image_->data() + position_);
   position_ += header->words * kWordBytes;
   return header;
 }
@@ -304,11 +360,11 @@ const RecordHeader* WriterCursor::next() {
 // Makes the next readable piece the current image; false where the stream is at its end.
 bool WriterCursor::load_next_piece() {
   position_ = 0;
-  buffers_->image.bytes = 0;
+  image_->bytes = 0;
   if (next_piece_ == stream_->pieces.size()) return false;
   const ChunkPiece& piece = stream_->pieces[next_piece_++];
   if (piece.in_ring) {
-    load_ring(piece);
+    if (!load_ring(piece)) ++losses_.malformed_records;
   } else if (!load_packed(piece)) {
     ++losses_.corrupt_blocks;
   }
@@ -316,23 +372,17 @@ bool WriterCursor::load_next_piece() {
 }
 
 bool WriterCursor::load_packed(const ChunkPiece& piece) {
-  buffers_->stored.resize(piece.stored_bytes);
-  buffers_->columns.resize(piece.column_bytes);
-  return read_at(file_->descriptor_, piece.file_offset, buffers_->stored.data(),
-                 piece.stored_bytes) &&
-         crc32c(buffers_->stored.data(), piece.stored_bytes) == piece.payload_checksum &&
-         decompress(piece.codec, buffers_->stored, buffers_->columns, buffers_->context.get()) &&
-         unpack(*file_->schema_, buffers_->columns, buffers_->image, buffers_->scratch,
+  return load_payload(file_->descriptor_, piece.file_offset, piece.stored_bytes, piece.column_bytes,
+                      piece.payload_checksum, piece.codec) &&
+         unpack(*file_->schema_, workspace().columns, *image_, workspace().scratch,
                 losses_.unknown_records);
 }
 
-void WriterCursor::load_ring(const ChunkPiece& piece) {
-  buffers_->stored.resize(piece.end_offset - piece.begin_offset);
-  if (!read_at(file_->ring_descriptor_, piece.file_offset, buffers_->stored.data(),
-               buffers_->stored.size()) ||
-      !convert(*file_->schema_, buffers_->stored, buffers_->image, losses_.unknown_records)) {
-    ++losses_.malformed_records;
-  }
+bool WriterCursor::load_ring(const ChunkPiece& piece) {
+  std::vector<std::byte>& raw = workspace().stored;
+  raw.resize(piece.end_offset - piece.begin_offset);
+  return read_at(file_->ring_descriptor_, piece.file_offset, raw.data(), raw.size()) &&
+         convert(*file_->schema_, raw, *image_, losses_.unknown_records);
 }
 
 std::string_view tail_of(const RecordHeader& header) {
@@ -344,6 +394,29 @@ std::string_view tail_of(const RecordHeader& header) {
   return {begin, length};
 }
 
+namespace {
+
+struct FolderContent {
+  std::vector<std::filesystem::path> folders;
+  std::vector<std::filesystem::path> traces;
+};
+
+FolderContent list_folder(const std::filesystem::path& folder, std::error_code& error) {
+  namespace fs = std::filesystem;
+  FolderContent content;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    const fs::file_status status = it->status(ignored);
+    if (fs::is_directory(status)) content.folders.push_back(it->path());
+    if (fs::is_regular_file(status) && it->path().extension() == ".gmt") {
+      content.traces.push_back(it->path());
+    }
+  }
+  return content;
+}
+
+}  // namespace
+
 std::vector<std::filesystem::path> find_traces(const std::vector<std::filesystem::path>& inputs) {
   namespace fs = std::filesystem;
   std::set<fs::path> found;
@@ -354,19 +427,18 @@ std::vector<std::filesystem::path> find_traces(const std::vector<std::filesystem
       found.insert(input);
       continue;
     }
-    std::vector<fs::path> folders = {input};
-    for (const fs::directory_entry& entry : fs::directory_iterator(input, error)) {
-      if (entry.is_directory(error)) folders.push_back(entry.path());
+    FolderContent content = list_folder(input, error);
+    if (error) {
+      throw TraceError("Cannot read the folder " + input.string() + ": " + error.message() + ".");
     }
-    const std::size_t before = found.size();
-    for (const fs::path& folder : folders) {
-      for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-        if (entry.path().extension() == ".gmt") found.insert(entry.path());
-      }
+    for (const fs::path& folder : content.folders) {
+      const FolderContent below = list_folder(folder, error);
+      content.traces.insert(content.traces.end(), below.traces.begin(), below.traces.end());
     }
-    if (found.size() == before) {
+    if (content.traces.empty()) {
       throw TraceError("There is no trace (*.gmt) in the folder " + input.string() + ".");
     }
+    found.insert(content.traces.begin(), content.traces.end());
   }
   return {found.begin(), found.end()};
 }

@@ -1,7 +1,7 @@
 // Reads a trace: the packed file and, beside it, what is left of the ring.
 //
-// Hostile input is expected: nothing here trusts a length, and memory is bounded by the number of
-// writers times kMaxChunkBytes plus a few words a block.
+// Hostile input is expected: nothing here trusts a length. Memory is bounded by one image of at
+// most kMaxImageBytes a cursor, a few words a block and the working memory of one block a thread.
 #pragma once
 
 #include <array>
@@ -37,8 +37,10 @@ struct ReadLosses {
   std::uint64_t unknown_records = 0;
 };
 
-// How a file's kinds and fields map to the structs of this version.
+// How a file's kinds and fields map to the structs of this version, and records in memory.
 class FileSchema;
+struct Image;
+struct ChunkHeader;
 
 // A piece of one writer's stream: a block of the packed file or a span of a ring chunk.
 struct ChunkPiece {
@@ -83,17 +85,22 @@ class TraceFile {
 
  private:
   friend class WriterCursor;
-  void read_packed();
-  void read_schema(const BlockHeader& block, std::uint64_t payload);
+  using Writers = std::map<std::uint32_t, WriterStream>;
+  void read_header();
+  void read_blocks(Writers& writers);
+  void read_block(const BlockHeader& block, std::uint64_t payload, Writers& writers);
+  bool read_schema(const BlockHeader& block, std::uint64_t payload);
   std::optional<std::uint64_t> find_block_header(std::uint64_t offset) const;
-  void read_ring();
-  void scan_ring(std::map<std::uint32_t, WriterStream>& writers);
+  void read_ring(Writers& writers);
+  void read_chunks(Writers& writers);
+  void read_chunk(const ChunkHeader& chunk, std::uint64_t content, Writers& writers);
   void order_pieces(WriterStream& stream);
 
   std::filesystem::path path_;
   int descriptor_ = -1;
   int ring_descriptor_ = -1;
   std::uint64_t file_bytes_ = 0;
+  std::uint64_t ring_bytes_ = 0;
   FileHeader header_;
   std::unique_ptr<FileSchema> schema_;
   std::vector<WriterStream> writers_;
@@ -119,16 +126,15 @@ class WriterCursor {
   const ReadLosses& losses() const { return losses_; }
 
  private:
-  struct Buffers;
   bool load_next_piece();
   bool load_packed(const ChunkPiece& piece);
-  void load_ring(const ChunkPiece& piece);
+  bool load_ring(const ChunkPiece& piece);
 
   const TraceFile* file_;
   const WriterStream* stream_;
   std::size_t next_piece_ = 0;
   std::size_t position_ = 0;  // in the image, bytes
-  std::unique_ptr<Buffers> buffers_;
+  std::unique_ptr<Image> image_;
   ReadLosses losses_;
 };
 
@@ -142,7 +148,8 @@ const Record& as(const RecordHeader& header) {
 std::string_view tail_of(const RecordHeader& header);
 
 // All traces below `inputs`: files as they are, folders searched for *.gmt (not recursive beyond
-// one level), sorted. Throws TraceError for a path that does not exist.
+// one level), sorted. Throws TraceError for a path that does not exist and for a folder that cannot
+// be read or holds none; folders in it that cannot be read are left out.
 std::vector<std::filesystem::path> find_traces(const std::vector<std::filesystem::path>& inputs);
 
 }  // namespace gpumemtrace::trace

@@ -48,6 +48,8 @@ enum class RecordKind : std::uint8_t {
   kText = 45,
   kUnwrapped = 46,
   kRequester = 47,
+  kStack = 48,
+  kCode = 49,
   // The course of the trace itself.
   kMark = 50,
   kGap = 51,
@@ -434,6 +436,8 @@ enum class TextKey : std::uint32_t {
   kSimulatedDriver = 16,
   kNote = 17,
   kThreadLibrary = 18,
+  kPythonVersion = 19,
+  kPythonStacksOff = 20,  // why Python frames are not recorded
 };
 
 // Tail: the text. Texts longer than a record's room come in several records of increasing `part`.
@@ -453,6 +457,29 @@ struct Unwrapped {
 struct Requester {
   RecordHeader record;
   std::uint64_t caller = 0;
+};
+
+// A call stack, innermost frame first. Tail: one word a Python frame, the number of its code object
+// in the upper half, the byte offset of the running instruction in the lower.
+struct Stack {
+  RecordHeader record;
+  std::uint32_t id = 0;  // what `stack` of other records names
+  std::uint32_t python_frames = 0;
+  std::uint32_t python_version = 0;  // PY_VERSION_HEX: tells the form of the line tables
+  std::uint32_t reserved = 0;
+};
+
+enum class CodeText : std::uint32_t { kName = 1, kFile = 2, kLineTable = 3 };
+
+// One text of a Python code object. Tail: the text, or a piece of it.
+struct Code {
+  RecordHeader record;
+  std::uint32_t id = 0;
+  std::uint32_t first_line = 0;
+  CodeText text = CodeText::kName;
+  std::uint32_t part = 0;
+  std::uint32_t bytes = 0;  // of this piece; a line table may end in zeros
+  std::uint32_t reserved = 0;
 };
 
 enum class MarkKind : std::uint32_t {

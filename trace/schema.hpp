@@ -229,6 +229,22 @@ inline constexpr auto kRequester = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Requester, record),
     GPUMEMTRACE_FIELD(Requester, caller, kPlain),
 });
+inline constexpr auto kStack = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Stack, record),
+    GPUMEMTRACE_FIELD(Stack, id, kPlain),
+    GPUMEMTRACE_FIELD(Stack, python_frames, kPlain),
+    GPUMEMTRACE_FIELD(Stack, python_version, kPlain),
+    GPUMEMTRACE_FIELD(Stack, reserved, kPlain),
+});
+inline constexpr auto kCode = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Code, record),
+    GPUMEMTRACE_FIELD(Code, id, kPlain),
+    GPUMEMTRACE_FIELD(Code, first_line, kPlain),
+    GPUMEMTRACE_FIELD(Code, text, kPlain),
+    GPUMEMTRACE_FIELD(Code, part, kPlain),
+    GPUMEMTRACE_FIELD(Code, bytes, kPlain),
+    GPUMEMTRACE_FIELD(Code, reserved, kPlain),
+});
 inline constexpr auto kMark = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Mark, record),
     GPUMEMTRACE_FIELD(Mark, mark, kPlain),
@@ -299,6 +315,8 @@ inline constexpr std::array kKinds = {
     schema::describe<Text>(RecordKind::kText, "text", schema::kText, true),
     schema::describe<Unwrapped>(RecordKind::kUnwrapped, "unwrapped", schema::kUnwrapped, true),
     schema::describe<Requester>(RecordKind::kRequester, "requester", schema::kRequester),
+    schema::describe<Stack>(RecordKind::kStack, "stack", schema::kStack, true),
+    schema::describe<Code>(RecordKind::kCode, "code", schema::kCode, true),
     schema::describe<Mark>(RecordKind::kMark, "mark", schema::kMark, true),
     schema::describe<Gap>(RecordKind::kGap, "gap", schema::kGap),
 };
@@ -354,6 +372,8 @@ GPUMEMTRACE_KIND_OF(ApiName)
 GPUMEMTRACE_KIND_OF(Text)
 GPUMEMTRACE_KIND_OF(Unwrapped)
 GPUMEMTRACE_KIND_OF(Requester)
+GPUMEMTRACE_KIND_OF(Stack)
+GPUMEMTRACE_KIND_OF(Code)
 GPUMEMTRACE_KIND_OF(Mark)
 GPUMEMTRACE_KIND_OF(Gap)
 #undef GPUMEMTRACE_KIND_OF

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "trace/columns.hpp"
 #include "trace/file_layout.hpp"
 #include "trace/pack.hpp"
 #include "trace/varint.hpp"
@@ -12,6 +13,7 @@ namespace gpumemtrace::trace {
 namespace {
 
 constexpr std::size_t kMaxRecordsPerChunk = kMaxChunkBytes / sizeof(RecordHeader);
+constexpr std::size_t kMaxRecordWords = 255;  // what RecordHeader::words can say
 
 // Reads the schema payload; `failed` once it ended too early.
 class SchemaCursor {
@@ -53,13 +55,48 @@ bool valid_field(const FileSchema::FieldMap& field, std::uint16_t struct_bytes) 
          field.file_offset + field.file_bytes <= struct_bytes;
 }
 
+// Times and ends are summed up over records, so their encodings stand there and nowhere else.
+bool valid_encoding(const KindInfo& kind, const FileSchema::FieldMap& field) {
+  const bool is_time = field.offset == offsetof(RecordHeader, time);
+  const bool is_end = is_call(kind.kind) && field.offset == offsetof(CallHeader, end);
+  return (field.encoding == Encoding::kTime) == is_time &&
+         (field.encoding == Encoding::kAfterStart) == is_end;
+}
+
+bool is_mapped(const FileSchema::KindMap& kind, const Field& ours) {
+  return std::any_of(kind.fields.begin(), kind.fields.end(),
+                     [&](const FileSchema::FieldMap& field) {
+                       return field.wanted && field.offset == ours.offset;
+                     });
+}
+
+// Connects a field of the file with the one of the same name in our struct; false where the two
+// cannot be the same thing. A context call has two fields of one name: they go in order.
+bool map_field(std::string_view name, const FileSchema::KindMap& kind,
+               FileSchema::FieldMap& field) {
+  if (kind.ours == nullptr) {
+    // Its records are skipped, but the times of the records after them build on theirs.
+    field.wanted = name == "time" && field.encoding == Encoding::kTime;
+    field.offset = offsetof(RecordHeader, time);
+    field.bytes = sizeof(RecordHeader::time);
+    return true;
+  }
+  for (const Field& candidate : kind.ours->fields) {
+    if (candidate.name != name || is_mapped(kind, candidate)) continue;
+    field.wanted = true;
+    field.offset = candidate.offset;
+    field.bytes = candidate.bytes;
+    return valid_encoding(*kind.ours, field);
+  }
+  return true;
+}
+
 }  // namespace
 
 std::optional<FileSchema> FileSchema::parse(std::span<const std::byte> payload) {
   FileSchema schema;
   SchemaCursor in(payload);
   const std::size_t kinds = in.byte();
-  schema.same_layout_ = true;
   for (std::size_t k = 0; k < kinds && !in.failed(); ++k) {
     const auto number = static_cast<std::uint8_t>(in.byte());
     KindMap& kind = schema.kinds_[number];
@@ -72,10 +109,6 @@ std::optional<FileSchema> FileSchema::parse(std::span<const std::byte> payload) 
     if (kind.file_bytes < sizeof(RecordHeader) || kind.file_bytes % kWordBytes != 0) {
       return std::nullopt;
     }
-    if (kind.ours == nullptr || kind.ours->bytes != kind.file_bytes ||
-        kind.ours->has_tail != kind.has_tail) {
-      schema.same_layout_ = false;
-    }
     const std::size_t fields = in.byte();
     for (std::size_t f = 0; f < fields && !in.failed(); ++f) {
       FieldMap field;
@@ -83,22 +116,10 @@ std::optional<FileSchema> FileSchema::parse(std::span<const std::byte> payload) 
       field.file_bytes = static_cast<std::uint8_t>(in.byte());
       field.encoding = static_cast<Encoding>(in.byte());
       const std::string_view name = in.text();
-      if (in.failed() || !valid_field(field, kind.file_bytes)) return std::nullopt;
-      if (kind.ours != nullptr) {
-        for (const Field& ours : kind.ours->fields) {
-          if (ours.name != name) continue;
-          field.wanted = true;
-          field.offset = ours.offset;
-          field.bytes = ours.bytes;
-        }
-      }
-      if (!field.wanted || field.offset != field.file_offset || field.bytes != field.file_bytes) {
-        schema.same_layout_ = false;
+      if (in.failed() || !valid_field(field, kind.file_bytes) || !map_field(name, kind, field)) {
+        return std::nullopt;
       }
       kind.fields.push_back(field);
-    }
-    if (kind.ours != nullptr && kind.fields.size() != kind.ours->fields.size()) {
-      schema.same_layout_ = false;
     }
   }
   if (in.failed()) return std::nullopt;
@@ -118,86 +139,33 @@ class ColumnIndex {
       std::memcpy(&header, payload.data() + position, sizeof header);
       position += sizeof header;
       if (payload.size() - position < header.bytes) return false;
-      entries_.push_back({header.kind, header.field, payload.subspan(position, header.bytes)});
+      entries_.push_back({key(header.kind, header.field), payload.subspan(position, header.bytes)});
       position += header.bytes;
     }
-    return true;
+    // As written they are in order nearly always; a hostile payload has many of them.
+    std::sort(entries_.begin(), entries_.end(),
+              [](const Entry& a, const Entry& b) { return a.key < b.key; });
+    return std::adjacent_find(entries_.begin(), entries_.end(), [](const Entry& a, const Entry& b) {
+             return a.key == b.key;
+           }) == entries_.end();
   }
   // An absent column is an empty one.
   std::span<const std::byte> find(std::uint8_t kind, std::uint8_t field) const {
-    for (const Entry& entry : entries_) {
-      if (entry.kind == kind && entry.field == field) return entry.bytes;
-    }
-    return {};
+    const auto found =
+        std::lower_bound(entries_.begin(), entries_.end(), key(kind, field),
+                         [](const Entry& entry, unsigned wanted) { return entry.key < wanted; });
+    if (found == entries_.end() || found->key != key(kind, field)) return {};
+    return found->bytes;
   }
 
  private:
   struct Entry {
-    std::uint8_t kind;
-    std::uint8_t field;
+    unsigned key;
     std::span<const std::byte> bytes;
   };
+  static unsigned key(std::uint8_t kind, std::uint8_t field) { return kind * 256u + field; }
   std::vector<Entry> entries_;
 };
-
-// Decodes exactly values.size() varints; false where the column has fewer.
-bool decode_varints(std::span<const std::byte> column, std::span<std::uint64_t> values) {
-  const std::byte* in = column.data();
-  const std::byte* const end = in + column.size();
-  for (std::uint64_t& value : values) {
-    if (in != end && static_cast<std::uint8_t>(*in) < 0x80) {
-      value = static_cast<std::uint64_t>(*in++);
-      continue;
-    }
-    if (in == nullptr) return false;
-    in = get_varint(in, end, value);
-    if (in == nullptr) return false;
-  }
-  return true;
-}
-
-void undo_encoding(Encoding encoding, std::span<std::uint64_t> values) {
-  if (encoding == Encoding::kSigned || encoding == Encoding::kTime) {
-    for (std::uint64_t& value : values) value = static_cast<std::uint64_t>(unzigzag(value));
-  } else if (encoding == Encoding::kDelta) {
-    std::uint64_t previous = 0;
-    for (std::uint64_t& value : values) {
-      previous += static_cast<std::uint64_t>(unzigzag(value));
-      value = previous;
-    }
-  }
-}
-
-template <class Value>
-void scatter(std::span<const std::uint64_t> values, std::span<const std::uint32_t> offsets,
-             std::byte* base) {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto narrow = static_cast<Value>(values[i]);
-    std::memcpy(base + offsets[i], &narrow, sizeof narrow);
-  }
-}
-
-void scatter_field(std::span<const std::uint64_t> values, std::span<const std::uint32_t> offsets,
-                   std::byte* base, std::uint8_t bytes) {
-  switch (bytes) {
-    case 1: {
-      scatter<std::uint8_t>(values, offsets, base);
-      break;
-    }
-    case 2: {
-      scatter<std::uint16_t>(values, offsets, base);
-      break;
-    }
-    case 4: {
-      scatter<std::uint32_t>(values, offsets, base);
-      break;
-    }
-    default: {
-      scatter<std::uint64_t>(values, offsets, base);
-      break;
-    }
-  }
-}
 
 // Where each record of the image begins, and its `kind` and `words`. Times are summed up later,
 // so records of unknown kinds get a slot too: a bare header, removed at the end.
@@ -223,6 +191,7 @@ class ImageLayout {
       scratch_.grouped[slot] = static_cast<std::uint32_t>(bytes);
       bytes += record_words(kind, slot) * kWordBytes;
     }
+    if (bytes > kMaxImageBytes) return false;
     image_.resize(bytes);
     next = scratch_.begin_of_kind;
     for (std::size_t i = 0; i < kinds.size(); ++i) {
@@ -255,8 +224,9 @@ class ImageLayout {
       const auto column = columns_.find(static_cast<std::uint8_t>(k), kTailWordsColumn);
       const std::span<std::uint64_t> words(tail_words_.data() + begin, count);
       if (!decode_varints(column, words)) return false;
+      const std::uint64_t most = kMaxRecordWords - kind.ours->bytes / kWordBytes;
       for (const std::uint64_t value : words) {
-        if (value + kind.ours->bytes / kWordBytes > 255) return false;
+        if (value > most) return false;
       }
     }
     return true;
@@ -287,15 +257,11 @@ bool fill_fields(const FileSchema& schema, const ColumnIndex& columns, Image& im
     scratch.values.resize(count);
     for (std::size_t f = 0; f < kind.fields.size(); ++f) {
       const FileSchema::FieldMap& field = kind.fields[f];
-      // Unknown kinds need their times: those of the records after them build on them.
-      const bool time_of_unknown = kind.ours == nullptr && field.encoding == Encoding::kTime;
-      if (!field.wanted && !time_of_unknown) continue;
+      if (!field.wanted) continue;
       const auto column = columns.find(number, static_cast<std::uint8_t>(f));
       if (!decode_varints(column, scratch.values)) return false;
       undo_encoding(field.encoding, scratch.values);
-      const std::uint16_t offset = time_of_unknown ? offsetof(RecordHeader, time) : field.offset;
-      scatter_field(scratch.values, offsets, image.data() + offset,
-                    time_of_unknown ? std::uint8_t{8} : field.bytes);
+      scatter_field(scratch.values, offsets, image.data() + field.offset, field.bytes);
     }
     if (kind.ours == nullptr || !kind.ours->has_tail || !kind.has_tail) continue;
     const auto tails = columns.find(number, kTailBytesColumn);
@@ -309,25 +275,6 @@ bool fill_fields(const FileSchema& schema, const ColumnIndex& columns, Image& im
     }
   }
   return true;
-}
-
-// Differences to times, in the order of recording.
-void sum_times(Image& image, const UnpackScratch& scratch) {
-  std::uint64_t time = 0;
-  for (const std::uint32_t offset : scratch.offset) {
-    std::byte* record = image.data() + offset;
-    std::uint64_t value;
-    std::memcpy(&value, record + offsetof(RecordHeader, time), sizeof value);
-    time += value;
-    std::memcpy(record + offsetof(RecordHeader, time), &time, sizeof time);
-    const auto kind = static_cast<RecordKind>(record[0]);
-    if (!is_call(kind)) continue;
-    std::byte* end_field = record + offsetof(CallHeader, end);
-    std::memcpy(&value, end_field, sizeof value);
-    if (value == 0) continue;
-    value = time + static_cast<std::uint64_t>(unzigzag(value - 1));
-    std::memcpy(end_field, &value, sizeof value);
-  }
 }
 
 void remove_unknown(Image& image, std::uint64_t& unknown_records) {
@@ -358,7 +305,7 @@ bool unpack(const FileSchema& schema, std::span<const std::byte> columns, Image&
     image.bytes = 0;
     return false;
   }
-  sum_times(image, scratch);
+  sum_times(image.data(), scratch.offset);
   bool any_unknown = false;
   for (std::size_t k = 0; k < 256; ++k) {
     any_unknown |= scratch.begin_of_kind[k + 1] != scratch.begin_of_kind[k] &&
@@ -368,48 +315,59 @@ bool unpack(const FileSchema& schema, std::span<const std::byte> columns, Image&
   return true;
 }
 
+namespace {
+
+// Length of the record that begins `raw`; 0 where these bytes are no record of the file's schema.
+std::size_t raw_record_bytes(const FileSchema& schema, std::span<const std::byte> raw) {
+  if (raw.size() < sizeof(RecordHeader)) return 0;
+  const FileSchema::KindMap& kind = schema.kind(static_cast<std::uint8_t>(raw[0]));
+  const std::size_t bytes = static_cast<std::size_t>(raw[1]) * kWordBytes;
+  if (!kind.in_file || bytes < kind.file_bytes || bytes > raw.size()) return 0;
+  if (bytes != kind.file_bytes && !kind.has_tail) return 0;
+  return bytes;
+}
+
+// The value of a field in the file's layout, as wide as a word.
+std::uint64_t load_raw_field(const std::byte* record, const FileSchema::FieldMap& field) {
+  const std::uint64_t value = load_field(record, field.file_offset, field.file_bytes);
+  if (field.encoding != Encoding::kSigned) return value;
+  const unsigned shift = 64u - 8u * field.file_bytes;
+  return static_cast<std::uint64_t>(static_cast<std::int64_t>(value << shift) >> shift);
+}
+
+}  // namespace
+
 bool convert(const FileSchema& schema, std::span<const std::byte> raw, Image& image,
              std::uint64_t& unknown_records) {
-  // Our structs may be larger than the file's; twice the room and one record is always enough.
-  std::vector<std::uint64_t> words;
-  words.reserve(raw.size() / kWordBytes * 2);
-  std::size_t position = 0;
+  image.words.clear();
+  image.words.reserve(raw.size() / kWordBytes);
   bool whole = true;
-  while (position < raw.size()) {
-    const std::byte* in = raw.data() + position;
-    const std::size_t left = raw.size() - position;
-    const std::size_t bytes = left < 2 ? 0 : static_cast<std::size_t>(in[1]) * kWordBytes;
-    const FileSchema::KindMap& kind = schema.kind(left == 0 ? 0 : static_cast<std::uint8_t>(in[0]));
-    if (!kind.in_file || bytes < kind.file_bytes || bytes > left ||
-        (bytes != kind.file_bytes && !kind.has_tail)) {
-      whole = false;
-      break;
-    }
-    position += bytes;
+  while (!raw.empty()) {
+    const std::size_t bytes = raw_record_bytes(schema, raw);
+    whole = bytes != 0;
+    if (!whole) break;
+    const std::byte* const in = raw.data();
+    const FileSchema::KindMap& kind = schema.kind(static_cast<std::uint8_t>(in[0]));
+    raw = raw.subspan(bytes);
     if (kind.ours == nullptr) {
       ++unknown_records;
       continue;
     }
-    const std::size_t tail = kind.ours->has_tail ? bytes - kind.file_bytes : 0;
-    const std::size_t our_bytes = kind.ours->bytes + tail;
-    if (our_bytes / kWordBytes > 255) {
-      whole = false;
-      break;
-    }
-    const std::size_t begin = words.size();
-    words.resize(begin + our_bytes / kWordBytes, 0);
-    auto* out = reinterpret_cast<std::byte*>(words.data() + begin);
+    const std::size_t tail_bytes = kind.ours->has_tail ? bytes - kind.file_bytes : 0;
+    const std::size_t our_words = (kind.ours->bytes + tail_bytes) / kWordBytes;
+    whole = our_words <= kMaxRecordWords;
+    if (!whole) break;
+    const std::size_t begin = image.words.size();
+    image.words.resize(begin + our_words, 0);
+    auto* out = reinterpret_cast<std::byte*>(image.words.data() + begin);
     out[0] = in[0];
-    out[1] = static_cast<std::byte>(our_bytes / kWordBytes);
+    out[1] = static_cast<std::byte>(our_words);
     for (const FileSchema::FieldMap& field : kind.fields) {
-      if (!field.wanted) continue;
-      store_field(out, field.offset, field.bytes,
-                  load_field(in, field.file_offset, field.file_bytes));
+      if (field.wanted) store_field(out, field.offset, field.bytes, load_raw_field(in, field));
     }
-    if (tail != 0) std::memcpy(out + kind.ours->bytes, in + kind.file_bytes, tail);
+    if (tail_bytes != 0) std::memcpy(out + kind.ours->bytes, in + kind.file_bytes, tail_bytes);
   }
-  image.bytes = words.size() * kWordBytes;
-  image.words = std::move(words);
+  image.bytes = image.words.size() * kWordBytes;
   return whole;
 }
 

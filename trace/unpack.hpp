@@ -9,9 +9,14 @@
 #include <span>
 #include <vector>
 
+#include "trace/file_layout.hpp"
 #include "trace/schema.hpp"
 
 namespace gpumemtrace::trace {
+
+// Bounds the image of a block. Larger than a chunk, because structs of this version may be larger
+// than those of the version that wrote the file.
+inline constexpr std::size_t kMaxImageBytes = 4 * kMaxChunkBytes;
 
 // How the kinds and fields that a file describes map to the structs of this version, by name.
 // Fields that the file has and we do not are skipped, fields that we have and it does not are 0.
@@ -37,12 +42,9 @@ class FileSchema {
   static std::optional<FileSchema> parse(std::span<const std::byte> payload);
 
   const KindMap& kind(std::uint8_t number) const { return kinds_[number]; }
-  // Every kind and field is where this version has it: images need no conversion.
-  bool same_layout() const { return same_layout_; }
 
  private:
   std::array<KindMap, 256> kinds_;
-  bool same_layout_ = false;
 };
 
 // Records in memory, 8-byte aligned.

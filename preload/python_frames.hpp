@@ -1,0 +1,63 @@
+// The calling thread's Python frames, read from the interpreter's memory: without the GIL, without
+// calling anything that could run Python code, allocate or wait.
+//
+// Why that is safe: while a hook runs, its thread is inside a C call of Python. It executes no byte
+// code, so nobody pushes, pops or frees its frames, whoever holds the GIL; each frame keeps its
+// code object alive. What is read is bounded and checked, and the first walks of a process read
+// through the kernel, so that wrong offsets cannot crash the program.
+//
+// CPython 3.9 to 3.14, release builds with a GIL. Elsewhere: off, with the reason in the trace.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace gpumemtrace::preload::python {
+
+inline constexpr std::size_t kMaxFrames = 200;  // what fits into one record
+
+// Without initial values: hooks keep an array of them that is mostly unused.
+struct Frame {
+  const void* code;
+  std::uint32_t instruction;  // byte offset into the code
+  std::uint32_t version;      // of the code object; tells apart objects that reuse an address
+};
+
+// A code object's description, copied out of the interpreter. Texts point into the interpreter's
+// memory and are valid during the hook.
+struct Code {
+  std::uint32_t first_line = 0;
+  const void* qualified_name = nullptr;  // str objects
+  const void* file = nullptr;
+  const void* line_table = nullptr;  // bytes object
+};
+
+enum class State : std::uint8_t {
+  kNotLooked,  // no interpreter was looked for yet
+  kAbsent,     // this process has none (so far)
+  kOff,        // there is one, but its frames are not read; see reason()
+  kOn,
+};
+
+State state() noexcept;
+std::string_view reason() noexcept;
+// 0x030c04f0 for 3.12.4, as PY_VERSION_HEX; 0 = none.
+std::uint32_t version_hex() noexcept;
+
+// Looks for an interpreter among the loaded libraries; background thread, cheap once found.
+void look() noexcept;
+void turn_off(std::string_view why) noexcept;
+
+// Innermost first; returns how many. 0 on threads without Python frames. Any thread.
+std::size_t read_frames(Frame* out, std::size_t capacity) noexcept;
+
+// False where the object does not look like a code object.
+bool read_code(const void* code, Code& out) noexcept;
+
+// Copies the text of a str object as UTF-8, at most `capacity` bytes; returns how many.
+std::size_t copy_text(const void* text, char* out, std::size_t capacity) noexcept;
+// The content of a bytes object; empty where it does not look like one.
+std::string_view bytes_of(const void* bytes) noexcept;
+
+}  // namespace gpumemtrace::preload::python

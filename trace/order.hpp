@@ -1,0 +1,88 @@
+// The order in which records took effect, and which results of a free leave nothing alive. Whoever
+// replays a trace needs both: the analyzer, and the recorder where it makes a checkpoint.
+#pragma once
+
+#include <cstdint>
+
+#include "trace/records.hpp"
+#include "trace/schema.hpp"
+
+namespace gpumemtrace::trace {
+
+// How much later, in ticks, the free of an address may stand than its next allocation: clocks of
+// different cores disagree by less (20 us of a counter of 3 GHz).
+inline constexpr std::uint64_t kReorderWindowTicks = 60'000;
+
+// Calls that hand memory out take effect when they return, everything else when it begins.
+inline bool takes_effect_at_end(const RecordHeader& record) noexcept {
+  switch (record.kind) {
+    case RecordKind::kAllocation:
+    case RecordKind::kGraph:
+    case RecordKind::kPool: {
+      return true;
+    }
+    case RecordKind::kMapping: {
+      const auto operation = reinterpret_cast<const Mapping&>(record).operation;
+      return operation != MappingOperation::kUnmap &&
+             operation != MappingOperation::kFreeReservation;
+    }
+    case RecordKind::kImport: {
+      const auto operation = reinterpret_cast<const Import&>(record).operation;
+      return operation == ImportOperation::kIpcOpen ||
+             operation == ImportOperation::kExternalImport ||
+             operation == ImportOperation::kExternalMap ||
+             operation == ImportOperation::kPoolImportPointer;
+    }
+    default: {
+      return false;
+    }
+  }
+}
+
+inline bool is_free(const RecordHeader& record) noexcept {
+  return record.kind == RecordKind::kFree ||
+         (record.kind == RecordKind::kBlock && reinterpret_cast<const Block&>(record).bytes < 0);
+}
+
+inline constexpr std::uint64_t kLastOrderKey = ~std::uint64_t{0} - 1;
+
+// Sorts records by when they took effect; at the same tick, frees come first.
+inline std::uint64_t order_key(const RecordHeader& record) noexcept {
+  std::uint64_t ticks = record.time;
+  if (takes_effect_at_end(record)) {
+    const std::uint64_t end = reinterpret_cast<const CallHeader&>(record).end;
+    if (end != 0) ticks = end;
+  }
+  const std::uint64_t key = (ticks << 1) | (is_free(record) ? 0u : 1u);
+  return key < kLastOrderKey ? key : kLastOrderKey;
+}
+constexpr std::uint64_t ticks_of_key(std::uint64_t key) noexcept { return key >> 1; }
+constexpr std::uint64_t last_key_of_ticks(std::uint64_t ticks) noexcept { return (ticks << 1) | 1; }
+
+inline constexpr std::uint16_t kCudaSuccess = 0;
+inline constexpr std::uint16_t kCudaOutOfMemory = 2;
+
+// A call that reports one of these did its own work or came too late for it to matter: the error
+// is that of an earlier launch, which CUDA repeats on every later call, or says that the driver
+// or the context is gone already. A free that fails so leaves nothing alive.
+constexpr bool is_error_of_another_call(std::uint16_t result) noexcept {
+  switch (result) {
+    case 4:    // DEINITIALIZED
+    case 214:  // ECC_UNCORRECTABLE
+    case 700:  // ILLEGAL_ADDRESS
+    case 702:  // LAUNCH_TIMEOUT
+    case 709:  // CONTEXT_IS_DESTROYED
+    case 710:  // ASSERT
+    case 714:  // HARDWARE_STACK_ERROR
+    case 715:  // ILLEGAL_INSTRUCTION
+    case 716:  // MISALIGNED_ADDRESS
+    case 717:  // INVALID_ADDRESS_SPACE
+    case 718:  // INVALID_PC
+    case 719:  // LAUNCH_FAILED
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace gpumemtrace::trace
