@@ -1,0 +1,86 @@
+"""The library as a file: what it needs, what it exports, how it is mapped."""
+
+import re
+import subprocess
+import unittest
+
+import support
+
+SOURCE = support.HERE.parent.parent
+PYTORCH_HOOK = re.compile(r"_ZN3c10\d+report(MemoryUsage|OutOfMemory)ToProfilerE")
+OLDEST_GLIBC = (2, 28)
+
+
+def readelf(option):
+    return subprocess.run(
+        ["readelf", "--wide", option, str(support.LIBRARY)],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+
+
+def wrapped_functions():
+    """The symbols of the rows of apis.def."""
+    names = set()
+    for line in (SOURCE / "preload" / "apis.def").read_text().splitlines():
+        row = re.match(r"GPUMEMTRACE_API(?:_AND_(PTSZ|PTDS))?\((\w+), \"", line)
+        if row is None:
+            continue
+        names.add(row[2])
+        if row[1] is not None:
+            names.add(f"{row[2]}_{row[1].lower()}")
+    return names
+
+
+class Library(support.EndToEnd):
+    def test_needs_nothing_but_glibc(self):
+        needed = set(re.findall(r"\(NEEDED\).*\[(.+)\]", readelf("--dynamic")))
+        self.assertLessEqual(
+            needed,
+            {"libc.so.6", "libdl.so.2", "libpthread.so.0", "ld-linux-x86-64.so.2",
+             "ld-linux-aarch64.so.1"},
+        )
+
+    def test_exports_the_hooks_and_nothing_else(self):
+        exported = set()
+        for line in readelf("--dyn-syms").splitlines():
+            fields = line.split()
+            if len(fields) >= 8 and fields[0][:-1].isdigit() and fields[6] != "UND":
+                exported.add(fields[7].split("@")[0])
+        hooks = {name for name in exported if PYTORCH_HOOK.match(name)}
+        self.assertGreaterEqual(len(hooks), 7)
+        wrapped = wrapped_functions()
+        self.assertGreater(len(wrapped), 250)
+        self.assertEqual(
+            exported - hooks,
+            wrapped | {"cuGetProcAddress", "cuGetProcAddress_v2", "dlsym", "dlvsym"},
+        )
+
+    def test_runs_on_old_systems(self):
+        versions = re.findall(r"Name: GLIBC_(\d+)\.(\d+)", readelf("--version-info"))
+        self.assertTrue(versions)
+        self.assertLessEqual(
+            max((int(major), int(minor)) for major, minor in versions), OLDEST_GLIBC)
+        self.assertNotIn("GLIBCXX", readelf("--version-info"))
+
+    def test_has_no_executable_stack_and_no_writable_code(self):
+        flags = {}
+        for line in readelf("--program-headers").splitlines():
+            row = re.match(r"\s+(LOAD|GNU_STACK)\s+(?:0x[0-9a-f]+\s+){5}([RWE ]{3})", line)
+            if row is not None:
+                flags.setdefault(row[1], []).append(row[2])
+        self.assertEqual(len(flags["GNU_STACK"]), 1)
+        self.assertNotIn("E", flags["GNU_STACK"][0])
+        for load in flags["LOAD"]:
+            self.assertFalse("W" in load and "E" in load, load)
+
+    def test_has_no_relocations_in_code(self):
+        self.assertNotIn("TEXTREL", readelf("--dynamic"))
+
+    def test_binds_everything_when_it_is_loaded(self):
+        self.assertIn("NOW", readelf("--dynamic"))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,86 @@
+"""A full ring: what is not recorded is counted, and what that may have falsified is marked."""
+
+import os
+import struct
+import unittest
+
+import support
+
+SMALLEST_RING = "2MiB"
+
+
+class SlowPacker(support.EndToEnd):
+    """All threads share one processor, the background thread among them."""
+
+    def record_on_one_processor(self, *command, **variables):
+        processor = min(os.sched_getaffinity(0))
+        result = self.run_command(
+            command,
+            support.recorded_environment(GPUMEMTRACE_RING_SIZE=SMALLEST_RING, **variables),
+            preexec_fn=lambda: os.sched_setaffinity(0, {processor}))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return self.report()
+
+    def test_recorded_and_dropped_together_are_what_was_made(self):
+        made = 200_000
+        report = self.record_on_one_processor(support.PROGRAMS / "address_reuse", made, 64)
+        device = support.usage(report, "driver", "device")
+        lost = support.losses(report)
+        self.assertGreater(lost.get("dropped_allocations", 0), 0)
+        self.assertEqual(device["allocations"] + lost["dropped_allocations"], made)
+        self.assertEqual(
+            device["frees"] + lost.get("unknown_frees", 0) + lost["dropped_frees"], made)
+
+    def test_each_class_is_counted_by_itself(self):
+        counters = self.folder / "counters"
+        report = self.record_on_one_processor(
+            support.VICTIMS / "endings", counters, "return", "quiet", 50_000)
+        allocations, frees, copies = struct.unpack("<3Q", counters.read_bytes())
+        device = support.usage(report, "driver", "device")
+        lost = support.losses(report)
+        self.assertGreater(lost.get("dropped_copies", 0), 0)
+        self.assertEqual(
+            device["allocations"] + lost.get("dropped_allocations", 0), allocations)
+        self.assertEqual(
+            device["frees"] + lost.get("unknown_frees", 0) + lost.get("dropped_frees", 0), frees)
+        self.assertEqual(
+            support.copies(report)["count"] + lost["dropped_copies"], copies)
+        self.assertEqual(
+            report["traces"][0]["dropped"],
+            sum(count for name, count in lost.items() if name.startswith("dropped_")))
+
+    def test_what_a_gap_may_have_falsified_is_not_called_exact(self):
+        report = self.record_on_one_processor(
+            support.PROGRAMS / "address_reuse", 200_000, 64)
+        self.assertFalse(report["traces"][0]["complete"])
+        self.assertTrue(report["usage"])
+        for row in report["usage"] + report["peak"]:
+            self.assertIs(row["exact"], False, row)
+
+    def test_a_program_that_waits_loses_nothing(self):
+        made = 200_000
+        report = self.record_on_one_processor(
+            support.PROGRAMS / "address_reuse", made, 64, GPUMEMTRACE_ON_FULL="block")
+        device = support.usage(report, "driver", "device")
+        self.assertEqual((device["allocations"], device["frees"]), (made, made))
+        self.assertLessEqual(set(support.losses(report)), {"order_repaired"})
+        self.assertTrue(report["traces"][0]["complete"])
+
+
+class Ring(support.EndToEnd):
+    def test_the_ring_never_grows_beyond_its_size(self):
+        self.record(
+            support.PROGRAMS / "address_reuse", 500_000, 64, GPUMEMTRACE_RING_SIZE="4MiB")
+        trace = self.only_trace()
+        ring = trace.with_name(trace.name + ".ring")
+        self.assertLessEqual(ring.stat().st_size, (4 << 20) + 4096)
+
+    def test_a_size_that_is_none_is_told_and_the_usual_one_taken(self):
+        result = self.record(support.PROGRAMS / "device_memory", GPUMEMTRACE_RING_SIZE="plenty")
+        self.assertIn(b"GPUMEMTRACE_RING_SIZE=plenty", result.stderr)
+        self.assertEqual(len(result.stderr.splitlines()), 1)
+        self.only_trace()
+
+
+if __name__ == "__main__":
+    unittest.main()

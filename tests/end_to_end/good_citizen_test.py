@@ -1,0 +1,205 @@
+"""A job is never disturbed: not by our presence where CUDA is not used, not by our troubles."""
+
+import os
+import shutil
+import subprocess
+import unittest
+
+import support
+
+VICTIMS = support.VICTIMS
+NOBODY = 65534
+
+
+class WithoutCuda(support.EndToEnd):
+    def assert_leaves_nothing(self, *command):
+        without = self.run_command(command, support.base_environment())
+        with_recorder = self.run_command(command, support.recorded_environment())
+        self.assertEqual(with_recorder.returncode, without.returncode)
+        self.assertEqual(with_recorder.stdout, without.stdout)
+        self.assertEqual(with_recorder.stderr, without.stderr)
+        self.assert_folder_is_empty()
+
+    def test_everyday_commands_are_as_without_us(self):
+        self.assert_leaves_nothing("/bin/true")
+        self.assert_leaves_nothing("/bin/false")
+        self.assert_leaves_nothing("ls", "-l", support.SCRIPTS)
+        self.assert_leaves_nothing("bash", "-c", "echo $((6 * 7)); ls /proc/self/task | wc -l")
+        self.assert_leaves_nothing(support.PYTHON, "-c", "1")
+        self.assert_leaves_nothing(
+            support.PYTHON, "-c", "import os; print(os.listdir('/proc/self/task')[1:])")
+
+    def test_a_cpp_program_has_no_thread_and_no_descriptor_of_ours(self):
+        self.assert_leaves_nothing(VICTIMS / "without_cuda")
+
+    def test_a_hundred_programs_one_after_the_other_leave_nothing(self):
+        self.assert_leaves_nothing(
+            "bash", "-c", "for i in $(seq 100); do /bin/true; done; echo done")
+
+    def test_a_mere_initialisation_writes_nothing(self):
+        self.record(
+            support.PYTHON, "-c", "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0)")
+        self.assert_folder_is_empty()
+
+
+class WithCuda(support.EndToEnd):
+    def test_there_is_one_thread_more_and_it_takes_no_signals(self):
+        result = self.record(support.PYTHON, support.SCRIPTS / "threads_of_python.py")
+        before, after, names, blocked = result.stdout.decode().splitlines()
+        self.assertEqual(int(after), int(before) + 1)
+        self.assertEqual(names, "['gpumemtrace']")
+        # All but SIGKILL (9) and SIGSTOP (19), which cannot be blocked, and glibc's 32 and 33.
+        unblockable = {1 << (number - 1) for number in (9, 19, 32, 33)}
+        self.assertEqual(int(blocked, 16) | sum(unblockable), 2**64 - 1)
+
+    def test_the_process_says_nothing(self):
+        result = self.record(support.PROGRAMS / "device_memory")
+        self.assertEqual(result.stderr, b"")
+
+    def test_an_orderly_end_leaves_a_complete_trace_and_little_on_disk(self):
+        self.record(support.PROGRAMS / "device_memory")
+        self.assertTrue(self.report()["traces"][0]["complete"])
+        used = sum(path.stat().st_blocks * 512 for path in self.folder.iterdir())
+        self.assertLess(used, 1 << 20)
+
+    def test_a_static_object_that_frees_in_its_destructor_is_no_leak(self):
+        self.record(support.PROGRAMS / "static_destructor")
+        leaks = self.report()["leaks"]
+        self.assertEqual((leaks["state"], leaks["exit"]), ("checked", []))
+
+
+class Places(support.EndToEnd):
+    """Where the trace goes, and what happens where it cannot."""
+
+    def run_somewhere(self, pattern, **options):
+        command = [support.PROGRAMS / "device_memory"]
+        without = self.run_command(command, support.driver_environment())
+        environment = support.recorded_environment(GPUMEMTRACE_OUTPUT=pattern)
+        result = self.run_command(command, environment, **options)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        # The last line holds the process's number.
+        self.assertEqual(result.stdout.splitlines()[:-1], without.stdout.splitlines()[:-1])
+        return result
+
+    def assert_one_message_about(self, result, path):
+        messages = result.stderr.decode().splitlines()
+        self.assertEqual(len(messages), 1, messages)
+        self.assertIn(str(path), messages[0])
+        self.assertIn("GPUMEMTRACE_OUTPUT", messages[0])
+
+    def test_missing_folders_are_made(self):
+        result = self.run_somewhere("a/b/trace.gmt")
+        self.assertEqual(result.stderr, b"")
+        self.assertEqual(self.traces(), [self.folder / "a" / "b" / "trace.gmt"])
+
+    def test_a_folder_that_cannot_be_made_is_told_once(self):
+        self.assert_one_message_about(
+            self.run_somewhere("/proc/of-nobody/trace.gmt"), "/proc/of-nobody/trace.gmt")
+
+    def test_a_file_in_the_way_is_told_once(self):
+        (self.folder / "file").write_text("a file, no folder")
+        self.assert_one_message_about(self.run_somewhere("file/trace.gmt"), "file/trace.gmt")
+
+    def test_a_read_only_folder_is_told_once(self):
+        options = {}
+        if os.geteuid() == 0:
+            # Permissions mean nothing to root.
+            options = {"user": NOBODY}
+            probe = subprocess.run(
+                ["test", "-x", str(support.PROGRAMS / "device_memory")], user=NOBODY)
+            if probe.returncode != 0:
+                self.skipTest("the build folder is not open to other users")
+        self.folder.chmod(0o555)
+        self.addCleanup(self.folder.chmod, 0o755)
+        result = self.run_somewhere("trace.gmt", **options)
+        self.assert_one_message_about(result, self.folder / "trace.gmt")
+        self.assertIn("permission denied", result.stderr.decode())
+
+    def test_quiet_means_quiet(self):
+        environment = support.recorded_environment(
+            GPUMEMTRACE_OUTPUT="/proc/of-nobody/trace.gmt", GPUMEMTRACE_QUIET=1)
+        result = self.run_command([support.PROGRAMS / "device_memory"], environment)
+        self.assertEqual((result.returncode, result.stderr), (0, b""))
+
+
+class FullDisk(support.EndToEnd):
+    """On a small file system of its own, in a mount namespace."""
+
+    def run_on_small_disk(self, disk_bytes, command):
+        disk = self.folder / "disk"
+        disk.mkdir()
+        mount = f"mount -t tmpfs -o size={disk_bytes} none {disk}"
+        probe = self.run_command(
+            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount],
+            support.base_environment()) if shutil.which("unshare") else None
+        if probe is None or probe.returncode != 0:
+            self.skipTest("this system allows no mount namespace")
+        script = f"{mount} && exec env LD_PRELOAD={support.LIBRARY} {command}"
+        return self.run_command(
+            ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script],
+            support.driver_environment(GPUMEMTRACE_OUTPUT=disk / "trace.gmt"))
+
+    def test_a_disk_too_small_for_the_ring_is_told_and_the_job_goes_on(self):
+        result = self.run_on_small_disk(65536, f"{support.PROGRAMS}/many_threads 8")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(b"truth", result.stdout)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertIn(b"no space left", result.stderr)
+
+    def test_a_disk_that_fills_is_told_and_the_job_goes_on(self):
+        result = self.run_on_small_disk(
+            4 << 20, f"{support.PROGRAMS}/address_reuse 2000000 16")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn(b"truth", result.stdout)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+        self.assertIn(b"recording stopped", result.stderr)
+
+
+class Limits(support.EndToEnd):
+    ROUNDS = 50000
+
+    def run_limited(self, limit, value, **variables):
+        result = self.run_command(
+            [VICTIMS / "limited", limit, value, self.ROUNDS],
+            support.recorded_environment(**variables))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stdout, f"{self.ROUNDS}\n".encode())
+        return result.stderr.decode()
+
+    def test_too_little_address_space_is_told_once(self):
+        messages = self.run_limited("AS", 1 << 20)
+        self.assertEqual(messages.count("\n"), 1, messages)
+        self.assertIn("memory", messages)
+        self.assert_folder_is_empty()
+
+    def test_no_free_descriptor_is_told_once(self):
+        messages = self.run_limited("NOFILE", 0)
+        self.assertEqual(messages.count("\n"), 1, messages)
+        self.assertIn("too many open files", messages)
+
+    def test_few_descriptors_are_enough(self):
+        self.assertEqual(self.run_limited("NOFILE", 8), "")
+        device = support.usage(self.report(), "driver", "device")
+        self.assertEqual(device["allocations"], self.ROUNDS)
+
+    def test_a_limit_of_file_sizes_is_told_once_wherever_it_hits(self):
+        for limit_bytes in (100, 2000, 5000, 100_000, 1_000_000, 3_000_000):
+            with self.subTest(limit_bytes=limit_bytes):
+                messages = self.run_limited("FSIZE", limit_bytes)
+                self.assertEqual(messages.count("\n"), 1, messages)
+                self.assertIn("larger than the limit allows", messages)
+                self.assert_folder_is_empty()
+
+    def test_files_that_the_program_opens_under_our_numbers_stay_as_they_are(self):
+        own_file = self.folder / "own"
+        for threads in (1, 64):
+            with self.subTest(threads=threads):
+                result = self.run_command(
+                    [VICTIMS / "closes_all", own_file, threads], support.recorded_environment())
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(result.stdout, b"untouched\n")
+                self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()

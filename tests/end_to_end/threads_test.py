@@ -1,0 +1,67 @@
+"""Many threads: exact counts, the order of events, bounded memory and files."""
+
+import os
+import subprocess
+import unittest
+
+import support
+
+REUSES = int(os.environ.get("GPUMEMTRACE_TEST_REUSES", "10000000"))
+
+
+def disk_bytes(path):
+    return path.stat().st_blocks * 512
+
+
+class ReusedAddress(support.EndToEnd):
+    def test_sixty_four_threads_that_reuse_one_address_keep_their_order(self):
+        self.record(support.PROGRAMS / "address_reuse", REUSES, 64, GPUMEMTRACE_ON_FULL="block")
+        report = self.report()
+        device = support.usage(report, "driver", "device")
+        self.assertEqual((device["allocations"], device["frees"]), (REUSES, REUSES))
+        self.assertEqual(device["live_bytes_at_end"], 0)
+        self.assertEqual(set(support.losses(report)) - {"order_repaired"}, set())
+        # Never more blocks at once than threads.
+        self.assertLessEqual(report["peak"][0]["bytes"], 64 * 512)
+        self.assertNotIn("exact", report["peak"][0])
+
+
+class ShortThreads(support.EndToEnd):
+    def record_threads(self, count):
+        """Runs that many threads one after the other; the process's largest resident size."""
+        process = self.start(
+            [support.PROGRAMS / "short_threads", count],
+            support.recorded_environment(GPUMEMTRACE_OUTPUT=self.folder / f"{count}.gmt"),
+            stdout=subprocess.DEVNULL)
+        _, status, resources = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 0)
+        return resources.ru_maxrss * 1024
+
+    def test_a_thousand_take_no_more_memory_than_ten(self):
+        few = self.record_threads(10)
+        many = self.record_threads(1000)
+        self.assertLess(many, few + (2 << 20))
+
+    def test_a_thousand_take_little_disk(self):
+        self.record_threads(1000)
+        trace = self.only_trace()
+        self.assertLess(disk_bytes(trace), 256 << 10)
+        self.assertLess(disk_bytes(trace.with_name(trace.name + ".ring")), 2 << 20)
+        device = support.usage(self.report(), "driver", "device")
+        self.assertEqual((device["allocations"], device["frees"]), (1000, 1000))
+
+
+class ThreadEnds(support.EndToEnd):
+    def test_what_destructors_of_a_thread_do_is_recorded(self):
+        result = self.record(support.VICTIMS / "thread_ends", 400)
+        allocations = int(result.stdout)
+        self.assertGreater(allocations, 400 * 4)
+        report = self.report()
+        device = support.usage(report, "driver", "device")
+        self.assertEqual((device["allocations"], device["frees"]), (allocations, allocations))
+        self.assertEqual(support.losses(report), {})
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,17 @@
+// A library that calls the driver by linked symbols, as many of a framework's extensions do.
+#include "preload/cuda_abi.hpp"
+
+namespace abi = gpumemtrace::cuda_abi;
+
+extern "C" {
+abi::cuMemAlloc_v2_t cuMemAlloc_v2;
+abi::cuMemFree_v2_t cuMemFree_v2;
+
+[[gnu::visibility("default")]] abi::CUresult door_allocate(abi::CUdeviceptr* address,
+                                                           std::size_t bytes) {
+  return cuMemAlloc_v2(address, bytes);
+}
+[[gnu::visibility("default")]] abi::CUresult door_free(abi::CUdeviceptr address) {
+  return cuMemFree_v2(address);
+}
+}

@@ -1,0 +1,108 @@
+// Allocates, copies and frees in threads, counting the calls that have returned in FILE as
+// `endless` does, then ends in one of many ways: after its threads have ended (`quiet`), or while
+// they run
+// (`busy`). Usage: endings FILE MODE quiet|busy [ROUNDS]
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "tests/end_to_end/victims/driver_calls.hpp"
+
+namespace gpumemtrace::victims {
+namespace {
+
+constexpr int kThreads = 4;
+
+struct Counters {
+  std::atomic<std::uint64_t> allocations;
+  std::atomic<std::uint64_t> frees;
+  std::atomic<std::uint64_t> copies;
+};
+
+Counters* open_counters(const char* path) {
+  const int file = open(path, O_RDWR | O_CREAT, 0644);
+  require(file >= 0 && ftruncate(file, sizeof(Counters)) == 0, "the file cannot be made");
+  void* const mapped = mmap(nullptr, sizeof(Counters), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  require(mapped != MAP_FAILED, "the file cannot be mapped");
+  return static_cast<Counters*>(mapped);
+}
+
+void work(abi::CUcontext context, Counters* counters, std::uint64_t rounds) {
+  call(function<abi::cuCtxSetCurrent_t>("cuCtxSetCurrent")(context), "cuCtxSetCurrent");
+  auto* const copy = function<abi::cuMemcpyHtoD_v2_t>("cuMemcpyHtoD_v2");
+  const char host[64] = {};
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    const abi::CUdeviceptr address = allocate(512 + round % 100 * 512);
+    counters->allocations.fetch_add(1);
+    call(copy(address, host, sizeof host), "cuMemcpyHtoD_v2");
+    counters->copies.fetch_add(1);
+    if (round % 1000 == 0) continue;  // leaked
+    free_memory(address);
+    counters->frees.fetch_add(1);
+  }
+}
+
+void end_by_exit() { std::exit(0); }
+void end_in_a_thread() { std::thread(end_by_exit).join(); }
+void end_by_underscore_exit() { _exit(0); }
+void end_by_quick_exit() { std::quick_exit(0); }
+void end_by_abort() { std::abort(); }
+void end_by_sigterm() {
+  kill(getpid(), SIGTERM);
+  for (;;) pause();
+}
+void end_by_segmentation_fault() {
+  // Where no page is: the compiler must not see that it is wrong.
+  volatile int* volatile nowhere = nullptr;
+  *nowhere = 1;
+}
+void return_from_main() {}
+
+struct Ending {
+  const char* name;
+  void (*end)();
+};
+constexpr Ending kEndings[] = {
+    {"return", return_from_main},        {"exit", end_by_exit},
+    {"exit_in_thread", end_in_a_thread}, {"_exit", end_by_underscore_exit},
+    {"quick_exit", end_by_quick_exit},   {"abort", end_by_abort},
+    {"sigterm", end_by_sigterm},         {"segmentation_fault", end_by_segmentation_fault}};
+
+void run(const char* path, const char* mode, bool busy, std::uint64_t rounds) {
+  Counters* const counters = open_counters(path);
+  abi::CUcontext const context = start_driver();
+  std::vector<std::thread> threads;
+  for (int index = 0; index < kThreads; ++index) {
+    threads.emplace_back(work, context, counters, busy ? ~std::uint64_t{0} : rounds);
+  }
+  for (std::thread& thread : threads) {
+    if (busy) {
+      thread.detach();
+    } else {
+      thread.join();
+    }
+  }
+  while (counters->frees.load() < kThreads * rounds / 2) std::this_thread::yield();
+  for (const Ending& ending : kEndings) {
+    if (std::strcmp(ending.name, mode) == 0) return ending.end();
+  }
+  give_up("there is no such ending");
+}
+
+}  // namespace
+}  // namespace gpumemtrace::victims
+
+int main(int count, char** arguments) {
+  using namespace gpumemtrace::victims;
+  require(count == 4 || count == 5, "usage: endings FILE MODE quiet|busy [ROUNDS]");
+  const std::uint64_t rounds = count == 5 ? std::strtoull(arguments[4], nullptr, 10) : 5000;
+  run(arguments[1], arguments[2], std::strcmp(arguments[3], "busy") == 0, rounds);
+  return 0;
+}

@@ -1,0 +1,30 @@
+// The error of a failed dlopen stays pending, and errno as it is, across the driver calls between.
+// The first of them starts a recording. Prints both.
+#include <cerrno>
+
+#include "tests/end_to_end/victims/driver_calls.hpp"
+
+int main() {
+  using namespace gpumemtrace::victims;
+  auto* const initialize = function<abi::cuInit_t>("cuInit");
+  auto* const retain = function<abi::cuDevicePrimaryCtxRetain_t>("cuDevicePrimaryCtxRetain");
+  auto* const set_current = function<abi::cuCtxSetCurrent_t>("cuCtxSetCurrent");
+  auto* const allocate = function<abi::cuMemAlloc_v2_t>("cuMemAlloc_v2");
+  auto* const free = function<abi::cuMemFree_v2_t>("cuMemFree_v2");
+  abi::CUcontext context = nullptr;
+  abi::CUdeviceptr address = 0;
+
+  dlopen("libof_nobody.so.1", RTLD_NOW);
+  errno = 4711;
+  call(initialize(0), "cuInit");
+  call(retain(&context, 0), "cuDevicePrimaryCtxRetain");
+  call(set_current(context), "cuCtxSetCurrent");
+  for (int round = 0; round < 1000; ++round) {
+    call(allocate(&address, 4096), "cuMemAlloc_v2");
+    call(free(address), "cuMemFree_v2");
+  }
+  const int errno_after = errno;
+  const char* const error = dlerror();
+  std::printf("%d, %s\n", errno_after, error == nullptr ? "no error" : error);
+  return 0;
+}

@@ -1,0 +1,30 @@
+// A library that stands before the driver's functions and finds the real ones by RTLD_NEXT, as
+// other tools do. `hook_calls` tells how often it was called.
+#include <dlfcn.h>
+
+#include "preload/cuda_abi.hpp"
+
+namespace abi = gpumemtrace::cuda_abi;
+
+namespace {
+int calls = 0;
+}
+
+extern "C" {
+[[gnu::visibility("default")]] int hook_calls() { return calls; }
+
+[[gnu::visibility("default")]] abi::CUresult cuMemAlloc_v2(abi::CUdeviceptr* address,
+                                                           std::size_t bytes) {
+  auto* const next = reinterpret_cast<abi::cuMemAlloc_v2_t*>(dlsym(RTLD_NEXT, "cuMemAlloc_v2"));
+  if (next == nullptr) return abi::CUDA_ERROR_NOT_INITIALIZED;
+  ++calls;
+  return next(address, bytes);
+}
+
+[[gnu::visibility("default")]] abi::CUresult cuMemFree_v2(abi::CUdeviceptr address) {
+  auto* const next = reinterpret_cast<abi::cuMemFree_v2_t*>(dlsym(RTLD_NEXT, "cuMemFree_v2"));
+  if (next == nullptr) return abi::CUDA_ERROR_NOT_INITIALIZED;
+  ++calls;
+  return next(address);
+}
+}

@@ -1,0 +1,168 @@
+// Processes that come from one another in every way there is. The program allocates three times
+// where it says `uses CUDA`, and its children are told apart by how often they allocate. Usage:
+// processes MODE; modes are the rows of kModes below.
+#include <sched.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "tests/end_to_end/victims/driver_calls.hpp"
+
+extern char** environ;
+
+namespace gpumemtrace::victims {
+namespace {
+
+constexpr std::size_t kBytes = 4096;
+constexpr int kOfParent = 3;
+constexpr int kOfChild = 5;
+constexpr int kOfNewProgram = 7;
+
+void use_cuda(int allocations) {
+  start_driver();
+  for (int index = 0; index < allocations; ++index) free_memory(allocate(kBytes));
+}
+
+void wait_for(pid_t child) {
+  int status = 0;
+  require(child > 0 && waitpid(child, &status, 0) == child, "there is no child");
+  require(WIFEXITED(status) && WEXITSTATUS(status) == 0, "the child has failed");
+}
+
+char* const* new_program() {
+  static char name[] = "processes";
+  static char mode[] = "new_program";
+  static char* arguments[] = {name, mode, nullptr};
+  return arguments;
+}
+
+void become_new_program() {
+  execv("/proc/self/exe", new_program());
+  _exit(4);
+}
+
+// The child of a process that has used CUDA: its calls fail, with the real driver too.
+void fork_after_use() {
+  use_cuda(kOfParent);
+  const pid_t child = fork();
+  if (child == 0) {
+    abi::CUdeviceptr address = 0;
+    auto* const allocate = function<abi::cuMemAlloc_v2_t>("cuMemAlloc_v2");
+    std::exit(allocate(&address, kBytes) == abi::CUDA_SUCCESS ? 1 : 0);
+  }
+  wait_for(child);
+  free_memory(allocate(kBytes));
+}
+
+void fork_before_use() {
+  const pid_t child = fork();
+  if (child == 0) {
+    use_cuda(kOfChild);
+    std::exit(0);
+  }
+  wait_for(child);
+  use_cuda(kOfParent);
+}
+
+// The child runs its exit handlers, which are copies of its parent's.
+void fork_without_cuda() {
+  use_cuda(kOfParent);
+  for (int round = 0; round < 20; ++round) {
+    const pid_t child = fork();
+    if (child == 0) std::exit(0);
+    wait_for(child);
+  }
+  free_memory(allocate(kBytes));
+}
+
+void fork_while_threads_run() {
+  abi::CUcontext const context = start_driver();
+  std::vector<std::thread> threads;
+  for (int index = 0; index < 4; ++index) {
+    threads.emplace_back([context] {
+      call(function<abi::cuCtxSetCurrent_t>("cuCtxSetCurrent")(context), "cuCtxSetCurrent");
+      for (int round = 0; round < 20000; ++round) free_memory(allocate(kBytes));
+    });
+  }
+  for (int round = 0; round < 50; ++round) {
+    const pid_t child = fork();
+    if (child == 0) _exit(0);
+    wait_for(child);
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void fork_and_exec() {
+  use_cuda(kOfParent);
+  const pid_t child = fork();
+  if (child == 0) become_new_program();
+  wait_for(child);
+}
+
+void vfork_and_exec() {
+  use_cuda(kOfParent);
+  const pid_t child = vfork();
+  if (child == 0) become_new_program();
+  wait_for(child);
+}
+
+void spawn() {
+  use_cuda(kOfParent);
+  pid_t child = 0;
+  require(posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, new_program(), environ) == 0,
+          "posix_spawn");
+  wait_for(child);
+}
+
+// A child that libc knows nothing of: no handler of pthread_atfork runs, and the simulated driver
+// goes on working.
+void raw_clone() {
+  use_cuda(kOfParent);
+  const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, 0));
+  if (child == 0) {
+    for (int index = 0; index < kOfChild; ++index) free_memory(allocate(kBytes));
+    _exit(0);
+  }
+  wait_for(child);
+  free_memory(allocate(kBytes));
+}
+
+void exec_after_use() {
+  use_cuda(kOfParent);
+  become_new_program();
+}
+
+void be_new_program() { use_cuda(kOfNewProgram); }
+
+struct Mode {
+  const char* name;
+  void (*run)();
+};
+constexpr Mode kModes[] = {{"fork_after_use", fork_after_use},
+                           {"fork_before_use", fork_before_use},
+                           {"fork_without_cuda", fork_without_cuda},
+                           {"fork_while_threads_run", fork_while_threads_run},
+                           {"fork_and_exec", fork_and_exec},
+                           {"vfork_and_exec", vfork_and_exec},
+                           {"spawn", spawn},
+                           {"raw_clone", raw_clone},
+                           {"exec_after_use", exec_after_use},
+                           {"new_program", be_new_program}};
+
+}  // namespace
+}  // namespace gpumemtrace::victims
+
+int main(int count, char** arguments) {
+  gpumemtrace::victims::require(count == 2, "usage: processes MODE");
+  for (const auto& mode : gpumemtrace::victims::kModes) {
+    if (std::strcmp(mode.name, arguments[1]) != 0) continue;
+    mode.run();
+    return 0;
+  }
+  gpumemtrace::victims::give_up("there is no such mode");
+}
