@@ -1,0 +1,173 @@
+// What a trace costs at rest, and how fast it becomes a report.
+//
+//   bench_analyzer [--folder DIR] [EVENTS...]      default: 1000000 10000000 100000000
+//
+// Each trace is written once and read by a child process, whose processor time and peak memory are
+// then the reader's or the analyzer's alone. The traces are removed at the end.
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <functional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "analyzer/analyze.hpp"
+#include "bench/results.hpp"
+#include "bench/synthetic_trace.hpp"
+#include "bench/temporary_folder.hpp"
+#include "trace/reader.hpp"
+
+namespace gpumemtrace::bench {
+namespace {
+
+struct Arguments {
+  std::filesystem::path folder = std::filesystem::temp_directory_path();
+  std::vector<std::uint64_t> events;
+};
+
+Arguments read_arguments(int count, char** values) {
+  Arguments arguments;
+  for (int i = 1; i < count; ++i) {
+    if (std::string(values[i]) == "--folder" && i + 1 < count) {
+      arguments.folder = values[++i];
+    } else {
+      arguments.events.push_back(std::stoull(values[i]));
+    }
+  }
+  if (arguments.events.empty()) arguments.events = {1'000'000, 10'000'000, 100'000'000};
+  return arguments;
+}
+
+struct Usage {
+  double processor_s = 0;
+  double wall_s = 0;
+  double peak_mib = 0;
+};
+
+// Runs `work` in a child process.
+Usage measure(const std::function<void()>& work) {
+  const auto begin = std::chrono::steady_clock::now();
+  const pid_t child = fork();
+  if (child == 0) {
+    try {
+      work();
+      _exit(0);
+    } catch (const std::exception& error) {
+      say(error.what());
+      _exit(1);
+    }
+  }
+  int status = 0;
+  rusage usage = {};
+  if (child < 0 || wait4(child, &status, 0, &usage) != child || status != 0) {
+    throw std::runtime_error("the measured process failed");
+  }
+  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
+  };
+  return {seconds(usage.ru_utime) + seconds(usage.ru_stime), wall.count(),
+          static_cast<double>(usage.ru_maxrss) / 1024};
+}
+
+void read_all_records(const std::filesystem::path& path) {
+  const trace::TraceFile file(path);
+  std::uint64_t records = 0;
+  for (const trace::WriterStream& stream : file.writers()) {
+    trace::WriterCursor cursor(file, stream);
+    while (cursor.next() != nullptr) ++records;
+  }
+  if (records == 0) throw std::runtime_error("the trace has no records");
+}
+
+Row bytes_row(const std::string& name, const SyntheticTrace& trace) {
+  Row row;
+  row.what = "trace at rest, " + name;
+  row.unit = "bytes/event";
+  row.measured = static_cast<double>(trace.file_bytes) / static_cast<double>(trace.events);
+  row.at_most = 8;
+  row.beside = "memray 3.8 per allocation, CUPTI about 200 raw";
+  row.context = {{"events", static_cast<double>(trace.events)}};
+  return row;
+}
+
+Row decode_row(const std::string& name, const SyntheticTrace& trace) {
+  const Usage usage = measure([&] { read_all_records(trace.path); });
+  Row row;
+  row.what = "decoding, " + name;
+  row.unit = "M events/s a core";
+  row.measured = static_cast<double>(trace.events) / usage.processor_s / 1e6;
+  row.context = {{"peak_mib", usage.peak_mib}, {"wall_s", usage.wall_s}};
+  return row;
+}
+
+void add_analysis_rows(const std::string& name, const SyntheticTrace& trace,
+                       std::vector<Row>& rows) {
+  const Usage usage = measure([&] {
+    const nlohmann::ordered_json report = analyzer::analyze({trace.path}, {});
+    if (report.empty()) throw std::runtime_error("the report is empty");
+  });
+  Row speed;
+  speed.what = "analyzer to a full report, " + name;
+  speed.unit = "M events/s a core";
+  speed.measured = static_cast<double>(trace.events) / usage.processor_s / 1e6;
+  speed.at_least = 20;
+  speed.beside = "PyTorch's viewer stops near 0.6 M events";
+  speed.context = {{"wall_s", usage.wall_s}, {"processor_s", usage.processor_s}};
+  rows.push_back(speed);
+  Row memory;
+  memory.what = "analyzer's peak memory, " + name;
+  memory.unit = "MiB";
+  memory.measured = usage.peak_mib;
+  memory.at_most = 1024;
+  rows.push_back(memory);
+}
+
+std::string millions(std::uint64_t events) {
+  return events % 1'000'000 == 0 ? std::to_string(events / 1'000'000) + " M events"
+                                 : std::to_string(events) + " events";
+}
+
+std::vector<Row> measure_all(const Arguments& arguments) {
+  const TemporaryFolder folder(arguments.folder);
+  std::vector<Row> rows;
+  const auto measure_one = [&](const std::string& name, Pattern pattern, std::uint64_t events) {
+    const std::string title = name + ", " + millions(events);
+    say("  " + title);
+    const SyntheticTrace trace =
+        write_synthetic_trace(folder.path() / "bench.gmt", pattern, events);
+    rows.push_back(bytes_row(title, trace));
+    rows.push_back(decode_row(title, trace));
+    add_analysis_rows(title, trace, rows);
+    std::filesystem::remove(trace.path);
+  };
+  for (const std::uint64_t events : arguments.events) {
+    measure_one("PyTorch blocks", Pattern::kTraining, events);
+  }
+  const std::uint64_t most = arguments.events.size() > 1 ? arguments.events[1]  //
+                                                         : arguments.events[0];
+  measure_one("stream-ordered calls", Pattern::kAsyncBackend, most);
+  measure_one("64 threads", Pattern::kManyThreads, most);
+  return rows;
+}
+
+}  // namespace
+}  // namespace gpumemtrace::bench
+
+int main(int count, char** values) {
+  using namespace gpumemtrace::bench;
+  try {
+    print_rows(measure_all(read_arguments(count, values)));
+    return 0;
+  } catch (const std::exception& error) {
+    say(std::string("bench_analyzer: ") + error.what());
+    return 1;
+  }
+}

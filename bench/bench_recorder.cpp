@@ -1,0 +1,152 @@
+// What recording costs the traced thread.
+//
+//   bench_recorder [--folder DIR] [--rounds N] [calls] [latency] [threads] [growth] [sustained]
+//
+// Starts itself again under the recorder, with its trace in a folder inside DIR that is removed at
+// the end. Without names of measurements it makes all of them but `sustained`, which needs a
+// process of its own.
+
+#include <spawn.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <exception>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "bench/build_folder.hpp"
+#include "bench/processors.hpp"
+#include "bench/recorder_phases.hpp"
+#include "bench/stopwatch.hpp"
+#include "bench/temporary_folder.hpp"
+
+namespace gpumemtrace::bench {
+namespace {
+
+// Set in the process that measures: the folder of its trace.
+constexpr char kFolderVariable[] = "GPUMEMTRACE_BENCH_FOLDER";
+
+struct Arguments {
+  std::filesystem::path folder = std::filesystem::temp_directory_path();
+  std::size_t rounds = 200;
+  std::vector<std::string> measurements;
+};
+
+Arguments read_arguments(int count, char** values) {
+  Arguments arguments;
+  for (int i = 1; i < count; ++i) {
+    const std::string value = values[i];
+    const auto next = [&]() -> std::string {
+      if (++i == count) throw std::runtime_error(value + " needs a value");
+      return values[i];
+    };
+    if (value == "--folder") {
+      arguments.folder = next();
+    } else if (value == "--rounds") {
+      arguments.rounds = std::stoul(next());
+    } else {
+      arguments.measurements.push_back(value);
+    }
+  }
+  if (arguments.measurements.empty()) {
+    arguments.measurements = {"calls", "latency", "threads", "growth"};
+  }
+  return arguments;
+}
+
+int measure_in_a_child(const Arguments& arguments, char** values) {
+  const TemporaryFolder folder(arguments.folder);
+  const bool sustained = arguments.measurements.front() == "sustained";
+  setenv(kFolderVariable, folder.path().c_str(), 1);
+  setenv("LD_PRELOAD", preload_path().c_str(), 1);
+  setenv("GPUMEMTRACE_OUTPUT", (folder.path() / "bench.gmt").c_str(), 1);
+  // Room for the bursts of many threads: what is measured must not be drops.
+  setenv("GPUMEMTRACE_RING_SIZE", sustained ? "64MiB" : "1GiB", 1);
+  setenv("GPUMEMTRACE_MAX_TRACE_BYTES", "64GiB", 1);
+  setenv("GPUMEMTRACE_ON_FULL", sustained ? "block" : "drop", 1);
+  pid_t child = 0;
+  const int error = posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, values, environ);
+  if (error != 0) throw std::runtime_error(std::string("cannot start again: ") + strerror(error));
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+// Names by the magic numbers of statfs(2).
+std::string file_system_of(const std::filesystem::path& path) {
+  struct statfs facts = {};
+  if (statfs(path.c_str(), &facts) != 0) return "an unknown file system";
+  switch (static_cast<std::uint64_t>(facts.f_type)) {
+    case 0x01021994:
+      return "tmpfs";
+    case 0xef53:
+      return "ext4";
+    case 0x58465342:
+      return "xfs";
+    case 0x9123683e:
+      return "btrfs";
+    case 0x794c7630:
+      return "overlayfs";
+    default:
+      return "another file system";
+  }
+}
+
+// The first wrapped call makes the ring and starts the background thread. That one gets the last
+// processor and the measuring thread the first, which are far from each other on most machines.
+void start_recording(const CallForms& calls, const std::vector<int>& processors) {
+  run_on({processors.back()});
+  cuda_abi::CUdeviceptr address = 0;
+  calls.wrapped.allocate(&address, 1);
+  run_on({processors.front()});
+}
+
+int measure(const Arguments& arguments, const std::filesystem::path& folder) {
+  const std::vector<int> processors = allowed_processors();
+  const CallForms calls = load_calls();
+  start_recording(calls, processors);
+  const RingView ring(folder / "bench.gmt.ring");
+  const double cores_apart_ns = measure_round_trip_ns(processors.front(), processors.back());
+  const RecorderBench bench{
+      calls,      ring,          measure_ns_per_tick(), arguments.rounds, file_system_of(folder),
+      processors, cores_apart_ns};
+  std::vector<Row> rows;
+  for (const std::string& name : arguments.measurements) {
+    if (name == "calls") {
+      for (const Row& row : measure_calls(bench)) rows.push_back(row);
+    } else if (name == "latency") {
+      rows.push_back(measure_latency(bench));
+    } else if (name == "threads") {
+      rows.push_back(measure_threads(bench));
+    } else if (name == "growth") {
+      rows.push_back(measure_growth(bench));
+    } else if (name == "sustained") {
+      rows.push_back(measure_sustained(bench));
+    } else {
+      throw std::runtime_error("there is no measurement " + name);
+    }
+  }
+  print_rows(rows);
+  return 0;
+}
+
+}  // namespace
+}  // namespace gpumemtrace::bench
+
+int main(int count, char** values) {
+  using namespace gpumemtrace::bench;
+  try {
+    const Arguments arguments = read_arguments(count, values);
+    const char* folder = std::getenv(kFolderVariable);
+    return folder == nullptr ? measure_in_a_child(arguments, values) : measure(arguments, folder);
+  } catch (const std::exception& error) {
+    say(std::string("bench_recorder: ") + error.what());
+    return 1;
+  }
+}

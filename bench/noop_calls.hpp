@@ -1,0 +1,38 @@
+// The measured calls, each in two forms: as a program under the recorder gets them, and the
+// functions behind.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/cuda_abi.hpp"
+
+namespace gpumemtrace::bench {
+
+// c10::Device: type, then index.
+struct C10Device {
+  std::int8_t type = 1;  // CUDA
+  std::int8_t index = 0;
+};
+using ReportBlock = void(void*, std::int64_t, std::size_t, std::size_t, C10Device);
+
+struct Calls {
+  cuda_abi::cuCtxSetCurrent_t* set_context = nullptr;
+  cuda_abi::cuMemAlloc_v2_t* allocate = nullptr;
+  cuda_abi::cuMemFree_v2_t* free = nullptr;
+  cuda_abi::cuMemAllocAsync_t* allocate_async = nullptr;
+  cuda_abi::cuMemFreeAsync_t* free_async = nullptr;
+  cuda_abi::cuMemcpyAsync_t* copy_async = nullptr;
+  ReportBlock* report_block = nullptr;
+};
+
+struct CallForms {
+  Calls wrapped;
+  Calls unwrapped;
+};
+
+// Loads the no-op driver and the no-op libc10. Throws std::runtime_error where something is missing
+// or the recorder does not stand before them.
+[[nodiscard]] CallForms load_calls();
+
+}  // namespace gpumemtrace::bench

@@ -1,0 +1,77 @@
+#include "bench/ring_view.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+namespace gpumemtrace::bench {
+namespace {
+
+// More than any ring has; pages past the end of the file are never read.
+constexpr std::size_t kMappedBytes = std::size_t{32} << 30;
+
+}  // namespace
+
+RingView::RingView(const std::filesystem::path& path)
+    : descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC)), mapped_bytes_(kMappedBytes) {
+  if (descriptor_ < 0) {
+    throw std::runtime_error("the recorder made no ring " + path.string() +
+                             ": is libgpumemtrace.so preloaded?");
+  }
+  void* mapped =
+      mmap(nullptr, mapped_bytes_, PROT_READ, MAP_SHARED | MAP_NORESERVE, descriptor_, 0);
+  if (mapped == MAP_FAILED) throw std::runtime_error("the ring cannot be mapped");
+  base_ = static_cast<const std::byte*>(mapped);
+}
+
+RingView::~RingView() {
+  if (base_ != nullptr) munmap(const_cast<std::byte*>(base_), mapped_bytes_);
+  close(descriptor_);
+}
+
+const trace::RingHeader& RingView::header() const {
+  return *reinterpret_cast<const trace::RingHeader*>(base_);
+}
+
+bool RingView::any_sealed() const {
+  // `used_bytes` runs ahead of the file while the ring grows, and memory past the end of the file
+  // cannot be read.
+  struct stat facts = {};
+  if (fstat(descriptor_, &facts) != 0) return false;
+  const std::uint64_t used = std::min(used_bytes(), static_cast<std::uint64_t>(facts.st_size));
+  for (std::uint64_t offset = trace::kRingHeaderBytes; offset < used;) {
+    const auto& chunk = *reinterpret_cast<const trace::ChunkHeader*>(base_ + offset);
+    if (chunk.magic != trace::kChunkMagic || chunk.bytes == 0) return false;
+    // Acquire: pairs with the recorder's store when it seals or recycles the chunk.
+    if (chunk.state.load(std::memory_order_acquire) == trace::ChunkState::kSealed) return true;
+    offset += chunk.bytes;
+  }
+  return false;
+}
+
+void RingView::wait_until_packed() const {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (any_sealed()) {
+    if (std::chrono::steady_clock::now() > give_up) {
+      throw std::runtime_error("the recorder has not packed its chunks for ten seconds");
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
+}
+
+std::uint64_t RingView::dropped() const {
+  std::uint64_t sum = 0;
+  for (const auto& count : header().dropped) sum += count.load();
+  return sum;
+}
+
+std::uint64_t RingView::used_bytes() const { return header().used_bytes.load(); }
+
+}  // namespace gpumemtrace::bench
