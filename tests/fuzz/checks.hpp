@@ -1,0 +1,46 @@
+// What must hold for whatever the reader hands out, however broken the input.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <span>
+
+#include "trace/checksum.hpp"
+#include "trace/reader.hpp"
+#include "trace/schema.hpp"
+
+namespace gpumemtrace::tests {
+
+// Ends the process, which is how a fuzzer notices.
+inline void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "The reader broke its promise: %s\n", what);
+  std::abort();
+}
+
+// Volatile, so that the reads are not optimized away.
+inline volatile std::uint32_t record_checksum = 0;
+
+// A record of a kind that this version knows, as long as it says; reads all of its bytes.
+inline void check_record(const trace::RecordHeader& record) {
+  const trace::KindInfo* info = trace::find_kind(record.kind);
+  require(info != nullptr, "only known kinds are handed out");
+  const std::size_t bytes = record.words * trace::kWordBytes;
+  require(bytes >= info->bytes, "a record has the fields of its kind");
+  require(bytes == info->bytes || info->has_tail, "only kinds with a tail are longer");
+  const std::string_view tail = trace::tail_of(record);
+  require(tail.size() <= bytes - info->bytes, "the tail lies in its record");
+  record_checksum = trace::crc32c(&record, bytes);
+  if (record.kind == trace::RecordKind::kStack) {
+    const auto frames = std::as_bytes(trace::python_frames_of(trace::as<trace::Stack>(record)));
+    require(frames.size() <= bytes - info->bytes, "frames lie in their record");
+  }
+  if (record.kind == trace::RecordKind::kCode) {
+    const auto text = trace::bytes_of(trace::as<trace::Code>(record));
+    require(text.size() <= bytes - info->bytes, "a text lies in its record");
+  }
+}
+
+}  // namespace gpumemtrace::tests

@@ -1,0 +1,18 @@
+// How one input of fuzz_unpack stands for a schema and the columns or records that it describes.
+//
+//   options (1 byte) | schema: length (2), bytes; only without kUnpackOwnSchema | content
+//   content, as columns: (kind, field, length (1), bytes) ...      as records: bytes
+//
+// A length byte a column keeps the other columns where they are when one grows or shrinks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemtrace::tests {
+
+inline constexpr std::uint8_t kUnpackOwnSchema = 1;  // the schema of this version
+inline constexpr std::uint8_t kUnpackRecords = 2;    // records of a ring chunk; else columns
+inline constexpr std::uint8_t kUnpackAsItIs = 4;     // columns with the headers of a payload
+
+}  // namespace gpumemtrace::tests

@@ -1,0 +1,72 @@
+// Opens whatever stands in an input as a trace and reads it to the end.
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+
+#include "tests/fuzz/checks.hpp"
+#include "tests/fuzz/trace_input.hpp"
+#include "trace/reader.hpp"
+
+namespace {
+
+using namespace gpumemtrace;
+
+// One a process, in memory where there is such a folder.
+class Folder {
+ public:
+  Folder() {
+    std::string name = "/dev/shm/gpumemtrace-fuzz-XXXXXX";
+    if (mkdtemp(name.data()) == nullptr) {
+      name = (std::filesystem::temp_directory_path() / "gpumemtrace-fuzz-XXXXXX").string();
+      if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("No folder to write to.");
+    }
+    path_ = name;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+void read_all(const trace::TraceFile& file, std::size_t input_bytes) {
+  for (const trace::WriterStream& stream : file.writers()) {
+    tests::require(!stream.pieces.empty(), "a writer has a piece");
+    trace::WriterCursor cursor(file, stream);
+    std::size_t records = 0;
+    while (const trace::RecordHeader* record = cursor.next()) {
+      tests::check_record(*record);
+      ++records;
+    }
+    tests::require(cursor.next() == nullptr, "the end stays the end");
+    // A record of a block takes a byte in the file, except where compression made it less.
+    tests::require(records <= stream.pieces.size() * trace::kMaxChunkBytes / 16,
+                   "pieces hold a bounded number of records");
+    tests::require(stream.pieces.size() <= input_bytes, "pieces come from bytes of the input");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const Folder folder;
+  const std::filesystem::path path = folder.path() / "trace.gmt";
+  tests::write_input(tests::expand_input(std::as_bytes(std::span(data, size))), path);
+  try {
+    const trace::TraceFile file(trace::find_traces({folder.path()}).front());
+    read_all(file, size);
+  } catch (const trace::TraceError&) {
+    // Said to the user in a sentence; anything else is a finding.
+  }
+  return 0;
+}

@@ -1,0 +1,412 @@
+#include "trace/reader.hpp"
+
+#include <sys/stat.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/catch.hpp"
+#include "tests/support/raw_trace.hpp"
+#include "tests/support/trace_builder.hpp"
+#include "trace/unpack.hpp"
+
+using namespace gpumemtrace::trace;
+using gpumemtrace::tests::own_schema_bytes;
+using gpumemtrace::tests::RawTrace;
+using gpumemtrace::tests::RecordImage;
+using gpumemtrace::tests::TemporaryFolder;
+
+namespace {
+
+constexpr std::uint32_t kMarkBytes = sizeof(Mark);
+
+// Records that are told from each other by their times.
+RecordImage marks(std::uint64_t first_time, std::uint64_t count) {
+  RecordImage image;
+  for (std::uint64_t i = 0; i < count; ++i) {
+    Mark mark;
+    mark.record.time = first_time + i;
+    image.add(mark);
+  }
+  return image;
+}
+
+RawTrace described_trace() {
+  RawTrace trace;
+  trace.add_schema(own_schema_bytes());
+  return trace;
+}
+
+struct Reading {
+  std::vector<std::uint64_t> times;  // of all records, writer by writer
+  ReadLosses losses;
+  bool has_ring = false;
+};
+
+Reading read(const std::filesystem::path& path) {
+  const TraceFile file(path);
+  Reading reading;
+  reading.losses = file.losses();
+  reading.has_ring = file.has_ring();
+  for (const WriterStream& stream : file.writers()) {
+    WriterCursor cursor(file, stream);
+    while (const RecordHeader* record = cursor.next()) reading.times.push_back(record->time);
+    reading.losses.corrupt_blocks += cursor.losses().corrupt_blocks;
+    reading.losses.malformed_records += cursor.losses().malformed_records;
+    reading.losses.unknown_records += cursor.losses().unknown_records;
+  }
+  return reading;
+}
+
+Reading read(const RawTrace& trace) {
+  const TemporaryFolder folder;
+  return read(trace.write(folder.path()));
+}
+
+std::string error_of(const std::filesystem::path& path) {
+  try {
+    const TraceFile file(path);
+  } catch (const TraceError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+bool says(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+using Times = std::vector<std::uint64_t>;
+
+// Three blocks of two writers, and where the schema and each block end in the file.
+struct SmallTrace {
+  RawTrace trace = described_trace();
+  std::size_t schema_end = trace.file.size();
+  std::vector<std::size_t> block_ends;
+  std::vector<Times> block_times;
+
+  SmallTrace() {
+    add(1, 0, 10, 2);
+    add(1, 1, 20, 1);
+    add(2, 0, 30, 3);
+  }
+  void add(std::uint32_t writer, std::uint32_t sequence, std::uint64_t time, std::uint64_t count) {
+    trace.add_records(writer, sequence, 0, marks(time, count).bytes());
+    block_ends.push_back(trace.file.size());
+    block_times.emplace_back();
+    for (std::uint64_t i = 0; i < count; ++i) block_times.back().push_back(time + i);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a trace cut at any byte gives every whole block and says what is missing", "[unit]") {
+  SmallTrace small;
+  const std::vector<std::byte> whole = small.trace.file;
+  const TemporaryFolder folder;
+  for (std::size_t length = 0; length < whole.size(); ++length) {
+    CAPTURE(length);
+    small.trace.file.assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
+    const std::filesystem::path path = small.trace.write(folder.path());
+    if (length < small.schema_end) {
+      REQUIRE_THROWS_AS(TraceFile(path), TraceError);
+      continue;
+    }
+    Times expected;
+    bool at_an_end = length == small.schema_end;
+    for (std::size_t i = 0; i < small.block_ends.size(); ++i) {
+      if (small.block_ends[i] > length) continue;
+      expected.insert(expected.end(), small.block_times[i].begin(), small.block_times[i].end());
+      at_an_end |= small.block_ends[i] == length;
+    }
+    const Reading reading = read(path);
+    REQUIRE(reading.times == expected);
+    REQUIRE(reading.losses.truncated_tail == (at_an_end ? 0 : 1));
+    REQUIRE(reading.losses.corrupt_blocks == 0);
+  }
+}
+
+TEST_CASE("a flipped bit costs the block that it hits, and is counted", "[unit]") {
+  SmallTrace small;
+  const std::vector<std::byte> whole = small.trace.file;
+  const TemporaryFolder folder;
+  for (std::size_t position = 0; position < whole.size(); ++position) {
+    CAPTURE(position);
+    small.trace.file = whole;
+    small.trace.file[position] ^= static_cast<std::byte>(1u << position % 8);
+    const std::filesystem::path path = small.trace.write(folder.path());
+    if (position < small.schema_end) {
+      REQUIRE_THROWS_AS(TraceFile(path), TraceError);
+      continue;
+    }
+    Times expected;
+    bool hit = false;
+    for (std::size_t i = 0; i < small.block_ends.size(); ++i) {
+      const bool hits_this = !hit && position < small.block_ends[i];
+      hit |= hits_this;
+      if (hits_this) continue;
+      expected.insert(expected.end(), small.block_times[i].begin(), small.block_times[i].end());
+    }
+    const Reading reading = read(path);
+    REQUIRE(reading.times == expected);
+    REQUIRE(reading.losses.corrupt_blocks == 1);
+  }
+}
+
+TEST_CASE("records that stand in the packed file and in the ring are given once", "[unit]") {
+  RawTrace trace = described_trace();
+  SECTION("a chunk that was packed and not recycled yet") {
+    trace.add_records(1, 0, 0, marks(1, 3).bytes());
+    trace.begin_ring();
+    trace.add_chunk(1, 0, marks(1, 3).bytes());
+    CHECK(read(trace).times == Times{1, 2, 3});
+  }
+  SECTION("a chunk of which a part was packed") {
+    trace.add_records(1, 0, 0, marks(1, 1).bytes());
+    trace.add_records(1, 0, kMarkBytes, marks(2, 1).bytes());
+    trace.begin_ring();
+    trace.add_chunk(1, 0, marks(1, 4).bytes(), ChunkState::kActive);
+    CHECK(read(trace).times == Times{1, 2, 3, 4});
+  }
+  SECTION("chunks of the ring stand in any order") {
+    trace.add_records(1, 0, 0, marks(1, 2).bytes());
+    trace.begin_ring();
+    trace.add_chunk(1, 2, marks(5, 2).bytes(), ChunkState::kActive, 2 * kMinChunkBytes);
+    trace.add_chunk(2, 0, marks(10, 1).bytes());
+    trace.add_chunk(1, 1, marks(3, 2).bytes());
+    CHECK(read(trace).times == Times{1, 2, 3, 4, 5, 6, 10});
+  }
+  SECTION("free chunks hold nothing, whatever their content") {
+    trace.begin_ring();
+    trace.add_chunk(1, 0, marks(1, 2).bytes(), ChunkState::kFree);
+    trace.add_chunk(1, 1, {}, ChunkState::kActive);
+    CHECK(read(trace).times.empty());
+  }
+  const Reading reading = read(trace);
+  CHECK(reading.has_ring);
+  CHECK(reading.losses.missing_chunks == 0);
+  CHECK(reading.losses.corrupt_blocks == 0);
+}
+
+TEST_CASE("what is missing between chunks and within one is counted", "[unit]") {
+  RawTrace trace = described_trace();
+  SECTION("chunks before the first one, and between two") {
+    trace.add_records(1, 2, 0, marks(1, 1).bytes());
+    trace.add_records(1, 4, 0, marks(2, 1).bytes());
+    CHECK(read(trace).losses.missing_chunks == 3);
+  }
+  SECTION("a chunk between the packed ones and the ring's") {
+    trace.add_records(1, 0, 0, marks(1, 1).bytes());
+    trace.begin_ring();
+    trace.add_chunk(1, 2, marks(2, 1).bytes());
+    CHECK(read(trace).losses.missing_chunks == 1);
+  }
+  SECTION("a block in the middle of a chunk") {
+    trace.add_records(1, 0, 0, marks(1, 1).bytes());
+    trace.add_records(1, 0, 2 * kMarkBytes, marks(2, 1).bytes());
+    CHECK(read(trace).losses.missing_chunks == 1);
+  }
+  CHECK(read(trace).times == Times{1, 2});
+}
+
+TEST_CASE("a ring of another trace is ignored", "[unit]") {
+  RawTrace trace = described_trace();
+  trace.add_records(1, 0, 0, marks(1, 1).bytes());
+  trace.begin_ring({0xbad, 0x1d});
+  trace.add_chunk(1, 1, marks(2, 1).bytes());
+  const Reading reading = read(trace);
+  CHECK_FALSE(reading.has_ring);
+  CHECK(reading.times == Times{1});
+}
+
+TEST_CASE("a ring shorter than its header holds nothing", "[unit]") {
+  RawTrace trace = described_trace();
+  trace.begin_ring();
+  trace.ring.resize(100);
+  CHECK_FALSE(read(trace).has_ring);
+}
+
+TEST_CASE("a packed file that ends inside a block has lost nothing while its ring is there",
+          "[unit]") {
+  RawTrace trace = described_trace();
+  trace.add_records(1, 0, 0, marks(1, 2).bytes());
+  trace.file.resize(trace.file.size() - 5);
+  CHECK(read(trace).losses.truncated_tail == 1);
+  trace.begin_ring();
+  trace.add_chunk(1, 0, marks(1, 2).bytes());
+  const Reading reading = read(trace);
+  CHECK(reading.times == Times{1, 2});
+  CHECK(reading.losses.truncated_tail == 0);
+}
+
+TEST_CASE("chunks behind an extent that was never finished are found", "[unit]") {
+  RawTrace trace = described_trace();
+  trace.begin_ring();
+  trace.add_chunk(1, 0, marks(1, 1).bytes(), ChunkState::kSealed, kMaxChunkBytes);
+  trace.ring.resize(trace.ring.size() + kMaxChunkBytes);
+  trace.add_chunk(2, 0, marks(2, 1).bytes(), ChunkState::kSealed, kMaxChunkBytes);
+  const Reading reading = read(trace);
+  CHECK(reading.times == Times{1, 2});
+  CHECK(reading.losses.corrupt_blocks == 0);
+}
+
+TEST_CASE("a damaged chunk of the ring costs itself only", "[unit]") {
+  RawTrace trace = described_trace();
+  trace.begin_ring();
+  trace.add_chunk(1, 0, marks(1, 1).bytes());
+  const std::size_t second = trace.ring.size();
+  trace.add_chunk(2, 0, marks(2, 200).bytes(), ChunkState::kSealed, 4 * kMinChunkBytes);
+  trace.add_chunk(3, 0, marks(1000, 1).bytes());
+  const auto damage = [&](std::size_t offset, std::uint32_t value) {
+    std::memcpy(trace.ring.data() + second + offset, &value, sizeof value);
+  };
+  SECTION("its magic") { damage(offsetof(ChunkHeader, magic), 0x12345678); }
+  SECTION("its length") { damage(offsetof(ChunkHeader, bytes), 12345); }
+  SECTION("its state") { damage(offsetof(ChunkHeader, state), 77); }
+  SECTION("more content than it has room for") {
+    damage(offsetof(ChunkHeader, committed), 4 * kMinChunkBytes);
+  }
+  SECTION("content that ends inside a word") { damage(offsetof(ChunkHeader, committed), 41); }
+  const Reading reading = read(trace);
+  CHECK(reading.times == Times{1, 1000});
+  CHECK(reading.losses.corrupt_blocks == 1);
+}
+
+TEST_CASE("a ring that was cut gives the records before the cut", "[unit]") {
+  RawTrace trace = described_trace();
+  trace.begin_ring();
+  trace.add_chunk(1, 0, marks(1, 3).bytes());
+  trace.ring.resize(kRingHeaderBytes + sizeof(ChunkHeader) + 2 * kMarkBytes);
+  const Reading reading = read(trace);
+  CHECK(reading.times == Times{1, 2});
+  CHECK(reading.losses.truncated_tail == 1);
+}
+
+TEST_CASE("bytes of a ring chunk that are no record end the chunk and are counted", "[unit]") {
+  RawTrace trace = described_trace();
+  RecordImage image = marks(1, 2);
+  const std::vector<std::byte> garbage(kMarkBytes, std::byte{0xee});
+  image.add_raw(garbage);
+  trace.begin_ring();
+  trace.add_chunk(1, 0, image.bytes());
+  const Reading reading = read(trace);
+  CHECK(reading.times == Times{1, 2});
+  CHECK(reading.losses.malformed_records == 1);
+}
+
+TEST_CASE("compressed blocks are read, and one that is not what it says is counted", "[unit]") {
+  RawTrace trace = described_trace();
+  trace.add_records(1, 0, 0, marks(1, 100).bytes(), Codec::kZstd);
+  CHECK(read(trace).times.size() == 100);
+  BlockHeader header;
+  header.writer = 2;
+  header.end_offset = 8;
+  header.codec = Codec::kZstd;
+  header.column_bytes = 64;
+  const std::vector<std::byte> payload(16, std::byte{1});
+  SECTION("no compressed data") { trace.add_block(header, payload); }
+  SECTION("an unknown codec") {
+    header.codec = static_cast<Codec>(9);
+    trace.add_block(header, payload);
+  }
+  SECTION("longer than any recorder writes") {
+    header.column_bytes = kMaxColumnBytes + 1;
+    trace.add_block(header, payload);
+  }
+  SECTION("no place in its chunk") {
+    header.end_offset = 0;
+    trace.add_block(header, payload);
+  }
+  const Reading reading = read(trace);
+  CHECK(reading.times.size() == 100);
+  CHECK(reading.losses.corrupt_blocks == 1);
+}
+
+TEST_CASE("a schema block that cannot be parsed is passed over for one that can", "[unit]") {
+  RawTrace trace;
+  trace.add_schema(std::vector<std::byte>(3, std::byte{7}));
+  CHECK_THROWS_AS(read(trace), TraceError);
+  trace.add_schema(own_schema_bytes());
+  trace.add_records(1, 0, 0, marks(1, 1).bytes());
+  const Reading reading = read(trace);
+  CHECK(reading.times == Times{1});
+  CHECK(reading.losses.corrupt_blocks == 1);
+}
+
+TEST_CASE("blocks of types that this version does not know are skipped", "[unit]") {
+  RawTrace trace = described_trace();
+  BlockHeader header;
+  header.type = static_cast<BlockType>(99);
+  trace.add_block(header, std::vector<std::byte>(10));
+  trace.add_records(1, 0, 0, marks(1, 1).bytes());
+  const Reading reading = read(trace);
+  CHECK(reading.times == Times{1});
+  CHECK(reading.losses.corrupt_blocks == 0);
+}
+
+TEST_CASE("a file that is no trace is refused with a sentence that names it", "[unit]") {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder.path() / "input.gmt";
+  const auto write = [&](const std::vector<std::byte>& bytes) {
+    std::ofstream(path, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+  };
+  SECTION("nothing there") { CHECK(says(error_of(path), "No such file")); }
+  SECTION("a folder") { CHECK(says(error_of(folder.path()), "is a folder")); }
+  SECTION("a pipe") {
+    REQUIRE(mkfifo(path.c_str(), 0600) == 0);
+    CHECK(says(error_of(path), "not a regular file"));
+  }
+  SECTION("empty") {
+    write({});
+    CHECK(says(error_of(path), "not a gpumemtrace trace"));
+  }
+  SECTION("of something else") {
+    write(std::vector<std::byte>(5000, std::byte{'x'}));
+    CHECK(says(error_of(path), "not a gpumemtrace trace"));
+  }
+  RawTrace trace;
+  SECTION("of a later format") {
+    trace.file[offsetof(FileHeader, version)] = std::byte{9};
+    write(trace.file);
+    CHECK(says(error_of(path), "version 9"));
+  }
+  SECTION("with a damaged header") {
+    trace.file[offsetof(FileHeader, process_id)] = std::byte{9};
+    write(trace.file);
+    CHECK(says(error_of(path), "damaged header"));
+  }
+  SECTION("without a description of its records") {
+    write(trace.file);
+    CHECK(says(error_of(path), "no readable record description"));
+  }
+  if (std::filesystem::exists(path)) CHECK(says(error_of(path), path.string()));
+}
+
+TEST_CASE("traces are found in folders and one level below", "[unit]") {
+  const TemporaryFolder folder;
+  const auto touch = [&](const char* name) { std::ofstream(folder.path() / name) << "x"; };
+  std::filesystem::create_directories(folder.path() / "job" / "deeper");
+  std::filesystem::create_directory(folder.path() / "folder.gmt");
+  SECTION("sorted, each once, and nothing else") {
+    touch("b.gmt");
+    touch("b.gmt.ring");
+    touch("a.json");
+    touch("job/a.gmt");
+    touch("job/deeper/c.gmt");
+    const std::filesystem::path b = folder.path() / "b.gmt";
+    const auto found = find_traces({folder.path(), b, folder.path()});
+    CHECK(found == std::vector<std::filesystem::path>{b, folder.path() / "job" / "a.gmt"});
+  }
+  SECTION("a folder without traces is an error") {
+    CHECK_THROWS_AS(find_traces({folder.path()}), TraceError);
+  }
+  SECTION("so is a path that does not exist") {
+    CHECK_THROWS_AS(find_traces({folder.path() / "missing.gmt"}), TraceError);
+  }
+  SECTION("a file is taken as it is") {
+    touch("trace.old");
+    CHECK(find_traces({folder.path() / "trace.old"}).size() == 1);
+  }
+}
