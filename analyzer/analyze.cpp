@@ -29,9 +29,10 @@ Json build_report(const Job& job) {
   report["steps"] = Json::array();
   report["ranges"] = Json::array();
   report["findings"] = Json::array();
-  report["stacks"] = Json::array();
+  report["stacks"] = Json::array();  // its place; filled when all names are known
   report["coverage"] = report_coverage(context);
   report["losses"] = report_losses(context);
+  report["stacks"] = report_stacks(context, report);
   return report;
 }
 

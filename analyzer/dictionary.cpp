@@ -40,6 +40,7 @@ void Dictionary::add(const trace::RecordHeader& record) {
       break;
     }
     default: {
+      python_stacks_.add(record);
       break;
     }
   }
@@ -86,7 +87,7 @@ SiteName Dictionary::name_of(const CallSite& site) const {
   name.owner = owner_of_module(module->path, text(trace::TextKey::kExecutable));
   if (is_cuda_runtime(module->path)) return name;
   name.known = true;
-  name.function = function_of(site);
+  name.api = function_of(site);
   name.module = module->path;
   name.offset = site.caller - module->base;
   return name;

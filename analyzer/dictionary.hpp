@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/model/accounts.hpp"
+#include "analyzer/stacks/python_stacks.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -17,7 +18,7 @@ namespace gpumemtrace::analyzer {
 struct SiteName {
   bool known = false;      // false: the caller is a CUDA runtime or lies in no known module
   std::string_view owner;  // empty = not known
-  std::string_view function;
+  std::string_view api;    // the function of CUDA that was called
   std::string_view module;
   std::uint64_t offset = 0;  // of the caller in the module
 
@@ -41,6 +42,7 @@ class Dictionary {
   // A loaded file whose name begins so, or empty.
   [[nodiscard]] std::string_view find_module(std::string_view name_prefix) const;
   [[nodiscard]] const std::map<std::string, std::uint64_t>& unwrapped() const { return unwrapped_; }
+  [[nodiscard]] const PythonStacks& python_stacks() const { return python_stacks_; }
 
  private:
   struct ModuleInfo {
@@ -63,6 +65,7 @@ class Dictionary {
   std::vector<std::string> notes_;
   std::set<std::uint64_t> requesters_;
   std::map<std::string, std::uint64_t> unwrapped_;
+  PythonStacks python_stacks_;
 };
 
 }  // namespace gpumemtrace::analyzer

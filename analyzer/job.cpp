@@ -10,11 +10,6 @@ namespace {
 // Writers with more records than this are threads of the program, which make no clock records.
 constexpr std::uint64_t kMaxPreviewRecords = 50'000;
 
-// How much later, in ticks, the free of an address may stand than its next allocation: clocks of
-// different cores disagree by less.
-constexpr std::uint64_t kReorderWindowNs = 20'000;
-constexpr std::uint64_t kAssumedTicksPerSecond = 3'000'000'000;
-
 // Between two reports of progress.
 constexpr std::uint64_t kSliceRecords = 1'000'000;
 
@@ -27,12 +22,6 @@ std::uint64_t record_count(const trace::WriterStream& stream) {
   return sum;
 }
 
-std::uint64_t reorder_window(const trace::TraceFile& file) {
-  const std::uint64_t rate = file.header().ticks_per_second;
-  return (rate == 0 ? kAssumedTicksPerSecond : std::min(rate, kAssumedTicksPerSecond * 4)) /
-         1'000'000 * kReorderWindowNs / 1000;
-}
-
 class PreviewReader {
  public:
   void read(const trace::TraceFile& file) {
@@ -43,7 +32,9 @@ class PreviewReader {
       const trace::RecordHeader* first = cursor.next();
       if (first == nullptr) continue;
       take(*first);
-      if (!short_stream && first->kind != trace::RecordKind::kClock) continue;
+      const bool has_clocks = stream.writer == 0 || stream.writer == trace::kCheckpointWriter ||
+                              first->kind == trace::RecordKind::kClock;
+      if (!short_stream && !has_clocks) continue;
       while (const trace::RecordHeader* record = cursor.next()) take(*record);
     }
   }
@@ -129,16 +120,13 @@ SharedDevice* JobDevices::find_or_add(std::uint32_t process, const trace::Device
 }
 
 Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevices& devices)
-    : file_(path),
-      preview_(preview_trace(file_)),
-      merge_(file_, reorder_window(file_)),
-      model_(index, merge_, devices) {
+    : file_(path), preview_(preview_trace(file_)), merge_(file_), model_(index, merge_, devices) {
   devices.add_process(index, preview_.boot_id.empty() ? preview_.host : preview_.boot_id);
 }
 
 void Process::run_until(std::uint64_t job_ns, std::uint64_t max_records) {
   const std::uint64_t last_key =
-      job_ns == kEnd ? ProcessMerge::kNoMore - 1 : last_key_of_ticks(clock().to_ticks(job_ns));
+      job_ns == kEnd ? trace::kLastOrderKey : trace::last_key_of_ticks(clock().to_ticks(job_ns));
   merge_.run_until(std::max(last_key, merge_.next_key()), max_records, model_);
 }
 

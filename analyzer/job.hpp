@@ -57,7 +57,7 @@ class Process {
   [[nodiscard]] bool done() const { return merge_.next_key() == ProcessMerge::kNoMore; }
   // Job time of the next record; only while not done.
   [[nodiscard]] std::uint64_t next_time_ns() const {
-    return clock().to_job_ns(ticks_of_key(merge_.next_key()));
+    return clock().to_job_ns(trace::ticks_of_key(merge_.next_key()));
   }
   static constexpr std::uint64_t kEnd = ~std::uint64_t{0};
   // Takes the records up to a time of the job, at least one, at most so many.

@@ -9,35 +9,6 @@ namespace {
 // Most records of one writer that one search looks at.
 constexpr std::size_t kMaxReadAhead = 64;
 
-bool takes_effect_at_end(const trace::RecordHeader& record) {
-  switch (record.kind) {
-    case trace::RecordKind::kAllocation:
-      return true;
-    case trace::RecordKind::kMapping: {
-      const auto operation = trace::as<trace::Mapping>(record).operation;
-      return operation != trace::MappingOperation::kUnmap &&
-             operation != trace::MappingOperation::kFreeReservation;
-    }
-    case trace::RecordKind::kImport: {
-      const auto operation = trace::as<trace::Import>(record).operation;
-      return operation == trace::ImportOperation::kIpcOpen ||
-             operation == trace::ImportOperation::kExternalImport ||
-             operation == trace::ImportOperation::kExternalMap ||
-             operation == trace::ImportOperation::kPoolImportPointer;
-    }
-    case trace::RecordKind::kGraph:
-    case trace::RecordKind::kPool:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool is_free(const trace::RecordHeader& record) {
-  return record.kind == trace::RecordKind::kFree ||
-         (record.kind == trace::RecordKind::kBlock && trace::as<trace::Block>(record).bytes < 0);
-}
-
 bool is_free_of(const trace::RecordHeader& record, std::uint64_t address) {
   return record.kind == trace::RecordKind::kFree &&
          trace::as<trace::Free>(record).address == address && record.result == 0 &&
@@ -64,18 +35,7 @@ void add(trace::ReadLosses& sum, const trace::ReadLosses& more) {
 
 }  // namespace
 
-std::uint64_t order_key(const trace::RecordHeader& record) {
-  std::uint64_t ticks = record.time;
-  if (takes_effect_at_end(record)) {
-    const std::uint64_t end = trace::as<trace::OtherCall>(record).call.end;
-    if (end != 0) ticks = end;
-  }
-  const std::uint64_t key = (ticks << 1) | (is_free(record) ? 0 : 1);
-  return std::min(key, ProcessMerge::kNoMore - 1);
-}
-
-ProcessMerge::ProcessMerge(const trace::TraceFile& file, std::uint64_t window_ticks)
-    : window_ticks_(window_ticks), losses_(file.losses()) {
+ProcessMerge::ProcessMerge(const trace::TraceFile& file) : losses_(file.losses()) {
   for (const trace::WriterStream& stream : file.writers()) {
     sources_.push_back(std::make_unique<Source>(file, stream));
     const auto index = static_cast<std::uint32_t>(sources_.size() - 1);
@@ -94,7 +54,7 @@ std::uint64_t ProcessMerge::advance(Source& source) {
   source.head =
       source.read_ahead.empty() ? source.cursor.next() : header_of(source.read_ahead.front());
   if (source.head == nullptr) return kNoMore;
-  source.last_key = std::max(source.last_key, order_key(*source.head));
+  source.last_key = std::max(source.last_key, trace::order_key(*source.head));
   return source.last_key;
 }
 
@@ -129,7 +89,8 @@ void ProcessMerge::replace_front(std::uint64_t key) {
 }
 
 bool ProcessMerge::take_free(std::uint64_t address) {
-  const std::uint64_t limit = last_key_of_ticks(ticks_of_key(present_key_) + window_ticks_);
+  const std::uint64_t limit =
+      trace::last_key_of_ticks(trace::ticks_of_key(present_key_) + trace::kReorderWindowTicks);
   for (std::uint32_t i = 0; i < sources_.size(); ++i) {
     if (i == present_source_ || sources_[i] == nullptr) continue;
     if (take_free_from(*sources_[i], address, limit)) return true;
@@ -151,7 +112,7 @@ bool ProcessMerge::take_free_from(Source& source, std::uint64_t address, std::ui
       source.head = header_of(source.read_ahead.front());
     }
     trace::RecordHeader* record = header_of(source.read_ahead[i]);
-    if (order_key(*record) > limit) break;
+    if (trace::order_key(*record) > limit) break;
     if (is_free_of(*record, address)) {
       // Taken: it stays in its place as a record that does nothing.
       record->kind = trace::RecordKind::kNone;

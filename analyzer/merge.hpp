@@ -1,4 +1,5 @@
-// The records of all writers of one process in the order in which they took effect.
+// The records of all writers of one process in the order in which they took effect
+// (trace/order.hpp).
 #pragma once
 
 #include <cstdint>
@@ -8,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "trace/order.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -21,19 +23,12 @@ class LookAhead {
   [[nodiscard]] virtual bool take_free(std::uint64_t address) = 0;
 };
 
-// When a record takes effect: calls that hand memory out when they return, everything else when
-// it begins. At the same tick, frees come first.
-[[nodiscard]] std::uint64_t order_key(const trace::RecordHeader& record);
-constexpr std::uint64_t ticks_of_key(std::uint64_t key) { return key >> 1; }
-constexpr std::uint64_t last_key_of_ticks(std::uint64_t ticks) { return (ticks << 1) | 1; }
-
 // - A writer's records stay in their own order, whatever their times say.
 // - As long as one writer is ahead of all others, its records pass without a comparison among
 //   them all.
 class ProcessMerge final : public LookAhead {
  public:
-  // How far ahead of the present, in ticks, take_free() looks.
-  ProcessMerge(const trace::TraceFile& file, std::uint64_t window_ticks);
+  explicit ProcessMerge(const trace::TraceFile& file);
 
   static constexpr std::uint64_t kNoMore = std::numeric_limits<std::uint64_t>::max();
   // Order key of the next record, or kNoMore.
@@ -82,7 +77,6 @@ class ProcessMerge final : public LookAhead {
   std::vector<HeapEntry> heap_;                   // smallest key first
   std::uint64_t present_key_ = 0;
   std::uint32_t present_source_ = 0;
-  std::uint64_t window_ticks_ = 0;
   trace::ReadLosses losses_;
   std::uint64_t records_ = 0;
 };
@@ -100,7 +94,7 @@ void ProcessMerge::run_until(std::uint64_t last_key, std::uint64_t max_records, 
     while (current < limit && records_ < stop_at) {
       present_key_ = current.key;
       ++records_;
-      sink.apply(*source.head, source.writer, ticks_of_key(current.key));
+      sink.apply(*source.head, source.writer, trace::ticks_of_key(current.key));
       current.key = advance(source);
     }
     replace_front(current.key);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "preload/announce.hpp"
+#include "preload/checkpoint.hpp"
 #include "preload/clock.hpp"
 #include "preload/driver.hpp"
 #include "preload/libc_compat.hpp"
@@ -61,9 +62,8 @@ class BackgroundThread {
     while (control.session.load() != kOff) {
       const CallGuard guard;
       const bool packed = pack_sealed();
-      if (!session_.ending.load() && !session_.ring.replenish()) {
-        stop_for_file("the ring file cannot grow", session_.ring.growth_error());
-      }
+      replenish_ring();
+      bound_trace(guard);
       obey_control(guard);
       periodic_work(guard);
       answer_flush(guard);
@@ -101,8 +101,9 @@ class BackgroundThread {
 
   bool pack(trace::ChunkHeader& chunk, std::uint32_t end) noexcept {
     if (end <= chunk.packed) return true;
-    if (session_.writer.bytes() > session_.config.max_trace_bytes) {
-      disable("the trace has reached --max-trace-bytes");
+    if (session_.writer.bytes() > 2 * session_.config.max_trace_bytes) {
+      disable(
+          "the trace has reached twice --max-trace-bytes, and checkpoints cannot make it smaller");
       return false;
     }
     const auto* content = reinterpret_cast<const std::byte*>(&chunk + 1);
@@ -114,6 +115,61 @@ class BackgroundThread {
     }
     chunk.packed = end;
     return true;
+  }
+
+  void replenish_ring() noexcept {
+    if (session_.ending.load() || session_.ring.replenish()) return;
+    stop_for_file("the ring file cannot grow", session_.ring.growth_error());
+  }
+
+  // Replaces the oldest part of the trace by a checkpoint before the file reaches its bound. The
+  // pause until the next one grows with the file, so that the cost an event stays the same.
+  void bound_trace(const CallGuard& guard) noexcept {
+    const std::uint64_t bound = session_.config.max_trace_bytes;
+    if (next_checkpoint_bytes_ == 0) next_checkpoint_bytes_ = bound - bound / 8;
+    if (session_.writer.bytes() < next_checkpoint_bytes_ || session_.ending.load()) return;
+    CheckpointRequest request;
+    request.path = session_.path;
+    request.keep_bytes = bound / 2;
+    request.limit_ticks = ticks();
+    pack_sealed();
+    pack_active();
+    request.limit_ticks = first_unpacked_ticks(request.limit_ticks);
+    request.owner = this;
+    request.keep_up = [](void* owner) noexcept {
+      return static_cast<BackgroundThread*>(owner)->keep_up();
+    };
+    guard_ = &guard;
+    int error = 0;
+    if (make_checkpoint(session_.writer, request, error) == CheckpointResult::kFailed) {
+      stop_for_file("a checkpoint of the trace could not be made", error);
+    }
+    const std::uint64_t later = session_.writer.bytes() + bound / 4;
+    next_checkpoint_bytes_ = later > bound - bound / 8 ? later : bound - bound / 8;
+  }
+
+  // The work that goes on while a checkpoint is made. False where there is no time for it any more.
+  bool keep_up() noexcept {
+    if (session_.ending.load() || control.session.load() == kOff) return false;
+    pack_sealed();
+    replenish_ring();
+    answer_flush(*guard_);
+    return true;
+  }
+
+  // When the first record that is committed and not packed took effect at the earliest; `ticks`
+  // where there is none that old.
+  std::uint64_t first_unpacked_ticks(std::uint64_t ticks) noexcept {
+    session_.ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
+      if (chunk.state.load(std::memory_order_acquire) == trace::ChunkState::kFree) return;
+      const std::uint32_t committed =
+          chunk.committed.load(std::memory_order_acquire);  // pairs with commit()
+      if (committed <= chunk.packed) return;
+      const auto* content = reinterpret_cast<const std::byte*>(&chunk + 1);
+      const auto* record = reinterpret_cast<const trace::RecordHeader*>(content + chunk.packed);
+      if (record->time < ticks) ticks = record->time;
+    });
+    return ticks;
   }
 
   void stop_for_file(std::string_view what, int error) noexcept {
@@ -291,6 +347,8 @@ class BackgroundThread {
   }
 
   Session& session_;
+  const CallGuard* guard_ = nullptr;  // of the present round
+  std::uint64_t next_checkpoint_bytes_ = 0;
   std::uint64_t last_sample_ns_ = 0;
   long pause_ns_ = kBusyPauseNs;
   bool devices_written_ = false;

@@ -22,9 +22,11 @@ bool is_driver_name(const char* name) noexcept {
 // What the assembly gets. Where it is not final, the real function is asked again, by a jump: it
 // then sees the original caller, with its scope and for its dlerror.
 struct Answer {
-  void* address = nullptr;
-  std::uintptr_t is_final = 0;
+  void* address;
+  std::uintptr_t is_final;
 };
+
+constexpr Answer kAskRealFunction = {nullptr, 0};
 
 extern "C" [[gnu::visibility("hidden")]] const std::byte __ehdr_start[];  // by the linker
 extern "C" [[gnu::visibility("hidden")]] const std::byte _end[];
@@ -67,9 +69,9 @@ extern "C" {
 }
 
 [[gnu::visibility("hidden")]] Answer gpumemtrace_answer_dlsym(void* handle, const char* name) {
-  if (!is_driver_name(name) || handle == RTLD_NEXT) return {};
+  if (!is_driver_name(name) || handle == RTLD_NEXT) return kAskRealFunction;
   void* const found = real_dlsym(handle, name);
-  if (found == nullptr) return {};
+  if (found == nullptr) return kAskRealFunction;
   if (is_in_this_library(found)) return answer_for_own_symbol(found, name);
   return {driver::wrap(found, name), 1};
 }
@@ -77,9 +79,9 @@ extern "C" {
 // Our symbols have no version, so a search for one never finds them.
 [[gnu::visibility("hidden")]] Answer gpumemtrace_answer_dlvsym(void* handle, const char* name,
                                                                const char* version) {
-  if (!is_driver_name(name) || handle == RTLD_NEXT) return {};
+  if (!is_driver_name(name) || handle == RTLD_NEXT) return kAskRealFunction;
   void* const found = gpumemtrace_real_dlvsym(handle, name, version);
-  if (found == nullptr) return {};
+  if (found == nullptr) return kAskRealFunction;
   return {driver::wrap(found, name), 1};
 }
 }

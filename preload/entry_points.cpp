@@ -58,7 +58,7 @@ constexpr bool is_recorded() {
 
 constexpr std::uint16_t flags_of(std::string_view name, Door door) {
   std::uint16_t flags = 0;
-  if (door == Door::kPointer) flags |= trace::kFlagFromGetProcAddress;
+  if (door == Door::kPointer) flags |= trace::kFlagByPointer;
   if (name.find("Async") != name.npos) flags |= trace::kFlagAsynchronous;
   if (name.ends_with("_ptsz") || name.ends_with("_ptds")) flags |= trace::kFlagPerThreadStream;
   return flags;

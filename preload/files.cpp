@@ -53,6 +53,17 @@ void lock_file(int descriptor) noexcept {
   fcntl(descriptor, F_SETLK, &lock);
 }
 
+bool is_locked_by_another(const char* path) noexcept {
+  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  const bool locked = fcntl(descriptor, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  close(descriptor);
+  return locked;
+}
+
 int write_at(int descriptor, std::uint64_t offset, const void* data, std::size_t bytes) noexcept {
   if (is_beyond_size_limit(offset + bytes)) return EFBIG;
   const char* position = static_cast<const char*>(data);
@@ -68,6 +79,20 @@ int write_at(int descriptor, std::uint64_t offset, const void* data, std::size_t
   return 0;
 }
 
+int read_at(int descriptor, std::uint64_t offset, void* data, std::size_t bytes) noexcept {
+  char* position = static_cast<char*>(data);
+  while (bytes > 0) {
+    const ssize_t got = pread(descriptor, position, bytes, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno;
+    if (got == 0) return EIO;
+    position += got;
+    offset += static_cast<std::uint64_t>(got);
+    bytes -= static_cast<std::size_t>(got);
+  }
+  return 0;
+}
+
 void make_folders(const char* path) noexcept {
   char partial[4096];
   for (std::size_t i = 0; path[i] != '\0' && i + 1 < sizeof partial; ++i) {
@@ -79,13 +104,25 @@ void make_folders(const char* path) noexcept {
   }
 }
 
-bool identify(int descriptor, FileIdentity& identity) noexcept {
+namespace {
+
+// By number: fstat's symbol version is newer than the oldest glibc that we run on.
+bool identify_at(int folder, const char* path, int flags, FileIdentity& identity) noexcept {
   struct statx status;
-  // By number: fstat's symbol version is newer than the oldest glibc that we run on.
-  if (syscall(SYS_statx, descriptor, "", AT_EMPTY_PATH, STATX_INO, &status) != 0) return false;
+  if (syscall(SYS_statx, folder, path, flags, STATX_INO, &status) != 0) return false;
   identity.device = (std::uint64_t{status.stx_dev_major} << 32) | status.stx_dev_minor;
   identity.inode = status.stx_ino;
   return true;
+}
+
+}  // namespace
+
+bool identify(int descriptor, FileIdentity& identity) noexcept {
+  return identify_at(descriptor, "", AT_EMPTY_PATH, identity);
+}
+
+bool identify(const char* path, FileIdentity& identity) noexcept {
+  return identify_at(AT_FDCWD, path, 0, identity);
 }
 
 std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept {

@@ -16,8 +16,15 @@ int allocate_file(int descriptor, std::uint64_t offset, std::uint64_t bytes) noe
 // Takes the lock that tells readers the trace is being written.
 void lock_file(int descriptor) noexcept;
 
+// True where a process other than this one holds that lock. Not for a file that this process has
+// locked: closing any descriptor of it would give the lock up.
+bool is_locked_by_another(const char* path) noexcept;
+
 // Writes all bytes at `offset`; 0 or an errno value.
 int write_at(int descriptor, std::uint64_t offset, const void* data, std::size_t bytes) noexcept;
+
+// Reads exactly `bytes` at `offset`; 0 or an errno value, EIO where the file ends before.
+int read_at(int descriptor, std::uint64_t offset, void* data, std::size_t bytes) noexcept;
 
 // Makes every folder on the way to `path`'s last part.
 void make_folders(const char* path) noexcept;
@@ -30,6 +37,7 @@ struct FileIdentity {
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
 bool identify(int descriptor, FileIdentity& identity) noexcept;
+bool identify(const char* path, FileIdentity& identity) noexcept;
 
 // Reads a small file as a whole; returns the number of bytes, 0 on any error.
 std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept;

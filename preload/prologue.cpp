@@ -134,6 +134,11 @@ int write_prologue(Session& session) noexcept {
   add_process_facts(image, session.job);
   add_apis(image);
   add_contexts(image);
+  if (session.config.start_paused) {
+    trace::Mark stopped;
+    stopped.mark = trace::MarkKind::kStopped;
+    image.add(stopped);
+  }
   const int error = session.writer.append(0, 0, 0, image.image());
   munmap(memory, trace::kMaxChunkBytes);
   return error;

@@ -86,9 +86,8 @@ bool Ring::grow(std::uint32_t size_class) noexcept {
   do {
     if (offset + trace::kMaxChunkBytes > capacity_) return false;
   } while (!header_->used_bytes.compare_exchange_weak(offset, offset + trace::kMaxChunkBytes));
-  const int error = still_owns_descriptor()
-                        ? allocate_file(descriptor_, offset, trace::kMaxChunkBytes)
-                        : EBADF;
+  const int error =
+      still_owns_descriptor() ? allocate_file(descriptor_, offset, trace::kMaxChunkBytes) : EBADF;
   if (error != 0) {
     growth_error_.store(error, std::memory_order_relaxed);  // a hint, nothing to order
     return false;

@@ -95,7 +95,7 @@ int create_files(Session& session) noexcept {
   for (std::uint64_t number = 1; number < 10'000; ++number) {
     Line ring_path;
     ring_path << path.text() << ".ring";
-    if (session.config.force) {
+    if (session.config.force && !is_locked_by_another(ring_path.c_str())) {
       unlink(path.c_str());
       unlink(ring_path.c_str());
     }
@@ -107,7 +107,12 @@ int create_files(Session& session) noexcept {
     }
     memcpy(session.path, path.c_str(), path.size() + 1);
     if (error != 0) return error;
-    unlink(ring_path.c_str());  // left of a trace that somebody deleted
+    // Left of a trace that somebody deleted.
+    unlink(ring_path.c_str());
+    ring_path.truncate(path.size());
+    unlink((ring_path << ".tmp").c_str());
+    ring_path.truncate(path.size());
+    ring_path << ".ring";
     error = session.ring.create(ring_path.c_str(), id, session.config.ring_bytes);
     if (error != 0) session.writer.discard(path.c_str());
     return error;

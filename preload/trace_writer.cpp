@@ -1,6 +1,7 @@
 #include "preload/trace_writer.hpp"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -36,20 +37,24 @@ struct TraceWriter::Workspace {
 };
 
 int TraceWriter::create(const char* path, const trace::TraceId& id) noexcept {
-  descriptor_ = create_file(path);
-  if (descriptor_ < 0) return errno;
-  const int error = write_beginning(id);
+  trace_.descriptor = create_file(path);
+  if (trace_.descriptor < 0) return errno;
+  header_.id = id;
+  header_.start_realtime_ns = clock_ns(CLOCK_REALTIME);
+  header_.process_id = static_cast<std::uint32_t>(getpid());
+  header_.checksum = trace::crc32c(&header_, offsetof(trace::FileHeader, checksum));
+  int error = make_workspace();
+  if (error == 0) error = write_beginning(trace_);
   if (error != 0) discard(path);
   return error;
 }
 
 void TraceWriter::discard(const char* path) noexcept {
-  close(descriptor_);
+  close(trace_.descriptor);
   unlink(path);
 }
 
-int TraceWriter::write_beginning(const trace::TraceId& id) noexcept {
-  if (!identify(descriptor_, identity_)) return EIO;
+int TraceWriter::make_workspace() noexcept {
   void* memory = mmap(nullptr, sizeof(Workspace), PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return ENOMEM;
@@ -57,37 +62,43 @@ int TraceWriter::write_beginning(const trace::TraceId& id) noexcept {
   workspace_ = static_cast<Workspace*>(memory);
   workspace_->compressor =
       ZSTD_initStaticCCtx(workspace_->compressor_memory, sizeof workspace_->compressor_memory);
+  return 0;
+}
 
-  trace::FileHeader header;
-  header.id = id;
-  header.start_realtime_ns = clock_ns(CLOCK_REALTIME);
-  header.process_id = static_cast<std::uint32_t>(getpid());
-  header.checksum = trace::crc32c(&header, offsetof(trace::FileHeader, checksum));
-  if (const int error = write_at(descriptor_, 0, &header, sizeof header); error != 0) return error;
-  size_ = sizeof header;
-
+int TraceWriter::write_beginning(PackedFile& file) noexcept {
+  if (!identify(file.descriptor, file.identity)) return EIO;
+  if (const int error = write_at(file.descriptor, 0, &header_, sizeof header_); error != 0) {
+    return error;
+  }
+  file.bytes = sizeof header_;
   const std::size_t bytes = trace::write_schema(workspace_->columns);
   trace::BlockHeader block;
   block.type = trace::BlockType::kSchema;
-  return append_block(block, std::span<const std::byte>(workspace_->columns, bytes));
+  return append_block(file, block, std::span<const std::byte>(workspace_->columns, bytes));
 }
 
 int TraceWriter::append(std::uint32_t writer, std::uint32_t sequence, std::uint32_t begin,
                         std::span<const std::byte> image) noexcept {
-  const trace::PackResult packed = trace::pack(image, workspace_->columns, workspace_->scratch);
-  if (packed.column_bytes == 0) return EILSEQ;
   trace::BlockHeader block;
   block.writer = writer;
   block.sequence = sequence;
   block.begin_offset = begin;
-  block.end_offset = begin + static_cast<std::uint32_t>(image.size());
+  return append_image(trace_, block, image);
+}
+
+int TraceWriter::append_image(PackedFile& file, trace::BlockHeader& block,
+                              std::span<const std::byte> image) noexcept {
+  const trace::PackResult packed = trace::pack(image, workspace_->columns, workspace_->scratch);
+  if (packed.column_bytes == 0) return EILSEQ;
+  block.end_offset = block.begin_offset + static_cast<std::uint32_t>(image.size());
   block.records = packed.records;
   block.first_time = packed.first_time;
   block.last_time = packed.last_time;
-  return append_block(block, std::span<const std::byte>(workspace_->columns, packed.column_bytes));
+  return append_block(file, block,
+                      std::span<const std::byte>(workspace_->columns, packed.column_bytes));
 }
 
-int TraceWriter::append_block(trace::BlockHeader& header,
+int TraceWriter::append_block(PackedFile& file, trace::BlockHeader& header,
                               std::span<const std::byte> columns) noexcept {
   std::byte* payload = workspace_->block + sizeof header;
   std::size_t stored = 0;
@@ -104,23 +115,97 @@ int TraceWriter::append_block(trace::BlockHeader& header,
     memcpy(payload, columns.data(), columns.size());
     stored = columns.size();
   }
-  header.header_bytes = sizeof header;
   header.column_bytes = static_cast<std::uint32_t>(columns.size());
+  return write_block(file, header, stored);
+}
+
+// Completes the header and writes it with the payload that stands in the workspace.
+int TraceWriter::write_block(PackedFile& file, trace::BlockHeader& header,
+                             std::size_t stored) noexcept {
+  header.header_bytes = sizeof header;
   header.stored_bytes = static_cast<std::uint32_t>(stored);
-  header.payload_checksum = trace::crc32c(payload, stored);
+  header.payload_checksum = trace::crc32c(workspace_->block + sizeof header, stored);
   header.header_checksum = trace::crc32c(&header, offsetof(trace::BlockHeader, header_checksum));
   memcpy(workspace_->block, &header, sizeof header);
 
   // A program that closed our descriptor may own the number by now.
   FileIdentity now;
-  if (!identify(descriptor_, now) || !(now == identity_)) return EBADF;
-  if (const int error = write_at(descriptor_, size_, workspace_->block, sizeof header + stored);
+  if (!identify(file.descriptor, now) || !(now == file.identity)) return EBADF;
+  if (const int error =
+          write_at(file.descriptor, file.bytes, workspace_->block, sizeof header + stored);
       error != 0) {
-    [[maybe_unused]] const int ignored = ftruncate(descriptor_, static_cast<off_t>(size_));
+    [[maybe_unused]] const int ignored = ftruncate(file.descriptor, static_cast<off_t>(file.bytes));
     return error;
   }
-  size_ += sizeof header + stored;
+  file.bytes += sizeof header + stored;
   return 0;
+}
+
+int TraceWriter::begin_replacement(const char* path) noexcept {
+  unlink(path);  // left of a process that was killed while it made a checkpoint
+  replacement_ = PackedFile{};
+  replacement_.descriptor = create_file(path);
+  if (replacement_.descriptor < 0) return errno;
+  return write_beginning(replacement_);
+}
+
+int TraceWriter::append_to_replacement(trace::BlockType type, std::uint32_t writer,
+                                       std::uint32_t sequence, std::uint32_t begin,
+                                       std::span<const std::byte> image) noexcept {
+  trace::BlockHeader block;
+  block.type = type;
+  block.writer = writer;
+  block.sequence = sequence;
+  block.begin_offset = begin;
+  return append_image(replacement_, block, image);
+}
+
+int TraceWriter::append_folded(std::uint32_t writer, std::uint32_t sequence,
+                               std::uint32_t end) noexcept {
+  trace::BlockHeader block;
+  block.type = trace::BlockType::kFolded;
+  block.writer = writer;
+  block.sequence = sequence;
+  block.end_offset = end;
+  return write_block(replacement_, block, 0);
+}
+
+int TraceWriter::copy_to_replacement(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  while (bytes > 0) {
+    const std::size_t wanted = bytes < sizeof workspace_->block ? static_cast<std::size_t>(bytes)
+                                                                : sizeof workspace_->block;
+    if (const int error = read_at(trace_.descriptor, offset, workspace_->block, wanted);
+        error != 0) {
+      return error;
+    }
+    if (const int error =
+            write_at(replacement_.descriptor, replacement_.bytes, workspace_->block, wanted);
+        error != 0) {
+      return error;
+    }
+    replacement_.bytes += wanted;
+    offset += wanted;
+    bytes -= wanted;
+  }
+  return 0;
+}
+
+int TraceWriter::finish_replacement(const char* replacement_path, const char* path) noexcept {
+  FileIdentity now;
+  if (!identify(replacement_.descriptor, now) || !(now == replacement_.identity)) return EBADF;
+  // Who moved or removed the trace does not want another one in its place.
+  if (!identify(path, now) || !(now == trace_.identity)) return ENOENT;
+  if (rename(replacement_path, path) != 0) return errno;
+  close(trace_.descriptor);
+  trace_ = replacement_;
+  replacement_ = PackedFile{};
+  return 0;
+}
+
+void TraceWriter::drop_replacement(const char* path) noexcept {
+  if (replacement_.descriptor >= 0) close(replacement_.descriptor);
+  replacement_ = PackedFile{};
+  unlink(path);
 }
 
 }  // namespace gpumemtrace::preload

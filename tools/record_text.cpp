@@ -50,13 +50,14 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
     {RecordKind::kText, "key", 0,
      "none executable command_line host boot_id rank local_rank world_size job tool_version "
      "driver_version process_id parent_process_id clock_source torch_version torch_allocator "
-     "simulated_driver note thread_library"},
+     "simulated_driver note thread_library python_version python_stacks_off"},
+    {RecordKind::kCode, "text", 1, "name file line_table"},
     {RecordKind::kMark, "mark", 1, "user started stopped exit disabled"},
 });
 
 // By bit.
 constexpr auto kFlagNames = std::to_array<std::string_view>(
-    {"from_get_proc_address", "captured", "estimated", "asynchronous", "per_thread_stream"});
+    {"by_pointer", "captured", "estimated", "asynchronous", "per_thread_stream"});
 
 // Fields that people compare as addresses or handles.
 constexpr auto kHexadecimalFields = std::to_array<std::string_view>(
@@ -99,20 +100,54 @@ std::string seconds_text(std::uint64_t ns) {
   return fmt::format("{}.{:09} s", ns / kNsPerSecond, ns % kNsPerSecond);
 }
 
+// Bytes of the UTF-8 character that begins the text; 0 where none does.
+std::size_t character_bytes(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text.front());
+  const std::size_t bytes = first < 0x80   ? 1
+                            : first < 0xc2 ? 0
+                            : first < 0xe0 ? 2
+                            : first < 0xf0 ? 3
+                            : first < 0xf5 ? 4
+                                           : 0;
+  if (bytes > text.size()) return 0;
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return 0;
+  }
+  return bytes;
+}
+
 // Bytes that would break the line or the terminal become \xNN; a zero byte becomes a space.
 std::string printable(std::string_view text) {
   std::string safe;
-  for (const char letter : text) {
-    const auto byte = static_cast<unsigned char>(letter);
+  while (!text.empty()) {
+    const auto byte = static_cast<unsigned char>(text.front());
+    const std::size_t bytes = character_bytes(text);
     if (byte == 0) {
       safe += ' ';
-    } else if (byte < 0x20 || byte == 0x7f || letter == '"' || letter == '\\') {
+    } else if (bytes == 0 || byte < 0x20 || byte == 0x7f || byte == '"' || byte == '\\') {
       safe += fmt::format("\\x{:02x}", byte);
     } else {
-      safe += letter;
+      safe += text.substr(0, bytes);
     }
+    text.remove_prefix(std::max<std::size_t>(bytes, 1));
   }
   return safe;
+}
+
+// A stack's frames as code object and instruction; a line table is no text.
+std::string tail_text(const trace::RecordHeader& record) {
+  if (record.kind == RecordKind::kStack) {
+    std::string frames;
+    for (const std::uint64_t frame : trace::python_frames_of(trace::as<trace::Stack>(record))) {
+      frames += fmt::format(" {}+{}", frame >> 32, frame & 0xffff'ffff);
+    }
+    return frames;
+  }
+  if (record.kind == RecordKind::kCode &&
+      trace::as<trace::Code>(record).text == trace::CodeText::kLineTable) {
+    return {};
+  }
+  return fmt::format(" \"{}\"", printable(trace::tail_of(record)));
 }
 
 // "captured|asynchronous"; bits without a name as a number.
@@ -170,7 +205,7 @@ std::string record_text(const trace::RecordHeader& record, const RecordDictionar
   for (const trace::Field& field : info->fields) {
     if (!says_nothing(record, field)) text += " " + field_text(record, field, dictionary);
   }
-  if (info->has_tail) text += fmt::format(" \"{}\"", printable(trace::tail_of(record)));
+  if (info->has_tail) text += tail_text(record);
   return text;
 }
 

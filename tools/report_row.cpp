@@ -72,7 +72,9 @@ std::string name_holder(const Json& row) {
   } else if (const auto module = text_in(*site, "module")) {
     place = *module;
   }
-  if (const auto function = text_in(*site, "function")) {
+  auto function = text_in(*site, "function");
+  if (!function) function = text_in(*site, "api");
+  if (function) {
     place = place.empty() ? *function : fmt::format("{} in {}", place, *function);
   }
   if (place.empty()) return owner.value_or("owner not known");

@@ -42,9 +42,13 @@ static_assert(sizeof(FileHeader) == 56);
 enum class BlockType : std::uint8_t {
   kSchema = 1,      // kinds and fields of all records in this file
   kRecords = 2,     // one chunk, or a part of one
-  kCheckpoint = 3,  // state that replaces blocks which were dropped
+  kCheckpoint = 3,  // records that stand for folded ones; writer kCheckpointWriter
   kIndex = 4,       // where all other blocks stand; written at an orderly end
+  kFolded = 5,      // no payload: the checkpoint has the writer's records up to here
 };
+
+// The stream that a checkpoint's own records make; no thread writes it.
+inline constexpr std::uint32_t kCheckpointWriter = ~std::uint32_t{0};
 
 enum class Codec : std::uint8_t { kNone = 0, kZstd = 1 };
 

@@ -198,7 +198,14 @@ void TraceFile::read_block(const BlockHeader& block, std::uint64_t payload, Writ
     if (!schema_ && !read_schema(block, payload)) ++losses_.corrupt_blocks;
     return;
   }
-  if (block.type != BlockType::kRecords) return;
+  if (block.type == BlockType::kFolded) {
+    WriterStream& stream = writers[block.writer];
+    stream.writer = block.writer;
+    stream.folded_sequence = block.sequence;
+    stream.folded_end = block.end_offset;
+    return;
+  }
+  if (block.type != BlockType::kRecords && block.type != BlockType::kCheckpoint) return;
   if (!plausible(block) || block.begin_offset >= block.end_offset) {
     ++losses_.corrupt_blocks;
     return;
@@ -310,7 +317,8 @@ void TraceFile::read_chunk(const ChunkHeader& chunk, std::uint64_t content, Writ
 }
 
 // Sorts by place in the stream, packed before ring, and cuts from each piece what an earlier one
-// has already: a chunk that was packed, but not recycled before the kill, stands in both files.
+// has already: a chunk that was packed, but not recycled before the kill, stands in both files, and
+// what a checkpoint has folded may still stand in the ring.
 void TraceFile::order_pieces(WriterStream& stream) {
   std::sort(stream.pieces.begin(), stream.pieces.end(),
             [](const ChunkPiece& a, const ChunkPiece& b) {
@@ -318,16 +326,19 @@ void TraceFile::order_pieces(WriterStream& stream) {
                      std::tuple(b.sequence, b.in_ring, b.begin_offset, b.file_offset);
             });
   std::vector<ChunkPiece> kept;
-  std::uint32_t sequence = 0;
-  std::uint32_t covered = 0;
+  std::uint32_t sequence = stream.folded_sequence;
+  std::uint32_t covered = stream.folded_end;
+  bool has_begun = covered != 0;
   for (ChunkPiece piece : stream.pieces) {
+    if (piece.sequence < stream.folded_sequence) continue;
     if (piece.sequence != sequence) {
-      if (piece.sequence > sequence + 1 || (kept.empty() && piece.sequence > 0)) {
-        losses_.missing_chunks += piece.sequence - sequence - (kept.empty() ? 0 : 1);
+      if (piece.sequence > sequence + 1 || (!has_begun && piece.sequence > 0)) {
+        losses_.missing_chunks += piece.sequence - sequence - (has_begun ? 1 : 0);
       }
       sequence = piece.sequence;
       covered = 0;
     }
+    has_begun = true;
     if (piece.end_offset <= covered) continue;
     if (piece.begin_offset < covered) {
       if (!piece.in_ring) continue;
@@ -416,6 +427,17 @@ FolderContent list_folder(const std::filesystem::path& folder, std::error_code& 
 }
 
 }  // namespace
+
+std::span<const std::uint64_t> python_frames_of(const Stack& stack) {
+  const std::size_t words = stack.record.words - sizeof(Stack) / kWordBytes;
+  const auto* begin = reinterpret_cast<const std::uint64_t*>(&stack + 1);
+  return {begin, std::min<std::size_t>(words, stack.python_frames)};
+}
+
+std::span<const std::byte> bytes_of(const Code& code) {
+  const std::size_t room = code.record.words * kWordBytes - sizeof(Code);
+  return {reinterpret_cast<const std::byte*>(&code + 1), std::min<std::size_t>(room, code.bytes)};
+}
 
 std::vector<std::filesystem::path> find_traces(const std::vector<std::filesystem::path>& inputs) {
   namespace fs = std::filesystem;

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -57,7 +58,10 @@ struct ChunkPiece {
 };
 
 struct WriterStream {
-  std::uint32_t writer = 0;
+  std::uint32_t writer = 0;  // kCheckpointWriter: records that stand for folded ones
+  // The checkpoint has what the writer recorded up to here; end 0 = nothing.
+  std::uint32_t folded_sequence = 0;
+  std::uint32_t folded_end = 0;
   std::vector<ChunkPiece> pieces;  // in the order of recording
 };
 
@@ -146,6 +150,12 @@ const Record& as(const RecordHeader& header) {
 
 // Bytes after the struct, without the padding zeros at the end. Empty for kinds without tail.
 std::string_view tail_of(const RecordHeader& header);
+
+// The words after a stack's struct: its Python frames.
+std::span<const std::uint64_t> python_frames_of(const Stack& stack);
+
+// The bytes after a code text's struct, as many as it says it has.
+std::span<const std::byte> bytes_of(const Code& code);
 
 // All traces below `inputs`: files as they are, folders searched for *.gmt (not recursive beyond
 // one level), sorted. Throws TraceError for a path that does not exist and for a folder that cannot

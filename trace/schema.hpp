@@ -259,6 +259,64 @@ inline constexpr auto kGap = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Gap, blocks, kPlain),
     GPUMEMTRACE_FIELD(Gap, others, kPlain),
 });
+inline constexpr auto kTotals = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Totals, record),
+    GPUMEMTRACE_FIELD(Totals, caller, kDelta),
+    GPUMEMTRACE_FIELD(Totals, pool, kDelta),
+    GPUMEMTRACE_FIELD(Totals, count, kPlain),
+    GPUMEMTRACE_FIELD(Totals, freed, kPlain),
+    GPUMEMTRACE_FIELD(Totals, failed, kPlain),
+    GPUMEMTRACE_FIELD(Totals, bytes, kPlain),
+    GPUMEMTRACE_FIELD(Totals, largest_bytes, kPlain),
+    GPUMEMTRACE_FIELD(Totals, host_ticks, kPlain),
+    GPUMEMTRACE_FIELD(Totals, stack, kDelta),
+    GPUMEMTRACE_FIELD(Totals, context, kPlain),
+    GPUMEMTRACE_FIELD(Totals, kind, kPlain),
+    GPUMEMTRACE_FIELD(Totals, memory, kPlain),
+    GPUMEMTRACE_FIELD(Totals, location, kSigned),
+    GPUMEMTRACE_FIELD(Totals, source_device, kSigned),
+    GPUMEMTRACE_FIELD(Totals, destination_device, kSigned),
+    GPUMEMTRACE_FIELD(Totals, source_type, kPlain),
+    GPUMEMTRACE_FIELD(Totals, destination_type, kPlain),
+    GPUMEMTRACE_FIELD(Totals, source, kPlain),
+    GPUMEMTRACE_FIELD(Totals, destination, kPlain),
+});
+inline constexpr auto kPeak = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Peak, record),
+    GPUMEMTRACE_FIELD(Peak, peak_time, kPlain),
+    GPUMEMTRACE_FIELD(Peak, bytes, kPlain),
+    GPUMEMTRACE_FIELD(Peak, pool, kPlain),
+    GPUMEMTRACE_FIELD(Peak, scope, kPlain),
+    GPUMEMTRACE_FIELD(Peak, memory, kPlain),
+    GPUMEMTRACE_FIELD(Peak, device, kSigned),
+    GPUMEMTRACE_FIELD(Peak, source, kPlain),
+    GPUMEMTRACE_FIELD(Peak, framework_allocated, kPlain),
+    GPUMEMTRACE_FIELD(Peak, pool_used, kPlain),
+    GPUMEMTRACE_FIELD(Peak, pool_reserved, kPlain),
+    GPUMEMTRACE_FIELD(Peak, sample_time, kPlain),
+    GPUMEMTRACE_FIELD(Peak, sample_free, kPlain),
+    GPUMEMTRACE_FIELD(Peak, sample_total, kPlain),
+    GPUMEMTRACE_FIELD(Peak, sample_process, kPlain),
+    GPUMEMTRACE_FIELD(Peak, sample_other, kPlain),
+    GPUMEMTRACE_FIELD(Peak, sample_physical, kPlain),
+});
+inline constexpr auto kPeakHolder = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(PeakHolder, record),
+    GPUMEMTRACE_FIELD(PeakHolder, caller, kDelta),
+    GPUMEMTRACE_FIELD(PeakHolder, bytes, kPlain),
+    GPUMEMTRACE_FIELD(PeakHolder, count, kPlain),
+    GPUMEMTRACE_FIELD(PeakHolder, stack, kDelta),
+    GPUMEMTRACE_FIELD(PeakHolder, memory, kPlain),
+});
+inline constexpr auto kCheckpoint = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Checkpoint, record),
+    GPUMEMTRACE_FIELD(Checkpoint, folds, kPlain),
+    GPUMEMTRACE_FIELD(Checkpoint, records, kPlain),
+    GPUMEMTRACE_FIELD(Checkpoint, events, kPlain),
+    GPUMEMTRACE_FIELD(Checkpoint, order_repaired, kPlain),
+    GPUMEMTRACE_FIELD(Checkpoint, live_address_allocated, kPlain),
+    GPUMEMTRACE_FIELD(Checkpoint, inexact, kPlain),
+});
 
 #undef GPUMEMTRACE_CALL_FIELDS
 #undef GPUMEMTRACE_HEADER_FIELDS
@@ -319,6 +377,10 @@ inline constexpr std::array kKinds = {
     schema::describe<Code>(RecordKind::kCode, "code", schema::kCode, true),
     schema::describe<Mark>(RecordKind::kMark, "mark", schema::kMark, true),
     schema::describe<Gap>(RecordKind::kGap, "gap", schema::kGap),
+    schema::describe<Totals>(RecordKind::kTotals, "totals", schema::kTotals),
+    schema::describe<Peak>(RecordKind::kPeak, "peak", schema::kPeak),
+    schema::describe<PeakHolder>(RecordKind::kPeakHolder, "peak_holder", schema::kPeakHolder),
+    schema::describe<Checkpoint>(RecordKind::kCheckpoint, "checkpoint", schema::kCheckpoint),
 };
 
 // Room for kinds that later versions add.
@@ -376,6 +438,10 @@ GPUMEMTRACE_KIND_OF(Stack)
 GPUMEMTRACE_KIND_OF(Code)
 GPUMEMTRACE_KIND_OF(Mark)
 GPUMEMTRACE_KIND_OF(Gap)
+GPUMEMTRACE_KIND_OF(Totals)
+GPUMEMTRACE_KIND_OF(Peak)
+GPUMEMTRACE_KIND_OF(PeakHolder)
+GPUMEMTRACE_KIND_OF(Checkpoint)
 #undef GPUMEMTRACE_KIND_OF
 
 // nullptr for a kind that this version does not know.

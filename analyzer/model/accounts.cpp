@@ -1,5 +1,7 @@
 #include "analyzer/model/accounts.hpp"
 
+#include <algorithm>
+
 namespace gpumemtrace::analyzer {
 
 std::uint32_t Accounts::find_or_add_account(Level level, std::int32_t device) {
@@ -32,6 +34,28 @@ std::uint32_t Accounts::find_or_add_group(const GroupKey& key) {
   const auto [found, added] = group_index_.try_emplace(key, next);
   if (added) groups_.push_back({key, find_or_add_row(key), 0, 0});
   return found->second;
+}
+
+void Accounts::add_folded(std::uint32_t group, const FoldedAllocations& folded) {
+  groups_[group].allocations += folded.count;
+  UsageRow& row = rows_[groups_[group].row];
+  row.allocations += folded.count;
+  row.frees += folded.freed;
+  row.failed += folded.failed;
+  row.allocated_bytes += folded.bytes;
+  row.largest_bytes = std::max(row.largest_bytes, folded.largest_bytes);
+}
+
+void Accounts::tell_row_peak(Kind kind, std::int32_t device, std::uint32_t pool,
+                             std::uint64_t bytes, std::uint64_t time) {
+  GroupKey key;
+  key.kind = kind;
+  key.device = device;
+  key.pool = pool;
+  UsageRow& row = rows_[find_or_add_row(key)];
+  if (bytes < row.peak_bytes) return;
+  row.peak_bytes = bytes;
+  row.peak_time = time;
 }
 
 void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now) {

@@ -22,6 +22,14 @@ struct LiveAllocation {
   std::uint32_t link = 0;   // driver memory and blocks: SegmentId; pool memory: index of the pool
 };
 
+// What one group had at a moment before a checkpoint's cut.
+struct ToldHolder {
+  std::uint32_t group = 0;
+  bool segment = false;  // it was a segment of the framework
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+};
+
 // Remembers who was live at the most recent moment of a kind (the highest peak so far, say) without
 // a copy of everything: what was live then is what is still live and older than the moment, and
 // what was released since, which is kept here. Memory is bounded by what was live at the moment.
@@ -30,22 +38,46 @@ class Moment {
   void set(std::uint64_t time, std::uint64_t bytes) {
     time_ = time;
     bytes_ = bytes;
+    is_told_ = false;
     released_.clear();
+    told_.clear();
   }
+  // A moment before a checkpoint's cut: who was live then is told with add_holder(), all of it.
+  void tell(std::uint64_t time, std::uint64_t bytes) {
+    set(time, bytes);
+    is_told_ = true;
+  }
+  void add_holder(const ToldHolder& holder) { told_.push_back(holder); }
   void note_release(const LiveAllocation& entry) {
-    if (entry.born <= time_) released_.push_back(entry);
+    if (was_live(entry)) released_.push_back(entry);
   }
-  [[nodiscard]] bool was_live(const LiveAllocation& entry) const { return entry.born <= time_; }
+  [[nodiscard]] bool was_live(const LiveAllocation& entry) const {
+    return entry.born <= time_ && !is_told_;
+  }
 
   [[nodiscard]] bool happened() const { return time_ != 0; }
+  // It is known who held how much, but no longer where it lay.
+  [[nodiscard]] bool is_told() const { return is_told_; }
   [[nodiscard]] std::uint64_t time() const { return time_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] const std::vector<LiveAllocation>& released() const { return released_; }
+  [[nodiscard]] const std::vector<ToldHolder>& told() const { return told_; }
 
  private:
   std::uint64_t time_ = 0;  // 0 = has not happened
   std::uint64_t bytes_ = 0;
+  bool is_told_ = false;
   std::vector<LiveAllocation> released_;
+  std::vector<ToldHolder> told_;
+};
+
+// Allocations of one group that a checkpoint replaced.
+struct FoldedAllocations {
+  std::uint64_t count = 0;
+  std::uint64_t freed = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t largest_bytes = 0;
 };
 
 // All memory of one level on one device.
@@ -153,10 +185,18 @@ class Accounts {
     for (Moment* moment : account.watchers) moment->note_release(entry);
   }
 
+  // Counts what is over; nothing of it is live.
+  void add_folded(std::uint32_t group, const FoldedAllocations& folded);
+  // The highest point of a row before a checkpoint's cut.
+  void tell_row_peak(Kind kind, std::int32_t device, std::uint32_t pool, std::uint64_t bytes,
+                     std::uint64_t time);
+
   void count_failure(const GroupKey& key) { ++rows_[groups_[group_of(key)].row].failed; }
 
   // An allocation of the group turned out to be a segment of the framework.
-  void count_segment(std::uint32_t group) { ++groups_[group].segments; }
+  void count_segment(std::uint32_t group, std::uint64_t count = 1) {
+    groups_[group].segments += count;
+  }
   // The size of something live became known after it was added.
   void grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now);
 

@@ -39,6 +39,26 @@ bool change_physical(DeviceState& device, std::uint64_t physical, std::uint32_t 
   return true;
 }
 
+void tell_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint32_t process) {
+  device.peak_is_told = true;
+  SharedDevice& total = device.total();
+  if (peak.bytes >= total.peak_bytes) {
+    total.peak_bytes = peak.bytes;
+    total.peak_time = peak.peak_time;
+    total.peak_process = process;
+  }
+  device.at_peak = {peak.peak_time, peak.framework_allocated, peak.pool_used, peak.pool_reserved,
+                    peak.bytes - peak.pool_reserved};
+  DriverSample sample;
+  if (peak.source != trace::SampleSource::kNone) {
+    sample = {peak.sample_time,    peak.sample_free,  peak.sample_total,   peak.sample_process,
+              peak.sample_other,   peak.source,       peak.sample_physical};
+  }
+  const bool is_after = peak.sample_time > peak.peak_time;
+  device.before_peak = is_after ? DriverSample{} : sample;
+  device.after_peak = is_after ? sample : DriverSample{};
+}
+
 void join(DeviceState& device, SharedDevice& shared, std::uint32_t process, std::uint64_t now) {
   if (device.shared == &shared) return;
   device.shared = &shared;

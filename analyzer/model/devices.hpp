@@ -55,6 +55,7 @@ struct DeviceState {
   DriverSample before_peak;  // the last sample before the peak, the first one after it
   DriverSample after_peak;
   DriverSample last_sample;
+  bool peak_is_told = false;  // before a checkpoint's cut: what others held then is not known
   SharedDevice own;                // until the physical device is known
   SharedDevice* shared = nullptr;  // nullptr: `own`
 
@@ -85,6 +86,8 @@ class Devices {
 // the process: the caller then fills `at_peak`.
 bool change_physical(DeviceState& device, std::uint64_t physical, std::uint32_t process,
                      std::uint64_t now);
+// The process's highest point before a checkpoint's cut.
+void tell_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint32_t process);
 // From now on the device's bytes also count in `shared`.
 void join(DeviceState& device, SharedDevice& shared, std::uint32_t process, std::uint64_t now);
 void note_sample(DeviceState& device, const trace::MemorySample& record, std::uint64_t now);

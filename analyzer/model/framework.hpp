@@ -77,6 +77,11 @@ class Framework {
   // Compares the framework's own totals with ours. True where they went apart at this event.
   bool check_totals(const trace::Block& record);
 
+  // A checkpoint does not tell how memory lay before its cut: the worst is looked for from here on.
+  void forget_worst(std::uint64_t now) {
+    for (auto& [ordinal, owner] : devices_) owner.worst.set(now, owner.stranded_bytes);
+  }
+
   [[nodiscard]] FrameworkDevice& device(std::int32_t ordinal) {
     if (last_device_ == nullptr || last_device_->device != ordinal) find_device(ordinal);
     return *last_device_;

@@ -53,6 +53,10 @@ struct Tally {
     ++count;
     bytes += more_bytes;
   }
+  void add_told(std::uint64_t more_count, std::uint64_t more_bytes) {
+    count += more_count;
+    bytes += more_bytes;
+  }
   void merge(const Tally& more) {
     if (count == 0 || (more.count != 0 && more.first_time < first_time)) {
       first_time = more.first_time;

@@ -56,6 +56,13 @@ class Pools {
     if (state.sums != nullptr) state.sums->used_bytes -= bytes;
   }
   bool note_sample(const trace::PoolSample& sample);
+  // What the pool held at a checkpoint's cut, and the most that it held before.
+  bool tell_reserved(std::uint64_t handle, std::int32_t device, std::uint64_t bytes,
+                     std::uint64_t peak_bytes) {
+    PoolState& state = pools_[pool_of(handle, device)];
+    if (peak_bytes > state.reserved_peak_bytes) state.reserved_peak_bytes = peak_bytes;
+    return bytes > state.reserved_bytes && set_reserved(state, bytes);
+  }
   // Creation, destruction and which pool is whose.
   bool note_call(const trace::Pool& call);
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "analyzer/cuda_results.hpp"
+#include "trace/order.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -23,6 +23,7 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   now_ = std::max(now_ + 1, effective);
   if (course_.first_time == 0) course_.first_time = now_;
   course_.last_time = now_;
+  in_checkpoint_ = writer == trace::kCheckpointWriter;
   if (is_event(record.kind)) ++course_.events;
   if (trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0) {
     ++course_.unfinished_calls;
@@ -85,6 +86,14 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record) {
       return apply_mark(trace::as<trace::Mark>(record));
     case trace::RecordKind::kGap:
       return apply_gap(trace::as<trace::Gap>(record));
+    case trace::RecordKind::kTotals:
+      return apply_totals(trace::as<trace::Totals>(record));
+    case trace::RecordKind::kPeak:
+      return apply_peak(trace::as<trace::Peak>(record));
+    case trace::RecordKind::kPeakHolder:
+      return apply_peak_holder(trace::as<trace::PeakHolder>(record));
+    case trace::RecordKind::kCheckpoint:
+      return apply_checkpoint(trace::as<trace::Checkpoint>(record));
     default:
       return dictionary_.add(record);
   }
@@ -120,7 +129,7 @@ void ProcessModel::apply_gap(const trace::Gap& gap) {
 }
 
 void ProcessModel::apply_context_call(const trace::ContextCall& call) {
-  if (call.call.record.result != kCudaSuccess) return;
+  if (call.call.record.result != trace::kCudaSuccess) return;
   switch (call.operation) {
     case trace::ContextOperation::kDestroy:
       return end_context(call.context, kUnknownDevice, EndedBy::kContextDestroyed);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,6 +50,8 @@ struct Course {
   std::uint64_t unknown_context = 0;
   std::uint64_t framework_mismatch = 0;
   std::uint64_t implicit_frees = 0;
+  std::uint64_t folded_records = 0;  // that a checkpoint replaced
+  bool peaks_are_inexact = false;    // graphs allocated memory before a checkpoint's cut
 };
 
 // A free that the driver refused.
@@ -111,6 +114,8 @@ class ProcessModel {
   // What was live at the moment, of one level on one device; the moment must watch that account.
   [[nodiscard]] std::vector<LiveAllocation> live_at(const Moment& moment, Level level,
                                                     std::int32_t device) const;
+  // The same by holder, which is known of moments before a checkpoint's cut, too.
+  [[nodiscard]] Holders holders_at(const Moment& moment, Level level, std::int32_t device) const;
   // What is live now.
   [[nodiscard]] std::vector<LiveAllocation> live_now(Level level, std::int32_t device) const;
   [[nodiscard]] Fragmentation fragmentation_at(const Moment& moment, std::int32_t device) const;
@@ -150,6 +155,7 @@ class ProcessModel {
 
   // process_mapping.cpp: virtual memory, pools, graphs, imported memory
   void apply_mapping(const trace::Mapping& call, std::uint32_t writer);
+  void reserve(const trace::Mapping& call);
   void map(const trace::Mapping& call);
   void unmap(const trace::Mapping& call, std::uint32_t writer);
   void import_handle(const trace::Mapping& call);
@@ -163,6 +169,15 @@ class ProcessModel {
   [[nodiscard]] bool blind() const;
   void apply_copy(const trace::Copy& call);
   void apply_set(const trace::Set& call);
+
+  // process_checkpoint.cpp: what stands for records that are gone
+  void apply_totals(const trace::Totals& totals);
+  void apply_folded_allocations(const trace::Totals& totals);
+  void apply_folded_transfers(const trace::Totals& totals);
+  void apply_peak(const trace::Peak& peak);
+  void apply_physical_peak(const trace::Peak& peak);
+  void apply_peak_holder(const trace::PeakHolder& holder);
+  void apply_checkpoint(const trace::Checkpoint& checkpoint);
 
   // process_framework.cpp: blocks and what the framework says
   void apply_block(const trace::Block& block);
@@ -200,7 +215,13 @@ class ProcessModel {
   std::vector<OomSnapshot> snapshots_;
   std::map<InvalidFree, Tally> invalid_frees_;
   std::vector<ContextInfo> contexts_;
+  std::set<std::uint64_t> external_mappings_;  // freed by cuMemFree, no memory of their own
   Course course_;
+  bool in_checkpoint_ = false;  // the present record stands in a checkpoint
+  // Of the checkpoint's peak record that came last: where its holders belong. nullptr: nowhere.
+  Moment* told_peak_ = nullptr;
+  Level told_level_ = Level::kDriver;
+  std::int32_t told_device_ = kUnknownDevice;
   std::uint64_t searched_version_ = 0;  // of memory_, when a search for a segment found nothing
 };
 

@@ -1,5 +1,4 @@
 // The framework's blocks, its segments, and failures for want of memory.
-#include "analyzer/cuda_results.hpp"
 #include "analyzer/model/process.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -34,6 +33,8 @@ void ProcessModel::apply_block(const trace::Block& block) {
     const std::uint32_t group = accounts_.group_of(block_key(block.stack, block.device));
     framework_.add_block(block, group, segment, now_);
   }
+  // In a checkpoint the blocks of its sums are gone.
+  if (in_checkpoint_) return;
   if (framework_.check_totals(block)) ++course_.framework_mismatch;
 }
 
@@ -97,7 +98,8 @@ void ProcessModel::apply_framework_oom(const trace::FrameworkOom& record, std::u
   failure.time = now_;
   failure.start_ticks = record.record.time;
   failure.requested_bytes = record.requested;
-  if (out_of_memory_.raised(writer, failure) && snapshots_.size() < kMaxSnapshots) {
+  const bool is_new = out_of_memory_.raised(writer, failure);
+  if (is_new && !in_checkpoint_ && snapshots_.size() < kMaxSnapshots) {
     out_of_memory_.set_raised_snapshot(take_snapshot(Level::kFramework, record.device));
   }
 }

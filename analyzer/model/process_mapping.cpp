@@ -1,15 +1,15 @@
 // Calls about memory that is not simply allocated and freed by address: virtual memory management,
 // pools, graphs, and memory of other processes.
-#include "analyzer/cuda_results.hpp"
 #include "analyzer/model/process.hpp"
+#include "trace/order.hpp"
 
 namespace gpumemtrace::analyzer {
 
 void ProcessModel::apply_mapping(const trace::Mapping& call, std::uint32_t writer) {
-  if (call.call.record.result != kCudaSuccess) return;
+  if (call.call.record.result != trace::kCudaSuccess) return;
   switch (call.operation) {
     case trace::MappingOperation::kReserve:
-      return virtual_memory_.reserve(call.address, call.bytes);
+      return reserve(call);
     case trace::MappingOperation::kFreeReservation: {
       std::uint64_t begin = 0;
       const auto* reservation = virtual_memory_.find_reservation(call.address, begin);
@@ -23,7 +23,7 @@ void ProcessModel::apply_mapping(const trace::Mapping& call, std::uint32_t write
     case trace::MappingOperation::kUnmap:
       return unmap(call, writer);
     case trace::MappingOperation::kRetainHandle: {
-      if (!virtual_memory_.retain(call.handle)) ++course_.unknown_frees;
+      if (!virtual_memory_.retain(call.handle, call.address)) ++course_.unknown_frees;
       return;
     }
     case trace::MappingOperation::kImport:
@@ -33,8 +33,22 @@ void ProcessModel::apply_mapping(const trace::Mapping& call, std::uint32_t write
   }
 }
 
+void ProcessModel::reserve(const trace::Mapping& call) {
+  virtual_memory_.reserve(call.address, call.bytes);
+  if ((call.call.record.flags & trace::kFlagSegment) == 0) return;
+  // Its first block came before a checkpoint's cut.
+  Segment segment;
+  segment.begin = call.address;
+  segment.end = call.address + call.bytes;
+  segment.device = call.location;
+  segment.mapped = true;
+  std::uint64_t begin = 0;
+  auto* reservation = virtual_memory_.find_reservation(call.address, begin);
+  if (reservation != nullptr) reservation->segment = framework_.add_segment(segment, now_);
+}
+
 void ProcessModel::import_handle(const trace::Mapping& call) {
-  if (call.handle == 0) return;
+  if (call.handle == 0 || virtual_memory_.retain(call.handle, 0)) return;
   const GroupKey key = key_of(call.call, Kind::kImportedVmm, call.location);
   (void)virtual_memory_.create({call.handle, call.bytes, now_, accounts_.group_of(key), 0});
 }
@@ -61,12 +75,12 @@ void ProcessModel::unmap(const trace::Mapping& call, std::uint32_t writer) {
 }
 
 void ProcessModel::apply_pool_call(const trace::Pool& call) {
-  if (call.call.record.result != kCudaSuccess) return;
+  if (call.call.record.result != trace::kCudaSuccess) return;
   if (pools_.note_call(call)) physical_changed(call.device);
 }
 
 void ProcessModel::apply_graph(const trace::Graph& call, std::uint32_t writer) {
-  if (call.call.record.result != kCudaSuccess) return;
+  if (call.call.record.result != trace::kCudaSuccess) return;
   switch (call.operation) {
     case trace::GraphOperation::kAddAllocation: {
       const GroupKey key = key_of(call.call, Kind::kGraph, call.device);
@@ -111,7 +125,7 @@ void ProcessModel::launch(const GraphMemory& graph, std::uint32_t writer) {
 }
 
 void ProcessModel::apply_import(const trace::Import& call) {
-  if (call.call.record.result != kCudaSuccess) return;
+  if (call.call.record.result != trace::kCudaSuccess) return;
   LiveAllocation removed;
   switch (call.operation) {
     case trace::ImportOperation::kIpcOpen:
@@ -129,6 +143,8 @@ void ProcessModel::apply_import(const trace::Import& call) {
       return;
     }
     case trace::ImportOperation::kExternalMap:
+      external_mappings_.insert(call.address);
+      [[fallthrough]];
     case trace::ImportOperation::kGraphicsPointer:
       return address_map_.set(call.address, call.bytes,
                               {MemoryClass::kDevice, device_of_context(call.call.context)});

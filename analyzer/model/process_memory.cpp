@@ -1,6 +1,6 @@
 // Calls of the driver that hand memory out and take it back.
-#include "analyzer/cuda_results.hpp"
 #include "analyzer/model/process.hpp"
+#include "trace/order.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -28,7 +28,7 @@ MemoryClass class_of(Level level) {
 
 CallSite site_of(const trace::CallHeader& call) {
   return {call.caller, call.stack, call.record.api,
-          (call.record.flags & trace::kFlagFromGetProcAddress) != 0};
+          (call.record.flags & trace::kFlagByPointer) != 0};
 }
 
 GroupKey ProcessModel::key_of(const trace::CallHeader& call, Kind kind, std::int32_t location) {
@@ -44,7 +44,7 @@ GroupKey ProcessModel::key_of(const trace::CallHeader& call, Kind kind, std::int
     key.device = device_of_context(call.context);
     if (key.device < 0) {
       key.device = kUnknownDevice;
-      ++course_.unknown_context;
+      if (call.record.result == trace::kCudaSuccess) ++course_.unknown_context;
     }
   }
   return key;
@@ -58,9 +58,9 @@ void ProcessModel::apply_allocation(const trace::Allocation& call, std::uint32_t
     if (pools_.device_of(key.pool) >= 0) key.device = pools_.device_of(key.pool);
   }
   const trace::RecordHeader& record = call.call.record;
-  if (record.result != kCudaSuccess) {
+  if (record.result != trace::kCudaSuccess) {
     accounts_.count_failure(key);
-    if (record.result == kCudaOutOfMemory) note_failure(call, key, writer);
+    if (record.result == trace::kCudaOutOfMemory) note_failure(call, key, writer);
     return;
   }
   if (call.address == 0) return;
@@ -81,6 +81,7 @@ void ProcessModel::apply_allocation(const trace::Allocation& call, std::uint32_t
   } else {
     add(entry, key);
   }
+  if ((record.flags & trace::kFlagSegment) != 0) (void)discover_segment(call.address);
   if (out_of_memory_.pending()) {
     out_of_memory_.succeeded(writer, key.site, key.device, call.bytes, call.call.end);
   }
@@ -147,21 +148,21 @@ void ProcessModel::apply_free(const trace::Free& call, std::uint32_t writer) {
   if (call.address == 0) return;
   const trace::RecordHeader& record = call.call.record;
   if (is_physical(call.memory)) {
-    if (record.result == kCudaSuccess) release_handle(call.address, writer);
+    if (record.result == trace::kCudaSuccess) release_handle(call.address, writer);
     return;
   }
   const Memory::Space space =
       is_array(call.memory) ? Memory::Space::kArrays : Memory::Space::kAddresses;
-  if (record.result != kCudaSuccess && !is_error_of_another_call(record.result)) {
+  if (record.result != trace::kCudaSuccess && !trace::is_error_of_another_call(record.result)) {
     return apply_refused_free(call, memory_.find(space, call.address));
   }
   if ((record.flags & trace::kFlagCaptured) != 0) {
     return graphs_.capture_free(call.stream, call.address);
   }
-  if (!release(space, call.address, writer) && !memory_.forget_ended(call.address) &&
-      record.result == kCudaSuccess) {
-    ++course_.unknown_frees;
-  }
+  if (release(space, call.address, writer)) return;
+  const bool known =
+      memory_.forget_ended(call.address) || external_mappings_.erase(call.address) != 0;
+  if (!known && record.result == trace::kCudaSuccess) ++course_.unknown_frees;
 }
 
 void ProcessModel::apply_refused_free(const trace::Free& call, const LiveAllocation* live) {

@@ -38,6 +38,14 @@ std::vector<LiveAllocation> ProcessModel::live_at(const Moment& moment, Level le
   return live;
 }
 
+Holders ProcessModel::holders_at(const Moment& moment, Level level, std::int32_t device) const {
+  Holders holders = sum_by_holder(live_at(moment, level, device));
+  for (const ToldHolder& told : moment.told()) {
+    holders[{told.group, told.segment}].add_told(told.count, told.bytes);
+  }
+  return holders;
+}
+
 std::vector<LiveAllocation> ProcessModel::live_now(Level level, std::int32_t device) const {
   std::vector<LiveAllocation> live;
   for_each_live(level, [&](const LiveAllocation& entry) {

@@ -1,13 +1,14 @@
 // Copies and memory sets.
-#include "analyzer/cuda_results.hpp"
 #include "analyzer/model/process.hpp"
+#include "trace/order.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
 
 // Calls that failed moved nothing; captured ones move when their graph is launched.
 bool moved_something(const trace::CallHeader& call) {
-  return call.record.result == kCudaSuccess && (call.record.flags & trace::kFlagCaptured) == 0;
+  return call.record.result == trace::kCudaSuccess &&
+         (call.record.flags & trace::kFlagCaptured) == 0;
 }
 
 std::uint64_t host_ticks(const trace::CallHeader& call) {

@@ -50,13 +50,14 @@ struct TransferRow {
 
 class Transfers {
  public:
-  void count(const TransferKey& key, std::uint64_t bytes, std::uint64_t host_ticks) {
+  void count(const TransferKey& key, std::uint64_t bytes, std::uint64_t host_ticks,
+             std::uint64_t calls = 1) {
     const std::size_t slot = slot_of(
         key.site, static_cast<unsigned>(key.source) * 8 + static_cast<unsigned>(key.destination));
     Cached& cached = cache_[slot];
     if (!cached.valid || !(cached.key == key)) cached = {key, find_or_add(key), true};
     TransferRow& row = rows_[cached.row];
-    ++row.count;
+    row.count += calls;
     row.bytes += bytes;
     row.host_ticks += host_ticks;
   }

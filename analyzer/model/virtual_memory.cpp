@@ -24,9 +24,13 @@ bool VirtualMemory::create(const LiveAllocation& entry) {
   return added;
 }
 
-bool VirtualMemory::retain(std::uint64_t handle) {
-  const auto found = handles_.find(handle);
-  if (found == handles_.end()) return false;
+bool VirtualMemory::retain(std::uint64_t handle, std::uint64_t address) {
+  auto found = handles_.find(handle);
+  if (found == handles_.end()) {
+    const Mapping* mapping = find_mapping(address);
+    if (mapping == nullptr) return false;
+    found = handles_.emplace(handle, mapping->physical).first;
+  }
   ++physical_[found->second].references;
   return true;
 }

@@ -32,8 +32,9 @@ class VirtualMemory {
 
   // False where the handle is live already; the older memory then goes on without a name.
   bool create(const LiveAllocation& entry);
-  // A second reference to a handle that is known; false where it is not.
-  bool retain(std::uint64_t handle);
+  // One more reference to memory by its handle or, where its handle had been released, by where
+  // it is mapped. False where neither is known.
+  bool retain(std::uint64_t handle, std::uint64_t address);
   // Drops a reference. False where the handle is not known. Appends the memory to `freed` if that
   // is gone, too.
   bool release(std::uint64_t handle, Removed& freed);

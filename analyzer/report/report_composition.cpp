@@ -113,10 +113,10 @@ Json report_composition(const ReportContext& context) {
       if (device < 0) continue;
       if (!state.physical_peak.happened() && state.last_sample.time == 0) continue;
       if (state.physical_peak.happened()) {
-        const auto live = model.live_at(state.physical_peak, Level::kDriver, device);
+        const Holders held = model.holders_at(state.physical_peak, Level::kDriver, device);
         rows.push_back(compose(context, process, device,
                                {"driver_peak", state.at_peak, nearer_sample(state)},
-                               sum_by_holder(live)));
+                               held));
       }
       for (const OomSnapshot& snapshot : model.snapshots()) {
         if (snapshot.device == device) {

@@ -44,6 +44,7 @@ Losses losses_of(const Process& process, TraceEnd end) {
   losses.add(Loss::unknown_context, course.unknown_context);
   losses.add(Loss::framework_mismatch, course.framework_mismatch);
   losses.add(Loss::implicit_frees, course.implicit_frees);
+  losses.add(Loss::detail_replaced_by_checkpoint, course.folded_records);
   return losses;
 }
 
@@ -87,6 +88,7 @@ ReportContext::ReportContext(const Job& job) {
     entry.end = end_of(*process);
     entry.losses = losses_of(*process, entry.end);
     entry.inexact = inexact_of(entry.losses);
+    if (process->model().course().peaks_are_inexact) entry.inexact.memory = true;
     processes_.push_back(std::move(entry));
   }
   name_devices();
@@ -122,19 +124,53 @@ Identity ReportContext::identity_of_site(const ReportProcess& process, const Cal
   const SiteName name = process.model().dictionary().name_of(site);
   Identity identity;
   identity.owner = name.owner;
-  if (!name.known) return identity;
-  identity.has_site = true;
-  identity.function = name.function;
-  identity.module = base_name(name.module);
-  identity.offset = name.offset;
+  identity.api = name.api;
+  if (name.known) {
+    identity.has_site = true;
+    identity.module = base_name(name.module);
+    identity.offset = name.offset;
+  }
+  add_python_site(process, site.stack, identity);
   return identity;
+}
+
+// The innermost Python frame that is the user's is the site, whatever native code it called.
+void ReportContext::add_python_site(const ReportProcess& process, std::uint32_t stack,
+                                    Identity& identity) const {
+  const std::vector<PythonFrame> frames =
+      process.model().dictionary().python_stacks().frames_of(stack);
+  if (frames.empty()) return;
+  identity.stack = process.id + ":" + std::to_string(stack);
+  for (const PythonFrame& frame : frames) {
+    if (!is_users_python_file(frame.file)) continue;
+    identity.has_site = true;
+    identity.function = frame.function;
+    identity.file = frame.file;
+    identity.line = frame.line;
+    identity.module.clear();
+    identity.offset = 0;
+    return;
+  }
+}
+
+std::vector<PythonFrame> ReportContext::python_frames(const std::string& stack_id) const {
+  for (const ReportProcess& process : processes_) {
+    if (stack_id.compare(0, process.id.size() + 1, process.id + ":") != 0) continue;
+    const auto stack =
+        static_cast<std::uint32_t>(std::stoul(stack_id.substr(process.id.size() + 1)));
+    return process.model().dictionary().python_stacks().frames_of(stack);
+  }
+  return {};
 }
 
 Identity ReportContext::identity_of(const ReportProcess& process, const HolderKey& holder) const {
   const GroupKey& key = process.model().accounts().group(holder.group).key;
   const bool segment = level_of(key.kind) == Level::kDriver && holder.segment;
-  if (key.kind == Kind::kBlock || segment) return {"pytorch", false, "", "", 0};
-  return identity_of_site(process, key.site);
+  if (key.kind != Kind::kBlock && !segment) return identity_of_site(process, key.site);
+  Identity identity;
+  identity.owner = "pytorch";
+  add_python_site(process, key.site.stack, identity);
+  return identity;
 }
 
 TallyByIdentity ReportContext::tally(const ReportProcess& process, const Holders& holders) const {
@@ -145,13 +181,21 @@ TallyByIdentity ReportContext::tally(const ReportProcess& process, const Holders
 
 Json site_json(const Identity& identity) {
   if (!identity.has_site) return nullptr;
-  return {{"function", identity.function}, {"file", nullptr},  {"line", nullptr},
-          {"module", identity.module},     {"kind", "native"}, {"offset", identity.offset}};
+  const bool python = !identity.file.empty();
+  return {{"function", text_or_null(identity.function)},
+          {"file", text_or_null(identity.file)},
+          {"line", identity.line == 0 ? Json(nullptr) : Json(identity.line)},
+          {"module", text_or_null(identity.module)},
+          {"kind", python ? "python" : "native"},
+          {"offset", python ? Json(nullptr) : Json(identity.offset)},
+          {"api", text_or_null(identity.api)}};
 }
 
-Json owner_json(const Identity& identity) {
-  return identity.owner.empty() ? Json(nullptr) : Json(identity.owner);
-}
+Json stack_json(const Identity& identity) { return text_or_null(identity.stack); }
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
+
+Json owner_json(const Identity& identity) { return text_or_null(identity.owner); }
 
 std::string fingerprint_of(const Identity& identity) {
   return identity.owner + '|' + identity.function + '|' + identity.module + '|' +
@@ -186,7 +230,7 @@ Json holders_json(const TallyByIdentity& holders, std::uint64_t total_bytes) {
                     {"category", nullptr},
                     {"owner", owner_json(identity)},
                     {"site", site_json(identity)},
-                    {"stack", nullptr}});
+                    {"stack", stack_json(identity)}});
   }
   rows.push_back({{"bytes", rest_bytes},
                   {"count", rest_count},

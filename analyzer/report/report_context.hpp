@@ -24,9 +24,13 @@ enum class TraceEnd { kExit, kKilled, kRunning, kUnknown };
 struct Identity {
   std::string owner;  // empty = not known
   bool has_site = false;
-  std::string function;
-  std::string module;
+  std::string function;  // of the user's code, empty = not known
+  std::string file;      // Python only
+  std::uint32_t line = 0;
+  std::string module;  // native only
   std::uint64_t offset = 0;
+  std::string api;    // the function of CUDA that the code called
+  std::string stack;  // id of a row of stacks[], empty = none recorded
 
   friend auto operator<=>(const Identity&, const Identity&) = default;
 };
@@ -71,6 +75,8 @@ class ReportContext {
   // Who the holder is to the reader of the report.
   [[nodiscard]] Identity identity_of(const ReportProcess& process, const HolderKey& holder) const;
   [[nodiscard]] Identity identity_of_site(const ReportProcess& process, const CallSite& site) const;
+  // Of a row of stacks[]; empty for an id that this job does not have.
+  [[nodiscard]] std::vector<PythonFrame> python_frames(const std::string& stack_id) const;
   [[nodiscard]] TallyByIdentity tally(const ReportProcess& process, const Holders& holders) const;
   [[nodiscard]] TallyByIdentity tally(const ReportProcess& process,
                                       const std::vector<LiveAllocation>& entries) const {
@@ -79,6 +85,7 @@ class ReportContext {
 
  private:
   void name_devices();
+  void add_python_site(const ReportProcess& process, std::uint32_t stack, Identity& identity) const;
 
   std::vector<ReportProcess> processes_;
   std::vector<PhysicalDevice> devices_;
@@ -88,6 +95,8 @@ class ReportContext {
 // null where nothing is known about the site.
 [[nodiscard]] Json site_json(const Identity& identity);
 [[nodiscard]] Json owner_json(const Identity& identity);
+[[nodiscard]] Json stack_json(const Identity& identity);
+[[nodiscard]] Json text_or_null(const std::string& text);
 // The row's place among rows of equal bytes.
 [[nodiscard]] std::string fingerprint_of(const Identity& identity);
 // The largest holders, and the remainder as `other`, so that the rows sum to `total_bytes`.

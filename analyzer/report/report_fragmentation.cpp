@@ -28,7 +28,7 @@ Json pinned_by_json(const ReportContext& context, const ReportProcess& process,
                     {"bytes_stranded", pin.stranded_bytes},
                     {"owner", owner_json(identity)},
                     {"site", site_json(identity)},
-                    {"stack", nullptr}});
+                    {"stack", stack_json(identity)}});
   }
   Json sorted = sorted_rows(std::move(rows), "bytes_stranded");
   while (sorted.size() > kMaxPins) sorted.erase(sorted.size() - 1);
@@ -59,7 +59,7 @@ void add_framework(const ReportContext& context, const ReportProcess& process,
   const ProcessModel& model = process.model();
   const std::int32_t device = framework.device;
   const Moment& peak = framework.blocks->peak;
-  if (peak.happened()) {
+  if (peak.happened() && !peak.is_told()) {
     rows.push_back(framework_row(context, process, device, "peak", peak.time(),
                                  model.fragmentation_at(peak, device)));
   }

@@ -132,7 +132,7 @@ Json exit_row(const ReportContext& context, const ReportProcess& process, const 
               {"count", tally.count},
               {"owner", owner_json(key.identity)},
               {"site", site_json(key.identity)},
-              {"stack", nullptr},
+              {"stack", stack_json(key.identity)},
               {"first_time_ns", process.time_ns(tally.first_time)},
               {"last_time_ns", process.time_ns(tally.last_time)},
               {"inside", level == Level::kFramework ? Json("driver") : Json(nullptr)},
@@ -155,7 +155,7 @@ Json invalid_frees_json(const ReportContext& context) {
                       {"bytes", tally.bytes},
                       {"owner", owner_json(identity)},
                       {"site", site_json(identity)},
-                      {"stack", nullptr},
+                      {"stack", stack_json(identity)},
                       {"first_time_ns", process.time_ns(tally.first_time)},
                       {"last_time_ns", process.time_ns(tally.last_time)}});
     }

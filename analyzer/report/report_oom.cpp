@@ -77,7 +77,7 @@ Json oom_row(const ReportContext& context, const ReportProcess& process, const O
       {"composition",
        snapshot == nullptr ? Json(nullptr) : compose_snapshot(context, process, *snapshot)},
       {"holders", snapshot == nullptr ? Json::array() : holders_of(context, process, *snapshot)},
-      {"stack", nullptr}};
+      {"stack", stack_json(context.identity_of_site(process, first.site))}};
   mark_inexact(json, is_inexact(process, first.level));
   return json;
 }

@@ -59,19 +59,20 @@ Json python_json(const Dictionary& dictionary) {
   const std::string_view program = base_name(executable);
   const std::string_view library = base_name(dictionary.find_module("libpython"));
   if (program.substr(0, 6) != "python" && library.empty()) return nullptr;
-  std::string version = version_after(program, "python");
+  std::string version = dictionary.text(trace::TextKey::kPythonVersion);
+  if (version.empty()) version = version_after(program, "python");
   if (version.empty()) version = version_after(library, "libpython");
-  return {{"version", text_json(version)},
-          {"stacks", false},
-          {"reason", "this trace holds no Python stacks"}};
+  const bool stacks = !dictionary.python_stacks().empty();
+  std::string reason = dictionary.text(trace::TextKey::kPythonStacksOff);
+  if (reason.empty() && !stacks) reason = "this trace holds no Python stacks";
+  return {{"version", text_json(version)}, {"stacks", stacks}, {"reason", text_json(reason)}};
 }
 
 Json torch_json(const Dictionary& dictionary) {
   const std::string version = dictionary.text(trace::TextKey::kTorchVersion);
-  const std::string allocator = dictionary.text(trace::TextKey::kTorchAllocator);
-  if (version.empty() && allocator.empty() && dictionary.find_module("libtorch").empty()) {
-    return nullptr;
-  }
+  std::string allocator = dictionary.text(trace::TextKey::kTorchAllocator);
+  if (version.empty() && dictionary.find_module("libtorch").empty()) return nullptr;
+  if (allocator.empty()) allocator = "native";
   return {{"version", text_json(version)}, {"allocator", text_json(allocator)}};
 }
 
@@ -167,6 +168,7 @@ Json report_devices(const ReportContext& context, const Job& job) {
     for (const auto& [process, state] : device.seen_as) {
       seen_as.push_back({{"process", process->id}, {"ordinal", state->ordinal}});
       inexact = inexact || process->inexact.memory;
+      inexact = inexact || (state->peak_is_told && device.seen_as.size() > 1);
     }
     const SharedDevice& total = first.shared == nullptr ? first.own : *first.shared;
     Json peak = nullptr;

@@ -14,7 +14,7 @@ Json opaque_pool_json(const ReportContext& context, const ReportProcess& process
   if (account.level != Level::kDriver) return nullptr;
   std::map<std::string, std::uint64_t> bytes_of_owner;
   const TallyByIdentity holders =
-      context.tally(process, process.model().live_at(account.peak, account.level, account.device));
+      context.tally(process, process.model().holders_at(account.peak, account.level, account.device));
   for (const auto& [identity, tally] : holders) bytes_of_owner[identity.owner] += tally.bytes;
   for (const auto& [owner, bytes] : bytes_of_owner) {
     const OpaquePool* pool = find_opaque_pool(owner);
@@ -49,13 +49,22 @@ void add_framework_fields(Json& json, const ProcessModel& model, std::int32_t de
   json["segments_freed"] = framework->segments_freed;
 }
 
-void add_pool_fields(Json& json, const PoolState& pool, std::uint32_t index) {
+// Pools that the program made are counted in the order in which they came.
+std::string pool_name(const std::vector<PoolState>& pools, std::uint32_t index) {
+  if (pools[index].is_default) return "default";
+  std::size_t number = 0;
+  for (std::uint32_t i = 1; i <= index; ++i) number += pools[i].is_default ? 0 : 1;
+  return "pool " + std::to_string(number);
+}
+
+void add_pool_fields(Json& json, const std::vector<PoolState>& pools, std::uint32_t index) {
+  const PoolState& pool = pools[index];
   // Without a word of the driver only a lower bound is known, which is no answer.
   json["reserved_peak_bytes"] = pool.sampled ? Json(pool.reserved_peak_bytes) : Json(nullptr);
   json["reserved_bytes_at_end"] = pool.sampled ? Json(pool.reserved_bytes) : Json(nullptr);
   json["segments_allocated"] = nullptr;
   json["segments_freed"] = nullptr;
-  json["pool"] = pool.is_default ? "default" : "pool " + std::to_string(index);
+  json["pool"] = pool_name(pools, index);
 }
 
 Json usage_json(const ReportContext& context, const ReportProcess& process, const UsageRow& row) {
@@ -77,7 +86,7 @@ Json usage_json(const ReportContext& context, const ReportProcess& process, cons
                {"opaque_pool",
                 opaque_pool_json(context, process, model.accounts().accounts()[row.account])}};
   if (level == Level::kFramework) add_framework_fields(json, model, row.device);
-  if (level == Level::kPool) add_pool_fields(json, model.pools().pools()[row.pool], row.pool);
+  if (level == Level::kPool) add_pool_fields(json, model.pools().pools(), row.pool);
   mark_inexact(json, is_inexact(process, level));
   return json;
 }
@@ -104,7 +113,7 @@ Json report_peak(const ReportContext& context) {
       if (account.level == Level::kMapping || account.level == Level::kImported) continue;
       if (!account.peak.happened()) continue;
       const TallyByIdentity holders =
-          context.tally(process, model.live_at(account.peak, account.level, account.device));
+          context.tally(process, model.holders_at(account.peak, account.level, account.device));
       Json row = {{"process", process.id},
                   {"device", context.device_id(process, account.device)},
                   {"level", name_of(account.level)},
@@ -152,7 +161,7 @@ Json report_owners(const ReportContext& context) {
       std::map<std::string, OwnerSums> owners;
       count_allocations(context, process, account, owners);
       const auto at_peak =
-          context.tally(process, model.live_at(account.peak, account.level, account.device));
+          context.tally(process, model.holders_at(account.peak, account.level, account.device));
       for (const auto& [identity, tally] : at_peak) {
         owners[identity.owner].bytes_at_peak += tally.bytes;
       }

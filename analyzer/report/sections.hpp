@@ -12,6 +12,9 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] Json report_coverage(const ReportContext& context);
 [[nodiscard]] Json report_losses(const ReportContext& context);
 
+// report_stacks.cpp: of those that the other sections name
+[[nodiscard]] Json report_stacks(const ReportContext& context, const Json& report);
+
 // report_usage.cpp
 [[nodiscard]] Json report_usage(const ReportContext& context);
 [[nodiscard]] Json report_peak(const ReportContext& context);

@@ -13,7 +13,7 @@ trace::Allocation allocation_of_4096_bytes() {
   record.call.record.kind = trace::RecordKind::kAllocation;
   record.call.record.words = sizeof(record) / trace::kWordBytes;
   record.call.record.api = 7;
-  record.call.record.flags = trace::kFlagFromGetProcAddress | trace::kFlagAsynchronous;
+  record.call.record.flags = trace::kFlagByPointer | trace::kFlagAsynchronous;
   record.call.record.time = 1'500;
   record.call.end = 2'500;
   record.address = 0x7f0000200000;
@@ -36,7 +36,7 @@ TEST_CASE("a call is one line with its function, time, duration and memory", "[u
   dictionary.clock.set_origin(70'000);
   const std::string text = record_text(record.call.record, dictionary);
   CHECK(text.starts_with("0.000000500 s  allocation api=cuMemAlloc_v2 result=0"));
-  CHECK(has(text, "flags=from_get_proc_address|asynchronous"));
+  CHECK(has(text, "flags=by_pointer|asynchronous"));
   CHECK(has(text, "took=0.000001000 s"));
   CHECK(has(text, "address=0x7f0000200000 bytes=4096"));
   CHECK(has(text, "memory=device location=-1"));

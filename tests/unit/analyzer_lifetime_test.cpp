@@ -109,6 +109,15 @@ TEST_CASE("physical memory lives until its handle and all its mappings are gone"
     trace.free(0xa, MemoryKind::kPhysical);
     CHECK(usage_of(report_of(trace), "vmm").at("live_bytes_at_end") == 0);
   }
+  SECTION("a released handle can come back from where it is mapped") {
+    trace.map(MappingOperation::kRetainHandle, 0x100000000, 0, 0x9);
+    trace.map(MappingOperation::kUnmap, 0x100000000, 2 * kMiB);
+    CHECK(usage_of(report_of(trace), "vmm").at("live_bytes_at_end") == 2 * kMiB);
+    trace.free(0x9, MemoryKind::kPhysical);
+    const Json report = report_of(trace);
+    CHECK(usage_of(report, "vmm").at("live_bytes_at_end") == 0);
+    CHECK(loss_of(report, "unknown_frees") == 0);
+  }
   SECTION("reservations and mappings are no memory") {
     const Json report = report_of(trace);
     CHECK(report.at("usage").size() == 1);

@@ -100,7 +100,7 @@ TEST_CASE("copies count under the name that the user called", "[unit]") {
   trace.allocate(kDeviceAddress, 4 * kMiB);
   for (const std::uint16_t api : {std::uint16_t{3}, std::uint16_t{4}}) {
     trace.copy(kDeviceAddress, EndType::kDevice, kHostAddress, EndType::kHost, 8,
-               {.flags = kFlagFromGetProcAddress, .caller = 0x1500, .api = api});
+               {.flags = kFlagByPointer, .caller = 0x1500, .api = api});
   }
   const Json row = only_copy(trace);
   CHECK(row.at("api") == "cudaMemcpy");

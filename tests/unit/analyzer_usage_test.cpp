@@ -131,12 +131,12 @@ TEST_CASE("a runtime in between gives calls the names that the user wrote", "[un
   trace.module(0x1000, 0x2000, "/home/me/with_static_runtime");
   trace.module(0x3000, 0x4000, "/home/me/driver_program");
   trace.requester(0x1800);
-  constexpr auto kFromTable = gpumemtrace::trace::kFlagFromGetProcAddress;
+  constexpr auto kFromTable = gpumemtrace::trace::kFlagByPointer;
   trace.allocate(0x10000000, 4 * kMiB, MemoryKind::kDevice,
                  {.flags = kFromTable, .caller = 0x1010});
   trace.allocate(0x20000000, 2 * kMiB, MemoryKind::kDevice, {.caller = 0x3010});
   const Json report = report_of(trace);
   const Json holders = row_where(report.at("peak"), {{"level", "driver"}}).at("holders");
-  CHECK(holders[0].at("site").at("function") == "cudaMalloc");
-  CHECK(holders[1].at("site").at("function") == "cuMemAlloc_v2");
+  CHECK(holders[0].at("site").at("api") == "cudaMalloc");
+  CHECK(holders[1].at("site").at("api") == "cuMemAlloc_v2");
 }

@@ -40,7 +40,7 @@ class ImageBuilder {
 
 Allocation allocation(std::uint64_t time, std::uint64_t end, std::uint64_t address) {
   Allocation record;
-  record.call.record = {RecordKind::kAllocation, 0, 17, 2, kFlagFromGetProcAddress, time};
+  record.call.record = {RecordKind::kAllocation, 0, 17, 2, kFlagByPointer, time};
   record.call.end = end;
   record.call.caller = 0x7fff12345678;
   record.call.context = 3;

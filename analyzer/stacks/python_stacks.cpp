@@ -1,0 +1,71 @@
+#include "analyzer/stacks/python_stacks.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "analyzer/stacks/python_lines.hpp"
+#include "trace/reader.hpp"
+
+namespace gpumemtrace::analyzer {
+
+void PythonStacks::add(const trace::RecordHeader& record) {
+  if (record.kind == trace::RecordKind::kStack) {
+    const auto& stack = trace::as<trace::Stack>(record);
+    const auto frames = trace::python_frames_of(stack);
+    stacks_[stack.id] = {stack.python_version, {frames.begin(), frames.end()}};
+  } else if (record.kind == trace::RecordKind::kCode) {
+    const auto& code = trace::as<trace::Code>(record);
+    const auto bytes = trace::bytes_of(code);
+    CodeObject& object = codes_[code.id];
+    object.first_line = code.first_line;
+    object.pieces[{code.text, code.part}].assign(reinterpret_cast<const char*>(bytes.data()),
+                                                 bytes.size());
+  }
+}
+
+std::string PythonStacks::CodeObject::text(trace::CodeText which) const {
+  std::string whole;
+  for (const auto& [key, piece] : pieces) {
+    if (key.first == which) whole += piece;
+  }
+  return whole;
+}
+
+std::vector<PythonFrame> PythonStacks::frames_of(std::uint32_t stack) const {
+  const auto found = stacks_.find(stack);
+  if (found == stacks_.end()) return {};
+  std::vector<PythonFrame> frames;
+  for (const std::uint64_t packed : found->second.frames) {
+    const auto code = codes_.find(static_cast<std::uint32_t>(packed >> 32));
+    if (code == codes_.end()) {
+      frames.emplace_back();
+      continue;
+    }
+    const std::string table = code->second.text(trace::CodeText::kLineTable);
+    PythonFrame frame;
+    frame.function = code->second.text(trace::CodeText::kName);
+    frame.file = code->second.text(trace::CodeText::kFile);
+    frame.line = python_line(found->second.version, std::as_bytes(std::span(table)),
+                             code->second.first_line, static_cast<std::uint32_t>(packed));
+    frames.push_back(std::move(frame));
+  }
+  return frames;
+}
+
+bool is_users_python_file(std::string_view file) {
+  // Installed packages, the standard library (its zip and frozen modules too), generated code.
+  static constexpr auto kForeignParts = std::to_array<std::string_view>(
+      {"/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.", "torchinductor_",
+       "/torch_compile_debug/"});
+  static constexpr auto kForeignBegins = std::to_array<std::string_view>(
+      {"<frozen ", "<eval_with_key>", "<__array_function__", "<attrs ", "<lambdifygenerated"});
+  if (file.empty()) return false;
+  const auto contains = [&](std::string_view part) {
+    return file.find(part) != std::string_view::npos;
+  };
+  const auto begins = [&](std::string_view begin) { return file.substr(0, begin.size()) == begin; };
+  return std::none_of(kForeignParts.begin(), kForeignParts.end(), contains) &&
+         std::none_of(kForeignBegins.begin(), kForeignBegins.end(), begins);
+}
+
+}  // namespace gpumemtrace::analyzer

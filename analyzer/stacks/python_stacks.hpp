@@ -1,0 +1,50 @@
+// The Python stacks of a process: collected from dictionary records in any order, resolved when all
+// records are in.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+struct PythonFrame {
+  std::string function;  // qualified where the interpreter tells it (3.11 on)
+  std::string file;
+  std::uint32_t line = 0;  // 0 = not known
+};
+
+class PythonStacks {
+ public:
+  // Takes Stack and Code records and ignores the rest.
+  void add(const trace::RecordHeader& record);
+
+  // Innermost first; empty for 0 and for stacks that are not in the trace.
+  [[nodiscard]] std::vector<PythonFrame> frames_of(std::uint32_t stack) const;
+  [[nodiscard]] bool empty() const { return stacks_.empty(); }
+
+ private:
+  struct Stack {
+    std::uint32_t version = 0;
+    std::vector<std::uint64_t> frames;
+  };
+  struct CodeObject {
+    std::uint32_t first_line = 0;
+    std::map<std::pair<trace::CodeText, std::uint32_t>, std::string> pieces;  // by text and part
+    [[nodiscard]] std::string text(trace::CodeText which) const;
+  };
+
+  std::map<std::uint32_t, Stack> stacks_;
+  std::map<std::uint32_t, CodeObject> codes_;
+};
+
+// True for a file of the user: not the standard library, not an installed package, not code that a
+// framework generated.
+[[nodiscard]] bool is_users_python_file(std::string_view file);
+
+}  // namespace gpumemtrace::analyzer
