@@ -30,6 +30,7 @@ namespace {
 
 constexpr std::uint64_t kSamplePeriodNs = 1'000'000'000;
 constexpr std::uint64_t kReclaimPeriodNs = 1'000'000'000;
+constexpr std::uint64_t kLeastSlackBytes = 256 << 20;
 constexpr long kBusyPauseNs = 500'000;
 constexpr long kIdlePauseNs = 10'000'000;
 
@@ -101,9 +102,8 @@ class BackgroundThread {
 
   bool pack(trace::ChunkHeader& chunk, std::uint32_t end) noexcept {
     if (end <= chunk.packed) return true;
-    if (session_.writer.bytes() > 2 * session_.config.max_trace_bytes) {
-      disable(
-          "the trace has reached twice --max-trace-bytes, and checkpoints cannot make it smaller");
+    if (session_.writer.bytes() > most_bytes()) {
+      disable("the trace is far beyond --max-trace-bytes, and checkpoints do not make it smaller");
       return false;
     }
     const auto* content = reinterpret_cast<const std::byte*>(&chunk + 1);
@@ -115,6 +115,13 @@ class BackgroundThread {
     }
     chunk.packed = end;
     return true;
+  }
+
+  // What is live may need more room than the bound, and a call that does not return keeps all that
+  // came after it from being folded. There is an end to that.
+  std::uint64_t most_bytes() const noexcept {
+    const std::uint64_t bound = session_.config.max_trace_bytes;
+    return bound + (bound > kLeastSlackBytes ? bound : kLeastSlackBytes);
   }
 
   void replenish_ring() noexcept {

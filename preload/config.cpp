@@ -77,7 +77,7 @@ Config read_config() noexcept {
   read_size("GPUMEMTRACE_RING_SIZE", config.ring_bytes);
   read_size("GPUMEMTRACE_MAX_TRACE_BYTES", config.max_trace_bytes);
   // Below this the dictionary alone would need a checkpoint.
-  constexpr std::uint64_t kSmallestTrace = 1 << 20;
+  constexpr std::uint64_t kSmallestTrace = 256 << 10;
   if (config.max_trace_bytes < kSmallestTrace) config.max_trace_bytes = kSmallestTrace;
   constexpr std::uint64_t kSmallestRing = 8 * trace::kMaxChunkBytes;
   constexpr std::uint64_t kLargestRing = 16ull << 30;

@@ -13,11 +13,13 @@ void Fold::create_physical(const trace::Allocation& call, std::uint32_t group) n
   if (const NamedHandle* older = virtual_.handles.find(call.address); older != nullptr) {
     // The driver reuses a handle's number only when its references are gone: a release was missed.
     ++counts_.live_address_allocated;
-    PhysicalMemory& memory = *virtual_.memories.find(older->memory);
+    PhysicalMemory* lost = virtual_.memories.find(older->memory);
     virtual_.handles.erase(older);
-    memory.references = 0;
-    memory.keeps_all = true;
-    if (memory.mappings == 0) end_physical(memory);
+    if (lost != nullptr) {
+      lost->references = 0;
+      lost->keeps_all = true;
+      if (lost->mappings == 0) end_physical(*lost);
+    }
   }
   PhysicalMemory memory;
   memory.address = ++virtual_.last_memory;

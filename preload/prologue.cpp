@@ -64,6 +64,19 @@ void add_number(ImageBuilder& image, trace::TextKey key, std::uint64_t number) n
   image.add_text(key, text.text());
 }
 
+// The allocator backend that PyTorch's settings name; empty where they name none.
+std::string_view torch_backend() noexcept {
+  constexpr std::string_view kKey = "backend:";
+  for (const std::string_view name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
+    const std::string_view settings = environment(name);
+    const std::size_t found = settings.find(kKey);
+    if (found == settings.npos) continue;
+    const std::string_view value = slice(settings, found + kKey.size());
+    return slice(value, 0, value.find(','));
+  }
+  return {};
+}
+
 void add_process_facts(ImageBuilder& image, const JobFacts& job) noexcept {
   using trace::TextKey;
   static char buffer[64 * 1024];
@@ -78,10 +91,12 @@ void add_process_facts(ImageBuilder& image, const JobFacts& job) noexcept {
   while (size > 0 && buffer[size - 1] == '\n') --size;
   image.add_text(TextKey::kBootId, {buffer, size});
   image.add_text(TextKey::kClockSource, counter_is_invariant ? "counter" : "monotonic");
-  const std::pair<TextKey, std::string_view> optional[] = {{TextKey::kRank, job.rank},
-                                                           {TextKey::kLocalRank, job.local_rank},
-                                                           {TextKey::kWorldSize, job.world_size},
-                                                           {TextKey::kJob, job.job}};
+  const std::pair<TextKey, std::string_view> optional[] = {
+      {TextKey::kRank, job.rank},
+      {TextKey::kLocalRank, job.local_rank},
+      {TextKey::kWorldSize, job.world_size},
+      {TextKey::kJob, job.job},
+      {TextKey::kTorchAllocator, torch_backend()}};
   for (const auto& [key, value] : optional) {
     if (!value.empty()) image.add_text(key, value);
   }

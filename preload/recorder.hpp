@@ -71,6 +71,9 @@ inline void fetch_ahead(const std::byte* cursor, const std::byte* end,
 template <class Record>
 Record* reserve() noexcept {
   ThreadState& state = thread_state;
+  if constexpr (drop_class_of<Record>() == trace::DropClass::kCopy) {
+    if (state.chunk_is_reserved && !reserve_is_over(drop_class_of<Record>())) return nullptr;
+  }
   if (static_cast<std::size_t>(state.end - state.cursor) < sizeof(Record)) [[unlikely]] {
     return reinterpret_cast<Record*>(reserve_in_new_chunk(sizeof(Record), drop_class_of<Record>()));
   }

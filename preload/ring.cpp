@@ -101,7 +101,33 @@ bool Ring::grow(std::uint32_t size_class) noexcept {
     chunk->bytes = bytes;
     free_[size_class].push(index_of(chunk), links_);
   }
+  mark_made(offset);
   return true;
+}
+
+bool Ring::extent_is_made(std::uint64_t offset) const noexcept {
+  const std::uint64_t extent = offset / trace::kMaxChunkBytes;
+  // Acquire: pairs with mark_made(); the chunk headers are there.
+  return (made_[extent / 64].load(std::memory_order_acquire) >> (extent % 64) & 1) != 0;
+}
+
+void Ring::mark_made(std::uint64_t offset) noexcept {
+  const std::uint64_t extent = offset / trace::kMaxChunkBytes;
+  // Release: pairs with extent_is_made().
+  made_[extent / 64].fetch_or(std::uint64_t{1} << (extent % 64), std::memory_order_release);
+}
+
+bool Ring::is_short() const noexcept {
+  // Relaxed: an estimate of a moment that is over when it is known.
+  if (header_->used_bytes.load(std::memory_order_relaxed) + trace::kMaxChunkBytes <= capacity_) {
+    return false;
+  }
+  std::uint64_t free_bytes = 0;
+  for (std::uint32_t c = 0; c < kSizeClasses; ++c) {
+    const std::int32_t count = free_[c].count();
+    if (count > 0) free_bytes += static_cast<std::uint64_t>(count) * chunk_bytes(c);
+  }
+  return free_bytes < capacity_ / 8;
 }
 
 trace::ChunkHeader* Ring::take(std::uint32_t size_class, bool important) noexcept {
@@ -116,16 +142,7 @@ trace::ChunkHeader* Ring::take(std::uint32_t size_class, bool important) noexcep
     }
     return index;
   };
-  if (!important &&
-      header_->used_bytes.load(std::memory_order_relaxed) + trace::kMaxChunkBytes > capacity_) {
-    // At capacity: leave an eighth of the chunks to allocations, frees and the dictionary.
-    std::uint64_t free_bytes = 0;
-    for (std::uint32_t c = 0; c < kSizeClasses; ++c) {
-      const std::int32_t count = free_[c].count();
-      if (count > 0) free_bytes += static_cast<std::uint64_t>(count) * chunk_bytes(c);
-    }
-    if (free_bytes < capacity_ / 8) return nullptr;
-  }
+  if (!important && is_short()) return nullptr;
   std::uint32_t index = free_[size_class].pop(links_);
   if (index == kNoIndex && grow(size_class)) index = free_[size_class].pop(links_);
   if (index == kNoIndex) index = try_all();

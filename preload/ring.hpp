@@ -54,12 +54,14 @@ class Ring {
 
   trace::RingHeader& header() const noexcept { return *header_; }
   std::uint64_t capacity() const noexcept { return capacity_; }
+  // At capacity with less than an eighth of it free: what is left is for important records.
+  bool is_short() const noexcept;
   // Visits all chunks in the order of the file; for the last pass over unsealed ones.
   template <class Visitor>
   void for_each_chunk(Visitor&& visit) const noexcept {
-    const std::uint64_t used = header_->used_bytes.load();
-    for (std::uint64_t extent = trace::kRingHeaderBytes; extent + trace::kMaxChunkBytes <= used;
-         extent += trace::kMaxChunkBytes) {
+    for (std::uint64_t extent = trace::kRingHeaderBytes;
+         extent + trace::kMaxChunkBytes <= capacity_; extent += trace::kMaxChunkBytes) {
+      if (!extent_is_made(extent)) continue;
       std::uint64_t offset = extent;
       while (offset < extent + trace::kMaxChunkBytes) {
         auto* chunk = reinterpret_cast<trace::ChunkHeader*>(base_ + offset);
@@ -72,7 +74,12 @@ class Ring {
 
  private:
   int map_file(const trace::TraceId& id) noexcept;
+  // Extents are claimed in order and finished in any; memory of one that is not finished may lie
+  // past the end of the file.
+  static constexpr std::size_t kMaxExtents = 65536;
   bool grow(std::uint32_t size_class) noexcept;
+  bool extent_is_made(std::uint64_t offset) const noexcept;
+  void mark_made(std::uint64_t offset) noexcept;
   bool still_owns_descriptor() const noexcept;
   std::uint32_t index_of(const trace::ChunkHeader* chunk) const noexcept;
 
@@ -83,6 +90,7 @@ class Ring {
   FileIdentity identity_;
   std::uint64_t capacity_ = 0;
   std::atomic<int> growth_error_ = 0;
+  std::atomic<std::uint64_t> made_[kMaxExtents / 64] = {};
   IndexStack free_[kSizeClasses];
   IndexInbox sealed_;
 };

@@ -299,6 +299,13 @@ bool attach_thread(bool may_start) noexcept {
   return acquire_writer(the_session(), false);
 }
 
+bool reserve_is_over(trace::DropClass drop_class) noexcept {
+  Session& session = the_session();
+  thread_state.chunk_is_reserved = session.ring.is_short();
+  if (thread_state.chunk_is_reserved) count_drop(session, drop_class);
+  return !thread_state.chunk_is_reserved;
+}
+
 std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) noexcept {
   const ErrnoKeeper errno_keeper;
   Session& session = the_session();
@@ -326,6 +333,7 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   chunk->state.store(trace::ChunkState::kActive, std::memory_order_release);
   if (writer.size_class + 1 < Ring::kSizeClasses) ++writer.size_class;
   state.chunk = chunk;
+  state.chunk_is_reserved = session.config.on_full == OnFull::kDrop && session.ring.is_short();
   state.cursor = reinterpret_cast<std::byte*>(chunk + 1);
   state.end = reinterpret_cast<std::byte*>(chunk) + chunk->bytes;
   write_gap();

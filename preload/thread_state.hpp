@@ -38,6 +38,7 @@ struct ThreadState {
   std::byte* cursor = nullptr;  // the writer's, while this thread has it
   std::byte* end = nullptr;
   trace::ChunkHeader* chunk = nullptr;
+  bool chunk_is_reserved = false;  // from the ring's reserve: copies must not fill it
   // Contexts that were made current here, as the wrapped calls told it; ContextId values.
   std::uint32_t context = 0;
   std::uint32_t context_depth = 0;

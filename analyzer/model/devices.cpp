@@ -51,8 +51,8 @@ void tell_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint3
                     peak.bytes - peak.pool_reserved};
   DriverSample sample;
   if (peak.source != trace::SampleSource::kNone) {
-    sample = {peak.sample_time,    peak.sample_free,  peak.sample_total,   peak.sample_process,
-              peak.sample_other,   peak.source,       peak.sample_physical};
+    sample = {peak.sample_time,  peak.sample_free, peak.sample_total,   peak.sample_process,
+              peak.sample_other, peak.source,      peak.sample_physical};
   }
   const bool is_after = peak.sample_time > peak.peak_time;
   device.before_peak = is_after ? DriverSample{} : sample;

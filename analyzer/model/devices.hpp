@@ -55,7 +55,7 @@ struct DeviceState {
   DriverSample before_peak;  // the last sample before the peak, the first one after it
   DriverSample after_peak;
   DriverSample last_sample;
-  bool peak_is_told = false;  // before a checkpoint's cut: what others held then is not known
+  bool peak_is_told = false;       // before a checkpoint's cut: what others held then is not known
   SharedDevice own;                // until the physical device is known
   SharedDevice* shared = nullptr;  // nullptr: `own`
 

@@ -80,8 +80,8 @@ void ProcessModel::apply_folded_allocations(const trace::Totals& totals) {
     if (pools_.device_of(key.pool) >= 0) key.device = pools_.device_of(key.pool);
   }
   const std::uint32_t group = accounts_.group_of(key);
-  accounts_.add_folded(group, {totals.count, totals.freed, totals.failed, totals.bytes,
-                               totals.largest_bytes});
+  accounts_.add_folded(
+      group, {totals.count, totals.freed, totals.failed, totals.bytes, totals.largest_bytes});
   const bool is_segment = (totals.record.flags & trace::kFlagSegment) != 0;
   if (!is_segment || kind == Kind::kVmm || key.device < 0) return;
   accounts_.count_segment(group, totals.count);

@@ -115,8 +115,7 @@ Json report_composition(const ReportContext& context) {
       if (state.physical_peak.happened()) {
         const Holders held = model.holders_at(state.physical_peak, Level::kDriver, device);
         rows.push_back(compose(context, process, device,
-                               {"driver_peak", state.at_peak, nearer_sample(state)},
-                               held));
+                               {"driver_peak", state.at_peak, nearer_sample(state)}, held));
       }
       for (const OomSnapshot& snapshot : model.snapshots()) {
         if (snapshot.device == device) {

@@ -13,8 +13,8 @@ Json opaque_pool_json(const ReportContext& context, const ReportProcess& process
                       const Account& account) {
   if (account.level != Level::kDriver) return nullptr;
   std::map<std::string, std::uint64_t> bytes_of_owner;
-  const TallyByIdentity holders =
-      context.tally(process, process.model().holders_at(account.peak, account.level, account.device));
+  const TallyByIdentity holders = context.tally(
+      process, process.model().holders_at(account.peak, account.level, account.device));
   for (const auto& [identity, tally] : holders) bytes_of_owner[identity.owner] += tally.bytes;
   for (const auto& [owner, bytes] : bytes_of_owner) {
     const OpaquePool* pool = find_opaque_pool(owner);

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trace/order.hpp"
 #include "trace/records.hpp"
 #include "trace/schema.hpp"
 
@@ -86,8 +87,7 @@ class RandomJob {
   template <class Record>
   void call(Record record, std::uint32_t writer = 0) {
     if (writer == 0) writer = thread();
-    const std::uint64_t start =
-        tick(std::max(now_ + 1 + below(kPauseTicks), busy_until_[writer]));
+    const std::uint64_t start = tick(std::max(now_ + 1 + below(kPauseTicks), busy_until_[writer]));
     const std::uint64_t end = tick(start + 1 + below(2 * kPauseTicks));
     now_ = std::max(now_, start);
     if (record.call.record.result == 0 && !one_in(4)) now_ = std::max(now_, end);
@@ -184,11 +184,10 @@ class RandomJob {
 
   trace::MemoryKind some_memory() {
     using trace::MemoryKind;
-    constexpr MemoryKind kKinds[] = {MemoryKind::kDevice,        MemoryKind::kDevice,
-                                     MemoryKind::kDevice,        MemoryKind::kPitched,
-                                     MemoryKind::kManaged,       MemoryKind::kStreamOrdered,
-                                     MemoryKind::kStreamOrdered, MemoryKind::kPinned,
-                                     MemoryKind::kRegistered};
+    constexpr MemoryKind kKinds[] = {
+        MemoryKind::kDevice,        MemoryKind::kDevice,  MemoryKind::kDevice,
+        MemoryKind::kPitched,       MemoryKind::kManaged, MemoryKind::kStreamOrdered,
+        MemoryKind::kStreamOrdered, MemoryKind::kPinned,  MemoryKind::kRegistered};
     return kKinds[below(std::size(kKinds))];
   }
   trace::Allocation allocation(std::uint64_t address, std::uint64_t bytes,
@@ -232,7 +231,7 @@ class RandomJob {
     if (chosen->second.is_segment && !blocks_.empty()) return;
     trace::Free record;
     record.address = chosen->first;
-    if (one_in(20)) {
+    if (one_in(10) && chosen->second.memory != trace::MemoryKind::kDevice) {
       record.call.record.result = 1;
       return call(record);
     }
@@ -252,7 +251,7 @@ class RandomJob {
     const std::uint64_t end = tick(start + 1);
     const std::uint64_t free_start = tick(end + 1 + below(100));
     const std::uint64_t free_end = tick(free_start + 1);
-    now_ = free_end;
+    now_ = free_end + trace::kReorderWindowTicks;
     record.call.record.result = 0;
     live.bytes = 1 + below(1 << 22);
     live.is_segment = false;
