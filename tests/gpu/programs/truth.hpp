@@ -37,6 +37,9 @@ class KindLedger {
   std::uint64_t peak_bytes() const { return peak_bytes_; }
   std::uint64_t largest_bytes() const { return largest_bytes_; }
 
+  // The context ended: nothing is live, and nothing was freed by a call.
+  void end_with_context() { live_bytes_ = live_count_ = 0; }
+
  private:
   std::uint64_t allocations_ = 0;
   std::uint64_t frees_ = 0;
