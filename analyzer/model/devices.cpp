@@ -78,8 +78,14 @@ void note_sample(DeviceState& device, const trace::MemorySample& record, std::ui
   sample.source = record.source;
   sample.physical_bytes = device.physical_bytes;
   if (record.source == trace::SampleSource::kNone) return;
+  // Each round asks cuMemGetInfo first, then NVML, which also tells the processes apart.
+  const bool tells_more = record.source == trace::SampleSource::kNvmlProcess &&
+                          device.after_peak.source == trace::SampleSource::kMemGetInfo &&
+                          device.after_peak.time == device.last_sample.time;
   device.last_sample = sample;
-  if (device.physical_peak.happened() && device.after_peak.time == 0) device.after_peak = sample;
+  if (device.physical_peak.happened() && (device.after_peak.time == 0 || tells_more)) {
+    device.after_peak = sample;
+  }
 }
 
 }  // namespace gpumemtrace::analyzer
