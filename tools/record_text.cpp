@@ -52,7 +52,7 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
      "driver_version process_id parent_process_id clock_source torch_version torch_allocator "
      "simulated_driver note thread_library python_version python_stacks_off"},
     {RecordKind::kCode, "text", 1, "name file line_table"},
-    {RecordKind::kMark, "mark", 1, "user started stopped exit disabled"},
+    {RecordKind::kMark, "mark", 1, "user started stopped exit disabled exec"},
 });
 
 // By bit.

@@ -53,6 +53,9 @@ enum class RecordKind : std::uint8_t {
   // The course of the trace itself.
   kMark = 50,
   kGap = 51,
+  kAnnotation = 52,
+  kWaitingStack = 53,
+  kName = 54,
   // What a checkpoint keeps of records that are gone.
   kTotals = 60,
   kPeak = 61,
@@ -418,6 +421,12 @@ struct Module {
   std::uint64_t begin = 0;  // first and last + 1 address of its segments
   std::uint64_t end = 0;
   std::uint64_t unloaded = 0;  // 1 where it was seen to be gone
+  // The first 24 bytes of the file's build-id note, as they stand in memory; unused ones are 0.
+  std::uint64_t build_id_0 = 0;
+  std::uint64_t build_id_1 = 0;
+  std::uint64_t build_id_2 = 0;
+  std::uint32_t build_id_bytes = 0;  // 0 = the file has none
+  std::uint32_t reserved = 0;
 };
 
 // Tail: exported symbol, a zero byte, then the runtime function that reaches it (may be empty).
@@ -471,13 +480,14 @@ struct Requester {
 };
 
 // A call stack, innermost frame first. Tail: one word a Python frame, the number of its code object
-// in the upper half, the byte offset of the running instruction in the lower.
+// in the upper half, the byte offset of the running instruction in the lower; then one word a
+// native frame, its return address.
 struct Stack {
   RecordHeader record;
   std::uint32_t id = 0;  // what `stack` of other records names
   std::uint32_t python_frames = 0;
   std::uint32_t python_version = 0;  // PY_VERSION_HEX: tells the form of the line tables
-  std::uint32_t reserved = 0;
+  std::uint32_t native_frames = 0;
 };
 
 enum class CodeText : std::uint32_t { kName = 1, kFile = 2, kLineTable = 3 };
@@ -499,12 +509,50 @@ enum class MarkKind : std::uint32_t {
   kStopped = 3,   // recording was paused
   kExit = 4,      // the process runs its exit handlers
   kDisabled = 5,  // recording ended for good; the tail says why
+  kExec = 6,      // the process is about to replace itself; what follows says that it could not
 };
 
 // Tail: the name.
 struct Mark {
   RecordHeader record;
   MarkKind mark = MarkKind::kUser;
+  std::uint32_t reserved = 0;
+};
+
+enum class AnnotationOperation : std::uint32_t {
+  kStep = 1,   // a new step begins; `value` is its number, or ~0 where it has none
+  kMark = 2,   // a moment
+  kPush = 3,   // a range of this thread begins
+  kPop = 4,    // its innermost range ends
+  kStart = 5,  // a range of the process begins; `value` names it
+  kEnd = 6,    // the range `value` ends
+};
+
+enum class AnnotationSource : std::uint16_t { kUnknown = 0, kApi = 1, kNvtx = 2 };
+
+// What the program says of its own course, through gpumemtrace.h or NVTX.
+struct Annotation {
+  RecordHeader record;
+  std::uint64_t value = 0;
+  AnnotationOperation operation = AnnotationOperation::kMark;
+  std::uint32_t name = 0;    // NameId; 0 = none
+  std::uint32_t domain = 0;  // NameId of NVTX's domain; 0 = the default one
+  AnnotationSource source = AnnotationSource::kUnknown;
+  std::uint16_t reserved = 0;
+};
+
+// The Python stack of a thread that waited in native code when the background thread looked.
+struct WaitingStack {
+  RecordHeader record;
+  std::uint64_t thread_id = 0;
+  std::uint32_t stack = 0;
+  std::uint32_t reserved = 0;
+};
+
+// A text that annotations name. Tail: the text.
+struct Name {
+  RecordHeader record;
+  std::uint32_t id = 0;
   std::uint32_t reserved = 0;
 };
 

@@ -210,6 +210,11 @@ inline constexpr auto kModule = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Module, begin, kDelta),
     GPUMEMTRACE_FIELD(Module, end, kDelta),
     GPUMEMTRACE_FIELD(Module, unloaded, kPlain),
+    GPUMEMTRACE_FIELD(Module, build_id_0, kPlain),
+    GPUMEMTRACE_FIELD(Module, build_id_1, kPlain),
+    GPUMEMTRACE_FIELD(Module, build_id_2, kPlain),
+    GPUMEMTRACE_FIELD(Module, build_id_bytes, kPlain),
+    GPUMEMTRACE_FIELD(Module, reserved, kPlain),
 });
 inline constexpr auto kApiName = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(ApiName, record),
@@ -234,7 +239,7 @@ inline constexpr auto kStack = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Stack, id, kPlain),
     GPUMEMTRACE_FIELD(Stack, python_frames, kPlain),
     GPUMEMTRACE_FIELD(Stack, python_version, kPlain),
-    GPUMEMTRACE_FIELD(Stack, reserved, kPlain),
+    GPUMEMTRACE_FIELD(Stack, native_frames, kPlain),
 });
 inline constexpr auto kCode = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Code, record),
@@ -249,6 +254,26 @@ inline constexpr auto kMark = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Mark, record),
     GPUMEMTRACE_FIELD(Mark, mark, kPlain),
     GPUMEMTRACE_FIELD(Mark, reserved, kPlain),
+});
+inline constexpr auto kAnnotation = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Annotation, record),
+    GPUMEMTRACE_FIELD(Annotation, value, kPlain),
+    GPUMEMTRACE_FIELD(Annotation, operation, kPlain),
+    GPUMEMTRACE_FIELD(Annotation, name, kPlain),
+    GPUMEMTRACE_FIELD(Annotation, domain, kPlain),
+    GPUMEMTRACE_FIELD(Annotation, source, kPlain),
+    GPUMEMTRACE_FIELD(Annotation, reserved, kPlain),
+});
+inline constexpr auto kWaitingStack = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(WaitingStack, record),
+    GPUMEMTRACE_FIELD(WaitingStack, thread_id, kPlain),
+    GPUMEMTRACE_FIELD(WaitingStack, stack, kPlain),
+    GPUMEMTRACE_FIELD(WaitingStack, reserved, kPlain),
+});
+inline constexpr auto kName = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Name, record),
+    GPUMEMTRACE_FIELD(Name, id, kPlain),
+    GPUMEMTRACE_FIELD(Name, reserved, kPlain),
 });
 inline constexpr auto kGap = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Gap, record),
@@ -377,6 +402,10 @@ inline constexpr std::array kKinds = {
     schema::describe<Code>(RecordKind::kCode, "code", schema::kCode, true),
     schema::describe<Mark>(RecordKind::kMark, "mark", schema::kMark, true),
     schema::describe<Gap>(RecordKind::kGap, "gap", schema::kGap),
+    schema::describe<Annotation>(RecordKind::kAnnotation, "annotation", schema::kAnnotation),
+    schema::describe<WaitingStack>(RecordKind::kWaitingStack, "waiting_stack",
+                                   schema::kWaitingStack),
+    schema::describe<Name>(RecordKind::kName, "name", schema::kName, true),
     schema::describe<Totals>(RecordKind::kTotals, "totals", schema::kTotals),
     schema::describe<Peak>(RecordKind::kPeak, "peak", schema::kPeak),
     schema::describe<PeakHolder>(RecordKind::kPeakHolder, "peak_holder", schema::kPeakHolder),
@@ -438,6 +467,9 @@ GPUMEMTRACE_KIND_OF(Stack)
 GPUMEMTRACE_KIND_OF(Code)
 GPUMEMTRACE_KIND_OF(Mark)
 GPUMEMTRACE_KIND_OF(Gap)
+GPUMEMTRACE_KIND_OF(Annotation)
+GPUMEMTRACE_KIND_OF(WaitingStack)
+GPUMEMTRACE_KIND_OF(Name)
 GPUMEMTRACE_KIND_OF(Totals)
 GPUMEMTRACE_KIND_OF(Peak)
 GPUMEMTRACE_KIND_OF(PeakHolder)

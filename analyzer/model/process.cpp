@@ -113,6 +113,7 @@ void ProcessModel::apply_mark(const trace::Mark& mark) {
       course_.disabled = true;
       return;
     }
+    case trace::MarkKind::kExec:
     case trace::MarkKind::kUser:
     case trace::MarkKind::kStarted: {
       return;
