@@ -62,6 +62,7 @@ class BackgroundThread {
     attach_background_thread();
     while (control.session.load() != kOff) {
       const CallGuard guard;
+      python::next_round();
       const bool packed = pack_sealed();
       replenish_ring();
       bound_trace(guard);

@@ -24,6 +24,7 @@ struct Layout {
   std::uint16_t instruction;         // in the frame
   std::int16_t owner;                // in the frame; -1 = none
   std::uint8_t first_foreign_owner;  // frames of this owner and above are the interpreter's own
+  std::uint8_t tag_bits;             // low bits of the code reference that are no address
   bool instruction_is_index;         // an int, else a pointer into the code
   std::uint8_t index_scale;
   std::uint16_t first_line;  // in the code object
@@ -37,15 +38,14 @@ struct Layout {
 };
 
 constexpr Layout kLayouts[] = {
-    {9, 24, -1, 24, 32, 104, -1, 0, true, 1, 40, 104, 112, 120, 0, -1, 48, 72},
-    {10, 24, -1, 24, 32, 96, -1, 0, true, 2, 40, 104, 112, 120, 0, -1, 48, 72},
-    {11, 56, 8, 48, 32, 56, 69, 2, false, 1, 72, 112, 128, 136, 184, -1, 48, 72},
-    {12, 56, 0, 8, 0, 56, 70, 3, false, 1, 68, 112, 128, 136, 192, 92, 40, 56},
-    {13, 72, -1, 8, 0, 56, 70, 3, false, 1, 68, 112, 128, 136, 200, 92, 40, 56},
-    {14, 72, -1, 8, 0, 56, 74, 3, false, 1, 68, 112, 128, 136, 208, 92, 40, 56},
+    {9, 24, -1, 24, 32, 104, -1, 255, 0, true, 1, 40, 104, 112, 120, 0, -1, 48, 72},
+    {10, 24, -1, 24, 32, 96, -1, 255, 0, true, 2, 40, 104, 112, 120, 0, -1, 48, 72},
+    {11, 56, 8, 48, 32, 56, 69, 255, 0, false, 1, 72, 112, 128, 136, 184, -1, 48, 72},
+    {12, 56, 0, 8, 0, 56, 70, 3, 0, false, 1, 68, 112, 128, 136, 192, 92, 40, 56},
+    {13, 72, -1, 8, 0, 56, 70, 3, 0, false, 1, 68, 112, 128, 136, 200, 92, 40, 56},
+    {14, 72, -1, 8, 0, 56, 74, 3, 3, false, 1, 68, 112, 128, 136, 208, 92, 40, 56},
 };
 
-constexpr std::uint64_t kTagBits = 3;  // 3.14: low bits of a frame's code reference
 constexpr std::uint16_t kTypeOffset = 8;
 constexpr std::uint16_t kSizeOffset = 16;
 constexpr std::uint16_t kTextStateOffset = 32;
@@ -64,6 +64,7 @@ struct Interpreter {
 constinit Interpreter interpreter;
 constinit std::atomic<State> current_state = State::kNotLooked;
 constinit std::atomic<std::size_t> checked_walks = 0;
+constinit std::atomic<std::uint32_t> current_round = 0;
 constinit char off_reason[128] = {};
 
 // Reads memory that may not be there. Wrong offsets end here as `false`, not as a fault.
@@ -99,27 +100,9 @@ bool plausible_pointer(const void* pointer) noexcept {
   return pointer != nullptr && (reinterpret_cast<std::uintptr_t>(pointer) & 7) == 0;
 }
 
-// Offset of the running instruction in the byte code.
+// Innermost first; returns how many, -1: memory did not look like frames.
 template <class Reader>
-bool read_instruction(const Layout& layout, const void* frame, const void* code,
-                      std::uint32_t& offset) noexcept {
-  if (layout.instruction_is_index) {
-    std::int32_t index = -1;
-    if (!Reader::read(frame, layout.instruction, index)) return false;
-    offset = index < 0 ? 0 : static_cast<std::uint32_t>(index) * layout.index_scale;
-    return true;
-  }
-  const char* instruction = nullptr;
-  if (!Reader::read(frame, layout.instruction, instruction)) return false;
-  const char* begin = static_cast<const char*>(code) + layout.first_instruction;
-  const std::ptrdiff_t distance = instruction - begin;
-  offset = distance >= 0 && distance < (1 << 30) ? static_cast<std::uint32_t>(distance) : 0;
-  return true;
-}
-
-// -1: memory did not look like frames.
-template <class Reader>
-std::ptrdiff_t walk(const Interpreter& python, const void* thread_state, Frame* out,
+std::ptrdiff_t walk(const Interpreter& python, const void* thread_state, RawFrame* out,
                     std::size_t capacity) noexcept {
   const Layout& layout = *python.layout;
   const void* frame = nullptr;
@@ -134,37 +117,97 @@ std::ptrdiff_t walk(const Interpreter& python, const void* thread_state, Frame* 
     if (!plausible_pointer(frame)) return -1;
     std::uint64_t reference = 0;
     const void* previous = nullptr;
-    char owner = 0;
+    std::uint8_t owner = 0;
     if (!Reader::read(frame, layout.code, reference) ||
         !Reader::read(frame, layout.previous, previous) ||
         (layout.owner >= 0 &&
          !Reader::read(frame, static_cast<std::size_t>(layout.owner), owner))) {
       return -1;
     }
-    const bool foreign = layout.owner >= 0 && layout.first_foreign_owner != 0 &&
-                         owner >= static_cast<char>(layout.first_foreign_owner) &&
-                         layout.minor >= 12;
-    if (!foreign) {
-      if (layout.minor >= 14) reference &= ~kTagBits;
-      const void* code = reinterpret_cast<const void*>(reference);
-      const void* type = nullptr;
-      if (!plausible_pointer(code) || !Reader::read(code, kTypeOffset, type)) return -1;
-      // From 3.13 on a frame may hold something else than a code object.
-      if (type == python.code_type) {
-        Frame& found = out[count++];
-        found.code = code;
-        if (!read_instruction<Reader>(layout, frame, code, found.instruction)) return -1;
-        const std::size_t version_offset = layout.code_version >= 0
-                                               ? static_cast<std::size_t>(layout.code_version)
-                                               : layout.first_line;
-        if (!Reader::read(code, version_offset, found.version)) return -1;
-      } else if (layout.minor < 13) {
+    if (owner < layout.first_foreign_owner) {
+      RawFrame& found = out[count++];
+      found.code = reinterpret_cast<const void*>(reference & ~layout.tag_bits);
+      if (layout.instruction_is_index) {
+        std::int32_t index = -1;
+        if (!Reader::read(frame, layout.instruction, index)) return -1;
+        found.instruction = index < 0 ? 0 : static_cast<std::uint64_t>(index);
+      } else if (!Reader::read(frame, layout.instruction, found.instruction)) {
         return -1;
       }
     }
     frame = previous;
   }
   return static_cast<std::ptrdiff_t>(count);
+}
+
+enum class Look : std::uint8_t { kCode, kOther, kNoMemory };
+
+// What the code object adds: the offset of the instruction, and the object's version.
+template <class Reader>
+Look look_at_code(const Interpreter& python, const RawFrame& raw, Frame& out) noexcept {
+  const Layout& layout = *python.layout;
+  const void* type = nullptr;
+  if (!plausible_pointer(raw.code) || !Reader::read(raw.code, kTypeOffset, type)) {
+    return Look::kNoMemory;
+  }
+  // From 3.13 on a frame may hold something else than a code object.
+  if (type != python.code_type) return layout.minor < 13 ? Look::kNoMemory : Look::kOther;
+  const std::size_t version_offset =
+      layout.code_version >= 0 ? static_cast<std::size_t>(layout.code_version) : layout.first_line;
+  if (!Reader::read(raw.code, version_offset, out.version)) return Look::kNoMemory;
+  out.code = raw.code;
+  std::uint64_t offset = raw.instruction * layout.index_scale;
+  if (!layout.instruction_is_index) {
+    offset =
+        raw.instruction - (reinterpret_cast<std::uintptr_t>(raw.code) + layout.first_instruction);
+  }
+  out.instruction = offset < (1u << 30) ? static_cast<std::uint32_t>(offset) : 0;
+  return Look::kCode;
+}
+
+constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
+  hash = (hash ^ value) * 0xff51afd7ed558ccdull;  // the multiplier of MurmurHash3's finalizer
+  return hash ^ (hash >> 32);
+}
+
+// Brings `last` up to date with the frames of the present walk, given innermost first. False:
+// memory did not look like code objects.
+template <class Reader>
+bool update(const Interpreter& python, const RawFrame* raw, std::size_t count,
+            Walk& last) noexcept {
+  const std::uint32_t round = current_round.load(std::memory_order_relaxed);  // see next_round()
+  if (last.round != round) last.count = 0;
+  last.round = round;
+  std::uint32_t same = 0;
+  while (same < count && same < last.count && last.raw[same].code == raw[count - 1 - same].code &&
+         last.raw[same].instruction == raw[count - 1 - same].instruction) {
+    ++same;
+  }
+  last.count = same;
+  std::uint64_t hash = same == 0 ? 0 : last.known[same - 1].hash;
+  for (std::uint32_t i = same; i < count; ++i) {
+    last.raw[i] = raw[count - 1 - i];
+    auto& known = last.known[i];
+    const Look look = look_at_code<Reader>(python, last.raw[i], known.frame);
+    if (look == Look::kNoMemory) return false;
+    known.is_code = look == Look::kCode;
+    if (known.is_code) {
+      const std::uint64_t place =
+          std::uint64_t{known.frame.version} << 32 | known.frame.instruction;
+      hash = mix(mix(hash, reinterpret_cast<std::uintptr_t>(last.raw[i].code)), place);
+    }
+    known.hash = hash;
+    last.count = i + 1;
+  }
+  return true;
+}
+
+template <class Reader>
+bool walk_and_update(const Interpreter& python, const void* thread_state, std::size_t capacity,
+                     Walk& last) noexcept {
+  RawFrame raw[kMaxFrames];
+  const std::ptrdiff_t count = walk<Reader>(python, thread_state, raw, capacity);
+  return count >= 0 && update<Reader>(python, raw, static_cast<std::uint32_t>(count), last);
 }
 
 // "3.12.4 (main, ...)" as PY_VERSION_HEX; the release level does not matter here.
@@ -242,23 +285,34 @@ void look() noexcept {
   }
 }
 
-std::size_t read_frames(Frame* out, std::size_t capacity) noexcept {
+std::uint64_t read_stack(std::size_t capacity, Walk& last) noexcept {
   if (current_state.load(std::memory_order_acquire) != State::kOn) return 0;  // pairs with look()
   const Interpreter& python = interpreter;
   if (python.is_finalizing != nullptr && python.is_finalizing() != 0) return 0;
   const void* thread_state = python.this_thread_state();
   if (thread_state == nullptr) return 0;
   if (checked_walks.load(std::memory_order_relaxed) >= kCheckedWalks) [[likely]] {
-    const std::ptrdiff_t count = walk<Straight>(python, thread_state, out, capacity);
-    return count < 0 ? 0 : static_cast<std::size_t>(count);
-  }
-  const std::ptrdiff_t count = walk<Checked>(python, thread_state, out, capacity);
-  if (count < 0) {
+    if (!walk_and_update<Straight>(python, thread_state, capacity, last)) return 0;
+  } else if (!walk_and_update<Checked>(python, thread_state, capacity, last)) {
     set_off("the interpreter's frames are not where its version has them");
     return 0;
+  } else if (last.count > 0) {
+    checked_walks.fetch_add(1, std::memory_order_relaxed);
   }
-  if (count > 0) checked_walks.fetch_add(1, std::memory_order_relaxed);
-  return static_cast<std::size_t>(count);
+  return last.count == 0 ? 0 : last.known[last.count - 1].hash;
+}
+
+std::size_t copy_frames(const Walk& walk, Frame* out) noexcept {
+  std::size_t count = 0;
+  for (std::size_t i = walk.count; i-- > 0;) {
+    if (walk.known[i].is_code) out[count++] = walk.known[i].frame;
+  }
+  return count;
+}
+
+void next_round() noexcept {
+  // Relaxed: threads may take up a new round late, and nothing else is told by it.
+  current_round.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool read_code(const void* code, Code& out) noexcept {

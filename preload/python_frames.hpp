@@ -17,11 +17,33 @@ namespace gpumemtrace::preload::python {
 
 inline constexpr std::size_t kMaxFrames = 200;  // what fits into one record
 
-// Without initial values: hooks keep an array of them that is mostly unused.
 struct Frame {
   const void* code;
   std::uint32_t instruction;  // byte offset into the code
   std::uint32_t version;      // of the code object; tells apart objects that reuse an address
+};
+
+// What a frame says of itself, without a look at its code object.
+struct RawFrame {
+  const void* code;
+  std::uint64_t instruction;  // a pointer into the code, or an index
+};
+
+// What a thread's last walk found, outermost frame first. The outer frames of a stack seldom
+// change from one event to the next, and their code objects lie in as many pages as there are
+// frames: where a frame says the same as last time, its code object is not looked at again, and
+// the hash of it and all outside it is known. A code object that another one replaced at the same
+// address would go unseen, so whatever is older than the background thread's last round is
+// forgotten. All zeros is a walk that found nothing.
+struct Walk {
+  std::uint32_t round;
+  std::uint32_t count;
+  RawFrame raw[kMaxFrames];  // apart: all that most walks need
+  struct {
+    Frame frame;
+    std::uint64_t hash;  // of this frame and all outside it
+    bool is_code;
+  } known[kMaxFrames];
 };
 
 // A code object's description, copied out of the interpreter. Texts point into the interpreter's
@@ -49,8 +71,15 @@ std::uint32_t version_hex() noexcept;
 void look() noexcept;
 void turn_off(std::string_view why) noexcept;
 
-// Innermost first; returns how many. 0 on threads without Python frames. Any thread.
-std::size_t read_frames(Frame* out, std::size_t capacity) noexcept;
+// Reads the calling thread's innermost `capacity` frames. `last` is this thread's own. Returns a
+// hash of the frames; 0 on threads without Python frames.
+std::uint64_t read_stack(std::size_t capacity, Walk& last) noexcept;
+// The frames of a walk, innermost first; returns how many. `out` has room for kMaxFrames.
+std::size_t copy_frames(const Walk& walk, Frame* out) noexcept;
+
+// Makes every thread look at all code objects again; the background thread, every few
+// milliseconds.
+void next_round() noexcept;
 
 // False where the object does not look like a code object.
 bool read_code(const void* code, Code& out) noexcept;

@@ -56,7 +56,8 @@ void record_block(const void* address, std::int64_t bytes, std::uint64_t allocat
   if (device.type != kCuda) return;
   const CallGuard guard;
   if (!guard.outermost() || !recording(true)) return;
-  const std::uint32_t stack = current_stack(guard);
+  // Who took a block back says nothing about who held it; its stack is left out.
+  const std::uint32_t stack = bytes > 0 ? current_stack(guard) : 0;
   write_event<trace::Block>(guard, [&](trace::Block& block) {
     block.stack = stack;
     block.address = reinterpret_cast<std::uintptr_t>(address);
