@@ -1,12 +1,10 @@
 #include "preload/stacks.hpp"
 
-#include <string.h>
-#include <sys/mman.h>
-
 #include <atomic>
 #include <cstddef>
-#include <string_view>
 
+#include "preload/key_table.hpp"
+#include "preload/module_list.hpp"
 #include "preload/python_frames.hpp"
 #include "preload/recorder.hpp"
 
@@ -15,52 +13,17 @@ namespace {
 
 constexpr std::size_t kStackSlots = std::size_t{1} << 20;
 constexpr std::size_t kCodeSlots = std::size_t{1} << 18;
-constexpr std::size_t kMaxProbes = 64;
 constexpr std::size_t kMaxTextBytes = 1024;
 constexpr std::size_t kMaxPieceBytes = 1600;
-
-// Keys by open addressing; a slot is claimed once and never changes.
-class KeyTable {
- public:
-  bool map(std::size_t slots) noexcept {
-    if (keys_ == nullptr) {
-      void* memory = mmap(nullptr, slots * sizeof *keys_, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      if (memory == MAP_FAILED) return false;
-      keys_ = static_cast<std::atomic<std::uint64_t>*>(memory);
-      slots_ = slots;
-    } else {
-      madvise(keys_, slots_ * sizeof *keys_, MADV_DONTNEED);  // zeros again
-    }
-    return true;
-  }
-
-  // 1 + slot of the key; 0 where the neighbourhood is full. `added`: it was not there before.
-  std::uint32_t intern(std::uint64_t key, bool& added) noexcept {
-    key |= 1;  // 0 is an empty slot
-    const std::size_t first = key * 0x9e3779b97f4a7c15ull >> 20;
-    for (std::size_t probe = 0; probe < kMaxProbes; ++probe) {
-      const std::size_t slot = (first + probe) & (slots_ - 1);
-      std::uint64_t present = keys_[slot].load(std::memory_order_relaxed);
-      // Relaxed: the key is all there is; what it stands for is in the trace, not in memory.
-      if (present == 0 &&
-          keys_[slot].compare_exchange_strong(present, key, std::memory_order_relaxed)) {
-        added = true;
-        return static_cast<std::uint32_t>(slot) + 1;
-      }
-      if (present == key) return static_cast<std::uint32_t>(slot) + 1;
-    }
-    return 0;
-  }
-
- private:
-  std::atomic<std::uint64_t>* keys_ = nullptr;
-  std::size_t slots_ = 0;
-};
+// A record's length is told in one byte, in words.
+constexpr std::size_t kMaxFrames = 255 - sizeof(trace::Stack) / trace::kWordBytes;
+static_assert(python::kMaxFrames <= kMaxFrames && native::kMaxFrames <= kMaxFrames);
 
 constinit KeyTable stacks;
 constinit KeyTable codes;
-constinit bool python_wanted = false;
+constinit std::string_view python_off;
+constinit std::string_view native_off;
+constinit NativeStacks native_wanted = NativeStacks::kNone;
 constinit std::size_t depth_limit = 0;
 constinit std::atomic<std::uint64_t> without_room = 0;
 
@@ -105,34 +68,91 @@ std::uint32_t intern_code(const python::Frame& frame) noexcept {
   return id;
 }
 
-void write_stack(std::uint32_t id, const python::Frame* frames, std::size_t count) noexcept {
-  std::uint64_t packed[python::kMaxFrames];
-  for (std::size_t i = 0; i < count; ++i) {
-    packed[i] = std::uint64_t{intern_code(frames[i])} << 32 | frames[i].instruction;
+// Both kinds of frames of one moment. Without initial values: most of it stays unused.
+struct Frames {
+  python::Frame python[python::kMaxFrames];
+  std::uint64_t native[native::kMaxFrames];
+  std::size_t python_count;
+  std::size_t native_count;
+  bool cut;
+};
+
+std::size_t at_most(std::size_t value, std::size_t limit) noexcept {
+  return value < limit ? value : limit;
+}
+
+// Shortens both to what a record has room for.
+void fit_into_record(Frames& frames) noexcept {
+  if (frames.python_count + frames.native_count <= kMaxFrames) return;
+  frames.cut = true;
+  frames.native_count = at_most(
+      frames.native_count, kMaxFrames - at_most(frames.python_count, kMaxFrames - kMaxFrames / 2));
+  frames.python_count = at_most(frames.python_count, kMaxFrames - frames.native_count);
+}
+
+void write_stack(std::uint32_t id, Frames& frames) noexcept {
+  fit_into_record(frames);
+  std::uint64_t words[kMaxFrames];
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < frames.python_count; ++i) {
+    const python::Frame& frame = frames.python[i];
+    words[count++] = std::uint64_t{intern_code(frame)} << 32 | frame.instruction;
   }
+  for (std::size_t i = 0; i < frames.native_count; ++i) words[count++] = frames.native[i];
   trace::Stack record;
   record.record.kind = trace::RecordKind::kStack;
+  record.record.flags = frames.cut ? trace::kFlagCut : std::uint16_t{0};
   record.record.time = ticks();
   record.id = id;
-  record.python_frames = static_cast<std::uint32_t>(count);
+  record.python_frames = static_cast<std::uint32_t>(frames.python_count);
   record.python_version = python::version_hex();
-  write_record(&record, sizeof record, reinterpret_cast<const char*>(packed),
-               count * sizeof packed[0]);
+  record.native_frames = static_cast<std::uint32_t>(frames.native_count);
+  write_record(&record, sizeof record, reinterpret_cast<const char*>(words),
+               count * sizeof words[0]);
+}
+
+// Their hash; 0 where there are none.
+std::uint64_t read_python(Frames& frames) noexcept {
+  frames.python_count = 0;
+  if (!python_off.empty() || python::state() != python::State::kOn) return 0;
+  const std::size_t count = python::read_frames(frames.python, depth_limit);
+  frames.python_count = count;
+  std::uint64_t hash = count;
+  for (std::size_t i = 0; i < count; ++i) {
+    const python::Frame& frame = frames.python[i];
+    const std::uint64_t place = std::uint64_t{frame.version} << 32 | frame.instruction;
+    hash = mix(hash, reinterpret_cast<std::uintptr_t>(frame.code) + place * 0x9e3779b97f4a7c15ull);
+  }
+  return hash;
+}
+
+bool wants_native(StackUse use, std::size_t python_count) noexcept {
+  if (native_wanted == NativeStacks::kFull || use == StackUse::kCall) {
+    return native_wanted != NativeStacks::kNone;
+  }
+  return native_wanted == NativeStacks::kAuto && use == StackUse::kBlock && python_count == 0;
+}
+
+std::string_view why_off(bool is_wanted, bool has_room, std::string_view unwanted) noexcept {
+  if (!is_wanted) return unwanted;
+  if (!has_room) return "there is no memory for call stacks";
+  if (depth_limit == 0) return "GPUMEMTRACE_STACK_DEPTH is 0";
+  return {};
 }
 
 }  // namespace
 
-std::uint32_t current_stack(const CallGuard&) noexcept {
-  if (!python_wanted || python::state() != python::State::kOn) return 0;
-  python::Frame frames[python::kMaxFrames];
-  const std::size_t count = python::read_frames(frames, depth_limit);
-  if (count == 0) return 0;
-  std::uint64_t hash = count;
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint64_t place = std::uint64_t{frames[i].version} << 32 | frames[i].instruction;
-    hash =
-        mix(hash, reinterpret_cast<std::uintptr_t>(frames[i].code) + place * 0x9e3779b97f4a7c15ull);
+std::uint32_t current_stack(const CallGuard&, const native::Caller& caller, StackUse use) noexcept {
+  Frames frames;
+  std::uint64_t hash = read_python(frames);
+  native::Walk walk;
+  if (wants_native(use, frames.python_count)) {
+    walk = native::read_frames(caller, frames.native, depth_limit);
+    hash = mix(hash, walk.hash);
   }
+  frames.native_count = walk.count;
+  frames.cut = walk.cut;
+  if (frames.python_count + frames.native_count == 0) return 0;
   bool added = false;
   const std::uint32_t id = stacks.intern(hash, added);
   if (id == 0) [[unlikely]] {
@@ -140,17 +160,24 @@ std::uint32_t current_stack(const CallGuard&) noexcept {
     return 0;
   }
   if (added) [[unlikely]]
-    write_stack(id, frames, count);
+    write_stack(id, frames);
   return id;
 }
 
-bool reset_stacks(bool python, std::uint32_t depth) noexcept {
-  python_wanted = python;
-  depth_limit = depth < python::kMaxFrames ? depth : python::kMaxFrames;
+void reset_stacks(const Config& config) noexcept {
+  depth_limit = at_most(config.stack_depth, at_most(python::kMaxFrames, native::kMaxFrames));
   without_room.store(0);
-  return !python || (stacks.map(kStackSlots) && codes.map(kCodeSlots));
+  const bool has_room = stacks.reset(kStackSlots);
+  const bool wants_native = config.native_stacks != NativeStacks::kNone;
+  python_off = why_off(config.python_stacks, has_room && codes.reset(kCodeSlots),
+                       "switched off by GPUMEMTRACE_PYTHON");
+  native_off = why_off(wants_native, has_room && (!wants_native || native::prepare(module_serial)),
+                       "switched off by GPUMEMTRACE_NATIVE");
+  native_wanted = native_off.empty() ? config.native_stacks : NativeStacks::kNone;
 }
 
+std::string_view python_stacks_off() noexcept { return python_off; }
+std::string_view native_stacks_off() noexcept { return native_off; }
 std::uint64_t stacks_without_room() noexcept { return without_room.load(); }
 
 }  // namespace gpumemtrace::preload
