@@ -81,12 +81,15 @@ constexpr CachedRule frame_pointer_rule() noexcept {
   return rule;
 }
 
-bool find_rules(std::uint64_t address, FrameRules& rules) noexcept {
-  LoadedModule module;
+bool find_rules(const LoadedModule& module, std::uint64_t address, FrameRules& rules) noexcept {
   FrameDescription description;
-  return find_module(address, module) && module.unwind.header != nullptr &&
+  return module.unwind.header != nullptr &&
          find_frame_description(module.unwind, address, description) &&
          rules_at(description, address, rules);
+}
+bool find_rules(std::uint64_t address, FrameRules& rules) noexcept {
+  LoadedModule module;
+  return find_module(address, module) && find_rules(module, address, rules);
 }
 
 // What is kept of an address in a loaded file.
@@ -95,7 +98,7 @@ bool find_rules(std::uint64_t address, FrameRules& rules) noexcept {
   if (!find_module(address, module)) return 0;
   CachedRule rule = frame_pointer_rule();
   FrameRules rules;
-  if (find_rules(address, rules)) {
+  if (find_rules(module, address, rules)) {
     rule = CachedRule{};
     if (rules.registers[kReturnAddress].kind == RuleKind::kUndefined) {
       rule.kind = CachedKind::kOutermost;
