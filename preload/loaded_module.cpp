@@ -148,7 +148,9 @@ void publish_module_list() noexcept {
 }
 
 void choose_module_lookup() noexcept {
-  loader_find_object = reinterpret_cast<FindObject>(find_symbol("ld-linux", "_dl_find_object"));
+  void* found = find_symbol("libc.so.6", "_dl_find_object");
+  if (found == nullptr) found = find_symbol("ld-linux", "_dl_find_object");
+  loader_find_object = reinterpret_cast<FindObject>(found);
 }
 
 void publish_modules() noexcept {

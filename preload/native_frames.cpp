@@ -177,8 +177,12 @@ class Walker {
     if (frame <= stack_pointer_ || frame % kWord != 0 || !memory_.reaches(frame)) return false;
     return_address_ = load(frame - kWord);
     if (rule.rbp_distance != 0) {
-      if (frame - rule.rbp_distance < stack_pointer_) return false;
-      frame_pointer_ = load(frame - rule.rbp_distance);
+      const std::uint64_t saved = frame - rule.rbp_distance;
+      if (saved >= stack_pointer_) [[likely]] {
+        frame_pointer_ = load(saved);
+      } else if (!memory_.read(saved, frame_pointer_)) {  // interrupted where it was just popped
+        return false;
+      }
     }
     stack_pointer_ = frame;
     return true;
