@@ -23,6 +23,7 @@
 #include "preload/recorder.hpp"
 #include "preload/sampler.hpp"
 #include "preload/session_state.hpp"
+#include "preload/stacks.hpp"
 #include "preload/tracking.hpp"
 
 namespace gpumemtrace::preload {
@@ -236,13 +237,22 @@ class BackgroundThread {
     }
     if (state == python::State::kOff) {
       write_text(trace::TextKey::kPythonStacksOff, python::reason());
-    } else if (state == python::State::kOn && !session_.config.python_stacks) {
-      write_text(trace::TextKey::kPythonStacksOff, "switched off by GPUMEMTRACE_PYTHON");
+    } else if (state == python::State::kOn && !python_stacks_off().empty()) {
+      write_text(trace::TextKey::kPythonStacksOff, python_stacks_off());
+    }
+  }
+
+  void write_native_state() noexcept {
+    if (native_state_written_) return;
+    native_state_written_ = true;
+    if (!native_stacks_off().empty()) {
+      write_text(trace::TextKey::kNativeStacksOff, native_stacks_off());
     }
   }
 
   void write_notes(const CallGuard& guard) noexcept {
     write_python_state();
+    write_native_state();
     for (; requesters_written_ < noted_requester_count(); ++requesters_written_) {
       write_event<trace::Requester>(guard, [&](trace::Requester& record) {
         record.caller = reinterpret_cast<std::uintptr_t>(noted_requester(requesters_written_));
@@ -360,6 +370,7 @@ class BackgroundThread {
   std::uint64_t last_sample_ns_ = 0;
   long pause_ns_ = kBusyPauseNs;
   bool devices_written_ = false;
+  bool native_state_written_ = false;
   python::State python_state_written_ = python::State::kNotLooked;
   std::size_t requesters_written_ = 0;
   std::size_t unwrapped_written_ = 0;

@@ -101,7 +101,7 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
     if constexpr (requires { Effect::prepare(arguments...); }) Effect::prepare(arguments...);
     if constexpr (is_recorded<Effect>()) {
       if (guard.outermost() && recording(starts_recording<Record>())) [[likely]] {
-        return record(guard, real, __builtin_return_address(0), arguments...);
+        return record(guard, real, native::caller_of_this_function(), arguments...);
       }
     }
     const CUresult result = real(arguments...);
@@ -117,8 +117,10 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
   }
 
   [[gnu::always_inline]] static inline CUresult record(const CallGuard& guard, Function* real,
-                                                       const void* caller, Arguments... arguments) {
-    const std::uint32_t stack = current_stack(guard);
+                                                       const native::Caller& above,
+                                                       Arguments... arguments) {
+    const std::uint32_t stack = current_stack(guard, above, StackUse::kCall);
+    const auto* const caller = reinterpret_cast<const void*>(above.return_address);
     Slot<Record> slot(guard, static_cast<std::uint16_t>(kApi), kFlags, caller, stack,
                       tracking::current_context(), [&](Record& record) noexcept {
                         Effect::before(record, arguments...);

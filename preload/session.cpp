@@ -129,10 +129,7 @@ const char* start_session() noexcept {
   session->job = read_job_facts();
   forget_modules();
   python::look();
-  if (!reset_stacks(session->config.python_stacks,
-                    static_cast<std::uint32_t>(session->config.stack_depth))) {
-    return "there is no memory for call stacks";
-  }
+  reset_stacks(session->config);
   session->writers = map_array<Writer>(kMaxWriters);
   session->writer_links = map_array<std::atomic<std::uint32_t>>(kMaxWriters);
   if (session->writers == nullptr || session->writer_links == nullptr) {

@@ -1,12 +1,10 @@
 #include "preload/stacks.hpp"
 
-#include <string.h>
-#include <sys/mman.h>
-
 #include <atomic>
 #include <cstddef>
-#include <string_view>
 
+#include "preload/key_table.hpp"
+#include "preload/module_list.hpp"
 #include "preload/python_frames.hpp"
 #include "preload/recorder.hpp"
 #include "preload/session_state.hpp"
@@ -16,74 +14,25 @@ namespace {
 
 constexpr std::size_t kStackSlots = std::size_t{1} << 20;
 constexpr std::size_t kCodeSlots = std::size_t{1} << 18;
-constexpr std::size_t kFrontSlots = std::size_t{1} << 12;
-constexpr std::size_t kBucketSlots = 8;  // a cache line
-constexpr std::size_t kMaxProbes = 64;
 constexpr std::size_t kMaxTextBytes = 1024;
 constexpr std::size_t kMaxPieceBytes = 1600;
-
-// Zeros that are there when they are touched; nullptr where the system has no room.
-void* map_zeros(std::size_t bytes) noexcept {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory == MAP_FAILED ? nullptr : memory;
-}
-
-// Keys by open addressing; a slot is claimed once and never changes. In front of the table stands a
-// small one of buckets: the few hundred stacks of a training step then lie in a few pages, which
-// stay in the processor's caches between two events.
-class KeyTable {
- public:
-  bool map(std::size_t slots) noexcept {
-    if (keys_ == nullptr) {
-      keys_ = static_cast<std::atomic<std::uint64_t>*>(
-          map_zeros((kFrontSlots + slots) * sizeof *keys_));
-      slots_ = slots;
-      return keys_ != nullptr;
-    }
-    madvise(keys_, (kFrontSlots + slots_) * sizeof *keys_, MADV_DONTNEED);  // zeros again
-    return true;
-  }
-
-  // 1 + slot of the key; 0 where the neighbourhood is full. `added`: it was not there before.
-  std::uint32_t intern(std::uint64_t key, bool& added) noexcept {
-    key |= 1;  // 0 is an empty slot
-    const std::uint64_t spread = key * 0x9e3779b97f4a7c15ull;
-    const std::size_t bucket = (spread >> 32) % (kFrontSlots / kBucketSlots) * kBucketSlots;
-    for (std::size_t probe = 0; probe < kBucketSlots; ++probe) {
-      if (claim(bucket + probe, key, added)) return static_cast<std::uint32_t>(bucket + probe) + 1;
-    }
-    const std::size_t first = spread >> 20;
-    for (std::size_t probe = 0; probe < kMaxProbes; ++probe) {
-      const std::size_t slot = kFrontSlots + ((first + probe) & (slots_ - 1));
-      if (claim(slot, key, added)) return static_cast<std::uint32_t>(slot) + 1;
-    }
-    return 0;
-  }
-
- private:
-  // True where the slot holds the key, now or since before.
-  bool claim(std::size_t slot, std::uint64_t key, bool& added) noexcept {
-    std::uint64_t present = keys_[slot].load(std::memory_order_relaxed);
-    // Relaxed: the key is all there is; what it stands for is in the trace, not in memory.
-    if (present == 0 &&
-        keys_[slot].compare_exchange_strong(present, key, std::memory_order_relaxed)) {
-      added = true;
-      return true;
-    }
-    return present == key;
-  }
-
-  std::atomic<std::uint64_t>* keys_ = nullptr;
-  std::size_t slots_ = 0;
-};
+// A record's length is told in one byte, in words.
+constexpr std::size_t kMaxFrames = 255 - sizeof(trace::Stack) / trace::kWordBytes;
+static_assert(python::kMaxFrames <= kMaxFrames && native::kMaxFrames <= kMaxFrames);
 
 constinit KeyTable stacks;
 constinit KeyTable codes;
 constinit python::Walk* walks = nullptr;  // by writer
-constinit bool python_wanted = false;
+constinit std::string_view python_off;
+constinit std::string_view native_off;
+constinit NativeStacks native_wanted = NativeStacks::kNone;
 constinit std::size_t depth_limit = 0;
 constinit std::atomic<std::uint64_t> without_room = 0;
+
+constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
+  hash = (hash ^ value) * 0xff51afd7ed558ccdull;  // the multiplier of MurmurHash3's finalizer
+  return hash ^ (hash >> 32);
+}
 
 void write_code_text(std::uint32_t id, const python::Code& code, trace::CodeText text,
                      std::string_view content) noexcept {
@@ -106,8 +55,7 @@ void write_code_text(std::uint32_t id, const python::Code& code, trace::CodeText
 // The number of a code object; its texts go into the trace the first time.
 std::uint32_t intern_code(const python::Frame& frame) noexcept {
   bool added = false;
-  const std::uint64_t key =
-      (reinterpret_cast<std::uintptr_t>(frame.code) << 8 ^ frame.version) * 0x9e3779b97f4a7c15ull;
+  const std::uint64_t key = mix(reinterpret_cast<std::uintptr_t>(frame.code), frame.version);
   const std::uint32_t id = codes.intern(key, added);
   if (id == 0 || !added) return id;
   python::Code code;
@@ -121,30 +69,85 @@ std::uint32_t intern_code(const python::Frame& frame) noexcept {
   return id;
 }
 
-void write_stack(std::uint32_t id, const python::Walk& walk) noexcept {
-  python::Frame frames[python::kMaxFrames];
-  const std::size_t count = python::copy_frames(walk, frames);
-  std::uint64_t packed[python::kMaxFrames];
-  for (std::size_t i = 0; i < count; ++i) {
-    packed[i] = std::uint64_t{intern_code(frames[i])} << 32 | frames[i].instruction;
+// The native frames of one moment. Without initial values: most of it stays unused.
+struct NativeFrames {
+  std::uint64_t addresses[native::kMaxFrames];
+  std::size_t count;
+  bool cut;
+};
+
+std::size_t at_most(std::size_t value, std::size_t limit) noexcept {
+  return value < limit ? value : limit;
+}
+
+void write_stack(std::uint32_t id, const python::Walk* walk, const NativeFrames& native) noexcept {
+  python::Frame python[python::kMaxFrames];
+  std::size_t python_count = walk == nullptr ? 0 : python::copy_frames(*walk, python);
+  std::size_t native_count = native.count;
+  bool cut = native.cut;
+  if (python_count + native_count > kMaxFrames) {
+    cut = true;
+    native_count =
+        at_most(native_count, kMaxFrames - at_most(python_count, kMaxFrames - kMaxFrames / 2));
+    python_count = at_most(python_count, kMaxFrames - native_count);
   }
+  std::uint64_t words[kMaxFrames];
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < python_count; ++i) {
+    words[count++] = std::uint64_t{intern_code(python[i])} << 32 | python[i].instruction;
+  }
+  for (std::size_t i = 0; i < native_count; ++i) words[count++] = native.addresses[i];
   trace::Stack record;
   record.record.kind = trace::RecordKind::kStack;
+  record.record.flags = cut ? trace::kFlagCut : std::uint16_t{0};
   record.record.time = ticks();
   record.id = id;
-  record.python_frames = static_cast<std::uint32_t>(count);
+  record.python_frames = static_cast<std::uint32_t>(python_count);
   record.python_version = python::version_hex();
-  write_record(&record, sizeof record, reinterpret_cast<const char*>(packed),
-               count * sizeof packed[0]);
+  record.native_frames = static_cast<std::uint32_t>(native_count);
+  write_record(&record, sizeof record, reinterpret_cast<const char*>(words),
+               count * sizeof words[0]);
+}
+
+bool wants_native(StackUse use, bool has_python) noexcept {
+  switch (native_wanted) {
+    case NativeStacks::kNone:
+      return false;
+    case NativeStacks::kAuto:
+      return use == StackUse::kCall || !has_python;
+    case NativeStacks::kFull:
+      break;
+  }
+  return true;
+}
+
+std::string_view why_off(bool is_wanted, bool has_room, std::string_view unwanted) noexcept {
+  if (!is_wanted) return unwanted;
+  if (!has_room) return "there is no memory for call stacks";
+  if (depth_limit == 0) return "GPUMEMTRACE_STACK_DEPTH is 0";
+  return {};
 }
 
 }  // namespace
 
-std::uint32_t current_stack(const CallGuard&) noexcept {
-  if (!python_wanted || python::state() != python::State::kOn) return 0;
-  python::Walk& walk = walks[thread_state.writer->id];
-  const std::uint64_t hash = python::read_stack(depth_limit, walk);
-  if (hash == 0) return 0;
+std::uint32_t current_stack(const CallGuard&, const native::Caller& caller, StackUse use) noexcept {
+  python::Walk* walk = nullptr;
+  std::uint64_t hash = 0;
+  if (python_off.empty() && python::state() == python::State::kOn) {
+    walk = &walks[thread_state.writer->id];
+    hash = python::read_stack(depth_limit, *walk);
+    if (hash == 0) walk = nullptr;
+  }
+  NativeFrames native;
+  native.count = 0;
+  native.cut = false;
+  if (wants_native(use, walk != nullptr)) {
+    const native::Walk found = native::read_frames(caller, native.addresses, depth_limit);
+    native.count = found.count;
+    native.cut = found.cut;
+    hash = mix(hash, found.hash);
+  }
+  if (walk == nullptr && native.count == 0) return 0;
   bool added = false;
   const std::uint32_t id = stacks.intern(hash, added);
   if (id == 0) [[unlikely]] {
@@ -152,21 +155,27 @@ std::uint32_t current_stack(const CallGuard&) noexcept {
     return 0;
   }
   if (added) [[unlikely]]
-    write_stack(id, walk);
+    write_stack(id, walk, native);
   return id;
 }
 
-bool reset_stacks(bool python, std::uint32_t depth) noexcept {
-  python_wanted = python;
-  depth_limit = depth < python::kMaxFrames ? depth : python::kMaxFrames;
+void reset_stacks(const Config& config) noexcept {
+  depth_limit = at_most(config.stack_depth, at_most(python::kMaxFrames, native::kMaxFrames));
   without_room.store(0);
-  if (!python) return true;
   if (walks == nullptr) {
     walks = static_cast<python::Walk*>(map_zeros(kMaxWriters * sizeof *walks));
   }
-  return walks != nullptr && stacks.map(kStackSlots) && codes.map(kCodeSlots);
+  const bool has_room = walks != nullptr && stacks.reset(kStackSlots);
+  const bool wants_native = config.native_stacks != NativeStacks::kNone;
+  python_off = why_off(config.python_stacks, has_room && codes.reset(kCodeSlots),
+                       "switched off by GPUMEMTRACE_PYTHON");
+  native_off = why_off(wants_native, has_room && (!wants_native || native::prepare(module_serial)),
+                       "switched off by GPUMEMTRACE_NATIVE");
+  native_wanted = native_off.empty() ? config.native_stacks : NativeStacks::kNone;
 }
 
+std::string_view python_stacks_off() noexcept { return python_off; }
+std::string_view native_stacks_off() noexcept { return native_off; }
 std::uint64_t stacks_without_room() noexcept { return without_room.load(); }
 
 }  // namespace gpumemtrace::preload

@@ -102,6 +102,8 @@ inline constexpr std::uint16_t kFlagAsynchronous = 8;
 inline constexpr std::uint16_t kFlagPerThreadStream = 16;
 // Set by checkpoints: the framework dealt blocks from this memory.
 inline constexpr std::uint16_t kFlagSegment = 32;
+// Stacks: there were more frames, at the outer end.
+inline constexpr std::uint16_t kFlagCut = 64;
 
 // A call of the driver API. The slot is committed before the real call with its arguments and
 // completed after it: `result` and outputs first, `end` last (release). `end` is 0 for a call that
@@ -458,6 +460,7 @@ enum class TextKey : std::uint32_t {
   kThreadLibrary = 18,
   kPythonVersion = 19,
   kPythonStacksOff = 20,  // why Python frames are not recorded
+  kNativeStacksOff = 21,  // why native frames are not recorded
 };
 
 // Tail: the text. Texts longer than a record's room come in several records of increasing `part`.
@@ -481,7 +484,7 @@ struct Requester {
 
 // A call stack, innermost frame first. Tail: one word a Python frame, the number of its code object
 // in the upper half, the byte offset of the running instruction in the lower; then one word a
-// native frame, its return address.
+// native frame, its return address; where a signal interrupted it, the address + 1.
 struct Stack {
   RecordHeader record;
   std::uint32_t id = 0;  // what `stack` of other records names

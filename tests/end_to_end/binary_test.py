@@ -54,7 +54,7 @@ class Library(support.EndToEnd):
         self.assertGreater(len(wrapped), 250)
         self.assertEqual(
             exported - hooks,
-            wrapped | {"cuGetProcAddress", "cuGetProcAddress_v2", "dlsym", "dlvsym"},
+            wrapped | {"cuGetProcAddress", "cuGetProcAddress_v2", "dlclose", "dlsym", "dlvsym"},
         )
 
     def test_runs_on_old_systems(self):

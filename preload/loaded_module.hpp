@@ -1,0 +1,54 @@
+// The loaded file around an address, found without the loader's locks.
+#pragma once
+
+#include <link.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/frame_description.hpp"
+
+namespace gpumemtrace::preload {
+
+// The content of a file's NT_GNU_BUILD_ID note, the part that a Module record has room for.
+struct BuildId {
+  static constexpr std::size_t kMaxBytes = 24;
+  std::uint8_t content[kMaxBytes] = {};
+  std::uint32_t bytes = 0;  // of the note; 0 = the file has none
+};
+
+// Addresses and path are valid while the module stays loaded.
+struct LoadedModule {
+  std::uint64_t base = 0;   // load address of the file's virtual address 0
+  std::uint64_t begin = 0;  // first and last + 1 address of its segments
+  std::uint64_t end = 0;
+  const char* path = nullptr;  // the loader's; empty for the program itself
+  native::UnwindTables unwind;
+};
+
+// Finds the module whose segments surround the address. Any thread, signal handlers too; no lock.
+// With glibc 2.35 and later the loader answers. Before, a list does that publish_modules() made;
+// nothing is found while a library is being unloaded and until the list is made anew.
+bool find_module(std::uint64_t address, LoadedModule& out) noexcept;
+
+// Looks for the loader's function; before the first use of find_module() in the process.
+void choose_module_lookup() noexcept;
+
+// Makes the list for older loaders, a no-op with newer ones. One thread at a time.
+void publish_modules() noexcept;
+
+// Around every dlclose. What was derived from a module's tables is to be forgotten when the number
+// of unloads has changed. A dlclose that unloads nothing does not change it.
+void unload_begins() noexcept;
+void unload_ends() noexcept;
+std::uint32_t unload_count() noexcept;
+
+// In the memory of a loaded file with these program headers.
+BuildId find_build_id(std::uint64_t base, const ElfW(Phdr) * headers, std::size_t count) noexcept;
+BuildId find_build_id(const LoadedModule& module) noexcept;
+
+// For tests: answers from the list alone.
+bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept;
+void publish_module_list() noexcept;
+
+}  // namespace gpumemtrace::preload
