@@ -151,9 +151,10 @@ void TraceFile::read_header() {
   if (!read_at(descriptor_, 0, &header_, sizeof header_) || header_.magic != kFileMagic) {
     throw TraceError(path_.string() + " is not a gpumemtrace trace (wrong magic at its begin).");
   }
-  if (header_.version != kFileVersion) {
+  if (header_.version < kOldestFileVersion || header_.version > kFileVersion) {
     throw TraceError(path_.string() + " has format version " + std::to_string(header_.version) +
-                     "; this gpumemtrace reads version " + std::to_string(kFileVersion) + ".");
+                     "; this gpumemtrace reads versions " + std::to_string(kOldestFileVersion) +
+                     " to " + std::to_string(kFileVersion) + ".");
   }
   if (crc32c(&header_, offsetof(FileHeader, checksum)) != header_.checksum ||
       header_.header_bytes < sizeof header_) {
@@ -255,7 +256,8 @@ void TraceFile::read_ring(Writers& writers) {
     RingHeader header;
     ring_bytes_ = size_of(ring_descriptor_);
     if (read_at(ring_descriptor_, 0, static_cast<void*>(&header), sizeof header) &&
-        header.magic == kRingMagic && header.version == kFileVersion && header.id == header_.id) {
+        header.magic == kRingMagic && header.version == header_.version &&
+        header.id == header_.id) {
       exit_seen_ = header.exit_seen.load() != 0;
       still_running_ = locked_by_another(ring_descriptor_);
       for (std::size_t i = 0; i < dropped_.size(); ++i) dropped_[i] = header.dropped[i].load();
