@@ -65,8 +65,7 @@ class ValueDecoder {
 // The two reasons for a loop of its own: what the varints mean, and how wide the field is.
 template <Encoding kEncoding, class Value>
 [[nodiscard]] bool decode_each(std::span<const std::byte> column,
-                               std::span<const std::uint32_t> offsets,
-                               std::byte* field) noexcept {
+                               std::span<const std::uint32_t> offsets, std::byte* field) noexcept {
   ValueDecoder<kEncoding> decoder;
   const std::byte* in = column.data();
   const std::byte* const end = in + column.size();
@@ -99,8 +98,8 @@ template <Encoding kEncoding>
 // Decodes one varint a record into a field, `width` bytes wide, of the records at `offsets`;
 // `field` is where the field of a record at offset 0 is. False where the column has fewer varints.
 [[nodiscard]] inline bool decode_field(Encoding encoding, std::span<const std::byte> column,
-                                      std::span<const std::uint32_t> offsets, std::byte* field,
-                                      std::uint8_t width) noexcept {
+                                       std::span<const std::uint32_t> offsets, std::byte* field,
+                                       std::uint8_t width) noexcept {
   switch (encoding) {
     case Encoding::kSigned:
     case Encoding::kTime:
