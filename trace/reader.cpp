@@ -361,18 +361,9 @@ WriterCursor::~WriterCursor() = default;
 WriterCursor::WriterCursor(WriterCursor&&) noexcept = default;
 WriterCursor& WriterCursor::operator=(WriterCursor&&) noexcept = default;
 
-const RecordHeader* WriterCursor::next() {
-  while (position_ >= image_->bytes) {
-    if (!load_next_piece()) return nullptr;
-  }
-  const auto* header = reinterpret_cast<const RecordHeader*>(image_->data() + position_);
-  position_ += header->words * kWordBytes;
-  return header;
-}
-
 // Makes the next readable piece the current image; false where the stream is at its end.
 bool WriterCursor::load_next_piece() {
-  position_ = 0;
+  next_ = end_ = nullptr;
   image_->bytes = 0;
   if (next_piece_ == stream_->pieces.size()) return false;
   const ChunkPiece& piece = stream_->pieces[next_piece_++];
@@ -381,6 +372,9 @@ bool WriterCursor::load_next_piece() {
   } else if (!load_packed(piece)) {
     ++losses_.corrupt_blocks;
   }
+  // Of a damaged ring chunk the image has what came before the damage.
+  next_ = image_->data();
+  end_ = next_ + image_->bytes;
   return true;
 }
 
