@@ -18,8 +18,8 @@ struct DecodeScratch {
   std::span<const std::byte> tail_word_columns[kKinds.size()];
   std::span<const std::byte> tail_bytes[kKinds.size()];
   std::uint32_t begin_of_kind[kKinds.size() + 1];
-  std::uint32_t offset[kMaxRecords];   // of each record in the image
-  std::uint32_t grouped[kMaxRecords];  // offsets, grouped by kind
+  std::uint32_t offset[kMaxRecords];      // of each record in the image
+  std::uint32_t grouped[kMaxRecords];     // offsets, grouped by kind
   std::uint64_t tail_words[kMaxRecords];  // grouped by kind
 };
 
