@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyzer/model/levels.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
 
@@ -116,6 +117,12 @@ struct CallSite {
   friend bool operator==(const CallSite&, const CallSite&) = default;
   friend auto operator<=>(const CallSite&, const CallSite&) = default;
 };
+
+// Where the call came from.
+[[nodiscard]] inline CallSite site_of(const trace::CallHeader& call) {
+  return {call.caller, call.stack, call.record.api,
+          (call.record.flags & trace::kFlagByPointer) != 0};
+}
 
 // Where in a table of 256 remembered answers the one about this call site stands.
 inline std::size_t slot_of(const CallSite& site, std::uint64_t more) {

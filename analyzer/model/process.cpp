@@ -79,7 +79,7 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record) {
     }
     case trace::RecordKind::kPoolSample: {
       const auto& sample = trace::as<trace::PoolSample>(record);
-      if (pools_.note_sample(sample)) physical_changed(sample.device);
+      if (pools_.note_sample(sample, now_)) physical_changed(sample.device);
       return;
     }
     case trace::RecordKind::kMark:

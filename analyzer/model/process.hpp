@@ -16,6 +16,7 @@
 #include "analyzer/model/framework.hpp"
 #include "analyzer/model/geometry.hpp"
 #include "analyzer/model/graphs.hpp"
+#include "analyzer/model/handles.hpp"
 #include "analyzer/model/memory.hpp"
 #include "analyzer/model/out_of_memory.hpp"
 #include "analyzer/model/pools.hpp"
@@ -82,9 +83,6 @@ struct OomSnapshot {
   std::optional<Fragmentation> fragmentation;  // of the framework, if it uses the device
 };
 
-// Where the call came from.
-[[nodiscard]] CallSite site_of(const trace::CallHeader& call);
-
 // - apply() takes the records of all writers in the order of merge.hpp. finish() follows the last.
 // - Failed calls are counted and change nothing. A free takes effect when it begins.
 // - Memory grows with what is live and with the number of call sites, not with the trace.
@@ -120,6 +118,7 @@ class ProcessModel {
   [[nodiscard]] std::vector<LiveAllocation> live_now(Level level, std::int32_t device) const;
   [[nodiscard]] Fragmentation fragmentation_at(const Moment& moment, std::int32_t device) const;
   [[nodiscard]] Fragmentation fragmentation_now(std::int32_t device) const;
+  [[nodiscard]] std::vector<OpenHandle> open_handles() const;
   // The process's physical bytes on the device by what they are for.
   [[nodiscard]] Parts parts_now(std::int32_t device) const;
 

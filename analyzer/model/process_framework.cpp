@@ -35,7 +35,7 @@ void ProcessModel::apply_block(const trace::Block& block) {
   }
   // In a checkpoint the blocks of its sums are gone.
   if (in_checkpoint_) return;
-  if (framework_.check_totals(block)) ++course_.framework_mismatch;
+  if (framework_.check_totals(block, now_)) ++course_.framework_mismatch;
 }
 
 // A block in driver memory where none was before: that memory is a segment of the framework.
@@ -53,6 +53,7 @@ std::uint32_t ProcessModel::discover_segment(std::uint64_t address) {
     const GroupKey& key = accounts_.group(around->group).key;
     if (level_of(key.kind) != Level::kDriver) return 0;
     Segment segment;
+    segment.born = around->born;
     segment.begin = around->address;
     segment.end = around->address + around->bytes;
     segment.bytes = around->bytes;
@@ -70,7 +71,7 @@ std::uint32_t ProcessModel::discover_segment(std::uint64_t address) {
   segment.mapped = true;
   const std::uint32_t id = framework_.add_segment(segment, now_);
   virtual_memory_.attach_segment(begin, *reservation, id, [&](const LiveAllocation& mapped) {
-    framework_.grow_segment(id, mapped.address, mapped.bytes, now_);
+    framework_.grow_segment(id, mapped.address, mapped.bytes, mapped.born, now_);
   });
   return id;
 }

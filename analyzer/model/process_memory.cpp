@@ -26,11 +26,6 @@ MemoryClass class_of(Level level) {
 
 }  // namespace
 
-CallSite site_of(const trace::CallHeader& call) {
-  return {call.caller, call.stack, call.record.api,
-          (call.record.flags & trace::kFlagByPointer) != 0};
-}
-
 GroupKey ProcessModel::key_of(const trace::CallHeader& call, Kind kind, std::int32_t location) {
   GroupKey key;
   key.site = site_of(call);
@@ -160,8 +155,11 @@ void ProcessModel::apply_free(const trace::Free& call, std::uint32_t writer) {
     return graphs_.capture_free(call.stream, call.address);
   }
   if (release(space, call.address, writer)) return;
+  // A pointer that came with an imported pool is given back like one of our own.
+  LiveAllocation imported;
   const bool known =
-      memory_.forget_ended(call.address) || external_mappings_.erase(call.address) != 0;
+      memory_.forget_ended(call.address) || external_mappings_.erase(call.address) != 0 ||
+      memory_.remove(Memory::Space::kImports, call.address, Accounts::End::kFreed, imported);
   if (!known && record.result == trace::kCudaSuccess) ++course_.unknown_frees;
 }
 

@@ -167,9 +167,14 @@ Identity ReportContext::identity_of(const ReportProcess& process, const HolderKe
   const GroupKey& key = process.model().accounts().group(holder.group).key;
   const bool segment = level_of(key.kind) == Level::kDriver && holder.segment;
   if (key.kind != Kind::kBlock && !segment) return identity_of_site(process, key.site);
+  return identity_of_framework(process, key.site.stack);
+}
+
+Identity ReportContext::identity_of_framework(const ReportProcess& process,
+                                              std::uint32_t stack) const {
   Identity identity;
   identity.owner = "pytorch";
-  add_python_site(process, key.site.stack, identity);
+  add_python_site(process, stack, identity);
   return identity;
 }
 
@@ -251,9 +256,11 @@ bool is_inexact(const ReportProcess& process, Level level) {
 }
 
 Json sorted_rows(std::vector<Json> rows, const char* key) {
-  std::stable_sort(rows.begin(), rows.end(), [&](const Json& a, const Json& b) {
-    return a.at(key).get<std::uint64_t>() > b.at(key).get<std::uint64_t>();
-  });
+  const auto number = [&](const Json& row) {
+    return row.at(key).is_null() ? 0 : row.at(key).get<std::uint64_t>();
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const Json& a, const Json& b) { return number(a) > number(b); });
   Json array = Json::array();
   for (Json& row : rows) array.push_back(std::move(row));
   return array;

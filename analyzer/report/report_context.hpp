@@ -75,6 +75,9 @@ class ReportContext {
   // Who the holder is to the reader of the report.
   [[nodiscard]] Identity identity_of(const ReportProcess& process, const HolderKey& holder) const;
   [[nodiscard]] Identity identity_of_site(const ReportProcess& process, const CallSite& site) const;
+  // The framework's caching allocator, called from the Python stack.
+  [[nodiscard]] Identity identity_of_framework(const ReportProcess& process,
+                                               std::uint32_t stack) const;
   // Of a row of stacks[]; empty for an id that this job does not have.
   [[nodiscard]] std::vector<PythonFrame> python_frames(const std::string& stack_id) const;
   [[nodiscard]] TallyByIdentity tally(const ReportProcess& process, const Holders& holders) const;
@@ -103,7 +106,7 @@ class ReportContext {
 [[nodiscard]] Json holders_json(const TallyByIdentity& holders, std::uint64_t total_bytes);
 void mark_inexact(Json& row, bool inexact);
 [[nodiscard]] bool is_inexact(const ReportProcess& process, Level level);
-// Sorted by the number under `key`, largest first; rows that are equal keep their order.
+// Sorted by the number under `key`, largest first, null as 0; rows that are equal keep their order.
 [[nodiscard]] Json sorted_rows(std::vector<Json> rows, const char* key);
 [[nodiscard]] std::string_view name_of(TraceEnd end);
 

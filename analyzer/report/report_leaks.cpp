@@ -189,7 +189,7 @@ Json report_leaks(const ReportContext& context) {
           {"suppressed_bytes", 0},
           {"exit", sorted_rows(std::move(rows), "bytes")},
           {"growth", Json::array()},
-          {"handles", Json::array()},
+          {"handles", report_open_handles(context)},
           {"invalid_frees", invalid_frees_json(context)}};
 }
 

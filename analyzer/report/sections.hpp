@@ -28,6 +28,9 @@ namespace gpumemtrace::analyzer {
 // report_leaks.cpp
 [[nodiscard]] Json report_leaks(const ReportContext& context);
 
+// report_handles.cpp
+[[nodiscard]] Json report_open_handles(const ReportContext& context);
+
 // report_fragmentation.cpp
 [[nodiscard]] Json report_fragmentation(const ReportContext& context);
 

@@ -78,8 +78,10 @@ class Columns {
     }
     return add(kind, field, column);
   }
-  Columns& add(std::uint8_t kind, std::uint8_t field, std::span<const std::byte> column) {
-    append_object(bytes_, ColumnHeader{kind, field, 0, static_cast<std::uint32_t>(column.size())});
+  Columns& add(std::uint8_t kind, std::uint8_t field, std::span<const std::byte> column,
+               ColumnForm form = ColumnForm::kEach) {
+    append_object(bytes_,
+                  ColumnHeader{kind, field, form, 0, static_cast<std::uint32_t>(column.size())});
     bytes_.insert(bytes_.end(), column.begin(), column.end());
     return *this;
   }
@@ -264,12 +266,63 @@ TEST_CASE("columns that would make more than a block holds are refused", "[unit]
   CHECK_FALSE(unpack_columns(own_schema(), Columns({kUnknownKind})).whole);
 }
 
+TEST_CASE("one varint stands for a field that is the same in all records", "[unit]") {
+  constexpr std::uint8_t kMarkKind = static_cast<std::uint8_t>(RecordKind::kMark);
+  const std::optional<FileSchema> schema = SchemaBytes()
+                                               .kind(kMarkKind, 24)
+                                               .field("time", 8, 8, Encoding::kTime)
+                                               .field("mark", 16, 4, Encoding::kPlain)
+                                               .field("reserved", 20, 4, Encoding::kDelta)
+                                               .parse();
+  const auto same = [](std::uint64_t value) {
+    std::vector<std::byte> column(kMaxVarintBytes);
+    column.resize(static_cast<std::size_t>(put_varint(column.data(), value) - column.data()));
+    return column;
+  };
+  const Columns columns = Columns({kMarkKind, kMarkKind, kMarkKind})
+                              .add(kMarkKind, 0, same(zigzag(10)), ColumnForm::kSame)
+                              .add(kMarkKind, 1, same(300), ColumnForm::kSame)
+                              .add(kMarkKind, 2, same(zigzag(7)), ColumnForm::kSame);
+  const Unpacked unpacked = unpack_columns(schema, columns);
+  REQUIRE(unpacked.whole);
+  REQUIRE(unpacked.image.bytes == 3 * sizeof(Mark));
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Mark& mark = unpacked.at<Mark>(i * sizeof(Mark));
+    CHECK(mark.record.words == sizeof(Mark) / kWordBytes);
+    CHECK(mark.record.time == 10 * (i + 1));
+    CHECK(static_cast<std::uint32_t>(mark.mark) == 300);
+    CHECK(mark.reserved == 7);
+  }
+}
+
+TEST_CASE("columns of a form that nobody knows, or that cannot have it, are refused", "[unit]") {
+  constexpr std::uint8_t kMarkKind = static_cast<std::uint8_t>(RecordKind::kMark);
+  const std::vector<std::byte> one = {std::byte{1}};
+  const auto marks = [&](ColumnForm form) {
+    Columns columns({kMarkKind, kMarkKind});
+    const std::size_t fields = find_kind(RecordKind::kMark)->fields.size();
+    for (std::uint8_t field = 0; field < fields; ++field) {
+      columns.add(kMarkKind, field, one, form);
+    }
+    columns.values(kMarkKind, kTailWordsColumn, {0, 0});
+    return columns;
+  };
+  CHECK(unpack_columns(own_schema(), marks(ColumnForm::kSame)).whole);
+  CHECK_FALSE(unpack_columns(own_schema(), marks(ColumnForm::kEach)).whole);
+  CHECK_FALSE(unpack_columns(own_schema(), marks(static_cast<ColumnForm>(2))).whole);
+  CHECK_FALSE(
+      unpack_columns(own_schema(),
+                     Columns({kMarkKind}).add(kMarkKind, kTailWordsColumn, one, ColumnForm::kSame))
+          .whole);
+}
+
 TEST_CASE("the image of a block is bounded before it is made", "[unit]") {
   const std::size_t count = kMaxChunkBytes / sizeof(RecordHeader);
   const std::vector<std::byte> kinds(count, static_cast<std::byte>(kThreadKind));
   std::vector<std::byte> payload;
   const auto add = [&](std::uint8_t kind, std::uint8_t field, std::span<const std::byte> column) {
-    append_object(payload, ColumnHeader{kind, field, 0, static_cast<std::uint32_t>(column.size())});
+    append_object(payload, ColumnHeader{kind, field, ColumnForm::kEach, 0,
+                                        static_cast<std::uint32_t>(column.size())});
     payload.insert(payload.end(), column.begin(), column.end());
   };
   add(0, kKindsColumn, kinds);
