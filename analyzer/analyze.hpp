@@ -4,16 +4,11 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <vector>
 
-namespace gpumemtrace::analyzer {
+#include "analyzer/input_error.hpp"
 
-// The inputs cannot be analyzed. One sentence for the user: what, which file, what to do.
-class InputError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+namespace gpumemtrace::analyzer {
 
 struct Options {
   // Called now and then with the done part, 0 to 1, from the calling thread.
