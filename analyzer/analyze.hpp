@@ -7,12 +7,15 @@
 #include <vector>
 
 #include "analyzer/input_error.hpp"
+#include "analyzer/symbols/symbol_options.hpp"
 
 namespace gpumemtrace::analyzer {
 
 struct Options {
   // Called now and then with the done part, 0 to 1, from the calling thread.
   std::function<void(double fraction)> progress;
+  SymbolOptions symbols;
+  std::vector<std::filesystem::path> owner_files;  // rules of the user, docs/owners.md
 };
 
 // The report of the job that `inputs` (traces and folders of traces) belong to, as

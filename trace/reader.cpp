@@ -434,6 +434,13 @@ std::span<const std::uint64_t> python_frames_of(const Stack& stack) {
   return {begin, std::min<std::size_t>(words, stack.python_frames)};
 }
 
+std::span<const std::uint64_t> native_frames_of(const Stack& stack) {
+  const std::size_t words = stack.record.words - sizeof(Stack) / kWordBytes;
+  const std::span<const std::uint64_t> python = python_frames_of(stack);
+  return {python.data() + python.size(),
+          std::min<std::size_t>(words - python.size(), stack.native_frames)};
+}
+
 std::span<const std::byte> bytes_of(const Code& code) {
   const std::size_t room = code.record.words * kWordBytes - sizeof(Code);
   return {reinterpret_cast<const std::byte*>(&code + 1), std::min<std::size_t>(room, code.bytes)};

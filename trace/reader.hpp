@@ -153,6 +153,8 @@ std::string_view tail_of(const RecordHeader& header);
 
 // The words after a stack's struct: its Python frames.
 std::span<const std::uint64_t> python_frames_of(const Stack& stack);
+// The words after those: return addresses.
+std::span<const std::uint64_t> native_frames_of(const Stack& stack);
 
 // The bytes after a code text's struct, as many as it says it has.
 std::span<const std::byte> bytes_of(const Code& code);

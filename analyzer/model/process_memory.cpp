@@ -26,8 +26,8 @@ MemoryClass class_of(Level level) {
 
 }  // namespace
 
-CallSite site_of(const trace::CallHeader& call) {
-  return {call.caller, call.stack, call.record.api,
+CallSite ProcessModel::site_of(const trace::CallHeader& call) const {
+  return {call.caller, present_stack_, call.record.api,
           (call.record.flags & trace::kFlagByPointer) != 0};
 }
 

@@ -1,4 +1,5 @@
 // What was live when the process ended.
+#include <algorithm>
 #include <tuple>
 
 #include "analyzer/report/sections.hpp"
@@ -109,8 +110,12 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   for (const auto& [key, tally] : model.memory().replaced_ended()) {
     alike[{{key.first, false}, key.second, false}].merge(tally);
   }
+  // The largest first, so that its stack stands for its row.
+  std::vector<std::pair<Alike, Tally>> sorted(alike.begin(), alike.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
   LeakList leaks(context, process);
-  for (const auto& [what, tally] : alike) {
+  for (const auto& [what, tally] : sorted) {
     if (what.ended_by == EndedBy::kNothing) {
       leaks.add_live(what.holder, tally);
     } else {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -11,15 +10,9 @@
 #include "analyzer/symbols/dwarf_lines.hpp"
 #include "analyzer/symbols/side_car.hpp"
 #include "analyzer/symbols/symbol_files.hpp"
+#include "analyzer/symbols/symbol_options.hpp"
 
 namespace gpumemtrace::analyzer {
-
-struct SymbolOptions {
-  bool enabled = true;
-  std::vector<std::filesystem::path> folders;  // to look for files in
-  std::vector<std::filesystem::path> side_cars;
-  bool use_debuginfod = false;
-};
 
 // The names of one module: a sorted array of its functions, and its debug information.
 class ModuleSymbols {
