@@ -20,7 +20,8 @@ void CodeOwners::read(const std::filesystem::path& path) {
                      "; docs/owners.md describes them.");
   };
   try {
-    for (const Json& row : Json::parse(file).at("rules")) {
+    const Json json = Json::parse(file);
+    for (const Json& row : json.at("rules")) {
       Rule rule;
       int subjects = 0;
       for (const auto& [key, value] : row.items()) {

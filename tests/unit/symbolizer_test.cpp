@@ -1,18 +1,16 @@
 // Names of code out of files, compared with addr2line and with files that are wrong.
 #include "analyzer/symbols/symbolizer.hpp"
 
-#include <array>
-#include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <random>
 #include <sstream>
 
+#include "analyzer/input_error.hpp"
 #include "tests/catch.hpp"
-#include "tests/support/report_query.hpp"
+#include "tests/support/compiled_library.hpp"
 
 using namespace gpumemtrace::analyzer;
-using gpumemtrace::tests::TemporaryFolder;
+using namespace gpumemtrace::tests;
 
 namespace {
 
@@ -46,52 +44,10 @@ extern "C" __attribute__((noinline)) int plain_c(int x) { return shop::hidden(x)
 extern "C" void sell(shop::Till& till) { till.add(plain_c(3)); }
 )";
 
-void run(const std::string& command) {
-  INFO(command);
-  REQUIRE(std::system(command.c_str()) == 0);
-}
-
-std::string output_of(const std::string& command) {
-  std::string output;
-  FILE* pipe = popen(command.c_str(), "r");
-  REQUIRE(pipe != nullptr);
-  std::array<char, 4096> buffer{};
-  while (const std::size_t count = fread(buffer.data(), 1, buffer.size(), pipe)) {
-    output.append(buffer.data(), count);
-  }
-  pclose(pipe);
-  return output;
-}
-
-// A small library with functions inlined into functions, and where its code lies.
-struct Library {
-  TemporaryFolder folder;
-  fs::path path = folder.path() / "libshop.so";
-  std::string build_id;
-  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> functions;  // begin and size
-
-  explicit Library(const std::string& flags = "-g -O2") {
-    const fs::path source = folder.path() / "shop.cpp";
-    std::ofstream(source) << kSource;
-    run("c++ -shared -fPIC -Wl,--build-id=sha1 " + flags + " -o " + path.string() + " " +
-        source.string());
-    build_id = ElfFile::open(path)->build_id();
-    std::istringstream symbols(output_of("nm -S --defined-only " + path.string()));
-    std::string address;
-    std::string size;
-    std::string type;
-    std::string name;
-    std::string line;
-    while (std::getline(symbols, line)) {
-      std::istringstream words(line);
-      if (!(words >> address >> size >> type >> name)) continue;
-      functions[name] = {std::stoull(address, nullptr, 16), std::stoull(size, nullptr, 16)};
-    }
-    REQUIRE(functions.count("sell") == 1);
-  }
-
+struct Library : CompiledLibrary {
+  explicit Library(const std::string& flags = "-g -O2")
+      : CompiledLibrary("libshop.so", kSource, flags) {}
   ModuleIdentity identity() const { return {path.string(), build_id}; }
-  std::uint64_t begin_of(const std::string& function) const { return functions.at(function).first; }
 };
 
 const char* const kAdd = "_ZN4shop4Till3addEi";
@@ -152,7 +108,7 @@ TEST_CASE("a symbol without debug information gives the function alone", "[unit]
 
 TEST_CASE("a stripped library still names what it exports", "[unit]") {
   const Library library;
-  run("strip " + library.path.string());
+  run_command("strip " + library.path.string());
   Symbolizer symbolizer({});
   const auto& frames = symbolizer.frames_at(library.identity(), library.begin_of(kAdd) + 2);
   REQUIRE(frames.size() == 1);
@@ -164,7 +120,7 @@ TEST_CASE("debug information is found apart from the code, by build-id", "[unit]
   const Library library;
   const std::string expected =
       as_addr2line(Symbolizer({}).frames_at(library.identity(), library.begin_of(kAdd) + 2));
-  REQUIRE(expected.find("shop.cpp:") != std::string::npos);
+  REQUIRE(expected.find("source.cpp:") != std::string::npos);
   const std::string digits = hexadecimal(library.build_id);
   const fs::path tree = library.folder.path() / "debug";
   const fs::path leaf = tree / ".build-id" / digits.substr(0, 2);
@@ -172,17 +128,17 @@ TEST_CASE("debug information is found apart from the code, by build-id", "[unit]
   const std::string path = library.path.string();
   SymbolOptions options;
   SECTION("in a tree of build-ids") {
-    run("objcopy --only-keep-debug " + path + " " +
-        (leaf / (digits.substr(2) + ".debug")).string());
-    run("strip " + path);
+    run_command("objcopy --only-keep-debug " + path + " " +
+                (leaf / (digits.substr(2) + ".debug")).string());
+    run_command("strip " + path);
     options.folders = {tree};
   }
   SECTION("by the name that the library links to") {
     const fs::path debug = library.folder.path() / ".debug" / "shop-debug";
     fs::create_directories(debug.parent_path());
-    run("objcopy --only-keep-debug " + path + " " + debug.string());
-    run("strip " + path);
-    run("objcopy --add-gnu-debuglink=" + debug.string() + " " + path);
+    run_command("objcopy --only-keep-debug " + path + " " + debug.string());
+    run_command("strip " + path);
+    run_command("objcopy --add-gnu-debuglink=" + debug.string() + " " + path);
   }
   SECTION("where only a copy elsewhere is left") {
     fs::rename(library.path, tree / "libshop.so");
@@ -203,8 +159,8 @@ TEST_CASE("a compressed symbol table in .gnu_debugdata names functions", "[unit]
   const std::string path = library.path.string();
   const std::uint64_t hidden = library.begin_of("_ZN4shop12_GLOBAL__N_16hiddenEi");
   const std::string mini = (library.folder.path() / "mini").string();
-  run("objcopy --strip-debug " + path + " " + mini + " && xz -f " + mini);
-  run("strip " + path + " && objcopy --add-section .gnu_debugdata=" + mini + ".xz " + path);
+  run_command("objcopy --strip-debug " + path + " " + mini + " && xz -f " + mini);
+  run_command("strip " + path + " && objcopy --add-section .gnu_debugdata=" + mini + ".xz " + path);
   const auto frames = Symbolizer({}).frames_at(library.identity(), hidden + 1);
   REQUIRE(frames.size() == 1);
   CHECK(frames[0].function == "shop::(anonymous namespace)::hidden(int)");
@@ -223,7 +179,7 @@ TEST_CASE("a file of another build names nothing", "[unit]") {
 
 TEST_CASE("a missing file, a folder, a pipe and a text name nothing", "[unit]") {
   const TemporaryFolder folder;
-  run("mkfifo " + (folder.path() / "pipe").string());
+  run_command("mkfifo " + (folder.path() / "pipe").string());
   std::ofstream(folder.path() / "text") << "#!/bin/sh\necho this is no ELF file\n";
   Symbolizer symbolizer({});
   for (const char* name : {"missing", "pipe", "text", "."}) {
