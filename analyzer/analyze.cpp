@@ -29,6 +29,7 @@ Json build_report(const Job& job, Symbolizer& symbolizer, const CodeOwners& owne
   report["steps"] = Json::array();
   report["ranges"] = Json::array();
   report["findings"] = Json::array();
+  report["costs"] = report_costs(context);
   report["stacks"] = Json::array();  // its place; filled when all names are known
   report["coverage"] = report_coverage(context);
   report["losses"] = Json::array();  // likewise; what could not be named is among them

@@ -58,6 +58,9 @@ class LeakList {
     add(holder, reason, at_will ? LeakClass::kContextDestroyed : leak, tally);
   }
   [[nodiscard]] const std::map<LeakKey, Tally>& rows() const { return rows_; }
+  [[nodiscard]] const std::map<HolderKey, std::uint64_t>& lost_by_holder() const {
+    return lost_by_holder_;
+  }
 
  private:
   [[nodiscard]] LeakClass class_of_live(const HolderKey& holder) const {
@@ -76,12 +79,14 @@ class LeakList {
     const GroupKey& key = process_.model().accounts().group(holder.group).key;
     const Identity identity = context_.identity_of(process_, holder);
     rows_[{process_.id, key.device, key.kind, leak, reason, identity}].merge(tally);
+    if (leak == LeakClass::kLost) lost_by_holder_[holder] += tally.bytes;
   }
 
   const ReportContext& context_;
   const ReportProcess& process_;
   bool pool_is_framework_ = false;
   std::map<LeakKey, Tally> rows_;
+  std::map<HolderKey, std::uint64_t> lost_by_holder_;
 };
 
 // Allocations that look alike, summed before they get their names: naming is slow.
@@ -169,6 +174,11 @@ Json invalid_frees_json(const ReportContext& context) {
 }
 
 }  // namespace
+
+std::map<HolderKey, std::uint64_t> lost_bytes_by_holder(const ReportContext& context,
+                                                        const ReportProcess& process) {
+  return collect(context, process).lost_by_holder();
+}
 
 Json report_leaks(const ReportContext& context) {
   std::vector<Json> rows;

@@ -112,6 +112,12 @@ const std::vector<SymbolFrame>& SideCar::add(const ModuleIdentity& module, std::
   return known.offsets[offset] = std::move(frames);
 }
 
+std::uint64_t SideCar::offsets() const {
+  std::uint64_t count = 0;
+  for (const auto& [key, module] : modules_) count += module.offsets.size();
+  return count;
+}
+
 std::uint64_t SideCar::named_offsets() const {
   std::uint64_t count = 0;
   for (const auto& [key, module] : modules_) {

@@ -33,6 +33,8 @@ class SideCar {
                                                      std::uint64_t offset) const;
   const std::vector<SymbolFrame>& add(const ModuleIdentity& module, std::uint64_t offset,
                                       std::vector<SymbolFrame> frames);
+  // How many places were asked about, and of how many anything is known.
+  [[nodiscard]] std::uint64_t offsets() const;
   [[nodiscard]] std::uint64_t named_offsets() const;
 
  private:
