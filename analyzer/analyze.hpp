@@ -4,20 +4,18 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <vector>
 
-namespace gpumemtrace::analyzer {
+#include "analyzer/input_error.hpp"
+#include "analyzer/symbols/symbol_options.hpp"
 
-// The inputs cannot be analyzed. One sentence for the user: what, which file, what to do.
-class InputError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
+namespace gpumemtrace::analyzer {
 
 struct Options {
   // Called now and then with the done part, 0 to 1, from the calling thread.
   std::function<void(double fraction)> progress;
+  SymbolOptions symbols;
+  std::vector<std::filesystem::path> owner_files;  // rules of the user, docs/owners.md
 };
 
 // The report of the job that `inputs` (traces and folders of traces) belong to, as

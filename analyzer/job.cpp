@@ -39,10 +39,14 @@ class PreviewReader {
     }
   }
   [[nodiscard]] std::vector<ClockPoint> points() const { return points_; }
+  [[nodiscard]] const std::vector<trace::WaitingStack>& waits() const { return waits_; }
   [[nodiscard]] const Dictionary& dictionary() const { return dictionary_; }
 
  private:
   void take(const trace::RecordHeader& record) {
+    if (record.kind == trace::RecordKind::kWaitingStack) {
+      waits_.push_back(trace::as<trace::WaitingStack>(record));
+    }
     if (record.kind == trace::RecordKind::kText) dictionary_.add(record);
     if (record.kind != trace::RecordKind::kClock) return;
     const auto& clock = trace::as<trace::Clock>(record);
@@ -51,6 +55,7 @@ class PreviewReader {
   }
 
   std::vector<ClockPoint> points_;
+  std::vector<trace::WaitingStack> waits_;
   Dictionary dictionary_;
 };
 
@@ -110,6 +115,7 @@ Preview preview_trace(const trace::TraceFile& file) {
   Preview preview;
   preview.clock = Clock(reader.points(), file.header().ticks_per_second);
   preview.host = reader.dictionary().text(trace::TextKey::kHost);
+  preview.waits = reader.waits();
   preview.boot_id = reader.dictionary().text(trace::TextKey::kBootId);
   return preview;
 }
@@ -120,7 +126,10 @@ SharedDevice* JobDevices::find_or_add(std::uint32_t process, const trace::Device
 }
 
 Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevices& devices)
-    : file_(path), preview_(preview_trace(file_)), merge_(file_), model_(index, merge_, devices) {
+    : file_(path),
+      preview_(preview_trace(file_)),
+      merge_(file_),
+      model_(index, merge_, devices, preview_.waits) {
   devices.add_process(index, preview_.boot_id.empty() ? preview_.host : preview_.boot_id);
 }
 

@@ -69,6 +69,15 @@ bool ProcessMerge::take_free(std::uint64_t address) {
   return false;
 }
 
+std::uint64_t ProcessMerge::next_ticks_of(std::uint32_t writer) const {
+  for (const std::unique_ptr<Source>& source : sources_) {
+    if (source != nullptr && source->writer == writer && source->head != nullptr) {
+      return trace::ticks_of_key(source->last_key);
+    }
+  }
+  return std::numeric_limits<std::uint64_t>::max();
+}
+
 bool ProcessMerge::take_free_from(Source& source, std::uint64_t address, std::uint64_t limit) {
   for (std::size_t i = 0; i < kMaxReadAhead; ++i) {
     if (i >= source.read_ahead.size()) {

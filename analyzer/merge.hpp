@@ -21,6 +21,9 @@ class LookAhead {
   // Searches a short stretch of the other writers' records. Where a successful free of the address
   // is found, it is taken out of the order and true is returned: the caller applies it now.
   [[nodiscard]] virtual bool take_free(std::uint64_t address) = 0;
+  // When the writer's next record after the present one takes effect, in ticks; the largest number
+  // where it has none.
+  [[nodiscard]] virtual std::uint64_t next_ticks_of(std::uint32_t writer) const = 0;
 };
 
 // - A writer's records stay in their own order, whatever their times say.
@@ -40,6 +43,7 @@ class ProcessMerge final : public LookAhead {
   void run_until(std::uint64_t last_key, std::uint64_t max_records, Sink& sink);
 
   [[nodiscard]] bool take_free(std::uint64_t address) override;
+  [[nodiscard]] std::uint64_t next_ticks_of(std::uint32_t writer) const override;
   [[nodiscard]] const trace::ReadLosses& losses() const { return losses_; }
   [[nodiscard]] std::uint64_t records() const { return records_; }
 

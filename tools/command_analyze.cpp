@@ -44,7 +44,7 @@ void write_file(const std::filesystem::path& path, const std::string& content) {
 }
 
 int analyze(const AnalyzeOptions& options) {
-  const Json report = load_report(options.input.inputs);
+  const Json report = load_report(options.input.inputs, options.input.naming);
   // A command line or a file name need not be valid UTF-8.
   const std::string text = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (options.output.empty()) {

@@ -58,7 +58,21 @@ Json read_report(const fs::path& path) {
 
 }  // namespace
 
-Json load_report(const std::vector<fs::path>& inputs) {
+analyzer::SymbolOptions symbol_options(const NamingOptions& naming) {
+  analyzer::SymbolOptions options;
+  options.use_debuginfod = naming.use_debuginfod;
+  for (const fs::path& path : naming.symbols) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (!fs::exists(status)) {
+      throw Failure(fmt::format("--symbols {}: there is no such file or folder", path.string()));
+    }
+    (fs::is_directory(status) ? options.folders : options.side_cars).push_back(path);
+  }
+  return options;
+}
+
+Json load_report(const std::vector<fs::path>& inputs, const NamingOptions& naming) {
   const auto report = std::find_if(inputs.begin(), inputs.end(), looks_like_json);
   if (report != inputs.end()) {
     if (inputs.size() > 1) {
@@ -71,7 +85,11 @@ Json load_report(const std::vector<fs::path>& inputs) {
   }
   try {
     ProgressLine line;
-    return analyzer::analyze(inputs, {[&line](double fraction) { line.update(fraction); }});
+    analyzer::Options options;
+    options.progress = [&line](double fraction) { line.update(fraction); };
+    options.symbols = symbol_options(naming);
+    options.owner_files = naming.owners;
+    return analyzer::analyze(inputs, options);
   } catch (const analyzer::InputError& error) {
     throw Failure(error.what());
   } catch (const trace::TraceError& error) {

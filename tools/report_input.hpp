@@ -4,13 +4,24 @@
 #include <filesystem>
 #include <vector>
 
+#include "analyzer/symbols/symbol_options.hpp"
 #include "tools/report_row.hpp"
 
 namespace gpumemtrace::tools {
 
+// How traces are turned into a report; a report that is read is as it is.
+struct NamingOptions {
+  std::vector<std::filesystem::path> symbols;  // folders of files, and side-cars
+  std::vector<std::filesystem::path> owners;   // files of rules
+  bool use_debuginfod = false;
+};
+
+// Throws Failure for a path that is not there.
+analyzer::SymbolOptions symbol_options(const NamingOptions& naming);
+
 // `inputs` are traces and folders of traces, which are analyzed as one job, or a single report,
 // which is read. Throws Failure for anything else.
-Json load_report(const std::vector<std::filesystem::path>& inputs);
+Json load_report(const std::vector<std::filesystem::path>& inputs, const NamingOptions& naming);
 
 // True where no trace of the report misses an event.
 bool is_complete(const Json& report);

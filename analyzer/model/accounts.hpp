@@ -148,6 +148,7 @@ struct Group {
   GroupKey key;
   std::uint32_t row = 0;
   std::uint64_t allocations = 0;
+  std::uint64_t allocated_bytes = 0;
   std::uint64_t segments = 0;  // of the allocations, those that the framework deals blocks from
 };
 
@@ -165,6 +166,7 @@ class Accounts {
   void add(std::uint32_t group, std::uint64_t bytes, std::uint64_t now) {
     Group& owner = groups_[group];
     ++owner.allocations;
+    owner.allocated_bytes += bytes;
     UsageRow& row = rows_[owner.row];
     ++row.allocations;
     ++row.count;

@@ -24,7 +24,7 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   if (course_.first_time == 0) course_.first_time = now_;
   course_.last_time = now_;
   in_checkpoint_ = writer == trace::kCheckpointWriter;
-  if (is_event(record.kind)) ++course_.events;
+  if (is_event(record.kind)) note_event(record, writer);
   if (trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0) {
     ++course_.unfinished_calls;
     return;
@@ -53,12 +53,35 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
     case trace::RecordKind::kFrameworkOom:
       return apply_framework_oom(trace::as<trace::FrameworkOom>(record), writer);
     default:
-      return apply_rest(record);
+      return apply_rest(record, writer);
   }
 }
 
-void ProcessModel::apply_rest(const trace::RecordHeader& record) {
+void ProcessModel::note_event(const trace::RecordHeader& record, std::uint32_t writer) {
+  ++course_.events;
+  const bool is_block = record.kind == trace::RecordKind::kBlock;
+  present_stack_ = is_block ? trace::as<trace::Block>(record).stack
+                   : record.kind == trace::RecordKind::kFrameworkOom
+                       ? trace::as<trace::FrameworkOom>(record).stack
+                       : trace::as<trace::OtherCall>(record).call.stack;
+  // Of the time before a checkpoint's cut too little is left to tell who waited.
+  if (in_checkpoint_) return;
+  present_stack_ = backward_stacks_.stack_of_event(writer, present_stack_, now_, is_block);
+}
+
+void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t writer) {
   switch (record.kind) {
+    case trace::RecordKind::kThread: {
+      const auto& thread = trace::as<trace::Thread>(record);
+      threads_.add(thread, trace::tail_of(record), writer);
+      return backward_stacks_.add_thread(writer, thread.thread_id);
+    }
+    case trace::RecordKind::kStack: {
+      const auto& stack = trace::as<trace::Stack>(record);
+      threads_.add_stack(stack.id, writer);
+      backward_stacks_.add_stack(stack);
+      return dictionary_.add(record);
+    }
     case trace::RecordKind::kContext: {
       const auto& context = trace::as<trace::Context>(record);
       if (context.id >= kMaxContexts) return;

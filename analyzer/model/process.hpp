@@ -12,6 +12,7 @@
 #include "analyzer/merge.hpp"
 #include "analyzer/model/accounts.hpp"
 #include "analyzer/model/address_map.hpp"
+#include "analyzer/model/backward_stacks.hpp"
 #include "analyzer/model/devices.hpp"
 #include "analyzer/model/framework.hpp"
 #include "analyzer/model/geometry.hpp"
@@ -20,6 +21,7 @@
 #include "analyzer/model/memory.hpp"
 #include "analyzer/model/out_of_memory.hpp"
 #include "analyzer/model/pools.hpp"
+#include "analyzer/model/threads.hpp"
 #include "analyzer/model/transfers.hpp"
 #include "analyzer/model/virtual_memory.hpp"
 #include "trace/records.hpp"
@@ -88,8 +90,13 @@ struct OomSnapshot {
 // - Memory grows with what is live and with the number of call sites, not with the trace.
 class ProcessModel {
  public:
-  ProcessModel(std::uint32_t index, LookAhead& look_ahead, DeviceRegistry& registry)
-      : index_(index), look_ahead_(look_ahead), registry_(registry) {}
+  // `waits`: all records of their kind, which are needed before their time comes.
+  ProcessModel(std::uint32_t index, LookAhead& look_ahead, DeviceRegistry& registry,
+               std::vector<trace::WaitingStack> waits)
+      : index_(index),
+        look_ahead_(look_ahead),
+        registry_(registry),
+        backward_stacks_(std::move(waits), look_ahead) {}
   ProcessModel(const ProcessModel&) = delete;
   ProcessModel& operator=(const ProcessModel&) = delete;
 
@@ -98,6 +105,8 @@ class ProcessModel {
 
   [[nodiscard]] std::uint32_t index() const { return index_; }
   [[nodiscard]] const Dictionary& dictionary() const { return dictionary_; }
+  [[nodiscard]] const BackwardStacks& backward_stacks() const { return backward_stacks_; }
+  [[nodiscard]] const Threads& threads() const { return threads_; }
   [[nodiscard]] const Accounts& accounts() const { return accounts_; }
   [[nodiscard]] const Memory& memory() const { return memory_; }
   [[nodiscard]] const Pools& pools() const { return pools_; }
@@ -129,7 +138,10 @@ class ProcessModel {
   };
 
   // process.cpp: the course of the trace, contexts, devices, samples
-  void apply_rest(const trace::RecordHeader& record);
+  void apply_rest(const trace::RecordHeader& record, std::uint32_t writer);
+  void note_event(const trace::RecordHeader& record, std::uint32_t writer);
+  // Where the call came from; with the stack of present_stack_ where it is the present record.
+  [[nodiscard]] CallSite site_of(const trace::CallHeader& call) const;
   void apply_mark(const trace::Mark& mark);
   void apply_gap(const trace::Gap& gap);
   void apply_context_call(const trace::ContextCall& call);
@@ -201,6 +213,9 @@ class ProcessModel {
   std::uint64_t now_ = 0;
 
   Dictionary dictionary_;
+  Threads threads_;
+  BackwardStacks backward_stacks_;
+  std::uint32_t present_stack_ = 0;  // of the present event, joined where that was needed
   Accounts accounts_;
   Memory memory_{accounts_};
   VirtualMemory virtual_memory_{accounts_};

@@ -30,7 +30,7 @@ void ProcessModel::apply_block(const trace::Block& block) {
     }
     std::uint32_t segment = framework_.find_segment(block.address);
     if (segment == 0) segment = discover_segment(block.address);
-    const std::uint32_t group = accounts_.group_of(block_key(block.stack, block.device));
+    const std::uint32_t group = accounts_.group_of(block_key(present_stack_, block.device));
     framework_.add_block(block, group, segment, now_);
   }
   // In a checkpoint the blocks of its sums are gone.
@@ -95,7 +95,7 @@ void ProcessModel::apply_framework_oom(const trace::FrameworkOom& record, std::u
   OomIncident failure;
   failure.level = Level::kFramework;
   failure.device = record.device;
-  failure.site.stack = record.stack;
+  failure.site.stack = present_stack_;
   failure.time = now_;
   failure.start_ticks = record.record.time;
   failure.requested_bytes = record.requested;

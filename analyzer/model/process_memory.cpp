@@ -26,6 +26,12 @@ MemoryClass class_of(Level level) {
 
 }  // namespace
 
+CallSite ProcessModel::site_of(const trace::CallHeader& call) const {
+  CallSite site = analyzer::site_of(call);
+  site.stack = present_stack_;
+  return site;
+}
+
 GroupKey ProcessModel::key_of(const trace::CallHeader& call, Kind kind, std::int32_t location) {
   GroupKey key;
   key.site = site_of(call);

@@ -16,8 +16,13 @@ Json share_json(const Fragmentation& fragmentation) {
 
 Json pinned_by_json(const ReportContext& context, const ReportProcess& process,
                     const std::map<std::uint32_t, Pin>& pins) {
+  // The largest first, so that its stack stands for its row.
+  std::vector<std::pair<std::uint32_t, Pin>> groups(pins.begin(), pins.end());
+  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+    return a.second.stranded_bytes > b.second.stranded_bytes;
+  });
   std::map<Identity, Pin> by_identity;
-  for (const auto& [group, pin] : pins) {
+  for (const auto& [group, pin] : groups) {
     Pin& sum = by_identity[context.identity_of(process, {group, false})];
     sum.held_bytes += pin.held_bytes;
     sum.stranded_bytes += pin.stranded_bytes;

@@ -27,6 +27,12 @@ namespace gpumemtrace::analyzer {
 
 // report_leaks.cpp
 [[nodiscard]] Json report_leaks(const ReportContext& context);
+// What the class `lost` counts.
+[[nodiscard]] std::map<HolderKey, std::uint64_t> lost_bytes_by_holder(const ReportContext& context,
+                                                                      const ReportProcess& process);
+
+// report_costs.cpp
+[[nodiscard]] Json report_costs(const ReportContext& context);
 
 // report_handles.cpp
 [[nodiscard]] Json report_open_handles(const ReportContext& context);

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "trace/records.hpp"
@@ -26,6 +25,7 @@ class PythonStacks {
 
   // Innermost first; empty for 0 and for stacks that are not in the trace.
   [[nodiscard]] std::vector<PythonFrame> frames_of(std::uint32_t stack) const;
+  [[nodiscard]] bool contains(std::uint32_t stack) const { return stacks_.count(stack) != 0; }
   [[nodiscard]] bool empty() const { return stacks_.empty(); }
 
  private:
@@ -42,9 +42,5 @@ class PythonStacks {
   std::map<std::uint32_t, Stack> stacks_;
   std::map<std::uint32_t, CodeObject> codes_;
 };
-
-// True for a file of the user: not the standard library, not an installed package, not code that a
-// framework generated.
-[[nodiscard]] bool is_users_python_file(std::string_view file);
 
 }  // namespace gpumemtrace::analyzer
