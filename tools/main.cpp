@@ -29,6 +29,8 @@ constexpr auto kCommands = std::to_array<Command>({
     {"env", "Print what to paste so that a launcher records its programs.", define_env},
     {"analyze", "Turn traces into the JSON report.", define_analyze},
     {"summary", "Show the report on the terminal.", define_summary},
+    {"export", "Write stacks with their bytes for flame graph viewers.", define_export},
+    {"symbolize", "Write the names of native code for an analysis elsewhere.", define_symbolize},
     {"dump", "Print every record of a trace.", define_dump},
     {"ctl", "Start, stop or mark the recording of a running process.", define_ctl},
     {"doctor", "Say what works on this machine and why not.", define_doctor},

@@ -4,12 +4,15 @@
 #include <array>
 
 #include "tools/sizes.hpp"
+#include "tools/stack_text.hpp"
 #include "tools/summary_sections.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
 
 constexpr std::size_t kMostSumLetters = 96;
+constexpr std::size_t kMostStackFrames = 4;
+constexpr std::size_t kStackIndent = 25;  // below the holder's name
 
 // What stands in front of a level's peak, in the order in which levels are shown.
 struct LevelTitle {
@@ -46,13 +49,14 @@ std::size_t order_of_level(const std::string& level) {
   return static_cast<std::size_t>(row - kLevelTitles.begin());
 }
 
-Lines holder_lines(const Json& peak, std::size_t most) {
+Lines holder_lines(const Json& report, const Json& peak, std::size_t most) {
   Lines lines;
+  std::size_t holders = 0;
   std::uint64_t rest_bytes = 0;
   for (const Json& holder : peak.at("holders")) {
     const std::uint64_t bytes = number_or_zero(holder, "bytes");
     if (bytes == 0) continue;
-    if (lines.size() == most || text_or(holder, "owner", "") == "other") {
+    if (holders == most || text_or(holder, "owner", "") == "other") {
       rest_bytes += bytes;
       continue;
     }
@@ -60,6 +64,8 @@ Lines holder_lines(const Json& peak, std::size_t most) {
         fmt::format("    {:>5.1f} %  {:>10}  {}, {}", holder.value("share", 0.0) * 100,
                     format_size(bytes), name_holder(holder),
                     count_of(number_or_zero(holder, "count"), "allocation", "allocations")));
+    const std::string stack = short_stack(report, holder, kMostStackFrames);
+    if (holders++ == 0 && !stack.empty()) lines.push_back(std::string(kStackIndent, ' ') + stack);
   }
   const std::uint64_t peak_bytes = number_or_zero(peak, "bytes");
   if (rest_bytes > 0 && most > 0 && peak_bytes > 0) {
@@ -80,7 +86,7 @@ Lines peak_lines(const Json& report, const Json& peak, std::size_t most_holders)
                              time_or_unknown(peak, "time_ns"),
                              one_process ? "" : ", " + name_process(report, peak.at("process")),
                              peak.at("level") == "framework" ? ", inside the above" : "")};
-  const Lines holders = holder_lines(peak, most_holders);
+  const Lines holders = holder_lines(report, peak, most_holders);
   lines.insert(lines.end(), holders.begin(), holders.end());
   return lines;
 }
