@@ -1,12 +1,10 @@
 #include "preload/stacks.hpp"
 
-#include <string.h>
-#include <sys/mman.h>
-
 #include <atomic>
 #include <cstddef>
 #include <string_view>
 
+#include "preload/key_table.hpp"
 #include "preload/python_frames.hpp"
 #include "preload/recorder.hpp"
 
@@ -15,59 +13,14 @@ namespace {
 
 constexpr std::size_t kStackSlots = std::size_t{1} << 20;
 constexpr std::size_t kCodeSlots = std::size_t{1} << 18;
-constexpr std::size_t kMaxProbes = 64;
 constexpr std::size_t kMaxTextBytes = 1024;
 constexpr std::size_t kMaxPieceBytes = 1600;
-
-// Keys by open addressing; a slot is claimed once and never changes.
-class KeyTable {
- public:
-  bool map(std::size_t slots) noexcept {
-    if (keys_ == nullptr) {
-      void* memory = mmap(nullptr, slots * sizeof *keys_, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-      if (memory == MAP_FAILED) return false;
-      keys_ = static_cast<std::atomic<std::uint64_t>*>(memory);
-      slots_ = slots;
-    } else {
-      madvise(keys_, slots_ * sizeof *keys_, MADV_DONTNEED);  // zeros again
-    }
-    return true;
-  }
-
-  // 1 + slot of the key; 0 where the neighbourhood is full. `added`: it was not there before.
-  std::uint32_t intern(std::uint64_t key, bool& added) noexcept {
-    key |= 1;  // 0 is an empty slot
-    const std::size_t first = key * 0x9e3779b97f4a7c15ull >> 20;
-    for (std::size_t probe = 0; probe < kMaxProbes; ++probe) {
-      const std::size_t slot = (first + probe) & (slots_ - 1);
-      std::uint64_t present = keys_[slot].load(std::memory_order_relaxed);
-      // Relaxed: the key is all there is; what it stands for is in the trace, not in memory.
-      if (present == 0 &&
-          keys_[slot].compare_exchange_strong(present, key, std::memory_order_relaxed)) {
-        added = true;
-        return static_cast<std::uint32_t>(slot) + 1;
-      }
-      if (present == key) return static_cast<std::uint32_t>(slot) + 1;
-    }
-    return 0;
-  }
-
- private:
-  std::atomic<std::uint64_t>* keys_ = nullptr;
-  std::size_t slots_ = 0;
-};
 
 constinit KeyTable stacks;
 constinit KeyTable codes;
 constinit bool python_wanted = false;
 constinit std::size_t depth_limit = 0;
 constinit std::atomic<std::uint64_t> without_room = 0;
-
-constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
-  hash = (hash ^ value) * 0xff51afd7ed558ccdull;  // the multiplier of MurmurHash3's finalizer
-  return hash ^ (hash >> 32);
-}
 
 void write_code_text(std::uint32_t id, const python::Code& code, trace::CodeText text,
                      std::string_view content) noexcept {
