@@ -24,6 +24,7 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   if (course_.first_time == 0) course_.first_time = now_;
   course_.last_time = now_;
   in_checkpoint_ = writer == trace::kCheckpointWriter;
+  writer_ = writer;
   if (is_event(record.kind)) ++course_.events;
   if (trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0) {
     ++course_.unfinished_calls;
@@ -82,6 +83,12 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record) {
       if (pools_.note_sample(sample)) physical_changed(sample.device);
       return;
     }
+    case trace::RecordKind::kThread:
+      return apply_thread(trace::as<trace::Thread>(record));
+    case trace::RecordKind::kName:
+      return steps_.add_name(trace::as<trace::Name>(record).id, trace::tail_of(record));
+    case trace::RecordKind::kAnnotation:
+      return apply_annotation(trace::as<trace::Annotation>(record));
     case trace::RecordKind::kMark:
       return apply_mark(trace::as<trace::Mark>(record));
     case trace::RecordKind::kGap:
@@ -174,6 +181,7 @@ void ProcessModel::physical_changed(std::int32_t device) {
 
 void ProcessModel::finish() {
   out_of_memory_.finish();
+  steps_.finish();
   // Every device that memory was counted on is a device of the process.
   for (const Account& account : accounts_.accounts()) {
     if (account.device >= 0) (void)devices_.state(account.device);

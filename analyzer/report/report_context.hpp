@@ -31,6 +31,8 @@ struct Identity {
   std::uint64_t offset = 0;
   std::string api;    // the function of CUDA that the code called
   std::string stack;  // id of a row of stacks[], empty = none recorded
+  std::string phase;  // of the program, blocks only; empty = not known
+  Verdict verdict;    // what they are for, blocks only
 
   friend auto operator<=>(const Identity&, const Identity&) = default;
 };

@@ -91,6 +91,20 @@ Json usage_json(const ReportContext& context, const ReportProcess& process, cons
   return json;
 }
 
+// What the bytes of a peak are for; the rows sum to it.
+Json categories_json(const Holders& holders) {
+  std::map<Verdict, Tally> sums;
+  for (const auto& [holder, tally] : holders) sums[holder.verdict].merge(tally);
+  std::vector<Json> rows;
+  for (const auto& [verdict, tally] : sums) {
+    rows.push_back({{"category", text_or_null(std::string(name_of(verdict.category)))},
+                    {"confidence", text_or_null(std::string(name_of(verdict.confidence)))},
+                    {"bytes", tally.bytes},
+                    {"count", tally.count}});
+  }
+  return sorted_rows(std::move(rows), "bytes");
+}
+
 }  // namespace
 
 Json report_usage(const ReportContext& context) {
@@ -112,15 +126,15 @@ Json report_peak(const ReportContext& context) {
     for (const Account& account : model.accounts().accounts()) {
       if (account.level == Level::kMapping || account.level == Level::kImported) continue;
       if (!account.peak.happened()) continue;
-      const TallyByIdentity holders =
-          context.tally(process, model.holders_at(account.peak, account.level, account.device));
+      const Holders holders = model.holders_at(account.peak, account.level, account.device);
       Json row = {{"process", process.id},
                   {"device", context.device_id(process, account.device)},
                   {"level", name_of(account.level)},
                   {"bytes", account.peak.bytes()},
                   {"time_ns", process.time_ns(account.peak.time())},
-                  {"step", nullptr},
-                  {"holders", holders_json(holders, account.peak.bytes())}};
+                  {"step", step_json(process, account.peak.time())},
+                  {"holders", holders_json(context.tally(process, holders), account.peak.bytes())}};
+      if (account.level == Level::kFramework) row["categories"] = categories_json(holders);
       mark_inexact(row, is_inexact(process, account.level));
       rows.push_back(std::move(row));
     }

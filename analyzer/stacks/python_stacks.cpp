@@ -31,6 +31,21 @@ std::string PythonStacks::CodeObject::text(trace::CodeText which) const {
   return whole;
 }
 
+std::vector<std::uint32_t> PythonStacks::codes_of(std::uint32_t stack) const {
+  const auto found = stacks_.find(stack);
+  if (found == stacks_.end()) return {};
+  std::vector<std::uint32_t> codes;
+  for (const std::uint64_t packed : found->second.frames) {
+    codes.push_back(static_cast<std::uint32_t>(packed >> 32));
+  }
+  return codes;
+}
+
+std::string PythonStacks::text_of(std::uint32_t code, trace::CodeText which) const {
+  const auto found = codes_.find(code);
+  return found == codes_.end() ? std::string() : found->second.text(which);
+}
+
 std::vector<PythonFrame> PythonStacks::frames_of(std::uint32_t stack) const {
   const auto found = stacks_.find(stack);
   if (found == stacks_.end()) return {};

@@ -27,6 +27,10 @@ class PythonStacks {
   // Innermost first; empty for 0 and for stacks that are not in the trace.
   [[nodiscard]] std::vector<PythonFrame> frames_of(std::uint32_t stack) const;
   [[nodiscard]] bool empty() const { return stacks_.empty(); }
+  [[nodiscard]] bool has(std::uint32_t stack) const { return stacks_.count(stack) != 0; }
+  // The code objects of its frames, innermost first, and what is known of one.
+  [[nodiscard]] std::vector<std::uint32_t> codes_of(std::uint32_t stack) const;
+  [[nodiscard]] std::string text_of(std::uint32_t code, trace::CodeText which) const;
 
  private:
   struct Stack {

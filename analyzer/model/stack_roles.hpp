@@ -1,0 +1,55 @@
+// What a Python stack says of the program's phase: PyTorch's modules, autograd and optimizers are
+// known by their files and functions.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/model/phase_clock.hpp"
+#include "analyzer/stacks/python_stacks.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// What a frame stands for.
+enum class FrameRole : std::uint8_t {
+  kNone,
+  kForward,    // a module's call
+  kBackward,   // autograd
+  kOptimizer,  // an optimizer's step, and the loading of its state
+  kZeroGrad,
+  kPlacement,  // modules are built, or moved to a device
+  kClosure,    // what an optimizer's step calls to compute the loss: frames around it do not count
+};
+// `function` as the interpreter tells it, qualified or not.
+[[nodiscard]] FrameRole role_of_frame(std::string_view function, std::string_view file);
+
+struct StackRole {
+  bool is_known = false;  // the trace has told the stack
+  bool has_python = false;
+  bool zero_grad = false;
+  bool placement = false;
+  Phase phase = Phase::kNone;
+};
+// Of the roles of a stack's frames, innermost first. The innermost decides; only a forward inside
+// autograd (a recomputed activation) is backward.
+[[nodiscard]] StackRole role_of_frames(const std::vector<FrameRole>& roles);
+
+// Remembers the answer for each stack.
+class StackRoles {
+ public:
+  explicit StackRoles(const PythonStacks& stacks) : stacks_(stacks) {}
+
+  [[nodiscard]] StackRole role_of(std::uint32_t stack) {
+    if (stack < known_.size() && known_[stack].is_known) return known_[stack];
+    return stack == 0 ? StackRole{} : find_role(stack);
+  }
+
+ private:
+  StackRole find_role(std::uint32_t stack);
+
+  const PythonStacks& stacks_;
+  std::vector<StackRole> known_;  // by stack
+};
+
+}  // namespace gpumemtrace::analyzer
