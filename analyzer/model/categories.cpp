@@ -30,8 +30,15 @@ Verdict born_in_forward(const BlockFacts& block) {
 }  // namespace
 
 Verdict categorize(const BlockFacts& block) {
-  if (block.life.freed && !block.life.outlived_phase) return inferred(Category::kTemporary);
-  if (block.placed) return inferred(Category::kParameter);
+  const bool is_placed = block.placed != Placed::kNowhere;
+  if (block.life.freed && !block.life.outlived_phase) {
+    const bool has_use = is_placed || block.receives_input || block.born_in != Phase::kNone;
+    return has_use ? inferred(Category::kTemporary) : Verdict{};
+  }
+  if (is_placed) {
+    const bool is_buffer = block.placed == Placed::kAsBuffer;
+    return inferred(is_buffer ? Category::kOther : Category::kParameter);
+  }
   if (block.born_in == Phase::kOptimizer) {
     return block.life.outlived_phase ? inferred(Category::kOptimizerState)
                                      : heuristic(Category::kOptimizerState);
@@ -43,7 +50,7 @@ Verdict categorize(const BlockFacts& block) {
 }
 
 std::string_view name_of(Category category) {
-  constexpr std::array<std::string_view, 8> kNames = {
+  constexpr std::array<std::string_view, kCategories> kNames = {
       "", "parameter", "gradient", "optimizer_state", "activation", "input", "temporary", "other"};
   return kNames[static_cast<std::size_t>(category)];
 }

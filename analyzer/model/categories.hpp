@@ -2,6 +2,7 @@
 // born in and of how it lived. docs/categories.md has the rules in words.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -19,6 +20,7 @@ enum class Category : std::uint8_t {
   kTemporary,
   kOther,
 };
+inline constexpr std::size_t kCategories = 8;
 [[nodiscard]] std::string_view name_of(Category category);  // empty for kUnknown
 
 // kInferred: born in a place, and living in a way, that only this category has. kHeuristic: the
@@ -32,9 +34,12 @@ struct Verdict {
   friend auto operator<=>(const Verdict&, const Verdict&) = default;
 };
 
+// Where modules are built or moved to a device.
+enum class Placed : std::uint8_t { kNowhere, kAsParameter, kAsBuffer };
+
 struct BlockFacts {
   Phase born_in = Phase::kNone;
-  bool placed = false;           // where modules are built or moved
+  Placed placed = Placed::kNowhere;
   bool receives_input = false;   // copies from the host go to blocks of its call site
   bool parameter_sized = false;  // there is a parameter of its size, or none is known at all
   Lifetime life;

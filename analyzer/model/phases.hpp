@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "analyzer/model/categories.hpp"
 #include "analyzer/model/phase_clock.hpp"
 #include "analyzer/model/stack_roles.hpp"
 
@@ -25,30 +26,42 @@ class Phases {
     if (!role.has_python && !(may_be_engine && !stacks_.empty())) return Phase::kNone;
     const Phase phase = role.has_python ? role.phase : Phase::kBackward;
     if (phase == clock_.phase && !left_) [[likely]]
-      return phase;
+      return phase;  // a phase goes on
     return change(role, phase, now);
   }
   // The same of an event outside the order: what its stack alone says.
   [[nodiscard]] StackRole role_of(std::uint32_t stack) const { return roles_.role_of(stack); }
 
-  // True once after the end of each optimizer phase that followed a forward or backward one.
+  [[nodiscard]] Placed placed_by(std::uint32_t stack) const {
+    const StackRole role = roles_.role_of(stack);
+    if (!role.placement) return Placed::kNowhere;
+    return roles_.moves_buffers(role) ? Placed::kAsBuffer : Placed::kAsParameter;
+  }
+
+  // True once after each step of an optimizer that followed forward or backward work. Where the
+  // optimizer itself allocates and copies nothing, zero_grad shows that there was one.
   [[nodiscard]] bool take_step_end() {
     const bool ended = step_ended_;
     step_ended_ = false;
     return ended;
   }
+  // A step has begun whose optimizer nothing shows, and the trace may end with it.
+  [[nodiscard]] bool has_invisible_step() const { return worked_ && grads_were_freed_; }
   // A forward or backward phase was seen.
   [[nodiscard]] bool has_worked() const { return has_worked_; }
 
  private:
   Phase change(const StackRole& role, Phase phase, std::uint64_t now);
   void begin(Phase phase, std::uint64_t now);
+  void end_step();
+  void end_invisible_step(std::uint64_t now);
 
   const PythonStacks& stacks_;
   mutable StackRoles roles_;  // a memory of answers
   PhaseClock& clock_;
-  bool left_ = false;    // something else than the last phase has happened since
-  bool worked_ = false;  // since the last step ended
+  bool left_ = false;              // something else than the last phase has happened since
+  bool worked_ = false;            // since the last step ended
+  bool grads_were_freed_ = false;  // likewise
   bool has_worked_ = false;
   bool step_ended_ = false;
 };

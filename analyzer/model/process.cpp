@@ -181,7 +181,7 @@ void ProcessModel::physical_changed(std::int32_t device) {
 
 void ProcessModel::finish() {
   out_of_memory_.finish();
-  steps_.finish();
+  steps_.finish(phases_.has_invisible_step());
   // Every device that memory was counted on is a device of the process.
   for (const Account& account : accounts_.accounts()) {
     if (account.device >= 0) (void)devices_.state(account.device);

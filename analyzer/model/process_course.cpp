@@ -44,9 +44,8 @@ Phase ProcessModel::note_phase(std::uint32_t stack, bool is_block) {
 
 void ProcessModel::note_block(std::uint32_t group, std::uint64_t bytes) {
   const GroupKey& key = accounts_.group(group).key;
-  // A stack that says nothing and no other: most blocks need no second look.
-  if (key.phase == Phase::kNone && phases_.role_of(key.site.stack).placement &&
-      parameter_sizes_.size() < kMaxParameterSizes) {
+  if (key.phase == Phase::kNone && parameter_sizes_.size() < kMaxParameterSizes &&
+      phases_.placed_by(key.site.stack) == Placed::kAsParameter) {
     parameter_sizes_.insert(bytes);
   }
   if (!in_checkpoint_) steps_.allocated(group, bytes, now_);
@@ -65,7 +64,7 @@ Verdict ProcessModel::verdict_on(std::uint32_t group, std::uint64_t bytes,
   const GroupKey& key = accounts_.group(group).key;
   BlockFacts facts;
   facts.born_in = key.phase;
-  facts.placed = key.phase == Phase::kNone && phases_.role_of(key.site.stack).placement;
+  if (key.phase == Phase::kNone) facts.placed = phases_.placed_by(key.site.stack);
   facts.receives_input = input_groups_.count(group) != 0;
   facts.parameter_sized = parameter_sizes_.empty() || parameter_sizes_.count(bytes) != 0;
   facts.life = life;

@@ -90,13 +90,21 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
 StackRole StackRoles::find_role(std::uint32_t stack) {
   if (!stacks_.has(stack) || stack >= kMaxStacks) return {};
   std::vector<FrameRole> roles;
-  for (const std::uint32_t code : stacks_.codes_of(stack)) {
-    roles.push_back(role_of_frame(stacks_.text_of(code, trace::CodeText::kName),
-                                  stacks_.text_of(code, trace::CodeText::kFile)));
+  std::uint32_t moved_at = 0;
+  for (const CodePlace& place : stacks_.places_of(stack)) {
+    const std::string function = stacks_.text_of(place.code, trace::CodeText::kName);
+    roles.push_back(role_of_frame(function, stacks_.text_of(place.code, trace::CodeText::kFile)));
+    const bool moves = roles.back() == FrameRole::kPlacement && last_name(function) == "_apply";
+    if (moves && moved_at == 0) moved_at = place.instruction;
   }
   if (stack >= known_.size()) known_.resize(stack + 1);
-  known_[stack] = role_of_frames(roles);
-  return known_[stack];
+  StackRole& role = known_[stack];
+  role = role_of_frames(roles);
+  if (role.placement && moved_at != 0) {
+    role.moved_at = moved_at;
+    first_moved_at_ = std::min(first_moved_at_, moved_at);
+  }
+  return role;
 }
 
 }  // namespace gpumemtrace::analyzer

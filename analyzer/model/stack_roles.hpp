@@ -29,6 +29,7 @@ struct StackRole {
   bool has_python = false;
   bool zero_grad = false;
   bool placement = false;
+  std::uint32_t moved_at = 0;  // instruction of Module._apply; 0 where that moves nothing
   Phase phase = Phase::kNone;
 };
 // Of the roles of a stack's frames, innermost first. The innermost decides; only a forward inside
@@ -44,12 +45,17 @@ class StackRoles {
     if (stack < known_.size() && known_[stack].is_known) return known_[stack];
     return stack == 0 ? StackRole{} : find_role(stack);
   }
+  // Module._apply moves the parameters of a module first, its buffers further down.
+  [[nodiscard]] bool moves_buffers(const StackRole& role) const {
+    return role.moved_at > first_moved_at_;
+  }
 
  private:
   StackRole find_role(std::uint32_t stack);
 
   const PythonStacks& stacks_;
   std::vector<StackRole> known_;  // by stack
+  std::uint32_t first_moved_at_ = ~std::uint32_t{0};
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -156,19 +156,21 @@ void Steps::allocated(std::uint32_t site, std::uint64_t bytes, std::uint64_t now
   begin_step(track, track.next_index, now);
 }
 
-void Steps::finish() {
+void Steps::finish(bool keep_optimizer_step) {
   for (auto& [nest, open] : open_ranges_) {
     for (const OpenRange& range : open) {
       if (range.slot != IntervalMeter::kNone) ranges_.add(meter_.cut(range.slot));
     }
     open.clear();
   }
-  for (const StepSource marked : {StepSource::kApi, StepSource::kNvtx}) {
-    Track& open = track(marked);
+  const auto keep_open_step = [&](StepSource source) {
+    Track& open = track(source);
     if (open.open != IntervalMeter::kNone) open.over.add(meter_.cut(open.open));
     open.open = IntervalMeter::kNone;
-  }
-  // Behind the last optimizer, or in a period that did not end, there is no step.
+  };
+  keep_open_step(StepSource::kApi);
+  keep_open_step(StepSource::kNvtx);
+  if (keep_optimizer_step) keep_open_step(StepSource::kOptimizer);
   for (const StepSource source : {StepSource::kApi, StepSource::kNvtx, StepSource::kOptimizer}) {
     if (!source_ && track(source).over.count() != 0) source_ = source;
   }

@@ -38,7 +38,8 @@ class Steps {
   void work_began(std::uint64_t now);
   void allocated(std::uint32_t site, std::uint64_t bytes, std::uint64_t now);
   void count_transfer(std::uint64_t bytes) { meter_.count_transfer(bytes); }
-  void finish();
+  // `keep_optimizer_step`: what follows the last optimizer phase is a step, too.
+  void finish(bool keep_optimizer_step);
 
   // Nothing where no source tells any step.
   [[nodiscard]] std::optional<StepSource> source() const { return source_; }

@@ -1,5 +1,6 @@
 // How much of what kind, the peaks with their holders, and the owners.
 #include <algorithm>
+#include <array>
 
 #include "analyzer/owners.hpp"
 #include "analyzer/report/sections.hpp"
@@ -91,18 +92,18 @@ Json usage_json(const ReportContext& context, const ReportProcess& process, cons
   return json;
 }
 
-// What the bytes of a peak are for; the rows sum to it.
+// What the bytes of a peak are for; the numbers sum to it.
 Json categories_json(const Holders& holders) {
-  std::map<Verdict, Tally> sums;
-  for (const auto& [holder, tally] : holders) sums[holder.verdict].merge(tally);
-  std::vector<Json> rows;
-  for (const auto& [verdict, tally] : sums) {
-    rows.push_back({{"category", text_or_null(std::string(name_of(verdict.category)))},
-                    {"confidence", text_or_null(std::string(name_of(verdict.confidence)))},
-                    {"bytes", tally.bytes},
-                    {"count", tally.count}});
+  std::array<std::uint64_t, kCategories> bytes{};
+  for (const auto& [holder, tally] : holders) {
+    bytes[static_cast<std::size_t>(holder.verdict.category)] += tally.bytes;
   }
-  return sorted_rows(std::move(rows), "bytes");
+  Json sums = Json::object();
+  for (std::size_t i = 1; i < kCategories; ++i) {
+    sums[std::string(name_of(static_cast<Category>(i)))] = bytes[i];
+  }
+  sums["unknown"] = bytes[static_cast<std::size_t>(Category::kUnknown)];
+  return sums;
 }
 
 }  // namespace

@@ -31,14 +31,15 @@ std::string PythonStacks::CodeObject::text(trace::CodeText which) const {
   return whole;
 }
 
-std::vector<std::uint32_t> PythonStacks::codes_of(std::uint32_t stack) const {
+std::vector<CodePlace> PythonStacks::places_of(std::uint32_t stack) const {
   const auto found = stacks_.find(stack);
   if (found == stacks_.end()) return {};
-  std::vector<std::uint32_t> codes;
+  std::vector<CodePlace> places;
   for (const std::uint64_t packed : found->second.frames) {
-    codes.push_back(static_cast<std::uint32_t>(packed >> 32));
+    places.push_back(
+        {static_cast<std::uint32_t>(packed >> 32), static_cast<std::uint32_t>(packed)});
   }
-  return codes;
+  return places;
 }
 
 std::string PythonStacks::text_of(std::uint32_t code, trace::CodeText which) const {

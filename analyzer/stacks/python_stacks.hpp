@@ -19,6 +19,12 @@ struct PythonFrame {
   std::uint32_t line = 0;  // 0 = not known
 };
 
+// Where a frame is in its code object.
+struct CodePlace {
+  std::uint32_t code = 0;
+  std::uint32_t instruction = 0;  // byte offset
+};
+
 class PythonStacks {
  public:
   // Takes Stack and Code records and ignores the rest.
@@ -28,8 +34,9 @@ class PythonStacks {
   [[nodiscard]] std::vector<PythonFrame> frames_of(std::uint32_t stack) const;
   [[nodiscard]] bool empty() const { return stacks_.empty(); }
   [[nodiscard]] bool has(std::uint32_t stack) const { return stacks_.count(stack) != 0; }
-  // The code objects of its frames, innermost first, and what is known of one.
-  [[nodiscard]] std::vector<std::uint32_t> codes_of(std::uint32_t stack) const;
+  // Of its frames, innermost first.
+  [[nodiscard]] std::vector<CodePlace> places_of(std::uint32_t stack) const;
+  // What is known of a code object.
   [[nodiscard]] std::string text_of(std::uint32_t code, trace::CodeText which) const;
 
  private:
