@@ -34,6 +34,28 @@ class ProgramApi(support.EndToEnd):
             annotations(self.only_trace()),
             [("step", "", "", 1), *step, ("step", "", "", 2), *step, ("pop", "", "", 0)])
 
+    def test_the_report_has_the_steps_and_ranges(self):
+        self.record(support.VICTIMS / "annotated")
+        report = self.report()
+        mib = 1 << 20
+        rows = [(row["index"], row["inferred"], row["peak_bytes"], row["live_bytes_at_end"],
+                 row["allocations"]) for row in report["steps"]]
+        self.assertEqual(rows, [(1, False, 2 * mib, 0, 2), (2, False, 2 * mib, 0, 2)])
+        self.assertLessEqual(report["steps"][0]["end_ns"], report["steps"][1]["start_ns"])
+        self.assertIsNone(report["steps"][1]["end_ns"])
+        ranges = [(row["name"], row["peak_bytes"], row["live_bytes_at_end"], row["allocations"])
+                  for row in report["ranges"]]
+        self.assertEqual(
+            ranges, [("forward", 2 * mib, mib, 2), ("inner", 2 * mib, 2 * mib, 1)] * 2)
+        peak = [row for row in report["peak"] if row["level"] == "driver"]
+        self.assertEqual([row["step"] for row in peak], [1])
+
+    def test_threads_are_named(self):
+        self.record(support.VICTIMS / "annotated")
+        names = {line.split('"')[1] for line in support.dump(self.only_trace())
+                 if "  thread thread_id=" in line}
+        self.assertLessEqual({"annotated", "gpumemtrace"}, names)
+
     def test_a_program_stops_and_starts_its_own_recording(self):
         self.record(support.VICTIMS / "annotated", "pause")
         report = self.report()
@@ -105,6 +127,12 @@ class Nvtx(support.EndToEnd):
                 result = self.run_client(client)
                 self.assertEqual(result.stdout, b"0 1 0 0 1 0 1\n")
                 self.assert_recorded(1)
+
+    def test_a_range_of_the_profiler_is_a_step(self):
+        self.run_client(self.CLIENTS[0])
+        steps = self.report()["steps"]
+        self.assertEqual(
+            [(row["index"], row["source"], row["allocations"]) for row in steps], [(7, "nvtx", 1)])
 
     def test_another_tool_gets_every_call_and_its_answers_count(self):
         for client in self.CLIENTS:

@@ -12,9 +12,11 @@ STEPS = 4000
 
 
 def without_times(value):
-    """A report's value without what two runs of a program never share."""
+    """A report's value without what two runs of a program never share. Steps that the program does
+    not number are counted from the checkpoint on."""
     if isinstance(value, dict):
-        varying = ("time_ns", "first_time_ns", "last_time_ns", "peak_time_ns", "host_time_ns")
+        varying = (
+            "time_ns", "first_time_ns", "last_time_ns", "peak_time_ns", "host_time_ns", "step")
         return {key: without_times(item) for key, item in value.items() if key not in varying}
     if isinstance(value, list):
         return [without_times(item) for item in value]
