@@ -87,15 +87,24 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
   return result;
 }
 
+StackRoles::CodeRole StackRoles::role_of_code(std::uint32_t code) {
+  const auto [found, added] = known_codes_.try_emplace(code);
+  if (!added) return found->second;
+  const std::string function = stacks_.text_of(code, trace::CodeText::kName);
+  found->second.role = role_of_frame(function, stacks_.text_of(code, trace::CodeText::kFile));
+  found->second.moves =
+      found->second.role == FrameRole::kPlacement && last_name(function) == "_apply";
+  return found->second;
+}
+
 StackRole StackRoles::find_role(std::uint32_t stack) {
   if (!stacks_.has(stack) || stack >= kMaxStacks) return {};
   std::vector<FrameRole> roles;
   std::uint32_t moved_at = 0;
   for (const CodePlace& place : stacks_.places_of(stack)) {
-    const std::string function = stacks_.text_of(place.code, trace::CodeText::kName);
-    roles.push_back(role_of_frame(function, stacks_.text_of(place.code, trace::CodeText::kFile)));
-    const bool moves = roles.back() == FrameRole::kPlacement && last_name(function) == "_apply";
-    if (moves && moved_at == 0) moved_at = place.instruction;
+    const CodeRole code = role_of_code(place.code);
+    roles.push_back(code.role);
+    if (code.moves && moved_at == 0) moved_at = place.instruction;
   }
   if (stack >= known_.size()) known_.resize(stack + 1);
   StackRole& role = known_[stack];

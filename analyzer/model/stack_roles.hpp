@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "analyzer/model/phase_clock.hpp"
@@ -51,10 +52,17 @@ class StackRoles {
   }
 
  private:
+  struct CodeRole {
+    FrameRole role = FrameRole::kNone;
+    bool moves = false;  // Module._apply
+  };
+
   StackRole find_role(std::uint32_t stack);
+  CodeRole role_of_code(std::uint32_t code);
 
   const PythonStacks& stacks_;
   std::vector<StackRole> known_;  // by stack
+  std::unordered_map<std::uint32_t, CodeRole> known_codes_;
   std::uint32_t first_moved_at_ = ~std::uint32_t{0};
 };
 

@@ -50,6 +50,18 @@ class ProgramApi(support.EndToEnd):
         peak = [row for row in report["peak"] if row["level"] == "driver"]
         self.assertEqual([row["step"] for row in peak], [1])
 
+    def test_behind_a_checkpoint_steps_keep_their_numbers_and_ranges_their_names(self):
+        self.record(
+            support.VICTIMS / "annotated", "long", GPUMEMTRACE_MAX_TRACE_BYTES=256 * 1024,
+            GPUMEMTRACE_RING_SIZE="2MiB", GPUMEMTRACE_ON_FULL="block")
+        report = self.report()
+        losses = support.losses(report)
+        self.assertIn("detail_replaced_by_checkpoint", losses)
+        self.assertEqual(report["steps"][-1]["index"], 200_000)
+        self.assertEqual(report["steps"][-1]["allocations"], 2)
+        self.assertGreater(report["steps"][0]["index"], 1)
+        self.assertEqual({row["name"] for row in report["ranges"]}, {"forward", "inner"})
+
     def test_threads_are_named(self):
         self.record(support.VICTIMS / "annotated")
         names = {line.split('"')[1] for line in support.dump(self.only_trace())

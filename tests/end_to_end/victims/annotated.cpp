@@ -1,5 +1,6 @@
 // Tells gpumemtrace about its course through gpumemtrace.h: two steps with a range each, the first
-// words before any CUDA call. `pause` allocates also what must not be recorded.
+// words before any CUDA call. `pause` allocates also what must not be recorded, `long` takes
+// 200,000 steps.
 #include <string_view>
 
 #include "preload/api/gpumemtrace.h"
@@ -8,6 +9,7 @@
 int main(int argc, char** argv) {
   using namespace gpumemtrace::victims;
   const bool pause = argc > 1 && std::string_view(argv[1]) == "pause";
+  const int steps = argc > 1 && std::string_view(argv[1]) == "long" ? 200'000 : 2;
   gpumemtrace_step();  // step 0 has no CUDA call
   gpumemtrace_push("too early");
   gpumemtrace_pop();
@@ -17,7 +19,7 @@ int main(int argc, char** argv) {
     free_memory(allocate(1000));
     gpumemtrace_start();
   }
-  for (int step = 1; step <= 2; ++step) {
+  for (int step = 1; step <= steps; ++step) {
     gpumemtrace_step();
     gpumemtrace_push("forward");
     const auto kept = allocate(1 << 20);
