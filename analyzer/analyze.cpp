@@ -26,8 +26,8 @@ Json build_report(const Job& job, Symbolizer& symbolizer, const CodeOwners& owne
   report["fragmentation"] = report_fragmentation(context);
   report["transfers"] = report_transfers(context);
   report["oom"] = report_oom(context);
-  report["steps"] = Json::array();
-  report["ranges"] = Json::array();
+  report["steps"] = report_steps(context);
+  report["ranges"] = report_ranges(context);
   report["findings"] = Json::array();
   report["costs"] = report_costs(context);
   report["stacks"] = Json::array();  // its place; filled when all names are known

@@ -302,10 +302,10 @@ class BackgroundThread {
     if (requested == mailbox.answered.load()) return;
     switch (mailbox.command) {
       case trace::ControlCommand::kStart:
-        resume(guard);
+        if (resume_recording(guard)) observe(guard);
         break;
       case trace::ControlCommand::kStop:
-        stop(guard);
+        pause_recording(guard);
         break;
       case trace::ControlCommand::kMark: {
         const std::size_t size =
@@ -317,31 +317,6 @@ class BackgroundThread {
         break;
     }
     mailbox.answered.store(requested);
-  }
-
-  void stop(const CallGuard&) noexcept {
-    write_mark(trace::MarkKind::kStopped, {});
-    std::uint32_t recording_id = session_.id;
-    if (control.session.compare_exchange_strong(recording_id, kPaused)) {
-      session_.ring.header().recording.store(0);
-    }
-  }
-
-  void resume(const CallGuard& guard) noexcept {
-    std::uint32_t paused = kPaused;
-    if (!control.session.compare_exchange_strong(paused, session_.id)) return;
-    session_.ring.header().recording.store(1);
-    write_mark(trace::MarkKind::kStarted, {});
-    for (std::uint32_t id = 1; id <= tracking::context_count(); ++id) announce_context(id);
-    observe(guard);
-  }
-
-  void write_mark(trace::MarkKind kind, std::string_view name) noexcept {
-    trace::Mark record;
-    record.record.kind = trace::RecordKind::kMark;
-    record.record.time = ticks();
-    record.mark = kind;
-    write_record(&record, sizeof record, name.data(), name.size());
   }
 
   void answer_flush(const CallGuard& guard) noexcept {

@@ -9,6 +9,12 @@
 
 namespace gpumemtrace::preload {
 
+// Step of a hash over numbers.
+constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
+  hash = (hash ^ value) * 0xff51afd7ed558ccdull;  // the multiplier of MurmurHash3's finalizer
+  return hash ^ (hash >> 32);
+}
+
 // Zeros that come into being as they are touched; nullptr where the system has no room.
 inline void* map_zeros(std::size_t bytes) noexcept {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
@@ -36,8 +42,10 @@ class KeyTable {
     return true;
   }
 
-  // 1 + slot of the key; 0 where the neighbourhood is full. `added`: it was not there before.
+  // 1 + slot of the key; 0 where the neighbourhood is full or there is no table. `added`: it was not
+  // there before.
   std::uint32_t intern(std::uint64_t key, bool& added) noexcept {
+    if (keys_ == nullptr) return 0;
     key |= 1;  // 0 is an empty slot
     const std::uint64_t spread = key * 0x9e3779b97f4a7c15ull;
     const std::size_t bucket = (spread >> 32) % (kFrontSlots / kBucketSlots) * kBucketSlots;

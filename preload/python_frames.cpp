@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "preload/elf_symbols.hpp"
+#include "preload/key_table.hpp"
 
 namespace gpumemtrace::preload::python {
 namespace {
@@ -163,11 +164,6 @@ Look look_at_code(const Interpreter& python, const RawFrame& raw, Frame& out) no
   }
   out.instruction = offset < (1u << 30) ? static_cast<std::uint32_t>(offset) : 0;
   return Look::kCode;
-}
-
-constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
-  hash = (hash ^ value) * 0xff51afd7ed558ccdull;  // the multiplier of MurmurHash3's finalizer
-  return hash ^ (hash >> 32);
 }
 
 // Brings `last` up to date with the frames of the present walk, given innermost first. False:

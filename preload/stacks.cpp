@@ -29,11 +29,6 @@ constinit NativeStacks native_wanted = NativeStacks::kNone;
 constinit std::size_t depth_limit = 0;
 constinit std::atomic<std::uint64_t> without_room = 0;
 
-constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
-  hash = (hash ^ value) * 0xff51afd7ed558ccdull;  // the multiplier of MurmurHash3's finalizer
-  return hash ^ (hash >> 32);
-}
-
 void write_code_text(std::uint32_t id, const python::Code& code, trace::CodeText text,
                      std::string_view content) noexcept {
   std::uint32_t part = 0;

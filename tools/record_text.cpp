@@ -54,6 +54,8 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
      "native_stacks_off"},
     {RecordKind::kCode, "text", 1, "name file line_table"},
     {RecordKind::kMark, "mark", 1, "user started stopped exit disabled exec"},
+    {RecordKind::kAnnotation, "operation", 1, "step mark push pop start end"},
+    {RecordKind::kAnnotation, "source", 0, "unknown api nvtx"},
 });
 
 // By bit.

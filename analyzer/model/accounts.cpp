@@ -71,6 +71,9 @@ void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::
   }
   Account& account = accounts_[row.account];
   account.bytes += more_bytes;
+  Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
+  flow.bytes += more_bytes;
+  flow.highest_bytes = std::max(flow.highest_bytes, flow.bytes);
   if (account.bytes > account.peak.bytes()) account.peak.set(now, account.bytes);
 }
 

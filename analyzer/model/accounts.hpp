@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyzer/model/levels.hpp"
+#include "analyzer/model/phase_clock.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -21,6 +22,12 @@ struct LiveAllocation {
   std::uint64_t born = 0;   // model time, never 0
   std::uint32_t group = 0;  // who allocated it
   std::uint32_t link = 0;   // driver memory and blocks: SegmentId; pool memory: index of the pool
+};
+
+// What is gone, and how it lived.
+struct ReleasedAllocation {
+  LiveAllocation entry;
+  Lifetime lifetime;
 };
 
 // What one group had at a moment before a checkpoint's cut.
@@ -49,8 +56,8 @@ class Moment {
     is_told_ = true;
   }
   void add_holder(const ToldHolder& holder) { told_.push_back(holder); }
-  void note_release(const LiveAllocation& entry) {
-    if (was_live(entry)) released_.push_back(entry);
+  void note_release(const LiveAllocation& entry, const PhaseClock& clock) {
+    if (was_live(entry)) released_.push_back({entry, clock.lifetime_of_freed(entry.born)});
   }
   [[nodiscard]] bool was_live(const LiveAllocation& entry) const {
     return entry.born <= time_ && !is_told_;
@@ -61,14 +68,14 @@ class Moment {
   [[nodiscard]] bool is_told() const { return is_told_; }
   [[nodiscard]] std::uint64_t time() const { return time_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  [[nodiscard]] const std::vector<LiveAllocation>& released() const { return released_; }
+  [[nodiscard]] const std::vector<ReleasedAllocation>& released() const { return released_; }
   [[nodiscard]] const std::vector<ToldHolder>& told() const { return told_; }
 
  private:
   std::uint64_t time_ = 0;  // 0 = has not happened
   std::uint64_t bytes_ = 0;
   bool is_told_ = false;
-  std::vector<LiveAllocation> released_;
+  std::vector<ReleasedAllocation> released_;
   std::vector<ToldHolder> told_;
 };
 
@@ -139,10 +146,25 @@ struct GroupKey {
   std::int32_t device = kHostDevice;
   std::uint32_t pool = 0;
   std::uint32_t context = 0;
+  Phase phase = Phase::kNone;  // of the program; blocks of the framework only
 
   friend bool operator==(const GroupKey&, const GroupKey&) = default;
   friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
 };
+
+// Sums over all devices, of what the program's steps are measured by.
+struct Flow {
+  std::uint64_t bytes = 0;
+  std::uint64_t highest_bytes = 0;  // since Accounts::restart_highest()
+  std::uint64_t allocations = 0;
+};
+enum class FlowKind : std::uint8_t { kFramework, kDriverAndPools, kRest };
+inline constexpr std::size_t kFlowKinds = 3;
+constexpr FlowKind flow_of(Level level) {
+  if (level == Level::kFramework) return FlowKind::kFramework;
+  return level == Level::kDriver || level == Level::kPool ? FlowKind::kDriverAndPools
+                                                          : FlowKind::kRest;
+}
 
 struct Group {
   GroupKey key;
@@ -180,6 +202,10 @@ class Accounts {
     Account& account = accounts_[row.account];
     account.bytes += bytes;
     if (account.bytes > account.peak.bytes()) account.peak.set(now, account.bytes);
+    Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
+    ++flow.allocations;
+    flow.bytes += bytes;
+    if (flow.bytes > flow.highest_bytes) flow.highest_bytes = flow.bytes;
   }
 
   enum class End { kFreed, kImplicit };
@@ -190,9 +216,20 @@ class Accounts {
     row.bytes -= entry.bytes;
     Account& account = accounts_[row.account];
     account.bytes -= entry.bytes;
-    account.peak.note_release(entry);
-    for (Moment* moment : account.watchers) moment->note_release(entry);
+    flows_[static_cast<std::size_t>(flow_of(account.level))].bytes -= entry.bytes;
+    account.peak.note_release(entry, phase_clock_);
+    for (Moment* moment : account.watchers) moment->note_release(entry, phase_clock_);
   }
+
+  [[nodiscard]] const Flow& flow(FlowKind kind) const {
+    return flows_[static_cast<std::size_t>(kind)];
+  }
+  void restart_highest() {
+    for (Flow& flow : flows_) flow.highest_bytes = flow.bytes;
+  }
+  // What tells how long something lived; kept by Phases.
+  [[nodiscard]] PhaseClock& phase_clock() { return phase_clock_; }
+  [[nodiscard]] const PhaseClock& phase_clock() const { return phase_clock_; }
 
   // Counts what is over; nothing of it is live.
   void add_folded(std::uint32_t group, const FoldedAllocations& folded);
@@ -242,6 +279,8 @@ class Accounts {
   std::map<std::tuple<Kind, std::int32_t, std::uint32_t>, std::uint32_t> row_index_;
   std::map<GroupKey, std::uint32_t> group_index_;
   std::array<CachedGroup, 256> cache_{};
+  std::array<Flow, kFlowKinds> flows_{};
+  PhaseClock phase_clock_;
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -24,6 +24,7 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   if (course_.first_time == 0) course_.first_time = now_;
   course_.last_time = now_;
   in_checkpoint_ = writer == trace::kCheckpointWriter;
+  writer_ = writer;
   if (is_event(record.kind)) note_event(record, writer);
   if (trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0) {
     ++course_.unfinished_calls;
@@ -74,7 +75,8 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
     case trace::RecordKind::kThread: {
       const auto& thread = trace::as<trace::Thread>(record);
       threads_.add(thread, trace::tail_of(record), writer);
-      return backward_stacks_.add_thread(writer, thread.thread_id);
+      backward_stacks_.add_thread(writer, thread.thread_id);
+      return apply_thread(thread);
     }
     case trace::RecordKind::kStack: {
       const auto& stack = trace::as<trace::Stack>(record);
@@ -105,6 +107,10 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
       if (pools_.note_sample(sample, now_)) physical_changed(sample.device);
       return;
     }
+    case trace::RecordKind::kName:
+      return steps_.add_name(trace::as<trace::Name>(record).id, trace::tail_of(record));
+    case trace::RecordKind::kAnnotation:
+      return apply_annotation(trace::as<trace::Annotation>(record));
     case trace::RecordKind::kMark:
       return apply_mark(trace::as<trace::Mark>(record));
     case trace::RecordKind::kGap:
@@ -197,6 +203,7 @@ void ProcessModel::physical_changed(std::int32_t device) {
 
 void ProcessModel::finish() {
   out_of_memory_.finish();
+  steps_.finish(phases_.has_invisible_step());
   // Every device that memory was counted on is a device of the process.
   for (const Account& account : accounts_.accounts()) {
     if (account.device >= 0) (void)devices_.state(account.device);

@@ -13,6 +13,7 @@
 #include "analyzer/model/accounts.hpp"
 #include "analyzer/model/address_map.hpp"
 #include "analyzer/model/backward_stacks.hpp"
+#include "analyzer/model/categories.hpp"
 #include "analyzer/model/devices.hpp"
 #include "analyzer/model/framework.hpp"
 #include "analyzer/model/geometry.hpp"
@@ -20,7 +21,9 @@
 #include "analyzer/model/handles.hpp"
 #include "analyzer/model/memory.hpp"
 #include "analyzer/model/out_of_memory.hpp"
+#include "analyzer/model/phases.hpp"
 #include "analyzer/model/pools.hpp"
+#include "analyzer/model/steps.hpp"
 #include "analyzer/model/threads.hpp"
 #include "analyzer/model/transfers.hpp"
 #include "analyzer/model/virtual_memory.hpp"
@@ -65,10 +68,12 @@ struct InvalidFree {
   friend auto operator<=>(const InvalidFree&, const InvalidFree&) = default;
 };
 
-// Allocations of one group; segments of the framework apart from the rest.
+// Allocations of one group; segments of the framework apart from the rest, blocks by what they are
+// for.
 struct HolderKey {
   std::uint32_t group = 0;
   bool segment = false;
+  Verdict verdict{};
   friend auto operator<=>(const HolderKey&, const HolderKey&) = default;
 };
 using Holders = std::map<HolderKey, Tally>;
@@ -117,6 +122,7 @@ class ProcessModel {
   [[nodiscard]] const std::vector<OomSnapshot>& snapshots() const { return snapshots_; }
   [[nodiscard]] const std::map<InvalidFree, Tally>& invalid_frees() const { return invalid_frees_; }
   [[nodiscard]] const Course& course() const { return course_; }
+  [[nodiscard]] const Steps& steps() const { return steps_; }
 
   // What was live at the moment, of one level on one device; the moment must watch that account.
   [[nodiscard]] std::vector<LiveAllocation> live_at(const Moment& moment, Level level,
@@ -197,6 +203,19 @@ class ProcessModel {
   void note_failure(const trace::Allocation& call, const GroupKey& key, std::uint32_t writer);
   [[nodiscard]] std::uint32_t take_snapshot(Level level, std::int32_t device);
 
+  // process_course.cpp
+  void apply_thread(const trace::Thread& thread);
+  void apply_annotation(const trace::Annotation& annotation);
+  // Every event with a stack goes through here; the phase that it belongs to.
+  Phase note_phase(std::uint32_t stack, bool is_block);
+  void note_block(std::uint32_t group, std::uint64_t bytes);
+  void note_upload(const trace::Copy& call);
+  [[nodiscard]] Verdict verdict_on(std::uint32_t group, std::uint64_t bytes,
+                                   const Lifetime& life) const;
+  [[nodiscard]] HolderKey holder_of_block(const LiveAllocation& block, const Lifetime& life) const;
+  [[nodiscard]] Holders live_block_holders(std::int32_t device) const;
+  [[nodiscard]] Holders block_holders_at(const Moment& moment, std::int32_t device) const;
+
   // process_moments.cpp
   template <class Visit>
   void for_each_live(Level level, Visit&& visit) const;
@@ -225,6 +244,19 @@ class ProcessModel {
   Graphs graphs_;
   AddressMap address_map_;
   Transfers transfers_;
+  struct WriterThread {
+    std::uint64_t id = 0;
+    bool is_first = false;  // the thread that the process began with
+  };
+
+  static constexpr std::size_t kMaxParameterSizes = 1 << 16;
+
+  Phases phases_{dictionary_.python_stacks(), accounts_.phase_clock()};
+  Steps steps_{accounts_};
+  std::uint32_t writer_ = 0;           // of the present record
+  std::vector<WriterThread> writer_threads_;
+  std::set<std::uint64_t> parameter_sizes_;
+  std::set<std::uint32_t> input_groups_;
   OutOfMemory out_of_memory_;
   std::vector<OomSnapshot> snapshots_;
   std::map<InvalidFree, Tally> invalid_frees_;

@@ -9,11 +9,12 @@ constexpr std::int8_t kCudaDeviceType = 1;  // c10::DeviceType::CUDA
 // Shortages of different kinds that are told in full.
 constexpr std::size_t kMaxSnapshots = 64;
 
-GroupKey block_key(std::uint32_t stack, std::int32_t device) {
+GroupKey block_key(std::uint32_t stack, std::int32_t device, Phase phase) {
   GroupKey key;
   key.site.stack = stack;
   key.kind = Kind::kBlock;
   key.device = device;
+  key.phase = phase;
   return key;
 }
 
@@ -24,14 +25,16 @@ void ProcessModel::apply_block(const trace::Block& block) {
   if (block.bytes <= 0) {
     if (!framework_.remove_block(block.address, now_)) ++course_.unknown_frees;
   } else {
+    const Phase phase = note_phase(block.stack, true);
     if (framework_.remove_block(block.address, now_)) {
       ++course_.live_address_allocated;
       ++now_;
     }
     std::uint32_t segment = framework_.find_segment(block.address);
     if (segment == 0) segment = discover_segment(block.address);
-    const std::uint32_t group = accounts_.group_of(block_key(present_stack_, block.device));
+    const std::uint32_t group = accounts_.group_of(block_key(present_stack_, block.device, phase));
     framework_.add_block(block, group, segment, now_);
+    note_block(group, static_cast<std::uint64_t>(block.bytes));
   }
   // In a checkpoint the blocks of its sums are gone.
   if (in_checkpoint_) return;
@@ -111,7 +114,8 @@ std::uint32_t ProcessModel::take_snapshot(Level level, std::int32_t device) {
   snapshot.device = device;
   snapshot.parts = parts_now(device);
   snapshot.sample = devices_.state(device).last_sample;
-  snapshot.holders = sum_by_holder(live_now(level, device));
+  snapshot.holders = level == Level::kFramework ? live_block_holders(device)
+                                                : sum_by_holder(live_now(level, device));
   snapshot.driver_holders = sum_by_holder(live_now(Level::kDriver, device));
   if (framework_.find(device) != nullptr) snapshot.fragmentation = fragmentation_now(device);
   snapshots_.push_back(std::move(snapshot));

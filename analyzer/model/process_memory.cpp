@@ -65,6 +65,7 @@ void ProcessModel::apply_allocation(const trace::Allocation& call, std::uint32_t
     return;
   }
   if (call.address == 0) return;
+  note_phase(call.call.stack, false);
   if ((record.flags & trace::kFlagCaptured) != 0) {
     key.kind = Kind::kGraph;
     key.pool = 0;
@@ -72,6 +73,9 @@ void ProcessModel::apply_allocation(const trace::Allocation& call, std::uint32_t
     return;
   }
   const LiveAllocation entry{call.address, call.bytes, now_, accounts_.group_of(key), key.pool};
+  if (!in_checkpoint_ && level_of(kind) != Level::kHost && framework_.devices().empty()) {
+    steps_.allocated(entry.group, call.bytes, now_);
+  }
   if (is_physical(call.memory)) {
     if (!virtual_memory_.create(entry)) ++course_.live_address_allocated;
     if (kind == Kind::kVmm) physical_changed(key.device);

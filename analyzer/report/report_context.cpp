@@ -44,6 +44,8 @@ Losses losses_of(const Process& process, TraceEnd end) {
   losses.add(Loss::unknown_context, course.unknown_context);
   losses.add(Loss::framework_mismatch, course.framework_mismatch);
   losses.add(Loss::implicit_frees, course.implicit_frees);
+  losses.add(Loss::steps_left_out, process.model().steps().steps_left_out());
+  losses.add(Loss::ranges_left_out, process.model().steps().ranges_left_out());
   losses.add(Loss::detail_replaced_by_checkpoint, course.folded_records);
   return losses;
 }
@@ -201,7 +203,10 @@ TallyByIdentity ReportContext::tally(const ReportProcess& process, const Holders
                    [](const auto* a, const auto* b) { return a->second.bytes > b->second.bytes; });
   TallyByIdentity result;
   for (const auto* holder : sorted) {
-    result[identity_of(process, holder->first)].merge(holder->second);
+    Identity identity = identity_of(process, holder->first);
+    identity.phase = name_of(process.model().accounts().group(holder->first.group).key.phase);
+    identity.verdict = holder->first.verdict;
+    result[std::move(identity)].merge(holder->second);
   }
   return result;
 }
@@ -251,18 +256,23 @@ Json holders_json(const TallyByIdentity& holders, std::uint64_t total_bytes) {
       continue;
     }
     rest_bytes -= std::min(rest_bytes, tally.bytes);
-    rows.push_back({{"bytes", tally.bytes},
-                    {"count", tally.count},
-                    {"share", share_of(tally.bytes)},
-                    {"category", nullptr},
-                    {"owner", owner_json(identity)},
-                    {"site", site_json(identity)},
-                    {"stack", stack_json(identity)}});
+    rows.push_back(
+        {{"bytes", tally.bytes},
+         {"count", tally.count},
+         {"share", share_of(tally.bytes)},
+         {"category", text_or_null(std::string(name_of(identity.verdict.category)))},
+         {"category_confidence", text_or_null(std::string(name_of(identity.verdict.confidence)))},
+         {"phase", text_or_null(identity.phase)},
+         {"owner", owner_json(identity)},
+         {"site", site_json(identity)},
+         {"stack", stack_json(identity)}});
   }
   rows.push_back({{"bytes", rest_bytes},
                   {"count", rest_count},
                   {"share", share_of(rest_bytes)},
                   {"category", nullptr},
+                  {"category_confidence", nullptr},
+                  {"phase", nullptr},
                   {"owner", "other"},
                   {"site", nullptr},
                   {"stack", nullptr}});

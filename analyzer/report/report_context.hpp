@@ -35,9 +35,12 @@ struct Identity {
   std::string api;           // the function of CUDA that the code called
   std::string node;          // of autograd, where this is the work of a backward pass
   std::string stack;         // id of a row of stacks[], empty = none recorded
+  std::string phase;         // of the program, blocks only; empty = not known
+  Verdict verdict;           // what they are for, blocks only
 
   [[nodiscard]] auto words() const {
-    return std::tie(owner, has_site, is_python, function, file, line, module, offset, api, node);
+    return std::tie(owner, has_site, is_python, function, file, line, module, offset, api, node,
+                    phase, verdict);
   }
   friend bool operator==(const Identity& a, const Identity& b) { return a.words() == b.words(); }
   friend auto operator<=>(const Identity& a, const Identity& b) { return a.words() <=> b.words(); }

@@ -43,6 +43,12 @@ namespace gpumemtrace::analyzer {
 // report_transfers.cpp
 [[nodiscard]] Json report_transfers(const ReportContext& context);
 
+// report_steps.cpp
+[[nodiscard]] Json report_steps(const ReportContext& context);
+[[nodiscard]] Json report_ranges(const ReportContext& context);
+// The number of the step that the moment lies in; null where none is known.
+[[nodiscard]] Json step_json(const ReportProcess& process, std::uint64_t model_time);
+
 // report_oom.cpp
 [[nodiscard]] Json report_oom(const ReportContext& context);
 

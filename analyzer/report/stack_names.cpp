@@ -75,7 +75,7 @@ bool StackNames::has_native_frames(std::uint32_t stack) const {
 }
 
 bool StackNames::has_python_frames(std::uint32_t stack) const {
-  return model_.dictionary().python_stacks().contains(parts_of(stack).python);
+  return model_.dictionary().python_stacks().has(parts_of(stack).python);
 }
 
 std::vector<StackFrame> StackNames::frames_of(std::uint32_t stack) const {

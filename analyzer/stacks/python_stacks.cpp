@@ -29,6 +29,29 @@ std::string PythonStacks::CodeObject::text(trace::CodeText which) const {
   return whole;
 }
 
+std::vector<CodePlace> PythonStacks::places_of(std::uint32_t stack) const {
+  const auto found = stacks_.find(stack);
+  if (found == stacks_.end()) return {};
+  std::vector<CodePlace> places;
+  for (const std::uint64_t packed : found->second.frames) {
+    places.push_back(
+        {static_cast<std::uint32_t>(packed >> 32), static_cast<std::uint32_t>(packed)});
+  }
+  return places;
+}
+
+bool PythonStacks::are_same(std::uint32_t stack, std::uint32_t other) const {
+  const auto found = stacks_.find(stack);
+  if (found == stacks_.end()) return false;
+  const auto found_other = stack == other ? found : stacks_.find(other);
+  return found_other != stacks_.end() && found->second.frames == found_other->second.frames;
+}
+
+std::string PythonStacks::text_of(std::uint32_t code, trace::CodeText which) const {
+  const auto found = codes_.find(code);
+  return found == codes_.end() ? std::string() : found->second.text(which);
+}
+
 std::vector<PythonFrame> PythonStacks::frames_of(std::uint32_t stack) const {
   const auto found = stacks_.find(stack);
   if (found == stacks_.end()) return {};

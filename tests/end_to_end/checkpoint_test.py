@@ -12,10 +12,11 @@ STEPS = 4000
 
 
 def what_runs_share(value):
-    """A report's value without what two runs of a program never share."""
+    """A report's value without what two runs of a program never share. A stack's number comes from
+    its addresses; steps that the program does not number are counted from the checkpoint on."""
     if isinstance(value, dict):
         times = ("time_ns", "first_time_ns", "last_time_ns", "peak_time_ns", "host_time_ns")
-        varying = (*times, "stack")  # a stack's number comes from its addresses
+        varying = (*times, "stack", "step")
         return {key: what_runs_share(item) for key, item in value.items() if key not in varying}
     if isinstance(value, list):
         return [what_runs_share(item) for item in value]
