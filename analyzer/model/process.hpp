@@ -253,7 +253,7 @@ class ProcessModel {
 
   Phases phases_{dictionary_.python_stacks(), accounts_.phase_clock()};
   Steps steps_{accounts_};
-  std::uint32_t writer_ = 0;           // of the present record
+  std::uint32_t writer_ = 0;  // of the present record
   std::vector<WriterThread> writer_threads_;
   std::set<std::uint64_t> parameter_sizes_;
   std::set<std::uint32_t> input_groups_;
