@@ -139,6 +139,13 @@ void Process::run_until(std::uint64_t job_ns, std::uint64_t max_records) {
   merge_.run_until(std::max(last_key, merge_.next_key()), max_records, model_);
 }
 
+void Process::finish() {
+  constexpr std::uint64_t kTicks = 1'000'000'000;
+  constexpr std::uint64_t kShortestPeriodNs = 100'000;
+  const std::uint64_t duration_ns = std::max(clock().duration_ns(kTicks), std::uint64_t{1});
+  model_.finish(kShortestPeriodNs * kTicks / duration_ns);
+}
+
 void open_job(const std::vector<std::filesystem::path>& traces, Job& job) {
   for (const std::filesystem::path& path : traces) {
     const auto index = static_cast<std::uint32_t>(job.processes.size());

@@ -64,7 +64,7 @@ class Process {
   static constexpr std::uint64_t kEnd = ~std::uint64_t{0};
   // Takes the records up to a time of the job, at least one, at most so many.
   void run_until(std::uint64_t job_ns, std::uint64_t max_records);
-  void finish() { model_.finish(); }
+  void finish();
 
   // The report's moments in nanoseconds of the job.
   [[nodiscard]] std::uint64_t time_ns(std::uint64_t model_time) const {

@@ -150,7 +150,7 @@ struct Nesting {
   const void* domain = nullptr;
   int depth = 0;
 };
-constinit thread_local Nesting nestings[4] [[gnu::tls_model("initial-exec")]];
+constinit thread_local Nesting nestings[4];
 
 Nesting* nesting_of(const void* domain) noexcept {
   for (Nesting& nesting : nestings) {

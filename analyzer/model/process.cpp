@@ -201,9 +201,9 @@ void ProcessModel::physical_changed(std::int32_t device) {
   if (change_physical(state, physical, index_, now_)) state.at_peak = parts_now(device);
 }
 
-void ProcessModel::finish() {
+void ProcessModel::finish(std::uint64_t shortest_period) {
   out_of_memory_.finish();
-  steps_.finish(phases_.has_invisible_step());
+  steps_.finish(phases_.has_invisible_step(), shortest_period);
   // Every device that memory was counted on is a device of the process.
   for (const Account& account : accounts_.accounts()) {
     if (account.device >= 0) (void)devices_.state(account.device);

@@ -106,7 +106,8 @@ class ProcessModel {
   ProcessModel& operator=(const ProcessModel&) = delete;
 
   void apply(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t effective);
-  void finish();
+  // `shortest_period`: ticks; see Steps.
+  void finish(std::uint64_t shortest_period);
 
   [[nodiscard]] std::uint32_t index() const { return index_; }
   [[nodiscard]] const Dictionary& dictionary() const { return dictionary_; }

@@ -156,7 +156,7 @@ void Steps::allocated(std::uint32_t site, std::uint64_t bytes, std::uint64_t now
   begin_step(track, track.next_index, now);
 }
 
-void Steps::finish(bool keep_optimizer_step) {
+void Steps::finish(bool keep_optimizer_step, std::uint64_t shortest_period) {
   for (auto& [nest, open] : open_ranges_) {
     for (const OpenRange& range : open) {
       if (range.slot != IntervalMeter::kNone) ranges_.add(meter_.cut(range.slot));
@@ -174,7 +174,15 @@ void Steps::finish(bool keep_optimizer_step) {
   for (const StepSource source : {StepSource::kApi, StepSource::kNvtx, StepSource::kOptimizer}) {
     if (!source_ && track(source).over.count() != 0) source_ = source;
   }
-  if (!source_ && periods_.best() != Periods::kNone) source_ = StepSource::kPeriod;
+  if (!source_ && has_periods_of(shortest_period)) source_ = StepSource::kPeriod;
+}
+
+bool Steps::has_periods_of(std::uint64_t shortest_period) const {
+  if (periods_.best() == Periods::kNone) return false;
+  const KeptIntervals& periods = period_tracks_[periods_.best()].over;
+  if (periods.count() == 0) return false;
+  const std::vector<Interval> kept = periods.all();
+  return (kept.back().end - kept.front().start) / periods.count() >= shortest_period;
 }
 
 const KeptIntervals* Steps::kept_steps() const {

@@ -38,8 +38,9 @@ class Steps {
   void work_began(std::uint64_t now);
   void allocated(std::uint32_t site, std::uint64_t bytes, std::uint64_t now);
   void count_transfer(std::uint64_t bytes) { meter_.count_transfer(bytes); }
-  // `keep_optimizer_step`: what follows the last optimizer phase is a step, too.
-  void finish(bool keep_optimizer_step);
+  // `keep_optimizer_step`: what follows the last optimizer phase is a step, too. Periods below
+  // `shortest_period` ticks on average are no steps but loops.
+  void finish(bool keep_optimizer_step, std::uint64_t shortest_period);
 
   // Nothing where no source tells any step.
   [[nodiscard]] std::optional<StepSource> source() const { return source_; }
@@ -77,6 +78,7 @@ class Steps {
   void end_range(const OpenRange& range, std::uint64_t now);
   void end_process_range(std::vector<OpenRange>& open, std::uint64_t id, std::uint64_t now);
   [[nodiscard]] const KeptIntervals* kept_steps() const;
+  [[nodiscard]] bool has_periods_of(std::uint64_t shortest_period) const;
 
   IntervalMeter meter_;
   std::array<Track, 3> tracks_;  // all but kPeriod
