@@ -11,11 +11,6 @@ namespace {
 // Far above what any process has; a damaged record must not make the table huge.
 constexpr std::uint32_t kMaxContexts = 1 << 16;
 
-bool is_event(trace::RecordKind kind) {
-  return trace::is_call(kind) || kind == trace::RecordKind::kBlock ||
-         kind == trace::RecordKind::kFrameworkOom;
-}
-
 }  // namespace
 
 void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer,
@@ -25,10 +20,14 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   course_.last_time = now_;
   in_checkpoint_ = writer == trace::kCheckpointWriter;
   writer_ = writer;
-  if (is_event(record.kind)) note_event(record, writer);
-  if (trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0) {
-    ++course_.unfinished_calls;
-    return;
+  if (trace::is_call(record.kind)) {
+    const trace::CallHeader& call = trace::as<trace::OtherCall>(record).call;
+    ++course_.events;
+    if (call.end == 0) {
+      ++course_.unfinished_calls;
+      return;
+    }
+    note_stack(call.stack, writer, false);
   }
   switch (record.kind) {
     case trace::RecordKind::kAllocation:
@@ -36,7 +35,7 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
     case trace::RecordKind::kFree:
       return apply_free(trace::as<trace::Free>(record), writer);
     case trace::RecordKind::kBlock:
-      return apply_block(trace::as<trace::Block>(record));
+      return apply_block(trace::as<trace::Block>(record), writer);
     case trace::RecordKind::kCopy:
       return apply_copy(trace::as<trace::Copy>(record));
     case trace::RecordKind::kSet:
@@ -56,18 +55,6 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
     default:
       return apply_rest(record, writer);
   }
-}
-
-void ProcessModel::note_event(const trace::RecordHeader& record, std::uint32_t writer) {
-  ++course_.events;
-  const bool is_block = record.kind == trace::RecordKind::kBlock;
-  present_stack_ = is_block ? trace::as<trace::Block>(record).stack
-                   : record.kind == trace::RecordKind::kFrameworkOom
-                       ? trace::as<trace::FrameworkOom>(record).stack
-                       : trace::as<trace::OtherCall>(record).call.stack;
-  // Of the time before a checkpoint's cut too little is left to tell who waited.
-  if (in_checkpoint_) return;
-  present_stack_ = backward_stacks_.stack_of_event(writer, present_stack_, now_, is_block);
 }
 
 void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t writer) {

@@ -146,7 +146,12 @@ class ProcessModel {
 
   // process.cpp: the course of the trace, contexts, devices, samples
   void apply_rest(const trace::RecordHeader& record, std::uint32_t writer);
-  void note_event(const trace::RecordHeader& record, std::uint32_t writer);
+  // The stack of the present event. Of the time before a checkpoint's cut too little is left to
+  // tell who waited.
+  void note_stack(std::uint32_t stack, std::uint32_t writer, bool is_block) {
+    present_stack_ =
+        in_checkpoint_ ? stack : backward_stacks_.stack_of_event(writer, stack, now_, is_block);
+  }
   // Where the call came from; with the stack of present_stack_ where it is the present record.
   [[nodiscard]] CallSite site_of(const trace::CallHeader& call) const;
   void apply_mark(const trace::Mark& mark);
@@ -198,7 +203,7 @@ class ProcessModel {
   void apply_checkpoint(const trace::Checkpoint& checkpoint);
 
   // process_framework.cpp: blocks and what the framework says
-  void apply_block(const trace::Block& block);
+  void apply_block(const trace::Block& block, std::uint32_t writer);
   void apply_framework_oom(const trace::FrameworkOom& record, std::uint32_t writer);
   [[nodiscard]] std::uint32_t discover_segment(std::uint64_t address);
   void note_failure(const trace::Allocation& call, const GroupKey& key, std::uint32_t writer);

@@ -20,7 +20,9 @@ GroupKey block_key(std::uint32_t stack, std::int32_t device, Phase phase) {
 
 }  // namespace
 
-void ProcessModel::apply_block(const trace::Block& block) {
+void ProcessModel::apply_block(const trace::Block& block, std::uint32_t writer) {
+  ++course_.events;
+  note_stack(block.stack, writer, true);
   if (block.device_type != kCudaDeviceType || block.address == 0) return;
   if (block.bytes <= 0) {
     if (!framework_.remove_block(block.address, now_)) ++course_.unknown_frees;
@@ -94,6 +96,8 @@ void ProcessModel::note_failure(const trace::Allocation& call, const GroupKey& k
 }
 
 void ProcessModel::apply_framework_oom(const trace::FrameworkOom& record, std::uint32_t writer) {
+  ++course_.events;
+  note_stack(record.stack, writer, false);
   if (record.device_type != kCudaDeviceType) return;
   OomIncident failure;
   failure.level = Level::kFramework;
