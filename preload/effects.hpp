@@ -537,7 +537,7 @@ struct CreatesContext {
   template <class... A>
   static void after(Record& record, const A&... a) noexcept {
     record.handle = output<0>(a...);
-    record.context = tracking::context_id(record.handle);
+    record.handle_context = tracking::context_id(record.handle);
   }
   template <class... A>
   static void track(CUresult result, const A&... a) noexcept {
@@ -551,7 +551,7 @@ struct DestroysContext {
   static void before(Record& record, CUcontext context) noexcept {
     record.operation = trace::ContextOperation::kDestroy;
     record.handle = bits(context);
-    record.context = tracking::context_id(record.handle);
+    record.handle_context = tracking::context_id(record.handle);
   }
   static void prepare(CUcontext) noexcept { tracking::teardown_begins(); }
   static void track(CUresult result, CUcontext context) noexcept {
@@ -593,7 +593,7 @@ struct RetainsPrimary {
   template <class... A>
   static void after(Record& record, const A&... a) noexcept {
     record.handle = output<0>(a...);
-    record.context = tracking::context_id(record.handle);
+    record.handle_context = tracking::context_id(record.handle);
   }
   static void track(CUresult result, CUcontext* context, CUdevice device) noexcept {
     if (result != CUDA_SUCCESS || context == nullptr) return;
@@ -608,7 +608,7 @@ struct EndsPrimary {
   static void before(Record& record, CUdevice device) noexcept {
     record.operation = kOperation;
     record.device = device;
-    record.context = tracking::primary_context_id(device);
+    record.handle_context = tracking::primary_context_id(device);
   }
   static void after(Record& record, CUdevice device) noexcept {
     record.still_active = tracking::primary_is_active(device) ? 1 : 0;
