@@ -32,14 +32,11 @@ class Tournament {
   };
 
   Tournament() : Tournament(std::vector<std::uint64_t>{}) {}
-  explicit Tournament(const std::vector<std::uint64_t>& keys) {
-    while (leaves_ < keys.size()) leaves_ *= 2;
-    losers_.resize(leaves_);
-    std::vector<Entry> winners(2 * leaves_);
-    for (std::size_t i = 0; i < leaves_; ++i) {
-      winners[leaves_ + i] = {i < keys.size() ? keys[i] : kLast, i};
-    }
-    for (std::size_t node = leaves_ - 1; node > 0; --node) {
+  explicit Tournament(const std::vector<std::uint64_t>& keys)
+      : losers_(std::max<std::size_t>(1, keys.size())) {
+    std::vector<Entry> winners(2 * losers_.size());
+    for (std::size_t i = 0; i < keys.size(); ++i) winners[losers_.size() + i] = {keys[i], i};
+    for (std::size_t node = losers_.size() - 1; node > 0; --node) {
       winners[node] = winners[2 * node];
       losers_[node] = winners[2 * node + 1];
       exchange_if(losers_[node] < winners[node], losers_[node], winners[node]);
@@ -67,7 +64,9 @@ class Tournament {
   }
 
  private:
-  [[nodiscard]] std::size_t parent_of_winner() const { return (leaves_ + winner_.player) / 2; }
+  [[nodiscard]] std::size_t parent_of_winner() const {
+    return (losers_.size() + winner_.player) / 2;
+  }
 
   static void exchange_if(bool condition, Entry& a, Entry& b) {
     const std::uint64_t mask = std::uint64_t{0} - static_cast<std::uint64_t>(condition);
@@ -77,8 +76,7 @@ class Tournament {
     b = {b.key ^ keys, b.player ^ players};
   }
 
-  std::size_t leaves_ = 1;     // a power of two; players beyond the last one have the key kLast
-  std::vector<Entry> losers_;  // by node; 0 is unused
+  std::vector<Entry> losers_;  // by node, as many as there are players; 0 is unused
   Entry winner_;
 };
 

@@ -271,8 +271,8 @@ struct ContextCall {
   std::uint64_t value = 0;
   ContextOperation operation = ContextOperation::kCreate;
   std::int32_t device = -1;
-  std::uint32_t still_active = 0;  // release: 1 where the primary context stayed active
-  std::uint32_t context = 0;       // ContextId of `handle`
+  std::uint32_t still_active = 0;    // release: 1 where the primary context stayed active
+  std::uint32_t handle_context = 0;  // ContextId of `handle`
 };
 
 enum class GraphOperation : std::uint32_t {

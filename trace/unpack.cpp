@@ -70,8 +70,14 @@ bool is_mapped(const FileSchema::KindMap& kind, const Field& ours) {
                      });
 }
 
+// In files of version 1 both contexts of a context call have the name of the first.
+bool is_named(const KindInfo& kind, const Field& ours, std::string_view name_in_file) {
+  return ours.name == name_in_file || (kind.kind == RecordKind::kContextCall &&
+                                       ours.name == "handle_context" && name_in_file == "context");
+}
+
 // Connects a field of the file with the one of the same name in our struct; false where the two
-// cannot be the same thing. A context call has two fields of one name: they go in order.
+// cannot be the same thing.
 bool map_field(std::string_view name, const FileSchema::KindMap& kind,
                FileSchema::FieldMap& field) {
   if (kind.ours == nullptr) {
@@ -82,7 +88,7 @@ bool map_field(std::string_view name, const FileSchema::KindMap& kind,
     return true;
   }
   for (const Field& candidate : kind.ours->fields) {
-    if (candidate.name != name || is_mapped(kind, candidate)) continue;
+    if (!is_named(*kind.ours, candidate, name) || is_mapped(kind, candidate)) continue;
     field.wanted = true;
     field.offset = candidate.offset;
     field.bytes = candidate.bytes;

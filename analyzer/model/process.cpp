@@ -149,12 +149,12 @@ void ProcessModel::apply_context_call(const trace::ContextCall& call) {
   if (call.call.record.result != trace::kCudaSuccess) return;
   switch (call.operation) {
     case trace::ContextOperation::kDestroy:
-      return end_context(call.context, kUnknownDevice, EndedBy::kContextDestroyed);
+      return end_context(call.handle_context, kUnknownDevice, EndedBy::kContextDestroyed);
     case trace::ContextOperation::kResetPrimary:
-      return end_context(call.context, call.device, EndedBy::kPrimaryReset);
+      return end_context(call.handle_context, call.device, EndedBy::kPrimaryReset);
     case trace::ContextOperation::kReleasePrimary: {
       if (call.still_active == 0) {
-        end_context(call.context, call.device, EndedBy::kPrimaryReleased);
+        end_context(call.handle_context, call.device, EndedBy::kPrimaryReleased);
       }
       return;
     }

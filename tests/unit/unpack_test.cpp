@@ -212,17 +212,27 @@ TEST_CASE("both contexts of a context call are kept", "[unit]") {
   RecordImage image;
   ContextCall call;
   call.call.context = 3;
-  call.context = 5;
+  call.handle_context = 5;
   image.add(call);
   const Unpacked converted = convert_records(own_schema(), image.bytes());
   CHECK(converted.at<ContextCall>().call.context == 3);
-  CHECK(converted.at<ContextCall>().context == 5);
+  CHECK(converted.at<ContextCall>().handle_context == 5);
   Image back;
   UnpackScratch scratch;
   std::uint64_t unknown = 0;
   REQUIRE(unpack(*own_schema(), pack_image(image.bytes()), back, scratch, unknown));
   REQUIRE(back.bytes == sizeof call);
   CHECK(std::memcmp(back.data(), image.bytes().data(), sizeof call) == 0);
+
+  SchemaBytes version_1;
+  version_1.kind(static_cast<std::uint8_t>(RecordKind::kContextCall), sizeof call);
+  for (const Field& field : find_kind(RecordKind::kContextCall)->fields) {
+    const std::string_view name = field.name == "handle_context" ? "context" : field.name;
+    version_1.field(name, static_cast<std::uint8_t>(field.offset), field.bytes, field.encoding);
+  }
+  const Unpacked old = convert_records(version_1.parse(), image.bytes());
+  CHECK(old.at<ContextCall>().call.context == 3);
+  CHECK(old.at<ContextCall>().handle_context == 5);
 }
 
 TEST_CASE("a schema that cannot be true is refused", "[unit]") {
