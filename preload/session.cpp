@@ -129,7 +129,6 @@ const char* start_session() noexcept {
   session->job = read_job_facts();
   forget_modules();
   python::look();
-  reset_stacks(session->config);
   session->writers = map_array<Writer>(kMaxWriters);
   session->writer_links = map_array<std::atomic<std::uint32_t>>(kMaxWriters);
   if (session->writers == nullptr || session->writer_links == nullptr) {
@@ -153,6 +152,7 @@ const char* start_session() noexcept {
   session->writer_count.store(1);  // writer 0 is the background thread's
   session->writers[0].next_sequence = 1;
   session->ring.header().recording.store(session->config.start_paused ? 0 : 1);
+  reset_stacks(session->config);
   if (!start_background_thread()) return "the system allows no further thread";
   return nullptr;
 }
