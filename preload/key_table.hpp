@@ -1,4 +1,5 @@
-// Gives numbers to things by their hashes, once for the whole process.
+// Numbers for keys of 64 bits, in mapped memory: what was seen before has its number at the cost of
+// one look-up.
 #pragma once
 
 #include <sys/mman.h>
@@ -9,13 +10,21 @@
 
 namespace gpumemtrace::preload {
 
-// Keys by open addressing, in memory of fixed size; a slot is claimed once and never changes.
-// Any thread interns, signal handlers too; no lock.
+// Step of a hash over numbers.
+constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
+  hash = (hash ^ value) * 0xff51afd7ed558ccdull;  // the multiplier of MurmurHash3's finalizer
+  return hash ^ (hash >> 32);
+}
+
+// - Any thread, no lock, no allocation after map().
+// - Open addressing; a slot is claimed once and never changes, so two threads that meet the same
+// new
+//   key agree on its number without waiting for each other.
 class KeyTable {
  public:
-  // Makes the table of 2^n slots, or empties it. False where there is no memory. While nobody else
-  // uses it.
-  [[nodiscard]] bool reset(std::size_t slots) noexcept {
+  // Makes the table empty, with room for `slots` keys, a power of two. False where there is no
+  // memory.
+  bool map(std::size_t slots) noexcept {
     if (keys_ == nullptr) {
       void* memory = mmap(nullptr, slots * sizeof *keys_, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -28,8 +37,10 @@ class KeyTable {
     return true;
   }
 
-  // 1 + slot of the key; 0 where the neighbourhood is full. `added`: it was not there before.
+  // 1 + slot of the key; 0 where the neighbourhood is full or nothing is mapped. `added`: it was
+  // not there before.
   std::uint32_t intern(std::uint64_t key, bool& added) noexcept {
+    if (keys_ == nullptr) return 0;
     key |= 1;  // 0 is an empty slot
     const std::size_t first = key * 0x9e3779b97f4a7c15ull >> 20;
     for (std::size_t probe = 0; probe < kMaxProbes; ++probe) {

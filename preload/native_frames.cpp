@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "preload/key_table.hpp"
 #include "preload/stack_memory.hpp"
 
 #if defined(__x86_64__)
@@ -20,11 +21,6 @@ std::uint64_t load(std::uint64_t address) noexcept {
   std::uint64_t value;
   memcpy(&value, reinterpret_cast<const void*>(address), sizeof value);
   return value;
-}
-
-constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
-  hash = (hash ^ value) * 0xff51'afd7'ed55'8ccdu;  // the multiplier of MurmurHash3's finalizer
-  return hash ^ (hash >> 32);
 }
 
 #if defined(__x86_64__)

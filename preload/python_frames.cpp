@@ -1,11 +1,10 @@
 #include "preload/python_frames.hpp"
 
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include <atomic>
 
+#include "preload/checked_memory.hpp"
 #include "preload/elf_symbols.hpp"
 
 namespace gpumemtrace::preload::python {
@@ -65,13 +64,6 @@ constinit Interpreter interpreter;
 constinit std::atomic<State> current_state = State::kNotLooked;
 constinit std::atomic<std::size_t> checked_walks = 0;
 constinit char off_reason[128] = {};
-
-// Reads memory that may not be there. Wrong offsets end here as `false`, not as a fault.
-bool read_through_kernel(const void* address, void* out, std::size_t bytes) noexcept {
-  const iovec local{out, bytes};
-  const iovec remote{const_cast<void*>(address), bytes};
-  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
-}
 
 template <class Value>
 Value load(const void* base, std::size_t offset) noexcept {

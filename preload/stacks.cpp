@@ -27,11 +27,6 @@ constinit NativeStacks native_wanted = NativeStacks::kNone;
 constinit std::size_t depth_limit = 0;
 constinit std::atomic<std::uint64_t> without_room = 0;
 
-constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
-  hash = (hash ^ value) * 0xff51afd7ed558ccdull;  // the multiplier of MurmurHash3's finalizer
-  return hash ^ (hash >> 32);
-}
-
 void write_code_text(std::uint32_t id, const python::Code& code, trace::CodeText text,
                      std::string_view content) noexcept {
   std::uint32_t part = 0;
@@ -167,9 +162,9 @@ std::uint32_t current_stack(const CallGuard&, const native::Caller& caller, Stac
 void reset_stacks(const Config& config) noexcept {
   depth_limit = at_most(config.stack_depth, at_most(python::kMaxFrames, native::kMaxFrames));
   without_room.store(0);
-  const bool has_room = stacks.reset(kStackSlots);
+  const bool has_room = stacks.map(kStackSlots);
   const bool wants_native = config.native_stacks != NativeStacks::kNone;
-  python_off = why_off(config.python_stacks, has_room && codes.reset(kCodeSlots),
+  python_off = why_off(config.python_stacks, has_room && codes.map(kCodeSlots),
                        "switched off by GPUMEMTRACE_PYTHON");
   native_off = why_off(wants_native, has_room && (!wants_native || native::prepare(module_serial)),
                        "switched off by GPUMEMTRACE_NATIVE");

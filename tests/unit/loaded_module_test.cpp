@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "preload/build_id.hpp"
 #include "preload/rule_table.hpp"
 #include "tests/catch.hpp"
 
