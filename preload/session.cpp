@@ -271,6 +271,12 @@ Session& the_session() noexcept {
   return *std::launder(reinterpret_cast<Session*>(session_storage));
 }
 
+void wake_background_thread() noexcept {
+  Session& session = the_session();
+  session.wakes.fetch_add(1);
+  syscall(SYS_futex, &session.wakes, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
 bool session_exists() noexcept {
   const std::uint32_t session = control.session.load(std::memory_order_acquire);
   return session == kPaused || session >= kFirstSessionId;
@@ -369,7 +375,7 @@ void flush_and_wait() noexcept {
   Session& session = the_session();
   if (!session.background_runs.load()) return;
   const std::uint32_t wanted = session.flush_requested.fetch_add(1) + 1;
-  syscall(SYS_futex, &session.flush_requested, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  wake_background_thread();
   for (int tries = 0; tries < 10'000 && session.flush_answered.load() < wanted; ++tries) {
     sleep_microseconds(100);
   }

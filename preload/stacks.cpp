@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "preload/background.hpp"
 #include "preload/key_table.hpp"
 #include "preload/module_list.hpp"
 #include "preload/python_frames.hpp"
@@ -27,7 +28,7 @@ constinit NativeStacks native_wanted = NativeStacks::kNone;
 constinit std::size_t depth_limit = 0;
 constinit std::atomic<std::uint64_t> without_room = 0;
 
-void write_code_text(std::uint32_t id, const python::Code& code, trace::CodeText text,
+void write_code_text(std::uint32_t id, std::uint32_t first_line, trace::CodeText text,
                      std::string_view content) noexcept {
   std::uint32_t part = 0;
   do {
@@ -36,7 +37,7 @@ void write_code_text(std::uint32_t id, const python::Code& code, trace::CodeText
     record.record.kind = trace::RecordKind::kCode;
     record.record.time = ticks();
     record.id = id;
-    record.first_line = code.first_line;
+    record.first_line = first_line;
     record.text = text;
     record.part = part++;
     record.bytes = static_cast<std::uint32_t>(size);
@@ -45,21 +46,42 @@ void write_code_text(std::uint32_t id, const python::Code& code, trace::CodeText
   } while (!content.empty());
 }
 
+// Whose frames they are decides how their code objects may be read.
+enum class Owner { kThisThread, kAnotherThread };
+
+void write_own_code(std::uint32_t id, const void* object) noexcept {
+  python::Code code;
+  if (!python::read_code(object, code)) return;
+  char text[kMaxTextBytes];
+  std::size_t size = python::copy_text(code.qualified_name, text, sizeof text);
+  write_code_text(id, code.first_line, trace::CodeText::kName, {text, size});
+  size = python::copy_text(code.file, text, sizeof text);
+  write_code_text(id, code.first_line, trace::CodeText::kFile, {text, size});
+  write_code_text(id, code.first_line, trace::CodeText::kLineTable,
+                  python::bytes_of(code.line_table));
+}
+
+void write_other_code(std::uint32_t id, const void* object) noexcept {
+  static constinit python::CodeCopy code = {};  // large, and the background thread's alone
+  if (!python::copy_code(object, code)) return;
+  write_code_text(id, code.first_line, trace::CodeText::kName, {code.name, code.name_bytes});
+  write_code_text(id, code.first_line, trace::CodeText::kFile, {code.file, code.file_bytes});
+  write_code_text(id, code.first_line, trace::CodeText::kLineTable,
+                  {code.line_table, code.line_table_bytes});
+}
+
 // The number of a code object; its texts go into the trace the first time.
-std::uint32_t intern_code(const python::Frame& frame) noexcept {
+std::uint32_t intern_code(const python::Frame& frame, Owner owner) noexcept {
   bool added = false;
   const std::uint64_t key =
       mix(mix(0, reinterpret_cast<std::uintptr_t>(frame.code)), frame.version);
   const std::uint32_t id = codes.intern(key, added);
   if (id == 0 || !added) return id;
-  python::Code code;
-  if (!python::read_code(frame.code, code)) return id;
-  char text[kMaxTextBytes];
-  std::size_t size = python::copy_text(code.qualified_name, text, sizeof text);
-  write_code_text(id, code, trace::CodeText::kName, {text, size});
-  size = python::copy_text(code.file, text, sizeof text);
-  write_code_text(id, code, trace::CodeText::kFile, {text, size});
-  write_code_text(id, code, trace::CodeText::kLineTable, python::bytes_of(code.line_table));
+  if (owner == Owner::kThisThread) {
+    write_own_code(id, frame.code);
+  } else {
+    write_other_code(id, frame.code);
+  }
   return id;
 }
 
@@ -85,13 +107,13 @@ void fit_into_record(Frames& frames) noexcept {
   frames.python_count = at_most(frames.python_count, kMaxFrames - frames.native_count);
 }
 
-void write_stack(std::uint32_t id, Frames& frames) noexcept {
+void write_stack(std::uint32_t id, Frames& frames, Owner owner) noexcept {
   fit_into_record(frames);
   std::uint64_t words[kMaxFrames];
   std::size_t count = 0;
   for (std::size_t i = 0; i < frames.python_count; ++i) {
     const python::Frame& frame = frames.python[i];
-    words[count++] = std::uint64_t{intern_code(frame)} << 32 | frame.instruction;
+    words[count++] = std::uint64_t{intern_code(frame, owner)} << 32 | frame.instruction;
   }
   for (std::size_t i = 0; i < frames.native_count; ++i) words[count++] = frames.native[i];
   trace::Stack record;
@@ -106,19 +128,32 @@ void write_stack(std::uint32_t id, Frames& frames) noexcept {
                count * sizeof words[0]);
 }
 
-// Their hash; 0 where there are none.
-std::uint64_t read_python(Frames& frames) noexcept {
-  frames.python_count = 0;
-  if (!python_off.empty() || python::state() != python::State::kOn) return 0;
-  const std::size_t count = python::read_frames(frames.python, depth_limit);
-  frames.python_count = count;
+std::uint64_t hash_of(const python::Frame* frames, std::size_t count) noexcept {
   std::uint64_t hash = count;
   for (std::size_t i = 0; i < count; ++i) {
-    const python::Frame& frame = frames.python[i];
+    const python::Frame& frame = frames[i];
     const std::uint64_t place = std::uint64_t{frame.version} << 32 | frame.instruction;
     hash = mix(hash, reinterpret_cast<std::uintptr_t>(frame.code) + place * 0x9e3779b97f4a7c15ull);
   }
   return hash;
+}
+
+void read_python(Frames& frames) noexcept {
+  frames.python_count = 0;
+  if (!python_off.empty() || python::state() != python::State::kOn) return;
+  frames.python_count = python::read_frames(frames.python, depth_limit);
+  if (frames.python_count == 0) note_thread_without_python();
+}
+
+// 0: there is no room.
+std::uint32_t intern_stack(std::uint64_t hash, Frames& frames, Owner owner) noexcept {
+  bool added = false;
+  const std::uint32_t id = stacks.intern(hash, added);
+  if (id == 0) [[unlikely]]
+    without_room.fetch_add(1, std::memory_order_relaxed);  // a counter, nothing is ordered by it
+  if (added) [[unlikely]]
+    write_stack(id, frames, owner);
+  return id;
 }
 
 bool wants_native(StackUse use, std::size_t python_count) noexcept {
@@ -139,7 +174,8 @@ std::string_view why_off(bool is_wanted, bool has_room, std::string_view unwante
 
 std::uint32_t current_stack(const CallGuard&, const native::Caller& caller, StackUse use) noexcept {
   Frames frames;
-  std::uint64_t hash = read_python(frames);
+  read_python(frames);
+  std::uint64_t hash = hash_of(frames.python, frames.python_count);
   native::Walk walk;
   if (wants_native(use, frames.python_count)) {
     walk = native::read_frames(caller, frames.native, depth_limit);
@@ -148,15 +184,16 @@ std::uint32_t current_stack(const CallGuard&, const native::Caller& caller, Stac
   frames.native_count = walk.count;
   frames.cut = walk.cut;
   if (frames.python_count + frames.native_count == 0) return 0;
-  bool added = false;
-  const std::uint32_t id = stacks.intern(hash, added);
-  if (id == 0) [[unlikely]] {
-    without_room.fetch_add(1, std::memory_order_relaxed);  // a counter, nothing is ordered by it
-    return 0;
-  }
-  if (added) [[unlikely]]
-    write_stack(id, frames);
-  return id;
+  return intern_stack(hash, frames, Owner::kThisThread);
+}
+
+std::uint32_t waiting_stack(const CallGuard&, const python::WaitingThread& thread) noexcept {
+  Frames frames;
+  frames.python_count = thread.count;
+  frames.native_count = 0;
+  frames.cut = false;
+  for (std::size_t i = 0; i < thread.count; ++i) frames.python[i] = thread.frames[i];
+  return intern_stack(hash_of(frames.python, thread.count), frames, Owner::kAnotherThread);
 }
 
 void reset_stacks(const Config& config) noexcept {
@@ -171,6 +208,7 @@ void reset_stacks(const Config& config) noexcept {
   native_wanted = native_off.empty() ? config.native_stacks : NativeStacks::kNone;
 }
 
+std::size_t stack_depth() noexcept { return depth_limit; }
 std::string_view python_stacks_off() noexcept { return python_off; }
 std::string_view native_stacks_off() noexcept { return native_off; }
 std::uint64_t stacks_without_room() noexcept { return without_room.load(); }
