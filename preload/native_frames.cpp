@@ -38,7 +38,8 @@ bool follows_a_call(std::uint64_t address) noexcept {
   if (bytes == 1) return false;
   memcpy(code + kLongestCall - bytes, reinterpret_cast<const void*>(address - bytes), bytes);
   if (code[2] == 0xe8) return true;
-  for (const std::size_t at : {0, 1, 3, 4, 5}) {
+  constexpr std::size_t kIndirect[] = {0, 1, 3, 4, 5};  // where ff may stand
+  for (const std::size_t at : kIndirect) {
     if (code[at] == 0xff && (code[at + 1] >> 3 & 7) == 2) return true;
   }
   return false;

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include <atomic>
+#include <iterator>
+#include <utility>
 
 #include "preload/checked_memory.hpp"
 #include "preload/elf_symbols.hpp"
@@ -48,6 +50,30 @@ bool agrees_with_debug_offsets(const void* runtime, std::uint32_t version,
          (head.version >> 16) == (version >> 16) && head.free_threaded == 0;
 }
 
+// A walk for each version, with its layout compiled in.
+template <std::size_t kIndex>
+std::ptrdiff_t walk_version(const void* code_type, const void* thread_state, Frame* out,
+                            std::size_t capacity) noexcept {
+  static constexpr Layout kLayout = kLayouts[kIndex];
+  return walk(Straight{}, kLayout, code_type, thread_state, out, capacity);
+}
+
+template <std::size_t... kIndex>
+Interpreter::Walk walk_of(std::size_t index, std::index_sequence<kIndex...>) noexcept {
+  constexpr Interpreter::Walk kWalks[] = {walk_version<kIndex>...};
+  return kWalks[index];
+}
+
+void choose_layout(Interpreter& found) noexcept {
+  constexpr std::size_t kCount = std::size(kLayouts);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    if ((found.version >> 16) != (3u << 8 | kLayouts[i].minor)) continue;
+    found.layout = &kLayouts[i];
+    found.walk = walk_of(i, std::make_index_sequence<kCount>());
+    found.thread_list = kLayouts[i].thread_list;
+  }
+}
+
 void set_off(std::string_view why) noexcept {
   const std::size_t size = why.size() < sizeof off_reason - 1 ? why.size() : sizeof off_reason - 1;
   memcpy(off_reason, why.data(), size);
@@ -85,10 +111,7 @@ void look() noexcept {
   }
   if (found.is_initialized() == 0) return;
   found.version = parse_version(version_text());
-  for (const Layout& layout : kLayouts) {
-    if ((found.version >> 16) == (3u << 8 | layout.minor)) found.layout = &layout;
-  }
-  if (found.layout != nullptr) found.thread_list = found.layout->thread_list;
+  choose_layout(found);
   const bool agrees =
       found.layout == nullptr || found.layout->minor < 13 ||
       agrees_with_debug_offsets(find("_PyRuntime"), found.version, found.thread_list);
@@ -110,10 +133,10 @@ std::size_t read_frames(Frame* out, std::size_t capacity) noexcept {
   const void* thread_state = python.this_thread_state();
   if (thread_state == nullptr) return 0;
   if (checked_walks.load(std::memory_order_relaxed) >= kCheckedWalks) [[likely]] {
-    const std::ptrdiff_t count = walk(Straight{}, python, thread_state, out, capacity);
+    const std::ptrdiff_t count = python.walk(python.code_type, thread_state, out, capacity);
     return count < 0 ? 0 : static_cast<std::size_t>(count);
   }
-  const std::ptrdiff_t count = walk(Checked{}, python, thread_state, out, capacity);
+  const std::ptrdiff_t count = walk_checked(python, thread_state, out, capacity);
   if (count < 0) {
     set_off("the interpreter's frames are not where its version has them");
     return 0;

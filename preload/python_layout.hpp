@@ -57,7 +57,11 @@ inline constexpr std::uint16_t kNextThread = 8;  // in the thread state
 
 // The interpreter of this process.
 struct Interpreter {
+  using Walk = std::ptrdiff_t (*)(const void* code_type, const void* thread_state, Frame* out,
+                                  std::size_t capacity) noexcept;
+
   const Layout* layout = nullptr;
+  Walk walk = nullptr;  // straight, by that layout
   std::uint32_t version = 0;
   const void* code_type = nullptr;
   void* (*this_thread_state)() = nullptr;
@@ -141,8 +145,9 @@ inline bool plausible_pointer(const void* pointer) noexcept {
 
 // Offset of the running instruction in the byte code.
 template <class Reader>
-bool read_instruction(Reader& reader, const Layout& layout, const void* frame, const void* code,
-                      std::uint32_t& offset) noexcept {
+[[gnu::always_inline]] inline bool read_instruction(Reader& reader, const Layout& layout,
+                                                    const void* frame, const void* code,
+                                                    std::uint32_t& offset) noexcept {
   if (layout.instruction_is_index) {
     std::int32_t index = -1;
     if (!reader.read(frame, layout.instruction, index)) return false;
@@ -157,11 +162,12 @@ bool read_instruction(Reader& reader, const Layout& layout, const void* frame, c
   return true;
 }
 
-// -1: memory did not look like frames.
+// How many frames were read, innermost first; -1: memory did not look like frames. Inlined, so that
+// a layout that the compiler knows costs no reading.
 template <class Reader>
-std::ptrdiff_t walk(Reader reader, const Interpreter& python, const void* thread_state, Frame* out,
-                    std::size_t capacity) noexcept {
-  const Layout& layout = *python.layout;
+[[gnu::always_inline]] inline std::ptrdiff_t walk(Reader reader, const Layout& layout,
+                                                  const void* code_type, const void* thread_state,
+                                                  Frame* out, std::size_t capacity) noexcept {
   const void* frame = nullptr;
   if (!reader.read(thread_state, layout.first_frame, frame)) return -1;
   if (layout.frame_behind >= 0 && frame != nullptr &&
@@ -189,7 +195,7 @@ std::ptrdiff_t walk(Reader reader, const Interpreter& python, const void* thread
       const void* type = nullptr;
       if (!plausible_pointer(code) || !reader.read(code, kTypeOffset, type)) return -1;
       // From 3.13 on a frame may hold something else than a code object.
-      if (type == python.code_type) {
+      if (type == code_type) {
         Frame& found = out[count++];
         found.code = code;
         if (!read_instruction(reader, layout, frame, code, found.instruction)) return -1;
@@ -204,6 +210,12 @@ std::ptrdiff_t walk(Reader reader, const Interpreter& python, const void* thread
     frame = previous;
   }
   return static_cast<std::ptrdiff_t>(count);
+}
+
+// Other threads' frames, and those that are not yet trusted.
+inline std::ptrdiff_t walk_checked(const Interpreter& python, const void* thread_state, Frame* out,
+                                   std::size_t capacity) noexcept {
+  return walk(Checked{}, *python.layout, python.code_type, thread_state, out, capacity);
 }
 
 }  // namespace gpumemtrace::preload::python

@@ -116,14 +116,14 @@ bool same_frames(const Frame* left, const Frame* right, std::size_t count) noexc
 bool read_waiting(const void* thread_state, WaitingThread& out, std::size_t depth) noexcept {
   const Interpreter& python = this_interpreter();
   Frame innermost[1];
-  if (walk(Checked{}, python, thread_state, innermost, 1) != 1 ||
+  if (walk_checked(python, thread_state, innermost, 1) != 1 ||
       !waits_for_engine(innermost[0].code)) {
     return false;
   }
   if (depth > kMaxFrames) depth = kMaxFrames;
-  const std::ptrdiff_t count = walk(Checked{}, python, thread_state, out.frames, depth);
+  const std::ptrdiff_t count = walk_checked(python, thread_state, out.frames, depth);
   Frame again[kMaxFrames];
-  if (count <= 0 || walk(Checked{}, python, thread_state, again, depth) != count ||
+  if (count <= 0 || walk_checked(python, thread_state, again, depth) != count ||
       !same_frames(out.frames, again, static_cast<std::size_t>(count)) ||
       out.frames[0].code != innermost[0].code) {
     return false;

@@ -128,14 +128,26 @@ void write_stack(std::uint32_t id, Frames& frames, Owner owner) noexcept {
                count * sizeof words[0]);
 }
 
+// The upper and the lower half of the product: every bit of both factors counts.
+std::uint64_t multiply(std::uint64_t left, std::uint64_t right) noexcept {
+  __extension__ using Wide = unsigned __int128;
+  const Wide product = Wide{left} * right;
+  return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+}
+
+// A sum of one product a frame, of the frame and its place: unlike a chain of steps, the processor
+// works at several at once.
 std::uint64_t hash_of(const python::Frame* frames, std::size_t count) noexcept {
-  std::uint64_t hash = count;
+  constexpr std::uint64_t kFirst = 0x9e37'79b9'7f4a'7c15;
+  constexpr std::uint64_t kSecond = 0xff51'afd7'ed55'8ccd;
+  std::uint64_t sum = count;
   for (std::size_t i = 0; i < count; ++i) {
     const python::Frame& frame = frames[i];
     const std::uint64_t place = std::uint64_t{frame.version} << 32 | frame.instruction;
-    hash = mix(hash, reinterpret_cast<std::uintptr_t>(frame.code) + place * 0x9e3779b97f4a7c15ull);
+    sum += multiply(reinterpret_cast<std::uintptr_t>(frame.code) ^ ((i + 1) * kFirst),
+                    place ^ kSecond);
   }
-  return hash;
+  return mix(0, sum);
 }
 
 void read_python(Frames& frames) noexcept {
