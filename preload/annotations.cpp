@@ -50,6 +50,6 @@ void annotate(const Note& note) noexcept {
 }
 
 // Without memory for the table every name is unknown.
-void reset_names() noexcept { static_cast<void>(names.reset(kNameSlots)); }
+void reset_names() noexcept { names.map(kNameSlots); }
 
 }  // namespace gpumemtrace::preload

@@ -1,4 +1,5 @@
-// Gives numbers to things by their hashes, once for the whole process.
+// Numbers for keys of 64 bits, in mapped memory: what was seen before has its number at the cost of
+// one look-up.
 #pragma once
 
 #include <sys/mman.h>
@@ -29,9 +30,9 @@ inline void* map_zeros(std::size_t bytes) noexcept {
 // then lie in a few pages, which stay in the processor's caches between two events.
 class KeyTable {
  public:
-  // Makes the table of 2^n slots, or empties it. False where there is no memory. While nobody else
-  // uses it.
-  [[nodiscard]] bool reset(std::size_t slots) noexcept {
+  // Makes the table empty, with room for `slots` keys, a power of two. False where there is no
+  // memory. While nobody else uses it.
+  bool map(std::size_t slots) noexcept {
     if (keys_ == nullptr) {
       slots_ = slots;
       keys_ = static_cast<std::atomic<std::uint64_t>*>(
@@ -42,8 +43,8 @@ class KeyTable {
     return true;
   }
 
-  // 1 + slot of the key; 0 where the neighbourhood is full or there is no table. `added`: it was not
-  // there before.
+  // 1 + slot of the key; 0 where the neighbourhood is full or there is no table. `added`: it was
+  // not there before.
   std::uint32_t intern(std::uint64_t key, bool& added) noexcept {
     if (keys_ == nullptr) return 0;
     key |= 1;  // 0 is an empty slot

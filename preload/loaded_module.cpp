@@ -27,22 +27,6 @@ using FindObject = int (*)(void* address, FoundObject* result);
 
 constinit FindObject loader_find_object = nullptr;
 
-struct ProgramHeaders {
-  const ElfW(Phdr) * headers = nullptr;
-  std::size_t count = 0;
-};
-
-// A file's first page in memory begins with its ELF header, the program headers mostly follow.
-ProgramHeaders program_headers_at(std::uint64_t begin) noexcept {
-  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(begin);
-  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof(ElfW(Phdr)) ||
-      header->e_phoff >= kFirstPageBytes ||
-      header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > kFirstPageBytes) {
-    return {};
-  }
-  return {reinterpret_cast<const ElfW(Phdr)*>(begin + header->e_phoff), header->e_phnum};
-}
-
 // The unwind tables with the file-backed part of the segment that they lie in.
 native::UnwindTables find_tables(std::uint64_t base, const ProgramHeaders& program) noexcept {
   std::uint64_t address = 0;
@@ -186,53 +170,14 @@ void unload_ends() noexcept {
 // told this thread of it by other means.
 std::uint32_t unload_count() noexcept { return unloads.load(std::memory_order_relaxed); }
 
-BuildId find_build_id(std::uint64_t base, const ElfW(Phdr) * headers, std::size_t count) noexcept {
-  const auto is_loaded = [&](const ElfW(Phdr) & part) noexcept {
-    for (std::size_t i = 0; i < count; ++i) {
-      const ElfW(Phdr)& segment = headers[i];
-      if (segment.p_type == PT_LOAD && (segment.p_flags & PF_R) != 0 &&
-          part.p_vaddr >= segment.p_vaddr && part.p_memsz <= segment.p_filesz &&
-          part.p_vaddr - segment.p_vaddr <= segment.p_filesz - part.p_memsz) {
-        return true;
-      }
-    }
-    return false;
-  };
-  BuildId id;
-  for (std::size_t i = 0; i < count; ++i) {
-    if (headers[i].p_type != PT_NOTE || !is_loaded(headers[i])) continue;
-    const auto* begin = reinterpret_cast<const std::uint8_t*>(base + headers[i].p_vaddr);
-    native::ByteReader notes(begin, begin + headers[i].p_memsz);
-    const std::uint64_t alignment = headers[i].p_align == 8 ? 8 : 4;
-    const auto padded = [&](std::uint64_t bytes) {
-      return (bytes + alignment - 1) / alignment * alignment;
-    };
-    while (notes.ok() && !notes.at_end()) {
-      const auto name_bytes = notes.fixed<std::uint32_t>();
-      const auto content_bytes = notes.fixed<std::uint32_t>();
-      const auto type = notes.fixed<std::uint32_t>();
-      // The header's three words do not end on a multiple of 8; name and header are padded as one.
-      constexpr std::uint64_t kHeaderBytes = 12;
-      const native::ByteReader name = notes.piece(padded(kHeaderBytes + name_bytes) - kHeaderBytes);
-      const native::ByteReader content = notes.piece(content_bytes);
-      const std::uint64_t gap = padded(content_bytes) - content_bytes;
-      notes.skip(gap < notes.left() ? gap : notes.left());
-      if (!notes.ok() || type != NT_GNU_BUILD_ID || name_bytes != sizeof ELF_NOTE_GNU ||
-          memcmp(name.position(), ELF_NOTE_GNU, sizeof ELF_NOTE_GNU) != 0) {
-        continue;
-      }
-      id.bytes = content_bytes;
-      memcpy(id.content, content.position(),
-             content_bytes < BuildId::kMaxBytes ? content_bytes : BuildId::kMaxBytes);
-      return id;
-    }
+ProgramHeaders program_headers_at(std::uint64_t begin) noexcept {
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(begin);
+  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof(ElfW(Phdr)) ||
+      header->e_phoff >= kFirstPageBytes ||
+      header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > kFirstPageBytes) {
+    return {};
   }
-  return id;
-}
-
-BuildId find_build_id(const LoadedModule& module) noexcept {
-  const ProgramHeaders program = program_headers_at(module.begin);
-  return find_build_id(module.base, program.headers, program.count);
+  return {reinterpret_cast<const ElfW(Phdr)*>(begin + header->e_phoff), header->e_phnum};
 }
 
 }  // namespace gpumemtrace::preload

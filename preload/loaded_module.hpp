@@ -10,13 +10,6 @@
 
 namespace gpumemtrace::preload {
 
-// The content of a file's NT_GNU_BUILD_ID note, the part that a Module record has room for.
-struct BuildId {
-  static constexpr std::size_t kMaxBytes = 24;
-  std::uint8_t content[kMaxBytes] = {};
-  std::uint32_t bytes = 0;  // of the note; 0 = the file has none
-};
-
 // Addresses and path are valid while the module stays loaded.
 struct LoadedModule {
   std::uint64_t base = 0;   // load address of the file's virtual address 0
@@ -43,9 +36,13 @@ void unload_begins() noexcept;
 void unload_ends() noexcept;
 std::uint32_t unload_count() noexcept;
 
-// In the memory of a loaded file with these program headers.
-BuildId find_build_id(std::uint64_t base, const ElfW(Phdr) * headers, std::size_t count) noexcept;
-BuildId find_build_id(const LoadedModule& module) noexcept;
+// The program headers of a file in memory, which begins with its ELF header; none where it does not
+// have them at hand. The file is loaded and stays so meanwhile.
+struct ProgramHeaders {
+  const ElfW(Phdr) * headers = nullptr;
+  std::size_t count = 0;
+};
+ProgramHeaders program_headers_at(std::uint64_t begin) noexcept;
 
 // For tests: answers from the list alone.
 bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept;

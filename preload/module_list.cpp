@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#include "preload/build_id.hpp"
 #include "preload/key_table.hpp"
 #include "preload/output_path.hpp"
 #include "preload/recorder.hpp"
@@ -32,7 +33,6 @@ struct ModuleTable {
 };
 constinit ModuleTable table;
 constinit KeyTable serials;
-constinit bool serials_are_made = false;
 
 std::uint64_t hash_text(const char* text) noexcept {
   std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
@@ -142,7 +142,6 @@ void record_modules(const CallGuard&) noexcept {
 }
 
 std::uint32_t module_serial(const LoadedModule& module) noexcept {
-  if (!serials_are_made) return 0;
   const BuildId id = find_build_id(module);
   bool added = false;
   const std::uint32_t serial = serials.intern(identity_of(module, id), added);
@@ -154,7 +153,7 @@ std::uint32_t module_serial(const LoadedModule& module) noexcept {
 
 void forget_modules() noexcept {
   table.count = 0;
-  serials_are_made = serials.reset(kSerialSlots);
+  serials.map(kSerialSlots);
 }
 
 }  // namespace gpumemtrace::preload

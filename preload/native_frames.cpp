@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "preload/key_table.hpp"
 #include "preload/stack_memory.hpp"
 
 #if defined(__x86_64__)
@@ -22,11 +23,6 @@ std::uint64_t load(std::uint64_t address) noexcept {
   return value;
 }
 
-constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
-  hash = (hash ^ value) * 0xff51'afd7'ed55'8ccdu;  // the multiplier of MurmurHash3's finalizer
-  return hash ^ (hash >> 32);
-}
-
 #if defined(__x86_64__)
 
 constinit RuleTable table;
@@ -42,7 +38,8 @@ bool follows_a_call(std::uint64_t address) noexcept {
   if (bytes == 1) return false;
   memcpy(code + kLongestCall - bytes, reinterpret_cast<const void*>(address - bytes), bytes);
   if (code[2] == 0xe8) return true;
-  for (const std::size_t at : {0, 1, 3, 4, 5}) {
+  constexpr std::size_t kIndirect[] = {0, 1, 3, 4, 5};  // where ff may stand
+  for (const std::size_t at : kIndirect) {
     if (code[at] == 0xff && (code[at + 1] >> 3 & 7) == 2) return true;
   }
   return false;

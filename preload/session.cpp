@@ -140,7 +140,6 @@ const char* start_session() noexcept {
   forget_modules();
   python::look();
   reset_names();
-  reset_stacks(session->config);
   session->writers = map_array<Writer>(kMaxWriters);
   session->writer_links = map_array<std::atomic<std::uint32_t>>(kMaxWriters);
   if (session->writers == nullptr || session->writer_links == nullptr) {
@@ -164,6 +163,7 @@ const char* start_session() noexcept {
   session->writer_count.store(1);  // writer 0 is the background thread's
   session->writers[0].next_sequence = 1;
   session->ring.header().recording.store(session->config.start_paused ? 0 : 1);
+  reset_stacks(session->config);
   if (!start_background_thread()) return "the system allows no further thread";
   return nullptr;
 }
@@ -287,6 +287,12 @@ trace::ChunkHeader* take_chunk(Session& session, std::uint32_t size_class,
 
 Session& the_session() noexcept {
   return *std::launder(reinterpret_cast<Session*>(session_storage));
+}
+
+void wake_background_thread() noexcept {
+  Session& session = the_session();
+  session.wakes.fetch_add(1);
+  syscall(SYS_futex, &session.wakes, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
 }
 
 bool session_exists() noexcept {
@@ -425,7 +431,7 @@ void flush_and_wait() noexcept {
   Session& session = the_session();
   if (!session.background_runs.load()) return;
   const std::uint32_t wanted = session.flush_requested.fetch_add(1) + 1;
-  syscall(SYS_futex, &session.flush_requested, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  wake_background_thread();
   for (int tries = 0; tries < 10'000 && session.flush_answered.load() < wanted; ++tries) {
     sleep_microseconds(100);
   }

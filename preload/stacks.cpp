@@ -3,6 +3,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "preload/background.hpp"
 #include "preload/key_table.hpp"
 #include "preload/module_list.hpp"
 #include "preload/python_frames.hpp"
@@ -29,7 +30,7 @@ constinit NativeStacks native_wanted = NativeStacks::kNone;
 constinit std::size_t depth_limit = 0;
 constinit std::atomic<std::uint64_t> without_room = 0;
 
-void write_code_text(std::uint32_t id, const python::Code& code, trace::CodeText text,
+void write_code_text(std::uint32_t id, std::uint32_t first_line, trace::CodeText text,
                      std::string_view content) noexcept {
   std::uint32_t part = 0;
   do {
@@ -38,7 +39,7 @@ void write_code_text(std::uint32_t id, const python::Code& code, trace::CodeText
     record.record.kind = trace::RecordKind::kCode;
     record.record.time = ticks();
     record.id = id;
-    record.first_line = code.first_line;
+    record.first_line = first_line;
     record.text = text;
     record.part = part++;
     record.bytes = static_cast<std::uint32_t>(size);
@@ -47,24 +48,50 @@ void write_code_text(std::uint32_t id, const python::Code& code, trace::CodeText
   } while (!content.empty());
 }
 
+// Whose frames they are decides how their code objects may be read.
+enum class Owner { kThisThread, kAnotherThread };
+
+void write_own_code(std::uint32_t id, const void* object) noexcept {
+  python::Code code;
+  if (!python::read_code(object, code)) return;
+  char text[kMaxTextBytes];
+  std::size_t size = python::copy_text(code.qualified_name, text, sizeof text);
+  write_code_text(id, code.first_line, trace::CodeText::kName, {text, size});
+  size = python::copy_text(code.file, text, sizeof text);
+  write_code_text(id, code.first_line, trace::CodeText::kFile, {text, size});
+  write_code_text(id, code.first_line, trace::CodeText::kLineTable,
+                  python::bytes_of(code.line_table));
+}
+
+void write_other_code(std::uint32_t id, const void* object) noexcept {
+  static constinit python::CodeCopy code = {};  // large, and the background thread's alone
+  if (!python::copy_code(object, code)) return;
+  write_code_text(id, code.first_line, trace::CodeText::kName, {code.name, code.name_bytes});
+  write_code_text(id, code.first_line, trace::CodeText::kFile, {code.file, code.file_bytes});
+  write_code_text(id, code.first_line, trace::CodeText::kLineTable,
+                  {code.line_table, code.line_table_bytes});
+}
+
 // The number of a code object; its texts go into the trace the first time.
-std::uint32_t intern_code(const python::Frame& frame) noexcept {
+std::uint32_t intern_code(const python::Frame& frame, Owner owner) noexcept {
   bool added = false;
   const std::uint64_t key = mix(reinterpret_cast<std::uintptr_t>(frame.code), frame.version);
   const std::uint32_t id = codes.intern(key, added);
   if (id == 0 || !added) return id;
-  python::Code code;
-  if (!python::read_code(frame.code, code)) return id;
-  char text[kMaxTextBytes];
-  std::size_t size = python::copy_text(code.qualified_name, text, sizeof text);
-  write_code_text(id, code, trace::CodeText::kName, {text, size});
-  size = python::copy_text(code.file, text, sizeof text);
-  write_code_text(id, code, trace::CodeText::kFile, {text, size});
-  write_code_text(id, code, trace::CodeText::kLineTable, python::bytes_of(code.line_table));
+  if (owner == Owner::kThisThread) {
+    write_own_code(id, frame.code);
+  } else {
+    write_other_code(id, frame.code);
+  }
   return id;
 }
 
-// The native frames of one moment. Without initial values: most of it stays unused.
+// What a new stack is written from. Without initial values: most of it stays unused.
+struct PythonFrames {
+  python::Frame frames[python::kMaxFrames];  // innermost first
+  std::size_t count;
+  Owner owner;
+};
 struct NativeFrames {
   std::uint64_t addresses[native::kMaxFrames];
   std::size_t count;
@@ -75,26 +102,24 @@ std::size_t at_most(std::size_t value, std::size_t limit) noexcept {
   return value < limit ? value : limit;
 }
 
-void write_stack(std::uint32_t id, const python::Walk* walk, const NativeFrames& native) noexcept {
-  python::Frame python[python::kMaxFrames];
-  std::size_t python_count = walk == nullptr ? 0 : python::copy_frames(*walk, python);
-  std::size_t native_count = native.count;
-  bool cut = native.cut;
-  if (python_count + native_count > kMaxFrames) {
-    cut = true;
-    native_count =
-        at_most(native_count, kMaxFrames - at_most(python_count, kMaxFrames - kMaxFrames / 2));
-    python_count = at_most(python_count, kMaxFrames - native_count);
-  }
+void write_stack(std::uint32_t id, const PythonFrames& python,
+                 const NativeFrames& native) noexcept {
+  // Both are shortened to what a record has room for.
+  const bool fits = python.count + native.count <= kMaxFrames;
+  const std::size_t native_count =
+      fits ? native.count
+           : at_most(native.count, kMaxFrames - at_most(python.count, kMaxFrames - kMaxFrames / 2));
+  const std::size_t python_count = at_most(python.count, kMaxFrames - native_count);
   std::uint64_t words[kMaxFrames];
   std::size_t count = 0;
   for (std::size_t i = 0; i < python_count; ++i) {
-    words[count++] = std::uint64_t{intern_code(python[i])} << 32 | python[i].instruction;
+    const python::Frame& frame = python.frames[i];
+    words[count++] = std::uint64_t{intern_code(frame, python.owner)} << 32 | frame.instruction;
   }
   for (std::size_t i = 0; i < native_count; ++i) words[count++] = native.addresses[i];
   trace::Stack record;
   record.record.kind = trace::RecordKind::kStack;
-  record.record.flags = cut ? trace::kFlagCut : std::uint16_t{0};
+  record.record.flags = native.cut || !fits ? trace::kFlagCut : std::uint16_t{0};
   record.record.time = ticks();
   record.id = id;
   record.python_frames = static_cast<std::uint32_t>(python_count);
@@ -102,6 +127,22 @@ void write_stack(std::uint32_t id, const python::Walk* walk, const NativeFrames&
   record.native_frames = static_cast<std::uint32_t>(native_count);
   write_record(&record, sizeof record, reinterpret_cast<const char*>(words),
                count * sizeof words[0]);
+}
+
+// The number of a stack, and whether it must be written; 0: there is no room.
+std::uint32_t intern_stack(std::uint64_t hash, bool& added) noexcept {
+  const std::uint32_t id = stacks.intern(hash, added);
+  if (id == 0) [[unlikely]]
+    without_room.fetch_add(1, std::memory_order_relaxed);  // a counter, nothing is ordered by it
+  return id;
+}
+
+void write_own_stack(std::uint32_t id, const python::Walk* walk,
+                     const NativeFrames& native) noexcept {
+  PythonFrames python;
+  python.count = walk == nullptr ? 0 : python::copy_frames(*walk, python.frames);
+  python.owner = Owner::kThisThread;
+  write_stack(id, python, native);
 }
 
 bool wants_native(StackUse use, bool has_python) noexcept {
@@ -126,12 +167,13 @@ std::string_view why_off(bool is_wanted, bool has_room, std::string_view unwante
 }  // namespace
 
 std::uint32_t current_stack(const CallGuard&, const native::Caller& caller, StackUse use) noexcept {
-  python::Walk* walk = nullptr;
+  const python::Walk* walk = nullptr;
   std::uint64_t hash = 0;
   if (python_off.empty() && python::state() == python::State::kOn) {
-    walk = &walks[thread_state.writer->id];
-    hash = python::read_stack(depth_limit, *walk);
-    if (hash == 0) walk = nullptr;
+    python::Walk& last = walks[thread_state.writer->id];
+    hash = python::read_stack(depth_limit, last);
+    if (hash != 0) walk = &last;
+    if (hash == 0) note_thread_without_python();
   }
   NativeFrames native;
   native.count = 0;
@@ -144,13 +186,26 @@ std::uint32_t current_stack(const CallGuard&, const native::Caller& caller, Stac
   }
   if (walk == nullptr && native.count == 0) return 0;
   bool added = false;
-  const std::uint32_t id = stacks.intern(hash, added);
-  if (id == 0) [[unlikely]] {
-    without_room.fetch_add(1, std::memory_order_relaxed);  // a counter, nothing is ordered by it
-    return 0;
-  }
+  const std::uint32_t id = intern_stack(hash, added);
   if (added) [[unlikely]]
-    write_stack(id, walk, native);
+    write_own_stack(id, walk, native);
+  return id;
+}
+
+std::uint32_t waiting_stack(const CallGuard&, const python::WaitingThread& thread) noexcept {
+  std::uint64_t hash = 0;
+  for (std::size_t i = thread.count; i-- > 0;) hash = python::hash_with(hash, thread.frames[i]);
+  bool added = false;
+  const std::uint32_t id = intern_stack(hash, added);
+  if (!added) return id;
+  PythonFrames python;
+  python.count = thread.count;
+  python.owner = Owner::kAnotherThread;
+  for (std::size_t i = 0; i < thread.count; ++i) python.frames[i] = thread.frames[i];
+  NativeFrames native;
+  native.count = 0;
+  native.cut = false;
+  write_stack(id, python, native);
   return id;
 }
 
@@ -160,15 +215,16 @@ void reset_stacks(const Config& config) noexcept {
   if (walks == nullptr) {
     walks = static_cast<python::Walk*>(map_zeros(kMaxWriters * sizeof *walks));
   }
-  const bool has_room = walks != nullptr && stacks.reset(kStackSlots);
+  const bool has_room = walks != nullptr && stacks.map(kStackSlots);
   const bool wants_native = config.native_stacks != NativeStacks::kNone;
-  python_off = why_off(config.python_stacks, has_room && codes.reset(kCodeSlots),
+  python_off = why_off(config.python_stacks, has_room && codes.map(kCodeSlots),
                        "switched off by GPUMEMTRACE_PYTHON");
   native_off = why_off(wants_native, has_room && (!wants_native || native::prepare(module_serial)),
                        "switched off by GPUMEMTRACE_NATIVE");
   native_wanted = native_off.empty() ? config.native_stacks : NativeStacks::kNone;
 }
 
+std::size_t stack_depth() noexcept { return depth_limit; }
 std::string_view python_stacks_off() noexcept { return python_off; }
 std::string_view native_stacks_off() noexcept { return native_off; }
 std::uint64_t stacks_without_room() noexcept { return without_room.load(); }

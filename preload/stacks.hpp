@@ -9,11 +9,13 @@
 //   for 251 frames, of which native ones give way first, down to half.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "preload/config.hpp"
 #include "preload/native_frames.hpp"
+#include "preload/python_waiting.hpp"
 
 namespace gpumemtrace::preload {
 
@@ -28,6 +30,13 @@ enum class StackUse {
 // The calling thread's stack, from the hook's caller on.
 std::uint32_t current_stack(const CallGuard& guard, const native::Caller& caller,
                             StackUse use) noexcept;
+
+// The number of another thread's Python stack, read by the background thread; 0 where there is none
+// left. Its code objects are copied through the kernel.
+std::uint32_t waiting_stack(const CallGuard& guard, const python::WaitingThread& thread) noexcept;
+
+// Most frames of each kind in a stack.
+std::size_t stack_depth() noexcept;
 
 // Empties the tables: a new trace needs every stack again. Before the session's first record.
 void reset_stacks(const Config& config) noexcept;

@@ -547,8 +547,8 @@ struct Annotation {
 // The Python stack of a thread that waited in native code when the background thread looked.
 struct WaitingStack {
   RecordHeader record;
-  std::uint64_t thread_id = 0;
-  std::uint32_t stack = 0;
+  std::uint64_t thread_id = 0;  // 0 = not known
+  std::uint32_t stack = 0;      // 0 = it waits no more
   std::uint32_t reserved = 0;
 };
 

@@ -46,6 +46,11 @@ class BackwardStacks {
     return any_python_ ? find_stack(writer, stack, time, is_block) : stack;
   }
 
+  // The thread has had Python frames.
+  [[nodiscard]] bool is_python_thread(std::uint32_t writer) {
+    return any_python_ && thread_of(writer).has_frames;
+  }
+
   // nullptr where the number stands for a recorded stack.
   [[nodiscard]] const JoinedStack* find(std::uint32_t stack) const {
     const std::size_t index = stack - kFirstJoined;

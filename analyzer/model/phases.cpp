@@ -4,10 +4,7 @@ namespace gpumemtrace::analyzer {
 
 Phase Phases::change(const StackRole& role, Phase phase, std::uint64_t now) {
   if (clock_.phase == Phase::kOptimizer && phase != Phase::kOptimizer && worked_) end_step();
-  if (role.zero_grad && worked_) {
-    grads_were_freed_ = true;
-    if (clock_.phase == Phase::kBackward) end_invisible_step(now);
-  }
+  if (role.zero_grad) note_zero_grad(now);
   if (phase == Phase::kForward && clock_.phase == Phase::kBackward && grads_were_freed_) {
     end_invisible_step(now);
   }
@@ -19,6 +16,12 @@ Phase Phases::change(const StackRole& role, Phase phase, std::uint64_t now) {
       clock_.phase == Phase::kForward && !role.placement && !role.zero_grad;
   if (clock_.phase != Phase::kForward) left_ = true;
   return belongs_to_forward ? Phase::kForward : Phase::kNone;
+}
+
+void Phases::note_zero_grad(std::uint64_t now) {
+  if (!worked_) return;
+  grads_were_freed_ = true;
+  if (clock_.phase == Phase::kBackward) end_invisible_step(now);
 }
 
 void Phases::end_step() {

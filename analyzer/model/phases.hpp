@@ -29,6 +29,13 @@ class Phases {
       return phase;  // a phase goes on
     return change(role, phase, now);
   }
+  // A Python thread let go of a block that the backward phase made, as zero_grad does. Recorders
+  // leave out the stacks of frees, so this stands for zero_grad's frames.
+  void note_gradient_release(std::uint64_t now) {
+    clock_.in_zero_grad = true;
+    note_zero_grad(now);
+  }
+  void note_other_release() { clock_.in_zero_grad = false; }
   // The same of an event outside the order: what its stack alone says.
   [[nodiscard]] StackRole role_of(std::uint32_t stack) const { return roles_.role_of(stack); }
 
@@ -53,6 +60,7 @@ class Phases {
  private:
   Phase change(const StackRole& role, Phase phase, std::uint64_t now);
   void begin(Phase phase, std::uint64_t now);
+  void note_zero_grad(std::uint64_t now);
   void end_step();
   void end_invisible_step(std::uint64_t now);
 

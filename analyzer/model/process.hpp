@@ -214,6 +214,7 @@ class ProcessModel {
   void apply_annotation(const trace::Annotation& annotation);
   // Every event with a stack goes through here; the phase that it belongs to.
   Phase note_phase(std::uint32_t stack, bool is_block);
+  void note_block_release(const trace::Block& block);
   void note_block(std::uint32_t group, std::uint64_t bytes);
   void note_upload(const trace::Copy& call);
   [[nodiscard]] Verdict verdict_on(std::uint32_t group, std::uint64_t bytes,

@@ -40,6 +40,21 @@ Phase ProcessModel::note_phase(std::uint32_t stack, bool is_block) {
   return phase;
 }
 
+void ProcessModel::note_block_release(const trace::Block& block) {
+  if (block.stack != 0) {
+    static_cast<void>(note_phase(block.stack, true));
+    return;
+  }
+  if (in_checkpoint_) return;
+  const LiveAllocation* const live =
+      backward_stacks_.is_python_thread(writer_) ? framework_.find_block(block.address) : nullptr;
+  if (live == nullptr || accounts_.group(live->group).key.phase != Phase::kBackward) {
+    return phases_.note_other_release();
+  }
+  phases_.note_gradient_release(now_);
+  if (phases_.take_step_end()) steps_.optimizer_ended(now_);
+}
+
 void ProcessModel::note_block(std::uint32_t group, std::uint64_t bytes) {
   const GroupKey& key = accounts_.group(group).key;
   if (key.phase == Phase::kNone && parameter_sizes_.size() < kMaxParameterSizes &&

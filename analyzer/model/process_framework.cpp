@@ -25,6 +25,7 @@ void ProcessModel::apply_block(const trace::Block& block, std::uint32_t writer) 
   note_stack(block.stack, writer, true);
   if (block.device_type != kCudaDeviceType || block.address == 0) return;
   if (block.bytes <= 0) {
+    note_block_release(block);
     if (!framework_.remove_block(block.address, now_)) ++course_.unknown_frees;
   } else {
     const Phase phase = note_phase(block.stack, true);

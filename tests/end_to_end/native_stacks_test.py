@@ -1,6 +1,7 @@
 """Native call stacks that are known, through every kind of frame."""
 
 import platform
+import resource
 import unittest
 
 import native_stacks
@@ -132,6 +133,21 @@ class Signals(support.EndToEnd):
             self.assertEqual(stack[:2], ["allocate_here", "on_signal"])
             self.assertIn("storm_of_signals", stack)
         self.assertGreater(len({tuple(stack) for stack in stacks}), 20)
+
+
+class NoMemory(support.EndToEnd):
+    def test_without_memory_for_stacks_the_rest_is_recorded(self):
+        # Small thread stacks: the recorder's own thread fits into what the table of stacks
+        # does not fit into.
+        result = self.run_command(
+            [support.VICTIMS / "limited", "AS", 14 << 20, 1000],
+            support.recorded_environment(GPUMEMTRACE_RING_SIZE="2MiB"),
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_STACK, (1 << 18, 1 << 18)))
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, b"1000\n", b""))
+        trace = native_stacks.Trace(self.only_trace())
+        self.assertEqual(len(trace.allocations), 1000)
+        self.assertEqual(trace.stacks, {})
+        self.assertEqual(trace.texts["native_stacks_off"], "there is no memory for call stacks")
 
 
 if __name__ == "__main__":

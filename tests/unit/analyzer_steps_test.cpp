@@ -193,6 +193,19 @@ TEST_CASE("an optimizer that allocates nothing is seen by the gradients that go"
   CHECK(report_of(trace.builder()).at("steps").size() == 4);
 }
 
+TEST_CASE("gradients that go show an optimizer also where frees have no stack", "[unit]") {
+  TrainingTrace trace;
+  std::uint64_t gradient = 0;
+  for (int i = 0; i < 5; ++i) {
+    const std::uint64_t activation = trace.take(8 * kMiB, trace.forward);
+    if (gradient != 0) trace.give_back(gradient, 2 * kMiB, 0);
+    gradient = trace.take(2 * kMiB, 0, TrainingTrace::kEngine);
+    trace.give_back(activation, 8 * kMiB, 0, TrainingTrace::kEngine);
+  }
+  // The first zero_grad frees nothing, so the first two iterations are one step.
+  CHECK(report_of(trace.builder()).at("steps").size() == 4);
+}
+
 // Thirty times the same allocations, and one between that is not always there.
 Json steps_of_loop(std::uint64_t period_ns) {
   TraceBuilder trace;

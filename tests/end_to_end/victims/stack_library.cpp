@@ -6,8 +6,7 @@ using Callback = void (*)(std::size_t bytes);
 
 static inline void use(void* memory) { __asm__ volatile("" ::"r"(memory) : "memory"); }
 
-extern "C" [[gnu::noinline, gnu::noclone]] void GPUMEMTRACE_LIBRARY_FRAME(Callback callback,
-                                                                          std::size_t bytes) {
+extern "C" [[gnu::noinline]] void GPUMEMTRACE_LIBRARY_FRAME(Callback callback, std::size_t bytes) {
   char room[GPUMEMTRACE_FRAME_BYTES];
   callback(bytes);
   use(room);

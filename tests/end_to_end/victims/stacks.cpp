@@ -18,7 +18,11 @@ namespace {
 using Callback = void (*)(std::size_t bytes);
 
 // What calls of the compiler's own making (tail calls, clones) would hide is kept.
+#if defined(__clang__)
+#define GPUMEMTRACE_FRAME extern "C" [[gnu::noinline, gnu::used]]
+#else
 #define GPUMEMTRACE_FRAME extern "C" [[gnu::noinline, gnu::noclone, gnu::used]]
+#endif
 inline void stay_in_frame() { __asm__ volatile("" ::: "memory"); }
 inline void use(void* memory) { __asm__ volatile("" ::"r"(memory) : "memory"); }
 
