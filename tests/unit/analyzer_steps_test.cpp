@@ -254,6 +254,7 @@ TEST_CASE("of very many steps the first, the last and the highest are reported",
   CHECK(steps.size() == 1050);
   CHECK(steps[0].at("index") == 0);
   CHECK(steps.back().at("index") == 2999);
+  CHECK(steps.back().at("peak_bytes") == kMiB);
   CHECK(row_where(steps, {{"index", 1500}}).at("peak_bytes") == 50 * kMiB);
   CHECK(loss_of(report, "steps_left_out") == 1950);
   CHECK(row_where(report.at("peak"), {{"level", "driver"}}).at("step") == 1500);
