@@ -29,7 +29,6 @@ namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::uint64_t kSamplePeriodNs = 1'000'000'000;
-constexpr std::uint64_t kReclaimPeriodNs = 1'000'000'000;
 constexpr std::uint64_t kLeastSlackBytes = 256 << 20;
 constexpr long kBusyPauseNs = 500'000;
 constexpr long kIdlePauseNs = 10'000'000;
