@@ -11,8 +11,6 @@ namespace gpumemtrace::analyzer {
 
 // Open addressing with linear probing; an erased slot is closed by moving its followers back, so
 // there are no tombstones and a map that lives long stays as fast as a new one.
-// - At most two fifths are taken, so that nearly every search ends at its first slot: what a longer
-//   one costs is the branch that nobody can predict.
 // - The key is the member `kKey` of the slot; key 0 marks an empty slot and cannot be stored.
 // - Pointers to slots are valid until the next insert or erase.
 // - for_each visits in an order that depends only on the history of the map.
@@ -35,7 +33,7 @@ class FlatMap {
   // The key must not be in the map.
   Slot& insert(const Slot& slot) {
     assert(slot.*kKey != 0 && find(slot.*kKey) == nullptr);
-    if ((size_ + 1) * 5 > slots_.size() * 2) grow();
+    if ((size_ + 1) * 5 > slots_.size() * 3) grow();
     ++size_;
     return place(slot);
   }

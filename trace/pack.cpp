@@ -92,61 +92,61 @@ class FieldColumn {
       : image_(image), scratch_(scratch), members_(members), field_(field) {}
 
   void write(ColumnWriter& columns, std::uint8_t kind, std::uint8_t number) const noexcept {
-    const bool same = all_same();
+    switch (field_.encoding) {
+      case Encoding::kPlain:
+        return write_as<Encoding::kPlain>(columns, kind, number);
+      case Encoding::kSigned:
+        return write_as<Encoding::kSigned>(columns, kind, number);
+      case Encoding::kDelta:
+        return write_as<Encoding::kDelta>(columns, kind, number);
+      case Encoding::kTime:
+        return write_as<Encoding::kTime>(columns, kind, number);
+      case Encoding::kAfterStart:
+        return write_as<Encoding::kAfterStart>(columns, kind, number);
+    }
+  }
+
+ private:
+  template <Encoding kEncoding>
+  void write_as(ColumnWriter& columns, std::uint8_t kind, std::uint8_t number) const noexcept {
+    const bool same = all_same<kEncoding>();
     columns.begin(kind, number, same ? ColumnForm::kSame : ColumnForm::kEach);
     std::uint64_t previous = 0;
     for (const std::uint32_t i : same ? members_.first(1) : members_) {
-      const std::uint64_t value = value_of(i);
-      switch (field_.encoding) {
-        case Encoding::kPlain:
-        case Encoding::kAfterStart: {
-          columns.varint(value);
-          break;
-        }
-        case Encoding::kSigned:
-        case Encoding::kTime: {
-          columns.varint(zigzag(static_cast<std::int64_t>(value)));
-          break;
-        }
-        case Encoding::kDelta: {
-          columns.varint(zigzag(static_cast<std::int64_t>(value - previous)));
-          previous = value;
-          break;
-        }
+      const std::uint64_t value = value_of<kEncoding>(i);
+      if constexpr (kEncoding == Encoding::kPlain || kEncoding == Encoding::kAfterStart) {
+        columns.varint(value);
+      } else {
+        columns.varint(zigzag(static_cast<std::int64_t>(value - previous)));
+        if constexpr (kEncoding == Encoding::kDelta) previous = value;
       }
     }
     columns.end();
   }
 
- private:
+  template <Encoding kEncoding>
   bool all_same() const noexcept {
-    const std::uint64_t first = value_of(members_.front());
+    const std::uint64_t first = value_of<kEncoding>(members_.front());
     for (const std::uint32_t i : members_.subspan(1)) {
-      if (value_of(i) != first) return false;
+      if (value_of<kEncoding>(i) != first) return false;
     }
     return true;
   }
 
   // The field of record i; of times what the column tells: the difference.
+  template <Encoding kEncoding>
   std::uint64_t value_of(std::uint32_t i) const noexcept {
     const std::byte* record = image_.data() + scratch_.offset[i];
     const std::uint64_t value = load_field(record, field_.offset, field_.bytes);
-    switch (field_.encoding) {
-      case Encoding::kPlain:
-      case Encoding::kDelta: {
-        return value;
-      }
-      case Encoding::kSigned: {
-        return static_cast<std::uint64_t>(sign_extend(value, field_.bytes));
-      }
-      case Encoding::kTime: {
-        return value - (i == 0 ? 0 : time_of(i - 1));
-      }
-      case Encoding::kAfterStart: {
-        return value == 0 ? 0 : 1 + zigzag(static_cast<std::int64_t>(value - time_of(i)));
-      }
+    if constexpr (kEncoding == Encoding::kSigned) {
+      return static_cast<std::uint64_t>(sign_extend(value, field_.bytes));
+    } else if constexpr (kEncoding == Encoding::kTime) {
+      return value - (i == 0 ? 0 : time_of(i - 1));
+    } else if constexpr (kEncoding == Encoding::kAfterStart) {
+      return value == 0 ? 0 : 1 + zigzag(static_cast<std::int64_t>(value - time_of(i)));
+    } else {
+      return value;
     }
-    return 0;
   }
 
   std::uint64_t time_of(std::uint32_t i) const noexcept {
