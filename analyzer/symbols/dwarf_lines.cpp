@@ -1,11 +1,10 @@
 #include "analyzer/symbols/dwarf_lines.hpp"
 
-#include <cxxabi.h>
 #include <dwarf.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
+
+#include "analyzer/symbols/readable_name.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -14,7 +13,6 @@ constexpr int kMaxDepth = 64;  // of entries in entries
 constexpr std::size_t kMaxEntries = std::size_t{1} << 24;
 constexpr std::size_t kMaxRanges = std::size_t{1} << 20;  // of one entry
 constexpr std::size_t kMaxInlined = 64;
-constexpr std::size_t kMaxNameBytes = 4096;
 // How many ranges that begin later may lie inside the one that is looked for.
 constexpr int kMaxNested = 64;
 
@@ -103,23 +101,6 @@ std::vector<Dwarf_Die> inlined_at(Dwarf_Die function, std::uint64_t address) {
 }
 
 }  // namespace
-
-std::string readable_name(const char* symbol) {
-  if (std::strncmp(symbol, "_Z", 2) != 0 || std::strlen(symbol) > kMaxNameBytes) {
-    // Of functions in C, too, compilers make copies: `step.part.0`, `step.cold`.
-    const std::string name(symbol, strnlen(symbol, kMaxNameBytes));
-    const std::size_t dot = name.find('.', 1);
-    return dot == std::string::npos ? name : name.substr(0, dot);
-  }
-  int status = 0;
-  char* readable = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
-  if (readable == nullptr) return symbol;
-  std::string name(readable, strnlen(readable, kMaxNameBytes));
-  std::free(readable);
-  const std::size_t copy = name.find(" [clone ");
-  if (copy != std::string::npos) name.resize(copy);
-  return name;
-}
 
 void DwarfLines::add_ranges(Dwarf_Die& die, std::uint64_t what, std::vector<Range>& ranges) {
   Dwarf_Addr base = 0;

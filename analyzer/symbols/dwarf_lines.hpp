@@ -54,7 +54,4 @@ class DwarfLines {
   std::vector<Range> unit_ranges_;
 };
 
-// The name as people read it: demangled, without the marks of compiler-made copies.
-[[nodiscard]] std::string readable_name(const char* symbol);
-
 }  // namespace gpumemtrace::analyzer

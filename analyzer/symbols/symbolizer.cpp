@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "analyzer/symbols/readable_name.hpp"
+
 namespace gpumemtrace::analyzer {
 namespace {
 

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "analyzer/input_error.hpp"
+#include "analyzer/symbols/readable_name.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/compiled_library.hpp"
 
@@ -218,6 +219,34 @@ TEST_CASE("a file that is no side-car is refused in one sentence that names it",
     options.side_cars = {path};
     CHECK_THROWS_AS(Symbolizer(options), InputError);
   }
+}
+
+TEST_CASE("names are demangled, without the marks of compiler-made copies", "[unit]") {
+  CHECK(readable_name("_ZN4shop4Till3addEi") == "shop::Till::add(int)");
+  CHECK(readable_name("_ZN4shop4Till3addEi.part.0.cold") == "shop::Till::add(int)");
+  CHECK(readable_name("step.constprop.1") == "step");
+  CHECK(readable_name(".hidden") == ".hidden");
+  CHECK(readable_name("_Znonsense") == "_Znonsense");
+  CHECK(readable_name("") == "");
+  CHECK(readable_name(std::string(100'000, 'x').c_str()).size() == 4096);
+}
+
+TEST_CASE("a name that stands for gigabytes of text is cut", "[unit]") {
+  if (!can_demangle_bounded()) {
+    WARN("libstdc++ is linked as a shared library: the bound on names was not tested");
+    return;
+  }
+  // pair<T, T> of pair<T, T> of ...: S_ is std::pair, S0_ the innermost type, S1_ the next.
+  constexpr int kDepth = 30;
+  std::string symbol = "_Z1fSt4pairI";
+  for (int i = 1; i < kDepth; ++i) symbol += "S_I";
+  symbol += "iiE";
+  for (int i = 0; i + 1 < kDepth; ++i) {
+    symbol += std::string("S") + "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[i] + "_E";
+  }
+  const std::string name = readable_name(symbol.c_str());
+  CHECK(name.size() == 4096);
+  CHECK(name.substr(0, 12) == "f(std::pair<");
 }
 
 TEST_CASE("damaged libraries give fewer names and never a crash", "[unit]") {
