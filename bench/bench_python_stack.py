@@ -20,10 +20,10 @@ FRAMES = 30
 FOLDER_VARIABLE = "GPUMEMTRACE_BENCH_FOLDER"
 
 
-def below(levels, function, *arguments):
+def below(levels, function, ring, rounds):
     if levels == 0:
-        return function(*arguments)
-    return below(levels - 1, function, *arguments)
+        return function(ring, rounds)
+    return below(levels - 1, function, ring, rounds)
 
 
 def measure(arguments, folder):

@@ -60,6 +60,7 @@ constinit Lists* lists = nullptr;
 constinit std::atomic<std::uint64_t> published = 0;
 constinit std::atomic<std::uint32_t> published_unloads = 0;
 constinit std::atomic<std::uint32_t> unloads = 0;
+constinit std::atomic<std::uint32_t> loader_unloads = 0;  // as the loader counts them
 constinit std::atomic<std::uint32_t> unloads_running = 0;
 
 int add_module(dl_phdr_info* info, std::size_t, void* argument) noexcept {
@@ -132,6 +133,7 @@ void publish_module_list() noexcept {
 }
 
 void choose_module_lookup() noexcept {
+  if (loader_find_object != nullptr) return;  // a forked child has it from its parent
   void* found = find_symbol("libc.so.6", "_dl_find_object");
   if (found == nullptr) found = find_symbol("ld-linux", "_dl_find_object");
   loader_find_object = reinterpret_cast<FindObject>(found);
@@ -154,6 +156,7 @@ bool find_module(std::uint64_t address, LoadedModule& out) noexcept {
 }
 
 void unload_begins() noexcept { unloads_running.fetch_add(1); }
+
 void unload_ends() noexcept {
   const auto read_unloads = [](dl_phdr_info* info, std::size_t, void* argument) noexcept {
     *static_cast<std::uint32_t*>(argument) = static_cast<std::uint32_t>(info->dlpi_subs);
@@ -161,14 +164,23 @@ void unload_ends() noexcept {
   };
   std::uint32_t count = 0;
   dl_iterate_phdr(read_unloads, &count);
-  std::uint32_t known = unloads.load();
-  while (known < count && !unloads.compare_exchange_weak(known, count)) {
+  std::uint32_t known = loader_unloads.load();
+  while (known < count && !loader_unloads.compare_exchange_weak(known, count)) {
   }
+  if (known < count) unloads.fetch_add(1);
   unloads_running.fetch_sub(1);
 }
-// Relaxed: the library whose code is running now is loaded, and whoever unloaded another before
-// told this thread of it by other means.
-std::uint32_t unload_count() noexcept { return unloads.load(std::memory_order_relaxed); }
+
+void unload_was_noticed() noexcept { unloads.fetch_add(1); }
+
+// Whoever runs a library's code at an address where another one was has loaded it after that one
+// was unmapped, and so sees the unload running or, in this order, its count.
+bool unload_is_running() noexcept {
+  return unloads_running.load(std::memory_order_acquire) != 0;  // pairs with unload_ends()
+}
+std::uint32_t unload_count() noexcept {
+  return unloads.load(std::memory_order_relaxed);  // ordered by unload_is_running()
+}
 
 ProgramHeaders program_headers_at(std::uint64_t begin) noexcept {
   const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(begin);

@@ -30,10 +30,14 @@ void choose_module_lookup() noexcept;
 // Makes the list for older loaders, a no-op with newer ones. One thread at a time.
 void publish_modules() noexcept;
 
-// Around every dlclose. What was derived from a module's tables is to be forgotten when the number
-// of unloads has changed. A dlclose that unloads nothing does not change it.
+// Around every dlclose. What was derived from a module's tables is not to be used while an unload
+// runs, and to be forgotten when their number has changed; a dlclose that unloads nothing does not
+// change it. Ask in this order: whether one runs, then the number.
 void unload_begins() noexcept;
 void unload_ends() noexcept;
+// A library is gone although no dlclose was seen: libc unloads its own without it.
+void unload_was_noticed() noexcept;
+bool unload_is_running() noexcept;
 std::uint32_t unload_count() noexcept;
 
 // The program headers of a file in memory, which begins with its ELF header; none where it does not

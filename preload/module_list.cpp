@@ -136,6 +136,7 @@ void record_modules(const CallGuard&) noexcept {
       table.modules[kept++] = table.modules[i];
     } else {
       write_module(table.modules[i], "", {}, true);
+      unload_was_noticed();
     }
   }
   table.count = kept;

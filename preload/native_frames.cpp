@@ -89,8 +89,8 @@ bool find_rules(std::uint64_t address, FrameRules& rules) noexcept {
   return find_module(address, module) && find_rules(module, address, rules);
 }
 
-// What is kept of an address in a loaded file.
-[[gnu::noinline]] std::uint64_t work_out(std::uint64_t address, std::uint32_t generation) noexcept {
+// What is to be kept of an address in a loaded file; 0 where it lies in none.
+[[gnu::noinline]] std::uint64_t work_out(std::uint64_t address) noexcept {
   LoadedModule module;
   if (!find_module(address, module)) return 0;
   CachedRule rule = frame_pointer_rule();
@@ -104,7 +104,6 @@ bool find_rules(std::uint64_t address, FrameRules& rules) noexcept {
     }
   }
   rule.module_serial = serial_of_module(module);
-  table.insert(address, generation, pack(rule));
   return pack(rule);
 }
 
@@ -122,15 +121,17 @@ class Walker {
 
   // False where more registers are needed.
   bool run(Registers* all) noexcept {
+    const bool keeps_rules = !unload_is_running();
     const std::uint32_t generation = unload_count();
     bool suspicious = false;  // the last step followed a guessed frame pointer
     while (return_address_ < kEndOfUserAddresses) {
       const std::uint64_t address = return_address_ - 1;
-      std::uint64_t packed = table.find(address, generation);
+      std::uint64_t packed = keeps_rules ? table.find(address, generation) : 0;
       if (packed == 0) [[unlikely]] {
         if (return_address_ < kFirstCode) return true;
         if (suspicious && !follows_a_call(return_address_)) return true;
-        packed = work_out(address, generation);
+        packed = work_out(address);
+        if (packed != 0 && keeps_rules) table.insert(address, generation, packed);
         if (packed == 0) {  // no file's code
           if (!follows_a_call(return_address_)) return true;
           packed = pack(frame_pointer_rule());

@@ -99,9 +99,10 @@ class KnownStacks(support.EndToEnd):
 class LibrariesInTurns(support.EndToEnd):
     ROUNDS = 50
 
+    LIBRARIES = [support.VICTIMS / f"libstack_library_{turn}.so" for turn in ("one", "two")]
+
     def test_libraries_at_one_place_are_told_apart(self):
-        libraries = [support.VICTIMS / f"libstack_library_{turn}.so" for turn in ("one", "two")]
-        self.record(VICTIM, "turns", *libraries, self.ROUNDS)
+        self.record(VICTIM, "turns", *self.LIBRARIES, self.ROUNDS)
         trace = native_stacks.Trace(self.only_trace())
         places = {}
         for turn, base_size in (("one", 1000000), ("two", 2000000)):
@@ -116,6 +117,20 @@ class LibrariesInTurns(support.EndToEnd):
         # The same library at the same place has the same stacks again.
         stacks = {stack for size, stack in trace.allocations if size >= 1000000}
         self.assertLessEqual(len(stacks), len(places["one"]) + len(places["two"]))
+
+
+    def test_libraries_that_come_and_go_under_many_threads(self):
+        rounds = 500
+        self.record(VICTIM, "churn", *self.LIBRARIES, rounds)
+        trace = native_stacks.Trace(self.only_trace())
+        self.assertEqual(len(trace.allocations), 8 * rounds * 2)
+        names = {stack: trace.functions(stack) for _, stack in trace.allocations}
+        for size, stack in trace.allocations:
+            self.assertIn(names[stack][-1], ENDS, (size, names[stack]))
+            if size < 3000000:
+                turn = "one" if size == 1000000 else "two"
+                self.assertEqual(names[stack][:3],
+                                 ["allocate_here", f"frame_of_library_{turn}", "enter"])
 
 
 @unittest.skipUnless(platform.machine() == "x86_64", "the unwinder by tables is for x86-64")

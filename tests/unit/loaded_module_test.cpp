@@ -78,10 +78,17 @@ TEST_CASE("our list of modules is not believed after an unload", "[unit]") {
   const auto address = reinterpret_cast<std::uintptr_t>(&qsort);
   LoadedModule module;
   REQUIRE(find_listed_module(address, module));
+  const std::uint32_t count = unload_count();
   unload_begins();
+  CHECK(unload_is_running());
   CHECK_FALSE(find_listed_module(address, module));
   unload_ends();  // nothing was unloaded, so the list is as good as it was
   CHECK(find_listed_module(address, module));
+  CHECK_FALSE(unload_is_running());
+  CHECK(unload_count() == count);
+  unload_was_noticed();
+  CHECK(unload_count() != count);
+  CHECK_FALSE(find_listed_module(address, module));
 }
 
 TEST_CASE("a build-id is the one that readelf prints", "[unit]") {

@@ -1,6 +1,7 @@
 // Allocates through call stacks that are known: functions have names of their own, and each
 // allocation a size of its own, by which the test finds it. Usage: stacks CASE [ARGUMENT...]
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 
@@ -122,13 +123,32 @@ void take_turns(const std::string& first, const std::string& second, int rounds)
   }
 }
 
+// Several threads at once: each library is loaded and unloaded when the threads happen to meet.
+void churn(abi::CUcontext context, const std::string& first, const std::string& second,
+           int rounds) {
+  std::vector<std::thread> threads;
+  for (int index = 0; index < 8; ++index) {
+    threads.emplace_back([&, index] {
+      call(function<abi::cuCtxSetCurrent_t>("cuCtxSetCurrent")(context), "cuCtxSetCurrent");
+      for (int round = 0; round < rounds; ++round) {
+        const bool even = (index + round) % 2 == 0;
+        call_library(even ? first : second, even ? 1'000'000 : 2'000'000);
+        recurse(round % 50, 3'000'000);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 // --- signals that interrupt anything but the driver
 
 volatile sig_atomic_t in_driver = 0;
+volatile sig_atomic_t signals_arrived = 0;
 volatile sig_atomic_t signals_seen = 0;
 volatile sig_atomic_t signals_wanted = 0;
 
 GPUMEMTRACE_FRAME void on_signal(int) {
+  signals_arrived = signals_arrived + 1;
   if (in_driver != 0 || signals_seen >= signals_wanted) return;
   allocate_here(4096);
   signals_seen = signals_seen + 1;
@@ -160,7 +180,9 @@ GPUMEMTRACE_FRAME void storm_of_signals(int count) {
   std::thread sender([target] {
     unsigned random = 1;
     while (signals_seen < signals_wanted) {
+      const sig_atomic_t before = signals_arrived;
       pthread_kill(target, SIGPROF);
+      while (signals_arrived == before && signals_seen < signals_wanted) sched_yield();
       random = random * 1664525u + 1013904223u;
       for (unsigned turns = random >> 16; turns > 0; --turns) stay_in_frame();
     }
@@ -216,6 +238,8 @@ void run(const std::vector<std::string>& arguments) {
     recurse(std::stoi(arguments.at(1)), 2001);
   } else if (what == "turns") {
     take_turns(arguments.at(1), arguments.at(2), std::stoi(arguments.at(3)));
+  } else if (what == "churn") {
+    churn(context, arguments.at(1), arguments.at(2), std::stoi(arguments.at(3)));
   } else if (what == "signals") {
     storm_of_signals(std::stoi(arguments.at(1)));
   } else if (what == "threads") {
