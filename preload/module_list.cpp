@@ -1,10 +1,10 @@
 #include "preload/module_list.hpp"
 
-#include <link.h>
 #include <string.h>
 
 #include <cstddef>
 
+#include "preload/loaded_modules.hpp"
 #include "preload/output_path.hpp"
 #include "preload/recorder.hpp"
 
@@ -25,8 +25,7 @@ struct KnownModule {
 struct ModuleTable {
   KnownModule modules[kMaxModules];
   std::size_t count = 0;
-  unsigned long long loads = 0;
-  unsigned long long unloads = 0;
+  std::uint32_t changes = 0;  // of the list that was written
 };
 constinit ModuleTable table;
 
@@ -86,23 +85,14 @@ int visit(dl_phdr_info* info, std::size_t, void*) noexcept {
   return 0;
 }
 
-int read_counters(dl_phdr_info* info, std::size_t, void* argument) noexcept {
-  auto* counters = static_cast<unsigned long long*>(argument);
-  counters[0] = info->dlpi_adds;
-  counters[1] = info->dlpi_subs;
-  return 1;
-}
-
 }  // namespace
 
-void record_modules(const CallGuard&) noexcept {
-  unsigned long long counters[2] = {};
-  dl_iterate_phdr(read_counters, counters);
-  if (table.count != 0 && counters[0] == table.loads && counters[1] == table.unloads) return;
-  table.loads = counters[0];
-  table.unloads = counters[1];
+void record_modules(const CallGuard&, LoadedModules& modules) noexcept {
+  modules.look();
+  if (table.changes == modules.changes()) return;
+  table.changes = modules.changes();
   for (std::size_t i = 0; i < table.count; ++i) table.modules[i].seen = false;
-  dl_iterate_phdr(visit, nullptr);
+  modules.visit(visit, nullptr);
   std::size_t kept = 0;
   for (std::size_t i = 0; i < table.count; ++i) {
     if (table.modules[i].seen) {
@@ -114,6 +104,9 @@ void record_modules(const CallGuard&) noexcept {
   table.count = kept;
 }
 
-void forget_modules() noexcept { table.count = 0; }
+void forget_modules() noexcept {
+  table.count = 0;
+  table.changes = 0;
+}
 
 }  // namespace gpumemtrace::preload

@@ -7,10 +7,11 @@
 namespace gpumemtrace::preload {
 
 class CallGuard;
+class LoadedModules;
 
 // Writes a Module record for every loaded file that was not written yet, and one for each that is
 // gone. Cheap where nothing was loaded or unloaded since the last call.
-void record_modules(const CallGuard& guard) noexcept;
+void record_modules(const CallGuard& guard, LoadedModules& modules) noexcept;
 
 // Forgets what was written: a new recording writes all again.
 void forget_modules() noexcept;

@@ -1,12 +1,12 @@
 #include "preload/python_frames.hpp"
 
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include <atomic>
 
+#include "preload/checked_memory.hpp"
 #include "preload/elf_symbols.hpp"
+#include "preload/loaded_modules.hpp"
 
 namespace gpumemtrace::preload::python {
 namespace {
@@ -65,13 +65,7 @@ constinit Interpreter interpreter;
 constinit std::atomic<State> current_state = State::kNotLooked;
 constinit std::atomic<std::size_t> checked_walks = 0;
 constinit char off_reason[128] = {};
-
-// Reads memory that may not be there. Wrong offsets end here as `false`, not as a fault.
-bool read_through_kernel(const void* address, void* out, std::size_t bytes) noexcept {
-  const iovec local{out, bytes};
-  const iovec remote{const_cast<void*>(address), bytes};
-  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
-}
+constinit std::uint32_t looked_changes = 0;  // of the modules that were looked through last
 
 template <class Value>
 Value load(const void* base, std::size_t offset) noexcept {
@@ -206,9 +200,12 @@ std::string_view reason() noexcept { return off_reason; }
 std::uint32_t version_hex() noexcept { return interpreter.version; }
 void turn_off(std::string_view why) noexcept { set_off(why); }
 
-void look() noexcept {
+void look(LoadedModules& modules) noexcept {
   if (state() == State::kOn || state() == State::kOff) return;
-  const auto find = [](const char* symbol) noexcept { return find_symbol("", symbol); };
+  modules.look();
+  if (state() == State::kAbsent && looked_changes == modules.changes()) return;
+  looked_changes = modules.changes();
+  const auto find = [&](const char* symbol) noexcept { return find_symbol(modules, symbol); };
   Interpreter found;
   found.this_thread_state = reinterpret_cast<void* (*)()>(find("PyGILState_GetThisThreadState"));
   if (found.this_thread_state == nullptr) {

@@ -17,6 +17,7 @@
 #include "preload/module_list.hpp"
 #include "preload/python_frames.hpp"
 #include "preload/recorder.hpp"
+#include "preload/sampler.hpp"
 #include "preload/session_state.hpp"
 #include "preload/stacks.hpp"
 #include "preload/tracking.hpp"
@@ -128,7 +129,8 @@ const char* start_session() noexcept {
   session->config = read_config();
   session->job = read_job_facts();
   forget_modules();
-  python::look();
+  python::look(session->modules);
+  load_sampler();
   if (!reset_stacks(session->config.python_stacks,
                     static_cast<std::uint32_t>(session->config.stack_depth))) {
     return "there is no memory for call stacks";
@@ -206,7 +208,8 @@ bool acquire_writer(Session& session, bool background) noexcept {
   state.session = session.id;
   const std::uint32_t thread_id = current_thread_id();
   writer.thread_id.store(thread_id);
-  gpumemtrace_libc_pthread_setspecific(thread_end_key, &writer);
+  // Of the background thread there is no end; libc may allocate memory for the value.
+  if (!background) gpumemtrace_libc_pthread_setspecific(thread_end_key, &writer);
   write_thread_record(thread_id);
   return true;
 }
