@@ -12,6 +12,7 @@
 
 #include "preload/background.hpp"
 #include "preload/clock.hpp"
+#include "preload/endings.hpp"
 #include "preload/libc_compat.hpp"
 #include "preload/message.hpp"
 #include "preload/module_list.hpp"
@@ -65,6 +66,7 @@ std::uint32_t current_thread_id() noexcept {
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   control_is_wiped_on_fork =
       page == &control && madvise(page, sizeof control, MADV_WIPEONFORK) == 0;
+  find_endings();
 }
 
 [[gnu::destructor]] void library_destructor() { library_ends(); }
@@ -194,11 +196,12 @@ void write_thread_record(std::uint32_t thread_id) noexcept {
   write_record(&record, sizeof record, nullptr, 0);
 }
 
+constexpr std::uint32_t kBackgroundWriter = 0;
+
 // Gives the thread a writer and tells the trace whose records follow.
-bool acquire_writer(Session& session, bool background) noexcept {
-  ThreadState& state = thread_state;
-  const std::uint32_t index = background ? 0 : take_writer(session);
+bool acquire_writer(Session& session, std::uint32_t index) noexcept {
   if (index == kNoIndex) return false;
+  ThreadState& state = thread_state;
   Writer& writer = session.writers[index];
   writer.id = index;
   state.writer = &writer;
@@ -208,8 +211,6 @@ bool acquire_writer(Session& session, bool background) noexcept {
   state.session = session.id;
   const std::uint32_t thread_id = current_thread_id();
   writer.thread_id.store(thread_id);
-  // Of the background thread there is no end; libc may allocate memory for the value.
-  if (!background) gpumemtrace_libc_pthread_setspecific(thread_end_key, &writer);
   write_thread_record(thread_id);
   return true;
 }
@@ -283,7 +284,8 @@ bool session_exists() noexcept {
 }
 
 bool attach_background_thread() noexcept {
-  return thread_state.session == the_session().id || acquire_writer(the_session(), true);
+  return thread_state.session == the_session().id ||
+         acquire_writer(the_session(), kBackgroundWriter);
 }
 
 bool attach_thread(bool may_start) noexcept {
@@ -299,7 +301,10 @@ bool attach_thread(bool may_start) noexcept {
   session = control.session.load(std::memory_order_acquire);  // pairs with start()
   if (session < kFirstSessionId) return false;
   if (thread_state.session == session) return true;
-  return acquire_writer(the_session(), false);
+  if (!acquire_writer(the_session(), take_writer(the_session()))) return false;
+  // Not for the background thread, nor in signal handlers: libc may allocate memory for the value.
+  gpumemtrace_libc_pthread_setspecific(thread_end_key, thread_state.writer);
+  return true;
 }
 
 bool reserve_is_over(trace::DropClass drop_class) noexcept {
@@ -381,20 +386,37 @@ void flush_and_wait() noexcept {
   }
 }
 
+// False in a child of vfork: it has our memory and another number.
+bool is_recorded_process() noexcept {
+  return session_exists() &&
+         syscall(SYS_getpid) == static_cast<long>(the_session().ring.header().process_id);
+}
+
+// Also while recording is paused.
+bool write_ending(trace::MarkKind mark) noexcept {
+  Session& session = the_session();
+  if (thread_state.session != session.id && !acquire_writer(session, take_writer(session))) {
+    return false;
+  }
+  trace::Mark record;
+  record.record.kind = trace::RecordKind::kMark;
+  record.record.time = ticks();
+  record.mark = mark;
+  return write_record(&record, sizeof record, nullptr, 0);
+}
+
 }  // namespace
 
-void exit_begins() noexcept {
+void ending_comes(trace::MarkKind mark) noexcept {
+  if (!is_recorded_process()) return;
   const ErrnoKeeper errno_keeper;
   const CallGuard guard;
-  if (!session_exists()) return;
-  the_session().ring.header().exit_seen.store(1);
-  if (recording(false)) {
-    trace::Mark record;
-    record.record.kind = trace::RecordKind::kMark;
-    record.record.time = ticks();
-    record.mark = trace::MarkKind::kExit;
-    write_record(&record, sizeof record, nullptr, 0);
+  trace::RingHeader& header = the_session().ring.header();
+  // A handler of a signal that came inside a hook must not write between that hook's records.
+  if (guard.outermost() && write_ending(mark)) {
+    header.marked_end.store(static_cast<std::uint32_t>(mark));
   }
+  if (mark == trace::MarkKind::kExit) header.exit_seen.store(1);
   flush_and_wait();
 }
 

@@ -15,6 +15,7 @@
 #include <cstdint>
 
 #include "preload/thread_state.hpp"
+#include "trace/records.hpp"
 #include "trace/ring_layout.hpp"
 
 namespace gpumemtrace::preload {
@@ -58,9 +59,11 @@ bool write_record(const void* record, std::size_t bytes, const char* tail,
 // Recording is over for good; the job goes on. Says why once, on stderr and in the trace.
 void disable(const char* reason) noexcept;
 
-// The process runs its exit handlers: mark it, and have everything so far packed and sampled.
-// Waits for the background thread, at most a second.
-void exit_begins() noexcept;
+// The process is about to end (kExit), or to become another program (kExec) unless that fails: mark
+// it, and have everything so far packed and sampled. Waits for the background thread, at most a
+// second. From signal handlers too, and from children that share our memory (vfork), whose end is
+// not ours.
+void ending_comes(trace::MarkKind mark) noexcept;
 // The library's own end, after most destructors: pack what came since.
 void library_ends() noexcept;
 

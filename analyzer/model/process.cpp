@@ -24,6 +24,7 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   if (course_.first_time == 0) course_.first_time = now_;
   course_.last_time = now_;
   in_checkpoint_ = writer == trace::kCheckpointWriter;
+  if (course_.exec_time != 0 && writer == exec_writer_) course_.exec_time = 0;  // it failed
   if (is_event(record.kind)) ++course_.events;
   if (trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0) {
     ++course_.unfinished_calls;
@@ -53,11 +54,11 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
     case trace::RecordKind::kFrameworkOom:
       return apply_framework_oom(trace::as<trace::FrameworkOom>(record), writer);
     default:
-      return apply_rest(record);
+      return apply_rest(record, writer);
   }
 }
 
-void ProcessModel::apply_rest(const trace::RecordHeader& record) {
+void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t writer) {
   switch (record.kind) {
     case trace::RecordKind::kContext: {
       const auto& context = trace::as<trace::Context>(record);
@@ -83,7 +84,7 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record) {
       return;
     }
     case trace::RecordKind::kMark:
-      return apply_mark(trace::as<trace::Mark>(record));
+      return apply_mark(trace::as<trace::Mark>(record), writer);
     case trace::RecordKind::kGap:
       return apply_gap(trace::as<trace::Gap>(record));
     case trace::RecordKind::kTotals:
@@ -99,10 +100,11 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record) {
   }
 }
 
-void ProcessModel::apply_mark(const trace::Mark& mark) {
+void ProcessModel::apply_mark(const trace::Mark& mark, std::uint32_t writer) {
   switch (mark.mark) {
     case trace::MarkKind::kExit: {
       course_.exit_seen = true;
+      course_.exec_time = 0;
       return;
     }
     case trace::MarkKind::kStopped: {
@@ -113,7 +115,13 @@ void ProcessModel::apply_mark(const trace::Mark& mark) {
       course_.disabled = true;
       return;
     }
-    case trace::MarkKind::kExec:
+    case trace::MarkKind::kExec: {
+      // One that was folded lies before records that are still there: it failed.
+      if (in_checkpoint_) return;
+      course_.exec_time = now_;
+      exec_writer_ = writer;
+      return;
+    }
     case trace::MarkKind::kUser:
     case trace::MarkKind::kStarted: {
       return;

@@ -136,8 +136,8 @@ class KilledAtBothEnds(support.EndToEnd):
 class OtherEndings(support.EndToEnd):
     """Ends that the kernel or the program makes."""
 
-    ORDERLY = ("return", "exit", "exit_in_thread")
-    SUDDEN = {"_exit": 0, "quick_exit": 0, "abort": -signal.SIGABRT, "sigterm": -signal.SIGTERM,
+    ORDERLY = ("return", "exit", "exit_in_thread", "_exit", "_Exit", "quick_exit")
+    SUDDEN = {"abort": -signal.SIGABRT, "sigterm": -signal.SIGTERM,
               "segmentation_fault": -signal.SIGSEGV}
 
     def end(self, mode, state):
