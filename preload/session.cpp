@@ -66,7 +66,6 @@ std::uint32_t current_thread_id() noexcept {
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   control_is_wiped_on_fork =
       page == &control && madvise(page, sizeof control, MADV_WIPEONFORK) == 0;
-  find_endings();
 }
 
 [[gnu::destructor]] void library_destructor() { library_ends(); }
@@ -133,6 +132,7 @@ const char* start_session() noexcept {
   forget_modules();
   python::look(session->modules);
   load_sampler();
+  find_endings();
   if (!reset_stacks(session->config.python_stacks,
                     static_cast<std::uint32_t>(session->config.stack_depth))) {
     return "there is no memory for call stacks";
