@@ -8,6 +8,7 @@
 #include "preload/cuda_abi.hpp"
 #include "preload/dlsym.hpp"
 #include "preload/elf_symbols.hpp"
+#include "preload/endings.hpp"
 #include "preload/libc_compat.hpp"
 
 namespace gpumemtrace::preload::driver {
@@ -100,6 +101,7 @@ bool resolve() noexcept {
   resolve_function(get_proc_address[1], handle, "cuGetProcAddress_v2",
                    reinterpret_cast<void*>(get_proc_address_wrapper(2, Door::kExported)),
                    reinterpret_cast<void*>(get_proc_address_wrapper(2, Door::kPointer)));
+  find_endings();
   gpumemtrace_libc_dlerror();  // functions that this driver lacks are no error of the program
   resolution.store(kReady, std::memory_order_release);
   return true;

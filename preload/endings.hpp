@@ -7,9 +7,9 @@
 
 namespace gpumemtrace::preload {
 
-// Looks up the real functions, when a recording starts: a look-up is not for signal handlers, from
-// which these functions may be called. In processes that are not recorded each is looked up at its
-// first use: all of them together would cost every process 9 us.
+// Looks up the real functions, when the driver's are looked up: a look-up is not for signal
+// handlers, from which these functions may be called. In processes without a driver each is looked
+// up at its first use: all of them together would cost every process 9 us.
 void find_endings() noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -184,20 +184,24 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
   ".globl gpumemtrace_symbol_" #symbol "\n\t.hidden gpumemtrace_symbol_" #symbol \
   "\ngpumemtrace_symbol_" #symbol ":\n\t"
 
-#define GPUMEMTRACE_API(symbol, runtime, ...)                                                   \
-  extern "C" {                                                                                  \
-  [[gnu::visibility("hidden")]] extern void* const gpumemtrace_exported_##symbol;               \
-  [[gnu::used]] constinit void* const gpumemtrace_exported_##symbol =                           \
-      reinterpret_cast<void*>(&Wrapper<ApiId::symbol, Door::kExported>::call);                  \
-  [[gnu::visibility("hidden")]] void gpumemtrace_symbol_##symbol();                             \
-  }                                                                                             \
-  __asm__(".text\n\t.globl " #symbol "\n\t.type " #symbol ", %function\n\t.p2align 4\n" #symbol \
-          ":\n\t" GPUMEMTRACE_HIDDEN_NAME(symbol) GPUMEMTRACE_JUMP(symbol) "\t.size " #symbol   \
+#define GPUMEMTRACE_API(symbol, runtime, ...)                                                    \
+  extern "C" {                                                                                   \
+  using gpumemtrace_wrapper_##symbol = decltype(&Wrapper<ApiId::symbol, Door::kExported>::call); \
+  [[gnu::visibility(                                                                             \
+      "hidden")]] extern const gpumemtrace_wrapper_##symbol gpumemtrace_exported_##symbol;       \
+  [[gnu::used]] constinit const gpumemtrace_wrapper_##symbol gpumemtrace_exported_##symbol =     \
+      &Wrapper<ApiId::symbol, Door::kExported>::call;                                            \
+  [[gnu::visibility("hidden")]] void gpumemtrace_symbol_##symbol();                              \
+  }                                                                                              \
+  __asm__(".text\n\t.globl " #symbol "\n\t.type " #symbol ", %function\n\t.p2align 4\n" #symbol  \
+          ":\n\t" GPUMEMTRACE_HIDDEN_NAME(symbol) GPUMEMTRACE_JUMP(symbol) "\t.size " #symbol    \
                                                                            ", .-" #symbol "\n");
 #include "preload/apis.def"
 
 const std::array<ApiInfo, kApiCount>& apis() noexcept {
-  static constinit const std::array<ApiInfo, kApiCount> table = {
+  // Constant, though the language does not promise it of a cast: a test sees that there is no
+  // guard.
+  static const std::array<ApiInfo, kApiCount> table = {
       ApiInfo{},
 #define GPUMEMTRACE_API(symbol, runtime, ...)                                      \
   ApiInfo{#symbol, runtime, reinterpret_cast<void*>(&gpumemtrace_symbol_##symbol), \

@@ -12,7 +12,6 @@
 
 #include "preload/background.hpp"
 #include "preload/clock.hpp"
-#include "preload/endings.hpp"
 #include "preload/libc_compat.hpp"
 #include "preload/message.hpp"
 #include "preload/module_list.hpp"
@@ -132,7 +131,6 @@ const char* start_session() noexcept {
   forget_modules();
   python::look(session->modules);
   load_sampler();
-  find_endings();
   if (!reset_stacks(session->config.python_stacks,
                     static_cast<std::uint32_t>(session->config.stack_depth))) {
     return "there is no memory for call stacks";

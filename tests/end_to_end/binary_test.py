@@ -71,6 +71,11 @@ class Library(support.EndToEnd):
             max((int(major), int(minor)) for major, minor in versions), OLDEST_GLIBC)
         self.assertNotIn("GLIBCXX", readelf("--version-info"))
 
+    def test_initializes_nothing_at_first_use(self):
+        symbols = subprocess.run(
+            ["nm", str(support.LIBRARY)], check=True, capture_output=True, text=True).stdout
+        self.assertNotIn("_ZGV", symbols)  # the guards of static variables
+
     def test_has_no_executable_stack_and_no_writable_code(self):
         flags = {}
         for line in readelf("--program-headers").splitlines():
