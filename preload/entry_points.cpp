@@ -71,6 +71,15 @@ constexpr bool starts_recording() {
   return !std::is_same_v<Record, trace::OtherCall>;
 }
 
+// Stream-ordered memory comes and goes as often as a framework's blocks: with PyTorch's
+// cudaMallocAsync backend each tensor is one such call.
+template <class Record>
+constexpr StackUse stack_use_of(std::uint16_t flags) {
+  constexpr bool kIsMemory =
+      std::is_same_v<Record, trace::Allocation> || std::is_same_v<Record, trace::Free>;
+  return kIsMemory && (flags & trace::kFlagAsynchronous) != 0 ? StackUse::kBlock : StackUse::kCall;
+}
+
 // Asynchronous calls on a capturing stream become graph nodes instead of being carried out.
 template <class Record>
 void mark_captured(Record& record) noexcept {
@@ -92,6 +101,7 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
   using Record = typename Effect::Record;
   using Function = CUresult(Arguments...);
   static constexpr std::uint16_t kFlags = flags_of(Row<kApi>::kName, kDoor);
+  static constexpr StackUse kStackUse = stack_use_of<Record>(kFlags);
 
   static CUresult call(Arguments... arguments) {
     auto* const real = reinterpret_cast<Function*>(driver::real(kApi, kDoor));
@@ -119,7 +129,7 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
   [[gnu::always_inline]] static inline CUresult record(const CallGuard& guard, Function* real,
                                                        const native::Caller& above,
                                                        Arguments... arguments) {
-    const std::uint32_t stack = current_stack(guard, above, StackUse::kCall);
+    const std::uint32_t stack = current_stack(guard, above, kStackUse);
     const auto* const caller = reinterpret_cast<const void*>(above.return_address);
     Slot<Record> slot(guard, static_cast<std::uint16_t>(kApi), kFlags, caller, stack,
                       tracking::current_context(), [&](Record& record) noexcept {

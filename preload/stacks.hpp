@@ -24,8 +24,8 @@ class CallGuard;
 // What the stack is for decides how much of it NativeStacks::kAuto wants.
 enum class StackUse {
   kCall,           // a call of the driver: always native frames
-  kBlock,          // a block of the framework: native frames where there are no Python ones
-  kReleasedBlock,  // likewise, taken back: no native frames
+  kBlock,          // a framework's block, stream-ordered memory: where there are no Python frames
+  kReleasedBlock,  // a framework's block that is taken back: no native frames
 };
 
 // The calling thread's stack, from the hook's caller on.
