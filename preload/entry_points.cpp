@@ -79,6 +79,17 @@ constexpr bool starts_recording() {
   return !std::is_same_v<Record, trace::OtherCall>;
 }
 
+// Stream-ordered memory comes and goes as often as a framework's blocks: with PyTorch's
+// cudaMallocAsync backend each tensor is one such call.
+template <class Record>
+constexpr StackUse stack_use_of(std::uint16_t flags) {
+  if ((flags & trace::kFlagAsynchronous) != 0) {
+    if (std::is_same_v<Record, trace::Allocation>) return StackUse::kBlock;
+    if (std::is_same_v<Record, trace::Free>) return StackUse::kRelease;
+  }
+  return StackUse::kCall;
+}
+
 // Asynchronous calls on a capturing stream become graph nodes instead of being carried out.
 template <class Record>
 void mark_captured(Record& record) noexcept {
@@ -100,6 +111,7 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
   using Record = typename Effect::Record;
   using Function = CUresult(Arguments...);
   static constexpr std::uint16_t kFlags = flags_of(Row<kApi>::kName, kDoor);
+  static constexpr StackUse kStackUse = stack_use_of<Record>(kFlags);
 
   static CUresult call(Arguments... arguments) {
     auto* const real = reinterpret_cast<Function*>(driver::real(kApi, kDoor));
@@ -127,7 +139,7 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
   [[gnu::always_inline]] static inline CUresult record(const CallGuard& guard, Function* real,
                                                        const native::Caller& above,
                                                        Arguments... arguments) {
-    const std::uint32_t stack = current_stack(guard, above, StackUse::kCall);
+    const std::uint32_t stack = current_stack(guard, above, kStackUse);
     const auto* const caller = reinterpret_cast<const void*>(above.return_address);
     Slot<Record> slot(guard, static_cast<std::uint16_t>(kApi), kFlags, caller, stack,
                       tracking::current_context(), [&](Record& record) noexcept {

@@ -56,8 +56,8 @@ void record_block(const native::Caller& caller, const void* address, std::int64_
   if (device.type != kCuda) return;
   const CallGuard guard;
   if (!guard.outermost() || !recording(true)) return;
-  // Who took a block back says nothing about who held it; its stack is left out.
-  const std::uint32_t stack = bytes > 0 ? current_stack(guard, caller, StackUse::kBlock) : 0;
+  const std::uint32_t stack =
+      current_stack(guard, caller, bytes > 0 ? StackUse::kBlock : StackUse::kRelease);
   write_event<trace::Block>(guard, [&](trace::Block& block) {
     block.stack = stack;
     block.address = reinterpret_cast<std::uintptr_t>(address);

@@ -167,6 +167,7 @@ std::string_view why_off(bool is_wanted, bool has_room, std::string_view unwante
 }  // namespace
 
 std::uint32_t current_stack(const CallGuard&, const native::Caller& caller, StackUse use) noexcept {
+  if (use == StackUse::kRelease) return 0;
   const python::Walk* walk = nullptr;
   std::uint64_t hash = 0;
   if (python_off.empty() && python::state() == python::State::kOn) {

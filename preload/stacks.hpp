@@ -23,8 +23,9 @@ class CallGuard;
 
 // What the stack is for decides how much of it NativeStacks::kAuto wants.
 enum class StackUse {
-  kCall,   // a call of the driver: always native frames
-  kBlock,  // a block of the framework: native frames where there are no Python ones
+  kCall,     // a call of the driver: always native frames
+  kBlock,    // a framework's block, stream-ordered memory: where there are no Python frames
+  kRelease,  // either is taken back: no stack, it says nothing about who held the memory
 };
 
 // The calling thread's stack, from the hook's caller on.

@@ -54,8 +54,8 @@ inline constexpr auto kRecordingOptions = std::to_array<RecordingOption>({
     {"--python,!--no-python", "GPUMEMTRACE_PYTHON", ValueKind::kSwitch, "", "",
      "Record Python call stacks (default), or do not."},
     {"--native", "GPUMEMTRACE_NATIVE", ValueKind::kChoice, "off|auto|full", "off|auto|full",
-     "Native call stacks: auto (default) takes them for every\ncall of the driver, and for a "
-     "framework's blocks on\nthreads without Python frames; full takes them always."},
+     "Native call stacks. auto (default): where a thread has\nPython frames, not for a framework's "
+     "blocks and\nstream-ordered memory, which come too often; full: always."},
     {"--stack-depth", "GPUMEMTRACE_STACK_DEPTH", ValueKind::kNumber, "FRAMES", "",
      "Most Python and most native frames of a stack (default\n64 each, at most 200); outer ones "
      "are cut."},

@@ -1,12 +1,23 @@
 #include "analyzer/model/out_of_memory.hpp"
 
 namespace gpumemtrace::analyzer {
+namespace {
+
+// The function that the program called, from the same place. The stack differs between the
+// attempts of one allocator: each stands in another line of it.
+bool same_caller(const CallSite& left, const CallSite& right) {
+  return left.caller == right.caller && left.api == right.api &&
+         left.from_table == right.from_table;
+}
+
+}  // namespace
 
 bool OutOfMemory::failed(std::uint32_t writer, const OomIncident& failure) {
   const auto found = pending_.find(writer);
   if (found != pending_.end()) {
     OomIncident& open = found->second;
-    if (open.site == failure.site && open.device == failure.device && open.level == failure.level) {
+    if (same_caller(open.site, failure.site) && open.device == failure.device &&
+        open.level == failure.level) {
       ++open.attempts;
       return false;
     }
@@ -36,7 +47,8 @@ void OutOfMemory::succeeded(std::uint32_t writer, const CallSite& site, std::int
   const auto found = pending_.find(writer);
   if (found == pending_.end()) return;
   const OomIncident& open = found->second;
-  if (!(open.site == site) || open.device != device || bytes < open.requested_bytes) return;
+  if (!same_caller(open.site, site) || open.device != device || bytes < open.requested_bytes)
+    return;
   close(open, OomOutcome::kRecovered, end_ticks);
   pending_.erase(found);
 }

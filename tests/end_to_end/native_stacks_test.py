@@ -150,6 +150,27 @@ class Signals(support.EndToEnd):
         self.assertGreater(len({tuple(stack) for stack in stacks}), 20)
 
 
+@unittest.skipUnless(platform.machine() == "x86_64", "the unwinder by tables is for x86-64")
+class PythonProgram(support.EndToEnd):
+    def trace_of(self, native):
+        self.record(support.PYTHON, support.PROGRAMS_SOURCE / "python_program.py",
+                    GPUMEMTRACE_NATIVE=native)
+        return native_stacks.Trace(self.only_trace())
+
+    def test_stream_ordered_memory_has_python_frames_alone_unless_asked_for(self):
+        for native, stream_ordered_too in (("auto", False), ("full", True)):
+            with self.subTest(native=native):
+                trace = self.trace_of(native)
+                self.only_trace().unlink()
+                for size, stack in trace.allocations:
+                    _, addresses, python_frames = trace.stacks[stack]
+                    self.assertGreater(python_frames, 2)
+                    # The program allocates stream-ordered memory in this size alone.
+                    self.assertEqual(len(addresses) > 0, size != 100000 or stream_ordered_too)
+                    if addresses:
+                        self.assertEqual(trace.functions(stack)[-1], "_start")
+
+
 class NoMemory(support.EndToEnd):
     def test_without_memory_for_stacks_the_rest_is_recorded(self):
         # Small thread stacks: the recorder's own thread fits into what the table of stacks

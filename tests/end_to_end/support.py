@@ -22,6 +22,7 @@ TOOL = BUILD / "tools" / "gpumemtrace"
 HERE = pathlib.Path(__file__).resolve().parent
 SCRIPTS = HERE / "victims"
 SIMCUDA = HERE.parent / "simulated_cuda"
+PROGRAMS_SOURCE = HERE.parent / "programs"
 
 PYTHON = sys.executable
 

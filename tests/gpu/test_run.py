@@ -164,7 +164,7 @@ class ProgramList(unittest.TestCase):
             if program.binary:
                 self.assertIn(program.binary, [binary.name for binary in BINARIES])
             else:
-                self.assertTrue((HERE / "programs" / program.arguments[-1]).exists(), program.name)
+                self.assertTrue((HERE / "programs" / next(a for a in reversed(program.arguments) if a.endswith(".py"))).exists(), program.name)
         for binary in BINARIES:
             self.assertTrue((HERE / "programs" / binary.source).exists(), binary.name)
 

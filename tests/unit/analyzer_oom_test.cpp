@@ -42,6 +42,16 @@ TEST_CASE("a failure after which a flush made room has recovered", "[unit]") {
   CHECK(row.at("holders")[0].at("bytes") == 20 * kMiB);
 }
 
+TEST_CASE("attempts from different lines of an allocator are one shortage", "[unit]") {
+  TraceBuilder trace;
+  trace.allocate(0x200000000, kMiB);
+  trace.allocate(0, 64 * kMiB, MemoryKind::kDevice, {.result = kOutOfMemory, .stack = 7});
+  trace.allocate(0x600000000, 64 * kMiB, MemoryKind::kDevice, {.stack = 8});
+  const Json report = report_of(trace);
+  REQUIRE(report.at("oom").size() == 1);
+  CHECK(report.at("oom")[0].at("outcome") == "recovered");
+}
+
 TEST_CASE("a failure that the framework reports has been raised", "[unit]") {
   TraceBuilder trace;
   trace.allocate(0x200000000, 20 * kMiB);
