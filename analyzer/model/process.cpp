@@ -28,6 +28,9 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   if (is_event(record.kind)) ++course_.events;
   if (trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0) {
     ++course_.unfinished_calls;
+    if (record.kind == trace::RecordKind::kFree) {
+      unfinished_frees_.insert(trace::as<trace::Free>(record).address);
+    }
     return;
   }
   switch (record.kind) {

@@ -72,6 +72,7 @@ void ProcessModel::apply_allocation(const trace::Allocation& call, std::uint32_t
   }
   const LiveAllocation entry{call.address, call.bytes, now_, accounts_.group_of(key), key.pool};
   if (is_physical(call.memory)) {
+    if (unfinished_frees_.erase(call.address) != 0) release_handle(call.address, writer);
     if (!virtual_memory_.create(entry)) ++course_.live_address_allocated;
     if (kind == Kind::kVmm) physical_changed(key.device);
   } else if (is_array(call.memory)) {
@@ -106,6 +107,10 @@ void ProcessModel::make_room(Memory::Space space, std::uint64_t address) {
   if (look_ahead_.take_free(address)) {
     ++course_.events;
     ++course_.order_repaired;
+    release(space, address, 0);
+    return;
+  }
+  if (unfinished_frees_.erase(address) != 0) {
     release(space, address, 0);
     return;
   }

@@ -56,6 +56,19 @@ TEST_CASE("a free that stands a little late is put before the allocation it made
   CHECK(report.at("traces")[0].at("events") == 4);
 }
 
+TEST_CASE("a free in which the process died has freed what another thread got since", "[unit]") {
+  TraceBuilder trace;
+  trace.allocate(0x10000000, 4 * kMiB, MemoryKind::kDevice, {.start = kT, .end = kT + 10});
+  trace.free(0x10000000, MemoryKind::kDevice, {.start = kT + 100, .unfinished = true});
+  trace.allocate(0x10000000, 6 * kMiB, MemoryKind::kDevice,
+                 {.writer = 2, .start = kT + 110, .end = kT + 120});
+  const Json report = report_of(trace, Ending::kKilled);
+  CHECK(usage_of(report, "device").at("live_bytes_at_end") == 6 * kMiB);
+  CHECK(usage_of(report, "device").at("frees") == 1);
+  CHECK(loss_of(report, "live_address_allocated") == 0);
+  CHECK(loss_of(report, "unfinished_calls") == 1);
+}
+
 TEST_CASE("an address that is handed out while live ends the older allocation", "[unit]") {
   TraceBuilder trace;
   trace.allocate(0x10000000, 4 * kMiB);
