@@ -104,13 +104,14 @@ void ProcessModel::add(const LiveAllocation& entry, const GroupKey& key) {
 // later in the order than it should, or is missing.
 void ProcessModel::make_room(Memory::Space space, std::uint64_t address) {
   if (memory_.find(space, address) == nullptr) return;
-  if (look_ahead_.take_free(address)) {
-    ++course_.events;
-    ++course_.order_repaired;
+  // First: a free that is still to come may be that of the present allocation.
+  if (unfinished_frees_.erase(address) != 0) {
     release(space, address, 0);
     return;
   }
-  if (unfinished_frees_.erase(address) != 0) {
+  if (look_ahead_.take_free(address)) {
+    ++course_.events;
+    ++course_.order_repaired;
     release(space, address, 0);
     return;
   }
