@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "preload/loaded_modules.hpp"
+#include "preload/loader_list.hpp"
 #include "preload/output_path.hpp"
 #include "preload/recorder.hpp"
 
@@ -87,7 +87,7 @@ int visit(dl_phdr_info* info, std::size_t, void*) noexcept {
 
 }  // namespace
 
-void record_modules(const CallGuard&, LoadedModules& modules) noexcept {
+void record_modules(const CallGuard&, LoaderList& modules) noexcept {
   modules.look();
   if (table.changes == modules.changes()) return;
   table.changes = modules.changes();

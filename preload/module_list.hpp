@@ -7,11 +7,11 @@
 namespace gpumemtrace::preload {
 
 class CallGuard;
-class LoadedModules;
+class LoaderList;
 
 // Writes a Module record for every loaded file that was not written yet, and one for each that is
 // gone. Cheap where nothing was loaded or unloaded since the last call.
-void record_modules(const CallGuard& guard, LoadedModules& modules) noexcept;
+void record_modules(const CallGuard& guard, LoaderList& modules) noexcept;
 
 // Forgets what was written: a new recording writes all again.
 void forget_modules() noexcept;

@@ -6,7 +6,7 @@
 
 #include "preload/checked_memory.hpp"
 #include "preload/elf_symbols.hpp"
-#include "preload/loaded_modules.hpp"
+#include "preload/loader_list.hpp"
 
 namespace gpumemtrace::preload::python {
 namespace {
@@ -200,7 +200,7 @@ std::string_view reason() noexcept { return off_reason; }
 std::uint32_t version_hex() noexcept { return interpreter.version; }
 void turn_off(std::string_view why) noexcept { set_off(why); }
 
-void look(LoadedModules& modules) noexcept {
+void look(LoaderList& modules) noexcept {
   if (state() == State::kOn || state() == State::kOff) return;
   modules.look();
   if (state() == State::kAbsent && looked_changes == modules.changes()) return;

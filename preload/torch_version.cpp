@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "preload/files.hpp"
-#include "preload/loaded_modules.hpp"
+#include "preload/loader_list.hpp"
 #include "preload/message.hpp"
 
 namespace gpumemtrace::preload {
@@ -42,7 +42,7 @@ std::string_view version_in(std::string_view content) noexcept {
 
 }  // namespace
 
-std::size_t read_torch_version(const LoadedModules& modules, char* out,
+std::size_t read_torch_version(const LoaderList& modules, char* out,
                                std::size_t capacity) noexcept {
   std::string_view folder;
   if (modules.visit(find_torch, &folder) == 0) return 0;
