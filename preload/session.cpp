@@ -129,6 +129,7 @@ const char* start_session() noexcept {
   session->config = read_config();
   session->job = read_job_facts();
   forget_modules();
+  session->modules.look();
   python::look(session->modules);
   load_sampler();
   if (!reset_stacks(session->config.python_stacks,
