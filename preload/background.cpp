@@ -25,6 +25,7 @@
 #include "preload/sampler.hpp"
 #include "preload/session_state.hpp"
 #include "preload/stacks.hpp"
+#include "preload/torch_version.hpp"
 #include "preload/tracking.hpp"
 
 namespace gpumemtrace::preload {
@@ -259,9 +260,20 @@ class BackgroundThread {
     }
   }
 
+  void write_torch_version() noexcept {
+    if (torch_version_written_ || torch_looked_ == session_.modules.changes()) return;
+    torch_looked_ = session_.modules.changes();
+    char version[64];
+    const std::size_t size = read_torch_version(session_.modules, version, sizeof version);
+    if (size == 0) return;
+    write_text(trace::TextKey::kTorchVersion, {version, size});
+    torch_version_written_ = true;
+  }
+
   void write_notes(const CallGuard& guard) noexcept {
     write_python_state();
     write_native_state();
+    write_torch_version();
     for (; requesters_written_ < noted_requester_count(); ++requesters_written_) {
       write_event<trace::Requester>(guard, [&](trace::Requester& record) {
         record.caller = reinterpret_cast<std::uintptr_t>(noted_requester(requesters_written_));
@@ -413,6 +425,8 @@ class BackgroundThread {
   Waiting waiting_[kMaxWaiting];
   python::WaitingThread found_waiting_[kMaxWaiting];
   python::State python_state_written_ = python::State::kNotLooked;
+  bool torch_version_written_ = false;
+  std::uint32_t torch_looked_ = 0;  // changes of the modules at the last look for PyTorch
   std::size_t requesters_written_ = 0;
   std::size_t unwrapped_written_ = 0;
 };

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "preload/checked_memory.hpp"
-#include "preload/loaded_modules.hpp"
+#include "preload/loader_list.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -171,7 +171,7 @@ void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept {
   return find_library(file_name_prefix, symbol, library) ? symbol_of(library, symbol) : nullptr;
 }
 
-void* find_symbol(const LoadedModules& modules, const char* symbol) noexcept {
+void* find_symbol(const LoaderList& modules, const char* symbol) noexcept {
   CheckedSearch search{symbol};
   modules.visit(visit_module, &search);
   return search.found;

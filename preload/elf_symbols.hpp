@@ -9,7 +9,7 @@
 
 namespace gpumemtrace::preload {
 
-class LoadedModules;
+class LoaderList;
 
 // A loaded library, as far as a look-up needs it.
 struct ElfLibrary {
@@ -34,6 +34,6 @@ void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept;
 
 // Address of a symbol of the first of these modules that defines it, read through the kernel: the
 // library may be unloaded meanwhile. No lock.
-void* find_symbol(const LoadedModules& modules, const char* symbol) noexcept;
+void* find_symbol(const LoaderList& modules, const char* symbol) noexcept;
 
 }  // namespace gpumemtrace::preload

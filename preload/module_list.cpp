@@ -6,7 +6,7 @@
 
 #include "preload/build_id.hpp"
 #include "preload/key_table.hpp"
-#include "preload/loaded_modules.hpp"
+#include "preload/loader_list.hpp"
 #include "preload/output_path.hpp"
 #include "preload/recorder.hpp"
 
@@ -113,7 +113,7 @@ std::uint64_t identity_of(const LoadedModule& module, const BuildId& id) noexcep
 
 }  // namespace
 
-void record_modules(const CallGuard&, LoadedModules& modules) noexcept {
+void record_modules(const CallGuard&, LoaderList& modules) noexcept {
   modules.look();
   if (table.changes == modules.changes()) return;
   table.changes = modules.changes();

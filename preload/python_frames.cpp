@@ -9,7 +9,7 @@
 #include "preload/checked_memory.hpp"
 #include "preload/elf_symbols.hpp"
 #include "preload/key_table.hpp"
-#include "preload/loaded_modules.hpp"
+#include "preload/loader_list.hpp"
 #include "preload/python_layout.hpp"
 
 namespace gpumemtrace::preload::python {
@@ -132,7 +132,7 @@ const Interpreter& this_interpreter() noexcept { return interpreter; }
 std::uint32_t version_hex() noexcept { return interpreter.version; }
 void turn_off(std::string_view why) noexcept { set_off(why); }
 
-void look(LoadedModules& modules) noexcept {
+void look(LoaderList& modules) noexcept {
   if (state() == State::kOn || state() == State::kOff) return;
   modules.look();
   if (state() == State::kAbsent && looked_changes == modules.changes()) return;

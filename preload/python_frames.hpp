@@ -14,7 +14,7 @@
 #include <string_view>
 
 namespace gpumemtrace::preload {
-class LoadedModules;
+class LoaderList;
 }
 
 namespace gpumemtrace::preload::python {
@@ -72,7 +72,7 @@ std::string_view reason() noexcept;
 std::uint32_t version_hex() noexcept;
 
 // Looks for an interpreter among the loaded libraries; background thread, cheap once found.
-void look(LoadedModules& modules) noexcept;
+void look(LoaderList& modules) noexcept;
 void turn_off(std::string_view why) noexcept;
 
 // Reads the calling thread's innermost `capacity` frames. `last` is this thread's own. Returns a

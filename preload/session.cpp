@@ -139,6 +139,7 @@ const char* start_session() noexcept {
   }
   session->job = read_job_facts();
   forget_modules();
+  session->modules.look();
   python::look(session->modules);
   load_sampler();
   reset_names();

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "preload/config.hpp"
-#include "preload/loaded_modules.hpp"
+#include "preload/loader_list.hpp"
 #include "preload/lock_free_stack.hpp"
 #include "preload/output_path.hpp"
 #include "preload/ring.hpp"
@@ -26,7 +26,7 @@ struct Session {
   Ring ring;
   TraceWriter writer;
   char path[4096] = {};
-  LoadedModules modules;  // the starting thread's, then the background thread's
+  LoaderList modules;  // the starting thread's, then the background thread's
 
   Writer* writers = nullptr;  // kMaxWriters, mapped
   std::atomic<std::uint32_t>* writer_links = nullptr;

@@ -209,7 +209,9 @@ std::string record_text(const trace::RecordHeader& record, const RecordDictionar
   }
   text += info->name;
   for (const trace::Field& field : info->fields) {
-    if (!says_nothing(record, field)) text += " " + field_text(record, field, dictionary);
+    if (says_nothing(record, field)) continue;
+    text += ' ';
+    text += field_text(record, field, dictionary);
   }
   if (info->has_tail) text += tail_text(record);
   return text;

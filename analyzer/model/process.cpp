@@ -26,6 +26,9 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
     ++course_.events;
     if (call.end == 0) {
       ++course_.unfinished_calls;
+      if (record.kind == trace::RecordKind::kFree) {
+        unfinished_frees_.insert(trace::as<trace::Free>(record).address);
+      }
       return;
     }
     note_stack(call.stack, writer, false);

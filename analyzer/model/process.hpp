@@ -270,6 +270,9 @@ class ProcessModel {
   std::map<InvalidFree, Tally> invalid_frees_;
   std::vector<ContextInfo> contexts_;
   std::set<std::uint64_t> external_mappings_;  // freed by cuMemFree, no memory of their own
+  // What threads were about to free when the trace ended: whether it is live is not known, unless
+  // the address is handed out again.
+  std::set<std::uint64_t> unfinished_frees_;
   Course course_;
   std::uint32_t exec_writer_ = 0;
   bool in_checkpoint_ = false;  // the present record stands in a checkpoint

@@ -77,6 +77,7 @@ void ProcessModel::apply_allocation(const trace::Allocation& call, std::uint32_t
     steps_.allocated(entry.group, call.bytes, now_);
   }
   if (is_physical(call.memory)) {
+    if (unfinished_frees_.erase(call.address) != 0) release_handle(call.address, writer);
     if (!virtual_memory_.create(entry)) ++course_.live_address_allocated;
     if (kind == Kind::kVmm) physical_changed(key.device);
   } else if (is_array(call.memory)) {
@@ -108,6 +109,11 @@ void ProcessModel::add(const LiveAllocation& entry, const GroupKey& key) {
 // later in the order than it should, or is missing.
 void ProcessModel::make_room(Memory::Space space, std::uint64_t address) {
   if (memory_.find(space, address) == nullptr) return;
+  // First: a free that is still to come may be that of the present allocation.
+  if (unfinished_frees_.erase(address) != 0) {
+    release(space, address, 0);
+    return;
+  }
   if (look_ahead_.take_free(address)) {
     ++course_.events;
     ++course_.order_repaired;

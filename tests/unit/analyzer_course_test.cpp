@@ -30,6 +30,33 @@ TEST_CASE("a killed process has no leaks, only what was live", "[unit]") {
   CHECK(report.at("leaks").at("gated_bytes") == 0);
 }
 
+TEST_CASE("a trace ends by exec unless something says that it failed", "[unit]") {
+  const auto end_of = [](TraceBuilder& trace) {
+    return report_of(trace, Ending::kKilled).at("traces")[0].at("end");
+  };
+  TraceBuilder trace;
+  trace.allocate(0x10000000, kMiB, MemoryKind::kDevice, {.writer = 2});
+  trace.mark(MarkKind::kExec);
+  SECTION("nothing follows") { CHECK(end_of(trace) == "exec"); }
+  SECTION("another thread works for a moment more") {
+    trace.allocate(0x20000000, kMiB, MemoryKind::kDevice, {.writer = 2});
+    CHECK(end_of(trace) == "exec");
+  }
+  SECTION("the same thread goes on") {
+    trace.allocate(0x20000000, kMiB);
+    CHECK(end_of(trace) == "killed");
+  }
+  SECTION("another thread still works seconds later") {
+    trace.wait_until(trace.now() + 3'000'000'000);
+    trace.allocate(0x20000000, kMiB, MemoryKind::kDevice, {.writer = 2});
+    CHECK(end_of(trace) == "killed");
+  }
+  SECTION("the process exits") {
+    trace.mark(MarkKind::kExit);
+    CHECK(end_of(trace) == "exit");
+  }
+}
+
 TEST_CASE("what a gap may have falsified is not exact", "[unit]") {
   TraceBuilder trace;
   trace.allocate(0x10000000, kMiB);

@@ -56,6 +56,27 @@ TEST_CASE("a free that stands a little late is put before the allocation it made
   CHECK(report.at("traces")[0].at("events") == 4);
 }
 
+TEST_CASE("a free in which the process died has freed what another thread got since", "[unit]") {
+  TraceBuilder trace;
+  trace.allocate(0x10000000, 4 * kMiB, MemoryKind::kDevice, {.start = kT, .end = kT + 10});
+  trace.free(0x10000000, MemoryKind::kDevice, {.start = kT + 100, .unfinished = true});
+  trace.allocate(0x10000000, 6 * kMiB, MemoryKind::kDevice,
+                 {.writer = 2, .start = kT + 110, .end = kT + 120});
+  // Two other threads die in or finish frees of it, all within the time in which order is repaired.
+  trace.free(0x10000000, MemoryKind::kDevice, {.writer = 2, .start = kT + 130, .unfinished = true});
+  trace.allocate(0x10000000, 5 * kMiB, MemoryKind::kDevice,
+                 {.writer = 3, .start = kT + 140, .end = kT + 150});
+  trace.free(0x10000000, MemoryKind::kDevice, {.writer = 3, .start = kT + 160, .end = kT + 170});
+  trace.allocate(0x10000000, 3 * kMiB, MemoryKind::kDevice,
+                 {.writer = 3, .start = kT + 180, .end = kT + 190});
+  const Json report = report_of(trace, Ending::kKilled);
+  CHECK(usage_of(report, "device").at("live_bytes_at_end") == 3 * kMiB);
+  CHECK(usage_of(report, "device").at("frees") == 3);
+  CHECK(loss_of(report, "order_repaired") == 0);
+  CHECK(loss_of(report, "live_address_allocated") == 0);
+  CHECK(loss_of(report, "unfinished_calls") == 2);
+}
+
 TEST_CASE("an address that is handed out while live ends the older allocation", "[unit]") {
   TraceBuilder trace;
   trace.allocate(0x10000000, 4 * kMiB);

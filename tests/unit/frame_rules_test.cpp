@@ -13,7 +13,7 @@
 
 #include "preload/frame_registers.hpp"
 #include "preload/loaded_module.hpp"
-#include "preload/loaded_modules.hpp"
+#include "preload/loader_list.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumemtrace::preload::native {
@@ -21,7 +21,7 @@ namespace {
 
 // What the background thread does after each look.
 void publish_now() {
-  LoadedModules modules;
+  LoaderList modules;
   modules.look();
   publish_modules(modules);
 }

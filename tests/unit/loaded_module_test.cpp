@@ -11,7 +11,7 @@
 #include <string>
 
 #include "preload/build_id.hpp"
-#include "preload/loaded_modules.hpp"
+#include "preload/loader_list.hpp"
 #include "preload/rule_table.hpp"
 #include "tests/catch.hpp"
 
@@ -20,13 +20,13 @@ namespace {
 
 // What the background thread does after each look.
 void publish_now() {
-  LoadedModules modules;
+  LoaderList modules;
   modules.look();
   publish_modules(modules);
 }
 
 void publish_list_now() {
-  LoadedModules modules;
+  LoaderList modules;
   modules.look();
   publish_module_list(modules);
 }

@@ -18,7 +18,7 @@
 namespace gpumemtrace::preload {
 
 // Where the loader has its list, and the program headers of the main program, which stays.
-struct LoaderList {
+struct ListPlace {
   const r_debug* head = nullptr;
   const ElfW(Phdr) * program_segments = nullptr;
   std::size_t program_segment_count = 0;
@@ -27,7 +27,7 @@ struct LoaderList {
 // - One thread at a time. The first look takes the loader's lock: a thread of the program's.
 // - Memory of a module may be unmapped at any moment: read it through the kernel.
 // - A module whose program headers cannot be found, in memory or in its file, is left out.
-class LoadedModules {
+class LoaderList {
  public:
   // Called as dl_iterate_phdr would: the main program's name is empty; another value than 0 ends
   // the visit and is what visit() returns.
@@ -65,9 +65,9 @@ class LoadedModules {
   bool describes(const Module& module) const noexcept;
   bool is_unchanged() const noexcept;
   bool are_unchanged(std::size_t first, std::size_t count) const noexcept;
-  void swap(LoadedModules& other) noexcept;
+  void swap(LoaderList& other) noexcept;
 
-  LoaderList list_;
+  ListPlace list_;
   MappedArray<Module> modules_;
   MappedArray<char> names_;
   MappedArray<ElfW(Phdr)> segments_;

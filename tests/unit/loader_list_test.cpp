@@ -1,4 +1,4 @@
-#include "preload/loaded_modules.hpp"
+#include "preload/loader_list.hpp"
 
 #include <dlfcn.h>
 
@@ -29,7 +29,7 @@ int collect(dl_phdr_info* info, std::size_t, void* argument) {
   return 0;
 }
 
-Modules seen_by_us(const LoadedModules& loaded) {
+Modules seen_by_us(const LoaderList& loaded) {
   Modules modules;
   loaded.visit(collect, &modules);
   return modules;
@@ -65,7 +65,7 @@ std::string make_library(const gpumemtrace::tests::TemporaryFolder& folder,
 }  // namespace
 
 TEST_CASE("the modules found without the loader's lock are those that it knows", "[unit]") {
-  LoadedModules loaded;
+  LoaderList loaded;
   REQUIRE(loaded.look());
   CHECK(seen_by_us(loaded) == seen_by_the_loader());
   CHECK_FALSE(loaded.look());
@@ -75,7 +75,7 @@ TEST_CASE("the modules found without the loader's lock are those that it knows",
 TEST_CASE("a library that is opened or closed changes the list of modules", "[unit]") {
   const gpumemtrace::tests::TemporaryFolder folder;
   const std::string path = make_library(folder, content_of(path_of_libm()));
-  LoadedModules loaded;
+  LoaderList loaded;
   REQUIRE(loaded.look());
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
@@ -101,7 +101,7 @@ TEST_CASE("program headers that a tool moved behind everything else are found", 
   const std::string path = make_library(folder, content);
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
-  LoadedModules loaded;
+  LoaderList loaded;
   REQUIRE(loaded.look());
   CHECK(seen_by_us(loaded) == seen_by_the_loader());
   dlclose(library);
@@ -115,7 +115,7 @@ TEST_CASE("libraries that come and go while one looks do no harm", "[unit]") {
   std::thread program([&] {
     while (!stop.load()) dlclose(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL));
   });
-  LoadedModules loaded;
+  LoaderList loaded;
   for (int found = 0; found < 200;) {
     if (!loaded.look()) continue;
     ++found;
@@ -129,7 +129,7 @@ TEST_CASE("libraries that come and go while one looks do no harm", "[unit]") {
 }
 
 TEST_CASE("a symbol is found through the kernel where dlsym finds it", "[unit]") {
-  LoadedModules loaded;
+  LoaderList loaded;
   REQUIRE(loaded.look());
   CHECK(find_symbol(loaded, "environ") == dlsym(RTLD_DEFAULT, "environ"));
   CHECK(find_symbol(loaded, "getpid") == dlsym(RTLD_DEFAULT, "getpid"));

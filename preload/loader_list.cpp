@@ -1,4 +1,4 @@
-#include "preload/loaded_modules.hpp"
+#include "preload/loader_list.hpp"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@ constexpr std::size_t kModulesAtOnce = 32;
 
 // The loader's own walk calls this for the main program first.
 int find_list(dl_phdr_info* program, std::size_t, void* argument) noexcept {
-  auto& list = *static_cast<LoaderList*>(argument);
+  auto& list = *static_cast<ListPlace*>(argument);
   list.program_segments = program->dlpi_phdr;
   list.program_segment_count = program->dlpi_phnum;
   for (int i = 0; i < program->dlpi_phnum; ++i) {
@@ -44,11 +44,11 @@ bool is_elf(const ElfW(Ehdr) & header) noexcept {
 
 }  // namespace
 
-bool LoadedModules::look() noexcept {
+bool LoaderList::look() noexcept {
   // The symbol _r_debug may be a copy in the program that the loader never updates.
   if (list_.head == nullptr) dl_iterate_phdr(find_list, &list_);
   if (!modules_.empty() && is_unchanged()) return false;
-  LoadedModules found;
+  LoaderList found;
   found.list_ = list_;
   if (!found.read_all() || !found.is_unchanged()) return false;
   found.changes_ = changes_ + 1;
@@ -57,7 +57,7 @@ bool LoadedModules::look() noexcept {
 }
 
 // nullptr while the loader changes the list.
-const link_map* LoadedModules::first_entry() const noexcept {
+const link_map* LoaderList::first_entry() const noexcept {
   r_debug head = {};
   if (!read_through_kernel(list_.head, head) || head.r_state != r_debug::RT_CONSISTENT) {
     return nullptr;
@@ -65,7 +65,7 @@ const link_map* LoadedModules::first_entry() const noexcept {
   return head.r_map;
 }
 
-int LoadedModules::visit(Visitor* visitor, void* argument, Names names) const noexcept {
+int LoaderList::visit(Visitor* visitor, void* argument, Names names) const noexcept {
   for (const Module& module : modules_) {
     if (module.segment_count == 0) continue;
     dl_phdr_info info = {};
@@ -78,7 +78,7 @@ int LoadedModules::visit(Visitor* visitor, void* argument, Names names) const no
   return 0;
 }
 
-bool LoadedModules::read_all() noexcept {
+bool LoaderList::read_all() noexcept {
   const link_map* entry = first_entry();
   const link_map* previous = nullptr;
   while (entry != nullptr && modules_.size() < kMaxModules) {
@@ -91,7 +91,7 @@ bool LoadedModules::read_all() noexcept {
   return !modules_.empty() && entry == nullptr;
 }
 
-bool LoadedModules::read_module(const link_map* entry, Module& module) noexcept {
+bool LoaderList::read_module(const link_map* entry, Module& module) noexcept {
   char name[kMaxNameBytes];
   module.entry = entry;
   if (!read_through_kernel(entry, module.content) ||
@@ -107,7 +107,7 @@ bool LoadedModules::read_module(const link_map* entry, Module& module) noexcept 
 
 // The loader's own copy of the program headers is not for others. They are in memory where the file
 // header says, unless a tool moved them.
-bool LoadedModules::read_segments(Module& module) noexcept {
+bool LoaderList::read_segments(Module& module) noexcept {
   module.segments = static_cast<std::uint32_t>(segments_.size());
   ElfW(Ehdr) header = {};
   const auto* begin = reinterpret_cast<const std::byte*>(module.content.l_addr);
@@ -123,7 +123,7 @@ bool LoadedModules::read_segments(Module& module) noexcept {
 }
 
 // False where there is no memory.
-bool LoadedModules::take_segments(Module& module, const void* address, std::size_t count) noexcept {
+bool LoaderList::take_segments(Module& module, const void* address, std::size_t count) noexcept {
   module.segment_count = 0;
   if (count > kMaxSegments) return true;
   if (!segments_.resize(module.segments + count)) return false;
@@ -134,7 +134,7 @@ bool LoadedModules::take_segments(Module& module, const void* address, std::size
   return true;
 }
 
-bool LoadedModules::take_segments_of_file(Module& module) noexcept {
+bool LoaderList::take_segments_of_file(Module& module) noexcept {
   module.segment_count = 0;
   const char* name = names_.data() + module.name;
   const int descriptor = open(name[0] == '\0' ? "/proc/self/exe" : name, O_RDONLY | O_CLOEXEC);
@@ -153,7 +153,7 @@ bool LoadedModules::take_segments_of_file(Module& module) noexcept {
 }
 
 // The loader's entry says where the dynamic section is: the right headers say the same.
-bool LoadedModules::describes(const Module& module) const noexcept {
+bool LoaderList::describes(const Module& module) const noexcept {
   for (std::uint32_t i = 0; i < module.segment_count; ++i) {
     const ElfW(Phdr)& segment = segments_[module.segments + i];
     if (segment.p_type == PT_DYNAMIC) {
@@ -164,7 +164,7 @@ bool LoadedModules::describes(const Module& module) const noexcept {
   return false;
 }
 
-bool LoadedModules::is_unchanged() const noexcept {
+bool LoaderList::is_unchanged() const noexcept {
   if (first_entry() != modules_[0].entry) return false;
   for (std::size_t first = 0; first < modules_.size(); first += kModulesAtOnce) {
     const std::size_t rest = modules_.size() - first;
@@ -174,7 +174,7 @@ bool LoadedModules::is_unchanged() const noexcept {
 }
 
 // The entries and their names of `count` modules.
-bool LoadedModules::are_unchanged(std::size_t first, std::size_t count) const noexcept {
+bool LoaderList::are_unchanged(std::size_t first, std::size_t count) const noexcept {
   iovec entries[kModulesAtOnce] = {};
   iovec names[kModulesAtOnce] = {};
   std::size_t name_bytes = 0;
@@ -197,7 +197,7 @@ bool LoadedModules::are_unchanged(std::size_t first, std::size_t count) const no
          memcmp(texts, names_.data() + modules_[first].name, name_bytes) == 0;
 }
 
-void LoadedModules::swap(LoadedModules& other) noexcept {
+void LoaderList::swap(LoaderList& other) noexcept {
   modules_.swap(other.modules_);
   names_.swap(other.names_);
   segments_.swap(other.segments_);
