@@ -4,12 +4,13 @@
 
 #include "analyzer/job.hpp"
 #include "analyzer/report/sections.hpp"
+#include "analyzer/rules/rules.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
 
-Json build_report(const Job& job) {
+Json build_report(const Job& job, const Thresholds& thresholds) {
   const ReportContext context(job);
   Json report;
   report["format"] = "gpumemtrace-report";
@@ -28,7 +29,9 @@ Json build_report(const Job& job) {
   report["oom"] = report_oom(context);
   report["steps"] = Json::array();
   report["ranges"] = Json::array();
-  report["findings"] = Json::array();
+  report["leaks"]["growth"] = report_growth(context, report, thresholds);
+  report["transfers"]["hotspots"] = report_hotspots(context, thresholds);
+  report["findings"] = report_findings({context, report, thresholds});
   report["stacks"] = Json::array();  // its place; filled when all names are known
   report["coverage"] = report_coverage(context);
   report["losses"] = report_losses(context);
@@ -57,7 +60,7 @@ nlohmann::ordered_json analyze(const std::vector<std::filesystem::path>& inputs,
   } catch (const trace::TraceError& error) {
     throw InputError(error.what());
   }
-  return build_report(job);
+  return build_report(job, options.thresholds);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <vector>
 
+#include "analyzer/rules/thresholds.hpp"
+
 namespace gpumemtrace::analyzer {
 
 // The inputs cannot be analyzed. One sentence for the user: what, which file, what to do.
@@ -18,6 +20,8 @@ class InputError : public std::runtime_error {
 struct Options {
   // Called now and then with the done part, 0 to 1, from the calling thread.
   std::function<void(double fraction)> progress;
+  // From where on the rules behind report.findings[] speak up.
+  Thresholds thresholds;
 };
 
 // The report of the job that `inputs` (traces and folders of traces) belong to, as

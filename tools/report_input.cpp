@@ -71,7 +71,9 @@ Json load_report(const std::vector<fs::path>& inputs) {
   }
   try {
     ProgressLine line;
-    return analyzer::analyze(inputs, {[&line](double fraction) { line.update(fraction); }});
+    analyzer::Options options;
+    options.progress = [&line](double fraction) { line.update(fraction); };
+    return analyzer::analyze(inputs, options);
   } catch (const analyzer::InputError& error) {
     throw Failure(error.what());
   } catch (const trace::TraceError& error) {

@@ -32,7 +32,7 @@ std::uint32_t Accounts::find_or_add_row(const GroupKey& key) {
 std::uint32_t Accounts::find_or_add_group(const GroupKey& key) {
   const auto next = static_cast<std::uint32_t>(groups_.size());
   const auto [found, added] = group_index_.try_emplace(key, next);
-  if (added) groups_.push_back({key, find_or_add_row(key), 0, 0});
+  if (added) groups_.push_back({key, find_or_add_row(key), 0, 0, 0});
   return found->second;
 }
 
@@ -59,6 +59,7 @@ void Accounts::tell_row_peak(Kind kind, std::int32_t device, std::uint32_t pool,
 }
 
 void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now) {
+  history_.grow(entry.group, more_bytes);
   UsageRow& row = rows_[groups_[entry.group].row];
   row.allocated_bytes += more_bytes;
   row.bytes += more_bytes;

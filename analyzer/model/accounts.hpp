@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "analyzer/model/history.hpp"
 #include "analyzer/model/levels.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -141,7 +142,8 @@ struct Group {
   GroupKey key;
   std::uint32_t row = 0;
   std::uint64_t allocations = 0;
-  std::uint64_t segments = 0;  // of the allocations, those that the framework deals blocks from
+  std::uint64_t segments = 0;    // of the allocations, those that the framework deals blocks from
+  std::uint64_t host_ticks = 0;  // spent in the calls that allocated and freed
 };
 
 // - Accounts are created on demand and never removed; pointers to them stay valid.
@@ -171,6 +173,7 @@ class Accounts {
     Account& account = accounts_[row.account];
     account.bytes += bytes;
     if (account.bytes > account.peak.bytes()) account.peak.set(now, account.bytes);
+    history_.allocate(group, bytes, now);
   }
 
   enum class End { kFreed, kImplicit };
@@ -181,6 +184,7 @@ class Accounts {
     row.bytes -= entry.bytes;
     Account& account = accounts_[row.account];
     account.bytes -= entry.bytes;
+    history_.free(entry.group, entry.bytes);
     account.peak.note_release(entry);
     for (Moment* moment : account.watchers) moment->note_release(entry);
   }
@@ -196,6 +200,10 @@ class Accounts {
   // An allocation of the group turned out to be a segment of the framework.
   void count_segment(std::uint32_t group, std::uint64_t count = 1) {
     groups_[group].segments += count;
+  }
+  // Time that a call spent on an allocation of the group.
+  void note_host_ticks(std::uint32_t group, std::uint64_t ticks) {
+    groups_[group].host_ticks += ticks;
   }
   // The size of something live became known after it was added.
   void grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now);
@@ -214,6 +222,7 @@ class Accounts {
   [[nodiscard]] const std::deque<Account>& accounts() const { return accounts_; }
   [[nodiscard]] const std::vector<UsageRow>& rows() const { return rows_; }
   [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
+  [[nodiscard]] const History& history() const { return history_; }
 
  private:
   struct CachedGroup {
@@ -229,6 +238,7 @@ class Accounts {
   std::deque<Account> accounts_;
   std::vector<UsageRow> rows_;
   std::vector<Group> groups_;
+  History history_;
   std::map<std::pair<Level, std::int32_t>, std::uint32_t> account_index_;
   std::map<std::tuple<Kind, std::int32_t, std::uint32_t>, std::uint32_t> row_index_;
   std::map<GroupKey, std::uint32_t> group_index_;

@@ -82,8 +82,9 @@ struct OomSnapshot {
   std::optional<Fragmentation> fragmentation;  // of the framework, if it uses the device
 };
 
-// Where the call came from.
+// Where the call came from, and how long it held its thread.
 [[nodiscard]] CallSite site_of(const trace::CallHeader& call);
+[[nodiscard]] std::uint64_t host_ticks_of(const trace::CallHeader& call);
 
 // - apply() takes the records of all writers in the order of merge.hpp. finish() follows the last.
 // - Failed calls are counted and change nothing. A free takes effect when it begins.
@@ -148,8 +149,9 @@ class ProcessModel {
   void after_physical_release(const VirtualMemory::Removed& freed, std::uint32_t writer);
   void add(const LiveAllocation& entry, const GroupKey& key);
   void make_room(Memory::Space space, std::uint64_t address);
-  // False where nothing is live at the address.
-  bool release(Memory::Space space, std::uint64_t address, std::uint32_t writer);
+  // False where nothing is live at the address. `host_ticks` is what the call took.
+  bool release(Memory::Space space, std::uint64_t address, std::uint32_t writer,
+               std::uint64_t host_ticks = 0);
   void after_release(const LiveAllocation& entry);
   [[nodiscard]] GroupKey key_of(const trace::CallHeader& call, Kind kind, std::int32_t location);
 

@@ -31,6 +31,10 @@ CallSite site_of(const trace::CallHeader& call) {
           (call.record.flags & trace::kFlagByPointer) != 0};
 }
 
+std::uint64_t host_ticks_of(const trace::CallHeader& call) {
+  return call.end > call.record.time ? call.end - call.record.time : 0;
+}
+
 GroupKey ProcessModel::key_of(const trace::CallHeader& call, Kind kind, std::int32_t location) {
   GroupKey key;
   key.site = site_of(call);
@@ -71,6 +75,7 @@ void ProcessModel::apply_allocation(const trace::Allocation& call, std::uint32_t
     return;
   }
   const LiveAllocation entry{call.address, call.bytes, now_, accounts_.group_of(key), key.pool};
+  accounts_.note_host_ticks(entry.group, host_ticks_of(call.call));
   if (is_physical(call.memory)) {
     if (!virtual_memory_.create(entry)) ++course_.live_address_allocated;
     if (kind == Kind::kVmm) physical_changed(key.device);
@@ -115,9 +120,11 @@ void ProcessModel::make_room(Memory::Space space, std::uint64_t address) {
   after_release(removed);
 }
 
-bool ProcessModel::release(Memory::Space space, std::uint64_t address, std::uint32_t writer) {
+bool ProcessModel::release(Memory::Space space, std::uint64_t address, std::uint32_t writer,
+                           std::uint64_t host_ticks) {
   LiveAllocation removed;
   if (!memory_.remove(space, address, Accounts::End::kFreed, removed)) return false;
+  accounts_.note_host_ticks(removed.group, host_ticks);
   if (out_of_memory_.pending()) out_of_memory_.flushed(writer, removed.bytes);
   after_release(removed);
   return true;
@@ -159,7 +166,7 @@ void ProcessModel::apply_free(const trace::Free& call, std::uint32_t writer) {
   if ((record.flags & trace::kFlagCaptured) != 0) {
     return graphs_.capture_free(call.stream, call.address);
   }
-  if (release(space, call.address, writer)) return;
+  if (release(space, call.address, writer, host_ticks_of(call.call))) return;
   const bool known =
       memory_.forget_ended(call.address) || external_mappings_.erase(call.address) != 0;
   if (!known && record.result == trace::kCudaSuccess) ++course_.unknown_frees;

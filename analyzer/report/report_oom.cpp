@@ -59,6 +59,8 @@ Json oom_row(const ReportContext& context, const ReportProcess& process, const O
       first.snapshot == 0 ? nullptr : &process.model().snapshots()[first.snapshot - 1];
   const FreeMemory free =
       snapshot == nullptr ? FreeMemory{} : free_memory_of(*snapshot, first.requested_bytes);
+  Identity identity = context.identity_of_site(process, first.site);
+  if (first.level == Level::kFramework) identity.owner = "pytorch";
   Json json = {
       {"process", process.id},
       {"device", context.device_id(process, first.device)},
@@ -77,7 +79,9 @@ Json oom_row(const ReportContext& context, const ReportProcess& process, const O
       {"composition",
        snapshot == nullptr ? Json(nullptr) : compose_snapshot(context, process, *snapshot)},
       {"holders", snapshot == nullptr ? Json::array() : holders_of(context, process, *snapshot)},
-      {"stack", stack_json(context.identity_of_site(process, first.site))}};
+      {"owner", owner_json(identity)},
+      {"site", site_json(identity)},
+      {"stack", stack_json(identity)}};
   mark_inexact(json, is_inexact(process, first.level));
   return json;
 }
