@@ -1,13 +1,11 @@
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
-#include <fstream>
 #include <memory>
 
 #include "tools/command.hpp"
 #include "tools/input_options.hpp"
+#include "tools/written_file.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -28,23 +26,8 @@ struct AnalyzeOptions {
   std::string output;
 };
 
-// Under another name first, so that a reader never sees half a report.
-void write_file(const std::filesystem::path& path, const std::string& content) {
-  const std::filesystem::path unfinished = path.string() + ".unfinished";
-  std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
-  file << content;
-  file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(unfinished, path, error);
-  if (file && !error) return;
-  const std::string reason = error ? error.message() : std::strerror(errno);
-  std::filesystem::remove(unfinished, error);
-  throw Failure(
-      fmt::format("cannot write {}: {}; choose another place with -o", path.string(), reason));
-}
-
 int analyze(const AnalyzeOptions& options) {
-  const Json report = load_report(options.input.inputs);
+  const Json report = options.input.load();
   // A command line or a file name need not be valid UTF-8.
   const std::string text = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   if (options.output.empty()) {

@@ -29,6 +29,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"env", "Print what to paste so that a launcher records its programs.", define_env},
     {"analyze", "Turn traces into the JSON report.", define_analyze},
     {"summary", "Show the report on the terminal.", define_summary},
+    {"check", "Judge a job by a policy, for build servers.", define_check},
     {"dump", "Print every record of a trace.", define_dump},
     {"ctl", "Start, stop or mark the recording of a running process.", define_ctl},
     {"doctor", "Say what works on this machine and why not.", define_doctor},
@@ -39,6 +40,7 @@ constexpr const char* kProgramFooter =
   gpumemtrace run -- python3 train.py     records a trace, NAME.gmt
   gpumemtrace summary NAME.gmt            shows peak, holders, leaks, copies
   gpumemtrace analyze NAME.gmt            prints all of it as JSON
+  gpumemtrace check NAME.gmt --max-leak 0 fails where memory leaked
 
 `gpumemtrace COMMAND --help` has options, examples and exit codes.)";
 

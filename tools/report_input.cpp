@@ -58,7 +58,19 @@ Json read_report(const fs::path& path) {
 
 }  // namespace
 
-Json load_report(const std::vector<fs::path>& inputs) {
+bool is_without_trace(const std::vector<fs::path>& inputs) {
+  return std::all_of(inputs.begin(), inputs.end(), [](const fs::path& input) {
+    std::error_code ignored;
+    if (!fs::is_directory(input, ignored)) return false;
+    try {
+      return trace::find_traces({input}).empty();
+    } catch (const trace::TraceError&) {
+      return true;
+    }
+  });
+}
+
+Json load_report(const std::vector<fs::path>& inputs, const analyzer::Thresholds& thresholds) {
   const auto report = std::find_if(inputs.begin(), inputs.end(), looks_like_json);
   if (report != inputs.end()) {
     if (inputs.size() > 1) {
@@ -72,6 +84,7 @@ Json load_report(const std::vector<fs::path>& inputs) {
   try {
     ProgressLine line;
     analyzer::Options options;
+    options.thresholds = thresholds;
     options.progress = [&line](double fraction) { line.update(fraction); };
     return analyzer::analyze(inputs, options);
   } catch (const analyzer::InputError& error) {

@@ -17,7 +17,7 @@ PROGRAM = os.environ["GPUMEMTRACE_PROGRAM"]
 LIBRARY = os.environ["GPUMEMTRACE_LIBRARY"]
 STATIC_PROGRAM = os.environ.get("GPUMEMTRACE_STATIC_PROGRAM")
 EXAMPLE_REPORT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "report.example.json"
-COMMANDS = ("run", "env", "analyze", "summary", "dump", "ctl", "doctor")
+COMMANDS = ("run", "env", "analyze", "summary", "check", "diff", "dump", "ctl", "doctor")
 
 # Writes the header of a trace, as the recording library would, into the file of its argument.
 WRITE_TRACE = """
@@ -112,6 +112,9 @@ class BadInput(CommandLine):
         self.assert_refused(2, "pattern is empty", "run", "-o", "", "--", "true")
         self.assert_refused(2, "--for", "env", "--for", "windows")
         self.assert_refused(2, "--kind", "dump", "x.gmt", "--kind", "nothing")
+        self.assert_refused(2, "'lots' is no size", "check", "x.gmt", "--max-leak", "lots")
+        self.assert_refused(2, "no 'leak=1'", "check", "x.gmt", "--threshold", "leak=1")
+        self.assert_refused(2, "no rule 'bugs'", "run", "--fail-on", "bugs", "--", "true")
 
     def test_a_missing_file_is_named(self):
         for command in ("analyze", "summary", "dump"):
