@@ -20,6 +20,7 @@ Action define_env(CLI::App& app, const std::vector<std::string>& words_after_das
 Action define_analyze(CLI::App& app, const std::vector<std::string>& words_after_dashes);
 Action define_summary(CLI::App& app, const std::vector<std::string>& words_after_dashes);
 Action define_check(CLI::App& app, const std::vector<std::string>& words_after_dashes);
+Action define_diff(CLI::App& app, const std::vector<std::string>& words_after_dashes);
 Action define_dump(CLI::App& app, const std::vector<std::string>& words_after_dashes);
 Action define_ctl(CLI::App& app, const std::vector<std::string>& words_after_dashes);
 Action define_doctor(CLI::App& app, const std::vector<std::string>& words_after_dashes);
