@@ -105,10 +105,15 @@ std::string fix_for(const Json& row, const Json& ledger) {
       row.at("level") == "framework" ||
       (ledger.is_object() && number_or_zero(ledger.at("allocated_by_pytorch")) != 0);
   if (row.at("verdict") == "fragmented") {
+    // What the device has free and what PyTorch keeps cannot be joined without it, either.
+    const bool on_device = row.at("level") == "driver" && ledger.is_object();
+    const std::uint64_t cached =
+        on_device ? number_or_zero(ledger.at("reserved_by_pytorch_but_unallocated")) : 0;
     return std::string(framework ? "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
                                  : "Allocate long-lived blocks first") +
-           ", so that the " + size_text(free) + " of free pieces can be one: the request needs " +
-           size_text(requested) + " of them (arithmetic).";
+           ", so that the " + size_text(free + cached) +
+           " that are free in pieces can be one: the request needs " + size_text(requested) +
+           " (arithmetic).";
   }
   if (requested == 0) return {};
   const std::uint64_t missing = requested > free ? requested - free : 0;

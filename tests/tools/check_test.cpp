@@ -8,15 +8,17 @@
 namespace gpumemtrace::tools {
 namespace {
 
+// The published example without its findings.
 Json example_report() {
   std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
-  return Json::parse(file);
+  Json report = Json::parse(file);
+  report["findings"] = Json::array();
+  return report;
 }
 
 // The example with one leak at a Python line.
 Json leaking_report() {
   Json report = example_report();
-  report["findings"] = Json::array();
   report["stacks"] = {{{"id", "p1:1"},
                        {"thread", nullptr},
                        {"frames",
