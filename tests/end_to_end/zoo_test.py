@@ -1,0 +1,83 @@
+"""Small programs with one planted fault each, and their clean twins.
+
+tests/zoo/README.md says how a program is written. Every fault is found with its rule and severity
+at its line; on the twins nothing is found.
+"""
+
+import pathlib
+import re
+import shutil
+
+import support
+
+ZOO = pathlib.Path(__file__).resolve().parents[1] / "zoo"
+FAULT = re.compile(r"# fault: (\w+) (\w+)( -)?$")
+RUNS = 3  # of each faulty program: the same findings each time
+
+
+def programs():
+    return sorted(path.stem for path in ZOO.glob("*.py"))
+
+
+def fault_of(name):
+    """Rule, severity and line of a program's fault; no line where the finding has no site."""
+    for number, line in enumerate((ZOO / f"{name}.py").read_text().splitlines(), start=1):
+        found = FAULT.search(line)
+        if found:
+            return found[1], found[2], None if found[3] else number
+    raise AssertionError(f"{name}.py marks no fault")
+
+
+class Zoo(support.EndToEnd):
+    def setUp(self):
+        super().setUp()
+        self.packages = self.folder / "site-packages"
+        self.packages.mkdir()
+        for module in (support.SIMCUDA / "simcuda.py", ZOO / "support" / "zoo_cuda.py"):
+            shutil.copy(module, self.packages)
+
+    def report_of(self, name, mode, number=0):
+        folder = self.folder / f"{name}-{mode}-{number}"
+        folder.mkdir()
+        self.record(support.PYTHON, ZOO / f"{name}.py", mode, GPUMEMTRACE_OUTPUT=f"{folder}/",
+                    PYTHONPATH=self.packages, GPUMEMTRACE_SIM_DEVICES=2)
+        return support.analyze(folder)
+
+    def findings(self, name, mode, number=0):
+        return self.report_of(name, mode, number)["findings"]
+
+    def test_every_fault_is_found_at_its_line(self):
+        for name in programs():
+            with self.subTest(name):
+                rule, severity, line = fault_of(name)
+                found = self.findings(name, "faulty")
+                self.assertEqual([row["rule"] for row in found], [rule], found)
+                self.assertEqual(found[0]["severity"], severity)
+                self.assertTrue(found[0]["fix"])
+                if line is not None:
+                    self.assertEqual(pathlib.Path(found[0]["site"]["file"]).name, f"{name}.py")
+                    self.assertEqual(found[0]["site"]["line"], line)
+
+    def test_nothing_is_found_on_the_twins(self):
+        for name in programs():
+            with self.subTest(name):
+                self.assertEqual(self.findings(name, "clean"), [])
+
+    def test_a_program_run_again_has_the_same_findings(self):
+        for name in ("growth", "kept_loss", "fragmentation", "allocation_churn"):
+            with self.subTest(name):
+                prints = {tuple(row["fingerprint"] for row in self.findings(name, "faulty", number))
+                          for number in range(1, 1 + RUNS)}
+                self.assertEqual(len(prints), 1, prints)
+
+    def test_the_fingerprint_is_the_same_when_lines_move(self):
+        first = self.findings("leak", "faulty")
+        moved = self.folder / "leak.py"
+        moved.write_text("# moved\n\n" + (ZOO / "leak.py").read_text())
+        folder = self.folder / "moved"
+        folder.mkdir()
+        self.record(support.PYTHON, moved, "faulty", GPUMEMTRACE_OUTPUT=f"{folder}/",
+                    PYTHONPATH=self.packages)
+        second = support.analyze(folder)["findings"]
+        self.assertEqual(first[0]["fingerprint"], second[0]["fingerprint"])
+        self.assertEqual(first[0]["site"]["line"] + 2, second[0]["site"]["line"])
