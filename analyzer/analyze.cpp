@@ -10,8 +10,9 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-Json build_report(const Job& job, const Thresholds& thresholds) {
-  const ReportContext context(job);
+Json build_report(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
+                  const Thresholds& thresholds) {
+  const ReportContext context(job, symbolizer, owners);
   Json report;
   report["format"] = "gpumemtrace-report";
   report["version"] = 1;
@@ -27,15 +28,17 @@ Json build_report(const Job& job, const Thresholds& thresholds) {
   report["fragmentation"] = report_fragmentation(context);
   report["transfers"] = report_transfers(context);
   report["oom"] = report_oom(context);
-  report["steps"] = Json::array();
-  report["ranges"] = Json::array();
+  report["steps"] = report_steps(context);
+  report["ranges"] = report_ranges(context);
   report["leaks"]["growth"] = report_growth(context, report, thresholds);
   report["transfers"]["hotspots"] = report_hotspots(context, thresholds);
   report["findings"] = report_findings({context, report, thresholds});
+  report["costs"] = report_costs(context);
   report["stacks"] = Json::array();  // its place; filled when all names are known
   report["coverage"] = report_coverage(context);
-  report["losses"] = report_losses(context);
+  report["losses"] = Json::array();  // likewise; what could not be named is among them
   report["stacks"] = report_stacks(context, report);
+  report["losses"] = report_losses(context);
   return report;
 }
 
@@ -53,6 +56,10 @@ std::vector<std::filesystem::path> unique_traces(const std::vector<std::filesyst
 
 nlohmann::ordered_json analyze(const std::vector<std::filesystem::path>& inputs,
                                const Options& options) {
+  // Bad files of the user are better told now than after the traces were read.
+  Symbolizer symbolizer(options.symbols);
+  CodeOwners owners;
+  for (const std::filesystem::path& file : options.owner_files) owners.read(file);
   Job job;
   try {
     open_job(unique_traces(inputs), job);
@@ -60,7 +67,7 @@ nlohmann::ordered_json analyze(const std::vector<std::filesystem::path>& inputs,
   } catch (const trace::TraceError& error) {
     throw InputError(error.what());
   }
-  return build_report(job, options.thresholds);
+  return build_report(job, symbolizer, owners, options.thresholds);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -4,24 +4,21 @@
 #include <filesystem>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <vector>
 
+#include "analyzer/input_error.hpp"
 #include "analyzer/rules/thresholds.hpp"
+#include "analyzer/symbols/symbol_options.hpp"
 
 namespace gpumemtrace::analyzer {
-
-// The inputs cannot be analyzed. One sentence for the user: what, which file, what to do.
-class InputError : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
-};
 
 struct Options {
   // Called now and then with the done part, 0 to 1, from the calling thread.
   std::function<void(double fraction)> progress;
   // From where on the rules behind report.findings[] speak up.
   Thresholds thresholds;
+  SymbolOptions symbols;
+  std::vector<std::filesystem::path> owner_files;  // rules of the user, docs/owners.md
 };
 
 // The report of the job that `inputs` (traces and folders of traces) belong to, as

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "analyzer/owners.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -11,11 +10,7 @@ void Dictionary::add(const trace::RecordHeader& record) {
   const std::string_view tail = trace::tail_of(record);
   switch (record.kind) {
     case trace::RecordKind::kModule: {
-      const auto& module = trace::as<trace::Module>(record);
-      // Files are told again when they are gone; what lay there keeps its name.
-      if (module.unloaded == 0) {
-        modules_[module.begin] = {module.base, module.end, std::string(tail)};
-      }
+      modules_.add(trace::as<trace::Module>(record), tail);
       break;
     }
     case trace::RecordKind::kApiName: {
@@ -39,6 +34,11 @@ void Dictionary::add(const trace::RecordHeader& record) {
       requesters_.insert(trace::as<trace::Requester>(record).caller);
       break;
     }
+    case trace::RecordKind::kStack: {
+      python_stacks_.add(record);
+      native_stacks_.add(trace::as<trace::Stack>(record));
+      break;
+    }
     default: {
       python_stacks_.add(record);
       break;
@@ -58,14 +58,7 @@ void Dictionary::add_text(const trace::Text& text) {
   texts_[text.key].try_emplace(text.part, begin, bytes);
 }
 
-const Dictionary::ModuleInfo* Dictionary::module_of(std::uint64_t address) const {
-  auto found = modules_.upper_bound(address);
-  if (found == modules_.begin()) return nullptr;
-  --found;
-  return address < found->second.end ? &found->second : nullptr;
-}
-
-bool Dictionary::holds_runtime(const ModuleInfo& module) const {
+bool Dictionary::holds_runtime(const LoadedModule& module) const {
   return std::any_of(requesters_.begin(), requesters_.end(),
                      [&](std::uint64_t caller) { return module_of(caller) == &module; });
 }
@@ -74,23 +67,16 @@ std::string_view Dictionary::function_of(const CallSite& site) const {
   const auto function = functions_.find(site.api);
   if (function == functions_.end()) return "unknown";
   if (site.from_table && !function->second.runtime_name.empty()) {
-    const ModuleInfo* module = module_of(site.caller);
+    const LoadedModule* module = module_of(site.caller);
     if (module != nullptr && holds_runtime(*module)) return function->second.runtime_name;
   }
   return function->second.symbol;
 }
 
 SiteName Dictionary::name_of(const CallSite& site) const {
-  const ModuleInfo* module = module_of(site.caller);
+  const LoadedModule* module = module_of(site.caller);
   if (module == nullptr) return {};
-  SiteName name;
-  name.owner = owner_of_module(module->path, text(trace::TextKey::kExecutable));
-  if (is_cuda_runtime(module->path)) return name;
-  name.known = true;
-  name.api = function_of(site);
-  name.module = module->path;
-  name.offset = site.caller - module->base;
-  return name;
+  return {function_of(site), module->identity.path, site.caller - module->base};
 }
 
 std::string Dictionary::text(trace::TextKey key) const {
@@ -100,14 +86,6 @@ std::string Dictionary::text(trace::TextKey key) const {
   for (const auto& [part, piece] : found->second) whole += piece;
   while (!whole.empty() && whole.back() == '\0') whole.pop_back();
   return whole;
-}
-
-std::string_view Dictionary::find_module(std::string_view name_prefix) const {
-  for (const auto& [begin, module] : modules_) {
-    const std::string_view name = base_name(module.path);
-    if (name.substr(0, name_prefix.size()) == name_prefix) return module.path;
-  }
-  return {};
 }
 
 }  // namespace gpumemtrace::analyzer

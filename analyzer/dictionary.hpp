@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "analyzer/model/accounts.hpp"
+#include "analyzer/stacks/module_map.hpp"
+#include "analyzer/stacks/native_stacks.hpp"
 #include "analyzer/stacks/python_stacks.hpp"
 #include "trace/records.hpp"
 
@@ -16,10 +18,8 @@ namespace gpumemtrace::analyzer {
 
 // The caller of an allocation or copy, in the user's words.
 struct SiteName {
-  bool known = false;      // false: the caller is a CUDA runtime or lies in no known module
-  std::string_view owner;  // empty = not known
-  std::string_view api;    // the function of CUDA that was called
-  std::string_view module;
+  std::string_view api;      // the function of CUDA that was called
+  std::string_view module;   // path; empty = the caller lies in no known module
   std::uint64_t offset = 0;  // of the caller in the module
 
   friend bool operator==(const SiteName&, const SiteName&) = default;
@@ -40,32 +40,34 @@ class Dictionary {
   // How many functions the recorder wraps.
   [[nodiscard]] std::size_t function_count() const { return functions_.size(); }
   // A loaded file whose name begins so, or empty.
-  [[nodiscard]] std::string_view find_module(std::string_view name_prefix) const;
+  [[nodiscard]] std::string_view find_module(std::string_view name_prefix) const {
+    return modules_.find_by_name(name_prefix);
+  }
+  [[nodiscard]] const ModuleMap& modules() const { return modules_; }
   [[nodiscard]] const std::map<std::string, std::uint64_t>& unwrapped() const { return unwrapped_; }
   [[nodiscard]] const PythonStacks& python_stacks() const { return python_stacks_; }
+  [[nodiscard]] const NativeStacks& native_stacks() const { return native_stacks_; }
 
  private:
-  struct ModuleInfo {
-    std::uint64_t base = 0;
-    std::uint64_t end = 0;
-    std::string path;
-  };
   struct Function {
     std::string symbol;
     std::string runtime_name;  // empty = no runtime function reaches it
   };
 
   void add_text(const trace::Text& text);
-  [[nodiscard]] const ModuleInfo* module_of(std::uint64_t address) const;
-  [[nodiscard]] bool holds_runtime(const ModuleInfo& module) const;
+  [[nodiscard]] const LoadedModule* module_of(std::uint64_t address) const {
+    return modules_.find(address, ModuleMap::kLatest);
+  }
+  [[nodiscard]] bool holds_runtime(const LoadedModule& module) const;
 
-  std::map<std::uint64_t, ModuleInfo> modules_;  // by first address
+  ModuleMap modules_;
   std::map<std::uint16_t, Function> functions_;
   std::map<trace::TextKey, std::map<std::uint32_t, std::string>> texts_;
   std::vector<std::string> notes_;
   std::set<std::uint64_t> requesters_;
   std::map<std::string, std::uint64_t> unwrapped_;
   PythonStacks python_stacks_;
+  NativeStacks native_stacks_;
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -39,10 +39,14 @@ class PreviewReader {
     }
   }
   [[nodiscard]] std::vector<ClockPoint> points() const { return points_; }
+  [[nodiscard]] const std::vector<trace::WaitingStack>& waits() const { return waits_; }
   [[nodiscard]] const Dictionary& dictionary() const { return dictionary_; }
 
  private:
   void take(const trace::RecordHeader& record) {
+    if (record.kind == trace::RecordKind::kWaitingStack) {
+      waits_.push_back(trace::as<trace::WaitingStack>(record));
+    }
     if (record.kind == trace::RecordKind::kText) dictionary_.add(record);
     if (record.kind != trace::RecordKind::kClock) return;
     const auto& clock = trace::as<trace::Clock>(record);
@@ -51,6 +55,7 @@ class PreviewReader {
   }
 
   std::vector<ClockPoint> points_;
+  std::vector<trace::WaitingStack> waits_;
   Dictionary dictionary_;
 };
 
@@ -110,6 +115,7 @@ Preview preview_trace(const trace::TraceFile& file) {
   Preview preview;
   preview.clock = Clock(reader.points(), file.header().ticks_per_second);
   preview.host = reader.dictionary().text(trace::TextKey::kHost);
+  preview.waits = reader.waits();
   preview.boot_id = reader.dictionary().text(trace::TextKey::kBootId);
   return preview;
 }
@@ -120,7 +126,10 @@ SharedDevice* JobDevices::find_or_add(std::uint32_t process, const trace::Device
 }
 
 Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevices& devices)
-    : file_(path), preview_(preview_trace(file_)), merge_(file_), model_(index, merge_, devices) {
+    : file_(path),
+      preview_(preview_trace(file_)),
+      merge_(file_),
+      model_(index, merge_, devices, preview_.waits) {
   devices.add_process(index, preview_.boot_id.empty() ? preview_.host : preview_.boot_id);
 }
 
@@ -128,6 +137,13 @@ void Process::run_until(std::uint64_t job_ns, std::uint64_t max_records) {
   const std::uint64_t last_key =
       job_ns == kEnd ? trace::kLastOrderKey : trace::last_key_of_ticks(clock().to_ticks(job_ns));
   merge_.run_until(std::max(last_key, merge_.next_key()), max_records, model_);
+}
+
+void Process::finish() {
+  constexpr std::uint64_t kTicks = 1'000'000'000;
+  constexpr std::uint64_t kShortestPeriodNs = 100'000;
+  const std::uint64_t duration_ns = std::max(clock().duration_ns(kTicks), std::uint64_t{1});
+  model_.finish(kShortestPeriodNs * kTicks / duration_ns);
 }
 
 void open_job(const std::vector<std::filesystem::path>& traces, Job& job) {

@@ -23,9 +23,11 @@ struct Preview {
   Clock clock;
   std::string host;
   std::string boot_id;
+  std::vector<trace::WaitingStack> waits;
 };
 
-// Reads the clock records and the place of the process ahead of everything else.
+// Reads the clock records, the place of the process and who waited in backward passes ahead of
+// everything else.
 [[nodiscard]] Preview preview_trace(const trace::TraceFile& file);
 
 // The physical devices of a job. A device is known by its uuid on its machine.
@@ -62,7 +64,7 @@ class Process {
   static constexpr std::uint64_t kEnd = ~std::uint64_t{0};
   // Takes the records up to a time of the job, at least one, at most so many.
   void run_until(std::uint64_t job_ns, std::uint64_t max_records);
-  void finish() { model_.finish(); }
+  void finish();
 
   // The report's moments in nanoseconds of the job.
   [[nodiscard]] std::uint64_t time_ns(std::uint64_t model_time) const {

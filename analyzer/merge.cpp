@@ -36,17 +36,13 @@ void add(trace::ReadLosses& sum, const trace::ReadLosses& more) {
 }  // namespace
 
 ProcessMerge::ProcessMerge(const trace::TraceFile& file) : losses_(file.losses()) {
+  std::vector<std::uint64_t> keys;
   for (const trace::WriterStream& stream : file.writers()) {
     sources_.push_back(std::make_unique<Source>(file, stream));
-    const auto index = static_cast<std::uint32_t>(sources_.size() - 1);
-    const std::uint64_t key = advance(*sources_.back());
-    if (key == kNoMore) {
-      finish(index);
-    } else {
-      heap_.push_back({key, index});
-    }
+    keys.push_back(advance(*sources_.back()));
+    if (keys.back() == kNoMore) finish(sources_.size() - 1);
   }
-  std::sort(heap_.begin(), heap_.end());
+  heads_ = Tournament(keys);
 }
 
 std::uint64_t ProcessMerge::advance(Source& source) {
@@ -58,44 +54,28 @@ std::uint64_t ProcessMerge::advance(Source& source) {
   return source.last_key;
 }
 
-void ProcessMerge::finish(std::uint32_t source) {
+void ProcessMerge::finish(std::size_t source) {
   add(losses_, sources_[source]->cursor.losses());
   sources_[source].reset();
-}
-
-// The front's key has grown: lets it sink to its place.
-void ProcessMerge::settle_front() {
-  std::size_t i = 0;
-  for (;;) {
-    std::size_t smallest = i;
-    for (const std::size_t child : {2 * i + 1, 2 * i + 2}) {
-      if (child < heap_.size() && heap_[child] < heap_[smallest]) smallest = child;
-    }
-    if (smallest == i) return;
-    std::swap(heap_[i], heap_[smallest]);
-    i = smallest;
-  }
-}
-
-void ProcessMerge::replace_front(std::uint64_t key) {
-  if (key == kNoMore) {
-    finish(heap_.front().source);
-    heap_.front() = heap_.back();
-    heap_.pop_back();
-  } else {
-    heap_.front().key = key;
-  }
-  if (!heap_.empty()) settle_front();
 }
 
 bool ProcessMerge::take_free(std::uint64_t address) {
   const std::uint64_t limit =
       trace::last_key_of_ticks(trace::ticks_of_key(present_key_) + trace::kReorderWindowTicks);
-  for (std::uint32_t i = 0; i < sources_.size(); ++i) {
+  for (std::size_t i = 0; i < sources_.size(); ++i) {
     if (i == present_source_ || sources_[i] == nullptr) continue;
     if (take_free_from(*sources_[i], address, limit)) return true;
   }
   return false;
+}
+
+std::uint64_t ProcessMerge::next_ticks_of(std::uint32_t writer) const {
+  for (const std::unique_ptr<Source>& source : sources_) {
+    if (source != nullptr && source->writer == writer && source->head != nullptr) {
+      return trace::ticks_of_key(source->last_key);
+    }
+  }
+  return std::numeric_limits<std::uint64_t>::max();
 }
 
 bool ProcessMerge::take_free_from(Source& source, std::uint64_t address, std::uint64_t limit) {

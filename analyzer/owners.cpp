@@ -1,5 +1,6 @@
 #include "analyzer/owners.hpp"
 
+#include <algorithm>
 #include <array>
 
 namespace gpumemtrace::analyzer {
@@ -59,6 +60,55 @@ constexpr std::array kFolderRules = {
     OwnerRule{"/mxnet/", "mxnet"},   OwnerRule{"/paddle/", "paddle"},
 };
 
+// Libraries that others link in statically, by the beginning of a function's name.
+constexpr std::array kFunctionRules = {
+    OwnerRule{"nccl", "nccl"},         OwnerRule{"pncclComm", "nccl"},
+    OwnerRule{"cudnn", "cudnn"},       OwnerRule{"cublas", "cublas"},
+    OwnerRule{"cufft", "cufft"},       OwnerRule{"cusolver", "cusolver"},
+    OwnerRule{"cusparse", "cusparse"}, OwnerRule{"curand", "curand"},
+    OwnerRule{"nvshmem", "nvshmem"},   OwnerRule{"cutensor", "cutensor"},
+    OwnerRule{"rmm::", "rmm"},         OwnerRule{"xla::", "jax"},
+};
+
+// By the beginning of the file's name.
+constexpr auto kPassingModules = std::to_array<std::string_view>(
+    {"libcuda.so", "libcudart.so", "libcuda_",       "libc.so",   "libc-2.", "libm.so",
+     "libpthread", "libdl.so",     "librt.so",       "ld-linux",  "ld-2.",   "libstdc++",
+     "libc++",     "libgcc_s",     "libgomp",        "libomp",    "libiomp", "libasan",
+     "libtsan",    "libubsan",     "libgpumemtrace", "linux-vdso"});
+constexpr auto kPassingFunctions = std::to_array<std::string_view>(
+    {"cuda", "__cuda", "libcudart_static_", "cuMem", "cuMipmapped", "cuArray", "cuGraph"});
+constexpr auto kInterpreterModules =
+    std::to_array<std::string_view>({"libpython", "python", "libffi", "_ctypes.", "_ctypes_"});
+
+// What C++ code has compiled into it.
+constexpr auto kLibraryFunctions = std::to_array<std::string_view>({"std::",
+                                                                    "__gnu_cxx::",
+                                                                    "__cxxabi",
+                                                                    "thrust::",
+                                                                    "cub::",
+                                                                    "cuda::",
+                                                                    "cooperative_groups::",
+                                                                    "cutlass::",
+                                                                    "at::",
+                                                                    "c10::",
+                                                                    "torch::",
+                                                                    "caffe2::",
+                                                                    "rmm::",
+                                                                    "raft::",
+                                                                    "xla::",
+                                                                    "pybind11::",
+                                                                    "boost::",
+                                                                    "fmt::",
+                                                                    "_start",
+                                                                    "__libc_start",
+                                                                    "operator new",
+                                                                    "operator delete"});
+
+// Where distributions install libraries. /usr/local is the user's.
+constexpr auto kSystemFolders = std::to_array<std::string_view>(
+    {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/lib32/", "/usr/local/cuda"});
+
 constexpr std::array kOpaquePools = {
     OpaquePool{"jax", "XLA's arena", "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async"},
     OpaquePool{"tensorflow", "TensorFlow's BFC arena", "TF_GPU_ALLOCATOR=cuda_malloc_async"},
@@ -76,6 +126,31 @@ bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
+template <std::size_t kCount>
+bool starts_with_any(std::string_view text, const std::array<std::string_view, kCount>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](std::string_view prefix) { return starts_with(text, prefix); });
+}
+
+template <std::size_t kCount>
+bool contains_any(std::string_view text, const std::array<std::string_view, kCount>& parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view part) { return contains(text, part); });
+}
+
+// The owner by the file's own name, or by its folder.
+std::string_view owner_by_table(std::string_view path) {
+  const std::string_view name = base_name(path);
+  for (const OwnerRule& rule : kOwnerRules) {
+    if (starts_with(name, rule.prefix)) return rule.owner;
+  }
+  return owner_of_folder(path);
+}
+
+bool is_installed_package(std::string_view path) {
+  return contains(path, "/site-packages/") || contains(path, "/dist-packages/");
+}
+
 }  // namespace
 
 std::string_view base_name(std::string_view path) {
@@ -87,20 +162,86 @@ bool is_cuda_runtime(std::string_view path) { return starts_with(base_name(path)
 
 std::string_view owner_of_module(std::string_view path, std::string_view executable) {
   if (path.empty() || is_cuda_runtime(path)) return {};
-  const std::string_view name = base_name(path);
-  for (const OwnerRule& rule : kOwnerRules) {
-    if (starts_with(name, rule.prefix)) return rule.owner;
-  }
-  for (const OwnerRule& rule : kFolderRules) {
-    if (contains(path, rule.prefix)) return rule.owner;
-  }
+  const std::string_view owner = owner_by_table(path);
+  if (!owner.empty()) return owner;
   if (path == executable) return "program";
-  if (contains(name, ".cpython-") || contains(name, ".abi3.so") ||
-      contains(path, "/site-packages/") || contains(path, "/dist-packages/")) {
+  const std::string_view name = base_name(path);
+  if (contains(name, ".cpython-") || contains(name, ".abi3.so") || is_installed_package(path)) {
     return "python_extension";
   }
   // A library that no rule knows is most likely the user's own.
   return "program";
+}
+
+std::string_view owner_of_folder(std::string_view path) {
+  for (const OwnerRule& rule : kFolderRules) {
+    if (contains(path, rule.prefix)) return rule.owner;
+  }
+  return {};
+}
+
+std::string_view owner_of_function(std::string_view function) {
+  const std::string_view name = bare_function_name(function);
+  for (const OwnerRule& rule : kFunctionRules) {
+    if (starts_with(name, rule.prefix)) return rule.owner;
+  }
+  return {};
+}
+
+bool passes_calls_on(std::string_view path) {
+  return starts_with_any(base_name(path), kPassingModules);
+}
+
+bool function_passes_calls_on(std::string_view function) {
+  return starts_with_any(bare_function_name(function), kPassingFunctions);
+}
+
+bool is_interpreter(std::string_view path) {
+  return starts_with_any(base_name(path), kInterpreterModules);
+}
+
+bool is_users_module(std::string_view path, std::string_view executable) {
+  if (path.empty() || passes_calls_on(path) || is_interpreter(path)) return false;
+  if (path == executable) return true;
+  return owner_by_table(path).empty() && !is_installed_package(path) &&
+         !starts_with_any(path, kSystemFolders);
+}
+
+bool is_users_function(std::string_view function) {
+  const std::string_view name = bare_function_name(function);
+  return !starts_with_any(name, kLibraryFunctions) && owner_of_function(name).empty() &&
+         !function_passes_calls_on(name);
+}
+
+bool is_users_python_file(std::string_view file) {
+  // Installed packages, the standard library (its zip and frozen modules too), generated code.
+  static constexpr auto kForeignParts = std::to_array<std::string_view>(
+      {"/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.", "torchinductor_",
+       "/torch_compile_debug/"});
+  static constexpr auto kForeignBegins = std::to_array<std::string_view>(
+      {"<frozen ", "<eval_with_key>", "<__array_function__", "<attrs ", "<lambdifygenerated"});
+  return !file.empty() && !contains_any(file, kForeignParts) &&
+         !starts_with_any(file, kForeignBegins);
+}
+
+std::string_view bare_function_name(std::string_view function) {
+  int depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < function.size(); ++i) {
+    const std::string_view rest = function.substr(i);
+    if (starts_with(rest, "operator")) break;  // its own brackets are part of the name
+    if (starts_with(rest, "(anonymous namespace)")) {
+      i += std::string_view("(anonymous namespace)").size() - 1;
+      continue;
+    }
+    const char c = function[i];
+    if (c == '<') ++depth;
+    if (c == '>') --depth;
+    if (depth != 0) continue;
+    if (c == '(') return function.substr(begin, i - begin);
+    if (c == ' ') begin = i + 1;
+  }
+  return function.substr(begin);
 }
 
 const OpaquePool* find_opaque_pool(std::string_view owner) {

@@ -1,10 +1,11 @@
 // What recording costs the traced thread.
 //
-//   bench_recorder [--folder DIR] [--rounds N] [calls] [latency] [threads] [growth] [sustained]
+//   bench_recorder [--folder DIR] [--rounds N] [calls] [latency] [threads] [growth]
+//   bench_recorder [--folder DIR] [--rounds N] sustained|stacks
 //
 // Starts itself again under the recorder, with its trace in a folder inside DIR that is removed at
-// the end. Without names of measurements it makes all of them but `sustained`, which needs a
-// process of its own.
+// the end. Without names of measurements it makes those of the first line; the others need a
+// process of their own.
 
 #include <spawn.h>
 #include <sys/statfs.h>
@@ -23,6 +24,7 @@
 #include "bench/build_folder.hpp"
 #include "bench/processors.hpp"
 #include "bench/recorder_phases.hpp"
+#include "bench/recorder_stacks.hpp"
 #include "bench/stopwatch.hpp"
 #include "bench/temporary_folder.hpp"
 
@@ -63,12 +65,14 @@ Arguments read_arguments(int count, char** values) {
 int measure_in_a_child(const Arguments& arguments, char** values) {
   const TemporaryFolder folder(arguments.folder);
   const bool sustained = arguments.measurements.front() == "sustained";
+  const bool stacks = arguments.measurements.front() == "stacks";
   setenv(kFolderVariable, folder.path().c_str(), 1);
   setenv("LD_PRELOAD", preload_path().c_str(), 1);
   setenv("GPUMEMTRACE_OUTPUT", (folder.path() / "bench.gmt").c_str(), 1);
   // Room for the bursts of many threads: what is measured must not be drops.
   setenv("GPUMEMTRACE_RING_SIZE", sustained ? "64MiB" : "1GiB", 1);
   setenv("GPUMEMTRACE_MAX_TRACE_BYTES", "64GiB", 1);
+  setenv("GPUMEMTRACE_NATIVE", stacks ? "auto" : "off", 1);
   setenv("GPUMEMTRACE_ON_FULL", sustained ? "block" : "drop", 1);
   pid_t child = 0;
   const int error = posix_spawn(&child, "/proc/self/exe", nullptr, nullptr, values, environ);
@@ -128,6 +132,8 @@ int measure(const Arguments& arguments, const std::filesystem::path& folder) {
       rows.push_back(measure_growth(bench));
     } else if (name == "sustained") {
       rows.push_back(measure_sustained(bench));
+    } else if (name == "stacks") {
+      for (const Row& row : measure_native_stacks(bench)) rows.push_back(row);
     } else {
       throw std::runtime_error("there is no measurement " + name);
     }

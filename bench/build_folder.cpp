@@ -5,6 +5,7 @@
 namespace gpumemtrace::bench {
 
 std::filesystem::path bench_folder() {
+  if (const char* chosen = std::getenv("GPUMEMTRACE_BENCH_PROGRAMS")) return chosen;
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
 }
 

@@ -16,6 +16,37 @@ set_target_properties(gpumemtrace_zstd PROPERTIES
   IMPORTED_LOCATION ${ZSTD_STATIC_LIBRARY}
   INTERFACE_INCLUDE_DIRECTORIES ${ZSTD_INCLUDE_DIR})
 
+# elfutils: names of functions, files and lines; zlib, bzip2 and xz unpack what it reads. Static, because
+# the command line runs on machines that have only glibc. Newer versions use zstd as well.
+find_path(LIBDW_INCLUDE_DIR elfutils/libdw.h)
+find_path(LIBLZMA_INCLUDE_DIR lzma.h)
+find_library(LIBDW_STATIC_LIBRARY NAMES libdw.a)
+find_library(LIBELF_STATIC_LIBRARY NAMES libelf.a)
+find_library(ZLIB_STATIC_LIBRARY NAMES libz.a)
+find_library(LIBBZ2_STATIC_LIBRARY NAMES libbz2.a)
+find_library(LIBLZMA_STATIC_LIBRARY NAMES liblzma.a)
+if(NOT LIBDW_INCLUDE_DIR OR NOT LIBDW_STATIC_LIBRARY)
+  gpumemtrace_missing("elfutils (elfutils/libdw.h and libdw.a)" libdw-dev)
+endif()
+if(NOT LIBELF_STATIC_LIBRARY)
+  gpumemtrace_missing("elfutils (libelf.a)" libelf-dev)
+endif()
+if(NOT ZLIB_STATIC_LIBRARY)
+  gpumemtrace_missing("zlib (libz.a)" zlib1g-dev)
+endif()
+if(NOT LIBBZ2_STATIC_LIBRARY)
+  gpumemtrace_missing("bzip2 (libbz2.a)" libbz2-dev)
+endif()
+if(NOT LIBLZMA_INCLUDE_DIR OR NOT LIBLZMA_STATIC_LIBRARY)
+  gpumemtrace_missing("xz (lzma.h and liblzma.a)" liblzma-dev)
+endif()
+add_library(gpumemtrace_elfutils INTERFACE)
+target_include_directories(gpumemtrace_elfutils SYSTEM INTERFACE
+  ${LIBDW_INCLUDE_DIR} ${LIBLZMA_INCLUDE_DIR})
+target_link_libraries(gpumemtrace_elfutils INTERFACE
+  ${LIBDW_STATIC_LIBRARY} ${LIBELF_STATIC_LIBRARY} ${LIBLZMA_STATIC_LIBRARY}
+  ${LIBBZ2_STATIC_LIBRARY} ${ZLIB_STATIC_LIBRARY} gpumemtrace_zstd)
+
 # nlohmann/json: the report. CLI11: the command line. fmt and spdlog, header-only: text for people.
 find_package(nlohmann_json 3.10 QUIET)
 if(NOT nlohmann_json_FOUND)

@@ -23,18 +23,25 @@
 #include "preload/recorder.hpp"
 #include "preload/sampler.hpp"
 #include "preload/session_state.hpp"
+#include "preload/stacks.hpp"
 #include "preload/tracking.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::uint64_t kSamplePeriodNs = 1'000'000'000;
-constexpr std::uint64_t kReclaimPeriodNs = 1'000'000'000;
 constexpr std::uint64_t kLeastSlackBytes = 256 << 20;
 constexpr long kBusyPauseNs = 500'000;
 constexpr long kIdlePauseNs = 10'000'000;
 
+constexpr std::uint64_t kWaitingLookPeriodNs = 200'000;
+constexpr std::uint64_t kWaitingRepeatNs = 1'000'000;
+constexpr std::uint64_t kQuietTicks = 500'000;  // 100 to 300 us on processors of our time
+constexpr std::size_t kMaxWaiting = 8;
+
 constinit std::atomic<bool> sample_wanted = false;
+constinit std::atomic<bool> waiting_wanted = false;
+constinit thread_local std::uint64_t last_without_python [[gnu::tls_model("initial-exec")]] = 0;
 
 // Bytes at the begin of [begin, end) of a chunk's content that hold only calls which returned.
 std::uint32_t completed_bytes(const trace::ChunkHeader& chunk, std::uint32_t begin,
@@ -63,13 +70,15 @@ class BackgroundThread {
     while (control.session.load() != kOff) {
       const CallGuard guard;
       python::next_round();
+      const std::uint32_t wakes = session_.wakes.load();
+      look_for_waiting(guard);
       const bool packed = pack_sealed();
       replenish_ring();
       bound_trace(guard);
       obey_control(guard);
       periodic_work(guard);
       answer_flush(guard);
-      pause(packed);
+      pause(packed || waiting_wanted.load(std::memory_order_relaxed), wakes);
     }
     // Whoever waits for a flush must not wait for a thread that is gone.
     session_.background_runs.store(false);
@@ -236,13 +245,22 @@ class BackgroundThread {
     }
     if (state == python::State::kOff) {
       write_text(trace::TextKey::kPythonStacksOff, python::reason());
-    } else if (state == python::State::kOn && !session_.config.python_stacks) {
-      write_text(trace::TextKey::kPythonStacksOff, "switched off by GPUMEMTRACE_PYTHON");
+    } else if (state == python::State::kOn && !python_stacks_off().empty()) {
+      write_text(trace::TextKey::kPythonStacksOff, python_stacks_off());
+    }
+  }
+
+  void write_native_state() noexcept {
+    if (native_state_written_) return;
+    native_state_written_ = true;
+    if (!native_stacks_off().empty()) {
+      write_text(trace::TextKey::kNativeStacksOff, native_stacks_off());
     }
   }
 
   void write_notes(const CallGuard& guard) noexcept {
     write_python_state();
+    write_native_state();
     for (; requesters_written_ < noted_requester_count(); ++requesters_written_) {
       write_event<trace::Requester>(guard, [&](trace::Requester& record) {
         record.caller = reinterpret_cast<std::uintptr_t>(noted_requester(requesters_written_));
@@ -256,6 +274,62 @@ class BackgroundThread {
       record.address = reinterpret_cast<std::uintptr_t>(noted.address);
       write_record(&record, sizeof record, noted.name, strlen(noted.name));
     }
+  }
+
+  // Who waits for PyTorch's autograd engine, where one of its threads may be at work.
+  void look_for_waiting(const CallGuard& guard) noexcept {
+    if (!waiting_wanted.load(std::memory_order_relaxed)) return;  // a hint
+    const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    if (now_ns - last_waiting_look_ns_ < kWaitingLookPeriodNs) return;
+    last_waiting_look_ns_ = now_ns;
+    waiting_wanted.store(false, std::memory_order_relaxed);
+    if (control.session.load() != session_.id || !python_stacks_off().empty()) return;
+    const std::size_t count = python::find_waiting(found_waiting_, kMaxWaiting, stack_depth());
+    for (Waiting& known : waiting_) {
+      if (known.thread_id != 0 && known.stack != 0 && !is_among_found(known.thread_id, count)) {
+        write_waiting(guard, known, 0);
+      }
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::uint32_t stack = waiting_stack(guard, found_waiting_[i]);
+      Waiting& known = known_waiting(found_waiting_[i].thread_id);
+      if (known.stack != stack || now_ns - known.written_ns > kWaitingRepeatNs) {
+        write_waiting(guard, known, stack);
+        known.written_ns = now_ns;
+      }
+    }
+  }
+
+  struct Waiting {
+    std::uint64_t thread_id = 0;
+    std::uint64_t written_ns = 0;
+    std::uint32_t stack = 0;
+  };
+
+  bool is_among_found(std::uint64_t thread_id, std::size_t count) const noexcept {
+    for (std::size_t i = 0; i < count; ++i) {
+      if (found_waiting_[i].thread_id == thread_id) return true;
+    }
+    return false;
+  }
+
+  // What was written last of a thread; else the place of the one that was written longest ago.
+  Waiting& known_waiting(std::uint64_t thread_id) noexcept {
+    Waiting* oldest = &waiting_[0];
+    for (Waiting& known : waiting_) {
+      if (known.thread_id == thread_id) return known;
+      if (known.written_ns < oldest->written_ns) oldest = &known;
+    }
+    *oldest = {thread_id, 0, 0};
+    return *oldest;
+  }
+
+  void write_waiting(const CallGuard& guard, Waiting& known, std::uint32_t stack) noexcept {
+    known.stack = stack;
+    write_event<trace::WaitingStack>(guard, [&](trace::WaitingStack& record) {
+      record.thread_id = known.thread_id;
+      record.stack = stack;
+    });
   }
 
   // A thread that was ended without its destructors (pthread keys exhausted their rounds, or the
@@ -292,10 +366,10 @@ class BackgroundThread {
     if (requested == mailbox.answered.load()) return;
     switch (mailbox.command) {
       case trace::ControlCommand::kStart:
-        resume(guard);
+        if (resume_recording(guard)) observe(guard);
         break;
       case trace::ControlCommand::kStop:
-        stop(guard);
+        pause_recording(guard);
         break;
       case trace::ControlCommand::kMark: {
         const std::size_t size =
@@ -309,31 +383,6 @@ class BackgroundThread {
     mailbox.answered.store(requested);
   }
 
-  void stop(const CallGuard&) noexcept {
-    write_mark(trace::MarkKind::kStopped, {});
-    std::uint32_t recording_id = session_.id;
-    if (control.session.compare_exchange_strong(recording_id, kPaused)) {
-      session_.ring.header().recording.store(0);
-    }
-  }
-
-  void resume(const CallGuard& guard) noexcept {
-    std::uint32_t paused = kPaused;
-    if (!control.session.compare_exchange_strong(paused, session_.id)) return;
-    session_.ring.header().recording.store(1);
-    write_mark(trace::MarkKind::kStarted, {});
-    for (std::uint32_t id = 1; id <= tracking::context_count(); ++id) announce_context(id);
-    observe(guard);
-  }
-
-  void write_mark(trace::MarkKind kind, std::string_view name) noexcept {
-    trace::Mark record;
-    record.record.kind = trace::RecordKind::kMark;
-    record.record.time = ticks();
-    record.mark = kind;
-    write_record(&record, sizeof record, name.data(), name.size());
-  }
-
   void answer_flush(const CallGuard& guard) noexcept {
     const std::uint32_t requested = session_.flush_requested.load();
     if (requested == session_.flush_answered.load()) return;
@@ -345,13 +394,11 @@ class BackgroundThread {
     session_.flush_answered.store(requested);
   }
 
-  // Sleeps until the next round; whoever asks for a flush ends the sleep.
-  void pause(bool packed) noexcept {
-    pause_ns_ =
-        packed ? kBusyPauseNs : (pause_ns_ * 2 < kIdlePauseNs ? pause_ns_ * 2 : kIdlePauseNs);
+  // Sleeps until the next round, not at all where somebody asked for one since this one began.
+  void pause(bool busy, std::uint32_t wakes) noexcept {
+    pause_ns_ = busy ? kBusyPauseNs : (pause_ns_ * 2 < kIdlePauseNs ? pause_ns_ * 2 : kIdlePauseNs);
     const timespec pause{0, pause_ns_};
-    syscall(SYS_futex, &session_.flush_requested, FUTEX_WAIT_PRIVATE,
-            session_.flush_answered.load(), &pause, nullptr, 0);
+    syscall(SYS_futex, &session_.wakes, FUTEX_WAIT_PRIVATE, wakes, &pause, nullptr, 0);
   }
 
   Session& session_;
@@ -360,6 +407,10 @@ class BackgroundThread {
   std::uint64_t last_sample_ns_ = 0;
   long pause_ns_ = kBusyPauseNs;
   bool devices_written_ = false;
+  bool native_state_written_ = false;
+  std::uint64_t last_waiting_look_ns_ = 0;
+  Waiting waiting_[kMaxWaiting];
+  python::WaitingThread found_waiting_[kMaxWaiting];
   python::State python_state_written_ = python::State::kNotLooked;
   std::size_t requesters_written_ = 0;
   std::size_t unwrapped_written_ = 0;
@@ -375,6 +426,14 @@ void* thread_main(void*) noexcept {
 
 void want_sample() noexcept {
   sample_wanted.store(true, std::memory_order_relaxed);  // a hint, nothing to order
+}
+
+void note_thread_without_python() noexcept {
+  waiting_wanted.store(true, std::memory_order_relaxed);  // a hint, nothing to order
+  const std::uint64_t now = ticks();
+  const bool was_quiet = now - last_without_python > kQuietTicks;
+  last_without_python = now;
+  if (was_quiet) wake_background_thread();
 }
 
 bool start_background_thread() noexcept {

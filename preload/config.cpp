@@ -64,16 +64,33 @@ bool parse_size(std::string_view text, std::uint64_t& bytes) noexcept {
   return false;
 }
 
+namespace {
+
+void read_stack_settings(Config& config) noexcept {
+  if (const std::string_view python = environment("GPUMEMTRACE_PYTHON"); !python.empty()) {
+    config.python_stacks = is_true(python);
+  }
+  const std::string_view native = environment("GPUMEMTRACE_NATIVE");
+  if (native == "off") {
+    config.native_stacks = NativeStacks::kNone;
+  } else if (native == "full") {
+    config.native_stacks = NativeStacks::kFull;
+  } else if (!native.empty() && native != "auto") {
+    message(Line() << "GPUMEMTRACE_NATIVE=" << native
+                   << " is none of off, auto and full; using auto.");
+  }
+  read_size("GPUMEMTRACE_STACK_DEPTH", config.stack_depth);
+}
+
+}  // namespace
+
 Config read_config() noexcept {
   if (is_true(environment("GPUMEMTRACE_QUIET"))) silence_messages();
   Config config;
   config.output_pattern = environment("GPUMEMTRACE_OUTPUT");
   config.force = is_true(environment("GPUMEMTRACE_FORCE"));
   config.start_paused = is_true(environment("GPUMEMTRACE_START_PAUSED"));
-  if (const std::string_view python = environment("GPUMEMTRACE_PYTHON"); !python.empty()) {
-    config.python_stacks = is_true(python);
-  }
-  read_size("GPUMEMTRACE_STACK_DEPTH", config.stack_depth);
+  read_stack_settings(config);
   read_size("GPUMEMTRACE_RING_SIZE", config.ring_bytes);
   read_size("GPUMEMTRACE_MAX_TRACE_BYTES", config.max_trace_bytes);
   // Below this the dictionary alone would need a checkpoint.

@@ -9,6 +9,7 @@
 namespace gpumemtrace::preload {
 
 enum class OnFull { kDrop, kBlock };
+enum class NativeStacks { kNone, kAuto, kFull };  // see StackUse
 
 struct Config {
   std::string_view output_pattern;  // empty: the default pattern
@@ -18,6 +19,7 @@ struct Config {
   bool force = false;
   bool start_paused = false;
   bool python_stacks = true;
+  NativeStacks native_stacks = NativeStacks::kAuto;
   std::uint64_t stack_depth = 64;
 };
 

@@ -9,7 +9,15 @@
 #include "preload/background.hpp"
 #include "preload/cuda_abi.hpp"
 #include "preload/driver.hpp"
-#include "preload/effects.hpp"
+#include "preload/effects/allocations.hpp"
+#include "preload/effects/contexts.hpp"
+#include "preload/effects/copies.hpp"
+#include "preload/effects/graphs.hpp"
+#include "preload/effects/imports.hpp"
+#include "preload/effects/other_calls.hpp"
+#include "preload/effects/pools.hpp"
+#include "preload/effects/ranges.hpp"
+#include "preload/effects/virtual_memory.hpp"
 #include "preload/recorder.hpp"
 #include "preload/stacks.hpp"
 #include "preload/tracking.hpp"
@@ -101,7 +109,7 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
     if constexpr (requires { Effect::prepare(arguments...); }) Effect::prepare(arguments...);
     if constexpr (is_recorded<Effect>()) {
       if (guard.outermost() && recording(starts_recording<Record>())) [[likely]] {
-        return record(guard, real, __builtin_return_address(0), arguments...);
+        return record(guard, real, native::caller_of_this_function(), arguments...);
       }
     }
     const CUresult result = real(arguments...);
@@ -117,8 +125,10 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
   }
 
   [[gnu::always_inline]] static inline CUresult record(const CallGuard& guard, Function* real,
-                                                       const void* caller, Arguments... arguments) {
-    const std::uint32_t stack = current_stack(guard);
+                                                       const native::Caller& above,
+                                                       Arguments... arguments) {
+    const std::uint32_t stack = current_stack(guard, above, StackUse::kCall);
+    const auto* const caller = reinterpret_cast<const void*>(above.return_address);
     Slot<Record> slot(guard, static_cast<std::uint16_t>(kApi), kFlags, caller, stack,
                       tracking::current_context(), [&](Record& record) noexcept {
                         Effect::before(record, arguments...);
@@ -184,20 +194,21 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
   ".globl gpumemtrace_symbol_" #symbol "\n\t.hidden gpumemtrace_symbol_" #symbol \
   "\ngpumemtrace_symbol_" #symbol ":\n\t"
 
-#define GPUMEMTRACE_API(symbol, runtime, ...)                                                   \
-  extern "C" {                                                                                  \
-  [[gnu::visibility("hidden")]] extern void* const gpumemtrace_exported_##symbol;               \
-  [[gnu::used]] constinit void* const gpumemtrace_exported_##symbol =                           \
-      reinterpret_cast<void*>(&Wrapper<ApiId::symbol, Door::kExported>::call);                  \
-  [[gnu::visibility("hidden")]] void gpumemtrace_symbol_##symbol();                             \
-  }                                                                                             \
-  __asm__(".text\n\t.globl " #symbol "\n\t.type " #symbol ", %function\n\t.p2align 4\n" #symbol \
-          ":\n\t" GPUMEMTRACE_HIDDEN_NAME(symbol) GPUMEMTRACE_JUMP(symbol) "\t.size " #symbol   \
+#define GPUMEMTRACE_API(symbol, runtime, ...)                                                     \
+  extern "C" {                                                                                    \
+  [[gnu::visibility("hidden")]] extern cuda_abi::symbol##_t* const gpumemtrace_exported_##symbol; \
+  [[gnu::used]] constinit cuda_abi::symbol##_t* const gpumemtrace_exported_##symbol =             \
+      &Wrapper<ApiId::symbol, Door::kExported>::call;                                             \
+  [[gnu::visibility("hidden")]] void gpumemtrace_symbol_##symbol();                               \
+  }                                                                                               \
+  __asm__(".text\n\t.globl " #symbol "\n\t.type " #symbol ", %function\n\t.p2align 4\n" #symbol   \
+          ":\n\t" GPUMEMTRACE_HIDDEN_NAME(symbol) GPUMEMTRACE_JUMP(symbol) "\t.size " #symbol     \
                                                                            ", .-" #symbol "\n");
 #include "preload/apis.def"
 
 const std::array<ApiInfo, kApiCount>& apis() noexcept {
-  static constinit const std::array<ApiInfo, kApiCount> table = {
+  // Initialized by the compiler, although a cast of an address is no constant expression to all.
+  static const std::array<ApiInfo, kApiCount> table = {
       ApiInfo{},
 #define GPUMEMTRACE_API(symbol, runtime, ...)                                      \
   ApiInfo{#symbol, runtime, reinterpret_cast<void*>(&gpumemtrace_symbol_##symbol), \

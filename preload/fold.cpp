@@ -124,6 +124,8 @@ void Fold::add_dictionary(const trace::RecordHeader& record) noexcept {
       if (!samples_.add(kept_, record, 0)) failed_ = true;
       return;
     }
+    case RecordKind::kAnnotation:
+      return count_gone(record);
     case RecordKind::kGap:
       return add_gap(as<trace::Gap>(record));
     case RecordKind::kThread: {

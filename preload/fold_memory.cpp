@@ -329,7 +329,7 @@ bool Fold::ends_with(const trace::ContextCall& call, const Live& live) noexcept 
   }
   const std::uint32_t id = ledger_.group(live.group).key.context;
   if (id == 0) return false;
-  if (call.context != 0 || !is_primary) return id == call.context;
+  if (call.handle_context != 0 || !is_primary) return id == call.handle_context;
   return id < contexts_.size() && contexts_[id].is_primary && contexts_[id].device == call.device;
 }
 

@@ -5,6 +5,8 @@
 
 #include <cstddef>
 
+#include "preload/build_id.hpp"
+#include "preload/key_table.hpp"
 #include "preload/output_path.hpp"
 #include "preload/recorder.hpp"
 
@@ -13,6 +15,7 @@ namespace {
 
 constexpr std::size_t kMaxModules = 4096;
 constexpr std::size_t kMaxPath = 1024;
+constexpr std::size_t kSerialSlots = std::size_t{1} << 14;
 
 struct KnownModule {
   std::uint64_t base = 0;
@@ -29,6 +32,7 @@ struct ModuleTable {
   unsigned long long unloads = 0;
 };
 constinit ModuleTable table;
+constinit KeyTable serials;
 
 std::uint64_t hash_text(const char* text) noexcept {
   std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
@@ -38,7 +42,8 @@ std::uint64_t hash_text(const char* text) noexcept {
   return hash;
 }
 
-void write_module(const KnownModule& module, const char* path, bool unloaded) noexcept {
+void write_module(const KnownModule& module, const char* path, const BuildId& id,
+                  bool unloaded) noexcept {
   trace::Module record;
   record.record.kind = trace::RecordKind::kModule;
   record.record.time = ticks();
@@ -46,9 +51,21 @@ void write_module(const KnownModule& module, const char* path, bool unloaded) no
   record.begin = module.begin;
   record.end = module.end;
   record.unloaded = unloaded ? 1 : 0;
+  std::uint64_t words[] = {0, 0, 0};
+  static_assert(sizeof words == sizeof id.content);
+  memcpy(words, id.content, sizeof words);
+  record.build_id_0 = words[0];
+  record.build_id_1 = words[1];
+  record.build_id_2 = words[2];
+  record.build_id_bytes = id.bytes;
   std::size_t length = strlen(path);
   if (length > kMaxPath) length = kMaxPath;
   write_record(&record, sizeof record, path, length);
+}
+
+// The loader's name for the main program is empty.
+const char* path_of(const char* name) noexcept {
+  return name == nullptr || name[0] == '\0' ? executable_path().data() : name;
 }
 
 int visit(dl_phdr_info* info, std::size_t, void*) noexcept {
@@ -62,15 +79,7 @@ int visit(dl_phdr_info* info, std::size_t, void*) noexcept {
     if (begin < module.begin) module.begin = begin;
     if (begin + segment.p_memsz > module.end) module.end = begin + segment.p_memsz;
   }
-  static char executable[kMaxPath + 1];
-  const char* path = info->dlpi_name;
-  if (path == nullptr || path[0] == '\0') {  // the loader's name for the main program
-    const std::string_view full = executable_path();
-    const std::size_t length = full.size() < kMaxPath ? full.size() : kMaxPath;
-    memcpy(executable, full.data(), length);
-    executable[length] = '\0';
-    path = executable;
-  }
+  const char* const path = path_of(info->dlpi_name);
   module.path_hash = hash_text(path);
   for (std::size_t i = 0; i < table.count; ++i) {
     KnownModule& known = table.modules[i];
@@ -82,7 +91,8 @@ int visit(dl_phdr_info* info, std::size_t, void*) noexcept {
   if (table.count == kMaxModules) return 0;
   module.seen = true;
   table.modules[table.count++] = module;
-  write_module(module, path, false);
+  write_module(module, path, find_build_id(info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum),
+               false);
   return 0;
 }
 
@@ -91,6 +101,22 @@ int read_counters(dl_phdr_info* info, std::size_t, void* argument) noexcept {
   counters[0] = info->dlpi_adds;
   counters[1] = info->dlpi_subs;
   return 1;
+}
+
+// Names a file at a place. Its search table tells files of one name apart that have no build-id.
+std::uint64_t identity_of(const LoadedModule& module, const BuildId& id) noexcept {
+  std::uint64_t hash = hash_text(module.path);
+  const auto add = [&](std::uint64_t value) noexcept { hash = (hash ^ value) * 0x100000001b3ull; };
+  add(module.base);
+  add(module.begin);
+  add(module.end);
+  for (const std::uint8_t byte : id.content) add(byte);
+  constexpr std::size_t kTableBytes = 64;
+  const native::UnwindTables& tables = module.unwind;
+  for (std::size_t i = 0; i < kTableBytes && tables.header + i < tables.end; ++i) {
+    add(tables.header[i]);
+  }
+  return hash;
 }
 
 }  // namespace
@@ -103,17 +129,32 @@ void record_modules(const CallGuard&) noexcept {
   table.unloads = counters[1];
   for (std::size_t i = 0; i < table.count; ++i) table.modules[i].seen = false;
   dl_iterate_phdr(visit, nullptr);
+  publish_modules();
   std::size_t kept = 0;
   for (std::size_t i = 0; i < table.count; ++i) {
     if (table.modules[i].seen) {
       table.modules[kept++] = table.modules[i];
     } else {
-      write_module(table.modules[i], "", true);
+      write_module(table.modules[i], "", {}, true);
+      unload_was_noticed();
     }
   }
   table.count = kept;
 }
 
-void forget_modules() noexcept { table.count = 0; }
+std::uint32_t module_serial(const LoadedModule& module) noexcept {
+  const BuildId id = find_build_id(module);
+  bool added = false;
+  const std::uint32_t serial = serials.intern(identity_of(module, id), added);
+  if (added) {
+    write_module({module.base, module.begin, module.end}, path_of(module.path), id, false);
+  }
+  return serial;
+}
+
+void forget_modules() noexcept {
+  table.count = 0;
+  serials.map(kSerialSlots);
+}
 
 }  // namespace gpumemtrace::preload

@@ -1,214 +1,26 @@
 #include "preload/python_frames.hpp"
 
 #include <string.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include <atomic>
+#include <iterator>
+#include <utility>
 
+#include "preload/checked_memory.hpp"
 #include "preload/elf_symbols.hpp"
+#include "preload/key_table.hpp"
+#include "preload/python_layout.hpp"
 
 namespace gpumemtrace::preload::python {
 namespace {
 
-// Where things stand in the structures of one minor version, in bytes, on 64-bit Linux. Measured by
-// compiling against the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0; 3.14 from its own
-// table of offsets (_Py_DebugOffsets), which from 3.13 on every interpreter carries and which is
-// compared with these at start.
-struct Layout {
-  std::uint8_t minor;
-  std::uint16_t first_frame;         // in the thread state: the frame, or what points to it
-  std::int16_t frame_behind;         // >= 0: one more pointer to follow, at this offset
-  std::uint16_t previous;            // in the frame
-  std::uint16_t code;                // in the frame
-  std::uint16_t instruction;         // in the frame
-  std::int16_t owner;                // in the frame; -1 = none
-  std::uint8_t first_foreign_owner;  // frames of this owner and above are the interpreter's own
-  std::uint8_t tag_bits;             // low bits of the code reference that are no address
-  bool instruction_is_index;         // an int, else a pointer into the code
-  std::uint8_t index_scale;
-  std::uint16_t first_line;  // in the code object
-  std::uint16_t file;
-  std::uint16_t qualified_name;
-  std::uint16_t line_table;
-  std::uint16_t first_instruction;  // in the code object: base of the instruction pointer
-  std::int16_t code_version;        // in the code object; -1 = none
-  std::uint16_t ascii_text;         // in a str object: its characters, if they are ASCII
-  std::uint16_t other_text;         // likewise, if they are not
-};
-
-constexpr Layout kLayouts[] = {
-    {9, 24, -1, 24, 32, 104, -1, 255, 0, true, 1, 40, 104, 112, 120, 0, -1, 48, 72},
-    {10, 24, -1, 24, 32, 96, -1, 255, 0, true, 2, 40, 104, 112, 120, 0, -1, 48, 72},
-    {11, 56, 8, 48, 32, 56, 69, 255, 0, false, 1, 72, 112, 128, 136, 184, -1, 48, 72},
-    {12, 56, 0, 8, 0, 56, 70, 3, 0, false, 1, 68, 112, 128, 136, 192, 92, 40, 56},
-    {13, 72, -1, 8, 0, 56, 70, 3, 0, false, 1, 68, 112, 128, 136, 200, 92, 40, 56},
-    {14, 72, -1, 8, 0, 56, 74, 3, 3, false, 1, 68, 112, 128, 136, 208, 92, 40, 56},
-};
-
-constexpr std::uint16_t kTypeOffset = 8;
-constexpr std::uint16_t kSizeOffset = 16;
-constexpr std::uint16_t kTextStateOffset = 32;
-constexpr std::uint16_t kBytesOffset = 32;
 constexpr std::size_t kCheckedWalks = 64;
-
-struct Interpreter {
-  const Layout* layout = nullptr;
-  std::uint32_t version = 0;
-  const void* code_type = nullptr;
-  void* (*this_thread_state)() = nullptr;
-  int (*is_initialized)() = nullptr;
-  int (*is_finalizing)() = nullptr;
-};
 
 constinit Interpreter interpreter;
 constinit std::atomic<State> current_state = State::kNotLooked;
 constinit std::atomic<std::size_t> checked_walks = 0;
 constinit std::atomic<std::uint32_t> current_round = 0;
 constinit char off_reason[128] = {};
-
-// Reads memory that may not be there. Wrong offsets end here as `false`, not as a fault.
-bool read_through_kernel(const void* address, void* out, std::size_t bytes) noexcept {
-  const iovec local{out, bytes};
-  const iovec remote{const_cast<void*>(address), bytes};
-  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == static_cast<ssize_t>(bytes);
-}
-
-template <class Value>
-Value load(const void* base, std::size_t offset) noexcept {
-  Value value;
-  memcpy(&value, static_cast<const char*>(base) + offset, sizeof value);
-  return value;
-}
-
-// Two ways to read: straight, and through the kernel while the offsets are not yet trusted.
-struct Straight {
-  template <class Value>
-  static bool read(const void* base, std::size_t offset, Value& out) noexcept {
-    out = load<Value>(base, offset);
-    return true;
-  }
-};
-struct Checked {
-  template <class Value>
-  static bool read(const void* base, std::size_t offset, Value& out) noexcept {
-    return read_through_kernel(static_cast<const char*>(base) + offset, &out, sizeof out);
-  }
-};
-
-bool plausible_pointer(const void* pointer) noexcept {
-  return pointer != nullptr && (reinterpret_cast<std::uintptr_t>(pointer) & 7) == 0;
-}
-
-// Innermost first; returns how many, -1: memory did not look like frames.
-template <class Reader>
-std::ptrdiff_t walk(const Interpreter& python, const void* thread_state, RawFrame* out,
-                    std::size_t capacity) noexcept {
-  const Layout& layout = *python.layout;
-  const void* frame = nullptr;
-  if (!Reader::read(thread_state, layout.first_frame, frame)) return -1;
-  if (layout.frame_behind >= 0 && frame != nullptr &&
-      !Reader::read(frame, static_cast<std::size_t>(layout.frame_behind), frame)) {
-    return -1;
-  }
-  std::size_t count = 0;
-  for (std::size_t steps = 0; frame != nullptr && count < capacity && steps < 4 * kMaxFrames;
-       ++steps) {
-    if (!plausible_pointer(frame)) return -1;
-    std::uint64_t reference = 0;
-    const void* previous = nullptr;
-    std::uint8_t owner = 0;
-    if (!Reader::read(frame, layout.code, reference) ||
-        !Reader::read(frame, layout.previous, previous) ||
-        (layout.owner >= 0 &&
-         !Reader::read(frame, static_cast<std::size_t>(layout.owner), owner))) {
-      return -1;
-    }
-    if (owner < layout.first_foreign_owner) {
-      RawFrame& found = out[count++];
-      found.code = reinterpret_cast<const void*>(reference & ~layout.tag_bits);
-      if (layout.instruction_is_index) {
-        std::int32_t index = -1;
-        if (!Reader::read(frame, layout.instruction, index)) return -1;
-        found.instruction = index < 0 ? 0 : static_cast<std::uint64_t>(index);
-      } else if (!Reader::read(frame, layout.instruction, found.instruction)) {
-        return -1;
-      }
-    }
-    frame = previous;
-  }
-  return static_cast<std::ptrdiff_t>(count);
-}
-
-enum class Look : std::uint8_t { kCode, kOther, kNoMemory };
-
-// What the code object adds: the offset of the instruction, and the object's version.
-template <class Reader>
-Look look_at_code(const Interpreter& python, const RawFrame& raw, Frame& out) noexcept {
-  const Layout& layout = *python.layout;
-  const void* type = nullptr;
-  if (!plausible_pointer(raw.code) || !Reader::read(raw.code, kTypeOffset, type)) {
-    return Look::kNoMemory;
-  }
-  // From 3.13 on a frame may hold something else than a code object.
-  if (type != python.code_type) return layout.minor < 13 ? Look::kNoMemory : Look::kOther;
-  const std::size_t version_offset =
-      layout.code_version >= 0 ? static_cast<std::size_t>(layout.code_version) : layout.first_line;
-  if (!Reader::read(raw.code, version_offset, out.version)) return Look::kNoMemory;
-  out.code = raw.code;
-  std::uint64_t offset = raw.instruction * layout.index_scale;
-  if (!layout.instruction_is_index) {
-    offset =
-        raw.instruction - (reinterpret_cast<std::uintptr_t>(raw.code) + layout.first_instruction);
-  }
-  out.instruction = offset < (1u << 30) ? static_cast<std::uint32_t>(offset) : 0;
-  return Look::kCode;
-}
-
-constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
-  hash = (hash ^ value) * 0xff51afd7ed558ccdull;  // the multiplier of MurmurHash3's finalizer
-  return hash ^ (hash >> 32);
-}
-
-// Brings `last` up to date with the frames of the present walk, given innermost first. False:
-// memory did not look like code objects.
-template <class Reader>
-bool update(const Interpreter& python, const RawFrame* raw, std::size_t count,
-            Walk& last) noexcept {
-  const std::uint32_t round = current_round.load(std::memory_order_relaxed);  // see next_round()
-  if (last.round != round) last.count = 0;
-  last.round = round;
-  std::uint32_t same = 0;
-  while (same < count && same < last.count && last.raw[same].code == raw[count - 1 - same].code &&
-         last.raw[same].instruction == raw[count - 1 - same].instruction) {
-    ++same;
-  }
-  last.count = same;
-  std::uint64_t hash = same == 0 ? 0 : last.known[same - 1].hash;
-  for (std::uint32_t i = same; i < count; ++i) {
-    last.raw[i] = raw[count - 1 - i];
-    auto& known = last.known[i];
-    const Look look = look_at_code<Reader>(python, last.raw[i], known.frame);
-    if (look == Look::kNoMemory) return false;
-    known.is_code = look == Look::kCode;
-    if (known.is_code) {
-      const std::uint64_t place =
-          std::uint64_t{known.frame.version} << 32 | known.frame.instruction;
-      hash = mix(mix(hash, reinterpret_cast<std::uintptr_t>(last.raw[i].code)), place);
-    }
-    known.hash = hash;
-    last.count = i + 1;
-  }
-  return true;
-}
-
-template <class Reader>
-bool walk_and_update(const Interpreter& python, const void* thread_state, std::size_t capacity,
-                     Walk& last) noexcept {
-  RawFrame raw[kMaxFrames];
-  const std::ptrdiff_t count = walk<Reader>(python, thread_state, raw, capacity);
-  return count >= 0 && update<Reader>(python, raw, static_cast<std::uint32_t>(count), last);
-}
 
 // "3.12.4 (main, ...)" as PY_VERSION_HEX; the release level does not matter here.
 std::uint32_t parse_version(const char* text) noexcept {
@@ -224,15 +36,83 @@ std::uint32_t parse_version(const char* text) noexcept {
 
 // From 3.13 on the interpreter describes itself; a build that moved its fields is noticed here.
 // The first words of _PyRuntime: "xdebugpy", version, whether it is free-threaded.
-bool agrees_with_debug_offsets(const void* runtime, std::uint32_t version) noexcept {
+// Then offsets; the tenth word says where an interpreter has its list of threads.
+bool agrees_with_debug_offsets(const void* runtime, std::uint32_t version,
+                               std::size_t& thread_list) noexcept {
   struct {
     char cookie[8];
     std::uint64_t version;
     std::uint64_t free_threaded;
+    std::uint64_t runtime_state[3];  // size, finalizing, interpreters
+    std::uint64_t interpreter[4];    // size, id, next, threads
   } head;
   if (runtime == nullptr || !read_through_kernel(runtime, &head, sizeof head)) return false;
+  thread_list = head.interpreter[3];
   return memcmp(head.cookie, "xdebugpy", sizeof head.cookie) == 0 &&
          (head.version >> 16) == (version >> 16) && head.free_threaded == 0;
+}
+
+// Brings `last` up to date with the frames of the present walk, given innermost first. False:
+// memory did not look like code objects.
+template <class Reader>
+[[gnu::always_inline]] inline bool update(Reader& reader, const Layout& layout,
+                                          const void* code_type, const RawFrame* raw,
+                                          std::uint32_t count, Walk& last) noexcept {
+  const std::uint32_t round = current_round.load(std::memory_order_relaxed);  // see next_round()
+  if (last.round != round) last.count = 0;
+  last.round = round;
+  std::uint32_t same = 0;
+  while (same < count && same < last.count && last.raw[same].code == raw[count - 1 - same].code &&
+         last.raw[same].instruction == raw[count - 1 - same].instruction) {
+    ++same;
+  }
+  last.count = same;
+  std::uint64_t hash = same == 0 ? 0 : last.known[same - 1].hash;
+  for (std::uint32_t i = same; i < count; ++i) {
+    last.raw[i] = raw[count - 1 - i];
+    auto& known = last.known[i];
+    const Look look = look_at_code(reader, layout, code_type, last.raw[i], known.frame);
+    if (look == Look::kNoMemory) return false;
+    known.is_code = look == Look::kCode;
+    if (known.is_code) hash = hash_with(hash, known.frame);
+    known.hash = hash;
+    last.count = i + 1;
+  }
+  return true;
+}
+
+template <class Reader>
+[[gnu::always_inline]] inline bool walk_and_update(Reader reader, const Layout& layout,
+                                                   const void* code_type, const void* thread_state,
+                                                   std::size_t capacity, Walk& last) noexcept {
+  RawFrame raw[kMaxFrames];
+  const std::ptrdiff_t count = walk(reader, layout, thread_state, raw, capacity);
+  return count >= 0 &&
+         update(reader, layout, code_type, raw, static_cast<std::uint32_t>(count), last);
+}
+
+// A walk for each version, with its layout compiled in.
+template <std::size_t kIndex>
+bool read_version(const void* code_type, const void* thread_state, std::size_t capacity,
+                  Walk& last) noexcept {
+  static constexpr Layout kLayout = kLayouts[kIndex];
+  return walk_and_update(Straight{}, kLayout, code_type, thread_state, capacity, last);
+}
+
+template <std::size_t... kIndex>
+Interpreter::Read read_of(std::size_t index, std::index_sequence<kIndex...>) noexcept {
+  constexpr Interpreter::Read kReads[] = {read_version<kIndex>...};
+  return kReads[index];
+}
+
+void choose_layout(Interpreter& found) noexcept {
+  constexpr std::size_t kCount = std::size(kLayouts);
+  for (std::size_t i = 0; i < kCount; ++i) {
+    if ((found.version >> 16) != (3u << 8 | kLayouts[i].minor)) continue;
+    found.layout = &kLayouts[i];
+    found.read = read_of(i, std::make_index_sequence<kCount>());
+    found.thread_list = kLayouts[i].thread_list;
+  }
 }
 
 void set_off(std::string_view why) noexcept {
@@ -246,6 +126,7 @@ void set_off(std::string_view why) noexcept {
 
 State state() noexcept { return current_state.load(std::memory_order_relaxed); }
 std::string_view reason() noexcept { return off_reason; }
+const Interpreter& this_interpreter() noexcept { return interpreter; }
 std::uint32_t version_hex() noexcept { return interpreter.version; }
 void turn_off(std::string_view why) noexcept { set_off(why); }
 
@@ -261,6 +142,7 @@ void look() noexcept {
   auto* version_text = reinterpret_cast<const char* (*)()>(find("Py_GetVersion"));
   found.code_type = find("PyCode_Type");
   found.is_initialized = reinterpret_cast<int (*)()>(find("Py_IsInitialized"));
+  found.main_interpreter = reinterpret_cast<void* (*)()>(find("PyInterpreterState_Main"));
   void* finalizing = find("Py_IsFinalizing");
   if (finalizing == nullptr) finalizing = find("_Py_IsFinalizing");
   found.is_finalizing = reinterpret_cast<int (*)()>(finalizing);
@@ -270,19 +152,24 @@ void look() noexcept {
   }
   if (found.is_initialized() == 0) return;
   found.version = parse_version(version_text());
-  for (const Layout& layout : kLayouts) {
-    if ((found.version >> 16) == (3u << 8 | layout.minor)) found.layout = &layout;
-  }
+  choose_layout(found);
+  const bool agrees =
+      found.layout == nullptr || found.layout->minor < 13 ||
+      agrees_with_debug_offsets(find("_PyRuntime"), found.version, found.thread_list);
   interpreter = found;
   if (found.layout == nullptr) {
     set_off("this version of Python is not known; 3.9 to 3.14 are");
-  } else if (found.layout->minor >= 13 &&
-             !agrees_with_debug_offsets(find("_PyRuntime"), found.version)) {
+  } else if (!agrees) {
     set_off("the interpreter is free-threaded or its layout is not the expected one");
   } else {
-    // Release: pairs with the acquire in read_frames().
+    // Release: pairs with the acquire in read_stack().
     current_state.store(State::kOn, std::memory_order_release);
   }
+}
+
+std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept {
+  const std::uint64_t place = std::uint64_t{frame.version} << 32 | frame.instruction;
+  return mix(mix(hash, reinterpret_cast<std::uintptr_t>(frame.code)), place);
 }
 
 std::uint64_t read_stack(std::size_t capacity, Walk& last) noexcept {
@@ -292,8 +179,9 @@ std::uint64_t read_stack(std::size_t capacity, Walk& last) noexcept {
   const void* thread_state = python.this_thread_state();
   if (thread_state == nullptr) return 0;
   if (checked_walks.load(std::memory_order_relaxed) >= kCheckedWalks) [[likely]] {
-    if (!walk_and_update<Straight>(python, thread_state, capacity, last)) return 0;
-  } else if (!walk_and_update<Checked>(python, thread_state, capacity, last)) {
+    if (!python.read(python.code_type, thread_state, capacity, last)) return 0;
+  } else if (!walk_and_update(Checked{}, *python.layout, python.code_type, thread_state, capacity,
+                              last)) {
     set_off("the interpreter's frames are not where its version has them");
     return 0;
   } else if (last.count > 0) {
@@ -356,19 +244,14 @@ std::size_t put_utf8(std::uint32_t point, char* out, std::size_t room) noexcept 
 
 }  // namespace
 
-// The state word of a str: how it was interned, then the bytes of a character (kind, three bits),
-// then whether it is compact and whether it is ASCII. 3.14 widened the first part to 16 bits.
 std::size_t copy_text(const void* text, char* out, std::size_t capacity) noexcept {
   const Layout& layout = *interpreter.layout;
   const auto length = load<std::int64_t>(text, kSizeOffset);
-  const auto state_word = load<std::uint32_t>(text, kTextStateOffset);
-  const unsigned kind_shift = layout.minor >= 14 ? 16 : 2;
-  const std::uint32_t kind = (state_word >> kind_shift) & 7;
-  const bool compact = ((state_word >> (kind_shift + 3)) & 1) != 0;
-  const bool ascii = ((state_word >> (kind_shift + 4)) & 1) != 0;
-  if (length < 0 || !compact || (kind != 1 && kind != 2 && kind != 4)) return 0;
+  const TextForm form = text_form(layout, load<std::uint32_t>(text, kTextStateOffset));
+  const std::uint32_t kind = form.kind;
+  if (length < 0 || !form.compact || (kind != 1 && kind != 2 && kind != 4)) return 0;
   const auto count = static_cast<std::size_t>(length);
-  if (ascii) {
+  if (form.ascii) {
     const std::size_t copied = count < capacity ? count : capacity;
     memcpy(out, static_cast<const char*>(text) + layout.ascii_text, copied);
     return copied;

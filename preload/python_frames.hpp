@@ -77,6 +77,9 @@ std::uint64_t read_stack(std::size_t capacity, Walk& last) noexcept;
 // The frames of a walk, innermost first; returns how many. `out` has room for kMaxFrames.
 std::size_t copy_frames(const Walk& walk, Frame* out) noexcept;
 
+// Step of the hash of a stack, outermost frame first.
+std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept;
+
 // Makes every thread look at all code objects again; the background thread, every few
 // milliseconds.
 void next_round() noexcept;

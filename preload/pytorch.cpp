@@ -51,13 +51,13 @@ class Forward {
   std::atomic<void*> address_ = nullptr;
 };
 
-void record_block(const void* address, std::int64_t bytes, std::uint64_t allocated,
-                  std::uint64_t reserved, Device device) noexcept {
+void record_block(const native::Caller& caller, const void* address, std::int64_t bytes,
+                  std::uint64_t allocated, std::uint64_t reserved, Device device) noexcept {
   if (device.type != kCuda) return;
   const CallGuard guard;
   if (!guard.outermost() || !recording(true)) return;
   // Who took a block back says nothing about who held it; its stack is left out.
-  const std::uint32_t stack = bytes > 0 ? current_stack(guard) : 0;
+  const std::uint32_t stack = bytes > 0 ? current_stack(guard, caller, StackUse::kBlock) : 0;
   write_event<trace::Block>(guard, [&](trace::Block& block) {
     block.stack = stack;
     block.address = reinterpret_cast<std::uintptr_t>(address);
@@ -70,12 +70,12 @@ void record_block(const void* address, std::int64_t bytes, std::uint64_t allocat
   });
 }
 
-void record_out_of_memory(std::uint64_t requested, std::uint64_t allocated, std::uint64_t reserved,
-                          Device device) noexcept {
+void record_out_of_memory(const native::Caller& caller, std::uint64_t requested,
+                          std::uint64_t allocated, std::uint64_t reserved, Device device) noexcept {
   if (device.type != kCuda) return;
   const CallGuard guard;
   if (!guard.outermost() || !recording(true)) return;
-  const std::uint32_t stack = current_stack(guard);
+  const std::uint32_t stack = current_stack(guard, caller, StackUse::kCall);
   write_event<trace::FrameworkOom>(guard, [&](trace::FrameworkOom& oom) {
     oom.stack = stack;
     oom.requested = requested;
@@ -95,13 +95,14 @@ using gpumemtrace::preload::Forward;
 using gpumemtrace::preload::kUnknownTotal;
 using gpumemtrace::preload::record_block;
 using gpumemtrace::preload::record_out_of_memory;
+using gpumemtrace::preload::native::caller_of_this_function;
 
 #define GPUMEMTRACE_BLOCK_HOOK(symbol)                                                    \
   [[gnu::visibility("default")]] void symbol(void* address, std::int64_t bytes,           \
                                              std::size_t allocated, std::size_t reserved, \
                                              Device device) {                             \
     static constinit Forward forward(#symbol);                                            \
-    record_block(address, bytes, allocated, reserved, device);                            \
+    record_block(caller_of_this_function(), address, bytes, allocated, reserved, device); \
     forward.call(address, bytes, allocated, reserved, device);                            \
   }
 
@@ -109,7 +110,7 @@ using gpumemtrace::preload::record_out_of_memory;
   [[gnu::visibility("default")]] void symbol(std::uint64_t requested, std::uint64_t allocated, \
                                              std::uint64_t reserved, Device device) {          \
     static constinit Forward forward(#symbol);                                                 \
-    record_out_of_memory(requested, allocated, reserved, device);                              \
+    record_out_of_memory(caller_of_this_function(), requested, allocated, reserved, device);   \
     forward.call(requested, allocated, reserved, device);                                      \
   }
 
@@ -124,7 +125,7 @@ GPUMEMTRACE_BLOCK_HOOK(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE)
 [[gnu::visibility("default")]] void _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE(
     void* address, std::int64_t bytes, Device device) {
   static constinit Forward forward("_ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE");
-  record_block(address, bytes, kUnknownTotal, kUnknownTotal, device);
+  record_block(caller_of_this_function(), address, bytes, kUnknownTotal, kUnknownTotal, device);
   forward.call(address, bytes, device);
 }
 

@@ -4,12 +4,15 @@
 #include <linux/futex.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <new>
 
+#include "preload/annotations.hpp"
+#include "preload/announce.hpp"
 #include "preload/background.hpp"
 #include "preload/clock.hpp"
 #include "preload/libc_compat.hpp"
@@ -36,6 +39,10 @@ constinit bool control_is_wiped_on_fork = false;
 constinit pthread_key_t thread_end_key = 0;
 constinit bool thread_end_key_made = false;
 constinit std::atomic<bool> disabled_said = false;
+
+// What the program asked for before the session began.
+enum class Wish { kNone, kRecord, kPause };
+constinit std::atomic<Wish> program_wish = Wish::kNone;
 
 class ErrnoKeeper {
  public:
@@ -126,13 +133,13 @@ const char* start_session() noexcept {
   choose_clock();
   auto* session = new (session_storage) Session;
   session->config = read_config();
+  if (const Wish wish = program_wish.load(); wish != Wish::kNone) {
+    session->config.start_paused = wish == Wish::kPause;
+  }
   session->job = read_job_facts();
   forget_modules();
   python::look();
-  if (!reset_stacks(session->config.python_stacks,
-                    static_cast<std::uint32_t>(session->config.stack_depth))) {
-    return "there is no memory for call stacks";
-  }
+  reset_names();
   session->writers = map_array<Writer>(kMaxWriters);
   session->writer_links = map_array<std::atomic<std::uint32_t>>(kMaxWriters);
   if (session->writers == nullptr || session->writer_links == nullptr) {
@@ -156,6 +163,7 @@ const char* start_session() noexcept {
   session->writer_count.store(1);  // writer 0 is the background thread's
   session->writers[0].next_sequence = 1;
   session->ring.header().recording.store(session->config.start_paused ? 0 : 1);
+  reset_stacks(session->config);
   if (!start_background_thread()) return "the system allows no further thread";
   return nullptr;
 }
@@ -184,12 +192,18 @@ std::uint32_t take_writer(Session& session) noexcept {
   return kNoIndex;
 }
 
-void write_thread_record(std::uint32_t thread_id) noexcept {
+void write_thread_record(std::uint32_t thread_id, std::string_view name) noexcept {
   trace::Thread record;
   record.record.kind = trace::RecordKind::kThread;
   record.record.time = ticks();
   record.thread_id = thread_id;
-  write_record(&record, sizeof record, nullptr, 0);
+  write_record(&record, sizeof record, name.data(), name.size());
+}
+
+// The name that the thread has now; `name` has room for it.
+std::string_view thread_name(char (&name)[16]) noexcept {
+  if (prctl(PR_GET_NAME, name, 0, 0, 0) != 0) return {};
+  return {name, strnlen(name, sizeof name)};
 }
 
 // Gives the thread a writer and tells the trace whose records follow.
@@ -207,7 +221,8 @@ bool acquire_writer(Session& session, bool background) noexcept {
   const std::uint32_t thread_id = current_thread_id();
   writer.thread_id.store(thread_id);
   gpumemtrace_libc_pthread_setspecific(thread_end_key, &writer);
-  write_thread_record(thread_id);
+  char name[16] = {};
+  write_thread_record(thread_id, thread_name(name));
   return true;
 }
 
@@ -274,6 +289,12 @@ Session& the_session() noexcept {
   return *std::launder(reinterpret_cast<Session*>(session_storage));
 }
 
+void wake_background_thread() noexcept {
+  Session& session = the_session();
+  session.wakes.fetch_add(1);
+  syscall(SYS_futex, &session.wakes, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+}
+
 bool session_exists() noexcept {
   const std::uint32_t session = control.session.load(std::memory_order_acquire);
   return session == kPaused || session >= kFirstSessionId;
@@ -337,7 +358,7 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   state.cursor = reinterpret_cast<std::byte*>(chunk + 1);
   state.end = reinterpret_cast<std::byte*>(chunk) + chunk->bytes;
   write_gap();
-  write_thread_record(writer.thread_id.load(std::memory_order_relaxed));  // own store
+  write_thread_record(writer.thread_id.load(std::memory_order_relaxed), {});  // own store
   return static_cast<std::size_t>(state.end - state.cursor) < bytes ? nullptr : state.cursor;
 }
 
@@ -359,6 +380,44 @@ bool write_record(const void* record, std::size_t bytes, const char* tail,
   return true;
 }
 
+void write_mark(trace::MarkKind kind, std::string_view name) noexcept {
+  trace::Mark record;
+  record.record.kind = trace::RecordKind::kMark;
+  record.record.time = ticks();
+  record.mark = kind;
+  write_record(&record, sizeof record, name.data(), name.size());
+}
+
+bool pause_recording(const CallGuard&) noexcept {
+  if (!recording(false)) return false;
+  write_mark(trace::MarkKind::kStopped, {});
+  Session& session = the_session();
+  std::uint32_t recording_id = session.id;
+  if (!control.session.compare_exchange_strong(recording_id, kPaused)) return false;
+  session.ring.header().recording.store(0);
+  return true;
+}
+
+bool resume_recording(const CallGuard&) noexcept {
+  if (!session_exists()) return false;
+  std::uint32_t paused = kPaused;
+  if (!control.session.compare_exchange_strong(paused, the_session().id)) return false;
+  the_session().ring.header().recording.store(1);
+  if (!recording(false)) return false;
+  write_mark(trace::MarkKind::kStarted, {});
+  for (std::uint32_t id = 1; id <= tracking::context_count(); ++id) announce_context(id);
+  return true;
+}
+
+void want_recording(const CallGuard& guard, bool wanted) noexcept {
+  program_wish.store(wanted ? Wish::kRecord : Wish::kPause);
+  if (!wanted) {
+    pause_recording(guard);
+  } else if (resume_recording(guard)) {
+    want_sample();
+  }
+}
+
 void disable(const char* reason) noexcept {
   if (control.session.exchange(kOff) == kOff || disabled_said.exchange(true)) return;
   message(Line() << "recording stopped: " << reason << ". The program goes on; the trace "
@@ -372,7 +431,7 @@ void flush_and_wait() noexcept {
   Session& session = the_session();
   if (!session.background_runs.load()) return;
   const std::uint32_t wanted = session.flush_requested.fetch_add(1) + 1;
-  syscall(SYS_futex, &session.flush_requested, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  wake_background_thread();
   for (int tries = 0; tries < 10'000 && session.flush_answered.load() < wanted; ++tries) {
     sleep_microseconds(100);
   }
@@ -385,13 +444,7 @@ void exit_begins() noexcept {
   const CallGuard guard;
   if (!session_exists()) return;
   the_session().ring.header().exit_seen.store(1);
-  if (recording(false)) {
-    trace::Mark record;
-    record.record.kind = trace::RecordKind::kMark;
-    record.record.time = ticks();
-    record.mark = trace::MarkKind::kExit;
-    write_record(&record, sizeof record, nullptr, 0);
-  }
+  if (recording(false)) write_mark(trace::MarkKind::kExit, {});
   flush_and_wait();
 }
 

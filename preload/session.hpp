@@ -13,8 +13,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "preload/thread_state.hpp"
+#include "trace/records.hpp"
 #include "trace/ring_layout.hpp"
 
 namespace gpumemtrace::preload {
@@ -54,6 +56,16 @@ bool reserve_is_over(trace::DropClass drop_class) noexcept;
 // Writes a record with a tail for the calling thread, which must be attached; false if dropped.
 bool write_record(const void* record, std::size_t bytes, const char* tail,
                   std::size_t tail_bytes) noexcept;
+
+// Writes a mark for the calling thread, which must be attached.
+void write_mark(trace::MarkKind kind, std::string_view name) noexcept;
+
+// Pauses the recording or goes on with it; false where that changes nothing.
+bool pause_recording(const CallGuard& guard) noexcept;
+bool resume_recording(const CallGuard& guard) noexcept;
+// The same as the program's own wish, which also decides whether a session that is still to start
+// begins paused.
+void want_recording(const CallGuard& guard, bool wanted) noexcept;
 
 // Recording is over for good; the job goes on. Says why once, on stderr and in the trace.
 void disable(const char* reason) noexcept;

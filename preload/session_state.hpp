@@ -34,12 +34,16 @@ struct Session {
   // Requests to the background thread: the asker raises `flush_requested`, waits for the answer.
   std::atomic<std::uint32_t> flush_requested = 0;
   std::atomic<std::uint32_t> flush_answered = 0;
-  std::atomic<bool> ending = false;  // the next flush is the last
+  std::atomic<std::uint32_t> wakes = 0;  // raised to end the background thread's pause
+  std::atomic<bool> ending = false;      // the next flush is the last
   std::atomic<bool> background_runs = false;
 };
 
 // Storage of the process's one session; meaningful from kStarting on.
 Session& the_session() noexcept;
+
+// Ends the background thread's pause, also one that is about to begin. A system call.
+void wake_background_thread() noexcept;
 
 // --- background.cpp
 

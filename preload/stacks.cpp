@@ -1,12 +1,11 @@
 #include "preload/stacks.hpp"
 
-#include <string.h>
-#include <sys/mman.h>
-
 #include <atomic>
 #include <cstddef>
-#include <string_view>
 
+#include "preload/background.hpp"
+#include "preload/key_table.hpp"
+#include "preload/module_list.hpp"
 #include "preload/python_frames.hpp"
 #include "preload/recorder.hpp"
 #include "preload/session_state.hpp"
@@ -16,76 +15,22 @@ namespace {
 
 constexpr std::size_t kStackSlots = std::size_t{1} << 20;
 constexpr std::size_t kCodeSlots = std::size_t{1} << 18;
-constexpr std::size_t kFrontSlots = std::size_t{1} << 12;
-constexpr std::size_t kBucketSlots = 8;  // a cache line
-constexpr std::size_t kMaxProbes = 64;
 constexpr std::size_t kMaxTextBytes = 1024;
 constexpr std::size_t kMaxPieceBytes = 1600;
-
-// Zeros that are there when they are touched; nullptr where the system has no room.
-void* map_zeros(std::size_t bytes) noexcept {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory == MAP_FAILED ? nullptr : memory;
-}
-
-// Keys by open addressing; a slot is claimed once and never changes. In front of the table stands a
-// small one of buckets: the few hundred stacks of a training step then lie in a few pages, which
-// stay in the processor's caches between two events.
-class KeyTable {
- public:
-  bool map(std::size_t slots) noexcept {
-    if (keys_ == nullptr) {
-      keys_ = static_cast<std::atomic<std::uint64_t>*>(
-          map_zeros((kFrontSlots + slots) * sizeof *keys_));
-      slots_ = slots;
-      return keys_ != nullptr;
-    }
-    madvise(keys_, (kFrontSlots + slots_) * sizeof *keys_, MADV_DONTNEED);  // zeros again
-    return true;
-  }
-
-  // 1 + slot of the key; 0 where the neighbourhood is full. `added`: it was not there before.
-  std::uint32_t intern(std::uint64_t key, bool& added) noexcept {
-    key |= 1;  // 0 is an empty slot
-    const std::uint64_t spread = key * 0x9e3779b97f4a7c15ull;
-    const std::size_t bucket = (spread >> 32) % (kFrontSlots / kBucketSlots) * kBucketSlots;
-    for (std::size_t probe = 0; probe < kBucketSlots; ++probe) {
-      if (claim(bucket + probe, key, added)) return static_cast<std::uint32_t>(bucket + probe) + 1;
-    }
-    const std::size_t first = spread >> 20;
-    for (std::size_t probe = 0; probe < kMaxProbes; ++probe) {
-      const std::size_t slot = kFrontSlots + ((first + probe) & (slots_ - 1));
-      if (claim(slot, key, added)) return static_cast<std::uint32_t>(slot) + 1;
-    }
-    return 0;
-  }
-
- private:
-  // True where the slot holds the key, now or since before.
-  bool claim(std::size_t slot, std::uint64_t key, bool& added) noexcept {
-    std::uint64_t present = keys_[slot].load(std::memory_order_relaxed);
-    // Relaxed: the key is all there is; what it stands for is in the trace, not in memory.
-    if (present == 0 &&
-        keys_[slot].compare_exchange_strong(present, key, std::memory_order_relaxed)) {
-      added = true;
-      return true;
-    }
-    return present == key;
-  }
-
-  std::atomic<std::uint64_t>* keys_ = nullptr;
-  std::size_t slots_ = 0;
-};
+// A record's length is told in one byte, in words.
+constexpr std::size_t kMaxFrames = 255 - sizeof(trace::Stack) / trace::kWordBytes;
+static_assert(python::kMaxFrames <= kMaxFrames && native::kMaxFrames <= kMaxFrames);
 
 constinit KeyTable stacks;
 constinit KeyTable codes;
 constinit python::Walk* walks = nullptr;  // by writer
-constinit bool python_wanted = false;
+constinit std::string_view python_off;
+constinit std::string_view native_off;
+constinit NativeStacks native_wanted = NativeStacks::kNone;
 constinit std::size_t depth_limit = 0;
 constinit std::atomic<std::uint64_t> without_room = 0;
 
-void write_code_text(std::uint32_t id, const python::Code& code, trace::CodeText text,
+void write_code_text(std::uint32_t id, std::uint32_t first_line, trace::CodeText text,
                      std::string_view content) noexcept {
   std::uint32_t part = 0;
   do {
@@ -94,7 +39,7 @@ void write_code_text(std::uint32_t id, const python::Code& code, trace::CodeText
     record.record.kind = trace::RecordKind::kCode;
     record.record.time = ticks();
     record.id = id;
-    record.first_line = code.first_line;
+    record.first_line = first_line;
     record.text = text;
     record.part = part++;
     record.bytes = static_cast<std::uint32_t>(size);
@@ -103,70 +48,185 @@ void write_code_text(std::uint32_t id, const python::Code& code, trace::CodeText
   } while (!content.empty());
 }
 
-// The number of a code object; its texts go into the trace the first time.
-std::uint32_t intern_code(const python::Frame& frame) noexcept {
-  bool added = false;
-  const std::uint64_t key =
-      (reinterpret_cast<std::uintptr_t>(frame.code) << 8 ^ frame.version) * 0x9e3779b97f4a7c15ull;
-  const std::uint32_t id = codes.intern(key, added);
-  if (id == 0 || !added) return id;
+// Whose frames they are decides how their code objects may be read.
+enum class Owner { kThisThread, kAnotherThread };
+
+void write_own_code(std::uint32_t id, const void* object) noexcept {
   python::Code code;
-  if (!python::read_code(frame.code, code)) return id;
+  if (!python::read_code(object, code)) return;
   char text[kMaxTextBytes];
   std::size_t size = python::copy_text(code.qualified_name, text, sizeof text);
-  write_code_text(id, code, trace::CodeText::kName, {text, size});
+  write_code_text(id, code.first_line, trace::CodeText::kName, {text, size});
   size = python::copy_text(code.file, text, sizeof text);
-  write_code_text(id, code, trace::CodeText::kFile, {text, size});
-  write_code_text(id, code, trace::CodeText::kLineTable, python::bytes_of(code.line_table));
+  write_code_text(id, code.first_line, trace::CodeText::kFile, {text, size});
+  write_code_text(id, code.first_line, trace::CodeText::kLineTable,
+                  python::bytes_of(code.line_table));
+}
+
+void write_other_code(std::uint32_t id, const void* object) noexcept {
+  static constinit python::CodeCopy code = {};  // large, and the background thread's alone
+  if (!python::copy_code(object, code)) return;
+  write_code_text(id, code.first_line, trace::CodeText::kName, {code.name, code.name_bytes});
+  write_code_text(id, code.first_line, trace::CodeText::kFile, {code.file, code.file_bytes});
+  write_code_text(id, code.first_line, trace::CodeText::kLineTable,
+                  {code.line_table, code.line_table_bytes});
+}
+
+// The number of a code object; its texts go into the trace the first time.
+std::uint32_t intern_code(const python::Frame& frame, Owner owner) noexcept {
+  bool added = false;
+  const std::uint64_t key = mix(reinterpret_cast<std::uintptr_t>(frame.code), frame.version);
+  const std::uint32_t id = codes.intern(key, added);
+  if (id == 0 || !added) return id;
+  if (owner == Owner::kThisThread) {
+    write_own_code(id, frame.code);
+  } else {
+    write_other_code(id, frame.code);
+  }
   return id;
 }
 
-void write_stack(std::uint32_t id, const python::Walk& walk) noexcept {
-  python::Frame frames[python::kMaxFrames];
-  const std::size_t count = python::copy_frames(walk, frames);
-  std::uint64_t packed[python::kMaxFrames];
-  for (std::size_t i = 0; i < count; ++i) {
-    packed[i] = std::uint64_t{intern_code(frames[i])} << 32 | frames[i].instruction;
+// What a new stack is written from. Without initial values: most of it stays unused.
+struct PythonFrames {
+  python::Frame frames[python::kMaxFrames];  // innermost first
+  std::size_t count;
+  Owner owner;
+};
+struct NativeFrames {
+  std::uint64_t addresses[native::kMaxFrames];
+  std::size_t count;
+  bool cut;
+};
+
+std::size_t at_most(std::size_t value, std::size_t limit) noexcept {
+  return value < limit ? value : limit;
+}
+
+void write_stack(std::uint32_t id, const PythonFrames& python,
+                 const NativeFrames& native) noexcept {
+  // Both are shortened to what a record has room for.
+  const bool fits = python.count + native.count <= kMaxFrames;
+  const std::size_t native_count =
+      fits ? native.count
+           : at_most(native.count, kMaxFrames - at_most(python.count, kMaxFrames - kMaxFrames / 2));
+  const std::size_t python_count = at_most(python.count, kMaxFrames - native_count);
+  std::uint64_t words[kMaxFrames];
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < python_count; ++i) {
+    const python::Frame& frame = python.frames[i];
+    words[count++] = std::uint64_t{intern_code(frame, python.owner)} << 32 | frame.instruction;
   }
+  for (std::size_t i = 0; i < native_count; ++i) words[count++] = native.addresses[i];
   trace::Stack record;
   record.record.kind = trace::RecordKind::kStack;
+  record.record.flags = native.cut || !fits ? trace::kFlagCut : std::uint16_t{0};
   record.record.time = ticks();
   record.id = id;
-  record.python_frames = static_cast<std::uint32_t>(count);
+  record.python_frames = static_cast<std::uint32_t>(python_count);
   record.python_version = python::version_hex();
-  write_record(&record, sizeof record, reinterpret_cast<const char*>(packed),
-               count * sizeof packed[0]);
+  record.native_frames = static_cast<std::uint32_t>(native_count);
+  write_record(&record, sizeof record, reinterpret_cast<const char*>(words),
+               count * sizeof words[0]);
+}
+
+// The number of a stack, and whether it must be written; 0: there is no room.
+std::uint32_t intern_stack(std::uint64_t hash, bool& added) noexcept {
+  const std::uint32_t id = stacks.intern(hash, added);
+  if (id == 0) [[unlikely]]
+    without_room.fetch_add(1, std::memory_order_relaxed);  // a counter, nothing is ordered by it
+  return id;
+}
+
+void write_own_stack(std::uint32_t id, const python::Walk* walk,
+                     const NativeFrames& native) noexcept {
+  PythonFrames python;
+  python.count = walk == nullptr ? 0 : python::copy_frames(*walk, python.frames);
+  python.owner = Owner::kThisThread;
+  write_stack(id, python, native);
+}
+
+bool wants_native(StackUse use, bool has_python) noexcept {
+  switch (native_wanted) {
+    case NativeStacks::kNone:
+      return false;
+    case NativeStacks::kAuto:
+      return use == StackUse::kCall || !has_python;
+    case NativeStacks::kFull:
+      break;
+  }
+  return true;
+}
+
+std::string_view why_off(bool is_wanted, bool has_room, std::string_view unwanted) noexcept {
+  if (!is_wanted) return unwanted;
+  if (!has_room) return "there is no memory for call stacks";
+  if (depth_limit == 0) return "GPUMEMTRACE_STACK_DEPTH is 0";
+  return {};
 }
 
 }  // namespace
 
-std::uint32_t current_stack(const CallGuard&) noexcept {
-  if (!python_wanted || python::state() != python::State::kOn) return 0;
-  python::Walk& walk = walks[thread_state.writer->id];
-  const std::uint64_t hash = python::read_stack(depth_limit, walk);
-  if (hash == 0) return 0;
-  bool added = false;
-  const std::uint32_t id = stacks.intern(hash, added);
-  if (id == 0) [[unlikely]] {
-    without_room.fetch_add(1, std::memory_order_relaxed);  // a counter, nothing is ordered by it
-    return 0;
+std::uint32_t current_stack(const CallGuard&, const native::Caller& caller, StackUse use) noexcept {
+  const python::Walk* walk = nullptr;
+  std::uint64_t hash = 0;
+  if (python_off.empty() && python::state() == python::State::kOn) {
+    python::Walk& last = walks[thread_state.writer->id];
+    hash = python::read_stack(depth_limit, last);
+    if (hash != 0) walk = &last;
+    if (hash == 0) note_thread_without_python();
   }
+  NativeFrames native;
+  native.count = 0;
+  native.cut = false;
+  if (wants_native(use, walk != nullptr)) {
+    const native::Walk found = native::read_frames(caller, native.addresses, depth_limit);
+    native.count = found.count;
+    native.cut = found.cut;
+    hash = mix(hash, found.hash);
+  }
+  if (walk == nullptr && native.count == 0) return 0;
+  bool added = false;
+  const std::uint32_t id = intern_stack(hash, added);
   if (added) [[unlikely]]
-    write_stack(id, walk);
+    write_own_stack(id, walk, native);
   return id;
 }
 
-bool reset_stacks(bool python, std::uint32_t depth) noexcept {
-  python_wanted = python;
-  depth_limit = depth < python::kMaxFrames ? depth : python::kMaxFrames;
+std::uint32_t waiting_stack(const CallGuard&, const python::WaitingThread& thread) noexcept {
+  std::uint64_t hash = 0;
+  for (std::size_t i = thread.count; i-- > 0;) hash = python::hash_with(hash, thread.frames[i]);
+  bool added = false;
+  const std::uint32_t id = intern_stack(hash, added);
+  if (!added) return id;
+  PythonFrames python;
+  python.count = thread.count;
+  python.owner = Owner::kAnotherThread;
+  for (std::size_t i = 0; i < thread.count; ++i) python.frames[i] = thread.frames[i];
+  NativeFrames native;
+  native.count = 0;
+  native.cut = false;
+  write_stack(id, python, native);
+  return id;
+}
+
+void reset_stacks(const Config& config) noexcept {
+  depth_limit = at_most(config.stack_depth, at_most(python::kMaxFrames, native::kMaxFrames));
   without_room.store(0);
-  if (!python) return true;
   if (walks == nullptr) {
     walks = static_cast<python::Walk*>(map_zeros(kMaxWriters * sizeof *walks));
   }
-  return walks != nullptr && stacks.map(kStackSlots) && codes.map(kCodeSlots);
+  const bool has_room = walks != nullptr && stacks.map(kStackSlots);
+  const bool wants_native = config.native_stacks != NativeStacks::kNone;
+  python_off = why_off(config.python_stacks, has_room && codes.map(kCodeSlots),
+                       "switched off by GPUMEMTRACE_PYTHON");
+  native_off = why_off(wants_native, has_room && (!wants_native || native::prepare(module_serial)),
+                       "switched off by GPUMEMTRACE_NATIVE");
+  native_wanted = native_off.empty() ? config.native_stacks : NativeStacks::kNone;
 }
 
+std::size_t stack_depth() noexcept { return depth_limit; }
+std::string_view python_stacks_off() noexcept { return python_off; }
+std::string_view native_stacks_off() noexcept { return native_off; }
 std::uint64_t stacks_without_room() noexcept { return without_room.load(); }
 
 }  // namespace gpumemtrace::preload

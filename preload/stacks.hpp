@@ -5,20 +5,46 @@
 // - A StackId is 1 + the stack's slot in the table, so two threads that meet the same new stack
 //   agree on its number without waiting for each other.
 // - 0: no stack. The thread has none, stacks are switched off, or the table is full (counted).
+// - Python and native frames are cut at the depth limit, each at its outer end; a record has room
+//   for 251 frames, of which native ones give way first, down to half.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
+
+#include "preload/config.hpp"
+#include "preload/native_frames.hpp"
+#include "preload/python_waiting.hpp"
 
 namespace gpumemtrace::preload {
 
 class CallGuard;
 
-// The calling thread's stack.
-std::uint32_t current_stack(const CallGuard& guard) noexcept;
+// What the stack is for decides how much of it NativeStacks::kAuto wants.
+enum class StackUse {
+  kCall,   // a call of the driver: always native frames
+  kBlock,  // a block of the framework: native frames where there are no Python ones
+};
+
+// The calling thread's stack, from the hook's caller on.
+std::uint32_t current_stack(const CallGuard& guard, const native::Caller& caller,
+                            StackUse use) noexcept;
+
+// The number of another thread's Python stack, read by the background thread; 0 where there is none
+// left. Its code objects are copied through the kernel.
+std::uint32_t waiting_stack(const CallGuard& guard, const python::WaitingThread& thread) noexcept;
+
+// Most frames of each kind in a stack.
+std::size_t stack_depth() noexcept;
 
 // Empties the tables: a new trace needs every stack again. Before the session's first record.
-// False where there is no memory for them.
-bool reset_stacks(bool python, std::uint32_t depth) noexcept;
+void reset_stacks(const Config& config) noexcept;
+
+// Why Python or native frames are not recorded although the thread may have them; empty where they
+// are.
+std::string_view python_stacks_off() noexcept;
+std::string_view native_stacks_off() noexcept;
 
 // Stacks that were not recorded because the table was full.
 std::uint64_t stacks_without_room() noexcept;

@@ -21,6 +21,8 @@ Action define_analyze(CLI::App& app, const std::vector<std::string>& words_after
 Action define_summary(CLI::App& app, const std::vector<std::string>& words_after_dashes);
 Action define_check(CLI::App& app, const std::vector<std::string>& words_after_dashes);
 Action define_diff(CLI::App& app, const std::vector<std::string>& words_after_dashes);
+Action define_export(CLI::App& app, const std::vector<std::string>& words_after_dashes);
+Action define_symbolize(CLI::App& app, const std::vector<std::string>& words_after_dashes);
 Action define_dump(CLI::App& app, const std::vector<std::string>& words_after_dashes);
 Action define_ctl(CLI::App& app, const std::vector<std::string>& words_after_dashes);
 Action define_doctor(CLI::App& app, const std::vector<std::string>& words_after_dashes);

@@ -1,11 +1,8 @@
-#include <fmt/format.h>
-
-#include <cstdio>
 #include <memory>
 
 #include "tools/command.hpp"
 #include "tools/input_options.hpp"
-#include "tools/written_file.hpp"
+#include "tools/output_file.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -30,11 +27,7 @@ int analyze(const AnalyzeOptions& options) {
   const Json report = options.input.load();
   // A command line or a file name need not be valid UTF-8.
   const std::string text = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-  if (options.output.empty()) {
-    fmt::print("{}", text);
-  } else {
-    write_file(options.output, text);
-  }
+  write_output(options.output, text);
   return options.input.exit_code(report);
 }
 

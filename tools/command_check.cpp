@@ -2,7 +2,7 @@
 
 #include "tools/check/check_job.hpp"
 #include "tools/command.hpp"
-#include "tools/threshold_options.hpp"
+#include "tools/input_options.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -50,6 +50,7 @@ Action define_check(CLI::App& app, const std::vector<std::string>&) {
   options->policy.add_options(app);
   add_file_options(app, *options);
   options->thresholds.add_options(app);
+  add_naming_options(app, options->request.naming);
   return [options] {
     CheckRequest& request = options->request;
     request.policy = options->policy.policy();

@@ -7,7 +7,7 @@
 #include "tools/command.hpp"
 #include "tools/diff/difference.hpp"
 #include "tools/failure.hpp"
-#include "tools/report_input.hpp"
+#include "tools/input_options.hpp"
 #include "tools/sizes.hpp"
 
 namespace gpumemtrace::tools {
@@ -31,6 +31,7 @@ struct DiffOptions {
   std::string base;
   std::string next;
   std::string max_regression;
+  NamingOptions naming;
   bool json = false;
 };
 
@@ -58,8 +59,8 @@ std::vector<DifferenceSection> compare(const DiffOptions& options) {
     throw Failure("one input names a step and the other does not; give both or none",
                   ExitCode::kUsage);
   }
-  const Json base_report = load_report({base.path});
-  const Json next_report = load_report({next.path});
+  const Json base_report = load_report({base.path}, options.naming);
+  const Json next_report = load_report({next.path}, options.naming);
   try {
     if (base.step) return compare_steps(base_report, *base.step, next_report, *next.step);
     return compare_jobs(base_report, next_report);
@@ -99,6 +100,7 @@ Action define_diff(CLI::App& app, const std::vector<std::string>&) {
                  "larger).")
       ->type_name("SHARE|SIZE");
   app.add_flag("--json", options->json, "Print JSON instead of text.");
+  add_naming_options(app, options->naming);
   return [options] { return diff(*options); };
 }
 

@@ -84,7 +84,11 @@ std::vector<EnvironmentVariable> child_environment(const RunOptions& options) {
   for (EnvironmentVariable& variable : environment) {
     if (variable.name == kOutputVariable) variable.value = absolute_pattern(variable.value);
   }
-  environment.push_back(preload_variable(find_library()));
+  const std::filesystem::path library = find_library();
+  environment.push_back(preload_variable(library));
+  for (EnvironmentVariable& variable : nvtx_variables(library)) {
+    environment.push_back(std::move(variable));
+  }
   if (options.simulate) environment.push_back(library_path_variable(find_simulated_driver()));
   return environment;
 }

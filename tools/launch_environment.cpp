@@ -33,6 +33,15 @@ EnvironmentVariable preload_variable(const std::filesystem::path& library) {
   return {"LD_PRELOAD", prepend(library.string(), environment_text("LD_PRELOAD"), ": ")};
 }
 
+std::vector<EnvironmentVariable> nvtx_variables(const std::filesystem::path& library) {
+  std::vector<EnvironmentVariable> variables = {{std::string(kNvtxVariable), library.string()}};
+  const std::string former = environment_text(kNvtxVariable.data());
+  if (!former.empty() && former != library.string()) {
+    variables.push_back({std::string(kNvtxChainVariable), former});
+  }
+  return variables;
+}
+
 EnvironmentVariable library_path_variable(const std::filesystem::path& folder) {
   // The first entry decides, so one that stands further behind does not count.
   const std::string list = environment_text("LD_LIBRARY_PATH");

@@ -16,10 +16,12 @@ std::string assignment(const EnvironmentVariable& variable) {
   return fmt::format("{}={}", variable.name, shell_word(variable.value));
 }
 
-// LD_PRELOAD for a shell that may have one already.
+// LD_PRELOAD for a shell that may have one already, and the library as NVTX's tool before the one
+// that the shell may have.
 std::string shell_preload(const LaunchSettings& settings) {
-  return fmt::format("LD_PRELOAD={}${{LD_PRELOAD:+:$LD_PRELOAD}}",
-                     shell_word(settings.library.string()));
+  const std::string library = shell_word(settings.library.string());
+  return fmt::format("LD_PRELOAD={0}${{LD_PRELOAD:+:$LD_PRELOAD}} {1}=\"${{{2}:-}}\" {2}={0}",
+                     library, kNvtxChainVariable, kNvtxVariable);
 }
 
 // "VAR=value VAR=value " in front of a command.
@@ -35,7 +37,9 @@ std::string library_in_container(const LaunchSettings& settings) {
 
 // The settings with an output that lies in the container's mounted trace folder unless one is set.
 std::vector<EnvironmentVariable> container_variables(const LaunchSettings& settings) {
-  std::vector<EnvironmentVariable> variables = {{"LD_PRELOAD", library_in_container(settings)}};
+  std::vector<EnvironmentVariable> variables = {
+      {"LD_PRELOAD", library_in_container(settings)},
+      {std::string(kNvtxVariable), library_in_container(settings)}};
   bool has_output = false;
   for (const EnvironmentVariable& variable : settings.variables) {
     has_output = has_output || variable.name == kOutputVariable;
@@ -56,7 +60,7 @@ std::string shell_recipe(const LaunchSettings& settings) {
     text += fmt::format("export {}\n", assignment(variable));
   }
   return text + fmt::format("export {}\n", shell_preload(settings)) +
-         "# Off again: unset LD_PRELOAD\n";
+         "# Off again: unset LD_PRELOAD NVTX_INJECTION64_PATH\n";
 }
 
 std::string torchrun_recipe(const LaunchSettings& settings) {

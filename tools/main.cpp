@@ -31,6 +31,8 @@ constexpr auto kCommands = std::to_array<Command>({
     {"summary", "Show the report on the terminal.", define_summary},
     {"check", "Judge a job by a policy, for build servers.", define_check},
     {"diff", "Say what changed between two jobs or two steps.", define_diff},
+    {"export", "Write stacks with their bytes for flame graph viewers.", define_export},
+    {"symbolize", "Write the names of native code for an analysis elsewhere.", define_symbolize},
     {"dump", "Print every record of a trace.", define_dump},
     {"ctl", "Start, stop or mark the recording of a running process.", define_ctl},
     {"doctor", "Say what works on this machine and why not.", define_doctor},

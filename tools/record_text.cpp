@@ -50,14 +50,17 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
     {RecordKind::kText, "key", 0,
      "none executable command_line host boot_id rank local_rank world_size job tool_version "
      "driver_version process_id parent_process_id clock_source torch_version torch_allocator "
-     "simulated_driver note thread_library python_version python_stacks_off"},
+     "simulated_driver note thread_library python_version python_stacks_off "
+     "native_stacks_off"},
     {RecordKind::kCode, "text", 1, "name file line_table"},
     {RecordKind::kMark, "mark", 1, "user started stopped exit disabled exec"},
+    {RecordKind::kAnnotation, "operation", 1, "step mark push pop start end"},
+    {RecordKind::kAnnotation, "source", 0, "unknown api nvtx"},
 });
 
 // By bit.
 constexpr auto kFlagNames = std::to_array<std::string_view>(
-    {"by_pointer", "captured", "estimated", "asynchronous", "per_thread_stream"});
+    {"by_pointer", "captured", "estimated", "asynchronous", "per_thread_stream", "segment", "cut"});
 
 // Fields that people compare as addresses or handles.
 constexpr auto kHexadecimalFields = std::to_array<std::string_view>(
@@ -134,12 +137,15 @@ std::string printable(std::string_view text) {
   return safe;
 }
 
-// A stack's frames as code object and instruction; a line table is no text.
+// A stack's frames as code object and instruction, or as address; a line table is no text.
 std::string tail_text(const trace::RecordHeader& record) {
   if (record.kind == RecordKind::kStack) {
     std::string frames;
     for (const std::uint64_t frame : trace::python_frames_of(trace::as<trace::Stack>(record))) {
       frames += fmt::format(" {}+{}", frame >> 32, frame & 0xffff'ffff);
+    }
+    for (const std::uint64_t frame : trace::native_frames_of(trace::as<trace::Stack>(record))) {
+      frames += fmt::format(" {:#x}", frame);
     }
     return frames;
   }

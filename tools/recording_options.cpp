@@ -66,9 +66,15 @@ void RecordingSettings::add_options(CLI::App& app) {
       options_[i] = app.add_flag(row.flags, help);
       continue;
     }
+    if (row.kind == ValueKind::kSwitch) {
+      options_[i] = app.add_flag(row.flags, switches_[i], help);
+      continue;
+    }
     options_[i] = app.add_option(row.flags, texts_[i], help)->type_name(row.value_name);
     if (row.kind == ValueKind::kSize) {
       options_[i]->check(CLI::Validator(check_size, ""));
+    } else if (row.kind == ValueKind::kNumber) {
+      options_[i]->check(CLI::Validator(CLI::NonNegativeNumber).description(""));
     } else if (row.kind == ValueKind::kChoice) {
       options_[i]->check(CLI::IsMember(split_choices(row.choices)).description(""));
     }
@@ -82,6 +88,10 @@ std::vector<EnvironmentVariable> RecordingSettings::environment() const {
     if (options_[i]->count() == 0) continue;
     if (row.kind == ValueKind::kFlag) {
       variables.push_back({row.variable, "1"});
+      continue;
+    }
+    if (row.kind == ValueKind::kSwitch) {
+      variables.push_back({row.variable, switches_[i] ? "1" : "0"});
       continue;
     }
     std::string value = texts_[i];

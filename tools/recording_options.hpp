@@ -19,6 +19,8 @@ enum class ValueKind {
   kText,    // as typed
   kSize,    // 2GiB, 2GB or bytes; handed on in bytes
   kChoice,  // one of `choices`
+  kSwitch,  // --name or --no-name: "1" or "0"
+  kNumber,  // not negative
 };
 
 inline constexpr std::string_view kOutputVariable = "GPUMEMTRACE_OUTPUT";
@@ -49,6 +51,14 @@ inline constexpr auto kRecordingOptions = std::to_array<RecordingOption>({
      "Largest trace (default 4GiB); beyond it, totals replace\nthe oldest detail."},
     {"--on-full", "GPUMEMTRACE_ON_FULL", ValueKind::kChoice, "drop|block", "drop|block",
      "A full ring drops events and counts them (default), or\nmakes the program wait."},
+    {"--python,!--no-python", "GPUMEMTRACE_PYTHON", ValueKind::kSwitch, "", "",
+     "Record Python call stacks (default), or do not."},
+    {"--native", "GPUMEMTRACE_NATIVE", ValueKind::kChoice, "off|auto|full", "off|auto|full",
+     "Native call stacks: auto (default) takes them for every\ncall of the driver, and for a "
+     "framework's blocks on\nthreads without Python frames; full takes them always."},
+    {"--stack-depth", "GPUMEMTRACE_STACK_DEPTH", ValueKind::kNumber, "FRAMES", "",
+     "Most Python and most native frames of a stack (default\n64 each, at most 200); outer ones "
+     "are cut."},
     {"--start-paused", "GPUMEMTRACE_START_PAUSED", ValueKind::kFlag, "", "",
      "Record nothing until `gpumemtrace ctl PID start`."},
 });
@@ -66,6 +76,7 @@ class RecordingSettings {
 
  private:
   std::array<std::string, kRecordingOptions.size()> texts_;
+  std::array<bool, kRecordingOptions.size()> switches_{};
   std::array<CLI::Option*, kRecordingOptions.size()> options_{};  // borrowed from the CLI::App
 };
 

@@ -70,7 +70,22 @@ bool is_without_trace(const std::vector<fs::path>& inputs) {
   });
 }
 
-Json load_report(const std::vector<fs::path>& inputs, const analyzer::Thresholds& thresholds) {
+analyzer::SymbolOptions symbol_options(const NamingOptions& naming) {
+  analyzer::SymbolOptions options;
+  options.use_debuginfod = naming.use_debuginfod;
+  for (const fs::path& path : naming.symbols) {
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (!fs::exists(status)) {
+      throw Failure(fmt::format("--symbols {}: there is no such file or folder", path.string()));
+    }
+    (fs::is_directory(status) ? options.folders : options.side_cars).push_back(path);
+  }
+  return options;
+}
+
+Json load_report(const std::vector<fs::path>& inputs, const NamingOptions& naming,
+                 const analyzer::Thresholds& thresholds) {
   const auto report = std::find_if(inputs.begin(), inputs.end(), looks_like_json);
   if (report != inputs.end()) {
     if (inputs.size() > 1) {
@@ -86,6 +101,8 @@ Json load_report(const std::vector<fs::path>& inputs, const analyzer::Thresholds
     analyzer::Options options;
     options.thresholds = thresholds;
     options.progress = [&line](double fraction) { line.update(fraction); };
+    options.symbols = symbol_options(naming);
+    options.owner_files = naming.owners;
     return analyzer::analyze(inputs, options);
   } catch (const analyzer::InputError& error) {
     throw Failure(error.what());

@@ -5,14 +5,25 @@
 #include <vector>
 
 #include "analyzer/rules/thresholds.hpp"
+#include "analyzer/symbols/symbol_options.hpp"
 #include "tools/report_row.hpp"
 
 namespace gpumemtrace::tools {
 
+// How traces are turned into a report; a report that is read is as it is.
+struct NamingOptions {
+  std::vector<std::filesystem::path> symbols;  // folders of files, and side-cars
+  std::vector<std::filesystem::path> owners;   // files of rules
+  bool use_debuginfod = false;
+};
+
+// Throws Failure for a path that is not there.
+analyzer::SymbolOptions symbol_options(const NamingOptions& naming);
+
 // `inputs` are traces and folders of traces, which are analyzed as one job, or a single report,
 // which is read. Throws Failure for anything else. `thresholds` hold for traces; a report was made
 // with its own.
-Json load_report(const std::vector<std::filesystem::path>& inputs,
+Json load_report(const std::vector<std::filesystem::path>& inputs, const NamingOptions& naming,
                  const analyzer::Thresholds& thresholds = {});
 
 // True where all inputs are folders without a trace; also where there is no input.

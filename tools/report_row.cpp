@@ -4,9 +4,21 @@
 
 #include <algorithm>
 
+#include "analyzer/owners.hpp"
 #include "tools/sizes.hpp"
 
 namespace gpumemtrace::tools {
+namespace {
+
+// "models/block.py" of "/home/me/project/models/block.py": enough to tell files apart on a line.
+std::string with_folder(const std::string& path) {
+  const std::size_t name = path.rfind('/');
+  if (name == std::string::npos || name == 0) return path;
+  const std::size_t folder = path.rfind('/', name - 1);
+  return folder == std::string::npos ? path : path.substr(folder + 1);
+}
+
+}  // namespace
 
 std::optional<std::uint64_t> number_in(const Json& row, const char* key) {
   const auto value = row.find(key);
@@ -68,15 +80,19 @@ std::string name_holder(const Json& row) {
   std::string place;
   if (const auto file = text_in(*site, "file")) {
     const auto line = number_in(*site, "line");
-    place = line ? fmt::format("{}:{}", *file, *line) : *file;
+    const std::string name = with_folder(*file);
+    place = line ? fmt::format("{}:{}", name, *line) : name;
   } else if (const auto module = text_in(*site, "module")) {
     place = *module;
   }
   auto function = text_in(*site, "function");
   if (!function) function = text_in(*site, "api");
   if (function) {
-    place = place.empty() ? *function : fmt::format("{} in {}", place, *function);
+    const std::string_view name = analyzer::bare_function_name(*function);
+    place = place.empty() ? std::string(name) : fmt::format("{} in {}", place, name);
   }
+  const auto node = text_in(*site, "node");
+  if (node && node != function) place += fmt::format(", backward of {}", *node);
   if (place.empty()) return owner.value_or("owner not known");
   return owner ? fmt::format("{} at {}", *owner, place) : place;
 }

@@ -34,6 +34,7 @@ std::vector<const Json*> rows_where(const Json& rows, const char* bytes_key,
 std::string count_of(std::uint64_t count, std::string_view one, std::string_view many);
 
 // "pytorch", "pytorch at train.py:12 in step", "libfastops.so"; what is known of who allocated.
+// Work of a backward pass says so: "pytorch at train.py:30 in main, backward of AddmmBackward0".
 std::string name_holder(const Json& row);
 
 }  // namespace gpumemtrace::tools

@@ -4,10 +4,14 @@
 #include <map>
 
 #include "tools/sizes.hpp"
+#include "tools/stack_text.hpp"
 #include "tools/summary_sections.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
+
+constexpr std::size_t kMostStackFrames = 4;
+constexpr std::size_t kStackIndent = 14;  // below the name
 
 // Adds "and N more ..." where a list was cut.
 void count_rest(Lines& lines, std::size_t shown, std::size_t all, std::string_view one,
@@ -94,6 +98,8 @@ Lines leak_section(const Json& report, const SummaryDetail& detail) {
                     name_holder(*lost[i]),
                     count_of(number_or_zero(*lost[i], "count"), "allocation", "allocations"),
                     text_or(*lost[i], "kind", "unknown")));
+    const std::string stack = short_stack(report, *lost[i], kMostStackFrames);
+    if (!stack.empty()) lines.push_back(std::string(kStackIndent, ' ') + stack);
   }
   count_rest(lines, shown, lost.size(), "more place", "more places");
   const std::string held = held_by_class(leaks, "lost");
@@ -157,7 +163,11 @@ Lines out_of_memory_section(const Json& report, const SummaryDetail& detail) {
   }
   Lines lines = {fmt::format("Out of memory: {} ({})", count_of(count, "time", "times"), outcomes)};
   const std::size_t shown = std::min(rows.size(), detail.rows_per_list);
-  for (std::size_t i = 0; i < shown; ++i) lines.push_back(oom_line(*rows[i]));
+  for (std::size_t i = 0; i < shown; ++i) {
+    lines.push_back(oom_line(*rows[i]));
+    const std::string stack = short_stack(report, *rows[i], kMostStackFrames);
+    if (!stack.empty()) lines.push_back("    in " + stack);
+  }
   count_rest(lines, shown, rows.size(), "more", "more");
   return lines;
 }

@@ -4,12 +4,15 @@
 #include <array>
 
 #include "tools/sizes.hpp"
+#include "tools/stack_text.hpp"
 #include "tools/summary_sections.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
 
 constexpr std::size_t kMostSumLetters = 96;
+constexpr std::size_t kMostStackFrames = 4;
+constexpr std::size_t kStackIndent = 25;  // below the holder's name
 
 // What stands in front of a level's peak, in the order in which levels are shown.
 struct LevelTitle {
@@ -46,20 +49,24 @@ std::size_t order_of_level(const std::string& level) {
   return static_cast<std::size_t>(row - kLevelTitles.begin());
 }
 
-Lines holder_lines(const Json& peak, std::size_t most) {
+Lines holder_lines(const Json& report, const Json& peak, std::size_t most) {
   Lines lines;
+  std::size_t holders = 0;
   std::uint64_t rest_bytes = 0;
   for (const Json& holder : peak.at("holders")) {
     const std::uint64_t bytes = number_or_zero(holder, "bytes");
     if (bytes == 0) continue;
-    if (lines.size() == most || text_or(holder, "owner", "") == "other") {
+    if (holders == most || text_or(holder, "owner", "") == "other") {
       rest_bytes += bytes;
       continue;
     }
+    const std::string category = text_or(holder, "category", "");
     lines.push_back(
-        fmt::format("    {:>5.1f} %  {:>10}  {}, {}", holder.value("share", 0.0) * 100,
-                    format_size(bytes), name_holder(holder),
+        fmt::format("    {:>5.1f} %  {:>10}  {}{}{}, {}", holder.value("share", 0.0) * 100,
+                    format_size(bytes), name_holder(holder), category.empty() ? "" : ", ", category,
                     count_of(number_or_zero(holder, "count"), "allocation", "allocations")));
+    const std::string stack = short_stack(report, holder, kMostStackFrames);
+    if (holders++ == 0 && !stack.empty()) lines.push_back(std::string(kStackIndent, ' ') + stack);
   }
   const std::uint64_t peak_bytes = number_or_zero(peak, "bytes");
   if (rest_bytes > 0 && most > 0 && peak_bytes > 0) {
@@ -68,6 +75,40 @@ Lines holder_lines(const Json& peak, std::size_t most) {
         fmt::format("    {:>5.1f} %  {:>10}  all others", share * 100, format_size(rest_bytes)));
   }
   return lines;
+}
+
+// The parts joined by plus signs, broken into lines.
+Lines wrap_parts(const std::vector<std::string>& parts) {
+  Lines lines;
+  for (const std::string& part : parts) {
+    if (lines.empty() || lines.back().size() + part.size() > kMostSumLetters) {
+      lines.push_back((lines.empty() ? "      " : "    + ") + part);
+    } else {
+      lines.back() += " + " + part;
+    }
+  }
+  return lines;
+}
+
+// What the blocks of the framework were for, largest first; nothing where none is told.
+Lines category_lines(const Json& peak) {
+  std::vector<std::pair<std::uint64_t, std::string>> parts;
+  const auto categories = peak.find("categories");
+  if (categories == peak.end()) return {};
+  for (const auto& [name, bytes] : categories->items()) {
+    if (name != "unknown" && bytes != 0) parts.emplace_back(bytes.get<std::uint64_t>(), name);
+  }
+  if (parts.empty()) return {};
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  if (const std::uint64_t rest = number_or_zero(*categories, "unknown"); rest != 0) {
+    parts.emplace_back(rest, "of unknown use");
+  }
+  std::vector<std::string> texts;
+  for (const auto& [bytes, name] : parts) {
+    texts.push_back(fmt::format("{} {}", format_size(bytes), name));
+  }
+  return wrap_parts(texts);
 }
 
 Lines peak_lines(const Json& report, const Json& peak, std::size_t most_holders) {
@@ -80,7 +121,8 @@ Lines peak_lines(const Json& report, const Json& peak, std::size_t most_holders)
                              time_or_unknown(peak, "time_ns"),
                              one_process ? "" : ", " + name_process(report, peak.at("process")),
                              peak.at("level") == "framework" ? ", inside the above" : "")};
-  const Lines holders = holder_lines(peak, most_holders);
+  for (std::string& line : category_lines(peak)) lines.push_back(std::move(line));
+  const Lines holders = holder_lines(report, peak, most_holders);
   lines.insert(lines.end(), holders.begin(), holders.end());
   return lines;
 }
@@ -100,19 +142,6 @@ std::vector<std::pair<std::uint64_t, std::string>> composition_parts(const Json&
   std::stable_sort(parts.begin(), parts.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   return parts;
-}
-
-// The parts joined by plus signs, broken into lines.
-Lines wrap_parts(const std::vector<std::string>& parts) {
-  Lines lines;
-  for (const std::string& part : parts) {
-    if (lines.empty() || lines.back().size() + part.size() > kMostSumLetters) {
-      lines.push_back((lines.empty() ? "      " : "    + ") + part);
-    } else {
-      lines.back() += " + " + part;
-    }
-  }
-  return lines;
 }
 
 // `moment` says when and, in a job of several, of which process.

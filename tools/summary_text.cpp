@@ -21,7 +21,9 @@ constexpr std::ptrdiff_t kMostHolders = 7;
 constexpr auto kDetails = std::to_array<SummaryDetail>({
     {4, 8, 6, 5, 5},
     {4, 8, 6, 3, 3},
-    {4, 8, 4, 2, 2},
+    {4, 8, 6, 2, 2},
+    {4, 8, 6, 2, 1},
+    {4, 8, 4, 2, 1},
     {4, 8, 2, 2, 2},
     {4, 8, 1, 2, 2},
     {4, 8, 1, 1, 1},

@@ -6,10 +6,29 @@
 #include <cstdint>
 #include <span>
 
+#include "trace/pack.hpp"
 #include "trace/schema.hpp"
 #include "trace/varint.hpp"
 
 namespace gpumemtrace::trace {
+
+// A column of a payload; an absent one is empty.
+struct Column {
+  std::span<const std::byte> bytes;
+  ColumnForm form = ColumnForm::kEach;
+};
+
+// Takes the next column off the payload; false where what is left is none.
+[[nodiscard]] inline bool take_column(std::span<const std::byte>& payload, ColumnHeader& header,
+                                      Column& column) noexcept {
+  if (payload.size() < sizeof header) return false;
+  __builtin_memcpy(&header, payload.data(), sizeof header);
+  if (payload.size() - sizeof header < header.bytes) return false;
+  if (header.form > ColumnForm::kSame) return false;
+  column = {payload.subspan(sizeof header, header.bytes), header.form};
+  payload = payload.subspan(sizeof header + header.bytes);
+  return true;
+}
 
 // Decodes exactly values.size() varints; false where the column has fewer.
 [[nodiscard]] inline bool decode_varints(std::span<const std::byte> column,
@@ -17,60 +36,78 @@ namespace gpumemtrace::trace {
   const std::byte* in = column.data();
   const std::byte* const end = in + column.size();
   for (std::uint64_t& value : values) {
-    if (in != end && static_cast<std::uint8_t>(*in) < 0x80) {
-      value = static_cast<std::uint64_t>(*in++);
-      continue;
-    }
-    if (in == nullptr) return false;
     in = get_varint(in, end, value);
     if (in == nullptr) return false;
   }
   return true;
 }
 
-// Times and ends stay differences; sum_times() makes them absolute once all columns are in place.
-inline void undo_encoding(Encoding encoding, std::span<std::uint64_t> values) noexcept {
-  if (encoding == Encoding::kSigned || encoding == Encoding::kTime) {
-    for (std::uint64_t& value : values) value = static_cast<std::uint64_t>(unzigzag(value));
-  } else if (encoding == Encoding::kDelta) {
-    std::uint64_t previous = 0;
-    for (std::uint64_t& value : values) {
-      previous += static_cast<std::uint64_t>(unzigzag(value));
-      value = previous;
+// What the varints of a column stand for, one after the other. Times and ends stay differences;
+// sum_times() makes them absolute once all columns are in place.
+template <Encoding kEncoding>
+class ValueDecoder {
+ public:
+  std::uint64_t operator()(std::uint64_t varint) noexcept {
+    if constexpr (kEncoding == Encoding::kSigned || kEncoding == Encoding::kTime) {
+      return static_cast<std::uint64_t>(unzigzag(varint));
+    } else if constexpr (kEncoding == Encoding::kDelta) {
+      previous_ += static_cast<std::uint64_t>(unzigzag(varint));
+      return previous_;
+    } else {
+      return varint;
     }
+  }
+
+ private:
+  std::uint64_t previous_ = 0;
+};
+
+// The two reasons for a loop of its own: what the varints mean, and how wide the field is.
+template <Encoding kEncoding, class Value>
+[[nodiscard]] bool decode_each(std::span<const std::byte> column,
+                               std::span<const std::uint32_t> offsets, std::byte* field) noexcept {
+  ValueDecoder<kEncoding> decoder;
+  const std::byte* in = column.data();
+  const std::byte* const end = in + column.size();
+  for (const std::uint32_t offset : offsets) {
+    std::uint64_t varint;
+    in = get_varint(in, end, varint);
+    if (in == nullptr) return false;
+    const auto value = static_cast<Value>(decoder(varint));
+    __builtin_memcpy(field + offset, &value, sizeof value);
+  }
+  return true;
+}
+
+template <Encoding kEncoding>
+[[nodiscard]] bool decode_each(std::span<const std::byte> column,
+                               std::span<const std::uint32_t> offsets, std::byte* field,
+                               std::uint8_t width) noexcept {
+  switch (width) {
+    case 1:
+      return decode_each<kEncoding, std::uint8_t>(column, offsets, field);
+    case 2:
+      return decode_each<kEncoding, std::uint16_t>(column, offsets, field);
+    case 4:
+      return decode_each<kEncoding, std::uint32_t>(column, offsets, field);
+    default:
+      return decode_each<kEncoding, std::uint64_t>(column, offsets, field);
   }
 }
 
-template <class Value>
-void scatter(std::span<const std::uint64_t> values, std::span<const std::uint32_t> offsets,
-             std::byte* base) noexcept {
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const auto narrow = static_cast<Value>(values[i]);
-    __builtin_memcpy(base + offsets[i], &narrow, sizeof narrow);
-  }
-}
-
-// Stores value i at base + offsets[i], `bytes` wide.
-inline void scatter_field(std::span<const std::uint64_t> values,
-                          std::span<const std::uint32_t> offsets, std::byte* base,
-                          std::uint8_t bytes) noexcept {
-  switch (bytes) {
-    case 1: {
-      scatter<std::uint8_t>(values, offsets, base);
-      break;
-    }
-    case 2: {
-      scatter<std::uint16_t>(values, offsets, base);
-      break;
-    }
-    case 4: {
-      scatter<std::uint32_t>(values, offsets, base);
-      break;
-    }
-    default: {
-      scatter<std::uint64_t>(values, offsets, base);
-      break;
-    }
+// Decodes one varint a record into a field, `width` bytes wide, of the records at `offsets`;
+// `field` is where the field of a record at offset 0 is. False where the column has fewer varints.
+[[nodiscard]] inline bool decode_field(Encoding encoding, std::span<const std::byte> column,
+                                       std::span<const std::uint32_t> offsets, std::byte* field,
+                                       std::uint8_t width) noexcept {
+  switch (encoding) {
+    case Encoding::kSigned:
+    case Encoding::kTime:
+      return decode_each<Encoding::kSigned>(column, offsets, field, width);
+    case Encoding::kDelta:
+      return decode_each<Encoding::kDelta>(column, offsets, field, width);
+    default:
+      return decode_each<Encoding::kPlain>(column, offsets, field, width);
   }
 }
 

@@ -15,25 +15,22 @@ bool index_columns(std::span<const std::byte> payload, DecodeScratch& scratch,
                    std::span<const std::byte>& kinds) noexcept {
   for (std::size_t k = 0; k < kKinds.size(); ++k) {
     for (auto& column : scratch.columns[k]) column = {};
-    scratch.tail_words[k] = scratch.tail_bytes[k] = {};
+    scratch.tail_word_columns[k] = scratch.tail_bytes[k] = {};
   }
   while (!payload.empty()) {
     ColumnHeader header;
-    if (payload.size() < sizeof header) return false;
-    __builtin_memcpy(&header, payload.data(), sizeof header);
-    if (payload.size() - sizeof header < header.bytes) return false;
-    const auto column = payload.subspan(sizeof header, header.bytes);
-    payload = payload.subspan(sizeof header + header.bytes);
+    Column column;
+    if (!take_column(payload, header, column)) return false;
     if (header.kind == 0) {
-      kinds = column;
+      kinds = column.bytes;
       continue;
     }
     const std::size_t k = index_of(static_cast<std::byte>(header.kind));
     if (k == kKinds.size()) return false;
     if (header.field == kTailWordsColumn) {
-      scratch.tail_words[k] = column;
+      scratch.tail_word_columns[k] = column.bytes;
     } else if (header.field == kTailBytesColumn) {
-      scratch.tail_bytes[k] = column;
+      scratch.tail_bytes[k] = column.bytes;
     } else if (header.field < kKinds[k].fields.size()) {
       scratch.columns[k][header.field] = column;
     } else {
@@ -63,15 +60,15 @@ bool lay_out(std::span<const std::byte> kinds, std::span<std::byte> image,
   for (std::size_t k = 0; k < kKinds.size(); ++k) {
     next[k] = scratch.begin_of_kind[k];
     const std::uint32_t count = scratch.begin_of_kind[k + 1] - next[k];
-    const std::span<std::uint64_t> tail_words(scratch.values + next[k], count);
-    if (kKinds[k].has_tail && !decode_varints(scratch.tail_words[k], tail_words)) return false;
+    const std::span<std::uint64_t> words(scratch.tail_words + next[k], count);
+    if (kKinds[k].has_tail && !decode_varints(scratch.tail_word_columns[k], words)) return false;
   }
   std::size_t offset = 0;
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     const std::size_t k = index_of(kinds[i]);
     const KindInfo& info = kKinds[k];
     const std::uint32_t slot = next[k]++;
-    const std::uint64_t tail_words = info.has_tail ? scratch.values[slot] : 0;
+    const std::uint64_t tail_words = info.has_tail ? scratch.tail_words[slot] : 0;
     if (tail_words > 255 - info.bytes / kWordBytes) return false;
     const std::size_t tail = static_cast<std::size_t>(tail_words) * kWordBytes;
     const std::size_t bytes = info.bytes + tail;
@@ -85,6 +82,20 @@ bool lay_out(std::span<const std::byte> kinds, std::span<std::byte> image,
     offset += bytes;
   }
   return offset == image.size();
+}
+
+bool fill_field(const Column& column, const Field& field, std::span<const std::uint32_t> offsets,
+                std::byte* image) noexcept {
+  std::byte* const at = image + field.offset;
+  if (column.form == ColumnForm::kEach) {
+    return decode_field(field.encoding, column.bytes, offsets, at, field.bytes);
+  }
+  if (!decode_field(field.encoding, column.bytes, offsets.first(1), at, field.bytes)) return false;
+  const std::uint64_t value = load_field(image + offsets[0], field.offset, field.bytes);
+  for (const std::uint32_t offset : offsets.subspan(1)) {
+    store_field(image + offset, field.offset, field.bytes, value);
+  }
+  return true;
 }
 
 }  // namespace
@@ -101,12 +112,10 @@ bool decode(std::span<const std::byte> columns, std::span<std::byte> image,
     const std::uint32_t count = scratch.begin_of_kind[k + 1] - begin;
     if (count == 0) continue;
     const std::span<const std::uint32_t> offsets(scratch.grouped + begin, count);
-    const std::span<std::uint64_t> values(scratch.values, count);
     for (std::size_t f = 0; f < kKinds[k].fields.size(); ++f) {
-      const Field& field = kKinds[k].fields[f];
-      if (!decode_varints(scratch.columns[k][f], values)) return false;
-      undo_encoding(field.encoding, values);
-      scatter_field(values, offsets, image.data() + field.offset, field.bytes);
+      if (!fill_field(scratch.columns[k][f], kKinds[k].fields[f], offsets, image.data())) {
+        return false;
+      }
     }
   }
   sum_times(image.data(), std::span<const std::uint32_t>(scratch.offset, kinds.size()));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "trace/columns.hpp"
 #include "trace/pack.hpp"
 
 namespace gpumemtrace::trace {
@@ -13,13 +14,13 @@ namespace gpumemtrace::trace {
 // Working memory of decode(); half a MiB, so static or mapped, never on a stack.
 struct DecodeScratch {
   static constexpr std::size_t kMaxRecords = PackScratch::kMaxRecords;
-  std::span<const std::byte> columns[kKinds.size()][kMaxFields];
-  std::span<const std::byte> tail_words[kKinds.size()];
+  Column columns[kKinds.size()][kMaxFields];
+  std::span<const std::byte> tail_word_columns[kKinds.size()];
   std::span<const std::byte> tail_bytes[kKinds.size()];
   std::uint32_t begin_of_kind[kKinds.size() + 1];
-  std::uint32_t offset[kMaxRecords];   // of each record in the image
-  std::uint32_t grouped[kMaxRecords];  // offsets, grouped by kind
-  std::uint64_t values[kMaxRecords];
+  std::uint32_t offset[kMaxRecords];      // of each record in the image
+  std::uint32_t grouped[kMaxRecords];     // offsets, grouped by kind
+  std::uint64_t tail_words[kMaxRecords];  // grouped by kind
 };
 
 // `columns` is what pack() of this version made. `image` must have the size of the image that was

@@ -13,7 +13,9 @@
 namespace gpumemtrace::trace {
 
 inline constexpr std::uint64_t kFileMagic = 0x31'45'43'41'52'54'4d'47;  // "GMTRACE1"
-inline constexpr std::uint32_t kFileVersion = 1;
+inline constexpr std::uint32_t kFileVersion = 2;
+// Since version 2 a column may be of the form kSame; nothing else has changed.
+inline constexpr std::uint32_t kOldestFileVersion = 1;
 inline constexpr std::uint32_t kBlockMagic = 0x42'54'4d'47;  // "GMTB"
 
 // Largest chunk of the ring and so the largest image of a block; bounds the reader's memory.

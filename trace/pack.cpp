@@ -10,10 +10,11 @@ class ColumnWriter {
  public:
   explicit ColumnWriter(std::span<std::byte> out) noexcept : out_(out) {}
 
-  void begin(std::uint8_t kind, std::uint8_t field) noexcept {
+  void begin(std::uint8_t kind, std::uint8_t field, ColumnForm form = ColumnForm::kEach) noexcept {
     header_ = position_;
     kind_ = kind;
     field_ = field;
+    form_ = form;
     if (out_.size() - position_ < sizeof(ColumnHeader)) failed_ = true;
     if (!failed_) position_ += sizeof(ColumnHeader);
   }
@@ -37,8 +38,8 @@ class ColumnWriter {
 
   void end() noexcept {
     if (failed_) return;
-    const ColumnHeader header{
-        kind_, field_, 0, static_cast<std::uint32_t>(position_ - header_ - sizeof(ColumnHeader))};
+    const std::size_t bytes = position_ - header_ - sizeof(ColumnHeader);
+    const ColumnHeader header{kind_, field_, form_, 0, static_cast<std::uint32_t>(bytes)};
     __builtin_memcpy(out_.data() + header_, &header, sizeof header);
   }
 
@@ -50,6 +51,7 @@ class ColumnWriter {
   std::size_t header_ = 0;
   std::uint8_t kind_ = 0;
   std::uint8_t field_ = 0;
+  ColumnForm form_ = ColumnForm::kEach;
   bool failed_ = false;
 };
 
@@ -82,6 +84,81 @@ std::int64_t sign_extend(std::uint64_t value, std::uint8_t bytes) noexcept {
   return static_cast<std::int64_t>(value << shift) >> shift;
 }
 
+// One field of the records of one kind.
+class FieldColumn {
+ public:
+  FieldColumn(std::span<const std::byte> image, const PackScratch& scratch,
+              std::span<const std::uint32_t> members, const Field& field) noexcept
+      : image_(image), scratch_(scratch), members_(members), field_(field) {}
+
+  void write(ColumnWriter& columns, std::uint8_t kind, std::uint8_t number) const noexcept {
+    switch (field_.encoding) {
+      case Encoding::kPlain:
+        return write_as<Encoding::kPlain>(columns, kind, number);
+      case Encoding::kSigned:
+        return write_as<Encoding::kSigned>(columns, kind, number);
+      case Encoding::kDelta:
+        return write_as<Encoding::kDelta>(columns, kind, number);
+      case Encoding::kTime:
+        return write_as<Encoding::kTime>(columns, kind, number);
+      case Encoding::kAfterStart:
+        return write_as<Encoding::kAfterStart>(columns, kind, number);
+    }
+  }
+
+ private:
+  template <Encoding kEncoding>
+  void write_as(ColumnWriter& columns, std::uint8_t kind, std::uint8_t number) const noexcept {
+    const bool same = all_same<kEncoding>();
+    columns.begin(kind, number, same ? ColumnForm::kSame : ColumnForm::kEach);
+    std::uint64_t previous = 0;
+    for (const std::uint32_t i : same ? members_.first(1) : members_) {
+      const std::uint64_t value = value_of<kEncoding>(i);
+      if constexpr (kEncoding == Encoding::kPlain || kEncoding == Encoding::kAfterStart) {
+        columns.varint(value);
+      } else {
+        columns.varint(zigzag(static_cast<std::int64_t>(value - previous)));
+        if constexpr (kEncoding == Encoding::kDelta) previous = value;
+      }
+    }
+    columns.end();
+  }
+
+  template <Encoding kEncoding>
+  bool all_same() const noexcept {
+    const std::uint64_t first = value_of<kEncoding>(members_.front());
+    for (const std::uint32_t i : members_.subspan(1)) {
+      if (value_of<kEncoding>(i) != first) return false;
+    }
+    return true;
+  }
+
+  // The field of record i; of times what the column tells: the difference.
+  template <Encoding kEncoding>
+  std::uint64_t value_of(std::uint32_t i) const noexcept {
+    const std::byte* record = image_.data() + scratch_.offset[i];
+    const std::uint64_t value = load_field(record, field_.offset, field_.bytes);
+    if constexpr (kEncoding == Encoding::kSigned) {
+      return static_cast<std::uint64_t>(sign_extend(value, field_.bytes));
+    } else if constexpr (kEncoding == Encoding::kTime) {
+      return value - (i == 0 ? 0 : time_of(i - 1));
+    } else if constexpr (kEncoding == Encoding::kAfterStart) {
+      return value == 0 ? 0 : 1 + zigzag(static_cast<std::int64_t>(value - time_of(i)));
+    } else {
+      return value;
+    }
+  }
+
+  std::uint64_t time_of(std::uint32_t i) const noexcept {
+    return header_at(image_, scratch_.offset[i]).time;
+  }
+
+  std::span<const std::byte> image_;
+  const PackScratch& scratch_;
+  std::span<const std::uint32_t> members_;
+  const Field& field_;
+};
+
 }  // namespace
 
 PackResult pack(std::span<const std::byte> image, std::span<std::byte> out,
@@ -109,9 +186,6 @@ PackResult pack(std::span<const std::byte> image, std::span<std::byte> out,
     scratch.grouped[next_of_kind[k]++] = i;
   }
 
-  const auto time_of = [&](std::uint32_t i) noexcept {
-    return header_at(image, scratch.offset[i]).time;
-  };
   for (std::size_t k = 0; k < kKinds.size(); ++k) {
     const KindInfo& info = kKinds[k];
     const std::span<const std::uint32_t> members(scratch.grouped + begin_of_kind[k],
@@ -119,39 +193,8 @@ PackResult pack(std::span<const std::byte> image, std::span<std::byte> out,
     if (members.empty()) continue;
     const auto kind = static_cast<std::uint8_t>(info.kind);
     for (std::size_t f = 0; f < info.fields.size(); ++f) {
-      const Field& field = info.fields[f];
-      std::uint64_t previous = 0;
-      columns.begin(kind, static_cast<std::uint8_t>(f));
-      for (const std::uint32_t i : members) {
-        const std::uint64_t value =
-            load_field(image.data() + scratch.offset[i], field.offset, field.bytes);
-        switch (field.encoding) {
-          case Encoding::kPlain: {
-            columns.varint(value);
-            break;
-          }
-          case Encoding::kSigned: {
-            columns.varint(zigzag(sign_extend(value, field.bytes)));
-            break;
-          }
-          case Encoding::kDelta: {
-            columns.varint(zigzag(static_cast<std::int64_t>(value - previous)));
-            previous = value;
-            break;
-          }
-          case Encoding::kTime: {
-            const std::uint64_t before = i == 0 ? 0 : time_of(i - 1);
-            columns.varint(zigzag(static_cast<std::int64_t>(value - before)));
-            break;
-          }
-          case Encoding::kAfterStart: {
-            const auto after = static_cast<std::int64_t>(value - time_of(i));
-            columns.varint(value == 0 ? 0 : 1 + zigzag(after));
-            break;
-          }
-        }
-      }
-      columns.end();
+      FieldColumn(image, scratch, members, info.fields[f])
+          .write(columns, kind, static_cast<std::uint8_t>(f));
     }
     if (!info.has_tail) continue;
     columns.begin(kind, kTailWordsColumn);
@@ -166,7 +209,8 @@ PackResult pack(std::span<const std::byte> image, std::span<std::byte> out,
     }
     columns.end();
   }
-  return {columns.size(), count, time_of(0), time_of(count - 1)};
+  return {columns.size(), count, header_at(image, scratch.offset[0]).time,
+          header_at(image, scratch.offset[count - 1]).time};
 }
 
 // Layout: one byte number of kinds; each kind: number, has_tail, struct bytes (2), name, number

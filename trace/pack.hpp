@@ -5,7 +5,8 @@
 //   payload = column, column, ...      column = ColumnHeader | bytes
 //
 // The first column holds the kinds, one byte a record. Every other column belongs to a kind and
-// holds one varint a record of that kind (see Encoding), or the tails.
+// holds one varint a record of that kind (see Encoding), or the tails. A field that is the same in
+// all records of the kind needs one varint for all of them.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +18,17 @@
 
 namespace gpumemtrace::trace {
 
+enum class ColumnForm : std::uint8_t {
+  kEach = 0,  // one varint a record of the kind, or the bytes of kinds or tails
+  kSame = 1,  // one varint, the first record's: all others have the same value, or the same
+              // difference where the encoding is kTime or kAfterStart
+};
+
 struct ColumnHeader {
   std::uint8_t kind = 0;
   std::uint8_t field = 0;  // index among the kind's fields, or one of the numbers below
-  std::uint16_t reserved = 0;
+  ColumnForm form = ColumnForm::kEach;
+  std::uint8_t reserved = 0;
   std::uint32_t bytes = 0;
 };
 static_assert(sizeof(ColumnHeader) == 8);

@@ -151,9 +151,10 @@ void TraceFile::read_header() {
   if (!read_at(descriptor_, 0, &header_, sizeof header_) || header_.magic != kFileMagic) {
     throw TraceError(path_.string() + " is not a gpumemtrace trace (wrong magic at its begin).");
   }
-  if (header_.version != kFileVersion) {
+  if (header_.version < kOldestFileVersion || header_.version > kFileVersion) {
     throw TraceError(path_.string() + " has format version " + std::to_string(header_.version) +
-                     "; this gpumemtrace reads version " + std::to_string(kFileVersion) + ".");
+                     "; this gpumemtrace reads versions " + std::to_string(kOldestFileVersion) +
+                     " to " + std::to_string(kFileVersion) + ".");
   }
   if (crc32c(&header_, offsetof(FileHeader, checksum)) != header_.checksum ||
       header_.header_bytes < sizeof header_) {
@@ -255,7 +256,8 @@ void TraceFile::read_ring(Writers& writers) {
     RingHeader header;
     ring_bytes_ = size_of(ring_descriptor_);
     if (read_at(ring_descriptor_, 0, static_cast<void*>(&header), sizeof header) &&
-        header.magic == kRingMagic && header.version == kFileVersion && header.id == header_.id) {
+        header.magic == kRingMagic && header.version == header_.version &&
+        header.id == header_.id) {
       exit_seen_ = header.exit_seen.load() != 0;
       still_running_ = locked_by_another(ring_descriptor_);
       for (std::size_t i = 0; i < dropped_.size(); ++i) dropped_[i] = header.dropped[i].load();
@@ -359,18 +361,9 @@ WriterCursor::~WriterCursor() = default;
 WriterCursor::WriterCursor(WriterCursor&&) noexcept = default;
 WriterCursor& WriterCursor::operator=(WriterCursor&&) noexcept = default;
 
-const RecordHeader* WriterCursor::next() {
-  while (position_ >= image_->bytes) {
-    if (!load_next_piece()) return nullptr;
-  }
-  const auto* header = reinterpret_cast<const RecordHeader*>(image_->data() + position_);
-  position_ += header->words * kWordBytes;
-  return header;
-}
-
 // Makes the next readable piece the current image; false where the stream is at its end.
 bool WriterCursor::load_next_piece() {
-  position_ = 0;
+  next_ = end_ = nullptr;
   image_->bytes = 0;
   if (next_piece_ == stream_->pieces.size()) return false;
   const ChunkPiece& piece = stream_->pieces[next_piece_++];
@@ -379,6 +372,9 @@ bool WriterCursor::load_next_piece() {
   } else if (!load_packed(piece)) {
     ++losses_.corrupt_blocks;
   }
+  // Of a damaged ring chunk the image has what came before the damage.
+  next_ = image_->data();
+  end_ = next_ + image_->bytes;
   return true;
 }
 
@@ -432,6 +428,13 @@ std::span<const std::uint64_t> python_frames_of(const Stack& stack) {
   const std::size_t words = stack.record.words - sizeof(Stack) / kWordBytes;
   const auto* begin = reinterpret_cast<const std::uint64_t*>(&stack + 1);
   return {begin, std::min<std::size_t>(words, stack.python_frames)};
+}
+
+std::span<const std::uint64_t> native_frames_of(const Stack& stack) {
+  const std::size_t words = stack.record.words - sizeof(Stack) / kWordBytes;
+  const std::span<const std::uint64_t> python = python_frames_of(stack);
+  return {python.data() + python.size(),
+          std::min<std::size_t>(words - python.size(), stack.native_frames)};
 }
 
 std::span<const std::byte> bytes_of(const Code& code) {

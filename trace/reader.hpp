@@ -126,10 +126,22 @@ class WriterCursor {
   WriterCursor& operator=(WriterCursor&&) noexcept;
 
   // nullptr at the end of the stream.
-  const RecordHeader* next();
+  const RecordHeader* next() {
+    while (next_ == end_) {
+      if (!load_next_piece()) return nullptr;
+    }
+    const auto* header = reinterpret_cast<const RecordHeader*>(next_);
+    next_ += header->words * kWordBytes;
+    // Where many threads take turns, the next record is read long after this one.
+    __builtin_prefetch(next_);
+    __builtin_prefetch(next_ + kCacheLineBytes);
+    return header;
+  }
   const ReadLosses& losses() const { return losses_; }
 
  private:
+  static constexpr std::size_t kCacheLineBytes = 64;
+
   bool load_next_piece();
   bool load_packed(const ChunkPiece& piece);
   bool load_ring(const ChunkPiece& piece);
@@ -137,7 +149,8 @@ class WriterCursor {
   const TraceFile* file_;
   const WriterStream* stream_;
   std::size_t next_piece_ = 0;
-  std::size_t position_ = 0;  // in the image, bytes
+  const std::byte* next_ = nullptr;  // in the image
+  const std::byte* end_ = nullptr;
   std::unique_ptr<Image> image_;
   ReadLosses losses_;
 };
@@ -153,6 +166,8 @@ std::string_view tail_of(const RecordHeader& header);
 
 // The words after a stack's struct: its Python frames.
 std::span<const std::uint64_t> python_frames_of(const Stack& stack);
+// The words after those: return addresses.
+std::span<const std::uint64_t> native_frames_of(const Stack& stack);
 
 // The bytes after a code text's struct, as many as it says it has.
 std::span<const std::byte> bytes_of(const Code& code);

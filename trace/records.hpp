@@ -102,6 +102,8 @@ inline constexpr std::uint16_t kFlagAsynchronous = 8;
 inline constexpr std::uint16_t kFlagPerThreadStream = 16;
 // Set by checkpoints: the framework dealt blocks from this memory.
 inline constexpr std::uint16_t kFlagSegment = 32;
+// Stacks: there were more frames, at the outer end.
+inline constexpr std::uint16_t kFlagCut = 64;
 
 // A call of the driver API. The slot is committed before the real call with its arguments and
 // completed after it: `result` and outputs first, `end` last (release). `end` is 0 for a call that
@@ -269,8 +271,8 @@ struct ContextCall {
   std::uint64_t value = 0;
   ContextOperation operation = ContextOperation::kCreate;
   std::int32_t device = -1;
-  std::uint32_t still_active = 0;  // release: 1 where the primary context stayed active
-  std::uint32_t context = 0;       // ContextId of `handle`
+  std::uint32_t still_active = 0;    // release: 1 where the primary context stayed active
+  std::uint32_t handle_context = 0;  // ContextId of `handle`
 };
 
 enum class GraphOperation : std::uint32_t {
@@ -458,6 +460,7 @@ enum class TextKey : std::uint32_t {
   kThreadLibrary = 18,
   kPythonVersion = 19,
   kPythonStacksOff = 20,  // why Python frames are not recorded
+  kNativeStacksOff = 21,  // why native frames are not recorded
 };
 
 // Tail: the text. Texts longer than a record's room come in several records of increasing `part`.
@@ -481,7 +484,7 @@ struct Requester {
 
 // A call stack, innermost frame first. Tail: one word a Python frame, the number of its code object
 // in the upper half, the byte offset of the running instruction in the lower; then one word a
-// native frame, its return address.
+// native frame, its return address; where a signal interrupted it, the address + 1.
 struct Stack {
   RecordHeader record;
   std::uint32_t id = 0;  // what `stack` of other records names
@@ -544,8 +547,8 @@ struct Annotation {
 // The Python stack of a thread that waited in native code when the background thread looked.
 struct WaitingStack {
   RecordHeader record;
-  std::uint64_t thread_id = 0;
-  std::uint32_t stack = 0;
+  std::uint64_t thread_id = 0;  // 0 = not known
+  std::uint32_t stack = 0;      // 0 = it waits no more
   std::uint32_t reserved = 0;
 };
 

@@ -114,7 +114,7 @@ inline constexpr auto kContextCall = std::to_array<Field>({
     GPUMEMTRACE_FIELD(ContextCall, operation, kPlain),
     GPUMEMTRACE_FIELD(ContextCall, device, kSigned),
     GPUMEMTRACE_FIELD(ContextCall, still_active, kPlain),
-    GPUMEMTRACE_FIELD(ContextCall, context, kPlain),
+    GPUMEMTRACE_FIELD(ContextCall, handle_context, kPlain),
 });
 inline constexpr auto kGraph = std::to_array<Field>({
     GPUMEMTRACE_CALL_FIELDS(Graph),
@@ -351,6 +351,7 @@ inline constexpr auto kCheckpoint = std::to_array<Field>({
 // Never defined: a call of one of them while compiling is the error message.
 void a_field_is_missing_doubled_or_out_of_order();
 void the_last_bytes_of_the_record_are_in_no_field();
+void two_fields_of_one_name();
 void two_rows_for_one_kind();
 void more_fields_than_the_limit();
 
@@ -364,6 +365,9 @@ consteval KindInfo describe(RecordKind kind, std::string_view name,
   for (const Field& field : fields) {
     if (field.offset != expected_offset) a_field_is_missing_doubled_or_out_of_order();
     expected_offset += field.bytes;
+    for (const Field* other = &field + 1; other != fields.data() + kCount; ++other) {
+      if (other->name == field.name) two_fields_of_one_name();
+    }
   }
   if (expected_offset != sizeof(Record)) the_last_bytes_of_the_record_are_in_no_field();
   return {kind, name, sizeof(Record), has_tail, std::span<const Field>(fields)};

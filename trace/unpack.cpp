@@ -70,8 +70,14 @@ bool is_mapped(const FileSchema::KindMap& kind, const Field& ours) {
                      });
 }
 
+// In files of version 1 both contexts of a context call have the name of the first.
+bool is_named(const KindInfo& kind, const Field& ours, std::string_view name_in_file) {
+  return ours.name == name_in_file || (kind.kind == RecordKind::kContextCall &&
+                                       ours.name == "handle_context" && name_in_file == "context");
+}
+
 // Connects a field of the file with the one of the same name in our struct; false where the two
-// cannot be the same thing. A context call has two fields of one name: they go in order.
+// cannot be the same thing.
 bool map_field(std::string_view name, const FileSchema::KindMap& kind,
                FileSchema::FieldMap& field) {
   if (kind.ours == nullptr) {
@@ -82,7 +88,7 @@ bool map_field(std::string_view name, const FileSchema::KindMap& kind,
     return true;
   }
   for (const Field& candidate : kind.ours->fields) {
-    if (candidate.name != name || is_mapped(kind, candidate)) continue;
+    if (!is_named(*kind.ours, candidate, name) || is_mapped(kind, candidate)) continue;
     field.wanted = true;
     field.offset = candidate.offset;
     field.bytes = candidate.bytes;
@@ -132,15 +138,12 @@ namespace {
 class ColumnIndex {
  public:
   bool parse(std::span<const std::byte> payload) {
-    std::size_t position = 0;
-    while (position < payload.size()) {
+    while (!payload.empty()) {
       ColumnHeader header;
-      if (payload.size() - position < sizeof header) return false;
-      std::memcpy(&header, payload.data() + position, sizeof header);
-      position += sizeof header;
-      if (payload.size() - position < header.bytes) return false;
-      entries_.push_back({key(header.kind, header.field), payload.subspan(position, header.bytes)});
-      position += header.bytes;
+      Entry entry;
+      if (!take_column(payload, header, entry.column)) return false;
+      entry.key = key(header.kind, header.field);
+      entries_.push_back(entry);
     }
     // As written they are in order nearly always; a hostile payload has many of them.
     std::sort(entries_.begin(), entries_.end(),
@@ -149,57 +152,44 @@ class ColumnIndex {
              return a.key == b.key;
            }) == entries_.end();
   }
-  // An absent column is an empty one.
-  std::span<const std::byte> find(std::uint8_t kind, std::uint8_t field) const {
+  Column find(std::uint8_t kind, std::uint8_t field) const {
     const auto found =
         std::lower_bound(entries_.begin(), entries_.end(), key(kind, field),
                          [](const Entry& entry, unsigned wanted) { return entry.key < wanted; });
     if (found == entries_.end() || found->key != key(kind, field)) return {};
-    return found->bytes;
+    return found->column;
+  }
+  // A column of kinds or tails, which has only the one form.
+  std::span<const std::byte> find_bytes(std::uint8_t kind, std::uint8_t field) const {
+    const Column column = find(kind, field);
+    return column.form == ColumnForm::kEach ? column.bytes : std::span<const std::byte>();
   }
 
  private:
   struct Entry {
-    unsigned key;
-    std::span<const std::byte> bytes;
+    unsigned key = 0;
+    Column column;
   };
   static unsigned key(std::uint8_t kind, std::uint8_t field) { return kind * 256u + field; }
   std::vector<Entry> entries_;
 };
 
-// Where each record of the image begins, and its `kind` and `words`. Times are summed up later,
-// so records of unknown kinds get a slot too: a bare header, removed at the end.
-class ImageLayout {
+// Makes the image of a block: first where each record begins, then, kind by kind, its content.
+// Times are summed up later, so records of unknown kinds get a slot too: a bare header, removed at
+// the end.
+class ImageBuilder {
  public:
-  ImageLayout(const FileSchema& schema, const ColumnIndex& columns, Image& image,
-              UnpackScratch& scratch)
+  ImageBuilder(const FileSchema& schema, const ColumnIndex& columns, Image& image,
+               UnpackScratch& scratch)
       : schema_(schema), columns_(columns), image_(image), scratch_(scratch) {}
 
   bool build() {
-    const std::span<const std::byte> kinds = columns_.find(0, kKindsColumn);
+    const std::span<const std::byte> kinds = columns_.find_bytes(0, kKindsColumn);
     if (kinds.empty() || kinds.size() > kMaxRecordsPerChunk) return false;
     group(kinds);
-    if (!read_tail_words(kinds)) return false;
-    scratch_.offset.resize(kinds.size());
-    scratch_.grouped.resize(kinds.size());
-    std::size_t bytes = 0;
-    auto next = scratch_.begin_of_kind;
-    for (std::size_t i = 0; i < kinds.size(); ++i) {
-      const auto kind = static_cast<std::uint8_t>(kinds[i]);
-      const std::uint32_t slot = next[kind]++;
-      scratch_.offset[i] = static_cast<std::uint32_t>(bytes);
-      scratch_.grouped[slot] = static_cast<std::uint32_t>(bytes);
-      bytes += record_words(kind, slot) * kWordBytes;
-    }
-    if (bytes > kMaxImageBytes) return false;
-    image_.resize(bytes);
-    next = scratch_.begin_of_kind;
-    for (std::size_t i = 0; i < kinds.size(); ++i) {
-      const auto kind = static_cast<std::uint8_t>(kinds[i]);
-      const std::uint32_t slot = next[kind]++;
-      std::byte* record = image_.data() + scratch_.offset[i];
-      record[0] = kinds[i];
-      record[1] = static_cast<std::byte>(record_words(kind, slot));
+    if (!read_tail_words(kinds) || !lay_out(kinds)) return false;
+    for (std::size_t k = 0; k < 256; ++k) {
+      if (count_of(k) != 0 && !fill(static_cast<std::uint8_t>(k))) return false;
     }
     return true;
   }
@@ -213,16 +203,25 @@ class ImageLayout {
     }
   }
 
+  std::uint32_t count_of(std::size_t kind) const {
+    return scratch_.begin_of_kind[kind + 1] - scratch_.begin_of_kind[kind];
+  }
+
+  // Both the file and this version know it with a tail.
+  static bool has_tail(const FileSchema::KindMap& kind) {
+    return kind.ours != nullptr && kind.ours->has_tail && kind.has_tail;
+  }
+
   bool read_tail_words(std::span<const std::byte> kinds) {
-    tail_words_.assign(kinds.size(), 0);
+    scratch_.tail_words.assign(kinds.size(), 0);
     for (std::size_t k = 0; k < 256; ++k) {
-      const std::uint32_t begin = scratch_.begin_of_kind[k];
-      const std::uint32_t count = scratch_.begin_of_kind[k + 1] - begin;
+      const std::uint32_t count = count_of(k);
       const FileSchema::KindMap& kind = schema_.kind(static_cast<std::uint8_t>(k));
       if (count != 0 && !kind.in_file) return false;
-      if (count == 0 || kind.ours == nullptr || !kind.ours->has_tail || !kind.has_tail) continue;
-      const auto column = columns_.find(static_cast<std::uint8_t>(k), kTailWordsColumn);
-      const std::span<std::uint64_t> words(tail_words_.data() + begin, count);
+      if (count == 0 || !has_tail(kind)) continue;
+      const auto column = columns_.find_bytes(static_cast<std::uint8_t>(k), kTailWordsColumn);
+      const std::span<std::uint64_t> words(scratch_.tail_words.data() + scratch_.begin_of_kind[k],
+                                           count);
       if (!decode_varints(column, words)) return false;
       const std::uint64_t most = kMaxRecordWords - kind.ours->bytes / kWordBytes;
       for (const std::uint64_t value : words) {
@@ -232,50 +231,82 @@ class ImageLayout {
     return true;
   }
 
-  std::size_t record_words(std::uint8_t kind, std::uint32_t slot) const {
+  std::size_t struct_bytes(std::uint8_t kind) const {
     const KindInfo* ours = schema_.kind(kind).ours;
-    if (ours == nullptr) return sizeof(RecordHeader) / kWordBytes;
-    return ours->bytes / kWordBytes + static_cast<std::size_t>(tail_words_[slot]);
+    return ours == nullptr ? sizeof(RecordHeader) : ours->bytes;
+  }
+
+  bool lay_out(std::span<const std::byte> kinds) {
+    scratch_.offset.resize(kinds.size());
+    scratch_.grouped.resize(kinds.size());
+    std::size_t bytes = 0;
+    auto next = scratch_.begin_of_kind;
+    for (std::size_t i = 0; i < kinds.size(); ++i) {
+      const auto kind = static_cast<std::uint8_t>(kinds[i]);
+      const std::uint32_t slot = next[kind]++;
+      scratch_.offset[i] = static_cast<std::uint32_t>(bytes);
+      scratch_.grouped[slot] = static_cast<std::uint32_t>(bytes);
+      bytes += struct_bytes(kind) + scratch_.tail_words[slot] * kWordBytes;
+    }
+    if (bytes > kMaxImageBytes) return false;
+    image_.resize(bytes);
+    return true;
+  }
+
+  // All records of one kind. They begin as copies of one that has what they have in common.
+  bool fill(std::uint8_t number) {
+    const FileSchema::KindMap& kind = schema_.kind(number);
+    const std::uint32_t begin = scratch_.begin_of_kind[number];
+    const std::span<const std::uint32_t> offsets(scratch_.grouped.data() + begin, count_of(number));
+    alignas(kWordBytes) std::array<std::byte, kMaxRecordWords * kWordBytes> common;
+    const std::size_t bytes = struct_bytes(number);
+    std::fill_n(common.begin(), bytes, std::byte{0});
+    common[0] = static_cast<std::byte>(number);
+    constexpr std::uint32_t kAtBegin = 0;
+    if (!fill_fields(number, ColumnForm::kSame, {&kAtBegin, 1}, common.data())) return false;
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+      std::byte* record = image_.data() + offsets[i];
+      std::memcpy(record, common.data(), bytes);
+      record[1] = static_cast<std::byte>(bytes / kWordBytes + scratch_.tail_words[begin + i]);
+    }
+    return fill_fields(number, ColumnForm::kEach, offsets, image_.data()) &&
+           (!has_tail(kind) || fill_tails(number, offsets));
+  }
+
+  // The fields whose columns have the form, in records at `offsets` from `base`.
+  bool fill_fields(std::uint8_t number, ColumnForm form, std::span<const std::uint32_t> offsets,
+                   std::byte* base) const {
+    const std::vector<FileSchema::FieldMap>& fields = schema_.kind(number).fields;
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      const FileSchema::FieldMap& field = fields[f];
+      if (!field.wanted) continue;
+      const Column column = columns_.find(number, static_cast<std::uint8_t>(f));
+      if (column.form == form &&
+          !decode_field(field.encoding, column.bytes, offsets, base + field.offset, field.bytes)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  bool fill_tails(std::uint8_t number, std::span<const std::uint32_t> offsets) const {
+    std::span<const std::byte> tails = columns_.find_bytes(number, kTailBytesColumn);
+    const std::size_t begin = struct_bytes(number);
+    for (const std::uint32_t offset : offsets) {
+      std::byte* record = image_.data() + offset;
+      const std::size_t bytes = static_cast<std::size_t>(record[1]) * kWordBytes - begin;
+      if (tails.size() < bytes) return false;
+      if (bytes != 0) std::memcpy(record + begin, tails.data(), bytes);
+      tails = tails.subspan(bytes);
+    }
+    return true;
   }
 
   const FileSchema& schema_;
   const ColumnIndex& columns_;
   Image& image_;
   UnpackScratch& scratch_;
-  std::vector<std::uint64_t> tail_words_;
 };
-
-bool fill_fields(const FileSchema& schema, const ColumnIndex& columns, Image& image,
-                 UnpackScratch& scratch) {
-  for (std::size_t k = 0; k < 256; ++k) {
-    const std::uint32_t begin = scratch.begin_of_kind[k];
-    const std::uint32_t count = scratch.begin_of_kind[k + 1] - begin;
-    if (count == 0) continue;
-    const auto number = static_cast<std::uint8_t>(k);
-    const FileSchema::KindMap& kind = schema.kind(number);
-    const std::span<const std::uint32_t> offsets(scratch.grouped.data() + begin, count);
-    scratch.values.resize(count);
-    for (std::size_t f = 0; f < kind.fields.size(); ++f) {
-      const FileSchema::FieldMap& field = kind.fields[f];
-      if (!field.wanted) continue;
-      const auto column = columns.find(number, static_cast<std::uint8_t>(f));
-      if (!decode_varints(column, scratch.values)) return false;
-      undo_encoding(field.encoding, scratch.values);
-      scatter_field(scratch.values, offsets, image.data() + field.offset, field.bytes);
-    }
-    if (kind.ours == nullptr || !kind.ours->has_tail || !kind.has_tail) continue;
-    const auto tails = columns.find(number, kTailBytesColumn);
-    std::size_t position = 0;
-    for (const std::uint32_t offset : offsets) {
-      std::byte* record = image.data() + offset;
-      const std::size_t bytes = static_cast<std::size_t>(record[1]) * kWordBytes - kind.ours->bytes;
-      if (tails.size() - position < bytes) return false;
-      if (bytes != 0) std::memcpy(record + kind.ours->bytes, tails.data() + position, bytes);
-      position += bytes;
-    }
-  }
-  return true;
-}
 
 void remove_unknown(Image& image, std::uint64_t& unknown_records) {
   std::size_t kept = 0;
@@ -300,8 +331,7 @@ bool unpack(const FileSchema& schema, std::span<const std::byte> columns, Image&
   ColumnIndex index;
   image.bytes = 0;
   if (!index.parse(columns)) return false;
-  if (!ImageLayout(schema, index, image, scratch).build() ||
-      !fill_fields(schema, index, image, scratch)) {
+  if (!ImageBuilder(schema, index, image, scratch).build()) {
     image.bytes = 0;
     return false;
   }

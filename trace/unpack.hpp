@@ -53,8 +53,13 @@ struct Image {
   std::size_t bytes = 0;
   const std::byte* data() const { return reinterpret_cast<const std::byte*>(words.data()); }
   std::byte* data() { return reinterpret_cast<std::byte*>(words.data()); }
+  // What is in it afterwards is not said.
   void resize(std::size_t new_bytes) {
-    words.assign((new_bytes + kWordBytes - 1) / kWordBytes, 0);
+    const std::size_t needed = (new_bytes + kWordBytes - 1) / kWordBytes;
+    if (words.size() < needed) {
+      words.clear();
+      words.resize(needed);
+    }
     bytes = new_bytes;
   }
 };
@@ -64,7 +69,7 @@ struct UnpackScratch {
   std::vector<std::uint32_t> offset;   // of each record in the image
   std::vector<std::uint32_t> grouped;  // offsets, grouped by kind
   std::array<std::uint32_t, 257> begin_of_kind{};
-  std::vector<std::uint64_t> values;
+  std::vector<std::uint64_t> tail_words;  // of each record, grouped by kind
 };
 
 // Columns to records. False where the columns are malformed; then `image` is empty.

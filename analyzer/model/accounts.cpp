@@ -38,6 +38,7 @@ std::uint32_t Accounts::find_or_add_group(const GroupKey& key) {
 
 void Accounts::add_folded(std::uint32_t group, const FoldedAllocations& folded) {
   groups_[group].allocations += folded.count;
+  groups_[group].allocated_bytes += folded.bytes;
   UsageRow& row = rows_[groups_[group].row];
   row.allocations += folded.count;
   row.frees += folded.freed;
@@ -60,6 +61,7 @@ void Accounts::tell_row_peak(Kind kind, std::int32_t device, std::uint32_t pool,
 
 void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now) {
   history_.grow(entry.group, more_bytes);
+  groups_[entry.group].allocated_bytes += more_bytes;
   UsageRow& row = rows_[groups_[entry.group].row];
   row.allocated_bytes += more_bytes;
   row.bytes += more_bytes;
@@ -70,6 +72,9 @@ void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::
   }
   Account& account = accounts_[row.account];
   account.bytes += more_bytes;
+  Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
+  flow.bytes += more_bytes;
+  flow.highest_bytes = std::max(flow.highest_bytes, flow.bytes);
   if (account.bytes > account.peak.bytes()) account.peak.set(now, account.bytes);
 }
 

@@ -11,6 +11,8 @@
 
 #include "analyzer/model/history.hpp"
 #include "analyzer/model/levels.hpp"
+#include "analyzer/model/phase_clock.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
 
@@ -21,6 +23,12 @@ struct LiveAllocation {
   std::uint64_t born = 0;   // model time, never 0
   std::uint32_t group = 0;  // who allocated it
   std::uint32_t link = 0;   // driver memory and blocks: SegmentId; pool memory: index of the pool
+};
+
+// What is gone, and how it lived.
+struct ReleasedAllocation {
+  LiveAllocation entry;
+  Lifetime lifetime;
 };
 
 // What one group had at a moment before a checkpoint's cut.
@@ -49,8 +57,8 @@ class Moment {
     is_told_ = true;
   }
   void add_holder(const ToldHolder& holder) { told_.push_back(holder); }
-  void note_release(const LiveAllocation& entry) {
-    if (was_live(entry)) released_.push_back(entry);
+  void note_release(const LiveAllocation& entry, const PhaseClock& clock) {
+    if (was_live(entry)) released_.push_back({entry, clock.lifetime_of_freed(entry.born)});
   }
   [[nodiscard]] bool was_live(const LiveAllocation& entry) const {
     return entry.born <= time_ && !is_told_;
@@ -61,14 +69,14 @@ class Moment {
   [[nodiscard]] bool is_told() const { return is_told_; }
   [[nodiscard]] std::uint64_t time() const { return time_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  [[nodiscard]] const std::vector<LiveAllocation>& released() const { return released_; }
+  [[nodiscard]] const std::vector<ReleasedAllocation>& released() const { return released_; }
   [[nodiscard]] const std::vector<ToldHolder>& told() const { return told_; }
 
  private:
   std::uint64_t time_ = 0;  // 0 = has not happened
   std::uint64_t bytes_ = 0;
   bool is_told_ = false;
-  std::vector<LiveAllocation> released_;
+  std::vector<ReleasedAllocation> released_;
   std::vector<ToldHolder> told_;
 };
 
@@ -118,6 +126,17 @@ struct CallSite {
   friend auto operator<=>(const CallSite&, const CallSite&) = default;
 };
 
+// Where the call came from.
+[[nodiscard]] inline CallSite site_of(const trace::CallHeader& call) {
+  return {call.caller, call.stack, call.record.api,
+          (call.record.flags & trace::kFlagByPointer) != 0};
+}
+
+// How long the call held its thread.
+[[nodiscard]] inline std::uint64_t host_ticks_of(const trace::CallHeader& call) {
+  return call.end > call.record.time ? call.end - call.record.time : 0;
+}
+
 // Where in a table of 256 remembered answers the one about this call site stands.
 inline std::size_t slot_of(const CallSite& site, std::uint64_t more) {
   const std::uint64_t mixed = (site.caller + (more << 20) + (std::uint64_t{site.api} << 40) +
@@ -133,15 +152,31 @@ struct GroupKey {
   std::int32_t device = kHostDevice;
   std::uint32_t pool = 0;
   std::uint32_t context = 0;
+  Phase phase = Phase::kNone;  // of the program; blocks of the framework only
 
   friend bool operator==(const GroupKey&, const GroupKey&) = default;
   friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
 };
 
+// Sums over all devices, of what the program's steps are measured by.
+struct Flow {
+  std::uint64_t bytes = 0;
+  std::uint64_t highest_bytes = 0;  // since Accounts::restart_highest()
+  std::uint64_t allocations = 0;
+};
+enum class FlowKind : std::uint8_t { kFramework, kDriverAndPools, kRest };
+inline constexpr std::size_t kFlowKinds = 3;
+constexpr FlowKind flow_of(Level level) {
+  if (level == Level::kFramework) return FlowKind::kFramework;
+  return level == Level::kDriver || level == Level::kPool ? FlowKind::kDriverAndPools
+                                                          : FlowKind::kRest;
+}
+
 struct Group {
   GroupKey key;
   std::uint32_t row = 0;
   std::uint64_t allocations = 0;
+  std::uint64_t allocated_bytes = 0;
   std::uint64_t segments = 0;    // of the allocations, those that the framework deals blocks from
   std::uint64_t host_ticks = 0;  // spent in the calls that allocated and freed
 };
@@ -160,6 +195,7 @@ class Accounts {
   void add(std::uint32_t group, std::uint64_t bytes, std::uint64_t now) {
     Group& owner = groups_[group];
     ++owner.allocations;
+    owner.allocated_bytes += bytes;
     UsageRow& row = rows_[owner.row];
     ++row.allocations;
     ++row.count;
@@ -174,6 +210,10 @@ class Accounts {
     account.bytes += bytes;
     if (account.bytes > account.peak.bytes()) account.peak.set(now, account.bytes);
     history_.allocate(group, bytes, now);
+    Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
+    ++flow.allocations;
+    flow.bytes += bytes;
+    if (flow.bytes > flow.highest_bytes) flow.highest_bytes = flow.bytes;
   }
 
   enum class End { kFreed, kImplicit };
@@ -185,9 +225,20 @@ class Accounts {
     Account& account = accounts_[row.account];
     account.bytes -= entry.bytes;
     history_.free(entry.group, entry.bytes);
-    account.peak.note_release(entry);
-    for (Moment* moment : account.watchers) moment->note_release(entry);
+    flows_[static_cast<std::size_t>(flow_of(account.level))].bytes -= entry.bytes;
+    account.peak.note_release(entry, phase_clock_);
+    for (Moment* moment : account.watchers) moment->note_release(entry, phase_clock_);
   }
+
+  [[nodiscard]] const Flow& flow(FlowKind kind) const {
+    return flows_[static_cast<std::size_t>(kind)];
+  }
+  void restart_highest() {
+    for (Flow& flow : flows_) flow.highest_bytes = flow.bytes;
+  }
+  // What tells how long something lived; kept by Phases.
+  [[nodiscard]] PhaseClock& phase_clock() { return phase_clock_; }
+  [[nodiscard]] const PhaseClock& phase_clock() const { return phase_clock_; }
 
   // Counts what is over; nothing of it is live.
   void add_folded(std::uint32_t group, const FoldedAllocations& folded);
@@ -243,6 +294,8 @@ class Accounts {
   std::map<std::tuple<Kind, std::int32_t, std::uint32_t>, std::uint32_t> row_index_;
   std::map<GroupKey, std::uint32_t> group_index_;
   std::array<CachedGroup, 256> cache_{};
+  std::array<Flow, kFlowKinds> flows_{};
+  PhaseClock phase_clock_;
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -6,10 +6,6 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// The driver hands out device address space in pages of this size, so what shares a page with
-// device memory is device memory.
-constexpr std::uint64_t kPageBytes = 2 << 20;
-
 std::uint64_t end_of(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t room = std::numeric_limits<std::uint64_t>::max() - address;
   return address + std::min(bytes, room);
@@ -27,12 +23,13 @@ Location AddressMap::find(std::uint64_t address) const {
   const auto contains = [&](std::size_t i) {
     return i < ranges_.size() && ranges_[i].begin <= address && address < ranges_[i].end;
   };
-  if (!contains(last_)) {
+  std::uint32_t& hint = hint_of(address);
+  if (!contains(hint)) {
     const std::size_t i = first_ending_after(address);
     if (!contains(i)) return {};
-    last_ = i;
+    hint = static_cast<std::uint32_t>(i);
   }
-  return ranges_[last_].location;
+  return ranges_[hint].location;
 }
 
 bool AddressMap::is_free_for(std::uint64_t begin, std::uint64_t end, Location location) const {
@@ -50,7 +47,7 @@ void AddressMap::set_slowly(std::uint64_t address, std::uint64_t bytes, Location
   const std::size_t i = first_ending_after(begin);
   if (i < ranges_.size() && ranges_[i].begin <= begin && end <= ranges_[i].end &&
       ranges_[i].location == location) {
-    last_ = i;
+    hint_of(address) = static_cast<std::uint32_t>(i);
     return;
   }
   const bool host = location.memory == MemoryClass::kPinned;

@@ -63,17 +63,19 @@ std::uint32_t Framework::add_segment(const Segment& segment, std::uint64_t now) 
   added.live = true;
   by_begin_[segment.begin] = id;
   ++device(segment.device).segments_allocated;
-  if (!segment.mapped) grow_segment(id, segment.begin, segment.bytes, now);
+  if (!segment.mapped) grow_segment(id, segment.begin, segment.bytes, segment.born, now);
   return id;
 }
 
 void Framework::grow_segment(std::uint32_t id, std::uint64_t address, std::uint64_t bytes,
-                             std::uint64_t now) {
+                             std::uint64_t born, std::uint64_t now) {
   Segment& segment = segments_[id - 1];
   FrameworkDevice& owner = device(segment.device);
   const std::uint64_t before = segment.stranded();
   segment.bytes += bytes;
   owner.segment_bytes += bytes;
+  // The first block in a segment may come long after the framework got the segment and counted it.
+  if (born < owner.reported_time) owner.segment_bytes_then += bytes;
   owner.reserved_peak_bytes = std::max(owner.reserved_peak_bytes, owner.reserved_bytes());
   change_stranded(owner, before, segment.stranded(), now);
   index_pages(id, address, bytes);
@@ -170,9 +172,9 @@ bool Framework::remove_block(std::uint64_t address, std::uint64_t now) {
   return true;
 }
 
-bool Framework::check_totals(const trace::Block& record) {
+bool Framework::check_totals(const trace::Block& record, std::uint64_t now) {
   FrameworkDevice& owner = device(record.device);
-  owner.reported = true;
+  owner.reported_time = now;
   owner.reported_reserved = record.reserved_bytes;
   owner.segment_bytes_then = owner.segment_bytes;
   owner.reserved_peak_bytes = std::max(owner.reserved_peak_bytes, record.reserved_bytes);

@@ -16,6 +16,7 @@ namespace gpumemtrace::analyzer {
 // A piece of memory that the framework deals blocks from: one driver allocation, or one
 // reservation of virtual memory, of which `bytes` are mapped.
 struct Segment {
+  std::uint64_t born = 0;  // when the driver handed it out; of a reservation each piece has its own
   std::uint64_t begin = 0;
   std::uint64_t end = 0;    // of the address range
   std::uint64_t bytes = 0;  // that are memory
@@ -41,14 +42,14 @@ struct FrameworkDevice {
   std::uint64_t segments_allocated = 0;
   std::uint64_t segments_freed = 0;
   // What the framework itself said last, and how large our segments were then.
-  bool reported = false;
+  std::uint64_t reported_time = 0;  // 0 = never
   std::uint64_t reported_reserved = 0;
   std::uint64_t segment_bytes_then = 0;
   std::uint64_t reserved_peak_bytes = 0;
   std::int64_t difference = 0;  // the framework's total of its blocks minus ours
 
   [[nodiscard]] std::uint64_t reserved_bytes() const {
-    if (!reported) return segment_bytes;
+    if (reported_time == 0) return segment_bytes;
     return reported_reserved + segment_bytes - segment_bytes_then;
   }
 };
@@ -62,9 +63,9 @@ class Framework {
 
   [[nodiscard]] std::uint32_t find_segment(std::uint64_t address) const;
   std::uint32_t add_segment(const Segment& segment, std::uint64_t now);
-  // A part of a segment became memory, or is none any more.
+  // A part of a segment became memory at `born`, or is none any more.
   void grow_segment(std::uint32_t id, std::uint64_t address, std::uint64_t bytes,
-                    std::uint64_t now);
+                    std::uint64_t born, std::uint64_t now);
   void shrink_segment(std::uint32_t id, std::uint64_t address, std::uint64_t bytes,
                       std::uint64_t now);
   void remove_segment(std::uint32_t id, std::uint64_t now);
@@ -75,7 +76,7 @@ class Framework {
   // False where no such block is live.
   bool remove_block(std::uint64_t address, std::uint64_t now);
   // Compares the framework's own totals with ours. True where they went apart at this event.
-  bool check_totals(const trace::Block& record);
+  bool check_totals(const trace::Block& record, std::uint64_t now);
 
   // A checkpoint does not tell how memory lay before its cut: the worst is looked for from here on.
   void forget_worst(std::uint64_t now) {

@@ -40,12 +40,13 @@ void Graphs::clone(std::uint64_t original, std::uint64_t copy) {
   graphs_[copy] = std::move(memory);
 }
 
-void Graphs::instantiate(std::uint64_t graph, std::uint64_t executable) {
-  const auto found = graphs_.find(graph);
-  if (found != graphs_.end()) executables_[executable] = found->second;
+void Graphs::instantiate(const trace::Graph& call, std::uint64_t now) {
+  const auto found = graphs_.find(call.graph);
+  if (found == graphs_.end()) return;
+  executables_[call.executable] = {found->second, site_of(call.call), now};
 }
 
-const GraphMemory* Graphs::find_executable(std::uint64_t executable) const {
+const GraphExecutable* Graphs::find_executable(std::uint64_t executable) const {
   const auto found = executables_.find(executable);
   return found == executables_.end() ? nullptr : &found->second;
 }

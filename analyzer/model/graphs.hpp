@@ -25,6 +25,12 @@ struct GraphMemory {
   [[nodiscard]] bool empty() const { return allocations.empty() && frees.empty(); }
 };
 
+struct GraphExecutable {
+  GraphMemory memory;
+  CallSite instantiated_at;
+  std::uint64_t time = 0;
+};
+
 // The model: a node costs nothing. A launch makes every allocation of its graph live, and then
 // ends what the graph's own free nodes name, as if the launch ran at once. What a graph allocates
 // and does not free lives on until a free from outside, also when the graph is destroyed (CUDA
@@ -43,18 +49,22 @@ class Graphs {
     graphs_[graph].frees.push_back(address);
   }
   void clone(std::uint64_t original, std::uint64_t copy);
-  void instantiate(std::uint64_t graph, std::uint64_t executable);
+  void instantiate(const trace::Graph& call, std::uint64_t now);
   void destroy(std::uint64_t graph) { graphs_.erase(graph); }
   void destroy_executable(std::uint64_t executable) { executables_.erase(executable); }
   // nullptr where a launch of it does nothing to memory.
-  [[nodiscard]] const GraphMemory* find_executable(std::uint64_t executable) const;
+  [[nodiscard]] const GraphExecutable* find_executable(std::uint64_t executable) const;
+  template <class Visit>
+  void for_each_executable(Visit&& visit) const {
+    for (const auto& [handle, executable] : executables_) visit(executable);
+  }
 
  private:
   [[nodiscard]] GraphMemory& capture_of(std::uint64_t stream);
 
   std::map<std::uint64_t, GraphMemory> captures_;  // open ones, by the stream they began on
   std::unordered_map<std::uint64_t, GraphMemory> graphs_;
-  std::unordered_map<std::uint64_t, GraphMemory> executables_;
+  std::map<std::uint64_t, GraphExecutable> executables_;  // that do something to memory
 };
 
 }  // namespace gpumemtrace::analyzer

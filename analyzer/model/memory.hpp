@@ -107,6 +107,10 @@ class Memory {
     imports_.for_each(visit);
   }
   template <class Visit>
+  void for_each_import(Visit&& visit) const {
+    imports_.for_each(visit);
+  }
+  template <class Visit>
   void for_each_ended(Visit&& visit) const {
     ended_.for_each(visit);
   }

@@ -50,26 +50,37 @@ bool Pools::set_reserved(PoolState& state, std::uint64_t bytes) {
   return changed;
 }
 
-bool Pools::note_sample(const trace::PoolSample& sample) {
+bool Pools::note_sample(const trace::PoolSample& sample, std::uint64_t now) {
   // A pool that nobody created is the one that the device came with.
   if (by_handle_.count(sample.pool) == 0) bind_default(sample.device, sample.pool);
   PoolState& state = pools_[pool_of(sample.pool, sample.device)];
   state.sampled = true;
   state.reserved_peak_bytes = std::max(state.reserved_peak_bytes, sample.reserved_high);
   // What is in use is reserved: a smaller number was read before the newest allocations.
-  return set_reserved(state, std::max(sample.reserved_current, state.used_bytes));
+  const bool changed = set_reserved(state, std::max(sample.reserved_current, state.used_bytes));
+  if (state.sums != nullptr && state.sums->reserved_bytes > state.sums->most.reserved_bytes) {
+    state.sums->most = {now, state.sums->used_bytes, state.sums->reserved_bytes};
+  }
+  return changed;
 }
 
-bool Pools::note_call(const trace::Pool& call) {
+PoolState& Pools::create(const trace::Pool& call, std::uint64_t now) {
+  PoolState& state = pools_[look_up(call.pool, call.device)];
+  state.created_at = site_of(call.call);
+  state.created_time = now;
+  return state;
+}
+
+bool Pools::note_call(const trace::Pool& call, std::uint64_t now) {
   last_pool_ = 0;
   switch (call.operation) {
     case trace::PoolOperation::kCreate: {
-      (void)look_up(call.pool, call.device);
+      create(call, now);
       return false;
     }
     case trace::PoolOperation::kImport: {
       // Another process's memory: never summed here.
-      pools_[look_up(call.pool, call.device)].sums = nullptr;
+      create(call, now).sums = nullptr;
       return false;
     }
     case trace::PoolOperation::kGetDefault: {
@@ -89,6 +100,7 @@ bool Pools::note_call(const trace::Pool& call) {
       if (found == by_handle_.end()) return false;
       PoolState& state = pools_[found->second];
       by_handle_.erase(found);
+      state.created_time = 0;
       return set_reserved(state, state.used_bytes);
     }
     case trace::PoolOperation::kTrim:

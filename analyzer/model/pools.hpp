@@ -6,15 +6,24 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/model/accounts.hpp"
 #include "analyzer/model/levels.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
 
+// What the pools of a device held together when the driver was asked.
+struct SampledPools {
+  std::uint64_t time = 0;  // 0 = it never was
+  std::uint64_t used_bytes = 0;
+  std::uint64_t reserved_bytes = 0;
+};
+
 // Sums over the pools of a device, without imported ones.
 struct PoolSums {
   std::uint64_t used_bytes = 0;
   std::uint64_t reserved_bytes = 0;
+  SampledPools most;  // the sample at which they held most
 };
 
 struct PoolState {
@@ -25,7 +34,10 @@ struct PoolState {
   // What the pool holds of the device: the driver's last number, raised where more is in use.
   std::uint64_t reserved_bytes = 0;
   std::uint64_t reserved_peak_bytes = 0;
-  bool sampled = false;      // the driver has told at least once
+  bool sampled = false;  // the driver has told at least once
+  // Where and when the program created or imported it; 0 = it did not, or has destroyed it.
+  CallSite created_at;
+  std::uint64_t created_time = 0;
   PoolSums* sums = nullptr;  // nullptr: imported
 };
 
@@ -55,7 +67,7 @@ class Pools {
     state.used_bytes -= bytes;
     if (state.sums != nullptr) state.sums->used_bytes -= bytes;
   }
-  bool note_sample(const trace::PoolSample& sample);
+  bool note_sample(const trace::PoolSample& sample, std::uint64_t now);
   // What the pool held at a checkpoint's cut, and the most that it held before.
   bool tell_reserved(std::uint64_t handle, std::int32_t device, std::uint64_t bytes,
                      std::uint64_t peak_bytes) {
@@ -64,13 +76,14 @@ class Pools {
     return bytes > state.reserved_bytes && set_reserved(state, bytes);
   }
   // Creation, destruction and which pool is whose.
-  bool note_call(const trace::Pool& call);
+  bool note_call(const trace::Pool& call, std::uint64_t now);
 
   [[nodiscard]] const std::vector<PoolState>& pools() const { return pools_; }
   [[nodiscard]] std::int32_t device_of(std::uint32_t pool) const { return pools_[pool].device; }
-  [[nodiscard]] PoolSums sums_of(std::int32_t device) const {
+  [[nodiscard]] const PoolSums& sums_of(std::int32_t device) const {
+    static constexpr PoolSums kNoPools;
     const auto found = sums_.find(device);
-    return found == sums_.end() ? PoolSums{} : found->second;
+    return found == sums_.end() ? kNoPools : found->second;
   }
 
  private:
@@ -78,6 +91,7 @@ class Pools {
   std::uint32_t default_pool_of(std::int32_t device);
   void bind_default(std::int32_t device, std::uint64_t handle);
   std::uint32_t add_pool(std::uint64_t handle, std::int32_t device);
+  PoolState& create(const trace::Pool& call, std::uint64_t now);
   bool set_reserved(PoolState& state, std::uint64_t bytes);
 
   std::vector<PoolState> pools_;

@@ -11,11 +11,6 @@ namespace {
 // Far above what any process has; a damaged record must not make the table huge.
 constexpr std::uint32_t kMaxContexts = 1 << 16;
 
-bool is_event(trace::RecordKind kind) {
-  return trace::is_call(kind) || kind == trace::RecordKind::kBlock ||
-         kind == trace::RecordKind::kFrameworkOom;
-}
-
 }  // namespace
 
 void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer,
@@ -24,10 +19,15 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   if (course_.first_time == 0) course_.first_time = now_;
   course_.last_time = now_;
   in_checkpoint_ = writer == trace::kCheckpointWriter;
-  if (is_event(record.kind)) ++course_.events;
-  if (trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0) {
-    ++course_.unfinished_calls;
-    return;
+  writer_ = writer;
+  if (trace::is_call(record.kind)) {
+    const trace::CallHeader& call = trace::as<trace::OtherCall>(record).call;
+    ++course_.events;
+    if (call.end == 0) {
+      ++course_.unfinished_calls;
+      return;
+    }
+    note_stack(call.stack, writer, false);
   }
   switch (record.kind) {
     case trace::RecordKind::kAllocation:
@@ -35,7 +35,7 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
     case trace::RecordKind::kFree:
       return apply_free(trace::as<trace::Free>(record), writer);
     case trace::RecordKind::kBlock:
-      return apply_block(trace::as<trace::Block>(record));
+      return apply_block(trace::as<trace::Block>(record), writer);
     case trace::RecordKind::kCopy:
       return apply_copy(trace::as<trace::Copy>(record));
     case trace::RecordKind::kSet:
@@ -53,12 +53,24 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
     case trace::RecordKind::kFrameworkOom:
       return apply_framework_oom(trace::as<trace::FrameworkOom>(record), writer);
     default:
-      return apply_rest(record);
+      return apply_rest(record, writer);
   }
 }
 
-void ProcessModel::apply_rest(const trace::RecordHeader& record) {
+void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t writer) {
   switch (record.kind) {
+    case trace::RecordKind::kThread: {
+      const auto& thread = trace::as<trace::Thread>(record);
+      threads_.add(thread, trace::tail_of(record), writer);
+      backward_stacks_.add_thread(writer, thread.thread_id);
+      return apply_thread(thread);
+    }
+    case trace::RecordKind::kStack: {
+      const auto& stack = trace::as<trace::Stack>(record);
+      threads_.add_stack(stack.id, writer);
+      backward_stacks_.add_stack(stack);
+      return dictionary_.add(record);
+    }
     case trace::RecordKind::kContext: {
       const auto& context = trace::as<trace::Context>(record);
       if (context.id >= kMaxContexts) return;
@@ -79,9 +91,13 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record) {
     }
     case trace::RecordKind::kPoolSample: {
       const auto& sample = trace::as<trace::PoolSample>(record);
-      if (pools_.note_sample(sample)) physical_changed(sample.device);
+      if (pools_.note_sample(sample, now_)) physical_changed(sample.device);
       return;
     }
+    case trace::RecordKind::kName:
+      return steps_.add_name(trace::as<trace::Name>(record).id, trace::tail_of(record));
+    case trace::RecordKind::kAnnotation:
+      return apply_annotation(trace::as<trace::Annotation>(record));
     case trace::RecordKind::kMark:
       return apply_mark(trace::as<trace::Mark>(record));
     case trace::RecordKind::kGap:
@@ -133,12 +149,12 @@ void ProcessModel::apply_context_call(const trace::ContextCall& call) {
   if (call.call.record.result != trace::kCudaSuccess) return;
   switch (call.operation) {
     case trace::ContextOperation::kDestroy:
-      return end_context(call.context, kUnknownDevice, EndedBy::kContextDestroyed);
+      return end_context(call.handle_context, kUnknownDevice, EndedBy::kContextDestroyed);
     case trace::ContextOperation::kResetPrimary:
-      return end_context(call.context, call.device, EndedBy::kPrimaryReset);
+      return end_context(call.handle_context, call.device, EndedBy::kPrimaryReset);
     case trace::ContextOperation::kReleasePrimary: {
       if (call.still_active == 0) {
-        end_context(call.context, call.device, EndedBy::kPrimaryReleased);
+        end_context(call.handle_context, call.device, EndedBy::kPrimaryReleased);
       }
       return;
     }
@@ -172,8 +188,9 @@ void ProcessModel::physical_changed(std::int32_t device) {
   if (change_physical(state, physical, index_, now_)) state.at_peak = parts_now(device);
 }
 
-void ProcessModel::finish() {
+void ProcessModel::finish(std::uint64_t shortest_period) {
   out_of_memory_.finish();
+  steps_.finish(phases_.has_invisible_step(), shortest_period);
   // Every device that memory was counted on is a device of the process.
   for (const Account& account : accounts_.accounts()) {
     if (account.device >= 0) (void)devices_.state(account.device);

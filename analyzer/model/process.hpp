@@ -12,13 +12,19 @@
 #include "analyzer/merge.hpp"
 #include "analyzer/model/accounts.hpp"
 #include "analyzer/model/address_map.hpp"
+#include "analyzer/model/backward_stacks.hpp"
+#include "analyzer/model/categories.hpp"
 #include "analyzer/model/devices.hpp"
 #include "analyzer/model/framework.hpp"
 #include "analyzer/model/geometry.hpp"
 #include "analyzer/model/graphs.hpp"
+#include "analyzer/model/handles.hpp"
 #include "analyzer/model/memory.hpp"
 #include "analyzer/model/out_of_memory.hpp"
+#include "analyzer/model/phases.hpp"
 #include "analyzer/model/pools.hpp"
+#include "analyzer/model/steps.hpp"
+#include "analyzer/model/threads.hpp"
 #include "analyzer/model/transfers.hpp"
 #include "analyzer/model/virtual_memory.hpp"
 #include "trace/records.hpp"
@@ -62,10 +68,12 @@ struct InvalidFree {
   friend auto operator<=>(const InvalidFree&, const InvalidFree&) = default;
 };
 
-// Allocations of one group; segments of the framework apart from the rest.
+// Allocations of one group; segments of the framework apart from the rest, blocks by what they are
+// for.
 struct HolderKey {
   std::uint32_t group = 0;
   bool segment = false;
+  Verdict verdict{};
   friend auto operator<=>(const HolderKey&, const HolderKey&) = default;
 };
 using Holders = std::map<HolderKey, Tally>;
@@ -82,25 +90,29 @@ struct OomSnapshot {
   std::optional<Fragmentation> fragmentation;  // of the framework, if it uses the device
 };
 
-// Where the call came from, and how long it held its thread.
-[[nodiscard]] CallSite site_of(const trace::CallHeader& call);
-[[nodiscard]] std::uint64_t host_ticks_of(const trace::CallHeader& call);
-
 // - apply() takes the records of all writers in the order of merge.hpp. finish() follows the last.
 // - Failed calls are counted and change nothing. A free takes effect when it begins.
 // - Memory grows with what is live and with the number of call sites, not with the trace.
 class ProcessModel {
  public:
-  ProcessModel(std::uint32_t index, LookAhead& look_ahead, DeviceRegistry& registry)
-      : index_(index), look_ahead_(look_ahead), registry_(registry) {}
+  // `waits`: all records of their kind, which are needed before their time comes.
+  ProcessModel(std::uint32_t index, LookAhead& look_ahead, DeviceRegistry& registry,
+               std::vector<trace::WaitingStack> waits)
+      : index_(index),
+        look_ahead_(look_ahead),
+        registry_(registry),
+        backward_stacks_(std::move(waits), look_ahead) {}
   ProcessModel(const ProcessModel&) = delete;
   ProcessModel& operator=(const ProcessModel&) = delete;
 
   void apply(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t effective);
-  void finish();
+  // `shortest_period`: ticks; see Steps.
+  void finish(std::uint64_t shortest_period);
 
   [[nodiscard]] std::uint32_t index() const { return index_; }
   [[nodiscard]] const Dictionary& dictionary() const { return dictionary_; }
+  [[nodiscard]] const BackwardStacks& backward_stacks() const { return backward_stacks_; }
+  [[nodiscard]] const Threads& threads() const { return threads_; }
   [[nodiscard]] const Accounts& accounts() const { return accounts_; }
   [[nodiscard]] const Memory& memory() const { return memory_; }
   [[nodiscard]] const Pools& pools() const { return pools_; }
@@ -111,6 +123,7 @@ class ProcessModel {
   [[nodiscard]] const std::vector<OomSnapshot>& snapshots() const { return snapshots_; }
   [[nodiscard]] const std::map<InvalidFree, Tally>& invalid_frees() const { return invalid_frees_; }
   [[nodiscard]] const Course& course() const { return course_; }
+  [[nodiscard]] const Steps& steps() const { return steps_; }
 
   // What was live at the moment, of one level on one device; the moment must watch that account.
   [[nodiscard]] std::vector<LiveAllocation> live_at(const Moment& moment, Level level,
@@ -121,6 +134,7 @@ class ProcessModel {
   [[nodiscard]] std::vector<LiveAllocation> live_now(Level level, std::int32_t device) const;
   [[nodiscard]] Fragmentation fragmentation_at(const Moment& moment, std::int32_t device) const;
   [[nodiscard]] Fragmentation fragmentation_now(std::int32_t device) const;
+  [[nodiscard]] std::vector<OpenHandle> open_handles() const;
   // The process's physical bytes on the device by what they are for.
   [[nodiscard]] Parts parts_now(std::int32_t device) const;
 
@@ -131,7 +145,15 @@ class ProcessModel {
   };
 
   // process.cpp: the course of the trace, contexts, devices, samples
-  void apply_rest(const trace::RecordHeader& record);
+  void apply_rest(const trace::RecordHeader& record, std::uint32_t writer);
+  // The stack of the present event. Of the time before a checkpoint's cut too little is left to
+  // tell who waited.
+  void note_stack(std::uint32_t stack, std::uint32_t writer, bool is_block) {
+    present_stack_ =
+        in_checkpoint_ ? stack : backward_stacks_.stack_of_event(writer, stack, now_, is_block);
+  }
+  // Where the call came from; with the stack of present_stack_ where it is the present record.
+  [[nodiscard]] CallSite site_of(const trace::CallHeader& call) const;
   void apply_mark(const trace::Mark& mark);
   void apply_gap(const trace::Gap& gap);
   void apply_context_call(const trace::ContextCall& call);
@@ -182,11 +204,25 @@ class ProcessModel {
   void apply_checkpoint(const trace::Checkpoint& checkpoint);
 
   // process_framework.cpp: blocks and what the framework says
-  void apply_block(const trace::Block& block);
+  void apply_block(const trace::Block& block, std::uint32_t writer);
   void apply_framework_oom(const trace::FrameworkOom& record, std::uint32_t writer);
   [[nodiscard]] std::uint32_t discover_segment(std::uint64_t address);
   void note_failure(const trace::Allocation& call, const GroupKey& key, std::uint32_t writer);
   [[nodiscard]] std::uint32_t take_snapshot(Level level, std::int32_t device);
+
+  // process_course.cpp
+  void apply_thread(const trace::Thread& thread);
+  void apply_annotation(const trace::Annotation& annotation);
+  // Every event with a stack goes through here; the phase that it belongs to.
+  Phase note_phase(std::uint32_t stack, bool is_block);
+  void note_block_release(const trace::Block& block);
+  void note_block(std::uint32_t group, std::uint64_t bytes);
+  void note_upload(const trace::Copy& call);
+  [[nodiscard]] Verdict verdict_on(std::uint32_t group, std::uint64_t bytes,
+                                   const Lifetime& life) const;
+  [[nodiscard]] HolderKey holder_of_block(const LiveAllocation& block, const Lifetime& life) const;
+  [[nodiscard]] Holders live_block_holders(std::int32_t device) const;
+  [[nodiscard]] Holders block_holders_at(const Moment& moment, std::int32_t device) const;
 
   // process_moments.cpp
   template <class Visit>
@@ -204,6 +240,9 @@ class ProcessModel {
   std::uint64_t now_ = 0;
 
   Dictionary dictionary_;
+  Threads threads_;
+  BackwardStacks backward_stacks_;
+  std::uint32_t present_stack_ = 0;  // of the present event, joined where that was needed
   Accounts accounts_;
   Memory memory_{accounts_};
   VirtualMemory virtual_memory_{accounts_};
@@ -213,6 +252,19 @@ class ProcessModel {
   Graphs graphs_;
   AddressMap address_map_;
   Transfers transfers_;
+  struct WriterThread {
+    std::uint64_t id = 0;
+    bool is_first = false;  // the thread that the process began with
+  };
+
+  static constexpr std::size_t kMaxParameterSizes = 1 << 16;
+
+  Phases phases_{dictionary_.python_stacks(), accounts_.phase_clock()};
+  Steps steps_{accounts_};
+  std::uint32_t writer_ = 0;  // of the present record
+  std::vector<WriterThread> writer_threads_;
+  std::set<std::uint64_t> parameter_sizes_;
+  std::set<std::uint32_t> input_groups_;
   OutOfMemory out_of_memory_;
   std::vector<OomSnapshot> snapshots_;
   std::map<InvalidFree, Tally> invalid_frees_;

@@ -57,6 +57,7 @@ std::optional<Level> level_of(trace::PeakScope scope) {
 }  // namespace
 
 void ProcessModel::apply_totals(const trace::Totals& totals) {
+  present_stack_ = totals.stack;
   switch (static_cast<trace::RecordKind>(totals.kind)) {
     case trace::RecordKind::kAllocation:
     case trace::RecordKind::kBlock:

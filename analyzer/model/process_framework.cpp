@@ -9,33 +9,39 @@ constexpr std::int8_t kCudaDeviceType = 1;  // c10::DeviceType::CUDA
 // Shortages of different kinds that are told in full.
 constexpr std::size_t kMaxSnapshots = 64;
 
-GroupKey block_key(std::uint32_t stack, std::int32_t device) {
+GroupKey block_key(std::uint32_t stack, std::int32_t device, Phase phase) {
   GroupKey key;
   key.site.stack = stack;
   key.kind = Kind::kBlock;
   key.device = device;
+  key.phase = phase;
   return key;
 }
 
 }  // namespace
 
-void ProcessModel::apply_block(const trace::Block& block) {
+void ProcessModel::apply_block(const trace::Block& block, std::uint32_t writer) {
+  ++course_.events;
+  note_stack(block.stack, writer, true);
   if (block.device_type != kCudaDeviceType || block.address == 0) return;
   if (block.bytes <= 0) {
+    note_block_release(block);
     if (!framework_.remove_block(block.address, now_)) ++course_.unknown_frees;
   } else {
+    const Phase phase = note_phase(block.stack, true);
     if (framework_.remove_block(block.address, now_)) {
       ++course_.live_address_allocated;
       ++now_;
     }
     std::uint32_t segment = framework_.find_segment(block.address);
     if (segment == 0) segment = discover_segment(block.address);
-    const std::uint32_t group = accounts_.group_of(block_key(block.stack, block.device));
+    const std::uint32_t group = accounts_.group_of(block_key(present_stack_, block.device, phase));
     framework_.add_block(block, group, segment, now_);
+    note_block(group, static_cast<std::uint64_t>(block.bytes));
   }
   // In a checkpoint the blocks of its sums are gone.
   if (in_checkpoint_) return;
-  if (framework_.check_totals(block)) ++course_.framework_mismatch;
+  if (framework_.check_totals(block, now_)) ++course_.framework_mismatch;
 }
 
 // A block in driver memory where none was before: that memory is a segment of the framework.
@@ -53,6 +59,7 @@ std::uint32_t ProcessModel::discover_segment(std::uint64_t address) {
     const GroupKey& key = accounts_.group(around->group).key;
     if (level_of(key.kind) != Level::kDriver) return 0;
     Segment segment;
+    segment.born = around->born;
     segment.begin = around->address;
     segment.end = around->address + around->bytes;
     segment.bytes = around->bytes;
@@ -70,7 +77,7 @@ std::uint32_t ProcessModel::discover_segment(std::uint64_t address) {
   segment.mapped = true;
   const std::uint32_t id = framework_.add_segment(segment, now_);
   virtual_memory_.attach_segment(begin, *reservation, id, [&](const LiveAllocation& mapped) {
-    framework_.grow_segment(id, mapped.address, mapped.bytes, now_);
+    framework_.grow_segment(id, mapped.address, mapped.bytes, mapped.born, now_);
   });
   return id;
 }
@@ -90,11 +97,13 @@ void ProcessModel::note_failure(const trace::Allocation& call, const GroupKey& k
 }
 
 void ProcessModel::apply_framework_oom(const trace::FrameworkOom& record, std::uint32_t writer) {
+  ++course_.events;
+  note_stack(record.stack, writer, false);
   if (record.device_type != kCudaDeviceType) return;
   OomIncident failure;
   failure.level = Level::kFramework;
   failure.device = record.device;
-  failure.site.stack = record.stack;
+  failure.site.stack = present_stack_;
   failure.time = now_;
   failure.start_ticks = record.record.time;
   failure.requested_bytes = record.requested;
@@ -110,7 +119,8 @@ std::uint32_t ProcessModel::take_snapshot(Level level, std::int32_t device) {
   snapshot.device = device;
   snapshot.parts = parts_now(device);
   snapshot.sample = devices_.state(device).last_sample;
-  snapshot.holders = sum_by_holder(live_now(level, device));
+  snapshot.holders = level == Level::kFramework ? live_block_holders(device)
+                                                : sum_by_holder(live_now(level, device));
   snapshot.driver_holders = sum_by_holder(live_now(Level::kDriver, device));
   if (framework_.find(device) != nullptr) snapshot.fragmentation = fragmentation_now(device);
   snapshots_.push_back(std::move(snapshot));

@@ -61,7 +61,9 @@ void ProcessModel::map(const trace::Mapping& call) {
   const std::int32_t device = accounts_.group(entry.group).key.device;
   const MemoryClass memory = device == kHostDevice ? MemoryClass::kPinned : MemoryClass::kDevice;
   address_map_.set(entry.address, entry.bytes, {memory, device});
-  if (entry.link != 0) framework_.grow_segment(entry.link, entry.address, entry.bytes, now_);
+  if (entry.link != 0) {
+    framework_.grow_segment(entry.link, entry.address, entry.bytes, entry.born, now_);
+  }
 }
 
 void ProcessModel::unmap(const trace::Mapping& call, std::uint32_t writer) {
@@ -76,7 +78,7 @@ void ProcessModel::unmap(const trace::Mapping& call, std::uint32_t writer) {
 
 void ProcessModel::apply_pool_call(const trace::Pool& call) {
   if (call.call.record.result != trace::kCudaSuccess) return;
-  if (pools_.note_call(call)) physical_changed(call.device);
+  if (pools_.note_call(call, now_)) physical_changed(call.device);
 }
 
 void ProcessModel::apply_graph(const trace::Graph& call, std::uint32_t writer) {
@@ -90,10 +92,10 @@ void ProcessModel::apply_graph(const trace::Graph& call, std::uint32_t writer) {
     case trace::GraphOperation::kAddFree:
       return graphs_.add_free(call.graph, call.address);
     case trace::GraphOperation::kInstantiate:
-      return graphs_.instantiate(call.graph, call.executable);
+      return graphs_.instantiate(call, now_);
     case trace::GraphOperation::kLaunch: {
-      const GraphMemory* graph = graphs_.find_executable(call.graph);
-      if (graph != nullptr) launch(*graph, writer);
+      const GraphExecutable* executable = graphs_.find_executable(call.graph);
+      if (executable != nullptr) launch(executable->memory, writer);
       return;
     }
     case trace::GraphOperation::kDestroyExecutable:

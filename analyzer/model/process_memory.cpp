@@ -26,13 +26,10 @@ MemoryClass class_of(Level level) {
 
 }  // namespace
 
-CallSite site_of(const trace::CallHeader& call) {
-  return {call.caller, call.stack, call.record.api,
-          (call.record.flags & trace::kFlagByPointer) != 0};
-}
-
-std::uint64_t host_ticks_of(const trace::CallHeader& call) {
-  return call.end > call.record.time ? call.end - call.record.time : 0;
+CallSite ProcessModel::site_of(const trace::CallHeader& call) const {
+  CallSite site = analyzer::site_of(call);
+  site.stack = present_stack_;
+  return site;
 }
 
 GroupKey ProcessModel::key_of(const trace::CallHeader& call, Kind kind, std::int32_t location) {
@@ -68,6 +65,7 @@ void ProcessModel::apply_allocation(const trace::Allocation& call, std::uint32_t
     return;
   }
   if (call.address == 0) return;
+  note_phase(call.call.stack, false);
   if ((record.flags & trace::kFlagCaptured) != 0) {
     key.kind = Kind::kGraph;
     key.pool = 0;
@@ -76,6 +74,9 @@ void ProcessModel::apply_allocation(const trace::Allocation& call, std::uint32_t
   }
   const LiveAllocation entry{call.address, call.bytes, now_, accounts_.group_of(key), key.pool};
   accounts_.note_host_ticks(entry.group, host_ticks_of(call.call));
+  if (!in_checkpoint_ && level_of(kind) != Level::kHost && framework_.devices().empty()) {
+    steps_.allocated(entry.group, call.bytes, now_);
+  }
   if (is_physical(call.memory)) {
     if (!virtual_memory_.create(entry)) ++course_.live_address_allocated;
     if (kind == Kind::kVmm) physical_changed(key.device);
@@ -167,8 +168,11 @@ void ProcessModel::apply_free(const trace::Free& call, std::uint32_t writer) {
     return graphs_.capture_free(call.stream, call.address);
   }
   if (release(space, call.address, writer, host_ticks_of(call.call))) return;
+  // A pointer that came with an imported pool is given back like one of our own.
+  LiveAllocation imported;
   const bool known =
-      memory_.forget_ended(call.address) || external_mappings_.erase(call.address) != 0;
+      memory_.forget_ended(call.address) || external_mappings_.erase(call.address) != 0 ||
+      memory_.remove(Memory::Space::kImports, call.address, Accounts::End::kFreed, imported);
   if (!known && record.result == trace::kCudaSuccess) ++course_.unknown_frees;
 }
 

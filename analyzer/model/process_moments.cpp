@@ -32,14 +32,15 @@ std::vector<LiveAllocation> ProcessModel::live_at(const Moment& moment, Level le
   for_each_live(level, [&](const LiveAllocation& entry) {
     if (moment.was_live(entry) && belongs(entry, level, device)) live.push_back(entry);
   });
-  for (const LiveAllocation& entry : moment.released()) {
-    if (belongs(entry, level, device)) live.push_back(entry);
+  for (const ReleasedAllocation& released : moment.released()) {
+    if (belongs(released.entry, level, device)) live.push_back(released.entry);
   }
   return live;
 }
 
 Holders ProcessModel::holders_at(const Moment& moment, Level level, std::int32_t device) const {
-  Holders holders = sum_by_holder(live_at(moment, level, device));
+  Holders holders = level == Level::kFramework ? block_holders_at(moment, device)
+                                               : sum_by_holder(live_at(moment, level, device));
   for (const ToldHolder& told : moment.told()) {
     holders[{told.group, told.segment}].add_told(told.count, told.bytes);
   }

@@ -21,6 +21,7 @@ bool ProcessModel::blind() const { return course_.pauses != 0 || course_.dropped
 
 void ProcessModel::apply_copy(const trace::Copy& call) {
   if (!moved_something(call.call)) return;
+  note_phase(call.call.stack, false);
   const std::int32_t context_device = device_of_context(call.call.context);
   const Location source =
       locate(address_map_, call.source, call.source_type, context_device, blind());
@@ -35,6 +36,8 @@ void ProcessModel::apply_copy(const trace::Copy& call) {
   key.device = destination.device >= 0 ? destination.device
                : source.device >= 0    ? source.device
                                        : context_device;
+  if (key.direction == Direction::kHostToDevice) note_upload(call);
+  steps_.count_transfer(call.bytes);
   // The parts of a batch share one call and so one time.
   transfers_.count(key, call.bytes, call.part == 0 ? host_ticks_of(call.call) : 0);
 }

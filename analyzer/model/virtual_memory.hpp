@@ -62,6 +62,13 @@ class VirtualMemory {
       if (physical.live) visit(physical.entry);
     }
   }
+  // The memory whose handles have references left.
+  template <class Visit>
+  void for_each_handle(Visit&& visit) const {
+    for (const Physical& physical : physical_) {
+      if (physical.live && physical.references != 0) visit(physical.entry);
+    }
+  }
   template <class Visit>
   void for_each_mapping(Visit&& visit) const {
     for (const auto& [address, mapping] : mappings_) visit(mapping.entry);

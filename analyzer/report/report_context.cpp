@@ -44,6 +44,8 @@ Losses losses_of(const Process& process, TraceEnd end) {
   losses.add(Loss::unknown_context, course.unknown_context);
   losses.add(Loss::framework_mismatch, course.framework_mismatch);
   losses.add(Loss::implicit_frees, course.implicit_frees);
+  losses.add(Loss::steps_left_out, process.model().steps().steps_left_out());
+  losses.add(Loss::ranges_left_out, process.model().steps().ranges_left_out());
   losses.add(Loss::detail_replaced_by_checkpoint, course.folded_records);
   return losses;
 }
@@ -80,7 +82,8 @@ std::string_view name_of(TraceEnd end) {
   return "unknown";
 }
 
-ReportContext::ReportContext(const Job& job) {
+ReportContext::ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners)
+    : symbolizer_(symbolizer), owners_(owners) {
   for (const auto& process : job.processes) {
     ReportProcess entry;
     entry.process = process.get();
@@ -90,6 +93,7 @@ ReportContext::ReportContext(const Job& job) {
     entry.inexact = inexact_of(entry.losses);
     if (process->model().course().peaks_are_inexact) entry.inexact.memory = true;
     processes_.push_back(std::move(entry));
+    stack_names_.emplace_back(process->model(), symbolizer, owners);
   }
   name_devices();
 }
@@ -121,74 +125,102 @@ Json ReportContext::device_id(const ReportProcess& process, std::int32_t ordinal
 }
 
 Identity ReportContext::identity_of_site(const ReportProcess& process, const CallSite& site) const {
-  const SiteName name = process.model().dictionary().name_of(site);
+  const auto [known, added] = known_sites_.try_emplace({&process, site});
+  if (added) known->second = name_site(process, site);
+  return known->second;
+}
+
+// With native frames the stack says who asked and where; without, the immediate caller does.
+Identity ReportContext::name_site(const ReportProcess& process, const CallSite& site) const {
+  const SiteName caller = process.model().dictionary().name_of(site);
+  const bool through_runtime = caller.module.empty() || is_cuda_runtime(caller.module);
   Identity identity;
-  identity.owner = name.owner;
-  identity.api = name.api;
-  if (name.known) {
-    identity.has_site = true;
-    identity.module = base_name(name.module);
-    identity.offset = name.offset;
+  if (names_of(process).has_native_frames(site.stack)) {
+    identity.owner = names_of(process).owner_of(site.stack);
+    identity.api = caller.api;
+  } else if (!caller.module.empty()) {
+    const std::string executable = process.model().dictionary().text(trace::TextKey::kExecutable);
+    identity.owner = owners_.owner_of_caller(caller.module, executable);
+    if (!through_runtime) {
+      identity.api = caller.api;
+      identity.has_site = true;
+      identity.module = base_name(caller.module);
+      identity.offset = caller.offset;
+    }
   }
-  add_python_site(process, site.stack, identity);
+  add_stack(process, site.stack, identity);
   return identity;
 }
 
-// The innermost Python frame that is the user's is the site, whatever native code it called.
-void ReportContext::add_python_site(const ReportProcess& process, std::uint32_t stack,
-                                    Identity& identity) const {
-  const std::vector<PythonFrame> frames =
-      process.model().dictionary().python_stacks().frames_of(stack);
-  if (frames.empty()) return;
-  identity.stack = process.id + ":" + std::to_string(stack);
-  for (const PythonFrame& frame : frames) {
-    if (!is_users_python_file(frame.file)) continue;
-    identity.has_site = true;
-    identity.function = frame.function;
-    identity.file = frame.file;
-    identity.line = frame.line;
-    identity.module.clear();
-    identity.offset = 0;
+// What the stack's frames say about the site replaces what the caller's address did.
+void ReportContext::add_stack(const ReportProcess& process, std::uint32_t stack,
+                              Identity& identity) const {
+  const StackNames& names = names_of(process);
+  const bool is_native = names.has_native_frames(stack);
+  const std::optional<StackFrame> users = names.users_frame(stack);
+  if (is_native) identity.node = names.autograd_node_of(stack);
+  if (is_native || names.has_python_frames(stack)) {
+    identity.stack = process.id + ":" + std::to_string(stack);
+  }
+  if (!users) {
+    if (!identity.node.empty()) {
+      identity.has_site = true;
+      identity.function = identity.node;
+    }
     return;
   }
-}
-
-std::vector<PythonFrame> ReportContext::python_frames(const std::string& stack_id) const {
-  for (const ReportProcess& process : processes_) {
-    if (stack_id.compare(0, process.id.size() + 1, process.id + ":") != 0) continue;
-    const auto stack =
-        static_cast<std::uint32_t>(std::stoul(stack_id.substr(process.id.size() + 1)));
-    return process.model().dictionary().python_stacks().frames_of(stack);
-  }
-  return {};
+  identity.has_site = true;
+  identity.is_python = users->is_python;
+  identity.function = users->function;
+  identity.file = users->file;
+  identity.line = users->line;
+  identity.module = users->module;
+  identity.offset = users->line == 0 ? users->offset : 0;
 }
 
 Identity ReportContext::identity_of(const ReportProcess& process, const HolderKey& holder) const {
   const GroupKey& key = process.model().accounts().group(holder.group).key;
   const bool segment = level_of(key.kind) == Level::kDriver && holder.segment;
   if (key.kind != Kind::kBlock && !segment) return identity_of_site(process, key.site);
-  Identity identity;
+  return identity_of_framework(process, key.site.stack);
+}
+
+Identity ReportContext::identity_of_framework(const ReportProcess& process,
+                                              std::uint32_t stack) const {
+  // What the framework asked the driver for, and what it deals out of that.
+  CallSite site;
+  site.stack = stack;
+  Identity identity = identity_of_site(process, site);
   identity.owner = "pytorch";
-  add_python_site(process, key.site.stack, identity);
   return identity;
 }
 
 TallyByIdentity ReportContext::tally(const ReportProcess& process, const Holders& holders) const {
+  // The largest first, so that its stack stands for its row.
+  std::vector<const Holders::value_type*> sorted;
+  for (const auto& holder : holders) sorted.push_back(&holder);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto* a, const auto* b) { return a->second.bytes > b->second.bytes; });
   TallyByIdentity result;
-  for (const auto& [holder, tally] : holders) result[identity_of(process, holder)].merge(tally);
+  for (const auto* holder : sorted) {
+    Identity identity = identity_of(process, holder->first);
+    identity.phase = name_of(process.model().accounts().group(holder->first.group).key.phase);
+    identity.verdict = holder->first.verdict;
+    result[std::move(identity)].merge(holder->second);
+  }
   return result;
 }
 
 Json site_json(const Identity& identity) {
   if (!identity.has_site) return nullptr;
-  const bool python = !identity.file.empty();
   return {{"function", text_or_null(identity.function)},
           {"file", text_or_null(identity.file)},
           {"line", identity.line == 0 ? Json(nullptr) : Json(identity.line)},
           {"module", text_or_null(identity.module)},
-          {"kind", python ? "python" : "native"},
-          {"offset", python ? Json(nullptr) : Json(identity.offset)},
-          {"api", text_or_null(identity.api)}};
+          {"kind", identity.is_python ? "python" : "native"},
+          {"offset", identity.offset == 0 ? Json(nullptr) : Json(identity.offset)},
+          {"api", text_or_null(identity.api)},
+          {"node", text_or_null(identity.node)}};
 }
 
 Json stack_json(const Identity& identity) { return text_or_null(identity.stack); }
@@ -224,18 +256,23 @@ Json holders_json(const TallyByIdentity& holders, std::uint64_t total_bytes) {
       continue;
     }
     rest_bytes -= std::min(rest_bytes, tally.bytes);
-    rows.push_back({{"bytes", tally.bytes},
-                    {"count", tally.count},
-                    {"share", share_of(tally.bytes)},
-                    {"category", nullptr},
-                    {"owner", owner_json(identity)},
-                    {"site", site_json(identity)},
-                    {"stack", stack_json(identity)}});
+    rows.push_back(
+        {{"bytes", tally.bytes},
+         {"count", tally.count},
+         {"share", share_of(tally.bytes)},
+         {"category", text_or_null(std::string(name_of(identity.verdict.category)))},
+         {"category_confidence", text_or_null(std::string(name_of(identity.verdict.confidence)))},
+         {"phase", text_or_null(identity.phase)},
+         {"owner", owner_json(identity)},
+         {"site", site_json(identity)},
+         {"stack", stack_json(identity)}});
   }
   rows.push_back({{"bytes", rest_bytes},
                   {"count", rest_count},
                   {"share", share_of(rest_bytes)},
                   {"category", nullptr},
+                  {"category_confidence", nullptr},
+                  {"phase", nullptr},
                   {"owner", "other"},
                   {"site", nullptr},
                   {"stack", nullptr}});
@@ -251,9 +288,11 @@ bool is_inexact(const ReportProcess& process, Level level) {
 }
 
 Json sorted_rows(std::vector<Json> rows, const char* key) {
-  std::stable_sort(rows.begin(), rows.end(), [&](const Json& a, const Json& b) {
-    return a.at(key).get<std::uint64_t>() > b.at(key).get<std::uint64_t>();
-  });
+  const auto number = [&](const Json& row) {
+    return row.at(key).is_null() ? 0 : row.at(key).get<std::uint64_t>();
+  };
+  std::stable_sort(rows.begin(), rows.end(),
+                   [&](const Json& a, const Json& b) { return number(a) > number(b); });
   Json array = Json::array();
   for (Json& row : rows) array.push_back(std::move(row));
   return array;

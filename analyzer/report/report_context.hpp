@@ -7,10 +7,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "analyzer/job.hpp"
 #include "analyzer/losses.hpp"
+#include "analyzer/report/stack_names.hpp"
 
 namespace gpumemtrace::analyzer {
 
@@ -20,19 +22,28 @@ using Json = nlohmann::ordered_json;
 enum class TraceEnd { kExit, kKilled, kRunning, kUnknown };
 
 // Whose memory it is and where it was asked for, in the words of the report. Allocations that look
-// the same to the reader are one row.
+// the same to the reader are one row: the stack is that of the first, which is not compared.
 struct Identity {
   std::string owner;  // empty = not known
   bool has_site = false;
-  std::string function;  // of the user's code, empty = not known
-  std::string file;      // Python only
+  bool is_python = false;  // the site
+  std::string function;    // of the user's code, empty = not known
+  std::string file;
   std::uint32_t line = 0;
-  std::string module;  // native only
-  std::uint64_t offset = 0;
-  std::string api;    // the function of CUDA that the code called
-  std::string stack;  // id of a row of stacks[], empty = none recorded
+  std::string module;        // native only
+  std::uint64_t offset = 0;  // in the module, where the line is not known
+  std::string api;           // the function of CUDA that the code called
+  std::string node;          // of autograd, where this is the work of a backward pass
+  std::string stack;         // id of a row of stacks[], empty = none recorded
+  std::string phase;         // of the program, blocks only; empty = not known
+  Verdict verdict;           // what they are for, blocks only
 
-  friend auto operator<=>(const Identity&, const Identity&) = default;
+  [[nodiscard]] auto words() const {
+    return std::tie(owner, has_site, is_python, function, file, line, module, offset, api, node,
+                    phase, verdict);
+  }
+  friend bool operator==(const Identity& a, const Identity& b) { return a.words() == b.words(); }
+  friend auto operator<=>(const Identity& a, const Identity& b) { return a.words() <=> b.words(); }
 };
 
 using TallyByIdentity = std::map<Identity, Tally>;
@@ -57,10 +68,11 @@ struct ReportProcess {
   }
 };
 
-// Answers the questions that several sections ask. Built once all records are in.
+// Answers the questions that several sections ask. Built once all records are in. The symbolizer
+// and the owners are borrowed.
 class ReportContext {
  public:
-  explicit ReportContext(const Job& job);
+  ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners);
 
   struct PhysicalDevice {
     std::string id;
@@ -75,8 +87,13 @@ class ReportContext {
   // Who the holder is to the reader of the report.
   [[nodiscard]] Identity identity_of(const ReportProcess& process, const HolderKey& holder) const;
   [[nodiscard]] Identity identity_of_site(const ReportProcess& process, const CallSite& site) const;
-  // Of a row of stacks[]; empty for an id that this job does not have.
-  [[nodiscard]] std::vector<PythonFrame> python_frames(const std::string& stack_id) const;
+  // The framework's caching allocator, called from the stack.
+  [[nodiscard]] Identity identity_of_framework(const ReportProcess& process,
+                                               std::uint32_t stack) const;
+  [[nodiscard]] const StackNames& names_of(const ReportProcess& process) const {
+    return stack_names_[static_cast<std::size_t>(&process - processes_.data())];
+  }
+  [[nodiscard]] const Symbolizer& symbolizer() const { return symbolizer_; }
   [[nodiscard]] TallyByIdentity tally(const ReportProcess& process, const Holders& holders) const;
   [[nodiscard]] TallyByIdentity tally(const ReportProcess& process,
                                       const std::vector<LiveAllocation>& entries) const {
@@ -85,8 +102,14 @@ class ReportContext {
 
  private:
   void name_devices();
-  void add_python_site(const ReportProcess& process, std::uint32_t stack, Identity& identity) const;
+  [[nodiscard]] Identity name_site(const ReportProcess& process, const CallSite& site) const;
+  void add_stack(const ReportProcess& process, std::uint32_t stack, Identity& identity) const;
 
+  Symbolizer& symbolizer_;
+  const CodeOwners& owners_;
+  std::vector<StackNames> stack_names_;
+  // Naming is slow, and sections ask about the same sites.
+  mutable std::map<std::pair<const ReportProcess*, CallSite>, Identity> known_sites_;
   std::vector<ReportProcess> processes_;
   std::vector<PhysicalDevice> devices_;
   std::map<std::pair<std::string, std::int32_t>, std::string> device_ids_;
@@ -103,7 +126,7 @@ class ReportContext {
 [[nodiscard]] Json holders_json(const TallyByIdentity& holders, std::uint64_t total_bytes);
 void mark_inexact(Json& row, bool inexact);
 [[nodiscard]] bool is_inexact(const ReportProcess& process, Level level);
-// Sorted by the number under `key`, largest first; rows that are equal keep their order.
+// Sorted by the number under `key`, largest first, null as 0; rows that are equal keep their order.
 [[nodiscard]] Json sorted_rows(std::vector<Json> rows, const char* key);
 [[nodiscard]] std::string_view name_of(TraceEnd end);
 

@@ -16,8 +16,13 @@ Json share_json(const Fragmentation& fragmentation) {
 
 Json pinned_by_json(const ReportContext& context, const ReportProcess& process,
                     const std::map<std::uint32_t, Pin>& pins) {
+  // The largest first, so that its stack stands for its row.
+  std::vector<std::pair<std::uint32_t, Pin>> groups(pins.begin(), pins.end());
+  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+    return a.second.stranded_bytes > b.second.stranded_bytes;
+  });
   std::map<Identity, Pin> by_identity;
-  for (const auto& [group, pin] : pins) {
+  for (const auto& [group, pin] : groups) {
     Pin& sum = by_identity[context.identity_of(process, {group, false})];
     sum.held_bytes += pin.held_bytes;
     sum.stranded_bytes += pin.stranded_bytes;
@@ -76,37 +81,55 @@ void add_framework(const ReportContext& context, const ReportProcess& process,
                                model.fragmentation_now(device)));
 }
 
+// The pools of one device.
+struct DevicePools {
+  bool sampled = true;           // the driver told of all of them
+  std::uint64_t peak_bytes = 0;  // sum of the highest points, which need not be those of one moment
+};
+
 // The driver tells how much a pool holds, not how it lies.
+Json pool_row(const ReportContext& context, const ReportProcess& process, std::int32_t device,
+              const char* at, std::uint64_t time, std::uint64_t used_bytes, Json reserved_bytes) {
+  Json free_bytes = nullptr;
+  if (!reserved_bytes.is_null()) free_bytes = reserved_bytes.get<std::uint64_t>() - used_bytes;
+  return {{"process", process.id},
+          {"device", context.device_id(process, device)},
+          {"level", name_of(Level::kPool)},
+          {"at", at},
+          {"time_ns", process.time_ns(time)},
+          {"reserved_bytes", std::move(reserved_bytes)},
+          {"allocated_bytes", used_bytes},
+          {"free_bytes", std::move(free_bytes)},
+          {"largest_free_bytes", nullptr},
+          {"releasable_bytes", nullptr},
+          {"stranded_bytes", nullptr},
+          {"external_fragmentation", nullptr},
+          {"pinned_by", Json::array()}};
+}
+
 void add_pools(const ReportContext& context, const ReportProcess& process, Json& rows) {
   const ProcessModel& model = process.model();
-  std::map<std::int32_t, bool> sampled;
+  std::map<std::int32_t, DevicePools> devices;
   for (const PoolState& pool : model.pools().pools()) {
     if (pool.device < 0 || pool.sums == nullptr) continue;
-    const auto [found, added] = sampled.try_emplace(pool.device, pool.sampled);
-    if (!added) found->second = found->second && pool.sampled;
+    DevicePools& pools = devices[pool.device];
+    pools.sampled = pools.sampled && pool.sampled;
+    pools.peak_bytes += pool.reserved_peak_bytes;
   }
-  for (const auto& [device, all_sampled] : sampled) {
-    const auto [used, reserved] = model.pools().sums_of(device);
-    const std::uint64_t cached = reserved - used;
-    const bool is_known = all_sampled;
-    const auto known = [is_known](std::uint64_t bytes) {
-      return is_known ? Json(bytes) : Json(nullptr);
-    };
-    Json row = {{"process", process.id},
-                {"device", context.device_id(process, device)},
-                {"level", name_of(Level::kPool)},
-                {"at", "end"},
-                {"time_ns", process.time_ns(model.course().last_time)},
-                {"reserved_bytes", known(reserved)},
-                {"allocated_bytes", used},
-                {"free_bytes", known(cached)},
-                {"largest_free_bytes", nullptr},
-                {"releasable_bytes", nullptr},
-                {"stranded_bytes", nullptr},
-                {"external_fragmentation", nullptr},
-                {"pinned_by", Json::array()}};
-    mark_inexact(row, process.inexact.memory);
-    rows.push_back(std::move(row));
+  for (const auto& [device, pools] : devices) {
+    const PoolSums& sums = model.pools().sums_of(device);
+    if (pools.sampled && sums.most.time != 0) {
+      Json peak = pool_row(context, process, device, "peak", sums.most.time, sums.most.used_bytes,
+                           sums.most.reserved_bytes);
+      // Between two samples they may have held more.
+      const bool was_seen = sums.most.reserved_bytes == pools.peak_bytes;
+      mark_inexact(peak, process.inexact.memory || !was_seen);
+      rows.push_back(std::move(peak));
+    }
+    Json end = pool_row(context, process, device, "end", model.course().last_time, sums.used_bytes,
+                        pools.sampled ? Json(sums.reserved_bytes) : Json(nullptr));
+    mark_inexact(end, process.inexact.memory);
+    rows.push_back(std::move(end));
   }
 }
 

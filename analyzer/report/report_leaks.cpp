@@ -1,4 +1,5 @@
 // What was live when the process ended.
+#include <algorithm>
 #include <tuple>
 
 #include "analyzer/report/sections.hpp"
@@ -57,6 +58,9 @@ class LeakList {
     add(holder, reason, at_will ? LeakClass::kContextDestroyed : leak, tally);
   }
   [[nodiscard]] const std::map<LeakKey, Tally>& rows() const { return rows_; }
+  [[nodiscard]] const std::map<HolderKey, std::uint64_t>& lost_by_holder() const {
+    return lost_by_holder_;
+  }
 
  private:
   [[nodiscard]] LeakClass class_of_live(const HolderKey& holder) const {
@@ -75,12 +79,14 @@ class LeakList {
     const GroupKey& key = process_.model().accounts().group(holder.group).key;
     const Identity identity = context_.identity_of(process_, holder);
     rows_[{process_.id, key.device, key.kind, leak, reason, identity}].merge(tally);
+    if (leak == LeakClass::kLost) lost_by_holder_[holder] += tally.bytes;
   }
 
   const ReportContext& context_;
   const ReportProcess& process_;
   bool pool_is_framework_ = false;
   std::map<LeakKey, Tally> rows_;
+  std::map<HolderKey, std::uint64_t> lost_by_holder_;
 };
 
 // Allocations that look alike, summed before they get their names: naming is slow.
@@ -109,8 +115,12 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   for (const auto& [key, tally] : model.memory().replaced_ended()) {
     alike[{{key.first, false}, key.second, false}].merge(tally);
   }
+  // The largest first, so that its stack stands for its row.
+  std::vector<std::pair<Alike, Tally>> sorted(alike.begin(), alike.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
   LeakList leaks(context, process);
-  for (const auto& [what, tally] : alike) {
+  for (const auto& [what, tally] : sorted) {
     if (what.ended_by == EndedBy::kNothing) {
       leaks.add_live(what.holder, tally);
     } else {
@@ -165,6 +175,11 @@ Json invalid_frees_json(const ReportContext& context) {
 
 }  // namespace
 
+std::map<HolderKey, std::uint64_t> lost_bytes_by_holder(const ReportContext& context,
+                                                        const ReportProcess& process) {
+  return collect(context, process).lost_by_holder();
+}
+
 Json report_leaks(const ReportContext& context) {
   std::vector<Json> rows;
   std::uint64_t total_bytes = 0;
@@ -189,7 +204,7 @@ Json report_leaks(const ReportContext& context) {
           {"suppressed_bytes", 0},
           {"exit", sorted_rows(std::move(rows), "bytes")},
           {"growth", Json::array()},
-          {"handles", Json::array()},
+          {"handles", report_open_handles(context)},
           {"invalid_frees", invalid_frees_json(context)}};
 }
 

@@ -66,7 +66,7 @@ Json oom_row(const ReportContext& context, const ReportProcess& process, const O
       {"device", context.device_id(process, first.device)},
       {"level", name_of(first.level)},
       {"time_ns", process.time_ns(first.time)},
-      {"step", nullptr},
+      {"step", step_json(process, first.time)},
       {"outcome", name_of(row.outcome)},
       {"count", row.count},
       {"attempts", row.attempts},

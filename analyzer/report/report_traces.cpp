@@ -205,9 +205,12 @@ Json report_coverage(const ReportContext& context) {
 }
 
 Json report_losses(const ReportContext& context) {
+  Losses unnamed;
+  unnamed.add(Loss::symbols_of_another_build, context.symbolizer().mismatched_modules());
+  unnamed.add(Loss::symbols_missing, context.symbolizer().missing_modules());
   Json rows = Json::array();
   for (std::size_t i = 0; i < kLosses.size(); ++i) {
-    std::uint64_t count = 0;
+    std::uint64_t count = unnamed[static_cast<Loss>(i)];
     for (const ReportProcess& process : context.processes()) {
       count += process.losses[static_cast<Loss>(i)];
     }

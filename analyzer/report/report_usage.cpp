@@ -1,5 +1,6 @@
 // How much of what kind, the peaks with their holders, and the owners.
 #include <algorithm>
+#include <array>
 
 #include "analyzer/owners.hpp"
 #include "analyzer/report/sections.hpp"
@@ -91,6 +92,20 @@ Json usage_json(const ReportContext& context, const ReportProcess& process, cons
   return json;
 }
 
+// What the bytes of a peak are for; the numbers sum to it.
+Json categories_json(const Holders& holders) {
+  std::array<std::uint64_t, kCategories> bytes{};
+  for (const auto& [holder, tally] : holders) {
+    bytes[static_cast<std::size_t>(holder.verdict.category)] += tally.bytes;
+  }
+  Json sums = Json::object();
+  for (std::size_t i = 1; i < kCategories; ++i) {
+    sums[std::string(name_of(static_cast<Category>(i)))] = bytes[i];
+  }
+  sums["unknown"] = bytes[static_cast<std::size_t>(Category::kUnknown)];
+  return sums;
+}
+
 }  // namespace
 
 Json report_usage(const ReportContext& context) {
@@ -112,15 +127,15 @@ Json report_peak(const ReportContext& context) {
     for (const Account& account : model.accounts().accounts()) {
       if (account.level == Level::kMapping || account.level == Level::kImported) continue;
       if (!account.peak.happened()) continue;
-      const TallyByIdentity holders =
-          context.tally(process, model.holders_at(account.peak, account.level, account.device));
+      const Holders holders = model.holders_at(account.peak, account.level, account.device);
       Json row = {{"process", process.id},
                   {"device", context.device_id(process, account.device)},
                   {"level", name_of(account.level)},
                   {"bytes", account.peak.bytes()},
                   {"time_ns", process.time_ns(account.peak.time())},
-                  {"step", nullptr},
-                  {"holders", holders_json(holders, account.peak.bytes())}};
+                  {"step", step_json(process, account.peak.time())},
+                  {"holders", holders_json(context.tally(process, holders), account.peak.bytes())}};
+      if (account.level == Level::kFramework) row["categories"] = categories_json(holders);
       mark_inexact(row, is_inexact(process, account.level));
       rows.push_back(std::move(row));
     }

@@ -28,6 +28,15 @@ namespace gpumemtrace::analyzer {
 
 // report_leaks.cpp
 [[nodiscard]] Json report_leaks(const ReportContext& context);
+// What the class `lost` counts.
+[[nodiscard]] std::map<HolderKey, std::uint64_t> lost_bytes_by_holder(const ReportContext& context,
+                                                                      const ReportProcess& process);
+
+// report_costs.cpp
+[[nodiscard]] Json report_costs(const ReportContext& context);
+
+// report_handles.cpp
+[[nodiscard]] Json report_open_handles(const ReportContext& context);
 
 // report_growth.cpp: leaks.growth[], by the job's steps where the report has some
 [[nodiscard]] Json report_growth(const ReportContext& context, const Json& report,
@@ -41,6 +50,12 @@ namespace gpumemtrace::analyzer {
 
 // report_transfers.cpp
 [[nodiscard]] Json report_transfers(const ReportContext& context);
+
+// report_steps.cpp
+[[nodiscard]] Json report_steps(const ReportContext& context);
+[[nodiscard]] Json report_ranges(const ReportContext& context);
+// The number of the step that the moment lies in; null where none is known.
+[[nodiscard]] Json step_json(const ReportProcess& process, std::uint64_t model_time);
 
 // report_oom.cpp
 [[nodiscard]] Json report_oom(const ReportContext& context);

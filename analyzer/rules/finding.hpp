@@ -15,7 +15,7 @@ using Json = nlohmann::ordered_json;
 struct Finding {
   Rule rule = Rule::kCount;
   Severity severity = Severity::kWarning;
-  Confidence confidence = Confidence::kExact;
+  FindingConfidence confidence = FindingConfidence::kExact;
   std::string title;
   std::string detail;
   std::string fix;  // empty = none is known

@@ -8,8 +8,8 @@ namespace gpumemtrace::analyzer {
 void find_growth(const RuleInput& input, Findings& findings) {
   for (const Json& row : input.report.at("leaks").at("growth")) {
     Finding finding = finding_at(Rule::kGrowth, row);
-    finding.confidence =
-        row.at("confidence") == "inferred" ? Confidence::kInferred : Confidence::kHeuristic;
+    finding.confidence = row.at("confidence") == "inferred" ? FindingConfidence::kInferred
+                                                            : FindingConfidence::kHeuristic;
     finding.bytes = row.at("bytes");
     finding.time_ns = row.at("end_ns");
     for (const char* key : {"bytes_per_step", "steps", "rises", "allocations", "live_bytes",

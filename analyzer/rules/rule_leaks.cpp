@@ -77,7 +77,7 @@ Finding exit_finding(Rule rule, const Json& row) {
                           " (exact)."
                     : "Call " + free + " for what " + place + " allocates. It would give back " +
                           bytes + " (exact).";
-  if (row.contains("exact")) finding.confidence = Confidence::kInferred;
+  if (row.contains("exact")) finding.confidence = FindingConfidence::kInferred;
   return finding;
 }
 
@@ -88,7 +88,7 @@ void doubt_unknown_owner(const Json& report, Finding& finding) {
   for (const Json& process : report.at("processes")) {
     if (process.at("id") != finding.process || process.at("python").is_null()) continue;
     finding.severity = Severity::kWarning;
-    finding.confidence = Confidence::kInferred;
+    finding.confidence = FindingConfidence::kInferred;
     finding.detail += " Who allocated it is not known; it may be a library's own buffer.";
   }
 }

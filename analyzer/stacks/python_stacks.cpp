@@ -1,8 +1,5 @@
 #include "analyzer/stacks/python_stacks.hpp"
 
-#include <algorithm>
-#include <array>
-
 #include "analyzer/stacks/python_lines.hpp"
 #include "trace/reader.hpp"
 
@@ -12,6 +9,7 @@ void PythonStacks::add(const trace::RecordHeader& record) {
   if (record.kind == trace::RecordKind::kStack) {
     const auto& stack = trace::as<trace::Stack>(record);
     const auto frames = trace::python_frames_of(stack);
+    if (frames.empty()) return;
     stacks_[stack.id] = {stack.python_version, {frames.begin(), frames.end()}};
   } else if (record.kind == trace::RecordKind::kCode) {
     const auto& code = trace::as<trace::Code>(record);
@@ -29,6 +27,29 @@ std::string PythonStacks::CodeObject::text(trace::CodeText which) const {
     if (key.first == which) whole += piece;
   }
   return whole;
+}
+
+std::vector<CodePlace> PythonStacks::places_of(std::uint32_t stack) const {
+  const auto found = stacks_.find(stack);
+  if (found == stacks_.end()) return {};
+  std::vector<CodePlace> places;
+  for (const std::uint64_t packed : found->second.frames) {
+    places.push_back(
+        {static_cast<std::uint32_t>(packed >> 32), static_cast<std::uint32_t>(packed)});
+  }
+  return places;
+}
+
+bool PythonStacks::are_same(std::uint32_t stack, std::uint32_t other) const {
+  const auto found = stacks_.find(stack);
+  if (found == stacks_.end()) return false;
+  const auto found_other = stack == other ? found : stacks_.find(other);
+  return found_other != stacks_.end() && found->second.frames == found_other->second.frames;
+}
+
+std::string PythonStacks::text_of(std::uint32_t code, trace::CodeText which) const {
+  const auto found = codes_.find(code);
+  return found == codes_.end() ? std::string() : found->second.text(which);
 }
 
 std::vector<PythonFrame> PythonStacks::frames_of(std::uint32_t stack) const {
@@ -50,22 +71,6 @@ std::vector<PythonFrame> PythonStacks::frames_of(std::uint32_t stack) const {
     frames.push_back(std::move(frame));
   }
   return frames;
-}
-
-bool is_users_python_file(std::string_view file) {
-  // Installed packages, the standard library (its zip and frozen modules too), generated code.
-  static constexpr auto kForeignParts = std::to_array<std::string_view>(
-      {"/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.", "torchinductor_",
-       "/torch_compile_debug/"});
-  static constexpr auto kForeignBegins = std::to_array<std::string_view>(
-      {"<frozen ", "<eval_with_key>", "<__array_function__", "<attrs ", "<lambdifygenerated"});
-  if (file.empty()) return false;
-  const auto contains = [&](std::string_view part) {
-    return file.find(part) != std::string_view::npos;
-  };
-  const auto begins = [&](std::string_view begin) { return file.substr(0, begin.size()) == begin; };
-  return std::none_of(kForeignParts.begin(), kForeignParts.end(), contains) &&
-         std::none_of(kForeignBegins.begin(), kForeignBegins.end(), begins);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "trace/records.hpp"
@@ -19,6 +18,12 @@ struct PythonFrame {
   std::uint32_t line = 0;  // 0 = not known
 };
 
+// Where a frame is in its code object.
+struct CodePlace {
+  std::uint32_t code = 0;
+  std::uint32_t instruction = 0;  // byte offset
+};
+
 class PythonStacks {
  public:
   // Takes Stack and Code records and ignores the rest.
@@ -26,7 +31,14 @@ class PythonStacks {
 
   // Innermost first; empty for 0 and for stacks that are not in the trace.
   [[nodiscard]] std::vector<PythonFrame> frames_of(std::uint32_t stack) const;
+  // True where both have Python frames, and the same ones.
+  [[nodiscard]] bool are_same(std::uint32_t stack, std::uint32_t other) const;
   [[nodiscard]] bool empty() const { return stacks_.empty(); }
+  [[nodiscard]] bool has(std::uint32_t stack) const { return stacks_.count(stack) != 0; }
+  // Of its frames, innermost first.
+  [[nodiscard]] std::vector<CodePlace> places_of(std::uint32_t stack) const;
+  // What is known of a code object.
+  [[nodiscard]] std::string text_of(std::uint32_t code, trace::CodeText which) const;
 
  private:
   struct Stack {
@@ -42,9 +54,5 @@ class PythonStacks {
   std::map<std::uint32_t, Stack> stacks_;
   std::map<std::uint32_t, CodeObject> codes_;
 };
-
-// True for a file of the user: not the standard library, not an installed package, not code that a
-// framework generated.
-[[nodiscard]] bool is_users_python_file(std::string_view file);
 
 }  // namespace gpumemtrace::analyzer

@@ -8,6 +8,7 @@ import support
 
 SOURCE = support.HERE.parent.parent
 PYTORCH_HOOK = re.compile(r"_ZN3c10\d+report(MemoryUsage|OutOfMemory)ToProfilerE")
+PROGRAM_API = ("mark", "pop", "push", "start", "step", "stop")
 OLDEST_GLIBC = (2, 28)
 
 
@@ -54,7 +55,10 @@ class Library(support.EndToEnd):
         self.assertGreater(len(wrapped), 250)
         self.assertEqual(
             exported - hooks,
-            wrapped | {"cuGetProcAddress", "cuGetProcAddress_v2", "dlsym", "dlvsym"},
+            wrapped
+            | {"cuGetProcAddress", "cuGetProcAddress_v2", "dlclose", "dlsym", "dlvsym"}
+            | {f"gpumemtrace_{name}" for name in PROGRAM_API}
+            | {"InitializeInjectionNvtx2"},
         )
 
     def test_runs_on_old_systems(self):

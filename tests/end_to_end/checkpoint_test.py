@@ -11,13 +11,15 @@ BOUND = 256 * 1024
 STEPS = 4000
 
 
-def without_times(value):
-    """A report's value without what two runs of a program never share."""
+def what_runs_share(value):
+    """A report's value without what two runs of a program never share. A stack's number comes from
+    its addresses; steps that the program does not number are counted from the checkpoint on."""
     if isinstance(value, dict):
-        varying = ("time_ns", "first_time_ns", "last_time_ns", "peak_time_ns", "host_time_ns")
-        return {key: without_times(item) for key, item in value.items() if key not in varying}
+        times = ("time_ns", "first_time_ns", "last_time_ns", "peak_time_ns", "host_time_ns")
+        varying = (*times, "stack", "step")
+        return {key: what_runs_share(item) for key, item in value.items() if key not in varying}
     if isinstance(value, list):
-        return [without_times(item) for item in value]
+        return [what_runs_share(item) for item in value]
     return value
 
 
@@ -39,7 +41,7 @@ class BoundedTrace(support.EndToEnd):
         report = support.analyze(bounded)
         for section in ("usage", "peak", "owners", "leaks", "transfers", "coverage"):
             with self.subTest(section=section):
-                self.assertEqual(without_times(report[section]), without_times(expected[section]))
+                self.assertEqual(what_runs_share(report[section]), what_runs_share(expected[section]))
         self.assertEqual(report["traces"][0]["events"], expected["traces"][0]["events"])
         self.assertTrue(report["traces"][0]["complete"])
         self.assertIn("detail_replaced_by_checkpoint", support.losses(report))
@@ -92,7 +94,8 @@ class KilledWhileFolding(support.EndToEnd):
             self.assertLessEqual(reported, counted + self.THREADS)
         losses = support.losses(report)
         # The process died inside calls, also inside frees whose memory another thread had already.
-        allowed = {"unfinished_calls", "live_address_allocated", "clock_not_calibrated"}
+        allowed = {
+            "unfinished_calls", "live_address_allocated", "clock_not_calibrated", "steps_left_out"}
         self.assertLessEqual(set(losses), allowed | {"detail_replaced_by_checkpoint"})
         self.assertLessEqual(losses.get("live_address_allocated", 0), self.THREADS)
         return "detail_replaced_by_checkpoint" in losses

@@ -79,7 +79,9 @@ class RandomKills:
             self.assertLessEqual(seen, count + THREADS, f"{name}: {returned} {reported} {dropped}")
         self.assertEqual(report["leaks"]["state"], "not_applicable")
         lost = support.losses(report)
-        allowed = {"unfinished_calls", "order_repaired", "clock_not_calibrated"}
+        # The victims' loops have a period, so they may have more steps than are reported.
+        allowed = {
+            "unfinished_calls", "order_repaired", "clock_not_calibrated", "steps_left_out"}
         if any(dropped.values()):
             allowed |= {f"dropped_{name}" for name in (*Counters.NAMES, "others")}
             allowed |= {"unknown_frees", "live_address_allocated"}

@@ -3,6 +3,8 @@
 //   options (1 byte) | schema: length (2), bytes; only without kUnpackOwnSchema | content
 //   content, as columns: (kind, field, length (1), bytes) ...      as records: bytes
 //
+// The upper bit of a column's kind says that it is of the form kSame.
+//
 // A length byte a column keeps the other columns where they are when one grows or shrinks.
 #pragma once
 
@@ -13,6 +15,7 @@ namespace gpumemtrace::tests {
 
 inline constexpr std::uint8_t kUnpackOwnSchema = 1;  // the schema of this version
 inline constexpr std::uint8_t kUnpackRecords = 2;    // records of a ring chunk; else columns
+inline constexpr std::uint8_t kSameForm = 0x80;      // of a column's kind
 inline constexpr std::uint8_t kUnpackAsItIs = 4;     // columns with the headers of a payload
 
 }  // namespace gpumemtrace::tests

@@ -105,7 +105,9 @@ std::vector<std::byte> expand_columns(std::span<const std::byte> input) {
   std::vector<std::byte> payload;
   while (!input.empty()) {
     trace::ColumnHeader header;
-    header.kind = static_cast<std::uint8_t>(take_number(input, 1));
+    const std::size_t kind = take_number(input, 1);
+    header.kind = static_cast<std::uint8_t>(kind & ~std::size_t{tests::kSameForm});
+    if ((kind & tests::kSameForm) != 0) header.form = trace::ColumnForm::kSame;
     header.field = static_cast<std::uint8_t>(take_number(input, 1));
     const auto column = take(input, take_number(input, 1));
     header.bytes = static_cast<std::uint32_t>(column.size());

@@ -120,8 +120,9 @@ std::vector<std::byte> compact_columns(std::span<const std::byte> image) {
     std::memcpy(&header, payload.data() + position, sizeof header);
     position += sizeof header;
     if (header.bytes <= 0xff) {
-      for (const std::size_t value :
-           {std::size_t{header.kind}, std::size_t{header.field}, std::size_t{header.bytes}}) {
+      const bool same = header.form == trace::ColumnForm::kSame;
+      const std::size_t kind = header.kind | (same ? tests::kSameForm : 0u);
+      for (const std::size_t value : {kind, std::size_t{header.field}, std::size_t{header.bytes}}) {
         compact.push_back(static_cast<std::byte>(value));
       }
       const auto begin = payload.begin() + static_cast<std::ptrdiff_t>(position);

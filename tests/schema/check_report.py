@@ -64,6 +64,13 @@ def composition_problems(place, row, driver_peak_bytes):
         yield f"{place}: our parts sum to {ours}, but the peak of driver and pool is {known_peak}"
 
 
+def category_problems(place, row):
+    """What a peak is for sums to the peak."""
+    total = sum(row.get("categories", {}).values())
+    if "categories" in row and total != row["bytes"]:
+        yield f"{place}.categories: they sum to {total}, not to {row['bytes']}"
+
+
 def leak_problems(leaks):
     """The totals sum the exit rows that are not inside another level."""
     counted = [row for row in leaks["exit"] if row["level"] in LEVELS_IN_LEAK_TOTAL]
@@ -133,6 +140,7 @@ def arithmetic_problems(report):
         yield from usage_problems(f"$.usage[{index}]", row)
     for index, row in enumerate(report["peak"]):
         yield from holder_problems(f"$.peak[{index}]", row["bytes"], row["holders"])
+        yield from category_problems(f"$.peak[{index}]", row)
     for index, row in enumerate(report["composition"]):
         yield from composition_problems(f"$.composition[{index}]", row, peak_without_pools)
     for index, row in enumerate(report["oom"]):

@@ -376,7 +376,7 @@ class RandomJob {
     if (one_in(40)) {
       trace::ContextCall record;
       record.operation = trace::ContextOperation::kDestroy;
-      record.context = side_context_;
+      record.handle_context = side_context_;
       record.call.context = 1;
       call(record, 1);
       std::erase_if(live_, [&](const auto& entry) {

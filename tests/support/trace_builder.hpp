@@ -139,7 +139,7 @@ class TraceBuilder {
                     std::uint32_t still_active = 0, const Call& call = {}) {
     trace::ContextCall record;
     record.operation = operation;
-    record.context = context;
+    record.handle_context = context;
     record.device = 0;
     record.still_active = still_active;
     add_call(record, call);

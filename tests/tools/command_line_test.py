@@ -17,7 +17,8 @@ PROGRAM = os.environ["GPUMEMTRACE_PROGRAM"]
 LIBRARY = os.environ["GPUMEMTRACE_LIBRARY"]
 STATIC_PROGRAM = os.environ.get("GPUMEMTRACE_STATIC_PROGRAM")
 EXAMPLE_REPORT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "report.example.json"
-COMMANDS = ("run", "env", "analyze", "summary", "check", "diff", "dump", "ctl", "doctor")
+COMMANDS = ("run", "env", "analyze", "summary", "check", "diff", "export", "symbolize", "dump", "ctl",
+            "doctor")
 
 # Writes the header of a trace, as the recording library would, into the file of its argument.
 WRITE_TRACE = """
@@ -194,6 +195,32 @@ class Summary(CommandLine):
         self.assertEqual(self.call("summary", "--require-complete", path).returncode, 24)
         self.assertEqual(self.call("analyze", "--require-complete", path).returncode, 24)
         self.assertEqual(self.call("summary", "--require-complete", EXAMPLE_REPORT).returncode, 0)
+
+    def test_an_export_has_one_line_a_stack_and_its_bytes(self):
+        result = self.call("export", EXAMPLE_REPORT, "--to", "collapsed", "--cost", "peak")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for line in result.stdout.splitlines():
+            self.assertRegex(line, r"^[^;]+(;[^;]+)* [1-9][0-9]*$")
+
+    def test_an_export_of_another_kind_is_a_usage_error(self):
+        for arguments in (("--to", "svg"), ("--to", "collapsed", "--cost", "time"), ()):
+            result = self.call("export", EXAMPLE_REPORT, *arguments)
+            self.assertEqual(result.returncode, 2, result.stdout)
+
+    def test_symbols_and_rules_that_cannot_be_read_are_named(self):
+        bad = self.folder / "bad.json"
+        bad.write_text("{}")
+        trace = self.folder / "job.gmt"
+        subprocess.run([sys.executable, "-c", WRITE_TRACE, trace], check=True)
+        for option, path in (
+            ("--symbols", bad),
+            ("--symbols", self.folder / "missing"),
+            ("--owners", bad),
+            ("--owners", self.folder / "missing"),
+        ):
+            result = self.call("analyze", trace, option, path)
+            self.assertEqual(result.returncode, 1, result.stdout)
+            self.assertIn(str(path), result.stderr)
 
     def test_analyze_writes_the_report_where_it_is_told(self):
         result = self.call("analyze", EXAMPLE_REPORT, "-o", "out.json")

@@ -34,6 +34,20 @@ class ScopedVariable {
 
 }  // namespace
 
+TEST_CASE("an NVTX tool that is there already is handed on", "[unit]") {
+  const ScopedVariable variable("NVTX_INJECTION64_PATH", "/lib/other.so");
+  const std::vector<EnvironmentVariable> variables = nvtx_variables("/lib/ours.so");
+  REQUIRE(variables.size() == 2);
+  CHECK(variables[0].value == "/lib/ours.so");
+  CHECK(variables[1].name == "GPUMEMTRACE_NVTX_CHAIN");
+  CHECK(variables[1].value == "/lib/other.so");
+}
+
+TEST_CASE("our own library is no other NVTX tool", "[unit]") {
+  const ScopedVariable variable("NVTX_INJECTION64_PATH", "/lib/ours.so");
+  CHECK(nvtx_variables("/lib/ours.so").size() == 1);
+}
+
 TEST_CASE("the recording library is preloaded before what is there already", "[unit]") {
   const ScopedVariable variable("LD_PRELOAD", "/lib/other.so");
   CHECK(preload_variable("/lib/ours.so").value == "/lib/ours.so:/lib/other.so");

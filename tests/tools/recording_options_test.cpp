@@ -27,7 +27,8 @@ TEST_CASE("every recording option has a variable of its own and says what it doe
     CHECK(variables.insert(row.variable).second);
     CHECK(std::string(row.help).size() > 10);
     CHECK((row.kind == ValueKind::kChoice) == (std::string(row.choices) != ""));
-    CHECK((row.kind == ValueKind::kFlag) == (std::string(row.value_name) == ""));
+    const bool takes_value = row.kind != ValueKind::kFlag && row.kind != ValueKind::kSwitch;
+    CHECK(takes_value == (std::string(row.value_name) != ""));
   }
 }
 
@@ -45,9 +46,19 @@ TEST_CASE("a size reaches the library in bytes", "[unit]") {
   CHECK(variables[0].value == "67108864");
 }
 
+TEST_CASE("a switch reaches the library either way", "[unit]") {
+  REQUIRE(parse({"--python"}).size() == 1);
+  CHECK(parse({"--python"})[0].value == "1");
+  REQUIRE(parse({"--no-python"}).size() == 1);
+  CHECK(parse({"--no-python"})[0].name == "GPUMEMTRACE_PYTHON");
+  CHECK(parse({"--no-python"})[0].value == "0");
+}
+
 TEST_CASE("a value outside an option's choices or sizes is refused", "[unit]") {
   CHECK_THROWS_AS(parse({"--on-full", "wait"}), CLI::ParseError);
   CHECK_THROWS_AS(parse({"--ring-size", "much"}), CLI::ParseError);
+  CHECK_THROWS_AS(parse({"--native", "on"}), CLI::ParseError);
+  CHECK_THROWS_AS(parse({"--stack-depth", "-1"}), CLI::ParseError);
 }
 
 TEST_CASE("an output pattern may use every known field", "[unit]") {

@@ -145,7 +145,7 @@ TEST_CASE("one fault of many ranks is one line", "[unit]") {
   Json finding = report["findings"][0];
   finding["process"] = "p2";
   report["findings"].push_back(finding);
-  CHECK(has(summary_text(report), "leaked at libfastops.so (2 times)"));
+  CHECK(has(summary_text(report), "leaked at fastops.py:12 (fused_step) (2 times)"));
 }
 
 TEST_CASE("a report without its keys is refused, not guessed", "[unit]") {

@@ -46,6 +46,28 @@ TEST_CASE("blocks are a level inside driver segments and are not added to it", "
   CHECK(row_where(report.at("owners"), {{"level", "driver"}}).at("allocations") == 1);
 }
 
+TEST_CASE("a segment that the framework has counted already is not counted again", "[unit]") {
+  TraceBuilder trace;
+  trace.allocate(0x200000000, 20 * kMiB);
+  trace.allocate(0x300000000, 20 * kMiB);
+  trace.map(MappingOperation::kReserve, 0x500000000, 20 * kMiB);
+  trace.allocate(0x71, 20 * kMiB, MemoryKind::kPhysical);
+  trace.map(MappingOperation::kMap, 0x500000000, 20 * kMiB, 0x71);
+  trace.block(0x200000000, signed_mib(4), 60 * kMiB);
+  trace.block(0x300000000, signed_mib(4), 60 * kMiB);
+  trace.block(0x500000000, signed_mib(4), 60 * kMiB);
+  SECTION("by its first block") {
+    CHECK(usage_of(report_of(trace), "block").at("reserved_peak_bytes") == 60 * kMiB);
+  }
+  SECTION("but its end counts, before the framework says so") {
+    trace.block(0x300000000, -signed_mib(4), 60 * kMiB);
+    trace.free(0x300000000);
+    const Json blocks = usage_of(report_of(trace), "block");
+    CHECK(blocks.at("reserved_peak_bytes") == 60 * kMiB);
+    CHECK(blocks.at("reserved_bytes_at_end") == 40 * kMiB);
+  }
+}
+
 TEST_CASE("fragmentation is measured at the peak, at its worst and at the end", "[unit]") {
   TraceBuilder trace;
   // Two segments: 10 MiB and 6 MiB.

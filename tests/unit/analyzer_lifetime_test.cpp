@@ -167,6 +167,11 @@ TEST_CASE("each pool has its own row with what it holds back", "[unit]") {
   sample.reserved_high = 64 * kMiB;
   trace.add(sample);
   const Json report = report_of(trace);
+  // The driver never told of the other pool.
+  const Json lay = row_where(report.at("fragmentation"), {{"level", "pool"}, {"at", "end"}});
+  CHECK(lay.at("allocated_bytes") == 8 * kMiB);
+  CHECK(lay.at("reserved_bytes").is_null());
+  CHECK(row_where(report.at("fragmentation"), {{"level", "pool"}, {"at", "peak"}}).is_null());
   const Json of_device = row_where(report.at("usage"), {{"pool", "default"}});
   CHECK(of_device.at("peak_bytes") == 3 * kMiB);
   CHECK(of_device.at("reserved_peak_bytes") == 64 * kMiB);
@@ -175,4 +180,34 @@ TEST_CASE("each pool has its own row with what it holds back", "[unit]") {
   CHECK(created.at("reserved_peak_bytes").is_null());
   CHECK(row_where(report.at("peak"), {{"level", "pool"}}).at("bytes") == 8 * kMiB);
   CHECK(report.at("devices")[0].at("physical_peak").at("bytes") == 37 * kMiB);
+}
+
+TEST_CASE("a pool's free memory is told where the driver saw most of it", "[unit]") {
+  TraceBuilder trace;
+  const auto sample = [&](std::uint64_t reserved_bytes, std::uint64_t highest_bytes) {
+    PoolSample record;
+    record.pool = 0x99;
+    record.device = 0;
+    record.reserved_current = reserved_bytes;
+    record.reserved_high = highest_bytes;
+    trace.add(record);
+  };
+  const auto peak_of = [&] {
+    return row_where(report_of(trace).at("fragmentation"), {{"level", "pool"}, {"at", "peak"}});
+  };
+  trace.allocate(0x10000000, 3 * kMiB, MemoryKind::kStreamOrdered);
+  sample(32 * kMiB, 32 * kMiB);
+  trace.free(0x10000000, MemoryKind::kStreamOrdered);
+  sample(8 * kMiB, 32 * kMiB);
+  SECTION("which was its highest point") {
+    CHECK(peak_of().at("reserved_bytes") == 32 * kMiB);
+    CHECK(peak_of().at("allocated_bytes") == 3 * kMiB);
+    CHECK(peak_of().at("free_bytes") == 29 * kMiB);
+    CHECK_FALSE(peak_of().contains("exact"));
+  }
+  SECTION("or not quite") {
+    sample(8 * kMiB, 40 * kMiB);
+    CHECK(peak_of().at("reserved_bytes") == 32 * kMiB);
+    CHECK(peak_of().at("exact") == false);
+  }
 }

@@ -14,7 +14,9 @@ TEST_CASE("docs/report.example.json holds the findings of its sections", "[unit]
   Json example;
   std::ifstream(path) >> example;
   const Job no_job;  // churn is the only rule that asks the model
-  const ReportContext context(no_job);
+  Symbolizer symbolizer(SymbolOptions{});
+  const CodeOwners owners;
+  const ReportContext context(no_job, symbolizer, owners);
   const Thresholds thresholds;
   const Json findings = report_findings({context, example, thresholds});
   if (std::getenv("GPUMEMTRACE_UPDATE_DOCUMENTS") != nullptr) {

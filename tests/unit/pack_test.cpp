@@ -1,11 +1,13 @@
 #include "trace/pack.hpp"
 
+#include <array>
 #include <cstring>
 #include <memory>
 #include <vector>
 
 #include "tests/catch.hpp"
 #include "trace/unpack.hpp"
+#include "trace/varint.hpp"
 
 using namespace gpumemtrace::trace;
 
@@ -82,6 +84,34 @@ TEST_CASE("packed records come back bit for bit", "[unit]") {
   REQUIRE(back.bytes == image.bytes().size());
   CHECK(std::memcmp(back.data(), image.bytes().data(), back.bytes) == 0);
   CHECK(unknown == 0);
+}
+
+TEST_CASE("what many records have in common is packed once", "[unit]") {
+  const auto columns_of = [](std::uint64_t records) {
+    ImageBuilder image;
+    for (std::uint64_t i = 0; i < records; ++i) {
+      image.add(allocation(1000 + 10 * i, 1005 + 10 * i, 0x7f0000000000));
+    }
+    return pack_columns(image.bytes()).size();
+  };
+  // Its kind, and the differences of time, of which the first is another than the rest.
+  CHECK(columns_of(1000) - columns_of(500) == 2 * 500);
+}
+
+TEST_CASE("varints of every length come back, wherever the column ends", "[unit]") {
+  for (unsigned bits = 0; bits <= 64; ++bits) {
+    const std::uint64_t value = bits == 0 ? 0 : ~std::uint64_t{0} >> (64 - bits);
+    std::array<std::byte, 2 * kMaxVarintBytes> room;
+    room.fill(std::byte{0xff});
+    const std::byte* const after = put_varint(room.data(), value);
+    for (const std::byte* end = after; end <= room.data() + room.size(); ++end) {
+      std::uint64_t back = 0;
+      CHECK(get_varint(room.data(), end, back) == after);
+      CHECK(back == value);
+    }
+    std::uint64_t ignored = 0;
+    CHECK(get_varint(room.data(), after - 1, ignored) == nullptr);
+  }
 }
 
 TEST_CASE("a malformed image is refused instead of packed", "[unit]") {

@@ -78,8 +78,10 @@ class Columns {
     }
     return add(kind, field, column);
   }
-  Columns& add(std::uint8_t kind, std::uint8_t field, std::span<const std::byte> column) {
-    append_object(bytes_, ColumnHeader{kind, field, 0, static_cast<std::uint32_t>(column.size())});
+  Columns& add(std::uint8_t kind, std::uint8_t field, std::span<const std::byte> column,
+               ColumnForm form = ColumnForm::kEach) {
+    append_object(bytes_,
+                  ColumnHeader{kind, field, form, 0, static_cast<std::uint32_t>(column.size())});
     bytes_.insert(bytes_.end(), column.begin(), column.end());
     return *this;
   }
@@ -210,17 +212,27 @@ TEST_CASE("both contexts of a context call are kept", "[unit]") {
   RecordImage image;
   ContextCall call;
   call.call.context = 3;
-  call.context = 5;
+  call.handle_context = 5;
   image.add(call);
   const Unpacked converted = convert_records(own_schema(), image.bytes());
   CHECK(converted.at<ContextCall>().call.context == 3);
-  CHECK(converted.at<ContextCall>().context == 5);
+  CHECK(converted.at<ContextCall>().handle_context == 5);
   Image back;
   UnpackScratch scratch;
   std::uint64_t unknown = 0;
   REQUIRE(unpack(*own_schema(), pack_image(image.bytes()), back, scratch, unknown));
   REQUIRE(back.bytes == sizeof call);
   CHECK(std::memcmp(back.data(), image.bytes().data(), sizeof call) == 0);
+
+  SchemaBytes version_1;
+  version_1.kind(static_cast<std::uint8_t>(RecordKind::kContextCall), sizeof call);
+  for (const Field& field : find_kind(RecordKind::kContextCall)->fields) {
+    const std::string_view name = field.name == "handle_context" ? "context" : field.name;
+    version_1.field(name, static_cast<std::uint8_t>(field.offset), field.bytes, field.encoding);
+  }
+  const Unpacked old = convert_records(version_1.parse(), image.bytes());
+  CHECK(old.at<ContextCall>().call.context == 3);
+  CHECK(old.at<ContextCall>().handle_context == 5);
 }
 
 TEST_CASE("a schema that cannot be true is refused", "[unit]") {
@@ -264,12 +276,63 @@ TEST_CASE("columns that would make more than a block holds are refused", "[unit]
   CHECK_FALSE(unpack_columns(own_schema(), Columns({kUnknownKind})).whole);
 }
 
+TEST_CASE("one varint stands for a field that is the same in all records", "[unit]") {
+  constexpr std::uint8_t kMarkKind = static_cast<std::uint8_t>(RecordKind::kMark);
+  const std::optional<FileSchema> schema = SchemaBytes()
+                                               .kind(kMarkKind, 24)
+                                               .field("time", 8, 8, Encoding::kTime)
+                                               .field("mark", 16, 4, Encoding::kPlain)
+                                               .field("reserved", 20, 4, Encoding::kDelta)
+                                               .parse();
+  const auto same = [](std::uint64_t value) {
+    std::vector<std::byte> column(kMaxVarintBytes);
+    column.resize(static_cast<std::size_t>(put_varint(column.data(), value) - column.data()));
+    return column;
+  };
+  const Columns columns = Columns({kMarkKind, kMarkKind, kMarkKind})
+                              .add(kMarkKind, 0, same(zigzag(10)), ColumnForm::kSame)
+                              .add(kMarkKind, 1, same(300), ColumnForm::kSame)
+                              .add(kMarkKind, 2, same(zigzag(7)), ColumnForm::kSame);
+  const Unpacked unpacked = unpack_columns(schema, columns);
+  REQUIRE(unpacked.whole);
+  REQUIRE(unpacked.image.bytes == 3 * sizeof(Mark));
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Mark& mark = unpacked.at<Mark>(i * sizeof(Mark));
+    CHECK(mark.record.words == sizeof(Mark) / kWordBytes);
+    CHECK(mark.record.time == 10 * (i + 1));
+    CHECK(static_cast<std::uint32_t>(mark.mark) == 300);
+    CHECK(mark.reserved == 7);
+  }
+}
+
+TEST_CASE("columns of a form that nobody knows, or that cannot have it, are refused", "[unit]") {
+  constexpr std::uint8_t kMarkKind = static_cast<std::uint8_t>(RecordKind::kMark);
+  const std::vector<std::byte> one = {std::byte{1}};
+  const auto marks = [&](ColumnForm form) {
+    Columns columns({kMarkKind, kMarkKind});
+    const std::size_t fields = find_kind(RecordKind::kMark)->fields.size();
+    for (std::uint8_t field = 0; field < fields; ++field) {
+      columns.add(kMarkKind, field, one, form);
+    }
+    columns.values(kMarkKind, kTailWordsColumn, {0, 0});
+    return columns;
+  };
+  CHECK(unpack_columns(own_schema(), marks(ColumnForm::kSame)).whole);
+  CHECK_FALSE(unpack_columns(own_schema(), marks(ColumnForm::kEach)).whole);
+  CHECK_FALSE(unpack_columns(own_schema(), marks(static_cast<ColumnForm>(2))).whole);
+  CHECK_FALSE(
+      unpack_columns(own_schema(),
+                     Columns({kMarkKind}).add(kMarkKind, kTailWordsColumn, one, ColumnForm::kSame))
+          .whole);
+}
+
 TEST_CASE("the image of a block is bounded before it is made", "[unit]") {
   const std::size_t count = kMaxChunkBytes / sizeof(RecordHeader);
   const std::vector<std::byte> kinds(count, static_cast<std::byte>(kThreadKind));
   std::vector<std::byte> payload;
   const auto add = [&](std::uint8_t kind, std::uint8_t field, std::span<const std::byte> column) {
-    append_object(payload, ColumnHeader{kind, field, 0, static_cast<std::uint32_t>(column.size())});
+    append_object(payload, ColumnHeader{kind, field, ColumnForm::kEach, 0,
+                                        static_cast<std::uint32_t>(column.size())});
     payload.insert(payload.end(), column.begin(), column.end());
   };
   add(0, kKindsColumn, kinds);

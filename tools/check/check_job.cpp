@@ -8,8 +8,8 @@
 
 #include "tools/check/verdict_output.hpp"
 #include "tools/messages.hpp"
+#include "tools/output_file.hpp"
 #include "tools/report_input.hpp"
-#include "tools/written_file.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -31,9 +31,9 @@ void add_step_summary(const Verdict& verdict) {
 void publish(const Verdict& verdict, const CheckRequest& request) {
   const std::filesystem::path root = std::filesystem::current_path();
   const VerdictFiles& files = request.files;
-  if (!files.json.empty()) write_file(files.json, dump(verdict_json(verdict)));
-  if (!files.junit.empty()) write_file(files.junit, verdict_junit(verdict));
-  if (!files.sarif.empty()) write_file(files.sarif, dump(verdict_sarif(verdict, root)));
+  if (!files.json.empty()) write_output(files.json, dump(verdict_json(verdict)));
+  if (!files.junit.empty()) write_output(files.junit, verdict_junit(verdict));
+  if (!files.sarif.empty()) write_output(files.sarif, dump(verdict_sarif(verdict, root)));
   if (files.github) {
     fmt::print("{}", verdict_github(verdict, root));
     add_step_summary(verdict);
@@ -55,7 +55,7 @@ int write_baseline(const Json& report, const Policy& policy) {
   BaselineEntry entry = baseline_of(report);
   const std::size_t findings = entry.findings.size();
   baseline.put(std::move(entry));
-  write_file(policy.baseline, baseline.text());
+  write_output(policy.baseline, baseline.text());
   say(fmt::format("wrote {} with {}", policy.baseline.string(),
                   count_of(findings, "finding", "findings")));
   return to_int(ExitCode::kSuccess);
@@ -71,7 +71,7 @@ int check_job(const CheckRequest& request) {
     publish(verdict, request);
     return to_int(exit_code_of(verdict.outcome));
   }
-  const Json report = load_report(request.inputs, request.thresholds);
+  const Json report = load_report(request.inputs, request.naming, request.thresholds);
   try {
     if (request.write_baseline) return write_baseline(report, request.policy);
     Baseline baseline;

@@ -9,6 +9,7 @@
 
 #include "analyzer/rules/thresholds.hpp"
 #include "tools/check/policy.hpp"
+#include "tools/report_input.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -25,6 +26,7 @@ enum class VerdictPrint { kText, kTextToStderr, kJson };
 struct CheckRequest {
   std::vector<std::filesystem::path> inputs;
   Policy policy;
+  NamingOptions naming;
   analyzer::Thresholds thresholds;
   VerdictFiles files;
   VerdictPrint print = VerdictPrint::kText;

@@ -85,6 +85,7 @@ def main():
         where={"direction": "host_to_device"},
         field="bytes",
     )
+    torch_truth.add_category_checks(truth, model, optimizer, STEPS)
     torch_truth.add_torch_checks(truth, sample_checks=True)
     torch_truth.finish(truth)
 

@@ -65,6 +65,35 @@ def add_torch_checks(truth, device=0, at_exit=True, sample_checks=False):
         )
 
 
+def add_category_checks(truth, model, optimizer, steps, device=0):
+    """What the peak holds for parameters, gradients and the optimizer, and how many steps there were.
+
+    For trainings whose peak has all gradients. The allocator rounds every tensor to 512 bytes.
+    """
+    truth.check("steps", "steps", steps, "iterations of the program", combine="count")
+    if torch.cuda.get_allocator_backend() == "cudaMallocAsync":
+        return
+    parameters = list(model.parameters())
+    state = [value for row in optimizer.state.values() for value in row.values()
+             if torch.is_tensor(value) and value.is_cuda]
+    tensors = {
+        "parameter": parameters,
+        "gradient": [p.grad for p in parameters if p.grad is not None],
+        "optimizer_state": state,
+    }
+    for category, rows in tensors.items():
+        sizes = {t.data_ptr(): t.untyped_storage().nbytes() for t in rows}
+        truth.check(
+            f"peak bytes, {category}",
+            "peak",
+            sum((size + 511) // 512 * 512 for size in sizes.values()),
+            "sizes of the program's own tensors, rounded to 512",
+            where={"level": "framework"},
+            field=f"categories.{category}",
+            device=device,
+        )
+
+
 def _add_native_checks(truth, stats, device, at_exit):
     uses_vmm = "expandable_segments:true" in os.environ.get("PYTORCH_CUDA_ALLOC_CONF", "").lower()
     fields = {

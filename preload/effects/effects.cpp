@@ -1,4 +1,8 @@
-#include "preload/effects.hpp"
+// What of the families is not said in a line: structures that arguments point to.
+#include "preload/effects/allocations.hpp"
+#include "preload/effects/graphs.hpp"
+#include "preload/effects/pools.hpp"
+#include "preload/effects/ranges.hpp"
 
 namespace gpumemtrace::preload::effects {
 

@@ -1,8 +1,9 @@
-#include "tools/written_file.hpp"
+#include "tools/output_file.hpp"
 
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 
@@ -10,7 +11,11 @@
 
 namespace gpumemtrace::tools {
 
-void write_file(const std::filesystem::path& path, const std::string& content) {
+void write_output(const std::filesystem::path& path, const std::string& content) {
+  if (path.empty()) {
+    fmt::print("{}", content);
+    return;
+  }
   const std::filesystem::path unfinished = path.string() + ".unfinished";
   std::ofstream file(unfinished, std::ios::binary | std::ios::trunc);
   file << content;

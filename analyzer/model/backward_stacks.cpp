@@ -1,0 +1,109 @@
+#include "analyzer/model/backward_stacks.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Far above what any recorder gives; a damaged record must not make the table huge.
+constexpr std::uint32_t kMaxStacks = std::uint32_t{1} << 22;
+constexpr std::size_t kMaxJoined = std::size_t{1} << 22;
+
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
+}  // namespace
+
+BackwardStacks::BackwardStacks(std::vector<trace::WaitingStack> waits, const LookAhead& look_ahead)
+    : look_ahead_(look_ahead) {
+  std::stable_sort(waits.begin(), waits.end(),
+                   [](const auto& a, const auto& b) { return a.record.time < b.record.time; });
+  for (const trace::WaitingStack& wait : waits) waits_[wait.thread_id].push_back(wait);
+}
+
+void BackwardStacks::add_stack(const trace::Stack& record) {
+  if (record.python_frames == 0 || record.id >= kMaxStacks) return;
+  any_python_ = true;
+  if (record.id >= has_python_.size()) has_python_.resize(record.id + 1);
+  has_python_[record.id] = 1;
+}
+
+void BackwardStacks::add_thread(std::uint32_t writer, std::uint64_t thread_id) {
+  PythonThread& thread = threads_[writer];
+  thread = PythonThread();
+  thread.thread_id = thread_id;
+  waiting_until_ = 0;
+}
+
+BackwardStacks::PythonThread& BackwardStacks::thread_of(std::uint32_t writer) {
+  if (last_thread_ == nullptr || last_writer_ != writer) {
+    last_writer_ = writer;
+    last_thread_ = &threads_[writer];
+  }
+  return *last_thread_;
+}
+
+std::uint32_t BackwardStacks::find_stack(std::uint32_t writer, std::uint32_t stack,
+                                         std::uint64_t time, bool is_block) {
+  PythonThread& thread = thread_of(writer);
+  const bool with_frames = has_python(stack);
+  if (with_frames || thread.has_frames) {
+    thread.has_frames = true;
+    thread.last_own = time;
+    waiting_until_ = 0;
+    if (with_frames && is_block) {
+      thread.last_block = time;
+      thread.last_block_stack = stack;
+    }
+    return stack;
+  }
+  if (time >= waiting_until_) update_waiting(time);
+  return waiting_.inferred == 0 ? stack : join(stack);
+}
+
+void BackwardStacks::update_waiting(std::uint64_t time) {
+  waiting_ = find_waiting(time);
+  const auto next = static_cast<std::uint32_t>(waiting_numbers_.size());
+  waiting_number_ = waiting_numbers_.try_emplace(waiting_, next).first->second;
+}
+
+BackwardStacks::Waiting BackwardStacks::find_waiting(std::uint64_t time) {
+  Waiting seen;
+  Waiting guessed;
+  std::uint64_t seen_own = 0;
+  std::uint64_t guessed_own = 0;
+  waiting_until_ = kNever;
+  for (const auto& [writer, thread] : threads_) {
+    if (!thread.has_frames) continue;
+    const std::uint64_t next_own = look_ahead_.next_ticks_of(writer);
+    waiting_until_ = std::min(waiting_until_, std::max(next_own, time + 1));
+    if (thread.last_block_stack != 0 && thread.last_block >= guessed_own) {
+      guessed_own = thread.last_block;
+      guessed = {thread.last_block_stack, thread.thread_id, false};
+    }
+    const auto waits = waits_.find(thread.thread_id);
+    if (waits == waits_.end()) continue;
+    const auto first = std::lower_bound(waits->second.begin(), waits->second.end(), thread.last_own,
+                                        [](const trace::WaitingStack& wait, std::uint64_t ticks) {
+                                          return wait.record.time < ticks;
+                                        });
+    if (first == waits->second.end() || first->record.time >= next_own) continue;
+    if (seen.inferred != 0 && thread.last_own < seen_own) continue;
+    seen_own = thread.last_own;
+    seen = {first->stack, thread.thread_id, true};
+  }
+  return seen.inferred != 0 ? seen : guessed;
+}
+
+std::uint32_t BackwardStacks::join(std::uint32_t own) {
+  const std::uint64_t key = own | std::uint64_t{waiting_number_ + 1} << 32;
+  const Slot* known = slots_.find(key);
+  if (known != nullptr) return known->joined;
+  if (joined_.size() == kMaxJoined) return own;
+  const auto joined = static_cast<std::uint32_t>(kFirstJoined + joined_.size());
+  joined_.push_back({own, waiting_.inferred, waiting_.thread_id, waiting_.seen_waiting});
+  slots_.insert({key, joined});
+  return joined;
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,126 @@
+// Bytes by stack: what flame graphs and other profiles are drawn from.
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "analyzer/report/sections.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// So many of the largest rows by each measure are told; the others are one row together.
+constexpr std::size_t kMostRowsByMeasure = 300;
+
+struct Costs {
+  std::uint64_t peak_bytes = 0;  // at the peak of its level on its device
+  std::uint64_t leaked_bytes = 0;
+  std::uint64_t allocated_bytes = 0;
+  std::uint64_t copied_bytes = 0;
+
+  void add(const Costs& more) {
+    peak_bytes += more.peak_bytes;
+    leaked_bytes += more.leaked_bytes;
+    allocated_bytes += more.allocated_bytes;
+    copied_bytes += more.copied_bytes;
+  }
+};
+
+constexpr auto kMeasures = std::to_array<std::uint64_t Costs::*>(
+    {&Costs::peak_bytes, &Costs::leaked_bytes, &Costs::allocated_bytes, &Costs::copied_bytes});
+
+struct CostKey {
+  bool is_copy = false;
+  Level level = Level::kDriver;  // of memory
+  std::string stack;
+  Identity identity;
+  friend auto operator<=>(const CostKey&, const CostKey&) = default;
+};
+using CostRows = std::map<CostKey, Costs>;
+using CostRow = CostRows::value_type;
+
+CostRows rows_of(const ReportContext& context, const ReportProcess& process) {
+  const ProcessModel& model = process.model();
+  CostRows rows;
+  const auto costs_of = [&](const HolderKey& holder) -> Costs& {
+    const Level level = level_of(model.accounts().group(holder.group).key.kind);
+    const Identity identity = context.identity_of(process, holder);
+    return rows[{false, level, identity.stack, identity}];
+  };
+  for (const Account& account : model.accounts().accounts()) {
+    if (account.level == Level::kMapping || account.level == Level::kImported) continue;
+    for (const auto& [holder, tally] :
+         model.holders_at(account.peak, account.level, account.device)) {
+      costs_of(holder).peak_bytes += tally.bytes;
+    }
+  }
+  for (const auto& [holder, bytes] : lost_bytes_by_holder(context, process)) {
+    costs_of(holder).leaked_bytes += bytes;
+  }
+  const std::vector<Group>& groups = model.accounts().groups();
+  for (std::uint32_t i = 0; i < groups.size(); ++i) {
+    const Level level = level_of(groups[i].key.kind);
+    if (level == Level::kMapping || level == Level::kImported) continue;
+    if (groups[i].allocated_bytes == 0) continue;
+    costs_of({i, groups[i].segments != 0}).allocated_bytes += groups[i].allocated_bytes;
+  }
+  for (const TransferRow& transfer : model.transfers().rows()) {
+    if (transfer.key.is_set) continue;
+    const Identity identity = context.identity_of_site(process, transfer.key.site);
+    rows[{true, Level::kDriver, identity.stack, identity}].copied_bytes += transfer.bytes;
+  }
+  return rows;
+}
+
+// The largest rows by any measure.
+std::set<const CostRow*> largest_rows(const CostRows& rows) {
+  std::set<const CostRow*> largest;
+  for (const auto measure : kMeasures) {
+    std::vector<const CostRow*> sorted;
+    for (const CostRow& row : rows) {
+      if (row.second.*measure != 0) sorted.push_back(&row);
+    }
+    std::stable_sort(sorted.begin(), sorted.end(), [&](const CostRow* a, const CostRow* b) {
+      return a->second.*measure > b->second.*measure;
+    });
+    sorted.resize(std::min(sorted.size(), kMostRowsByMeasure));
+    largest.insert(sorted.begin(), sorted.end());
+  }
+  return largest;
+}
+
+Json cost_row(const ReportProcess& process, const CostKey& key, const Costs& costs) {
+  return {{"process", process.id},
+          {"level", key.is_copy ? Json(nullptr) : Json(name_of(key.level))},
+          {"owner", owner_json(key.identity)},
+          {"site", site_json(key.identity)},
+          {"stack", key.stack.empty() ? Json(nullptr) : Json(key.stack)},
+          {"peak_bytes", costs.peak_bytes},
+          {"leaked_bytes", costs.leaked_bytes},
+          {"allocated_bytes", costs.allocated_bytes},
+          {"copied_bytes", costs.copied_bytes}};
+}
+
+}  // namespace
+
+Json report_costs(const ReportContext& context) {
+  std::vector<Json> json;
+  for (const ReportProcess& process : context.processes()) {
+    const CostRows rows = rows_of(context, process);
+    const std::set<const CostRow*> largest = largest_rows(rows);
+    CostRows rest;
+    for (const CostRow& row : rows) {
+      const auto& [key, costs] = row;
+      if (largest.count(&row) != 0) {
+        json.push_back(cost_row(process, key, costs));
+        continue;
+      }
+      CostKey other{key.is_copy, key.level, {}, {}};
+      other.identity.owner = "other";
+      rest[other].add(costs);
+    }
+    for (const auto& [key, costs] : rest) json.push_back(cost_row(process, key, costs));
+  }
+  return sorted_rows(std::move(json), "allocated_bytes");
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,141 @@
+#include "analyzer/report/stack_names.hpp"
+
+#include <algorithm>
+
+#include "analyzer/owners.hpp"
+#include "analyzer/stacks/autograd_nodes.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+StackFrame to_frame(const PythonFrame& python) {
+  StackFrame frame;
+  frame.function = python.function;
+  frame.file = python.file;
+  frame.line = python.line;
+  frame.is_python = true;
+  return frame;
+}
+
+}  // namespace
+
+StackNames::StackNames(const ProcessModel& model, Symbolizer& symbolizer, const CodeOwners& owners)
+    : model_(model),
+      symbolizer_(symbolizer),
+      owners_(owners),
+      executable_(model.dictionary().text(trace::TextKey::kExecutable)) {}
+
+template <class Visit>
+void StackNames::visit_native(std::uint32_t stack, Visit&& visit) const {
+  const Dictionary& dictionary = model_.dictionary();
+  const std::uint64_t time = dictionary.native_stacks().time_of(stack);
+  for (const std::uint64_t address : dictionary.native_stacks().addresses_of(stack)) {
+    if (address == 0) continue;
+    const LoadedModule* module = dictionary.modules().find(address - 1, time);
+    StackFrame frame;
+    if (module == nullptr) {
+      frame.offset = address - 1;
+      if (visit(frame, std::string_view())) return;
+      continue;
+    }
+    const std::string& path = module->identity.path;
+    frame.module = base_name(path);
+    frame.offset = address - 1 - module->base;
+    const std::vector<SymbolFrame>& symbols = symbolizer_.frames_at(module->identity, frame.offset);
+    if (symbols.empty() && visit(frame, std::string_view(path))) return;
+    for (const SymbolFrame& symbol : symbols) {
+      frame.function = symbol.function;
+      frame.file = symbol.file;
+      frame.line = symbol.line;
+      if (visit(frame, std::string_view(path))) return;
+    }
+  }
+}
+
+StackNames::Parts StackNames::parts_of(std::uint32_t stack) const {
+  const JoinedStack* joined = model_.backward_stacks().find(stack);
+  if (joined == nullptr) return {stack, stack, 0, false};
+  if (!joined->seen_waiting && !calls_backward(joined->inferred)) return {joined->own, 0, 0, false};
+  return {joined->own, joined->inferred, joined->thread_id, true};
+}
+
+bool StackNames::calls_backward(std::uint32_t stack) const {
+  const std::vector<PythonFrame> frames = model_.dictionary().python_stacks().frames_of(stack);
+  return std::any_of(frames.begin(), frames.end(), [](const PythonFrame& frame) {
+    return is_backward_call(frame.file, frame.function);
+  });
+}
+
+std::vector<PythonFrame> StackNames::python_frames(const Parts& parts) const {
+  return model_.dictionary().python_stacks().frames_of(parts.python);
+}
+
+bool StackNames::has_native_frames(std::uint32_t stack) const {
+  return !model_.dictionary().native_stacks().addresses_of(parts_of(stack).native).empty();
+}
+
+bool StackNames::has_python_frames(std::uint32_t stack) const {
+  return model_.dictionary().python_stacks().has(parts_of(stack).python);
+}
+
+std::vector<StackFrame> StackNames::frames_of(std::uint32_t stack) const {
+  const Parts parts = parts_of(stack);
+  std::vector<StackFrame> frames;
+  visit_native(parts.native, [&](const StackFrame& frame, std::string_view) {
+    frames.push_back(frame);
+    return false;
+  });
+  for (const PythonFrame& python : python_frames(parts)) frames.push_back(to_frame(python));
+  return frames;
+}
+
+std::string StackNames::owner_of(std::uint32_t stack) const {
+  const Parts parts = parts_of(stack);
+  std::string owner;
+  visit_native(parts.native, [&](const StackFrame& frame, std::string_view path) {
+    owner = owners_.owner_of_code(path, frame.function, executable_);
+    return !owner.empty();
+  });
+  if (!owner.empty()) return owner;
+  for (const PythonFrame& frame : python_frames(parts)) {
+    owner = owners_.owner_of_python(frame.file);
+    if (!owner.empty()) break;
+  }
+  return owner;
+}
+
+std::optional<StackFrame> StackNames::users_frame(std::uint32_t stack) const {
+  const Parts parts = parts_of(stack);
+  for (const PythonFrame& python : python_frames(parts)) {
+    if (owners_.is_users_python(python.file, python.function)) return to_frame(python);
+  }
+  std::optional<StackFrame> found;
+  visit_native(parts.native, [&](const StackFrame& frame, std::string_view path) {
+    if (owners_.is_users_code(path, frame.function, executable_)) found = frame;
+    return found.has_value();
+  });
+  return found;
+}
+
+std::string StackNames::autograd_node_of(std::uint32_t stack) const {
+  const Parts parts = parts_of(stack);
+  std::string node;
+  if (!parts.is_inferred && has_python_frames(stack)) return node;
+  visit_native(parts.native, [&](const StackFrame& frame, std::string_view) {
+    node = autograd_node_name(frame.function);
+    return !node.empty();
+  });
+  return node;
+}
+
+std::optional<ThreadName> StackNames::inferred_from(std::uint32_t stack) const {
+  const Parts parts = parts_of(stack);
+  if (!parts.is_inferred) return std::nullopt;
+  return model_.threads().of_id(parts.inferred_thread);
+}
+
+ThreadName StackNames::thread_of(std::uint32_t stack) const {
+  return model_.threads().of_stack(parts_of(stack).native);
+}
+
+}  // namespace gpumemtrace::analyzer

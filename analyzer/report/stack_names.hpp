@@ -1,0 +1,70 @@
+// What a process's stacks say in words: frames, whose code asked, and where in the user's code.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/code_owners.hpp"
+#include "analyzer/model/process.hpp"
+#include "analyzer/symbols/symbolizer.hpp"
+
+namespace gpumemtrace::analyzer {
+
+struct StackFrame {
+  std::string function;  // empty = not known
+  std::string file;
+  std::uint32_t line = 0;
+  std::string module;        // file name; native frames only
+  std::uint64_t offset = 0;  // in the module, of the byte before the return address
+  bool is_python = false;
+};
+
+// - One process's; the model, the symbolizer and the owners are borrowed.
+// - Addresses are resolved when they are asked for, and by the symbolizer only once.
+class StackNames {
+ public:
+  StackNames(const ProcessModel& model, Symbolizer& symbolizer, const CodeOwners& owners);
+
+  [[nodiscard]] bool has_native_frames(std::uint32_t stack) const;
+  // Its own or inferred ones.
+  [[nodiscard]] bool has_python_frames(std::uint32_t stack) const;
+  // Innermost first, native before Python.
+  [[nodiscard]] std::vector<StackFrame> frames_of(std::uint32_t stack) const;
+  // Whose code asked; empty where the frames do not tell.
+  [[nodiscard]] std::string owner_of(std::uint32_t stack) const;
+  // The innermost frame that is the user's: of Python, else native.
+  [[nodiscard]] std::optional<StackFrame> users_frame(std::uint32_t stack) const;
+  // The autograd node that ran on a thread without Python frames, such as AddmmBackward0; or empty.
+  [[nodiscard]] std::string autograd_node_of(std::uint32_t stack) const;
+
+  // The thread whose Python frames stand in for those that the stack has not; nullopt where none
+  // do.
+  [[nodiscard]] std::optional<ThreadName> inferred_from(std::uint32_t stack) const;
+  [[nodiscard]] ThreadName thread_of(std::uint32_t stack) const;
+
+ private:
+  // The recorded stacks behind a number, 0 where there is none.
+  struct Parts {
+    std::uint32_t native = 0;
+    std::uint32_t python = 0;
+    std::uint64_t inferred_thread = 0;
+    bool is_inferred = false;
+  };
+
+  [[nodiscard]] Parts parts_of(std::uint32_t stack) const;
+  [[nodiscard]] bool calls_backward(std::uint32_t stack) const;
+  [[nodiscard]] std::vector<PythonFrame> python_frames(const Parts& parts) const;
+  // Calls visit(frame, path of its module) innermost first until it returns true.
+  template <class Visit>
+  void visit_native(std::uint32_t stack, Visit&& visit) const;
+
+  const ProcessModel& model_;
+  Symbolizer& symbolizer_;
+  const CodeOwners& owners_;
+  std::string executable_;
+};
+
+}  // namespace gpumemtrace::analyzer

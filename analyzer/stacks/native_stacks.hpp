@@ -1,0 +1,36 @@
+// The native halves of a process's stacks: return addresses, and when they were recorded.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+class NativeStacks {
+ public:
+  // Keeps what has native frames.
+  void add(const trace::Stack& record);
+
+  // Innermost first; empty for 0 and for stacks without native frames.
+  [[nodiscard]] std::span<const std::uint64_t> addresses_of(std::uint32_t stack) const;
+  // When the stack was first met, in ticks; modules are looked up at that time.
+  [[nodiscard]] std::uint64_t time_of(std::uint32_t stack) const;
+  // Every recorded stack.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (const auto& [id, stack] : stacks_) visit(id);
+  }
+
+ private:
+  struct Stack {
+    std::uint64_t time = 0;
+    std::vector<std::uint64_t> addresses;
+  };
+  std::map<std::uint32_t, Stack> stacks_;
+};
+
+}  // namespace gpumemtrace::analyzer

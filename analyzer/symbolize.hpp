@@ -1,0 +1,24 @@
+// The names of all native code that traces mention, for an analysis on another machine.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "analyzer/input_error.hpp"
+#include "analyzer/symbols/symbol_options.hpp"
+
+namespace gpumemtrace::analyzer {
+
+struct SymbolizeResult {
+  nlohmann::ordered_json side_car;  // analyzer/symbols/side_car.hpp describes it
+  std::uint64_t places = 0;         // that stacks mention
+  std::uint64_t named_places = 0;
+};
+
+// Throws InputError where an input is missing, unreadable or no trace.
+[[nodiscard]] SymbolizeResult symbolize(const std::vector<std::filesystem::path>& inputs,
+                                        const SymbolOptions& options);
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,16 @@
+// Names of functions as people read them.
+#pragma once
+
+#include <string>
+
+namespace gpumemtrace::analyzer {
+
+// Demangled, without the marks of copies that compilers make (`.part.0`, `.cold`), at most some
+// thousand letters. A name that cannot be demangled stays as it is.
+[[nodiscard]] std::string readable_name(const char* symbol);
+
+// Whether the time and memory that a hostile name takes are bounded, too: where libstdc++ is linked
+// statically.
+[[nodiscard]] bool can_demangle_bounded();
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,64 @@
+// Turns places in modules into functions, files and lines.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analyzer/symbols/dwarf_lines.hpp"
+#include "analyzer/symbols/side_car.hpp"
+#include "analyzer/symbols/symbol_files.hpp"
+#include "analyzer/symbols/symbol_options.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// The names of one module: a sorted array of its functions, and its debug information.
+class ModuleSymbols {
+ public:
+  explicit ModuleSymbols(FoundFiles found);
+
+  [[nodiscard]] std::vector<SymbolFrame> frames_at(std::uint64_t offset);
+  [[nodiscard]] bool has_files() const { return !files_.empty(); }
+
+ private:
+  // nullptr where the offset lies in no function that a symbol table names.
+  [[nodiscard]] const ElfFunction* find_function(std::uint64_t offset) const;
+
+  std::vector<std::unique_ptr<ElfFile>> files_;
+  std::vector<ElfFunction> functions_;
+  std::unique_ptr<DwarfLines> lines_;
+};
+
+// - A module is opened when the first of its addresses is asked for; answers are kept.
+// - Throws InputError for a side-car that cannot be read, at construction only.
+class Symbolizer {
+ public:
+  explicit Symbolizer(const SymbolOptions& options);
+
+  // What stands at the module's virtual address, innermost function first; empty where no file of
+  // the same build says it. For a return address, ask for the byte before it.
+  [[nodiscard]] const std::vector<SymbolFrame>& frames_at(const ModuleIdentity& module,
+                                                          std::uint64_t offset);
+
+  // Modules whose file was replaced by another build, and modules whose file was not found.
+  [[nodiscard]] std::uint64_t mismatched_modules() const { return mismatched_modules_; }
+  [[nodiscard]] std::uint64_t missing_modules() const { return missing_modules_; }
+  // All answers so far.
+  [[nodiscard]] const SideCar& answers() const { return answers_; }
+
+ private:
+  [[nodiscard]] std::vector<SymbolFrame> look_up(const ModuleIdentity& module,
+                                                 std::uint64_t offset);
+
+  bool enabled_;
+  SymbolFiles files_;
+  SideCar told_;     // by side-cars
+  SideCar answers_;  // ours
+  std::map<ModuleIdentity, ModuleSymbols> modules_;
+  std::uint64_t mismatched_modules_ = 0;
+  std::uint64_t missing_modules_ = 0;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,51 @@
+// What bench_python_stack.py calls by ctypes: a burst of blocks under the Python frames of the
+// calling thread.
+
+#include <cstdint>
+#include <cstdio>
+#include <exception>
+#include <vector>
+
+#include "bench/noop_calls.hpp"
+#include "bench/ring_view.hpp"
+#include "bench/statistics.hpp"
+#include "bench/stopwatch.hpp"
+
+namespace gpumemtrace::bench {
+namespace {
+
+constexpr std::uint32_t kBurstBlocks = 8192;
+
+void report_block(const Calls& calls) {
+  auto* const block = reinterpret_cast<void*>(std::uintptr_t{0x7f00'0000'0000});
+  calls.report_block(block, 512, 512, 1 << 20, C10Device{});
+}
+
+double measure(const char* ring_path, std::uint32_t rounds) {
+  const CallForms calls = load_calls();
+  report_block(calls.wrapped);  // begins the recording, which makes the ring
+  const RingView ring(ring_path);
+  const double ns_per_tick = measure_ns_per_tick();
+  std::vector<double> times;
+  for (std::uint32_t round = 0; round < rounds; ++round) {
+    ring.wait_until_packed();
+    const std::uint64_t begin = ticks();
+    for (std::uint32_t i = 0; i < kBurstBlocks; ++i) report_block(calls.wrapped);
+    times.push_back(static_cast<double>(ticks() - begin) / kBurstBlocks * ns_per_tick);
+  }
+  return median(times);
+}
+
+}  // namespace
+}  // namespace gpumemtrace::bench
+
+// Nanoseconds of one block, the median over the rounds; below 0 where something is missing.
+extern "C" [[gnu::visibility("default")]] double bench_blocks(const char* ring_path,
+                                                              std::uint32_t rounds) {
+  try {
+    return gpumemtrace::bench::measure(ring_path, rounds);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "bench_python_stack: %s\n", error.what());
+    return -1;
+  }
+}

@@ -1,0 +1,189 @@
+#include "bench/recorder_stacks.hpp"
+
+#include <execinfo.h>
+
+#include <array>
+#include <barrier>
+#include <cstdlib>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "bench/processors.hpp"
+#include "bench/statistics.hpp"
+#include "bench/stopwatch.hpp"
+
+namespace gpumemtrace::bench {
+namespace {
+
+constexpr std::uint32_t kBurstBlocks = 4096;
+constexpr std::size_t kFrames = 20;
+constexpr std::size_t kLevels = 64;
+
+void* const kBlock = reinterpret_cast<void*>(std::uintptr_t{0x7f00'0000'0000});
+
+// Work at the innermost frame.
+struct Work {
+  void (*run)(void* argument);
+  void* argument;
+};
+
+// Frames with code of their own: each has another return address, as in real stacks.
+template <std::size_t kLevel>
+[[gnu::noinline]] void descend(const Work& work) {
+  if constexpr (kLevel == 0) {
+    work.run(work.argument);
+  } else {
+    descend<kLevel - 1>(work);
+  }
+  __asm__ volatile("" ::: "memory");  // no tail call
+}
+
+using Descent = void (*)(const Work&);
+template <std::size_t... kLevel>
+constexpr std::array<Descent, sizeof...(kLevel)> descents(std::index_sequence<kLevel...>) {
+  return {descend<kLevel>...};
+}
+constexpr auto kDescents = descents(std::make_index_sequence<kLevels>());
+
+std::size_t frames_here() {
+  void* addresses[256];
+  return static_cast<std::size_t>(backtrace(addresses, 256));
+}
+
+// How many levels make a stack of so many frames from here.
+std::size_t levels_for(std::size_t frames) {
+  for (std::size_t levels = 0; levels < kLevels; ++levels) {
+    std::size_t found = 0;
+    kDescents[levels]({[](void* out) { *static_cast<std::size_t*>(out) = frames_here(); }, &found});
+    // frames_here() and the function above are not part of a block's stack.
+    if (found - 1 >= frames) return levels;
+  }
+  throw std::runtime_error("the measuring thread's own stack is too deep.");
+}
+
+// Ticks of one block within a burst; its sign decides whether it gets a stack.
+struct Burst {
+  const Calls* calls;
+  std::int64_t bytes;
+  double ticks_each = 0;
+};
+void run_burst(void* argument) {
+  Burst& burst = *static_cast<Burst*>(argument);
+  const std::uint64_t begin = ticks();
+  for (std::uint32_t i = 0; i < kBurstBlocks; ++i) {
+    burst.calls->report_block(kBlock, burst.bytes, 512, 1 << 20, C10Device{});
+  }
+  burst.ticks_each = static_cast<double>(ticks() - begin) / kBurstBlocks;
+}
+
+double time_blocks(const Calls& calls, std::size_t levels, std::int64_t bytes) {
+  Burst burst{&calls, bytes};
+  kDescents[levels]({run_burst, &burst});
+  return burst.ticks_each;
+}
+
+struct StackCost {
+  double added_ticks;  // by the stack
+  double bare_ticks;   // a block without
+};
+
+// Medians over the rounds, one value a thread.
+std::vector<StackCost> measure_together(const RecorderBench& bench, std::size_t threads) {
+  std::vector<StackCost> costs(threads);
+  std::barrier barrier(static_cast<std::ptrdiff_t>(threads));
+  const auto run = [&](std::size_t index) {
+    std::vector<double> added;
+    std::vector<double> bare;
+    run_on({bench.processors[index]});
+    const std::size_t levels = levels_for(kFrames);
+    for (std::size_t round = 0; round < bench.rounds; ++round) {
+      if (index == 0) bench.ring.wait_until_packed();
+      barrier.arrive_and_wait();
+      const double without = time_blocks(bench.calls.wrapped, levels, -512);
+      if (index == 0) bench.ring.wait_until_packed();
+      barrier.arrive_and_wait();
+      added.push_back(time_blocks(bench.calls.wrapped, levels, 512) - without);
+      bare.push_back(without);
+      barrier.arrive_and_wait();
+    }
+    costs[index] = {median(added), median(bare)};
+  };
+  std::vector<std::thread> others;
+  for (std::size_t index = 1; index < threads; ++index) others.emplace_back(run, index);
+  run(0);
+  for (std::thread& thread : others) thread.join();
+  return costs;
+}
+
+double median_added_ns(const RecorderBench& bench, std::size_t threads) {
+  std::vector<double> added;
+  for (const StackCost& cost : measure_together(bench, threads)) added.push_back(cost.added_ticks);
+  return median(added) * bench.ns_per_tick;
+}
+
+Row measure_known(const RecorderBench& bench) {
+  say("  native stack of 20 frames");
+  Row row;
+  row.what = "a native stack of 20 frames that was seen before";
+  row.unit = "ns added to a block";
+  row.at_most = 250;
+  row.beside = "glibc's backtrace: see context";
+  const StackCost cost = measure_together(bench, 1).front();
+  row.measured = cost.added_ticks * bench.ns_per_tick;
+  row.context["block_without_stack_ns"] = cost.bare_ticks * bench.ns_per_tick;
+  const std::size_t threads = bench.processors.size();
+  row.context["threads_" + std::to_string(threads) + "_added_ns"] = median_added_ns(bench, threads);
+  double backtrace_ticks = 0;
+  kDescents[levels_for(kFrames)]({[](void* out) {
+                                    const std::uint64_t begin = ticks();
+                                    std::size_t sum = 0;
+                                    for (int i = 0; i < 1000; ++i) sum += frames_here();
+                                    keep(sum);
+                                    *static_cast<double*>(out) =
+                                        static_cast<double>(ticks() - begin) / 1000;
+                                  },
+                                  &backtrace_ticks});
+  row.context["glibc_backtrace_ns"] = backtrace_ticks * bench.ns_per_tick;
+  return row;
+}
+
+// Each number of levels is another stack, with one return address that was not met before.
+Row measure_new(const RecorderBench& bench) {
+  say("  new native stacks");
+  struct Once {
+    const Calls* calls;
+    double ticks;
+  };
+  std::vector<double> first;
+  std::vector<double> second;
+  for (std::size_t levels = 1; levels < kLevels; ++levels) {
+    for (std::vector<double>* times : {&first, &second}) {
+      Once once{&bench.calls.wrapped, 0};
+      kDescents[levels]({[](void* argument) {
+                           Once& call = *static_cast<Once*>(argument);
+                           const std::uint64_t begin = ticks();
+                           call.calls->report_block(kBlock, 512, 512, 1 << 20, C10Device{});
+                           call.ticks = static_cast<double>(ticks() - begin);
+                         },
+                         &once});
+      times->push_back(once.ticks);
+    }
+  }
+  Row row;
+  row.what = "a native stack with one new return address";
+  row.unit = "ns, once";
+  row.measured = median(first) * bench.ns_per_tick;
+  row.context["second_time_ns"] = median(second) * bench.ns_per_tick;
+  return row;
+}
+
+}  // namespace
+
+std::vector<Row> measure_native_stacks(const RecorderBench& bench) {
+  Row fresh = measure_new(bench);  // before anything is known
+  return {measure_known(bench), std::move(fresh)};
+}
+
+}  // namespace gpumemtrace::bench

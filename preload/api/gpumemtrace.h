@@ -1,0 +1,88 @@
+/* What a program can tell gpumemtrace about its own course. C and C++, this header alone: nothing
+ * to link (before glibc 2.34: -ldl). In a process that does not run under gpumemtrace every call
+ * does nothing, so the calls may stay in the program.
+ *
+ *   for (;;) {
+ *     gpumemtrace_step();
+ *     gpumemtrace_push("forward");
+ *     ...
+ *     gpumemtrace_pop();
+ *   }
+ *
+ * All functions may be called from any thread and never fail. Names are UTF-8; they are copied, and
+ * cut at 512 bytes. What is said before the first CUDA call is not kept, except for the number of
+ * steps and for the last of start and stop. */
+#ifndef GPUMEMTRACE_H
+#define GPUMEMTRACE_H
+
+#include <dlfcn.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The function of the preloaded library; NULL where it is not there. Each call site asks once:
+ * `known` holds the answer, `gpumemtrace_absent_` stands for NULL. */
+static inline void gpumemtrace_absent_(void) {}
+
+typedef void (*gpumemtrace_function_)(void);
+
+static inline gpumemtrace_function_ gpumemtrace_find_(gpumemtrace_function_* known,
+                                                      const char* name) {
+  gpumemtrace_function_ function = __atomic_load_n(known, __ATOMIC_RELAXED);
+  if (function == NULL) {
+    void* found = dlsym(NULL, name); /* NULL is RTLD_DEFAULT, which C hides by default */
+    __builtin_memcpy(&function, &found, sizeof function);
+    if (function == NULL) function = gpumemtrace_absent_;
+    __atomic_store_n(known, function, __ATOMIC_RELAXED);
+  }
+  return function == gpumemtrace_absent_ ? NULL : function;
+}
+
+/* A new step begins, for example one iteration of a training loop. */
+static inline void gpumemtrace_step(void) {
+  static gpumemtrace_function_ known;
+  gpumemtrace_function_ function = gpumemtrace_find_(&known, "gpumemtrace_step");
+  if (function != NULL) function();
+}
+
+/* Names this moment. */
+static inline void gpumemtrace_mark(const char* name) {
+  static gpumemtrace_function_ known;
+  gpumemtrace_function_ function = gpumemtrace_find_(&known, "gpumemtrace_mark");
+  if (function != NULL) ((void (*)(const char*))function)(name);
+}
+
+/* A range of the calling thread begins; it lasts until the matching gpumemtrace_pop. */
+static inline void gpumemtrace_push(const char* name) {
+  static gpumemtrace_function_ known;
+  gpumemtrace_function_ function = gpumemtrace_find_(&known, "gpumemtrace_push");
+  if (function != NULL) ((void (*)(const char*))function)(name);
+}
+
+/* The innermost range of the calling thread ends. */
+static inline void gpumemtrace_pop(void) {
+  static gpumemtrace_function_ known;
+  gpumemtrace_function_ function = gpumemtrace_find_(&known, "gpumemtrace_pop");
+  if (function != NULL) function();
+}
+
+/* Go on with the recording, and pause it: as `gpumemtrace ctl PID start` and `stop`. */
+static inline void gpumemtrace_start(void) {
+  static gpumemtrace_function_ known;
+  gpumemtrace_function_ function = gpumemtrace_find_(&known, "gpumemtrace_start");
+  if (function != NULL) function();
+}
+
+static inline void gpumemtrace_stop(void) {
+  static gpumemtrace_function_ known;
+  gpumemtrace_function_ function = gpumemtrace_find_(&known, "gpumemtrace_stop");
+  if (function != NULL) function();
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

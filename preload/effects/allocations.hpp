@@ -1,0 +1,105 @@
+// Calls that hand memory out and take it back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/effects/effect.hpp"
+#include "preload/tracking.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::preload::effects {
+
+template <trace::MemoryKind kMemory, int kAddress, int kBytes, int kStream = kNone,
+          int kPool = kNone>
+struct Allocates : Outputs<&trace::Allocation::address, kAddress> {
+  using Record = trace::Allocation;
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.memory = kMemory;
+    record.bytes = input<kBytes>(a...);
+    record.stream = input<kStream>(a...);
+    record.pool = input<kPool>(a...);
+  }
+  template <class... A>
+  static void track(CUresult result, const A&... a) noexcept {
+    if constexpr (kPool != kNone) {
+      if (result == CUDA_SUCCESS) tracking::pool_seen(input<kPool>(a...));
+    } else if constexpr (kMemory == trace::MemoryKind::kStreamOrdered) {
+      tracking::pools_in_use();
+    }
+  }
+};
+
+// (address*, pitch*, width, height, element size)
+struct AllocatesPitched {
+  using Record = trace::Allocation;
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.memory = trace::MemoryKind::kPitched;
+    record.bytes = input<2>(a...) * input<3>(a...);
+  }
+  template <class... A>
+  static void after(Record& record, const A&... a) noexcept {
+    record.address = output<0>(a...);
+    record.bytes = output<1>(a...) * input<3>(a...);
+  }
+};
+
+// The caller's own memory becomes page-locked: (pointer, bytes, flags).
+struct RegistersHost {
+  using Record = trace::Allocation;
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.memory = trace::MemoryKind::kRegistered;
+    record.address = input<0>(a...);
+    record.bytes = input<1>(a...);
+  }
+};
+
+template <trace::MemoryKind kMemory, int kAddress, int kStream = kNone>
+struct Frees {
+  using Record = trace::Free;
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.memory = kMemory;
+    record.address = input<kAddress>(a...);
+    record.stream = input<kStream>(a...);
+  }
+};
+
+std::uint64_t element_bytes(CUarray_format format, unsigned int channels) noexcept;
+
+template <class Descriptor>
+std::uint64_t array_bytes(const Descriptor& array) noexcept {
+  std::uint64_t elements = array.Width;
+  if (array.Height != 0) elements *= array.Height;
+  if constexpr (requires { array.Depth; }) {
+    if (array.Depth != 0) elements *= array.Depth;
+  }
+  return elements * element_bytes(array.Format, array.NumChannels);
+}
+
+// (array*, descriptor); the driver tells no size, so width x height x depth x element stands for
+// it.
+struct AllocatesArray : Outputs<&trace::Allocation::address> {
+  template <class Array, class Descriptor>
+  static void before(Record& record, Array, const Descriptor* descriptor) noexcept {
+    record.memory = trace::MemoryKind::kArray;
+    record.call.record.flags |= trace::kFlagEstimated;
+    if (descriptor != nullptr) record.bytes = array_bytes(*descriptor);
+  }
+};
+
+struct AllocatesMipmappedArray : Outputs<&trace::Allocation::address> {
+  static void before(Record& record, CUmipmappedArray*, const CUDA_ARRAY3D_DESCRIPTOR* descriptor,
+                     unsigned int levels) noexcept;
+};
+
+// (handle*, bytes, properties, flags)
+struct CreatesPhysical : Outputs<&trace::Allocation::address> {
+  static void before(Record& record, CUmemGenericAllocationHandle*, std::size_t bytes,
+                     const CUmemAllocationProp* properties, unsigned long long) noexcept;
+};
+
+}  // namespace gpumemtrace::preload::effects

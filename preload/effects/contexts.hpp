@@ -1,0 +1,133 @@
+// Calls that make, end or select a context.
+#pragma once
+
+#include "preload/effects/effect.hpp"
+#include "preload/tracking.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::preload::effects {
+
+// The driver hands out a context: argument 0.
+struct OutputsContext {
+  using Record = trace::ContextCall;
+  template <class... A>
+  static void after(Record& record, const A&... a) noexcept {
+    record.handle = output<0>(a...);
+    record.handle_context = tracking::context_id(record.handle);
+  }
+};
+
+// (context*, ..., device)
+template <int kDevice>
+struct CreatesContext : OutputsContext {
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.operation = trace::ContextOperation::kCreate;
+    record.device = argument<kDevice>(a...);
+  }
+  template <class... A>
+  static void track(CUresult result, const A&... a) noexcept {
+    if (result != CUDA_SUCCESS || argument<0>(a...) == nullptr) return;
+    tracking::context_created(output<0>(a...), argument<kDevice>(a...));
+  }
+};
+
+struct DestroysContext {
+  using Record = trace::ContextCall;
+  static void before(Record& record, CUcontext context) noexcept {
+    record.operation = trace::ContextOperation::kDestroy;
+    record.handle = bits(context);
+    record.handle_context = tracking::context_id(record.handle);
+  }
+  static void prepare(CUcontext) noexcept { tracking::teardown_begins(); }
+  static void track(CUresult result, CUcontext context) noexcept {
+    tracking::teardown_ended();
+    if (result == CUDA_SUCCESS) tracking::context_destroyed(bits(context));
+  }
+};
+
+struct SetsCurrentContext {
+  using Record = trace::ContextCall;
+  static constexpr bool kRecorded = false;
+  static void track(CUresult result, CUcontext context) noexcept {
+    if (result == CUDA_SUCCESS) tracking::context_set(bits(context));
+  }
+};
+
+struct PushesContext {
+  using Record = trace::ContextCall;
+  static constexpr bool kRecorded = false;
+  static void track(CUresult result, CUcontext context) noexcept {
+    if (result == CUDA_SUCCESS) tracking::context_pushed(bits(context));
+  }
+};
+
+struct PopsContext {
+  using Record = trace::ContextCall;
+  static constexpr bool kRecorded = false;
+  static void track(CUresult result, CUcontext*) noexcept {
+    if (result == CUDA_SUCCESS) tracking::context_popped();
+  }
+};
+
+struct RetainsPrimary : OutputsContext {
+  static void before(Record& record, CUcontext*, CUdevice device) noexcept {
+    record.operation = trace::ContextOperation::kRetainPrimary;
+    record.device = device;
+  }
+  static void track(CUresult result, CUcontext* context, CUdevice device) noexcept {
+    if (result != CUDA_SUCCESS || context == nullptr) return;
+    tracking::primary_retained(bits(*context), device);
+  }
+};
+
+// The memory of a primary context ends when it has become inactive, not with every release.
+template <trace::ContextOperation kOperation>
+struct EndsPrimary {
+  using Record = trace::ContextCall;
+  static void before(Record& record, CUdevice device) noexcept {
+    record.operation = kOperation;
+    record.device = device;
+    record.handle_context = tracking::primary_context_id(device);
+  }
+  static void after(Record& record, CUdevice device) noexcept {
+    record.still_active = tracking::primary_is_active(device) ? 1 : 0;
+  }
+  static void prepare(CUdevice) noexcept { tracking::teardown_begins(); }
+  static void track(CUresult result, CUdevice device) noexcept {
+    tracking::teardown_ended();
+    if (result == CUDA_SUCCESS && !tracking::primary_is_active(device)) {
+      tracking::primary_ended(device);
+    }
+  }
+};
+
+template <trace::ContextOperation kOperation, int kHandle = kNone, int kValue = kNone>
+struct AdjustsContext {
+  using Record = trace::ContextCall;
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.operation = kOperation;
+    record.handle = input<kHandle>(a...);
+    record.value = input<kValue>(a...);
+  }
+};
+
+struct CreatesGreenContext : Outputs<&trace::ContextCall::handle> {
+  static void before(Record& record, CUgreenCtx*, CUdevResourceDesc, CUdevice device,
+                     unsigned int) noexcept {
+    record.operation = trace::ContextOperation::kGreenCreate;
+    record.device = device;
+  }
+};
+
+// (context*, green context): the context that stands for a green one.
+struct GetsContextOfGreen {
+  using Record = trace::ContextCall;
+  static constexpr bool kRecorded = false;
+  static void track(CUresult result, CUcontext* context, CUgreenCtx) noexcept {
+    if (result == CUDA_SUCCESS && context != nullptr) tracking::context_seen(bits(*context));
+  }
+};
+
+}  // namespace gpumemtrace::preload::effects

@@ -1,0 +1,71 @@
+// What a driver function means for memory, as types: apis.def binds each exported symbol to one of
+// those in this folder, a file a family. An effect names its record and fills it in two steps:
+//
+//   before(record, arguments...)  in the slot, before the real call: everything the caller passed
+//   after(record, arguments...)   after it, only where it succeeded: everything the driver returned
+//
+// and may have a third, which runs whether or not anything is recorded:
+//
+//   track(result, arguments...)   keeps the thread's current context, captures and pools known
+//
+// Arguments are named by their position, from 0. Nothing here allocates, locks or calls the driver.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+#include <type_traits>
+
+#include "preload/cuda_abi.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::preload::effects {
+
+using namespace cuda_abi;
+
+inline constexpr int kNone = -1;
+
+template <int kIndex, class... Arguments>
+constexpr decltype(auto) argument(const Arguments&... arguments) noexcept {
+  return std::get<kIndex>(std::tie(arguments...));
+}
+
+// Handles and addresses of any type as the 64 bits that records carry.
+template <class Value>
+std::uint64_t bits(const Value& value) noexcept {
+  if constexpr (std::is_pointer_v<Value>) {
+    return reinterpret_cast<std::uintptr_t>(value);
+  } else {
+    return static_cast<std::uint64_t>(value);
+  }
+}
+
+template <int kIndex, class... Arguments>
+std::uint64_t input(const Arguments&... arguments) noexcept {
+  if constexpr (kIndex == kNone) {
+    return 0;
+  } else {
+    return bits(argument<kIndex>(arguments...));
+  }
+}
+
+// What the driver stored where the argument points to; 0 where the caller passed no pointer.
+template <int kIndex, class... Arguments>
+std::uint64_t output(const Arguments&... arguments) noexcept {
+  const auto& pointer = argument<kIndex>(arguments...);
+  return pointer == nullptr ? 0 : bits(*pointer);
+}
+
+// The driver stores one thing, and the record has one place for it.
+template <auto kMember, int kIndex = 0>
+struct Outputs;
+template <class RecordType, std::uint64_t RecordType::*kMember, int kIndex>
+struct Outputs<kMember, kIndex> {
+  using Record = RecordType;
+  template <class... A>
+  static void after(Record& record, const A&... a) noexcept {
+    record.*kMember = output<kIndex>(a...);
+  }
+};
+
+}  // namespace gpumemtrace::preload::effects

@@ -1,0 +1,139 @@
+// Memory in graphs, and captures.
+#pragma once
+
+#include <cstdint>
+
+#include "preload/effects/effect.hpp"
+#include "preload/tracking.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::preload::effects {
+
+// Argument kParameters points to CUDA_MEM_ALLOC_NODE_PARAMS; the driver stores the address there.
+struct AddsGraphAllocation {
+  using Record = trace::Graph;
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.operation = trace::GraphOperation::kAddAllocation;
+    record.graph = input<1>(a...);
+    const auto* parameters = argument<4>(a...);
+    if (parameters == nullptr) return;
+    record.bytes = parameters->bytesize;
+    if (parameters->poolProps.location.type == CU_MEM_LOCATION_TYPE_DEVICE) {
+      record.device = parameters->poolProps.location.id;
+    }
+  }
+  template <class... A>
+  static void after(Record& record, const A&... a) noexcept {
+    if (argument<4>(a...) != nullptr) record.address = argument<4>(a...)->dptr;
+  }
+};
+
+template <trace::GraphOperation kOperation, int kGraph, int kAddress = kNone, int kStream = kNone>
+struct UsesGraph {
+  using Record = trace::Graph;
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.operation = kOperation;
+    record.graph = input<kGraph>(a...);
+    record.address = input<kAddress>(a...);
+    record.stream = input<kStream>(a...);
+  }
+};
+
+// A node of any type: kParameters points to CUgraphNodeParams.
+template <int kParameters>
+struct AddsGraphNode {
+  using Record = trace::Graph;
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.graph = input<1>(a...);
+    describe(record, argument<kParameters>(a...));
+  }
+  template <class... A>
+  static void after(Record& record, const A&... a) noexcept {
+    describe(record, argument<kParameters>(a...));
+  }
+
+ private:
+  static void describe(Record& record, const CUgraphNodeParams* parameters) noexcept;
+};
+
+std::uint64_t region_bytes(const CUDA_MEMCPY3D* copy) noexcept;
+
+// (…, copy parameters at kParameters)
+template <trace::GraphOperation kOperation, int kGraph, int kParameters>
+struct AddsGraphCopy {
+  using Record = trace::Graph;
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.operation = kOperation;
+    record.graph = input<kGraph>(a...);
+    record.bytes = region_bytes(argument<kParameters>(a...));
+  }
+};
+
+template <trace::GraphOperation kOperation, int kGraph, int kParameters>
+struct AddsGraphSet {
+  using Record = trace::Graph;
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.operation = kOperation;
+    record.graph = input<kGraph>(a...);
+    const auto* set = argument<kParameters>(a...);
+    if (set == nullptr) return;
+    record.address = set->dst;
+    record.bytes = set->width * set->height * set->elementSize;
+  }
+};
+
+// (executable*, graph, ...)
+struct InstantiatesGraph : Outputs<&trace::Graph::executable> {
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.operation = trace::GraphOperation::kInstantiate;
+    record.graph = input<1>(a...);
+  }
+};
+
+// (clone*, graph)
+struct ClonesGraph : Outputs<&trace::Graph::executable> {
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.operation = trace::GraphOperation::kClone;
+    record.graph = input<1>(a...);
+  }
+};
+
+template <int kStream>
+struct BeginsCapture {
+  using Record = trace::Graph;
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.operation = trace::GraphOperation::kBeginCapture;
+    record.stream = input<kStream>(a...);
+  }
+  template <class... A>
+  static void track(CUresult result, const A&...) noexcept {
+    if (result == CUDA_SUCCESS) tracking::capture_began();
+  }
+};
+
+// (stream, graph*)
+struct EndsCapture : Outputs<&trace::Graph::graph, 1> {
+  static void before(Record& record, CUstream stream, CUgraph*) noexcept {
+    record.operation = trace::GraphOperation::kEndCapture;
+    record.stream = bits(stream);
+  }
+  static void track(CUresult, CUstream, CUgraph*) noexcept { tracking::capture_ended(); }
+};
+
+struct TrimsGraphMemory {
+  using Record = trace::Graph;
+  static void before(Record& record, CUdevice device) noexcept {
+    record.operation = trace::GraphOperation::kTrim;
+    record.device = device;
+  }
+};
+
+}  // namespace gpumemtrace::preload::effects

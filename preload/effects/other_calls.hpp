@@ -1,0 +1,27 @@
+// Calls that matter for their time and result only.
+#pragma once
+
+#include "preload/effects/effect.hpp"
+#include "preload/tracking.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::preload::effects {
+
+template <int kArgument = kNone>
+struct Happens {
+  using Record = trace::OtherCall;
+  template <class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    record.argument = input<kArgument>(a...);
+  }
+};
+
+struct Initializes {
+  using Record = trace::OtherCall;
+  static constexpr bool kRecorded = false;
+  static void track(CUresult result, unsigned int) noexcept {
+    if (result == CUDA_SUCCESS) tracking::driver_initialized();
+  }
+};
+
+}  // namespace gpumemtrace::preload::effects

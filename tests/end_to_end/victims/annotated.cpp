@@ -1,0 +1,42 @@
+// Tells gpumemtrace about its course through gpumemtrace.h: two steps with a range each, the first
+// words before any CUDA call. `pause` allocates also what must not be recorded, `long` takes
+// 200,000 steps.
+#include <string_view>
+
+#include "preload/api/gpumemtrace.h"
+#include "tests/end_to_end/victims/driver_calls.hpp"
+
+int main(int argc, char** argv) {
+  using namespace gpumemtrace::victims;
+  const bool pause = argc > 1 && std::string_view(argv[1]) == "pause";
+  const int steps = argc > 1 && std::string_view(argv[1]) == "long" ? 200'000 : 2;
+  gpumemtrace_step();  // step 0 has no CUDA call
+  gpumemtrace_push("too early");
+  gpumemtrace_pop();
+  if (pause) gpumemtrace_stop();
+  start_driver();
+  if (pause) {
+    free_memory(allocate(1000));
+    gpumemtrace_start();
+  }
+  for (int step = 1; step <= steps; ++step) {
+    gpumemtrace_step();
+    gpumemtrace_push("forward");
+    const auto kept = allocate(1 << 20);
+    gpumemtrace_push("inner");
+    const auto inner = allocate(1 << 20);
+    gpumemtrace_pop();
+    free_memory(inner);
+    gpumemtrace_pop();
+    gpumemtrace_mark("between");
+    free_memory(kept);
+    if (pause) {
+      gpumemtrace_stop();
+      free_memory(allocate(1000));
+      gpumemtrace_start();
+    }
+  }
+  gpumemtrace_pop();  // one too many
+  std::puts("done");
+  return 0;
+}

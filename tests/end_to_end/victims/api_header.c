@@ -1,0 +1,12 @@
+/* gpumemtrace.h in C, and in a program that is not recorded. */
+#include "preload/api/gpumemtrace.h"
+
+int main(void) {
+  gpumemtrace_start();
+  gpumemtrace_step();
+  gpumemtrace_push("range");
+  gpumemtrace_mark("mark");
+  gpumemtrace_pop();
+  gpumemtrace_stop();
+  return 0;
+}

@@ -1,0 +1,19 @@
+// Built several times with frames of different sizes: libraries whose code looks alike, so that
+// return addresses are the same where they are loaded to the same place, and whose frames do not.
+#include <cstddef>
+
+using Callback = void (*)(std::size_t bytes);
+
+static inline void use(void* memory) { __asm__ volatile("" ::"r"(memory) : "memory"); }
+
+extern "C" [[gnu::noinline]] void GPUMEMTRACE_LIBRARY_FRAME(Callback callback, std::size_t bytes) {
+  char room[GPUMEMTRACE_FRAME_BYTES];
+  callback(bytes);
+  use(room);
+}
+
+extern "C" [[gnu::visibility("default")]] void enter(Callback callback, std::size_t bytes) {
+  char room[GPUMEMTRACE_FRAME_BYTES];
+  GPUMEMTRACE_LIBRARY_FRAME(callback, bytes);
+  use(room);
+}

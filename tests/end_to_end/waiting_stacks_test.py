@@ -1,0 +1,99 @@
+"""Backward: blocks of the engine's threads, and the Python stack of the thread that waits."""
+
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+import native_stacks
+import support
+
+LIBRARY = support.VICTIMS / "libengine.so"
+PYTHON = os.environ.get("GPUMEMTRACE_TEST_PYTHON", sys.executable)
+FIELD = re.compile(r"(\w+)=(\S+)")
+
+
+def records(trace, kind):
+    """The fields of every record of a kind, and its tail."""
+    found = []
+    for line in support.dump(trace):
+        row = re.match(r"(\S+) s  (\w+)(.*)", line)
+        if row[2] == kind:
+            fields = dict(FIELD.findall(row[3]))
+            fields["time"], fields["tail"] = float(row[1]), row[3]
+            found.append(fields)
+    return found
+
+
+def functions_of(trace, stack):
+    """Names of a stack's Python functions, innermost first."""
+    names = {row["id"]: row["tail"].split('"')[1] for row in records(trace, "code")
+             if row["text"] == "name"}
+    row, = [row for row in records(trace, "stack") if row["id"] == stack]
+    return [names[code] for code, _ in re.findall(r" (\d+)\+(\d+)", row["tail"])]
+
+
+class Backward(support.EndToEnd):
+    def record_backward(self, **variables):
+        stop = self.folder / "stop"
+        process = self.start(
+            [PYTHON, support.SCRIPTS / "backward.py", LIBRARY, stop],
+            support.recorded_environment(PYTHONPATH=support.SCRIPTS, **variables),
+            stdout=subprocess.PIPE)
+        self.assertEqual(process.stdout.readline(), b"forward is done\n")
+
+        def has_looked():
+            if process.poll() is not None:
+                raise AssertionError(f"the program ended with {process.returncode}")
+            return self.is_seen(self.only_trace())
+
+        support.wait_until(has_looked, "the waiting thread is recorded")
+        stop.touch()
+        self.assertEqual(process.wait(support.TIMEOUT_S), 0)
+        return process, self.only_trace()
+
+    @staticmethod
+    def is_seen(trace):
+        return any(row["stack"] != "0" for row in records(trace, "waiting_stack"))
+
+    def test_the_stack_of_the_thread_that_waits_is_recorded(self):
+        process, trace = self.record_backward()
+        waiting = records(trace, "waiting_stack")
+        for row in waiting:
+            self.assertEqual(int(row["thread_id"]), process.pid)  # the main thread's
+        stacks = {row["stack"] for row in waiting} - {"0"}
+        self.assertEqual(len(stacks), 1)
+        self.assertEqual(functions_of(trace, stacks.pop()),
+                         ["_engine_run_backward", "training_step", "main", "<module>"])
+
+    def test_blocks_of_the_engine_have_native_frames_and_no_python_ones(self):
+        _, trace = self.record_backward()
+        native = native_stacks.Trace(trace)
+        blocks = records(trace, "block")
+        main = blocks[0]["stack"]
+        self.assertEqual(functions_of(trace, main)[:2], ["forward", "training_step"])
+        self.assertEqual(native.stacks[int(main)][1], [])  # auto: Python frames are enough
+        engine = {row["stack"] for row in blocks if int(row["bytes"]) > 0} - {main}
+        outermost = set()
+        for stack in engine:
+            if native.stacks[int(stack)][2] == 0:
+                names = native.functions(int(stack))
+                self.assertEqual(names[0], "engine_node")
+                outermost.add(names[-1])
+        self.assertEqual(outermost, {"libc.so.6"})
+        # Taken back: no stack on such a thread.
+        self.assertIn("0", {row["stack"] for row in blocks if int(row["bytes"]) < 0})
+
+    def test_full_takes_both_kinds_of_frames(self):
+        _, trace = self.record_backward(GPUMEMTRACE_NATIVE="full")
+        first = records(trace, "block")[0]["stack"]
+        native = native_stacks.Trace(trace)
+        self.assertEqual(functions_of(trace, first)[:2], ["forward", "training_step"])
+        names = native.functions(int(first))
+        self.assertEqual(names[:2], ["engine_node", "report_here"])
+        self.assertIn(names[-1], ("_start", "libc.so.6"))
+
+
+if __name__ == "__main__":
+    unittest.main()

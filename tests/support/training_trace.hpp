@@ -1,0 +1,156 @@
+// A training program in a trace: blocks with Python stacks as PyTorch has them, on the thread of
+// the program and on an engine thread, which has none.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tests/support/trace_builder.hpp"
+
+namespace gpumemtrace::tests {
+
+struct PlainFrame {
+  std::string_view function;
+  std::string_view file;
+  std::uint32_t instruction = 0;
+};
+
+class TrainingTrace {
+  static constexpr std::string_view kModules = "/lib/torch/nn/modules/module.py";
+  static constexpr std::string_view kOptimizers = "/lib/torch/optim/optimizer.py";
+  static constexpr std::uint64_t kSegment = 0x200000000;
+  static constexpr std::uint64_t kSegmentBytes = std::uint64_t{1} << 40;
+
+  // The stacks below are made with these.
+  TraceBuilder trace_{static_cast<std::uint32_t>(kProcessId)};
+  std::uint32_t codes_ = 0;
+  std::uint32_t stacks_ = 0;
+  std::uint32_t names_ = 0;
+  std::uint64_t next_address_ = kSegment;
+  std::uint64_t allocated_ = 0;
+
+ public:
+  static constexpr std::uint32_t kMain = 1;
+  static constexpr std::uint32_t kEngine = 2;
+  static constexpr std::uint64_t kProcessId = 100;
+
+  // The stacks of a plain training script.
+  const std::uint32_t move = stack({{"Module.to.<locals>.convert", kModules, 0},
+                                    {"Module._apply", kModules, 300},
+                                    {"main", "train.py", 1}});
+  const std::uint32_t move_buffer = stack({{"Module.to.<locals>.convert", kModules, 0},
+                                           {"Module._apply", kModules, 900},
+                                           {"main", "train.py", 1}});
+  const std::uint32_t load = stack({{"main", "train.py", 2}});
+  const std::uint32_t forward = stack({{"Net.forward", "train.py", 1},
+                                       {"Module._call_impl", kModules, 2},
+                                       {"main", "train.py", 3}});
+  const std::uint32_t loss = stack({{"main", "train.py", 4}});
+  const std::uint32_t backward =
+      stack({{"Tensor.backward", "/lib/torch/_tensor.py", 1}, {"main", "train.py", 5}});
+  const std::uint32_t zero_grad =
+      stack({{"Optimizer.zero_grad", kOptimizers, 1}, {"main", "train.py", 6}});
+  const std::uint32_t optimize =
+      stack({{"Adam._init_group", "/lib/torch/optim/adam.py", 1},
+             {"Adam.step", "/lib/torch/optim/adam.py", 2},
+             {"Optimizer.profile_hook_step.<locals>.wrapper", kOptimizers, 3},
+             {"main", "train.py", 7}});
+  const std::uint32_t report_loss = stack({{"main", "train.py", 8}});
+
+  TrainingTrace() {
+    trace_.text(trace::TextKey::kProcessId, std::to_string(kProcessId));
+    thread(kMain, kProcessId, "python3");
+    thread(kEngine, kProcessId + 1, "pt_autograd_0");
+    trace_.allocate(kSegment, kSegmentBytes);
+  }
+
+  TraceBuilder& builder() { return trace_; }
+
+  std::uint32_t stack(const std::vector<PlainFrame>& frames) {
+    std::vector<std::uint64_t> words;
+    for (const PlainFrame& frame : frames) {
+      const std::uint32_t code = ++codes_;
+      add_code(code, trace::CodeText::kName, frame.function);
+      add_code(code, trace::CodeText::kFile, frame.file);
+      words.push_back(std::uint64_t{code} << 32 | frame.instruction);
+    }
+    trace::Stack record;
+    record.id = ++stacks_;
+    record.python_frames = static_cast<std::uint32_t>(frames.size());
+    record.python_version = 0x030c0300;
+    trace_.add(record, kMain,
+               {reinterpret_cast<const char*>(words.data()), words.size() * sizeof words[0]});
+    return stacks_;
+  }
+  void thread(std::uint32_t writer, std::uint64_t id, std::string_view name) {
+    trace::Thread record;
+    record.thread_id = id;
+    trace_.add(record, writer, name);
+  }
+
+  // A block of the framework; its address.
+  std::uint64_t take(std::uint64_t bytes, std::uint32_t stack, std::uint32_t writer = kMain) {
+    const std::uint64_t address = next_address_;
+    next_address_ += bytes;
+    add_block(address, static_cast<std::int64_t>(bytes), stack, writer);
+    return address;
+  }
+  void give_back(std::uint64_t address, std::uint64_t bytes, std::uint32_t stack,
+                 std::uint32_t writer = kMain) {
+    add_block(address, -static_cast<std::int64_t>(bytes), stack, writer);
+  }
+  void upload(std::uint64_t address, std::uint64_t bytes, std::uint32_t stack) {
+    trace::Copy copy;
+    copy.destination = address;
+    copy.destination_type = trace::EndType::kDevice;
+    copy.source = 0x1000;
+    copy.source_type = trace::EndType::kHost;
+    copy.bytes = bytes;
+    copy.call.stack = stack;
+    trace_.add_call(copy, {});
+  }
+  void annotate(trace::AnnotationOperation operation, std::string_view name = {},
+                std::uint64_t value = 0,
+                trace::AnnotationSource source = trace::AnnotationSource::kApi,
+                std::uint32_t writer = kMain) {
+    trace::Annotation record;
+    record.operation = operation;
+    record.value = value;
+    record.source = source;
+    if (!name.empty()) {
+      trace::Name text;
+      text.id = record.name = ++names_;
+      trace_.add(text, writer, name);
+    }
+    trace_.add(record, writer);
+  }
+
+ private:
+  void add_code(std::uint32_t id, trace::CodeText which, std::string_view text) {
+    trace::Code record;
+    record.id = id;
+    record.first_line = 1;
+    record.text = which;
+    record.bytes = static_cast<std::uint32_t>(text.size());
+    trace_.add(record, kMain, text);
+  }
+  void add_block(std::uint64_t address, std::int64_t bytes, std::uint32_t stack,
+                 std::uint32_t writer) {
+    allocated_ += static_cast<std::uint64_t>(bytes);
+    trace::Block record;
+    record.address = address;
+    record.bytes = bytes;
+    record.allocated = allocated_;
+    record.reserved_bytes = kSegmentBytes;
+    record.stack = stack;
+    record.device_type = 1;
+    record.device = 0;
+    record.framework = 1;
+    trace_.add(record, writer);
+  }
+};
+
+}  // namespace gpumemtrace::tests

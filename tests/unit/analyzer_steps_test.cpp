@@ -1,0 +1,261 @@
+// Steps by each of their sources, ranges, and what they are measured by.
+#include "analyzer/model/steps.hpp"
+#include "tests/catch.hpp"
+#include "tests/support/report_query.hpp"
+#include "tests/support/training_trace.hpp"
+
+using namespace gpumemtrace;
+using namespace gpumemtrace::tests;
+using trace::AnnotationOperation;
+using trace::AnnotationSource;
+
+namespace {
+
+// One iteration; the gradient is taken back by the next one's zero_grad.
+void train_once(TrainingTrace& trace, std::uint64_t& gradient) {
+  const std::uint64_t input = trace.take(1 * kMiB, trace.load);
+  trace.upload(input, 1 * kMiB, trace.load);
+  const std::uint64_t activation = trace.take(8 * kMiB, trace.forward);
+  const std::uint64_t loss = trace.take(512, trace.loss);
+  if (gradient != 0) trace.give_back(gradient, 2 * kMiB, trace.zero_grad);
+  gradient = trace.take(2 * kMiB, 0, TrainingTrace::kEngine);
+  trace.give_back(activation, 8 * kMiB, 0, TrainingTrace::kEngine);
+  const std::uint64_t temporary = trace.take(4 * kMiB, trace.optimize);
+  trace.give_back(temporary, 4 * kMiB, trace.optimize);
+  trace.give_back(loss, 512, trace.report_loss);
+  trace.give_back(input, 1 * kMiB, trace.report_loss);
+}
+
+std::vector<std::uint64_t> indexes(const Json& rows) {
+  std::vector<std::uint64_t> result;
+  for (const Json& row : rows) result.push_back(row.at("index").get<std::uint64_t>());
+  return result;
+}
+
+void allocate_and_free(TraceBuilder& trace, std::uint64_t bytes) {
+  trace.allocate(0x200000000, bytes);
+  trace.free(0x200000000);
+}
+
+}  // namespace
+
+TEST_CASE("the program's own steps have their numbers and what happened in them", "[unit]") {
+  TraceBuilder trace;
+  trace::Annotation step;
+  step.operation = AnnotationOperation::kStep;
+  step.source = AnnotationSource::kApi;
+  trace.allocate(0x100000000, 3 * kMiB);
+  for (step.value = 5; step.value < 8; ++step.value) {
+    trace.add(step);
+    allocate_and_free(trace, step.value * kMiB);
+  }
+  const Json report = report_of(trace);
+  const Json& steps = report.at("steps");
+  REQUIRE(indexes(steps) == std::vector<std::uint64_t>{5, 6, 7});
+  CHECK(steps[0].at("source") == "api");
+  CHECK(steps[0].at("inferred") == false);
+  CHECK(steps[0].at("peak_bytes") == 8 * kMiB);
+  CHECK(steps[0].at("live_bytes_at_end") == 3 * kMiB);
+  CHECK(steps[0].at("allocations") == 1);
+  CHECK(steps[0].at("end_ns") == steps[1].at("start_ns"));
+  CHECK(steps[2].at("end_ns").is_null());
+  CHECK(row_where(report.at("peak"), {{"level", "driver"}}).at("step") == 7);
+}
+
+TEST_CASE("a step begins with what is live, even if it only falls", "[unit]") {
+  TraceBuilder trace;
+  trace::Annotation step;
+  step.operation = AnnotationOperation::kStep;
+  trace.allocate(0x100000000, 3 * kMiB);
+  trace.add(step);
+  trace.free(0x100000000);
+  const Json steps = report_of(trace).at("steps");
+  REQUIRE(steps.size() == 1);
+  CHECK(steps[0].at("peak_bytes") == 3 * kMiB);
+  CHECK(steps[0].at("live_bytes_at_end") == 0);
+}
+
+TEST_CASE("steps count the bytes that were copied in them", "[unit]") {
+  TrainingTrace trace;
+  trace.annotate(AnnotationOperation::kStep, {}, 0);
+  trace.upload(trace.take(512, trace.load), 500, trace.load);
+  trace.annotate(AnnotationOperation::kStep, {}, 1);
+  const Json steps = report_of(trace.builder()).at("steps");
+  CHECK(steps[0].at("transfers_bytes") == 500);
+  CHECK(steps[1].at("transfers_bytes") == 0);
+}
+
+TEST_CASE("ranges nest on each thread and may overlap over the process", "[unit]") {
+  TrainingTrace trace;
+  trace.annotate(AnnotationOperation::kPush, "outer");
+  trace.annotate(AnnotationOperation::kPush, "other thread", 0, AnnotationSource::kApi,
+                 TrainingTrace::kEngine);
+  trace.annotate(AnnotationOperation::kStart, "process", 77, AnnotationSource::kNvtx);
+  trace.annotate(AnnotationOperation::kPush, "inner");
+  const std::uint64_t block = trace.take(4 * kMiB, trace.forward);
+  trace.annotate(AnnotationOperation::kPop);
+  trace.give_back(block, 4 * kMiB, trace.forward);
+  trace.annotate(AnnotationOperation::kEnd, {}, 77, AnnotationSource::kNvtx,
+                 TrainingTrace::kEngine);
+  trace.annotate(AnnotationOperation::kPop);
+  trace.annotate(AnnotationOperation::kPop);  // one too many
+  const Json ranges = report_of(trace.builder()).at("ranges");
+  REQUIRE(ranges.size() == 4);
+  const Json inner = row_where(ranges, {{"name", "inner"}});
+  CHECK(inner.at("peak_bytes") == 4 * kMiB);
+  CHECK(inner.at("live_bytes_at_end") == 4 * kMiB);
+  CHECK(inner.at("allocations") == 1);
+  const Json outer = row_where(ranges, {{"name", "outer"}});
+  CHECK(outer.at("start_ns") < inner.at("start_ns"));
+  CHECK(inner.at("end_ns") < outer.at("end_ns"));
+  CHECK(outer.at("live_bytes_at_end") == 0);
+  CHECK(row_where(ranges, {{"name", "process"}}).at("peak_bytes") == 4 * kMiB);
+  CHECK(row_where(ranges, {{"name", "other thread"}}).at("end_ns").is_null());
+}
+
+TEST_CASE("ranges of a thread end with it", "[unit]") {
+  TrainingTrace trace;
+  trace.annotate(AnnotationOperation::kPush, "left open", 0, AnnotationSource::kApi,
+                 TrainingTrace::kEngine);
+  trace.thread(TrainingTrace::kEngine, 555, "next");
+  trace.annotate(AnnotationOperation::kPop, {}, 0, AnnotationSource::kApi, TrainingTrace::kEngine);
+  const Json ranges = report_of(trace.builder()).at("ranges");
+  REQUIRE(ranges.size() == 1);
+  CHECK(!ranges[0].at("end_ns").is_null());
+}
+
+TEST_CASE("NVTX ranges that are named like steps are steps", "[unit]") {
+  TrainingTrace trace;
+  for (const char* name : {"ProfilerStep#3", "ProfilerStep#4"}) {
+    trace.annotate(AnnotationOperation::kPush, name, 0, AnnotationSource::kNvtx);
+    trace.take(kMiB, trace.forward);
+    trace.annotate(AnnotationOperation::kPop, {}, 0, AnnotationSource::kNvtx);
+    trace.take(kMiB, trace.forward);
+  }
+  const Json report = report_of(trace.builder());
+  CHECK(indexes(report.at("steps")) == std::vector<std::uint64_t>{3, 4});
+  CHECK(report.at("steps")[0].at("source") == "nvtx");
+  CHECK(report.at("steps")[0].at("allocations") == 1);
+  CHECK(report.at("ranges").size() == 2);
+}
+
+TEST_CASE("names of steps have a number and a known word", "[unit]") {
+  using analyzer::step_number_of;
+  CHECK(step_number_of("ProfilerStep#12") == 12);
+  CHECK(step_number_of("iteration 7") == 7);
+  CHECK(step_number_of("train_step_9") == 9);
+  CHECK(step_number_of("Step: 0") == 0);
+  CHECK(step_number_of("iter3") == 3);
+  CHECK(!step_number_of("forward 3"));
+  CHECK(!step_number_of("step"));
+  CHECK(!step_number_of("step#"));
+  CHECK(!step_number_of("step#3 of 9"));
+  CHECK(!step_number_of("step#99999999999999999999"));
+  CHECK(!step_number_of(""));
+}
+
+TEST_CASE("the end of the optimizer ends a step", "[unit]") {
+  TrainingTrace trace;
+  std::uint64_t gradient = 0;
+  trace.take(2 * kMiB, trace.move);
+  for (int i = 0; i < 4; ++i) train_once(trace, gradient);
+  const Json steps = report_of(trace.builder()).at("steps");
+  REQUIRE(indexes(steps) == std::vector<std::uint64_t>{0, 1, 2, 3});
+  CHECK(steps[1].at("source") == "optimizer");
+  CHECK(steps[1].at("allocations") == 5);
+  CHECK(steps[1].at("transfers_bytes") == kMiB);
+  CHECK(!steps[3].at("end_ns").is_null());
+}
+
+TEST_CASE("two optimizers in a row end one step", "[unit]") {
+  TrainingTrace trace;
+  for (int i = 0; i < 3; ++i) {
+    trace.take(512, trace.forward);
+    trace.take(512, 0, TrainingTrace::kEngine);
+    trace.take(512, trace.optimize);
+    trace.take(512, trace.report_loss);
+    trace.take(512, trace.optimize);
+    trace.take(512, trace.report_loss);
+  }
+  CHECK(report_of(trace.builder()).at("steps").size() == 3);
+}
+
+TEST_CASE("an optimizer that allocates nothing is seen by the gradients that go", "[unit]") {
+  TrainingTrace trace;
+  std::uint64_t gradient = 0;
+  for (int i = 0; i < 5; ++i) {
+    const std::uint64_t activation = trace.take(8 * kMiB, trace.forward);
+    if (gradient != 0) trace.give_back(gradient, 2 * kMiB, trace.zero_grad);
+    gradient = trace.take(2 * kMiB, 0, TrainingTrace::kEngine);
+    trace.give_back(activation, 8 * kMiB, 0, TrainingTrace::kEngine);
+  }
+  // The first zero_grad frees nothing, so the first two iterations are one step.
+  CHECK(report_of(trace.builder()).at("steps").size() == 4);
+}
+
+TEST_CASE("gradients that go show an optimizer also where frees have no stack", "[unit]") {
+  TrainingTrace trace;
+  std::uint64_t gradient = 0;
+  for (int i = 0; i < 5; ++i) {
+    const std::uint64_t activation = trace.take(8 * kMiB, trace.forward);
+    if (gradient != 0) trace.give_back(gradient, 2 * kMiB, 0);
+    gradient = trace.take(2 * kMiB, 0, TrainingTrace::kEngine);
+    trace.give_back(activation, 8 * kMiB, 0, TrainingTrace::kEngine);
+  }
+  // The first zero_grad frees nothing, so the first two iterations are one step.
+  CHECK(report_of(trace.builder()).at("steps").size() == 4);
+}
+
+// Thirty times the same allocations, and one between that is not always there.
+Json steps_of_loop(std::uint64_t period_ns) {
+  TraceBuilder trace;
+  for (std::uint64_t step = 0; step < 30; ++step) {
+    trace.wait_until(TraceBuilder::kFirstTick + step * period_ns);
+    for (int layer = 0; layer < 5; ++layer) allocate_and_free(trace, kMiB);
+    allocate_and_free(trace, 7 * kMiB);
+    if (step == 20) trace.allocate(0x300000000, 512);  // once in a while
+  }
+  return report_of(trace).at("steps");
+}
+
+TEST_CASE("the period of the allocations tells steps where nothing else does", "[unit]") {
+  const Json steps = steps_of_loop(1'000'000);
+  REQUIRE(steps.size() > 15);
+  CHECK(steps[3].at("inferred") == true);
+  CHECK(steps[3].at("source") == "period");
+  CHECK(steps[0].at("allocations") == 6);
+  CHECK(steps[0].at("peak_bytes") == 7 * kMiB);
+}
+
+TEST_CASE("a loop of a few microseconds is no step", "[unit]") {
+  CHECK(steps_of_loop(10'000).empty());
+}
+
+TEST_CASE("allocations without a period have no steps", "[unit]") {
+  TraceBuilder trace;
+  std::uint64_t state = 1;
+  for (int i = 0; i < 2000; ++i) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    allocate_and_free(trace, ((state >> 60) + 1) * kMiB);
+  }
+  CHECK(report_of(trace).at("steps").empty());
+}
+
+TEST_CASE("of very many steps the first, the last and the highest are reported", "[unit]") {
+  TraceBuilder trace;
+  trace::Annotation step;
+  step.operation = AnnotationOperation::kStep;
+  for (step.value = 0; step.value < 3000; ++step.value) {
+    trace.add(step);
+    allocate_and_free(trace, step.value == 1500 ? 50 * kMiB : kMiB);
+  }
+  const Json report = report_of(trace);
+  const Json& steps = report.at("steps");
+  CHECK(steps.size() == 1050);
+  CHECK(steps[0].at("index") == 0);
+  CHECK(steps.back().at("index") == 2999);
+  CHECK(steps.back().at("peak_bytes") == kMiB);
+  CHECK(row_where(steps, {{"index", 1500}}).at("peak_bytes") == 50 * kMiB);
+  CHECK(loss_of(report, "steps_left_out") == 1950);
+  CHECK(row_where(report.at("peak"), {{"level", "driver"}}).at("step") == 1500);
+}

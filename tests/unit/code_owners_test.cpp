@@ -1,0 +1,118 @@
+// Whose code is whose, by the built-in tables and by rules of the user.
+#include "analyzer/code_owners.hpp"
+
+#include <fstream>
+
+#include "analyzer/input_error.hpp"
+#include "analyzer/owners.hpp"
+#include "analyzer/stacks/autograd_nodes.hpp"
+#include "tests/catch.hpp"
+#include "tests/support/trace_builder.hpp"
+
+using namespace gpumemtrace::analyzer;
+using gpumemtrace::tests::TemporaryFolder;
+
+namespace {
+
+constexpr const char* kProgram = "/home/me/train";
+
+CodeOwners owners_with(const std::string& rules) {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "owners.json") << rules;
+  CodeOwners owners;
+  owners.read(folder.path() / "owners.json");
+  return owners;
+}
+
+}  // namespace
+
+TEST_CASE("libraries that are linked in are known by their functions", "[unit]") {
+  const CodeOwners owners;
+  const auto owner = [&](const char* module, const char* function) {
+    return owners.owner_of_code(module, function, kProgram);
+  };
+  CHECK(owner("/x/libtorch_cuda.so", "c10::cuda::malloc(int)") == "pytorch");
+  CHECK(owner("/x/libtorch_cuda.so", "ncclResult_t ncclCudaCallocDebug<char>(char**)") == "nccl");
+  CHECK(owner("/x/libtorch_cuda.so", "cudnnCreate") == "cudnn");
+  CHECK(owner(kProgram, "main") == "program");
+  CHECK(owner(kProgram, "cudaMalloc") == "");
+  CHECK(owner("/usr/lib/x86_64-linux-gnu/libcuda.so.1", "") == "");
+  CHECK(owner("/usr/lib/x86_64-linux-gnu/libc.so.6", "start_thread") == "");
+  CHECK(owner("/usr/bin/python3.12", "_PyEval_EvalFrameDefault") == "");
+  CHECK(owner("", "") == "");
+}
+
+TEST_CASE("the user's code is what is neither a framework's nor the system's", "[unit]") {
+  const CodeOwners owners;
+  const auto is_users = [&](const char* module, const char* function) {
+    return owners.is_users_code(module, function, kProgram);
+  };
+  CHECK(is_users(kProgram, "main"));
+  CHECK(is_users("/home/me/libmine.so", "mine::step(int)"));
+  CHECK(is_users("/home/me/ext.cpython-312-x86_64-linux-gnu.so", "forward(at::Tensor)"));
+  CHECK(is_users("/home/me/libmine.so", ""));
+  CHECK_FALSE(is_users(kProgram, "std::vector<int>::resize(unsigned long)"));
+  CHECK_FALSE(is_users(kProgram, "void std::__fill<int>(int*)"));
+  CHECK_FALSE(is_users(kProgram, "cudaMalloc"));
+  CHECK_FALSE(is_users("/x/libtorch_cuda.so", "at::native::add()"));
+  CHECK_FALSE(is_users("/x/site-packages/fastops/ops.so", "fast()"));
+  CHECK_FALSE(is_users("/usr/lib/x86_64-linux-gnu/libopenblas.so.0", "dgemm"));
+  CHECK_FALSE(is_users("", "jit"));
+}
+
+TEST_CASE("rules of the user come before the tables", "[unit]") {
+  const CodeOwners owners = owners_with(R"({"rules": [
+    {"file": "libtorch_mine", "owner": "mine"},
+    {"folder": "/vendored/", "owner": "vendor", "user": false},
+    {"function": "mine::", "owner": "mine"},
+    {"function": "cudaHelper", "user": true},
+    {"folder": "/site-packages/my_package/", "user": true}]})");
+  CHECK(owners.owner_of_code("/x/libtorch_mine.so", "", kProgram) == "mine");
+  CHECK(owners.owner_of_code("/x/libtorch_cuda.so", "", kProgram) == "pytorch");
+  CHECK(owners.owner_of_code(kProgram, "int mine::pool<int>(int)", kProgram) == "mine");
+  CHECK(owners.owner_of_caller("/home/me/vendored/libfast.so", kProgram) == "vendor");
+  CHECK(owners.is_users_code(kProgram, "cudaHelper(int)", kProgram));
+  CHECK_FALSE(owners.is_users_code("/home/me/vendored/libfast.so", "fast()", kProgram));
+  CHECK_FALSE(owners.is_users_python("/home/me/vendored/model.py", "step"));
+  CHECK(owners.is_users_python("/x/site-packages/my_package/model.py", "step"));
+  CHECK(owners.owner_of_python("/home/me/vendored/model.py") == "vendor");
+}
+
+TEST_CASE("rules that say nothing, or more than is known, are refused", "[unit]") {
+  for (const char* rules :
+       {"", "[]", R"({"rules": [{"file": "x"}]})", R"({"rules": [{"owner": "x"}]})",
+        R"({"rules": [{"file": "x", "folder": "y", "owner": "z"}]})",
+        R"({"rules": [{"file": "x", "owner": "z", "colour": "red"}]})",
+        R"({"rules": [{"file": 7, "owner": "z"}]})",
+        R"({"rules": [{"file": "", "owner": "z"}]})"}) {
+    INFO(rules);
+    CHECK_THROWS_AS(owners_with(rules), InputError);
+  }
+  CodeOwners owners;
+  CHECK_THROWS_AS(owners.read("/missing/owners.json"), InputError);
+}
+
+TEST_CASE("a function's bare name has neither arguments nor a return type", "[unit]") {
+  CHECK(bare_function_name("main") == "main");
+  CHECK(bare_function_name("a::b(int, c (*)(int))") == "a::b");
+  CHECK(bare_function_name("std::vector<int> a::b<c<d> >(int)") == "a::b<c<d> >");
+  CHECK(bare_function_name("a::(anonymous namespace)::b(int)") == "a::(anonymous namespace)::b");
+  CHECK(bare_function_name("a::operator()(int) const").substr(0, 11) == "a::operator");
+  CHECK(bare_function_name("") == "");
+  CHECK(bare_function_name("<<<") == "<<<");
+}
+
+TEST_CASE("autograd nodes are named by what they carry out", "[unit]") {
+  CHECK(autograd_node_name("torch::autograd::generated::AddmmBackward0::apply("
+                           "std::vector<at::Tensor, std::allocator<at::Tensor> >&&)") ==
+        "AddmmBackward0");
+  CHECK(autograd_node_name("torch::autograd::AccumulateGrad::apply(int)") == "AccumulateGrad");
+  CHECK(autograd_node_name("torch::autograd::CopySlices::apply(int)") == "CopySlices");
+  CHECK(autograd_node_name("torch::autograd::PyNode::apply(int)") == "PyNode");
+  CHECK(autograd_node_name("torch::autograd::CppNode<my::Gelu>::apply(int)") == "Gelu");
+  CHECK(autograd_node_name("vendor::FusedBackward12::apply(int)") == "FusedBackward12");
+  CHECK(autograd_node_name("torch::autograd::Node::operator()(int)") == "");
+  CHECK(autograd_node_name("my::Visitor::apply(int)") == "");
+  CHECK(autograd_node_name("apply") == "");
+  CHECK(autograd_node_name("") == "");
+}

@@ -1,0 +1,295 @@
+// Owners, sites and stacks of the report, from stacks with native and Python frames.
+#include "tests/catch.hpp"
+#include "tests/support/compiled_library.hpp"
+#include "tests/support/report_query.hpp"
+#include "tests/support/stack_records.hpp"
+
+using namespace gpumemtrace::tests;
+using namespace gpumemtrace::trace;
+
+namespace {
+
+constexpr std::int64_t kSigned = static_cast<std::int64_t>(kMiB);
+constexpr std::uint64_t kModelBase = 0x7f0000000000;
+constexpr std::uint64_t kTorchBase = 0x7e0000000000;
+
+const CompiledLibrary& model_library() {
+  static const CompiledLibrary library("libmodel.so", R"(
+int sink;
+namespace model {
+inline __attribute__((always_inline)) void reserve(int n) { sink += n; }
+__attribute__((noinline)) void grow(int n) {
+  reserve(n * 3);
+}
+}
+extern "C" void train_step(int n) { model::grow(n); sink += 1; }
+extern "C" void cudaMalloc(int n) { sink += n; }
+)",
+                                       "-g -O2");
+  return library;
+}
+
+const CompiledLibrary& torch_library() {
+  static const CompiledLibrary library("libtorch_cuda.so", R"(
+int sink;
+namespace torch { namespace autograd { namespace generated {
+struct AddmmBackward0 { __attribute__((noinline)) void apply(int n); };
+void AddmmBackward0::apply(int n) { sink += n; }
+} } }
+extern "C" void ncclCommInitAll(int n) { sink += n; }
+extern "C" void empty_strided(int n) { sink += 2 * n; }
+)",
+                                       "-O2");
+  return library;
+}
+
+constexpr const char* kGrow = "_ZN5model4growEi";
+constexpr const char* kNode = "_ZN5torch8autograd9generated14AddmmBackward05applyEi";
+
+// A return address in the function: one byte after its first.
+std::uint64_t in_model(const char* symbol) {
+  return kModelBase + model_library().begin_of(symbol) + 1;
+}
+std::uint64_t in_torch(const char* symbol) {
+  return kTorchBase + torch_library().begin_of(symbol) + 1;
+}
+
+void add_modules(TraceBuilder& trace) {
+  add_module(trace, model_library().path.string(), model_library().build_id, {kModelBase});
+  add_module(trace, torch_library().path.string(), torch_library().build_id, {kTorchBase});
+  add_module(trace, "/usr/lib/x86_64-linux-gnu/libc.so.6", "", {0x7d0000000000});
+}
+
+Json first_holder(const Json& report, const char* level) {
+  return row_where(report.at("peak"), {{"level", level}}).at("holders")[0];
+}
+
+Json stack_of(const Json& report, const Json& row) {
+  return row_where(report.at("stacks"), {{"id", row.at("stack")}});
+}
+
+}  // namespace
+
+TEST_CASE("a native stack gives owner, site and frames with inlined functions", "[unit]") {
+  TraceBuilder trace;
+  add_modules(trace);
+  add_thread(trace, 1, 4711, "worker");
+  add_stack(
+      trace, 7,
+      {{},
+       {in_model("cudaMalloc"), in_model(kGrow), in_model("train_step"), 0x7d0000000100, 0x1234}});
+  allocate_at(trace, 0x10000000, kMiB, 7);
+  const Json report = report_of(trace);
+  const Json holder = first_holder(report, "driver");
+  CHECK(holder.at("owner") == "program");
+  // The innermost of the user's: not the static runtime's cudaMalloc.
+  CHECK(holder.at("site").at("function") == "model::reserve(int)");
+  CHECK(holder.at("site").at("line") == 4);
+  CHECK(holder.at("site").at("module") == "libmodel.so");
+  CHECK(holder.at("site").at("kind") == "native");
+  const Json stack = stack_of(report, holder);
+  CHECK(stack.at("thread") == "worker");
+  CHECK(stack.at("inferred_from").is_null());
+  const Json frames = stack.at("frames");
+  REQUIRE(frames.size() == 6);
+  CHECK(frames[1].at("function") == "model::reserve(int)");
+  CHECK(frames[2].at("function") == "model::grow(int)");
+  CHECK(frames[2].at("line") == 6);
+  CHECK(frames[1].at("offset") == frames[2].at("offset"));
+  CHECK(frames[3].at("function") == "train_step");
+  CHECK(frames[4].at("function").is_null());
+  CHECK(frames[4].at("module") == "libc.so.6");
+  CHECK(frames[4].at("offset") == 0xff);
+  CHECK(frames[5].at("module").is_null());
+}
+
+TEST_CASE("a library that is linked into another is the owner", "[unit]") {
+  TraceBuilder trace;
+  add_modules(trace);
+  add_stack(trace, 7, {{}, {in_torch("ncclCommInitAll"), in_torch("empty_strided")}});
+  allocate_at(trace, 0x10000000, kMiB, 7);
+  const Json report = report_of(trace);
+  const Json holder = first_holder(report, "driver");
+  CHECK(holder.at("owner") == "nccl");
+  CHECK(holder.at("site").is_null());
+  CHECK_FALSE(holder.at("stack").is_null());
+}
+
+TEST_CASE("a Python line of the user is the site whatever native code it called", "[unit]") {
+  TraceBuilder trace;
+  add_modules(trace);
+  add_code(trace, 1, "Linear.forward", "/x/site-packages/torch/nn/modules/linear.py", 125);
+  add_code(trace, 2, "train", "/home/me/train.py", 12);
+  add_stack(trace, 7, {{1, 2}, {in_model(kGrow)}});
+  allocate_at(trace, 0x10000000, kMiB, 7);
+  const Json report = report_of(trace);
+  const Json holder = first_holder(report, "driver");
+  CHECK(holder.at("owner") == "program");  // libmodel.so asked
+  CHECK(holder.at("site").at("function") == "train");
+  CHECK(holder.at("site").at("line") == 12);
+  CHECK(holder.at("site").at("kind") == "python");
+  CHECK(stack_of(report, holder).at("frames").size() == 4);
+}
+
+TEST_CASE("through an interpreter the Python frames say who asked", "[unit]") {
+  TraceBuilder trace;
+  add_module(trace, "/usr/bin/python3.12", "", {0x600000});
+  add_module(trace, "/usr/lib/libffi.so.8", "", {0x800000});
+  add_code(trace, 1, "malloc", "/x/site-packages/cupy/cuda/memory.py", 3);
+  add_code(trace, 2, "malloc", "/home/me/driver.py", 4);
+  add_stack(trace, 7, {{1, 2}, {0x800010, 0x600010}});
+  add_stack(trace, 8, {{2}, {0x800010, 0x600010}});
+  allocate_at(trace, 0x10000000, 2 * kMiB, 7);
+  allocate_at(trace, 0x20000000, kMiB, 8);
+  const Json holders = row_where(report_of(trace).at("peak"), {{"level", "driver"}}).at("holders");
+  CHECK(holders[0].at("owner") == "cupy");
+  CHECK(holders[1].at("owner") == "program");
+}
+
+TEST_CASE("rows of one line of the user are one, with the stack of the largest part", "[unit]") {
+  TraceBuilder trace;
+  add_modules(trace);
+  add_code(trace, 1, "Linear.forward", "/x/site-packages/torch/nn/modules/linear.py", 125);
+  add_code(trace, 2, "Norm.forward", "/x/site-packages/torch/nn/modules/norm.py", 25);
+  add_code(trace, 3, "train", "/home/me/train.py", 12);
+  add_stack(trace, 7, {{1, 3}, {}});
+  add_stack(trace, 8, {{2, 3}, {}});
+  block_at(trace, 0x10000000, kSigned, 7);
+  block_at(trace, 0x20000000, 3 * kSigned, 8);
+  const Json report = report_of(trace);
+  const Json holder = first_holder(report, "framework");
+  CHECK(holder.at("bytes") == 4 * kMiB);
+  CHECK(holder.at("stack") == "p1:8");
+}
+
+TEST_CASE("an address is named by the file that lay there when the stack was met", "[unit]") {
+  TraceBuilder trace;
+  const std::string path = model_library().path.string();
+  add_module(trace, path, model_library().build_id, {kModelBase});
+  add_stack(trace, 7, {{}, {in_model(kGrow)}});
+  allocate_at(trace, 0x10000000, kMiB, 7);
+  ModulePlace gone{kModelBase};
+  gone.unloaded = true;
+  add_module(trace, "", "", gone);
+  add_module(trace, "/home/me/libother.so", "", {kModelBase});
+  CHECK(first_holder(report_of(trace), "driver").at("site").at("module") == "libmodel.so");
+}
+
+TEST_CASE("a file of another build is not believed, and the report says so", "[unit]") {
+  TraceBuilder trace;
+  add_module(trace, model_library().path.string(), "another build", {kModelBase});
+  add_stack(trace, 7, {{}, {in_model(kGrow)}});
+  allocate_at(trace, 0x10000000, kMiB, 7);
+  const Json report = report_of(trace);
+  const Json site = first_holder(report, "driver").at("site");
+  CHECK(site.at("function").is_null());
+  CHECK(site.at("module") == "libmodel.so");
+  CHECK(site.at("offset") == model_library().begin_of(kGrow));
+  CHECK(loss_of(report, "symbols_of_another_build") == 1);
+}
+
+// A training step: the thread 1 computes a loss, then waits in backward() while writer 2 works.
+namespace {
+
+constexpr std::uint64_t kPythonThread = 100;
+
+void add_training_stacks(TraceBuilder& trace) {
+  add_modules(trace);
+  add_thread(trace, 1, kPythonThread, "python3");
+  add_thread(trace, 2, 200, "pt_autograd_0");
+  add_code(trace, 1, "backward", "/x/site-packages/torch/autograd/__init__.py", 354);
+  add_code(trace, 2, "train", "/home/me/train.py", 30);
+  add_code(trace, 3, "loss", "/home/me/train.py", 20);
+  add_code(trace, 4, "other", "/home/me/train.py", 40);
+  add_stack(trace, 1, {{3}, {}});     // the loss
+  add_stack(trace, 2, {{1, 2}, {}});  // backward() at line 30
+  add_stack(trace, 3, {{}, {in_torch("empty_strided"), in_torch(kNode)}}, 2);
+  add_stack(trace, 4, {{1, 4}, {}});  // backward() at line 40
+}
+
+Json holder_of_bytes(const Json& report, std::uint64_t bytes) {
+  return row_where(row_where(report.at("peak"), {{"level", "framework"}}).at("holders"),
+                   {{"bytes", bytes}});
+}
+
+}  // namespace
+
+TEST_CASE("a backward block carries its node and the line that waits for it", "[unit]") {
+  TraceBuilder trace;
+  add_training_stacks(trace);
+  block_at(trace, 0x10000000, 100 * kSigned, 1);
+  block_at(trace, 0x20000000, 2 * kSigned, 3, 2);  // before the thread was seen waiting
+  add_waiting(trace, kPythonThread, 2);
+  block_at(trace, 0x30000000, 3 * kSigned, 3, 2);  // after
+  const Json report = report_of(trace);
+  const Json holder = holder_of_bytes(report, 5 * kMiB);
+  REQUIRE_FALSE(holder.is_null());
+  CHECK(holder.at("owner") == "pytorch");
+  CHECK(holder.at("site").at("function") == "train");
+  CHECK(holder.at("site").at("line") == 30);
+  CHECK(holder.at("site").at("node") == "AddmmBackward0");
+  const Json stack = stack_of(report, holder);
+  CHECK(stack.at("thread") == "pt_autograd_0");
+  CHECK(stack.at("inferred_from") == "python3");
+  REQUIRE(stack.at("frames").size() == 4);
+  CHECK(stack.at("frames")[1].at("function") ==
+        "torch::autograd::generated::AddmmBackward0::apply(int)");
+  CHECK(stack.at("frames")[3].at("kind") == "python");
+}
+
+TEST_CASE("who waited counts only between two events of its own", "[unit]") {
+  TraceBuilder trace;
+  add_training_stacks(trace);
+  block_at(trace, 0x10000000, 100 * kSigned, 1);
+  block_at(trace, 0x20000000, 1 * kSigned, 3, 2);  // nobody was seen waiting
+  block_at(trace, 0x21000000, 100 * kSigned, 1);
+  block_at(trace, 0x30000000, 2 * kSigned, 3, 2);
+  add_waiting(trace, kPythonThread, 2);
+  block_at(trace, 0x31000000, 100 * kSigned, 1);
+  block_at(trace, 0x40000000, 4 * kSigned, 3, 2);
+  block_at(trace, 0x40000001, 8 * kSigned, 3, 2);
+  add_waiting(trace, kPythonThread, 4);
+  const Json report = report_of(trace);
+  const Json nobody = holder_of_bytes(report, 1 * kMiB);
+  CHECK(nobody.at("site").at("function") == "AddmmBackward0");
+  CHECK(nobody.at("site").at("line").is_null());
+  CHECK(stack_of(report, nobody).at("inferred_from").is_null());
+  CHECK(holder_of_bytes(report, 2 * kMiB).at("site").at("line") == 30);
+  CHECK(holder_of_bytes(report, 12 * kMiB).at("site").at("line") == 40);
+}
+
+TEST_CASE("without a look at the thread its last own stack in backward() counts", "[unit]") {
+  TraceBuilder trace;
+  add_training_stacks(trace);
+  block_at(trace, 0x10000000, 100 * kSigned, 2);  // ones_like, called by backward()
+  block_at(trace, 0x20000000, 1 * kSigned, 3, 2);
+  const Json report = report_of(trace);
+  const Json holder = holder_of_bytes(report, 1 * kMiB);
+  CHECK(holder.at("site").at("line") == 30);
+  CHECK(stack_of(report, holder).at("inferred_from") == "python3");
+}
+
+TEST_CASE("of two threads the one that was seen waiting is meant", "[unit]") {
+  TraceBuilder trace;
+  add_training_stacks(trace);
+  add_thread(trace, 3, 300, "loader");
+  block_at(trace, 0x10000000, 100 * kSigned, 1);
+  block_at(trace, 0x20000000, 1 * kSigned, 3, 2);
+  add_waiting(trace, kPythonThread, 2);
+  block_at(trace, 0x30000000, 100 * kSigned, 1, 3);  // the loader goes on meanwhile
+  block_at(trace, 0x40000000, 2 * kSigned, 3, 2);
+  const Json report = report_of(trace);
+  CHECK(holder_of_bytes(report, 3 * kMiB).at("site").at("line") == 30);
+}
+
+TEST_CASE("a native thread of a program without Python stays what it is", "[unit]") {
+  TraceBuilder trace;
+  add_modules(trace);
+  add_stack(trace, 3, {{}, {in_torch("empty_strided")}});
+  add_waiting(trace, 5, 9);
+  block_at(trace, 0x20000000, kSigned, 3, 2);
+  const Json report = report_of(trace);
+  const Json holder = first_holder(report, "framework");
+  CHECK(holder.at("site").is_null());
+  CHECK(stack_of(report, holder).at("frames").size() == 1);
+}

@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "tools/command.hpp"
+#include "tools/input_options.hpp"
+#include "tools/output_file.hpp"
+#include "tools/stack_export.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr const char* kFooter =
+    R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job.
+
+Formats:
+  collapsed   one line a stack, for flamegraph.pl and most viewers
+  speedscope  a file for speedscope.app
+
+Costs:
+  peak       bytes held at the peak; of the framework's blocks where there are any
+  leaked     bytes that the program lost
+  allocated  bytes of all allocations; of the framework's blocks where there are any
+  copied     bytes of all copies
+
+Examples:
+  gpumemtrace export job.gmt --to collapsed | flamegraph.pl > peak.svg
+  gpumemtrace export report.json --to speedscope --cost copied -o copies.speedscope.json
+
+Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
+24 events are missing and --require-complete was given.)TEXT";
+
+struct Format {
+  const char* name;
+  std::string (*write)(const Json& report, const StackExport& what);
+};
+constexpr std::array kFormats = {
+    Format{"collapsed", collapsed_stacks},
+    Format{"speedscope", speedscope_profile},
+};
+
+struct ExportOptions {
+  InputOptions input;
+  std::string format;
+  std::string cost = "peak";
+  std::string level;
+  std::string output;
+};
+
+template <class Rows>
+std::vector<std::string> names_of(const Rows& rows) {
+  std::vector<std::string> names;
+  for (const auto& row : rows) names.emplace_back(row.name);
+  return names;
+}
+
+int export_report(const ExportOptions& options) {
+  const auto* const format = std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& row) {
+    return options.format == row.name;
+  });
+  const auto* const measure =
+      std::find_if(kCostMeasures.begin(), kCostMeasures.end(),
+                   [&](const CostMeasure& row) { return options.cost == row.name; });
+  const Json report = load_report(options.input.inputs, options.input.naming);
+  try {
+    write_output(options.output, format->write(report, {*measure, options.level}));
+  } catch (const nlohmann::json::exception& error) {
+    throw Failure(
+        fmt::format("{} is no complete report ({}); make it again with `gpumemtrace analyze`",
+                    options.input.inputs.front().string(), error.what()));
+  }
+  return options.input.exit_code(report);
+}
+
+}  // namespace
+
+Action define_export(CLI::App& app, const std::vector<std::string>&) {
+  app.footer(kFooter);
+  auto options = std::make_shared<ExportOptions>();
+  options->input.add_options(app);
+  app.add_option("--to", options->format, "The format to write.")
+      ->required()
+      ->check(CLI::IsMember(names_of(kFormats)));
+  app.add_option("--cost", options->cost, "What the width of a frame stands for.")
+      ->check(CLI::IsMember(names_of(kCostMeasures)));
+  app.add_option("--level", options->level, "Only memory of this level.")
+      ->check(CLI::IsMember(
+          std::vector<std::string>{"driver", "pool", "managed", "host", "framework"}));
+  app.add_option("-o,--output", options->output, "Write there instead of to stdout.")
+      ->type_name("FILE");
+  return [options] { return export_report(*options); };
+}
+
+}  // namespace gpumemtrace::tools
