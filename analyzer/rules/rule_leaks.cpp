@@ -93,6 +93,45 @@ void doubt_unknown_owner(const Json& report, Finding& finding) {
   }
 }
 
+// Physical memory of the program's own is a leak already, with its bytes.
+constexpr std::array kHandleFunctions = {
+    FreeFunction{"imported_vmm", "cuMemRelease", "cuMemRelease"},
+    FreeFunction{"ipc", "cudaIpcCloseMemHandle", "cuIpcCloseMemHandle"},
+    FreeFunction{"external", "cudaDestroyExternalMemory", "cuDestroyExternalMemory"},
+    FreeFunction{"pool", "cudaMemPoolDestroy", "cuMemPoolDestroy"},
+    FreeFunction{"graph_executable", "cudaGraphExecDestroy", "cuGraphExecDestroy"},
+};
+
+bool ended_by_exit(const Json& report, const Json& process) {
+  for (const Json& trace : report.at("traces")) {
+    if (trace.at("process") == process) return trace.at("end") == "exit";
+  }
+  return false;
+}
+
+void find_handles(const Json& report, Findings& findings) {
+  for (const Json& row : report.at("leaks").at("handles")) {
+    if (!is_users_own(row.at("owner")) || !ended_by_exit(report, row.at("process"))) continue;
+    for (const FreeFunction& function : kHandleFunctions) {
+      if (row.at("kind") != function.kind) continue;
+      Finding finding = finding_at(Rule::kUnreleasedHandle, row);
+      const std::string place = place_text(row.at("site"));
+      const std::string handles = count_text(row.at("count"), "handle", "handles") + " (" +
+                                  std::string(function.kind) + ')';
+      finding.bytes = row.at("bytes");
+      finding.time_ns = row.at("first_time_ns");
+      finding.evidence = {{"kind", row.at("kind")}, {"count", row.at("count")}};
+      finding.title = handles + " of " + place + " never released";
+      finding.detail = handles + " that " + place +
+                       " opened had not been given back when the "
+                       "process ended.";
+      finding.fix = "Call " + std::string(function.runtime) + " (" + std::string(function.driver) +
+                    ") for what " + place + " opens.";
+      findings.push_back(std::move(finding));
+    }
+  }
+}
+
 std::string result_text(const Json& result) {
   return result == 1 ? "invalid value" : "error " + result.dump();
 }
@@ -136,6 +175,7 @@ void find_leaks(const RuleInput& input, Findings& findings) {
       findings.push_back(exit_finding(Rule::kLeakUntilContextEnd, row));
     }
   }
+  find_handles(input.report, findings);
   for (const Json& row : leaks.at("invalid_frees")) findings.push_back(invalid_free(row));
 }
 

@@ -105,6 +105,46 @@ TEST_CASE("a second free is an error", "[unit]") {
   CHECK(found[0].at("evidence").at("address_was_live") == false);
 }
 
+TEST_CASE("a handle of another process's memory that is not closed is named", "[unit]") {
+  for (const bool closed : {true, false}) {
+    TraceBuilder trace = program_trace();
+    Import record;
+    record.operation = ImportOperation::kIpcOpen;
+    record.address = 0x700000000;
+    record.bytes = kMiB;
+    trace.add_call(record, {.caller = kLeaky});
+    if (closed) {
+      record.operation = ImportOperation::kIpcClose;
+      trace.add_call(record, {});
+    }
+    CHECK(findings_of(trace, "unreleased_handle").size() == (closed ? 0 : 1));
+  }
+}
+
+TEST_CASE("a leak names the range in which it began", "[unit]") {
+  TraceBuilder trace = program_trace();
+  const auto annotate = [&trace](AnnotationOperation operation, std::uint32_t name) {
+    Annotation record;
+    record.operation = operation;
+    record.name = name;
+    trace.add(record);
+  };
+  Name outer;
+  outer.id = 1;
+  trace.add(outer, 1, "suite");
+  Name inner;
+  inner.id = 2;
+  trace.add(inner, 1, "test of the cache");
+  annotate(AnnotationOperation::kPush, 1);
+  annotate(AnnotationOperation::kPush, 2);
+  keep(trace, 1);
+  annotate(AnnotationOperation::kPop, 0);
+  annotate(AnnotationOperation::kPop, 0);
+  const Json found = findings_of(trace, "leak");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("evidence").at("range") == "test of the cache");
+}
+
 TEST_CASE("one block kept in every tenth round is growth", "[unit]") {
   TraceBuilder trace = program_trace();
   for (std::uint64_t round = 0; round < 500; ++round) {
