@@ -1,5 +1,7 @@
 // Places whose live memory rises throughout the run: leaks.growth[].
 #include <algorithm>
+#include <array>
+#include <optional>
 #include <string>
 
 #include "analyzer/report/sections.hpp"
@@ -125,15 +127,20 @@ std::map<PlaceKey, Place> places_of(const ReportContext& context, const ReportPr
   return places;
 }
 
+// By their numbers: of very many steps the report tells only some.
 std::uint64_t steps_between(const Json& steps, const std::string& process, std::uint64_t begin_ns,
                             std::uint64_t end_ns) {
-  std::uint64_t count = 0;
+  std::optional<std::uint64_t> first;
+  std::uint64_t last = 0;
   for (const Json& step : steps) {
     if (step.at("process") != process || !step.at("end_ns").is_number()) continue;
     const auto end = step.at("end_ns").get<std::uint64_t>();
-    count += end > begin_ns && end <= end_ns ? 1 : 0;
+    if (end <= begin_ns || end > end_ns) continue;
+    const auto index = step.at("index").get<std::uint64_t>();
+    first = std::min(first.value_or(index), index);
+    last = std::max(last, index);
   }
-  return count;
+  return first ? last - *first + 1 : 0;
 }
 
 // When the device is full if memory goes on rising so; null where its size is not known.
