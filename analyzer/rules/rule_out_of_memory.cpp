@@ -18,6 +18,10 @@ Json sum_of(std::initializer_list<Json> parts) {
   return sum;
 }
 
+std::uint64_t number_or_zero(const Json& value) {
+  return value.is_number() ? value.get<std::uint64_t>() : 0;
+}
+
 Json difference(const Json& whole, const Json& part) {
   if (!whole.is_number() || !part.is_number()) return nullptr;
   const auto from = whole.get<std::uint64_t>();
@@ -79,6 +83,25 @@ std::string ledger_text(const Json& ledger) {
   return text.empty() ? text : text + '.';
 }
 
+// "77.50 GiB of program": who holds most outside the framework; empty where that is little.
+std::string largest_other(const Json& row) {
+  const Json& composition = row.at("composition");
+  if (composition.is_null() || row.at("level") != "framework") return {};
+  const Json* largest = nullptr;
+  for (const Json& part : composition.at("other")) {
+    const bool is_larger = largest == nullptr ||
+                           number_or_zero(part.at("bytes")) > number_or_zero(largest->at("bytes"));
+    if (is_larger) largest = &part;
+  }
+  if (largest == nullptr || number_or_zero(largest->at("bytes")) <=
+                                number_or_zero(composition.at("framework_allocated"))) {
+    return {};
+  }
+  const Json& owner = largest->at("owner");
+  return size_text(largest->at("bytes")) + " of " +
+         (owner.is_string() ? owner.get<std::string>() : "an owner that is not known");
+}
+
 std::string holders_text(const Json& row) {
   std::string text;
   std::size_t named = 0;
@@ -90,11 +113,9 @@ std::string holders_text(const Json& row) {
             : holder.at("owner").is_null() ? "an owner that is not known"
                                            : holder.at("owner").get<std::string>();
   }
-  return text.empty() ? text : text + '.';
-}
-
-std::uint64_t number_or_zero(const Json& value) {
-  return value.is_number() ? value.get<std::uint64_t>() : 0;
+  if (!text.empty()) text += '.';
+  const std::string other = largest_other(row);
+  return other.empty() ? text : text + " Outside PyTorch most is held by " + other + '.';
 }
 
 // What would have made it fit, by the numbers of the moment.
@@ -119,6 +140,9 @@ std::string fix_for(const Json& row, const Json& ledger) {
   const std::uint64_t missing = requested > free ? requested - free : 0;
   std::string fix = "Free or avoid at least " + size_text(missing == 0 ? requested : missing) +
                     " before this request (arithmetic), beginning with the largest holder";
+  if (const std::string other = largest_other(row); !other.empty()) {
+    return fix + ", the " + other + " outside PyTorch.";
+  }
   fix += framework ? ": a smaller batch, activation checkpointing, or letting go of tensors that "
                      "are no longer needed."
                    : ".";

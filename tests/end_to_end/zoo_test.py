@@ -1,15 +1,18 @@
 """Small programs with one planted fault each, and their clean twins.
 
 tests/zoo/README.md says how a program is written. Every fault is found with its rule and severity
-at its line; on the twins nothing is found.
+at its line; on the twins nothing is found. Traces that were saved on a GPU have the findings that
+their programs deserve.
 """
 
+import gzip
 import pathlib
 import re
 import shutil
 
 import support
 
+GPU_DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "gpu"
 ZOO = pathlib.Path(__file__).resolve().parents[1] / "zoo"
 FAULT = re.compile(r"# fault: (\w+) (\w+)( -)?$")
 RUNS = 3  # of each faulty program: the same findings each time
@@ -26,6 +29,48 @@ def fault_of(name):
         if found:
             return found[1], found[2], None if found[3] else number
     raise AssertionError(f"{name}.py marks no fault")
+
+
+# Rules of severity error and warning on the traces that were saved on a GPU (tests/data/gpu), where
+# there are any; their programs leak, run out of memory and copy from pageable memory on purpose.
+SAVED = {
+    "all_runtime_calls_shared": {"leak", "out_of_memory"},
+    "all_runtime_calls_shared_per_thread": {"leak", "out_of_memory"},
+    "all_runtime_calls_static": {"leak", "out_of_memory"},
+    "all_runtime_calls_static_per_thread": {"leak", "out_of_memory"},
+    "cupy_program": {"pageable_copies"},
+    "leaks": {"leak"},
+    # One pinned word of which the trace, without native stacks, does not tell whose it is.
+    "torch_conv": {"leak", "pageable_copies"},
+    "torch_near_full": {"out_of_memory_recovered"},
+    "torch_oom": {"out_of_memory"},
+    "torch_threads": {"fragmentation"},
+}
+
+
+class Saved(support.EndToEnd):
+    def report_of(self, saved):
+        folder = self.folder / saved.name
+        folder.mkdir()
+        for packed in (saved / "traces").glob("*.gz"):
+            (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+        return support.analyze(folder)
+
+    def test_real_programs_have_the_faults_that_they_have_and_no_others(self):
+        programs = sorted(path for path in GPU_DATA.iterdir() if (path / "traces").is_dir())
+        self.assertGreaterEqual(len(programs), len(SAVED))
+        for saved in programs:
+            with self.subTest(saved.name):
+                rows = [row for row in self.report_of(saved)["findings"]
+                        if row["severity"] != "info"]
+                self.assertEqual({row["rule"] for row in rows}, SAVED.get(saved.name, set()), rows)
+
+    def test_out_of_memory_names_who_held_the_memory_outside_pytorch(self):
+        finding = self.report_of(GPU_DATA / "torch_oom")["findings"][0]
+        self.assertEqual(finding["bytes"], 4 << 30)
+        self.assertEqual(finding["site"]["line"], 18)
+        self.assertEqual(finding["evidence"]["ledger"]["allocated_by_pytorch"], 64 << 20)
+        self.assertIn("the 77.50 GiB of program outside PyTorch", finding["fix"])
 
 
 class Zoo(support.EndToEnd):
