@@ -127,11 +127,17 @@ std::map<PlaceKey, Place> places_of(const ReportContext& context, const ReportPr
   return places;
 }
 
+struct StepsPassed {
+  std::uint64_t count = 0;
+  bool inferred = false;  // the job did not tell its steps
+};
+
 // By their numbers: of very many steps the report tells only some.
-std::uint64_t steps_between(const Json& steps, const std::string& process, std::uint64_t begin_ns,
-                            std::uint64_t end_ns) {
+StepsPassed steps_between(const Json& steps, const std::string& process, std::uint64_t begin_ns,
+                          std::uint64_t end_ns) {
   std::optional<std::uint64_t> first;
   std::uint64_t last = 0;
+  StepsPassed passed;
   for (const Json& step : steps) {
     if (step.at("process") != process || !step.at("end_ns").is_number()) continue;
     const auto end = step.at("end_ns").get<std::uint64_t>();
@@ -139,8 +145,10 @@ std::uint64_t steps_between(const Json& steps, const std::string& process, std::
     const auto index = step.at("index").get<std::uint64_t>();
     first = std::min(first.value_or(index), index);
     last = std::max(last, index);
+    passed.inferred = passed.inferred || step.at("inferred").get<bool>();
   }
-  return first ? last - *first + 1 : 0;
+  if (first) passed.count = last - *first + 1;
+  return passed;
 }
 
 // When the device is full if memory goes on rising so; null where its size is not known.
@@ -165,7 +173,9 @@ Json growth_row(const ReportContext& context, const ReportProcess& process, cons
   const std::vector<History::Flow>& flow = process.model().accounts().history().flow();
   const std::uint64_t begin_ns = process.time_ns(flow[growth.window.begin].end);
   const std::uint64_t end_ns = process.time_ns(flow[growth.window.end - 1].end);
-  const std::uint64_t steps = steps_between(report.at("steps"), process.id, begin_ns, end_ns);
+  const StepsPassed passed = steps_between(report.at("steps"), process.id, begin_ns, end_ns);
+  const std::uint64_t steps = passed.count;
+  const bool told_by_steps = steps != 0 && !passed.inferred;
   const Json device = context.device_id(process, key.device);
   const bool of_device = key.level != Level::kHost && key.level != Level::kManaged;
   Json row = {
@@ -177,7 +187,7 @@ Json growth_row(const ReportContext& context, const ReportProcess& process, cons
                   : Json(static_cast<double>(growth.bytes) / static_cast<double>(steps))},
       {"steps", steps == 0 ? Json(nullptr) : Json(steps)},
       {"live_bytes", what.stretches.back().low_bytes},
-      {"confidence", steps == 0 ? "heuristic" : "inferred"},
+      {"confidence", told_by_steps ? "inferred" : "heuristic"},
       {"forecast_ns",
        of_device ? forecast_json(report, device, growth.bytes, begin_ns, end_ns) : Json(nullptr)},
       {"owner", owner_json(key.identity)},

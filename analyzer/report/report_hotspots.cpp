@@ -96,7 +96,7 @@ Json hotspot_json(const ReportContext& context, const ReportProcess& process, Ru
               {"owner", owner_json(identity)},
               {"site", site_json(identity)},
               {"stack", text_or_null(sums.stack)},
-              {"advice", advice_for(rule, place.kind, !identity.file.empty())},
+              {"advice", advice_for(rule, place.kind, identity.is_python)},
               {"api", identity.api},
               {"source_memory", name_of(place.kind.source)},
               {"destination_memory", name_of(place.kind.destination)},

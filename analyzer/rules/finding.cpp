@@ -129,7 +129,7 @@ std::string place_text(const Json& site) {
   if (line != site.end() && line->is_number()) place += ':' + line->dump();
   std::string function = text_in(site, "function");
   if (function.empty()) function = text_in(site, "api");
-  if (!function.empty()) place += " (" + function + ')';
+  if (!function.empty()) place += " (" + std::string(bare_function_name(function)) + ')';
   return place;
 }
 

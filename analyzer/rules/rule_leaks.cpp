@@ -26,7 +26,7 @@ constexpr std::array kFreeFunctions = {
     FreeFunction{"registered", "cudaHostUnregister", "cuMemHostUnregister"},
 };
 
-bool has_file(const Json& site) { return site.is_object() && site.at("file").is_string(); }
+bool is_python(const Json& site) { return site.is_object() && site.at("kind") == "python"; }
 
 std::string free_function(const Json& row) {
   const Json& site = row.at("site");
@@ -71,7 +71,7 @@ Finding exit_finding(Rule rule, const Json& row) {
                      ", ended with its context and not by a free.";
     finding.evidence["ended_by"] = row.at("ended_by");
   }
-  finding.fix = has_file(row.at("site"))
+  finding.fix = is_python(row.at("site"))
                     ? "Free what " + place + " allocates (" + free +
                           "), or let go of the object that holds it. It would give back " + bytes +
                           " (exact)."

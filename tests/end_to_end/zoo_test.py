@@ -73,6 +73,20 @@ class Saved(support.EndToEnd):
         self.assertIn("the 77.50 GiB of program outside PyTorch", finding["fix"])
 
 
+class Compiled(support.EndToEnd):
+    def test_the_faults_of_a_compiled_program_are_found_at_their_lines(self):
+        self.record(support.PROGRAMS / "training_like", 200)
+        report = self.report()
+        found = {row["rule"]: row for row in report["findings"]}
+        self.assertEqual(set(found), {"leak", "growth", "synchronous_copies", "allocation_churn"})
+        if found["leak"]["site"]["file"] is None:
+            self.skipTest("the programs were built without debug information")
+        stack = next(row for row in report["stacks"] if row["id"] == found["leak"]["stack"])
+        source = (support.HERE.parent / "programs" / "training_like.cpp").read_text().splitlines()
+        frame = next(frame for frame in stack["frames"] if "log_metrics" in frame["function"])
+        self.assertIn("clear(allocate(kMetricsBytes))", source[frame["line"] - 1])
+
+
 class Zoo(support.EndToEnd):
     def setUp(self):
         super().setUp()

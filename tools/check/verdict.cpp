@@ -325,7 +325,7 @@ Verdict judge(const Json& report, const Policy& policy, Suppressions suppression
   Judge judge(report, policy, known);
   if (baseline != nullptr) judge.check_comparable(known != nullptr);
   Verdict verdict = judge.judge(suppressions);
-  verdict.has_baseline = baseline != nullptr;
+  verdict.report = &report;
   return verdict;
 }
 

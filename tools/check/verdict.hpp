@@ -42,11 +42,11 @@ struct JudgedFinding {
 };
 
 struct Verdict {
+  const Json* report = nullptr;  // that was judged; nullptr where there is none
   Outcome outcome = Outcome::kPassed;
   std::vector<PolicyCheck> checks;
   std::vector<JudgedFinding> findings;
   std::vector<Suppression> suppressions;  // all, with what they hid
-  bool has_baseline = false;
 };
 
 // The report must outlive the verdict. `baseline` is nullptr where none was given.

@@ -5,11 +5,13 @@
 #include "tools/check/verdict_output.hpp"
 #include "tools/launch_environment.hpp"
 #include "tools/sizes.hpp"
+#include "tools/stack_text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
 
 constexpr std::size_t kMaxFindingsShown = 10;
+constexpr std::size_t kMaxFrames = 4;
 
 std::size_t count_with(const Verdict& verdict, FindingStatus status) {
   return static_cast<std::size_t>(
@@ -49,10 +51,13 @@ std::string headline(const Verdict& verdict) {
   return text + "\n";
 }
 
-std::string finding_text(const JudgedFinding& finding) {
+std::string finding_text(const Json& report, const JudgedFinding& finding) {
   const Json& row = *finding.row;
   std::string text = fmt::format("  {}: {}\n    {}\n", text_or(row, "rule", ""),
                                  text_or(row, "title", ""), text_or(row, "detail", ""));
+  if (const std::string stack = short_stack(report, row, kMaxFrames); !stack.empty()) {
+    text += "    " + stack + "\n";
+  }
   if (const auto fix = text_in(row, "fix")) text += "    Fix: " + *fix + "\n";
   if (const std::string pattern = suppression_for(row); !pattern.empty()) {
     text += "    Suppress: " + pattern + "\n";
@@ -65,7 +70,7 @@ std::string findings_text(const Verdict& verdict, FindingStatus status, std::str
   std::size_t shown = 0;
   for (const JudgedFinding& finding : verdict.findings) {
     if (finding.status != status) continue;
-    if (++shown <= kMaxFindingsShown) text += finding_text(finding);
+    if (++shown <= kMaxFindingsShown) text += finding_text(*verdict.report, finding);
   }
   if (shown == 0) return {};
   if (shown > kMaxFindingsShown) {
