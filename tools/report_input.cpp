@@ -94,6 +94,12 @@ Json load_report(const std::vector<fs::path>& inputs, const NamingOptions& namin
                                 report->string()),
                     ExitCode::kUsage);
     }
+    if (!(thresholds == analyzer::Thresholds())) {
+      throw Failure(fmt::format("{} is a report, which was made with its own thresholds; give the "
+                                "traces with --threshold",
+                                report->string()),
+                    ExitCode::kUsage);
+    }
     return read_report(*report);
   }
   try {

@@ -22,7 +22,7 @@ analyzer::SymbolOptions symbol_options(const NamingOptions& naming);
 
 // `inputs` are traces and folders of traces, which are analyzed as one job, or a single report,
 // which is read. Throws Failure for anything else. `thresholds` hold for traces; a report was made
-// with its own.
+// with its own, and others are refused.
 Json load_report(const std::vector<std::filesystem::path>& inputs, const NamingOptions& naming,
                  const analyzer::Thresholds& thresholds = {});
 

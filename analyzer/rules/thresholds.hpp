@@ -73,6 +73,8 @@ class Thresholds {
   [[nodiscard]] std::uint64_t count(Threshold threshold) const { return number(threshold); }
   void set(std::size_t row, double value) { values_[row] = value; }
 
+  friend bool operator==(const Thresholds&, const Thresholds&) = default;
+
  private:
   [[nodiscard]] std::uint64_t number(Threshold threshold) const {
     return static_cast<std::uint64_t>((*this)[threshold]);

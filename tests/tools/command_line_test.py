@@ -115,6 +115,8 @@ class BadInput(CommandLine):
         self.assert_refused(2, "--kind", "dump", "x.gmt", "--kind", "nothing")
         self.assert_refused(2, "'lots' is no size", "check", "x.gmt", "--max-leak", "lots")
         self.assert_refused(2, "no 'leak=1'", "check", "x.gmt", "--threshold", "leak=1")
+        self.assert_refused(2, "made with its own thresholds", "check", EXAMPLE_REPORT,
+                            "--threshold", "leak.bytes=1GiB")
         self.assert_refused(2, "no rule 'bugs'", "run", "--fail-on", "bugs", "--", "true")
 
     def test_a_missing_file_is_named(self):
