@@ -5,7 +5,7 @@
 #include "preload/background.hpp"
 
 #include <linux/futex.h>
-#include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -19,6 +19,7 @@
 #include "preload/libc_compat.hpp"
 #include "preload/message.hpp"
 #include "preload/module_list.hpp"
+#include "preload/own_thread.hpp"
 #include "preload/python_frames.hpp"
 #include "preload/recorder.hpp"
 #include "preload/sampler.hpp"
@@ -210,8 +211,8 @@ class BackgroundThread {
       record_devices(guard);
       devices_written_ = true;
     }
-    record_modules(guard);
-    python::look();
+    record_modules(guard, session_.modules);
+    python::look(session_.modules);
     write_notes(guard);
     record_samples(guard);
   }
@@ -416,8 +417,18 @@ class BackgroundThread {
   std::size_t unwrapped_written_ = 0;
 };
 
+// The driver allocates when it is asked something. A thread's first allocation takes locks that all
+// threads of the process share: now, while start_background_thread() waits, and not at a moment at
+// which the program makes a child that would inherit them.
+void prepare_allocation() noexcept {
+  void* volatile memory = malloc(1);
+  free(memory);
+}
+
 void* thread_main(void*) noexcept {
   prctl(PR_SET_NAME, "gpumemtrace", 0, 0, 0);
+  prepare_allocation();
+  the_session().background_is_ready.store(true);
   BackgroundThread(the_session()).run();
   return nullptr;
 }
@@ -437,18 +448,17 @@ void note_thread_without_python() noexcept {
 }
 
 bool start_background_thread() noexcept {
-  if (gpumemtrace_libc_pthread_create == nullptr) return false;
-  reset_sampler();
-  // The thread inherits a mask that blocks everything: the program's signals go to its own threads.
-  std::uint64_t all = ~std::uint64_t{0};
-  std::uint64_t before = 0;
-  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
   the_session().background_runs.store(true);
   pthread_t thread;
-  const bool started = gpumemtrace_libc_pthread_create(&thread, nullptr, thread_main, nullptr) == 0;
+  const bool started = start_own_thread(thread_main, thread);
   if (started) gpumemtrace_libc_pthread_detach(thread);
   if (!started) the_session().background_runs.store(false);
-  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
+  // Not for ever: a lock of the program that it holds here may be needed there.
+  for (int tries = 0; started && tries < 2000 && !the_session().background_is_ready.load();
+       ++tries) {
+    const timespec pause{0, 50'000};
+    nanosleep(&pause, nullptr);
+  }
   return started;
 }
 

@@ -8,6 +8,7 @@
 #include "preload/cuda_abi.hpp"
 #include "preload/dlsym.hpp"
 #include "preload/elf_symbols.hpp"
+#include "preload/endings.hpp"
 #include "preload/libc_compat.hpp"
 
 namespace gpumemtrace::preload::driver {
@@ -61,7 +62,7 @@ constinit std::atomic<int> resolution = kUnresolved;
 constinit Resolved functions[kApiCount];
 constinit Resolved get_proc_address[2];
 constinit IdentityMap identities;
-constinit std::atomic<void*> library = nullptr;
+constinit ElfLibrary library;  // complete once `resolution` says so; never unloaded: it is held
 
 void resolve_function(Resolved& function, void* handle, const char* symbol, void* exported_wrapper,
                       void* pointer_wrapper) noexcept {
@@ -71,7 +72,7 @@ void resolve_function(Resolved& function, void* handle, const char* symbol, void
   function.exported.store(next != nullptr && next != exported_wrapper ? next : by_handle);
   identities.insert(by_handle, pointer_wrapper);
   // What cuGetProcAddress of the driver itself returns, where another library hooks dlsym.
-  identities.insert(find_symbol(kFilePrefix, symbol), pointer_wrapper);
+  identities.insert(symbol_of(library, symbol), pointer_wrapper);
 }
 
 // True once the driver's functions are known.
@@ -89,7 +90,7 @@ bool resolve() noexcept {
     }
     return resolution.load() == kReady;
   }
-  library.store(handle);
+  find_library(kFilePrefix, "cuInit", library);
   for (std::size_t i = 1; i < kApiCount; ++i) {
     const ApiInfo& api = apis()[i];
     resolve_function(functions[i], handle, api.symbol, api.exported, api.pointer);
@@ -100,6 +101,7 @@ bool resolve() noexcept {
   resolve_function(get_proc_address[1], handle, "cuGetProcAddress_v2",
                    reinterpret_cast<void*>(get_proc_address_wrapper(2, Door::kExported)),
                    reinterpret_cast<void*>(get_proc_address_wrapper(2, Door::kPointer)));
+  find_endings();
   gpumemtrace_libc_dlerror();  // functions that this driver lacks are no error of the program
   resolution.store(kReady, std::memory_order_release);
   return true;
@@ -195,9 +197,7 @@ void* wrap(void* address, const char* name) noexcept {
   return address;
 }
 
-void* query(const char* name) noexcept {
-  return resolve() ? find_symbol(kFilePrefix, name) : nullptr;
-}
+void* query(const char* name) noexcept { return resolve() ? symbol_of(library, name) : nullptr; }
 
 std::uint64_t current_context() noexcept {
   cuCtxGetCurrent_t* function = get_current.get();

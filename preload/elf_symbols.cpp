@@ -1,21 +1,39 @@
 #include "preload/elf_symbols.hpp"
 
-#include <elf.h>
-#include <link.h>
 #include <string.h>
 
 #include <cstddef>
-#include <cstdint>
+
+#include "preload/checked_memory.hpp"
+#include "preload/loaded_modules.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
 
-// The parts of a library's dynamic section that a look-up needs.
-struct DynamicTables {
-  const char* strings = nullptr;
-  const ElfW(Sym) * symbols = nullptr;
-  const std::uint32_t* gnu_hash = nullptr;
-  const std::uint32_t* sysv_hash = nullptr;
+constexpr std::size_t kMaxSymbolBytes = 256;
+
+// Two ways to read: straight, and through the kernel where the library may go away.
+struct Straight {
+  template <class Value>
+  static bool read(const Value* address, Value& out) noexcept {
+    out = *address;
+    return true;
+  }
+  static bool is_text(const char* address, const char* text) noexcept {
+    return strcmp(address, text) == 0;
+  }
+};
+struct Checked {
+  template <class Value>
+  static bool read(const Value* address, Value& out) noexcept {
+    return read_through_kernel(address, out);
+  }
+  static bool is_text(const char* address, const char* text) noexcept {
+    char found[kMaxSymbolBytes];
+    const std::size_t bytes = strlen(text) + 1;
+    return bytes <= sizeof found && read_through_kernel(address, found, bytes) &&
+           memcmp(found, text, bytes) == 0;
+  }
 };
 
 // glibc relocates the pointers of the dynamic section of most libraries, not of all (vDSO).
@@ -24,69 +42,91 @@ Pointer table_address(ElfW(Addr) base, ElfW(Addr) value) noexcept {
   return reinterpret_cast<Pointer>(value < base ? base + value : value);
 }
 
-DynamicTables read_tables(const dl_phdr_info& info) noexcept {
-  DynamicTables tables;
+template <class Memory>
+bool read_tables(const dl_phdr_info& info, ElfLibrary& library) noexcept {
+  const ElfW(Addr) base = info.dlpi_addr;
+  library = ElfLibrary{};
+  library.base = base;
   for (int i = 0; i < info.dlpi_phnum; ++i) {
     if (info.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-    const ElfW(Addr) base = info.dlpi_addr;
-    const auto* entry = reinterpret_cast<const ElfW(Dyn)*>(base + info.dlpi_phdr[i].p_vaddr);
-    for (; entry->d_tag != DT_NULL; ++entry) {
-      const ElfW(Addr) value = entry->d_un.d_ptr;
-      if (entry->d_tag == DT_STRTAB) tables.strings = table_address<const char*>(base, value);
-      if (entry->d_tag == DT_SYMTAB) {
-        tables.symbols = table_address<const ElfW(Sym)*>(base, value);
+    const auto* at = reinterpret_cast<const ElfW(Dyn)*>(base + info.dlpi_phdr[i].p_vaddr);
+    ElfW(Dyn) entry;
+    for (; Memory::read(at, entry) && entry.d_tag != DT_NULL; ++at) {
+      const ElfW(Addr) value = entry.d_un.d_ptr;
+      if (entry.d_tag == DT_STRTAB) library.strings = table_address<const char*>(base, value);
+      if (entry.d_tag == DT_SYMTAB) {
+        library.symbols = table_address<const ElfW(Sym)*>(base, value);
       }
-      if (entry->d_tag == DT_GNU_HASH) {
-        tables.gnu_hash = table_address<const std::uint32_t*>(base, value);
+      if (entry.d_tag == DT_GNU_HASH) {
+        library.gnu_hash = table_address<const std::uint32_t*>(base, value);
       }
-      if (entry->d_tag == DT_HASH) {
-        tables.sysv_hash = table_address<const std::uint32_t*>(base, value);
+      if (entry.d_tag == DT_HASH) {
+        library.sysv_hash = table_address<const std::uint32_t*>(base, value);
       }
     }
   }
-  return tables;
+  return library.strings != nullptr && library.symbols != nullptr;
 }
 
-bool defines(const DynamicTables& tables, std::uint32_t index, const char* symbol) noexcept {
-  const ElfW(Sym)& entry = tables.symbols[index];
-  return entry.st_shndx != SHN_UNDEF && strcmp(tables.strings + entry.st_name, symbol) == 0;
+// True where the symbol with that number is the wanted one, defined.
+template <class Memory>
+bool defines(const ElfLibrary& library, std::uint32_t index, const char* symbol,
+             ElfW(Sym) & found) noexcept {
+  return Memory::read(library.symbols + index, found) && found.st_shndx != SHN_UNDEF &&
+         Memory::is_text(library.strings + found.st_name, symbol);
 }
 
 // The GNU hash section: header of four words, Bloom filter, buckets, chains (see the glibc loader's
 // description of DT_GNU_HASH).
-const ElfW(Sym) * find_gnu(const DynamicTables& tables, const char* symbol) noexcept {
+template <class Memory>
+bool find_gnu(const ElfLibrary& library, const char* symbol, ElfW(Sym) & found) noexcept {
+  struct Header {
+    std::uint32_t buckets;
+    std::uint32_t first_symbol;
+    std::uint32_t bloom_words;
+    std::uint32_t bloom_shift;
+  } header;
+  if (!Memory::read(reinterpret_cast<const Header*>(library.gnu_hash), header)) return false;
+  if (header.buckets == 0) return false;
   std::uint32_t hash = 5381;
   for (const char* c = symbol; *c != '\0'; ++c) hash = hash * 33 + static_cast<unsigned char>(*c);
-  const std::uint32_t buckets = tables.gnu_hash[0];
-  const std::uint32_t first_symbol = tables.gnu_hash[1];
-  const std::uint32_t bloom_words = tables.gnu_hash[2];
-  if (buckets == 0) return nullptr;
-  const std::uint32_t* bucket =
-      tables.gnu_hash + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof(std::uint32_t));
-  const std::uint32_t* chain = bucket + buckets;
-  std::uint32_t index = bucket[hash % buckets];
-  if (index < first_symbol) return nullptr;
+  const std::uint32_t* buckets =
+      library.gnu_hash + 4 + header.bloom_words * (sizeof(ElfW(Addr)) / sizeof(std::uint32_t));
+  const std::uint32_t* chain = buckets + header.buckets;
+  std::uint32_t index = 0;
+  if (!Memory::read(buckets + hash % header.buckets, index)) return false;
+  if (index < header.first_symbol) return false;
   for (;; ++index) {
-    const std::uint32_t entry = chain[index - first_symbol];
-    if ((entry | 1u) == (hash | 1u) && defines(tables, index, symbol)) {
-      return &tables.symbols[index];
-    }
-    if ((entry & 1u) != 0) return nullptr;
+    std::uint32_t entry = 0;
+    if (!Memory::read(chain + (index - header.first_symbol), entry)) return false;
+    if ((entry | 1u) == (hash | 1u) && defines<Memory>(library, index, symbol, found)) return true;
+    if ((entry & 1u) != 0) return false;
   }
 }
 
-const ElfW(Sym) * find_sysv(const DynamicTables& tables, const char* symbol) noexcept {
-  const std::uint32_t symbols = tables.sysv_hash[1];
+template <class Memory>
+bool find_sysv(const ElfLibrary& library, const char* symbol, ElfW(Sym) & found) noexcept {
+  std::uint32_t symbols = 0;
+  if (!Memory::read(library.sysv_hash + 1, symbols)) return false;
   for (std::uint32_t index = 1; index < symbols; ++index) {
-    if (defines(tables, index, symbol)) return &tables.symbols[index];
+    if (defines<Memory>(library, index, symbol, found)) return true;
   }
-  return nullptr;
+  return false;
+}
+
+template <class Memory>
+void* look_up(const ElfLibrary& library, const char* symbol) noexcept {
+  ElfW(Sym) found = {};
+  const bool is_found = library.gnu_hash != nullptr    ? find_gnu<Memory>(library, symbol, found)
+                        : library.sysv_hash != nullptr ? find_sysv<Memory>(library, symbol, found)
+                                                       : false;
+  return is_found ? reinterpret_cast<void*>(library.base + found.st_value) : nullptr;
 }
 
 struct Search {
   const char* file_name_prefix;
   const char* symbol;
-  void* found = nullptr;
+  ElfLibrary library;
 };
 
 int visit_library(dl_phdr_info* info, std::size_t, void* argument) noexcept {
@@ -95,24 +135,45 @@ int visit_library(dl_phdr_info* info, std::size_t, void* argument) noexcept {
   const char* slash = strrchr(info->dlpi_name, '/');
   const char* file_name = slash == nullptr ? info->dlpi_name : slash + 1;
   if (strncmp(file_name, search.file_name_prefix, strlen(search.file_name_prefix)) != 0) return 0;
-  const DynamicTables tables = read_tables(*info);
-  if (tables.strings == nullptr || tables.symbols == nullptr) return 0;
-  const ElfW(Sym)* symbol = nullptr;
-  if (tables.gnu_hash != nullptr) {
-    symbol = find_gnu(tables, search.symbol);
-  } else if (tables.sysv_hash != nullptr) {
-    symbol = find_sysv(tables, search.symbol);
-  }
-  if (symbol == nullptr) return 0;
-  search.found = reinterpret_cast<void*>(info->dlpi_addr + symbol->st_value);
-  return 1;
+  return read_tables<Straight>(*info, search.library) &&
+                 look_up<Straight>(search.library, search.symbol) != nullptr
+             ? 1
+             : 0;
+}
+
+struct CheckedSearch {
+  const char* symbol;
+  void* found = nullptr;
+};
+
+int visit_module(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto& search = *static_cast<CheckedSearch*>(argument);
+  ElfLibrary library;
+  if (read_tables<Checked>(*info, library)) search.found = look_up<Checked>(library, search.symbol);
+  return search.found != nullptr ? 1 : 0;
 }
 
 }  // namespace
 
+bool find_library(const char* file_name_prefix, const char* symbol, ElfLibrary& library) noexcept {
+  Search search{file_name_prefix, symbol, {}};
+  if (dl_iterate_phdr(visit_library, &search) == 0) return false;
+  library = search.library;
+  return true;
+}
+
+void* symbol_of(const ElfLibrary& library, const char* symbol) noexcept {
+  return look_up<Straight>(library, symbol);
+}
+
 void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept {
-  Search search{file_name_prefix, symbol};
-  dl_iterate_phdr(visit_library, &search);
+  ElfLibrary library;
+  return find_library(file_name_prefix, symbol, library) ? symbol_of(library, symbol) : nullptr;
+}
+
+void* find_symbol(const LoadedModules& modules, const char* symbol) noexcept {
+  CheckedSearch search{symbol};
+  modules.visit(visit_module, &search);
   return search.found;
 }
 

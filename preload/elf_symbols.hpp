@@ -1,12 +1,39 @@
-// Looks symbols up in loaded libraries through their own dynamic tables: without the loader's big
-// lock, without touching what dlerror() would say, and without running any code of the library.
+// Looks symbols up in loaded libraries through their own dynamic tables: without touching what
+// dlerror() would say, and without running any code of the library.
 #pragma once
+
+#include <elf.h>
+#include <link.h>
+
+#include <cstdint>
 
 namespace gpumemtrace::preload {
 
-// Address of a defined symbol of the first loaded library whose file name begins with
-// `file_name_prefix` ("libc10.so"); nullptr where there is no such library or symbol.
-// Any thread, also inside locks of the traced program.
+class LoadedModules;
+
+// A loaded library, as far as a look-up needs it.
+struct ElfLibrary {
+  std::uint64_t base = 0;
+  const char* strings = nullptr;
+  const ElfW(Sym) * symbols = nullptr;
+  const std::uint32_t* gnu_hash = nullptr;
+  const std::uint32_t* sysv_hash = nullptr;
+};
+
+// The first loaded library whose file name begins with `file_name_prefix` ("libc10.so") and that
+// defines the symbol. False where there is none. Threads of the program, also inside its locks:
+// takes the loader's lock for the list of files, as the unwinder of exceptions does.
+bool find_library(const char* file_name_prefix, const char* symbol, ElfLibrary& library) noexcept;
+
+// Address of a symbol in a library that stays loaded; nullptr where it defines none. Any thread, no
+// lock.
+void* symbol_of(const ElfLibrary& library, const char* symbol) noexcept;
+
+// Both in one.
 void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept;
+
+// Address of a symbol of the first of these modules that defines it, read through the kernel: the
+// library may be unloaded meanwhile. No lock.
+void* find_symbol(const LoadedModules& modules, const char* symbol) noexcept;
 
 }  // namespace gpumemtrace::preload

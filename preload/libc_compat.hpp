@@ -28,6 +28,7 @@ extern "C" {
                                                   const pthread_attr_t* attributes,
                                                   void* (*start)(void*), void* argument);
 [[gnu::weak]] int gpumemtrace_libc_pthread_detach(pthread_t thread);
+[[gnu::weak]] int gpumemtrace_libc_pthread_join(pthread_t thread, void** result);
 [[gnu::weak]] int gpumemtrace_libc_pthread_key_create(pthread_key_t* key,
                                                       void (*destructor)(void*));
 [[gnu::weak]] int gpumemtrace_libc_pthread_setspecific(pthread_key_t key, const void* value);
@@ -36,5 +37,6 @@ GPUMEMTRACE_BIND(dlopen);
 GPUMEMTRACE_BIND(dlerror);
 GPUMEMTRACE_BIND(pthread_create);
 GPUMEMTRACE_BIND(pthread_detach);
+GPUMEMTRACE_BIND(pthread_join);
 GPUMEMTRACE_BIND(pthread_key_create);
 GPUMEMTRACE_BIND(pthread_setspecific);

@@ -7,6 +7,7 @@
 #include <atomic>
 
 #include "preload/elf_symbols.hpp"
+#include "preload/loaded_modules.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -115,7 +116,7 @@ bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept {
   return found && published.load(std::memory_order_relaxed) == number;
 }
 
-void publish_module_list() noexcept {
+void publish_module_list(const LoadedModules& modules) noexcept {
   if (lists == nullptr) {
     void* memory = mmap(nullptr, sizeof(Lists), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -126,7 +127,7 @@ void publish_module_list() noexcept {
   const std::uint64_t number = published.load() + 1;
   ModuleList& list = lists->copies[number & 1];
   list.count = 0;
-  dl_iterate_phdr(add_module, &list);
+  modules.visit(add_module, &list, LoadedModules::Names::kLoaders);
   if (unloads_running.load() != 0 || unloads.load() != unloads_before) return;
   published_unloads.store(unloads_before);
   published.store(number, std::memory_order_release);  // pairs with find_listed_module()
@@ -139,8 +140,8 @@ void choose_module_lookup() noexcept {
   loader_find_object = reinterpret_cast<FindObject>(found);
 }
 
-void publish_modules() noexcept {
-  if (loader_find_object == nullptr) publish_module_list();
+void publish_modules(const LoadedModules& modules) noexcept {
+  if (loader_find_object == nullptr) publish_module_list(modules);
 }
 
 bool find_module(std::uint64_t address, LoadedModule& out) noexcept {

@@ -10,6 +10,8 @@
 
 namespace gpumemtrace::preload {
 
+class LoadedModules;
+
 // Addresses and path are valid while the module stays loaded.
 struct LoadedModule {
   std::uint64_t base = 0;   // load address of the file's virtual address 0
@@ -28,7 +30,7 @@ bool find_module(std::uint64_t address, LoadedModule& out) noexcept;
 void choose_module_lookup() noexcept;
 
 // Makes the list for older loaders, a no-op with newer ones. One thread at a time.
-void publish_modules() noexcept;
+void publish_modules(const LoadedModules& modules) noexcept;
 
 // Around every dlclose. What was derived from a module's tables is not to be used while an unload
 // runs, and to be forgotten when their number has changed; a dlclose that unloads nothing does not
@@ -50,6 +52,6 @@ ProgramHeaders program_headers_at(std::uint64_t begin) noexcept;
 
 // For tests: answers from the list alone.
 bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept;
-void publish_module_list() noexcept;
+void publish_module_list(const LoadedModules& modules) noexcept;
 
 }  // namespace gpumemtrace::preload

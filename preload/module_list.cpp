@@ -1,12 +1,12 @@
 #include "preload/module_list.hpp"
 
-#include <link.h>
 #include <string.h>
 
 #include <cstddef>
 
 #include "preload/build_id.hpp"
 #include "preload/key_table.hpp"
+#include "preload/loaded_modules.hpp"
 #include "preload/output_path.hpp"
 #include "preload/recorder.hpp"
 
@@ -28,8 +28,7 @@ struct KnownModule {
 struct ModuleTable {
   KnownModule modules[kMaxModules];
   std::size_t count = 0;
-  unsigned long long loads = 0;
-  unsigned long long unloads = 0;
+  std::uint32_t changes = 0;  // of the list that was written
 };
 constinit ModuleTable table;
 constinit KeyTable serials;
@@ -96,13 +95,6 @@ int visit(dl_phdr_info* info, std::size_t, void*) noexcept {
   return 0;
 }
 
-int read_counters(dl_phdr_info* info, std::size_t, void* argument) noexcept {
-  auto* counters = static_cast<unsigned long long*>(argument);
-  counters[0] = info->dlpi_adds;
-  counters[1] = info->dlpi_subs;
-  return 1;
-}
-
 // Names a file at a place. Its search table tells files of one name apart that have no build-id.
 std::uint64_t identity_of(const LoadedModule& module, const BuildId& id) noexcept {
   std::uint64_t hash = hash_text(module.path);
@@ -121,15 +113,13 @@ std::uint64_t identity_of(const LoadedModule& module, const BuildId& id) noexcep
 
 }  // namespace
 
-void record_modules(const CallGuard&) noexcept {
-  unsigned long long counters[2] = {};
-  dl_iterate_phdr(read_counters, counters);
-  if (table.count != 0 && counters[0] == table.loads && counters[1] == table.unloads) return;
-  table.loads = counters[0];
-  table.unloads = counters[1];
+void record_modules(const CallGuard&, LoadedModules& modules) noexcept {
+  modules.look();
+  if (table.changes == modules.changes()) return;
+  table.changes = modules.changes();
   for (std::size_t i = 0; i < table.count; ++i) table.modules[i].seen = false;
-  dl_iterate_phdr(visit, nullptr);
-  publish_modules();
+  modules.visit(visit, nullptr);
+  publish_modules(modules);
   std::size_t kept = 0;
   for (std::size_t i = 0; i < table.count; ++i) {
     if (table.modules[i].seen) {
@@ -154,6 +144,7 @@ std::uint32_t module_serial(const LoadedModule& module) noexcept {
 
 void forget_modules() noexcept {
   table.count = 0;
+  table.changes = 0;
   serials.map(kSerialSlots);
 }
 

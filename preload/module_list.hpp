@@ -8,10 +8,11 @@
 namespace gpumemtrace::preload {
 
 class CallGuard;
+class LoadedModules;
 
 // Writes a Module record for every loaded file that was not written yet, and one for each that is
 // gone. Cheap where nothing was loaded or unloaded since the last call. Background thread.
-void record_modules(const CallGuard& guard) noexcept;
+void record_modules(const CallGuard& guard, LoadedModules& modules) noexcept;
 
 // The number of a file in stacks (native::SerialOf). Writes its Module record where this file was
 // not met at this place before, so that no stack names a file that nobody has recorded, however

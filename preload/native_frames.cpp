@@ -263,7 +263,6 @@ class Walker {
 bool prepare(SerialOf serial_of) noexcept {
   serial_of_module = serial_of;
   choose_module_lookup();
-  publish_modules();
   return table.reset();
 }
 
@@ -279,7 +278,6 @@ Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity)
 
 bool prepare(SerialOf) noexcept {
   choose_module_lookup();
-  publish_modules();
   return true;
 }
 

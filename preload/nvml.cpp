@@ -1,9 +1,13 @@
 #include "preload/nvml.hpp"
 
+#include <time.h>
 #include <unistd.h>
+
+#include <atomic>
 
 #include "preload/dlsym.hpp"
 #include "preload/libc_compat.hpp"
+#include "preload/own_thread.hpp"
 
 namespace gpumemtrace::preload::nvml {
 namespace {
@@ -26,6 +30,7 @@ struct ProcessInfo {
 };
 constexpr unsigned long long kNotAvailable = ~0ull;
 constexpr int kSuccess = 0;
+constexpr int kOpeningTries = 2000;  // a tenth of a second
 
 using Device = void*;
 using Init = int();
@@ -34,38 +39,66 @@ using MemoryInfo = int(Device, Memory*);
 using RunningProcesses = int(Device, unsigned int*, ProcessInfo*);
 
 struct Library {
-  bool tried = false;
+  Init* init = nullptr;
+  bool init_tried = false;
+  bool works = false;
   HandleByBusId* handle_by_bus_id = nullptr;
   MemoryInfo* memory_info = nullptr;
   RunningProcesses* running_processes = nullptr;
 };
 constinit Library library;
+constinit std::atomic<bool> opened = false;
 
 template <class Function>
 Function* load(void* handle, const char* name) noexcept {
   return reinterpret_cast<Function*>(real_dlsym(handle, name));
 }
 
-void open_library() noexcept {
-  library.tried = true;
+// Here and not when it is opened: it takes milliseconds.
+bool initialize() noexcept {
+  if (!opened.load(std::memory_order_acquire)) return false;  // pairs with open()
+  if (!library.init_tried) {
+    library.init_tried = true;
+    library.works = library.init != nullptr && library.handle_by_bus_id != nullptr &&
+                    library.memory_info != nullptr && library.running_processes != nullptr &&
+                    library.init() == kSuccess;
+  }
+  return library.works;
+}
+
+void* open(void*) noexcept {
   void* handle = gpumemtrace_libc_dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return;
-  auto* init = load<Init>(handle, "nvmlInit_v2");
-  if (init == nullptr || init() != kSuccess) return;
-  library.memory_info = load<MemoryInfo>(handle, "nvmlDeviceGetMemoryInfo_v2");
-  library.running_processes =
-      load<RunningProcesses>(handle, "nvmlDeviceGetComputeRunningProcesses_v3");
-  library.handle_by_bus_id = load<HandleByBusId>(handle, "nvmlDeviceGetHandleByPciBusId_v2");
+  if (handle != nullptr) {
+    library.init = load<Init>(handle, "nvmlInit_v2");
+    library.memory_info = load<MemoryInfo>(handle, "nvmlDeviceGetMemoryInfo_v2");
+    library.running_processes =
+        load<RunningProcesses>(handle, "nvmlDeviceGetComputeRunningProcesses_v3");
+    library.handle_by_bus_id = load<HandleByBusId>(handle, "nvmlDeviceGetHandleByPciBusId_v2");
+  }
+  opened.store(true, std::memory_order_release);  // pairs with initialize()
+  return nullptr;
 }
 
 }  // namespace
 
-bool read_device(const char* pci_bus_id, DeviceUse& use) noexcept {
-  if (!library.tried) open_library();
-  if (library.handle_by_bus_id == nullptr || library.memory_info == nullptr ||
-      library.running_processes == nullptr) {
-    return false;
+void open_library() noexcept {
+  library = Library{};
+  opened.store(false);
+  pthread_t thread;
+  if (!start_own_thread(open, thread)) return;
+  for (int tries = 0; tries < kOpeningTries && !opened.load(); ++tries) {
+    const timespec pause{0, 50'000};
+    nanosleep(&pause, nullptr);
   }
+  if (opened.load()) {
+    gpumemtrace_libc_pthread_join(thread, nullptr);
+  } else {
+    gpumemtrace_libc_pthread_detach(thread);
+  }
+}
+
+bool read_device(const char* pci_bus_id, DeviceUse& use) noexcept {
+  if (!initialize()) return false;
   Device device = nullptr;
   Memory memory = {};
   memory.version = kMemoryVersion;
@@ -90,7 +123,5 @@ bool read_device(const char* pci_bus_id, DeviceUse& use) noexcept {
   }
   return found;
 }
-
-void reset() noexcept { library = Library{}; }
 
 }  // namespace gpumemtrace::preload::nvml

@@ -1,5 +1,4 @@
-// The little of NVML that is needed: how much memory of a device each process uses. Background
-// thread only.
+// The little of NVML that is needed: how much memory of a device each process uses.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +12,16 @@ struct DeviceUse {
   std::uint64_t other_bytes = 0;
 };
 
-// `pci_bus_id` as cuDeviceGetPCIBusId gives it. False where NVML is absent, refuses, or does not
-// list this process (another process-id namespace).
-bool read_device(const char* pci_bus_id, DeviceUse& use) noexcept;
+// Opens the library; what an earlier process opened means nothing in its forked child.
+//
+// The thread that starts the recording waits for it, so that it makes no child meanwhile: loading
+// takes the loader's lock and libc's memory, and a child would inherit them held. A thread of our
+// own does it, because dlopen would change what the program's dlerror() says. Where the program
+// holds the loader's lock, in a constructor, waiting ends after a tenth of a second.
+void open_library() noexcept;
 
-void reset() noexcept;
+// Background thread. `pci_bus_id` as cuDeviceGetPCIBusId gives it. False where NVML is absent,
+// refuses, or does not list this process (another process-id namespace).
+bool read_device(const char* pci_bus_id, DeviceUse& use) noexcept;
 
 }  // namespace gpumemtrace::preload::nvml

@@ -9,6 +9,7 @@
 #include "preload/checked_memory.hpp"
 #include "preload/elf_symbols.hpp"
 #include "preload/key_table.hpp"
+#include "preload/loaded_modules.hpp"
 #include "preload/python_layout.hpp"
 
 namespace gpumemtrace::preload::python {
@@ -21,6 +22,7 @@ constinit std::atomic<State> current_state = State::kNotLooked;
 constinit std::atomic<std::size_t> checked_walks = 0;
 constinit std::atomic<std::uint32_t> current_round = 0;
 constinit char off_reason[128] = {};
+constinit std::uint32_t looked_changes = 0;  // of the modules that were looked through last
 
 // "3.12.4 (main, ...)" as PY_VERSION_HEX; the release level does not matter here.
 std::uint32_t parse_version(const char* text) noexcept {
@@ -130,9 +132,12 @@ const Interpreter& this_interpreter() noexcept { return interpreter; }
 std::uint32_t version_hex() noexcept { return interpreter.version; }
 void turn_off(std::string_view why) noexcept { set_off(why); }
 
-void look() noexcept {
+void look(LoadedModules& modules) noexcept {
   if (state() == State::kOn || state() == State::kOff) return;
-  const auto find = [](const char* symbol) noexcept { return find_symbol("", symbol); };
+  modules.look();
+  if (state() == State::kAbsent && looked_changes == modules.changes()) return;
+  looked_changes = modules.changes();
+  const auto find = [&](const char* symbol) noexcept { return find_symbol(modules, symbol); };
   Interpreter found;
   found.this_thread_state = reinterpret_cast<void* (*)()>(find("PyGILState_GetThisThreadState"));
   if (found.this_thread_state == nullptr) {

@@ -13,6 +13,10 @@
 #include <cstdint>
 #include <string_view>
 
+namespace gpumemtrace::preload {
+class LoadedModules;
+}
+
 namespace gpumemtrace::preload::python {
 
 inline constexpr std::size_t kMaxFrames = 200;  // what fits into one record
@@ -68,7 +72,7 @@ std::string_view reason() noexcept;
 std::uint32_t version_hex() noexcept;
 
 // Looks for an interpreter among the loaded libraries; background thread, cheap once found.
-void look() noexcept;
+void look(LoadedModules& modules) noexcept;
 void turn_off(std::string_view why) noexcept;
 
 // Reads the calling thread's innermost `capacity` frames. `last` is this thread's own. Returns a

@@ -27,6 +27,7 @@ struct Functions {
   cuMemPoolGetAttribute_t* pool_attribute = nullptr;
   cuDeviceGetDefaultMemPool_t* default_pool = nullptr;
   cuDeviceGetMemPool_t* current_pool = nullptr;
+  cuThreadExchangeStreamCaptureMode_t* exchange_mode = nullptr;
 };
 constinit Functions functions;
 constinit bool ready = false;
@@ -36,26 +37,13 @@ void load(Function*& function, const char* name) noexcept {
   function = reinterpret_cast<Function*>(driver::query(name));
 }
 
-bool load_functions() noexcept {
+// True where the driver can be asked, in the mode in which this thread asks.
+bool prepare() noexcept {
   if (ready) return true;
-  if (!driver::is_loaded()) return false;
-  load(functions.device_count, "cuDeviceGetCount");
-  load(functions.device_name, "cuDeviceGetName");
-  load(functions.total_memory, "cuDeviceTotalMem_v2");
-  load(functions.uuid, "cuDeviceGetUuid_v2");
-  if (functions.uuid == nullptr) load(functions.uuid, "cuDeviceGetUuid");
-  load(functions.bus_id, "cuDeviceGetPCIBusId");
-  load(functions.push_context, "cuCtxPushCurrent_v2");
-  load(functions.pop_context, "cuCtxPopCurrent_v2");
-  load(functions.memory_info, "cuMemGetInfo_v2");
-  load(functions.pool_attribute, "cuMemPoolGetAttribute");
-  load(functions.default_pool, "cuDeviceGetDefaultMemPool");
-  load(functions.current_pool, "cuDeviceGetMemPool");
+  if (functions.device_count == nullptr) return false;
   // Questions of this thread must not invalidate another thread's stream capture.
-  cuThreadExchangeStreamCaptureMode_t* exchange_mode = nullptr;
-  load(exchange_mode, "cuThreadExchangeStreamCaptureMode");
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  if (exchange_mode != nullptr) exchange_mode(&mode);
+  if (functions.exchange_mode != nullptr) functions.exchange_mode(&mode);
   ready = true;
   return true;
 }
@@ -147,12 +135,27 @@ void record_pools(const CallGuard& guard, const bool (&has_context)[kMaxDevices]
 
 }  // namespace
 
+void load_sampler() noexcept {
+  ready = false;
+  load(functions.device_count, "cuDeviceGetCount");
+  load(functions.device_name, "cuDeviceGetName");
+  load(functions.total_memory, "cuDeviceTotalMem_v2");
+  load(functions.uuid, "cuDeviceGetUuid_v2");
+  if (functions.uuid == nullptr) load(functions.uuid, "cuDeviceGetUuid");
+  load(functions.bus_id, "cuDeviceGetPCIBusId");
+  load(functions.push_context, "cuCtxPushCurrent_v2");
+  load(functions.pop_context, "cuCtxPopCurrent_v2");
+  load(functions.memory_info, "cuMemGetInfo_v2");
+  load(functions.pool_attribute, "cuMemPoolGetAttribute");
+  load(functions.default_pool, "cuDeviceGetDefaultMemPool");
+  load(functions.current_pool, "cuDeviceGetMemPool");
+  load(functions.exchange_mode, "cuThreadExchangeStreamCaptureMode");
+  nvml::open_library();
+}
+
 void record_devices(const CallGuard&) noexcept {
   int count = 0;
-  if (!load_functions() || functions.device_count == nullptr ||
-      functions.device_count(&count) != CUDA_SUCCESS) {
-    return;
-  }
+  if (!prepare() || functions.device_count(&count) != CUDA_SUCCESS) return;
   for (int device = 0; device < count && device < kMaxDevices; ++device) {
     trace::Device record;
     record.record.kind = trace::RecordKind::kDevice;
@@ -175,7 +178,7 @@ void record_devices(const CallGuard&) noexcept {
 }
 
 void record_samples(const CallGuard& guard) noexcept {
-  if (!load_functions() || !tracking::begin_sample()) return;
+  if (!prepare() || !tracking::begin_sample()) return;
   bool has_context[kMaxDevices] = {};
   for (std::uint32_t id = 1; id <= tracking::context_count(); ++id) {
     const tracking::ContextInfo context = tracking::context_info(id);
@@ -189,11 +192,6 @@ void record_samples(const CallGuard& guard) noexcept {
   }
   if (tracking::any_pool_in_use()) record_pools(guard, has_context);
   tracking::end_sample();
-}
-
-void reset_sampler() noexcept {
-  ready = false;
-  nvml::reset();
 }
 
 }  // namespace gpumemtrace::preload

@@ -20,6 +20,7 @@
 #include "preload/module_list.hpp"
 #include "preload/python_frames.hpp"
 #include "preload/recorder.hpp"
+#include "preload/sampler.hpp"
 #include "preload/session_state.hpp"
 #include "preload/stacks.hpp"
 #include "preload/tracking.hpp"
@@ -138,7 +139,8 @@ const char* start_session() noexcept {
   }
   session->job = read_job_facts();
   forget_modules();
-  python::look();
+  python::look(session->modules);
+  load_sampler();
   reset_names();
   session->writers = map_array<Writer>(kMaxWriters);
   session->writer_links = map_array<std::atomic<std::uint32_t>>(kMaxWriters);
@@ -206,11 +208,12 @@ std::string_view thread_name(char (&name)[16]) noexcept {
   return {name, strnlen(name, sizeof name)};
 }
 
+constexpr std::uint32_t kBackgroundWriter = 0;
+
 // Gives the thread a writer and tells the trace whose records follow.
-bool acquire_writer(Session& session, bool background) noexcept {
-  ThreadState& state = thread_state;
-  const std::uint32_t index = background ? 0 : take_writer(session);
+bool acquire_writer(Session& session, std::uint32_t index) noexcept {
   if (index == kNoIndex) return false;
+  ThreadState& state = thread_state;
   Writer& writer = session.writers[index];
   writer.id = index;
   state.writer = &writer;
@@ -220,7 +223,6 @@ bool acquire_writer(Session& session, bool background) noexcept {
   state.session = session.id;
   const std::uint32_t thread_id = current_thread_id();
   writer.thread_id.store(thread_id);
-  gpumemtrace_libc_pthread_setspecific(thread_end_key, &writer);
   char name[16] = {};
   write_thread_record(thread_id, thread_name(name));
   return true;
@@ -301,7 +303,8 @@ bool session_exists() noexcept {
 }
 
 bool attach_background_thread() noexcept {
-  return thread_state.session == the_session().id || acquire_writer(the_session(), true);
+  return thread_state.session == the_session().id ||
+         acquire_writer(the_session(), kBackgroundWriter);
 }
 
 bool attach_thread(bool may_start) noexcept {
@@ -317,7 +320,10 @@ bool attach_thread(bool may_start) noexcept {
   session = control.session.load(std::memory_order_acquire);  // pairs with start()
   if (session < kFirstSessionId) return false;
   if (thread_state.session == session) return true;
-  return acquire_writer(the_session(), false);
+  if (!acquire_writer(the_session(), take_writer(the_session()))) return false;
+  // Not for the background thread, nor in signal handlers: libc may allocate memory for the value.
+  gpumemtrace_libc_pthread_setspecific(thread_end_key, thread_state.writer);
+  return true;
 }
 
 bool reserve_is_over(trace::DropClass drop_class) noexcept {
@@ -380,12 +386,12 @@ bool write_record(const void* record, std::size_t bytes, const char* tail,
   return true;
 }
 
-void write_mark(trace::MarkKind kind, std::string_view name) noexcept {
+bool write_mark(trace::MarkKind kind, std::string_view name) noexcept {
   trace::Mark record;
   record.record.kind = trace::RecordKind::kMark;
   record.record.time = ticks();
   record.mark = kind;
-  write_record(&record, sizeof record, name.data(), name.size());
+  return write_record(&record, sizeof record, name.data(), name.size());
 }
 
 bool pause_recording(const CallGuard&) noexcept {
@@ -437,14 +443,33 @@ void flush_and_wait() noexcept {
   }
 }
 
+// False in a child of vfork: it has our memory and another number.
+bool is_recorded_process() noexcept {
+  return session_exists() &&
+         syscall(SYS_getpid) == static_cast<long>(the_session().ring.header().process_id);
+}
+
+// Also while recording is paused.
+bool write_ending(trace::MarkKind mark) noexcept {
+  Session& session = the_session();
+  if (thread_state.session != session.id && !acquire_writer(session, take_writer(session))) {
+    return false;
+  }
+  return write_mark(mark, {});
+}
+
 }  // namespace
 
-void exit_begins() noexcept {
+void ending_comes(trace::MarkKind mark) noexcept {
+  if (!is_recorded_process()) return;
   const ErrnoKeeper errno_keeper;
   const CallGuard guard;
-  if (!session_exists()) return;
-  the_session().ring.header().exit_seen.store(1);
-  if (recording(false)) write_mark(trace::MarkKind::kExit, {});
+  trace::RingHeader& header = the_session().ring.header();
+  // A handler of a signal that came inside a hook must not write between that hook's records.
+  if (guard.outermost() && write_ending(mark)) {
+    header.marked_end.store(static_cast<std::uint32_t>(mark));
+  }
+  if (mark == trace::MarkKind::kExit) header.exit_seen.store(1);
   flush_and_wait();
 }
 

@@ -57,8 +57,8 @@ bool reserve_is_over(trace::DropClass drop_class) noexcept;
 bool write_record(const void* record, std::size_t bytes, const char* tail,
                   std::size_t tail_bytes) noexcept;
 
-// Writes a mark for the calling thread, which must be attached.
-void write_mark(trace::MarkKind kind, std::string_view name) noexcept;
+// Writes a mark for the calling thread, which must be attached; false if dropped.
+bool write_mark(trace::MarkKind kind, std::string_view name) noexcept;
 
 // Pauses the recording or goes on with it; false where that changes nothing.
 bool pause_recording(const CallGuard& guard) noexcept;
@@ -70,9 +70,11 @@ void want_recording(const CallGuard& guard, bool wanted) noexcept;
 // Recording is over for good; the job goes on. Says why once, on stderr and in the trace.
 void disable(const char* reason) noexcept;
 
-// The process runs its exit handlers: mark it, and have everything so far packed and sampled.
-// Waits for the background thread, at most a second.
-void exit_begins() noexcept;
+// The process is about to end (kExit), or to become another program (kExec) unless that fails: mark
+// it, and have everything so far packed and sampled. Waits for the background thread, at most a
+// second. From signal handlers too, and from children that share our memory (vfork), whose end is
+// not ours.
+void ending_comes(trace::MarkKind mark) noexcept;
 // The library's own end, after most destructors: pack what came since.
 void library_ends() noexcept;
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "preload/config.hpp"
+#include "preload/loaded_modules.hpp"
 #include "preload/lock_free_stack.hpp"
 #include "preload/output_path.hpp"
 #include "preload/ring.hpp"
@@ -25,6 +26,7 @@ struct Session {
   Ring ring;
   TraceWriter writer;
   char path[4096] = {};
+  LoadedModules modules;  // the starting thread's, then the background thread's
 
   Writer* writers = nullptr;  // kMaxWriters, mapped
   std::atomic<std::uint32_t>* writer_links = nullptr;
@@ -37,6 +39,7 @@ struct Session {
   std::atomic<std::uint32_t> wakes = 0;  // raised to end the background thread's pause
   std::atomic<bool> ending = false;      // the next flush is the last
   std::atomic<bool> background_runs = false;
+  std::atomic<bool> background_is_ready = false;  // what it does from now on waits for no lock
 };
 
 // Storage of the process's one session; meaningful from kStarting on.

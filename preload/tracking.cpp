@@ -231,7 +231,7 @@ std::uint64_t mapped_bytes(std::uint64_t address) noexcept { return driver::mapp
 // Registered after the driver's own exit handlers, so it runs before them.
 void driver_initialized() noexcept {
   static constinit std::atomic<bool> registered = false;
-  if (!registered.exchange(true)) atexit(exit_begins);
+  if (!registered.exchange(true)) atexit([] { ending_comes(trace::MarkKind::kExit); });
 }
 
 void reset_if_forked() noexcept {

@@ -164,8 +164,8 @@ ChildEnd run_child(const std::vector<std::string>& command,
   const int error = start.wait_for_start();
   const int status = wait_for_end(child);
   if (error != 0) throw Failure(start_failure(command.front(), error));
-  if (WIFSIGNALED(status)) return {128 + WTERMSIG(status), WTERMSIG(status)};
-  return {WEXITSTATUS(status), 0};
+  if (WIFSIGNALED(status)) return {128 + WTERMSIG(status), WTERMSIG(status), child};
+  return {WEXITSTATUS(status), 0, child};
 }
 
 }  // namespace gpumemtrace::tools

@@ -1,6 +1,8 @@
 // Runs the user's program as a child and waits for it.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@ namespace gpumemtrace::tools {
 struct ChildEnd {
   int exit_code = 0;  // as a shell would give it: 128 + signal where one ended the child
   int signal = 0;     // 0 where the child exited by itself
+  pid_t process_id = 0;
 };
 
 // Runs `command` with `environment` on top of the own one. The child stays in this process group,

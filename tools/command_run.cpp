@@ -14,6 +14,7 @@
 #include "tools/messages.hpp"
 #include "tools/recording_options.hpp"
 #include "tools/sizes.hpp"
+#include "tools/trace_endings.hpp"
 #include "tools/trace_files.hpp"
 #include "tools/untraced_reason.hpp"
 
@@ -154,8 +155,10 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
   if (end.signal != 0 && !quiet) {
     say(fmt::format("the command was ended by signal {} ({})", end.signal, strsignal(end.signal)));
   }
-  const std::vector<WrittenTrace> traces =
+  std::vector<WrittenTrace> traces =
       find_written_traces(value_of(environment, kOutputVariable), started_ns);
+  note_end(traces, end);
+  remove_spent_rings(traces);
   if (traces.empty()) {
     warn("nothing was recorded: " +
          (is_on(environment, "GPUMEMTRACE_START_PAUSED")

@@ -41,17 +41,6 @@ std::optional<trace::FileHeader> read_header(const fs::path& path) {
   return header;
 }
 
-// What a trace and its ring occupy on disk.
-std::uint64_t bytes_of(const fs::path& path) {
-  std::uint64_t total = 0;
-  for (const fs::path& part : {path, fs::path(path.string() + ".ring")}) {
-    std::error_code error;
-    const std::uintmax_t bytes = fs::file_size(part, error);
-    if (!error) total += bytes;
-  }
-  return total;
-}
-
 }  // namespace
 
 std::vector<WrittenTrace> find_written_traces(const std::string& pattern,
@@ -70,11 +59,24 @@ std::vector<WrittenTrace> find_written_traces(const std::string& pattern,
     if (!possible || !entries->is_regular_file(ignored)) continue;
     const std::optional<trace::FileHeader> header = read_header(path);
     if (!header || header->start_realtime_ns < since_realtime_ns) continue;
-    found.push_back({path.lexically_normal(), header->process_id, bytes_of(path)});
+    found.push_back(
+        {path.lexically_normal(), header->process_id, header->start_realtime_ns, bytes_of(path)});
   }
   std::sort(found.begin(), found.end(),
             [](const WrittenTrace& a, const WrittenTrace& b) { return a.path < b.path; });
   return found;
+}
+
+fs::path ring_of(const fs::path& trace) { return fs::path(trace.string() + ".ring"); }
+
+std::uint64_t bytes_of(const fs::path& trace) {
+  std::uint64_t total = 0;
+  for (const fs::path& part : {trace, ring_of(trace)}) {
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(part, error);
+    if (!error) total += bytes;
+  }
+  return total;
 }
 
 }  // namespace gpumemtrace::tools

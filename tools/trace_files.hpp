@@ -11,6 +11,7 @@ namespace gpumemtrace::tools {
 struct WrittenTrace {
   std::filesystem::path path;
   std::uint32_t process_id = 0;
+  std::uint64_t start_realtime_ns = 0;
   std::uint64_t bytes = 0;
 };
 
@@ -19,5 +20,10 @@ struct WrittenTrace {
 // Another job that writes to the same place at the same time is counted too.
 std::vector<WrittenTrace> find_written_traces(const std::string& pattern,
                                               std::uint64_t since_realtime_ns);
+
+// The name of a trace's ring file.
+std::filesystem::path ring_of(const std::filesystem::path& trace);
+// What a trace and its ring occupy on disk.
+std::uint64_t bytes_of(const std::filesystem::path& trace);
 
 }  // namespace gpumemtrace::tools

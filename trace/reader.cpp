@@ -146,6 +146,21 @@ TraceFile::~TraceFile() {
   if (ring_descriptor_ >= 0) close(ring_descriptor_);
 }
 
+bool TraceFile::ring_is_spent() const {
+  if (ring_descriptor_ < 0 || still_running_ || !end_is_marked_ || ended_by_signal_ != 0) {
+    return false;
+  }
+  for (const std::uint64_t count : dropped_) {
+    if (count != 0) return false;  // only the ring knows all of them
+  }
+  for (const WriterStream& stream : writers_) {
+    for (const ChunkPiece& piece : stream.pieces) {
+      if (piece.in_ring) return false;
+    }
+  }
+  return !tail_is_cut_ && losses_.corrupt_blocks == 0 && losses_.missing_chunks == 0;
+}
+
 void TraceFile::read_header() {
   file_bytes_ = size_of(descriptor_);
   if (!read_at(descriptor_, 0, &header_, sizeof header_) || header_.magic != kFileMagic) {
@@ -259,6 +274,8 @@ void TraceFile::read_ring(Writers& writers) {
         header.magic == kRingMagic && header.version == header_.version &&
         header.id == header_.id) {
       exit_seen_ = header.exit_seen.load() != 0;
+      end_is_marked_ = header.marked_end.load() != 0;
+      ended_by_signal_ = static_cast<int>(header.ended_by_signal.load() & 0x7f);
       still_running_ = locked_by_another(ring_descriptor_);
       for (std::size_t i = 0; i < dropped_.size(); ++i) dropped_[i] = header.dropped[i].load();
       read_chunks(writers);

@@ -82,6 +82,10 @@ class TraceFile {
   // The ring's own counters; zero where there is no ring.
   std::uint64_t dropped(std::size_t drop_class) const { return dropped_[drop_class]; }
   bool exit_seen() const { return exit_seen_; }
+  // The signal that ended the process, where `gpumemtrace run` saw it; else 0.
+  int ended_by_signal() const { return ended_by_signal_; }
+  // The ring holds nothing that the packed file has not, and never will.
+  bool ring_is_spent() const;
   // A process still holds the trace open for writing.
   bool still_running() const { return still_running_; }
   // Losses known after opening; cursors add to their own.
@@ -112,6 +116,8 @@ class TraceFile {
   std::array<std::uint64_t, 5> dropped_{};
   bool tail_is_cut_ = false;
   bool exit_seen_ = false;
+  bool end_is_marked_ = false;
+  int ended_by_signal_ = 0;
   bool still_running_ = false;
 };
 

@@ -68,6 +68,12 @@ struct RingHeader {
   std::atomic<std::uint32_t> exit_seen = 0;  // 1 once the process's exit handlers run
   std::atomic<std::uint32_t> recording = 0;  // 0 while paused
   ControlMailbox mailbox;
+  // MarkKind of the last end of the process whose mark is committed: the packed trace says the same
+  // once nothing is left to pack. 0: none.
+  std::atomic<std::uint32_t> marked_end = 0;
+  // Set by `gpumemtrace run`, which sees how its child ends: the signal that ended it; 0: not
+  // known.
+  std::atomic<std::uint32_t> ended_by_signal = 0;
 };
 static_assert(sizeof(RingHeader) <= kRingHeaderBytes);
 

@@ -20,6 +20,7 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   course_.last_time = now_;
   in_checkpoint_ = writer == trace::kCheckpointWriter;
   writer_ = writer;
+  if (course_.exec_time != 0 && writer == exec_writer_) course_.exec_time = 0;  // it failed
   if (trace::is_call(record.kind)) {
     const trace::CallHeader& call = trace::as<trace::OtherCall>(record).call;
     ++course_.events;
@@ -99,7 +100,7 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
     case trace::RecordKind::kAnnotation:
       return apply_annotation(trace::as<trace::Annotation>(record));
     case trace::RecordKind::kMark:
-      return apply_mark(trace::as<trace::Mark>(record));
+      return apply_mark(trace::as<trace::Mark>(record), writer);
     case trace::RecordKind::kGap:
       return apply_gap(trace::as<trace::Gap>(record));
     case trace::RecordKind::kTotals:
@@ -115,10 +116,11 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
   }
 }
 
-void ProcessModel::apply_mark(const trace::Mark& mark) {
+void ProcessModel::apply_mark(const trace::Mark& mark, std::uint32_t writer) {
   switch (mark.mark) {
     case trace::MarkKind::kExit: {
       course_.exit_seen = true;
+      course_.exec_time = 0;
       return;
     }
     case trace::MarkKind::kStopped: {
@@ -129,7 +131,13 @@ void ProcessModel::apply_mark(const trace::Mark& mark) {
       course_.disabled = true;
       return;
     }
-    case trace::MarkKind::kExec:
+    case trace::MarkKind::kExec: {
+      // One that was folded lies before records that are still there: it failed.
+      if (in_checkpoint_) return;
+      course_.exec_time = now_;
+      exec_writer_ = writer;
+      return;
+    }
     case trace::MarkKind::kUser:
     case trace::MarkKind::kStarted: {
       return;

@@ -46,6 +46,7 @@ struct Course {
   std::uint64_t first_time = 0;
   std::uint64_t last_time = 0;
   bool exit_seen = false;
+  std::uint64_t exec_time = 0;  // when a thread was about to exec and recorded nothing after it
   bool disabled = false;
   std::uint64_t pauses = 0;
   trace::Gap dropped;  // sums over all gaps
@@ -154,7 +155,7 @@ class ProcessModel {
   }
   // Where the call came from; with the stack of present_stack_ where it is the present record.
   [[nodiscard]] CallSite site_of(const trace::CallHeader& call) const;
-  void apply_mark(const trace::Mark& mark);
+  void apply_mark(const trace::Mark& mark, std::uint32_t writer);
   void apply_gap(const trace::Gap& gap);
   void apply_context_call(const trace::ContextCall& call);
   void end_context(std::uint32_t context, std::int32_t device, EndedBy reason);
@@ -271,6 +272,7 @@ class ProcessModel {
   std::vector<ContextInfo> contexts_;
   std::set<std::uint64_t> external_mappings_;  // freed by cuMemFree, no memory of their own
   Course course_;
+  std::uint32_t exec_writer_ = 0;
   bool in_checkpoint_ = false;  // the present record stands in a checkpoint
   // Of the checkpoint's peak record that came last: where its holders belong. nullptr: nowhere.
   Moment* told_peak_ = nullptr;

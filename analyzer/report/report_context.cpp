@@ -10,8 +10,23 @@ namespace {
 
 constexpr std::size_t kMaxHolders = 20;
 
+// What the background thread and other threads still wrote when a thread was about to exec is not
+// later than this; what is later says that the exec failed.
+constexpr std::uint64_t kExecTakesNs = 2'000'000'000;
+
+bool ended_by_exec(const Process& process) {
+  const Course& course = process.model().course();
+  return course.exec_time != 0 &&
+         process.time_ns(course.last_time) < process.time_ns(course.exec_time) + kExecTakesNs;
+}
+
 TraceEnd end_of(const Process& process) {
+  constexpr int kSigkill = 9;
   if (process.file().still_running()) return TraceEnd::kRunning;
+  if (ended_by_exec(process)) return TraceEnd::kExec;
+  if (const int signal = process.file().ended_by_signal(); signal != 0) {
+    return signal == kSigkill ? TraceEnd::kKilled : TraceEnd::kSignal;
+  }
   if (process.file().exit_seen() || process.model().course().exit_seen) return TraceEnd::kExit;
   return process.file().has_ring() ? TraceEnd::kKilled : TraceEnd::kUnknown;
 }
@@ -72,6 +87,10 @@ std::string_view name_of(TraceEnd end) {
   switch (end) {
     case TraceEnd::kExit:
       return "exit";
+    case TraceEnd::kExec:
+      return "exec";
+    case TraceEnd::kSignal:
+      return "signal";
     case TraceEnd::kKilled:
       return "killed";
     case TraceEnd::kRunning:

@@ -19,7 +19,7 @@ namespace gpumemtrace::analyzer {
 using Json = nlohmann::ordered_json;
 
 // How a trace ended.
-enum class TraceEnd { kExit, kKilled, kRunning, kUnknown };
+enum class TraceEnd { kExit, kExec, kSignal, kKilled, kRunning, kUnknown };
 
 // Whose memory it is and where it was asked for, in the words of the report. Allocations that look
 // the same to the reader are one row: the stack is that of the first, which is not compared.

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
+#include <string>
 
 #include "analyzer/owners.hpp"
 #include "analyzer/report/sections.hpp"
@@ -102,6 +104,22 @@ std::string_view severity_name(LossSeverity severity) {
   return "info";
 }
 
+// Remarks of the recorder, and on how much of the process's end is known.
+Json notes_json(const ReportProcess& process) {
+  Json notes = process.model().dictionary().notes();
+  const int signal = process.process->file().ended_by_signal();
+  if (process.end == TraceEnd::kSignal) {
+    notes.push_back("The process was ended by signal " + std::to_string(signal) + " (" +
+                    strsignal(signal) + ").");
+  } else if (process.end == TraceEnd::kKilled && signal == 0) {
+    notes.push_back(
+        "The process ended without an exit. `gpumemtrace run` would have seen by which signal, had "
+        "it "
+        "started this process.");
+  }
+  return notes;
+}
+
 }  // namespace
 
 Json report_traces(const ReportContext& context) {
@@ -121,7 +139,7 @@ Json report_traces(const ReportContext& context) {
          {"bytes", file.file_bytes()},
          {"duration_ns", duration_json(process)},
          {"overhead", {{"events", course.events}, {"ns_per_event", nullptr}, {"cpu_ns", nullptr}}},
-         {"notes", process.model().dictionary().notes()}});
+         {"notes", notes_json(process)}});
   }
   return rows;
 }

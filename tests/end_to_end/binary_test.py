@@ -34,6 +34,12 @@ def wrapped_functions():
     return names
 
 
+def endings():
+    """The symbols of the rows of endings.def."""
+    return set(re.findall(r"^GPUMEMTRACE_ENDING\((\w+), ",
+                          (SOURCE / "preload" / "endings.def").read_text(), re.MULTILINE))
+
+
 class Library(support.EndToEnd):
     def test_needs_nothing_but_glibc(self):
         needed = set(re.findall(r"\(NEEDED\).*\[(.+)\]", readelf("--dynamic")))
@@ -56,6 +62,7 @@ class Library(support.EndToEnd):
         self.assertEqual(
             exported - hooks,
             wrapped
+            | endings()
             | {"cuGetProcAddress", "cuGetProcAddress_v2", "dlclose", "dlsym", "dlvsym"}
             | {f"gpumemtrace_{name}" for name in PROGRAM_API}
             | {"InitializeInjectionNvtx2"},
@@ -67,6 +74,11 @@ class Library(support.EndToEnd):
         self.assertLessEqual(
             max((int(major), int(minor)) for major, minor in versions), OLDEST_GLIBC)
         self.assertNotIn("GLIBCXX", readelf("--version-info"))
+
+    def test_initializes_nothing_at_first_use(self):
+        symbols = subprocess.run(
+            ["nm", str(support.LIBRARY)], check=True, capture_output=True, text=True).stdout
+        self.assertNotIn("_ZGV", symbols)  # the guards of static variables
 
     def test_has_no_executable_stack_and_no_writable_code(self):
         flags = {}

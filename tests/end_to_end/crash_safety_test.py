@@ -4,48 +4,18 @@ GPUMEMTRACE_TEST_KILLS sets how often each victim is killed at a random moment.
 """
 
 import concurrent.futures
-import mmap
 import os
 import random
 import signal
-import struct
 import unittest
 
 import support
+from victim_counters import Counters, dropped_calls, reported_calls
 
 KILLS = int(os.environ.get("GPUMEMTRACE_TEST_KILLS", "300"))
 SEED = int(os.environ.get("GPUMEMTRACE_TEST_SEED", "0")) or random.SystemRandom().getrandbits(32)
 THREADS = 4
 AT_ONCE = 4
-
-
-class Counters:
-    """The numbers of calls that have returned, which a victim keeps in a file."""
-
-    NAMES = ("allocations", "frees", "copies")
-
-    def __init__(self, path):
-        path.write_bytes(bytes(24))
-        with open(path, "rb") as file:
-            self._memory = mmap.mmap(file.fileno(), 24, prot=mmap.PROT_READ)
-
-    def read(self):
-        return dict(zip(self.NAMES, struct.unpack("<3Q", self._memory[:])))
-
-
-def reported_calls(report):
-    """Calls in the report; a free whose allocation was dropped is told apart from the others."""
-    device = support.usage(report, "driver", "device")
-    return {
-        "allocations": device["allocations"],
-        "frees": device["frees"] + support.losses(report).get("unknown_frees", 0),
-        "copies": support.copies(report)["count"],
-    }
-
-
-def dropped_calls(report):
-    lost = support.losses(report)
-    return {name: lost.get(f"dropped_{name}", 0) for name in Counters.NAMES}
 
 
 class RandomKills:
@@ -168,8 +138,8 @@ class KilledAtBothEnds(support.EndToEnd):
 class OtherEndings(support.EndToEnd):
     """Ends that the kernel or the program makes."""
 
-    ORDERLY = ("return", "exit", "exit_in_thread")
-    SUDDEN = {"_exit": 0, "quick_exit": 0, "abort": -signal.SIGABRT, "sigterm": -signal.SIGTERM,
+    ORDERLY = ("return", "exit", "exit_in_thread", "_exit", "_Exit", "quick_exit")
+    SUDDEN = {"abort": -signal.SIGABRT, "sigterm": -signal.SIGTERM,
               "segmentation_fault": -signal.SIGSEGV}
 
     def end(self, mode, state):

@@ -7,10 +7,23 @@ import unittest
 import support
 
 SMALLEST_RING = "2MiB"
+# How often a program is run until its ring was full: on a loaded machine the program may be the one
+# that waits for the processor.
+RUNS = 50
 
 
 class SlowPacker(support.EndToEnd):
     """All threads share one processor, the background thread among them."""
+
+    def record_until_dropped(self, loss, *command):
+        """Gives the first report with that loss."""
+        for _ in range(RUNS):
+            report = self.record_on_one_processor(*command)
+            if support.losses(report).get(loss, 0) > 0:
+                return report
+            for file in self.folder.iterdir():
+                file.unlink()
+        return self.fail(f"{RUNS} runs without {loss}")
 
     def record_on_one_processor(self, *command, **variables):
         processor = min(os.sched_getaffinity(0))
@@ -23,22 +36,21 @@ class SlowPacker(support.EndToEnd):
 
     def test_recorded_and_dropped_together_are_what_was_made(self):
         made = 200_000
-        report = self.record_on_one_processor(support.PROGRAMS / "address_reuse", made, 64)
+        report = self.record_until_dropped(
+            "dropped_allocations", support.PROGRAMS / "address_reuse", made, 64)
         device = support.usage(report, "driver", "device")
         lost = support.losses(report)
-        self.assertGreater(lost.get("dropped_allocations", 0), 0)
         self.assertEqual(device["allocations"] + lost["dropped_allocations"], made)
         self.assertEqual(
-            device["frees"] + lost.get("unknown_frees", 0) + lost["dropped_frees"], made)
+            device["frees"] + lost.get("unknown_frees", 0) + lost.get("dropped_frees", 0), made)
 
     def test_each_class_is_counted_by_itself(self):
         counters = self.folder / "counters"
-        report = self.record_on_one_processor(
-            support.VICTIMS / "endings", counters, "return", "quiet", 50_000)
+        report = self.record_until_dropped(
+            "dropped_copies", support.VICTIMS / "endings", counters, "return", "quiet", 50_000)
         allocations, frees, copies = struct.unpack("<3Q", counters.read_bytes())
         device = support.usage(report, "driver", "device")
         lost = support.losses(report)
-        self.assertGreater(lost.get("dropped_copies", 0), 0)
         self.assertEqual(
             device["allocations"] + lost.get("dropped_allocations", 0), allocations)
         self.assertEqual(
@@ -50,8 +62,8 @@ class SlowPacker(support.EndToEnd):
             sum(count for name, count in lost.items() if name.startswith("dropped_")))
 
     def test_what_a_gap_may_have_falsified_is_not_called_exact(self):
-        report = self.record_on_one_processor(
-            support.PROGRAMS / "address_reuse", 200_000, 64)
+        report = self.record_until_dropped(
+            "dropped_allocations", support.PROGRAMS / "address_reuse", 200_000, 64)
         self.assertFalse(report["traces"][0]["complete"])
         self.assertTrue(report["usage"])
         for row in report["usage"] + report["peak"]:

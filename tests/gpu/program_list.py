@@ -59,6 +59,8 @@ BINARIES = (
 PROGRAMS = (
     *(torch_program(f"torch_transformer_{name}", "torch_transformer.py", alone=name == "native", allocator=allocator)
       for name, allocator in ALLOCATORS),
+    torch_program("torch_sites", "torch_sites.py"),
+    Program("torch_sites_kept", ("torch_sites.py", "--keep-gradients"), needs=("torch",)),
     torch_program("torch_conv", "torch_conv.py"),
     torch_program("torch_threads", "torch_threads.py"),
     torch_program("torch_near_full", "torch_near_full.py", alone=True),

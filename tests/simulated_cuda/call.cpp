@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -9,7 +10,10 @@
 #include <cerrno>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -83,15 +87,32 @@ void run_deferred_host_functions() {
   for (const DeferredHostFunction& item : wanted) item.function(item.argument);
 }
 
+namespace {
+
+// In memory that the kernel wipes in every child: one of raw clone, where no handler of
+// pthread_atfork runs, finds the lock free.
+std::mutex& driver_mutex() {
+  static std::mutex* const mutex = [] {
+    constexpr std::size_t kPageBytes = 65536;  // or a part of it
+    void* const page =
+        mmap(nullptr, kPageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (page == MAP_FAILED || madvise(page, kPageBytes, MADV_WIPEONFORK) != 0) std::abort();
+    return new (page) std::mutex;
+  }();
+  return *mutex;
+}
+
+}  // namespace
+
 DriverLock::DriverLock() {
   static const int registered = pthread_atfork(nullptr, nullptr, &mark_forked_child);
   static_cast<void>(registered);
   // The lock may have been taken by another thread at the fork; the child only fails anyway.
-  if (!is_forked_child) state().mutex.lock();
+  if (!is_forked_child) driver_mutex().lock();
 }
 
 DriverLock::~DriverLock() {
-  if (!is_forked_child) state().mutex.unlock();
+  if (!is_forked_child) driver_mutex().unlock();
 }
 
 bool call_log_wanted() { return call_log_file() != -1; }

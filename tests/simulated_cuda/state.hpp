@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -113,7 +112,6 @@ class Registry {
 // Everything that the simulated driver keeps. There is one, which is never destroyed, because
 // destructors of static objects still call the driver.
 struct State {
-  std::mutex mutex;  // held during every call, see call.hpp
   Settings settings;
   bool initialized = false;
   CUresult sticky_error = CUDA_SUCCESS;

@@ -13,10 +13,18 @@
 
 #include "preload/frame_registers.hpp"
 #include "preload/loaded_module.hpp"
+#include "preload/loaded_modules.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumemtrace::preload::native {
 namespace {
+
+// What the background thread does after each look.
+void publish_now() {
+  LoadedModules modules;
+  modules.look();
+  publish_modules(modules);
+}
 
 struct Library {
   LoadedModule module;
@@ -25,10 +33,10 @@ struct Library {
 
 Library open_library(const char* name, const char* symbol) {
   choose_module_lookup();
-  publish_modules();
+  publish_now();
   void* const handle = dlopen(name, RTLD_NOW);
   REQUIRE(handle != nullptr);
-  publish_modules();
+  publish_now();
   Library library;
   REQUIRE(find_module(reinterpret_cast<std::uintptr_t>(dlsym(handle, symbol)), library.module));
   library.path = library.module.path;

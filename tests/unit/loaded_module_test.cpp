@@ -11,11 +11,25 @@
 #include <string>
 
 #include "preload/build_id.hpp"
+#include "preload/loaded_modules.hpp"
 #include "preload/rule_table.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
+
+// What the background thread does after each look.
+void publish_now() {
+  LoadedModules modules;
+  modules.look();
+  publish_modules(modules);
+}
+
+void publish_list_now() {
+  LoadedModules modules;
+  modules.look();
+  publish_module_list(modules);
+}
 
 int some_data = 1;
 
@@ -49,7 +63,7 @@ std::string readelf_build_id(const std::string& path) {
 
 TEST_CASE("our list of modules finds what the loader finds", "[unit]") {
   choose_module_lookup();
-  publish_module_list();
+  publish_list_now();
   const void* const addresses[] = {reinterpret_cast<void*>(&qsort), &some_data,
                                    reinterpret_cast<void*>(&build_id_text), stdout};
   for (const void* pointer : addresses) {
@@ -74,7 +88,7 @@ TEST_CASE("our list of modules finds what the loader finds", "[unit]") {
 }
 
 TEST_CASE("our list of modules is not believed after an unload", "[unit]") {
-  publish_module_list();
+  publish_list_now();
   const auto address = reinterpret_cast<std::uintptr_t>(&qsort);
   LoadedModule module;
   REQUIRE(find_listed_module(address, module));
@@ -93,7 +107,7 @@ TEST_CASE("our list of modules is not believed after an unload", "[unit]") {
 
 TEST_CASE("a build-id is the one that readelf prints", "[unit]") {
   choose_module_lookup();
-  publish_modules();
+  publish_now();
   LoadedModule module;
   REQUIRE(find_module(reinterpret_cast<std::uintptr_t>(&qsort), module));
   const std::string expected = readelf_build_id(module.path);

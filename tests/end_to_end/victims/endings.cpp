@@ -52,12 +52,14 @@ void work(abi::CUcontext context, Counters* counters, std::uint64_t rounds) {
 void end_by_exit() { std::exit(0); }
 void end_in_a_thread() { std::thread(end_by_exit).join(); }
 void end_by_underscore_exit() { _exit(0); }
+void end_by_c_exit() { std::_Exit(0); }
 void end_by_quick_exit() { std::quick_exit(0); }
 void end_by_abort() { std::abort(); }
 void end_by_sigterm() {
   kill(getpid(), SIGTERM);
   for (;;) pause();
 }
+void end_by_sigkill() { kill(getpid(), SIGKILL); }
 void end_by_segmentation_fault() {
   // Where no page is: the compiler must not see that it is wrong.
   volatile int* volatile nowhere = nullptr;
@@ -69,11 +71,16 @@ struct Ending {
   const char* name;
   void (*end)();
 };
-constexpr Ending kEndings[] = {
-    {"return", return_from_main},        {"exit", end_by_exit},
-    {"exit_in_thread", end_in_a_thread}, {"_exit", end_by_underscore_exit},
-    {"quick_exit", end_by_quick_exit},   {"abort", end_by_abort},
-    {"sigterm", end_by_sigterm},         {"segmentation_fault", end_by_segmentation_fault}};
+constexpr Ending kEndings[] = {{"return", return_from_main},
+                               {"exit", end_by_exit},
+                               {"exit_in_thread", end_in_a_thread},
+                               {"_exit", end_by_underscore_exit},
+                               {"_Exit", end_by_c_exit},
+                               {"sigkill", end_by_sigkill},
+                               {"quick_exit", end_by_quick_exit},
+                               {"abort", end_by_abort},
+                               {"sigterm", end_by_sigterm},
+                               {"segmentation_fault", end_by_segmentation_fault}};
 
 void run(const char* path, const char* mode, bool busy, std::uint64_t rounds) {
   Counters* const counters = open_counters(path);

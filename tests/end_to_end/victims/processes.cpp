@@ -1,6 +1,7 @@
 // Processes that come from one another in every way there is. The program allocates three times
 // where it says `uses CUDA`, and its children are told apart by how often they allocate. Usage:
 // processes MODE; modes are the rows of kModes below.
+#include <link.h>
 #include <sched.h>
 #include <spawn.h>
 #include <sys/syscall.h>
@@ -119,12 +120,46 @@ void spawn() {
   wait_for(child);
 }
 
-// A child that libc knows nothing of: no handler of pthread_atfork runs, and the simulated driver
-// goes on working.
+pid_t clone_process() {
+  return static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, 0));
+}
+
+int count_module(dl_phdr_info*, std::size_t, void* count) {
+  ++*static_cast<int*>(count);
+  return 0;
+}
+
+// What needs the locks that libc does not reset in a child that it knows nothing of.
+void use_libc() {
+  std::free(std::malloc(1 << 20));
+  void* const library = dlopen("libutil.so.1", RTLD_NOW);
+  require(library != nullptr, "there is no libutil");
+  dlclose(library);
+  int modules = 0;
+  dl_iterate_phdr(count_module, &modules);
+  require(modules > 1, "there are no modules");
+}
+
+// Children that libc knows nothing of: no handler of pthread_atfork runs. They are made while the
+// recorder's thread is as busy as it ever is.
+void raw_clones() {
+  use_cuda(kOfParent);
+  for (int round = 0; round < 100; ++round) {
+    const pid_t child = clone_process();
+    if (child == 0) {
+      use_libc();
+      _exit(0);
+    }
+    wait_for(child);
+  }
+}
+
+// The simulated driver goes on working in such a child.
 void raw_clone() {
   use_cuda(kOfParent);
-  const auto child = static_cast<pid_t>(syscall(SYS_clone, SIGCHLD, nullptr, nullptr, nullptr, 0));
+  const pid_t child = clone_process();
   if (child == 0) {
+    use_libc();
     for (int index = 0; index < kOfChild; ++index) free_memory(allocate(kBytes));
     _exit(0);
   }
@@ -151,6 +186,7 @@ constexpr Mode kModes[] = {{"fork_after_use", fork_after_use},
                            {"vfork_and_exec", vfork_and_exec},
                            {"spawn", spawn},
                            {"raw_clone", raw_clone},
+                           {"raw_clones", raw_clones},
                            {"exec_after_use", exec_after_use},
                            {"new_program", be_new_program}};
 

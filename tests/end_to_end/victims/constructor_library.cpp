@@ -1,0 +1,8 @@
+// A library that runs code of the program while it is being opened.
+extern "C" void constructor_runs();
+
+namespace {
+
+[[gnu::constructor]] void begin() { constructor_runs(); }
+
+}  // namespace
