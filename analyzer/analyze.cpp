@@ -4,12 +4,14 @@
 
 #include "analyzer/job.hpp"
 #include "analyzer/report/sections.hpp"
+#include "analyzer/rules/rules.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
 
-Json build_report(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners) {
+Json build_report(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
+                  const Thresholds& thresholds) {
   const ReportContext context(job, symbolizer, owners);
   Json report;
   report["format"] = "gpumemtrace-report";
@@ -28,7 +30,9 @@ Json build_report(const Job& job, Symbolizer& symbolizer, const CodeOwners& owne
   report["oom"] = report_oom(context);
   report["steps"] = report_steps(context);
   report["ranges"] = report_ranges(context);
-  report["findings"] = Json::array();
+  report["leaks"]["growth"] = report_growth(context, report, thresholds);
+  report["transfers"]["hotspots"] = report_hotspots(context, thresholds);
+  report["findings"] = report_findings({context, report, thresholds});
   report["costs"] = report_costs(context);
   report["stacks"] = Json::array();  // its place; filled when all names are known
   report["coverage"] = report_coverage(context);
@@ -63,7 +67,7 @@ nlohmann::ordered_json analyze(const std::vector<std::filesystem::path>& inputs,
   } catch (const trace::TraceError& error) {
     throw InputError(error.what());
   }
-  return build_report(job, symbolizer, owners);
+  return build_report(job, symbolizer, owners, options.thresholds);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "analyzer/input_error.hpp"
+#include "analyzer/rules/thresholds.hpp"
 #include "analyzer/symbols/symbol_options.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -14,6 +15,8 @@ namespace gpumemtrace::analyzer {
 struct Options {
   // Called now and then with the done part, 0 to 1, from the calling thread.
   std::function<void(double fraction)> progress;
+  // From where on the rules behind report.findings[] speak up.
+  Thresholds thresholds;
   SymbolOptions symbols;
   std::vector<std::filesystem::path> owner_files;  // rules of the user, docs/owners.md
 };

@@ -19,6 +19,8 @@ Action define_run(CLI::App& app, const std::vector<std::string>& words_after_das
 Action define_env(CLI::App& app, const std::vector<std::string>& words_after_dashes);
 Action define_analyze(CLI::App& app, const std::vector<std::string>& words_after_dashes);
 Action define_summary(CLI::App& app, const std::vector<std::string>& words_after_dashes);
+Action define_check(CLI::App& app, const std::vector<std::string>& words_after_dashes);
+Action define_diff(CLI::App& app, const std::vector<std::string>& words_after_dashes);
 Action define_export(CLI::App& app, const std::vector<std::string>& words_after_dashes);
 Action define_symbolize(CLI::App& app, const std::vector<std::string>& words_after_dashes);
 Action define_dump(CLI::App& app, const std::vector<std::string>& words_after_dashes);

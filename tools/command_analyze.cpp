@@ -24,7 +24,7 @@ struct AnalyzeOptions {
 };
 
 int analyze(const AnalyzeOptions& options) {
-  const Json report = load_report(options.input.inputs, options.input.naming);
+  const Json report = options.input.load();
   // A command line or a file name need not be valid UTF-8.
   const std::string text = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
   write_output(options.output, text);

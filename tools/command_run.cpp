@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "tools/check/check_job.hpp"
 #include "tools/child_process.hpp"
 #include "tools/command.hpp"
 #include "tools/failure.hpp"
@@ -28,8 +29,12 @@ Examples:
   gpumemtrace run -- python3 train.py
   gpumemtrace run -o 'traces/%e.%r.%p.gmt' -- torchrun --nproc-per-node=2 train.py
   gpumemtrace run --simulate -- ./driver_api_program
+  gpumemtrace run --check --max-leak 0 -- ./my_test
 
-Exit codes: those of the command (128 + signal where a signal ended it);
+--check judges the traces as `gpumemtrace check` does; options of a policy imply it.
+
+Exit codes: those of the command (128 + signal where a signal ended it); where the command
+returned 0, with --check those of `gpumemtrace check`;
 1 the command could not be started, 2 usage.)TEXT";
 
 constexpr std::size_t kMostTracesListed = 4;
@@ -37,6 +42,11 @@ constexpr std::size_t kMostTracesListed = 4;
 struct RunOptions {
   RecordingSettings recording;
   bool simulate = false;
+  bool check = false;
+  PolicyOptions policy;
+  std::filesystem::path verdict_file;
+
+  [[nodiscard]] bool checks() const { return check || policy.given() || !verdict_file.empty(); }
 };
 
 // CLI11 does not know that a command follows the options.
@@ -121,7 +131,23 @@ void say_what_was_written(const std::vector<WrittenTrace>& traces) {
   say(fmt::format("next: gpumemtrace summary {}", next_input(traces)));
 }
 
+// The exit code of the verdict on what the command left.
+int check_traces(const RunOptions& options, const std::vector<WrittenTrace>& traces) {
+  CheckRequest request;
+  for (const WrittenTrace& trace : traces) request.inputs.emplace_back(display_path(trace.path));
+  request.policy = options.policy.policy();
+  request.files.json = options.verdict_file;
+  request.print = VerdictPrint::kTextToStderr;
+  try {
+    return check_job(request);
+  } catch (const Failure& failure) {
+    report_failure(failure.what());
+    return to_int(failure.exit_code());
+  }
+}
+
 int run(const RunOptions& options, const std::vector<std::string>& command) {
+  if (options.checks()) (void)options.policy.policy();  // a bad policy is told before the run
   const std::vector<EnvironmentVariable> environment = child_environment(options);
   const std::uint64_t started_ns = realtime_ns();
   const ChildEnd end = run_child(command, environment);
@@ -141,7 +167,9 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
   } else if (!quiet) {
     say_what_was_written(traces);
   }
-  return end.exit_code;
+  if (!options.checks()) return end.exit_code;
+  const int verdict = check_traces(options, traces);
+  return end.exit_code != 0 ? end.exit_code : verdict;
 }
 
 }  // namespace
@@ -154,6 +182,10 @@ Action define_run(CLI::App& app, const std::vector<std::string>& words_after_das
   options->recording.add_options(app);
   app.add_flag("--simulate", options->simulate,
                "Run on the simulated CUDA driver: no GPU is needed or used.");
+  app.add_flag("--check", options->check, "Judge the traces when the command has ended.");
+  app.add_option("--verdict-file", options->verdict_file, "Write the verdict there as JSON.")
+      ->type_name("FILE");
+  options->policy.add_options(app);
   return [&app, &words_after_dashes, options] {
     std::vector<std::string> command = app.remaining();
     if (!command.empty() && command.front().starts_with("-")) {

@@ -21,7 +21,7 @@ Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
 
 int summarize(const InputOptions& options) {
-  const Json report = load_report(options.inputs, options.naming);
+  const Json report = options.load();
   try {
     fmt::print("{}", summary_text(report));
     return options.exit_code(report);

@@ -8,6 +8,7 @@
 
 #include "tools/failure.hpp"
 #include "tools/report_input.hpp"
+#include "tools/threshold_options.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -34,6 +35,7 @@ struct InputOptions {
   std::vector<std::filesystem::path> inputs;
   bool require_complete = false;
   NamingOptions naming;
+  ThresholdOptions thresholds;
 
   // The options write into this object, which must stay where it is while CLI11 parses.
   void add_options(CLI::App& app) {
@@ -43,7 +45,10 @@ struct InputOptions {
     app.add_flag("--require-complete", require_complete,
                  "Exit with 24 where a trace misses events.");
     add_naming_options(app, naming);
+    thresholds.add_options(app);
   }
+
+  Json load() const { return load_report(inputs, naming, thresholds.values()); }
 
   // What the process returns once the report is out.
   int exit_code(const Json& report) const {

@@ -29,6 +29,8 @@ constexpr auto kCommands = std::to_array<Command>({
     {"env", "Print what to paste so that a launcher records its programs.", define_env},
     {"analyze", "Turn traces into the JSON report.", define_analyze},
     {"summary", "Show the report on the terminal.", define_summary},
+    {"check", "Judge a job by a policy, for build servers.", define_check},
+    {"diff", "Say what changed between two jobs or two steps.", define_diff},
     {"export", "Write stacks with their bytes for flame graph viewers.", define_export},
     {"symbolize", "Write the names of native code for an analysis elsewhere.", define_symbolize},
     {"dump", "Print every record of a trace.", define_dump},
@@ -41,6 +43,7 @@ constexpr const char* kProgramFooter =
   gpumemtrace run -- python3 train.py     records a trace, NAME.gmt
   gpumemtrace summary NAME.gmt            shows peak, holders, leaks, copies
   gpumemtrace analyze NAME.gmt            prints all of it as JSON
+  gpumemtrace check NAME.gmt --max-leak 0 fails where memory leaked
 
 `gpumemtrace COMMAND --help` has options, examples and exit codes.)";
 

@@ -26,7 +26,7 @@ void write_output(const std::filesystem::path& path, const std::string& content)
   const std::string reason = error ? error.message() : std::strerror(errno);
   std::filesystem::remove(unfinished, error);
   throw Failure(
-      fmt::format("cannot write {}: {}; choose another place with -o", path.string(), reason));
+      fmt::format("cannot write {}: {}; choose another place for it", path.string(), reason));
 }
 
 }  // namespace gpumemtrace::tools

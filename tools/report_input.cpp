@@ -58,6 +58,18 @@ Json read_report(const fs::path& path) {
 
 }  // namespace
 
+bool is_without_trace(const std::vector<fs::path>& inputs) {
+  return std::all_of(inputs.begin(), inputs.end(), [](const fs::path& input) {
+    std::error_code ignored;
+    if (!fs::is_directory(input, ignored)) return false;
+    try {
+      return trace::find_traces({input}).empty();
+    } catch (const trace::TraceError&) {
+      return true;
+    }
+  });
+}
+
 analyzer::SymbolOptions symbol_options(const NamingOptions& naming) {
   analyzer::SymbolOptions options;
   options.use_debuginfod = naming.use_debuginfod;
@@ -72,7 +84,8 @@ analyzer::SymbolOptions symbol_options(const NamingOptions& naming) {
   return options;
 }
 
-Json load_report(const std::vector<fs::path>& inputs, const NamingOptions& naming) {
+Json load_report(const std::vector<fs::path>& inputs, const NamingOptions& naming,
+                 const analyzer::Thresholds& thresholds) {
   const auto report = std::find_if(inputs.begin(), inputs.end(), looks_like_json);
   if (report != inputs.end()) {
     if (inputs.size() > 1) {
@@ -81,11 +94,18 @@ Json load_report(const std::vector<fs::path>& inputs, const NamingOptions& namin
                                 report->string()),
                     ExitCode::kUsage);
     }
+    if (!(thresholds == analyzer::Thresholds())) {
+      throw Failure(fmt::format("{} is a report, which was made with its own thresholds; give the "
+                                "traces with --threshold",
+                                report->string()),
+                    ExitCode::kUsage);
+    }
     return read_report(*report);
   }
   try {
     ProgressLine line;
     analyzer::Options options;
+    options.thresholds = thresholds;
     options.progress = [&line](double fraction) { line.update(fraction); };
     options.symbols = symbol_options(naming);
     options.owner_files = naming.owners;

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "analyzer/rules/thresholds.hpp"
 #include "analyzer/symbols/symbol_options.hpp"
 #include "tools/report_row.hpp"
 
@@ -20,8 +21,13 @@ struct NamingOptions {
 analyzer::SymbolOptions symbol_options(const NamingOptions& naming);
 
 // `inputs` are traces and folders of traces, which are analyzed as one job, or a single report,
-// which is read. Throws Failure for anything else.
-Json load_report(const std::vector<std::filesystem::path>& inputs, const NamingOptions& naming);
+// which is read. Throws Failure for anything else. `thresholds` hold for traces; a report was made
+// with its own, and others are refused.
+Json load_report(const std::vector<std::filesystem::path>& inputs, const NamingOptions& naming,
+                 const analyzer::Thresholds& thresholds = {});
+
+// True where all inputs are folders without a trace; also where there is no input.
+bool is_without_trace(const std::vector<std::filesystem::path>& inputs);
 
 // True where no trace of the report misses an event.
 bool is_complete(const Json& report);

@@ -12,6 +12,12 @@ namespace gpumemtrace::tools {
 // does not fit.
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
 
+// "20%" or "0.2": 0 to 1 and, in percent, 0 to 100. Empty for anything else.
+[[nodiscard]] std::optional<double> parse_share(std::string_view text);
+
+// A whole number without sign. Empty for anything else.
+[[nodiscard]] std::optional<std::uint64_t> parse_number(std::string_view text);
+
 // 73098330112 -> "68.1 GiB"; below 1 KiB "512 bytes".
 std::string format_size(std::uint64_t bytes);
 

@@ -244,6 +244,10 @@ Lines device_lines(const Json& report, const Json& device, const SummaryDetail& 
 
 }  // namespace
 
+bool is_holder_line(const std::string& line) {
+  return line.starts_with("    ") && line.find(" %  ") == 9;
+}
+
 Lines memory_section(const Json& report, const SummaryDetail& detail) {
   Lines lines;
   std::size_t shown = 0;

@@ -15,22 +15,27 @@ namespace {
 constexpr std::size_t kMostCommandLetters = 80;
 constexpr std::size_t kMostLineLetters = 160;
 constexpr std::size_t kMostTracesNamed = 2;
+constexpr std::ptrdiff_t kMostHolders = 7;
 
 // From the most to the least that is shown; the first that fits is taken.
 constexpr auto kDetails = std::to_array<SummaryDetail>({
-    {8, 6, 5, 5},
-    {8, 4, 3, 3},
-    {8, 2, 2, 2},
-    {8, 1, 1, 2},
-    {8, 1, 0, 1},
-    {4, 1, 0, 1},
-    {2, 1, 0, 1},
-    {1, 1, 0, 0},
+    {4, 8, 6, 5, 5},
+    {4, 8, 6, 3, 3},
+    {4, 8, 6, 2, 2},
+    {4, 8, 6, 2, 1},
+    {4, 8, 4, 2, 1},
+    {4, 8, 2, 2, 2},
+    {4, 8, 1, 2, 2},
+    {4, 8, 1, 1, 1},
+    {4, 8, 1, 0, 1},
+    {3, 4, 1, 0, 1},
+    {2, 2, 1, 0, 1},
+    {1, 1, 1, 0, 0},
 });
 
 constexpr auto kSections = std::to_array<Lines (*)(const Json&, const SummaryDetail&)>(
-    {job_section, memory_section, leak_section, fragmentation_section, transfer_section,
-     out_of_memory_section, loss_section, next_section});
+    {verdict_section, job_section, fix_section, memory_section, leak_section, fragmentation_section,
+     transfer_section, out_of_memory_section, loss_section, next_section});
 
 Lines render(const Json& report, const SummaryDetail& detail) {
   Lines lines;
@@ -125,11 +130,13 @@ std::string name_process(const Json& report, const std::string& process_id) {
 Lines job_section(const Json& report, const SummaryDetail& detail) {
   std::uint64_t events = 0;
   std::uint64_t dropped = 0;
+  std::uint64_t own_cpu_ns = 0;
   bool complete = true;
   Lines notes;
   for (const Json& trace : report.at("traces")) {
     events += number_or_zero(trace, "events");
     dropped += number_or_zero(trace, "dropped");
+    own_cpu_ns += number_or_zero(trace.at("overhead"), "cpu_ns");
     complete = complete && trace.at("complete").get<bool>();
     for (const Json& note : trace.at("notes")) {
       if (notes.size() < std::min<std::size_t>(detail.rows_per_list, 2)) {
@@ -141,7 +148,10 @@ Lines job_section(const Json& report, const SummaryDetail& detail) {
       fmt::format("{}: {}, {}, end: {}", command_of(report),
                   count_of(report.at("processes").size(), "process", "processes"),
                   format_duration(longest_duration_ns(report)), ends_of(report)),
-      complete ? fmt::format("  Complete: {}, none lost.", count_of(events, "event", "events"))
+      complete ? fmt::format("  Complete: {}, none lost{}.", count_of(events, "event", "events"),
+                             own_cpu_ns == 0 ? ""
+                                             : "; recording took " + format_duration(own_cpu_ns) +
+                                                   " of CPU time")
                : fmt::format("  INCOMPLETE: {}, {} dropped; numbers below may be too low.",
                              count_of(events, "event", "events"), format_count(dropped))};
   lines.insert(lines.end(), notes.begin(), notes.end());
@@ -166,7 +176,8 @@ std::string summary_text(const Json& report) {
   Lines lines;
   for (const SummaryDetail& detail : kDetails) {
     lines = render(report, detail);
-    if (lines.size() <= kMostSummaryLines) break;
+    const auto holders = std::count_if(lines.begin(), lines.end(), is_holder_line);
+    if (lines.size() <= kMostSummaryLines && holders <= kMostHolders) break;
   }
   std::string text;
   for (std::size_t i = 0; i < std::min(lines.size(), kMostSummaryLines); ++i) {

@@ -60,6 +60,7 @@ void Accounts::tell_row_peak(Kind kind, std::int32_t device, std::uint32_t pool,
 }
 
 void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now) {
+  history_.grow(entry.group, more_bytes);
   groups_[entry.group].allocated_bytes += more_bytes;
   UsageRow& row = rows_[groups_[entry.group].row];
   row.allocated_bytes += more_bytes;

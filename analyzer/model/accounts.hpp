@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "analyzer/model/history.hpp"
 #include "analyzer/model/levels.hpp"
 #include "analyzer/model/phase_clock.hpp"
 #include "trace/records.hpp"
@@ -131,6 +132,11 @@ struct CallSite {
           (call.record.flags & trace::kFlagByPointer) != 0};
 }
 
+// How long the call held its thread.
+[[nodiscard]] inline std::uint64_t host_ticks_of(const trace::CallHeader& call) {
+  return call.end > call.record.time ? call.end - call.record.time : 0;
+}
+
 // Where in a table of 256 remembered answers the one about this call site stands.
 inline std::size_t slot_of(const CallSite& site, std::uint64_t more) {
   const std::uint64_t mixed = (site.caller + (more << 20) + (std::uint64_t{site.api} << 40) +
@@ -171,7 +177,8 @@ struct Group {
   std::uint32_t row = 0;
   std::uint64_t allocations = 0;
   std::uint64_t allocated_bytes = 0;
-  std::uint64_t segments = 0;  // of the allocations, those that the framework deals blocks from
+  std::uint64_t segments = 0;    // of the allocations, those that the framework deals blocks from
+  std::uint64_t host_ticks = 0;  // spent in the calls that allocated and freed
 };
 
 // - Accounts are created on demand and never removed; pointers to them stay valid.
@@ -202,6 +209,7 @@ class Accounts {
     Account& account = accounts_[row.account];
     account.bytes += bytes;
     if (account.bytes > account.peak.bytes()) account.peak.set(now, account.bytes);
+    history_.allocate(group, bytes, now);
     Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
     ++flow.allocations;
     flow.bytes += bytes;
@@ -216,6 +224,7 @@ class Accounts {
     row.bytes -= entry.bytes;
     Account& account = accounts_[row.account];
     account.bytes -= entry.bytes;
+    history_.free(entry.group, entry.bytes);
     flows_[static_cast<std::size_t>(flow_of(account.level))].bytes -= entry.bytes;
     account.peak.note_release(entry, phase_clock_);
     for (Moment* moment : account.watchers) moment->note_release(entry, phase_clock_);
@@ -243,6 +252,10 @@ class Accounts {
   void count_segment(std::uint32_t group, std::uint64_t count = 1) {
     groups_[group].segments += count;
   }
+  // Time that a call spent on an allocation of the group.
+  void note_host_ticks(std::uint32_t group, std::uint64_t ticks) {
+    groups_[group].host_ticks += ticks;
+  }
   // The size of something live became known after it was added.
   void grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now);
 
@@ -260,6 +273,7 @@ class Accounts {
   [[nodiscard]] const std::deque<Account>& accounts() const { return accounts_; }
   [[nodiscard]] const std::vector<UsageRow>& rows() const { return rows_; }
   [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
+  [[nodiscard]] const History& history() const { return history_; }
 
  private:
   struct CachedGroup {
@@ -275,6 +289,7 @@ class Accounts {
   std::deque<Account> accounts_;
   std::vector<UsageRow> rows_;
   std::vector<Group> groups_;
+  History history_;
   std::map<std::pair<Level, std::int32_t>, std::uint32_t> account_index_;
   std::map<std::tuple<Kind, std::int32_t, std::uint32_t>, std::uint32_t> row_index_;
   std::map<GroupKey, std::uint32_t> group_index_;

@@ -172,8 +172,9 @@ class ProcessModel {
   void after_physical_release(const VirtualMemory::Removed& freed, std::uint32_t writer);
   void add(const LiveAllocation& entry, const GroupKey& key);
   void make_room(Memory::Space space, std::uint64_t address);
-  // False where nothing is live at the address.
-  bool release(Memory::Space space, std::uint64_t address, std::uint32_t writer);
+  // False where nothing is live at the address. `host_ticks` is what the call took.
+  bool release(Memory::Space space, std::uint64_t address, std::uint32_t writer,
+               std::uint64_t host_ticks = 0);
   void after_release(const LiveAllocation& entry);
   [[nodiscard]] GroupKey key_of(const trace::CallHeader& call, Kind kind, std::int32_t location);
 

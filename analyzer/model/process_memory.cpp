@@ -73,6 +73,7 @@ void ProcessModel::apply_allocation(const trace::Allocation& call, std::uint32_t
     return;
   }
   const LiveAllocation entry{call.address, call.bytes, now_, accounts_.group_of(key), key.pool};
+  accounts_.note_host_ticks(entry.group, host_ticks_of(call.call));
   if (!in_checkpoint_ && level_of(kind) != Level::kHost && framework_.devices().empty()) {
     steps_.allocated(entry.group, call.bytes, now_);
   }
@@ -126,9 +127,11 @@ void ProcessModel::make_room(Memory::Space space, std::uint64_t address) {
   after_release(removed);
 }
 
-bool ProcessModel::release(Memory::Space space, std::uint64_t address, std::uint32_t writer) {
+bool ProcessModel::release(Memory::Space space, std::uint64_t address, std::uint32_t writer,
+                           std::uint64_t host_ticks) {
   LiveAllocation removed;
   if (!memory_.remove(space, address, Accounts::End::kFreed, removed)) return false;
+  accounts_.note_host_ticks(removed.group, host_ticks);
   if (out_of_memory_.pending()) out_of_memory_.flushed(writer, removed.bytes);
   after_release(removed);
   return true;
@@ -170,7 +173,7 @@ void ProcessModel::apply_free(const trace::Free& call, std::uint32_t writer) {
   if ((record.flags & trace::kFlagCaptured) != 0) {
     return graphs_.capture_free(call.stream, call.address);
   }
-  if (release(space, call.address, writer)) return;
+  if (release(space, call.address, writer, host_ticks_of(call.call))) return;
   // A pointer that came with an imported pool is given back like one of our own.
   LiveAllocation imported;
   const bool known =

@@ -11,10 +11,6 @@ bool moved_something(const trace::CallHeader& call) {
          (call.record.flags & trace::kFlagCaptured) == 0;
 }
 
-std::uint64_t host_ticks(const trace::CallHeader& call) {
-  return call.end > call.record.time ? call.end - call.record.time : 0;
-}
-
 bool is_asynchronous(const trace::CallHeader& call) {
   return (call.record.flags & trace::kFlagAsynchronous) != 0;
 }
@@ -43,7 +39,7 @@ void ProcessModel::apply_copy(const trace::Copy& call) {
   if (key.direction == Direction::kHostToDevice) note_upload(call);
   steps_.count_transfer(call.bytes);
   // The parts of a batch share one call and so one time.
-  transfers_.count(key, call.bytes, call.part == 0 ? host_ticks(call.call) : 0);
+  transfers_.count(key, call.bytes, call.part == 0 ? host_ticks_of(call.call) : 0);
 }
 
 void ProcessModel::apply_set(const trace::Set& call) {
@@ -57,7 +53,7 @@ void ProcessModel::apply_set(const trace::Set& call) {
   key.asynchronous = is_asynchronous(call.call);
   key.is_set = true;
   key.device = destination.device >= 0 ? destination.device : context_device;
-  transfers_.count(key, call.bytes, host_ticks(call.call));
+  transfers_.count(key, call.bytes, host_ticks_of(call.call));
 }
 
 }  // namespace gpumemtrace::analyzer

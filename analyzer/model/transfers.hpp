@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <string_view>
 #include <vector>
 
 #include "analyzer/model/accounts.hpp"
@@ -20,6 +21,10 @@ enum class Direction : std::uint8_t {
   kHostToHost,
   kUnknown,
 };
+
+// As the report says it.
+[[nodiscard]] std::string_view name_of(Direction direction);
+[[nodiscard]] std::string_view name_of(MemoryClass memory);
 
 // One end of a copy. The address decides; what the arguments say counts only where nothing is
 // known about the address. `blind`: allocations are missing from the trace, so an address that

@@ -59,7 +59,8 @@ Json oom_row(const ReportContext& context, const ReportProcess& process, const O
       first.snapshot == 0 ? nullptr : &process.model().snapshots()[first.snapshot - 1];
   const FreeMemory free =
       snapshot == nullptr ? FreeMemory{} : free_memory_of(*snapshot, first.requested_bytes);
-  const Identity identity = context.identity_of_site(process, first.site);
+  Identity identity = context.identity_of_site(process, first.site);
+  if (first.level == Level::kFramework) identity.owner = "pytorch";
   Json json = {
       {"process", process.id},
       {"device", context.device_id(process, first.device)},

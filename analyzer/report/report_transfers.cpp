@@ -1,44 +1,8 @@
-// Copies and memory sets by kind.
+// Copies and memory sets by kind; transfers.hotspots[] is filled by report_hotspots.cpp.
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
-
-std::string_view name_of(Direction direction) {
-  switch (direction) {
-    case Direction::kHostToDevice:
-      return "host_to_device";
-    case Direction::kDeviceToHost:
-      return "device_to_host";
-    case Direction::kDeviceToDevice:
-      return "device_to_device";
-    case Direction::kPeer:
-      return "peer";
-    case Direction::kHostToHost:
-      return "host_to_host";
-    case Direction::kUnknown:
-      break;
-  }
-  return "unknown";
-}
-
-std::string_view name_of(MemoryClass memory) {
-  switch (memory) {
-    case MemoryClass::kPageable:
-      return "pageable";
-    case MemoryClass::kPinned:
-      return "pinned";
-    case MemoryClass::kDevice:
-      return "device";
-    case MemoryClass::kManaged:
-      return "managed";
-    case MemoryClass::kArray:
-      return "array";
-    case MemoryClass::kUnknown:
-      break;
-  }
-  return "unknown";
-}
 
 // Rows of different callers that read the same to the user are one.
 using Rows = std::map<std::pair<std::string, TransferKey>, TransferRow>;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "analyzer/report/report_context.hpp"
+#include "analyzer/rules/thresholds.hpp"
 
 namespace gpumemtrace::analyzer {
 
@@ -36,6 +37,13 @@ namespace gpumemtrace::analyzer {
 
 // report_handles.cpp
 [[nodiscard]] Json report_open_handles(const ReportContext& context);
+
+// report_growth.cpp: leaks.growth[], by the job's steps where the report has some
+[[nodiscard]] Json report_growth(const ReportContext& context, const Json& report,
+                                 const Thresholds& thresholds);
+
+// report_hotspots.cpp: transfers.hotspots[]
+[[nodiscard]] Json report_hotspots(const ReportContext& context, const Thresholds& thresholds);
 
 // report_fragmentation.cpp
 [[nodiscard]] Json report_fragmentation(const ReportContext& context);

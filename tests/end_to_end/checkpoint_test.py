@@ -12,10 +12,12 @@ STEPS = 4000
 
 def what_runs_share(value):
     """A report's value without what two runs of a program never share. A stack's number comes from
-    its addresses; steps that the program does not number are counted from the checkpoint on."""
+    its addresses; steps that the program does not number are counted from the checkpoint on, and
+    growth is looked for from there on."""
     if isinstance(value, dict):
-        times = ("time_ns", "first_time_ns", "last_time_ns", "peak_time_ns", "host_time_ns")
-        varying = (*times, "stack", "step")
+        times = ("time_ns", "first_time_ns", "last_time_ns", "peak_time_ns", "host_time_ns",
+                 "time_lost_ns")
+        varying = (*times, "stack", "step", "growth")
         return {key: what_runs_share(item) for key, item in value.items() if key not in varying}
     if isinstance(value, list):
         return [what_runs_share(item) for item in value]

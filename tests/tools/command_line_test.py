@@ -17,7 +17,8 @@ PROGRAM = os.environ["GPUMEMTRACE_PROGRAM"]
 LIBRARY = os.environ["GPUMEMTRACE_LIBRARY"]
 STATIC_PROGRAM = os.environ.get("GPUMEMTRACE_STATIC_PROGRAM")
 EXAMPLE_REPORT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "report.example.json"
-COMMANDS = ("run", "env", "analyze", "summary", "export", "symbolize", "dump", "ctl", "doctor")
+COMMANDS = ("run", "env", "analyze", "summary", "check", "diff", "export", "symbolize", "dump", "ctl",
+            "doctor")
 
 # Writes the header of a trace, as the recording library would, into the file of its argument.
 WRITE_TRACE = """
@@ -112,6 +113,11 @@ class BadInput(CommandLine):
         self.assert_refused(2, "pattern is empty", "run", "-o", "", "--", "true")
         self.assert_refused(2, "--for", "env", "--for", "windows")
         self.assert_refused(2, "--kind", "dump", "x.gmt", "--kind", "nothing")
+        self.assert_refused(2, "'lots' is no size", "check", "x.gmt", "--max-leak", "lots")
+        self.assert_refused(2, "no 'leak=1'", "check", "x.gmt", "--threshold", "leak=1")
+        self.assert_refused(2, "made with its own thresholds", "check", EXAMPLE_REPORT,
+                            "--threshold", "leak.bytes=1GiB")
+        self.assert_refused(2, "no rule 'bugs'", "run", "--fail-on", "bugs", "--", "true")
 
     def test_a_missing_file_is_named(self):
         for command in ("analyze", "summary", "dump"):
@@ -176,10 +182,11 @@ class BadInput(CommandLine):
 
 
 class Summary(CommandLine):
-    def test_a_report_becomes_text_that_starts_with_the_command(self):
+    def test_a_report_becomes_text_that_starts_with_the_verdict(self):
         result = self.call("summary", EXAMPLE_REPORT)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertTrue(result.stdout.startswith("python3 train.py --batch 32: 1 process"))
+        self.assertTrue(result.stdout.startswith("Verdict: 1 error, 3 warnings. Worst: "))
+        self.assertIn("\npython3 train.py --batch 32: 1 process", result.stdout)
         self.assertLessEqual(result.stdout.count("\n"), 40)
 
     def test_missing_events_matter_only_where_completeness_is_required(self):

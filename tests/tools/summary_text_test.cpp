@@ -108,6 +108,46 @@ TEST_CASE("a report of a process that used no memory says so", "[unit]") {
   CHECK(has(text, "Out of memory: never."));
 }
 
+TEST_CASE("the verdict stands first, with at most four fixes and seven holders", "[unit]") {
+  Json report = example_report();
+  CHECK(summary_text(report).find("Verdict: 1 error, 3 warnings. Worst: 48.00 MiB leaked") == 0);
+  Json finding = report["findings"][0];
+  for (int i = 0; i < 20; ++i) {
+    finding["fingerprint"] = std::to_string(i);
+    finding["title"] = "fault " + std::to_string(i);
+    report["findings"].push_back(finding);
+  }
+  const Json holders = report["peak"][0]["holders"];
+  for (Json& peak : report["peak"]) {
+    peak["holders"].insert(peak["holders"].end(), holders.begin(), holders.end());
+  }
+  const std::string text = summary_text(report);
+  CHECK(has(text, "  4. "));
+  CHECK_FALSE(has(text, "  5. "));
+  CHECK(has(text, "and 20 more findings"));
+  std::size_t shown = 0;
+  for (std::size_t at = text.find(" %  "); at != std::string::npos;
+       at = text.find(" %  ", at + 1)) {
+    ++shown;
+  }
+  CHECK(shown <= 7);
+
+  report["findings"] = Json::array();
+  CHECK(summary_text(report).find("Verdict: nothing wrong was found.") == 0);
+  report["traces"][0]["complete"] = false;
+  CHECK(summary_text(report).find("Verdict: nothing wrong was found (the trace is INCOMPLETE).") ==
+        0);
+}
+
+TEST_CASE("one fault of many ranks is one line", "[unit]") {
+  Json report = example_report();
+  report["processes"].push_back(report["processes"][0]);
+  Json finding = report["findings"][0];
+  finding["process"] = "p2";
+  report["findings"].push_back(finding);
+  CHECK(has(summary_text(report), "leaked at fastops.py:12 (fused_step) (2 times)"));
+}
+
 TEST_CASE("a report without its keys is refused, not guessed", "[unit]") {
   Json report = example_report();
   report.erase("leaks");

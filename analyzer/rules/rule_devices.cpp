@@ -1,0 +1,105 @@
+// Which process uses which device, and pools in which a trace cannot see.
+#include <map>
+#include <string>
+
+#include "analyzer/rules/rules.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Driver and pool memory of each process on each device, at its peak.
+using BytesByDevice = std::map<std::string, std::uint64_t>;
+std::map<std::string, BytesByDevice> bytes_by_process(const Json& report) {
+  std::map<std::string, BytesByDevice> bytes;
+  for (const Json& row : report.at("peak")) {
+    const bool on_device = row.at("level") == "driver" || row.at("level") == "pool";
+    if (on_device && row.at("device").is_string()) {
+      bytes[row.at("process")][row.at("device")] += row.at("bytes").get<std::uint64_t>();
+    }
+  }
+  return bytes;
+}
+
+std::string main_device_of(const BytesByDevice& devices) {
+  std::string largest;
+  std::uint64_t most = 0;
+  for (const auto& [device, bytes] : devices) {
+    if (bytes > most) largest = device;
+    most = std::max(most, bytes);
+  }
+  return largest;
+}
+
+Finding stray_finding(const Json& process, const Json& other, const std::string& device,
+                      const std::string& own_device, std::uint64_t bytes) {
+  Finding finding = finding_at(
+      Rule::kWrongDevice, {{"process", process.at("id")}, {"device", device}, {"level", "driver"}});
+  const std::string rank = process.at("local_rank").dump();
+  finding.bytes = bytes;
+  finding.evidence = {{"local_rank", process.at("local_rank")},
+                      {"own_device", own_device},
+                      {"rank_of_the_device", other.at("local_rank")}};
+  finding.title = device == own_device
+                      ? "Local ranks " + other.at("local_rank").dump() + " and " + rank +
+                            " use the same device " + device
+                      : "Local rank " + rank + " holds " + size_text(bytes) + " on " + device +
+                            ", the device of local rank " + other.at("local_rank").dump();
+  finding.detail = "The process of local rank " + rank + " allocated " + size_text(bytes) + " on " +
+                   device + "; most of its memory is on " + own_device + ".";
+  finding.fix =
+      "Call torch.cuda.set_device(local_rank), or cudaSetDevice, before the first use of "
+      "CUDA in each rank. It would free " +
+      size_text(bytes) + " on " + device + " (inferred).";
+  return finding;
+}
+
+// A device belongs to the lowest local rank of the host that has most of its memory there.
+void find_wrong_devices(const Json& report, Findings& findings) {
+  const auto bytes = bytes_by_process(report);
+  std::map<std::uint64_t, const Json*> by_rank;
+  std::map<std::string, const Json*> owner_of_device;
+  for (const Json& process : report.at("processes")) {
+    if (!process.at("local_rank").is_number() || bytes.count(process.at("id")) == 0) continue;
+    by_rank.emplace(process.at("local_rank").get<std::uint64_t>(), &process);
+  }
+  for (const auto& [rank, process] : by_rank) {
+    owner_of_device.emplace(main_device_of(bytes.at(process->at("id"))), process);
+  }
+  for (const auto& [rank, process] : by_rank) {
+    const BytesByDevice& devices = bytes.at(process->at("id"));
+    const std::string own = main_device_of(devices);
+    for (const auto& [device, held] : devices) {
+      const auto owner = owner_of_device.find(device);
+      if (held == 0 || owner == owner_of_device.end() || owner->second == process) continue;
+      findings.push_back(stray_finding(*process, *owner->second, device, own, held));
+    }
+  }
+}
+
+void find_opaque_pools(const Json& report, Findings& findings) {
+  for (const Json& row : report.at("usage")) {
+    const Json& pool = row.at("opaque_pool");
+    if (!pool.is_object()) continue;
+    Finding finding = finding_at(Rule::kOpaquePool, row);
+    const auto name = pool.at("name").get<std::string>();
+    finding.bytes = row.at("peak_bytes");
+    finding.time_ns = row.at("peak_time_ns");
+    finding.evidence = pool;
+    finding.title =
+        name + " holds " + size_text(row.at("peak_bytes")) + " whose use is not visible";
+    finding.detail =
+        "The trace sees what " + name + " takes from the driver, not what it deals out of it.";
+    finding.fix = "Record again with " + pool.at("setting").get<std::string>() +
+                  ", which opens the pool to the trace.";
+    findings.push_back(std::move(finding));
+  }
+}
+
+}  // namespace
+
+void find_device_faults(const RuleInput& input, Findings& findings) {
+  find_wrong_devices(input.report, findings);
+  find_opaque_pools(input.report, findings);
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,90 @@
+// From which size or number on a rule speaks up: one table, each row of which users can override.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace gpumemtrace::analyzer {
+
+enum class Threshold : std::uint8_t {
+  kLeakBytes,
+  kGrowthBytes,
+  kGrowthRises,
+  kGrowthWarmupShare,
+  kGrowthFreeShare,
+  kPageableBytes,
+  kSynchronousCount,
+  kSmallCount,
+  kSmallMeanBytes,
+  kFragmentationBytes,
+  kFragmentationShare,
+  kChurnCount,
+  kChurnWarmupShare,
+  kCount,
+};
+
+enum class ThresholdUnit : std::uint8_t { kBytes, kCount, kShare };
+
+struct ThresholdInfo {
+  std::string_view name;
+  ThresholdUnit unit = ThresholdUnit::kCount;
+  double value = 0;  // the default; shares are 0 to 1
+  std::string_view meaning;
+};
+
+inline constexpr std::array kThresholds = {
+    ThresholdInfo{"leak.bytes", ThresholdUnit::kBytes, 1, "least bytes that one place lost"},
+    ThresholdInfo{"growth.bytes", ThresholdUnit::kBytes, 16 * 1024, "least bytes of growth"},
+    ThresholdInfo{"growth.rises", ThresholdUnit::kCount, 6,
+                  "least number of stretches of the run in which live memory rose for good"},
+    ThresholdInfo{"growth.warmup_share", ThresholdUnit::kShare, 0.25,
+                  "part of the run's allocations and frees that counts as warm-up"},
+    ThresholdInfo{"growth.free_share", ThresholdUnit::kShare, 0.3,
+                  "least frees for an allocation after the warm-up; below it the run only builds "
+                  "up"},
+    ThresholdInfo{"pageable_copies.bytes", ThresholdUnit::kBytes, 16 * 1024 * 1024,
+                  "least bytes that one place copies"},
+    ThresholdInfo{"synchronous_copies.count", ThresholdUnit::kCount, 100,
+                  "least number of copies by one place"},
+    ThresholdInfo{"small_copies.count", ThresholdUnit::kCount, 1000,
+                  "least number of copies by one place"},
+    ThresholdInfo{"small_copies.mean_bytes", ThresholdUnit::kBytes, 64 * 1024,
+                  "largest mean size of a small copy"},
+    ThresholdInfo{"fragmentation.bytes", ThresholdUnit::kBytes, 64 * 1024 * 1024,
+                  "least free bytes beside live blocks"},
+    ThresholdInfo{"fragmentation.share", ThresholdUnit::kShare, 0.2,
+                  "least part of the reserved bytes that is free beside live blocks"},
+    ThresholdInfo{"churn.count", ThresholdUnit::kCount, 100,
+                  "least number of allocations by one place after the warm-up"},
+    ThresholdInfo{"churn.warmup_share", ThresholdUnit::kShare, 0.25,
+                  "part of the run's allocations and frees that counts as warm-up"},
+};
+static_assert(kThresholds.size() == static_cast<std::size_t>(Threshold::kCount));
+
+// The values in force: the defaults unless set() changed them.
+class Thresholds {
+ public:
+  [[nodiscard]] double operator[](Threshold threshold) const {
+    return values_[static_cast<std::size_t>(threshold)];
+  }
+  [[nodiscard]] std::uint64_t bytes(Threshold threshold) const { return number(threshold); }
+  [[nodiscard]] std::uint64_t count(Threshold threshold) const { return number(threshold); }
+  void set(std::size_t row, double value) { values_[row] = value; }
+
+  friend bool operator==(const Thresholds&, const Thresholds&) = default;
+
+ private:
+  [[nodiscard]] std::uint64_t number(Threshold threshold) const {
+    return static_cast<std::uint64_t>((*this)[threshold]);
+  }
+
+  std::array<double, kThresholds.size()> values_ = [] {
+    std::array<double, kThresholds.size()> defaults{};
+    for (std::size_t i = 0; i < defaults.size(); ++i) defaults[i] = kThresholds[i].value;
+    return defaults;
+  }();
+};
+
+}  // namespace gpumemtrace::analyzer

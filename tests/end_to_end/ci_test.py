@@ -1,0 +1,268 @@
+"""`check`, `run --check` and `diff` as build servers run them; every recipe of docs/ci.md; the
+integrations with pytest, CMake, Catch2 and GoogleTest."""
+
+import importlib.util
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+import xml.etree.ElementTree
+
+import support
+
+ROOT = support.HERE.parents[1]
+ZOO = support.HERE.parent / "zoo"
+INTEGRATIONS = ROOT / "tools" / "integrations"
+RECIPE = re.compile(r"^\s*(?:- )?(?:run: )?(gpumemtrace .*)$", re.MULTILINE)
+SARIF_LEVELS = {"error", "warning", "note", "none"}
+
+
+def recipes():
+    """The commands of each code block of docs/ci.md."""
+    text = (ROOT / "docs" / "ci.md").read_text()
+    blocks = re.findall(r"```(?:sh|yaml)\n(.*?)```", text, re.DOTALL)
+    return [commands for commands in map(RECIPE.findall, blocks) if commands]
+
+
+class Ci(support.EndToEnd):
+    """In a folder with a test program `my_test`, clean unless FAULTY=1."""
+
+    def setUp(self):
+        super().setUp()
+        self.packages = self.folder / "site-packages"
+        self.packages.mkdir()
+        for module in (support.SIMCUDA / "simcuda.py", ZOO / "support" / "zoo_cuda.py"):
+            shutil.copy(module, self.packages)
+        self.environment = support.base_environment(
+            LD_LIBRARY_PATH=support.SIMULATED_DRIVER, PYTHONPATH=self.packages,
+            PYTHONDONTWRITEBYTECODE="1", GPUMEMTRACE_PROGRAM=support.TOOL,
+            PATH=f"{support.TOOL.parent}:{os.environ['PATH']}", GITHUB_STEP_SUMMARY=None)
+        self.write("leak.py", (ZOO / "leak.py").read_text())
+        self.write("my_test", f"#!/bin/sh\nif [ -n \"$FAULTY\" ]; then mode=faulty; else mode=clean; "
+                              f"fi\nexec {support.PYTHON} leak.py $mode\n").chmod(0o755)
+        self.write("suppressions.txt", "leak:^load_plugin$\n")
+        self.write("policy.txt", "max-leak = 0\nmax-peak = 2GiB,level=driver\n"
+                                 "fail-on = invalid_free\nsuppressions = suppressions.txt\n")
+
+    def write(self, name, text):
+        path = self.folder / name
+        path.write_text(text)
+        return path
+
+    def shell(self, command, **variables):
+        return subprocess.run(["sh", "-c", command], cwd=self.folder, text=True, timeout=120,
+                              capture_output=True, env={**self.environment, **variables})
+
+    def expect(self, code, command, **variables):
+        result = self.shell(command, **variables)
+        self.assertEqual(result.returncode, code, f"{command}\n{result.stdout}{result.stderr}")
+        return result
+
+
+class Recipes(Ci, support.EndToEnd):
+    def test_every_recipe_passes_on_a_clean_program_and_fails_on_a_faulty_one(self):
+        blocks = [commands for commands in recipes() if "diff" not in commands[0]]
+        self.assertGreaterEqual(len(blocks), 4)
+        for commands in blocks:
+            for variables in ({}, {"FAULTY": "1"}):
+                with self.subTest(commands=commands, **variables):
+                    shutil.rmtree(self.folder / "traces", ignore_errors=True)
+                    codes = [self.shell(command, **variables).returncode for command in commands]
+                    gates = "--baseline" not in " ".join(commands)
+                    self.assertEqual(codes[-1], 23 if variables and gates else 0, codes)
+
+    def test_the_recipe_of_diff_says_what_grew(self):
+        self.expect(0, "gpumemtrace run -o before.gmt -- ./my_test")
+        self.expect(0, "gpumemtrace run -o after.gmt -- ./my_test", FAULTY="1")
+        plain, limited = next(commands for commands in recipes() if "diff" in commands[0])
+        self.assertIn("leak.py in load", self.expect(0, plain).stdout)
+        self.expect(0, limited)
+        failed = self.expect(23, plain + " --max-regression 0%,100")
+        self.assertIn("FAILED: ", failed.stdout)
+
+
+class Check(Ci, support.EndToEnd):
+    def test_run_check_judges_and_a_failing_command_keeps_its_code(self):
+        self.expect(0, "gpumemtrace run --check -- ./my_test")
+        failed = self.expect(23, "gpumemtrace run --check --verdict-file v.json -- ./my_test",
+                             FAULTY="1")
+        self.assertIn("leak.py:11", failed.stderr)
+        self.assertIn("--write-baseline", failed.stderr)
+        verdict = json.loads((self.folder / "v.json").read_text())
+        self.assertEqual((verdict["outcome"], verdict["exit_code"]), ("violated", 23))
+        self.assertEqual([row["status"] for row in verdict["findings"]], ["fails"])
+        self.expect(7, "gpumemtrace run --max-leak 0 -- sh -c './my_test; exit 7'", FAULTY="1")
+
+    def test_a_gate_that_saw_nothing_fails(self):
+        self.expect(1, "gpumemtrace run --check -- true")
+        self.expect(0, "gpumemtrace run --check --allow-empty -- true")
+        (self.folder / "empty").mkdir()
+        self.expect(1, "gpumemtrace check empty")
+        self.expect(0, "gpumemtrace check empty --allow-empty")
+
+    def test_a_killed_process_is_incomplete(self):
+        code = "import os, zoo_cuda; zoo_cuda.Cuda().alloc(1 << 20); os.kill(os.getpid(), 9)"
+        self.write("killed.py", code)
+        self.shell(f"gpumemtrace run -o killed.gmt -- {support.PYTHON} killed.py")
+        self.expect(24, "gpumemtrace check killed.gmt")
+        self.expect(0, "gpumemtrace check killed.gmt --allow-incomplete")
+
+    def test_baselines_and_suppressions_accept_what_is_known(self):
+        self.expect(0, "gpumemtrace run -o t.gmt -- ./my_test", FAULTY="1")
+        self.expect(23, "gpumemtrace check t.gmt")
+        self.expect(0, "gpumemtrace check t.gmt --baseline b.json --write-baseline")
+        self.expect(0, "gpumemtrace check t.gmt --baseline b.json")
+        proposal = re.search(r"Suppress: (\S+)", self.expect(23, "gpumemtrace check t.gmt").stdout)
+        self.write("s.txt", proposal[1] + "\nleak:nowhere\n")
+        passed = self.expect(0, "gpumemtrace check t.gmt --suppressions s.txt")
+        self.assertIn("hid nothing:\n  leak:nowhere", passed.stdout)
+
+    def test_outputs_for_build_servers(self):
+        self.expect(0, "gpumemtrace run -o t.gmt -- ./my_test", FAULTY="1")
+        result = self.expect(23, "gpumemtrace check t.gmt --junit j.xml --sarif s.json --github",
+                             GITHUB_STEP_SUMMARY=str(self.folder / "summary.md"))
+        self.assertIn("::error file=leak.py,line=11,title=", result.stdout)
+        self.assertIn("**FAIL**", (self.folder / "summary.md").read_text())
+        suite = xml.etree.ElementTree.parse(self.folder / "j.xml").getroot()[0]
+        self.assertEqual(suite.get("failures"), "1")
+        self.assertEqual(len(suite.findall("testcase")), int(suite.get("tests")))
+        run = json.loads((self.folder / "s.json").read_text())["runs"][0]
+        for row in run["results"]:
+            self.assertEqual(run["tool"]["driver"]["rules"][row["ruleIndex"]]["id"], row["ruleId"])
+            self.assertIn(row["level"], SARIF_LEVELS)
+            self.assertTrue(row["message"]["text"])
+            self.assertTrue(all(row["partialFingerprints"].values()))
+        place = run["results"][0]["locations"][0]["physicalLocation"]
+        self.assertEqual(place["artifactLocation"]["uri"], "leak.py")
+        self.assertEqual(place["region"]["startLine"], 11)
+
+
+PYTEST_FILE = """
+import pytest
+import zoo_cuda
+
+@pytest.mark.limit_gpu_leaks("0 B")
+def test_leaks():
+    zoo_cuda.Cuda().alloc(1 << 20)
+
+@pytest.mark.limit_gpu_leaks("2 MiB")
+@pytest.mark.limit_gpu_memory("2 MiB", level="driver")
+def test_leaks_little():
+    zoo_cuda.Cuda().alloc(1 << 20)
+
+@pytest.mark.limit_gpu_memory("1 MiB")
+def test_uses_much():
+    cuda = zoo_cuda.Cuda()
+    cuda.free(cuda.alloc(8 << 20))
+
+@pytest.mark.limit_gpu_leaks("0 B")
+def test_fails_by_itself():
+    assert False
+
+@pytest.mark.limit_gpu_leaks("0 B")
+def test_skips():
+    pytest.skip("no reason")
+
+def test_is_not_marked():
+    pass
+"""
+
+
+@unittest.skipIf(importlib.util.find_spec("pytest") is None, "pytest is not installed")
+class Pytest(Ci, support.EndToEnd):
+    def test_marked_tests_are_held_to_their_limits(self):
+        self.write("test_memory.py", PYTEST_FILE)
+        result = self.shell(
+            f"{support.PYTHON} -m pytest -p gpumemtrace_pytest -p no:cacheprovider -rA",
+            PYTHONPATH=f"{self.packages}:{INTEGRATIONS}")
+        outcomes = {name: outcome for outcome, name in re.findall(
+            r"^(PASSED|FAILED) test_memory.py::(\w+)", result.stdout, re.MULTILINE)}
+        self.assertEqual(outcomes, {"test_leaks": "FAILED", "test_leaks_little": "PASSED",
+                                    "test_uses_much": "FAILED", "test_fails_by_itself": "FAILED",
+                                    "test_is_not_marked": "PASSED"}, result.stdout)
+        self.assertIn("1 skipped", result.stdout)
+        self.assertIn("gpumemtrace: max-leak: 1.0 MiB lost, 0 bytes allowed", result.stdout)
+        self.assertIn("test_memory.py:7", result.stdout)
+
+
+CMAKE_PROJECT = """
+cmake_minimum_required(VERSION 3.20)
+project(memory_of_tests CXX)
+set(CMAKE_CXX_STANDARD 17)
+enable_testing()
+list(APPEND CMAKE_MODULE_PATH {root}/cmake)
+include(gpumemtrace_check)
+foreach(framework {frameworks})
+  add_executable(${{framework}}_tests ${{framework}}_tests.cpp)
+  target_include_directories(${{framework}}_tests PRIVATE {root}/tools/integrations {root}/preload/api)
+  target_link_libraries(${{framework}}_tests PRIVATE ${{CMAKE_DL_LIBS}} pthread)
+  gpumemtrace_check(${{framework}}_tests SIMULATE)
+  gpumemtrace_check(${{framework}}_tests NAME ${{framework}}_clean ARGUMENTS {clean} SIMULATE)
+endforeach()
+if(TARGET googletest_tests)
+  target_link_libraries(googletest_tests PRIVATE gtest_main gtest)
+endif()
+"""
+
+USE_DRIVER = """
+#include <dlfcn.h>
+static void* driver() { static void* handle = dlopen("libcuda.so.1", RTLD_NOW); return handle; }
+template <class... A> static int call(const char* name, A... arguments) {
+  return reinterpret_cast<int (*)(A...)>(dlsym(driver(), name))(arguments...);
+}
+static unsigned long long allocate() {
+  void* context = nullptr;
+  unsigned long long address = 0;
+  call("cuInit", 0u);
+  call("cuDevicePrimaryCtxRetain", &context, 0);
+  call("cuCtxSetCurrent", context);
+  call("cuMemAlloc_v2", &address, static_cast<unsigned long>(1 << 20));
+  return address;
+}
+"""
+
+CATCH2_TESTS = """
+#define CATCH_CONFIG_MAIN
+#include <catch2/catch.hpp>
+#include "gpumemtrace_catch2.hpp"
+""" + USE_DRIVER + """
+TEST_CASE("frees all") { call("cuMemFree_v2", allocate()); }
+TEST_CASE("loses one") { allocate(); }
+"""
+
+GOOGLETEST_TESTS = """
+#include "gpumemtrace_googletest.hpp"
+""" + USE_DRIVER + """
+TEST(Cache, FreesAll) { call("cuMemFree_v2", allocate()); }
+TEST(Cache, LosesOne) { allocate(); }
+"""
+
+# Framework: its header, its tests, the argument that runs only the clean one, the faulty one's name.
+FRAMEWORKS = {
+    "catch2": ("catch2/catch.hpp", CATCH2_TESTS, '"frees all"', "loses one"),
+    "googletest": ("gtest/gtest.h", GOOGLETEST_TESTS, "--gtest_filter=*FreesAll", "Cache.LosesOne"),
+}
+
+
+class CMake(Ci, support.EndToEnd):
+    def check_framework(self, framework):
+        header, tests, clean, faulty = FRAMEWORKS[framework]
+        if not (pathlib.Path("/usr/include") / header).exists():
+            self.skipTest(f"{header} is not installed")
+        self.write(f"{framework}_tests.cpp", tests)
+        self.write("CMakeLists.txt",
+                   CMAKE_PROJECT.format(root=ROOT, frameworks=framework, clean=clean))
+        self.expect(0, f"cmake -S . -B b -DGPUMEMTRACE_PROGRAM={support.TOOL} && cmake --build b")
+        result = self.shell("ctest --test-dir b --output-on-failure")
+        self.assertRegex(result.stdout, rf"{framework}_tests.gpu_memory \.*\**Failed", result.stdout)
+        self.assertRegex(result.stdout, rf"{framework}_clean \.* +Passed")
+        self.assertIn(f"It began in the range {faulty}.", result.stdout)
+
+    def test_catch2_names_the_test_that_lost_memory(self):
+        self.check_framework("catch2")
+
+    def test_googletest_names_the_test_that_lost_memory(self):
+        self.check_framework("googletest")

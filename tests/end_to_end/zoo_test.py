@@ -1,0 +1,142 @@
+"""Small programs with one planted fault each, and their clean twins.
+
+tests/zoo/README.md says how a program is written. Every fault is found with its rule and severity
+at its line; on the twins nothing is found. Traces that were saved on a GPU have the findings that
+their programs deserve.
+"""
+
+import gzip
+import pathlib
+import re
+import shutil
+
+import support
+
+GPU_DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "gpu"
+ZOO = pathlib.Path(__file__).resolve().parents[1] / "zoo"
+FAULT = re.compile(r"# fault: (\w+) (\w+)( -)?$")
+RUNS = 3  # of each faulty program: the same findings each time
+
+
+def programs():
+    return sorted(path.stem for path in ZOO.glob("*.py"))
+
+
+def fault_of(name):
+    """Rule, severity and line of a program's fault; no line where the finding has no site."""
+    for number, line in enumerate((ZOO / f"{name}.py").read_text().splitlines(), start=1):
+        found = FAULT.search(line)
+        if found:
+            return found[1], found[2], None if found[3] else number
+    raise AssertionError(f"{name}.py marks no fault")
+
+
+# Rules of severity error and warning on the traces that were saved on a GPU (tests/data/gpu), where
+# there are any; their programs leak, run out of memory and copy from pageable memory on purpose.
+SAVED = {
+    "all_runtime_calls_shared": {"leak", "out_of_memory"},
+    "all_runtime_calls_shared_per_thread": {"leak", "out_of_memory"},
+    "all_runtime_calls_static": {"leak", "out_of_memory"},
+    "all_runtime_calls_static_per_thread": {"leak", "out_of_memory"},
+    "cupy_program": {"pageable_copies"},
+    "leaks": {"leak"},
+    # One pinned word of which the trace, without native stacks, does not tell whose it is.
+    "torch_conv": {"leak", "pageable_copies"},
+    "torch_near_full": {"out_of_memory_recovered"},
+    "torch_oom": {"out_of_memory"},
+    "torch_threads": {"fragmentation"},
+}
+
+
+class Saved(support.EndToEnd):
+    def report_of(self, saved):
+        folder = self.folder / saved.name
+        folder.mkdir()
+        for packed in (saved / "traces").glob("*.gz"):
+            (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+        return support.analyze(folder)
+
+    def test_real_programs_have_the_faults_that_they_have_and_no_others(self):
+        programs = sorted(path for path in GPU_DATA.iterdir() if (path / "traces").is_dir())
+        self.assertGreaterEqual(len(programs), len(SAVED))
+        for saved in programs:
+            with self.subTest(saved.name):
+                rows = [row for row in self.report_of(saved)["findings"]
+                        if row["severity"] != "info"]
+                self.assertEqual({row["rule"] for row in rows}, SAVED.get(saved.name, set()), rows)
+
+    def test_out_of_memory_names_who_held_the_memory_outside_pytorch(self):
+        finding = self.report_of(GPU_DATA / "torch_oom")["findings"][0]
+        self.assertEqual(finding["bytes"], 4 << 30)
+        self.assertEqual(finding["site"]["line"], 18)
+        self.assertEqual(finding["evidence"]["ledger"]["allocated_by_pytorch"], 64 << 20)
+        self.assertIn("the 77.50 GiB of program outside PyTorch", finding["fix"])
+
+
+class Compiled(support.EndToEnd):
+    def test_the_faults_of_a_compiled_program_are_found_at_their_lines(self):
+        self.record(support.PROGRAMS / "training_like", 200)
+        report = self.report()
+        found = {row["rule"]: row for row in report["findings"]}
+        self.assertEqual(set(found), {"leak", "growth", "synchronous_copies", "allocation_churn"})
+        if found["leak"]["site"]["file"] is None:
+            self.skipTest("the programs were built without debug information")
+        stack = next(row for row in report["stacks"] if row["id"] == found["leak"]["stack"])
+        source = (support.HERE.parent / "programs" / "training_like.cpp").read_text().splitlines()
+        frame = next(frame for frame in stack["frames"] if "log_metrics" in frame["function"])
+        self.assertIn("clear(allocate(kMetricsBytes))", source[frame["line"] - 1])
+
+
+class Zoo(support.EndToEnd):
+    def setUp(self):
+        super().setUp()
+        self.packages = self.folder / "site-packages"
+        self.packages.mkdir()
+        for module in (support.SIMCUDA / "simcuda.py", ZOO / "support" / "zoo_cuda.py"):
+            shutil.copy(module, self.packages)
+
+    def report_of(self, name, mode, number=0):
+        folder = self.folder / f"{name}-{mode}-{number}"
+        folder.mkdir()
+        self.record(support.PYTHON, ZOO / f"{name}.py", mode, GPUMEMTRACE_OUTPUT=f"{folder}/",
+                    PYTHONPATH=self.packages, GPUMEMTRACE_SIM_DEVICES=2)
+        return support.analyze(folder)
+
+    def findings(self, name, mode, number=0):
+        return self.report_of(name, mode, number)["findings"]
+
+    def test_every_fault_is_found_at_its_line(self):
+        for name in programs():
+            with self.subTest(name):
+                rule, severity, line = fault_of(name)
+                found = self.findings(name, "faulty")
+                self.assertEqual([row["rule"] for row in found], [rule], found)
+                self.assertEqual(found[0]["severity"], severity)
+                self.assertTrue(found[0]["fix"])
+                if line is not None:
+                    self.assertEqual(pathlib.Path(found[0]["site"]["file"]).name, f"{name}.py")
+                    self.assertEqual(found[0]["site"]["line"], line)
+
+    def test_nothing_is_found_on_the_twins(self):
+        for name in programs():
+            with self.subTest(name):
+                self.assertEqual(self.findings(name, "clean"), [])
+
+    def test_a_program_run_again_has_the_same_findings(self):
+        for name in ("growth", "kept_loss", "fragmentation", "allocation_churn"):
+            with self.subTest(name):
+                prints = {tuple(row["fingerprint"] for row in self.findings(name, "faulty", number))
+                          for number in range(1, 1 + RUNS)}
+                self.assertEqual(len(prints), 1, prints)
+
+    def test_the_fingerprint_is_the_same_when_lines_move(self):
+        first = self.findings("leak", "faulty")
+        moved = self.folder / "leak.py"
+        moved.write_text("# moved\n\n" + (ZOO / "leak.py").read_text())
+        folder = self.folder / "moved"
+        folder.mkdir()
+        self.record(support.PYTHON, moved, "faulty", GPUMEMTRACE_OUTPUT=f"{folder}/",
+                    PYTHONPATH=self.packages)
+        second = support.analyze(folder)["findings"]
+        self.assertEqual(first[0]["fingerprint"], second[0]["fingerprint"])
+        self.assertEqual(first[0]["site"]["line"] + 2, second[0]["site"]["line"])

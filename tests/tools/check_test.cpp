@@ -1,0 +1,255 @@
+// The parts of `check`: patterns, policies, baselines and the verdict.
+#include <fstream>
+
+#include "tests/catch.hpp"
+#include "tests/tools/temporary_folder.hpp"
+#include "tools/check/verdict_output.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+// The published example without its findings.
+Json example_report() {
+  std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
+  Json report = Json::parse(file);
+  report["findings"] = Json::array();
+  return report;
+}
+
+// The example with one leak at a Python line.
+Json leaking_report() {
+  Json report = example_report();
+  report["stacks"] = {{{"id", "p1:1"},
+                       {"thread", nullptr},
+                       {"frames",
+                        {{{"function", "step"},
+                          {"file", "/home/me/train.py"},
+                          {"line", 12},
+                          {"module", nullptr},
+                          {"offset", nullptr},
+                          {"kind", "python"}},
+                         {{"function", "outer"},
+                          {"file", "/home/me/main.py"},
+                          {"line", 3},
+                          {"module", nullptr},
+                          {"offset", nullptr},
+                          {"kind", "python"}}}}}};
+  report["findings"].push_back({{"rule", "leak"},
+                                {"severity", "error"},
+                                {"confidence", "exact"},
+                                {"title", "lost <memory> & \"more\""},
+                                {"detail", "3 blocks"},
+                                {"evidence", Json::object()},
+                                {"fix", "Free them."},
+                                {"bytes", 1000},
+                                {"time_ns", 1},
+                                {"process", "p1"},
+                                {"device", "d0"},
+                                {"level", "driver"},
+                                {"owner", "program"},
+                                {"site", report["stacks"][0]["frames"][0]},
+                                {"stack", "p1:1"},
+                                {"fingerprint", "00ff"}});
+  return report;
+}
+
+Policy policy_of(std::string_view text) {
+  Policy policy;
+  apply_policy_text(text, "policy", policy);
+  return policy;
+}
+
+Verdict judge(const Json& report, std::string_view policy, std::string_view suppressions = {}) {
+  Suppressions rows;
+  rows.add_text(suppressions, "file");
+  return judge(report, policy_of(policy), std::move(rows), nullptr);
+}
+
+}  // namespace
+
+TEST_CASE("patterns match as LeakSanitizer's do", "[unit]") {
+  CHECK(matches_pattern("foo", "a foo b"));
+  CHECK_FALSE(matches_pattern("^foo", "a foo b"));
+  CHECK(matches_pattern("^a foo", "a foo b"));
+  CHECK_FALSE(matches_pattern("foo$", "a foo b"));
+  CHECK(matches_pattern("b$", "a foo b"));
+  CHECK(matches_pattern("^a*b$", "a foo b"));
+  CHECK(matches_pattern("a*o*b", "a foo b"));
+  CHECK_FALSE(matches_pattern("b*a", "a foo b"));
+  CHECK(matches_pattern("^ab$", "ab"));
+  CHECK_FALSE(matches_pattern("^ab$", "aab"));
+  CHECK_FALSE(matches_pattern("^a*ab$", "ab"));
+}
+
+TEST_CASE("without a policy an exact error fails and a warning does not", "[unit]") {
+  Json report = leaking_report();
+  const Verdict failed = judge(report, "");
+  CHECK(failed.outcome == Outcome::kViolated);
+  CHECK(to_int(exit_code_of(failed.outcome)) == 23);
+  REQUIRE(failed.findings.size() == 1);
+  CHECK(failed.findings[0].status == FindingStatus::kFails);
+
+  report["findings"][0]["severity"] = "warning";
+  CHECK(judge(report, "").outcome == Outcome::kPassed);
+  report["findings"][0]["severity"] = "error";
+  report["findings"][0]["confidence"] = "inferred";
+  CHECK(judge(report, "").outcome == Outcome::kPassed);
+}
+
+TEST_CASE("a policy replaces the default one", "[unit]") {
+  const Json report = leaking_report();
+  CHECK(judge(report, "max-peak = 1TiB").outcome == Outcome::kPassed);
+  CHECK(judge(report, "max-leak = 1000").outcome == Outcome::kPassed);
+  CHECK(judge(report, "max-leak = 999").outcome == Outcome::kViolated);
+  CHECK(judge(report, "fail-on = leak").outcome == Outcome::kViolated);
+  CHECK(judge(report, "fail-on = any:warning").outcome == Outcome::kViolated);
+  CHECK(judge(report, "fail-on = growth").outcome == Outcome::kPassed);
+}
+
+TEST_CASE("limits are held against the level and the device that they name", "[unit]") {
+  const Json report = example_report();  // driver peak 73,098,330,112 bytes on d0
+  CHECK(judge(report, "max-peak = 73098330112").outcome == Outcome::kPassed);
+  CHECK(judge(report, "max-peak = 73098330111").outcome == Outcome::kViolated);
+  CHECK(judge(report, "max-peak = 73098330111,level=driver,gpu=0").outcome == Outcome::kViolated);
+  CHECK(judge(report, "max-peak = 1,level=driver,gpu=1").outcome == Outcome::kPassed);
+  CHECK(judge(report, "max-peak = 1,level=host").outcome == Outcome::kViolated);
+  CHECK(judge(report, "max-transfer = 1GiB").outcome == Outcome::kViolated);
+  CHECK(judge(report, "max-transfer = 20GiB").outcome == Outcome::kPassed);
+  CHECK(judge(report, "max-stranded = 1%").outcome == Outcome::kViolated);
+  CHECK(judge(report, "max-stranded = 99%").outcome == Outcome::kPassed);
+}
+
+TEST_CASE("suppressions are held against every frame of the stack", "[unit]") {
+  const Json report = leaking_report();
+  for (const char* text :
+       {"leak:^step$", "leak:train.py:12", "leak:/home/*/main.py", "leak:outer"}) {
+    INFO(text);
+    const Verdict verdict = judge(report, "", text);
+    CHECK(verdict.outcome == Outcome::kPassed);
+    CHECK(verdict.findings[0].status == FindingStatus::kSuppressed);
+    CHECK(verdict.suppressions.back().count == 1);
+    CHECK(verdict.suppressions.back().bytes == 1000);
+  }
+  for (const char* text : {"leak:^tep", "growth:step", "transfer:step"}) {
+    INFO(text);
+    const Verdict verdict = judge(report, "", text);
+    CHECK(verdict.outcome == Outcome::kViolated);
+    CHECK(verdict_text(verdict, {}).find("suppressions that hid nothing") != std::string::npos);
+  }
+  CHECK_THROWS_AS(judge(report, "", "step"), Failure);
+  CHECK_THROWS_AS(judge(report, "", "leaks:step"), Failure);
+}
+
+TEST_CASE("the suppression that the verdict proposes hides the finding", "[unit]") {
+  const Json report = leaking_report();
+  const std::string proposal = suppression_for(report["findings"][0]);
+  CHECK(proposal == "leak:^step$");
+  CHECK(judge(report, "", proposal).outcome == Outcome::kPassed);
+}
+
+TEST_CASE("a gate that saw nothing fails", "[unit]") {
+  Json report = example_report();
+  report["traces"][0]["events"] = 0;
+  CHECK(to_int(exit_code_of(judge(report, "").outcome)) == 1);
+  CHECK(judge(report, "allow-empty = true").outcome == Outcome::kPassed);
+  CHECK(to_int(exit_code_of(judge_nothing(policy_of("")).outcome)) == 1);
+  CHECK(judge_nothing(policy_of("allow-empty = true")).outcome == Outcome::kPassed);
+}
+
+TEST_CASE("an incomplete trace fails, and so do leaks that could not be checked", "[unit]") {
+  Json report = example_report();
+  report["traces"][0]["complete"] = false;
+  CHECK(to_int(exit_code_of(judge(report, "").outcome)) == 24);
+  CHECK(judge(report, "allow-incomplete = true").outcome == Outcome::kPassed);
+  report["traces"][0]["complete"] = true;
+  report["leaks"]["state"] = "not_applicable";
+  CHECK(judge(report, "").outcome == Outcome::kIncomplete);
+  CHECK(judge(report, "max-peak = 1TiB").outcome == Outcome::kPassed);
+}
+
+TEST_CASE("a baseline accepts what it has and refuses what is new or larger", "[unit]") {
+  Json report = leaking_report();
+  Baseline baseline;
+  baseline.put(baseline_of(report));
+  const Policy policy = policy_of("max-regression = 5%,100");
+  const auto outcome = [&] { return judge(report, policy, Suppressions(), &baseline).outcome; };
+  CHECK(outcome() == Outcome::kPassed);
+  report["findings"][0]["bytes"] = 1101;
+  CHECK(outcome() == Outcome::kViolated);
+  report["findings"][0]["bytes"] = 1000;
+  report["findings"][0]["fingerprint"] = "0100";
+  CHECK(outcome() == Outcome::kViolated);
+  report["findings"][0]["fingerprint"] = "00ff";
+  report["peak"][2]["bytes"] = 536870912 * 2;
+  CHECK(outcome() == Outcome::kViolated);
+}
+
+TEST_CASE("a baseline of another environment cannot be compared", "[unit]") {
+  Json report = leaking_report();
+  Baseline baseline;
+  baseline.put(baseline_of(report));
+  report["devices"][0]["name"] = "NVIDIA A100";
+  const Verdict verdict = judge(report, Policy{}, Suppressions(), &baseline);
+  CHECK(verdict.outcome == Outcome::kNotComparable);
+  CHECK(to_int(exit_code_of(verdict.outcome)) == 1);
+}
+
+TEST_CASE("a baseline is read as it was written, and written twice alike", "[unit]") {
+  const TemporaryFolder folder;
+  Baseline baseline;
+  Json report = leaking_report();
+  baseline.put(baseline_of(report));
+  report["devices"][0]["name"] = "NVIDIA A100";
+  baseline.put(baseline_of(report));
+  const auto path = folder.path() / "baseline.json";
+  std::ofstream(path) << baseline.text();
+  const Baseline again = Baseline::read(path);
+  CHECK(again.text() == baseline.text());
+  CHECK(again.find(leaking_report()) != nullptr);
+}
+
+TEST_CASE("a policy that makes no sense is refused with its line", "[unit]") {
+  for (const char* text : {"max-leak = lots", "max-peak = 1GiB,level=gpu", "max-peak = 1GiB,foo",
+                           "fail-on = bugs", "fail-on = leak:bad", "max-stranded = 300%",
+                           "frobnicate = 1", "max-leak", "allow-empty = perhaps"}) {
+    INFO(text);
+    CHECK_THROWS_AS(policy_of(text), Failure);
+  }
+  try {
+    (void)policy_of("# fine\nmax-leak = lots");
+  } catch (const Failure& failure) {
+    CHECK(std::string(failure.what()).find("policy:2") != std::string::npos);
+  }
+}
+
+TEST_CASE("JUnit has a case a check and escapes what XML does not allow", "[unit]") {
+  const std::string text = verdict_junit(judge(leaking_report(), "max-leak = 0"));
+  CHECK(text.find("tests=\"2\" failures=\"1\"") != std::string::npos);
+  CHECK(text.find("lost &lt;memory&gt; &amp; &quot;more&quot;") != std::string::npos);
+}
+
+TEST_CASE("SARIF names rule, fingerprint and line relative to the root", "[unit]") {
+  const Json report = leaking_report();
+  const Json sarif = verdict_sarif(judge(report, ""), "/home/me");
+  const Json& run = sarif.at("runs").at(0);
+  const Json& result = run.at("results").at(0);
+  CHECK(sarif.at("version") == "2.1.0");
+  CHECK(result.at("ruleId") == "leak");
+  const auto index = result.at("ruleIndex").get<std::size_t>();
+  CHECK(run.at("tool").at("driver").at("rules").at(index).at("id") == "leak");
+  CHECK(result.at("level") == "error");
+  CHECK(result.at("partialFingerprints").at("gpumemtrace/v1") == "00ff");
+  const Json& place = result.at("locations").at(0).at("physicalLocation");
+  CHECK(place.at("artifactLocation").at("uri") == "train.py");
+  CHECK(place.at("region").at("startLine") == 12);
+}
+
+TEST_CASE("GitHub gets an annotation at the line", "[unit]") {
+  const Json report = leaking_report();
+  const std::string text = verdict_github(judge(report, ""), "/home/me");
+  CHECK(text.find("::error file=train.py,line=12,title=") != std::string::npos);
+  CHECK(text.find("%0AFix: Free them.") != std::string::npos);
+  CHECK(verdict_markdown(judge(report, "")).find("**FAIL**") != std::string::npos);
+}
+
+}  // namespace gpumemtrace::tools

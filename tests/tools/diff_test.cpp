@@ -1,0 +1,71 @@
+// What changed between two jobs or two steps.
+#include <fstream>
+
+#include "tests/catch.hpp"
+#include "tools/diff/difference.hpp"
+#include "tools/failure.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+Json example_report() {
+  std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
+  return Json::parse(file);
+}
+
+const DifferenceSection& section_of(const std::vector<DifferenceSection>& sections,
+                                    const std::string& name) {
+  for (const DifferenceSection& section : sections) {
+    if (section.name == name) return section;
+  }
+  throw std::runtime_error("no section " + name);
+}
+
+Json step(std::uint64_t index, std::uint64_t bytes) {
+  return {{"process", "p1"},  {"index", index},           {"start_ns", 0},
+          {"end_ns", 1},      {"inferred", false},        {"peak_bytes", bytes},
+          {"allocations", 1}, {"live_bytes_at_end", 100}, {"transfers_bytes", 7}};
+}
+
+}  // namespace
+
+TEST_CASE("a job differs from itself in nothing", "[unit]") {
+  const auto sections = compare_jobs(example_report(), example_report());
+  for (const DifferenceSection& section : sections) {
+    for (const DifferenceRow& row : section.rows) CHECK_FALSE(row.changed());
+  }
+  CHECK(regressions_of(sections, {0, 0}).empty());
+  CHECK(difference_text(sections, {}, true).find("PASSED") == 0);
+}
+
+TEST_CASE("what grew is named by level, owner and place, and lines may move", "[unit]") {
+  const Json base = example_report();
+  Json next = example_report();
+  Json& peak = next["peak"][0];
+  peak["bytes"] = peak["bytes"].get<std::uint64_t>() + 1000;
+  Json& holder = peak["holders"][1];
+  holder["bytes"] = holder["bytes"].get<std::uint64_t>() + 1000;
+  holder["site"]["line"] = 77;
+  const auto sections = compare_jobs(base, next);
+  CHECK(section_of(sections, "peak").rows[0].name == "driver");
+  CHECK(section_of(sections, "owners").rows[0].name == "driver: python_extension");
+  const DifferenceRow& place = section_of(sections, "places").rows[0];
+  CHECK(place.new_bytes == place.base_bytes + 1000);
+  const auto regressions = regressions_of(sections, {0, 500});
+  REQUIRE(regressions.size() == 1);
+  CHECK(regressions[0].name == "peak, driver");
+  CHECK(regressions_of(sections, {0.5, 0}).empty());
+}
+
+TEST_CASE("two steps of one run are compared", "[unit]") {
+  Json report = example_report();
+  report["steps"] = {step(3, 1000), step(30, 5000)};
+  const auto sections = compare_steps(report, 3, report, 30);
+  REQUIRE(sections.size() == 1);
+  CHECK(sections[0].rows[0].name == "peak_bytes");
+  CHECK(sections[0].rows[0].new_bytes == 5000);
+  CHECK(regressions_of(sections, {0, 100}).size() == 1);
+  CHECK_THROWS_AS(compare_steps(report, 3, report, 31), Failure);
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,30 @@
+// The published example holds what the rules make of its other sections.
+// GPUMEMTRACE_UPDATE_DOCUMENTS=1 writes it anew.
+#include <cstdlib>
+#include <fstream>
+
+#include "analyzer/job.hpp"
+#include "analyzer/rules/rules.hpp"
+#include "tests/catch.hpp"
+
+namespace gpumemtrace::analyzer {
+
+TEST_CASE("docs/report.example.json holds the findings of its sections", "[unit]") {
+  const char* const path = GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json";
+  Json example;
+  std::ifstream(path) >> example;
+  const Job no_job;  // churn is the only rule that asks the model
+  Symbolizer symbolizer(SymbolOptions{});
+  const CodeOwners owners;
+  const ReportContext context(no_job, symbolizer, owners);
+  const Thresholds thresholds;
+  const Json findings = report_findings({context, example, thresholds});
+  if (std::getenv("GPUMEMTRACE_UPDATE_DOCUMENTS") != nullptr) {
+    example["findings"] = findings;
+    std::ofstream(path) << example.dump(2) << '\n';
+  }
+  CHECK_FALSE(findings.empty());
+  CHECK(example.at("findings").dump(1) == findings.dump(1));
+}
+
+}  // namespace gpumemtrace::analyzer

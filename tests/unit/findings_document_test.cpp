@@ -1,0 +1,46 @@
+// docs/findings.md lists every rule and every threshold.
+#include <fstream>
+#include <sstream>
+
+#include "analyzer/rules/rule_table.hpp"
+#include "analyzer/rules/thresholds.hpp"
+#include "tests/catch.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+std::string read(const char* name) {
+  std::ifstream file(std::string(GPUMEMTRACE_SOURCE_DIR) + "/" + name);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("docs/findings.md has a row for every rule and every threshold", "[unit]") {
+  const std::string document = read("docs/findings.md");
+  for (const RuleInfo& rule : kRules) {
+    const std::string row = "| `" + std::string(rule.name) + "` | `" + std::string(rule.family) +
+                            ":` | " + std::string(name_of(rule.severity)) + " | " +
+                            std::string(name_of(rule.confidence)) + " | " +
+                            std::string(rule.summary) + " |";
+    INFO(row);
+    CHECK(document.find(row) != std::string::npos);
+  }
+  for (const ThresholdInfo& threshold : kThresholds) {
+    INFO(threshold.name);
+    CHECK(document.find("| `" + std::string(threshold.name) + "` | ") != std::string::npos);
+    CHECK(document.find(" | " + std::string(threshold.meaning) + " |") != std::string::npos);
+  }
+}
+
+TEST_CASE("the report's schema knows every rule", "[unit]") {
+  const std::string schema = read("docs/report.schema.json");
+  for (const RuleInfo& rule : kRules) {
+    INFO(rule.name);
+    CHECK(schema.find('"' + std::string(rule.name) + '"') != std::string::npos);
+  }
+}
+
+}  // namespace gpumemtrace::analyzer

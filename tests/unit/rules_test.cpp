@@ -1,0 +1,388 @@
+// Each rule on a small trace with one fault, and on its clean twin.
+#include <set>
+
+#include "analyzer/rules/rule_table.hpp"
+#include "tests/catch.hpp"
+#include "tests/support/report_query.hpp"
+
+using namespace gpumemtrace::tests;
+using namespace gpumemtrace::trace;
+
+namespace {
+
+constexpr std::int64_t kSigned = static_cast<std::int64_t>(kMiB);
+constexpr std::uint64_t kProgram = 0x100000;  // callers in the user's own library
+constexpr std::uint64_t kLeaky = kProgram + 0x10;
+
+TraceBuilder program_trace(std::uint32_t process_id = 100) {
+  TraceBuilder trace(process_id);
+  trace.module(kProgram, kProgram + 0x10000, "/home/me/libmine.so");
+  trace.api(1, "cuMemAlloc_v2", "cudaMalloc");
+  return trace;
+}
+
+Json findings_of(TraceBuilder& trace, const char* rule, Ending ending = Ending::kExit) {
+  Json found = Json::array();
+  const Json report = report_of(trace, ending);
+  for (const Json& finding : report.at("findings")) {
+    if (finding.at("rule") == rule) found.push_back(finding);
+  }
+  return found;
+}
+
+// A round of a loop: one temporary allocation of the driver, freed again.
+void round_trip(TraceBuilder& trace, std::uint64_t address = 0x900000000) {
+  trace.allocate(address, kMiB, MemoryKind::kStreamOrdered, {.caller = kProgram + 0x20});
+  trace.free(address, MemoryKind::kStreamOrdered);
+}
+
+void keep(TraceBuilder& trace, std::uint64_t number, std::uint64_t bytes = 64 * 1024) {
+  trace.allocate(0x100000000 + number * kMiB, bytes, MemoryKind::kDevice, {.caller = kLeaky});
+}
+
+void drop(TraceBuilder& trace, std::uint64_t number) { trace.free(0x100000000 + number * kMiB); }
+
+}  // namespace
+
+TEST_CASE("what the program lost is an error at its place", "[unit]") {
+  TraceBuilder trace = program_trace();
+  keep(trace, 1);
+  keep(trace, 2);
+  round_trip(trace);
+  const Json found = findings_of(trace, "leak");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("severity") == "error");
+  CHECK(found[0].at("confidence") == "exact");
+  CHECK(found[0].at("bytes") == 128 * 1024);
+  CHECK(found[0].at("owner") == "program");
+  CHECK(found[0].at("site").at("module") == "libmine.so");
+  CHECK(found[0].at("evidence").at("count") == 2);
+  CHECK(found[0].at("fix").get<std::string>().find("cuMemFree") != std::string::npos);
+}
+
+TEST_CASE("nothing is lost where all is freed, kept by a library or cut by a kill", "[unit]") {
+  TraceBuilder freed = program_trace();
+  keep(freed, 1);
+  drop(freed, 1);
+  CHECK(report_of(freed).at("findings").empty());
+
+  TraceBuilder library;
+  library.module(0x1000, 0x2000, "/usr/lib/libcublas.so.13");
+  library.allocate(0x100000000, kMiB);
+  CHECK(report_of(library).at("findings").empty());
+
+  TraceBuilder killed = program_trace();
+  keep(killed, 1);
+  CHECK(report_of(killed, Ending::kKilled).at("findings").empty());
+}
+
+TEST_CASE("an unknown allocator in a Python process is no error", "[unit]") {
+  TraceBuilder trace;
+  trace.text(TextKey::kExecutable, "/usr/bin/python3.12");
+  trace.allocate(0x100000000, kMiB);
+  const Json found = findings_of(trace, "leak");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("severity") == "warning");
+  CHECK(found[0].at("confidence") == "inferred");
+}
+
+TEST_CASE("memory that a context's end freed is told apart from lost memory", "[unit]") {
+  TraceBuilder trace = program_trace();
+  keep(trace, 1);
+  trace.context_call(ContextOperation::kResetPrimary, 1);
+  CHECK(findings_of(trace, "leak").empty());
+  CHECK(findings_of(trace, "leak_until_context_end").size() == 1);
+}
+
+TEST_CASE("a second free is an error", "[unit]") {
+  TraceBuilder trace = program_trace();
+  keep(trace, 1);
+  drop(trace, 1);
+  trace.free(0x100000000 + kMiB, MemoryKind::kDevice, {.result = 1, .caller = kLeaky});
+  const Json found = findings_of(trace, "invalid_free");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("severity") == "error");
+  CHECK(found[0].at("evidence").at("address_was_live") == false);
+}
+
+TEST_CASE("a handle of another process's memory that is not closed is named", "[unit]") {
+  for (const bool closed : {true, false}) {
+    TraceBuilder trace = program_trace();
+    Import record;
+    record.operation = ImportOperation::kIpcOpen;
+    record.address = 0x700000000;
+    record.bytes = kMiB;
+    trace.add_call(record, {.caller = kLeaky});
+    if (closed) {
+      record.operation = ImportOperation::kIpcClose;
+      trace.add_call(record, {});
+    }
+    CHECK(findings_of(trace, "unreleased_handle").size() == (closed ? 0 : 1));
+  }
+}
+
+TEST_CASE("a leak names the range in which it began", "[unit]") {
+  TraceBuilder trace = program_trace();
+  const auto annotate = [&trace](AnnotationOperation operation, std::uint32_t name) {
+    Annotation record;
+    record.operation = operation;
+    record.name = name;
+    trace.add(record);
+  };
+  Name outer;
+  outer.id = 1;
+  trace.add(outer, 1, "suite");
+  Name inner;
+  inner.id = 2;
+  trace.add(inner, 1, "test of the cache");
+  annotate(AnnotationOperation::kPush, 1);
+  annotate(AnnotationOperation::kPush, 2);
+  keep(trace, 1);
+  annotate(AnnotationOperation::kPop, 0);
+  annotate(AnnotationOperation::kPop, 0);
+  const Json found = findings_of(trace, "leak");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("evidence").at("range") == "test of the cache");
+}
+
+TEST_CASE("one block kept in every tenth round is growth", "[unit]") {
+  TraceBuilder trace = program_trace();
+  for (std::uint64_t round = 0; round < 500; ++round) {
+    round_trip(trace);
+    if (round % 10 == 9) keep(trace, round);
+  }
+  const Json found = findings_of(trace, "growth");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("confidence") == "heuristic");
+  CHECK(found[0].at("evidence").at("bytes_per_step").is_null());
+  // 50 blocks of 64 KiB, less the warm-up.
+  CHECK(found[0].at("bytes") > 30 * 64 * 1024);
+  CHECK(found[0].at("bytes") <= 50 * 64 * 1024);
+}
+
+TEST_CASE("growth is told by the step where the job has steps", "[unit]") {
+  TraceBuilder trace = program_trace();
+  for (std::uint64_t round = 0; round < 500; ++round) {
+    Annotation step;
+    step.operation = AnnotationOperation::kStep;
+    step.value = round;
+    step.source = AnnotationSource::kApi;
+    trace.add(step);
+    round_trip(trace);
+    keep(trace, round, 64 * 1024);
+  }
+  const Json found = findings_of(trace, "growth");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("confidence") == "inferred");
+  CHECK(found[0].at("evidence").at("bytes_per_step").get<double>() ==
+        Approx(64 * 1024).epsilon(0.05));
+}
+
+TEST_CASE("growth under noise is growth, freed at the end or not", "[unit]") {
+  TraceBuilder trace = program_trace();
+  for (std::uint64_t round = 0; round < 2000; ++round) {
+    round_trip(trace);
+    // Between one and four short-lived blocks of the same place.
+    const std::uint64_t noise = 1 + round * 7 % 4;
+    for (std::uint64_t i = 0; i < noise; ++i) keep(trace, 5000 + i);
+    for (std::uint64_t i = 0; i < noise; ++i) drop(trace, 5000 + i);
+    if (round % 50 == 49) keep(trace, round);
+  }
+  for (std::uint64_t round = 49; round < 2000; round += 50) drop(trace, round);
+  CHECK(findings_of(trace, "growth").size() == 1);
+  CHECK(findings_of(trace, "leak").empty());
+}
+
+TEST_CASE("a sawtooth, a cache that fills once and a program that builds up are no growth",
+          "[unit]") {
+  TraceBuilder sawtooth = program_trace();
+  for (std::uint64_t round = 0; round < 600; ++round) {
+    round_trip(sawtooth);
+    keep(sawtooth, round % 50);
+    if (round % 50 == 49) {
+      for (std::uint64_t i = 0; i < 50; ++i) drop(sawtooth, i);
+    }
+  }
+  CHECK(findings_of(sawtooth, "growth").empty());
+
+  TraceBuilder cache = program_trace();
+  for (std::uint64_t round = 0; round < 500; ++round) {
+    if (round < 40) keep(cache, round);
+    round_trip(cache);
+  }
+  CHECK(findings_of(cache, "growth").empty());
+
+  TraceBuilder building = program_trace();
+  for (std::uint64_t i = 0; i < 500; ++i) keep(building, i);
+  for (std::uint64_t i = 0; i < 500; ++i) drop(building, i);
+  CHECK(findings_of(building, "growth").empty());
+}
+
+TEST_CASE("pageable memory makes asynchronous copies wait", "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.allocate(0x900000000, 64 * kMiB);
+  trace.allocate(0x40000000, 64 * kMiB, MemoryKind::kPinned);
+  const Call asynchronous{.flags = kFlagAsynchronous, .caller = kProgram + 0x30};
+  for (int i = 0; i < 20; ++i) {
+    trace.copy(0x900000000, EndType::kDevice, 0x70000000, EndType::kHost, 2 * kMiB, asynchronous);
+    trace.copy(0x900000000, EndType::kDevice, 0x40000000, EndType::kHost, 2 * kMiB, asynchronous);
+  }
+  const Json found = findings_of(trace, "pageable_copies");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("bytes") == 40 * kMiB);
+  CHECK(found[0].at("evidence").at("count") == 20);
+  const Json report = report_of(trace);
+  CHECK(report.at("transfers").at("hotspots").size() == 1);
+}
+
+TEST_CASE("reading a value back in every round waits, whatever the call is named", "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.allocate(0x900000000, kMiB);
+  for (int i = 0; i < 200; ++i) {
+    trace.copy(0x70000000, EndType::kHost, 0x900000000, EndType::kDevice, 4,
+               {.flags = kFlagAsynchronous, .caller = kProgram + 0x30});
+  }
+  const Json found = findings_of(trace, "synchronous_copies");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("evidence").at("mean_bytes") == 4);
+
+  TraceBuilder seldom = program_trace();
+  seldom.allocate(0x900000000, kMiB);
+  for (int i = 0; i < 20; ++i) {
+    seldom.copy(0x70000000, EndType::kHost, 0x900000000, EndType::kDevice, 4);
+  }
+  CHECK(findings_of(seldom, "synchronous_copies").empty());
+}
+
+TEST_CASE("many small copies from one place are one finding", "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.allocate(0x900000000, kMiB);
+  trace.allocate(0x40000000, 64 * kMiB, MemoryKind::kPinned);
+  for (int i = 0; i < 1500; ++i) {
+    trace.copy(0x900000000, EndType::kDevice, 0x40000000, EndType::kHost, 512,
+               {.flags = kFlagAsynchronous, .caller = kProgram + 0x30});
+  }
+  CHECK(findings_of(trace, "small_copies").size() == 1);
+  CHECK(findings_of(trace, "synchronous_copies").empty());
+}
+
+TEST_CASE("driver memory that comes and goes in every round is churn", "[unit]") {
+  TraceBuilder trace = program_trace();
+  for (std::uint64_t i = 0; i < 300; ++i) {
+    keep(trace, 1);
+    drop(trace, 1);
+    trace.allocate(0x40000000, kMiB, MemoryKind::kPinned, {.caller = kProgram + 0x40});
+    trace.free(0x40000000, MemoryKind::kPinned);
+    round_trip(trace);  // the pool's memory is no churn
+  }
+  const Json found = findings_of(trace, "allocation_churn");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("evidence").at("allocations") == 300);
+  CHECK(found[0].at("evidence").at("time_in_calls_ns") > 0);
+  CHECK(findings_of(trace, "pinned_churn").size() == 1);
+}
+
+TEST_CASE("free memory beside live blocks is named with the blocks that pin it", "[unit]") {
+  TraceBuilder trace;
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    const std::uint64_t segment = 0x200000000 + i * 64 * kMiB;
+    trace.allocate(segment, 20 * kMiB);
+    trace.block(segment, kSigned, (i + 1) * 20 * kMiB);
+    trace.block(segment + kMiB, 19 * kSigned, (i + 1) * 20 * kMiB);
+  }
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    trace.block(0x200000000 + i * 64 * kMiB + kMiB, -19 * kSigned, 200 * kMiB);
+  }
+  const Json found = findings_of(trace, "fragmentation");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("bytes") == 190 * kMiB);
+  CHECK(found[0].at("owner") == "pytorch");
+  CHECK(found[0].at("fix").get<std::string>().find("expandable_segments") != std::string::npos);
+}
+
+TEST_CASE("out of memory that was raised comes first and tells PyTorch's ledger", "[unit]") {
+  TraceBuilder trace;
+  trace.device(0, 0x1234, 100 * kMiB);
+  trace.allocate(0x200000000, 20 * kMiB);
+  trace.block(0x200000000, 6 * kSigned, 20 * kMiB);
+  trace.block(0x200600000, 8 * kSigned, 20 * kMiB);
+  trace.block(0x200000000, -6 * kSigned, 20 * kMiB);
+  trace.sample(30 * kMiB, 60 * kMiB);
+  trace.allocate(0, 14 * kMiB, MemoryKind::kDevice, {.result = 2});
+  trace.framework_oom(14 * kMiB);
+  const Json report = report_of(trace);
+  const Json finding = report.at("findings").at(0);
+  CHECK(finding.at("rule") == "out_of_memory");
+  CHECK(finding.at("severity") == "error");
+  const Json ledger = finding.at("evidence").at("ledger");
+  CHECK(ledger.at("tried_to_allocate") == 14 * kMiB);
+  CHECK(ledger.at("total_capacity") == 100 * kMiB);
+  CHECK(ledger.at("free") == 10 * kMiB);
+  CHECK(ledger.at("process_in_use") == 30 * kMiB);
+  CHECK(ledger.at("allocated_by_pytorch") == 8 * kMiB);
+  CHECK(ledger.at("reserved_by_pytorch_but_unallocated") == 12 * kMiB);
+  CHECK(ledger.at("non_pytorch") == 10 * kMiB);
+  CHECK(ledger.at("other_processes") == 60 * kMiB);
+  CHECK(finding.at("fix").get<std::string>().find("2.00 MiB") != std::string::npos);
+}
+
+TEST_CASE("a rank that holds memory on another rank's device is named", "[unit]") {
+  const TemporaryFolder folder;
+  for (const std::uint32_t rank : {0u, 1u}) {
+    TraceBuilder trace = program_trace(10 + rank);
+    trace.text(TextKey::kLocalRank, std::to_string(rank));
+    trace.context(2, 1);
+    trace.device(0, 0x1234, 1024 * kMiB);
+    trace.device(1, 0x5678, 1024 * kMiB);
+    trace.allocate(0x900000000, 100 * kMiB, MemoryKind::kDevice, {.context = 1 + rank});
+    if (rank == 1) {
+      trace.allocate(0xa00000000, 3 * kMiB, MemoryKind::kDevice, {.context = 1});
+      trace.free(0xa00000000);
+    }
+    trace.free(0x900000000);
+    trace.write(folder.path());
+  }
+  const Json report = gpumemtrace::analyzer::analyze({folder.path()}, {});
+  REQUIRE(report.at("findings").size() == 1);
+  const Json finding = report.at("findings").at(0);
+  CHECK(finding.at("rule") == "wrong_device");
+  CHECK(finding.at("bytes") == 3 * kMiB);
+  CHECK(finding.at("evidence").at("rank_of_the_device") == 0);
+}
+
+TEST_CASE("the same trace gives the same report, byte for byte", "[unit]") {
+  const TemporaryFolder folder;
+  TraceBuilder trace = program_trace();
+  for (std::uint64_t round = 0; round < 300; ++round) {
+    round_trip(trace);
+    keep(trace, round);
+    trace.copy(0x900000000, EndType::kDevice, 0x70000000, EndType::kHost, 4);
+  }
+  const auto path = trace.write(folder.path());
+  const std::string first = gpumemtrace::analyzer::analyze({path}, {}).dump();
+  for (int i = 0; i < 100; ++i) {
+    REQUIRE(gpumemtrace::analyzer::analyze({path}, {}).dump() == first);
+  }
+}
+
+TEST_CASE("a fingerprint depends on no line, address or size", "[unit]") {
+  std::set<std::string> fingerprints;
+  for (const std::uint64_t shift : {0u, 0x40u}) {
+    TraceBuilder trace;
+    trace.module(kProgram + shift, kProgram + 0x10000, "/home/me/libmine.so");
+    trace.allocate(0x100000000 + shift * kMiB, kMiB + shift, MemoryKind::kDevice,
+                   {.caller = kProgram + 2 * shift + 0x50});
+    fingerprints.insert(findings_of(trace, "leak").at(0).at("fingerprint"));
+  }
+  CHECK(fingerprints.size() == 1);
+}
+
+TEST_CASE("a threshold that is raised silences its rule", "[unit]") {
+  const TemporaryFolder folder;
+  TraceBuilder trace = program_trace();
+  keep(trace, 1);
+  const auto path = trace.write(folder.path());
+  gpumemtrace::analyzer::Options options;
+  options.thresholds.set(0, 1e9);
+  CHECK(gpumemtrace::analyzer::analyze({path}, options).at("findings").empty());
+}

@@ -1,0 +1,53 @@
+// What a job is known to do: findings by fingerprint, peaks and copied bytes. A small, sorted JSON
+// file that is meant to be committed beside the code it judges.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tools/report_row.hpp"
+
+namespace gpumemtrace::tools {
+
+struct KnownFinding {
+  std::string rule;
+  std::string where;  // for people
+  std::uint64_t bytes = 0;
+};
+
+// The numbers of one environment; numbers of another one cannot be compared with them.
+struct BaselineEntry {
+  Json environment;  // devices, driver, framework, world size
+  std::map<std::string, KnownFinding> findings;
+  std::map<std::string, std::uint64_t> peak_bytes;  // by level; physical: summed over the job
+  std::uint64_t transfer_bytes = 0;
+};
+
+// The entry that the report would make. Findings that say what the trace could not see are no part
+// of it.
+[[nodiscard]] BaselineEntry baseline_of(const Json& report);
+
+// Highest peak of each level, and the highest physical one of a device under "physical".
+[[nodiscard]] std::map<std::string, std::uint64_t> peaks_of(const Json& report);
+// Bytes copied between host and devices.
+[[nodiscard]] std::uint64_t transfer_bytes_of(const Json& report);
+
+class Baseline {
+ public:
+  // Throws Failure for a file that is not there or no baseline.
+  static Baseline read(const std::filesystem::path& path);
+
+  // nullptr where the report's environment is not in the file.
+  [[nodiscard]] const BaselineEntry* find(const Json& report) const;
+  // Puts the entry in the place of the one of its environment.
+  void put(BaselineEntry entry);
+  [[nodiscard]] std::string text() const;
+
+ private:
+  std::vector<BaselineEntry> entries_;
+};
+
+}  // namespace gpumemtrace::tools

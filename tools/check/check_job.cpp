@@ -1,0 +1,92 @@
+#include "tools/check/check_job.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "tools/check/verdict_output.hpp"
+#include "tools/messages.hpp"
+#include "tools/output_file.hpp"
+#include "tools/report_input.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+std::string dump(const Json& json) {
+  // A name in the traced program need not be valid UTF-8.
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+void add_step_summary(const Verdict& verdict) {
+  const char* const path = std::getenv("GITHUB_STEP_SUMMARY");
+  if (path == nullptr || *path == '\0') return;
+  std::ofstream file(path, std::ios::app);
+  file << verdict_markdown(verdict);
+  file.close();
+  if (!file) warn(fmt::format("cannot write the step summary {}", path));
+}
+
+void publish(const Verdict& verdict, const CheckRequest& request) {
+  const std::filesystem::path root = std::filesystem::current_path();
+  const VerdictFiles& files = request.files;
+  if (!files.json.empty()) write_output(files.json, dump(verdict_json(verdict)));
+  if (!files.junit.empty()) write_output(files.junit, verdict_junit(verdict));
+  if (!files.sarif.empty()) write_output(files.sarif, dump(verdict_sarif(verdict, root)));
+  if (files.github) {
+    fmt::print("{}", verdict_github(verdict, root));
+    add_step_summary(verdict);
+  }
+  if (request.print == VerdictPrint::kJson) {
+    fmt::print("{}", dump(verdict_json(verdict)));
+  } else {
+    fmt::print(request.print == VerdictPrint::kText ? stdout : stderr, "{}",
+               verdict_text(verdict, request.inputs));
+  }
+}
+
+int write_baseline(const Json& report, const Policy& policy) {
+  if (policy.baseline.empty()) {
+    throw Failure("--write-baseline needs --baseline FILE, which it writes", ExitCode::kUsage);
+  }
+  Baseline baseline;
+  if (std::filesystem::exists(policy.baseline)) baseline = Baseline::read(policy.baseline);
+  BaselineEntry entry = baseline_of(report);
+  const std::size_t findings = entry.findings.size();
+  baseline.put(std::move(entry));
+  write_output(policy.baseline, baseline.text());
+  say(fmt::format("wrote {} with {}", policy.baseline.string(),
+                  count_of(findings, "finding", "findings")));
+  return to_int(ExitCode::kSuccess);
+}
+
+}  // namespace
+
+int check_job(const CheckRequest& request) {
+  Suppressions suppressions;
+  for (const auto& file : request.policy.suppression_files) suppressions.add_file(file);
+  if (is_without_trace(request.inputs)) {
+    const Verdict verdict = judge_nothing(request.policy);
+    publish(verdict, request);
+    return to_int(exit_code_of(verdict.outcome));
+  }
+  const Json report = load_report(request.inputs, request.naming, request.thresholds);
+  try {
+    if (request.write_baseline) return write_baseline(report, request.policy);
+    Baseline baseline;
+    const bool has_baseline = !request.policy.baseline.empty();
+    if (has_baseline) baseline = Baseline::read(request.policy.baseline);
+    const Verdict verdict =
+        judge(report, request.policy, std::move(suppressions), has_baseline ? &baseline : nullptr);
+    publish(verdict, request);
+    return to_int(exit_code_of(verdict.outcome));
+  } catch (const nlohmann::json::exception& error) {
+    throw Failure(
+        fmt::format("{} is no complete report ({}); make it again with `gpumemtrace "
+                    "analyze`",
+                    request.inputs.front().string(), error.what()));
+  }
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,242 @@
+#include "tools/check/policy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+#include "analyzer/rules/rule_table.hpp"
+#include "tools/failure.hpp"
+#include "tools/sizes.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr std::array<std::string_view, 7> kLevels = {"physical", "driver",    "pool",    "managed",
+                                                     "host",     "framework", "imported"};
+
+[[noreturn]] void refuse(const std::string& message) { throw Failure(message, ExitCode::kUsage); }
+
+std::uint64_t size_of(const char* name, const std::string& value) {
+  const auto bytes = parse_size(value);
+  if (!bytes) {
+    refuse(fmt::format("{}: '{}' is no size; write 2GiB, 2GB or a number of bytes", name, value));
+  }
+  return *bytes;
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
+
+void set_peak(Policy& policy, const std::string& value) {
+  const std::vector<std::string> parts = split(value, ',');
+  PeakLimit limit;
+  limit.bytes = size_of("max-peak", parts.empty() ? "" : parts.front());
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    const std::string& part = parts[i];
+    if (part.starts_with("level=")) {
+      limit.level = part.substr(6);
+      if (std::find(kLevels.begin(), kLevels.end(), limit.level) == kLevels.end()) {
+        refuse(fmt::format("max-peak: there is no level '{}'; known are {}", limit.level,
+                           fmt::join(kLevels, ", ")));
+      }
+      if (limit.level == "physical") limit.level.clear();
+    } else if (part.starts_with("gpu=") && parse_number(part.substr(4))) {
+      limit.device = "d" + part.substr(4);
+    } else {
+      refuse(fmt::format("max-peak: '{}' is neither level=LEVEL nor gpu=NUMBER", part));
+    }
+  }
+  policy.max_peaks.push_back(limit);
+}
+
+void set_stranded(Policy& policy, const std::string& value) {
+  policy.max_stranded_share = parse_share(value);
+  if (!policy.max_stranded_share) {
+    refuse(fmt::format("max-stranded: '{}' is no share; write 20% or 0.2", value));
+  }
+}
+
+bool is_rule(const std::string& name) {
+  return name == "any" || std::any_of(analyzer::kRules.begin(), analyzer::kRules.end(),
+                                      [&](const analyzer::RuleInfo& rule) {
+                                        return rule.name == name || rule.family == name;
+                                      });
+}
+
+void set_fail_on(Policy& policy, const std::string& value) {
+  const std::size_t colon = value.find(':');
+  FailOn row{value.substr(0, colon), "info"};
+  if (colon != std::string::npos) row.least_severity = value.substr(colon + 1);
+  if (!is_rule(row.rule)) {
+    std::string names = "any";
+    for (const analyzer::RuleInfo& rule : analyzer::kRules) names += ", " + std::string(rule.name);
+    refuse(fmt::format("fail-on: there is no rule '{}'; known are {}", row.rule, names));
+  }
+  if (row.least_severity != "info" && row.least_severity != "warning" &&
+      row.least_severity != "error") {
+    refuse(fmt::format("fail-on: '{}' is no severity; write error, warning or info",
+                       row.least_severity));
+  }
+  policy.fail_on.push_back(row);
+}
+
+// "5%", "8MiB" or both with a comma; what is not named is zero.
+void set_regression(Policy& policy, const std::string& value) {
+  RegressionLimit limit{0, 0};
+  for (const std::string& part : split(value, ',')) {
+    const auto share = part.find('%') == std::string::npos ? std::nullopt : parse_share(part);
+    if (share) {
+      limit.share = *share;
+    } else {
+      limit.bytes = size_of("max-regression", part);
+    }
+  }
+  policy.regression = limit;
+}
+
+bool is_on(const char* name, const std::string& value) {
+  if (value == "true" || value == "1" || value == "yes") return true;
+  if (value == "false" || value == "0" || value == "no") return false;
+  refuse(fmt::format("{}: '{}' is neither true nor false", name, value));
+}
+
+std::string trim(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r\"");
+  if (begin == std::string_view::npos) return {};
+  const std::size_t end = text.find_last_not_of(" \t\r\"");
+  return std::string(text.substr(begin, end - begin + 1));
+}
+
+}  // namespace
+
+const std::vector<PolicySetting>& policy_settings() {
+  static const std::vector<PolicySetting> settings = {
+      {"max-leak", "SIZE", "Most bytes that may be lost at exit.",
+       [](Policy& policy, const std::string& value) {
+         policy.max_leak_bytes = size_of("max-leak", value);
+       }},
+      {"max-growth", "SIZE",
+       "Most bytes that one place may grow by in a step; where a\njob has no steps, in the run.",
+       [](Policy& policy, const std::string& value) {
+         policy.max_growth_bytes = size_of("max-growth", value);
+       }},
+      {"max-peak", "SIZE[,level=L][,gpu=N]",
+       "Highest peak. Without a level: physical bytes on a\ndevice, summed over the job.",
+       set_peak},
+      {"max-stranded", "SHARE",
+       "Largest part of reserved memory that is free beside live\nblocks, such as 20%.",
+       set_stranded},
+      {"max-transfer", "SIZE", "Most bytes copied between host and devices.",
+       [](Policy& policy, const std::string& value) {
+         policy.max_transfer_bytes = size_of("max-transfer", value);
+       }},
+      {"fail-on", "RULE[:SEVERITY]", "Findings of the rule, or of `any`, that fail.", set_fail_on},
+      {"suppressions", "FILE", "Patterns of findings to leave out, as LeakSanitizer's.",
+       [](Policy& policy, const std::string& value) {
+         policy.suppression_files.emplace_back(value);
+       }},
+      {"baseline", "FILE", "What is known and accepted; only what is new or larger fails.",
+       [](Policy& policy, const std::string& value) { policy.baseline = value; }},
+      {"max-regression", "SHARE|SIZE",
+       "How much more than the baseline is no regression\n(default 5%,8MiB: the larger).",
+       set_regression},
+      {"allow-empty", nullptr, "No trace and no CUDA call is no failure.",
+       [](Policy& policy, const std::string& value) {
+         policy.allow_empty = is_on("allow-empty", value);
+       }},
+      {"allow-incomplete", nullptr, "A trace that misses events is no failure.",
+       [](Policy& policy, const std::string& value) {
+         policy.allow_incomplete = is_on("allow-incomplete", value);
+       }},
+  };
+  return settings;
+}
+
+std::uint64_t RegressionLimit::allowed_bytes(std::uint64_t base_bytes) const {
+  const auto more = static_cast<std::uint64_t>(share * static_cast<double>(base_bytes));
+  return base_bytes + std::max(more, bytes);
+}
+
+bool Policy::is_default() const {
+  return !max_leak_bytes && !max_growth_bytes && max_peaks.empty() && !max_stranded_share &&
+         !max_transfer_bytes && fail_on.empty();
+}
+
+void PolicyOptions::add_options(CLI::App& app) {
+  const std::vector<PolicySetting>& settings = policy_settings();
+  values_.resize(settings.size());
+  app.add_option("--policy", file_,
+                 "Lines `name = value` with the names of the options below;\noptions add to them.")
+      ->type_name("FILE");
+  for (std::size_t i = 0; i < settings.size(); ++i) {
+    const std::string name = std::string("--") + settings[i].name;
+    if (settings[i].value_name == nullptr) {
+      std::vector<std::string>& values = values_[i];
+      app.add_flag_callback(
+          name, [&values] { values.emplace_back("true"); }, settings[i].help);
+    } else {
+      app.add_option(name, values_[i], settings[i].help)
+          ->type_name(settings[i].value_name)
+          ->allow_extra_args(false);
+    }
+  }
+}
+
+void apply_policy_text(std::string_view text, const std::string& origin, Policy& policy) {
+  std::istringstream stream{std::string(text)};
+  std::size_t number = 0;
+  for (std::string line; std::getline(stream, line);) {
+    ++number;
+    const std::string content = trim(std::string_view(line).substr(0, line.find('#')));
+    if (content.empty()) continue;
+    const std::size_t equals = content.find('=');
+    const std::string name = trim(std::string_view(content).substr(0, equals));
+    const auto& settings = policy_settings();
+    const auto setting = std::find_if(settings.begin(), settings.end(),
+                                      [&](const PolicySetting& row) { return name == row.name; });
+    if (equals == std::string::npos || setting == settings.end()) {
+      refuse(
+          fmt::format("{}:{}: '{}' is no setting; write `name = value` with the names of `check`'s "
+                      "options",
+                      origin, number, content));
+    }
+    try {
+      setting->set(policy, trim(std::string_view(content).substr(equals + 1)));
+    } catch (const Failure& failure) {
+      refuse(fmt::format("{}:{}: {}", origin, number, failure.what()));
+    }
+  }
+}
+
+bool PolicyOptions::given() const {
+  return !file_.empty() || std::any_of(values_.begin(), values_.end(),
+                                       [](const auto& values) { return !values.empty(); });
+}
+
+Policy PolicyOptions::policy() const {
+  Policy policy;
+  if (!file_.empty()) {
+    std::ifstream file(file_);
+    if (!file) {
+      throw Failure(
+          fmt::format("cannot open the policy {}: {}", file_.string(), std::strerror(errno)));
+    }
+    std::ostringstream text;
+    text << file.rdbuf();
+    apply_policy_text(text.str(), file_.string(), policy);
+  }
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    for (const std::string& value : values_[i]) policy_settings()[i].set(policy, value);
+  }
+  return policy;
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,79 @@
+// What `check` asks of a job: the limits and rules that flags or a policy file name.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpumemtrace::tools {
+
+struct PeakLimit {
+  std::uint64_t bytes = 0;
+  std::string level;   // empty: physical bytes on a device, summed over the job's processes
+  std::string device;  // empty: every device
+};
+
+// Findings of the rule, or of its family or of "any", that are at least so severe.
+struct FailOn {
+  std::string rule;
+  std::string least_severity;
+};
+
+// The larger of the two is allowed.
+struct RegressionLimit {
+  double share = 0.05;
+  std::uint64_t bytes = 8 << 20;
+
+  [[nodiscard]] std::uint64_t allowed_bytes(std::uint64_t base_bytes) const;
+};
+
+struct Policy {
+  std::optional<std::uint64_t> max_leak_bytes;
+  std::optional<std::uint64_t> max_growth_bytes;
+  std::vector<PeakLimit> max_peaks;
+  std::optional<double> max_stranded_share;
+  std::optional<std::uint64_t> max_transfer_bytes;
+  std::vector<FailOn> fail_on;
+  RegressionLimit regression;
+  bool allow_empty = false;
+  bool allow_incomplete = false;
+  std::vector<std::filesystem::path> suppression_files;
+  std::filesystem::path baseline;
+
+  // True where nothing was asked: then every exact finding of severity error fails.
+  [[nodiscard]] bool is_default() const;
+};
+
+// One setting of a policy: an option of the command line and a line of a policy file.
+struct PolicySetting {
+  const char* name;        // without dashes
+  const char* value_name;  // nullptr for a flag
+  const char* help;
+  // Throws Failure for a value that makes no sense.
+  void (*set)(Policy& policy, const std::string& value);
+};
+[[nodiscard]] const std::vector<PolicySetting>& policy_settings();
+
+// Collects the settings in the order in which they stand, the policy file's first.
+class PolicyOptions {
+ public:
+  // The options write into this object, which must stay where it is while CLI11 parses.
+  void add_options(CLI::App& app);
+  // Throws Failure for a file that cannot be read and for a setting that makes no sense.
+  [[nodiscard]] Policy policy() const;
+  // Whether any setting or a policy file was named.
+  [[nodiscard]] bool given() const;
+
+ private:
+  std::filesystem::path file_;
+  std::vector<std::vector<std::string>> values_;  // by row of policy_settings()
+};
+
+// `"name = value"` a line; what follows a # is a comment. `origin` names the file in errors.
+void apply_policy_text(std::string_view text, const std::string& origin, Policy& policy);
+
+}  // namespace gpumemtrace::tools

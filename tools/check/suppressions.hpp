@@ -1,0 +1,52 @@
+// Findings that are to be left out, in the syntax of LeakSanitizer's suppressions.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/report_row.hpp"
+
+namespace gpumemtrace::tools {
+
+// True where `text` contains the pattern. In it `*` stands for any letters, `^` at its begin and
+// `$` at its end for the ends of the text.
+[[nodiscard]] bool matches_pattern(std::string_view pattern, std::string_view text);
+
+struct Suppression {
+  std::string type;  // a rule or a family of rules: leak, transfer, growth
+  std::string pattern;
+  std::string origin;  // FILE:LINE; "built in" for our own
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+
+  [[nodiscard]] bool is_built_in() const { return origin == "built in"; }
+};
+
+// - The first suppression that fits is the one that is counted.
+// - A pattern is held against the function, file, file:line, module and owner of the finding, and
+//   against those of every frame of its stack.
+class Suppressions {
+ public:
+  // With the built-in list.
+  Suppressions();
+
+  // Throws Failure for a file that cannot be read or a line that is no suppression.
+  void add_file(const std::filesystem::path& path);
+  void add_text(std::string_view text, const std::string& origin);
+
+  // The suppression that hides the finding, counted as used; nullptr where there is none.
+  const Suppression* use(const Json& finding, const Json& report);
+
+  [[nodiscard]] const std::vector<Suppression>& rows() const { return rows_; }
+
+ private:
+  std::vector<Suppression> rows_;
+};
+
+// What to write in a suppressions file to hide the finding.
+[[nodiscard]] std::string suppression_for(const Json& finding);
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,59 @@
+// Whether a job holds to a policy, and what speaks against it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/check/baseline.hpp"
+#include "tools/check/policy.hpp"
+#include "tools/check/suppressions.hpp"
+#include "tools/failure.hpp"
+#include "tools/report_row.hpp"
+
+namespace gpumemtrace::tools {
+
+// From the best to the worst; the worst that applies is the verdict.
+enum class Outcome { kPassed, kIncomplete, kViolated, kNotComparable, kNothingTraced };
+
+[[nodiscard]] std::string_view name_of(Outcome outcome);
+[[nodiscard]] ExitCode exit_code_of(Outcome outcome);
+
+// One question of the policy and its answer.
+struct PolicyCheck {
+  std::string name;     // as the option is called
+  std::string subject;  // the device, the level or the rule; may be empty
+  std::string message;
+  bool holds = true;
+};
+
+enum class FindingStatus {
+  kFails,       // a check counts it
+  kKnown,       // the baseline has it, and it is no larger
+  kSuppressed,  // a suppression hides it
+  kReported,    // no check asks for it
+};
+[[nodiscard]] std::string_view name_of(FindingStatus status);
+
+struct JudgedFinding {
+  const Json* row = nullptr;  // of report.findings[]
+  FindingStatus status = FindingStatus::kReported;
+  std::string reason;  // the suppression, or the check that it fails
+};
+
+struct Verdict {
+  const Json* report = nullptr;  // that was judged; nullptr where there is none
+  Outcome outcome = Outcome::kPassed;
+  std::vector<PolicyCheck> checks;
+  std::vector<JudgedFinding> findings;
+  std::vector<Suppression> suppressions;  // all, with what they hid
+};
+
+// The report must outlive the verdict. `baseline` is nullptr where none was given.
+[[nodiscard]] Verdict judge(const Json& report, const Policy& policy, Suppressions suppressions,
+                            const Baseline* baseline);
+
+// The verdict on a job that left no trace.
+[[nodiscard]] Verdict judge_nothing(const Policy& policy);
+
+}  // namespace gpumemtrace::tools

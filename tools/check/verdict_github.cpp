@@ -1,0 +1,96 @@
+#include <fmt/format.h>
+
+#include "tools/check/verdict_output.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+// GitHub shows about so many annotations of a kind and step.
+constexpr std::size_t kMaxAnnotations = 10;
+
+// Of a workflow command: the message, and the stricter form for its properties.
+std::string escape(const std::string& text, bool property) {
+  std::string safe;
+  for (const char letter : text) {
+    if (letter == '%') {
+      safe += "%25";
+    } else if (letter == '\r') {
+      safe += "%0D";
+    } else if (letter == '\n') {
+      safe += "%0A";
+    } else if (property && letter == ':') {
+      safe += "%3A";
+    } else if (property && letter == ',') {
+      safe += "%2C";
+    } else {
+      safe += letter;
+    }
+  }
+  return safe;
+}
+
+std::string annotation(const JudgedFinding& finding, const std::filesystem::path& root) {
+  const Json& row = *finding.row;
+  const Json& site = row.at("site");
+  std::string place;
+  if (site.is_object()) {
+    if (const auto file = text_in(site, "file")) {
+      place = "file=" + escape(path_below(*file, root), true) + ",";
+      if (const auto line = number_in(site, "line")) place += fmt::format("line={},", *line);
+    }
+  }
+  std::string message = text_or(row, "detail", "");
+  if (const auto fix = text_in(row, "fix")) message += "\nFix: " + *fix;
+  const bool fails = finding.status == FindingStatus::kFails;
+  return fmt::format("::{} {}title={}::{}\n", fails ? "error" : "warning", place,
+                     escape(text_or(row, "title", ""), true), escape(message, false));
+}
+
+// A cell of a table in Markdown.
+std::string cell(const std::string& text) {
+  std::string safe;
+  for (const char letter : text) {
+    if (letter == '|') safe += '\\';
+    safe += letter == '\n' ? ' ' : letter;
+  }
+  return safe;
+}
+
+}  // namespace
+
+std::string verdict_github(const Verdict& verdict, const std::filesystem::path& root) {
+  std::string text;
+  for (const PolicyCheck& check : verdict.checks) {
+    if (check.holds) continue;
+    text += fmt::format("::error title={}::{}\n", escape("gpumemtrace " + title_of(check), true),
+                        escape(check.message, false));
+  }
+  std::size_t shown = 0;
+  for (const FindingStatus status : {FindingStatus::kFails, FindingStatus::kReported}) {
+    for (const JudgedFinding& finding : verdict.findings) {
+      if (finding.status != status || shown == kMaxAnnotations) continue;
+      if (text_or(*finding.row, "severity", "") == "info") continue;
+      text += annotation(finding, root);
+      ++shown;
+    }
+  }
+  return text;
+}
+
+std::string verdict_markdown(const Verdict& verdict) {
+  std::string text = fmt::format("### gpumemtrace: {}\n\n| check | | |\n| --- | --- | --- |\n",
+                                 name_of(verdict.outcome));
+  for (const PolicyCheck& check : verdict.checks) {
+    text += fmt::format("| {} | {} | {} |\n", cell(title_of(check)),
+                        check.holds ? "ok" : "**FAIL**", cell(check.message));
+  }
+  if (verdict.findings.empty()) return text;
+  text += "\n| finding | status | fix |\n| --- | --- | --- |\n";
+  for (const JudgedFinding& finding : verdict.findings) {
+    text += fmt::format("| {} | {} | {} |\n", cell(text_or(*finding.row, "title", "")),
+                        name_of(finding.status), cell(text_or(*finding.row, "fix", "")));
+  }
+  return text;
+}
+
+}  // namespace gpumemtrace::tools

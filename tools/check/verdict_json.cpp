@@ -1,0 +1,37 @@
+#include "tools/check/verdict_output.hpp"
+
+namespace gpumemtrace::tools {
+
+Json verdict_json(const Verdict& verdict) {
+  Json checks = Json::array();
+  for (const PolicyCheck& check : verdict.checks) {
+    checks.push_back({{"name", check.name},
+                      {"subject", check.subject},
+                      {"holds", check.holds},
+                      {"message", check.message}});
+  }
+  Json findings = Json::array();
+  for (const JudgedFinding& finding : verdict.findings) {
+    Json row = *finding.row;
+    row["status"] = name_of(finding.status);
+    row["reason"] = finding.reason.empty() ? Json(nullptr) : Json(finding.reason);
+    findings.push_back(std::move(row));
+  }
+  Json suppressions = Json::array();
+  for (const Suppression& row : verdict.suppressions) {
+    if (row.count == 0 && row.is_built_in()) continue;
+    suppressions.push_back({{"pattern", row.type + ":" + row.pattern},
+                            {"origin", row.origin},
+                            {"count", row.count},
+                            {"bytes", row.bytes}});
+  }
+  return {{"format", "gpumemtrace-verdict"},
+          {"version", 1},
+          {"outcome", name_of(verdict.outcome)},
+          {"exit_code", to_int(exit_code_of(verdict.outcome))},
+          {"checks", std::move(checks)},
+          {"findings", std::move(findings)},
+          {"suppressions", std::move(suppressions)}};
+}
+
+}  // namespace gpumemtrace::tools

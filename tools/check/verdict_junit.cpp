@@ -1,0 +1,74 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/check/verdict_output.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+// Control letters are not allowed in XML at all.
+std::string xml(const std::string& text) {
+  std::string safe;
+  for (const char letter : text) {
+    switch (letter) {
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '&':
+        safe += "&amp;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      case '\n':
+        safe += "&#10;";
+        break;
+      default:
+        safe += static_cast<unsigned char>(letter) < 0x20 ? '?' : letter;
+    }
+  }
+  return safe;
+}
+
+std::string reasons_of(const Verdict& verdict, const PolicyCheck& check) {
+  std::string text;
+  for (const JudgedFinding& finding : verdict.findings) {
+    if (finding.status != FindingStatus::kFails) continue;
+    const bool belongs = finding.reason == check.name ||
+                         finding.reason == fmt::format("{} {}", check.name, check.subject);
+    if (!belongs) continue;
+    text += fmt::format("{}\n{}\nFix: {}\n", text_or(*finding.row, "title", ""),
+                        text_or(*finding.row, "detail", ""),
+                        text_or(*finding.row, "fix", "none is known"));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string verdict_junit(const Verdict& verdict) {
+  const auto failures = std::count_if(verdict.checks.begin(), verdict.checks.end(),
+                                      [](const PolicyCheck& check) { return !check.holds; });
+  std::string text = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
+      "  <testsuite name=\"gpumemtrace\" tests=\"{}\" failures=\"{}\" errors=\"0\" "
+      "skipped=\"0\">\n",
+      verdict.checks.size(), failures);
+  for (const PolicyCheck& check : verdict.checks) {
+    text += fmt::format("    <testcase classname=\"gpumemtrace.check\" name=\"{}\"",
+                        xml(title_of(check)));
+    if (check.holds) {
+      text += "/>\n";
+      continue;
+    }
+    text += fmt::format(">\n      <failure message=\"{}\">{}</failure>\n    </testcase>\n",
+                        xml(check.message), xml(reasons_of(verdict, check)));
+  }
+  return text + "  </testsuite>\n</testsuites>\n";
+}
+
+}  // namespace gpumemtrace::tools

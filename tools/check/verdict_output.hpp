@@ -1,0 +1,31 @@
+// A verdict in the forms that people and build servers read. Pure functions.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tools/check/verdict.hpp"
+
+namespace gpumemtrace::tools {
+
+// For a terminal: the verdict first, then why, then how to accept or suppress it. `inputs` are what
+// the user named, for the commands it suggests.
+[[nodiscard]] std::string verdict_text(const Verdict& verdict,
+                                       const std::vector<std::filesystem::path>& inputs);
+[[nodiscard]] Json verdict_json(const Verdict& verdict);
+// One test case a check.
+[[nodiscard]] std::string verdict_junit(const Verdict& verdict);
+// SARIF 2.1.0. Files below `root` are named relative to it, as code scanning wants them.
+[[nodiscard]] Json verdict_sarif(const Verdict& verdict, const std::filesystem::path& root);
+// Workflow commands for GitHub Actions: annotations of the worst findings.
+[[nodiscard]] std::string verdict_github(const Verdict& verdict, const std::filesystem::path& root);
+// Markdown for the step summary of GitHub Actions.
+[[nodiscard]] std::string verdict_markdown(const Verdict& verdict);
+
+// The path as it is written below `root`, else as it is.
+[[nodiscard]] std::string path_below(const std::string& path, const std::filesystem::path& root);
+// A name that people know a check by: "max-peak (driver on d0)".
+[[nodiscard]] std::string title_of(const PolicyCheck& check);
+
+}  // namespace gpumemtrace::tools

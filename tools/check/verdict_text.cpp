@@ -1,0 +1,128 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tools/check/verdict_output.hpp"
+#include "tools/launch_environment.hpp"
+#include "tools/sizes.hpp"
+#include "tools/stack_text.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr std::size_t kMaxFindingsShown = 10;
+constexpr std::size_t kMaxFrames = 4;
+
+std::size_t count_with(const Verdict& verdict, FindingStatus status) {
+  return static_cast<std::size_t>(
+      std::count_if(verdict.findings.begin(), verdict.findings.end(),
+                    [&](const JudgedFinding& finding) { return finding.status == status; }));
+}
+
+std::string headline(const Verdict& verdict) {
+  std::string text;
+  switch (verdict.outcome) {
+    case Outcome::kPassed:
+      text = "PASSED";
+      break;
+    case Outcome::kViolated:
+      text = "FAILED";
+      break;
+    case Outcome::kIncomplete:
+      text = "INCOMPLETE";
+      break;
+    case Outcome::kNotComparable:
+      text = "NOT COMPARABLE";
+      break;
+    case Outcome::kNothingTraced:
+      text = "NOTHING WAS CHECKED";
+      break;
+  }
+  text += fmt::format(": {}", count_of(verdict.checks.size(), "check", "checks"));
+  const auto broken = std::count_if(verdict.checks.begin(), verdict.checks.end(),
+                                    [](const PolicyCheck& check) { return !check.holds; });
+  if (broken != 0) text += fmt::format(", {} not held", broken);
+  if (const std::size_t known = count_with(verdict, FindingStatus::kKnown); known != 0) {
+    text += fmt::format(", {} in the baseline", count_of(known, "finding", "findings"));
+  }
+  if (const std::size_t hidden = count_with(verdict, FindingStatus::kSuppressed); hidden != 0) {
+    text += fmt::format(", {} suppressed", count_of(hidden, "finding", "findings"));
+  }
+  return text + "\n";
+}
+
+std::string finding_text(const Json& report, const JudgedFinding& finding) {
+  const Json& row = *finding.row;
+  std::string text = fmt::format("  {}: {}\n    {}\n", text_or(row, "rule", ""),
+                                 text_or(row, "title", ""), text_or(row, "detail", ""));
+  if (const std::string stack = short_stack(report, row, kMaxFrames); !stack.empty()) {
+    text += "    " + stack + "\n";
+  }
+  if (const auto fix = text_in(row, "fix")) text += "    Fix: " + *fix + "\n";
+  if (const std::string pattern = suppression_for(row); !pattern.empty()) {
+    text += "    Suppress: " + pattern + "\n";
+  }
+  return text;
+}
+
+std::string findings_text(const Verdict& verdict, FindingStatus status, std::string_view title) {
+  std::string text;
+  std::size_t shown = 0;
+  for (const JudgedFinding& finding : verdict.findings) {
+    if (finding.status != status) continue;
+    if (++shown <= kMaxFindingsShown) text += finding_text(*verdict.report, finding);
+  }
+  if (shown == 0) return {};
+  if (shown > kMaxFindingsShown) {
+    text += fmt::format("  and {} more; --json has all\n", shown - kMaxFindingsShown);
+  }
+  return std::string(title) + "\n" + text;
+}
+
+std::string suppressions_text(const Verdict& verdict) {
+  std::string used;
+  std::string unused;
+  for (const Suppression& row : verdict.suppressions) {
+    if (row.count != 0) {
+      used += fmt::format("  {:>5}  {:>10}  {}:{} ({})\n", row.count, format_size(row.bytes),
+                          row.type, row.pattern, row.origin);
+    } else if (!row.is_built_in()) {
+      unused += fmt::format("  {}:{} ({})\n", row.type, row.pattern, row.origin);
+    }
+  }
+  if (!used.empty()) used = "Suppressions used (findings, bytes):\n" + used;
+  if (!unused.empty()) unused = "Warning: suppressions that hid nothing:\n" + unused;
+  return used + unused;
+}
+
+std::string how_to_accept(const Verdict& verdict,
+                          const std::vector<std::filesystem::path>& inputs) {
+  if (verdict.outcome != Outcome::kViolated && verdict.outcome != Outcome::kNotComparable)
+    return {};
+  std::string names;
+  for (const std::filesystem::path& input : inputs) names += " " + shell_word(input.string());
+  return fmt::format(
+      "To accept this as it is: gpumemtrace check{} --baseline gpumemtrace-baseline.json "
+      "--write-baseline\nTo leave findings out: put their `Suppress` lines into a file and give it "
+      "with --suppressions FILE\n",
+      names.empty() ? " INPUT" : names);
+}
+
+}  // namespace
+
+std::string title_of(const PolicyCheck& check) {
+  return check.subject.empty() ? check.name : fmt::format("{} ({})", check.name, check.subject);
+}
+
+std::string verdict_text(const Verdict& verdict, const std::vector<std::filesystem::path>& inputs) {
+  std::string text = headline(verdict);
+  for (const PolicyCheck& check : verdict.checks) {
+    text += fmt::format("  {:<4}  {}: {}\n", check.holds ? "ok" : "FAIL", title_of(check),
+                        check.message);
+  }
+  text += findings_text(verdict, FindingStatus::kFails, "Why:");
+  text += findings_text(verdict, FindingStatus::kReported, "Seen, and no check asks for it:");
+  return text + suppressions_text(verdict) + how_to_accept(verdict, inputs);
+}
+
+}  // namespace gpumemtrace::tools

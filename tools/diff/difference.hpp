@@ -1,0 +1,51 @@
+// What changed from one job to another, or from one step to another of one job.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/check/policy.hpp"
+#include "tools/report_row.hpp"
+
+namespace gpumemtrace::tools {
+
+// One number in both jobs.
+struct DifferenceRow {
+  std::string name;
+  std::uint64_t base_bytes = 0;
+  std::uint64_t new_bytes = 0;
+
+  [[nodiscard]] bool changed() const { return base_bytes != new_bytes; }
+};
+
+// Rows of a section are sorted by how much they changed, growth first.
+struct DifferenceSection {
+  std::string name;  // a word for scripts
+  std::string title;
+  std::vector<DifferenceRow> rows;
+};
+
+// Peaks by level, holders at the driver's and the framework's peak by category, owner and place,
+// leaks by place, transfers by kind. Places are compared by function and file, not by line.
+[[nodiscard]] std::vector<DifferenceSection> compare_jobs(const Json& base, const Json& next);
+
+// The numbers of two steps. Throws Failure where a report has no such step.
+[[nodiscard]] std::vector<DifferenceSection> compare_steps(const Json& base,
+                                                           std::uint64_t base_step,
+                                                           const Json& next,
+                                                           std::uint64_t next_step);
+
+// Totals that grew by more than is allowed: rows of the sections "peak", "leaks" and "transfers",
+// of a step all rows.
+[[nodiscard]] std::vector<DifferenceRow> regressions_of(
+    const std::vector<DifferenceSection>& sections, const RegressionLimit& limit);
+
+[[nodiscard]] std::string difference_text(const std::vector<DifferenceSection>& sections,
+                                          const std::vector<DifferenceRow>& regressions,
+                                          bool has_limit);
+[[nodiscard]] Json difference_json(const std::vector<DifferenceSection>& sections,
+                                   const std::vector<DifferenceRow>& regressions, bool has_limit);
+
+}  // namespace gpumemtrace::tools

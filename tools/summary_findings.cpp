@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "tools/report_input.hpp"
+#include "tools/summary_sections.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr std::size_t kMostLetters = 110;
+constexpr std::size_t kMostLinesOfText = 2;
+
+// Findings of several ranks that are one fault are one row.
+struct Fault {
+  const Json* finding = nullptr;
+  std::size_t processes = 0;
+};
+
+std::vector<Fault> faults_of(const Json& report) {
+  std::vector<Fault> faults;
+  std::map<std::string, std::size_t> place;
+  for (const Json& finding : report.at("findings")) {
+    if (finding.at("severity") == "info") continue;
+    // One process can have the same fault in several forms; those stay apart.
+    const std::string key =
+        finding.at("fingerprint").get<std::string>() + '|' +
+        (report.at("processes").size() > 1 ? std::string() : finding.at("title").dump());
+    const auto [found, added] = place.try_emplace(key, faults.size());
+    if (added) faults.push_back({&finding, 0});
+    ++faults[found->second].processes;
+  }
+  return faults;
+}
+
+std::size_t count_severity(const std::vector<Fault>& faults, std::string_view severity) {
+  return static_cast<std::size_t>(
+      std::count_if(faults.begin(), faults.end(),
+                    [&](const Fault& fault) { return fault.finding->at("severity") == severity; }));
+}
+
+// Words in lines of equal indent; what does not fit in the last one is left out.
+void add_wrapped(Lines& lines, const std::string& indent, const std::string& text) {
+  std::istringstream words(text);
+  std::string line;
+  std::size_t added = 0;
+  for (std::string word; words >> word;) {
+    if (!line.empty() && indent.size() + line.size() + 1 + word.size() > kMostLetters) {
+      if (++added == kMostLinesOfText) {
+        lines.push_back(indent + line + " ...");
+        return;
+      }
+      lines.push_back(indent + line);
+      line.clear();
+    }
+    line += (line.empty() ? "" : " ") + word;
+  }
+  if (!line.empty()) lines.push_back(indent + line);
+}
+
+}  // namespace
+
+Lines verdict_section(const Json& report, const SummaryDetail&) {
+  const std::vector<Fault> faults = faults_of(report);
+  const std::string doubt = is_complete(report) ? "" : " (the trace is INCOMPLETE)";
+  if (faults.empty()) return {"Verdict: nothing wrong was found" + doubt + "."};
+  const std::size_t errors = count_severity(faults, "error");
+  const std::size_t warnings = count_severity(faults, "warning");
+  std::string counts;
+  if (errors != 0) counts = count_of(errors, "error", "errors");
+  if (warnings != 0) {
+    counts += (counts.empty() ? "" : ", ") + count_of(warnings, "warning", "warnings");
+  }
+  return {fmt::format("Verdict: {}{}. Worst: {}", counts, doubt,
+                      text_or(*faults.front().finding, "title", ""))};
+}
+
+Lines fix_section(const Json& report, const SummaryDetail& detail) {
+  const std::vector<Fault> faults = faults_of(report);
+  Lines lines;
+  const std::size_t shown = std::min(faults.size(), detail.fixes);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const Json& finding = *faults[i].finding;
+    lines.push_back(fmt::format(
+        "  {}. {}{}", i + 1, text_or(finding, "title", ""),
+        faults[i].processes > 1 ? fmt::format(" ({} times)", faults[i].processes) : ""));
+    add_wrapped(lines, "     ", text_or(finding, "fix", ""));
+  }
+  if (shown < faults.size()) {
+    lines.push_back(fmt::format("  and {}; `gpumemtrace check` lists all",
+                                count_of(faults.size() - shown, "more finding", "more findings")));
+  }
+  if (!lines.empty()) lines.insert(lines.begin(), "What to do");
+  return lines;
+}
+
+}  // namespace gpumemtrace::tools

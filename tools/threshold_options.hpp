@@ -1,0 +1,21 @@
+// `--threshold NAME=VALUE`: from where on the analyzer's rules speak up.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "analyzer/rules/thresholds.hpp"
+
+namespace gpumemtrace::tools {
+
+struct ThresholdOptions {
+  std::vector<std::string> texts;
+
+  // The option writes into this object, which must stay where it is while CLI11 parses.
+  void add_options(CLI::App& app);
+  // Throws Failure for an unknown name or a value that does not fit it.
+  [[nodiscard]] analyzer::Thresholds values() const;
+};
+
+}  // namespace gpumemtrace::tools
