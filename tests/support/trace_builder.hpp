@@ -48,7 +48,6 @@ struct Call {
   std::uint16_t result = 0;
   std::uint16_t flags = 0;
   std::uint64_t caller = 0x1000;
-  std::uint32_t stack = 0;
   std::uint32_t context = 1;
   std::uint16_t api = 1;
   bool unfinished = false;
@@ -94,7 +93,6 @@ class TraceBuilder {
     if (call.unfinished) end = 0;
     record.call.record.time = start;
     record.call.record.result = call.result;
-    record.call.stack = call.stack;
     record.call.record.flags = call.flags;
     record.call.record.api = call.api;
     record.call.end = end;

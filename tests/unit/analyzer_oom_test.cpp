@@ -1,6 +1,7 @@
 // Failures for want of memory: what became of them.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
+#include "tests/support/stack_records.hpp"
 
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
@@ -45,8 +46,8 @@ TEST_CASE("a failure after which a flush made room has recovered", "[unit]") {
 TEST_CASE("attempts from different lines of an allocator are one shortage", "[unit]") {
   TraceBuilder trace;
   trace.allocate(0x200000000, kMiB);
-  trace.allocate(0, 64 * kMiB, MemoryKind::kDevice, {.result = kOutOfMemory, .stack = 7});
-  trace.allocate(0x600000000, 64 * kMiB, MemoryKind::kDevice, {.stack = 8});
+  allocate_at(trace, 0, 64 * kMiB, 7, {.result = kOutOfMemory});
+  allocate_at(trace, 0x600000000, 64 * kMiB, 8);
   const Json report = report_of(trace);
   REQUIRE(report.at("oom").size() == 1);
   CHECK(report.at("oom")[0].at("outcome") == "recovered");
