@@ -198,6 +198,9 @@ class BackgroundThread {
   }
 
   void periodic_work(const CallGuard& guard) noexcept {
+    // The first look follows the start at once: until it has told the devices, nobody can say that
+    // two processes share one.
+    if (control.session.load() != session_.id) return;
     const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
     if (now_ns - last_sample_ns_ < kSamplePeriodNs && !sample_wanted.exchange(false)) return;
     last_sample_ns_ = now_ns;

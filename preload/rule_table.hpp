@@ -94,7 +94,10 @@ class RuleTable {
   }
 
  private:
-  static constexpr std::size_t kBuckets = std::size_t{1} << 15;
+  // 16384 rules in 256 KiB: a training step needs some thousand, and they should stay in the
+  // processor's caches between two walks.
+  static constexpr int kBucketBits = 12;
+  static constexpr std::size_t kBuckets = std::size_t{1} << kBucketBits;
   static constexpr std::size_t kEntries = 4;
   static constexpr std::uint64_t kBusy = 1;  // no code stands in the first page
 
@@ -112,7 +115,7 @@ class RuleTable {
     return address << 17 | (generation & 0x1'ffff);
   }
   static std::size_t bucket_of(std::uint64_t address) noexcept {
-    return address * 0x9e37'79b9'7f4a'7c15u >> (64 - 15);
+    return address * 0x9e37'79b9'7f4a'7c15u >> (64 - kBucketBits);
   }
   // The entry that has the key, an empty one, one of another generation, or any.
   Entry& place_for(std::uint64_t address, std::uint64_t key) noexcept {
