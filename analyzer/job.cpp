@@ -40,12 +40,16 @@ class PreviewReader {
   }
   [[nodiscard]] std::vector<ClockPoint> points() const { return points_; }
   [[nodiscard]] const std::vector<trace::WaitingStack>& waits() const { return waits_; }
+  [[nodiscard]] const std::vector<trace::Device>& devices() const { return devices_; }
   [[nodiscard]] const Dictionary& dictionary() const { return dictionary_; }
 
  private:
   void take(const trace::RecordHeader& record) {
     if (record.kind == trace::RecordKind::kWaitingStack) {
       waits_.push_back(trace::as<trace::WaitingStack>(record));
+    }
+    if (record.kind == trace::RecordKind::kDevice) {
+      devices_.push_back(trace::as<trace::Device>(record));
     }
     if (record.kind == trace::RecordKind::kText) dictionary_.add(record);
     if (record.kind != trace::RecordKind::kClock) return;
@@ -56,6 +60,7 @@ class PreviewReader {
 
   std::vector<ClockPoint> points_;
   std::vector<trace::WaitingStack> waits_;
+  std::vector<trace::Device> devices_;
   Dictionary dictionary_;
 };
 
@@ -116,6 +121,7 @@ Preview preview_trace(const trace::TraceFile& file) {
   preview.clock = Clock(reader.points(), file.header().ticks_per_second);
   preview.host = reader.dictionary().text(trace::TextKey::kHost);
   preview.waits = reader.waits();
+  preview.devices = reader.devices();
   preview.boot_id = reader.dictionary().text(trace::TextKey::kBootId);
   return preview;
 }
@@ -131,6 +137,7 @@ Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevi
       merge_(file_),
       model_(index, merge_, devices, preview_.waits) {
   devices.add_process(index, preview_.boot_id.empty() ? preview_.host : preview_.boot_id);
+  for (const trace::Device& device : preview_.devices) model_.join_device(device);
 }
 
 void Process::run_until(std::uint64_t job_ns, std::uint64_t max_records) {

@@ -24,10 +24,11 @@ struct Preview {
   std::string host;
   std::string boot_id;
   std::vector<trace::WaitingStack> waits;
+  std::vector<trace::Device> devices;
 };
 
-// Reads the clock records, the place of the process and who waited in backward passes ahead of
-// everything else.
+// Reads the clock records, the place of the process, its devices and who waited in backward passes
+// ahead of everything else.
 [[nodiscard]] Preview preview_trace(const trace::TraceFile& file);
 
 // The physical devices of a job. A device is known by its uuid on its machine.

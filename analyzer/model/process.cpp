@@ -85,9 +85,7 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
     case trace::RecordKind::kDevice: {
       const auto& device = trace::as<trace::Device>(record);
       devices_.describe(device, trace::tail_of(record));
-      SharedDevice* shared = registry_.find_or_add(index_, device);
-      if (shared != nullptr) join(devices_.state(device.ordinal), *shared, index_, now_);
-      return;
+      return join_device(device);
     }
     case trace::RecordKind::kMemorySample: {
       const auto& sample = trace::as<trace::MemorySample>(record);
@@ -117,6 +115,11 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
     default:
       return dictionary_.add(record);
   }
+}
+
+void ProcessModel::join_device(const trace::Device& device) {
+  SharedDevice* shared = registry_.find_or_add(index_, device);
+  if (shared != nullptr) join(devices_.state(device.ordinal), *shared, index_, now_);
 }
 
 void ProcessModel::apply_mark(const trace::Mark& mark, std::uint32_t writer) {

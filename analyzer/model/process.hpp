@@ -106,6 +106,9 @@ class ProcessModel {
   ProcessModel(const ProcessModel&) = delete;
   ProcessModel& operator=(const ProcessModel&) = delete;
 
+  // The process uses this physical device. Known before the first record, other processes' memory
+  // on it is counted from the begin.
+  void join_device(const trace::Device& device);
   void apply(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t effective);
   // `shortest_period`: ticks; see Steps.
   void finish(std::uint64_t shortest_period);

@@ -20,6 +20,8 @@ TRUTH_FORMAT = "gpumemtrace-truth"
 CUDA_DEVICE_TYPE = "1"  # of c10::Device
 
 MIB = 1 << 20
+BLOCK_ROUNDING = 512  # bytes, of PyTorch's caching allocator
+SMALLEST_NAMED_SHARE = 0.99
 
 # The closed list of reasons for which our number may differ from an independent one.
 # side: "more" - ours may only be larger, "less" - only smaller, "either".
@@ -180,7 +182,60 @@ def judge_truth(report, truth, dump_lines=None):
     verdicts = [judge_check(report, check, truth["pid"]) for check in truth["checks"]]
     for stated in truth["live_blocks"]:
         verdicts.append(judge_live_blocks(stated, dump_lines))
+    if "block_sites" in truth:
+        verdicts += judge_block_sites(report, truth)
+    if "categories_at_peak" in truth:
+        verdicts += judge_categories(report, truth)
     return verdicts
+
+
+def judge_block_sites(report, truth):
+    """Bytes by the user's line against PyTorch's own memory history, and names of autograd nodes.
+
+    Every line must have the same bytes; what the autograd threads allocated belongs to the line of
+    the one call of backward(), and 99 % of it to a node that the graph has.
+    """
+    stated = truth["block_sites"]
+    theirs = collections.Counter()
+    for _, size, file, line, kind in stated["blocks"]:
+        theirs[(file, line, kind)] += -(-size // BLOCK_ROUNDING) * BLOCK_ROUNDING
+    inferred = {stack["id"] for stack in report.content["stacks"] if stack["inferred_from"] is not None}
+    ours = collections.Counter()
+    named = unknown_nodes = 0
+    for cost in report.content["costs"]:
+        if cost["level"] != "framework":
+            continue
+        site = cost["site"] or {"file": None, "line": None, "node": None}
+        file = site["file"].split("/programs/")[-1] if site["file"] else None
+        kind = "backward" if cost["stack"] in inferred else "python"
+        ours[(file, site["line"], kind)] += cost["allocated_bytes"]
+        if kind == "backward" and site["node"]:
+            named += cost["allocated_bytes"]
+            unknown_nodes += site["node"] not in stated["node_names"]
+    verdicts = []
+    for kind in ("python", "backward"):
+        total = sum(size for key, size in theirs.items() if key[2] == kind)
+        agreed = sum(min(size, ours[key]) for key, size in theirs.items() if key[2] == kind)
+        text = f"{kind}: {agreed} of {total} bytes have the line that PyTorch's history has"
+        verdicts.append(Verdict("PASS", text) if total and agreed == total else failed("sites", text))
+    total = sum(size for key, size in theirs.items() if key[2] == "backward")
+    text = f"backward: {named} of {total} bytes name a node, {unknown_nodes} names are not the graph's"
+    good = named >= SMALLEST_NAMED_SHARE * total > 0 and unknown_nodes == 0
+    verdicts.append(Verdict("PASS", text) if good else failed("nodes", text))
+    return verdicts
+
+
+def judge_categories(report, truth):
+    """Bytes at the framework's peak by what they are for, against the program's own sums."""
+    stated = truth["categories_at_peak"]
+    devices = report.device_ids(stated["device"], report.process_ids(truth["pid"]))
+    ours = collections.Counter()
+    for peak in report.content["peak"]:
+        if peak["level"] == "framework" and peak["device"] in devices:
+            ours.update(peak["categories"])
+    return [passed(f"{name} bytes at the peak", size) if ours[name] == size
+            else failed(f"{name} bytes at the peak", f"ours {ours[name]}, theirs {size} (the program's tensors)")
+            for name, size in sorted(stated["bytes"].items())]
 
 
 def judge_live_blocks(stated, dump_lines):

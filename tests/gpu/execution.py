@@ -114,7 +114,11 @@ def run_program(program, settings):
     traced = execute(command, traced_environment(program, folder, settings), settings.timeout_s, settings.programs)
     keep(folder, "traced", traced)
     verdicts = [judge_exit(reference, traced, folder, settings), judge_output(reference, traced, folder)]
-    return verdicts + judge_folder(folder, settings)
+    verdicts += judge_folder(folder, settings)
+    if program.named:
+        execute([settings.tool, "symbolize", folder / "traces", "-o", folder / "symbols.json"],
+                dict(os.environ), ANALYZE_TIMEOUT_S)
+    return verdicts
 
 
 def ended(outcome, settings):
@@ -136,9 +140,12 @@ def judge_output(reference, traced, folder):
 
 
 def judge_folder(folder, settings):
-    """Analyzes folder/traces and compares with every folder/truth.json*."""
+    """Analyzes folder/traces and compares with every folder/truth.json*. Saved traces have the
+    names of their native code beside them."""
     report_path = folder / "report.json"
-    analysis = execute([settings.tool, "analyze", folder / "traces", "-o", report_path],
+    names = folder / "symbols.json"
+    symbols = ["--symbols", names] if names.exists() else []
+    analysis = execute([settings.tool, "analyze", folder / "traces", *symbols, "-o", report_path],
                        dict(os.environ), ANALYZE_TIMEOUT_S)
     (folder / "analyze.err").write_text(analysis.stderr)
     if analysis.code != 0 or not report_path.exists():

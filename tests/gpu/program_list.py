@@ -11,6 +11,7 @@ class Program:
     arguments: command after `python3` (python programs) or after the binary's name.
     needs: modules or tools, each of which must be there or the run is skipped.
     alone: True where another program on the same GPU would change its truth or fail by it.
+    named: True where names of native code are saved with the trace, because its truth needs them.
     """
 
     name: str
@@ -20,6 +21,7 @@ class Program:
     needs: tuple = ()
     gpus: int = 1
     alone: bool = False
+    named: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,8 +61,8 @@ BINARIES = (
 PROGRAMS = (
     *(torch_program(f"torch_transformer_{name}", "torch_transformer.py", alone=name == "native", allocator=allocator)
       for name, allocator in ALLOCATORS),
-    torch_program("torch_sites", "torch_sites.py"),
-    Program("torch_sites_kept", ("torch_sites.py", "--keep-gradients"), needs=("torch",)),
+    Program("torch_sites", ("torch_sites.py",), needs=("torch",), named=True),
+    Program("torch_sites_kept", ("torch_sites.py", "--keep-gradients"), needs=("torch",), named=True),
     torch_program("torch_conv", "torch_conv.py"),
     torch_program("torch_threads", "torch_threads.py"),
     torch_program("torch_near_full", "torch_near_full.py", alone=True),
