@@ -293,3 +293,20 @@ TEST_CASE("a native thread of a program without Python stays what it is", "[unit
   CHECK(holder.at("site").is_null());
   CHECK(stack_of(report, holder).at("frames").size() == 1);
 }
+
+TEST_CASE("a stack that claims more frames than it has is read as far as it goes", "[unit]") {
+  TraceBuilder trace;
+  add_modules(trace);
+  Stack record;
+  record.id = 7;
+  record.native_frames = 0xffffffff;
+  const std::uint64_t address = in_model(kGrow);
+  trace.add(record, 1, {reinterpret_cast<const char*>(&address), sizeof address});
+  record.id = 8;
+  record.python_frames = 0xffffffff;
+  trace.add(record, 1, {reinterpret_cast<const char*>(&address), sizeof address});
+  allocate_at(trace, 0x10000000, 2 * kMiB, 7);
+  allocate_at(trace, 0x20000000, kMiB, 8);
+  const Json report = report_of(trace);
+  CHECK(first_holder(report, "driver").at("site").at("function") == "model::reserve(int)");
+}
