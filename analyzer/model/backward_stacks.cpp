@@ -18,7 +18,10 @@ BackwardStacks::BackwardStacks(std::vector<trace::WaitingStack> waits, const Loo
     : look_ahead_(look_ahead) {
   std::stable_sort(waits.begin(), waits.end(),
                    [](const auto& a, const auto& b) { return a.record.time < b.record.time; });
-  for (const trace::WaitingStack& wait : waits) waits_[wait.thread_id].push_back(wait);
+  for (const trace::WaitingStack& wait : waits) {
+    // Stack 0 says that the thread waits no more, which its own events say, too.
+    if (wait.stack != 0) waits_[wait.thread_id].push_back(wait);
+  }
 }
 
 void BackwardStacks::add_stack(const trace::Stack& record) {

@@ -219,6 +219,7 @@ TEST_CASE("a backward block carries its node and the line that waits for it", "[
   add_training_stacks(trace);
   block_at(trace, 0x10000000, 100 * kSigned, 1);
   block_at(trace, 0x20000000, 2 * kSigned, 3, 2);  // before the thread was seen waiting
+  add_waiting(trace, kPythonThread, 0);            // an earlier wait is over
   add_waiting(trace, kPythonThread, 2);
   block_at(trace, 0x30000000, 3 * kSigned, 3, 2);  // after
   const Json report = report_of(trace);
