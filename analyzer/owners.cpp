@@ -213,6 +213,13 @@ bool is_users_function(std::string_view function) {
          !function_passes_calls_on(name);
 }
 
+bool is_users_source_file(std::string_view file) {
+  static constexpr auto kForeignParts = std::to_array<std::string_view>(
+      {"/include/c++/", "/cuda/include/", "/targets/x86_64-linux/include/", "/site-packages/",
+       "/dist-packages/"});
+  return !starts_with(file, "/usr/include/") && !contains_any(file, kForeignParts);
+}
+
 bool is_users_python_file(std::string_view file) {
   // Installed packages, the standard library (its zip and frozen modules too), generated code.
   static constexpr auto kForeignParts = std::to_array<std::string_view>(

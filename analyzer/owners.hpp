@@ -34,6 +34,8 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] bool is_users_module(std::string_view path, std::string_view executable);
 // False for functions of libraries that are compiled into the user's code, such as std::vector's.
 [[nodiscard]] bool is_users_function(std::string_view function);
+// False for source files of the system and of CUDA, whose templates are compiled into others' code.
+[[nodiscard]] bool is_users_source_file(std::string_view file);
 // True for a file of the user: not the standard library, not an installed package, not code that a
 // framework generated.
 [[nodiscard]] bool is_users_python_file(std::string_view file);

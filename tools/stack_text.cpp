@@ -35,7 +35,8 @@ const Json* find_stack(const Json& report, const std::string& id) {
 bool is_users(const Json& frame) {
   const std::string file = text_or(frame, "file", "");
   if (is_python(frame)) return analyzer::is_users_python_file(file);
-  return !file.empty() && analyzer::is_users_function(text_or(frame, "function", ""));
+  return !file.empty() && analyzer::is_users_source_file(file) &&
+         analyzer::is_users_function(text_or(frame, "function", ""));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ BackwardStacks::BackwardStacks(std::vector<trace::WaitingStack> waits, const Loo
   std::stable_sort(waits.begin(), waits.end(),
                    [](const auto& a, const auto& b) { return a.record.time < b.record.time; });
   for (const trace::WaitingStack& wait : waits) {
-    // Without a stack: the thread was seen to wait no more, which its own events tell, too.
+    // Stack 0 says that the thread waits no more, which its own events say, too.
     if (wait.stack != 0) waits_[wait.thread_id].push_back(wait);
   }
 }

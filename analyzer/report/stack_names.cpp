@@ -111,7 +111,9 @@ std::optional<StackFrame> StackNames::users_frame(std::uint32_t stack) const {
   }
   std::optional<StackFrame> found;
   visit_native(parts.native, [&](const StackFrame& frame, std::string_view path) {
-    if (owners_.is_users_code(path, frame.function, executable_)) found = frame;
+    const bool is_users = is_users_source_file(frame.file) &&
+                          owners_.is_users_code(path, frame.function, executable_);
+    if (is_users) found = frame;
     return found.has_value();
   });
   return found;

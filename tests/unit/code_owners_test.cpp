@@ -60,6 +60,15 @@ TEST_CASE("the user's code is what is neither a framework's nor the system's", "
   CHECK_FALSE(is_users("", "jit"));
 }
 
+TEST_CASE("templates of the system are not the user's wherever they are compiled into", "[unit]") {
+  CHECK(is_users_source_file("/home/me/model.cpp"));
+  CHECK(is_users_source_file(""));
+  CHECK_FALSE(is_users_source_file("/usr/include/c++/12/bits/invoke.h"));
+  CHECK_FALSE(is_users_source_file("/opt/gcc/include/c++/13/vector"));
+  CHECK_FALSE(is_users_source_file("/usr/local/cuda/include/thrust/device_vector.h"));
+  CHECK_FALSE(is_users_source_file("/x/site-packages/torch/include/ATen/Functions.h"));
+}
+
 TEST_CASE("rules of the user come before the tables", "[unit]") {
   const CodeOwners owners = owners_with(R"({"rules": [
     {"file": "libtorch_mine", "owner": "mine"},

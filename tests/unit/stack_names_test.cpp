@@ -219,6 +219,7 @@ TEST_CASE("a backward block carries its node and the line that waits for it", "[
   add_training_stacks(trace);
   block_at(trace, 0x10000000, 100 * kSigned, 1);
   block_at(trace, 0x20000000, 2 * kSigned, 3, 2);  // before the thread was seen waiting
+  add_waiting(trace, kPythonThread, 0);            // an earlier wait is over
   add_waiting(trace, kPythonThread, 2);
   block_at(trace, 0x30000000, 3 * kSigned, 3, 2);  // after
   const Json report = report_of(trace);
@@ -292,4 +293,21 @@ TEST_CASE("a native thread of a program without Python stays what it is", "[unit
   const Json holder = first_holder(report, "framework");
   CHECK(holder.at("site").is_null());
   CHECK(stack_of(report, holder).at("frames").size() == 1);
+}
+
+TEST_CASE("a stack that claims more frames than it has is read as far as it goes", "[unit]") {
+  TraceBuilder trace;
+  add_modules(trace);
+  Stack record;
+  record.id = 7;
+  record.native_frames = 0xffffffff;
+  const std::uint64_t address = in_model(kGrow);
+  trace.add(record, 1, {reinterpret_cast<const char*>(&address), sizeof address});
+  record.id = 8;
+  record.python_frames = 0xffffffff;
+  trace.add(record, 1, {reinterpret_cast<const char*>(&address), sizeof address});
+  allocate_at(trace, 0x10000000, 2 * kMiB, 7);
+  allocate_at(trace, 0x20000000, kMiB, 8);
+  const Json report = report_of(trace);
+  CHECK(first_holder(report, "driver").at("site").at("function") == "model::reserve(int)");
 }
