@@ -132,7 +132,8 @@ TraceFile::TraceFile(const std::filesystem::path& path) : path_(path) {
     read_ring(writers);
     for (auto& [writer, stream] : writers) {
       order_pieces(stream);
-      writers_.push_back(std::move(stream));
+      // A checkpoint may stand for all that a writer had.
+      if (!stream.pieces.empty()) writers_.push_back(std::move(stream));
     }
   } catch (...) {
     close(descriptor_);
