@@ -200,6 +200,7 @@ void write_thread_record(std::uint32_t thread_id, std::string_view name) noexcep
   record.record.kind = trace::RecordKind::kThread;
   record.record.time = ticks();
   record.thread_id = thread_id;
+  record.pthread_self = static_cast<std::uint64_t>(pthread_self());
   write_record(&record, sizeof record, name.data(), name.size());
 }
 

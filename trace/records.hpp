@@ -61,6 +61,18 @@ enum class RecordKind : std::uint8_t {
   kPeak = 61,
   kPeakHolder = 62,
   kCheckpoint = 63,
+  // CUPTI's activity records (trace/activity_records.hpp).
+  kActivityCall = 70,
+  kActivityCopy = 71,
+  kActivitySet = 72,
+  kActivityMemory = 73,
+  kActivityPool = 74,
+  kActivityManaged = 75,
+  kActivityOverhead = 76,
+  kActivityKernel = 77,
+  kActivityClock = 78,
+  kActivityState = 79,
+  kActivityDropped = 80,
 };
 
 // How a column of values is written before compression.
@@ -394,7 +406,8 @@ struct PoolSample {
 // The records that follow in this writer's stream are this thread's. Tail: its name.
 struct Thread {
   RecordHeader record;
-  std::uint64_t thread_id = 0;
+  std::uint64_t thread_id = 0;     // the system's
+  std::uint64_t pthread_self = 0;  // 0 = not known
 };
 
 struct Context {

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "trace/activity_records.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::trace {
@@ -187,6 +188,7 @@ inline constexpr auto kPoolSample = std::to_array<Field>({
 inline constexpr auto kThread = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Thread, record),
     GPUMEMTRACE_FIELD(Thread, thread_id, kPlain),
+    GPUMEMTRACE_FIELD(Thread, pthread_self, kPlain),
 });
 inline constexpr auto kContext = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Context, record),
@@ -343,6 +345,136 @@ inline constexpr auto kCheckpoint = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Checkpoint, inexact, kPlain),
 });
 
+inline constexpr auto kActivityCall = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(ActivityCall, record),
+    GPUMEMTRACE_FIELD(ActivityCall, start, kDelta),
+    GPUMEMTRACE_FIELD(ActivityCall, end, kDelta),
+    GPUMEMTRACE_FIELD(ActivityCall, correlation, kDelta),
+    GPUMEMTRACE_FIELD(ActivityCall, thread_id, kPlain),
+    GPUMEMTRACE_FIELD(ActivityCall, function, kPlain),
+    GPUMEMTRACE_FIELD(ActivityCall, returned, kPlain),
+    GPUMEMTRACE_FIELD(ActivityCall, domain, kPlain),
+    GPUMEMTRACE_FIELD(ActivityCall, library, kPlain),
+    GPUMEMTRACE_FIELD(ActivityCall, reserved, kPlain),
+});
+inline constexpr auto kActivityCopy = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(ActivityCopy, record),
+    GPUMEMTRACE_FIELD(ActivityCopy, start, kDelta),
+    GPUMEMTRACE_FIELD(ActivityCopy, end, kDelta),
+    GPUMEMTRACE_FIELD(ActivityCopy, bytes, kPlain),
+    GPUMEMTRACE_FIELD(ActivityCopy, graph_node, kDelta),
+    GPUMEMTRACE_FIELD(ActivityCopy, copies, kPlain),
+    GPUMEMTRACE_FIELD(ActivityCopy, correlation, kDelta),
+    GPUMEMTRACE_FIELD(ActivityCopy, context, kPlain),
+    GPUMEMTRACE_FIELD(ActivityCopy, stream, kPlain),
+    GPUMEMTRACE_FIELD(ActivityCopy, device, kSigned),
+    GPUMEMTRACE_FIELD(ActivityCopy, source_device, kSigned),
+    GPUMEMTRACE_FIELD(ActivityCopy, destination_device, kSigned),
+    GPUMEMTRACE_FIELD(ActivityCopy, copy_kind, kPlain),
+    GPUMEMTRACE_FIELD(ActivityCopy, source_kind, kPlain),
+    GPUMEMTRACE_FIELD(ActivityCopy, destination_kind, kPlain),
+    GPUMEMTRACE_FIELD(ActivityCopy, is_asynchronous, kPlain),
+    GPUMEMTRACE_FIELD(ActivityCopy, library, kPlain),
+    GPUMEMTRACE_FIELD(ActivityCopy, reserved, kPlain),
+});
+inline constexpr auto kActivitySet = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(ActivitySet, record),
+    GPUMEMTRACE_FIELD(ActivitySet, start, kDelta),
+    GPUMEMTRACE_FIELD(ActivitySet, end, kDelta),
+    GPUMEMTRACE_FIELD(ActivitySet, bytes, kPlain),
+    GPUMEMTRACE_FIELD(ActivitySet, graph_node, kDelta),
+    GPUMEMTRACE_FIELD(ActivitySet, correlation, kDelta),
+    GPUMEMTRACE_FIELD(ActivitySet, context, kPlain),
+    GPUMEMTRACE_FIELD(ActivitySet, stream, kPlain),
+    GPUMEMTRACE_FIELD(ActivitySet, device, kSigned),
+    GPUMEMTRACE_FIELD(ActivitySet, value, kPlain),
+    GPUMEMTRACE_FIELD(ActivitySet, memory_kind, kPlain),
+    GPUMEMTRACE_FIELD(ActivitySet, library, kPlain),
+});
+inline constexpr auto kActivityMemory = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(ActivityMemory, record),
+    GPUMEMTRACE_FIELD(ActivityMemory, timestamp, kDelta),
+    GPUMEMTRACE_FIELD(ActivityMemory, address, kDelta),
+    GPUMEMTRACE_FIELD(ActivityMemory, bytes, kPlain),
+    GPUMEMTRACE_FIELD(ActivityMemory, pool, kDelta),
+    GPUMEMTRACE_FIELD(ActivityMemory, operation, kPlain),
+    GPUMEMTRACE_FIELD(ActivityMemory, memory_kind, kPlain),
+    GPUMEMTRACE_FIELD(ActivityMemory, pool_type, kPlain),
+    GPUMEMTRACE_FIELD(ActivityMemory, correlation, kDelta),
+    GPUMEMTRACE_FIELD(ActivityMemory, context, kPlain),
+    GPUMEMTRACE_FIELD(ActivityMemory, stream, kPlain),
+    GPUMEMTRACE_FIELD(ActivityMemory, device, kSigned),
+    GPUMEMTRACE_FIELD(ActivityMemory, is_asynchronous, kPlain),
+    GPUMEMTRACE_FIELD(ActivityMemory, library, kPlain),
+});
+inline constexpr auto kActivityPool = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(ActivityPool, record),
+    GPUMEMTRACE_FIELD(ActivityPool, timestamp, kDelta),
+    GPUMEMTRACE_FIELD(ActivityPool, pool, kDelta),
+    GPUMEMTRACE_FIELD(ActivityPool, reserved_bytes, kPlain),
+    GPUMEMTRACE_FIELD(ActivityPool, used_bytes, kPlain),
+    GPUMEMTRACE_FIELD(ActivityPool, release_threshold, kPlain),
+    GPUMEMTRACE_FIELD(ActivityPool, operation, kPlain),
+    GPUMEMTRACE_FIELD(ActivityPool, pool_type, kPlain),
+    GPUMEMTRACE_FIELD(ActivityPool, correlation, kDelta),
+    GPUMEMTRACE_FIELD(ActivityPool, device, kSigned),
+    GPUMEMTRACE_FIELD(ActivityPool, library, kPlain),
+    GPUMEMTRACE_FIELD(ActivityPool, reserved, kPlain),
+});
+inline constexpr auto kActivityManaged = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(ActivityManaged, record),
+    GPUMEMTRACE_FIELD(ActivityManaged, start, kDelta),
+    GPUMEMTRACE_FIELD(ActivityManaged, end, kDelta),
+    GPUMEMTRACE_FIELD(ActivityManaged, address, kDelta),
+    GPUMEMTRACE_FIELD(ActivityManaged, value, kPlain),
+    GPUMEMTRACE_FIELD(ActivityManaged, counter, kPlain),
+    GPUMEMTRACE_FIELD(ActivityManaged, source, kSigned),
+    GPUMEMTRACE_FIELD(ActivityManaged, destination, kSigned),
+    GPUMEMTRACE_FIELD(ActivityManaged, access, kPlain),
+    GPUMEMTRACE_FIELD(ActivityManaged, library, kPlain),
+    GPUMEMTRACE_FIELD(ActivityManaged, reserved, kPlain),
+});
+inline constexpr auto kActivityOverhead = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(ActivityOverhead, record),
+    GPUMEMTRACE_FIELD(ActivityOverhead, start, kDelta),
+    GPUMEMTRACE_FIELD(ActivityOverhead, end, kDelta),
+    GPUMEMTRACE_FIELD(ActivityOverhead, overhead, kPlain),
+    GPUMEMTRACE_FIELD(ActivityOverhead, library, kPlain),
+});
+inline constexpr auto kActivityKernel = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(ActivityKernel, record),
+    GPUMEMTRACE_FIELD(ActivityKernel, start, kDelta),
+    GPUMEMTRACE_FIELD(ActivityKernel, end, kDelta),
+    GPUMEMTRACE_FIELD(ActivityKernel, graph_node, kDelta),
+    GPUMEMTRACE_FIELD(ActivityKernel, correlation, kDelta),
+    GPUMEMTRACE_FIELD(ActivityKernel, context, kPlain),
+    GPUMEMTRACE_FIELD(ActivityKernel, stream, kPlain),
+    GPUMEMTRACE_FIELD(ActivityKernel, device, kSigned),
+    GPUMEMTRACE_FIELD(ActivityKernel, library, kPlain),
+    GPUMEMTRACE_FIELD(ActivityKernel, reserved, kPlain),
+});
+inline constexpr auto kActivityClock = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(ActivityClock, record),
+    GPUMEMTRACE_FIELD(ActivityClock, timestamp, kDelta),
+    GPUMEMTRACE_FIELD(ActivityClock, uncertainty_ticks, kPlain),
+    GPUMEMTRACE_FIELD(ActivityClock, epoch, kPlain),
+    GPUMEMTRACE_FIELD(ActivityClock, library, kPlain),
+});
+inline constexpr auto kActivityState = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(ActivityState, record),
+    GPUMEMTRACE_FIELD(ActivityState, version, kPlain),
+    GPUMEMTRACE_FIELD(ActivityState, returned, kPlain),
+    GPUMEMTRACE_FIELD(ActivityState, mode, kPlain),
+    GPUMEMTRACE_FIELD(ActivityState, is_shared, kPlain),
+    GPUMEMTRACE_FIELD(ActivityState, library, kPlain),
+    GPUMEMTRACE_FIELD(ActivityState, reserved, kPlain),
+});
+inline constexpr auto kActivityDropped = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(ActivityDropped, record),
+    GPUMEMTRACE_FIELD(ActivityDropped, by_cupti, kPlain),
+    GPUMEMTRACE_FIELD(ActivityDropped, by_recorder, kPlain),
+});
+
 #undef GPUMEMTRACE_CALL_FIELDS
 #undef GPUMEMTRACE_HEADER_FIELDS
 #undef GPUMEMTRACE_NESTED_FIELD
@@ -414,6 +546,27 @@ inline constexpr std::array kKinds = {
     schema::describe<Peak>(RecordKind::kPeak, "peak", schema::kPeak),
     schema::describe<PeakHolder>(RecordKind::kPeakHolder, "peak_holder", schema::kPeakHolder),
     schema::describe<Checkpoint>(RecordKind::kCheckpoint, "checkpoint", schema::kCheckpoint),
+    schema::describe<ActivityCall>(RecordKind::kActivityCall, "activity_call",
+                                   schema::kActivityCall),
+    schema::describe<ActivityCopy>(RecordKind::kActivityCopy, "activity_copy",
+                                   schema::kActivityCopy),
+    schema::describe<ActivitySet>(RecordKind::kActivitySet, "activity_set", schema::kActivitySet),
+    schema::describe<ActivityMemory>(RecordKind::kActivityMemory, "activity_memory",
+                                     schema::kActivityMemory),
+    schema::describe<ActivityPool>(RecordKind::kActivityPool, "activity_pool",
+                                   schema::kActivityPool),
+    schema::describe<ActivityManaged>(RecordKind::kActivityManaged, "activity_managed",
+                                      schema::kActivityManaged),
+    schema::describe<ActivityOverhead>(RecordKind::kActivityOverhead, "activity_overhead",
+                                       schema::kActivityOverhead),
+    schema::describe<ActivityKernel>(RecordKind::kActivityKernel, "activity_kernel",
+                                     schema::kActivityKernel),
+    schema::describe<ActivityClock>(RecordKind::kActivityClock, "activity_clock",
+                                    schema::kActivityClock),
+    schema::describe<ActivityState>(RecordKind::kActivityState, "activity_state",
+                                    schema::kActivityState, true),
+    schema::describe<ActivityDropped>(RecordKind::kActivityDropped, "activity_dropped",
+                                      schema::kActivityDropped),
 };
 
 // Room for kinds that later versions add.
@@ -478,6 +631,17 @@ GPUMEMTRACE_KIND_OF(Totals)
 GPUMEMTRACE_KIND_OF(Peak)
 GPUMEMTRACE_KIND_OF(PeakHolder)
 GPUMEMTRACE_KIND_OF(Checkpoint)
+GPUMEMTRACE_KIND_OF(ActivityCall)
+GPUMEMTRACE_KIND_OF(ActivityCopy)
+GPUMEMTRACE_KIND_OF(ActivitySet)
+GPUMEMTRACE_KIND_OF(ActivityMemory)
+GPUMEMTRACE_KIND_OF(ActivityPool)
+GPUMEMTRACE_KIND_OF(ActivityManaged)
+GPUMEMTRACE_KIND_OF(ActivityOverhead)
+GPUMEMTRACE_KIND_OF(ActivityKernel)
+GPUMEMTRACE_KIND_OF(ActivityClock)
+GPUMEMTRACE_KIND_OF(ActivityState)
+GPUMEMTRACE_KIND_OF(ActivityDropped)
 #undef GPUMEMTRACE_KIND_OF
 
 // nullptr for a kind that this version does not know.
