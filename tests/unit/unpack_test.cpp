@@ -261,7 +261,7 @@ TEST_CASE("a schema that cannot be true is refused", "[unit]") {
 TEST_CASE("columns that would make more than a block holds are refused", "[unit]") {
   const auto thread_with_tail_words = [](std::uint64_t words) {
     Columns columns({kThreadKind});
-    const std::size_t fields = trace::find_kind(RecordKind::kThread)->fields.size();
+    const std::size_t fields = find_kind(RecordKind::kThread)->fields.size();
     for (std::uint8_t field = 0; field < fields; ++field) columns.values(kThreadKind, field, {0});
     return columns.values(kThreadKind, kTailWordsColumn, {words});
   };
