@@ -228,7 +228,8 @@ bool is_inductor_file(std::string_view file) {
   constexpr std::size_t kFolderLetters = 2;
   constexpr std::size_t kHashLetters = 51;
   const std::string_view name = base_name(file);
-  if (name.size() != 1 + kHashLetters + 3 || name.front() != 'c' || name.substr(1 + kHashLetters) != ".py") {
+  if (name.size() != 1 + kHashLetters + 3 || name.front() != 'c' ||
+      name.substr(1 + kHashLetters) != ".py") {
     return false;
   }
   const std::string_view hash = name.substr(1, kHashLetters);
@@ -245,9 +246,9 @@ bool is_users_python_file(std::string_view file) {
   static constexpr auto kForeignParts = std::to_array<std::string_view>(
       {"/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.", "torchinductor_",
        "/torch_compile_debug/"});
-  static constexpr auto kForeignBegins = std::to_array<std::string_view>(
-      {"<frozen ", "<eval_with_key>", "fx_generated_", "<__array_function__", "<attrs ",
-       "<lambdifygenerated"});
+  static constexpr auto kForeignBegins =
+      std::to_array<std::string_view>({"<frozen ", "<eval_with_key>", "fx_generated_",
+                                       "<__array_function__", "<attrs ", "<lambdifygenerated"});
   return !file.empty() && !contains_any(file, kForeignParts) &&
          !starts_with_any(file, kForeignBegins) && !is_inductor_file(file);
 }

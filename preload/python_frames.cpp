@@ -96,7 +96,7 @@ template <class Reader>
 // A walk for each version, with its layout compiled in.
 template <std::size_t kIndex>
 bool read_by_layout(const void* code_type, const void* thread_state, std::size_t capacity,
-                  Walk& last) noexcept {
+                    Walk& last) noexcept {
   static constexpr Layout kLayout = kLayouts[kIndex];
   return walk_and_update(Straight{}, kLayout, code_type, thread_state, capacity, last);
 }

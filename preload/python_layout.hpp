@@ -187,9 +187,9 @@ template <class Reader>
 
 enum class Look : std::uint8_t { kCode, kOther, kNoMemory };
 
-// What tells a code object from one that stood at its place before. Interpreters before 3.12 give it
-// no version; there its first line and where its file's name and its line table are stand for it.
-// Only where all three are the same again, the object is taken for the one before.
+// What tells a code object from one that stood at its place before. Interpreters before 3.12 give
+// it no version; there its first line and where its file's name and its line table are stand for
+// it. Only where all three are the same again, the object is taken for the one before.
 template <class Reader>
 [[gnu::always_inline]] inline bool read_version(Reader& reader, const Layout& layout,
                                                 const void* code, std::uint32_t& version) noexcept {

@@ -1,5 +1,5 @@
-// Joins the stacks of PyTorch's autograd threads with that of the Python thread that waits for them:
-// a backward pass is carried out on threads of PyTorch's own.
+// Joins the stacks of PyTorch's autograd threads with that of the Python thread that waits for
+// them: a backward pass is carried out on threads of PyTorch's own.
 #pragma once
 
 #include <cstdint>
