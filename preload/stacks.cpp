@@ -3,12 +3,12 @@
 #include <atomic>
 #include <cstddef>
 
-#include "preload/background.hpp"
 #include "preload/key_table.hpp"
 #include "preload/module_list.hpp"
 #include "preload/python_frames.hpp"
 #include "preload/recorder.hpp"
 #include "preload/session_state.hpp"
+#include "preload/waiting_watch.hpp"
 
 namespace gpumemtrace::preload {
 namespace {

@@ -102,7 +102,7 @@ class ProcessModel {
       : index_(index),
         look_ahead_(look_ahead),
         registry_(registry),
-        backward_stacks_(std::move(waits), look_ahead) {}
+        backward_stacks_(std::move(waits), look_ahead, dictionary_.python_stacks()) {}
   ProcessModel(const ProcessModel&) = delete;
   ProcessModel& operator=(const ProcessModel&) = delete;
 

@@ -73,6 +73,7 @@ def environment_of(program, folder, phase):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUMEMTRACE_")}
     environment.update(program.environment)
     environment["TRITON_CACHE_DIR"] = str(folder / f"cache-{phase}" / "triton")
+    environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder / f"cache-{phase}" / "inductor")
     environment["CUPY_CACHE_DIR"] = str(folder / f"cache-{phase}" / "cupy")
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     return environment

@@ -125,3 +125,15 @@ TEST_CASE("autograd nodes are named by what they carry out", "[unit]") {
   CHECK(autograd_node_name("apply") == "");
   CHECK(autograd_node_name("") == "");
 }
+
+TEST_CASE("code that PyTorch's compiler generates is not the user's", "[unit]") {
+  const std::string file = "/cbbfvnrwwl7crvhmnnphkxriwbqxxrsy4wksgkyyotwd46wd3jxt.py";
+  CHECK_FALSE(is_users_python_file("/tmp/torchinductor_me/bb" + file));
+  CHECK_FALSE(is_users_python_file("/scratch/cache/bb" + file));
+  CHECK_FALSE(is_users_python_file("cache/bb" + file));
+  CHECK(is_users_python_file("/scratch/cache/cc" + file));
+  CHECK(is_users_python_file("/home/me/bb/cells.py"));
+  CHECK_FALSE(is_users_python_file("<eval_with_key>.12"));
+  CHECK_FALSE(is_users_python_file("fx_generated_3a4b5c6d7e8f9a0.py"));
+  CHECK(is_users_python_file("/home/me/model.py"));
+}

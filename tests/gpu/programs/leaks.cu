@@ -1,5 +1,8 @@
 // Leaks known amounts of device memory beside memory that is freed properly. With --reset the
 // program ends with cudaDeviceReset, which compute-sanitizer needs to look for leaks.
+//
+// Built with debug information. Functions that are kept have frames of their own, so that others
+// see the same functions and lines; `grow` is inlined, so that a leak has a frame without a call.
 
 #include <cuda_runtime.h>
 
@@ -14,23 +17,40 @@ namespace {
 using gpumemtrace::gpu_tests::KindLedger;
 using gpumemtrace::gpu_tests::Truth;
 
+#define KEPT __attribute__((noinline, noclone))
+
 constexpr std::size_t kKiB = 1024;
 
-void* allocate(KindLedger& ledger, std::size_t bytes) {
+KEPT void* allocate(KindLedger& ledger, std::size_t bytes) {
   void* address = nullptr;
   if (cudaMalloc(&address, bytes) == cudaSuccess) ledger.allocate(bytes);
   return address;
 }
 
-void leak_many_small(KindLedger& ledger) {
+KEPT void leak_many_small(KindLedger& ledger) {
   for (std::size_t i = 0; i < 16; ++i) allocate(ledger, kKiB + i * 16);
 }
 
-void leak_two_large(KindLedger& ledger) {
+KEPT void leak_two_large(KindLedger& ledger) {
   for (int i = 0; i < 2; ++i) allocate(ledger, 3072 * kKiB);
 }
 
-void free_properly(KindLedger& ledger) {
+__attribute__((always_inline)) inline void grow(KindLedger& ledger, std::size_t bytes) {
+  allocate(ledger, bytes);
+}
+
+KEPT void leak_through_inlined_function(KindLedger& ledger) { grow(ledger, 5 * kKiB); }
+
+KEPT void leak_by_recursion(KindLedger& ledger, int depth) {
+  if (depth > 0) {
+    leak_by_recursion(ledger, depth - 1);
+  } else {
+    allocate(ledger, 7 * kKiB);
+  }
+  __asm__ volatile("" ::: "memory");  // else the calls become a loop
+}
+
+KEPT void free_properly(KindLedger& ledger) {
   for (std::size_t i = 1; i <= 20; ++i) {
     void* address = allocate(ledger, i * 100 * kKiB);
     if (cudaFree(address) == cudaSuccess) ledger.free(i * 100 * kKiB);
@@ -44,6 +64,8 @@ int main(int argument_count, char** arguments) {
   leak_many_small(ledger);
   free_properly(ledger);
   leak_two_large(ledger);
+  leak_through_inlined_function(ledger);
+  leak_by_recursion(ledger, 3);
   free_properly(ledger);
   std::printf("leaked %llu bytes in %llu allocations\n",
               static_cast<unsigned long long>(ledger.live_bytes()),

@@ -1,0 +1,51 @@
+"""Everything at once: native threads, libraries that come and go, Python threads."""
+
+import os
+import subprocess
+import unittest
+
+import support
+
+EVENTS = int(os.environ.get("GPUMEMTRACE_TEST_STORM", "10000000"))
+RING_BYTES = 8 << 20
+# The ring, and for everything else what docs/performance.md states.
+MOST_ADDED_BYTES = RING_BYTES + (16 << 20)
+
+
+class Storm(support.EndToEnd):
+    def run_storm(self, environment):
+        """Runs the program; what it printed, and its largest resident size in bytes."""
+        rounds = EVENTS // 2  # an allocation and a free each
+        process = self.start(
+            [support.PYTHON, support.SCRIPTS / "storm.py", support.VICTIMS / "libstorm.so", rounds,
+             support.VICTIMS / "libstack_library_one.so",
+             support.VICTIMS / "libstack_library_two.so"],
+            environment, stdout=subprocess.PIPE)
+        printed = process.stdout.read()
+        _, status, resources = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 0)
+        return [int(word) for word in printed.split()], resources.ru_maxrss * 1024
+
+    def test_every_event_is_recorded_or_counted_and_memory_stays_bounded(self):
+        _, plain_bytes = self.run_storm(support.driver_environment())
+        (native, python), recorded_bytes = self.run_storm(support.recorded_environment(
+            GPUMEMTRACE_RING_SIZE=RING_BYTES))
+        self.assertGreaterEqual(native, EVENTS // 2)
+        self.assertGreater(python, 1000)
+        report = self.report()
+        device = support.usage(report, "driver", "device")
+        lost = support.losses(report)
+        made = native + python
+        self.assertEqual(device["allocations"] + lost.get("dropped_allocations", 0), made)
+        self.assertEqual(device["frees"] + lost.get("dropped_frees", 0)
+                         + lost.get("unknown_frees", 0), made)
+        self.assertLess(recorded_bytes - plain_bytes, MOST_ADDED_BYTES)
+        # Beside the rest of rows that are too many to be listed, all have a stack.
+        without_stack = [row for row in report["costs"]
+                         if row["stack"] is None and row["owner"] != "other"]
+        self.assertEqual(without_stack, [])
+
+
+if __name__ == "__main__":
+    unittest.main()
