@@ -7,28 +7,22 @@ their programs deserve.
 
 import gzip
 import pathlib
-import re
 import shutil
+import sys
 
 import support
 
 GPU_DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "gpu"
 ZOO = pathlib.Path(__file__).resolve().parents[1] / "zoo"
-FAULT = re.compile(r"# fault: (\w+) (\w+)( -)?$")
 RUNS = 3  # of each faulty program: the same findings each time
+
+sys.path.insert(0, str(ZOO / "support"))
+
+import faults  # noqa: E402
 
 
 def programs():
     return sorted(path.stem for path in ZOO.glob("*.py"))
-
-
-def fault_of(name):
-    """Rule, severity and line of a program's fault; no line where the finding has no site."""
-    for number, line in enumerate((ZOO / f"{name}.py").read_text().splitlines(), start=1):
-        found = FAULT.search(line)
-        if found:
-            return found[1], found[2], None if found[3] else number
-    raise AssertionError(f"{name}.py marks no fault")
 
 
 # Rules of severity error and warning on the traces that were saved on a GPU (tests/data/gpu), where
@@ -108,14 +102,9 @@ class Zoo(support.EndToEnd):
     def test_every_fault_is_found_at_its_line(self):
         for name in programs():
             with self.subTest(name):
-                rule, severity, line = fault_of(name)
-                found = self.findings(name, "faulty")
-                self.assertEqual([row["rule"] for row in found], [rule], found)
-                self.assertEqual(found[0]["severity"], severity)
-                self.assertTrue(found[0]["fix"])
-                if line is not None:
-                    self.assertEqual(pathlib.Path(found[0]["site"]["file"]).name, f"{name}.py")
-                    self.assertEqual(found[0]["site"]["line"], line)
+                expected = faults.faults_in(ZOO / f"{name}.py")
+                self.assertTrue(expected, f"{name}.py marks no fault")
+                self.assertEqual(faults.differences(self.findings(name, "faulty"), expected), [])
 
     def test_nothing_is_found_on_the_twins(self):
         for name in programs():
