@@ -10,7 +10,8 @@ namespace {
 // Copies that look alike to the reader: one place, one kind.
 struct PlaceKey {
   Identity identity;
-  TransferKey kind;  // without its site
+  TransferKey kind;    // without its site
+  bool waits = false;  // the calling thread, until the copy is complete
   friend auto operator<=>(const PlaceKey&, const PlaceKey&) = default;
 };
 
@@ -33,20 +34,21 @@ bool has_pageable_end(const TransferKey& key) {
 
 // The driver returns from a copy to pageable memory only when it is complete, whatever it is
 // called.
-bool waits(const TransferKey& key) {
+bool copy_waits(const TransferKey& key) {
   return !key.asynchronous ||
          (key.direction == Direction::kDeviceToHost && key.destination == MemoryClass::kPageable);
 }
 
 // At most one rule a place: the one whose remedy helps most.
-Rule rule_for(const TransferKey& key, const PlaceSums& sums, const Thresholds& thresholds) {
+Rule rule_for(const PlaceKey& place, const PlaceSums& sums, const Thresholds& thresholds) {
+  const TransferKey& key = place.kind;
   if (!between_host_and_device(key)) return Rule::kCount;
   const bool small = sums.mean_bytes() <= thresholds.bytes(Threshold::kSmallMeanBytes);
   const bool pageable = key.asynchronous && has_pageable_end(key) && !small;
   if (pageable && sums.bytes >= thresholds.bytes(Threshold::kPageableBytes)) {
     return Rule::kPageableCopies;
   }
-  if (waits(key)) {
+  if (place.waits) {
     const bool many = sums.count >= thresholds.count(Threshold::kSynchronousCount);
     return many && !pageable ? Rule::kSynchronousCopies : Rule::kCount;
   }
@@ -111,6 +113,9 @@ std::map<PlaceKey, PlaceSums> places_of(const ReportContext& context,
   for (const TransferRow& row : process.model().transfers().rows()) {
     if (row.key.is_set) continue;
     PlaceKey place{context.identity_of_site(process, row.key.site), row.key};
+    place.waits =
+        copy_waits(row.key) || (row.key.direction == Direction::kDeviceToHost &&
+                                context.names_of(process).waits_for_copy(row.key.site.stack));
     const std::string stack = std::move(place.identity.stack);
     place.identity.stack.clear();
     place.identity.api = process.model().dictionary().function_of(row.key.site);
@@ -133,7 +138,7 @@ Json report_hotspots(const ReportContext& context, const Thresholds& thresholds)
   std::vector<Json> rows;
   for (const ReportProcess& process : context.processes()) {
     for (const auto& [place, sums] : places_of(context, process)) {
-      const Rule rule = rule_for(place.kind, sums, thresholds);
+      const Rule rule = rule_for(place, sums, thresholds);
       if (rule == Rule::kCount) continue;
       rows.push_back(hotspot_json(context, process, rule, place, sums));
     }

@@ -30,11 +30,30 @@ std::string main_device_of(const BytesByDevice& devices) {
   return largest;
 }
 
-Finding stray_finding(const Json& process, const Json& other, const std::string& device,
-                      const std::string& own_device, std::uint64_t bytes) {
+// Where most of what the process had on the device at its peak was asked for.
+void name_largest_holder(const Json& report, Finding& finding) {
+  for (const Json& row : report.at("peak")) {
+    const bool on_device = row.at("level") == "driver" || row.at("level") == "pool";
+    if (!on_device || row.at("process") != finding.process || row.at("device") != finding.device) {
+      continue;
+    }
+    for (const Json& holder : row.at("holders")) {
+      if (!holder.at("site").is_object()) continue;
+      finding.owner = holder.at("owner");
+      finding.site = holder.at("site");
+      finding.stack = holder.at("stack");
+      return;
+    }
+  }
+}
+
+Finding stray_finding(const Json& report, const Json& process, const Json& other,
+                      const std::string& device, const std::string& own_device,
+                      std::uint64_t bytes) {
   Finding finding = finding_at(
       Rule::kWrongDevice, {{"process", process.at("id")}, {"device", device}, {"level", "driver"}});
   const std::string rank = process.at("local_rank").dump();
+  name_largest_holder(report, finding);
   finding.bytes = bytes;
   finding.evidence = {{"local_rank", process.at("local_rank")},
                       {"own_device", own_device},
@@ -71,7 +90,7 @@ void find_wrong_devices(const Json& report, Findings& findings) {
     for (const auto& [device, held] : devices) {
       const auto owner = owner_of_device.find(device);
       if (held == 0 || owner == owner_of_device.end() || owner->second == process) continue;
-      findings.push_back(stray_finding(*process, *owner->second, device, own, held));
+      findings.push_back(stray_finding(report, *process, *owner->second, device, own, held));
     }
   }
 }

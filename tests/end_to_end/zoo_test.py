@@ -6,6 +6,7 @@ their programs deserve.
 """
 
 import gzip
+import json
 import pathlib
 import shutil
 import sys
@@ -58,6 +59,19 @@ class Saved(support.EndToEnd):
                 rows = [row for row in self.report_of(saved)["findings"]
                         if row["severity"] != "info"]
                 self.assertEqual({row["rule"] for row in rows}, SAVED.get(saved.name, set()), rows)
+
+    def test_item_in_a_loop_waits_although_its_copy_is_asynchronous(self):
+        saved = GPU_DATA / "torch_sites"
+        for packed in [*(saved / "traces").glob("*.gz"), saved / "symbols.json.gz"]:
+            (self.folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+        result = self.run_command(
+            [support.TOOL, "analyze", next(self.folder.glob("*.gmt")), "--symbols",
+             self.folder / "symbols.json", "--threshold", "synchronous_copies.count=8"],
+            support.base_environment())
+        found = [row for row in json.loads(result.stdout)["findings"]
+                 if row["rule"] == "synchronous_copies"]
+        self.assertEqual([(row["site"]["line"], row["evidence"]["count"]) for row in found], [(92, 8)])
+        self.assertIn(".item()", found[0]["fix"])
 
     def test_out_of_memory_names_who_held_the_memory_outside_pytorch(self):
         finding = self.report_of(GPU_DATA / "torch_oom")["findings"][0]

@@ -6,6 +6,7 @@
 #include "analyzer/input_error.hpp"
 #include "analyzer/owners.hpp"
 #include "analyzer/stacks/autograd_nodes.hpp"
+#include "analyzer/stacks/waiting_copies.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/trace_builder.hpp"
 
@@ -124,4 +125,12 @@ TEST_CASE("autograd nodes are named by what they carry out", "[unit]") {
   CHECK(autograd_node_name("my::Visitor::apply(int)") == "");
   CHECK(autograd_node_name("apply") == "");
   CHECK(autograd_node_name("") == "");
+}
+
+TEST_CASE("PyTorch's functions that wait for their copies are known", "[unit]") {
+  CHECK(waits_for_its_copy("at::native::_local_scalar_dense_cuda(at::Tensor const&)"));
+  CHECK(waits_for_its_copy("void at::native::nonzero_cuda_out_impl<bool>(at::Tensor const&)"));
+  CHECK(waits_for_its_copy("c10::cuda::memcpy_and_sync(void*, void const*, long)"));
+  CHECK_FALSE(waits_for_its_copy("at::native::copy_kernel_cuda(at::TensorIterator&, bool)"));
+  CHECK_FALSE(waits_for_its_copy(""));
 }

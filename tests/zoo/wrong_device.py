@@ -10,7 +10,7 @@ import zoo_cuda
 def work(rank):
     if sys.argv[1] == "faulty" and rank == 1:
         first = zoo_cuda.Cuda(0)
-        buffer = first.alloc(zoo_cuda.MIB)  # fault: wrong_device warning -
+        buffer = first.alloc(zoo_cuda.MIB)  # fault: wrong_device warning
         first.free(buffer)
     cuda = zoo_cuda.Cuda(rank)
     buffer = cuda.alloc(64 * zoo_cuda.MIB)
