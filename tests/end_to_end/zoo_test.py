@@ -16,6 +16,7 @@ import support
 GPU_DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "gpu"
 ZOO = pathlib.Path(__file__).resolve().parents[1] / "zoo"
 RUNS = 3  # of each faulty program: the same findings each time
+ANALYSES = 5  # of one trace: the same bytes each time
 
 sys.path.insert(0, str(ZOO / "support"))
 
@@ -126,11 +127,21 @@ class Zoo(support.EndToEnd):
                 self.assertEqual(self.findings(name, "clean"), [])
 
     def test_a_program_run_again_has_the_same_findings(self):
-        for name in ("growth", "kept_loss", "fragmentation", "allocation_churn"):
+        for name in programs():
             with self.subTest(name):
-                prints = {tuple(row["fingerprint"] for row in self.findings(name, "faulty", number))
-                          for number in range(1, 1 + RUNS)}
-                self.assertEqual(len(prints), 1, prints)
+                seen = {tuple((row["fingerprint"], row["bytes"], row["evidence"].get("count"))
+                              for row in self.findings(name, "faulty", number))
+                        for number in range(1, 1 + RUNS)}
+                self.assertEqual(len(seen), 1, seen)
+
+    def test_a_trace_analyzed_again_gives_the_same_bytes(self):
+        for name in ("wrong_device", "out_of_memory_fragmented"):
+            self.report_of(name, "faulty")
+            command = [support.TOOL, "analyze", self.folder / f"{name}-faulty-0"]
+            outputs = {self.run_command(command, support.base_environment()).stdout
+                       for _ in range(ANALYSES)}
+            self.assertEqual(len(outputs), 1, name)
+            self.assertGreater(len(outputs.pop()), 1000)
 
     def test_the_fingerprint_is_the_same_when_lines_move(self):
         first = self.findings("leak", "faulty")

@@ -244,6 +244,11 @@ TEST_CASE("SARIF names rule, fingerprint and line relative to the root", "[unit]
   CHECK(place.at("region").at("startLine") == 12);
 }
 
+TEST_CASE("paths in a verdict have no steps back", "[unit]") {
+  CHECK(path_below("/home/me/tests/../train.py", "/home/me") == "train.py");
+  CHECK(path_below("/opt/a/../train.py", "/home/me") == "/opt/train.py");
+}
+
 TEST_CASE("GitHub gets an annotation at the line", "[unit]") {
   const Json report = leaking_report();
   const std::string text = verdict_github(judge(report, ""), "/home/me");
