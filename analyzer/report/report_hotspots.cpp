@@ -19,6 +19,8 @@ struct PlaceSums {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t host_ticks = 0;
+  std::uint64_t returned_count = 0;
+  std::uint64_t returned_bytes = 0;
   std::string stack;  // of the way there that copied most
   std::uint64_t most_bytes = 0;
   [[nodiscard]] std::uint64_t mean_bytes() const { return count == 0 ? 0 : bytes / count; }
@@ -43,6 +45,10 @@ bool copy_waits(const TransferKey& key) {
 Rule rule_for(const PlaceKey& place, const PlaceSums& sums, const Thresholds& thresholds) {
   const TransferKey& key = place.kind;
   if (!between_host_and_device(key)) return Rule::kCount;
+  if (sums.returned_count >= thresholds.count(Threshold::kPingPongCount) &&
+      sums.returned_bytes >= thresholds.bytes(Threshold::kPingPongBytes)) {
+    return Rule::kPingPong;
+  }
   const bool small = sums.mean_bytes() <= thresholds.bytes(Threshold::kSmallMeanBytes);
   const bool pageable = key.asynchronous && has_pageable_end(key) && !small;
   if (pageable && sums.bytes >= thresholds.bytes(Threshold::kPageableBytes)) {
@@ -79,6 +85,11 @@ std::string advice_for(Rule rule, const TransferKey& key, bool python) {
                       "read it every so many rounds."
                     : "Keep the result on the GPU and read it every so many rounds, or copy it "
                       "asynchronously to pinned memory.";
+    case Rule::kPingPong:
+      return "Keep the data on the GPU between the two copies, or copy only what the host changed. "
+             "Both ways would be saved (arithmetic). Where memory is offloaded on purpose, "
+             "suppress "
+             "this.";
     default:
       return "Gather the pieces in one buffer and copy it once; a call costs more than these "
              "bytes.";
@@ -102,7 +113,9 @@ Json hotspot_json(const ReportContext& context, const ReportProcess& process, Ru
               {"api", identity.api},
               {"source_memory", name_of(place.kind.source)},
               {"destination_memory", name_of(place.kind.destination)},
-              {"mean_bytes", sums.mean_bytes()}};
+              {"mean_bytes", sums.mean_bytes()},
+              {"returned_count", sums.returned_count},
+              {"returned_bytes", sums.returned_bytes}};
   mark_inexact(row, process.inexact.copies);
   return row;
 }
@@ -128,6 +141,8 @@ std::map<PlaceKey, PlaceSums> places_of(const ReportContext& context,
     sums.count += row.count;
     sums.bytes += row.bytes;
     sums.host_ticks += row.host_ticks;
+    sums.returned_count += row.returned_count;
+    sums.returned_bytes += row.returned_bytes;
   }
   return places;
 }

@@ -100,9 +100,8 @@ class Zoo(support.EndToEnd):
     def setUp(self):
         super().setUp()
         self.packages = self.folder / "site-packages"
-        self.packages.mkdir()
-        for module in (support.SIMCUDA / "simcuda.py", ZOO / "support" / "zoo_cuda.py"):
-            shutil.copy(module, self.packages)
+        shutil.copytree(ZOO / "support", self.packages)
+        shutil.copy(support.SIMCUDA / "simcuda.py", self.packages)
 
     def report_of(self, name, mode, number=0):
         folder = self.folder / f"{name}-{mode}-{number}"

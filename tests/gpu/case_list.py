@@ -34,7 +34,7 @@ def twins(prefix, source, **needs):
 
 # Those that use up the memory of the GPU must have it to themselves.
 ALONE = {"out_of_memory", "out_of_memory_recovered", "out_of_memory_fragmented"}
-TWO_GPUS = {"wrong_device"}
+TWO_GPUS = {"wrong_device", "wrong_context", "rank_imbalance"}
 
 ZOO = tuple(
     case

@@ -129,8 +129,7 @@ def run_case(case, settings):
     """Verdicts of a program with a planted fault, or of a clean one: how it ended, its report, and
     whether the findings are those that its source marks."""
     folder = make_folder(case, settings)
-    environment = findings.with_packages(traced_environment(case, folder, settings),
-                                         findings.make_packages(settings.out))
+    environment = findings.with_packages(traced_environment(case, folder, settings), settings.out)
     traced = execute(command_of(case, settings), environment, settings.timeout_s, settings.programs)
     keep(folder, "traced", traced)
     if traced.code != 0:

@@ -16,20 +16,19 @@ import faults
 
 # The programs of the zoo call the driver through these. In a folder named site-packages the
 # analyzer takes them for an installed package: the user's frame is the program's own.
-PACKAGE_FILES = (TESTS / "simulated_cuda" / "simcuda.py", TESTS / "zoo" / "support" / "zoo_cuda.py")
+ZOO_SUPPORT = TESTS / "zoo" / "support"
+SIMCUDA = TESTS / "simulated_cuda" / "simcuda.py"
 
 
-def make_packages(folder):
-    """Puts what the zoo's programs import into `folder`/site-packages and gives that."""
-    packages = folder / "site-packages"
-    packages.mkdir(parents=True, exist_ok=True)
-    for path in PACKAGE_FILES:
-        shutil.copy(path, packages)
-    return packages
+def make_packages(out):
+    """Puts what the zoo's programs import into `out`/site-packages. Once, before any of them runs."""
+    packages = out / "site-packages"
+    shutil.copytree(ZOO_SUPPORT, packages, dirs_exist_ok=True)
+    shutil.copy(SIMCUDA, packages)
 
 
-def with_packages(environment, packages):
-    paths = [str(packages), environment.get("PYTHONPATH")]
+def with_packages(environment, out):
+    paths = [str(out / "site-packages"), environment.get("PYTHONPATH")]
     return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 

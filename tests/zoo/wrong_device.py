@@ -1,9 +1,8 @@
 """Two ranks, of which one makes its first buffer before it has chosen its device."""
 
-import os
-import subprocess
 import sys
 
+import ranks
 import zoo_cuda
 
 
@@ -17,9 +16,4 @@ def work(rank):
     cuda.free(buffer)
 
 
-if "LOCAL_RANK" in os.environ:
-    work(int(os.environ["LOCAL_RANK"]))
-else:
-    ranks = [subprocess.Popen([sys.executable, *sys.argv], env={
-        **os.environ, "LOCAL_RANK": rank, "RANK": rank, "WORLD_SIZE": "2"}) for rank in "01"]
-    sys.exit(max(rank.wait() for rank in ranks))
+ranks.run_two(work)

@@ -32,6 +32,10 @@ class Cuda(simcuda.Context):
         self.call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(destination), ctypes.c_void_p(source),
                   ctypes.c_size_t(size_bytes), ctypes.c_void_p())
 
+    def copy_down_async(self, destination, source, size_bytes):
+        self.call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(destination), ctypes.c_uint64(source),
+                  ctypes.c_size_t(size_bytes), ctypes.c_void_p())
+
     def part_of_free(self, share):
         """That share of the device's free memory, in pieces of 2 MiB as the driver deals it."""
         return int(self.memory_info()[0] * share) // (2 * MIB) * (2 * MIB)
