@@ -23,6 +23,7 @@
 #include "analyzer/model/out_of_memory.hpp"
 #include "analyzer/model/phases.hpp"
 #include "analyzer/model/pools.hpp"
+#include "analyzer/model/round_trips.hpp"
 #include "analyzer/model/steps.hpp"
 #include "analyzer/model/threads.hpp"
 #include "analyzer/model/transfers.hpp"
@@ -134,6 +135,8 @@ class ProcessModel {
                                                     std::int32_t device) const;
   // The same by holder, which is known of moments before a checkpoint's cut, too.
   [[nodiscard]] Holders holders_at(const Moment& moment, Level level, std::int32_t device) const;
+  // Gradients of a former step that were live at the account's peak, outside of the optimizer.
+  [[nodiscard]] Holders gradients_left_at_peak(const Account& account) const;
   // What is live now.
   [[nodiscard]] std::vector<LiveAllocation> live_now(Level level, std::int32_t device) const;
   [[nodiscard]] Fragmentation fragmentation_at(const Moment& moment, std::int32_t device) const;
@@ -142,12 +145,14 @@ class ProcessModel {
   // The process's physical bytes on the device by what they are for.
   [[nodiscard]] Parts parts_now(std::int32_t device) const;
 
- private:
   struct ContextInfo {
     std::int32_t device = kUnknownDevice;
     bool primary = false;
   };
+  // All that were seen, also those that have ended.
+  [[nodiscard]] const std::vector<ContextInfo>& contexts() const { return contexts_; }
 
+ private:
   // process.cpp: the course of the trace, contexts, devices, samples
   void apply_rest(const trace::RecordHeader& record, std::uint32_t writer);
   // The stack of the present event. Of the time before a checkpoint's cut too little is left to
@@ -196,6 +201,7 @@ class ProcessModel {
   // Allocations are missing, so an address that nobody knows may be anything.
   [[nodiscard]] bool blind() const;
   void apply_copy(const trace::Copy& call);
+  bool comes_back(const trace::Copy& call, Direction direction);
   void apply_set(const trace::Set& call);
 
   // process_checkpoint.cpp: what stands for records that are gone
@@ -227,6 +233,9 @@ class ProcessModel {
   [[nodiscard]] HolderKey holder_of_block(const LiveAllocation& block, const Lifetime& life) const;
   [[nodiscard]] Holders live_block_holders(std::int32_t device) const;
   [[nodiscard]] Holders block_holders_at(const Moment& moment, std::int32_t device) const;
+  // Calls visit(block, its life) for each block of the device that was live at the moment.
+  template <class Visit>
+  void for_each_block_at(const Moment& moment, std::int32_t device, Visit&& visit) const;
 
   // process_moments.cpp
   template <class Visit>
@@ -273,6 +282,7 @@ class ProcessModel {
   std::vector<OomSnapshot> snapshots_;
   std::map<InvalidFree, Tally> invalid_frees_;
   std::vector<ContextInfo> contexts_;
+  RoundTrips round_trips_;
   std::set<std::uint64_t> external_mappings_;  // freed by cuMemFree, no memory of their own
   // What threads were about to free when the trace ended: whether it is live is not known, unless
   // the address is handed out again.

@@ -39,7 +39,20 @@ void ProcessModel::apply_copy(const trace::Copy& call) {
   if (key.direction == Direction::kHostToDevice) note_upload(call);
   steps_.count_transfer(call.bytes);
   // The parts of a batch share one call and so one time.
-  transfers_.count(key, call.bytes, call.part == 0 ? host_ticks_of(call.call) : 0);
+  TransferRow& row =
+      transfers_.count(key, call.bytes, call.part == 0 ? host_ticks_of(call.call) : 0);
+  if (comes_back(call, key.direction)) {
+    ++row.returned_count;
+    row.returned_bytes += call.bytes;
+  }
+}
+
+bool ProcessModel::comes_back(const trace::Copy& call, Direction direction) {
+  if (direction == Direction::kDeviceToHost) {
+    round_trips_.went_down({call.source, call.destination, call.bytes});
+  }
+  return direction == Direction::kHostToDevice &&
+         round_trips_.comes_back({call.destination, call.source, call.bytes});
 }
 
 void ProcessModel::apply_set(const trace::Set& call) {

@@ -51,12 +51,14 @@ struct TransferRow {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t host_ticks = 0;
+  std::uint64_t returned_count = 0;  // of these copies, those that RoundTrips saw come back
+  std::uint64_t returned_bytes = 0;
 };
 
 class Transfers {
  public:
-  void count(const TransferKey& key, std::uint64_t bytes, std::uint64_t host_ticks,
-             std::uint64_t calls = 1) {
+  TransferRow& count(const TransferKey& key, std::uint64_t bytes, std::uint64_t host_ticks,
+                     std::uint64_t calls = 1) {
     const std::size_t slot = slot_of(
         key.site, static_cast<unsigned>(key.source) * 8 + static_cast<unsigned>(key.destination));
     Cached& cached = cache_[slot];
@@ -65,6 +67,7 @@ class Transfers {
     row.count += calls;
     row.bytes += bytes;
     row.host_ticks += host_ticks;
+    return row;
   }
   [[nodiscard]] const std::vector<TransferRow>& rows() const { return rows_; }
 

@@ -4,6 +4,7 @@
 
 #include "analyzer/owners.hpp"
 #include "analyzer/stacks/autograd_nodes.hpp"
+#include "analyzer/stacks/waiting_copies.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -137,6 +138,15 @@ std::string StackNames::autograd_node_of(std::uint32_t stack) const {
     return !node.empty();
   });
   return node;
+}
+
+bool StackNames::waits_for_copy(std::uint32_t stack) const {
+  bool waits = false;
+  visit_native(parts_of(stack).native, [&](const StackFrame& frame, std::string_view) {
+    waits = waits_for_its_copy(frame.function);
+    return waits;
+  });
+  return waits;
 }
 
 std::optional<ThreadName> StackNames::inferred_from(std::uint32_t stack) const {

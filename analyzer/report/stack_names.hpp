@@ -40,6 +40,9 @@ class StackNames {
   // The autograd node that ran on a thread without Python frames, such as AddmmBackward0; or empty.
   [[nodiscard]] std::string autograd_node_of(std::uint32_t stack) const;
 
+  // A framework's function in the stack waits for the copy that was made from it.
+  [[nodiscard]] bool waits_for_copy(std::uint32_t stack) const;
+
   // The thread whose Python frames stand in for those that the stack has not, or stand behind its
   // own; nullopt where none do.
   [[nodiscard]] std::optional<ThreadName> inferred_from(std::uint32_t stack) const;

@@ -1,5 +1,6 @@
 // Requests for memory that failed: what was asked, what was free, who held the rest.
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "analyzer/rules/rules.hpp"
@@ -194,12 +195,42 @@ Finding finding_of(const Json& report, const Json& row) {
   return finding;
 }
 
+// In a job of several ranks, which one failed and which one was the first: others often fail
+// because of it.
+void name_ranks(const Json& report, Findings& failures) {
+  std::map<std::string, std::uint64_t> rank_of;
+  for (const Json& process : report.at("processes")) {
+    if (process.at("rank").is_number()) rank_of[process.at("id")] = process.at("rank");
+  }
+  if (rank_of.size() < 2) return;
+  const Finding* first = nullptr;
+  for (Finding& finding : failures) {
+    const auto rank = rank_of.find(finding.process);
+    if (rank == rank_of.end()) continue;
+    finding.evidence["rank"] = rank->second;
+    finding.detail += " This was on rank " + std::to_string(rank->second) + '.';
+    const bool raised = finding.evidence.at("outcome") == "raised" && finding.time_ns.is_number();
+    if (raised && (first == nullptr || finding.time_ns < first->time_ns)) first = &finding;
+  }
+  if (first == nullptr) return;
+  const Json rank = first->evidence.at("rank");
+  for (Finding& finding : failures) {
+    if (!finding.evidence.contains("rank")) continue;
+    finding.evidence["first_rank_to_fail"] = rank;
+    finding.detail += &finding == first ? " It was the first rank to fail."
+                                        : " The first rank to fail was " + rank.dump() + '.';
+  }
+}
+
 }  // namespace
 
 void find_out_of_memory(const RuleInput& input, Findings& findings) {
+  Findings failures;
   for (const Json& row : input.report.at("oom")) {
-    findings.push_back(finding_of(input.report, row));
+    failures.push_back(finding_of(input.report, row));
   }
+  name_ranks(input.report, failures);
+  findings.insert(findings.end(), failures.begin(), failures.end());
 }
 
 }  // namespace gpumemtrace::analyzer

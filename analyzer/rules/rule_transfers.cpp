@@ -20,6 +20,8 @@ std::string what_is_wrong(Rule rule) {
       return "are asynchronous in name only: the host memory is pageable";
     case Rule::kSynchronousCopies:
       return "each made the program wait for the GPU";
+    case Rule::kPingPong:
+      return "bring back what was copied down before";
     default:
       return "are small; each pays for a call of its own";
   }
@@ -36,6 +38,10 @@ void find_transfer_faults(const RuleInput& input, Findings& findings) {
     for (const char* key : {"direction", "api", "count", "bytes", "mean_bytes", "time_lost_ns",
                             "source_memory", "destination_memory"}) {
       finding.evidence[key] = row.at(key);
+    }
+    if (rule == Rule::kPingPong) {
+      finding.evidence["returned_count"] = row.at("returned_count");
+      finding.evidence["returned_bytes"] = row.at("returned_bytes");
     }
     const std::string place = place_text(row.at("site"));
     const std::string copies = count_text(row.at("count"), "copy", "copies");

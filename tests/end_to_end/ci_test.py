@@ -13,10 +13,16 @@ import xml.etree.ElementTree
 
 import support
 
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
 ROOT = support.HERE.parents[1]
 ZOO = support.HERE.parent / "zoo"
 INTEGRATIONS = ROOT / "tools" / "integrations"
 RECIPE = re.compile(r"^\s*(?:- )?(?:run: )?(gpumemtrace .*)$", re.MULTILINE)
+SARIF_SCHEMA = ROOT / "tests" / "data" / "sarif" / "sarif-2.1.0.json"
 SARIF_LEVELS = {"error", "warning", "note", "none"}
 
 
@@ -138,6 +144,22 @@ class Check(Ci, support.EndToEnd):
         place = run["results"][0]["locations"][0]["physicalLocation"]
         self.assertEqual(place["artifactLocation"]["uri"], "leak.py")
         self.assertEqual(place["region"]["startLine"], 11)
+
+    @unittest.skipIf(jsonschema is None, "python3-jsonschema is not installed")
+    def test_sarif_agrees_with_the_schema_of_its_standard(self):
+        schema = json.loads(SARIF_SCHEMA.read_text())
+        validate = jsonschema.validators.validator_for(schema)(schema).validate
+        self.expect(0, "gpumemtrace run -o t.gmt -- ./my_test", FAULTY="1")
+        self.expect(23, "gpumemtrace check t.gmt --sarif failed.json")
+        proposal = re.search(r"Suppress: (\S+)", self.expect(23, "gpumemtrace check t.gmt").stdout)
+        self.write("s.txt", proposal[1] + "\n")
+        self.expect(0, "gpumemtrace check t.gmt --suppressions s.txt --sarif suppressed.json")
+        for name in ("failed.json", "suppressed.json"):
+            content = json.loads((self.folder / name).read_text())
+            validate(content)
+            content["runs"][0]["results"][0]["level"] = "fatal"
+            with self.assertRaises(jsonschema.ValidationError):
+                validate(content)
 
 
 PYTEST_FILE = """

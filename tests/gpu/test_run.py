@@ -15,7 +15,9 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 
+import findings
 import sanitizer
+from case_list import CASE_BINARIES, CASES, PROGRAMS_FOLDER
 from program_list import BINARIES, PROGRAMS, Program
 
 loader = importlib.machinery.SourceFileLoader("run_script", str(HERE / "run"))
@@ -165,12 +167,62 @@ class ProgramList(unittest.TestCase):
                 self.assertIn(program.binary, [binary.name for binary in BINARIES])
             else:
                 self.assertTrue((HERE / "programs" / next(a for a in reversed(program.arguments) if a.endswith(".py"))).exists(), program.name)
-        for binary in BINARIES:
+        for binary in BINARIES + CASE_BINARIES:
             self.assertTrue((HERE / "programs" / binary.source).exists(), binary.name)
 
     def test_every_python_program_compiles(self):
-        for path in [*HERE.glob("*.py"), *(HERE / "programs").glob("*.py")]:
+        for path in [*HERE.glob("*.py"), *(HERE / "programs").rglob("*.py")]:
             compile(path.read_text(), str(path), "exec")
+
+
+class Cases(unittest.TestCase):
+    """Programs that are judged by their findings."""
+
+    FINDING = {"rule": "growth", "severity": "warning", "evidence": {"verdict": "x"}, "fix": "do",
+               "title": "it grew", "site": {"file": "/a/kept.py", "line": 3}}
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.source = Path(temporary.name) / "kept.py"
+
+    def judge(self, source, *found):
+        self.source.write_text(source)
+        return findings.judge_findings(list(found), findings.faults.faults_in(self.source))[0]
+
+    def test_a_marked_finding_at_its_line_passes(self):
+        verdict = self.judge("\n\nkeep()  # fault: growth warning verdict=x\n", self.FINDING)
+        self.assertEqual(verdict.state, "PASS", verdict)
+        verdict = self.judge("keep();  // fault: growth warning -\n", self.FINDING)
+        self.assertEqual(verdict.state, "PASS", verdict)
+
+    def test_another_line_rule_severity_or_evidence_fails(self):
+        for source in ("keep()  # fault: growth warning\n", "\n\nkeep()  # fault: leak warning\n",
+                       "\n\nkeep()  # fault: growth error\n",
+                       "\n\nkeep()  # fault: growth warning verdict=y\n"):
+            verdict = self.judge(source, self.FINDING)
+            self.assertEqual(verdict.state, "FAIL", source)
+            self.assertIn("not found", verdict.text)
+            self.assertIn("too much", verdict.text)
+
+    def test_a_finding_too_much_fails_and_one_for_information_does_not(self):
+        self.assertEqual(self.judge("\n", self.FINDING).state, "FAIL")
+        marked = "\n\nkeep()  # fault: growth warning\n"
+        self.assertEqual(self.judge(marked, self.FINDING, self.FINDING).state, "FAIL")
+        self.assertEqual(self.judge("\n", {**self.FINDING, "severity": "info"}).state, "PASS")
+
+    def test_a_finding_without_a_fix_fails(self):
+        verdict = self.judge("\n\nkeep()  # fault: growth warning\n", {**self.FINDING, "fix": None})
+        self.assertEqual(verdict.state, "FAIL")
+
+    def test_names_are_unique_and_faulty_sources_mark_their_faults(self):
+        names = [case.name for case in CASES]
+        self.assertEqual(len(names), len(set(names)))
+        for case in CASES:
+            source = PROGRAMS_FOLDER / case.source
+            self.assertTrue(source.exists(), case.name)
+            if case.name.endswith("_faulty"):
+                self.assertTrue(findings.faults.faults_in(source), case.name)
 
 
 class Sanitizer(unittest.TestCase):
@@ -246,6 +298,13 @@ leaked 4096 bytes
                          .replace(" in leaks.cu:77", "").replace(" in leaks.cu:70", "")
                          for line in self.LEAKS.splitlines())
         self.assertEqual(self.judge(self.report(), text).state, "SKIP")
+
+    def test_the_factor_counts_our_check_and_needs_its_verdict(self):
+        verdict = sanitizer.judge_times(1.0, 1.1, 0.4, 30.0, 23)
+        self.assertEqual(verdict.state, "PASS")
+        self.assertIn("20.0 times faster", verdict.text)
+        self.assertEqual(sanitizer.judge_times(1.0, 1.1, 0.4, 1.2, 23).state, "FAIL")
+        self.assertEqual(sanitizer.judge_times(1.0, 1.1, 0.4, 30.0, 0).state, "FAIL")
 
 
 class Overhead(unittest.TestCase):
