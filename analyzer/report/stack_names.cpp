@@ -142,7 +142,7 @@ std::string StackNames::autograd_node_of(std::uint32_t stack) const {
 
 bool StackNames::waits_for_copy(std::uint32_t stack) const {
   bool waits = false;
-  visit_native(parts_of(stack).native, [&](const StackFrame& frame, std::string_view) {
+  visit_native(parts_of(stack).own, [&](const StackFrame& frame, std::string_view) {
     waits = waits_for_its_copy(frame.function);
     return waits;
   });
