@@ -213,6 +213,7 @@ class BackgroundThread {
     record_modules(guard, session_.modules);
     python::look(session_.modules);
     write_notes(guard);
+    write_lost_stacks(guard);
     record_samples(guard);
   }
 
@@ -266,6 +267,17 @@ class BackgroundThread {
     if (size == 0) return;
     write_text(trace::TextKey::kTorchVersion, {version, size});
     torch_version_written_ = true;
+  }
+
+  void write_lost_stacks(const CallGuard& guard) noexcept {
+    const std::uint64_t lost = stacks_without_room();
+    if (lost == lost_stacks_written_) return;
+    write_event<trace::Gap>(guard, [&](trace::Gap& gap) {
+      gap.since = lost_stacks_since_;
+      gap.stacks = lost - lost_stacks_written_;
+    });
+    lost_stacks_written_ = lost;
+    lost_stacks_since_ = ticks();
   }
 
   void write_notes(const CallGuard& guard) noexcept {
@@ -342,7 +354,7 @@ class BackgroundThread {
     const std::uint32_t requested = session_.flush_requested.load();
     if (requested == session_.flush_answered.load()) return;
     // At the very end the driver may have been shut down already.
-    if (is_recording() && !session_.ending.load()) observe(guard);
+    if (is_recording()) session_.ending.load() ? write_lost_stacks(guard) : observe(guard);
     pack_sealed();
     pack_active();
     if (session_.ending.load()) session_.ring.release_free_chunks();
@@ -363,6 +375,8 @@ class BackgroundThread {
   long pause_ns_ = kBusyPauseNs;
   bool devices_written_ = false;
   bool native_state_written_ = false;
+  std::uint64_t lost_stacks_written_ = 0;
+  std::uint64_t lost_stacks_since_ = ticks();
   WaitingWatch waiting_;
   python::State python_state_written_ = python::State::kNotLooked;
   bool torch_version_written_ = false;

@@ -167,6 +167,7 @@ void Fold::add_gap(const trace::Gap& gap) noexcept {
   sum.copies += gap.copies;
   sum.blocks += gap.blocks;
   sum.others += gap.others;
+  sum.stacks += gap.stacks;
   count_gone(gap.record);
 }
 

@@ -561,7 +561,7 @@ struct Annotation {
 struct WaitingStack {
   RecordHeader record;
   std::uint64_t thread_id = 0;  // 0 = not known
-  std::uint32_t stack = 0;      // 0 = it waits no more
+  std::uint32_t stack = 0;      // 0, of older recorders: it waits no more
   std::uint32_t reserved = 0;
 };
 
@@ -572,7 +572,8 @@ struct Name {
   std::uint32_t reserved = 0;
 };
 
-// Records that the writer had to drop between `since` and `time`, because the ring was full.
+// Records that the writer had to drop between `since` and `time`, because the ring was full, and
+// events of all threads that have no stack, because the table of stacks was.
 struct Gap {
   RecordHeader record;
   std::uint64_t since = 0;
@@ -581,6 +582,7 @@ struct Gap {
   std::uint64_t copies = 0;
   std::uint64_t blocks = 0;
   std::uint64_t others = 0;
+  std::uint64_t stacks = 0;
 };
 
 // What lay at an end of a copy by the allocations before it; unknown: none of them had the address.

@@ -157,6 +157,7 @@ void ProcessModel::apply_gap(const trace::Gap& gap) {
   course_.dropped.copies += gap.copies;
   course_.dropped.blocks += gap.blocks;
   course_.dropped.others += gap.others;
+  course_.dropped.stacks += gap.stacks;
 }
 
 void ProcessModel::apply_context_call(const trace::ContextCall& call) {

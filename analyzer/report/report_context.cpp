@@ -42,6 +42,7 @@ Losses losses_of(const Process& process, TraceEnd end) {
   losses.add(Loss::dropped_copies, std::max(course.dropped.copies, file.dropped(2)));
   losses.add(Loss::dropped_blocks, std::max(course.dropped.blocks, file.dropped(3)));
   losses.add(Loss::dropped_others, std::max(course.dropped.others, file.dropped(4)));
+  losses.add(Loss::stacks_left_out, course.dropped.stacks);
   losses.add(Loss::recording_disabled, course.disabled ? 1 : 0);
   losses.add(Loss::paused, course.pauses);
   losses.add(Loss::corrupt_blocks, read.corrupt_blocks);

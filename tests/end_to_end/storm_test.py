@@ -1,6 +1,7 @@
 """Everything at once: native threads, libraries that come and go, Python threads."""
 
 import os
+import re
 import subprocess
 import unittest
 
@@ -45,6 +46,29 @@ class Storm(support.EndToEnd):
         without_stack = [row for row in report["costs"]
                          if row["stack"] is None and row["owner"] != "other"]
         self.assertEqual(without_stack, [])
+
+
+class FullTable(support.EndToEnd):
+    PATHS = 600_000
+    STACKS = 2 * PATHS  # of the allocation and of the free
+    ROOM = (1 << 20) + (1 << 12)
+
+    def run_paths(self, environment):
+        process = self.start([support.VICTIMS / "stacks", "paths", self.PATHS], environment)
+        _, status, resources = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual(process.returncode, 0)
+        return resources.ru_maxrss * 1024
+
+    def test_a_full_table_of_stacks_grows_no_more_and_is_told(self):
+        plain_bytes = self.run_paths(support.driver_environment())
+        recorded_bytes = self.run_paths(support.recorded_environment(
+            GPUMEMTRACE_RING_SIZE=RING_BYTES, GPUMEMTRACE_ON_FULL="block"))
+        self.assertLess(recorded_bytes - plain_bytes, MOST_ADDED_BYTES)
+        without = sum(int(re.search(r"stacks=(\d+)", line)[1])
+                      for line in support.dump(self.only_trace(), "gap"))
+        self.assertGreaterEqual(without, self.STACKS - self.ROOM)
+        self.assertLess(without, self.STACKS - self.ROOM + 10_000)
 
 
 if __name__ == "__main__":
