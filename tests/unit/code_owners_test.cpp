@@ -137,11 +137,12 @@ TEST_CASE("code that PyTorch's compiler generates is not the user's", "[unit]") 
   CHECK_FALSE(is_users_python_file("<eval_with_key>.12"));
   CHECK_FALSE(is_users_python_file("fx_generated_3a4b5c6d7e8f9a0.py"));
   CHECK(is_users_python_file("/home/me/model.py"));
+}
 
-  TEST_CASE("PyTorch's functions that wait for their copies are known", "[unit]") {
-    CHECK(waits_for_its_copy("at::native::_local_scalar_dense_cuda(at::Tensor const&)"));
-    CHECK(waits_for_its_copy("void at::native::nonzero_cuda_out_impl<bool>(at::Tensor const&)"));
-    CHECK(waits_for_its_copy("c10::cuda::memcpy_and_sync(void*, void const*, long)"));
-    CHECK_FALSE(waits_for_its_copy("at::native::copy_kernel_cuda(at::TensorIterator&, bool)"));
-    CHECK_FALSE(waits_for_its_copy(""));
-  }
+TEST_CASE("PyTorch's functions that wait for their copies are known", "[unit]") {
+  CHECK(waits_for_its_copy("at::native::_local_scalar_dense_cuda(at::Tensor const&)"));
+  CHECK(waits_for_its_copy("void at::native::nonzero_cuda_out_impl<bool>(at::Tensor const&)"));
+  CHECK(waits_for_its_copy("c10::cuda::memcpy_and_sync(void*, void const*, long)"));
+  CHECK_FALSE(waits_for_its_copy("at::native::copy_kernel_cuda(at::TensorIterator&, bool)"));
+  CHECK_FALSE(waits_for_its_copy(""));
+}
