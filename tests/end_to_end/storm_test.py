@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import unittest
 
 import support
@@ -15,22 +14,19 @@ MOST_ADDED_BYTES = RING_BYTES + (16 << 20)
 
 class Storm(support.EndToEnd):
     def run_storm(self, environment):
-        """Runs the program; what it printed, and its largest resident size in bytes."""
+        """Native and Python allocations, and the largest resident size in bytes."""
         rounds = EVENTS // 2  # an allocation and a free each
-        process = self.start(
+        result = self.run_command(
             [support.PYTHON, support.SCRIPTS / "storm.py", support.VICTIMS / "libstorm.so", rounds,
              support.VICTIMS / "libstack_library_one.so",
              support.VICTIMS / "libstack_library_two.so"],
-            environment, stdout=subprocess.PIPE)
-        printed = process.stdout.read()
-        _, status, resources = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        self.assertEqual(process.returncode, 0)
-        return [int(word) for word in printed.split()], resources.ru_maxrss * 1024
+            environment)
+        self.assertEqual(result.returncode, 0, result.stderr.decode(errors="replace"))
+        return map(int, result.stdout.split())
 
     def test_every_event_is_recorded_or_counted_and_memory_stays_bounded(self):
-        _, plain_bytes = self.run_storm(support.driver_environment())
-        (native, python), recorded_bytes = self.run_storm(support.recorded_environment(
+        _, _, plain_bytes = self.run_storm(support.driver_environment())
+        native, python, recorded_bytes = self.run_storm(support.recorded_environment(
             GPUMEMTRACE_RING_SIZE=RING_BYTES))
         self.assertGreaterEqual(native, EVENTS // 2)
         self.assertGreater(python, 1000)
@@ -54,11 +50,9 @@ class FullTable(support.EndToEnd):
     ROOM = (1 << 20) + (1 << 12)
 
     def run_paths(self, environment):
-        process = self.start([support.VICTIMS / "stacks", "paths", self.PATHS], environment)
-        _, status, resources = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        self.assertEqual(process.returncode, 0)
-        return resources.ru_maxrss * 1024
+        result = self.run_command([support.VICTIMS / "stacks", "paths", self.PATHS], environment)
+        self.assertEqual(result.returncode, 0, result.stderr.decode(errors="replace"))
+        return int(result.stdout.split()[1]) * 1024
 
     def test_a_full_table_of_stacks_grows_no_more_and_is_told(self):
         plain_bytes = self.run_paths(support.driver_environment())

@@ -312,6 +312,33 @@ TEST_CASE("Python code on a thread of the engine goes on with who waits for it",
   CHECK(others.at("site").at("node") == "AddmmBackward0");
 }
 
+TEST_CASE("compiled code belongs to the line of the user that entered it", "[unit]") {
+  TraceBuilder trace;
+  add_training_stacks(trace);
+  const std::string generated =
+      "/scratch/cache/tp/ctpnlunqgle2rhuwo5zjyfellkww6mzn7mtklnwno3ex4nfnbydg.py";
+  add_code(trace, 5, "BackwardCFunction.apply", "/x/site-packages/torch/autograd/function.py", 311);
+  add_code(trace, 6, "CompiledFunction.backward",
+           "/x/site-packages/torch/_functorch/_aot_autograd/runtime_wrappers.py", 2000);
+  add_code(trace, 7, "Runner.call", generated, 150);
+  add_code(trace, 8, "torch_dynamo_resume_in_forward_at_18", "/home/me/model.py", 18);
+  add_stack(trace, 5, {{7, 8, 3}, {}});     // forward
+  add_stack(trace, 6, {{7, 6, 5}, {}}, 2);  // backward
+  block_at(trace, 0x10000000, 2 * kSigned, 5);
+  block_at(trace, 0x20000000, 3 * kSigned, 6, 2);
+  add_waiting(trace, kPythonThread, 2);
+  const Json report = report_of(trace);
+  const Json forward = holder_of_bytes(report, 2 * kMiB);
+  CHECK(forward.at("owner") == "pytorch");
+  CHECK(forward.at("site").at("file") == "/home/me/model.py");
+  CHECK(forward.at("site").at("line") == 18);
+  const Json backward = holder_of_bytes(report, 3 * kMiB);
+  CHECK(backward.at("owner") == "pytorch");
+  CHECK(backward.at("site").at("function") == "train");
+  CHECK(backward.at("site").at("line") == 30);
+  CHECK(stack_of(report, backward).at("inferred_from") == "python3");
+}
+
 TEST_CASE("a thread that ran a hook is the engine's when it has a block without Python", "[unit]") {
   TraceBuilder trace;
   add_training_stacks(trace);

@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -214,9 +216,16 @@ GPUMEMTRACE_FRAME void descend(unsigned path, int depth) {
   stay_in_frame();
 }
 
-void walk_all_paths(unsigned count) {
+void walk_all_paths(unsigned count, int rounds) {
   constexpr int kDepth = 24;
-  for (unsigned path = 0; path < count; ++path) descend(path, kDepth);
+  for (int round = 0; round < rounds; ++round) {
+    for (unsigned path = 0; path < count; ++path) descend(path, kDepth);
+  }
+  // The largest resident size. Of this program alone: getrusage() would count what forked it, too.
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) std::puts(line.c_str());
+  }
 }
 
 // --- threads
@@ -265,7 +274,8 @@ void run(const std::vector<std::string>& arguments) {
   } else if (what == "signals") {
     storm_of_signals(std::stoi(arguments.at(1)));
   } else if (what == "paths") {
-    walk_all_paths(static_cast<unsigned>(std::stoul(arguments.at(1))));
+    walk_all_paths(static_cast<unsigned>(std::stoul(arguments.at(1))),
+                   arguments.size() > 2 ? std::stoi(arguments[2]) : 1);
   } else if (what == "threads") {
     run_threads(context);
   } else {

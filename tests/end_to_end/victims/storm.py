@@ -1,7 +1,8 @@
 """Native threads that allocate, libraries that come and go, and Python threads that allocate, too.
 
 Usage: storm.py LIBRARY ROUNDS FIRST_LIBRARY SECOND_LIBRARY
-Prints how many allocations were made natively and by Python; each is freed at once.
+Prints how many allocations were made natively and by Python, each freed at once, and the process's
+largest resident size in bytes.
 """
 
 import ctypes
@@ -44,6 +45,13 @@ def work(cuda, over, counts):
     counts.append(calls)
 
 
+def most_resident_bytes():
+    # Of this program alone: getrusage() would count what forked it, too.
+    with open("/proc/self/status") as status:
+        line, = [line for line in status if line.startswith("VmHWM:")]
+    return int(line.split()[1]) * 1024
+
+
 def main():
     library = ctypes.CDLL(sys.argv[1])
     library.storm.restype = ctypes.c_uint64
@@ -58,7 +66,7 @@ def main():
         over.set()
         for thread in threads:
             thread.join()
-    print(native, sum(counts))
+    print(native, sum(counts), most_resident_bytes())
 
 
 if __name__ == "__main__":
