@@ -25,6 +25,7 @@
 #include "preload/sampler.hpp"
 #include "preload/session_state.hpp"
 #include "preload/stacks.hpp"
+#include "preload/suppressions.hpp"
 #include "preload/torch_version.hpp"
 #include "preload/tracking.hpp"
 #include "preload/waiting_watch.hpp"
@@ -226,11 +227,12 @@ class BackgroundThread {
     });
   }
 
-  void write_text(trace::TextKey key, std::string_view text) noexcept {
+  void write_text(trace::TextKey key, std::string_view text, std::uint32_t part = 0) noexcept {
     trace::Text record;
     record.record.kind = trace::RecordKind::kText;
     record.record.time = ticks();
     record.key = key;
+    record.part = part;
     write_record(&record, sizeof record, text.data(), text.size());
   }
 
@@ -280,10 +282,19 @@ class BackgroundThread {
     lost_stacks_since_ = ticks();
   }
 
+  void write_suppressions() noexcept {
+    for (; suppressions_written_ < noted_suppression_count(); ++suppressions_written_) {
+      const std::string_view text = noted_suppression(suppressions_written_);
+      write_text(trace::TextKey::kSuppression, text,
+                 static_cast<std::uint32_t>(suppressions_written_));
+    }
+  }
+
   void write_notes(const CallGuard& guard) noexcept {
     write_python_state();
     write_native_state();
     write_torch_version();
+    write_suppressions();
     for (; requesters_written_ < noted_requester_count(); ++requesters_written_) {
       write_event<trace::Requester>(guard, [&](trace::Requester& record) {
         record.caller = reinterpret_cast<std::uintptr_t>(noted_requester(requesters_written_));
@@ -378,6 +389,7 @@ class BackgroundThread {
   std::uint64_t lost_stacks_written_ = 0;
   std::uint64_t lost_stacks_since_ = ticks();
   WaitingWatch waiting_;
+  std::size_t suppressions_written_ = 0;
   python::State python_state_written_ = python::State::kNotLooked;
   bool torch_version_written_ = false;
   std::uint32_t torch_looked_ = 0;  // changes of the modules at the last look for PyTorch

@@ -11,7 +11,7 @@ namespace gpumemtrace::tools {
 namespace {
 
 constexpr std::size_t kMostLetters = 110;
-constexpr std::size_t kMostLinesOfText = 2;
+constexpr std::size_t kMostLinesOfText = 3;
 
 // Findings of several ranks that are one fault are one row.
 struct Fault {

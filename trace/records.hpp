@@ -474,6 +474,7 @@ enum class TextKey : std::uint32_t {
   kPythonVersion = 19,
   kPythonStacksOff = 20,  // why Python frames are not recorded
   kNativeStacksOff = 21,  // why native frames are not recorded
+  kSuppression = 22,      // each part a line: a finding that the program wants left out
 };
 
 // Tail: the text. Texts longer than a record's room come in several records of increasing `part`.

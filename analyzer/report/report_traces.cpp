@@ -171,6 +171,7 @@ Json report_processes(const ReportContext& context) {
           {{"state", "off"},
            {"reason", "this trace holds no CUPTI records"},
            {"version", nullptr}}},
+         {"suppressions", dictionary.lines(trace::TextKey::kSuppression)},
          {"python", python_json(dictionary)},
          {"torch", torch_json(dictionary)}});
   }

@@ -66,9 +66,10 @@ Finding stray_finding(const Json& report, const Json& process, const Json& other
   finding.detail = "The process of local rank " + rank + " allocated " + size_text(bytes) + " on " +
                    device + "; most of its memory is on " + own_device + ".";
   finding.fix =
-      "Call torch.cuda.set_device(local_rank), or cudaSetDevice, before the first use of "
-      "CUDA in each rank. It would free " +
-      size_text(bytes) + " on " + device + " (inferred).";
+      "Call torch.cuda.set_device(local_rank), or cudaSetDevice, before the first use of CUDA in "
+      "each rank" +
+      (finding.site.is_object() ? ", which is at or before " + place_text(finding.site) : "") +
+      ". It would free " + size_text(bytes) + " on " + device + " (inferred).";
   return finding;
 }
 

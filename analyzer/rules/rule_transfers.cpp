@@ -51,7 +51,8 @@ void find_transfer_faults(const RuleInput& input, Findings& findings) {
                      size_text(row.at("bytes")) + ", " + size_text(row.at("mean_bytes")) +
                      " each, and held the calling thread for " +
                      duration_text(row.at("time_lost_ns")) + '.';
-    finding.fix = row.at("advice");
+    finding.fix = row.at("advice").get<std::string>() + " The calls took " +
+                  duration_text(row.at("time_lost_ns")) + " (exact).";
     findings.push_back(std::move(finding));
   }
 }

@@ -126,6 +126,20 @@ class Check(Ci, support.EndToEnd):
         passed = self.expect(0, "gpumemtrace check t.gmt --suppressions s.txt")
         self.assertIn("hid nothing:\n  leak:nowhere", passed.stdout)
 
+    def test_a_program_brings_its_own_suppressions(self):
+        self.write("leak.py", "import gpumemtrace\ngpumemtrace.suppress('leak:^load$\\nleak:no')\n"
+                   + (ZOO / "leak.py").read_text())
+        api = {"PYTHONPATH": f"{self.packages}:{ROOT / 'preload' / 'api'}"}
+        self.expect(0, "gpumemtrace run -o t.gmt -- ./my_test", FAULTY="1", **api)
+        result = self.expect(0, "gpumemtrace check t.gmt")
+        self.assertRegex(result.stdout, r"1 +1\.0 MiB +leak:\^load\$ \(in .*python.*:1\)")
+        self.assertRegex(result.stdout, r"hid nothing:\n  leak:no \(in ")
+
+    def test_a_stripped_program_brings_its_own_suppressions(self):
+        self.expect(0, f"gpumemtrace run -o t.gmt -- {support.VICTIMS}/suppressing")
+        result = self.expect(0, "gpumemtrace check t.gmt")
+        self.assertRegex(result.stdout, r"1 +1\.0 MiB +leak:\^suppressing\$ \(in .*suppressing:2\)")
+
     def test_outputs_for_build_servers(self):
         self.expect(0, "gpumemtrace run -o t.gmt -- ./my_test", FAULTY="1")
         result = self.expect(23, "gpumemtrace check t.gmt --junit j.xml --sarif s.json --github",
@@ -188,6 +202,19 @@ def test_fails_by_itself():
 def test_skips():
     pytest.skip("no reason")
 
+cache = []
+
+@pytest.mark.limit_gpu_leaks("0 B", warmup=1)
+def test_keeps_its_first():
+    cuda = zoo_cuda.Cuda()
+    if not cache:
+        cache.append(cuda.alloc(1 << 20))
+    cuda.free(cuda.alloc(1 << 20))
+
+@pytest.mark.limit_gpu_leaks("0 B", warmup=2)
+def test_keeps_more_each_time():
+    zoo_cuda.Cuda().alloc(1 << 20)
+
 def test_is_not_marked():
     pass
 """
@@ -204,6 +231,8 @@ class Pytest(Ci, support.EndToEnd):
             r"^(PASSED|FAILED) test_memory.py::(\w+)", result.stdout, re.MULTILINE)}
         self.assertEqual(outcomes, {"test_leaks": "FAILED", "test_leaks_little": "PASSED",
                                     "test_uses_much": "FAILED", "test_fails_by_itself": "FAILED",
+                                    "test_keeps_its_first": "PASSED",
+                                    "test_keeps_more_each_time": "FAILED",
                                     "test_is_not_marked": "PASSED"}, result.stdout)
         self.assertIn("1 skipped", result.stdout)
         self.assertIn("gpumemtrace: max-leak: 1.0 MiB lost, 0 bytes allowed", result.stdout)
