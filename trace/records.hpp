@@ -427,6 +427,8 @@ struct Device {
   std::uint64_t uuid_high = 0;
   std::int32_t ordinal = -1;
   std::uint32_t reserved = 0;
+  std::uint32_t pcie_generation = 0;  // the most that device and board agree on; 0 = not known
+  std::uint32_t pcie_width = 0;       // lanes, likewise
 };
 
 // A file mapped into the process. Tail: its path.

@@ -205,6 +205,8 @@ inline constexpr auto kDevice = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Device, uuid_high, kPlain),
     GPUMEMTRACE_FIELD(Device, ordinal, kSigned),
     GPUMEMTRACE_FIELD(Device, reserved, kPlain),
+    GPUMEMTRACE_FIELD(Device, pcie_generation, kPlain),
+    GPUMEMTRACE_FIELD(Device, pcie_width, kPlain),
 });
 inline constexpr auto kModule = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Module, record),

@@ -109,7 +109,7 @@ std::map<PlaceKey, PlaceSums> places_of(const ReportContext& context,
                                         const ReportProcess& process) {
   std::map<PlaceKey, PlaceSums> places;
   for (const TransferRow& row : process.model().transfers().rows()) {
-    if (row.key.is_set) continue;
+    if (row.key.is_set || row.key.in_graph) continue;
     PlaceKey place{context.identity_of_site(process, row.key.site), row.key};
     const std::string stack = std::move(place.identity.stack);
     place.identity.stack.clear();
