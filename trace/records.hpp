@@ -408,6 +408,8 @@ struct Thread {
   RecordHeader record;
   std::uint64_t thread_id = 0;     // the system's
   std::uint64_t pthread_self = 0;  // 0 = not known
+  std::uint32_t writer = 0;        // in checkpoints: in whose stream the record stood
+  std::uint32_t reserved = 0;
 };
 
 struct Context {
@@ -669,6 +671,7 @@ struct Checkpoint {
   std::uint64_t order_repaired = 0;
   std::uint64_t live_address_allocated = 0;
   std::uint64_t inexact = 0;  // 1: graphs allocated memory, which the peaks above do not count
+  std::uint64_t activity_records = 0;  // of `records`, those of CUPTI's activities
 };
 
 }  // namespace gpumemtrace::trace

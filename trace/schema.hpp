@@ -189,6 +189,8 @@ inline constexpr auto kThread = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Thread, record),
     GPUMEMTRACE_FIELD(Thread, thread_id, kPlain),
     GPUMEMTRACE_FIELD(Thread, pthread_self, kPlain),
+    GPUMEMTRACE_FIELD(Thread, writer, kPlain),
+    GPUMEMTRACE_FIELD(Thread, reserved, kPlain),
 });
 inline constexpr auto kContext = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Context, record),
@@ -345,6 +347,7 @@ inline constexpr auto kCheckpoint = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Checkpoint, order_repaired, kPlain),
     GPUMEMTRACE_FIELD(Checkpoint, live_address_allocated, kPlain),
     GPUMEMTRACE_FIELD(Checkpoint, inexact, kPlain),
+    GPUMEMTRACE_FIELD(Checkpoint, activity_records, kPlain),
 });
 
 inline constexpr auto kActivityCall = std::to_array<Field>({

@@ -54,6 +54,11 @@ class Activity {
     return kind >= trace::RecordKind::kActivityCall && kind <= trace::RecordKind::kActivityDropped;
   }
   void apply(const trace::RecordHeader& record);
+  // Of what came before, calls and their records are gone.
+  void apply_checkpoint(const trace::Checkpoint& checkpoint) {
+    folded_records_ += checkpoint.activity_records;
+    join_.set_cut(checkpoint.record.time);
+  }
   void finish();
 
   [[nodiscard]] const ActivityStatus& status() const { return status_; }
@@ -61,6 +66,7 @@ class Activity {
   [[nodiscard]] const JoinCounts& counts() const { return join_.counts(); }
   [[nodiscard]] const std::map<StreamKey, StreamCopies>& streams() const { return streams_; }
   [[nodiscard]] const trace::ActivityDropped& dropped() const { return dropped_; }
+  [[nodiscard]] std::uint64_t folded_records() const { return folded_records_; }
   [[nodiscard]] bool has_kernels() const { return overlap_.has_kernels(); }
 
  private:
@@ -75,6 +81,7 @@ class Activity {
   ActivityStatus status_;
   std::map<StreamKey, StreamCopies> streams_;
   trace::ActivityDropped dropped_;
+  std::uint64_t folded_records_ = 0;
 };
 
 }  // namespace gpumemtrace::analyzer

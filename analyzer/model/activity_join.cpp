@@ -41,6 +41,8 @@ std::uint64_t size_key(std::uint64_t bytes, bool is_set) { return bytes * 2 + (i
 
 std::string_view name_of(Unjoined reason) {
   switch (reason) {
+    case Unjoined::kBeforeCheckpoint:
+      return "before_checkpoint";
     case Unjoined::kNoCall:
       return "no_call";
     case Unjoined::kNoApiRecord:
@@ -128,10 +130,11 @@ bool ActivityJoin::match(const trace::ActivityCall& record, const TickSpan& time
   }
   if (found.is_early && !is_last_chance) return false;
   remember({api.activity, 0,
-            found.is_other_library ? Unjoined::kOtherLibrary
-            : threads.empty()      ? Unjoined::kUnknownThread
-            : found.is_forgotten   ? Unjoined::kCallForgotten
-                                   : Unjoined::kNoCall});
+            time.start < cut_ticks_  ? Unjoined::kBeforeCheckpoint
+            : found.is_other_library ? Unjoined::kOtherLibrary
+            : threads.empty()        ? Unjoined::kUnknownThread
+            : found.is_forgotten     ? Unjoined::kCallForgotten
+                                     : Unjoined::kNoCall});
   return true;
 }
 

@@ -40,12 +40,13 @@ struct DeviceWork {
 
 // Why a record found no call.
 enum class Unjoined : std::uint8_t {
-  kNoCall,         // no intercepted call stands where CUPTI saw one
-  kNoApiRecord,    // CUPTI told nothing about the call that made it
-  kUnknownThread,  // the call was made on a thread that the trace does not know
-  kCallForgotten,  // it came after more calls than are kept
-  kClockUnknown,   // CUPTI's clock was exchanged for one that nothing is known about
-  kOtherLibrary,   // a second copy of libcupti reported the same call
+  kBeforeCheckpoint,  // the call is gone, a checkpoint has replaced it
+  kNoCall,            // no intercepted call stands where CUPTI saw one
+  kNoApiRecord,       // CUPTI told nothing about the call that made it
+  kUnknownThread,     // the call was made on a thread that the trace does not know
+  kCallForgotten,     // it came after more calls than are kept
+  kClockUnknown,      // CUPTI's clock was exchanged for one that nothing is known about
+  kOtherLibrary,      // a second copy of libcupti reported the same call
   kCount,
 };
 [[nodiscard]] std::string_view name_of(Unjoined reason);
@@ -99,6 +100,8 @@ class ActivityJoin {
   void apply(const trace::ActivityCall& record);
   void apply(const DeviceWork& work);
   void count_unjoined(Unjoined reason) { ++counts_.unjoined[static_cast<std::size_t>(reason)]; }
+  // Calls that began before have been replaced by a checkpoint.
+  void set_cut(std::uint64_t ticks) { cut_ticks_ = ticks; }
   // CUPTI never tells of calls.
   void expect_no_api_records();
   // All records are in: what still waits finds its call now or never.
@@ -170,6 +173,7 @@ class ActivityJoin {
   std::unordered_map<std::uint32_t, Batch> batch_;  // by writer: its latest call
   std::vector<CallSite> launch_sites_;
   std::map<CallSite, std::uint32_t> launch_site_index_;
+  std::uint64_t cut_ticks_ = 0;
   JoinCounts counts_;
 };
 

@@ -67,7 +67,7 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
       const auto& thread = trace::as<trace::Thread>(record);
       threads_.add(thread, trace::tail_of(record), writer);
       backward_stacks_.add_thread(writer, thread.thread_id);
-      activity_.join().add_thread(writer, thread);
+      activity_.join().add_thread(thread.writer != 0 ? thread.writer : writer, thread);
       return apply_thread(thread);
     }
     case trace::RecordKind::kStack: {

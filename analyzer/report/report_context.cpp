@@ -35,6 +35,7 @@ void add_activity_losses(const Activity& activity, Losses& losses) {
   const JoinCounts& counts = activity.counts();
   losses.add(Loss::cupti_dropped_records, activity.dropped().by_cupti);
   losses.add(Loss::activity_dropped, activity.dropped().by_recorder);
+  losses.add(Loss::activity_before_checkpoint, activity.folded_records());
   losses.add(Loss::activity_unjoined, counts.all_unjoined());
   losses.add(Loss::activity_inferred, counts.inferred);
   losses.add(Loss::copy_memory_disagreements, counts.kind_disagreements);
