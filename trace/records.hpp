@@ -408,6 +408,8 @@ struct Thread {
   RecordHeader record;
   std::uint64_t thread_id = 0;     // the system's
   std::uint64_t pthread_self = 0;  // 0 = not known
+  std::uint32_t writer = 0;        // in checkpoints: in whose stream the record stood
+  std::uint32_t reserved = 0;
 };
 
 struct Context {
@@ -427,6 +429,8 @@ struct Device {
   std::uint64_t uuid_high = 0;
   std::int32_t ordinal = -1;
   std::uint32_t reserved = 0;
+  std::uint32_t pcie_generation = 0;  // the most that device and board agree on; 0 = not known
+  std::uint32_t pcie_width = 0;       // lanes, likewise
 };
 
 // A file mapped into the process. Tail: its path.
@@ -670,6 +674,7 @@ struct Checkpoint {
   std::uint64_t order_repaired = 0;
   std::uint64_t live_address_allocated = 0;
   std::uint64_t inexact = 0;  // 1: graphs allocated memory, which the peaks above do not count
+  std::uint64_t activity_records = 0;  // of `records`, those of CUPTI's activities
 };
 
 }  // namespace gpumemtrace::trace

@@ -11,6 +11,7 @@
 #include "analyzer/dictionary.hpp"
 #include "analyzer/merge.hpp"
 #include "analyzer/model/accounts.hpp"
+#include "analyzer/model/activity.hpp"
 #include "analyzer/model/address_map.hpp"
 #include "analyzer/model/backward_stacks.hpp"
 #include "analyzer/model/categories.hpp"
@@ -97,13 +98,14 @@ struct OomSnapshot {
 // - Memory grows with what is live and with the number of call sites, not with the trace.
 class ProcessModel {
  public:
-  // `waits`: all records of their kind, which are needed before their time comes.
+  // `waits`: all records of their kind, which are needed before their time comes; so are `clocks`.
   ProcessModel(std::uint32_t index, LookAhead& look_ahead, DeviceRegistry& registry,
-               std::vector<trace::WaitingStack> waits)
+               std::vector<trace::WaitingStack> waits, ActivityClocks clocks)
       : index_(index),
         look_ahead_(look_ahead),
         registry_(registry),
-        backward_stacks_(std::move(waits), look_ahead, dictionary_.python_stacks()) {}
+        backward_stacks_(std::move(waits), look_ahead, dictionary_.python_stacks()),
+        activity_(transfers_, std::move(clocks)) {}
   ProcessModel(const ProcessModel&) = delete;
   ProcessModel& operator=(const ProcessModel&) = delete;
 
@@ -124,6 +126,7 @@ class ProcessModel {
   [[nodiscard]] const Framework& framework() const { return framework_; }
   [[nodiscard]] const Devices& devices() const { return devices_; }
   [[nodiscard]] const Transfers& transfers() const { return transfers_; }
+  [[nodiscard]] const Activity& activity() const { return activity_; }
   [[nodiscard]] const OutOfMemory& out_of_memory() const { return out_of_memory_; }
   [[nodiscard]] const std::vector<OomSnapshot>& snapshots() const { return snapshots_; }
   [[nodiscard]] const std::map<InvalidFree, Tally>& invalid_frees() const { return invalid_frees_; }
@@ -203,6 +206,9 @@ class ProcessModel {
   void apply_copy(const trace::Copy& call);
   bool comes_back(const trace::Copy& call, Direction direction);
   void apply_set(const trace::Set& call);
+  // Records of CUPTI may come that are about this call.
+  void await_activity(const trace::CallHeader& call, CallWork work,
+                      const ActivityJoin::CallSize& size, std::uint32_t row);
 
   // process_checkpoint.cpp: what stands for records that are gone
   void apply_totals(const trace::Totals& totals);
@@ -265,6 +271,7 @@ class ProcessModel {
   Graphs graphs_;
   AddressMap address_map_;
   Transfers transfers_;
+  Activity activity_;
   struct WriterThread {
     std::uint64_t id = 0;
     bool is_first = false;  // the thread that the process began with

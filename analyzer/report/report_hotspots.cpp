@@ -124,7 +124,7 @@ std::map<PlaceKey, PlaceSums> places_of(const ReportContext& context,
                                         const ReportProcess& process) {
   std::map<PlaceKey, PlaceSums> places;
   for (const TransferRow& row : process.model().transfers().rows()) {
-    if (row.key.is_set) continue;
+    if (row.key.is_set || row.key.in_graph) continue;
     PlaceKey place{context.identity_of_site(process, row.key.site), row.key};
     place.waits =
         copy_waits(row.key) || (row.key.direction == Direction::kDeviceToHost &&
