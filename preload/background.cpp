@@ -15,6 +15,7 @@
 #include "preload/announce.hpp"
 #include "preload/checkpoint.hpp"
 #include "preload/clock.hpp"
+#include "preload/cupti_doors.hpp"
 #include "preload/driver.hpp"
 #include "preload/libc_compat.hpp"
 #include "preload/message.hpp"
@@ -69,6 +70,7 @@ class BackgroundThread {
 
   void run() noexcept {
     attach_background_thread();
+    begin_reading_cupti();
     while (control.session.load() != kOff) {
       const CallGuard guard;
       python::next_round();
@@ -76,17 +78,30 @@ class BackgroundThread {
       look_for_waiting(guard);
       const bool packed = pack_sealed();
       replenish_ring();
+      read_activities(guard);
       bound_trace(guard);
       obey_control(guard);
       periodic_work(guard);
       answer_flush(guard);
       pause(packed || waiting_wanted.load(std::memory_order_relaxed), wakes);
     }
+    end_reading_cupti();
     // Whoever waits for a flush must not wait for a thread that is gone.
     session_.background_runs.store(false);
   }
 
  private:
+  // Buffers that CUPTI has completed. Their records fill the ring faster than calls do, so each is
+  // packed before the next.
+  void read_activities(const CallGuard& guard) noexcept {
+    const bool recorded = control.session.load() == session_.id;
+    if (recorded) write_cupti_states(guard);
+    while (read_cupti_buffer(guard, recorded)) {
+      pack_sealed();
+      replenish_ring();
+    }
+  }
+
   // Sealed chunks to the file, then back to the ring. True where there were any.
   bool pack_sealed() noexcept {
     std::uint32_t index = session_.ring.take_sealed();
@@ -211,6 +226,7 @@ class BackgroundThread {
   void observe(const CallGuard& guard) noexcept {
     if (control.session.load() != session_.id) return;
     write_clock(guard);
+    flush_cupti(guard, false);
     if (!devices_written_) {
       record_devices(guard);
       devices_written_ = true;
@@ -403,7 +419,12 @@ class BackgroundThread {
     const std::uint32_t requested = session_.flush_requested.load();
     if (requested == session_.flush_answered.load()) return;
     // At the very end the driver may have been shut down already.
-    if (!session_.ending.load()) observe(guard);
+    if (!session_.ending.load()) {
+      flush_cupti(guard, true);
+      read_activities(guard);
+      observe(guard);
+      read_activities(guard);
+    }
     pack_sealed();
     pack_active();
     if (session_.ending.load()) session_.ring.release_free_chunks();
