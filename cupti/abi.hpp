@@ -1,6 +1,6 @@
-// CUPTI's Activity API as far as the recorder calls or serves it: types by CUPTI's reference, numbers
-// that never change between versions (tests/unit/cupti_abi_check.cpp compares them with CUPTI's own
-// headers). Nothing of CUPTI is needed to build.
+// CUPTI's Activity API as far as the recorder calls or serves it: types by CUPTI's reference,
+// numbers that never change between versions (tests/unit/cupti_abi_check.cpp compares them with
+// CUPTI's own headers). Nothing of CUPTI is needed to build.
 #pragma once
 
 #include <cstddef>
@@ -58,7 +58,8 @@ inline constexpr std::uint32_t kHostFaults = 3;
 inline constexpr std::uint32_t kDeviceFaults = 4;
 
 // Versions by cuptiGetVersion().
-inline constexpr std::uint32_t kOldestVersion = 18;          // CUDA 11.8
-inline constexpr std::uint32_t kVersionThatTakesNoBuffer = 27;  // CUDA 12.9: before, NULL crashes it
+inline constexpr std::uint32_t kOldestVersion = 18;  // CUDA 11.8
+inline constexpr std::uint32_t kVersionThatTakesNoBuffer =
+    27;  // CUDA 12.9: before, NULL crashes it
 
 }  // namespace gpumemtrace::cupti

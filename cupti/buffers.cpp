@@ -65,7 +65,8 @@ void Buffers::release(const Filled& filled) noexcept {
 }
 
 void Buffers::reset() noexcept {
-  for (Slot& slot : slots_) slot.state.store(State::kFree, std::memory_order_relaxed);  // one thread
+  for (Slot& slot : slots_)
+    slot.state.store(State::kFree, std::memory_order_relaxed);  // one thread
   filled_count_.store(0, std::memory_order_relaxed);
 }
 

@@ -1,5 +1,5 @@
-// The program's own use of one libcupti, as far as it cannot be left to CUPTI once our callbacks are
-// the registered ones: its callbacks, what it has switched on and when, what was dropped.
+// The program's own use of one libcupti, as far as it cannot be left to CUPTI once our callbacks
+// are the registered ones: its callbacks, what it has switched on and when, what was dropped.
 //
 // Any thread. The lock inside is held for a few instructions and never around a call.
 #pragma once

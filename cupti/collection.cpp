@@ -58,8 +58,8 @@ bool Collection::start(Library& library, const Plan& plan, const Recorder&) noex
   if (!program_was_first) set_small_device_buffers(library);
   library_.store(&library);
   OwnUse own;
-  own.calls = real.cuptiActivityEnableDriverApi != nullptr &&
-              real.cuptiActivityEnableRuntimeApi != nullptr;
+  own.calls =
+      real.cuptiActivityEnableDriverApi != nullptr && real.cuptiActivityEnableRuntimeApi != nullptr;
   library.attach(own);
   Result result = real.cuptiActivityRegisterCallbacks(&Collection::request, &Collection::complete);
   if (result != kSuccess) {
@@ -87,13 +87,14 @@ bool Collection::start(Library& library, const Plan& plan, const Recorder&) noex
 // own gets its defaults back.
 void Collection::set_small_device_buffers(Library& library) noexcept {
   const Functions& real = library.real();
-  if (real.cuptiActivityGetAttribute == nullptr || real.cuptiActivitySetAttribute == nullptr) return;
+  if (real.cuptiActivityGetAttribute == nullptr || real.cuptiActivitySetAttribute == nullptr)
+    return;
   struct Wanted {
     Attribute attribute;
     std::size_t value;
   };
-  for (const Wanted& wanted : {Wanted{kDeviceBufferSize, kDeviceBufferBytes},
-                               Wanted{kDeviceBufferPreAllocate, 1}}) {
+  for (const Wanted& wanted :
+       {Wanted{kDeviceBufferSize, kDeviceBufferBytes}, Wanted{kDeviceBufferPreAllocate, 1}}) {
     if (library.program_has_set(wanted.attribute)) continue;
     std::size_t before = 0;
     std::size_t value = wanted.value;
@@ -223,8 +224,8 @@ void Collection::program_joined() noexcept { add_state(mode_, kSuccess, nullptr,
 
 void Collection::finalize_begins() noexcept {
   state_.store(State::kFinalizing);
-  // CUPTI must not be taken apart while our thread is in it. Not for ever: that one may wait for the
-  // program.
+  // CUPTI must not be taken apart while our thread is in it. Not for ever: that one may wait for
+  // the program.
   for (int step = 0; in_call_.load() && step < kMostWaitSteps; ++step) {
     const timespec pause{0, kWaitStepNs};
     nanosleep(&pause, nullptr);

@@ -4,7 +4,8 @@
 //
 // - start(): a thread of the program, after cuInit and before the first context: later CUPTI cannot
 //   be told to make API records of some functions only.
-// - "The thread that records" is one thread; it flushes, reads completed buffers and writes records.
+// - "The thread that records" is one thread; it flushes, reads completed buffers and writes
+// records.
 // - CUPTI's callbacks: any thread, no lock, no allocation; errno is kept.
 #pragma once
 
@@ -51,7 +52,8 @@ class Collection {
   // Asks CUPTI for what it has; `forced`: also for buffers that are not yet full. Writes the clock
   // and what was dropped.
   void flush(bool forced, const Recorder& recorder) noexcept;
-  // Reads one completed buffer; with no recorder what it holds is let go. False where there is none.
+  // Reads one completed buffer; with no recorder what it holds is let go. False where there is
+  // none.
   bool read_one(const Recorder* recorder) noexcept;
 
   // In a forked child: there is no collection.

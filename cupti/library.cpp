@@ -166,8 +166,7 @@ Result Library::call_enable_function(ActivityDomain domain, CallbackId function,
 Result Library::enable_function(ActivityDomain domain, CallbackId function,
                                 std::uint8_t on) noexcept {
   const bool is_ours = is_attached() && own_.calls && is_copy(domain, function);
-  const Result result =
-      is_ours && on == 0 ? kSuccess : call_enable_function(domain, function, on);
+  const Result result = is_ours && on == 0 ? kSuccess : call_enable_function(domain, function, on);
   if (result == kSuccess) {
     client_.switch_function(domain, function, {now(), kEverywhere, on != 0});
   }
@@ -184,9 +183,7 @@ Result Library::enable_runtime_function(CallbackId function, std::uint8_t on) no
 
 // --- Flushes, counts, the clock
 
-Result Library::flush_all(std::uint32_t flag) noexcept {
-  return real_.cuptiActivityFlushAll(flag);
-}
+Result Library::flush_all(std::uint32_t flag) noexcept { return real_.cuptiActivityFlushAll(flag); }
 
 Result Library::flush(Context context, std::uint32_t stream, std::uint32_t flag) noexcept {
   return real_.cuptiActivityFlush(context, stream, flag);
@@ -214,8 +211,7 @@ Result Library::register_clock(TimestampFunction* clock) noexcept {
 
 Result Library::set_attribute(Attribute attribute, std::size_t* bytes, void* value) noexcept {
   const Result result = real_.cuptiActivitySetAttribute(attribute, bytes, value);
-  if (result == kSuccess && attribute >= 0 &&
-      attribute < static_cast<Attribute>(kMostAttributes)) {
+  if (result == kSuccess && attribute >= 0 && attribute < static_cast<Attribute>(kMostAttributes)) {
     attributes_[attribute].set_by_program.store(true);
   }
   return result;
@@ -223,8 +219,7 @@ Result Library::set_attribute(Attribute attribute, std::size_t* bytes, void* val
 
 Result Library::get_attribute(Attribute attribute, std::size_t* bytes, void* value) noexcept {
   const Result result = real_.cuptiActivityGetAttribute(attribute, bytes, value);
-  if (result != kSuccess || attribute < 0 ||
-      attribute >= static_cast<Attribute>(kMostAttributes)) {
+  if (result != kSuccess || attribute < 0 || attribute >= static_cast<Attribute>(kMostAttributes)) {
     return result;
   }
   const KeptAttribute& kept = attributes_[attribute];

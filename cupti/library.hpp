@@ -1,12 +1,13 @@
 // One loaded libcupti, as the program sees it. As long as nobody collects through it, every verb is
 // the real function, and only what the program wants is remembered. While we collect (attach() to
-// detach()), our callbacks are the registered ones, and each verb gives the program what CUPTI alone
-// would give:
+// detach()), our callbacks are the registered ones, and each verb gives the program what CUPTI
+// alone would give:
 //
 //   CUPTI --buffer--> our complete callback --copies of the program's records--> its own callbacks
 //                                           --the buffer itself--> the thread that records
 //
-// - Verbs: any thread of the program; results and out-parameters are CUPTI's. They hold no lock while
+// - Verbs: any thread of the program; results and out-parameters are CUPTI's. They hold no lock
+// while
 //   they call CUPTI or the program.
 // - attach() and detach(): one thread, the collection's.
 #pragma once

@@ -117,8 +117,7 @@ void open_named_library() noexcept {
   if (gpumemtrace_libc_dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return;
   const char* const reason = gpumemtrace_libc_dlerror();
   message(Line() << "GPUMEMTRACE_CUPTI_LIBRARY cannot be loaded: "
-                 << (reason == nullptr ? "" : reason)
-                 << ". CUPTI's records are not collected.");
+                 << (reason == nullptr ? "" : reason) << ". CUPTI's records are not collected.");
 }
 
 // --- The recorder that cupti/ sees
@@ -211,11 +210,11 @@ bool read_cupti_buffer(const CallGuard&, bool recorded) noexcept {
 }  // namespace gpumemtrace::preload
 
 // The exported symbols, for objects that are linked to a libcupti.
-#define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments)                        \
-  extern "C" [[gnu::visibility("default")]] gpumemtrace::cupti::Result symbol parameters {   \
-    gpumemtrace::preload::notice_fork();                                                     \
-    gpumemtrace::cupti::Library* const library =                                             \
-        gpumemtrace::preload::cupti_library_for(__builtin_return_address(0));                \
+#define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments)                          \
+  extern "C" [[gnu::visibility("default")]] gpumemtrace::cupti::Result symbol parameters {     \
+    gpumemtrace::preload::notice_fork();                                                       \
+    gpumemtrace::cupti::Library* const library =                                               \
+        gpumemtrace::preload::cupti_library_for(__builtin_return_address(0));                  \
     return library == nullptr ? gpumemtrace::cupti::kNotInitialized : library->verb arguments; \
   }
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)

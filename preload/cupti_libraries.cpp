@@ -58,8 +58,8 @@ Range range_of(const dl_phdr_info& info) noexcept {
   return range;
 }
 
-// The entry of a loaded file, made where there is none yet; nullptr where the file is no libcupti or
-// there are too many.
+// The entry of a loaded file, made where there is none yet; nullptr where the file is no libcupti
+// or there are too many.
 Copy* entry_of(const dl_phdr_info& info) noexcept {
   if (info.dlpi_name == nullptr || !begins_with(file_name(info.dlpi_name), kFilePrefix)) {
     return nullptr;

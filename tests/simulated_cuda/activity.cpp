@@ -55,7 +55,6 @@ extern "C" __attribute__((visibility("default"))) void cuSimulatedRuntimeBegins(
   simulated::announce_call_begin(symbol);
 }
 
-extern "C" __attribute__((visibility("default"))) void cuSimulatedRuntimeEnded(
-    const char* symbol) {
+extern "C" __attribute__((visibility("default"))) void cuSimulatedRuntimeEnded(const char* symbol) {
   simulated::announce_call_end(symbol, gpumemtrace::cuda_abi::CUDA_SUCCESS);
 }

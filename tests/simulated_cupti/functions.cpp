@@ -155,8 +155,7 @@ GPUMEMTRACE_EXPORT cuptiActivityGetNextRecord(std::uint8_t* buffer, std::size_t 
   return kSuccess;
 }
 
-GPUMEMTRACE_EXPORT cuptiActivityGetNumDroppedRecords(Context, std::uint32_t,
-                                                     std::size_t* dropped) {
+GPUMEMTRACE_EXPORT cuptiActivityGetNumDroppedRecords(Context, std::uint32_t, std::size_t* dropped) {
   const std::unique_lock lock(simulated::state().mutex);
   *dropped = simulated::state().dropped;
   simulated::state().dropped = 0;
@@ -169,8 +168,7 @@ GPUMEMTRACE_EXPORT cuptiActivityRegisterTimestampCallback(TimestampFunction* clo
   return kSuccess;
 }
 
-GPUMEMTRACE_EXPORT cuptiActivitySetAttribute(Attribute attribute, std::size_t* bytes,
-                                             void* value) {
+GPUMEMTRACE_EXPORT cuptiActivitySetAttribute(Attribute attribute, std::size_t* bytes, void* value) {
   if (bytes == nullptr || value == nullptr || *bytes != sizeof(std::size_t)) {
     return kInvalidParameter;
   }
@@ -179,8 +177,7 @@ GPUMEMTRACE_EXPORT cuptiActivitySetAttribute(Attribute attribute, std::size_t* b
   return kSuccess;
 }
 
-GPUMEMTRACE_EXPORT cuptiActivityGetAttribute(Attribute attribute, std::size_t* bytes,
-                                             void* value) {
+GPUMEMTRACE_EXPORT cuptiActivityGetAttribute(Attribute attribute, std::size_t* bytes, void* value) {
   if (bytes == nullptr || value == nullptr || *bytes != sizeof(std::size_t)) {
     return kInvalidParameter;
   }

@@ -81,10 +81,9 @@ void append(std::unique_lock<std::mutex>& lock, Buffer& buffer,
             const std::vector<std::uint8_t>& record) {
   State& cupti = state();
   if (!cupti.registered) return;
-  const bool is_full =
-      buffer.bytes != nullptr &&
-      (buffer.used + record.size() > buffer.size ||
-       (buffer.most_records != 0 && buffer.records == buffer.most_records));
+  const bool is_full = buffer.bytes != nullptr &&
+                       (buffer.used + record.size() > buffer.size ||
+                        (buffer.most_records != 0 && buffer.records == buffer.most_records));
   if (is_full) complete(buffer);
   if (buffer.bytes == nullptr) {
     Buffer fresh;
@@ -124,8 +123,7 @@ bool listen_to_driver() {
   if (driver_listen == nullptr) {
     void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
     if (driver == nullptr) return false;
-    driver_listen =
-        reinterpret_cast<decltype(driver_listen)>(dlsym(driver, "cuSimulatedListen"));
+    driver_listen = reinterpret_cast<decltype(driver_listen)>(dlsym(driver, "cuSimulatedListen"));
   }
   return driver_listen != nullptr && driver_listen(&listener()) == 0;
 }

@@ -24,10 +24,10 @@ using trace::ActivityDomain;
 // The environment variables; README.md lists them.
 struct Settings {
   std::uint32_t version = 130001;
-  bool held = false;              // another tool has the subscriber
-  std::uint64_t late_ns = 0;      // copies and sets run that long after their call
-  std::size_t most_records = 0;   // a buffer is complete with so many; 0 = when it is full
-  bool calls_last = false;        // API records are delivered after what the calls did
+  bool held = false;             // another tool has the subscriber
+  std::uint64_t late_ns = 0;     // copies and sets run that long after their call
+  std::size_t most_records = 0;  // a buffer is complete with so many; 0 = when it is full
+  bool calls_last = false;       // API records are delivered after what the calls did
 };
 
 struct Callbacks {
