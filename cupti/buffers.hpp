@@ -16,7 +16,7 @@ namespace gpumemtrace::cupti {
 class Buffers {
  public:
   static constexpr std::size_t kBytes = std::size_t{256} << 10;
-  static constexpr std::size_t kCount = 256;
+  static constexpr std::size_t kCount = 1024;
   // Touched when the range is reserved, so that CUPTI meets no page fault in them.
   static constexpr std::size_t kTouched = 4;
 
@@ -30,6 +30,11 @@ class Buffers {
   // A buffer of ours came back. What it holds is read later, or `discard`ed.
   void completed(std::uint8_t* buffer, std::size_t valid_bytes, std::size_t library,
                  bool discard) noexcept;
+
+  // Whether it is time to read.
+  bool many_are_filled() const noexcept {
+    return filled_count_.load(std::memory_order_relaxed) > kCount / 8;  // a hint
+  }
 
   struct Filled {
     std::uint8_t* bytes = nullptr;

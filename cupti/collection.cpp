@@ -35,7 +35,7 @@ Collection& the_collection() noexcept { return collection; }
 
 // --- Start
 
-bool Collection::start(Library& library, const Plan& plan, const Recorder&) noexcept {
+bool Collection::start(Library& library, const Plan& plan, const Recorder& recorder) noexcept {
   const Functions& real = library.real();
   if (!real.complete()) {
     stay_off("this libcupti lacks functions of the Activity API", nullptr);
@@ -43,6 +43,7 @@ bool Collection::start(Library& library, const Plan& plan, const Recorder&) noex
   }
   std::uint32_t version = 0;
   real.cuptiGetVersion(&version);
+  wake_ = recorder.wake;
   what_ = TakeOver{};
   what_.version = version;
   what_.library = static_cast<std::uint16_t>(library.index());
@@ -50,7 +51,7 @@ bool Collection::start(Library& library, const Plan& plan, const Recorder&) noex
     stay_off("this libcupti is older than CUDA 11.8", nullptr);
     return false;
   }
-  if (!buffers_.reserve()) {
+  if (!buffers_.reserve() || !library.prepare()) {
     stay_off("there is no memory for CUPTI's buffers", nullptr);
     return false;
   }
@@ -214,6 +215,7 @@ void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* b
     library->serve_program(context, stream, buffer, valid_bytes);
     collection.buffers_.completed(buffer, valid_bytes, library->index(),
                                   !collection.reading_.load());
+    if (collection.buffers_.many_are_filled()) collection.wake_();
   }
   errno = saved_errno;
 }
@@ -259,6 +261,7 @@ void Collection::flush(bool forced, const Recorder& recorder) noexcept {
   Library& library = *library_.load();
   const Functions& real = library.real();
   real.cuptiActivityFlushAll(forced ? 1 : 0);
+  library.all_calls_are_told();
   std::size_t dropped = 0;
   if (real.cuptiActivityGetNumDroppedRecords != nullptr &&
       real.cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped) == kSuccess && dropped != 0) {

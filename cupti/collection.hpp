@@ -88,6 +88,7 @@ class Collection {
   std::atomic<Library*> library_ = nullptr;
   Buffers buffers_;
   TakeOver what_;
+  void (*wake_)() = nullptr;
   trace::ActivityMode mode_ = trace::ActivityMode::kOff;
   std::atomic<bool> in_call_ = false;  // the thread that records is inside CUPTI
   std::atomic<bool> reading_ = false;

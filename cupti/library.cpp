@@ -30,6 +30,11 @@ void Library::found(const Functions& functions, std::size_t index,
   collection_ = &collection;
 }
 
+void Library::attach(const OwnUse& own) noexcept {
+  own_ = own;
+  attached_.store(true);
+}
+
 std::uint64_t Library::now() const noexcept {
   std::uint64_t timestamp = 0;
   if (real_.cuptiGetTimestamp != nullptr) real_.cuptiGetTimestamp(&timestamp);
@@ -54,15 +59,45 @@ Result Library::register_callbacks(RequestFunction* request, CompleteFunction* c
   return result;
 }
 
+// When the calls began that this buffer tells of, for what they made: it may come in another one.
+void Library::note_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept {
+  Walk walk(real_, buffer, valid_bytes);
+  for (RawRecord record; walk.next(record);) {
+    if (is_call(kind_of(record))) call_times_.note(correlation_of(record), start_of(record));
+  }
+}
+
 void Library::serve_program(Context context, std::uint32_t stream, std::uint8_t* buffer,
                             std::size_t valid_bytes) noexcept {
+  if (own_.calls) note_calls(buffer, valid_bytes);
   const Callbacks callbacks = client_.callbacks();
   if (callbacks.request == nullptr || callbacks.complete == nullptr) return;
   Delivery delivery(callbacks, context, stream);
+  deliver_held(delivery, all_calls_told_.exchange(false));
   Walk walk(real_, buffer, valid_bytes);
   for (RawRecord record; walk.next(record);) {
-    if (belongs_to_program(record)) delivery.add(record);
+    Owner owner = owner_of(record);
+    if (owner == Owner::kNotKnown && !held_.hold(record)) owner = guess_owner_of(record);
+    if (owner == Owner::kProgram) delivery.add(record);
   }
+  delivery.finish();
+  client_.add_dropped(delivery.dropped());
+}
+
+void Library::deliver_held(Delivery& delivery, bool all) noexcept {
+  held_.review(all, [&](const RawRecord& record) noexcept {
+    Owner owner = owner_of(record);
+    if (owner == Owner::kNotKnown && all) owner = guess_owner_of(record);
+    if (owner == Owner::kProgram) delivery.add(record);
+    return owner == Owner::kNotKnown;
+  });
+}
+
+void Library::flushed() noexcept {
+  const Callbacks callbacks = client_.callbacks();
+  if (!is_attached() || callbacks.request == nullptr || callbacks.complete == nullptr) return;
+  Delivery delivery(callbacks, nullptr, 0);
+  deliver_held(delivery, true);
   delivery.finish();
   client_.add_dropped(delivery.dropped());
 }
@@ -75,11 +110,22 @@ void Library::pass_on(Context context, std::uint32_t stream, std::uint8_t* buffe
   }
 }
 
-// What we have not enabled can only be there because the program has.
-bool Library::belongs_to_program(const RawRecord& record) noexcept {
+// What we have not enabled can only be there because the program has. What both have is the
+// program's where it had the kind on when it made the call.
+Library::Owner Library::owner_of(const RawRecord& record) noexcept {
   const Kind kind = kind_of(record);
-  if (!is_call(kind) && !own_.kinds.contains(kind)) return true;
-  return client_.owns(record, start_of(record));
+  if (!is_call(kind) && !own_.kinds.contains(kind)) return Owner::kProgram;
+  std::uint64_t time = start_of(record);
+  const bool is_known = is_call(kind) || !own_.calls ||
+                        call_times_.find(correlation_of(record), time) ||
+                        client_.is_certain(record, time);
+  if (!is_known) return Owner::kNotKnown;
+  return client_.owns(record, time) ? Owner::kProgram : Owner::kNotProgram;
+}
+
+// By when it ran, where nothing tells when it was asked for.
+Library::Owner Library::guess_owner_of(const RawRecord& record) noexcept {
+  return client_.owns(record, start_of(record)) ? Owner::kProgram : Owner::kNotProgram;
 }
 
 // --- Kinds
@@ -186,7 +232,9 @@ Result Library::enable_runtime_function(CallbackId function, std::uint8_t on) no
 Result Library::flush_all(std::uint32_t flag) noexcept { return real_.cuptiActivityFlushAll(flag); }
 
 Result Library::flush(Context context, std::uint32_t stream, std::uint32_t flag) noexcept {
-  return real_.cuptiActivityFlush(context, stream, flag);
+  const Result result = real_.cuptiActivityFlush(context, stream, flag);
+  flushed();
+  return result;
 }
 
 // CUPTI sets its count to zero with each answer, and we ask, too.
@@ -203,6 +251,7 @@ Result Library::register_clock(TimestampFunction* clock) noexcept {
   const Result result = real_.cuptiActivityRegisterTimestampCallback(clock);
   if (result != kSuccess) return result;
   client_.forget_times();
+  call_times_.forget();
   if (is_attached()) collection_->clock_changed();
   return result;
 }
@@ -260,6 +309,7 @@ Result Library::finalize() noexcept {
   collection_->finalize_begins();
   const Result result = real_.cuptiFinalize();
   if (result == kSuccess) client_.forget_all();
+  held_.forget();
   collection_->finalize_ended(result == kSuccess);
   return result;
 }
@@ -267,6 +317,8 @@ Result Library::finalize() noexcept {
 void Library::reset() noexcept {
   attached_.store(false);
   client_.forget_all();
+  call_times_.forget();
+  held_.forget();
   for (auto& left_on : kind_left_on_) left_on.store(false);
   for (KeptAttribute& attribute : attributes_) {
     attribute.kept.store(false);

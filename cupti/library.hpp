@@ -16,13 +16,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "cupti/call_times.hpp"
 #include "cupti/client.hpp"
 #include "cupti/functions.hpp"
+#include "cupti/held_records.hpp"
 #include "cupti/records.hpp"
 
 namespace gpumemtrace::cupti {
 
 class Collection;
+class Delivery;
 
 inline constexpr std::size_t kMostLibraries = 8;
 
@@ -49,8 +52,9 @@ class Library {
 
   // --- The collection's.
 
-  // Before `own` is enabled and our callbacks are registered.
-  void attach(const OwnUse& own) noexcept { own_ = own, attached_.store(true); }
+  // Before our callbacks are registered; false where there is no memory.
+  bool prepare() noexcept { return call_times_.reserve() && held_.reserve(); }
+  void attach(const OwnUse& own) noexcept;
   void detach() noexcept { attached_.store(false); }
   bool is_attached() const noexcept { return attached_.load(); }
   bool program_has_callbacks() noexcept { return client_.callbacks().complete != nullptr; }
@@ -59,6 +63,8 @@ class Library {
   void keep_default(Attribute attribute, std::size_t value) noexcept;
   void add_dropped(std::uint64_t records) noexcept { client_.add_dropped(records); }
   std::uint64_t now() const noexcept;
+  // The collection has flushed: held records are decided when the next buffer comes.
+  void all_calls_are_told() noexcept { all_calls_told_.store(true); }
 
   // A buffer of ours is complete: gives the program its part.
   void serve_program(Context context, std::uint32_t stream, std::uint8_t* buffer,
@@ -86,7 +92,13 @@ class Library {
                          std::uint8_t on) noexcept;
   Result call_enable_function(trace::ActivityDomain domain, CallbackId function,
                               std::uint8_t on) noexcept;
-  bool belongs_to_program(const RawRecord& record) noexcept;
+  enum class Owner { kProgram, kNotProgram, kNotKnown };
+  Owner owner_of(const RawRecord& record) noexcept;
+  Owner guess_owner_of(const RawRecord& record) noexcept;
+  void note_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
+  void deliver_held(Delivery& delivery, bool all) noexcept;
+  // After a flush all calls that were made have been told of: what is held cannot be known better.
+  void flushed() noexcept;
   void restore_defaults() noexcept;
 
   Functions real_;
@@ -95,6 +107,9 @@ class Library {
   std::atomic<bool> attached_ = false;
   OwnUse own_;
   Client client_;
+  CallTimes call_times_;
+  HeldRecords held_;
+  std::atomic<bool> all_calls_told_ = false;
   // The whole kind is on inside CUPTI, function by function switched off for a program that
   // disabled it: [0] DRIVER, [1] RUNTIME.
   std::atomic<bool> kind_left_on_[2] = {};

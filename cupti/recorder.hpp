@@ -13,6 +13,8 @@ struct Recorder {
   // "the thread that records".
   bool (*write)(const void* record, std::size_t bytes, const char* tail,
                 std::size_t tail_bytes) = nullptr;
+  // Ends the pause of the thread that records. Any thread.
+  void (*wake)() = nullptr;
 };
 
 }  // namespace gpumemtrace::cupti

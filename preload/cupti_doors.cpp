@@ -15,6 +15,7 @@
 #include "preload/libc_compat.hpp"
 #include "preload/message.hpp"
 #include "preload/recorder.hpp"
+#include "preload/session_state.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -131,7 +132,12 @@ bool write_activity(const void* record, std::size_t bytes, const char* tail,
   return write_record(record, bytes, tail, tail_bytes);
 }
 
-constexpr Recorder kRecorder = {read_ticks, write_activity};
+// CUPTI may complete buffers before there is a recording, and those are not kept.
+void wake() {
+  if (session_exists()) wake_background_thread();
+}
+
+constexpr Recorder kRecorder = {read_ticks, write_activity, wake};
 
 void start_collection() noexcept {
   notice_fork();
