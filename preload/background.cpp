@@ -15,6 +15,7 @@
 #include "preload/announce.hpp"
 #include "preload/checkpoint.hpp"
 #include "preload/clock.hpp"
+#include "preload/cupti_doors.hpp"
 #include "preload/driver.hpp"
 #include "preload/libc_compat.hpp"
 #include "preload/message.hpp"
@@ -64,6 +65,7 @@ class BackgroundThread {
 
   void run() noexcept {
     attach_background_thread();
+    begin_reading_cupti();
     while (control.session.load() != kOff) {
       const CallGuard guard;
       python::next_round();
@@ -71,12 +73,14 @@ class BackgroundThread {
       if (is_recording()) waiting_.look(guard);
       const bool packed = pack_sealed();
       replenish_ring();
+      read_activities(guard);
       bound_trace(guard);
       obey_control(guard);
       if (is_recording()) periodic_work(guard);
       answer_flush(guard);
       pause(packed || (is_recording() && WaitingWatch::is_wanted()), wakes);
     }
+    end_reading_cupti();
     // Whoever waits for a flush must not wait for a thread that is gone.
     session_.background_runs.store(false);
   }
@@ -84,6 +88,17 @@ class BackgroundThread {
  private:
   // False before the start has ended, while paused, and after the end.
   bool is_recording() const noexcept { return control.session.load() == session_.id; }
+
+  // Buffers that CUPTI has completed. Their records fill the ring faster than calls do, so each is
+  // packed before the next.
+  void read_activities(const CallGuard& guard) noexcept {
+    const bool recorded = is_recording();
+    if (recorded) write_cupti_states(guard);
+    while (read_cupti_buffer(guard, recorded)) {
+      pack_sealed();
+      replenish_ring();
+    }
+  }
 
   // Sealed chunks to the file, then back to the ring. True where there were any.
   bool pack_sealed() noexcept {
@@ -207,6 +222,7 @@ class BackgroundThread {
 
   void observe(const CallGuard& guard) noexcept {
     write_clock(guard);
+    flush_cupti(guard, false);
     if (!devices_written_) {
       record_devices(guard);
       devices_written_ = true;
@@ -365,7 +381,13 @@ class BackgroundThread {
     const std::uint32_t requested = session_.flush_requested.load();
     if (requested == session_.flush_answered.load()) return;
     // At the very end the driver may have been shut down already.
-    if (is_recording()) session_.ending.load() ? write_lost_stacks(guard) : observe(guard);
+    if (is_recording() && session_.ending.load()) write_lost_stacks(guard);
+    if (is_recording() && !session_.ending.load()) {
+      flush_cupti(guard, true);
+      read_activities(guard);
+      observe(guard);
+      read_activities(guard);
+    }
     pack_sealed();
     pack_active();
     if (session_.ending.load()) session_.ring.release_free_chunks();

@@ -6,6 +6,7 @@
 
 #include "preload/announce.hpp"
 #include "preload/cuda_abi.hpp"
+#include "preload/cupti_doors.hpp"
 #include "preload/elf_symbols.hpp"
 #include "preload/libc_compat.hpp"
 
@@ -45,6 +46,14 @@ Answer answer_for_own_symbol(void* own, const char* name) noexcept {
   return {own, 1};
 }
 
+Answer answer_cupti(void* found, const char* name) noexcept {
+  if (!is_in_this_library(found)) return {wrap_cupti(found, name), 1};
+  void* const behind_us = real_dlsym(RTLD_NEXT, name);
+  void* const answer = answer_cupti_symbol(found, behind_us, name);
+  if (behind_us == nullptr && answer != nullptr) gpumemtrace_libc_dlerror();  // the search was ours
+  return {answer, 1};
+}
+
 }  // namespace
 
 // Read by the assembly; set on the first look-up of any kind.
@@ -69,9 +78,11 @@ extern "C" {
 }
 
 [[gnu::visibility("hidden")]] Answer gpumemtrace_answer_dlsym(void* handle, const char* name) {
-  if (!is_driver_name(name) || handle == RTLD_NEXT) return kAskRealFunction;
+  const bool is_cupti = is_cupti_name(name);
+  if ((!is_driver_name(name) && !is_cupti) || handle == RTLD_NEXT) return kAskRealFunction;
   void* const found = real_dlsym(handle, name);
   if (found == nullptr) return kAskRealFunction;
+  if (is_cupti) return answer_cupti(found, name);
   if (is_in_this_library(found)) return answer_for_own_symbol(found, name);
   return {driver::wrap(found, name), 1};
 }
@@ -79,9 +90,11 @@ extern "C" {
 // Our symbols have no version, so a search for one never finds them.
 [[gnu::visibility("hidden")]] Answer gpumemtrace_answer_dlvsym(void* handle, const char* name,
                                                                const char* version) {
-  if (!is_driver_name(name) || handle == RTLD_NEXT) return kAskRealFunction;
+  const bool is_cupti = name != nullptr && is_cupti_name(name);
+  if ((!is_driver_name(name) && !is_cupti) || handle == RTLD_NEXT) return kAskRealFunction;
   void* const found = gpumemtrace_real_dlvsym(handle, name, version);
   if (found == nullptr) return kAskRealFunction;
+  if (is_cupti) return {wrap_cupti(found, name), 1};
   return {driver::wrap(found, name), 1};
 }
 }

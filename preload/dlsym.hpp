@@ -2,7 +2,7 @@
 // functions are handed out.
 //
 //   dlsym(handle, name)
-//     name does not begin with "cu" and an upper-case letter,
+//     name does not begin with "cu" and an upper-case letter, nor with "cupti" and one,
 //     or handle is RTLD_NEXT            -> jump to the real dlsym, which sees the original caller
 //     else                              -> ask the real dlsym, then exchange the result if it is,
 //                                          by its value, a function that we wrap

@@ -162,6 +162,10 @@ bool find_library(const char* file_name_prefix, const char* symbol, ElfLibrary& 
   return true;
 }
 
+bool read_library(const dl_phdr_info& info, ElfLibrary& library) noexcept {
+  return read_tables<Straight>(info, library);
+}
+
 void* symbol_of(const ElfLibrary& library, const char* symbol) noexcept {
   return look_up<Straight>(library, symbol);
 }

@@ -25,6 +25,24 @@ struct ElfLibrary {
 // takes the loader's lock for the list of files, as the unwinder of exceptions does.
 bool find_library(const char* file_name_prefix, const char* symbol, ElfLibrary& library) noexcept;
 
+// The tables of a loaded file; false where it has none. The file stays loaded meanwhile.
+bool read_library(const dl_phdr_info& info, ElfLibrary& library) noexcept;
+
+// Calls `visit` with each name of a file that this loaded one needs (DT_NEEDED).
+template <class Visit>
+void for_each_needed(const dl_phdr_info& info, Visit&& visit) noexcept {
+  ElfLibrary library;
+  if (!read_library(info, library)) return;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    if (info.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+    const auto* entry =
+        reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+    for (; entry->d_tag != DT_NULL; ++entry) {
+      if (entry->d_tag == DT_NEEDED) visit(library.strings + entry->d_un.d_val);
+    }
+  }
+}
+
 // Address of a symbol in a library that stays loaded; nullptr where it defines none. Any thread, no
 // lock.
 void* symbol_of(const ElfLibrary& library, const char* symbol) noexcept;

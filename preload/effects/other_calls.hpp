@@ -1,6 +1,7 @@
 // Calls that matter for their time and result only.
 #pragma once
 
+#include "preload/cupti_doors.hpp"
 #include "preload/effects/effect.hpp"
 #include "preload/tracking.hpp"
 #include "trace/records.hpp"
@@ -20,7 +21,10 @@ struct Initializes {
   using Record = trace::OtherCall;
   static constexpr bool kRecorded = false;
   static void track(CUresult result, unsigned int) noexcept {
-    if (result == CUDA_SUCCESS) tracking::driver_initialized();
+    if (result != CUDA_SUCCESS) return;
+    // First: what is registered last runs first at exit, while CUPTI still works.
+    start_cupti_collection();
+    tracking::driver_initialized();
   }
 };
 

@@ -40,6 +40,12 @@ def endings():
                           (SOURCE / "preload" / "endings.def").read_text(), re.MULTILINE))
 
 
+def cupti_functions():
+    """The functions of CUPTI that the library stands before."""
+    return set(re.findall(r"^GPUMEMTRACE_CUPTI_SERVED\((\w+), ",
+                          (SOURCE / "cupti" / "functions.def").read_text(), re.MULTILINE))
+
+
 class Library(support.EndToEnd):
     def test_needs_nothing_but_glibc(self):
         needed = set(re.findall(r"\(NEEDED\).*\[(.+)\]", readelf("--dynamic")))
@@ -63,6 +69,7 @@ class Library(support.EndToEnd):
             exported - hooks,
             wrapped
             | endings()
+            | cupti_functions()
             | {"cuGetProcAddress", "cuGetProcAddress_v2", "dlclose", "dlsym", "dlvsym"}
             | {f"gpumemtrace_{name}" for name in PROGRAM_API}
             | {"InitializeInjectionNvtx2"},

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "tests/simulated_cuda/activity.hpp"
 #include "tests/simulated_cuda/capture.hpp"
 #include "tests/simulated_cuda/implementations.hpp"
 
@@ -11,6 +12,7 @@ namespace {
 // A side with its bytes found: the first row, and the steps to the next row and slice.
 struct Rows {
   std::byte* first = nullptr;
+  std::uint64_t address = 0;
   std::uint64_t row_step = 0;
   std::uint64_t slice_step = 0;
 };
@@ -33,7 +35,7 @@ Rows find_rows(const BoxSide& side, const BoxCopy& box) {
   const bool must_be_device = side.type == CU_MEMORYTYPE_DEVICE || side.type == CU_MEMORYTYPE_ARRAY;
   std::byte* found =
       must_be_device ? resolve_device(address + first, span) : resolve(address + first, span);
-  return {found, row_step, slice_step};
+  return {found, address + first, row_step, slice_step};
 }
 
 BoxSide side_of(const CUmemcpy3DOperand& operand) {
@@ -65,6 +67,7 @@ CUresult copy_box(const BoxCopy& box) {
   const Rows source = find_rows(box.source, box);
   const Rows destination = find_rows(box.destination, box);
   if (source.first == nullptr || destination.first == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  announce_copy(box.width_bytes * box.height * box.depth, source.address, destination.address);
   for (std::uint64_t z = 0; z < box.depth; ++z) {
     for (std::uint64_t y = 0; y < box.height; ++y) {
       std::memmove(destination.first + z * destination.slice_step + y * destination.row_step,

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "preload/cuda_abi.hpp"
+#include "tests/simulated_cuda/activity.hpp"
 
 // What every exported function does around its implementation: checks, injected failures, the
 // driver's lock, the call log.
@@ -91,6 +92,7 @@ T with_per_thread_stream(const EntryPoint& entry, T value) {
 
 template <typename Implementation, typename... Arguments>
 CUresult call(EntryPoint& entry, Implementation implementation, Arguments... arguments) {
+  announce_call_begin(entry.symbol);
   CUresult result = begin_call(entry);
   if (result == CUDA_SUCCESS) {
     const DriverLock lock;
@@ -99,6 +101,7 @@ CUresult call(EntryPoint& entry, Implementation implementation, Arguments... arg
       result = implementation(with_per_thread_stream(entry, arguments)...);
     }
   }
+  announce_call_end(entry.symbol, result);
   run_deferred_host_functions();
   if (call_log_wanted()) {
     std::string line;

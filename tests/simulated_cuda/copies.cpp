@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "tests/simulated_cuda/activity.hpp"
 #include "tests/simulated_cuda/box_copy.hpp"
 #include "tests/simulated_cuda/capture.hpp"
 #include "tests/simulated_cuda/implementations.hpp"
@@ -23,9 +24,11 @@ CUresult copy_now(std::uint64_t destination, std::uint64_t source, std::size_t b
   if (bytes == 0) return CUDA_SUCCESS;
   const bool source_on_device = side == DeviceSide::kSource || side == DeviceSide::kBoth;
   const bool destination_on_device = side == DeviceSide::kDestination || side == DeviceSide::kBoth;
-  return move_bytes(
+  const CUresult result = move_bytes(
       destination_on_device ? resolve_device(destination, bytes) : resolve(destination, bytes),
       source_on_device ? resolve_device(source, bytes) : resolve(source, bytes), bytes);
+  if (result == CUDA_SUCCESS) announce_copy(bytes, source, destination);
+  return result;
 }
 
 CUresult copy_in_stream(std::uint64_t destination, std::uint64_t source, std::size_t bytes,

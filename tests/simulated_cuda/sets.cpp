@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "tests/simulated_cuda/activity.hpp"
 #include "tests/simulated_cuda/capture.hpp"
 #include "tests/simulated_cuda/fill.hpp"
 #include "tests/simulated_cuda/implementations.hpp"
@@ -31,6 +32,7 @@ CUresult fill_now(const Fill& fill) {
   if (fill.address % fill.element_bytes != 0 || pitch < row_bytes) return CUDA_ERROR_INVALID_VALUE;
   std::byte* first = resolve_device(fill.address, (fill.height - 1) * pitch + row_bytes);
   if (first == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  announce_set(row_bytes * fill.height, fill.value);
   for (std::uint64_t y = 0; y < fill.height; ++y) {
     std::byte* target = first + y * pitch;
     if (fill.element_bytes == 1) {

@@ -1,0 +1,67 @@
+// The program's own use of one libcupti, as far as it cannot be left to CUPTI once our callbacks
+// are the registered ones: its callbacks, what it has switched on and when, what was dropped.
+//
+// Any thread. The lock inside is held for a few instructions and never around a call.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "cupti/copy_functions.hpp"
+#include "cupti/history.hpp"
+#include "cupti/records.hpp"
+#include "cupti/spin_lock.hpp"
+#include "trace/activity_records.hpp"
+
+namespace gpumemtrace::cupti {
+
+struct Callbacks {
+  RequestFunction* request = nullptr;
+  CompleteFunction* complete = nullptr;
+};
+
+class Client {
+ public:
+  void set_callbacks(const Callbacks& callbacks) noexcept;
+  Callbacks callbacks() noexcept;
+
+  void switch_kind(Kind kind, const Switch& change) noexcept;
+  void switch_function(trace::ActivityDomain domain, CallbackId function,
+                       const Switch& change) noexcept;
+  // What of a domain the client has on now.
+  bool has_kind(Kind kind) noexcept;
+  bool has_function(trace::ActivityDomain domain, CallbackId function) noexcept;
+  // Whether anything was ever switched on.
+  bool has_used_activities() noexcept;
+  void forget_times() noexcept;
+  void forget_all() noexcept;
+
+  // Whether a record that began at `time` is the client's.
+  bool owns(const RawRecord& record, std::uint64_t time) noexcept;
+  // Whether owns() says the same for every time up to `time`.
+  bool is_certain(const RawRecord& record, std::uint64_t time) noexcept;
+
+  // Records that the client has not got; taking them sets them to zero.
+  void add_dropped(std::uint64_t records) noexcept { dropped_.fetch_add(records); }
+  std::uint64_t take_dropped() noexcept { return dropped_.exchange(0); }
+
+ private:
+  static constexpr std::size_t kMostKinds = 64;
+  using FunctionHistory = History<4>;
+
+  Switch state_at(Kind kind, std::uint64_t time, std::uint32_t context) noexcept;
+  Switch call_state_at(trace::ActivityDomain domain, CallbackId function,
+                       std::uint64_t time) noexcept;
+  FunctionHistory* history_of(trace::ActivityDomain domain, CallbackId function) noexcept;
+
+  SpinLock lock_;
+  Callbacks callbacks_;
+  bool used_ = false;
+  History<64> kinds_[kMostKinds];
+  FunctionHistory driver_functions_[kMostFunctions];
+  FunctionHistory runtime_functions_[kMostFunctions];
+  std::atomic<std::uint64_t> dropped_ = 0;
+};
+
+}  // namespace gpumemtrace::cupti

@@ -1,0 +1,350 @@
+#include "cupti/collection.hpp"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "trace/schema.hpp"
+
+namespace gpumemtrace::cupti {
+namespace {
+
+using trace::ActivityDomain;
+using trace::ActivityMode;
+
+constinit Collection collection;
+
+constexpr std::size_t kDeviceBufferBytes = std::size_t{256} << 10;
+constexpr long kWaitStepNs = 100'000;
+constexpr int kMostWaitSteps = 10'000;  // a second
+
+// What CUPTI before 12.9 gets when all buffers are with it: nobody reads it.
+alignas(8) constinit std::uint8_t spare_buffer[std::size_t{64} << 10] = {};
+
+const char* explanation(Result result) noexcept {
+  if (result == kMultipleSubscribers) {
+    return "another tool (a debugger, ncu, nsys or compute-sanitizer) holds CUPTI";
+  }
+  if (result == kNotInitialized) return "CUPTI does not work with this driver";
+  return "CUPTI refused";
+}
+
+}  // namespace
+
+Collection& the_collection() noexcept { return collection; }
+
+// --- Start
+
+bool Collection::start(Library& library, const Plan& plan, const Recorder& recorder) noexcept {
+  const Functions& real = library.real();
+  if (!real.complete()) {
+    stay_off("this libcupti lacks functions of the Activity API", nullptr);
+    return false;
+  }
+  std::uint32_t version = 0;
+  real.cuptiGetVersion(&version);
+  wake_ = recorder.wake;
+  what_ = TakeOver{};
+  what_.version = version;
+  what_.library = static_cast<std::uint16_t>(library.index());
+  if (version < kOldestVersion) {
+    stay_off("this libcupti is older than CUDA 11.8", nullptr);
+    return false;
+  }
+  if (!buffers_.reserve() || !library.prepare()) {
+    stay_off("there is no memory for CUPTI's buffers", nullptr);
+    return false;
+  }
+  const bool program_was_first = library.program_has_callbacks();
+  if (!program_was_first) set_small_device_buffers(library);
+  library_.store(&library);
+  OwnUse own;
+  own.calls =
+      real.cuptiActivityEnableDriverApi != nullptr && real.cuptiActivityEnableRuntimeApi != nullptr;
+  library.attach(own);
+  Result result = real.cuptiActivityRegisterCallbacks(&Collection::request, &Collection::complete);
+  if (result != kSuccess) {
+    fail(library, result, "cuptiActivityRegisterCallbacks");
+    return false;
+  }
+  own.calls = own.calls && select_functions(real);
+  result = enable_kinds(real, plan, own);
+  if (result != kSuccess) {
+    fail(library, result, "cuptiActivityEnable");
+    return false;
+  }
+  library.attach(own);
+  what_.kinds = own.kinds;
+  what_.calls = own.calls;
+  mode_ = plan.mode;
+  state_.store(State::kCollecting);
+  add_state(mode_, kSuccess,
+            own.calls ? nullptr : "before CUDA 12.5 CUPTI cannot name the calls of copies alone",
+            nullptr);
+  return true;
+}
+
+// CUPTI takes 14 MiB of the device's memory by default. A program that registers callbacks of its
+// own gets its defaults back.
+void Collection::set_small_device_buffers(Library& library) noexcept {
+  const Functions& real = library.real();
+  if (real.cuptiActivityGetAttribute == nullptr || real.cuptiActivitySetAttribute == nullptr)
+    return;
+  struct Wanted {
+    Attribute attribute;
+    std::size_t value;
+  };
+  for (const Wanted& wanted :
+       {Wanted{kDeviceBufferSize, kDeviceBufferBytes}, Wanted{kDeviceBufferPreAllocate, 1}}) {
+    if (library.program_has_set(wanted.attribute)) continue;
+    std::size_t before = 0;
+    std::size_t value = wanted.value;
+    std::size_t bytes = sizeof before;
+    if (real.cuptiActivityGetAttribute(wanted.attribute, &bytes, &before) != kSuccess) continue;
+    bytes = sizeof value;
+    if (real.cuptiActivitySetAttribute(wanted.attribute, &bytes, &value) != kSuccess) continue;
+    library.keep_default(wanted.attribute, before);
+  }
+}
+
+// API records of the functions that copy, and of no others. True where CUPTI took any.
+bool Collection::select_functions(const Functions& real) noexcept {
+  bool any = false;
+  for (const CopyFunction& function : kCopyFunctions) {
+    const Result result = function.domain == ActivityDomain::kDriver
+                              ? real.cuptiActivityEnableDriverApi(function.id, 1)
+                              : real.cuptiActivityEnableRuntimeApi(function.id, 1);
+    any = any || result == kSuccess;  // older versions do not know the newest functions
+  }
+  return any;
+}
+
+// kSuccess where copies are collected; what else CUPTI refuses is not.
+Result Collection::enable_kinds(const Functions& real, const Plan& plan, OwnUse& own) noexcept {
+  const auto enable = [&](Kind kind) noexcept {
+    const Result result = real.cuptiActivityEnable(kind);
+    if (result == kSuccess) own.kinds.add(kind);
+    return result;
+  };
+  const Result result = enable(Kind::kMemcpy);
+  if (result != kSuccess) return result;
+  enable(Kind::kMemcpy2);
+  enable(Kind::kMemset);
+  if (plan.kernels) enable(Kind::kConcurrentKernel);
+  if (plan.mode != ActivityMode::kFull) return kSuccess;
+  enable(Kind::kMemory2);
+  enable(Kind::kMemoryPool);
+  enable(Kind::kOverhead);
+  ManagedCounterConfig counters[] = {{kAllDevices, kHostToDeviceBytes, 0, 1},
+                                     {kAllDevices, kDeviceToHostBytes, 0, 1},
+                                     {kAllDevices, kHostFaults, 0, 1},
+                                     {kAllDevices, kDeviceFaults, 0, 1}};
+  if (real.cuptiActivityConfigureUnifiedMemoryCounter != nullptr &&
+      real.cuptiActivityConfigureUnifiedMemoryCounter(counters, 4) == kSuccess) {
+    enable(Kind::kUnifiedMemoryCounter);
+  }
+  return kSuccess;
+}
+
+void Collection::fail(Library& library, Result result, const char* call) noexcept {
+  library.detach();
+  library_.store(nullptr);
+  add_state(ActivityMode::kOff, result, explanation(result),
+            result == kMultipleSubscribers ? nullptr : call);
+}
+
+void Collection::stay_off(const char* reason, const char* path) noexcept {
+  add_state(ActivityMode::kOff, kSuccess, reason, path);
+}
+
+void Collection::remark(const char* text, const char* path) noexcept {
+  add_state(mode_, kSuccess, text, path);
+}
+
+Library* Collection::collecting() const noexcept {
+  return state_.load() == State::kCollecting ? library_.load() : nullptr;
+}
+
+void Collection::add_state(ActivityMode mode, Result returned, const char* text,
+                           const char* path) noexcept {
+  const SpinGuard guard(states_lock_);
+  if (state_count_ == kMostStates) return;
+  StateEntry& entry = states_[state_count_++];
+  entry = StateEntry{};
+  Library* const library = library_.load();
+  entry.record.version = what_.version;
+  entry.record.returned = static_cast<std::uint32_t>(returned);
+  entry.record.mode = mode;
+  entry.record.is_shared = library != nullptr && library->program_has_callbacks() ? 1 : 0;
+  entry.record.library = what_.library;
+  std::size_t size = 0;
+  const auto append = [&](const char* from) noexcept {
+    for (; from != nullptr && *from != '\0' && size + 1 < kMostText; ++from) {
+      entry.text[size++] = *from;
+    }
+  };
+  append(text);
+  if (path != nullptr) {
+    append(": ");
+    append(path);
+  }
+}
+
+// --- CUPTI's callbacks
+
+void Collection::request(std::uint8_t** buffer, std::size_t* bytes,
+                         std::size_t* most_records) noexcept {
+  *most_records = 0;
+  *bytes = Buffers::kBytes;
+  *buffer = collection.buffers_.take();
+  if (*buffer != nullptr) return;
+  const bool takes_none = collection.what_.version >= kVersionThatTakesNoBuffer;
+  *buffer = takes_none ? nullptr : spare_buffer;
+  *bytes = takes_none ? 0 : sizeof spare_buffer;
+}
+
+void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* buffer,
+                          std::size_t bytes, std::size_t valid_bytes) noexcept {
+  const int saved_errno = errno;
+  Library* const library = collection.library_.load();
+  if (buffer == spare_buffer) {
+    collection.dropped_by_recorder_.fetch_add(1);
+  } else if (library != nullptr && !collection.buffers_.is_ours(buffer)) {
+    library->pass_on(context, stream, buffer, bytes, valid_bytes);
+  } else if (library != nullptr) {
+    library->serve_program(context, stream, buffer, valid_bytes);
+    collection.buffers_.completed(buffer, valid_bytes, library->index(),
+                                  !collection.reading_.load());
+    if (collection.buffers_.many_are_filled()) collection.wake_();
+  }
+  errno = saved_errno;
+}
+
+// --- What the program does
+
+void Collection::program_joined() noexcept { add_state(mode_, kSuccess, nullptr, nullptr); }
+
+void Collection::finalize_begins() noexcept {
+  state_.store(State::kFinalizing);
+  // CUPTI must not be taken apart while our thread is in it. Not for ever: that one may wait for
+  // the program.
+  for (int step = 0; in_call_.load() && step < kMostWaitSteps; ++step) {
+    const timespec pause{0, kWaitStepNs};
+    nanosleep(&pause, nullptr);
+  }
+}
+
+void Collection::finalize_ended(bool finalized) noexcept {
+  if (!finalized) {
+    state_.store(State::kCollecting);
+    return;
+  }
+  library_.load()->detach();
+  mode_ = ActivityMode::kLost;
+  add_state(ActivityMode::kLost, kSuccess, "the program called cuptiFinalize", nullptr);
+  state_.store(State::kLost);
+}
+
+// --- The thread that records
+
+// Both sides raise their own flag and then look at the other's, in the one order of sequentially
+// consistent operations: at least one of them sees the other.
+bool Collection::begin_call() noexcept {
+  in_call_.store(true);
+  if (state_.load() == State::kCollecting) return true;
+  in_call_.store(false);
+  return false;
+}
+
+void Collection::flush(bool forced, const Recorder& recorder) noexcept {
+  if (!begin_call()) return;
+  Library& library = *library_.load();
+  const Functions& real = library.real();
+  real.cuptiActivityFlushAll(forced ? 1 : 0);
+  library.all_calls_are_told();
+  std::size_t dropped = 0;
+  if (real.cuptiActivityGetNumDroppedRecords != nullptr &&
+      real.cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped) == kSuccess && dropped != 0) {
+    dropped_by_cupti_.fetch_add(dropped);
+    if (library.program_has_callbacks()) library.add_dropped(dropped);
+  }
+  write_clock(library, recorder);
+  end_call();
+  write_dropped(recorder);
+}
+
+// The best of a few pairs: a thread that is interrupted in between reads a wide one.
+void Collection::write_clock(const Library& library, const Recorder& recorder) noexcept {
+  constexpr int kTries = 4;
+  trace::ActivityClock best;
+  best.uncertainty_ticks = ~std::uint64_t{0};
+  best.epoch = epoch_.load();
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint64_t before = recorder.ticks();
+    const std::uint64_t timestamp = library.now();
+    const std::uint64_t ticks = recorder.ticks() - before;
+    if (ticks >= best.uncertainty_ticks) continue;
+    best.record.time = before;
+    best.timestamp = timestamp;
+    best.uncertainty_ticks = ticks;
+  }
+  if (epoch_.load() != best.epoch) return;  // the clock was exchanged in between
+  best.record.kind = trace::kind_of<trace::ActivityClock>();
+  best.library = what_.library;
+  recorder.write(&best, sizeof best, nullptr, 0);
+}
+
+void Collection::write_dropped(const Recorder& recorder) noexcept {
+  trace::ActivityDropped record;
+  record.by_cupti = dropped_by_cupti_.exchange(0);
+  record.by_recorder = dropped_by_recorder_.exchange(0);
+  if (record.by_cupti == 0 && record.by_recorder == 0) return;
+  record.record.kind = trace::kind_of<trace::ActivityDropped>();
+  record.record.time = recorder.ticks();
+  if (recorder.write(&record, sizeof record, nullptr, 0)) return;
+  dropped_by_cupti_.fetch_add(record.by_cupti);
+  dropped_by_recorder_.fetch_add(record.by_recorder);
+}
+
+bool Collection::read_one(const Recorder* recorder) noexcept {
+  Buffers::Filled filled;
+  if (!buffers_.take_filled(filled)) return false;
+  if (recorder != nullptr) {
+    Walk walk(library_.load()->real(), filled.bytes, filled.valid_bytes);
+    for (RawRecord record; walk.next(record);) {
+      if (take_over(record, what_, *recorder) == Taken::kNoRoom) dropped_by_recorder_.fetch_add(1);
+    }
+  }
+  buffers_.release(filled);
+  return true;
+}
+
+void Collection::write_states(const Recorder& recorder) noexcept {
+  for (;;) {
+    StateEntry entry;
+    {
+      const SpinGuard guard(states_lock_);
+      if (states_written_ == state_count_) return;
+      entry = states_[states_written_++];
+    }
+    entry.record.record.kind = trace::kind_of<trace::ActivityState>();
+    entry.record.record.time = recorder.ticks();
+    recorder.write(&entry.record, sizeof entry.record, entry.text, strlen(entry.text));
+  }
+}
+
+void Collection::reset() noexcept {
+  state_.store(State::kOff);
+  library_.store(nullptr);
+  buffers_.reset();
+  what_ = TakeOver{};
+  mode_ = ActivityMode::kOff;
+  in_call_.store(false);
+  reading_.store(false);
+  epoch_.store(0);
+  dropped_by_cupti_.store(0);
+  dropped_by_recorder_.store(0);
+  state_count_ = states_written_ = 0;
+}
+
+}  // namespace gpumemtrace::cupti

@@ -1,0 +1,108 @@
+// Our own collection of activity records: at most one in a process, through one libcupti.
+//
+//   kOff --start()--> kCollecting --the program's cuptiFinalize--> kFinalizing --> kLost
+//
+// - start(): a thread of the program, after cuInit and before the first context: later CUPTI cannot
+//   be told to make API records of some functions only.
+// - "The thread that records" is one thread; it flushes, reads completed buffers and writes
+// records.
+// - CUPTI's callbacks: any thread, no lock, no allocation; errno is kept.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "cupti/buffers.hpp"
+#include "cupti/library.hpp"
+#include "cupti/recorder.hpp"
+#include "cupti/spin_lock.hpp"
+#include "trace/activity_records.hpp"
+
+namespace gpumemtrace::cupti {
+
+struct Plan {
+  trace::ActivityMode mode = trace::ActivityMode::kCopies;
+  bool kernels = false;
+};
+
+class Collection {
+ public:
+  // Starts through `library`; false, and a state with the reason, where that is not possible.
+  bool start(Library& library, const Plan& plan, const Recorder& recorder) noexcept;
+  // Says why nothing is collected. `path` (may be nullptr) is added to the reason.
+  void stay_off(const char* reason, const char* path) noexcept;
+  // Adds a remark to the state: something that a reader of the trace must know.
+  void remark(const char* text, const char* path) noexcept;
+  // The library through which records are collected; nullptr where none are.
+  Library* collecting() const noexcept;
+
+  // --- What the program does with the library (called by Library).
+  void program_joined() noexcept;
+  void clock_changed() noexcept { epoch_.fetch_add(1); }
+  void count_dropped(std::uint64_t records) noexcept { dropped_by_cupti_.fetch_add(records); }
+  void finalize_begins() noexcept;
+  void finalize_ended(bool finalized) noexcept;
+
+  // --- The thread that records.
+
+  // Until set, and from when it is taken back, completed buffers are not kept.
+  void set_reading(bool reading) noexcept { reading_.store(reading); }
+  void write_states(const Recorder& recorder) noexcept;
+  // Asks CUPTI for what it has; `forced`: also for buffers that are not yet full. Writes the clock
+  // and what was dropped.
+  void flush(bool forced, const Recorder& recorder) noexcept;
+  // Reads one completed buffer; with no recorder what it holds is let go. False where there is
+  // none.
+  bool read_one(const Recorder* recorder) noexcept;
+
+  // In a forked child: there is no collection.
+  void reset() noexcept;
+
+ private:
+  enum class State { kOff, kCollecting, kFinalizing, kLost };
+  static constexpr std::size_t kMostStates = 16;
+  static constexpr std::size_t kMostText = 384;
+  struct StateEntry {
+    trace::ActivityState record;
+    char text[kMostText] = {};
+  };
+
+  static void request(std::uint8_t** buffer, std::size_t* bytes,
+                      std::size_t* most_records) noexcept;
+  static void complete(Context context, std::uint32_t stream, std::uint8_t* buffer,
+                       std::size_t bytes, std::size_t valid_bytes) noexcept;
+
+  void set_small_device_buffers(Library& library) noexcept;
+  bool select_functions(const Functions& real) noexcept;
+  Result enable_kinds(const Functions& real, const Plan& plan, OwnUse& own) noexcept;
+  void fail(Library& library, Result result, const char* call) noexcept;
+  void add_state(trace::ActivityMode mode, Result returned, const char* text,
+                 const char* path) noexcept;
+  bool begin_call() noexcept;
+  void end_call() noexcept { in_call_.store(false); }
+  void write_clock(const Library& library, const Recorder& recorder) noexcept;
+  void write_dropped(const Recorder& recorder) noexcept;
+
+  std::atomic<State> state_ = State::kOff;
+  std::atomic<Library*> library_ = nullptr;
+  Buffers buffers_;
+  TakeOver what_;
+  void (*wake_)() = nullptr;
+  trace::ActivityMode mode_ = trace::ActivityMode::kOff;
+  std::atomic<bool> in_call_ = false;  // the thread that records is inside CUPTI
+  std::atomic<bool> reading_ = false;
+  std::atomic<std::uint32_t> epoch_ = 0;
+  std::atomic<std::uint64_t> dropped_by_cupti_ = 0;
+  std::atomic<std::uint64_t> dropped_by_recorder_ = 0;
+
+  SpinLock states_lock_;
+  StateEntry states_[kMostStates];
+  std::size_t state_count_ = 0;
+  std::size_t states_written_ = 0;
+};
+
+// CUPTI's callbacks get no argument of ours, so there is one collection.
+Collection& the_collection() noexcept;
+
+}  // namespace gpumemtrace::cupti

@@ -1,0 +1,95 @@
+// Records of which it is not known yet whether they are the program's: they ran near the time at
+// which the program switched their kind, and the call that asked for them has not been seen.
+//
+// - Any thread. review() lets one thread in at a time and calls out with no lock held.
+#pragma once
+
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "cupti/spin_lock.hpp"
+#include "cupti/walk.hpp"
+
+namespace gpumemtrace::cupti {
+
+class HeldRecords {
+ public:
+  // One thread, before anything else; false where there is no memory.
+  bool reserve() noexcept {
+    if (areas_[0].bytes != nullptr) return true;
+    void* memory = mmap(nullptr, 2 * kAreaBytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return false;
+    areas_[0].bytes = static_cast<std::uint8_t*>(memory);
+    areas_[1].bytes = areas_[0].bytes + kAreaBytes;
+    return true;
+  }
+
+  // False where there is no room.
+  bool hold(const RawRecord& record) noexcept {
+    const SpinGuard guard(lock_);
+    Area& area = areas_[filling_];
+    const std::size_t padded = (record.size + 7) / 8 * 8;
+    if (area.bytes == nullptr || area.used + sizeof(std::uint64_t) + padded > kAreaBytes) {
+      return false;
+    }
+    const std::uint64_t size = record.size;
+    memcpy(area.bytes + area.used, &size, sizeof size);
+    memcpy(area.bytes + area.used + sizeof size, record.bytes, record.size);
+    area.used += sizeof size + padded;
+    return true;
+  }
+
+  // Gives each held record to `decide`, which says whether it is to be held further. Another thread
+  // that is at it is waited for where `wait` says so, else this does nothing.
+  template <class Decide>
+  void review(bool wait, Decide&& decide) noexcept {
+    // Acquire and release: the area under review passes from one reviewer to the next.
+    while (reviewing_.exchange(true, std::memory_order_acquire)) {
+      if (!wait) return;
+      sched_yield();
+    }
+    const Area under_review = take_filled();
+    for (std::size_t at = 0; at < under_review.used;) {
+      std::uint64_t size = 0;
+      memcpy(&size, under_review.bytes + at, sizeof size);
+      const RawRecord record = {under_review.bytes + at + sizeof size, size};
+      if (decide(record)) hold(record);
+      at += sizeof size + (size + 7) / 8 * 8;
+    }
+    reviewing_.store(false, std::memory_order_release);
+  }
+
+  void forget() noexcept {
+    const SpinGuard guard(lock_);
+    areas_[filling_].used = 0;
+  }
+
+ private:
+  static constexpr std::size_t kAreaBytes = std::size_t{4} << 20;
+  struct Area {
+    std::uint8_t* bytes = nullptr;
+    std::size_t used = 0;
+  };
+
+  // What is held so far; from now on the other area is filled.
+  Area take_filled() noexcept {
+    const SpinGuard guard(lock_);
+    const Area filled = areas_[filling_];
+    filling_ = 1 - filling_;
+    areas_[filling_].used = 0;
+    return filled;
+  }
+
+  SpinLock lock_;
+  std::atomic<bool> reviewing_ = false;
+  Area areas_[2];
+  std::size_t filling_ = 0;
+};
+
+}  // namespace gpumemtrace::cupti

@@ -1,0 +1,329 @@
+#include "cupti/library.hpp"
+
+#include "cupti/collection.hpp"
+#include "cupti/delivery.hpp"
+
+namespace gpumemtrace::cupti {
+namespace {
+
+using trace::ActivityDomain;
+
+constexpr bool is_call(Kind kind) noexcept {
+  return kind == Kind::kDriver || kind == Kind::kRuntime;
+}
+constexpr ActivityDomain domain_of(Kind kind) noexcept {
+  return kind == Kind::kDriver ? ActivityDomain::kDriver : ActivityDomain::kRuntime;
+}
+constexpr std::size_t index_of(ActivityDomain domain) noexcept {
+  return domain == ActivityDomain::kDriver ? 0 : 1;
+}
+constexpr bool is_copy(ActivityDomain domain, CallbackId function) noexcept {
+  return (domain == ActivityDomain::kDriver ? kDriverCopies : kRuntimeCopies).contains(function);
+}
+
+}  // namespace
+
+void Library::found(const Functions& functions, std::size_t index,
+                    Collection& collection) noexcept {
+  real_ = functions;
+  index_ = index;
+  collection_ = &collection;
+}
+
+void Library::attach(const OwnUse& own) noexcept {
+  own_ = own;
+  attached_.store(true);
+}
+
+std::uint64_t Library::now() const noexcept {
+  std::uint64_t timestamp = 0;
+  if (real_.cuptiGetTimestamp != nullptr) real_.cuptiGetTimestamp(&timestamp);
+  return timestamp;
+}
+
+// --- Callbacks
+
+Result Library::register_callbacks(RequestFunction* request, CompleteFunction* complete) noexcept {
+  Result result = kSuccess;
+  if (!is_attached()) {
+    result = real_.cuptiActivityRegisterCallbacks(request, complete);
+  } else if (request == nullptr || complete == nullptr) {
+    result = kInvalidParameter;
+  } else {
+    restore_defaults();
+  }
+  if (result != kSuccess) return result;
+  const bool is_first = !program_has_callbacks();
+  client_.set_callbacks({request, complete});
+  if (is_attached() && is_first) collection_->program_joined();
+  return result;
+}
+
+// When the calls began that this buffer tells of, for what they made: it may come in another one.
+void Library::note_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept {
+  Walk walk(real_, buffer, valid_bytes);
+  for (RawRecord record; walk.next(record);) {
+    if (is_call(kind_of(record))) call_times_.note(correlation_of(record), start_of(record));
+  }
+}
+
+void Library::serve_program(Context context, std::uint32_t stream, std::uint8_t* buffer,
+                            std::size_t valid_bytes) noexcept {
+  if (own_.calls) note_calls(buffer, valid_bytes);
+  const Callbacks callbacks = client_.callbacks();
+  if (callbacks.request == nullptr || callbacks.complete == nullptr) return;
+  Delivery delivery(callbacks, context, stream);
+  deliver_held(delivery, all_calls_told_.exchange(false));
+  Walk walk(real_, buffer, valid_bytes);
+  for (RawRecord record; walk.next(record);) {
+    Owner owner = owner_of(record);
+    if (owner == Owner::kNotKnown && !held_.hold(record)) owner = guess_owner_of(record);
+    if (owner == Owner::kProgram) delivery.add(record);
+  }
+  delivery.finish();
+  client_.add_dropped(delivery.dropped());
+}
+
+void Library::deliver_held(Delivery& delivery, bool all) noexcept {
+  held_.review(all, [&](const RawRecord& record) noexcept {
+    Owner owner = owner_of(record);
+    if (owner == Owner::kNotKnown && all) owner = guess_owner_of(record);
+    if (owner == Owner::kProgram) delivery.add(record);
+    return owner == Owner::kNotKnown;
+  });
+}
+
+void Library::flushed() noexcept {
+  const Callbacks callbacks = client_.callbacks();
+  if (!is_attached() || callbacks.request == nullptr || callbacks.complete == nullptr) return;
+  Delivery delivery(callbacks, nullptr, 0);
+  deliver_held(delivery, true);
+  delivery.finish();
+  client_.add_dropped(delivery.dropped());
+}
+
+void Library::pass_on(Context context, std::uint32_t stream, std::uint8_t* buffer,
+                      std::size_t bytes, std::size_t valid_bytes) noexcept {
+  const Callbacks callbacks = client_.callbacks();
+  if (callbacks.complete != nullptr) {
+    callbacks.complete(context, stream, buffer, bytes, valid_bytes);
+  }
+}
+
+// What we have not enabled can only be there because the program has. What both have is the
+// program's where it had the kind on when it made the call.
+Library::Owner Library::owner_of(const RawRecord& record) noexcept {
+  const Kind kind = kind_of(record);
+  if (!is_call(kind) && !own_.kinds.contains(kind)) return Owner::kProgram;
+  std::uint64_t time = start_of(record);
+  const bool is_known = is_call(kind) || !own_.calls ||
+                        call_times_.find(correlation_of(record), time) ||
+                        client_.is_certain(record, time);
+  if (!is_known) return Owner::kNotKnown;
+  return client_.owns(record, time) ? Owner::kProgram : Owner::kNotProgram;
+}
+
+// By when it ran, where nothing tells when it was asked for.
+Library::Owner Library::guess_owner_of(const RawRecord& record) noexcept {
+  return client_.owns(record, start_of(record)) ? Owner::kProgram : Owner::kNotProgram;
+}
+
+// --- Kinds
+
+bool Library::is_shared(Kind kind) const noexcept {
+  return is_attached() && (own_.kinds.contains(kind) || (own_.calls && is_call(kind)));
+}
+
+void Library::switch_kind(Kind kind, Context context, bool on) noexcept {
+  Switch change{now(), kEverywhere, on};
+  // API records name no context.
+  if (context != nullptr && !is_call(kind) && real_.cuptiGetContextId != nullptr) {
+    real_.cuptiGetContextId(context, &change.context);
+  }
+  client_.switch_kind(kind, change);
+}
+
+Result Library::enable(Kind kind) noexcept {
+  const Result result = real_.cuptiActivityEnable(kind);
+  if (result == kSuccess) switch_kind(kind, nullptr, true);
+  return enable_calls(kind, result);
+}
+
+Result Library::enable_and_dump(Kind kind) noexcept {
+  const Result result = real_.cuptiActivityEnableAndDump(kind);
+  if (result == kSuccess) switch_kind(kind, nullptr, true);
+  return enable_calls(kind, result);
+}
+
+Result Library::enable_context(Context context, Kind kind) noexcept {
+  const Result result = real_.cuptiActivityEnableContext(context, kind);
+  if (result == kSuccess) switch_kind(kind, context, true);
+  return result;
+}
+
+Result Library::disable(Kind kind) noexcept {
+  if (!is_shared(kind)) {
+    const Result result = real_.cuptiActivityDisable(kind);
+    if (result == kSuccess) switch_kind(kind, nullptr, false);
+    return result;
+  }
+  switch_kind(kind, nullptr, false);
+  return is_call(kind) ? disable_calls(kind) : kSuccess;
+}
+
+Result Library::disable_context(Context context, Kind kind) noexcept {
+  const Result result =
+      is_shared(kind) ? kSuccess : real_.cuptiActivityDisableContext(context, kind);
+  if (result == kSuccess) switch_kind(kind, context, false);
+  return result;
+}
+
+// --- API records, by kind and by function
+
+// What an earlier disable_calls() switched off, one by one.
+Result Library::enable_calls(Kind kind, Result result) noexcept {
+  if (result != kSuccess || !is_call(kind)) return result;
+  const ActivityDomain domain = domain_of(kind);
+  if (!kind_left_on_[index_of(domain)].exchange(false)) return result;
+  for (CallbackId function = 1; function < kMostFunctions; ++function) {
+    call_enable_function(domain, function, 1);
+  }
+  return result;
+}
+
+// CUPTI's own Disable would take our functions with it, and once there is a context they cannot be
+// selected again. So the kind stays on in CUPTI, and all functions but ours are switched off.
+Result Library::disable_calls(Kind kind) noexcept {
+  const ActivityDomain domain = domain_of(kind);
+  for (CallbackId function = 1; function < kMostFunctions; ++function) {
+    if (!is_copy(domain, function)) call_enable_function(domain, function, 0);
+  }
+  kind_left_on_[index_of(domain)].store(true);
+  return kSuccess;
+}
+
+Result Library::call_enable_function(ActivityDomain domain, CallbackId function,
+                                     std::uint8_t on) noexcept {
+  const auto real = domain == ActivityDomain::kDriver ? real_.cuptiActivityEnableDriverApi
+                                                      : real_.cuptiActivityEnableRuntimeApi;
+  return real == nullptr ? kNotSupported : real(function, on);
+}
+
+Result Library::enable_function(ActivityDomain domain, CallbackId function,
+                                std::uint8_t on) noexcept {
+  const bool is_ours = is_attached() && own_.calls && is_copy(domain, function);
+  const Result result = is_ours && on == 0 ? kSuccess : call_enable_function(domain, function, on);
+  if (result == kSuccess) {
+    client_.switch_function(domain, function, {now(), kEverywhere, on != 0});
+  }
+  return result;
+}
+
+Result Library::enable_driver_function(CallbackId function, std::uint8_t on) noexcept {
+  return enable_function(ActivityDomain::kDriver, function, on);
+}
+
+Result Library::enable_runtime_function(CallbackId function, std::uint8_t on) noexcept {
+  return enable_function(ActivityDomain::kRuntime, function, on);
+}
+
+// --- Flushes, counts, the clock
+
+Result Library::flush_all(std::uint32_t flag) noexcept { return real_.cuptiActivityFlushAll(flag); }
+
+Result Library::flush(Context context, std::uint32_t stream, std::uint32_t flag) noexcept {
+  const Result result = real_.cuptiActivityFlush(context, stream, flag);
+  flushed();
+  return result;
+}
+
+// CUPTI sets its count to zero with each answer, and we ask, too.
+Result Library::dropped_records(Context context, std::uint32_t stream,
+                                std::size_t* dropped) noexcept {
+  const Result result = real_.cuptiActivityGetNumDroppedRecords(context, stream, dropped);
+  if (!is_attached() || result != kSuccess || dropped == nullptr) return result;
+  collection_->count_dropped(*dropped);
+  *dropped += client_.take_dropped();
+  return result;
+}
+
+Result Library::register_clock(TimestampFunction* clock) noexcept {
+  const Result result = real_.cuptiActivityRegisterTimestampCallback(clock);
+  if (result != kSuccess) return result;
+  client_.forget_times();
+  call_times_.forget();
+  if (is_attached()) collection_->clock_changed();
+  return result;
+}
+
+// --- Attributes that we set for ourselves
+
+Result Library::set_attribute(Attribute attribute, std::size_t* bytes, void* value) noexcept {
+  const Result result = real_.cuptiActivitySetAttribute(attribute, bytes, value);
+  if (result == kSuccess && attribute >= 0 && attribute < static_cast<Attribute>(kMostAttributes)) {
+    attributes_[attribute].set_by_program.store(true);
+  }
+  return result;
+}
+
+Result Library::get_attribute(Attribute attribute, std::size_t* bytes, void* value) noexcept {
+  const Result result = real_.cuptiActivityGetAttribute(attribute, bytes, value);
+  if (result != kSuccess || attribute < 0 || attribute >= static_cast<Attribute>(kMostAttributes)) {
+    return result;
+  }
+  const KeptAttribute& kept = attributes_[attribute];
+  if (kept.kept.load() && !kept.set_by_program.load() && bytes != nullptr &&
+      *bytes == sizeof kept.value) {
+    *static_cast<std::size_t*>(value) = kept.value;
+  }
+  return result;
+}
+
+bool Library::program_has_set(Attribute attribute) const noexcept {
+  return attributes_[attribute].set_by_program.load();
+}
+
+void Library::keep_default(Attribute attribute, std::size_t value) noexcept {
+  attributes_[attribute].value = value;
+  attributes_[attribute].kept.store(true);
+}
+
+// The program's own collection gets the buffers that it would have without us.
+void Library::restore_defaults() noexcept {
+  for (std::size_t i = 0; i < kMostAttributes; ++i) {
+    KeptAttribute& kept = attributes_[i];
+    if (!kept.kept.exchange(false) || kept.set_by_program.load()) continue;
+    std::size_t bytes = sizeof kept.value;
+    real_.cuptiActivitySetAttribute(static_cast<Attribute>(i), &bytes, &kept.value);
+  }
+}
+
+// --- The end
+
+Result Library::finalize() noexcept {
+  if (!is_attached()) {
+    const Result result = real_.cuptiFinalize();
+    if (result == kSuccess) client_.forget_all();
+    return result;
+  }
+  collection_->finalize_begins();
+  const Result result = real_.cuptiFinalize();
+  if (result == kSuccess) client_.forget_all();
+  held_.forget();
+  collection_->finalize_ended(result == kSuccess);
+  return result;
+}
+
+void Library::reset() noexcept {
+  attached_.store(false);
+  client_.forget_all();
+  call_times_.forget();
+  held_.forget();
+  for (auto& left_on : kind_left_on_) left_on.store(false);
+  for (KeptAttribute& attribute : attributes_) {
+    attribute.kept.store(false);
+    attribute.set_by_program.store(false);
+  }
+}
+
+}  // namespace gpumemtrace::cupti

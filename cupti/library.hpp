@@ -1,0 +1,119 @@
+// One loaded libcupti, as the program sees it. As long as nobody collects through it, every verb is
+// the real function, and only what the program wants is remembered. While we collect (attach() to
+// detach()), our callbacks are the registered ones, and each verb gives the program what CUPTI
+// alone would give:
+//
+//   CUPTI --buffer--> our complete callback --copies of the program's records--> its own callbacks
+//                                           --the buffer itself--> the thread that records
+//
+// - Verbs: any thread of the program; results and out-parameters are CUPTI's. They hold no lock
+// while
+//   they call CUPTI or the program.
+// - attach() and detach(): one thread, the collection's.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "cupti/call_times.hpp"
+#include "cupti/client.hpp"
+#include "cupti/functions.hpp"
+#include "cupti/held_records.hpp"
+#include "cupti/records.hpp"
+
+namespace gpumemtrace::cupti {
+
+class Collection;
+class Delivery;
+
+inline constexpr std::size_t kMostLibraries = 8;
+
+// What we collect, beside which the program's switches are kept apart.
+struct OwnUse {
+  KindSet kinds;
+  bool calls = false;  // API records of the functions that copy
+};
+
+class Library {
+ public:
+  // Found in the process; before any verb is called.
+  void found(const Functions& functions, std::size_t index, Collection& collection) noexcept;
+  const Functions& real() const noexcept { return real_; }
+  std::size_t index() const noexcept { return index_; }
+
+  // --- The program's calls.
+#define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
+  Result verb parameters noexcept;
+#define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
+#include "cupti/functions.def"
+#undef GPUMEMTRACE_CUPTI_SERVED
+#undef GPUMEMTRACE_CUPTI_CALLED
+
+  // --- The collection's.
+
+  // Before our callbacks are registered; false where there is no memory.
+  bool prepare() noexcept { return call_times_.reserve() && held_.reserve(); }
+  void attach(const OwnUse& own) noexcept;
+  void detach() noexcept { attached_.store(false); }
+  bool is_attached() const noexcept { return attached_.load(); }
+  bool program_has_callbacks() noexcept { return client_.callbacks().complete != nullptr; }
+  bool program_has_set(Attribute attribute) const noexcept;
+  // What the library had before we changed it, for a program that asks.
+  void keep_default(Attribute attribute, std::size_t value) noexcept;
+  void add_dropped(std::uint64_t records) noexcept { client_.add_dropped(records); }
+  std::uint64_t now() const noexcept;
+  // The collection has flushed: held records are decided when the next buffer comes.
+  void all_calls_are_told() noexcept { all_calls_told_.store(true); }
+
+  // A buffer of ours is complete: gives the program its part.
+  void serve_program(Context context, std::uint32_t stream, std::uint8_t* buffer,
+                     std::size_t valid_bytes) noexcept;
+  // A buffer that is not ours, of callbacks which were registered before we came.
+  void pass_on(Context context, std::uint32_t stream, std::uint8_t* buffer, std::size_t bytes,
+               std::size_t valid_bytes) noexcept;
+
+  // In a forked child: nothing is attached any more.
+  void reset() noexcept;
+
+ private:
+  struct KeptAttribute {
+    std::atomic<bool> kept = false;
+    std::atomic<bool> set_by_program = false;
+    std::size_t value = 0;
+  };
+  static constexpr std::size_t kMostAttributes = 16;
+
+  bool is_shared(Kind kind) const noexcept;
+  void switch_kind(Kind kind, Context context, bool on) noexcept;
+  Result enable_calls(Kind kind, Result result) noexcept;
+  Result disable_calls(Kind kind) noexcept;
+  Result enable_function(trace::ActivityDomain domain, CallbackId function,
+                         std::uint8_t on) noexcept;
+  Result call_enable_function(trace::ActivityDomain domain, CallbackId function,
+                              std::uint8_t on) noexcept;
+  enum class Owner { kProgram, kNotProgram, kNotKnown };
+  Owner owner_of(const RawRecord& record) noexcept;
+  Owner guess_owner_of(const RawRecord& record) noexcept;
+  void note_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
+  void deliver_held(Delivery& delivery, bool all) noexcept;
+  // After a flush all calls that were made have been told of: what is held cannot be known better.
+  void flushed() noexcept;
+  void restore_defaults() noexcept;
+
+  Functions real_;
+  std::size_t index_ = 0;
+  Collection* collection_ = nullptr;
+  std::atomic<bool> attached_ = false;
+  OwnUse own_;
+  Client client_;
+  CallTimes call_times_;
+  HeldRecords held_;
+  std::atomic<bool> all_calls_told_ = false;
+  // The whole kind is on inside CUPTI, function by function switched off for a program that
+  // disabled it: [0] DRIVER, [1] RUNTIME.
+  std::atomic<bool> kind_left_on_[2] = {};
+  KeptAttribute attributes_[kMostAttributes];
+};
+
+}  // namespace gpumemtrace::cupti

@@ -1,0 +1,52 @@
+// CUPTI's records made into the trace's. Only the part of a record that is the same in every
+// version from CUDA 11.8 on is read; what came later, where record and version have it.
+#pragma once
+
+#include <cstdint>
+
+#include "cupti/abi.hpp"
+#include "cupti/recorder.hpp"
+#include "cupti/walk.hpp"
+
+namespace gpumemtrace::cupti {
+
+// One bit a kind.
+class KindSet {
+ public:
+  constexpr KindSet() noexcept = default;
+  constexpr void add(Kind kind) noexcept { bits_ |= bit(kind); }
+  constexpr bool contains(Kind kind) const noexcept { return (bits_ & bit(kind)) != 0; }
+
+ private:
+  static constexpr std::uint64_t bit(Kind kind) noexcept {
+    const auto number = static_cast<std::uint32_t>(kind);
+    return number < 64 ? 1ull << number : 0;
+  }
+  std::uint64_t bits_ = 0;
+};
+
+// What every record begins with.
+Kind kind_of(const RawRecord& record) noexcept;
+// Of an API record (kDriver, kRuntime); 0 where the record is cut.
+CallbackId function_of(const RawRecord& record) noexcept;
+// When the activity began, by CUPTI's clock; 0 where the record has no such time.
+std::uint64_t start_of(const RawRecord& record) noexcept;
+// The id that an API call and what it made have in common; 0 = none.
+std::uint32_t correlation_of(const RawRecord& record) noexcept;
+// CUPTI's number of the context; kNoContext where the record names none.
+inline constexpr std::uint32_t kNoContext = ~std::uint32_t{0};
+std::uint32_t context_of(const RawRecord& record) noexcept;
+
+enum class Taken { kNotOurs, kWritten, kNoRoom };
+
+struct TakeOver {
+  KindSet kinds;              // that are collected as a whole
+  bool calls = false;         // and API records of the functions that copy
+  std::uint32_t version = 0;  // cuptiGetVersion()
+  std::uint16_t library = 0;
+};
+
+// Writes the record into the trace if it is one of ours. The thread that records.
+Taken take_over(const RawRecord& record, const TakeOver& what, const Recorder& recorder) noexcept;
+
+}  // namespace gpumemtrace::cupti

@@ -1,0 +1,231 @@
+#include "preload/cupti_doors.hpp"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "cupti/collection.hpp"
+#include "preload/config.hpp"
+#include "preload/cupti_libraries.hpp"
+#include "preload/libc_compat.hpp"
+#include "preload/message.hpp"
+#include "preload/recorder.hpp"
+#include "preload/session_state.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+using namespace cupti;
+
+constinit std::atomic<pid_t> owner_process = 0;
+
+// Whether this is another process than the one in which CUPTI was last used: a forked child knows
+// nothing of its parent's.
+void notice_fork() noexcept {
+  const pid_t process = getpid();
+  const pid_t before = owner_process.exchange(process);
+  if (before == 0 || before == process) return;
+  the_collection().reset();
+  reset_cupti_libraries();
+}
+
+// --- The wrappers, one set a copy of libcupti: a pointer says which copy it belongs to.
+
+template <std::size_t kIndex>
+struct Door {
+  static inline Library* library = nullptr;
+#define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
+  static Result symbol parameters {                                   \
+    notice_fork();                                                    \
+    return library->verb arguments;                                   \
+  }
+#define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
+#include "cupti/functions.def"
+#undef GPUMEMTRACE_CUPTI_SERVED
+#undef GPUMEMTRACE_CUPTI_CALLED
+};
+
+template <std::size_t kIndex>
+void* wrapper_in(Library& library, std::string_view name) noexcept {
+  Door<kIndex>::library = &library;
+#define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
+  if (name == #symbol) return reinterpret_cast<void*>(&Door<kIndex>::symbol);
+#define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
+#include "cupti/functions.def"
+#undef GPUMEMTRACE_CUPTI_SERVED
+#undef GPUMEMTRACE_CUPTI_CALLED
+  return nullptr;
+}
+
+// nullptr where the name is not served.
+void* wrapper_of(Library& library, std::string_view name) noexcept {
+  static_assert(kMostLibraries == 8, "one line below for each");
+  switch (library.index()) {
+    case 0:
+      return wrapper_in<0>(library, name);
+    case 1:
+      return wrapper_in<1>(library, name);
+    case 2:
+      return wrapper_in<2>(library, name);
+    case 3:
+      return wrapper_in<3>(library, name);
+    case 4:
+      return wrapper_in<4>(library, name);
+    case 5:
+      return wrapper_in<5>(library, name);
+    case 6:
+      return wrapper_in<6>(library, name);
+    case 7:
+      return wrapper_in<7>(library, name);
+    default:
+      return nullptr;
+  }
+}
+
+// --- What the user wants
+
+struct Wish {
+  Plan plan;
+  bool off = false;
+};
+
+Wish read_wish() noexcept {
+  Wish wish;
+  const std::string_view value = environment("GPUMEMTRACE_CUPTI");
+  if (value == "off") {
+    wish.off = true;
+  } else if (value == "full" || value == "full,kernels") {
+    wish.plan.mode = trace::ActivityMode::kFull;
+    wish.plan.kernels = value != "full";
+  } else if (!value.empty() && value != "copies") {
+    message(Line() << "GPUMEMTRACE_CUPTI=" << value
+                   << " is none of off, copies, full and full,kernels; using copies.");
+  }
+  return wish;
+}
+
+// The libcupti that the user names is opened where the process has none.
+void open_named_library() noexcept {
+  const std::string_view path = environment("GPUMEMTRACE_CUPTI_LIBRARY");
+  if (path.empty()) return;
+  Line file;
+  file << path;
+  if (gpumemtrace_libc_dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return;
+  const char* const reason = gpumemtrace_libc_dlerror();
+  message(Line() << "GPUMEMTRACE_CUPTI_LIBRARY cannot be loaded: "
+                 << (reason == nullptr ? "" : reason) << ". CUPTI's records are not collected.");
+}
+
+// --- The recorder that cupti/ sees
+
+std::uint64_t read_ticks() { return ticks(); }
+
+// What is dropped first where the ring is short.
+bool write_activity(const void* record, std::size_t bytes, const char* tail,
+                    std::size_t tail_bytes) {
+  if (thread_state.chunk_is_reserved && !reserve_is_over(trace::DropClass::kOther)) return false;
+  return write_record(record, bytes, tail, tail_bytes);
+}
+
+// CUPTI may complete buffers before there is a recording, and those are not kept.
+void wake() {
+  if (session_exists()) wake_background_thread();
+}
+
+constexpr Recorder kRecorder = {read_ticks, write_activity, wake};
+
+void start_collection() noexcept {
+  notice_fork();
+  Collection& collection = the_collection();
+  const Wish wish = read_wish();
+  if (wish.off) return collection.stay_off("switched off (--cupti off)", nullptr);
+  LoadedCupti loaded = look_for_cupti();
+  if (loaded.library == nullptr && loaded.other == nullptr) {
+    open_named_library();
+    loaded = look_for_cupti();
+  }
+  if (loaded.other != nullptr) {
+    return collection.stay_off("another copy of CUPTI may be used by", loaded.other);
+  }
+  if (loaded.library == nullptr) {
+    return collection.stay_off("the process had not loaded libcupti when it initialised CUDA",
+                               nullptr);
+  }
+  collection.start(*loaded.library, wish.plan, kRecorder);
+}
+
+constinit std::atomic<pid_t> started_in = 0;
+
+}  // namespace
+
+bool is_cupti_name(const char* name) noexcept {
+  return strncmp(name, "cupti", 5) == 0 && name[5] >= 'A' && name[5] <= 'Z';
+}
+
+void* wrap_cupti(void* address, const char* name) noexcept {
+  Library* library = cupti_library_around(address);
+  if (library == nullptr) return address;
+  notice_fork();
+  Library* const collecting = the_collection().collecting();
+  // With ours active, another copy could only answer that somebody else uses CUPTI.
+  if (collecting != nullptr && collecting != library) {
+    void* const same = symbol_of(*collecting, name);
+    if (same == nullptr) return address;
+    static constinit std::atomic<bool> said = false;
+    if (!said.exchange(true)) {
+      the_collection().remark("a second libcupti is answered by the first", path_of(*library));
+    }
+    library = collecting;
+    address = same;
+  }
+  void* const wrapper = wrapper_of(*library, name);
+  return wrapper == nullptr ? address : wrapper;
+}
+
+void* answer_cupti_symbol(void* own, void* behind_us, const char* name) noexcept {
+  if (behind_us != nullptr) return wrap_cupti(behind_us, name);
+  return look_for_cupti().library == nullptr ? nullptr : own;
+}
+
+void start_cupti_collection() noexcept {
+  const pid_t process = getpid();
+  if (started_in.exchange(process) == process) return;
+  const int saved_errno = errno;
+  start_collection();
+  errno = saved_errno;
+}
+
+void begin_reading_cupti() noexcept { the_collection().set_reading(true); }
+void end_reading_cupti() noexcept { the_collection().set_reading(false); }
+
+void write_cupti_states(const CallGuard&) noexcept { the_collection().write_states(kRecorder); }
+
+void flush_cupti(const CallGuard&, bool forced) noexcept {
+  the_collection().flush(forced, kRecorder);
+}
+
+bool read_cupti_buffer(const CallGuard&, bool recorded) noexcept {
+  return the_collection().read_one(recorded ? &kRecorder : nullptr);
+}
+
+}  // namespace gpumemtrace::preload
+
+// The exported symbols, for objects that are linked to a libcupti.
+#define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments)                          \
+  extern "C" [[gnu::visibility("default")]] gpumemtrace::cupti::Result symbol parameters {     \
+    gpumemtrace::preload::notice_fork();                                                       \
+    gpumemtrace::cupti::Library* const library =                                               \
+        gpumemtrace::preload::cupti_library_for(__builtin_return_address(0));                  \
+    return library == nullptr ? gpumemtrace::cupti::kNotInitialized : library->verb arguments; \
+  }
+#define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
+namespace gpumemtrace::cupti {
+#include "cupti/functions.def"
+}
+#undef GPUMEMTRACE_CUPTI_SERVED
+#undef GPUMEMTRACE_CUPTI_CALLED

@@ -1,0 +1,258 @@
+"""CUPTI's activity records, on the simulated libcupti: ours, and those of a program that has a
+profiler of its own. The program must not notice that somebody else collects records, too."""
+
+import os
+import re
+import signal
+import unittest
+
+import support
+
+CUPTI_13 = support.BUILD / "simulated_cupti_13"
+CUPTI_12 = support.BUILD / "simulated_cupti_12"
+SIMULATED = f"{support.SIMULATED_DRIVER}:{CUPTI_13}"
+CLIENTS = {
+    "dlsym": support.VICTIMS / "cupti_client",
+    "linked": support.VICTIMS / "cupti_client_linked",
+}
+SCENES = ("sessions", "early", "functions", "waiting", "clock", "finalize", "no_buffers",
+          "attributes", "errors", "threads", "fork")
+# Copies run long after they were asked for, and calls are told of before or after what they made;
+# another version's records, in small buffers.
+BEHAVIOURS = {
+    "plain": {},
+    "late": {"GPUMEMTRACE_SIMULATED_CUPTI_LATE_NS": 3_000_000},
+    "late, calls last": {"GPUMEMTRACE_SIMULATED_CUPTI_LATE_NS": 3_000_000,
+                         "GPUMEMTRACE_SIMULATED_CUPTI_CALLS_LAST": 1},
+    "CUDA 11.8": {"GPUMEMTRACE_SIMULATED_CUPTI_VERSION": 18,
+                  "GPUMEMTRACE_SIMULATED_CUPTI_MOST_RECORDS": 30},
+}
+
+
+def activity(trace):
+    """The activity records of a trace as dictionaries, with their kind and text."""
+    records = []
+    for line in support.dump(trace):
+        match = re.match(r".*?\bactivity_(\w+) (.*?)(?: \"(.*)\")?$", line)
+        if match is None:
+            continue
+        fields = dict(re.findall(r"(\w+)=(\S+)", match[2]))
+        records.append({"kind": match[1], "text": match[3] or "", **fields})
+    return records
+
+
+def of_kind(records, kind):
+    return [record for record in records if record["kind"] == kind]
+
+
+class Recorded(support.EndToEnd):
+    def record_with_cupti(self, *command, code=0, **variables):
+        environment = support.recorded_environment(
+            **{"LD_LIBRARY_PATH": SIMULATED, **variables})
+        result = self.run_command(command, environment)
+        self.assertEqual(result.returncode, code, result.stderr.decode(errors="replace"))
+        return result
+
+    def state(self):
+        """The last state of the only trace, and all its activity records."""
+        records = activity(self.only_trace())
+        return of_kind(records, "state")[-1], records
+
+
+class Program(Recorded, support.EndToEnd):
+    def compare(self, client):
+        for behaviour, variables in BEHAVIOURS.items():
+            for scene in SCENES:
+                with self.subTest(scene=scene, behaviour=behaviour):
+                    alone = self.run_command(
+                        [client, scene],
+                        support.driver_environment(LD_LIBRARY_PATH=SIMULATED, **variables))
+                    self.assertEqual(alone.returncode, 0, alone.stderr)
+                    recorded = self.record_with_cupti(client, scene, **variables)
+                    self.assertEqual(recorded.stdout.decode(), alone.stdout.decode())
+                    self.assertIn("records" if scene not in ("attributes", "errors") else "",
+                                  alone.stdout.decode())
+
+    def test_gets_the_same_records_by_dlsym(self):
+        self.compare(CLIENTS["dlsym"])
+
+    def test_gets_the_same_records_by_linked_symbols(self):
+        self.compare(CLIENTS["linked"])
+
+    def test_gets_the_same_records_in_full_mode_and_with_none(self):
+        for mode in ("full", "full,kernels", "off"):
+            for scene in ("sessions", "functions", "finalize"):
+                with self.subTest(mode=mode, scene=scene):
+                    alone = self.run_command(
+                        [CLIENTS["dlsym"], scene],
+                        support.driver_environment(LD_LIBRARY_PATH=SIMULATED))
+                    recorded = self.record_with_cupti(
+                        CLIENTS["dlsym"], scene, GPUMEMTRACE_CUPTI=mode)
+                    self.assertEqual(recorded.stdout.decode(), alone.stdout.decode())
+
+
+class Collection(Recorded, support.EndToEnd):
+    def test_records_every_copy_beside_the_programs_sessions(self):
+        self.record_with_cupti(CLIENTS["dlsym"], "sessions")
+        state, records = self.state()
+        self.assertEqual((state["mode"], state["version"], state["returned"]), ("1", "130001", "0"))
+        copies = sorted(int(record["bytes"]) for record in of_kind(records, "copy"))
+        expected = [base + part for base in range(100, 900, 100) for part in (0, 2)]
+        self.assertEqual(copies, expected)
+        sets = sorted(int(record["bytes"]) for record in of_kind(records, "set"))
+        self.assertEqual(sets, [base + 1 for base in range(100, 900, 100)])
+        # Each belongs to a call, one by the driver's function and one by the runtime's.
+        calls = {record["correlation"]: record for record in of_kind(records, "call")}
+        for record in of_kind(records, "copy"):
+            call = calls[record["correlation"]]
+            by_runtime = int(record["bytes"]) % 100 == 2
+            self.assertEqual((call["domain"], call["function"]),
+                             ("2", "31") if by_runtime else ("1", "276"))
+        self.assertEqual({call["domain"] + " " + call["function"] for call in calls.values()},
+                         {"1 276", "1 249", "2 31"})
+
+    def test_says_when_the_program_profiles_itself(self):
+        self.record_with_cupti(CLIENTS["dlsym"], "sessions")
+        shared = [state["is_shared"] for state in of_kind(activity(self.only_trace()), "state")]
+        self.assertEqual(shared, ["0", "1"])
+
+    def test_reads_the_records_of_older_versions(self):
+        for version, copies in (("18", "0"), ("24", "0"), ("26", "1"), ("130001", "1")):
+            with self.subTest(version=version):
+                trace = self.folder / f"{version}.gmt"
+                self.record_with_cupti(
+                    CLIENTS["dlsym"], "end", "return", GPUMEMTRACE_OUTPUT=trace,
+                    GPUMEMTRACE_SIMULATED_CUPTI_VERSION=version)
+                records = activity(trace)
+                self.assertEqual([record["bytes"] for record in of_kind(records, "copy")],
+                                 [str(n) for n in range(1, 21)])
+                self.assertEqual({record["copies"] for record in of_kind(records, "copy")},
+                                 {copies})
+                self.assertEqual(of_kind(records, "state")[0]["version"], version)
+
+    def test_every_way_to_end_keeps_what_was_copied(self):
+        for how in ("return", "exit"):
+            with self.subTest(how=how):
+                trace = self.folder / f"{how}.gmt"
+                self.record_with_cupti(CLIENTS["dlsym"], "end", how, GPUMEMTRACE_OUTPUT=trace)
+                self.assertEqual(len(of_kind(activity(trace), "copy")), 20)
+
+    def test_a_killed_process_has_what_was_flushed(self):
+        process = self.start(
+            [CLIENTS["dlsym"], "end", "kill"],
+            support.recorded_environment(LD_LIBRARY_PATH=SIMULATED), stdout=-1)
+        self.assertEqual(process.stdout.readline(), b"copied\n")
+        trace = support.wait_until(lambda: (self.traces() or [None])[0], "a trace")
+        support.wait_until(
+            lambda: len(of_kind(activity(trace), "copy")) == 20, "the copies are in the trace")
+        process.kill()
+        self.assertEqual(process.wait(support.TIMEOUT_S), -signal.SIGKILL)
+        self.assertEqual(len(of_kind(activity(trace), "copy")), 20)
+
+    def test_pairs_its_clock_with_the_recorders(self):
+        self.record_with_cupti(CLIENTS["dlsym"], "clock")
+        clocks = of_kind(activity(self.only_trace()), "clock")
+        self.assertGreaterEqual(len(clocks), 1)
+        self.assertEqual(clocks[-1]["epoch"], "1")  # the program has exchanged it
+        self.assertLess(int(clocks[-1]["timestamp"]), 1_000_000)
+
+    def test_counts_what_it_could_not_get(self):
+        self.record_with_cupti(CLIENTS["dlsym"], "no_buffers")
+        records = activity(self.only_trace())
+        self.assertEqual(len(of_kind(records, "copy")), 3)  # ours are not the program's
+
+
+class Reasons(Recorded, support.EndToEnd):
+    def assert_off(self, reason, mode="0", **fields):
+        state, records = self.state()
+        self.assertEqual(state["mode"], mode)
+        self.assertIn(reason, state["text"])
+        for name, value in fields.items():
+            self.assertEqual(state[name], value)
+        return records
+
+    def test_another_tool_holds_it(self):
+        self.record_with_cupti(CLIENTS["dlsym"], "end", "return",
+                               GPUMEMTRACE_SIMULATED_CUPTI_HELD=1)
+        records = self.assert_off("another tool", returned="39", version="130001")
+        self.assertEqual(of_kind(records, "copy"), [])
+
+    def test_the_user_wants_none(self):
+        self.record_with_cupti(CLIENTS["dlsym"], "end", "return", GPUMEMTRACE_CUPTI="off")
+        self.assert_off("switched off")
+
+    def test_there_is_none(self):
+        self.record_with_cupti(CLIENTS["dlsym"], "end", "return",
+                               CUPTI_CLIENT_NOT_BEFORE=1)
+        self.assert_off("had not loaded libcupti")
+
+    def test_it_is_too_old(self):
+        self.record_with_cupti(CLIENTS["dlsym"], "end", "return",
+                               GPUMEMTRACE_SIMULATED_CUPTI_VERSION=17)
+        self.assert_off("older than CUDA 11.8")
+
+    def test_there_are_two(self):
+        self.record_with_cupti(
+            CLIENTS["linked"], "end", "return",
+            LD_PRELOAD=f"{support.LIBRARY} {CUPTI_12 / 'libcupti.so.12'}")
+        self.assert_off("another copy of CUPTI may be used by")
+
+    def test_the_program_finalizes_it(self):
+        self.record_with_cupti(CLIENTS["dlsym"], "finalize")
+        self.assert_off("the program called cuptiFinalize", mode="3")
+
+    def test_a_wrong_mode_is_named(self):
+        result = self.record_with_cupti(CLIENTS["dlsym"], "end", "return",
+                                        GPUMEMTRACE_CUPTI="everything")
+        self.assertIn(b"GPUMEMTRACE_CUPTI=everything is none of off, copies, full", result.stderr)
+        self.assertEqual(self.state()[0]["mode"], "1")
+
+    def test_the_user_names_one(self):
+        self.record_with_cupti(
+            CLIENTS["dlsym"], "end", "return", CUPTI_CLIENT_NOT_BEFORE=1,
+            GPUMEMTRACE_CUPTI_LIBRARY=CUPTI_12 / "libcupti.so.12")
+        state, records = self.state()
+        self.assertEqual(state["mode"], "1")
+        self.assertEqual(len(of_kind(records, "copy")), 20)
+
+    def test_the_named_one_cannot_be_loaded(self):
+        result = self.record_with_cupti(
+            CLIENTS["dlsym"], "end", "return", CUPTI_CLIENT_NOT_BEFORE=1,
+            GPUMEMTRACE_CUPTI_LIBRARY=self.folder / "missing.so")
+        self.assertIn(b"GPUMEMTRACE_CUPTI_LIBRARY cannot be loaded", result.stderr)
+        self.assert_off("had not loaded libcupti")
+
+
+class Copies(Recorded, support.EndToEnd):
+    def test_a_second_copy_is_answered_by_the_one_in_use(self):
+        """Loaded after ours has started, it could only refuse."""
+        environment = support.recorded_environment(
+            LD_LIBRARY_PATH=SIMULATED,
+            LD_PRELOAD=f"{support.LIBRARY} {CUPTI_13 / 'libcupti.so.13'}",
+            CUPTI_CLIENT_NOT_BEFORE=1, CUPTI_CLIENT_LIBRARY=CUPTI_12 / "libcupti.so.12")
+        result = self.run_command([CLIENTS["dlsym"], "sessions"], environment)
+        self.assertEqual(result.returncode, 0, result.stderr.decode(errors="replace"))
+        alone = self.run_command(
+            [CLIENTS["dlsym"], "sessions"],
+            support.driver_environment(
+                LD_LIBRARY_PATH=SIMULATED, CUPTI_CLIENT_LIBRARY=CUPTI_12 / "libcupti.so.12"))
+        self.assertEqual(result.stdout.decode(), alone.stdout.decode())
+        texts = [state["text"] for state in of_kind(activity(self.only_trace()), "state")]
+        self.assertTrue(any("a second libcupti is answered by the first" in text
+                            for text in texts), texts)
+
+    def test_none_appears_where_none_is_loaded(self):
+        environment = support.recorded_environment()
+        result = self.run_command(
+            [support.PYTHON, "-c",
+             "import ctypes\n"
+             "find = ctypes.CDLL(None).dlsym\n"
+             "find.restype = ctypes.c_void_p\n"
+             "find.argtypes = [ctypes.c_void_p, ctypes.c_char_p]\n"
+             "print(find(None, b'cuptiActivityEnable'))"], environment)
+        self.assertEqual(result.stdout.strip(), b"None", result.stderr)
+        self.assert_folder_is_empty()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cupti/abi.hpp"
+#include "trace/activity_records.hpp"
+
+namespace gpumemtrace::simulated_cupti {
+
+using namespace cupti;
+using trace::ActivityDomain;
+
+// The environment variables; README.md lists them.
+struct Settings {
+  std::uint32_t version = 130001;
+  bool held = false;             // another tool has the subscriber
+  std::uint64_t late_ns = 0;     // copies and sets run that long after their call
+  std::size_t most_records = 0;  // a buffer is complete with so many; 0 = when it is full
+  bool calls_last = false;       // API records are delivered after what the calls did
+};
+
+struct Callbacks {
+  RequestFunction* request = nullptr;
+  CompleteFunction* complete = nullptr;
+};
+
+// A buffer that is being filled.
+struct Buffer {
+  std::uint8_t* bytes = nullptr;
+  std::size_t size = 0;
+  std::size_t used = 0;
+  std::size_t most_records = 0;
+  std::size_t records = 0;
+  Callbacks callbacks;  // that gave it
+};
+
+// The functions of a domain whose calls are recorded.
+struct SelectedCalls {
+  bool whole_kind = false;
+  std::set<CallbackId> on;
+  std::set<CallbackId> off;
+  bool contains(CallbackId function) const {
+    return (whole_kind && off.count(function) == 0) || on.count(function) != 0;
+  }
+};
+
+struct State {
+  Settings settings;
+  std::mutex mutex;  // of everything below
+  bool registered = false;
+  Callbacks callbacks;
+  std::set<std::uint32_t> kinds;
+  SelectedCalls driver;
+  SelectedCalls runtime;
+  bool context_exists = false;
+  std::atomic<std::uint32_t> correlations{0};
+  std::atomic<TimestampFunction*> clock{nullptr};
+  std::uint64_t dropped = 0;
+  std::map<Attribute, std::size_t> attributes = {{0, 3200000}, {2, 250}, {6, 3}};
+  Buffer device_buffer;
+  std::map<std::thread::id, Buffer> call_buffers;
+  bool subscribed = false;
+
+  // Completion happens on a thread of its own.
+  std::thread completer;
+  std::condition_variable work_came;
+  std::condition_variable work_done;
+  std::deque<Buffer> completed;
+  std::uint64_t completions_wanted = 0;
+  std::uint64_t completions_done = 0;
+};
+
+State& state();
+
+std::uint64_t timestamp();
+
+// Appends a record to a buffer, asking for one where there is none. Counts a drop where the client
+// gives none. The lock is held, and let go of around the request.
+void append(std::unique_lock<std::mutex>& lock, Buffer& buffer,
+            const std::vector<std::uint8_t>& record);
+
+// Hands all buffers to the thread that completes them and waits for it.
+void complete_all(std::unique_lock<std::mutex>& lock);
+
+// Starts to listen to the driver; false where another copy does.
+bool listen_to_driver();
+void stop_listening();
+
+}  // namespace gpumemtrace::simulated_cupti
