@@ -16,6 +16,15 @@ OUT_OF_MEMORY_HOOK = "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"
 CUDA_DEVICE_0 = ctypes.c_uint16(1)  # c10::Device: type, then index
 
 
+class PoolProperties(ctypes.Structure):
+    """CUmemPoolProps: pinned memory of one device."""
+
+    _fields_ = [("allocation_type", ctypes.c_int), ("handle_types", ctypes.c_int),
+                ("location_type", ctypes.c_int), ("location_id", ctypes.c_int),
+                ("security_attributes", ctypes.c_void_p), ("max_size", ctypes.c_size_t),
+                ("usage", ctypes.c_ushort), ("reserved", ctypes.c_ubyte * 54)]
+
+
 class Cuda(simcuda.Context):
     """The driver's functions that the programs use, beyond those of simcuda."""
 
@@ -35,6 +44,15 @@ class Cuda(simcuda.Context):
     def copy_down_async(self, destination, source, size_bytes):
         self.call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(destination), ctypes.c_uint64(source),
                   ctypes.c_size_t(size_bytes), ctypes.c_void_p())
+
+    def create_pool(self):
+        properties = PoolProperties(allocation_type=1, location_type=1, location_id=self._device.value)
+        pool = ctypes.c_void_p()
+        self.call("cuMemPoolCreate", ctypes.byref(pool), ctypes.byref(properties))
+        return pool
+
+    def destroy_pool(self, pool):
+        self.call("cuMemPoolDestroy", pool)
 
     def part_of_free(self, share):
         """That share of the device's free memory, in pieces of 2 MiB as the driver deals it."""

@@ -32,6 +32,5 @@ int main(int argument_count, char** arguments) {
       cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, kRows, kRows, kRows, &one, matrix, kRows,
                   matrix, kRows, &zero, product, kRows) == CUBLAS_STATUS_SUCCESS &&
       cudaDeviceSynchronize() == cudaSuccess;
-  const int code = gpumemtrace::gpu_tests::end_program(arguments[1], clean_up);
-  return done ? code : 1;
+  return done ? gpumemtrace::gpu_tests::end_program(arguments[1], clean_up) : 1;
 }

@@ -25,6 +25,5 @@ int main(int argument_count, char** arguments) {
                     cufftPlan1d(&plan, kPoints, CUFFT_C2C, 1) == CUFFT_SUCCESS &&
                     cufftExecC2C(plan, signal, signal, CUFFT_FORWARD) == CUFFT_SUCCESS &&
                     cudaDeviceSynchronize() == cudaSuccess;
-  const int code = gpumemtrace::gpu_tests::end_program(arguments[1], clean_up);
-  return done ? code : 1;
+  return done ? gpumemtrace::gpu_tests::end_program(arguments[1], clean_up) : 1;
 }

@@ -25,6 +25,6 @@ int main(int argument_count, char** arguments) {
   thrust::sequence(values->begin(), values->end());
   thrust::sort(values->begin(), values->end(), thrust::greater<int>());
   const long long sum = thrust::reduce(values->begin(), values->end(), 0LL);
-  const int code = gpumemtrace::gpu_tests::end_program(arguments[1], clean_up);
-  return sum == static_cast<long long>(kValues) * (kValues - 1) / 2 ? code : 1;
+  if (sum != static_cast<long long>(kValues) * (kValues - 1) / 2) return 1;
+  return gpumemtrace::gpu_tests::end_program(arguments[1], clean_up);
 }
