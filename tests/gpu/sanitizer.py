@@ -15,6 +15,7 @@ RUNS = 3  # of each kind; the median counts
 POLICY_VIOLATED = 23  # exit code of `gpumemtrace check`
 
 SUMMARY = re.compile(r"LEAK SUMMARY: (\d+) bytes leaked in (\d+) allocations")
+ERRORS = re.compile(r"ERROR SUMMARY: (\d+) error")
 LEAK = re.compile(r"Leaked ([\d,]+) bytes at 0x")
 # "Host Frame: main in leaks.cu:25 [0x8a81] in leaks"; without debug information no file.
 FRAME = re.compile(r"Host Frame: ?(.*?)(?: in (\S+):(\d+))? \[0x[0-9a-f]+\] in (.+)")
@@ -113,7 +114,20 @@ def judge_leaks(sanitizer, settings):
             verdicts.append(compare.failed(f"leaked {name} as compute-sanitizer sees them",
                                            f"ours {ours}, theirs {truth}"))
     verdicts.append(judge_leaked_lines(report, text, "leaks.cu"))
+    preload = ["env", f"LD_PRELOAD={settings.library}", "GPUMEMTRACE_FORCE=1",
+               f"GPUMEMTRACE_OUTPUT={settings.out / 'leaks' / 'sanitized.gmt'}"]
+    outcome = execute(command[:-2] + preload + command[-2:], dict(os.environ), settings.timeout_s)
+    verdicts.append(judge_verdict_with_us(text, outcome.stdout + outcome.stderr))
     return verdicts
+
+
+def judge_verdict_with_us(alone, with_us):
+    """compute-sanitizer finds the same in a program that we record."""
+    found = [SUMMARY.findall(text) + ERRORS.findall(text) for text in (alone, with_us)]
+    if found[0] and found[0] == found[1]:
+        return compare.passed("compute-sanitizer says the same of the recorded program", found[0])
+    return compare.failed("compute-sanitizer says the same of the recorded program",
+                          f"alone {found[0]}, recorded {found[1]}")
 
 
 def timed(command, environment, timeout_s):

@@ -231,6 +231,12 @@ class Sanitizer(unittest.TestCase):
         self.assertEqual(sanitizer.parse_summary(text), (6309760, 18))
         self.assertIsNone(sanitizer.parse_summary("========= ERROR SUMMARY: 0 errors"))
 
+    def test_the_recorded_program_has_the_same_errors_or_fails(self):
+        text = "========= LEAK SUMMARY: 10 bytes leaked in 1 allocations\n========= ERROR SUMMARY: 1 error\n"
+        self.assertEqual(sanitizer.judge_verdict_with_us(text, "x\n" + text).state, "PASS")
+        self.assertEqual(sanitizer.judge_verdict_with_us(text, text.replace("1 error", "2 errors")).state, "FAIL")
+        self.assertEqual(sanitizer.judge_verdict_with_us("", "").state, "FAIL")
+
     # The form is that of compute-sanitizer 12 and 13 for a program with debug information.
     LEAKS = """========= COMPUTE-SANITIZER
 leaked 4096 bytes
