@@ -28,7 +28,7 @@ std::uint32_t intern_name(std::string_view text) noexcept {
     record.record.kind = trace::RecordKind::kName;
     record.record.time = ticks();
     record.id = id;
-    write_record(&record, sizeof record, text.data(), text.size());
+    if (!write_record(&record, sizeof record, text.data(), text.size())) names.was_not_told(id);
   }
   return id;
 }

@@ -47,7 +47,7 @@ class KeyTable {
   // not there before.
   std::uint32_t intern(std::uint64_t key, bool& added) noexcept {
     if (keys_ == nullptr) return 0;
-    key |= 1;  // 0 is an empty slot
+    key |= 3;  // with or without kTold, it is no empty slot
     const std::uint64_t spread = key * 0x9e3779b97f4a7c15ull;
     const std::size_t bucket = (spread >> 32) % (kFrontSlots / kBucketSlots) * kBucketSlots;
     for (std::size_t slot = bucket; slot < bucket + kBucketSlots; ++slot) {
@@ -60,23 +60,25 @@ class KeyTable {
     return 0;
   }
 
-  // Gives a number back that intern() just added, because what it stands for could not be told.
-  // The next one to have the key adds it again, with the same number or another one; a key that
-  // was added behind this slot meanwhile may get a second number.
-  void forget(std::uint32_t number) noexcept {
-    keys_[number - 1].store(0, std::memory_order_relaxed);  // the key is all there is
+  // What the number stands for could not be told, after intern() said that it was added. The number
+  // stays the key's, and the next intern() of it adds it again.
+  void was_not_told(std::uint32_t number) noexcept {
+    keys_[number - 1].fetch_and(~kTold, std::memory_order_relaxed);  // the key is all there is
   }
 
  private:
   static constexpr std::size_t kFrontSlots = std::size_t{1} << 12;
   static constexpr std::size_t kBucketSlots = 8;  // a cache line
   static constexpr std::size_t kMaxProbes = 64;
+  static constexpr std::uint64_t kTold = 1;  // of a slot's key: not set by was_not_told()
 
   // True where the slot holds the key, now or since before.
   bool claim(std::size_t slot, std::uint64_t key, bool& added) noexcept {
     std::uint64_t present = keys_[slot].load(std::memory_order_relaxed);
+    if (present == key) [[likely]]
+      return true;
     // Relaxed: the key is all there is; what it stands for is in the trace, not in memory.
-    if (present == 0 &&
+    if ((present == 0 || present == (key & ~kTold)) &&
         keys_[slot].compare_exchange_strong(present, key, std::memory_order_relaxed)) {
       added = true;
       return true;

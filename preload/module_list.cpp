@@ -139,7 +139,7 @@ std::uint32_t module_serial(const LoadedModule& module) noexcept {
   const std::uint32_t serial = serials.intern(identity_of(module, id), added);
   if (added &&
       !write_module({module.base, module.begin, module.end}, path_of(module.path), id, false)) {
-    serials.forget(serial);
+    serials.was_not_told(serial);
   }
   return serial;
 }

@@ -85,7 +85,7 @@ std::uint32_t intern_code(const python::Frame& frame, Owner owner) noexcept {
   if (id == 0 || !added) return id;
   const bool written = owner == Owner::kThisThread ? write_own_code(id, frame.code)
                                                    : write_other_code(id, frame.code);
-  if (!written) codes.forget(id);
+  if (!written) codes.was_not_told(id);
   return id;
 }
 
@@ -131,7 +131,7 @@ void write_stack(std::uint32_t id, const PythonFrames& python,
   // Else every later event with this stack would have none.
   if (!write_record(&record, sizeof record, reinterpret_cast<const char*>(words),
                     count * sizeof words[0])) {
-    stacks.forget(id);
+    stacks.was_not_told(id);
   }
 }
 

@@ -1,61 +1,18 @@
 """Python stacks of every interpreter that is installed here, against what Python itself sees."""
 
-import functools
 import json
-import os
-import pathlib
 import re
 import subprocess
 import unittest
 
+import pythons
 import support
 
 SCRIPT = support.SCRIPTS / "python_stacks.py"
 EMBEDS = support.VICTIMS / "embeds_python"
 DEPTH = 64  # GPUMEMTRACE_STACK_DEPTH
-NAME = re.compile(r"python3(\.\d+)?")
 FIELD = re.compile(r"(\w+)=(\S+)")
 OWN_FRAMES = 3  # Context.call, Context.alloc, Program.allocate
-
-ASK = """
-import json, sys, sysconfig
-library = sysconfig.get_config_var("LDLIBRARY") or ""
-print(json.dumps({
-    "version": list(sys.version_info[:2]),
-    "executable": sys.executable,
-    "prefix": sys.base_prefix,
-    "libraries": [f"{sysconfig.get_config_var(folder)}/{name}" for folder in ("LIBDIR", "LIBPL")
-                  for name in (sysconfig.get_config_var("INSTSONAME"), library) if name],
-    "multiarch": sysconfig.get_config_var("MULTIARCH") or "",
-    "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
-}))
-"""
-
-
-@functools.lru_cache(maxsize=None)
-def interpreters():
-    """Facts of every python3.X on the PATH, in pyenv's folder, and of the test's own."""
-    candidates = [support.PYTHON]
-    for folder in os.environ.get("PATH", "").split(":"):
-        candidates += sorted(pathlib.Path(folder or ".").glob("python3.[0-9]*"))
-    candidates += sorted(pathlib.Path.home().glob(".pyenv/versions/*/bin/python3.[0-9]*"))
-    found = {}
-    for candidate in candidates:
-        if not NAME.fullmatch(os.path.basename(candidate)) or not os.access(candidate, os.X_OK):
-            continue
-        answer = subprocess.run([str(candidate), "-c", ASK], env=support.base_environment(),
-                                capture_output=True, text=True, timeout=support.TIMEOUT_S)
-        if answer.returncode == 0:
-            facts = json.loads(answer.stdout)
-            found.setdefault(os.path.realpath(facts["executable"]), facts)
-    return list(found.values())
-
-
-def shared_library(facts):
-    """The interpreter as a library to open; None where it is only linked in statically."""
-    return next((path for path in facts["libraries"]
-                 if ".so" in path and os.path.exists(path)), None)
-
 
 class Interpreter:
     """Mixed into one class a version, so that each is a test of its own."""
@@ -64,7 +21,7 @@ class Interpreter:
 
     def setUp(self):
         super().setUp()
-        self.found = [facts for facts in interpreters()
+        self.found = [facts for facts in pythons.interpreters()
                       if tuple(facts["version"]) == self.VERSION]
         if not self.found:
             self.skipTest("Python %d.%d is not installed here" % self.VERSION)
@@ -105,13 +62,13 @@ class Interpreter:
                     self.assert_frames(found[int(size)], frames, size)
 
     def test_an_embedded_interpreter_and_one_within_it(self):
-        with_library = [facts for facts in self.found if shared_library(facts) is not None]
+        with_library = [facts for facts in self.found if pythons.shared_library(facts) is not None]
         if not with_library:
             self.skipTest("there is no shared libpython of Python %d.%d" % self.VERSION)
         for facts in with_library:
             with self.subTest(interpreter=facts["executable"]):
                 self.forget_traces()
-                result = self.record(EMBEDS, shared_library(facts), SCRIPT,
+                result = self.record(EMBEDS, pythons.shared_library(facts), SCRIPT,
                                      PYTHONHOME=facts["prefix"])
                 first, second, third = map(json.loads, result.stdout.splitlines())
                 found = self.stacks_by_size()
@@ -123,10 +80,10 @@ class Interpreter:
                         self.assert_frames(found[int(size)], frames, size)
 
     def test_an_interpreter_that_begins_after_the_recording_is_found(self):
-        library = next(filter(None, map(shared_library, self.found)), None)
+        library = next(filter(None, map(pythons.shared_library, self.found)), None)
         if library is None:
             self.skipTest("there is no shared libpython of Python %d.%d" % self.VERSION)
-        prefix, = [facts["prefix"] for facts in self.found if shared_library(facts) == library]
+        prefix, = [facts["prefix"] for facts in self.found if pythons.shared_library(facts) == library]
         stop = self.folder / "stop"
         process = self.start([EMBEDS, library, SCRIPT, stop],
                              support.recorded_environment(PYTHONHOME=prefix),

@@ -1,16 +1,15 @@
 """Backward: blocks of the engine's threads, and the Python stack of the thread that waits."""
 
-import os
 import re
 import subprocess
-import sys
 import unittest
 
 import native_stacks
+import pythons
 import support
 
 LIBRARY = support.VICTIMS / "libengine.so"
-PYTHON = os.environ.get("GPUMEMTRACE_TEST_PYTHON", sys.executable)
+OLDEST = [3, 9]  # whose stacks are recorded
 FIELD = re.compile(r"(\w+)=(\S+)")
 
 
@@ -35,10 +34,10 @@ def functions_of(trace, stack):
 
 
 class Backward(support.EndToEnd):
-    def record_backward(self, *arguments, **variables):
+    def record_backward(self, *arguments, python=support.PYTHON, **variables):
         stop = self.folder / "stop"
         process = self.start(
-            [PYTHON, support.SCRIPTS / "backward.py", LIBRARY, stop, *arguments],
+            [python, support.SCRIPTS / "backward.py", LIBRARY, stop, *arguments],
             support.recorded_environment(PYTHONPATH=support.SCRIPTS, **variables),
             stdout=subprocess.PIPE)
         self.assertEqual(process.stdout.readline(), b"forward is done\n")
@@ -66,6 +65,18 @@ class Backward(support.EndToEnd):
         self.assertEqual(len(stacks), 1)
         self.assertEqual(functions_of(trace, stacks.pop()),
                          ["_engine_run_backward", "training_step", "main", "<module>"])
+
+    def test_it_is_recorded_under_every_interpreter(self):
+        recorded = [facts for facts in pythons.interpreters() if facts["version"] >= OLDEST]
+        for facts in recorded:
+            with self.subTest(interpreter=facts["executable"]):
+                for file in self.folder.iterdir():
+                    file.unlink()
+                process, trace = self.record_backward(python=facts["executable"])
+                for row in records(trace, "waiting_stack"):
+                    self.assertEqual(int(row["thread_id"]), process.pid)
+                    self.assertEqual(functions_of(trace, row["stack"]),
+                                     ["_engine_run_backward", "training_step", "main", "<module>"])
 
     def test_blocks_of_the_engine_have_native_frames_and_no_python_ones(self):
         _, trace = self.record_backward()

@@ -56,7 +56,10 @@ def lines_by_addr2line(binary, offset):
 
 def agree(ours, theirs):
     """All frames are the same; but addr2line gives some inlined functions the name of the symbol
-    that they stand in, beside their own line."""
+    that they stand in, beside their own line, and in clang's code it does not see that they are
+    inlined: one frame then, of that symbol and the innermost line."""
+    if len(theirs) == 1 and len(ours) > 1:
+        return theirs[0] == ours[0]._replace(function=ours[-1].function)
     if [frame._replace(function="") for frame in ours] != [frame._replace(function="") for frame in theirs]:
         return False
     return all(ours[i].function == frame.function or frame.function == theirs[-1].function

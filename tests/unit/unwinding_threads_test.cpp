@@ -152,13 +152,15 @@ TEST_CASE("threads that meet the same new keys agree on their numbers", "[unit]"
   for (const auto& of_thread : numbers) CHECK(of_thread == numbers[0]);
 }
 
-TEST_CASE("a key that was given back is new again", "[unit]") {
+TEST_CASE("a key that could not be told is new again, with its number", "[unit]") {
   KeyTable table;
   REQUIRE(table.map(1 << 10));
   bool added = false;
   const std::uint32_t number = table.intern(12, added);
   CHECK(added);
-  table.forget(number);
+  table.was_not_told(number);
+  added = false;
+  CHECK(table.intern(16, added) != number);
   added = false;
   CHECK(table.intern(12, added) == number);
   CHECK(added);

@@ -118,7 +118,7 @@ class Program:
             namespace = {"program": self}
             source = "\n" * number + f"def made_{number}():\n    program.allocate()\nmade_{number}()\n"
             code = compile(source, f"made-{number}.py", "exec")
-            self.kept.append(code)  # a freed one may look like the next one at its place
+            self.kept.append(code)
             exec(code, namespace)
 
     def class_body(self):
@@ -131,6 +131,9 @@ class Program:
 def main(first_size):
     with simcuda.Context() as cuda:
         program = Program(cuda, first_size)
+        # Code that is freed may be taken for what comes to its place, so nothing is, also where
+        # this script runs again and again in one interpreter.
+        sys.__dict__.setdefault("kept_by_scripts", []).append((globals(), program))
         program.plain()
         program.several_lines()
         program.generator()

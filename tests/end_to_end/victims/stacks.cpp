@@ -210,8 +210,10 @@ GPUMEMTRACE_FRAME void descend(unsigned path, int depth) {
     allocate_here(4096);
   } else if ((path & 1u) != 0) {
     descend_left(path >> 1, depth - 1);
+    __asm__ volatile("# left" ::: "memory");  // else both become one call
   } else {
     descend_right(path >> 1, depth - 1);
+    __asm__ volatile("# right" ::: "memory");
   }
   stay_in_frame();
 }

@@ -28,7 +28,7 @@ def main():
     torch_history.record()
     device = torch.device("cuda", 0)
     model = Mlp().to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.9)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     compiled = torch.compile(model, backend="inductor")
     for step, batch in enumerate(batches(STEPS, device)):
         loss = compiled(batch).mean()
