@@ -1,7 +1,6 @@
 """CUPTI's activity records, on the simulated libcupti: ours, and those of a program that has a
 profiler of its own. The program must not notice that somebody else collects records, too."""
 
-import os
 import re
 import signal
 import unittest
@@ -221,6 +220,24 @@ class Reasons(Recorded, support.EndToEnd):
             GPUMEMTRACE_CUPTI_LIBRARY=self.folder / "missing.so")
         self.assertIn(b"GPUMEMTRACE_CUPTI_LIBRARY cannot be loaded", result.stderr)
         self.assert_off("had not loaded libcupti")
+
+
+class Tool(Recorded, support.EndToEnd):
+    def test_run_takes_the_mode_and_the_library(self):
+        result = self.run_command(
+            [support.TOOL, "run", "--cupti", "full", "--cupti-library", CUPTI_12 / "libcupti.so.12",
+             "-o", self.folder / "trace.gmt", "--", CLIENTS["dlsym"], "end", "return"],
+            support.driver_environment(LD_LIBRARY_PATH=SIMULATED, CUPTI_CLIENT_NOT_BEFORE=1))
+        self.assertEqual(result.returncode, 0, result.stderr.decode(errors="replace"))
+        state, records = self.state()
+        self.assertEqual(state["mode"], "2")
+        self.assertEqual(len(of_kind(records, "copy")), 20)
+
+    def test_doctor_names_the_library_and_its_version(self):
+        result = self.run_command(
+            [support.TOOL, "doctor"], support.driver_environment(LD_LIBRARY_PATH=SIMULATED))
+        self.assertIn(f"CUPTI: {CUPTI_13 / 'libcupti.so.13'}, version 130001",
+                      result.stdout.decode())
 
 
 class Copies(Recorded, support.EndToEnd):
