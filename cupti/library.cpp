@@ -229,7 +229,11 @@ Result Library::enable_runtime_function(CallbackId function, std::uint8_t on) no
 
 // --- Flushes, counts, the clock
 
-Result Library::flush_all(std::uint32_t flag) noexcept { return real_.cuptiActivityFlushAll(flag); }
+Result Library::flush_all(std::uint32_t flag) noexcept {
+  const Result result = real_.cuptiActivityFlushAll(flag);
+  flushed();
+  return result;
+}
 
 Result Library::flush(Context context, std::uint32_t stream, std::uint32_t flag) noexcept {
   const Result result = real_.cuptiActivityFlush(context, stream, flag);
