@@ -24,14 +24,15 @@ using namespace cupti;
 
 constinit std::atomic<pid_t> owner_process = 0;
 
-// Whether this is another process than the one in which CUPTI was last used: a forked child knows
-// nothing of its parent's.
-void notice_fork() noexcept {
+// What a forked child's parent did with CUPTI means nothing in the child. True where this is one
+// that has just been noticed.
+bool notice_fork() noexcept {
   const pid_t process = getpid();
   const pid_t before = owner_process.exchange(process);
-  if (before == 0 || before == process) return;
+  if (before == 0 || before == process) return false;
   the_collection().reset();
   reset_cupti_libraries();
+  return true;
 }
 
 // --- The wrappers, one set a copy of libcupti: a pointer says which copy it belongs to.
@@ -125,10 +126,13 @@ void open_named_library() noexcept {
 
 std::uint64_t read_ticks() { return ticks(); }
 
-// What is dropped first where the ring is short.
+// Takes nothing of the ring's reserve: where the ring is short these records are dropped first.
 bool write_activity(const void* record, std::size_t bytes, const char* tail,
                     std::size_t tail_bytes) {
-  if (thread_state.chunk_is_reserved && !reserve_is_over(trace::DropClass::kOther)) return false;
+  const ThreadState& state = thread_state;
+  const auto left = static_cast<std::size_t>(state.end - state.cursor);
+  const bool needs_chunk = left < bytes + tail_bytes + trace::kWordBytes;
+  if ((needs_chunk || state.chunk_is_reserved) && the_session().ring.is_short()) return false;
   return write_record(record, bytes, tail, tail_bytes);
 }
 
@@ -200,7 +204,12 @@ void start_cupti_collection() noexcept {
   errno = saved_errno;
 }
 
-void begin_reading_cupti() noexcept { the_collection().set_reading(true); }
+void begin_reading_cupti() noexcept {
+  if (notice_fork()) {
+    the_collection().stay_off("CUDA was initialised before this process was forked", nullptr);
+  }
+  the_collection().set_reading(true);
+}
 void end_reading_cupti() noexcept { the_collection().set_reading(false); }
 
 void write_cupti_states(const CallGuard&) noexcept { the_collection().write_states(kRecorder); }

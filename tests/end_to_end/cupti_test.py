@@ -200,6 +200,13 @@ class Reasons(Recorded, support.EndToEnd):
         self.record_with_cupti(CLIENTS["dlsym"], "finalize")
         self.assert_off("the program called cuptiFinalize", mode="3")
 
+    def test_the_process_is_a_forked_child(self):
+        self.record_with_cupti(
+            support.PROGRAMS / "fork_child",
+            LD_PRELOAD=f"{support.LIBRARY} {CUPTI_13 / 'libcupti.so.13'}")
+        states = {of_kind(activity(trace), "state")[-1]["text"] for trace in self.traces()}
+        self.assertEqual(states, {"", "CUDA was initialised before this process was forked"})
+
     def test_a_wrong_mode_is_named(self):
         result = self.record_with_cupti(CLIENTS["dlsym"], "end", "return",
                                         GPUMEMTRACE_CUPTI="everything")
