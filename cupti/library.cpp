@@ -31,7 +31,8 @@ void Library::found(const Functions& functions, std::size_t index,
 }
 
 void Library::attach(const OwnUse& own) noexcept {
-  own_ = own;
+  own_kinds_.store(own.kinds);
+  own_calls_.store(own.calls);
   attached_.store(true);
 }
 
@@ -69,7 +70,7 @@ void Library::note_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept
 
 void Library::serve_program(Context context, std::uint32_t stream, std::uint8_t* buffer,
                             std::size_t valid_bytes) noexcept {
-  if (own_.calls) note_calls(buffer, valid_bytes);
+  if (own_calls_.load()) note_calls(buffer, valid_bytes);
   const Callbacks callbacks = client_.callbacks();
   if (callbacks.request == nullptr || callbacks.complete == nullptr) return;
   Delivery delivery(callbacks, context, stream);
@@ -114,9 +115,11 @@ void Library::pass_on(Context context, std::uint32_t stream, std::uint8_t* buffe
 // program's where it had the kind on when it made the call.
 Library::Owner Library::owner_of(const RawRecord& record) noexcept {
   const Kind kind = kind_of(record);
-  if (!is_call(kind) && !own_.kinds.contains(kind)) return Owner::kProgram;
+  if (!is_call(kind) && !own_kinds_.load().contains(kind)) return Owner::kProgram;
   std::uint64_t time = start_of(record);
-  const bool is_known = is_call(kind) || !own_.calls ||
+  // Other kinds' times are the host's, or their calls are not collected.
+  const bool ran_later = kind == Kind::kMemcpy || kind == Kind::kMemcpy2 || kind == Kind::kMemset;
+  const bool is_known = !ran_later || !own_calls_.load() ||
                         call_times_.find(correlation_of(record), time) ||
                         client_.is_certain(record, time);
   if (!is_known) return Owner::kNotKnown;
@@ -131,11 +134,15 @@ Library::Owner Library::guess_owner_of(const RawRecord& record) noexcept {
 // --- Kinds
 
 bool Library::is_shared(Kind kind) const noexcept {
-  return is_attached() && (own_.kinds.contains(kind) || (own_.calls && is_call(kind)));
+  return is_attached() &&
+         (own_kinds_.load().contains(kind) || (own_calls_.load() && is_call(kind)));
 }
 
+// As long as nobody shares the library with the program, all that comes is the program's.
+std::uint64_t Library::time_of_switch() const noexcept { return is_attached() ? now() : 0; }
+
 void Library::switch_kind(Kind kind, Context context, bool on) noexcept {
-  Switch change{now(), kEverywhere, on};
+  Switch change{time_of_switch(), kEverywhere, on};
   // API records name no context.
   if (context != nullptr && !is_call(kind) && real_.cuptiGetContextId != nullptr) {
     real_.cuptiGetContextId(context, &change.context);
@@ -211,10 +218,10 @@ Result Library::call_enable_function(ActivityDomain domain, CallbackId function,
 
 Result Library::enable_function(ActivityDomain domain, CallbackId function,
                                 std::uint8_t on) noexcept {
-  const bool is_ours = is_attached() && own_.calls && is_copy(domain, function);
+  const bool is_ours = is_attached() && own_calls_.load() && is_copy(domain, function);
   const Result result = is_ours && on == 0 ? kSuccess : call_enable_function(domain, function, on);
   if (result == kSuccess) {
-    client_.switch_function(domain, function, {now(), kEverywhere, on != 0});
+    client_.switch_function(domain, function, {time_of_switch(), kEverywhere, on != 0});
   }
   return result;
 }

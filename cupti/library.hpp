@@ -85,6 +85,7 @@ class Library {
   static constexpr std::size_t kMostAttributes = 16;
 
   bool is_shared(Kind kind) const noexcept;
+  std::uint64_t time_of_switch() const noexcept;
   void switch_kind(Kind kind, Context context, bool on) noexcept;
   Result enable_calls(Kind kind, Result result) noexcept;
   Result disable_calls(Kind kind) noexcept;
@@ -105,7 +106,8 @@ class Library {
   std::size_t index_ = 0;
   Collection* collection_ = nullptr;
   std::atomic<bool> attached_ = false;
-  OwnUse own_;
+  std::atomic<KindSet> own_kinds_ = KindSet{};
+  std::atomic<bool> own_calls_ = false;
   Client client_;
   CallTimes call_times_;
   HeldRecords held_;

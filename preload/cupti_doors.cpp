@@ -39,11 +39,11 @@ bool notice_fork() noexcept {
 
 template <std::size_t kIndex>
 struct Door {
-  static inline Library* library = nullptr;
+  static inline constinit std::atomic<Library*> library = nullptr;
 #define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
   static Result symbol parameters {                                   \
     notice_fork();                                                    \
-    return library->verb arguments;                                   \
+    return library.load()->verb arguments;                            \
   }
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
 #include "cupti/functions.def"
@@ -53,7 +53,7 @@ struct Door {
 
 template <std::size_t kIndex>
 void* wrapper_in(Library& library, std::string_view name) noexcept {
-  Door<kIndex>::library = &library;
+  Door<kIndex>::library.store(&library);
 #define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
   if (name == #symbol) return reinterpret_cast<void*>(&Door<kIndex>::symbol);
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
