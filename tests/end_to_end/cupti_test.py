@@ -44,7 +44,7 @@ def of_kind(records, kind):
     return [record for record in records if record["kind"] == kind]
 
 
-class Recorded(support.EndToEnd):
+class Recorded:
     def record_with_cupti(self, *command, code=0, **variables):
         environment = support.recorded_environment(
             **{"LD_LIBRARY_PATH": SIMULATED, **variables})
