@@ -79,6 +79,14 @@ SiteName Dictionary::name_of(const CallSite& site) const {
   return {function_of(site), module->identity.path, site.caller - module->base};
 }
 
+std::vector<std::string> Dictionary::lines(trace::TextKey key) const {
+  std::vector<std::string> all;
+  const auto found = texts_.find(key);
+  if (found == texts_.end()) return all;
+  for (const auto& [part, piece] : found->second) all.push_back(piece.substr(0, piece.find('\0')));
+  return all;
+}
+
 std::string Dictionary::text(trace::TextKey key) const {
   const auto found = texts_.find(key);
   if (found == texts_.end()) return {};

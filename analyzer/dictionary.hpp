@@ -37,6 +37,8 @@ class Dictionary {
   // Empty where the process did not tell.
   [[nodiscard]] std::string text(trace::TextKey key) const;
   [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+  // Of a text whose parts are lines of their own.
+  [[nodiscard]] std::vector<std::string> lines(trace::TextKey key) const;
   // How many functions the recorder wraps.
   [[nodiscard]] std::size_t function_count() const { return functions_.size(); }
   // A loaded file whose name begins so, or empty.

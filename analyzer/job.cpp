@@ -41,6 +41,9 @@ class PreviewReader {
   [[nodiscard]] std::vector<ClockPoint> points() const { return points_; }
   [[nodiscard]] const std::vector<trace::WaitingStack>& waits() const { return waits_; }
   [[nodiscard]] const std::vector<trace::Device>& devices() const { return devices_; }
+  [[nodiscard]] const std::vector<trace::ActivityClock>& activity_clocks() const {
+    return activity_clocks_;
+  }
   [[nodiscard]] const Dictionary& dictionary() const { return dictionary_; }
 
  private:
@@ -50,6 +53,9 @@ class PreviewReader {
     }
     if (record.kind == trace::RecordKind::kDevice) {
       devices_.push_back(trace::as<trace::Device>(record));
+    }
+    if (record.kind == trace::RecordKind::kActivityClock) {
+      activity_clocks_.push_back(trace::as<trace::ActivityClock>(record));
     }
     if (record.kind == trace::RecordKind::kText) dictionary_.add(record);
     if (record.kind != trace::RecordKind::kClock) return;
@@ -61,6 +67,7 @@ class PreviewReader {
   std::vector<ClockPoint> points_;
   std::vector<trace::WaitingStack> waits_;
   std::vector<trace::Device> devices_;
+  std::vector<trace::ActivityClock> activity_clocks_;
   Dictionary dictionary_;
 };
 
@@ -122,6 +129,7 @@ Preview preview_trace(const trace::TraceFile& file) {
   preview.host = reader.dictionary().text(trace::TextKey::kHost);
   preview.waits = reader.waits();
   preview.devices = reader.devices();
+  preview.activity_clocks = reader.activity_clocks();
   preview.boot_id = reader.dictionary().text(trace::TextKey::kBootId);
   return preview;
 }
@@ -135,7 +143,8 @@ Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevi
     : file_(path),
       preview_(preview_trace(file_)),
       merge_(file_),
-      model_(index, merge_, devices, preview_.waits) {
+      model_(index, merge_, devices, preview_.waits,
+             ActivityClocks(preview_.activity_clocks, preview_.clock)) {
   devices.add_process(index, preview_.boot_id.empty() ? preview_.host : preview_.boot_id);
   for (const trace::Device& device : preview_.devices) model_.join_device(device);
 }

@@ -25,6 +25,7 @@ struct Preview {
   std::string boot_id;
   std::vector<trace::WaitingStack> waits;
   std::vector<trace::Device> devices;
+  std::vector<trace::ActivityClock> activity_clocks;
 };
 
 // Reads the clock records, the place of the process, its devices and who waited in backward passes

@@ -220,15 +220,37 @@ bool is_users_source_file(std::string_view file) {
   return !starts_with(file, "/usr/include/") && !contains_any(file, kForeignParts);
 }
 
+namespace {
+
+// What PyTorch's Inductor writes, in whichever folder its cache is: the first two letters of the
+// content's hash as a folder, and in it `c` and the whole hash, 51 letters and digits of base 32.
+bool is_inductor_file(std::string_view file) {
+  constexpr std::size_t kFolderLetters = 2;
+  constexpr std::size_t kHashLetters = 51;
+  const std::string_view name = base_name(file);
+  if (name.size() != 1 + kHashLetters + 3 || name.front() != 'c' ||
+      name.substr(1 + kHashLetters) != ".py") {
+    return false;
+  }
+  const std::string_view hash = name.substr(1, kHashLetters);
+  std::string_view folder = file.substr(0, file.size() - name.size());
+  if (!folder.empty()) folder.remove_suffix(1);
+  return base_name(folder) == hash.substr(0, kFolderLetters) &&
+         hash.find_first_not_of("abcdefghijklmnopqrstuvwxyz234567") == std::string_view::npos;
+}
+
+}  // namespace
+
 bool is_users_python_file(std::string_view file) {
   // Installed packages, the standard library (its zip and frozen modules too), generated code.
   static constexpr auto kForeignParts = std::to_array<std::string_view>(
       {"/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.", "torchinductor_",
        "/torch_compile_debug/"});
-  static constexpr auto kForeignBegins = std::to_array<std::string_view>(
-      {"<frozen ", "<eval_with_key>", "<__array_function__", "<attrs ", "<lambdifygenerated"});
+  static constexpr auto kForeignBegins =
+      std::to_array<std::string_view>({"<frozen ", "<eval_with_key>", "fx_generated_",
+                                       "<__array_function__", "<attrs ", "<lambdifygenerated"});
   return !file.empty() && !contains_any(file, kForeignParts) &&
-         !starts_with_any(file, kForeignBegins);
+         !starts_with_any(file, kForeignBegins) && !is_inductor_file(file);
 }
 
 std::string_view bare_function_name(std::string_view function) {

@@ -2,42 +2,15 @@
 
 #include <string.h>
 
-#include <atomic>
-
+#include "preload/note_book.hpp"
 #include "preload/recorder.hpp"
 #include "preload/tracking.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
 
-// Entries are claimed in order and each becomes complete on its own; readers stop at the first
-// that is not.
-template <class Entry>
-struct NoteBook {
-  Entry entries[kMaxNoted] = {};
-  std::atomic<bool> complete[kMaxNoted] = {};
-  std::atomic<std::size_t> claimed = 0;
-
-  std::size_t count() const noexcept {
-    std::size_t i = 0;
-    while (i < kMaxNoted && complete[i].load()) ++i;
-    return i;
-  }
-  template <class Equals, class Fill>
-  void add(Equals&& equals, Fill&& fill) noexcept {
-    const std::size_t present = count();
-    for (std::size_t i = 0; i < present; ++i) {
-      if (equals(entries[i])) return;
-    }
-    const std::size_t index = claimed.fetch_add(1);
-    if (index >= kMaxNoted) return;
-    fill(entries[index]);
-    complete[index].store(true);
-  }
-};
-
-constinit NoteBook<NotedName> unwrapped;
-constinit NoteBook<const void*> requesters;
+constinit NoteBook<NotedName, kMaxNoted> unwrapped;
+constinit NoteBook<const void*, kMaxNoted> requesters;
 
 }  // namespace
 

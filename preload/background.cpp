@@ -26,8 +26,10 @@
 #include "preload/sampler.hpp"
 #include "preload/session_state.hpp"
 #include "preload/stacks.hpp"
+#include "preload/suppressions.hpp"
 #include "preload/torch_version.hpp"
 #include "preload/tracking.hpp"
+#include "preload/waiting_watch.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -37,14 +39,7 @@ constexpr std::uint64_t kLeastSlackBytes = 256 << 20;
 constexpr long kBusyPauseNs = 500'000;
 constexpr long kIdlePauseNs = 10'000'000;
 
-constexpr std::uint64_t kWaitingLookPeriodNs = 200'000;
-constexpr std::uint64_t kWaitingRepeatNs = 1'000'000;
-constexpr std::uint64_t kQuietTicks = 500'000;  // 100 to 300 us on processors of our time
-constexpr std::size_t kMaxWaiting = 8;
-
 constinit std::atomic<bool> sample_wanted = false;
-constinit std::atomic<bool> waiting_wanted = false;
-constinit thread_local std::uint64_t last_without_python [[gnu::tls_model("initial-exec")]] = 0;
 
 // Bytes at the begin of [begin, end) of a chunk's content that hold only calls which returned.
 std::uint32_t completed_bytes(const trace::ChunkHeader& chunk, std::uint32_t begin,
@@ -75,15 +70,15 @@ class BackgroundThread {
       const CallGuard guard;
       python::next_round();
       const std::uint32_t wakes = session_.wakes.load();
-      look_for_waiting(guard);
+      if (is_recording()) waiting_.look(guard);
       const bool packed = pack_sealed();
       replenish_ring();
       read_activities(guard);
       bound_trace(guard);
       obey_control(guard);
-      periodic_work(guard);
+      if (is_recording()) periodic_work(guard);
       answer_flush(guard);
-      pause(packed || waiting_wanted.load(std::memory_order_relaxed), wakes);
+      pause(packed || (is_recording() && WaitingWatch::is_wanted()), wakes);
     }
     end_reading_cupti();
     // Whoever waits for a flush must not wait for a thread that is gone.
@@ -91,10 +86,13 @@ class BackgroundThread {
   }
 
  private:
+  // False before the start has ended, while paused, and after the end.
+  bool is_recording() const noexcept { return control.session.load() == session_.id; }
+
   // Buffers that CUPTI has completed. Their records fill the ring faster than calls do, so each is
   // packed before the next.
   void read_activities(const CallGuard& guard) noexcept {
-    const bool recorded = control.session.load() == session_.id;
+    const bool recorded = is_recording();
     if (recorded) write_cupti_states(guard);
     while (read_cupti_buffer(guard, recorded)) {
       pack_sealed();
@@ -213,9 +211,8 @@ class BackgroundThread {
   }
 
   void periodic_work(const CallGuard& guard) noexcept {
-    // The first look follows the start at once: until it has told the devices, nobody can say that
+    // The first time follows the start at once: until it has told the devices, nobody can say that
     // two processes share one.
-    if (control.session.load() != session_.id) return;
     const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
     if (now_ns - last_sample_ns_ < kSamplePeriodNs && !sample_wanted.exchange(false)) return;
     last_sample_ns_ = now_ns;
@@ -224,7 +221,6 @@ class BackgroundThread {
   }
 
   void observe(const CallGuard& guard) noexcept {
-    if (control.session.load() != session_.id) return;
     write_clock(guard);
     flush_cupti(guard, false);
     if (!devices_written_) {
@@ -234,6 +230,7 @@ class BackgroundThread {
     record_modules(guard, session_.modules);
     python::look(session_.modules);
     write_notes(guard);
+    write_lost_stacks(guard);
     record_samples(guard);
   }
 
@@ -246,11 +243,12 @@ class BackgroundThread {
     });
   }
 
-  void write_text(trace::TextKey key, std::string_view text) noexcept {
+  void write_text(trace::TextKey key, std::string_view text, std::uint32_t part = 0) noexcept {
     trace::Text record;
     record.record.kind = trace::RecordKind::kText;
     record.record.time = ticks();
     record.key = key;
+    record.part = part;
     write_record(&record, sizeof record, text.data(), text.size());
   }
 
@@ -289,10 +287,30 @@ class BackgroundThread {
     torch_version_written_ = true;
   }
 
+  void write_lost_stacks(const CallGuard& guard) noexcept {
+    const std::uint64_t lost = stacks_without_room();
+    if (lost == lost_stacks_written_) return;
+    write_event<trace::Gap>(guard, [&](trace::Gap& gap) {
+      gap.since = lost_stacks_since_;
+      gap.stacks = lost - lost_stacks_written_;
+    });
+    lost_stacks_written_ = lost;
+    lost_stacks_since_ = ticks();
+  }
+
+  void write_suppressions() noexcept {
+    for (; suppressions_written_ < noted_suppression_count(); ++suppressions_written_) {
+      const std::string_view text = noted_suppression(suppressions_written_);
+      write_text(trace::TextKey::kSuppression, text,
+                 static_cast<std::uint32_t>(suppressions_written_));
+    }
+  }
+
   void write_notes(const CallGuard& guard) noexcept {
     write_python_state();
     write_native_state();
     write_torch_version();
+    write_suppressions();
     for (; requesters_written_ < noted_requester_count(); ++requesters_written_) {
       write_event<trace::Requester>(guard, [&](trace::Requester& record) {
         record.caller = reinterpret_cast<std::uintptr_t>(noted_requester(requesters_written_));
@@ -306,62 +324,6 @@ class BackgroundThread {
       record.address = reinterpret_cast<std::uintptr_t>(noted.address);
       write_record(&record, sizeof record, noted.name, strlen(noted.name));
     }
-  }
-
-  // Who waits for PyTorch's autograd engine, where one of its threads may be at work.
-  void look_for_waiting(const CallGuard& guard) noexcept {
-    if (!waiting_wanted.load(std::memory_order_relaxed)) return;  // a hint
-    const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-    if (now_ns - last_waiting_look_ns_ < kWaitingLookPeriodNs) return;
-    last_waiting_look_ns_ = now_ns;
-    waiting_wanted.store(false, std::memory_order_relaxed);
-    if (control.session.load() != session_.id || !python_stacks_off().empty()) return;
-    const std::size_t count = python::find_waiting(found_waiting_, kMaxWaiting, stack_depth());
-    for (Waiting& known : waiting_) {
-      if (known.thread_id != 0 && known.stack != 0 && !is_among_found(known.thread_id, count)) {
-        write_waiting(guard, known, 0);
-      }
-    }
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::uint32_t stack = waiting_stack(guard, found_waiting_[i]);
-      Waiting& known = known_waiting(found_waiting_[i].thread_id);
-      if (known.stack != stack || now_ns - known.written_ns > kWaitingRepeatNs) {
-        write_waiting(guard, known, stack);
-        known.written_ns = now_ns;
-      }
-    }
-  }
-
-  struct Waiting {
-    std::uint64_t thread_id = 0;
-    std::uint64_t written_ns = 0;
-    std::uint32_t stack = 0;
-  };
-
-  bool is_among_found(std::uint64_t thread_id, std::size_t count) const noexcept {
-    for (std::size_t i = 0; i < count; ++i) {
-      if (found_waiting_[i].thread_id == thread_id) return true;
-    }
-    return false;
-  }
-
-  // What was written last of a thread; else the place of the one that was written longest ago.
-  Waiting& known_waiting(std::uint64_t thread_id) noexcept {
-    Waiting* oldest = &waiting_[0];
-    for (Waiting& known : waiting_) {
-      if (known.thread_id == thread_id) return known;
-      if (known.written_ns < oldest->written_ns) oldest = &known;
-    }
-    *oldest = {thread_id, 0, 0};
-    return *oldest;
-  }
-
-  void write_waiting(const CallGuard& guard, Waiting& known, std::uint32_t stack) noexcept {
-    known.stack = stack;
-    write_event<trace::WaitingStack>(guard, [&](trace::WaitingStack& record) {
-      record.thread_id = known.thread_id;
-      record.stack = stack;
-    });
   }
 
   // A thread that was ended without its destructors (pthread keys exhausted their rounds, or the
@@ -419,7 +381,8 @@ class BackgroundThread {
     const std::uint32_t requested = session_.flush_requested.load();
     if (requested == session_.flush_answered.load()) return;
     // At the very end the driver may have been shut down already.
-    if (!session_.ending.load()) {
+    if (is_recording() && session_.ending.load()) write_lost_stacks(guard);
+    if (is_recording() && !session_.ending.load()) {
       flush_cupti(guard, true);
       read_activities(guard);
       observe(guard);
@@ -445,9 +408,10 @@ class BackgroundThread {
   long pause_ns_ = kBusyPauseNs;
   bool devices_written_ = false;
   bool native_state_written_ = false;
-  std::uint64_t last_waiting_look_ns_ = 0;
-  Waiting waiting_[kMaxWaiting];
-  python::WaitingThread found_waiting_[kMaxWaiting];
+  std::uint64_t lost_stacks_written_ = 0;
+  std::uint64_t lost_stacks_since_ = ticks();
+  WaitingWatch waiting_;
+  std::size_t suppressions_written_ = 0;
   python::State python_state_written_ = python::State::kNotLooked;
   bool torch_version_written_ = false;
   std::uint32_t torch_looked_ = 0;  // changes of the modules at the last look for PyTorch
@@ -475,14 +439,6 @@ void* thread_main(void*) noexcept {
 
 void want_sample() noexcept {
   sample_wanted.store(true, std::memory_order_relaxed);  // a hint, nothing to order
-}
-
-void note_thread_without_python() noexcept {
-  waiting_wanted.store(true, std::memory_order_relaxed);  // a hint, nothing to order
-  const std::uint64_t now = ticks();
-  const bool was_quiet = now - last_without_python > kQuietTicks;
-  last_without_python = now;
-  if (was_quiet) wake_background_thread();
 }
 
 bool start_background_thread() noexcept {

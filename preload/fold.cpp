@@ -1,5 +1,6 @@
 #include "preload/fold.hpp"
 
+#include "trace/activity_records.hpp"
 #include "trace/order.hpp"
 #include "trace/schema.hpp"
 
@@ -99,6 +100,8 @@ void Fold::add(const trace::RecordHeader& record, std::uint32_t writer,
     case RecordKind::kRange:
     case RecordKind::kOtherCall:
       return count_only(record);
+    case RecordKind::kThread:
+      return add_thread(as<trace::Thread>(record), writer);
     default:
       return add_dictionary(record);
   }
@@ -124,18 +127,30 @@ void Fold::add_dictionary(const trace::RecordHeader& record) noexcept {
       if (!samples_.add(kept_, record, 0)) failed_ = true;
       return;
     }
+    case RecordKind::kActivityClock: {
+      const auto& clock = as<trace::ActivityClock>(record);
+      const std::uint64_t source = (std::uint64_t{clock.library} << 32) | clock.epoch;
+      if (!samples_.add(kept_, record, source)) failed_ = true;
+      return;
+    }
+    case RecordKind::kActivityCall:
+    case RecordKind::kActivityCopy:
+    case RecordKind::kActivitySet:
+    case RecordKind::kActivityMemory:
+    case RecordKind::kActivityPool:
+    case RecordKind::kActivityManaged:
+    case RecordKind::kActivityOverhead:
+    case RecordKind::kActivityKernel: {
+      // The calls that they would be joined to are gone, too; the report says how many there were.
+      ++counts_.activity_records;
+      return count_gone(record);
+    }
+    case RecordKind::kActivityDropped:
+      return add_dropped(as<trace::ActivityDropped>(record));
     case RecordKind::kAnnotation:
       return count_gone(record);
     case RecordKind::kGap:
       return add_gap(as<trace::Gap>(record));
-    case RecordKind::kThread: {
-      const std::uint64_t key = as<trace::Thread>(record).thread_id + 1;
-      if (threads_.find(key) != nullptr || threads_.size() >= kMaxThreads) {
-        return count_gone(record);
-      }
-      if (threads_.insert({key}) == nullptr) failed_ = true;
-      break;
-    }
     case RecordKind::kContext: {
       const auto& context = as<trace::Context>(record);
       if (context.id >= kMaxContexts) break;
@@ -155,6 +170,28 @@ void Fold::add_dictionary(const trace::RecordHeader& record) noexcept {
   keep(record);
 }
 
+void Fold::add_thread(const trace::Thread& thread, std::uint32_t writer) noexcept {
+  const std::uint32_t stood_in = thread.writer != 0 ? thread.writer : writer;
+  const std::uint64_t key = (std::uint64_t{stood_in} << 32) + thread.thread_id + 1;
+  if (threads_.find(key) != nullptr || threads_.size() >= kMaxThreads) {
+    return count_gone(thread.record);
+  }
+  if (threads_.insert({key}) == nullptr) failed_ = true;
+  const KeptId kept = keep(thread.record);
+  if (kept != 0) reinterpret_cast<trace::Thread&>(kept_.record(kept)).writer = stood_in;
+}
+
+void Fold::add_dropped(const trace::ActivityDropped& dropped) noexcept {
+  if (dropped_ == 0) {
+    dropped_ = keep(dropped.record);
+    return;
+  }
+  auto& sum = reinterpret_cast<trace::ActivityDropped&>(kept_.record(dropped_));
+  sum.by_cupti += dropped.by_cupti;
+  sum.by_recorder += dropped.by_recorder;
+  count_gone(dropped.record);
+}
+
 // All gaps are reported as one sum.
 void Fold::add_gap(const trace::Gap& gap) noexcept {
   if (gap_ == 0) {
@@ -167,6 +204,7 @@ void Fold::add_gap(const trace::Gap& gap) noexcept {
   sum.copies += gap.copies;
   sum.blocks += gap.blocks;
   sum.others += gap.others;
+  sum.stacks += gap.stacks;
   count_gone(gap.record);
 }
 

@@ -16,6 +16,7 @@
 #include "preload/fold_samples.hpp"
 #include "preload/fold_virtual.hpp"
 #include "preload/kept_records.hpp"
+#include "trace/activity_records.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload {
@@ -73,7 +74,7 @@ class Fold {
     std::uint32_t pool = 0;
   };
   struct SeenThread {
-    std::uint64_t address = 0;  // its number plus 1
+    std::uint64_t address = 0;  // its writer and its number plus 1
   };
 
   // fold.cpp: what needs no more than counting or keeping
@@ -82,6 +83,8 @@ class Fold {
   void count_gone(const trace::RecordHeader& record) noexcept;
   void count_only(const trace::RecordHeader& record) noexcept;
   void add_dictionary(const trace::RecordHeader& record) noexcept;
+  void add_thread(const trace::Thread& thread, std::uint32_t writer) noexcept;
+  void add_dropped(const trace::ActivityDropped& dropped) noexcept;
   void add_gap(const trace::Gap& gap) noexcept;
   void add_copy(const trace::Copy& call) noexcept;
   void add_set(const trace::Set& call) noexcept;
@@ -169,6 +172,7 @@ class Fold {
   std::uint64_t ticks_ = 0;  // of the present record
   KeptId open_capture_ = 0;
   KeptId gap_ = 0;
+  KeptId dropped_ = 0;
   // Of the peak record that came last and won, for the holders that follow it; epoch 0: none.
   trace::PeakScope told_scope_ = trace::PeakScope::kDriver;
   std::int32_t told_device_ = kHostMemory;

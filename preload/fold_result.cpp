@@ -175,6 +175,7 @@ void Fold::add_checkpoint(const trace::Checkpoint& checkpoint) noexcept {
   counts_.order_repaired += checkpoint.order_repaired;
   counts_.live_address_allocated += checkpoint.live_address_allocated;
   counts_.inexact |= checkpoint.inexact;
+  counts_.activity_records += checkpoint.activity_records;
 }
 
 bool Fold::write(std::uint64_t cut_ticks, const RecordSink& sink) noexcept {

@@ -23,8 +23,8 @@ inline void* map_zeros(std::size_t bytes) noexcept {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
-// Keys by open addressing, in memory of fixed size; a slot is claimed once and never changes.
-// Any thread interns, signal handlers too; no lock.
+// Keys by open addressing, in memory of fixed size; a slot is claimed once. Any thread interns,
+// signal handlers too; no lock.
 //
 // In front of the table stands a small one of buckets: the few hundred stacks of a training step
 // then lie in a few pages, which stay in the processor's caches between two events.
@@ -58,6 +58,13 @@ class KeyTable {
       if (claim(slot, key, added)) return static_cast<std::uint32_t>(slot) + 1;
     }
     return 0;
+  }
+
+  // Gives a number back that intern() just added, because what it stands for could not be told.
+  // The next one to have the key adds it again, with the same number or another one; a key that
+  // was added behind this slot meanwhile may get a second number.
+  void forget(std::uint32_t number) noexcept {
+    keys_[number - 1].store(0, std::memory_order_relaxed);  // the key is all there is
   }
 
  private:

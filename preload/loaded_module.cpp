@@ -111,9 +111,9 @@ bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept {
     return false;
   }
   const bool found = search(lists->copies[number & 1], address, out);
-  // Acquire: what was read of the list is read before the number is looked at again.
-  std::atomic_thread_fence(std::memory_order_acquire);
-  return found && published.load(std::memory_order_relaxed) == number;
+  // An exchange that changes nothing. Release: what was read of the list is read before the number
+  // is looked at again.
+  return found && published.fetch_add(0, std::memory_order_acq_rel) == number;
 }
 
 void publish_module_list(const LoaderList& modules) noexcept {

@@ -41,7 +41,8 @@ std::uint64_t hash_text(const char* text) noexcept {
   return hash;
 }
 
-void write_module(const KnownModule& module, const char* path, const BuildId& id,
+// False where the ring had no room.
+bool write_module(const KnownModule& module, const char* path, const BuildId& id,
                   bool unloaded) noexcept {
   trace::Module record;
   record.record.kind = trace::RecordKind::kModule;
@@ -59,7 +60,7 @@ void write_module(const KnownModule& module, const char* path, const BuildId& id
   record.build_id_bytes = id.bytes;
   std::size_t length = strlen(path);
   if (length > kMaxPath) length = kMaxPath;
-  write_record(&record, sizeof record, path, length);
+  return write_record(&record, sizeof record, path, length);
 }
 
 // The loader's name for the main program is empty.
@@ -136,8 +137,9 @@ std::uint32_t module_serial(const LoadedModule& module) noexcept {
   const BuildId id = find_build_id(module);
   bool added = false;
   const std::uint32_t serial = serials.intern(identity_of(module, id), added);
-  if (added) {
-    write_module({module.base, module.begin, module.end}, path_of(module.path), id, false);
+  if (added &&
+      !write_module({module.base, module.begin, module.end}, path_of(module.path), id, false)) {
+    serials.forget(serial);
   }
   return serial;
 }

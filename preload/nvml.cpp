@@ -37,6 +37,7 @@ using Init = int();
 using HandleByBusId = int(const char*, Device*);
 using MemoryInfo = int(Device, Memory*);
 using RunningProcesses = int(Device, unsigned int*, ProcessInfo*);
+using LinkNumber = int(Device, unsigned int*);
 
 struct Library {
   Init* init = nullptr;
@@ -45,6 +46,8 @@ struct Library {
   HandleByBusId* handle_by_bus_id = nullptr;
   MemoryInfo* memory_info = nullptr;
   RunningProcesses* running_processes = nullptr;
+  LinkNumber* link_generation = nullptr;
+  LinkNumber* link_width = nullptr;
 };
 constinit Library library;
 constinit std::atomic<bool> opened = false;
@@ -73,6 +76,8 @@ void* open(void*) noexcept {
     library.memory_info = load<MemoryInfo>(handle, "nvmlDeviceGetMemoryInfo_v2");
     library.running_processes =
         load<RunningProcesses>(handle, "nvmlDeviceGetComputeRunningProcesses_v3");
+    library.link_generation = load<LinkNumber>(handle, "nvmlDeviceGetMaxPcieLinkGeneration");
+    library.link_width = load<LinkNumber>(handle, "nvmlDeviceGetMaxPcieLinkWidth");
     library.handle_by_bus_id = load<HandleByBusId>(handle, "nvmlDeviceGetHandleByPciBusId_v2");
   }
   opened.store(true, std::memory_order_release);  // pairs with initialize()
@@ -122,6 +127,18 @@ bool read_device(const char* pci_bus_id, DeviceUse& use) noexcept {
     }
   }
   return found;
+}
+
+Link read_pcie_link(const char* pci_bus_id) noexcept {
+  Device device = nullptr;
+  Link link;
+  if (!initialize() || library.link_generation == nullptr || library.link_width == nullptr ||
+      library.handle_by_bus_id(pci_bus_id, &device) != kSuccess ||
+      library.link_generation(device, &link.generation) != kSuccess ||
+      library.link_width(device, &link.width) != kSuccess) {
+    return {};
+  }
+  return link;
 }
 
 }  // namespace gpumemtrace::preload::nvml

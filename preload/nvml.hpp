@@ -24,4 +24,11 @@ void open_library() noexcept;
 // refuses, or does not list this process (another process-id namespace).
 bool read_device(const char* pci_bus_id, DeviceUse& use) noexcept;
 
+struct Link {
+  std::uint32_t generation = 0;
+  std::uint32_t width = 0;
+};
+// Background thread. The most that the device and its slot agree on; zeros where NVML does not say.
+[[nodiscard]] Link read_pcie_link(const char* pci_bus_id) noexcept;
+
 }  // namespace gpumemtrace::preload::nvml

@@ -9,6 +9,7 @@
 #include "preload/annotations.hpp"
 #include "preload/recorder.hpp"
 #include "preload/session.hpp"
+#include "preload/suppressions.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -50,6 +51,14 @@ extern "C" {
 
 [[gnu::visibility("default")]] void gpumemtrace_pop() {
   note(AnnotationOperation::kPop, nullptr, 0);
+}
+
+[[gnu::visibility("default")]] void gpumemtrace_suppress(const char* lines) {
+  const int saved_errno = errno;
+  if (lines != nullptr) {
+    gpumemtrace::preload::note_suppressions(std::string_view(lines, __builtin_strlen(lines)));
+  }
+  errno = saved_errno;
 }
 
 [[gnu::visibility("default")]] void gpumemtrace_start() {

@@ -95,15 +95,15 @@ template <class Reader>
 
 // A walk for each version, with its layout compiled in.
 template <std::size_t kIndex>
-bool read_version(const void* code_type, const void* thread_state, std::size_t capacity,
-                  Walk& last) noexcept {
+bool read_by_layout(const void* code_type, const void* thread_state, std::size_t capacity,
+                    Walk& last) noexcept {
   static constexpr Layout kLayout = kLayouts[kIndex];
   return walk_and_update(Straight{}, kLayout, code_type, thread_state, capacity, last);
 }
 
 template <std::size_t... kIndex>
 Interpreter::Read read_of(std::size_t index, std::index_sequence<kIndex...>) noexcept {
-  constexpr Interpreter::Read kReads[] = {read_version<kIndex>...};
+  constexpr Interpreter::Read kReads[] = {read_by_layout<kIndex>...};
   return kReads[index];
 }
 
@@ -155,7 +155,10 @@ void look(LoaderList& modules) noexcept {
     set_off("the interpreter does not export the functions that are needed");
     return;
   }
-  if (found.is_initialized() == 0) return;
+  if (found.is_initialized() == 0) {
+    current_state.store(State::kNotLooked);  // it begins without a change of the modules
+    return;
+  }
   found.version = parse_version(version_text());
   choose_layout(found);
   const bool agrees =

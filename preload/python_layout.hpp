@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "preload/checked_memory.hpp"
+#include "preload/key_table.hpp"
 #include "preload/python_frames.hpp"
 
 namespace gpumemtrace::preload::python {
@@ -186,6 +187,25 @@ template <class Reader>
 
 enum class Look : std::uint8_t { kCode, kOther, kNoMemory };
 
+// What tells a code object from one that stood at its place before. Interpreters before 3.12 give
+// it no version; there its first line and where its file's name and its line table are stand for
+// it. Only where all three are the same again, the object is taken for the one before.
+template <class Reader>
+[[gnu::always_inline]] inline bool read_version(Reader& reader, const Layout& layout,
+                                                const void* code, std::uint32_t& version) noexcept {
+  if (layout.code_version >= 0) {
+    return reader.read(code, static_cast<std::size_t>(layout.code_version), version);
+  }
+  std::uint64_t file = 0;
+  std::uint64_t line_table = 0;
+  if (!reader.read(code, layout.first_line, version) || !reader.read(code, layout.file, file) ||
+      !reader.read(code, layout.line_table, line_table)) {
+    return false;
+  }
+  version = static_cast<std::uint32_t>(mix(mix(version, file), line_table));
+  return true;
+}
+
 // What the code object adds: the offset of the instruction, and the object's version.
 template <class Reader>
 [[gnu::always_inline]] inline Look look_at_code(Reader& reader, const Layout& layout,
@@ -197,9 +217,7 @@ template <class Reader>
   }
   // From 3.13 on a frame may hold something else than a code object.
   if (type != code_type) return layout.minor < 13 ? Look::kNoMemory : Look::kOther;
-  const std::size_t version_offset =
-      layout.code_version >= 0 ? static_cast<std::size_t>(layout.code_version) : layout.first_line;
-  if (!reader.read(raw.code, version_offset, out.version)) return Look::kNoMemory;
+  if (!read_version(reader, layout, raw.code, out.version)) return Look::kNoMemory;
   out.code = raw.code;
   std::uint64_t offset = raw.instruction * layout.index_scale;
   if (!layout.instruction_is_index) {

@@ -133,6 +133,27 @@ void record_pools(const CallGuard& guard, const bool (&has_context)[kMaxDevices]
   }
 }
 
+void record_device(int device, const nvml::Link& link) noexcept {
+  trace::Device record;
+  record.record.kind = trace::RecordKind::kDevice;
+  record.record.time = ticks();
+  record.ordinal = device;
+  record.pcie_generation = link.generation;
+  record.pcie_width = link.width;
+  std::size_t total = 0;
+  if (functions.total_memory != nullptr && functions.total_memory(&total, device) == CUDA_SUCCESS) {
+    record.total_bytes = total;
+  }
+  CUuuid uuid = {};
+  if (functions.uuid != nullptr && functions.uuid(&uuid, device) == CUDA_SUCCESS) {
+    memcpy(&record.uuid_low, uuid.bytes, 8);
+    memcpy(&record.uuid_high, uuid.bytes + 8, 8);
+  }
+  char name[256] = {};
+  if (functions.device_name != nullptr) functions.device_name(name, sizeof name, device);
+  write_record(&record, sizeof record, name, strnlen(name, sizeof name));
+}
+
 }  // namespace
 
 void load_sampler() noexcept {
@@ -156,24 +177,17 @@ void load_sampler() noexcept {
 void record_devices(const CallGuard&) noexcept {
   int count = 0;
   if (!prepare() || functions.device_count(&count) != CUDA_SUCCESS) return;
-  for (int device = 0; device < count && device < kMaxDevices; ++device) {
-    trace::Device record;
-    record.record.kind = trace::RecordKind::kDevice;
-    record.record.time = ticks();
-    record.ordinal = device;
-    std::size_t total = 0;
-    if (functions.total_memory != nullptr &&
-        functions.total_memory(&total, device) == CUDA_SUCCESS) {
-      record.total_bytes = total;
+  if (count > kMaxDevices) count = kMaxDevices;
+  for (int device = 0; device < count; ++device) record_device(device, {});
+  // Again with their links: NVML takes its time, and the devices must be told at once.
+  for (int device = 0; device < count; ++device) {
+    char bus_id[32] = {};
+    if (functions.bus_id == nullptr ||
+        functions.bus_id(bus_id, sizeof bus_id, device) != CUDA_SUCCESS) {
+      continue;
     }
-    CUuuid uuid = {};
-    if (functions.uuid != nullptr && functions.uuid(&uuid, device) == CUDA_SUCCESS) {
-      memcpy(&record.uuid_low, uuid.bytes, 8);
-      memcpy(&record.uuid_high, uuid.bytes + 8, 8);
-    }
-    char name[256] = {};
-    if (functions.device_name != nullptr) functions.device_name(name, sizeof name, device);
-    write_record(&record, sizeof record, name, strnlen(name, sizeof name));
+    const nvml::Link link = nvml::read_pcie_link(bus_id);
+    if (link.generation != 0) record_device(device, link);
   }
 }
 

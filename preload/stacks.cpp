@@ -3,12 +3,12 @@
 #include <atomic>
 #include <cstddef>
 
-#include "preload/background.hpp"
 #include "preload/key_table.hpp"
 #include "preload/module_list.hpp"
 #include "preload/python_frames.hpp"
 #include "preload/recorder.hpp"
 #include "preload/session_state.hpp"
+#include "preload/waiting_watch.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -30,7 +30,8 @@ constinit NativeStacks native_wanted = NativeStacks::kNone;
 constinit std::size_t depth_limit = 0;
 constinit std::atomic<std::uint64_t> without_room = 0;
 
-void write_code_text(std::uint32_t id, std::uint32_t first_line, trace::CodeText text,
+// These return false where the ring had no room.
+bool write_code_text(std::uint32_t id, std::uint32_t first_line, trace::CodeText text,
                      std::string_view content) noexcept {
   std::uint32_t part = 0;
   do {
@@ -43,33 +44,37 @@ void write_code_text(std::uint32_t id, std::uint32_t first_line, trace::CodeText
     record.text = text;
     record.part = part++;
     record.bytes = static_cast<std::uint32_t>(size);
-    write_record(&record, sizeof record, content.data(), size);
+    if (!write_record(&record, sizeof record, content.data(), size)) return false;
     content.remove_prefix(size);
   } while (!content.empty());
+  return true;
 }
 
 // Whose frames they are decides how their code objects may be read.
 enum class Owner { kThisThread, kAnotherThread };
 
-void write_own_code(std::uint32_t id, const void* object) noexcept {
+bool write_own_code(std::uint32_t id, const void* object) noexcept {
   python::Code code;
-  if (!python::read_code(object, code)) return;
-  char text[kMaxTextBytes];
-  std::size_t size = python::copy_text(code.qualified_name, text, sizeof text);
-  write_code_text(id, code.first_line, trace::CodeText::kName, {text, size});
-  size = python::copy_text(code.file, text, sizeof text);
-  write_code_text(id, code.first_line, trace::CodeText::kFile, {text, size});
-  write_code_text(id, code.first_line, trace::CodeText::kLineTable,
-                  python::bytes_of(code.line_table));
+  if (!python::read_code(object, code)) return true;
+  char name[kMaxTextBytes];
+  char file[kMaxTextBytes];
+  const std::size_t name_bytes = python::copy_text(code.qualified_name, name, sizeof name);
+  const std::size_t file_bytes = python::copy_text(code.file, file, sizeof file);
+  return write_code_text(id, code.first_line, trace::CodeText::kName, {name, name_bytes}) &&
+         write_code_text(id, code.first_line, trace::CodeText::kFile, {file, file_bytes}) &&
+         write_code_text(id, code.first_line, trace::CodeText::kLineTable,
+                         python::bytes_of(code.line_table));
 }
 
-void write_other_code(std::uint32_t id, const void* object) noexcept {
+bool write_other_code(std::uint32_t id, const void* object) noexcept {
   static constinit python::CodeCopy code = {};  // large, and the background thread's alone
-  if (!python::copy_code(object, code)) return;
-  write_code_text(id, code.first_line, trace::CodeText::kName, {code.name, code.name_bytes});
-  write_code_text(id, code.first_line, trace::CodeText::kFile, {code.file, code.file_bytes});
-  write_code_text(id, code.first_line, trace::CodeText::kLineTable,
-                  {code.line_table, code.line_table_bytes});
+  if (!python::copy_code(object, code)) return true;
+  return write_code_text(id, code.first_line, trace::CodeText::kName,
+                         {code.name, code.name_bytes}) &&
+         write_code_text(id, code.first_line, trace::CodeText::kFile,
+                         {code.file, code.file_bytes}) &&
+         write_code_text(id, code.first_line, trace::CodeText::kLineTable,
+                         {code.line_table, code.line_table_bytes});
 }
 
 // The number of a code object; its texts go into the trace the first time.
@@ -78,11 +83,9 @@ std::uint32_t intern_code(const python::Frame& frame, Owner owner) noexcept {
   const std::uint64_t key = mix(reinterpret_cast<std::uintptr_t>(frame.code), frame.version);
   const std::uint32_t id = codes.intern(key, added);
   if (id == 0 || !added) return id;
-  if (owner == Owner::kThisThread) {
-    write_own_code(id, frame.code);
-  } else {
-    write_other_code(id, frame.code);
-  }
+  const bool written = owner == Owner::kThisThread ? write_own_code(id, frame.code)
+                                                   : write_other_code(id, frame.code);
+  if (!written) codes.forget(id);
   return id;
 }
 
@@ -125,8 +128,11 @@ void write_stack(std::uint32_t id, const PythonFrames& python,
   record.python_frames = static_cast<std::uint32_t>(python_count);
   record.python_version = python::version_hex();
   record.native_frames = static_cast<std::uint32_t>(native_count);
-  write_record(&record, sizeof record, reinterpret_cast<const char*>(words),
-               count * sizeof words[0]);
+  // Else every later event with this stack would have none.
+  if (!write_record(&record, sizeof record, reinterpret_cast<const char*>(words),
+                    count * sizeof words[0])) {
+    stacks.forget(id);
+  }
 }
 
 // The number of a stack, and whether it must be written; 0: there is no room.

@@ -51,7 +51,7 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
      "none executable command_line host boot_id rank local_rank world_size job tool_version "
      "driver_version process_id parent_process_id clock_source torch_version torch_allocator "
      "simulated_driver note thread_library python_version python_stacks_off "
-     "native_stacks_off"},
+     "native_stacks_off suppression"},
     {RecordKind::kCode, "text", 1, "name file line_table"},
     {RecordKind::kMark, "mark", 1, "user started stopped exit disabled exec"},
     {RecordKind::kAnnotation, "operation", 1, "step mark push pop start end"},

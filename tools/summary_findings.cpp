@@ -11,7 +11,7 @@ namespace gpumemtrace::tools {
 namespace {
 
 constexpr std::size_t kMostLetters = 110;
-constexpr std::size_t kMostLinesOfText = 2;
+constexpr std::size_t kMostLinesOfText = 3;
 
 // Findings of several ranks that are one fault are one row.
 struct Fault {
@@ -19,11 +19,18 @@ struct Fault {
   std::size_t processes = 0;
 };
 
-std::vector<Fault> faults_of(const Json& report) {
+// What opens an opaque pool is the next command (next_section), and is not told twice.
+bool is_information(const Json& finding) {
+  return finding.at("severity") == "info" && finding.at("rule") != "opaque_pool";
+}
+
+bool is_fault(const Json& finding) { return finding.at("severity") != "info"; }
+
+std::vector<Fault> faults_of(const Json& report, bool (*is_wanted)(const Json&) = is_fault) {
   std::vector<Fault> faults;
   std::map<std::string, std::size_t> place;
   for (const Json& finding : report.at("findings")) {
-    if (finding.at("severity") == "info") continue;
+    if (!is_wanted(finding)) continue;
     // One process can have the same fault in several forms; those stay apart.
     const std::string key =
         finding.at("fingerprint").get<std::string>() + '|' +
@@ -93,6 +100,14 @@ Lines fix_section(const Json& report, const SummaryDetail& detail) {
                                 count_of(faults.size() - shown, "more finding", "more findings")));
   }
   if (!lines.empty()) lines.insert(lines.begin(), "What to do");
+  // What is no fault takes the room that faults leave.
+  const std::vector<Fault> information = faults_of(report, is_information);
+  const std::size_t told = std::min(information.size(), detail.fixes - shown);
+  for (std::size_t i = 0; i < told; ++i) {
+    if (i == 0) lines.emplace_back("Worth knowing");
+    lines.push_back("  " + text_or(*information[i].finding, "title", ""));
+    add_wrapped(lines, "     ", text_or(*information[i].finding, "fix", ""));
+  }
   return lines;
 }
 

@@ -408,6 +408,8 @@ struct Thread {
   RecordHeader record;
   std::uint64_t thread_id = 0;     // the system's
   std::uint64_t pthread_self = 0;  // 0 = not known
+  std::uint32_t writer = 0;        // in checkpoints: in whose stream the record stood
+  std::uint32_t reserved = 0;
 };
 
 struct Context {
@@ -427,6 +429,8 @@ struct Device {
   std::uint64_t uuid_high = 0;
   std::int32_t ordinal = -1;
   std::uint32_t reserved = 0;
+  std::uint32_t pcie_generation = 0;  // the most that device and board agree on; 0 = not known
+  std::uint32_t pcie_width = 0;       // lanes, likewise
 };
 
 // A file mapped into the process. Tail: its path.
@@ -474,6 +478,7 @@ enum class TextKey : std::uint32_t {
   kPythonVersion = 19,
   kPythonStacksOff = 20,  // why Python frames are not recorded
   kNativeStacksOff = 21,  // why native frames are not recorded
+  kSuppression = 22,      // each part a line: a finding that the program wants left out
 };
 
 // Tail: the text. Texts longer than a record's room come in several records of increasing `part`.
@@ -561,7 +566,7 @@ struct Annotation {
 struct WaitingStack {
   RecordHeader record;
   std::uint64_t thread_id = 0;  // 0 = not known
-  std::uint32_t stack = 0;      // 0 = it waits no more
+  std::uint32_t stack = 0;      // 0, of older recorders: it waits no more
   std::uint32_t reserved = 0;
 };
 
@@ -572,7 +577,8 @@ struct Name {
   std::uint32_t reserved = 0;
 };
 
-// Records that the writer had to drop between `since` and `time`, because the ring was full.
+// Records that the writer had to drop between `since` and `time`, because the ring was full, and
+// events of all threads that have no stack, because the table of stacks was.
 struct Gap {
   RecordHeader record;
   std::uint64_t since = 0;
@@ -581,6 +587,7 @@ struct Gap {
   std::uint64_t copies = 0;
   std::uint64_t blocks = 0;
   std::uint64_t others = 0;
+  std::uint64_t stacks = 0;
 };
 
 // What lay at an end of a copy by the allocations before it; unknown: none of them had the address.
@@ -667,6 +674,7 @@ struct Checkpoint {
   std::uint64_t order_repaired = 0;
   std::uint64_t live_address_allocated = 0;
   std::uint64_t inexact = 0;  // 1: graphs allocated memory, which the peaks above do not count
+  std::uint64_t activity_records = 0;  // of `records`, those of CUPTI's activities
 };
 
 }  // namespace gpumemtrace::trace

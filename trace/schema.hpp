@@ -189,6 +189,8 @@ inline constexpr auto kThread = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Thread, record),
     GPUMEMTRACE_FIELD(Thread, thread_id, kPlain),
     GPUMEMTRACE_FIELD(Thread, pthread_self, kPlain),
+    GPUMEMTRACE_FIELD(Thread, writer, kPlain),
+    GPUMEMTRACE_FIELD(Thread, reserved, kPlain),
 });
 inline constexpr auto kContext = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Context, record),
@@ -205,6 +207,8 @@ inline constexpr auto kDevice = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Device, uuid_high, kPlain),
     GPUMEMTRACE_FIELD(Device, ordinal, kSigned),
     GPUMEMTRACE_FIELD(Device, reserved, kPlain),
+    GPUMEMTRACE_FIELD(Device, pcie_generation, kPlain),
+    GPUMEMTRACE_FIELD(Device, pcie_width, kPlain),
 });
 inline constexpr auto kModule = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Module, record),
@@ -285,6 +289,7 @@ inline constexpr auto kGap = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Gap, copies, kPlain),
     GPUMEMTRACE_FIELD(Gap, blocks, kPlain),
     GPUMEMTRACE_FIELD(Gap, others, kPlain),
+    GPUMEMTRACE_FIELD(Gap, stacks, kPlain),
 });
 inline constexpr auto kTotals = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Totals, record),
@@ -343,6 +348,7 @@ inline constexpr auto kCheckpoint = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Checkpoint, order_repaired, kPlain),
     GPUMEMTRACE_FIELD(Checkpoint, live_address_allocated, kPlain),
     GPUMEMTRACE_FIELD(Checkpoint, inexact, kPlain),
+    GPUMEMTRACE_FIELD(Checkpoint, activity_records, kPlain),
 });
 
 inline constexpr auto kActivityCall = std::to_array<Field>({

@@ -75,7 +75,7 @@ void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::
   Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
   flow.bytes += more_bytes;
   flow.highest_bytes = std::max(flow.highest_bytes, flow.bytes);
-  if (account.bytes > account.peak.bytes()) account.peak.set(now, account.bytes);
+  if (account.bytes > account.peak.bytes()) set_peak(account, now);
 }
 
 }  // namespace gpumemtrace::analyzer

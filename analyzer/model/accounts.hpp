@@ -95,6 +95,7 @@ struct Account {
   std::int32_t device = kHostDevice;
   std::uint64_t bytes = 0;
   Moment peak;
+  PhaseClock clock_at_peak;
   std::vector<Moment*> watchers;  // other moments that ask for what is released here
 };
 
@@ -208,7 +209,7 @@ class Accounts {
     }
     Account& account = accounts_[row.account];
     account.bytes += bytes;
-    if (account.bytes > account.peak.bytes()) account.peak.set(now, account.bytes);
+    if (account.bytes > account.peak.bytes()) set_peak(account, now);
     history_.allocate(group, bytes, now);
     Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
     ++flow.allocations;
@@ -282,6 +283,10 @@ class Accounts {
     bool valid = false;
   };
 
+  void set_peak(Account& account, std::uint64_t now) const {
+    account.peak.set(now, account.bytes);
+    account.clock_at_peak = phase_clock_;
+  }
   std::uint32_t find_or_add_group(const GroupKey& key);
   std::uint32_t find_or_add_row(const GroupKey& key);
   std::uint32_t find_or_add_account(Level level, std::int32_t device);

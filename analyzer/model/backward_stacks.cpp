@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "analyzer/stacks/autograd_nodes.hpp"
+
 namespace gpumemtrace::analyzer {
 namespace {
 
@@ -14,12 +16,13 @@ constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
-BackwardStacks::BackwardStacks(std::vector<trace::WaitingStack> waits, const LookAhead& look_ahead)
-    : look_ahead_(look_ahead) {
+BackwardStacks::BackwardStacks(std::vector<trace::WaitingStack> waits, const LookAhead& look_ahead,
+                               const PythonStacks& stacks)
+    : look_ahead_(look_ahead), stacks_(stacks) {
   std::stable_sort(waits.begin(), waits.end(),
                    [](const auto& a, const auto& b) { return a.record.time < b.record.time; });
   for (const trace::WaitingStack& wait : waits) {
-    // Stack 0 says that the thread waits no more, which its own events say, too.
+    // Stack 0, of older recorders, says that the thread waits no more, as its own events say, too.
     if (wait.stack != 0) waits_[wait.thread_id].push_back(wait);
   }
 }
@@ -27,18 +30,18 @@ BackwardStacks::BackwardStacks(std::vector<trace::WaitingStack> waits, const Loo
 void BackwardStacks::add_stack(const trace::Stack& record) {
   if (record.python_frames == 0 || record.id >= kMaxStacks) return;
   any_python_ = true;
-  if (record.id >= has_python_.size()) has_python_.resize(record.id + 1);
-  has_python_[record.id] = 1;
+  if (record.id >= roots_.size()) roots_.resize(record.id + 1);
+  roots_[record.id] = Root::kNotLooked;
 }
 
 void BackwardStacks::add_thread(std::uint32_t writer, std::uint64_t thread_id) {
-  PythonThread& thread = threads_[writer];
-  thread = PythonThread();
+  Thread& thread = threads_[writer];
+  thread = Thread();
   thread.thread_id = thread_id;
   waiting_until_ = 0;
 }
 
-BackwardStacks::PythonThread& BackwardStacks::thread_of(std::uint32_t writer) {
+BackwardStacks::Thread& BackwardStacks::thread_of(std::uint32_t writer) {
   if (last_thread_ == nullptr || last_writer_ != writer) {
     last_writer_ = writer;
     last_thread_ = &threads_[writer];
@@ -46,22 +49,56 @@ BackwardStacks::PythonThread& BackwardStacks::thread_of(std::uint32_t writer) {
   return *last_thread_;
 }
 
+BackwardStacks::Root BackwardStacks::root_of(std::uint32_t stack) {
+  if (stack >= roots_.size()) return Root::kNone;
+  Root& root = roots_[stack];
+  if (root == Root::kNotLooked) [[unlikely]] {
+    const std::vector<CodePlace> places = stacks_.places_of(stack);
+    const std::uint32_t code = places.empty() ? 0 : places.back().code;
+    const bool is_engine = is_way_into_function(stacks_.text_of(code, trace::CodeText::kFile),
+                                                stacks_.text_of(code, trace::CodeText::kName));
+    root = is_engine ? Root::kEngine : Root::kPython;
+  }
+  return root;
+}
+
 std::uint32_t BackwardStacks::find_stack(std::uint32_t writer, std::uint32_t stack,
                                          std::uint64_t time, bool is_block) {
-  PythonThread& thread = thread_of(writer);
-  const bool with_frames = has_python(stack);
-  if (with_frames || thread.has_frames) {
-    thread.has_frames = true;
-    thread.last_own = time;
+  Thread& thread = thread_of(writer);
+  const Root root = root_of(stack);
+  if (root == Root::kEngine && thread.role != Role::kEngine) {
+    thread.role = Role::kEngine;
     waiting_until_ = 0;
-    if (with_frames && is_block) {
-      thread.last_block = time;
-      thread.last_block_stack = stack;
+  }
+  if (root == Root::kPython && thread.role == Role::kWithoutPython) thread.role = Role::kPython;
+  if (thread.role == Role::kPython) {
+    // Stack 0 says nothing: memory that is taken back has none.
+    const bool strange = root == Root::kNone && stack != 0 && is_block;
+    if (!strange || !turns_out_engine(thread, time)) {
+      note_own(thread, root == Root::kNone ? 0 : stack, time, is_block);
+      return stack;
     }
-    return stack;
   }
   if (time >= waiting_until_) update_waiting(time);
-  return waiting_.inferred == 0 ? stack : join(stack);
+  if (waiting_.inferred == 0) return stack;
+  if (waiting_.seen_waiting && is_block) thread.role = Role::kEngine;
+  return join(stack);
+}
+
+void BackwardStacks::note_own(Thread& thread, std::uint32_t stack, std::uint64_t time,
+                              bool is_block) {
+  thread.last_own = time;
+  waiting_until_ = 0;
+  if (stack == 0 || !is_block) return;
+  thread.last_block = time;
+  thread.last_block_stack = stack;
+}
+
+bool BackwardStacks::turns_out_engine(Thread& thread, std::uint64_t time) {
+  thread.role = Role::kEngine;  // so that it does not wait for itself
+  update_waiting(time);
+  if (!waiting_.seen_waiting) thread.role = Role::kPython;
+  return waiting_.seen_waiting;
 }
 
 void BackwardStacks::update_waiting(std::uint64_t time) {
@@ -77,7 +114,7 @@ BackwardStacks::Waiting BackwardStacks::find_waiting(std::uint64_t time) {
   std::uint64_t guessed_own = 0;
   waiting_until_ = kNever;
   for (const auto& [writer, thread] : threads_) {
-    if (!thread.has_frames) continue;
+    if (thread.role != Role::kPython) continue;
     const std::uint64_t next_own = look_ahead_.next_ticks_of(writer);
     waiting_until_ = std::min(waiting_until_, std::max(next_own, time + 1));
     if (thread.last_block_stack != 0 && thread.last_block >= guessed_own) {

@@ -1,5 +1,5 @@
-// Joins the stacks of threads that have no Python frames with that of the Python thread that waits
-// for them: PyTorch carries out a backward pass on threads of its own.
+// Joins the stacks of PyTorch's autograd threads with that of the Python thread that waits for
+// them: a backward pass is carried out on threads of PyTorch's own.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 
 #include "analyzer/flat_map.hpp"
 #include "analyzer/merge.hpp"
+#include "analyzer/stacks/python_stacks.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -29,13 +30,20 @@ struct JoinedStack {
 // in that time are its doing. The records are known ahead; where a thread's next event stands, the
 // merge tells.
 //
+// Which threads are joined: those that never had Python frames, and the engine's. Python code of an
+// autograd.Function, a compiled function or a hook runs on the engine's threads, too. Such a thread
+// is told by a stack that begins in PyTorch's way into a Function, or by a block without Python
+// frames while another thread is known to wait: a thread of Python has none of those.
+//
 // An event costs one test in a process without Python stacks, and one comparison more for the
 // Python threads' own; what was found for other threads is kept until a Python thread goes on.
 class BackwardStacks {
  public:
   static constexpr std::uint32_t kFirstJoined = std::uint32_t{1} << 31;
 
-  BackwardStacks(std::vector<trace::WaitingStack> waits, const LookAhead& look_ahead);
+  // `stacks` has all stacks and code objects that came before an event.
+  BackwardStacks(std::vector<trace::WaitingStack> waits, const LookAhead& look_ahead,
+                 const PythonStacks& stacks);
 
   void add_stack(const trace::Stack& record);
   void add_thread(std::uint32_t writer, std::uint64_t thread_id);
@@ -46,9 +54,9 @@ class BackwardStacks {
     return any_python_ ? find_stack(writer, stack, time, is_block) : stack;
   }
 
-  // The thread has had Python frames.
+  // The thread has had Python frames and is none of the engine's.
   [[nodiscard]] bool is_python_thread(std::uint32_t writer) {
-    return any_python_ && thread_of(writer).has_frames;
+    return any_python_ && thread_of(writer).role == Role::kPython;
   }
 
   // nullptr where the number stands for a recorded stack.
@@ -58,8 +66,11 @@ class BackwardStacks {
   }
 
  private:
-  struct PythonThread {
-    bool has_frames = false;
+  enum class Role : std::uint8_t { kWithoutPython, kPython, kEngine };
+  enum class Root : std::uint8_t { kNone, kNotLooked, kPython, kEngine };  // of a Python stack
+
+  struct Thread {
+    Role role = Role::kWithoutPython;
     std::uint64_t thread_id = 0;
     std::uint64_t last_own = 0;    // time
     std::uint64_t last_block = 0;  // time of its last block with a stack
@@ -79,22 +90,24 @@ class BackwardStacks {
 
   [[nodiscard]] std::uint32_t find_stack(std::uint32_t writer, std::uint32_t stack,
                                          std::uint64_t time, bool is_block);
-  [[nodiscard]] PythonThread& thread_of(std::uint32_t writer);
-  [[nodiscard]] bool has_python(std::uint32_t stack) const {
-    return stack < has_python_.size() && has_python_[stack] != 0;
-  }
-  // Who waits for a thread without Python frames at the time.
+  [[nodiscard]] Thread& thread_of(std::uint32_t writer);
+  [[nodiscard]] Root root_of(std::uint32_t stack);
+  void note_own(Thread& thread, std::uint32_t stack, std::uint64_t time, bool is_block);
+  // Of a Python thread that has a block without Python frames: whether it is the engine's.
+  [[nodiscard]] bool turns_out_engine(Thread& thread, std::uint64_t time);
+  // Who waits for the engine's threads at the time.
   [[nodiscard]] Waiting find_waiting(std::uint64_t time);
   void update_waiting(std::uint64_t time);
   [[nodiscard]] std::uint32_t join(std::uint32_t own);
 
   std::map<std::uint64_t, std::vector<trace::WaitingStack>> waits_;  // by thread, in time order
   const LookAhead& look_ahead_;
+  const PythonStacks& stacks_;
   bool any_python_ = false;
-  std::vector<std::uint8_t> has_python_;           // by stack
-  std::map<std::uint32_t, PythonThread> threads_;  // by writer
+  std::vector<Root> roots_;                  // by stack
+  std::map<std::uint32_t, Thread> threads_;  // by writer
   std::uint32_t last_writer_ = 0;
-  PythonThread* last_thread_ = nullptr;
+  Thread* last_thread_ = nullptr;
 
   Waiting waiting_;
   std::uint32_t waiting_number_ = 0;

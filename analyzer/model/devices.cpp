@@ -19,6 +19,8 @@ void Devices::describe(const trace::Device& record, std::string_view name) {
   device.total_bytes = record.total_bytes;
   device.uuid_low = record.uuid_low;
   device.uuid_high = record.uuid_high;
+  device.pcie_generation = record.pcie_generation;
+  device.pcie_width = record.pcie_width;
   device.described = true;
 }
 

@@ -46,6 +46,8 @@ struct DeviceState {
   std::uint64_t total_bytes = 0;
   std::uint64_t uuid_low = 0;
   std::uint64_t uuid_high = 0;
+  std::uint32_t pcie_generation = 0;  // 0 = not known
+  std::uint32_t pcie_width = 0;
   bool described = false;  // a Device record was seen
 
   Account* driver = nullptr;

@@ -67,6 +67,7 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
       const auto& thread = trace::as<trace::Thread>(record);
       threads_.add(thread, trace::tail_of(record), writer);
       backward_stacks_.add_thread(writer, thread.thread_id);
+      activity_.join().add_thread(thread.writer != 0 ? thread.writer : writer, thread);
       return apply_thread(thread);
     }
     case trace::RecordKind::kStack: {
@@ -113,7 +114,7 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
     case trace::RecordKind::kCheckpoint:
       return apply_checkpoint(trace::as<trace::Checkpoint>(record));
     default:
-      return dictionary_.add(record);
+      return Activity::is_activity(record.kind) ? activity_.apply(record) : dictionary_.add(record);
   }
 }
 
@@ -157,6 +158,7 @@ void ProcessModel::apply_gap(const trace::Gap& gap) {
   course_.dropped.copies += gap.copies;
   course_.dropped.blocks += gap.blocks;
   course_.dropped.others += gap.others;
+  course_.dropped.stacks += gap.stacks;
 }
 
 void ProcessModel::apply_context_call(const trace::ContextCall& call) {
@@ -204,6 +206,7 @@ void ProcessModel::physical_changed(std::int32_t device) {
 
 void ProcessModel::finish(std::uint64_t shortest_period) {
   out_of_memory_.finish();
+  activity_.finish();
   steps_.finish(phases_.has_invisible_step(), shortest_period);
   // Every device that memory was counted on is a device of the process.
   for (const Account& account : accounts_.accounts()) {

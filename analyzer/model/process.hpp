@@ -11,6 +11,7 @@
 #include "analyzer/dictionary.hpp"
 #include "analyzer/merge.hpp"
 #include "analyzer/model/accounts.hpp"
+#include "analyzer/model/activity.hpp"
 #include "analyzer/model/address_map.hpp"
 #include "analyzer/model/backward_stacks.hpp"
 #include "analyzer/model/categories.hpp"
@@ -23,6 +24,7 @@
 #include "analyzer/model/out_of_memory.hpp"
 #include "analyzer/model/phases.hpp"
 #include "analyzer/model/pools.hpp"
+#include "analyzer/model/round_trips.hpp"
 #include "analyzer/model/steps.hpp"
 #include "analyzer/model/threads.hpp"
 #include "analyzer/model/transfers.hpp"
@@ -96,13 +98,14 @@ struct OomSnapshot {
 // - Memory grows with what is live and with the number of call sites, not with the trace.
 class ProcessModel {
  public:
-  // `waits`: all records of their kind, which are needed before their time comes.
+  // `waits`: all records of their kind, which are needed before their time comes; so are `clocks`.
   ProcessModel(std::uint32_t index, LookAhead& look_ahead, DeviceRegistry& registry,
-               std::vector<trace::WaitingStack> waits)
+               std::vector<trace::WaitingStack> waits, ActivityClocks clocks)
       : index_(index),
         look_ahead_(look_ahead),
         registry_(registry),
-        backward_stacks_(std::move(waits), look_ahead) {}
+        backward_stacks_(std::move(waits), look_ahead, dictionary_.python_stacks()),
+        activity_(transfers_, std::move(clocks)) {}
   ProcessModel(const ProcessModel&) = delete;
   ProcessModel& operator=(const ProcessModel&) = delete;
 
@@ -123,6 +126,7 @@ class ProcessModel {
   [[nodiscard]] const Framework& framework() const { return framework_; }
   [[nodiscard]] const Devices& devices() const { return devices_; }
   [[nodiscard]] const Transfers& transfers() const { return transfers_; }
+  [[nodiscard]] const Activity& activity() const { return activity_; }
   [[nodiscard]] const OutOfMemory& out_of_memory() const { return out_of_memory_; }
   [[nodiscard]] const std::vector<OomSnapshot>& snapshots() const { return snapshots_; }
   [[nodiscard]] const std::map<InvalidFree, Tally>& invalid_frees() const { return invalid_frees_; }
@@ -134,6 +138,8 @@ class ProcessModel {
                                                     std::int32_t device) const;
   // The same by holder, which is known of moments before a checkpoint's cut, too.
   [[nodiscard]] Holders holders_at(const Moment& moment, Level level, std::int32_t device) const;
+  // Gradients of a former step that were live at the account's peak, outside of the optimizer.
+  [[nodiscard]] Holders gradients_left_at_peak(const Account& account) const;
   // What is live now.
   [[nodiscard]] std::vector<LiveAllocation> live_now(Level level, std::int32_t device) const;
   [[nodiscard]] Fragmentation fragmentation_at(const Moment& moment, std::int32_t device) const;
@@ -142,12 +148,14 @@ class ProcessModel {
   // The process's physical bytes on the device by what they are for.
   [[nodiscard]] Parts parts_now(std::int32_t device) const;
 
- private:
   struct ContextInfo {
     std::int32_t device = kUnknownDevice;
     bool primary = false;
   };
+  // All that were seen, also those that have ended.
+  [[nodiscard]] const std::vector<ContextInfo>& contexts() const { return contexts_; }
 
+ private:
   // process.cpp: the course of the trace, contexts, devices, samples
   void apply_rest(const trace::RecordHeader& record, std::uint32_t writer);
   // The stack of the present event. Of the time before a checkpoint's cut too little is left to
@@ -196,7 +204,11 @@ class ProcessModel {
   // Allocations are missing, so an address that nobody knows may be anything.
   [[nodiscard]] bool blind() const;
   void apply_copy(const trace::Copy& call);
+  bool comes_back(const trace::Copy& call, Direction direction);
   void apply_set(const trace::Set& call);
+  // Records of CUPTI may come that are about this call.
+  void await_activity(const trace::CallHeader& call, CallWork work,
+                      const ActivityJoin::CallSize& size, std::uint32_t row);
 
   // process_checkpoint.cpp: what stands for records that are gone
   void apply_totals(const trace::Totals& totals);
@@ -227,6 +239,9 @@ class ProcessModel {
   [[nodiscard]] HolderKey holder_of_block(const LiveAllocation& block, const Lifetime& life) const;
   [[nodiscard]] Holders live_block_holders(std::int32_t device) const;
   [[nodiscard]] Holders block_holders_at(const Moment& moment, std::int32_t device) const;
+  // Calls visit(block, its life) for each block of the device that was live at the moment.
+  template <class Visit>
+  void for_each_block_at(const Moment& moment, std::int32_t device, Visit&& visit) const;
 
   // process_moments.cpp
   template <class Visit>
@@ -256,6 +271,7 @@ class ProcessModel {
   Graphs graphs_;
   AddressMap address_map_;
   Transfers transfers_;
+  Activity activity_;
   struct WriterThread {
     std::uint64_t id = 0;
     bool is_first = false;  // the thread that the process began with
@@ -273,6 +289,7 @@ class ProcessModel {
   std::vector<OomSnapshot> snapshots_;
   std::map<InvalidFree, Tally> invalid_frees_;
   std::vector<ContextInfo> contexts_;
+  RoundTrips round_trips_;
   std::set<std::uint64_t> external_mappings_;  // freed by cuMemFree, no memory of their own
   // What threads were about to free when the trace ended: whether it is live is not known, unless
   // the address is handed out again.

@@ -185,6 +185,7 @@ void ProcessModel::apply_checkpoint(const trace::Checkpoint& checkpoint) {
   course_.order_repaired += checkpoint.order_repaired;
   course_.live_address_allocated += checkpoint.live_address_allocated;
   course_.peaks_are_inexact |= checkpoint.inexact != 0;
+  activity_.apply_checkpoint(checkpoint);
   framework_.forget_worst(now_);
 }
 

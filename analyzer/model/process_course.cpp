@@ -101,17 +101,38 @@ Holders ProcessModel::live_block_holders(std::int32_t device) const {
   return holders;
 }
 
-Holders ProcessModel::block_holders_at(const Moment& moment, std::int32_t device) const {
-  Holders holders;
+template <class Visit>
+void ProcessModel::for_each_block_at(const Moment& moment, std::int32_t device,
+                                     Visit&& visit) const {
   framework_.for_each_block([&](const LiveAllocation& block) {
     if (!moment.was_live(block) || !belongs(block, Level::kFramework, device)) return;
-    const Lifetime life = accounts_.phase_clock().lifetime_of_live(block.born);
-    holders[holder_of_block(block, life)].add(block.bytes, block.born);
+    visit(block, accounts_.phase_clock().lifetime_of_live(block.born));
   });
   for (const auto& [block, life] : moment.released()) {
-    if (!belongs(block, Level::kFramework, device)) continue;
-    holders[holder_of_block(block, life)].add(block.bytes, block.born);
+    if (belongs(block, Level::kFramework, device)) visit(block, life);
   }
+}
+
+Holders ProcessModel::block_holders_at(const Moment& moment, std::int32_t device) const {
+  Holders holders;
+  for_each_block_at(moment, device, [&](const LiveAllocation& block, const Lifetime& life) {
+    holders[holder_of_block(block, life)].add(block.bytes, block.born);
+  });
+  return holders;
+}
+
+// What was born before the optimizer began last has been used by it.
+Holders ProcessModel::gradients_left_at_peak(const Account& account) const {
+  Holders holders;
+  const PhaseClock& clock = account.clock_at_peak;
+  if (account.level != Level::kFramework || clock.phase == Phase::kOptimizer) return holders;
+  for_each_block_at(account.peak, account.device,
+                    [&](const LiveAllocation& block, const Lifetime& life) {
+                      if (block.born >= clock.optimizer_began) return;
+                      const HolderKey holder = holder_of_block(block, life);
+                      if (holder.verdict.category != Category::kGradient) return;
+                      holders[holder].add(block.bytes, block.born);
+                    });
   return holders;
 }
 

@@ -94,6 +94,9 @@ void ProcessModel::apply_graph(const trace::Graph& call, std::uint32_t writer) {
     case trace::GraphOperation::kInstantiate:
       return graphs_.instantiate(call, now_);
     case trace::GraphOperation::kLaunch: {
+      if (activity_.is_on() && !in_checkpoint_) {
+        activity_.join().add_launch(writer, call.call, site_of(call.call));
+      }
       const GraphExecutable* executable = graphs_.find_executable(call.graph);
       if (executable != nullptr) launch(executable->memory, writer);
       return;

@@ -19,8 +19,17 @@ bool is_asynchronous(const trace::CallHeader& call) {
 
 bool ProcessModel::blind() const { return course_.pauses != 0 || course_.dropped.allocations != 0; }
 
+void ProcessModel::await_activity(const trace::CallHeader& call, CallWork work,
+                                  const ActivityJoin::CallSize& size, std::uint32_t row) {
+  if (activity_.is_on() && !in_checkpoint_) {
+    activity_.join().add_call(writer_, call, work, size, row);
+  }
+}
+
 void ProcessModel::apply_copy(const trace::Copy& call) {
-  if (!moved_something(call.call)) return;
+  if (!moved_something(call.call)) {
+    return await_activity(call.call, CallWork::kCopy, {0, call.part}, PendingCall::kNothing);
+  }
   note_phase(call.call.stack, false);
   const std::int32_t context_device = device_of_context(call.call.context);
   const Location source =
@@ -39,11 +48,24 @@ void ProcessModel::apply_copy(const trace::Copy& call) {
   if (key.direction == Direction::kHostToDevice) note_upload(call);
   steps_.count_transfer(call.bytes);
   // The parts of a batch share one call and so one time.
-  transfers_.count(key, call.bytes, call.part == 0 ? host_ticks_of(call.call) : 0);
+  const std::uint32_t row =
+      transfers_.count(key, call.bytes, call.part == 0 ? host_ticks_of(call.call) : 0);
+  if (comes_back(call, key.direction)) transfers_.row(row).count_return(call.bytes);
+  await_activity(call.call, CallWork::kCopy, {call.bytes, call.part}, row);
+}
+
+bool ProcessModel::comes_back(const trace::Copy& call, Direction direction) {
+  if (direction == Direction::kDeviceToHost) {
+    round_trips_.went_down({call.source, call.destination, call.bytes});
+  }
+  return direction == Direction::kHostToDevice &&
+         round_trips_.comes_back({call.destination, call.source, call.bytes});
 }
 
 void ProcessModel::apply_set(const trace::Set& call) {
-  if (!moved_something(call.call)) return;
+  if (!moved_something(call.call)) {
+    return await_activity(call.call, CallWork::kSet, {}, PendingCall::kNothing);
+  }
   const std::int32_t context_device = device_of_context(call.call.context);
   const Location destination =
       locate(address_map_, call.destination, trace::EndType::kDevice, context_device, blind());
@@ -53,7 +75,8 @@ void ProcessModel::apply_set(const trace::Set& call) {
   key.asynchronous = is_asynchronous(call.call);
   key.is_set = true;
   key.device = destination.device >= 0 ? destination.device : context_device;
-  transfers_.count(key, call.bytes, host_ticks_of(call.call));
+  const std::uint32_t row = transfers_.count(key, call.bytes, host_ticks_of(call.call));
+  await_activity(call.call, CallWork::kSet, {call.bytes, 0}, row);
 }
 
 }  // namespace gpumemtrace::analyzer

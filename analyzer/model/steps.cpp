@@ -123,6 +123,8 @@ void Steps::apply(const trace::Annotation& annotation, std::uint32_t writer, std
       return;
     }
     case AnnotationOperation::kMark: {
+      const auto name = names_.find(annotation.name);
+      if (name != names_.end() && name->second == kLeaksFromHere) leaks_from_ = now;
       return;
     }
   }

@@ -27,6 +27,9 @@ enum class StepSource : std::uint8_t { kApi, kNvtx, kOptimizer, kPeriod };
 // - Memory is bounded, whatever the number of steps and ranges.
 class Steps {
  public:
+  // GPUMEMTRACE_LEAKS_FROM_HERE of gpumemtrace.h.
+  static constexpr std::string_view kLeaksFromHere = "gpumemtrace: leaks from here";
+
   explicit Steps(Accounts& accounts) : meter_(accounts) {}
 
   void add_name(std::uint32_t id, std::string_view text) { names_[id] = text; }
@@ -41,6 +44,9 @@ class Steps {
   // `keep_optimizer_step`: what follows the last optimizer phase is a step, too. Periods below
   // `shortest_period` ticks on average are no steps but loops.
   void finish(bool keep_optimizer_step, std::uint64_t shortest_period);
+
+  // What was born up to this time is no leak: the program said so. 0 = it did not.
+  [[nodiscard]] std::uint64_t leaks_from() const { return leaks_from_; }
 
   // Nothing where no source tells any step.
   [[nodiscard]] std::optional<StepSource> source() const { return source_; }
@@ -88,6 +94,7 @@ class Steps {
   std::uint64_t range_count_ = 0;
   std::map<Nest, std::vector<OpenRange>> open_ranges_;
   std::map<std::uint32_t, std::string> names_;
+  std::uint64_t leaks_from_ = 0;
   std::optional<StepSource> source_;
 };
 

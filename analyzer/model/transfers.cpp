@@ -91,7 +91,10 @@ Direction direction_of(const Location& source, const Location& destination) {
 std::uint32_t Transfers::find_or_add(const TransferKey& key) {
   const auto next = static_cast<std::uint32_t>(rows_.size());
   const auto [found, added] = index_.try_emplace(key, next);
-  if (added) rows_.push_back({key, 0, 0, 0});
+  if (added) {
+    rows_.emplace_back();
+    rows_.back().key = key;
+  }
   return found->second;
 }
 

@@ -41,9 +41,29 @@ struct TransferKey {
   MemoryClass destination = MemoryClass::kUnknown;
   bool asynchronous = false;
   bool is_set = false;
+  bool in_graph = false;  // launches carried it out; no call of its own
 
   friend bool operator==(const TransferKey&, const TransferKey&) = default;
   friend auto operator<=>(const TransferKey&, const TransferKey&) = default;
+};
+
+// What CUPTI's records say of the calls of a row that they were joined to.
+struct GpuTimes {
+  std::uint64_t calls = 0;
+  std::uint64_t records = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t ticks = 0;       // sum of the records' durations
+  std::uint64_t busy_ticks = 0;  // of each call, from its first record's start to its last's end
+  std::uint64_t overlapped_ticks = 0;  // of `ticks`, while kernels ran on the device
+
+  void add(const GpuTimes& more) {
+    calls += more.calls;
+    records += more.records;
+    bytes += more.bytes;
+    ticks += more.ticks;
+    busy_ticks += more.busy_ticks;
+    overlapped_ticks += more.overlapped_ticks;
+  }
 };
 
 struct TransferRow {
@@ -51,12 +71,21 @@ struct TransferRow {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t host_ticks = 0;
+  std::uint64_t returned_count = 0;  // of these copies, those that RoundTrips saw come back
+  std::uint64_t returned_bytes = 0;
+  GpuTimes gpu;
+
+  void count_return(std::uint64_t more_bytes) {
+    ++returned_count;
+    returned_bytes += more_bytes;
+  }
 };
 
 class Transfers {
  public:
-  void count(const TransferKey& key, std::uint64_t bytes, std::uint64_t host_ticks,
-             std::uint64_t calls = 1) {
+  // Returns the row's index, which stays.
+  std::uint32_t count(const TransferKey& key, std::uint64_t bytes, std::uint64_t host_ticks,
+                      std::uint64_t calls = 1) {
     const std::size_t slot = slot_of(
         key.site, static_cast<unsigned>(key.source) * 8 + static_cast<unsigned>(key.destination));
     Cached& cached = cache_[slot];
@@ -65,7 +94,9 @@ class Transfers {
     row.count += calls;
     row.bytes += bytes;
     row.host_ticks += host_ticks;
+    return cached.row;
   }
+  [[nodiscard]] TransferRow& row(std::uint32_t index) { return rows_[index]; }
   [[nodiscard]] const std::vector<TransferRow>& rows() const { return rows_; }
 
  private:

@@ -31,6 +31,16 @@ TraceEnd end_of(const Process& process) {
   return process.file().has_ring() ? TraceEnd::kKilled : TraceEnd::kUnknown;
 }
 
+void add_activity_losses(const Activity& activity, Losses& losses) {
+  const JoinCounts& counts = activity.counts();
+  losses.add(Loss::cupti_dropped_records, activity.dropped().by_cupti);
+  losses.add(Loss::activity_dropped, activity.dropped().by_recorder);
+  losses.add(Loss::activity_before_checkpoint, activity.folded_records());
+  losses.add(Loss::activity_unjoined, counts.all_unjoined());
+  losses.add(Loss::activity_inferred, counts.inferred);
+  losses.add(Loss::copy_memory_disagreements, counts.kind_disagreements);
+}
+
 Losses losses_of(const Process& process, TraceEnd end) {
   const Course& course = process.model().course();
   const trace::ReadLosses& read = process.read_losses();
@@ -42,6 +52,7 @@ Losses losses_of(const Process& process, TraceEnd end) {
   losses.add(Loss::dropped_copies, std::max(course.dropped.copies, file.dropped(2)));
   losses.add(Loss::dropped_blocks, std::max(course.dropped.blocks, file.dropped(3)));
   losses.add(Loss::dropped_others, std::max(course.dropped.others, file.dropped(4)));
+  losses.add(Loss::stacks_left_out, course.dropped.stacks);
   losses.add(Loss::recording_disabled, course.disabled ? 1 : 0);
   losses.add(Loss::paused, course.pauses);
   losses.add(Loss::corrupt_blocks, read.corrupt_blocks);
@@ -62,6 +73,7 @@ Losses losses_of(const Process& process, TraceEnd end) {
   losses.add(Loss::steps_left_out, process.model().steps().steps_left_out());
   losses.add(Loss::ranges_left_out, process.model().steps().ranges_left_out());
   losses.add(Loss::detail_replaced_by_checkpoint, course.folded_records);
+  add_activity_losses(process.model().activity(), losses);
   return losses;
 }
 

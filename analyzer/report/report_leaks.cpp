@@ -49,10 +49,15 @@ class LeakList {
     pool_is_framework_ = allocator == "cudaMallocAsync";
   }
 
-  void add_live(const HolderKey& holder, const Tally& tally) {
-    add(holder, EndedBy::kNothing, class_of_live(holder), tally);
+  // Of both what the program had before it said that leaks count from here on lives as long as the
+  // process.
+  void add_live(const HolderKey& holder, bool is_early, const Tally& tally) {
+    add(holder, EndedBy::kNothing, is_early ? LeakClass::kProcessLifetime : class_of_live(holder),
+        tally);
   }
-  void add_ended(const HolderKey& holder, EndedBy reason, bool at_exit, const Tally& tally) {
+  void add_ended(const HolderKey& holder, EndedBy reason, bool at_exit, bool is_early,
+                 const Tally& tally) {
+    if (is_early) return add(holder, reason, LeakClass::kProcessLifetime, tally);
     const LeakClass leak = class_of_live(holder);
     const bool at_will = !at_exit && leak != LeakClass::kFrameworkCache;
     add(holder, reason, at_will ? LeakClass::kContextDestroyed : leak, tally);
@@ -94,26 +99,28 @@ struct Alike {
   HolderKey holder;
   EndedBy ended_by = EndedBy::kNothing;
   bool at_exit = false;
+  bool is_early = false;  // from before Steps::leaks_from()
   friend auto operator<=>(const Alike&, const Alike&) = default;
 };
 
 LeakList collect(const ReportContext& context, const ReportProcess& process) {
   const ProcessModel& model = process.model();
   std::map<Alike, Tally> alike;
+  const std::uint64_t leaks_from = model.steps().leaks_from();
   for (const Account& account : model.accounts().accounts()) {
     if (account.level == Level::kMapping || account.level == Level::kImported) continue;
     for (const LiveAllocation& entry : model.live_now(account.level, account.device)) {
-      alike[{{entry.group, entry.link != 0}, EndedBy::kNothing, false}].add(entry.bytes,
-                                                                            entry.born);
+      alike[{{entry.group, entry.link != 0}, EndedBy::kNothing, false, entry.born <= leaks_from}]
+          .add(entry.bytes, entry.born);
     }
   }
   model.memory().for_each_ended([&](const EndedAllocation& ended) {
     const LiveAllocation& entry = ended.entry;
-    alike[{{entry.group, entry.link != 0}, ended.ended_by, ended.at_exit}].add(entry.bytes,
-                                                                               entry.born);
+    alike[{{entry.group, entry.link != 0}, ended.ended_by, ended.at_exit, entry.born <= leaks_from}]
+        .add(entry.bytes, entry.born);
   });
   for (const auto& [key, tally] : model.memory().replaced_ended()) {
-    alike[{{key.first, false}, key.second, false}].merge(tally);
+    alike[{{key.first, false}, key.second, false, leaks_from != 0}].merge(tally);
   }
   // The largest first, so that its stack stands for its row.
   std::vector<std::pair<Alike, Tally>> sorted(alike.begin(), alike.end());
@@ -122,9 +129,9 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   LeakList leaks(context, process);
   for (const auto& [what, tally] : sorted) {
     if (what.ended_by == EndedBy::kNothing) {
-      leaks.add_live(what.holder, tally);
+      leaks.add_live(what.holder, what.is_early, tally);
     } else {
-      leaks.add_ended(what.holder, what.ended_by, what.at_exit, tally);
+      leaks.add_ended(what.holder, what.ended_by, what.at_exit, what.is_early, tally);
     }
   }
   return leaks;

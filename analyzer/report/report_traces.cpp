@@ -6,6 +6,7 @@
 #include <string>
 
 #include "analyzer/owners.hpp"
+#include "analyzer/report/link.hpp"
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -167,10 +168,8 @@ Json report_processes(const ReportContext& context) {
           header.start_realtime_ns == 0 ? Json(nullptr) : Json(header.start_realtime_ns)},
          {"clock_error_ns", clock.calibrated() ? Json(clock.error_ns()) : Json(nullptr)},
          {"cuda", {{"driver_version", number(trace::TextKey::kDriverVersion)}}},
-         {"cupti",
-          {{"state", "off"},
-           {"reason", "this trace holds no CUPTI records"},
-           {"version", nullptr}}},
+         {"cupti", cupti_json(process)},
+         {"suppressions", dictionary.lines(trace::TextKey::kSuppression)},
          {"python", python_json(dictionary)},
          {"torch", torch_json(dictionary)}});
   }
@@ -202,7 +201,8 @@ Json report_devices(const ReportContext& context, const Job& job) {
          {"uuid", has_uuid ? Json(uuid_text(first.uuid_low, first.uuid_high)) : Json(nullptr)},
          {"total_bytes", first.total_bytes == 0 ? Json(nullptr) : Json(first.total_bytes)},
          {"seen_as", std::move(seen_as)},
-         {"physical_peak", std::move(peak)}});
+         {"physical_peak", std::move(peak)},
+         {"link", link_json(first)}});
   }
   return rows;
 }

@@ -51,6 +51,14 @@ namespace gpumemtrace::analyzer {
 // report_transfers.cpp
 [[nodiscard]] Json report_transfers(const ReportContext& context);
 
+// report_activity.cpp: what CUPTI reported
+// processes[].cupti
+[[nodiscard]] Json cupti_json(const ReportProcess& process);
+// transfers.streams[]
+[[nodiscard]] Json report_streams(const ReportContext& context);
+// transfers.unjoined; null where CUPTI was off
+[[nodiscard]] Json count_unjoined(const ReportContext& context);
+
 // report_steps.cpp
 [[nodiscard]] Json report_steps(const ReportContext& context);
 [[nodiscard]] Json report_ranges(const ReportContext& context);

@@ -4,6 +4,7 @@
 
 #include "analyzer/owners.hpp"
 #include "analyzer/stacks/autograd_nodes.hpp"
+#include "analyzer/stacks/waiting_copies.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -55,7 +56,9 @@ void StackNames::visit_native(std::uint32_t stack, Visit&& visit) const {
 StackNames::Parts StackNames::parts_of(std::uint32_t stack) const {
   const JoinedStack* joined = model_.backward_stacks().find(stack);
   if (joined == nullptr) return {stack, stack, 0, false};
-  if (!joined->seen_waiting && !calls_backward(joined->inferred)) return {joined->own, 0, 0, false};
+  if (!joined->seen_waiting && !calls_backward(joined->inferred)) {
+    return {joined->own, joined->own, 0, false};
+  }
   return {joined->own, joined->inferred, joined->thread_id, true};
 }
 
@@ -67,11 +70,18 @@ bool StackNames::calls_backward(std::uint32_t stack) const {
 }
 
 std::vector<PythonFrame> StackNames::python_frames(const Parts& parts) const {
-  return model_.dictionary().python_stacks().frames_of(parts.python);
+  const PythonStacks& stacks = model_.dictionary().python_stacks();
+  std::vector<PythonFrame> frames = stacks.frames_of(parts.python);
+  if (parts.is_inferred) {
+    // Python code on a thread of the engine: then come the frames of who waits for it.
+    const std::vector<PythonFrame> own = stacks.frames_of(parts.own);
+    frames.insert(frames.begin(), own.begin(), own.end());
+  }
+  return frames;
 }
 
 bool StackNames::has_native_frames(std::uint32_t stack) const {
-  return !model_.dictionary().native_stacks().addresses_of(parts_of(stack).native).empty();
+  return !model_.dictionary().native_stacks().addresses_of(parts_of(stack).own).empty();
 }
 
 bool StackNames::has_python_frames(std::uint32_t stack) const {
@@ -81,7 +91,7 @@ bool StackNames::has_python_frames(std::uint32_t stack) const {
 std::vector<StackFrame> StackNames::frames_of(std::uint32_t stack) const {
   const Parts parts = parts_of(stack);
   std::vector<StackFrame> frames;
-  visit_native(parts.native, [&](const StackFrame& frame, std::string_view) {
+  visit_native(parts.own, [&](const StackFrame& frame, std::string_view) {
     frames.push_back(frame);
     return false;
   });
@@ -92,7 +102,7 @@ std::vector<StackFrame> StackNames::frames_of(std::uint32_t stack) const {
 std::string StackNames::owner_of(std::uint32_t stack) const {
   const Parts parts = parts_of(stack);
   std::string owner;
-  visit_native(parts.native, [&](const StackFrame& frame, std::string_view path) {
+  visit_native(parts.own, [&](const StackFrame& frame, std::string_view path) {
     owner = owners_.owner_of_code(path, frame.function, executable_);
     return !owner.empty();
   });
@@ -110,7 +120,7 @@ std::optional<StackFrame> StackNames::users_frame(std::uint32_t stack) const {
     if (owners_.is_users_python(python.file, python.function)) return to_frame(python);
   }
   std::optional<StackFrame> found;
-  visit_native(parts.native, [&](const StackFrame& frame, std::string_view path) {
+  visit_native(parts.own, [&](const StackFrame& frame, std::string_view path) {
     const bool is_users = is_users_source_file(frame.file) &&
                           owners_.is_users_code(path, frame.function, executable_);
     if (is_users) found = frame;
@@ -123,11 +133,20 @@ std::string StackNames::autograd_node_of(std::uint32_t stack) const {
   const Parts parts = parts_of(stack);
   std::string node;
   if (!parts.is_inferred && has_python_frames(stack)) return node;
-  visit_native(parts.native, [&](const StackFrame& frame, std::string_view) {
+  visit_native(parts.own, [&](const StackFrame& frame, std::string_view) {
     node = autograd_node_name(frame.function);
     return !node.empty();
   });
   return node;
+}
+
+bool StackNames::waits_for_copy(std::uint32_t stack) const {
+  bool waits = false;
+  visit_native(parts_of(stack).own, [&](const StackFrame& frame, std::string_view) {
+    waits = waits_for_its_copy(frame.function);
+    return waits;
+  });
+  return waits;
 }
 
 std::optional<ThreadName> StackNames::inferred_from(std::uint32_t stack) const {
@@ -137,7 +156,7 @@ std::optional<ThreadName> StackNames::inferred_from(std::uint32_t stack) const {
 }
 
 ThreadName StackNames::thread_of(std::uint32_t stack) const {
-  return model_.threads().of_stack(parts_of(stack).native);
+  return model_.threads().of_stack(parts_of(stack).own);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -40,16 +40,19 @@ class StackNames {
   // The autograd node that ran on a thread without Python frames, such as AddmmBackward0; or empty.
   [[nodiscard]] std::string autograd_node_of(std::uint32_t stack) const;
 
-  // The thread whose Python frames stand in for those that the stack has not; nullopt where none
-  // do.
+  // A framework's function in the stack waits for the copy that was made from it.
+  [[nodiscard]] bool waits_for_copy(std::uint32_t stack) const;
+
+  // The thread whose Python frames stand in for those that the stack has not, or stand behind its
+  // own; nullopt where none do.
   [[nodiscard]] std::optional<ThreadName> inferred_from(std::uint32_t stack) const;
   [[nodiscard]] ThreadName thread_of(std::uint32_t stack) const;
 
  private:
   // The recorded stacks behind a number, 0 where there is none.
   struct Parts {
-    std::uint32_t native = 0;
-    std::uint32_t python = 0;
+    std::uint32_t own = 0;
+    std::uint32_t python = 0;  // the same, or that of the thread that waited
     std::uint64_t inferred_thread = 0;
     bool is_inferred = false;
   };

@@ -101,8 +101,9 @@ Finding finding_of(const RuleInput& input, const ReportProcess& process, const P
                       {"allocations_after_warmup", place.allocations},
                       {"live_count_at_end", place.live_count},
                       {"time_in_calls_ns", time_ns}};
-  finding.title = count_text(place.all_allocations, "allocation", "allocations") + " of " +
-                  std::string(name_of(key.kind)) + " memory at " + where + " went to the driver";
+  finding.title = where + " allocates " + std::string(name_of(key.kind)) +
+                  " memory from the driver again and again, " +
+                  count_text(place.all_allocations, "time", "times");
   finding.detail =
       where + " allocated " + std::string(name_of(key.kind)) + " memory " +
       count_text(place.all_allocations, "time", "times") + ", " +

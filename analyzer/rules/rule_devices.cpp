@@ -30,11 +30,30 @@ std::string main_device_of(const BytesByDevice& devices) {
   return largest;
 }
 
-Finding stray_finding(const Json& process, const Json& other, const std::string& device,
-                      const std::string& own_device, std::uint64_t bytes) {
+// Where most of what the process had on the device at its peak was asked for.
+void name_largest_holder(const Json& report, Finding& finding) {
+  for (const Json& row : report.at("peak")) {
+    const bool on_device = row.at("level") == "driver" || row.at("level") == "pool";
+    if (!on_device || row.at("process") != finding.process || row.at("device") != finding.device) {
+      continue;
+    }
+    for (const Json& holder : row.at("holders")) {
+      if (!holder.at("site").is_object()) continue;
+      finding.owner = holder.at("owner");
+      finding.site = holder.at("site");
+      finding.stack = holder.at("stack");
+      return;
+    }
+  }
+}
+
+Finding stray_finding(const Json& report, const Json& process, const Json& other,
+                      const std::string& device, const std::string& own_device,
+                      std::uint64_t bytes) {
   Finding finding = finding_at(
       Rule::kWrongDevice, {{"process", process.at("id")}, {"device", device}, {"level", "driver"}});
   const std::string rank = process.at("local_rank").dump();
+  name_largest_holder(report, finding);
   finding.bytes = bytes;
   finding.evidence = {{"local_rank", process.at("local_rank")},
                       {"own_device", own_device},
@@ -47,31 +66,85 @@ Finding stray_finding(const Json& process, const Json& other, const std::string&
   finding.detail = "The process of local rank " + rank + " allocated " + size_text(bytes) + " on " +
                    device + "; most of its memory is on " + own_device + ".";
   finding.fix =
-      "Call torch.cuda.set_device(local_rank), or cudaSetDevice, before the first use of "
-      "CUDA in each rank. It would free " +
-      size_text(bytes) + " on " + device + " (inferred).";
+      "Call torch.cuda.set_device(local_rank), or cudaSetDevice, before the first use of CUDA in "
+      "each rank" +
+      (finding.site.is_object() ? ", which is at or before " + place_text(finding.site) : "") +
+      ". It would free " + size_text(bytes) + " on " + device + " (inferred).";
   return finding;
 }
 
-// A device belongs to the lowest local rank of the host that has most of its memory there.
-void find_wrong_devices(const Json& report, Findings& findings) {
-  const auto bytes = bytes_by_process(report);
+// The processes with a local rank, and whose device is whose.
+struct LocalRanks {
+  std::map<std::string, BytesByDevice> bytes;
   std::map<std::uint64_t, const Json*> by_rank;
   std::map<std::string, const Json*> owner_of_device;
+};
+
+// A device belongs to the lowest local rank that has most of its memory there.
+LocalRanks local_ranks_of(const Json& report) {
+  LocalRanks ranks;
+  ranks.bytes = bytes_by_process(report);
   for (const Json& process : report.at("processes")) {
-    if (!process.at("local_rank").is_number() || bytes.count(process.at("id")) == 0) continue;
-    by_rank.emplace(process.at("local_rank").get<std::uint64_t>(), &process);
+    if (!process.at("local_rank").is_number()) continue;
+    if (ranks.bytes.count(process.at("id")) == 0) continue;
+    ranks.by_rank.emplace(process.at("local_rank").get<std::uint64_t>(), &process);
   }
-  for (const auto& [rank, process] : by_rank) {
-    owner_of_device.emplace(main_device_of(bytes.at(process->at("id"))), process);
+  for (const auto& [rank, process] : ranks.by_rank) {
+    ranks.owner_of_device.emplace(main_device_of(ranks.bytes.at(process->at("id"))), process);
   }
-  for (const auto& [rank, process] : by_rank) {
-    const BytesByDevice& devices = bytes.at(process->at("id"));
+  return ranks;
+}
+
+void find_wrong_devices(const Json& report, const LocalRanks& ranks, Findings& findings) {
+  for (const auto& [rank, process] : ranks.by_rank) {
+    const BytesByDevice& devices = ranks.bytes.at(process->at("id"));
     const std::string own = main_device_of(devices);
     for (const auto& [device, held] : devices) {
-      const auto owner = owner_of_device.find(device);
-      if (held == 0 || owner == owner_of_device.end() || owner->second == process) continue;
-      findings.push_back(stray_finding(*process, *owner->second, device, own, held));
+      const auto owner = ranks.owner_of_device.find(device);
+      if (held == 0 || owner == ranks.owner_of_device.end() || owner->second == process) continue;
+      findings.push_back(stray_finding(report, *process, *owner->second, device, own, held));
+    }
+  }
+}
+
+Finding context_finding(const Json& process, const Json& other, const std::string& device,
+                        const std::string& own_device) {
+  Finding finding =
+      finding_at(Rule::kWrongDevice, {{"process", process.at("id")}, {"device", device}});
+  const std::string rank = process.at("local_rank").dump();
+  finding.evidence = {{"local_rank", process.at("local_rank")},
+                      {"own_device", own_device},
+                      {"rank_of_the_device", other.at("local_rank")}};
+  finding.title = "Local rank " + rank + " opened a context on " + device +
+                  ", the device of local rank " + other.at("local_rank").dump();
+  finding.detail = "The process of local rank " + rank + " allocated nothing on " + device +
+                   ", but a context takes some hundred MiB of its own; its memory is on " +
+                   own_device + ".";
+  finding.fix =
+      "Call torch.cuda.set_device(local_rank), or cudaSetDevice, before the first use of CUDA in "
+      "each rank, or let each rank see its device alone (CUDA_VISIBLE_DEVICES). It would free the "
+      "context on " +
+      device + " (inferred).";
+  return finding;
+}
+
+// Contexts on another rank's device in which nothing was allocated.
+void find_bare_contexts(const ReportContext& context, const LocalRanks& ranks, Findings& findings) {
+  for (const auto& [rank, process] : ranks.by_rank) {
+    const BytesByDevice& devices = ranks.bytes.at(process->at("id"));
+    for (const ReportProcess& traced : context.processes()) {
+      if (process->at("id") != traced.id) continue;
+      std::map<std::string, const Json*> strange;
+      for (const ProcessModel::ContextInfo& opened : traced.model().contexts()) {
+        const Json device = context.device_id(traced, opened.device);
+        if (!device.is_string() || devices.count(device) != 0) continue;
+        const auto owner = ranks.owner_of_device.find(device);
+        if (owner == ranks.owner_of_device.end() || owner->second == process) continue;
+        strange.emplace(device, owner->second);
+      }
+      for (const auto& [device, owner] : strange) {
+        findings.push_back(context_finding(*process, *owner, device, main_device_of(devices)));
+      }
     }
   }
 }
@@ -98,7 +171,9 @@ void find_opaque_pools(const Json& report, Findings& findings) {
 }  // namespace
 
 void find_device_faults(const RuleInput& input, Findings& findings) {
-  find_wrong_devices(input.report, findings);
+  const LocalRanks ranks = local_ranks_of(input.report);
+  find_wrong_devices(input.report, ranks, findings);
+  find_bare_contexts(input.context, ranks, findings);
   find_opaque_pools(input.report, findings);
 }
 

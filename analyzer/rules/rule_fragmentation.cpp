@@ -42,9 +42,9 @@ Finding finding_of(const Json& row) {
                       size_text(pin.at("bytes_stranded")) + " of it.";
   }
   finding.fix =
-      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or allocate these "
-      "long-lived blocks before the loop. Up to " +
-      stranded + " would be usable again (arithmetic).";
+      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or allocate the long-lived blocks " +
+      (finding.site.is_object() ? "of " + place_text(finding.site) + ' ' : std::string()) +
+      "before the short-lived ones. Up to " + stranded + " would be usable again (arithmetic).";
   return finding;
 }
 

@@ -145,7 +145,7 @@ Finding invalid_free(const Json& row) {
                       {"result", row.at("result")},
                       {"address_was_live", row.at("address_was_live")},
                       {"count", row.at("count")}};
-  finding.title = function + " at " + place + " freed what was not allocated";
+  finding.title = function + " at " + place + " freed memory that was not allocated";
   const std::string refused = function + " was refused " +
                               count_text(row.at("count"), "time", "times") + " (" +
                               result_text(row.at("result")) + "): ";
@@ -156,7 +156,9 @@ Finding invalid_free(const Json& row) {
     finding.bytes = row.at("bytes");
   } else {
     finding.detail = refused + "nothing was allocated at the address, or it had been freed before.";
-    finding.fix = "Free each allocation once, with the address that the allocation returned.";
+    finding.fix =
+        "Remove this free, or the one before it: each allocation is freed once, with the "
+        "address that the allocation returned.";
   }
   return finding;
 }

@@ -1,5 +1,6 @@
 // Requests for memory that failed: what was asked, what was free, who held the rest.
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "analyzer/rules/rules.hpp"
@@ -118,6 +119,46 @@ std::string holders_text(const Json& row) {
   return other.empty() ? text : text + " Outside PyTorch most is held by " + other + '.';
 }
 
+// "train.py:12 (step), 3.00 GiB": the largest place that held memory; empty where none is known.
+std::string largest_holder(const Json& row) {
+  for (const Json& holder : row.at("holders")) {
+    if (!holder.at("site").is_object()) continue;
+    return place_text(holder.at("site")) + ", " + size_text(holder.at("bytes"));
+  }
+  return {};
+}
+
+// What the device had free, at most: the driver's last word may be older than the latest calls, or
+// there is none.
+std::uint64_t free_on_device(const Json& ledger) {
+  if (!ledger.is_object() || !ledger.at("total_capacity").is_number()) return 0;
+  const auto total = ledger.at("total_capacity").get<std::uint64_t>();
+  const std::uint64_t by_calls = number_or_zero(ledger.at("process_allocated_by_calls"));
+  const std::uint64_t free = total - std::min(total, by_calls);
+  const Json& told = ledger.at("free");
+  return told.is_number() ? std::min(told.get<std::uint64_t>(), free) : free;
+}
+
+// One contiguous piece is needed: from the framework's segments or from the device.
+std::uint64_t missing_bytes(const Json& row, const Json& ledger) {
+  const std::uint64_t requested = number_or_zero(row.at("requested_bytes"));
+  const Json& pieces =
+      row.at("largest_free_bytes").is_null() ? row.at("free_bytes") : row.at("largest_free_bytes");
+  const std::uint64_t available = std::max(number_or_zero(pieces), free_on_device(ledger));
+  return requested > available ? requested - available : requested;
+}
+
+std::string fix_for_recovered(const Json& row, bool framework) {
+  const std::string holder = largest_holder(row);
+  return size_text(row.at("flushed_bytes")) +
+         " had to be given back first: do so before this request, or hold less" +
+         (holder.empty() ? std::string() : " (" + holder + ")") +
+         (framework ? ", with a smaller batch or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. "
+                    : ". ") +
+         "It would save the " + duration_text(row.at("lost_ns")) +
+         " of the failed attempts (exact).";
+}
+
 // What would have made it fit, by the numbers of the moment.
 std::string fix_for(const Json& row, const Json& ledger) {
   const std::uint64_t requested = number_or_zero(row.at("requested_bytes"));
@@ -136,13 +177,14 @@ std::string fix_for(const Json& row, const Json& ledger) {
            " that are free in pieces can be one: the request needs " + size_text(requested) +
            " (arithmetic).";
   }
+  if (row.at("outcome") == "recovered") return fix_for_recovered(row, framework);
   if (requested == 0) return {};
-  const std::uint64_t missing = requested > free ? requested - free : 0;
-  std::string fix = "Free or avoid at least " + size_text(missing == 0 ? requested : missing) +
+  std::string fix = "Free or avoid at least " + size_text(missing_bytes(row, ledger)) +
                     " before this request (arithmetic), beginning with the largest holder";
   if (const std::string other = largest_other(row); !other.empty()) {
     return fix + ", the " + other + " outside PyTorch.";
   }
+  if (const std::string holder = largest_holder(row); !holder.empty()) fix += " (" + holder + ")";
   fix += framework ? ": a smaller batch, activation checkpointing, or letting go of tensors that "
                      "are no longer needed."
                    : ".";
@@ -153,6 +195,7 @@ void add_text(Finding& finding, const Json& row) {
   const std::string asked = size_text(number_or_zero(row.at("requested_bytes")));
   const std::string times = count_text(row.at("count"), "time", "times");
   const std::string place = place_text(finding.site);
+  const std::string at_place = finding.site.is_object() ? " at " + place : std::string();
   finding.detail = "Tried to allocate " + asked + " at " + place;
   if (row.at("free_bytes").is_number()) {
     finding.detail += " with " + size_text(row.at("free_bytes")) + " free";
@@ -164,12 +207,13 @@ void add_text(Finding& finding, const Json& row) {
                         ? "."
                         : ": the memory was " + row.at("verdict").get<std::string>() + ".";
   if (row.at("outcome") == "recovered") {
-    finding.title = "A request for " + asked + " ran out of memory and recovered (" + times + ")";
+    finding.title =
+        "A request for " + asked + at_place + " ran out of memory and recovered (" + times + ")";
     finding.detail += " It was met after " + size_text(row.at("flushed_bytes")) +
                       " had been given back, which took " + duration_text(row.at("lost_ns")) + ".";
     return;
   }
-  finding.title = "Out of memory: a request for " + asked + " failed (" + times + ")";
+  finding.title = "Out of memory: a request for " + asked + at_place + " failed (" + times + ")";
   if (row.at("outcome") == "unknown") {
     finding.detail += " What the program made of the failure the trace does not show.";
   }
@@ -194,12 +238,42 @@ Finding finding_of(const Json& report, const Json& row) {
   return finding;
 }
 
+// In a job of several ranks, which one failed and which one was the first: others often fail
+// because of it.
+void name_ranks(const Json& report, Findings& failures) {
+  std::map<std::string, std::uint64_t> rank_of;
+  for (const Json& process : report.at("processes")) {
+    if (process.at("rank").is_number()) rank_of[process.at("id")] = process.at("rank");
+  }
+  if (rank_of.size() < 2) return;
+  const Finding* first = nullptr;
+  for (Finding& finding : failures) {
+    const auto rank = rank_of.find(finding.process);
+    if (rank == rank_of.end()) continue;
+    finding.evidence["rank"] = rank->second;
+    finding.detail += " This was on rank " + std::to_string(rank->second) + '.';
+    const bool raised = finding.evidence.at("outcome") == "raised" && finding.time_ns.is_number();
+    if (raised && (first == nullptr || finding.time_ns < first->time_ns)) first = &finding;
+  }
+  if (first == nullptr) return;
+  const Json rank = first->evidence.at("rank");
+  for (Finding& finding : failures) {
+    if (!finding.evidence.contains("rank")) continue;
+    finding.evidence["first_rank_to_fail"] = rank;
+    finding.detail += &finding == first ? " It was the first rank to fail."
+                                        : " The first rank to fail was " + rank.dump() + '.';
+  }
+}
+
 }  // namespace
 
 void find_out_of_memory(const RuleInput& input, Findings& findings) {
+  Findings failures;
   for (const Json& row : input.report.at("oom")) {
-    findings.push_back(finding_of(input.report, row));
+    failures.push_back(finding_of(input.report, row));
   }
+  name_ranks(input.report, failures);
+  findings.insert(findings.end(), failures.begin(), failures.end());
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -23,13 +23,16 @@ enum class Rule : std::uint8_t {
   kUnreleasedHandle,
   kGrowth,
   kWrongDevice,
+  kRankImbalance,
   kPageableCopies,
   kSynchronousCopies,
   kSmallCopies,
+  kPingPong,
   kFragmentation,
   kAllocationChurn,
   kPinnedChurn,
   kOpaquePool,
+  kGradientsInForward,
   kCount,
 };
 
@@ -58,7 +61,9 @@ inline constexpr std::array kRules = {
     RuleInfo{"growth", "growth", Severity::kWarning, FindingConfidence::kHeuristic,
              "The memory that one place holds rises throughout the run."},
     RuleInfo{"wrong_device", "wrong_device", Severity::kWarning, FindingConfidence::kInferred,
-             "A process holds memory on the device of another rank."},
+             "A process uses the device of another rank."},
+    RuleInfo{"rank_imbalance", "rank_imbalance", Severity::kWarning, FindingConfidence::kHeuristic,
+             "One rank holds much more or much less memory than the others."},
     RuleInfo{"pageable_copies", "transfer", Severity::kWarning, FindingConfidence::kExact,
              "Copies through asynchronous functions that wait, because the host memory is "
              "pageable."},
@@ -66,6 +71,8 @@ inline constexpr std::array kRules = {
              "Copies in a loop of which each makes the program wait for the GPU."},
     RuleInfo{"small_copies", "transfer", Severity::kWarning, FindingConfidence::kExact,
              "Many small copies from one place that could be one."},
+    RuleInfo{"ping_pong", "transfer", Severity::kWarning, FindingConfidence::kHeuristic,
+             "Bytes go down to the host and come back to the same place again and again."},
     RuleInfo{"fragmentation", "fragmentation", Severity::kWarning, FindingConfidence::kExact,
              "Much of the memory that the framework reserved lies in pieces beside live blocks."},
     RuleInfo{"allocation_churn", "churn", Severity::kWarning, FindingConfidence::kExact,
@@ -74,6 +81,8 @@ inline constexpr std::array kRules = {
              "Host memory is pinned and unpinned again and again."},
     RuleInfo{"opaque_pool", "opaque_pool", Severity::kInfo, FindingConfidence::kExact,
              "A library deals out a pool in which this trace cannot see."},
+    RuleInfo{"gradients_in_forward", "gradients", Severity::kInfo, FindingConfidence::kInferred,
+             "Gradients that the optimizer has used are still alive in the next forward pass."},
 };
 static_assert(kRules.size() == static_cast<std::size_t>(Rule::kCount));
 

@@ -20,6 +20,8 @@ std::string what_is_wrong(Rule rule) {
       return "are asynchronous in name only: the host memory is pageable";
     case Rule::kSynchronousCopies:
       return "each made the program wait for the GPU";
+    case Rule::kPingPong:
+      return "bring back what was copied down before";
     default:
       return "are small; each pays for a call of its own";
   }
@@ -37,6 +39,10 @@ void find_transfer_faults(const RuleInput& input, Findings& findings) {
                             "source_memory", "destination_memory"}) {
       finding.evidence[key] = row.at(key);
     }
+    if (rule == Rule::kPingPong) {
+      finding.evidence["returned_count"] = row.at("returned_count");
+      finding.evidence["returned_bytes"] = row.at("returned_bytes");
+    }
     const std::string place = place_text(row.at("site"));
     const std::string copies = count_text(row.at("count"), "copy", "copies");
     finding.title = copies + " at " + place + ' ' + what_is_wrong(rule);
@@ -45,7 +51,8 @@ void find_transfer_faults(const RuleInput& input, Findings& findings) {
                      size_text(row.at("bytes")) + ", " + size_text(row.at("mean_bytes")) +
                      " each, and held the calling thread for " +
                      duration_text(row.at("time_lost_ns")) + '.';
-    finding.fix = row.at("advice");
+    finding.fix = row.at("advice").get<std::string>() + " The calls took " +
+                  duration_text(row.at("time_lost_ns")) + " (exact).";
     findings.push_back(std::move(finding));
   }
 }

@@ -1,5 +1,5 @@
 // The rules, one file a family. Each is a pure function: what it needs is in the report's sections,
-// so that findings and report cannot disagree; churn alone asks the model.
+// so that findings and report cannot disagree; churn, gradients and bare contexts ask the model.
 #pragma once
 
 #include <vector>
@@ -25,6 +25,8 @@ void find_device_faults(const RuleInput& input, Findings& findings);
 void find_transfer_faults(const RuleInput& input, Findings& findings);
 void find_fragmentation(const RuleInput& input, Findings& findings);
 void find_churn(const RuleInput& input, Findings& findings);
+void find_rank_differences(const RuleInput& input, Findings& findings);
+void find_gradients(const RuleInput& input, Findings& findings);
 
 // report.findings[]
 [[nodiscard]] Json report_findings(const RuleInput& input);

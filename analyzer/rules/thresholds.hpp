@@ -18,10 +18,15 @@ enum class Threshold : std::uint8_t {
   kSynchronousCount,
   kSmallCount,
   kSmallMeanBytes,
+  kPingPongCount,
+  kPingPongBytes,
   kFragmentationBytes,
   kFragmentationShare,
   kChurnCount,
   kChurnWarmupShare,
+  kRankBytes,
+  kRankShare,
+  kGradientBytes,
   kCount,
 };
 
@@ -52,6 +57,10 @@ inline constexpr std::array kThresholds = {
                   "least number of copies by one place"},
     ThresholdInfo{"small_copies.mean_bytes", ThresholdUnit::kBytes, 64 * 1024,
                   "largest mean size of a small copy"},
+    ThresholdInfo{"ping_pong.count", ThresholdUnit::kCount, 16,
+                  "least number of round trips of one place"},
+    ThresholdInfo{"ping_pong.bytes", ThresholdUnit::kBytes, 16 * 1024 * 1024,
+                  "least bytes that come back to one place"},
     ThresholdInfo{"fragmentation.bytes", ThresholdUnit::kBytes, 64 * 1024 * 1024,
                   "least free bytes beside live blocks"},
     ThresholdInfo{"fragmentation.share", ThresholdUnit::kShare, 0.2,
@@ -60,6 +69,12 @@ inline constexpr std::array kThresholds = {
                   "least number of allocations by one place after the warm-up"},
     ThresholdInfo{"churn.warmup_share", ThresholdUnit::kShare, 0.25,
                   "part of the run's allocations and frees that counts as warm-up"},
+    ThresholdInfo{"rank_imbalance.bytes", ThresholdUnit::kBytes, 64 * 1024 * 1024,
+                  "least difference from the median of the other ranks"},
+    ThresholdInfo{"rank_imbalance.share", ThresholdUnit::kShare, 0.1,
+                  "least difference as a part of that median"},
+    ThresholdInfo{"gradients_in_forward.bytes", ThresholdUnit::kBytes, 16 * 1024 * 1024,
+                  "least bytes of gradients that live on"},
 };
 static_assert(kThresholds.size() == static_cast<std::size_t>(Threshold::kCount));
 

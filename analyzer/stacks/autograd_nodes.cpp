@@ -50,4 +50,10 @@ bool is_backward_call(std::string_view file, std::string_view function) {
          function == "_make_grads";
 }
 
+bool is_way_into_function(std::string_view file, std::string_view function) {
+  constexpr std::string_view kFile = "torch/autograd/function.py";
+  if (file.size() < kFile.size() || file.substr(file.size() - kFile.size()) != kFile) return false;
+  return function == "apply" || function == "BackwardCFunction.apply";
+}
+
 }  // namespace gpumemtrace::analyzer

@@ -14,4 +14,8 @@ namespace gpumemtrace::analyzer {
 // True for the Python functions of PyTorch from which a thread waits for a backward pass.
 [[nodiscard]] bool is_backward_call(std::string_view file, std::string_view function);
 
+// True for the Python function through which the engine enters the backward of an
+// autograd.Function. Nothing is below it on the engine's own threads.
+[[nodiscard]] bool is_way_into_function(std::string_view file, std::string_view function);
+
 }  // namespace gpumemtrace::analyzer

@@ -11,7 +11,7 @@
  *
  * All functions may be called from any thread and never fail. Names are UTF-8; they are copied, and
  * cut at 512 bytes. What is said before the first CUDA call is not kept, except for the number of
- * steps and for the last of start and stop. */
+ * steps, for suppressions, and for the last of start and stop. */
 #ifndef GPUMEMTRACE_H
 #define GPUMEMTRACE_H
 
@@ -54,6 +54,10 @@ static inline void gpumemtrace_mark(const char* name) {
   if (function != NULL) ((void (*)(const char*))function)(name);
 }
 
+/* As the name of a mark: what is allocated up to here is no leak, such as what the first use of a
+ * library keeps. The last of such marks counts. */
+#define GPUMEMTRACE_LEAKS_FROM_HERE "gpumemtrace: leaks from here"
+
 /* A range of the calling thread begins; it lasts until the matching gpumemtrace_pop. */
 static inline void gpumemtrace_push(const char* name) {
   static gpumemtrace_function_ known;
@@ -67,6 +71,21 @@ static inline void gpumemtrace_pop(void) {
   gpumemtrace_function_ function = gpumemtrace_find_(&known, "gpumemtrace_pop");
   if (function != NULL) function();
 }
+
+/* `gpumemtrace check` is to leave findings out: lines of a suppressions file, such as
+ * "leak:^load_plugin$\ntransfer:legacy". The text is copied. */
+static inline void gpumemtrace_suppress(const char* lines) {
+  static gpumemtrace_function_ known;
+  gpumemtrace_function_ function = gpumemtrace_find_(&known, "gpumemtrace_suppress");
+  if (function != NULL) ((void (*)(const char*))function)(lines);
+}
+
+/* The same for a whole program or library, once in a source file, outside of functions. */
+#define GPUMEMTRACE_SUPPRESSIONS(lines)                                             \
+  __attribute__((constructor)) static void gpumemtrace_embedded_suppressions_(void) { \
+    gpumemtrace_suppress(lines);                                                    \
+  }                                                                                 \
+  typedef int gpumemtrace_needs_semicolon_
 
 /* Go on with the recording, and pause it: as `gpumemtrace ctl PID start` and `stop`. */
 static inline void gpumemtrace_start(void) {

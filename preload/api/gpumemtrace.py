@@ -13,14 +13,15 @@ process that does not run under gpumemtrace every call does nothing, so the call
     @gpumemtrace.range("evaluate")
     def evaluate(): ...
 
-What is said before the first CUDA call is not kept, except for the number of steps and for the last
-of start() and stop().
+What is said before the first CUDA call is not kept, except for the number of steps, for suppressions,
+and for the last of start() and stop().
 """
 
 import contextlib
 import ctypes
 
-__all__ = ["step", "mark", "push", "pop", "range", "start", "stop", "is_recorded"]
+__all__ = ["step", "mark", "push", "pop", "range", "start", "stop", "suppress",
+           "is_recorded"]
 
 
 def _find_library():
@@ -28,10 +29,10 @@ def _find_library():
     process = ctypes.CDLL(None)
     if not hasattr(process, "gpumemtrace_step"):
         return None
-    for name in ("step", "pop", "start", "stop", "mark", "push"):
+    for name in ("step", "pop", "start", "stop", "mark", "push", "suppress"):
         function = getattr(process, "gpumemtrace_" + name)
         function.restype = None
-        function.argtypes = [ctypes.c_char_p] if name in ("mark", "push") else []
+        function.argtypes = [ctypes.c_char_p] if name in ("mark", "push", "suppress") else []
     return process
 
 
@@ -79,6 +80,12 @@ def range(name):  # noqa: A001: named as in NVTX
         yield
     finally:
         pop()
+
+
+def suppress(lines):
+    """`gpumemtrace check` is to leave findings out: lines of a suppressions file."""
+    if _library is not None:
+        _library.gpumemtrace_suppress(_bytes(lines))
 
 
 def start():

@@ -13,10 +13,16 @@ import xml.etree.ElementTree
 
 import support
 
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
 ROOT = support.HERE.parents[1]
 ZOO = support.HERE.parent / "zoo"
 INTEGRATIONS = ROOT / "tools" / "integrations"
 RECIPE = re.compile(r"^\s*(?:- )?(?:run: )?(gpumemtrace .*)$", re.MULTILINE)
+SARIF_SCHEMA = ROOT / "tests" / "data" / "sarif" / "sarif-2.1.0.json"
 SARIF_LEVELS = {"error", "warning", "note", "none"}
 
 
@@ -120,6 +126,20 @@ class Check(Ci, support.EndToEnd):
         passed = self.expect(0, "gpumemtrace check t.gmt --suppressions s.txt")
         self.assertIn("hid nothing:\n  leak:nowhere", passed.stdout)
 
+    def test_a_program_brings_its_own_suppressions(self):
+        self.write("leak.py", "import gpumemtrace\ngpumemtrace.suppress('leak:^load$\\nleak:no')\n"
+                   + (ZOO / "leak.py").read_text())
+        api = {"PYTHONPATH": f"{self.packages}:{ROOT / 'preload' / 'api'}"}
+        self.expect(0, "gpumemtrace run -o t.gmt -- ./my_test", FAULTY="1", **api)
+        result = self.expect(0, "gpumemtrace check t.gmt")
+        self.assertRegex(result.stdout, r"1 +1\.0 MiB +leak:\^load\$ \(in .*python.*:1\)")
+        self.assertRegex(result.stdout, r"hid nothing:\n  leak:no \(in ")
+
+    def test_a_stripped_program_brings_its_own_suppressions(self):
+        self.expect(0, f"gpumemtrace run -o t.gmt -- {support.VICTIMS}/suppressing")
+        result = self.expect(0, "gpumemtrace check t.gmt")
+        self.assertRegex(result.stdout, r"1 +1\.0 MiB +leak:\^suppressing\$ \(in .*suppressing:2\)")
+
     def test_outputs_for_build_servers(self):
         self.expect(0, "gpumemtrace run -o t.gmt -- ./my_test", FAULTY="1")
         result = self.expect(23, "gpumemtrace check t.gmt --junit j.xml --sarif s.json --github",
@@ -138,6 +158,22 @@ class Check(Ci, support.EndToEnd):
         place = run["results"][0]["locations"][0]["physicalLocation"]
         self.assertEqual(place["artifactLocation"]["uri"], "leak.py")
         self.assertEqual(place["region"]["startLine"], 11)
+
+    @unittest.skipIf(jsonschema is None, "python3-jsonschema is not installed")
+    def test_sarif_agrees_with_the_schema_of_its_standard(self):
+        schema = json.loads(SARIF_SCHEMA.read_text())
+        validate = jsonschema.validators.validator_for(schema)(schema).validate
+        self.expect(0, "gpumemtrace run -o t.gmt -- ./my_test", FAULTY="1")
+        self.expect(23, "gpumemtrace check t.gmt --sarif failed.json")
+        proposal = re.search(r"Suppress: (\S+)", self.expect(23, "gpumemtrace check t.gmt").stdout)
+        self.write("s.txt", proposal[1] + "\n")
+        self.expect(0, "gpumemtrace check t.gmt --suppressions s.txt --sarif suppressed.json")
+        for name in ("failed.json", "suppressed.json"):
+            content = json.loads((self.folder / name).read_text())
+            validate(content)
+            content["runs"][0]["results"][0]["level"] = "fatal"
+            with self.assertRaises(jsonschema.ValidationError):
+                validate(content)
 
 
 PYTEST_FILE = """
@@ -166,6 +202,19 @@ def test_fails_by_itself():
 def test_skips():
     pytest.skip("no reason")
 
+cache = []
+
+@pytest.mark.limit_gpu_leaks("0 B", warmup=1)
+def test_keeps_its_first():
+    cuda = zoo_cuda.Cuda()
+    if not cache:
+        cache.append(cuda.alloc(1 << 20))
+    cuda.free(cuda.alloc(1 << 20))
+
+@pytest.mark.limit_gpu_leaks("0 B", warmup=2)
+def test_keeps_more_each_time():
+    zoo_cuda.Cuda().alloc(1 << 20)
+
 def test_is_not_marked():
     pass
 """
@@ -182,6 +231,8 @@ class Pytest(Ci, support.EndToEnd):
             r"^(PASSED|FAILED) test_memory.py::(\w+)", result.stdout, re.MULTILINE)}
         self.assertEqual(outcomes, {"test_leaks": "FAILED", "test_leaks_little": "PASSED",
                                     "test_uses_much": "FAILED", "test_fails_by_itself": "FAILED",
+                                    "test_keeps_its_first": "PASSED",
+                                    "test_keeps_more_each_time": "FAILED",
                                     "test_is_not_marked": "PASSED"}, result.stdout)
         self.assertIn("1 skipped", result.stdout)
         self.assertIn("gpumemtrace: max-leak: 1.0 MiB lost, 0 bytes allowed", result.stdout)

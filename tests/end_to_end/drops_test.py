@@ -1,6 +1,8 @@
 """A full ring: what is not recorded is counted, and what that may have falsified is marked."""
 
 import os
+import platform
+import re
 import struct
 import unittest
 
@@ -10,6 +12,8 @@ SMALLEST_RING = "2MiB"
 # How often a program is run until its ring was full: on a loaded machine the program may be the one
 # that waits for the processor.
 RUNS = 50
+ID = re.compile(r"\bid=(\d+)")
+STACK = re.compile(r"\bstack=(\d+)")
 
 
 class SlowPacker(support.EndToEnd):
@@ -60,6 +64,16 @@ class SlowPacker(support.EndToEnd):
         self.assertEqual(
             report["traces"][0]["dropped"],
             sum(count for name, count in lost.items() if name.startswith("dropped_")))
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "the program is for x86-64")
+    def test_a_stack_that_was_dropped_is_written_when_it_comes_again(self):
+        report = self.record_until_dropped(
+            "dropped_others", support.VICTIMS / "stacks", "paths", 20_000, 20)
+        trace = self.only_trace()
+        told = {ID.search(line)[1] for line in support.dump(trace, "stack")}
+        used = [STACK.search(line)[1] for line in support.dump(trace, "allocation")]
+        missing = [stack for stack in used if stack not in told]
+        self.assertLessEqual(len(missing), support.losses(report)["dropped_others"])
 
     def test_what_a_gap_may_have_falsified_is_not_called_exact(self):
         report = self.record_until_dropped(

@@ -2,10 +2,15 @@
 
 import platform
 import resource
+import sys
 import unittest
 
 import native_stacks
 import support
+
+sys.path.insert(0, str(support.HERE.parent / "gpu"))
+
+import native_lines  # noqa: E402 (the path has to be set first)
 
 VICTIM = support.VICTIMS / "stacks"
 # Where the program and where a thread begins; libc does not name the latter.
@@ -93,6 +98,27 @@ class KnownStacks(support.EndToEnd):
                 self.assertIn("thread_body", stack)
         # Interned: each thread's hundred allocations have one stack.
         self.assertEqual(len({stack for size, stack in trace.allocations if size >= 100000}), 8)
+
+
+@unittest.skipUnless(platform.machine() == "x86_64", "the unwinder by tables is for x86-64")
+class Lines(support.EndToEnd):
+    def test_functions_and_lines_of_leaks_are_those_of_addr2line(self):
+        program = support.VICTIMS / "leaks"
+        self.record(program)
+        report = self.report()
+        verdict = native_lines.judge_by_addr2line(report, program)
+        if verdict.state == "SKIP":
+            self.skipTest(verdict.text)
+        self.assertEqual(verdict.state, "PASS", verdict.text)
+        chains = {size: [native_lines.own_name(frame["function"]) for frame in frames
+                         if (frame["file"] or "").endswith("/leaks.cpp")]
+                  for frames, size in native_lines.leaked_stacks(report)}
+        self.assertEqual(chains, {
+            1024: ["leak", "innermost", "inlined_twice", "leak_through_inlined_functions", "main"],
+            4096: ["leak", "innermost", "leak_through_inlined_functions", "main"],
+            7168: ["leak"] + 4 * ["leak_by_recursion"] + ["main"],
+            8000: ["leak", "Buffer", "main"],
+        })
 
 
 @unittest.skipUnless(platform.machine() == "x86_64", "the unwinder by tables is for x86-64")

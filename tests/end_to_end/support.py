@@ -86,10 +86,10 @@ def analyze(*inputs):
     return json.loads(result.stdout)
 
 
-def dump(trace):
-    """Every record of a trace as `gpumemtrace dump` prints it, one text a record."""
+def dump(trace, kind=None):
+    """Every record of a trace, or of a kind, as `gpumemtrace dump` prints it, one text a record."""
     result = subprocess.run(
-        [str(TOOL), "dump", str(trace)],
+        [str(TOOL), "dump", str(trace), *(["--kind", kind] if kind else [])],
         env=base_environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,

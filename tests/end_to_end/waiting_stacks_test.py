@@ -35,10 +35,10 @@ def functions_of(trace, stack):
 
 
 class Backward(support.EndToEnd):
-    def record_backward(self, **variables):
+    def record_backward(self, *arguments, **variables):
         stop = self.folder / "stop"
         process = self.start(
-            [PYTHON, support.SCRIPTS / "backward.py", LIBRARY, stop],
+            [PYTHON, support.SCRIPTS / "backward.py", LIBRARY, stop, *arguments],
             support.recorded_environment(PYTHONPATH=support.SCRIPTS, **variables),
             stdout=subprocess.PIPE)
         self.assertEqual(process.stdout.readline(), b"forward is done\n")
@@ -55,14 +55,14 @@ class Backward(support.EndToEnd):
 
     @staticmethod
     def is_seen(trace):
-        return any(row["stack"] != "0" for row in records(trace, "waiting_stack"))
+        return len(records(trace, "waiting_stack")) > 0
 
     def test_the_stack_of_the_thread_that_waits_is_recorded(self):
         process, trace = self.record_backward()
         waiting = records(trace, "waiting_stack")
         for row in waiting:
             self.assertEqual(int(row["thread_id"]), process.pid)  # the main thread's
-        stacks = {row["stack"] for row in waiting} - {"0"}
+        stacks = {row["stack"] for row in waiting}
         self.assertEqual(len(stacks), 1)
         self.assertEqual(functions_of(trace, stacks.pop()),
                          ["_engine_run_backward", "training_step", "main", "<module>"])
@@ -84,6 +84,22 @@ class Backward(support.EndToEnd):
         self.assertEqual(outermost, {"libc.so.6"})
         # Taken back: no stack on such a thread.
         self.assertIn("0", {row["stack"] for row in blocks if int(row["bytes"]) < 0})
+
+    def test_a_thread_of_the_engine_that_runs_python_code_stays_one(self):
+        self.record_backward("function")
+        report = self.report()
+        sites = {}
+        for row in report["costs"]:
+            stack, = [found for found in report["stacks"] if found["id"] == row["stack"]]
+            if row["level"] == "framework" and stack["inferred_from"] is not None:
+                python = [frame["function"] for frame in stack["frames"] if frame["kind"] == "python"]
+                sites[row["site"]["function"]] = python
+        waiting = ["_engine_run_backward", "training_step", "main", "<module>"]
+        within = [name for name in sites if name != "_engine_run_backward"]
+        self.assertEqual(within, ["scale_backward"])
+        self.assertEqual(sites["_engine_run_backward"], waiting)
+        own = [name.rsplit(".", 1)[-1] for name in sites["scale_backward"]]  # qualified from 3.11 on
+        self.assertEqual(own, ["scale_backward", "apply"] + waiting)
 
     def test_full_takes_both_kinds_of_frames(self):
         _, trace = self.record_backward(GPUMEMTRACE_NATIVE="full")

@@ -6,29 +6,25 @@ their programs deserve.
 """
 
 import gzip
+import json
 import pathlib
-import re
 import shutil
+import sys
 
 import support
 
 GPU_DATA = pathlib.Path(__file__).resolve().parents[1] / "data" / "gpu"
 ZOO = pathlib.Path(__file__).resolve().parents[1] / "zoo"
-FAULT = re.compile(r"# fault: (\w+) (\w+)( -)?$")
 RUNS = 3  # of each faulty program: the same findings each time
+ANALYSES = 5  # of one trace: the same bytes each time
+
+sys.path.insert(0, str(ZOO / "support"))
+
+import faults  # noqa: E402
 
 
 def programs():
     return sorted(path.stem for path in ZOO.glob("*.py"))
-
-
-def fault_of(name):
-    """Rule, severity and line of a program's fault; no line where the finding has no site."""
-    for number, line in enumerate((ZOO / f"{name}.py").read_text().splitlines(), start=1):
-        found = FAULT.search(line)
-        if found:
-            return found[1], found[2], None if found[3] else number
-    raise AssertionError(f"{name}.py marks no fault")
 
 
 # Rules of severity error and warning on the traces that were saved on a GPU (tests/data/gpu), where
@@ -65,6 +61,19 @@ class Saved(support.EndToEnd):
                         if row["severity"] != "info"]
                 self.assertEqual({row["rule"] for row in rows}, SAVED.get(saved.name, set()), rows)
 
+    def test_item_in_a_loop_waits_although_its_copy_is_asynchronous(self):
+        saved = GPU_DATA / "torch_sites"
+        for packed in [*(saved / "traces").glob("*.gz"), saved / "symbols.json.gz"]:
+            (self.folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+        result = self.run_command(
+            [support.TOOL, "analyze", next(self.folder.glob("*.gmt")), "--symbols",
+             self.folder / "symbols.json", "--threshold", "synchronous_copies.count=8"],
+            support.base_environment())
+        found = [row for row in json.loads(result.stdout)["findings"]
+                 if row["rule"] == "synchronous_copies"]
+        self.assertEqual([(row["site"]["line"], row["evidence"]["count"]) for row in found], [(92, 8)])
+        self.assertIn(".item()", found[0]["fix"])
+
     def test_out_of_memory_names_who_held_the_memory_outside_pytorch(self):
         finding = self.report_of(GPU_DATA / "torch_oom")["findings"][0]
         self.assertEqual(finding["bytes"], 4 << 30)
@@ -91,9 +100,8 @@ class Zoo(support.EndToEnd):
     def setUp(self):
         super().setUp()
         self.packages = self.folder / "site-packages"
-        self.packages.mkdir()
-        for module in (support.SIMCUDA / "simcuda.py", ZOO / "support" / "zoo_cuda.py"):
-            shutil.copy(module, self.packages)
+        shutil.copytree(ZOO / "support", self.packages)
+        shutil.copy(support.SIMCUDA / "simcuda.py", self.packages)
 
     def report_of(self, name, mode, number=0):
         folder = self.folder / f"{name}-{mode}-{number}"
@@ -108,14 +116,9 @@ class Zoo(support.EndToEnd):
     def test_every_fault_is_found_at_its_line(self):
         for name in programs():
             with self.subTest(name):
-                rule, severity, line = fault_of(name)
-                found = self.findings(name, "faulty")
-                self.assertEqual([row["rule"] for row in found], [rule], found)
-                self.assertEqual(found[0]["severity"], severity)
-                self.assertTrue(found[0]["fix"])
-                if line is not None:
-                    self.assertEqual(pathlib.Path(found[0]["site"]["file"]).name, f"{name}.py")
-                    self.assertEqual(found[0]["site"]["line"], line)
+                expected = faults.faults_in(ZOO / f"{name}.py")
+                self.assertTrue(expected, f"{name}.py marks no fault")
+                self.assertEqual(faults.differences(self.findings(name, "faulty"), expected), [])
 
     def test_nothing_is_found_on_the_twins(self):
         for name in programs():
@@ -123,11 +126,21 @@ class Zoo(support.EndToEnd):
                 self.assertEqual(self.findings(name, "clean"), [])
 
     def test_a_program_run_again_has_the_same_findings(self):
-        for name in ("growth", "kept_loss", "fragmentation", "allocation_churn"):
+        for name in programs():
             with self.subTest(name):
-                prints = {tuple(row["fingerprint"] for row in self.findings(name, "faulty", number))
-                          for number in range(1, 1 + RUNS)}
-                self.assertEqual(len(prints), 1, prints)
+                seen = {tuple((row["fingerprint"], row["bytes"], row["evidence"].get("count"))
+                              for row in self.findings(name, "faulty", number))
+                        for number in range(1, 1 + RUNS)}
+                self.assertEqual(len(seen), 1, seen)
+
+    def test_a_trace_analyzed_again_gives_the_same_bytes(self):
+        for name in ("wrong_device", "out_of_memory_fragmented"):
+            self.report_of(name, "faulty")
+            command = [support.TOOL, "analyze", self.folder / f"{name}-faulty-0"]
+            outputs = {self.run_command(command, support.base_environment()).stdout
+                       for _ in range(ANALYSES)}
+            self.assertEqual(len(outputs), 1, name)
+            self.assertGreater(len(outputs.pop()), 1000)
 
     def test_the_fingerprint_is_the_same_when_lines_move(self):
         first = self.findings("leak", "faulty")

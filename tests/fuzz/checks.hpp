@@ -34,8 +34,11 @@ inline void check_record(const trace::RecordHeader& record) {
   require(tail.size() <= bytes - info->bytes, "the tail lies in its record");
   record_checksum = trace::crc32c(&record, bytes);
   if (record.kind == trace::RecordKind::kStack) {
-    const auto frames = std::as_bytes(trace::python_frames_of(trace::as<trace::Stack>(record)));
-    require(frames.size() <= bytes - info->bytes, "frames lie in their record");
+    const auto& stack = trace::as<trace::Stack>(record);
+    const auto python = std::as_bytes(trace::python_frames_of(stack));
+    const auto native = std::as_bytes(trace::native_frames_of(stack));
+    require(python.size() + native.size() <= bytes - info->bytes, "frames lie in their record");
+    record_checksum = trace::crc32c(native.data(), native.size());
   }
   if (record.kind == trace::RecordKind::kCode) {
     const auto text = trace::bytes_of(trace::as<trace::Code>(record));

@@ -39,7 +39,17 @@ class Folder {
   std::filesystem::path path_;
 };
 
+bool needs_ring(const trace::TraceFile& file) {
+  for (const trace::WriterStream& stream : file.writers()) {
+    for (const trace::ChunkPiece& piece : stream.pieces) {
+      if (piece.in_ring) return true;
+    }
+  }
+  return false;
+}
+
 void read_all(const trace::TraceFile& file, std::size_t input_bytes) {
+  tests::require(!(file.ring_is_spent() && needs_ring(file)), "a ring that is read is not spent");
   for (const trace::WriterStream& stream : file.writers()) {
     tests::require(!stream.pieces.empty(), "a writer has a piece");
     trace::WriterCursor cursor(file, stream);

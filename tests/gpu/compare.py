@@ -184,6 +184,7 @@ def judge_truth(report, truth, dump_lines=None):
         verdicts.append(judge_live_blocks(stated, dump_lines))
     if "block_sites" in truth:
         verdicts += judge_block_sites(report, truth)
+        verdicts.append(judge_blocks_in_order(report, truth, dump_lines))
     if "categories_at_peak" in truth:
         verdicts += judge_categories(report, truth)
     return verdicts
@@ -193,7 +194,8 @@ def judge_block_sites(report, truth):
     """Bytes by the user's line against PyTorch's own memory history, and names of autograd nodes.
 
     Every line must have the same bytes; what the autograd threads allocated belongs to the line of
-    the one call of backward(), and 99 % of it to a node that the graph has.
+    the one call of backward(), and 99 % of it to a node that the graph has, where the truth names
+    the nodes.
     """
     stated = truth["block_sites"]
     theirs = collections.Counter()
@@ -211,18 +213,65 @@ def judge_block_sites(report, truth):
         ours[(file, site["line"], kind)] += cost["allocated_bytes"]
         if kind == "backward" and site["node"]:
             named += cost["allocated_bytes"]
-            unknown_nodes += site["node"] not in stated["node_names"]
+            unknown_nodes += site["node"] not in stated.get("node_names", ())
     verdicts = []
     for kind in ("python", "backward"):
         total = sum(size for key, size in theirs.items() if key[2] == kind)
         agreed = sum(min(size, ours[key]) for key, size in theirs.items() if key[2] == kind)
         text = f"{kind}: {agreed} of {total} bytes have the line that PyTorch's history has"
         verdicts.append(Verdict("PASS", text) if total and agreed == total else failed("sites", text))
+    if "node_names" not in stated:
+        return verdicts
     total = sum(size for key, size in theirs.items() if key[2] == "backward")
     text = f"backward: {named} of {total} bytes name a node, {unknown_nodes} names are not the graph's"
     good = named >= SMALLEST_NAMED_SHARE * total > 0 and unknown_nodes == 0
     verdicts.append(Verdict("PASS", text) if good else failed("nodes", text))
     return verdicts
+
+
+def judge_blocks_in_order(report, truth, dump_lines):
+    """The line of each block for which Python asked: the n-th block at an address of PyTorch's
+    history is the n-th one at that address in the trace."""
+    name = "python, block by block"
+    if dump_lines is None:
+        return Verdict("SKIP", f"{name}: no dump of the trace was given")
+    stated = truth["block_sites"]
+    lines = lines_of_stacks(report, truth["pid"])
+    ours = collections.defaultdict(list)
+    for _, address, size, stack in sorted(blocks_of(dump_lines, stated["device"])):
+        if size > 0:
+            ours[address].append((size, lines.get(stack)))
+    total = agreed = count = 0
+    first = "none differs"
+    for address, size, file, line, kind in stated["blocks"]:
+        size = -(-size // BLOCK_ROUNDING) * BLOCK_ROUNDING
+        found = ours[address].pop(0) if ours[address] else (0, None)
+        if kind != "python":
+            continue
+        count += 1
+        total += size
+        if found == (size, (file, line)):
+            agreed += size
+        elif first == "none differs":
+            first = f"first at {address:#x}: ours {found}, theirs {(size, (file, line))}"
+    text = f"{name}: {agreed} of {total} bytes in {count} blocks have the line of PyTorch's history; {first}"
+    left = sum(len(rest) for rest in ours.values())
+    if left:
+        return failed("blocks", f"{text}; {left} blocks of ours are not in it")
+    return Verdict("PASS", text) if total and agreed == total else failed("blocks", text)
+
+
+def lines_of_stacks(report, pid):
+    """(file, line) of each recorded stack's innermost Python frame that is the program's."""
+    lines = {}
+    for stack in report.content["stacks"]:
+        process, number = stack["id"].split(":")
+        if process not in report.process_ids(pid):
+            continue
+        lines[int(number)] = next(
+            ((frame["file"].split("/programs/")[-1], frame["line"]) for frame in stack["frames"]
+             if frame["kind"] == "python" and "/programs/" in (frame["file"] or "")), (None, None))
+    return lines
 
 
 def judge_categories(report, truth):
@@ -258,19 +307,24 @@ def live_blocks_of(dump_lines, device):
     Lines of several writers need not be in order, so they are sorted by time first; at one
     time a free comes before an allocation.
     """
-    events = []
-    for line in dump_lines:
-        fields = dump_fields(line)
-        if fields is None or fields["device"] != device:
-            continue
-        events.append((fields["time"], fields["bytes"] > 0, fields["address"], fields["bytes"]))
+    events = blocks_of(dump_lines, device)
     live = {}
-    for _, is_allocation, address, size in sorted(events):
+    for _, is_allocation, address, size in sorted((time, size > 0, address, size)
+                                                  for time, address, size, _ in events):
         if is_allocation:
             live[address] = size
         else:
             live.pop(address, None)
     return live
+
+
+def blocks_of(dump_lines, device):
+    """(time, address, bytes, stack) of the blocks on a device that were handed out or, with
+    negative bytes, taken back."""
+    for line in dump_lines:
+        fields = dump_fields(line)
+        if fields is not None and fields["device"] == device:
+            yield fields["time"], fields["address"], fields["bytes"], fields["stack"]
 
 
 def dump_fields(line):
@@ -285,6 +339,7 @@ def dump_fields(line):
     if fields["device_type"] != CUDA_DEVICE_TYPE:
         return None
     numbers = {key: int(fields[key], 0) for key in ("device", "address", "bytes")}
+    numbers["stack"] = int(fields.get("stack", "0"))
     numbers["time"] = int(words[0].replace(".", ""))
     return numbers
 

@@ -4,6 +4,8 @@ Everything of one program lies in a folder of its own below the output folder:
     reference.out .err   without us        traced.out .err   under LD_PRELOAD
     traces/              what we wrote     report.json       what `analyze` made of it
     truth.json*          what the program knew about itself
+    expected.json        the findings that a program with a planted fault deserves
+    summary.txt          what `summary` says of such a program, for people
 """
 
 import dataclasses
@@ -16,6 +18,7 @@ import sys
 from pathlib import Path
 
 import compare
+import findings
 
 HERE = Path(__file__).resolve().parent
 SCHEMA_CHECK = HERE.parent / "schema" / "check_report.py"
@@ -69,10 +72,13 @@ def command_of(program, settings):
 
 
 def environment_of(program, folder, phase):
-    """The caller's variables, those of the program, and caches that no other run shares."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("GPUMEMTRACE_")}
+    """The caller's variables, those of the program, and caches that no other run shares. Of ours
+    only the settings of a simulated driver stay."""
+    environment = {k: v for k, v in os.environ.items()
+                   if not k.startswith("GPUMEMTRACE_") or k.startswith("GPUMEMTRACE_SIM_")}
     environment.update(program.environment)
     environment["TRITON_CACHE_DIR"] = str(folder / f"cache-{phase}" / "triton")
+    environment["TORCHINDUCTOR_CACHE_DIR"] = str(folder / f"cache-{phase}" / "inductor")
     environment["CUPY_CACHE_DIR"] = str(folder / f"cache-{phase}" / "cupy")
     environment["PYTHONDONTWRITEBYTECODE"] = "1"
     return environment
@@ -116,9 +122,28 @@ def run_program(program, settings):
     verdicts = [judge_exit(reference, traced, folder, settings), judge_output(reference, traced, folder)]
     verdicts += judge_folder(folder, settings)
     if program.named:
-        execute([settings.tool, "symbolize", folder / "traces", "-o", folder / "symbols.json"],
-                dict(os.environ), ANALYZE_TIMEOUT_S)
+        keep_names(folder, settings)
     return verdicts
+
+
+def run_case(case, settings):
+    """Verdicts of a program with a planted fault, or of a clean one: how it ended, its report, and
+    whether the findings are those that its source marks."""
+    folder = make_folder(case, settings)
+    environment = findings.with_packages(traced_environment(case, folder, settings), settings.out)
+    traced = execute(command_of(case, settings), environment, settings.timeout_s, settings.programs)
+    keep(folder, "traced", traced)
+    if traced.code != 0:
+        return [compare.failed("runs", f"{ended(traced, settings)}; see {folder}/traced.err")]
+    findings.write_expected(folder, case, settings.programs)
+    if case.named:
+        keep_names(folder, settings)
+    return judge_folder(folder, settings)
+
+
+def keep_names(folder, settings):
+    execute([settings.tool, "symbolize", folder / "traces", "-o", folder / "symbols.json"],
+            dict(os.environ), ANALYZE_TIMEOUT_S)
 
 
 def ended(outcome, settings):
@@ -140,8 +165,8 @@ def judge_output(reference, traced, folder):
 
 
 def judge_folder(folder, settings):
-    """Analyzes folder/traces and compares with every folder/truth.json*. Saved traces have the
-    names of their native code beside them."""
+    """Analyzes folder/traces and compares with every folder/truth.json*, or with the findings that
+    folder/expected.json asks for. Saved traces have the names of their native code beside them."""
     report_path = folder / "report.json"
     names = folder / "symbols.json"
     symbols = ["--symbols", names] if names.exists() else []
@@ -152,6 +177,11 @@ def judge_folder(folder, settings):
         return [compare.failed("analyze", f"{ended_analysis(analysis)}; see {folder}/analyze.err")]
     report = json.loads(report_path.read_text())
     verdicts = judge_schema(report_path) + compare.judge_report(report)
+    if (folder / "expected.json").exists():
+        summary = execute([settings.tool, "summary", report_path], dict(os.environ), ANALYZE_TIMEOUT_S)
+        (folder / "summary.txt").write_text(summary.stdout)
+        return verdicts + findings.judge_findings(
+            report["findings"], findings.read_expected(folder / "expected.json"))
     truths = sorted(folder.glob("truth.json*"))
     if not truths:
         verdicts.append(compare.failed("truth", f"the program wrote no {folder}/truth.json"))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 PROBE_TIMEOUT_S = 60
 PACKAGES = ("torch", "triton", "jax", "jaxlib", "cupy-cuda13x", "cupy-cuda12x", "numpy", "nvidia-nccl-cu13")
+LIBRARIES = ("libcublas", "libcufft")
 CUDA_FOLDERS = ("/usr/local/cuda", "/opt/cuda")
 
 COUNT_DEVICES = """
@@ -87,6 +88,7 @@ class Machine:
              if folder and os.path.exists(f"{folder}/bin/compute-sanitizer")), None)
         if nvcc:
             self.have.add("nvcc")
+            self.have |= {name for name in LIBRARIES if (self.cuda / "lib64" / f"{name}.so").exists()}
             self.versions["nvcc"] = ask([nvcc, "--version"])[0].splitlines()[-1:]
         if self.sanitizer:
             self.versions["compute-sanitizer"] = ask([self.sanitizer, "--version"])[0].splitlines()[-1:]

@@ -54,7 +54,7 @@ BINARIES = (
     Binary("all_runtime_calls_shared_per_thread", "all_runtime_calls.cu",
            ("-cudart", "shared", "-default-stream", "per-thread")),
     Binary("static_destructor", "static_destructor.cu"),
-    Binary("leaks", "leaks.cu"),
+    Binary("leaks", "leaks.cu", ("-g",)),
     Binary("driver_vmm_ipc", "driver_vmm_ipc.cpp"),
 )
 
@@ -63,6 +63,9 @@ PROGRAMS = (
       for name, allocator in ALLOCATORS),
     Program("torch_sites", ("torch_sites.py",), needs=("torch",), named=True),
     Program("torch_sites_kept", ("torch_sites.py", "--keep-gradients"), needs=("torch",), named=True),
+    # One thread compiles, in the process itself; Python stacks are deep while it does.
+    Program("torch_compile", ("torch_compile.py",), needs=("torch", "triton"),
+            environment=(("TORCHINDUCTOR_COMPILE_THREADS", "1"), ("GPUMEMTRACE_STACK_DEPTH", "200"))),
     torch_program("torch_conv", "torch_conv.py"),
     torch_program("torch_threads", "torch_threads.py"),
     torch_program("torch_near_full", "torch_near_full.py", alone=True),

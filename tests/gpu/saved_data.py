@@ -18,7 +18,7 @@ LARGEST_PROGRAM_BYTES = 1536 << 10
 def save(source, target):
     """Keeps the traces, truths and report of one program; one sentence says what happened."""
     files = sorted((source / "traces").iterdir()) + sorted(source.glob("truth.json*"))
-    files += [source / "report.json", source / "symbols.json"]
+    files += [source / name for name in ("report.json", "symbols.json", "expected.json")]
     packed = {path: gzip.compress(path.read_bytes(), mtime=0) for path in files if path.is_file()}
     total = sum(len(content) for content in packed.values())
     if total > LARGEST_PROGRAM_BYTES:

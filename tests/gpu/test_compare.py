@@ -197,6 +197,51 @@ class LiveBlocks(unittest.TestCase):
         self.assertEqual(compare.judge_live_blocks(self.stated([]), None).state, "SKIP")
 
 
+class BlocksInOrder(unittest.TestCase):
+    """Two blocks at one address, of two lines."""
+
+    LINES = [
+        "0.000000010 s  block stack=7 address=0x200 bytes=512 device_type=1 device=0",
+        "0.000000020 s  block stack=0 address=0x200 bytes=-512 device_type=1 device=0",
+        "0.000000030 s  block stack=8 address=0x200 bytes=1024 device_type=1 device=0",
+        "0.000000040 s  block stack=9 address=0x900 bytes=512 device_type=1 device=0",
+    ]
+
+    def judge(self, blocks, lines=LINES):
+        report = make_report()
+        process = report["processes"][0]["id"]
+        report["stacks"] = [
+            {"id": f"{process}:{stack}", "frames": [
+                {"kind": "python", "file": "/x/site-packages/torch/nn/linear.py", "line": 5},
+                {"kind": "python", "file": "/x/programs/sites/model.py", "line": line}]}
+            for stack, line in ((7, 20), (8, 21))]
+        truth = {"pid": PID, "block_sites": {"device": 0, "blocks": blocks}}
+        return compare.judge_blocks_in_order(compare.Report(report), truth, lines)
+
+    BACKWARD = [0x900, 500, "program.py", 3, "backward"]
+
+    def test_each_block_has_its_own_line(self):
+        blocks = [[0x200, 500, "sites/model.py", 20, "python"],
+                  [0x200, 1000, "sites/model.py", 21, "python"], self.BACKWARD]
+        verdict = self.judge(blocks)
+        self.assertEqual((verdict.state, "1536 of 1536 bytes in 2 blocks" in verdict.text), ("PASS", True))
+
+    def test_lines_in_another_order_fail(self):
+        blocks = [[0x200, 500, "sites/model.py", 21, "python"],
+                  [0x200, 1000, "sites/model.py", 20, "python"], self.BACKWARD]
+        self.assertEqual(self.judge(blocks).state, "FAIL")
+
+    def test_a_block_too_many_or_too_few_fails(self):
+        one = [0x200, 500, "sites/model.py", 20, "python"]
+        self.assertEqual(self.judge([one, self.BACKWARD]).state, "FAIL")
+        more = [0x300, 500, "sites/model.py", 20, "python"]
+        self.assertEqual(self.judge([one, [0x200, 1000, "sites/model.py", 21, "python"], more,
+                                     self.BACKWARD]).state, "FAIL")
+
+    def test_without_a_dump_it_is_skipped(self):
+        self.assertEqual(self.judge([], None).state, "SKIP")
+
+
 class CommandLine(unittest.TestCase):
     def run_compare(self, report, truth):
         with tempfile.TemporaryDirectory() as folder:

@@ -15,7 +15,9 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 
+import findings
 import sanitizer
+from case_list import CASE_BINARIES, CASES, PROGRAMS_FOLDER
 from program_list import BINARIES, PROGRAMS, Program
 
 loader = importlib.machinery.SourceFileLoader("run_script", str(HERE / "run"))
@@ -165,12 +167,62 @@ class ProgramList(unittest.TestCase):
                 self.assertIn(program.binary, [binary.name for binary in BINARIES])
             else:
                 self.assertTrue((HERE / "programs" / next(a for a in reversed(program.arguments) if a.endswith(".py"))).exists(), program.name)
-        for binary in BINARIES:
+        for binary in BINARIES + CASE_BINARIES:
             self.assertTrue((HERE / "programs" / binary.source).exists(), binary.name)
 
     def test_every_python_program_compiles(self):
-        for path in [*HERE.glob("*.py"), *(HERE / "programs").glob("*.py")]:
+        for path in [*HERE.glob("*.py"), *(HERE / "programs").rglob("*.py")]:
             compile(path.read_text(), str(path), "exec")
+
+
+class Cases(unittest.TestCase):
+    """Programs that are judged by their findings."""
+
+    FINDING = {"rule": "growth", "severity": "warning", "evidence": {"verdict": "x"}, "fix": "do",
+               "title": "it grew", "site": {"file": "/a/kept.py", "line": 3}}
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.source = Path(temporary.name) / "kept.py"
+
+    def judge(self, source, *found):
+        self.source.write_text(source)
+        return findings.judge_findings(list(found), findings.faults.faults_in(self.source))[0]
+
+    def test_a_marked_finding_at_its_line_passes(self):
+        verdict = self.judge("\n\nkeep()  # fault: growth warning verdict=x\n", self.FINDING)
+        self.assertEqual(verdict.state, "PASS", verdict)
+        verdict = self.judge("keep();  // fault: growth warning -\n", self.FINDING)
+        self.assertEqual(verdict.state, "PASS", verdict)
+
+    def test_another_line_rule_severity_or_evidence_fails(self):
+        for source in ("keep()  # fault: growth warning\n", "\n\nkeep()  # fault: leak warning\n",
+                       "\n\nkeep()  # fault: growth error\n",
+                       "\n\nkeep()  # fault: growth warning verdict=y\n"):
+            verdict = self.judge(source, self.FINDING)
+            self.assertEqual(verdict.state, "FAIL", source)
+            self.assertIn("not found", verdict.text)
+            self.assertIn("too much", verdict.text)
+
+    def test_a_finding_too_much_fails_and_one_for_information_does_not(self):
+        self.assertEqual(self.judge("\n", self.FINDING).state, "FAIL")
+        marked = "\n\nkeep()  # fault: growth warning\n"
+        self.assertEqual(self.judge(marked, self.FINDING, self.FINDING).state, "FAIL")
+        self.assertEqual(self.judge("\n", {**self.FINDING, "severity": "info"}).state, "PASS")
+
+    def test_a_finding_without_a_fix_fails(self):
+        verdict = self.judge("\n\nkeep()  # fault: growth warning\n", {**self.FINDING, "fix": None})
+        self.assertEqual(verdict.state, "FAIL")
+
+    def test_names_are_unique_and_faulty_sources_mark_their_faults(self):
+        names = [case.name for case in CASES]
+        self.assertEqual(len(names), len(set(names)))
+        for case in CASES:
+            source = PROGRAMS_FOLDER / case.source
+            self.assertTrue(source.exists(), case.name)
+            if case.name.endswith("_faulty"):
+                self.assertTrue(findings.faults.faults_in(source), case.name)
 
 
 class Sanitizer(unittest.TestCase):
@@ -178,6 +230,81 @@ class Sanitizer(unittest.TestCase):
         text = "========= LEAK SUMMARY: 6309760 bytes leaked in 18 allocations\n========= ERROR SUMMARY: 18 errors"
         self.assertEqual(sanitizer.parse_summary(text), (6309760, 18))
         self.assertIsNone(sanitizer.parse_summary("========= ERROR SUMMARY: 0 errors"))
+
+    # The form is that of compute-sanitizer 12 and 13 for a program with debug information.
+    LEAKS = """========= COMPUTE-SANITIZER
+leaked 4096 bytes
+========= Leaked 3,072 bytes at 0x7b95b4000000
+=========     Saved host backtrace up to driver entry point at allocation time
+=========         Host Frame: cudaMalloc [0x527bb] in leaks
+=========         Host Frame: (anonymous namespace)::allocate(Ledger&, unsigned long) in leaks.cu:26 [0x8a81] in leaks
+=========         Host Frame: leak_by_inlining(Ledger&) in leaks.cu:41 [0x8b12] in leaks
+=========         Host Frame: main in leaks.cu:77 [0x8c00] in leaks
+=========         Host Frame: __libc_start_call_main in ../sysdeps/nptl/libc_start_call_main.h:58 [0x27249] in libc.so.6
+========= 
+========= Leaked 1,024 bytes at 0x7b95b4001000
+=========     Saved host backtrace up to driver entry point at allocation time
+=========         Host Frame: cudaMalloc [0x527bb] in leaks
+=========         Host Frame: (anonymous namespace)::allocate(Ledger&, unsigned long) in leaks.cu:26 [0x8a81] in leaks
+=========         Host Frame: main in leaks.cu:70 [0x8bd0] in leaks
+========= 
+========= LEAK SUMMARY: 4096 bytes leaked in 2 allocations
+========= ERROR SUMMARY: 2 errors
+"""
+
+    def report(self, line_of_main=77):
+        def frame(function, line, offset, file="/x/programs/leaks.cu"):
+            return {"function": function, "file": file, "line": line, "module": "leaks",
+                    "offset": offset, "kind": "native"}
+
+        allocate = frame("(anonymous namespace)::allocate(Ledger&, unsigned long)", 26, 0x8a80)
+        outside = [frame("__libc_start_call_main", 58, 0x27248, "/build/glibc/csu/libc-start.c")]
+        stacks = {
+            "p1:1": [allocate, frame("(anonymous namespace)::grow(Ledger&)", 41, 0x8b11),
+                     frame("leak_by_inlining(Ledger&)", 45, 0x8b11), frame("main", line_of_main, 0x8bff)],
+            "p1:2": [allocate, frame("main", 70, 0x8bcf)],
+        }
+        return {
+            "stacks": [{"id": name, "frames": frames + outside} for name, frames in stacks.items()],
+            "costs": [{"level": "driver", "stack": "p1:1", "leaked_bytes": 3072},
+                      {"level": "driver", "stack": "p1:2", "leaked_bytes": 1024},
+                      {"level": "driver", "stack": None, "leaked_bytes": 0}],
+        }
+
+    def judge(self, report, text=LEAKS):
+        return sanitizer.judge_leaked_lines(report, text, "leaks.cu")
+
+    def test_every_leak_is_read_with_its_frames(self):
+        (size, frames), (other_size, other_frames) = sanitizer.parse_leaks(self.LEAKS)
+        self.assertEqual((size, other_size, len(other_frames)), (3072, 1024, 3))
+        self.assertEqual([frame.function for frame in frames],
+                         ["cudaMalloc", "allocate", "leak_by_inlining", "main", "__libc_start_call_main"])
+        self.assertEqual([(frame.file, frame.line) for frame in frames][:2], [("", 0), ("leaks.cu", 26)])
+
+    def test_the_same_functions_and_lines_pass_with_inlined_functions_or_without(self):
+        verdict = self.judge(self.report())
+        self.assertEqual((verdict.state, "4096 bytes in 2 stacks" in verdict.text), ("PASS", True))
+        told = self.LEAKS.replace("leak_by_inlining(Ledger&) in leaks.cu:41", "grow(Ledger&) in leaks.cu:41") \
+            .replace("=========         Host Frame: main in leaks.cu:77",
+                     "=========         Host Frame: leak_by_inlining(Ledger&) in leaks.cu:45 [0x8b12] in leaks\n"
+                     "=========         Host Frame: main in leaks.cu:77")
+        self.assertEqual(self.judge(self.report(), told).state, "PASS")
+
+    def test_another_line_fails(self):
+        self.assertEqual(self.judge(self.report(line_of_main=78)).state, "FAIL")
+
+    def test_without_debug_information_nothing_is_compared(self):
+        text = "\n".join(line.replace(" in leaks.cu:26", "").replace(" in leaks.cu:41", "")
+                         .replace(" in leaks.cu:77", "").replace(" in leaks.cu:70", "")
+                         for line in self.LEAKS.splitlines())
+        self.assertEqual(self.judge(self.report(), text).state, "SKIP")
+
+    def test_the_factor_counts_our_check_and_needs_its_verdict(self):
+        verdict = sanitizer.judge_times(1.0, 1.1, 0.4, 30.0, 23)
+        self.assertEqual(verdict.state, "PASS")
+        self.assertIn("20.0 times faster", verdict.text)
+        self.assertEqual(sanitizer.judge_times(1.0, 1.1, 0.4, 1.2, 23).state, "FAIL")
+        self.assertEqual(sanitizer.judge_times(1.0, 1.1, 0.4, 30.0, 0).state, "FAIL")
 
 
 class Overhead(unittest.TestCase):

@@ -33,7 +33,7 @@ class Context:
         self.call("cuInit", ctypes.c_uint(0))
         self.call("cuDeviceGet", ctypes.byref(self._device), ctypes.c_int(ordinal))
         self.call("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self._device)
-        self.call("cuCtxSetCurrent", self._context)
+        self.make_current()
 
     def __enter__(self):
         return self
@@ -44,6 +44,10 @@ class Context:
     def close(self):
         """Releases the primary context; what is still allocated in it ends with it."""
         self.call("cuDevicePrimaryCtxRelease_v2", self._device)
+
+    def make_current(self):
+        """Makes the context current to the calling thread."""
+        self.call("cuCtxSetCurrent", self._context)
 
     def call(self, function, *arguments):
         """Calls an exported function of the driver with ctypes arguments."""

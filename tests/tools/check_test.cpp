@@ -244,6 +244,22 @@ TEST_CASE("SARIF names rule, fingerprint and line relative to the root", "[unit]
   CHECK(place.at("region").at("startLine") == 12);
 }
 
+TEST_CASE("the same fault on many ranks is told once", "[unit]") {
+  Json report = leaking_report();
+  while (report["processes"].size() < 8) report["processes"].push_back(report["processes"][0]);
+  for (int i = 1; i < 8; ++i) report["findings"].push_back(report["findings"][0]);
+  const Verdict verdict = judge(report, "");
+  const std::string text = verdict_text(verdict, {});
+  CHECK(text.find("The same 8 times in this job, 7.8 KiB together.") != std::string::npos);
+  CHECK(text.find("lost <memory>") == text.rfind("lost <memory>"));
+  CHECK(verdict.findings.size() == 8);
+}
+
+TEST_CASE("paths in a verdict have no steps back", "[unit]") {
+  CHECK(path_below("/home/me/tests/../train.py", "/home/me") == "train.py");
+  CHECK(path_below("/opt/a/../train.py", "/home/me") == "/opt/train.py");
+}
+
 TEST_CASE("GitHub gets an annotation at the line", "[unit]") {
   const Json report = leaking_report();
   const std::string text = verdict_github(judge(report, ""), "/home/me");

@@ -168,6 +168,36 @@ TEST_CASE("gradients that are kept and zeroed are gradients", "[unit]") {
   check_training(framework_peak(report_of(trace.builder())));
 }
 
+TEST_CASE("gradients that live through the next forward are told with what they cost", "[unit]") {
+  for (const bool keeps : {true, false}) {
+    const TemporaryFolder folder;
+    TrainingTrace trace;
+    Loop loop;
+    loop.keeps_gradients = keeps;
+    set_up(trace);
+    for (int i = 0; i < 3; ++i) train_once(trace, loop);
+    const auto path = trace.builder().write(folder.path());
+    const auto told = [&](const Options& options) {
+      Json found = Json::array();
+      const Json report = analyze({path}, options);
+      for (const Json& finding : report.at("findings")) {
+        if (finding.at("rule") == "gradients_in_forward") found.push_back(finding);
+      }
+      return found;
+    };
+    CHECK(told({}).empty());  // too little by default
+    Options options;
+    options.thresholds.set(static_cast<std::size_t>(Threshold::kGradientBytes), 1);
+    const Json found = told(options);
+    REQUIRE(found.size() == (keeps ? 1 : 0));
+    if (!keeps) continue;
+    CHECK(found[0].at("severity") == "info");
+    CHECK(found[0].at("bytes") == 2 * kWeights);
+    CHECK(found[0].at("evidence").at("count") == 2);
+    CHECK(found[0].at("fix").get<std::string>().find("set_to_none") != std::string::npos);
+  }
+}
+
 TEST_CASE("a library's workspace that backward made is no gradient", "[unit]") {
   TrainingTrace trace;
   Loop loop;

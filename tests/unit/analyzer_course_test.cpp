@@ -73,6 +73,14 @@ TEST_CASE("what a gap may have falsified is not exact", "[unit]") {
     CHECK(row_where(report.at("losses"), {{"name", "dropped_allocations"}}).at("severity") ==
           "error");
   }
+  SECTION("events without a stack are all there") {
+    gap.stacks = 4;
+    trace.add(gap);
+    const Json report = report_of(trace);
+    CHECK_FALSE(usage_of(report, "device").contains("exact"));
+    CHECK(report.at("traces")[0].at("complete") == true);
+    CHECK(loss_of(report, "stacks_left_out") == 4);
+  }
   SECTION("dropped copies concern copies only") {
     gap.copies = 2;
     trace.add(gap);

@@ -218,6 +218,27 @@ Json steps_of_loop(std::uint64_t period_ns) {
   return report_of(trace).at("steps");
 }
 
+TEST_CASE("what Python code in a backward pass lets go of ends no step", "[unit]") {
+  TrainingTrace trace;
+  const std::uint32_t function =
+      trace.stack({{"Scale.backward", "scale.py", 1},
+                   {"BackwardCFunction.apply", "/lib/torch/autograd/function.py", 2}});
+  for (int step = 0; step < 4; ++step) {
+    const std::uint64_t activation = trace.take(8 * kMiB, trace.forward);
+    for (int layer = 0; layer < 3; ++layer) {
+      const std::uint64_t temporary = trace.take(kMiB, function, TrainingTrace::kEngine);
+      trace.give_back(temporary, kMiB, 0, TrainingTrace::kEngine);
+    }
+    trace.give_back(activation, 8 * kMiB, 0, TrainingTrace::kEngine);
+    const std::uint64_t temporary = trace.take(4 * kMiB, trace.optimize);
+    trace.give_back(temporary, 4 * kMiB, 0);
+    trace.take(512, trace.report_loss);
+  }
+  const Json steps = report_of(trace.builder()).at("steps");
+  REQUIRE(steps.size() == 4);
+  CHECK(steps[0].at("allocations") == 5);
+}
+
 TEST_CASE("the period of the allocations tells steps where nothing else does", "[unit]") {
   const Json steps = steps_of_loop(1'000'000);
   REQUIRE(steps.size() > 15);

@@ -6,6 +6,7 @@
 #include "analyzer/input_error.hpp"
 #include "analyzer/owners.hpp"
 #include "analyzer/stacks/autograd_nodes.hpp"
+#include "analyzer/stacks/waiting_copies.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/trace_builder.hpp"
 
@@ -124,4 +125,24 @@ TEST_CASE("autograd nodes are named by what they carry out", "[unit]") {
   CHECK(autograd_node_name("my::Visitor::apply(int)") == "");
   CHECK(autograd_node_name("apply") == "");
   CHECK(autograd_node_name("") == "");
+}
+
+TEST_CASE("code that PyTorch's compiler generates is not the user's", "[unit]") {
+  const std::string file = "/cbbfvnrwwl7crvhmnnphkxriwbqxxrsy4wksgkyyotwd46wd3jxt.py";
+  CHECK_FALSE(is_users_python_file("/tmp/torchinductor_me/bb" + file));
+  CHECK_FALSE(is_users_python_file("/scratch/cache/bb" + file));
+  CHECK_FALSE(is_users_python_file("cache/bb" + file));
+  CHECK(is_users_python_file("/scratch/cache/cc" + file));
+  CHECK(is_users_python_file("/home/me/bb/cells.py"));
+  CHECK_FALSE(is_users_python_file("<eval_with_key>.12"));
+  CHECK_FALSE(is_users_python_file("fx_generated_3a4b5c6d7e8f9a0.py"));
+  CHECK(is_users_python_file("/home/me/model.py"));
+}
+
+TEST_CASE("PyTorch's functions that wait for their copies are known", "[unit]") {
+  CHECK(waits_for_its_copy("at::native::_local_scalar_dense_cuda(at::Tensor const&)"));
+  CHECK(waits_for_its_copy("void at::native::nonzero_cuda_out_impl<bool>(at::Tensor const&)"));
+  CHECK(waits_for_its_copy("c10::cuda::memcpy_and_sync(void*, void const*, long)"));
+  CHECK_FALSE(waits_for_its_copy("at::native::copy_kernel_cuda(at::TensorIterator&, bool)"));
+  CHECK_FALSE(waits_for_its_copy(""));
 }

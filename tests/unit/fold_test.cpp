@@ -9,6 +9,7 @@
 #include "tests/catch.hpp"
 #include "tests/support/random_job.hpp"
 #include "tests/support/report_query.hpp"
+#include "trace/activity_records.hpp"
 
 using namespace gpumemtrace;
 using namespace gpumemtrace::tests;
@@ -262,4 +263,96 @@ TEST_CASE("a late free keeps its order in a checkpoint when its allocation must 
     CHECK(report.at("leaks").at("total_bytes") == expected.at("leaks").at("total_bytes"));
     CHECK(report.at("leaks").at("invalid_frees") == expected.at("leaks").at("invalid_frees"));
   }
+}
+
+namespace {
+
+template <class Record>
+JobRecord whole_record(Record record, std::uint32_t writer, std::uint64_t time) {
+  trace::RecordHeader& header = reinterpret_cast<trace::RecordHeader&>(record);
+  header.kind = trace::kind_of<Record>();
+  header.words = sizeof record / trace::kWordBytes;
+  header.time = time;
+  JobRecord made{writer, time, time, std::vector<std::uint64_t>(sizeof record / 8)};
+  std::memcpy(made.words.data(), &record, sizeof record);
+  return made;
+}
+
+// Copies of one thread, a millisecond apart, each with CUPTI's records of it.
+std::vector<JobRecord> copies_with_activity(std::uint32_t count) {
+  std::vector<JobRecord> records = RandomJob(1).records();
+  const std::uint64_t begin = records.back().end + 1'000'000;
+  trace::Thread thread;
+  thread.thread_id = 99;
+  records.push_back(whole_record(thread, 7, begin - 500'000));
+  trace::ActivityState state;
+  state.mode = trace::ActivityMode::kCopies;
+  records.push_back(whole_record(state, 0, begin - 400'000));
+  trace::ActivityDropped dropped;
+  dropped.by_cupti = 1;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const std::uint64_t at = begin + i * 1'000'000;
+    trace::ActivityClock clock;
+    clock.timestamp = at;
+    records.push_back(whole_record(clock, 0, at));
+    trace::Copy copy;
+    copy.bytes = 100;
+    copy.call.end = at + 20'000;
+    copy.call.context = 1;
+    records.push_back(whole_record(copy, 7, at + 10'000));
+    records.back().end = copy.call.end;
+    trace::ActivityCall call;
+    call.start = at + 11'000;
+    call.end = at + 19'000;
+    call.correlation = i + 1;
+    call.thread_id = 99;
+    records.push_back(whole_record(call, 8, at + 500'000));
+    trace::ActivityCopy activity;
+    activity.start = at + 12'000;
+    activity.end = at + 12'300;
+    activity.bytes = 100;
+    activity.correlation = i + 1;
+    records.push_back(whole_record(activity, 8, at + 500'001));
+    records.push_back(whole_record(dropped, 8, at + 500'002));
+  }
+  return records;
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint counts CUPTI's records that it replaced, and the rest is joined",
+          "[unit]") {
+  constexpr std::uint64_t kCopies = 200;
+  const TemporaryFolder folder;
+  PackedTrace folded(folder.path() / "folded.gmt");
+  const std::vector<JobRecord> records = copies_with_activity(kCopies);
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    folded.add(records[i]);
+    if (i % 7 == 0 || i + 1 == records.size()) folded.pack();
+    if (i != records.size() / 3 && i != records.size() / 2) continue;
+    folded.pack();
+    REQUIRE(folded.fold(0, records[i + 1].start) == preload::CheckpointResult::kDone);
+  }
+  const Json report = analyzer::analyze({folded.path()}, {});
+  const std::uint64_t gone = loss_of(report, "activity_before_checkpoint");
+  CHECK(gone > 0);
+  CHECK(loss_of(report, "cupti_dropped_records") == kCopies);
+  const Json cupti = report.at("processes")[0].at("cupti");
+  CHECK(cupti.at("state") == "copies");
+  const Json join = cupti.at("join");
+  const std::uint64_t joined = join.at("joined_exact").get<std::uint64_t>();
+  CHECK(joined > 0);
+  // Two records a copy; the copies of a few were folded without their records.
+  const std::uint64_t unjoined = join.at("unjoined").get<std::uint64_t>();
+  CHECK(joined + unjoined + gone / 2 == kCopies);
+  CHECK(unjoined <= 2);
+  std::uint64_t count = 0;
+  std::uint64_t gpu_time_ns = 0;
+  for (const Json& row : report.at("transfers").at("by_kind")) {
+    count += row.at("count").get<std::uint64_t>();
+    if (row.at("gpu_time_ns").is_number())
+      gpu_time_ns += row.at("gpu_time_ns").get<std::uint64_t>();
+  }
+  CHECK(count == kCopies);
+  CHECK(gpu_time_ns == joined * 300);
 }

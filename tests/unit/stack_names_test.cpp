@@ -283,6 +283,93 @@ TEST_CASE("of two threads the one that was seen waiting is meant", "[unit]") {
   CHECK(holder_of_bytes(report, 3 * kMiB).at("site").at("line") == 30);
 }
 
+TEST_CASE("Python code on a thread of the engine goes on with who waits for it", "[unit]") {
+  TraceBuilder trace;
+  add_training_stacks(trace);
+  add_code(trace, 5, "BackwardCFunction.apply", "/x/site-packages/torch/autograd/function.py", 311);
+  add_code(trace, 6, "Scale.backward", "/home/me/scale.py", 12);
+  add_stack(trace, 5, {{6, 5}, {}}, 2);
+  block_at(trace, 0x10000000, 100 * kSigned, 1);
+  block_at(trace, 0x20000000, 1 * kSigned, 5, 2);
+  block_at(trace, 0x30000000, 2 * kSigned, 3, 2);  // its other blocks as if it had none
+  block_at(trace, 0x20000000, -1 * kSigned, 0, 2);
+  block_at(trace, 0x40000000, 4 * kSigned, 3, 2);
+  add_waiting(trace, kPythonThread, 2);
+  block_at(trace, 0x50000000, 8 * kSigned, 5, 2);
+  const Json report = report_of(trace);
+  const Json own = holder_of_bytes(report, 8 * kMiB);
+  REQUIRE_FALSE(own.is_null());
+  CHECK(own.at("site").at("function") == "Scale.backward");
+  CHECK(own.at("site").at("line") == 12);
+  const Json stack = stack_of(report, own);
+  CHECK(stack.at("inferred_from") == "python3");
+  REQUIRE(stack.at("frames").size() == 4);
+  CHECK(stack.at("frames")[1].at("function") == "BackwardCFunction.apply");
+  CHECK(stack.at("frames")[3].at("function") == "train");
+  const Json others = holder_of_bytes(report, 6 * kMiB);
+  REQUIRE_FALSE(others.is_null());
+  CHECK(others.at("site").at("line") == 30);
+  CHECK(others.at("site").at("node") == "AddmmBackward0");
+}
+
+TEST_CASE("compiled code belongs to the line of the user that entered it", "[unit]") {
+  TraceBuilder trace;
+  add_training_stacks(trace);
+  const std::string generated =
+      "/scratch/cache/tp/ctpnlunqgle2rhuwo5zjyfellkww6mzn7mtklnwno3ex4nfnbydg.py";
+  add_code(trace, 5, "BackwardCFunction.apply", "/x/site-packages/torch/autograd/function.py", 311);
+  add_code(trace, 6, "CompiledFunction.backward",
+           "/x/site-packages/torch/_functorch/_aot_autograd/runtime_wrappers.py", 2000);
+  add_code(trace, 7, "Runner.call", generated, 150);
+  add_code(trace, 8, "torch_dynamo_resume_in_forward_at_18", "/home/me/model.py", 18);
+  add_stack(trace, 5, {{7, 8, 3}, {}});     // forward
+  add_stack(trace, 6, {{7, 6, 5}, {}}, 2);  // backward
+  block_at(trace, 0x10000000, 2 * kSigned, 5);
+  block_at(trace, 0x20000000, 3 * kSigned, 6, 2);
+  add_waiting(trace, kPythonThread, 2);
+  const Json report = report_of(trace);
+  const Json forward = holder_of_bytes(report, 2 * kMiB);
+  CHECK(forward.at("owner") == "pytorch");
+  CHECK(forward.at("site").at("file") == "/home/me/model.py");
+  CHECK(forward.at("site").at("line") == 18);
+  const Json backward = holder_of_bytes(report, 3 * kMiB);
+  CHECK(backward.at("owner") == "pytorch");
+  CHECK(backward.at("site").at("function") == "train");
+  CHECK(backward.at("site").at("line") == 30);
+  CHECK(stack_of(report, backward).at("inferred_from") == "python3");
+}
+
+TEST_CASE("a thread that ran a hook is the engine's when it has a block without Python", "[unit]") {
+  TraceBuilder trace;
+  add_training_stacks(trace);
+  add_code(trace, 6, "clip", "/home/me/train.py", 50);
+  add_stack(trace, 5, {{6}, {}}, 2);
+  block_at(trace, 0x10000000, 100 * kSigned, 1);
+  block_at(trace, 0x20000000, 1 * kSigned, 5, 2);
+  block_at(trace, 0x30000000, 2 * kSigned, 3, 2);
+  add_waiting(trace, kPythonThread, 2);
+  block_at(trace, 0x40000000, 4 * kSigned, 5, 2);
+  const Json report = report_of(trace);
+  CHECK(holder_of_bytes(report, 2 * kMiB).at("site").at("line") == 30);
+  const Json hook = holder_of_bytes(report, 5 * kMiB);
+  CHECK(hook.at("site").at("line") == 50);
+  CHECK(holder_of_bytes(report, 100 * kMiB).at("site").at("line") == 20);
+}
+
+TEST_CASE("a Python thread's own calls without Python frames stay its own", "[unit]") {
+  TraceBuilder trace;
+  add_training_stacks(trace);
+  add_thread(trace, 3, 300, "loader");
+  block_at(trace, 0x10000000, 100 * kSigned, 1);
+  block_at(trace, 0x11000000, 100 * kSigned, 1, 3);
+  add_waiting(trace, kPythonThread, 2);
+  Call call;
+  call.writer = 3;
+  allocate_at(trace, 0x20000000, kMiB, 3, call);
+  const Json report = report_of(trace);
+  CHECK(stack_of(report, first_holder(report, "driver")).at("inferred_from").is_null());
+}
+
 TEST_CASE("a native thread of a program without Python stays what it is", "[unit]") {
   TraceBuilder trace;
   add_modules(trace);

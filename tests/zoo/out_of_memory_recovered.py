@@ -6,10 +6,11 @@ import simcuda
 import zoo_cuda
 
 cuda = zoo_cuda.Cuda()
-cache = cuda.alloc((4 << 30) if sys.argv[1] == "faulty" else (1 << 30))
+cache_bytes, batch_bytes = cuda.part_of_free(0.5), cuda.part_of_free(0.75)
+cache = cuda.alloc(cache_bytes if sys.argv[1] == "faulty" else cache_bytes // 8)
 for attempt in range(2):
     try:
-        batch = cuda.alloc(6 << 30)  # fault: out_of_memory_recovered warning
+        batch = cuda.alloc(batch_bytes)  # fault: out_of_memory_recovered warning
         break
     except simcuda.CudaError:
         cuda.free(cache)

@@ -72,6 +72,7 @@ int check_job(const CheckRequest& request) {
     return to_int(exit_code_of(verdict.outcome));
   }
   const Json report = load_report(request.inputs, request.naming, request.thresholds);
+  suppressions.add_embedded(report);
   try {
     if (request.write_baseline) return write_baseline(report, request.policy);
     Baseline baseline;

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 #include "analyzer/rules/rule_table.hpp"
@@ -128,6 +129,19 @@ void Suppressions::add_text(std::string_view text, const std::string& origin) {
                     ExitCode::kUsage);
     }
     rows_.push_back(std::move(row));
+  }
+}
+
+void Suppressions::add_embedded(const Json& report) {
+  std::set<std::string> known;
+  for (const Json& process : report.at("processes")) {
+    if (!process.contains("suppressions")) continue;
+    std::string text;
+    for (const Json& line : process.at("suppressions")) {
+      const bool is_new = known.insert(line.get<std::string>()).second;
+      text += (is_new ? line.get<std::string>() : std::string()) + "\n";
+    }
+    add_text(text, "in " + text_or(process, "executable", "the program"));
   }
 }
 

@@ -18,7 +18,7 @@ namespace gpumemtrace::tools {
 struct Suppression {
   std::string type;  // a rule or a family of rules: leak, transfer, growth
   std::string pattern;
-  std::string origin;  // FILE:LINE; "built in" for our own
+  std::string origin;  // FILE:LINE; the program and a line; "built in" for our own
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
 
@@ -36,6 +36,9 @@ class Suppressions {
   // Throws Failure for a file that cannot be read or a line that is no suppression.
   void add_file(const std::filesystem::path& path);
   void add_text(std::string_view text, const std::string& origin);
+  // Those that the programs of the report asked for. The same line of several processes counts
+  // once.
+  void add_embedded(const Json& report);
 
   // The suppression that hides the finding, counted as used; nullptr where there is none.
   const Suppression* use(const Json& finding, const Json& report);

@@ -86,8 +86,9 @@ Json result_json(const JudgedFinding& finding, const std::filesystem::path& root
 }  // namespace
 
 std::string path_below(const std::string& path, const std::filesystem::path& root) {
-  const std::string relative = std::filesystem::path(path).lexically_proximate(root).string();
-  return relative.starts_with("..") ? path : relative;
+  const std::filesystem::path normal = std::filesystem::path(path).lexically_normal();
+  const std::string relative = normal.lexically_proximate(root).string();
+  return relative.starts_with("..") ? normal.string() : relative;
 }
 
 Json verdict_sarif(const Verdict& verdict, const std::filesystem::path& root) {

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "tools/check/verdict_output.hpp"
 #include "tools/launch_environment.hpp"
@@ -51,10 +54,40 @@ std::string headline(const Verdict& verdict) {
   return text + "\n";
 }
 
-std::string finding_text(const Json& report, const JudgedFinding& finding) {
-  const Json& row = *finding.row;
+// Findings of several processes that are one fault are told once.
+struct Fold {
+  const JudgedFinding* first = nullptr;
+  std::size_t times = 0;
+  std::uint64_t bytes = 0;
+};
+
+std::vector<Fold> folds_of(const Verdict& verdict, FindingStatus status) {
+  std::vector<Fold> folds;
+  std::map<std::string, std::size_t> place;
+  if (verdict.findings.empty()) return folds;  // there may be no report
+  const bool many = verdict.report->at("processes").size() > 1;
+  for (const JudgedFinding& finding : verdict.findings) {
+    if (finding.status != status) continue;
+    // One process can have the same fault in several forms; those stay apart.
+    const std::string key = text_or(*finding.row, "fingerprint", "") +
+                            (many ? std::string() : text_or(*finding.row, "title", ""));
+    const auto [found, added] = place.try_emplace(key, folds.size());
+    if (added) folds.push_back({&finding, 0, 0});
+    Fold& fold = folds[found->second];
+    ++fold.times;
+    fold.bytes += number_or_zero(*finding.row, "bytes");
+  }
+  return folds;
+}
+
+std::string finding_text(const Json& report, const Fold& fold) {
+  const Json& row = *fold.first->row;
   std::string text = fmt::format("  {}: {}\n    {}\n", text_or(row, "rule", ""),
                                  text_or(row, "title", ""), text_or(row, "detail", ""));
+  if (fold.times > 1) {
+    text += fmt::format("    The same {} times in this job, {} together.\n", fold.times,
+                        format_size(fold.bytes));
+  }
   if (const std::string stack = short_stack(report, row, kMaxFrames); !stack.empty()) {
     text += "    " + stack + "\n";
   }
@@ -66,15 +99,14 @@ std::string finding_text(const Json& report, const JudgedFinding& finding) {
 }
 
 std::string findings_text(const Verdict& verdict, FindingStatus status, std::string_view title) {
+  const std::vector<Fold> folds = folds_of(verdict, status);
+  if (folds.empty()) return {};
   std::string text;
-  std::size_t shown = 0;
-  for (const JudgedFinding& finding : verdict.findings) {
-    if (finding.status != status) continue;
-    if (++shown <= kMaxFindingsShown) text += finding_text(*verdict.report, finding);
+  for (std::size_t i = 0; i < std::min(folds.size(), kMaxFindingsShown); ++i) {
+    text += finding_text(*verdict.report, folds[i]);
   }
-  if (shown == 0) return {};
-  if (shown > kMaxFindingsShown) {
-    text += fmt::format("  and {} more; --json has all\n", shown - kMaxFindingsShown);
+  if (folds.size() > kMaxFindingsShown) {
+    text += fmt::format("  and {} more; --json has all\n", folds.size() - kMaxFindingsShown);
   }
   return std::string(title) + "\n" + text;
 }

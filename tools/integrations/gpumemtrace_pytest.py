@@ -3,16 +3,20 @@
     @pytest.mark.limit_gpu_memory("2 GiB")                     # physical bytes at the peak
     @pytest.mark.limit_gpu_memory("1 GiB", level="framework")  # of one level
     @pytest.mark.limit_gpu_leaks("0 B")                        # bytes lost when the test has ended
+    @pytest.mark.limit_gpu_leaks("0 B", warmup=1)              # only in the last of two calls
 
 Copy this file beside the tests (or put its folder on PYTHONPATH) and run `pytest -p
 gpumemtrace_pytest`. The program `gpumemtrace` must be on PATH, or GPUMEMTRACE_PROGRAM name it.
 
 A marked test runs alone in a process of its own under `gpumemtrace run --check`: what it loses is
 told by identity at the end of that process, and no other test's memory is in its peak. Fixtures of
-the test run in that process alone. Options of gpumemtrace for all tests (such as --simulate or
+the test run in that process alone. With warmup=N the test is called N times before the call that
+counts: what those calls and the fixtures keep is no leak. Options of gpumemtrace for all tests (such as --simulate or
 --suppressions FILE) are words in GPUMEMTRACE_PYTEST_OPTIONS.
 """
 
+import ctypes
+import gc
 import json
 import os
 import pathlib
@@ -25,6 +29,7 @@ import tempfile
 import pytest
 
 CHILD_VARIABLE = "GPUMEMTRACE_PYTEST_CHILD"
+LEAKS_FROM_HERE = b"gpumemtrace: leaks from here"  # GPUMEMTRACE_LEAKS_FROM_HERE of gpumemtrace.h
 SKIPPED_EXIT_CODE = 77  # of the child: the test skipped itself
 
 
@@ -32,7 +37,7 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "limit_gpu_memory(size, level=None): most GPU memory that the test may use")
     config.addinivalue_line(
-        "markers", "limit_gpu_leaks(size): most GPU memory that the test may lose")
+        "markers", "limit_gpu_leaks(size, warmup=0): most GPU memory that the test may lose")
 
 
 def policy_of(item):
@@ -44,6 +49,11 @@ def policy_of(item):
     for mark in item.iter_markers("limit_gpu_leaks"):
         options += ["--max-leak", mark.args[0]]
     return options
+
+
+def warmup_of(item):
+    return max((mark.kwargs.get("warmup", 0) for mark in item.iter_markers("limit_gpu_leaks")),
+               default=0)
 
 
 def run_recorded(item, policy):
@@ -87,6 +97,20 @@ def pytest_runtest_protocol(item):
     item.ihook.pytest_runtest_logreport(report=report_for(item, policy))
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_pyfunc_call(pyfuncitem):
+    """In the child: the calls that do not count, and the mark behind them."""
+    calls = warmup_of(pyfuncitem) if CHILD_VARIABLE in os.environ else 0
+    if calls:
+        names = pyfuncitem._fixtureinfo.argnames
+        arguments = {name: pyfuncitem.funcargs[name] for name in names}
+        for _ in range(calls):
+            pyfuncitem.obj(**arguments)
+        gc.collect()
+        ctypes.CDLL(None).gpumemtrace_mark(LEAKS_FROM_HERE)
+    yield
 
 
 def pytest_sessionfinish(session, exitstatus):

@@ -1,9 +1,11 @@
 """A training step whose backward runs on a thread of the engine.
 
-Usage: backward.py LIBRARY STOP_FILE
+Usage: backward.py LIBRARY STOP_FILE [function]
+With `function` the engine's thread runs Python code, too, as for an autograd.Function.
 """
 
 import ctypes
+import functools
 import sys
 import threading
 
@@ -14,11 +16,28 @@ def forward(engine):
     return engine.report_here()
 
 
-def training_step(engine, stop_file):
+def scale_backward(engine):
+    engine.report_here()
+
+
+# How PyTorch enters a Function's backward: in a file and by a name that the analyzer knows.
+WAY_IN = compile("class BackwardCFunction:\n    def apply(self):\n        self.function()\n",
+                 "/x/torch/autograd/function.py", "exec")
+
+
+def way_into_function(engine):
+    namespace = {}
+    exec(WAY_IN, namespace)
+    node = namespace["BackwardCFunction"]()
+    node.function = functools.partial(scale_backward, engine)
+    return ctypes.CFUNCTYPE(None)(node.apply)
+
+
+def training_step(engine, stop_file, function):
     if not forward(engine):
         sys.exit("nobody listens to blocks")
     print("forward is done", flush=True)
-    return graph._engine_run_backward(engine, stop_file)
+    return graph._engine_run_backward(engine, stop_file, function)
 
 
 def idle(event):
@@ -33,7 +52,8 @@ def main():
     others = [threading.Thread(target=idle, args=(event,)) for _ in range(3)]
     for thread in others:
         thread.start()
-    if not training_step(engine, sys.argv[2].encode()):
+    function = way_into_function(engine) if len(sys.argv) > 3 else None
+    if not training_step(engine, sys.argv[2].encode(), function):
         sys.exit("the engine did not run")
     forward(engine)
     event.set()

@@ -29,13 +29,15 @@ extern "C" {
   report(address, -kBytes, 0, 1 << 20, Device{});
 }
 
-// Returns when the file exists. False where nobody listens to blocks.
-[[gnu::visibility("default")]] bool run_engine(const char* stop_file) {
+// Returns when the file exists. False where nobody listens to blocks. `run_function`, where it is
+// given, is called by the engine's thread before each node.
+[[gnu::visibility("default")]] bool run_engine(const char* stop_file, void (*run_function)()) {
   auto* const report = reinterpret_cast<ReportBlock*>(
       dlsym(RTLD_DEFAULT, "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"));
   if (report == nullptr) return false;
   std::thread engine([&] {
     while (access(stop_file, F_OK) != 0) {
+      if (run_function != nullptr) run_function();
       engine_node(report);
       // As nodes take their time; too many blocks would only fill the ring.
       std::this_thread::sleep_for(std::chrono::milliseconds(1));

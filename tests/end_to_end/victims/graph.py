@@ -1,5 +1,5 @@
 """Waits for the engine where torch/autograd/graph.py does."""
 
 
-def _engine_run_backward(engine, stop_file):
-    return engine.run_engine(stop_file)
+def _engine_run_backward(engine, stop_file, function):
+    return engine.run_engine(stop_file, function)

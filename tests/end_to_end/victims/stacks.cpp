@@ -5,7 +5,9 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+#include <cstdio>
 #include <cstring>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -197,6 +199,35 @@ GPUMEMTRACE_FRAME void storm_of_signals(int count) {
   sender.join();
 }
 
+// --- more different stacks than anybody has
+
+extern "C" void descend(unsigned path, int depth);
+void (*volatile descend_left)(unsigned, int) = descend;
+void (*volatile descend_right)(unsigned, int) = descend;
+
+GPUMEMTRACE_FRAME void descend(unsigned path, int depth) {
+  if (depth == 0) {
+    allocate_here(4096);
+  } else if ((path & 1u) != 0) {
+    descend_left(path >> 1, depth - 1);
+  } else {
+    descend_right(path >> 1, depth - 1);
+  }
+  stay_in_frame();
+}
+
+void walk_all_paths(unsigned count, int rounds) {
+  constexpr int kDepth = 24;
+  for (int round = 0; round < rounds; ++round) {
+    for (unsigned path = 0; path < count; ++path) descend(path, kDepth);
+  }
+  // The largest resident size. Of this program alone: getrusage() would count what forked it, too.
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("VmHWM:", 0) == 0) std::puts(line.c_str());
+  }
+}
+
 // --- threads
 
 GPUMEMTRACE_FRAME void thread_body(abi::CUcontext context, std::size_t index) {
@@ -242,6 +273,9 @@ void run(const std::vector<std::string>& arguments) {
     churn(context, arguments.at(1), arguments.at(2), std::stoi(arguments.at(3)));
   } else if (what == "signals") {
     storm_of_signals(std::stoi(arguments.at(1)));
+  } else if (what == "paths") {
+    walk_all_paths(static_cast<unsigned>(std::stoul(arguments.at(1))),
+                   arguments.size() > 2 ? std::stoi(arguments[2]) : 1);
   } else if (what == "threads") {
     run_threads(context);
   } else {

@@ -8,10 +8,10 @@ With --keep-gradients the gradients live across steps, so that at the peak all o
 """
 
 import argparse
-import os
 
 import torch
 
+import torch_history
 import torch_truth
 from sites.data import batches
 from sites.model import Network
@@ -19,7 +19,6 @@ from sites.model import Network
 STEPS = 8
 DEPTH = 6
 ROUNDING_BYTES = 512  # of PyTorch's caching allocator
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def loss_of(model, batch):
@@ -50,35 +49,12 @@ def node_names(loss):
     return sorted(names)
 
 
-def users_line(frames):
-    """[file, line] of the innermost frame of this program; None where there is none."""
-    for frame in frames:
-        if frame["filename"].startswith(HERE):
-            return [os.path.relpath(frame["filename"], HERE), frame["line"]]
-    return None
-
-
-def history():
-    """Every block that was handed out: [address, bytes, file, line], in order."""
-    rows = []
-    for entry in torch.cuda.memory._snapshot()["device_traces"][0]:
-        if entry["action"] != "alloc":
-            continue
-        line = users_line(entry["frames"])
-        if line is None and not entry["frames"]:
-            line = ["torch_sites.py", BACKWARD_LINE]
-            rows.append([entry["addr"], entry["size"], *line, "backward"])
-        else:
-            rows.append([entry["addr"], entry["size"], *(line or [None, None]), "python"])
-    return rows
-
-
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--keep-gradients", action="store_true")
     keep_gradients = parser.parse_args().keep_gradients
     torch_truth.use_deterministic_algorithms()
-    torch.cuda.memory._record_memory_history(max_entries=1 << 20, stacks="python")
+    torch_history.record()
     device = torch.device("cuda", 0)
     model = Network(DEPTH).to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
@@ -92,7 +68,8 @@ def main():
         print(f"step {step} loss {loss.item().hex()}")
 
     truth = torch_truth.new_truth("torch_sites")
-    truth.content["block_sites"] = {"device": 0, "blocks": history(), "node_names": names}
+    blocks = torch_history.block_sites("torch_sites.py", BACKWARD_LINE)
+    truth.content["block_sites"] = {"device": 0, "blocks": blocks, "node_names": names}
     categories = {
         "parameter": rounded_bytes(model.parameters()),
         "optimizer_state": rounded_bytes(

@@ -16,6 +16,15 @@ OUT_OF_MEMORY_HOOK = "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"
 CUDA_DEVICE_0 = ctypes.c_uint16(1)  # c10::Device: type, then index
 
 
+class PoolProperties(ctypes.Structure):
+    """CUmemPoolProps: pinned memory of one device."""
+
+    _fields_ = [("allocation_type", ctypes.c_int), ("handle_types", ctypes.c_int),
+                ("location_type", ctypes.c_int), ("location_id", ctypes.c_int),
+                ("security_attributes", ctypes.c_void_p), ("max_size", ctypes.c_size_t),
+                ("usage", ctypes.c_ushort), ("reserved", ctypes.c_ubyte * 54)]
+
+
 class Cuda(simcuda.Context):
     """The driver's functions that the programs use, beyond those of simcuda."""
 
@@ -31,6 +40,23 @@ class Cuda(simcuda.Context):
     def copy_up_async(self, destination, source, size_bytes):
         self.call("cuMemcpyHtoDAsync_v2", ctypes.c_uint64(destination), ctypes.c_void_p(source),
                   ctypes.c_size_t(size_bytes), ctypes.c_void_p())
+
+    def copy_down_async(self, destination, source, size_bytes):
+        self.call("cuMemcpyDtoHAsync_v2", ctypes.c_void_p(destination), ctypes.c_uint64(source),
+                  ctypes.c_size_t(size_bytes), ctypes.c_void_p())
+
+    def create_pool(self):
+        properties = PoolProperties(allocation_type=1, location_type=1, location_id=self._device.value)
+        pool = ctypes.c_void_p()
+        self.call("cuMemPoolCreate", ctypes.byref(pool), ctypes.byref(properties))
+        return pool
+
+    def destroy_pool(self, pool):
+        self.call("cuMemPoolDestroy", pool)
+
+    def part_of_free(self, share):
+        """That share of the device's free memory, in pieces of 2 MiB as the driver deals it."""
+        return int(self.memory_info()[0] * share) // (2 * MIB) * (2 * MIB)
 
     def reset(self):
         self.call("cuDevicePrimaryCtxReset_v2", self._device)
@@ -48,11 +74,11 @@ class Allocator:
     First fit in segments of 20 MiB; larger requests get a segment of their own.
     """
 
-    SEGMENT_BYTES = 20 * MIB
     ROUND_BYTES = 512
 
-    def __init__(self, cuda):
+    def __init__(self, cuda, segment_bytes=20 * MIB):
         self._cuda = cuda
+        self._segment_bytes = segment_bytes
         self._segments = {}  # base -> [size, {offset: bytes}]
         self._blocks = {}  # address -> (base, offset, bytes)
         self._allocated = 0
@@ -84,7 +110,7 @@ class Allocator:
         size_bytes = -(-size_bytes // self.ROUND_BYTES) * self.ROUND_BYTES
         place = self._place(size_bytes)
         if place is None:
-            segment_bytes = max(self.SEGMENT_BYTES, size_bytes)
+            segment_bytes = max(self._segment_bytes, size_bytes)
             try:
                 base = self._cuda.alloc(segment_bytes)
             except simcuda.CudaError:

@@ -1,0 +1,99 @@
+#include "analyzer/model/activity.hpp"
+
+#include <algorithm>
+
+#include "analyzer/model/activity_kinds.hpp"
+#include "trace/reader.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// cuptiGetVersion() of CUDA 12.5, the first that reports calls of single functions.
+constexpr std::uint32_t kFirstVersionWithCalls = 23;
+
+}  // namespace
+
+void Activity::apply(const trace::RecordHeader& record) {
+  switch (record.kind) {
+    case trace::RecordKind::kActivityCall:
+      return join_.apply(trace::as<trace::ActivityCall>(record));
+    case trace::RecordKind::kActivityCopy:
+      return apply_copy(trace::as<trace::ActivityCopy>(record));
+    case trace::RecordKind::kActivitySet:
+      return apply_set(trace::as<trace::ActivitySet>(record));
+    case trace::RecordKind::kActivityKernel:
+      return apply_kernel(trace::as<trace::ActivityKernel>(record));
+    case trace::RecordKind::kActivityClock:
+      return clocks_.add(trace::as<trace::ActivityClock>(record));
+    case trace::RecordKind::kActivityState:
+      return apply_state(trace::as<trace::ActivityState>(record));
+    case trace::RecordKind::kActivityDropped: {
+      const auto& dropped = trace::as<trace::ActivityDropped>(record);
+      dropped_.by_cupti += dropped.by_cupti;
+      dropped_.by_recorder += dropped.by_recorder;
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+void Activity::finish() {
+  join_.finish();
+  overlap_.finish();
+}
+
+void Activity::apply_state(const trace::ActivityState& record) {
+  status_.is_known = true;
+  status_.mode = record.mode;
+  status_.is_shared = status_.is_shared || record.is_shared != 0;
+  if (record.version != 0) status_.version = record.version;
+  status_.reason = trace::tail_of(record.record);
+  const bool is_collecting =
+      record.mode == trace::ActivityMode::kCopies || record.mode == trace::ActivityMode::kFull;
+  if (is_collecting) status_.widest_mode = std::max(status_.widest_mode, record.mode);
+  if (record.version != 0 && record.version < kFirstVersionWithCalls) {
+    join_.expect_no_api_records();
+  }
+}
+
+void Activity::apply_copy(const trace::ActivityCopy& record) {
+  StreamCopies& stream = streams_[{record.device, record.context, record.stream}];
+  ++stream.count;
+  stream.bytes += record.bytes;
+  const auto time = clocks_.place(record.library, record.start, record.end, record.record.time);
+  if (!time) return join_.count_unjoined(Unjoined::kClockUnknown);
+  stream.gpu_ticks += time->ticks();
+  DeviceWork work;
+  work.activity = activity_key(record.library, record.correlation);
+  work.time = *time;
+  work.bytes = record.bytes;
+  work.graph_node = record.graph_node;
+  work.device = record.device;
+  work.copy_kind = record.copy_kind;
+  work.source_kind = record.source_kind;
+  work.destination_kind = record.destination_kind;
+  join_.apply(work);
+}
+
+void Activity::apply_set(const trace::ActivitySet& record) {
+  const auto time = clocks_.place(record.library, record.start, record.end, record.record.time);
+  if (!time) return join_.count_unjoined(Unjoined::kClockUnknown);
+  DeviceWork work;
+  work.activity = activity_key(record.library, record.correlation);
+  work.time = *time;
+  work.bytes = record.bytes;
+  work.graph_node = record.graph_node;
+  work.device = record.device;
+  work.destination_kind = static_cast<std::uint8_t>(record.memory_kind);
+  work.is_set = true;
+  join_.apply(work);
+}
+
+void Activity::apply_kernel(const trace::ActivityKernel& record) {
+  const auto time = clocks_.place(static_cast<std::uint16_t>(record.library), record.start,
+                                  record.end, record.record.time);
+  if (time) overlap_.add_kernel(record.device, *time);
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,87 @@
+// What CUPTI reported of one process.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "analyzer/model/activity_clocks.hpp"
+#include "analyzer/model/activity_join.hpp"
+#include "analyzer/model/kernel_overlap.hpp"
+#include "trace/activity_records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+struct StreamKey {
+  std::int32_t device = kUnknownDevice;
+  std::uint32_t context = 0;  // CUPTI's numbers
+  std::uint32_t stream = 0;
+  friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
+};
+
+struct StreamCopies {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t gpu_ticks = 0;
+};
+
+// The last that was said about the collection.
+struct ActivityStatus {
+  bool is_known = false;
+  trace::ActivityMode mode = trace::ActivityMode::kOff;
+  bool is_shared = false;  // the program has used CUPTI, too
+  std::uint32_t version = 0;
+  std::string reason;
+  trace::ActivityMode widest_mode = trace::ActivityMode::kOff;  // that it ever had
+};
+
+// - Takes CUPTI's records in the order of the merge. Does nothing in traces without any.
+class Activity {
+ public:
+  Activity(Transfers& transfers, ActivityClocks clocks)
+      : clocks_(std::move(clocks)), overlap_(transfers), join_(transfers, overlap_, clocks_) {}
+  Activity(const Activity&) = delete;
+  Activity& operator=(const Activity&) = delete;
+
+  // Whether calls have to be kept for records that may come.
+  [[nodiscard]] bool is_on() const { return !clocks_.empty() || status_.is_known; }
+  [[nodiscard]] ActivityJoin& join() { return join_; }
+
+  [[nodiscard]] static constexpr bool is_activity(trace::RecordKind kind) {
+    return kind >= trace::RecordKind::kActivityCall && kind <= trace::RecordKind::kActivityDropped;
+  }
+  void apply(const trace::RecordHeader& record);
+  // Of what came before, calls and their records are gone.
+  void apply_checkpoint(const trace::Checkpoint& checkpoint) {
+    folded_records_ += checkpoint.activity_records;
+    join_.set_cut(checkpoint.record.time);
+  }
+  void finish();
+
+  [[nodiscard]] const ActivityStatus& status() const { return status_; }
+  [[nodiscard]] const ActivityClocks& clocks() const { return clocks_; }
+  [[nodiscard]] const JoinCounts& counts() const { return join_.counts(); }
+  [[nodiscard]] const std::map<StreamKey, StreamCopies>& streams() const { return streams_; }
+  [[nodiscard]] const trace::ActivityDropped& dropped() const { return dropped_; }
+  [[nodiscard]] std::uint64_t folded_records() const { return folded_records_; }
+  [[nodiscard]] bool has_kernels() const { return overlap_.has_kernels(); }
+
+ private:
+  void apply_copy(const trace::ActivityCopy& record);
+  void apply_set(const trace::ActivitySet& record);
+  void apply_kernel(const trace::ActivityKernel& record);
+  void apply_state(const trace::ActivityState& record);
+
+  ActivityClocks clocks_;
+  KernelOverlap overlap_;
+  ActivityJoin join_;
+  ActivityStatus status_;
+  std::map<StreamKey, StreamCopies> streams_;
+  trace::ActivityDropped dropped_;
+  std::uint64_t folded_records_ = 0;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,76 @@
+// CUPTI's times to ticks of the recorder.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "analyzer/clock.hpp"
+#include "trace/activity_records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// When something ran, in ticks.
+struct TickSpan {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  [[nodiscard]] std::uint64_t ticks() const { return end - start; }
+};
+
+// Each copy of libcupti has a clock of its own, and other clients may exchange it: the time between
+// two exchanges is an epoch. Within an epoch the mapping is piecewise linear between the pairs that
+// the recorder took, and straight on before the first and after the last.
+// - An epoch with one pair alone has a rate only where that pair says what the clock counts: the
+//   ticks themselves or, in epoch 0, nanoseconds of CLOCK_REALTIME.
+class ActivityClocks {
+ public:
+  ActivityClocks() = default;
+  // `clock` is the process's own; it tells how fast its ticks are.
+  ActivityClocks(const std::vector<trace::ActivityClock>& pairs, const Clock& clock);
+
+  // Pairs may come in any order, and more than once.
+  void add(const trace::ActivityClock& pair);
+
+  // Where a record stands that was taken over at `taken_over` ticks. It belongs to the epoch under
+  // which it starts latest before that; nullopt where there is none, or the record has no times.
+  [[nodiscard]] std::optional<TickSpan> place(std::uint16_t library, std::uint64_t start,
+                                              std::uint64_t end, std::uint64_t taken_over) const;
+
+  [[nodiscard]] bool empty() const { return epochs_.empty(); }
+  // By how much a placed time may be wrong: the largest sum of half of a pair's uncertainty and its
+  // distance from the line through its neighbours.
+  [[nodiscard]] std::uint64_t error_ticks() const { return error_ticks_; }
+  // Intervals that stick out of one another by less may still be one in the other: the error, and
+  // what reading two clocks one after the other takes.
+  [[nodiscard]] std::uint64_t tolerance_ticks() const {
+    return error_ticks_ + static_cast<std::uint64_t>(kReadingNs * ticks_per_ns_);
+  }
+
+ private:
+  static constexpr double kReadingNs = 500;
+
+  struct Pair {
+    std::uint64_t timestamp = 0;
+    std::uint64_t ticks = 0;  // in the middle of the reading
+    std::uint64_t uncertainty = 0;
+    double ticks_per_unit = 0;  // up to the next pair
+  };
+  struct Epoch {
+    std::vector<Pair> pairs;
+    double ticks_per_unit = 0;       // 0 = not known
+    mutable std::size_t latest = 0;  // where the search before ended
+  };
+
+  void measure(Epoch& epoch, std::size_t changed, bool is_first);
+  [[nodiscard]] double rate_of_single(const Pair& pair, bool is_first) const;
+  [[nodiscard]] static const Pair& pair_before(const Epoch& epoch, std::uint64_t timestamp);
+
+  std::map<std::pair<std::uint32_t, std::uint32_t>, Epoch> epochs_;  // by library and epoch
+  std::vector<ClockPoint> realtime_;
+  double ticks_per_ns_ = 1.0;
+  std::uint64_t error_ticks_ = 0;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,78 @@
+#include "analyzer/model/pending_calls.hpp"
+
+#include <algorithm>
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Far above what any process has; a damaged record must not make the table huge.
+constexpr std::uint32_t kMaxWriters = 1 << 20;
+
+// Threads that come one after the other often have the same pthread_self().
+constexpr std::size_t kMaxNamesakes = 8;
+
+constexpr std::size_t kTrimEvery = 1024;
+
+}  // namespace
+
+void PendingCalls::add_thread(std::uint32_t writer, const trace::Thread& record) {
+  if (writer >= kMaxWriters) return;
+  const auto next = static_cast<std::uint32_t>(threads_.size());
+  const auto [known, is_new] = by_thread_id_.try_emplace(record.thread_id, next);
+  if (is_new) threads_.emplace_back();
+  if (writer >= by_writer_.size()) by_writer_.resize(writer + 1);
+  by_writer_[writer] = known->second + 1;
+  for (const std::uint64_t id : {record.thread_id, record.pthread_self}) {
+    std::vector<std::uint32_t>& named = by_short_id_[static_cast<std::uint32_t>(id)];
+    if (id == 0) continue;
+    named.erase(std::remove(named.begin(), named.end(), known->second), named.end());
+    if (named.size() == kMaxNamesakes) named.erase(named.begin());
+    named.push_back(known->second);
+  }
+}
+
+std::uint32_t PendingCalls::thread_of_writer(std::uint32_t writer) {
+  if (writer < by_writer_.size() && by_writer_[writer] != 0) return by_writer_[writer] - 1;
+  // Its thread record is missing: nothing will find its calls, but they are counted.
+  trace::Thread unknown;
+  unknown.thread_id = (std::uint64_t{1} << 32) + writer;
+  if (writer >= kMaxWriters) return 0;
+  add_thread(writer, unknown);
+  return by_writer_[writer] - 1;
+}
+
+CallId PendingCalls::add(std::uint32_t writer, const PendingCall& call) {
+  if (calls_.size() >= kMaxCalls) forget_oldest();
+  calls_.push_back(call);
+  const CallId id = first_ + calls_.size() - 1;
+  const std::uint32_t index = thread_of_writer(writer);
+  if (index >= threads_.size()) return id;
+  Thread& thread = threads_[index];
+  thread.push_back({call.time, id});
+  if (thread.size() % kTrimEvery == 0) trim(thread);
+  return id;
+}
+
+void PendingCalls::forget_oldest() {
+  calls_.pop_front();
+  ++first_;
+  if (first_ % kMaxCalls != 0) return;
+  for (Thread& thread : threads_) trim(thread);
+}
+
+// Gives back the room of what is forgotten.
+void PendingCalls::trim(Thread& thread) const {
+  const auto kept = std::partition_point(thread.begin(), thread.end(),
+                                         [&](const InThread& call) { return call.id < first_; });
+  if (static_cast<std::size_t>(kept - thread.begin()) * 2 < thread.size()) return;
+  thread.erase(thread.begin(), kept);
+  if (thread.empty()) Thread().swap(thread);
+}
+
+const std::vector<std::uint32_t>& PendingCalls::threads_of(std::uint32_t thread_id) const {
+  static const std::vector<std::uint32_t> kNone;
+  const auto found = by_short_id_.find(thread_id);
+  return found == by_short_id_.end() ? kNone : found->second;
+}
+
+}  // namespace gpumemtrace::analyzer

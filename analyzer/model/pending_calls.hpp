@@ -1,0 +1,80 @@
+// Calls whose work on the GPU may still be reported.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/model/activity_clocks.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+enum class CallWork : std::uint8_t { kCopy, kSet, kLaunch };
+
+// An intercepted call, or one part of a batch.
+struct PendingCall {
+  static constexpr std::uint32_t kNothing = ~std::uint32_t{0};  // it failed or was captured
+
+  TickSpan time;
+  std::uint64_t bytes = 0;        // that it asked for
+  std::uint64_t batch_bytes = 0;  // first part of a batch: of all its parts; 0 = other parts
+  std::uint32_t counted = 0;      // copies and sets: row of Transfers; launches: index of the site
+  CallWork work = CallWork::kCopy;
+  // Filled in when records join it.
+  bool is_inferred = false;
+  std::uint64_t activity = 0;  // the record of CUPTI that is about this call; 0 = none yet
+  std::uint64_t next = 0;      // CallId of the next one that this record is about
+  std::uint64_t seen_bytes = 0;
+  TickSpan on_gpu{~std::uint64_t{0}, 0};
+};
+
+// Number of a call, in the order in which they were added; 0 = none.
+using CallId = std::uint64_t;
+
+// - Bounded: the oldest calls are forgotten, of whatever thread.
+// - A thread's calls come in the order of time and do not overlap, but parts of a batch share one
+//   time.
+class PendingCalls {
+ public:
+  static constexpr std::size_t kMaxCalls = std::size_t{1} << 19;
+
+  // The records that follow in the writer's stream are this thread's.
+  void add_thread(std::uint32_t writer, const trace::Thread& thread);
+  CallId add(std::uint32_t writer, const PendingCall& call);
+
+  // nullptr where it is forgotten.
+  [[nodiscard]] PendingCall* find(CallId id) {
+    return id < first_ || id >= first_ + calls_.size() ? nullptr : &calls_[id - first_];
+  }
+
+  struct InThread {
+    TickSpan time;
+    CallId id = 0;
+  };
+  using Thread = std::vector<InThread>;  // forgotten calls may be among them
+  // The threads that CUPTI may mean: by the system's id, or the low half of pthread_self(); the
+  // likeliest is the last.
+  [[nodiscard]] const std::vector<std::uint32_t>& threads_of(std::uint32_t thread_id) const;
+  [[nodiscard]] const Thread& thread(std::uint32_t index) const { return threads_[index]; }
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    CallId id = first_;
+    for (PendingCall& call : calls_) visit(id++, call);
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t thread_of_writer(std::uint32_t writer);
+  void forget_oldest();
+  void trim(Thread& thread) const;
+
+  std::deque<PendingCall> calls_;
+  CallId first_ = 1;  // of the first of calls_
+  std::vector<Thread> threads_;
+  std::vector<std::uint32_t> by_writer_;  // index of the thread + 1
+  std::unordered_map<std::uint64_t, std::uint32_t> by_thread_id_;
+  std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> by_short_id_;
+};
+
+}  // namespace gpumemtrace::analyzer

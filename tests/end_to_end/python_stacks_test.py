@@ -1,0 +1,175 @@
+"""Python stacks of every interpreter that is installed here, against what Python itself sees."""
+
+import functools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import unittest
+
+import support
+
+SCRIPT = support.SCRIPTS / "python_stacks.py"
+EMBEDS = support.VICTIMS / "embeds_python"
+DEPTH = 64  # GPUMEMTRACE_STACK_DEPTH
+NAME = re.compile(r"python3(\.\d+)?")
+FIELD = re.compile(r"(\w+)=(\S+)")
+OWN_FRAMES = 3  # Context.call, Context.alloc, Program.allocate
+
+ASK = """
+import json, sys, sysconfig
+library = sysconfig.get_config_var("LDLIBRARY") or ""
+print(json.dumps({
+    "version": list(sys.version_info[:2]),
+    "executable": sys.executable,
+    "prefix": sys.base_prefix,
+    "libraries": [f"{sysconfig.get_config_var(folder)}/{name}" for folder in ("LIBDIR", "LIBPL")
+                  for name in (sysconfig.get_config_var("INSTSONAME"), library) if name],
+    "multiarch": sysconfig.get_config_var("MULTIARCH") or "",
+    "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+}))
+"""
+
+
+@functools.lru_cache(maxsize=None)
+def interpreters():
+    """Facts of every python3.X on the PATH, in pyenv's folder, and of the test's own."""
+    candidates = [support.PYTHON]
+    for folder in os.environ.get("PATH", "").split(":"):
+        candidates += sorted(pathlib.Path(folder or ".").glob("python3.[0-9]*"))
+    candidates += sorted(pathlib.Path.home().glob(".pyenv/versions/*/bin/python3.[0-9]*"))
+    found = {}
+    for candidate in candidates:
+        if not NAME.fullmatch(os.path.basename(candidate)) or not os.access(candidate, os.X_OK):
+            continue
+        answer = subprocess.run([str(candidate), "-c", ASK], env=support.base_environment(),
+                                capture_output=True, text=True, timeout=support.TIMEOUT_S)
+        if answer.returncode == 0:
+            facts = json.loads(answer.stdout)
+            found.setdefault(os.path.realpath(facts["executable"]), facts)
+    return list(found.values())
+
+
+def shared_library(facts):
+    """The interpreter as a library to open; None where it is only linked in statically."""
+    return next((path for path in facts["libraries"]
+                 if ".so" in path and os.path.exists(path)), None)
+
+
+class Interpreter:
+    """Mixed into one class a version, so that each is a test of its own."""
+
+    VERSION = ()
+
+    def setUp(self):
+        super().setUp()
+        self.found = [facts for facts in interpreters()
+                      if tuple(facts["version"]) == self.VERSION]
+        if not self.found:
+            self.skipTest("Python %d.%d is not installed here" % self.VERSION)
+
+    def stacks_by_size(self):
+        """The Python frames of each size's last allocation."""
+        report = self.report()
+        self.assertEqual(support.losses(report), {})
+        frames = {row["id"].split(":")[1]: [frame for frame in row["frames"]
+                                            if frame["kind"] == "python"]
+                  for row in report["stacks"]}
+        found = {}
+        for line in support.dump(self.only_trace()):
+            if "  allocation " in line:
+                fields = dict(FIELD.findall(line))
+                found[int(fields["bytes"])] = frames[fields["stack"]]
+        return found
+
+    def assert_frames(self, ours, theirs, name):
+        """`theirs` begins with the caller of allocate(); ours ends where the depth is reached."""
+        ours = ours[OWN_FRAMES:]
+        theirs = theirs[:DEPTH - OWN_FRAMES]
+        self.assertEqual([[frame["function"], frame["file"], frame["line"]] for frame in ours],
+                         theirs, name)
+
+    def forget_traces(self):
+        for file in self.folder.iterdir():
+            file.unlink()
+
+    def test_stacks_are_what_python_sees(self):
+        for facts in self.found:
+            with self.subTest(interpreter=facts["executable"]):
+                self.forget_traces()
+                truth = json.loads(self.record(facts["executable"], SCRIPT).stdout)
+                self.assertGreater(len(truth), 40)
+                found = self.stacks_by_size()
+                for size, frames in truth.items():
+                    self.assert_frames(found[int(size)], frames, size)
+
+    def test_an_embedded_interpreter_and_one_within_it(self):
+        with_library = [facts for facts in self.found if shared_library(facts) is not None]
+        if not with_library:
+            self.skipTest("there is no shared libpython of Python %d.%d" % self.VERSION)
+        for facts in with_library:
+            with self.subTest(interpreter=facts["executable"]):
+                self.forget_traces()
+                result = self.record(EMBEDS, shared_library(facts), SCRIPT,
+                                     PYTHONHOME=facts["prefix"])
+                first, second, third = map(json.loads, result.stdout.splitlines())
+                found = self.stacks_by_size()
+                for size, frames in {**first, **third}.items():
+                    self.assert_frames(found[int(size)], frames, size)
+                for size, frames in second.items():
+                    # Of a second interpreter's frames all are told, or none.
+                    if found[int(size)]:
+                        self.assert_frames(found[int(size)], frames, size)
+
+    def test_an_interpreter_that_begins_after_the_recording_is_found(self):
+        library = next(filter(None, map(shared_library, self.found)), None)
+        if library is None:
+            self.skipTest("there is no shared libpython of Python %d.%d" % self.VERSION)
+        prefix, = [facts["prefix"] for facts in self.found if shared_library(facts) == library]
+        stop = self.folder / "stop"
+        process = self.start([EMBEDS, library, SCRIPT, stop],
+                             support.recorded_environment(PYTHONHOME=prefix),
+                             stdout=subprocess.PIPE)
+        last = process.stdout.readline()
+
+        def has_found():
+            nonlocal last
+            last = process.stdout.readline()
+            return any("key=python_version" in line for line in support.dump(self.only_trace()))
+
+        support.wait_until(has_found, "the interpreter is found")
+        stop.touch()
+        last = (process.stdout.read().splitlines() or [last])[-1]
+        self.assertEqual(process.wait(support.TIMEOUT_S), 0)
+        found = self.stacks_by_size()
+        for size, frames in json.loads(last).items():
+            self.assert_frames(found[int(size)], frames, size)
+
+
+class Python39(Interpreter, support.EndToEnd):
+    VERSION = (3, 9)
+
+
+class Python310(Interpreter, support.EndToEnd):
+    VERSION = (3, 10)
+
+
+class Python311(Interpreter, support.EndToEnd):
+    VERSION = (3, 11)
+
+
+class Python312(Interpreter, support.EndToEnd):
+    VERSION = (3, 12)
+
+
+class Python313(Interpreter, support.EndToEnd):
+    VERSION = (3, 13)
+
+
+class Python314(Interpreter, support.EndToEnd):
+    VERSION = (3, 14)
+
+
+if __name__ == "__main__":
+    unittest.main()

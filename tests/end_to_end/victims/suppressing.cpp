@@ -1,0 +1,11 @@
+// Leaks, and says in itself that this is to be left out.
+#include "preload/api/gpumemtrace.h"
+#include "tests/end_to_end/victims/driver_calls.hpp"
+
+GPUMEMTRACE_SUPPRESSIONS("# what it leaks\nleak:^suppressing$");
+
+int main() {
+  using namespace gpumemtrace::victims;
+  start_driver();
+  allocate(1 << 20);
+}

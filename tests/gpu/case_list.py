@@ -1,0 +1,101 @@
+"""Programs that are judged by their findings: with a planted fault, their twins, and clean ones.
+
+What each deserves stands in its source, at the line that is at fault (tests/zoo/README.md). A
+program that marks nothing is clean, and nothing must be found on it.
+"""
+
+import dataclasses
+from pathlib import Path
+
+from program_list import Binary, Program
+
+PROGRAMS_FOLDER = Path(__file__).resolve().parent / "programs"
+
+
+@dataclasses.dataclass(frozen=True)
+class Case(Program):
+    """One run that is judged by its findings.
+
+    source: the file below programs/ that marks them.
+    clean: True for a twin, which deserves none of them.
+    """
+
+    source: str = ""
+    clean: bool = False
+
+
+def twins(prefix, source, **needs):
+    """Both runs of a program that takes `faulty` or `clean`."""
+    stem = Path(source).stem
+    return tuple(
+        Case(f"{prefix}_{stem}_{mode}", (source, mode), source=source, clean=mode == "clean", **needs)
+        for mode in ("faulty", "clean"))
+
+
+# Those that use up the memory of the GPU must have it to themselves.
+ALONE = {"out_of_memory", "out_of_memory_recovered", "out_of_memory_fragmented"}
+TWO_GPUS = {"wrong_device", "wrong_context", "rank_imbalance"}
+
+ZOO = tuple(
+    case
+    for path in sorted((PROGRAMS_FOLDER / "../../zoo").resolve().glob("*.py"))
+    for case in twins("zoo", f"../../zoo/{path.name}", alone=path.stem in ALONE,
+                      gpus=2 if path.stem in TWO_GPUS else 1))
+
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+QUIET_NCCL = (("NCCL_NVLS_ENABLE", "0"), ("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"))
+
+
+def torch_twins(name, **more):
+    return twins("case", f"cases/{name}.py", needs=("torch",), named=True, **more)
+
+
+def ranks(case):
+    """The same case, started by torchrun on two GPUs."""
+    return dataclasses.replace(case, arguments=TORCHRUN + case.arguments, gpus=2, alone=True,
+                               environment=QUIET_NCCL)
+
+
+REAL = (
+    *torch_twins("kept_loss"),
+    *torch_twins("global_list"),
+    *torch_twins("retained_graph"),
+    *torch_twins("unpinned_loader"),
+    *torch_twins("item_in_loop"),
+    *torch_twins("inference_cache"),
+    *map(ranks, torch_twins("ddp_first_device")),
+    *torch_twins("batch_size_finder", alone=True),
+    *torch_twins("retries", alone=True),
+    *torch_twins("fragmented", alone=True),
+    Case("case_late_optimizer_state", ("cases/late_optimizer_state.py",), needs=("torch",),
+         source="cases/late_optimizer_state.py", named=True),
+)
+
+
+def hello(name, ending, needs, **more):
+    source = f"hello/{name}.py"
+    return Case(f"hello_{name}_{ending}", (source, ending), source=source, needs=needs, **more)
+
+
+PYTHON_ENDINGS = ("exit", "quick", "atexit")
+COMPILED_ENDINGS = ("exit", "quick", "atexit", "static")
+
+CASE_BINARIES = (
+    Binary("hello_cublas", "hello/cublas.cu", ("-lcublas",)),
+    Binary("hello_cufft", "hello/cufft.cu", ("-lcufft",)),
+    Binary("hello_thrust", "hello/thrust.cu"),
+)
+LIBRARIES = {"hello_cublas": ("libcublas",), "hello_cufft": ("libcufft",), "hello_thrust": ()}
+
+HELLO = (
+    *(Case(f"{binary.name}_{ending}", (ending,), binary=binary.name, source=binary.source,
+           needs=("nvcc", *LIBRARIES[binary.name]))
+      for binary in CASE_BINARIES for ending in COMPILED_ENDINGS),
+    *(hello("torch_convolution", ending, ("torch",)) for ending in PYTHON_ENDINGS),
+    *(hello("torch_nccl", ending, ("torch",), environment=QUIET_NCCL) for ending in ("exit", "quick")),
+    *(hello("with_cupy", ending, ("cupy",)) for ending in PYTHON_ENDINGS),
+    *(hello("with_jax", ending, ("jax",),
+            environment=(("XLA_PYTHON_CLIENT_MEM_FRACTION", ".05"),)) for ending in PYTHON_ENDINGS),
+)
+
+CASES = ZOO + REAL + HELLO

@@ -1,0 +1,44 @@
+"""PyTorch's own memory history as the truth about who asked for which block."""
+
+import os
+
+import torch
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def record():
+    torch.cuda.memory._record_memory_history(max_entries=1 << 20, stacks="python")
+
+
+def users_line(frames):
+    """[file, line] of the innermost frame of these programs; None where there is none."""
+    for frame in frames:
+        if frame["filename"].startswith(HERE + os.sep):
+            return [os.path.relpath(frame["filename"], HERE), frame["line"]]
+    return None
+
+
+def is_of_backward(frames):
+    """Whether a thread of the autograd engine asked: it has no Python frames, or those of an
+    autograd.Function, which compiled code is, too."""
+    return not frames or (frames[-1]["name"] == "apply"
+                          and frames[-1]["filename"].endswith("torch/autograd/function.py"))
+
+
+def block_sites(backward_file, backward_line):
+    """Every block that was handed out: [address, bytes, file, line, kind], in order.
+
+    Blocks of the engine's threads for which no line of these programs asked belong to the line of
+    the one backward().
+    """
+    rows = []
+    for entry in torch.cuda.memory._snapshot()["device_traces"][0]:
+        if entry["action"] != "alloc":
+            continue
+        line = users_line(entry["frames"])
+        kind = "backward" if is_of_backward(entry["frames"]) else "python"
+        if line is None:
+            line = [backward_file, backward_line] if kind == "backward" else [None, None]
+        rows.append([entry["addr"], entry["size"], *line, kind])
+    return rows

@@ -1,0 +1,170 @@
+// The unwinder, its rules and the table of stacks under many threads while libraries come and go.
+// The thread sanitizer runs this, too: there the unwinder is built with it.
+
+#include <dlfcn.h>
+
+#include <array>
+#include <atomic>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "preload/key_table.hpp"
+#include "preload/loaded_module.hpp"
+#include "preload/native_frames.hpp"
+#include "tests/catch.hpp"
+#include "tests/support/compiled_library.hpp"
+
+namespace gpumemtrace::preload::native {
+namespace {
+
+constexpr int kThreads = 16;
+constexpr int kDepths = 8;
+constexpr int kRounds = 2000;
+
+KeyTable serials;
+KeyTable stacks;
+
+// A file at a place, as the recorder tells them apart.
+std::uint32_t serial_of(const LoadedModule& module) noexcept {
+  std::uint64_t hash = mix(module.base, module.end);
+  for (const char* letter = module.path; *letter != '\0'; ++letter) {
+    hash = mix(hash, static_cast<unsigned char>(*letter));
+  }
+  bool added = false;
+  return serials.intern(hash, added);
+}
+
+struct Taken {
+  std::size_t frames = 0;
+  std::uint64_t outermost = 0;
+  std::uint32_t stack = 0;
+  bool operator==(const Taken&) const = default;
+};
+thread_local Taken taken;
+
+[[gnu::noinline]] void take() {
+  std::uint64_t frames[kMaxFrames];
+  const Walk walk = read_frames(caller_of_this_function(), frames, kMaxFrames);
+  bool added = false;
+  taken = {walk.count, walk.count == 0 ? 0 : frames[walk.count - 1],
+           stacks.intern(walk.hash, added)};
+}
+
+// Through a pointer that the compiler cannot follow: else it makes a loop of the recursion.
+int recurse(int depth);
+int (*volatile recurse_again)(int) = recurse;
+[[gnu::noinline]] int recurse(int depth) {
+  if (depth == 0) {
+    take();
+    return 0;
+  }
+  return recurse_again(depth - 1) + 1;
+}
+
+// What differs from a thread's first stacks of the same depths.
+int count_differences(const std::atomic<bool>& over) {
+  // Not known to the compiler: else it makes two loops, and the stacks differ by where they call.
+  volatile int first_rounds = kDepths;
+  std::array<Taken, kDepths> first;
+  int differences = 0;
+  for (int round = 0; round < kRounds || !over.load(); ++round) {
+    const int depth = round % kDepths;
+    recurse(depth);
+    Taken& expected = first[static_cast<std::size_t>(depth)];
+    if (round < first_rounds) expected = taken;
+    if (!(taken == expected) || taken.stack == 0 || taken.outermost != first[0].outermost ||
+        taken.frames != first[0].frames + static_cast<std::size_t>(depth)) {
+      ++differences;
+    }
+  }
+  return differences;
+}
+
+// Opens, calls and closes the library; how many frames there were in all, 0 where it failed.
+std::size_t call_through(const std::string& path) {
+  void* const library = dlopen(path.c_str(), RTLD_NOW);
+  if (library == nullptr) return 0;
+  auto* const enter = reinterpret_cast<void (*)(void (*)())>(dlsym(library, "enter"));
+  enter(take);
+  const std::size_t frames = taken.frames;
+  unload_begins();  // as the recorder's dlclose does
+  dlclose(library);
+  unload_ends();
+  return frames;
+}
+
+std::string source_with_frame_of(int bytes) {
+  return "static void use(void* memory) { __asm__ volatile(\"\" ::\"r\"(memory) : \"memory\"); }\n"
+         "extern \"C\" void enter(void (*callback)()) {\n  char room[" +
+         std::to_string(bytes) + "];\n  callback();\n  use(room);\n}\n";
+}
+
+}  // namespace
+
+TEST_CASE("stacks of many threads stay the same while libraries come and go", "[unit]") {
+  REQUIRE(prepare(serial_of));
+  REQUIRE(serials.map(1 << 10));
+  REQUIRE(stacks.map(1 << 16));
+  const tests::CompiledLibrary one("libone.so", source_with_frame_of(48), "-O2");
+  const tests::CompiledLibrary two("libtwo.so", source_with_frame_of(496), "-O2");
+  const std::uint32_t unloads = unload_count();
+
+  std::atomic<bool> over = false;
+  std::vector<int> differences(kThreads, -1);
+  std::vector<std::thread> threads;
+  for (int& of_thread : differences) {
+    threads.emplace_back([&over, &of_thread] { of_thread = count_differences(over); });
+  }
+  const std::size_t frames = call_through(one.path.string());
+  std::size_t wrong = 0;
+  for (int round = 0; round < 300; ++round) {
+    const std::string path = (round % 2 == 0 ? two : one).path.string();
+    if (call_through(path) != frames) ++wrong;
+  }
+  over.store(true);
+  for (std::thread& thread : threads) thread.join();
+
+  CHECK(frames > 3);
+  CHECK(wrong == 0);
+  CHECK(differences == std::vector<int>(kThreads, 0));
+  CHECK(unload_count() - unloads == 301);
+}
+
+TEST_CASE("threads that meet the same new keys agree on their numbers", "[unit]") {
+  constexpr std::uint32_t kKeys = 20000;
+  KeyTable table;
+  REQUIRE(table.map(1 << 16));
+  std::atomic<std::uint32_t> added_by_all = 0;
+  std::vector<std::vector<std::uint32_t>> numbers(kThreads, std::vector<std::uint32_t>(kKeys));
+  std::vector<std::thread> threads;
+  for (auto& of_thread : numbers) {
+    threads.emplace_back([&] {
+      for (std::uint32_t key = 0; key < kKeys; ++key) {
+        bool added = false;
+        of_thread[key] = table.intern(mix(7, key), added);
+        if (added) added_by_all.fetch_add(1);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(added_by_all == kKeys);
+  for (const auto& of_thread : numbers) CHECK(of_thread == numbers[0]);
+}
+
+TEST_CASE("a key that was given back is new again", "[unit]") {
+  KeyTable table;
+  REQUIRE(table.map(1 << 10));
+  bool added = false;
+  const std::uint32_t number = table.intern(12, added);
+  CHECK(added);
+  table.forget(number);
+  added = false;
+  CHECK(table.intern(12, added) == number);
+  CHECK(added);
+  added = false;
+  CHECK(table.intern(12, added) == number);
+  CHECK_FALSE(added);
+}
+
+}  // namespace gpumemtrace::preload::native
