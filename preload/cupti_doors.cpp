@@ -160,6 +160,10 @@ void start_collection() noexcept {
     return collection.stay_off("the process had not loaded libcupti when it initialised CUDA",
                                nullptr);
   }
+  // Our thread calls it from now on: a program that closes it must not take it away.
+  if (gpumemtrace_libc_dlopen(loaded.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr) {
+    gpumemtrace_libc_dlerror();  // the look-up was ours
+  }
   collection.start(*loaded.library, wish.plan, kRecorder);
 }
 

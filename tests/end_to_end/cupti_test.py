@@ -136,6 +136,34 @@ class Collection(Recorded, support.EndToEnd):
                 self.record_with_cupti(CLIENTS["dlsym"], "end", how, GPUMEMTRACE_OUTPUT=trace)
                 self.assertEqual(len(of_kind(activity(trace), "copy")), 20)
 
+    def test_a_library_that_the_program_closes_stays(self):
+        process = self.run_command(
+            [support.PYTHON, "-c",
+             "import ctypes, _ctypes\n"
+             "library = ctypes.CDLL('libcupti.so.13')\n"
+             "driver = ctypes.CDLL('libcuda.so.1')\n"
+             "assert driver.cuInit(0) == 0\n"
+             "_ctypes.dlclose(library._handle)\n"
+             "context, address = ctypes.c_void_p(), ctypes.c_uint64()\n"
+             "assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n"
+             "assert driver.cuCtxSetCurrent(context) == 0\n"
+             "assert driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(64)) == 0\n"
+             "assert driver.cuMemsetD8_v2(address, 1, ctypes.c_size_t(64)) == 0\n"],
+            support.recorded_environment(LD_LIBRARY_PATH=SIMULATED))
+        self.assertEqual(process.returncode, 0, process.stderr.decode(errors="replace"))
+        self.assertEqual(len(of_kind(activity(self.only_trace()), "set")), 1)
+
+    def test_a_program_that_only_initialises_cuda_leaves_nothing(self):
+        process = self.run_command(
+            [support.PYTHON, "-c",
+             "import ctypes\n"
+             "ctypes.CDLL('libcupti.so.13')\n"
+             "assert ctypes.CDLL('libcuda.so.1').cuInit(0) == 0\n"],
+            support.recorded_environment(LD_LIBRARY_PATH=SIMULATED))
+        self.assertEqual(process.returncode, 0, process.stderr.decode(errors="replace"))
+        self.assertEqual((process.stdout, process.stderr), (b"", b""))
+        self.assert_folder_is_empty()
+
     def test_a_killed_process_has_what_was_flushed(self):
         process = self.start(
             [CLIENTS["dlsym"], "end", "kill"],
