@@ -29,11 +29,6 @@ class Client {
   void switch_kind(Kind kind, const Switch& change) noexcept;
   void switch_function(trace::ActivityDomain domain, CallbackId function,
                        const Switch& change) noexcept;
-  // What of a domain the client has on now.
-  bool has_kind(Kind kind) noexcept;
-  bool has_function(trace::ActivityDomain domain, CallbackId function) noexcept;
-  // Whether anything was ever switched on.
-  bool has_used_activities() noexcept;
   void forget_times() noexcept;
   void forget_all() noexcept;
 
@@ -57,7 +52,6 @@ class Client {
 
   SpinLock lock_;
   Callbacks callbacks_;
-  bool used_ = false;
   History<64> kinds_[kMostKinds];
   FunctionHistory driver_functions_[kMostFunctions];
   FunctionHistory runtime_functions_[kMostFunctions];
