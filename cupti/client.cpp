@@ -34,6 +34,14 @@ void Client::switch_kind(Kind kind, const Switch& change) noexcept {
   if (number >= kMostKinds) return;
   const SpinGuard guard(lock_);
   kinds_[number].add(change);
+  collects_.store(change.on || has_any_kind());
+}
+
+bool Client::has_any_kind() noexcept {
+  for (const auto& history : kinds_) {
+    if (history.is_on_anywhere()) return true;
+  }
+  return false;
 }
 
 Client::FunctionHistory* Client::history_of(ActivityDomain domain, CallbackId function) noexcept {
@@ -46,6 +54,7 @@ void Client::switch_function(ActivityDomain domain, CallbackId function,
                              const Switch& change) noexcept {
   const SpinGuard guard(lock_);
   if (FunctionHistory* history = history_of(domain, function)) history->add(change);
+  if (change.on) collects_.store(true);
 }
 
 void Client::forget_times() noexcept {
@@ -66,6 +75,7 @@ void Client::forget_times() noexcept {
 void Client::forget_all() noexcept {
   const SpinGuard guard(lock_);
   callbacks_ = {};
+  collects_.store(false);
   for (auto& history : kinds_) history = {};
   for (auto& history : driver_functions_) history = {};
   for (auto& history : runtime_functions_) history = {};

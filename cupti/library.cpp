@@ -57,6 +57,7 @@ Result Library::register_callbacks(RequestFunction* request, CompleteFunction* c
   const bool is_first = !program_has_callbacks();
   client_.set_callbacks({request, complete});
   if (is_attached() && is_first) collection_->program_joined();
+  open_program_buffer();
   return result;
 }
 
@@ -68,12 +69,25 @@ void Library::note_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept
   }
 }
 
-void Library::serve_program(Context context, std::uint32_t stream, std::uint8_t* buffer,
-                            std::size_t valid_bytes) noexcept {
+// False where nobody can be served.
+bool Library::get_callbacks(Callbacks& callbacks) noexcept {
+  callbacks = client_.callbacks();
+  return is_attached() && callbacks.request != nullptr && callbacks.complete != nullptr;
+}
+
+void Library::open_program_buffer() noexcept {
+  Callbacks callbacks;
+  if (!client_.collects() || open_.is_there() || !get_callbacks(callbacks)) return;
+  Delivery delivery(callbacks, open_);
+  delivery.ask();
+  delivery.leave_open();
+}
+
+void Library::serve_program(std::uint8_t* buffer, std::size_t valid_bytes) noexcept {
   if (own_calls_.load()) note_calls(buffer, valid_bytes);
-  const Callbacks callbacks = client_.callbacks();
-  if (callbacks.request == nullptr || callbacks.complete == nullptr) return;
-  Delivery delivery(callbacks, context, stream);
+  Callbacks callbacks;
+  if (!get_callbacks(callbacks)) return;
+  Delivery delivery(callbacks, open_);
   deliver_held(delivery, all_calls_told_.exchange(false));
   Walk walk(real_, buffer, valid_bytes);
   for (RawRecord record; walk.next(record);) {
@@ -81,7 +95,11 @@ void Library::serve_program(Context context, std::uint32_t stream, std::uint8_t*
     if (owner == Owner::kNotKnown && !held_.hold(record)) owner = guess_owner_of(record);
     if (owner == Owner::kProgram) delivery.add(record);
   }
-  delivery.finish();
+  if (flushes_by_period_.load()) {
+    delivery.give_back(false);
+  } else {
+    delivery.leave_open();
+  }
   client_.add_dropped(delivery.dropped());
 }
 
@@ -95,11 +113,11 @@ void Library::deliver_held(Delivery& delivery, bool all) noexcept {
 }
 
 void Library::flushed() noexcept {
-  const Callbacks callbacks = client_.callbacks();
-  if (!is_attached() || callbacks.request == nullptr || callbacks.complete == nullptr) return;
-  Delivery delivery(callbacks, nullptr, 0);
+  Callbacks callbacks;
+  if (!get_callbacks(callbacks)) return;
+  Delivery delivery(callbacks, open_);
   deliver_held(delivery, true);
-  delivery.finish();
+  delivery.give_back(!client_.collects());
   client_.add_dropped(delivery.dropped());
 }
 
@@ -148,6 +166,7 @@ void Library::switch_kind(Kind kind, Context context, bool on) noexcept {
     real_.cuptiGetContextId(context, &change.context);
   }
   client_.switch_kind(kind, change);
+  if (on) open_program_buffer();
 }
 
 Result Library::enable(Kind kind) noexcept {
@@ -222,6 +241,7 @@ Result Library::enable_function(ActivityDomain domain, CallbackId function,
   const Result result = is_ours && on == 0 ? kSuccess : call_enable_function(domain, function, on);
   if (result == kSuccess) {
     client_.switch_function(domain, function, {time_of_switch(), kEverywhere, on != 0});
+    if (on != 0) open_program_buffer();
   }
   return result;
 }
@@ -245,6 +265,12 @@ Result Library::flush_all(std::uint32_t flag) noexcept {
 Result Library::flush(Context context, std::uint32_t stream, std::uint32_t flag) noexcept {
   const Result result = real_.cuptiActivityFlush(context, stream, flag);
   flushed();
+  return result;
+}
+
+Result Library::set_flush_period(std::uint32_t milliseconds) noexcept {
+  const Result result = real_.cuptiActivityFlushPeriod(milliseconds);
+  if (result == kSuccess) flushes_by_period_.store(milliseconds != 0);
   return result;
 }
 
@@ -318,6 +344,7 @@ Result Library::finalize() noexcept {
     return result;
   }
   collection_->finalize_begins();
+  flushed();
   const Result result = real_.cuptiFinalize();
   if (result == kSuccess) client_.forget_all();
   held_.forget();
@@ -327,6 +354,8 @@ Result Library::finalize() noexcept {
 
 void Library::reset() noexcept {
   attached_.store(false);
+  open_.take();
+  flushes_by_period_.store(false);
   client_.forget_all();
   call_times_.forget();
   held_.forget();

@@ -45,6 +45,7 @@ Result play_disable(Kind kind) {
   return kSuccess;
 }
 Result play_function(CallbackId, std::uint8_t) { return kSuccess; }
+Result play_period(std::uint32_t) { return kSuccess; }
 Result play_flush(std::uint32_t) { return kSuccess; }
 Result play_version(std::uint32_t* version) {
   *version = played.version;
@@ -69,6 +70,7 @@ Functions functions() {
   made.cuptiActivityEnableDriverApi = play_function;
   made.cuptiActivityEnableRuntimeApi = play_function;
   made.cuptiActivityFlushAll = play_flush;
+  made.cuptiActivityFlushPeriod = play_period;
   made.cuptiActivityGetNumDroppedRecords = play_dropped;
   made.cuptiActivityRegisterTimestampCallback = play_clock;
   made.cuptiFinalize = play_finalize;
@@ -173,6 +175,7 @@ Library& fresh_library() {
   played.dropped = 0;
   written.clear();
   records_got = bytes_got = 0;
+  program_buffers_out = 0;
   program_buffer_bytes = 4096;
   program_most_records = 0;
   return library;
@@ -231,10 +234,12 @@ TEST_CASE("the program gets the records of its kinds and no others", "[unit]") {
   library.enable(Kind::kMemcpy);
   complete_buffer({copy_record(2, now(), 2), call_record(Kind::kDriver, 2, now(), 276),
                    CuptiRecord(Kind::kMemset, 88).put(layouts::Memset::kStart, now())});
+  library.flush_all(0);
   CHECK(records_got == 1);
   CHECK(bytes_got == 2);
   library.disable(Kind::kMemcpy);
   complete_buffer({call_record(Kind::kDriver, 3, now(), 276), copy_record(3, now() + 9, 3)});
+  library.flush_all(0);
   CHECK(records_got == 1);
   read_all();
   CHECK(count_written(trace::RecordKind::kActivityCopy) == 3);
@@ -286,6 +291,7 @@ TEST_CASE("a copy whose call never comes is decided by when it ran", "[unit]") {
   // Or when the collection has flushed and the next buffer comes.
   complete_buffer({copy_record(2, now(), 1)});
   the_collection().flush(false, kRecorder);
+  library.set_flush_period(10);
   CHECK(records_got == 1);
   complete_buffer({call_record(Kind::kRuntime, 9, now(), 31)});
   CHECK(records_got == 2);
@@ -295,26 +301,62 @@ TEST_CASE("the program's buffers may be small, few or none", "[unit]") {
   Library& library = fresh_library();
   start(library);
   library.register_callbacks(program_request, program_complete);
+  program_buffer_bytes = 500;
   library.enable(Kind::kConcurrentKernel);
   const CuptiRecord kernel(Kind::kConcurrentKernel, 216);
-  program_buffer_bytes = 500;
   complete_buffer({kernel, kernel, kernel, kernel, kernel});
+  CHECK(records_got == 4);  // the fifth is in a buffer that is not full
+  library.flush_all(0);
   CHECK(records_got == 5);
   program_buffer_bytes = 4096;
   program_most_records = 1;
   complete_buffer({kernel, kernel, kernel});
+  CHECK(records_got == 7);
+  library.flush_all(0);
   CHECK(records_got == 8);
   program_buffer_bytes = 0;
   complete_buffer({kernel, kernel});
   program_buffer_bytes = 100;  // smaller than a record
   complete_buffer({kernel});
+  library.flush_all(0);
   CHECK(records_got == 8);
   std::size_t dropped = 0;
   library.dropped_records(nullptr, 0, &dropped);
   CHECK(dropped == 3);
   library.dropped_records(nullptr, 0, &dropped);
   CHECK(dropped == 0);
+  library.disable(Kind::kConcurrentKernel);
+  library.flush_all(0);
   CHECK(program_buffers_out == 0);
+}
+
+// PyTorch's profiler does not flush, and shows nothing, while none of its buffers is out.
+TEST_CASE("while the program collects, a buffer of its own is out", "[unit]") {
+  Library& library = fresh_library();
+  start(library);
+  complete_buffer({copy_record(1, now(), 1)});
+  library.register_callbacks(program_request, program_complete);
+  CHECK(program_buffers_out == 0);
+  library.enable(Kind::kMemcpy);
+  CHECK(program_buffers_out == 1);
+  library.enable(Kind::kMemset);
+  complete_buffer({call_record(Kind::kRuntime, 2, now(), 31), copy_record(2, now(), 1)});
+  the_collection().flush(false, kRecorder);
+  CHECK(program_buffers_out == 1);
+  library.disable(Kind::kMemcpy);
+  library.disable(Kind::kMemset);
+  CHECK(program_buffers_out == 1);
+  CHECK(records_got == 0);
+  library.flush_all(0);
+  CHECK(records_got == 1);
+  CHECK(program_buffers_out == 0);
+  // Flushed while it goes on, it is asked again with CUPTI's next request.
+  library.enable(Kind::kMemcpy);
+  complete_buffer({call_record(Kind::kRuntime, 3, now(), 31), copy_record(3, now(), 1)});
+  library.flush_all(0);
+  CHECK(program_buffers_out == 0);
+  complete_buffer({});
+  CHECK(program_buffers_out == 1);
 }
 
 TEST_CASE("records that CUPTI dropped are told to both", "[unit]") {
@@ -414,6 +456,8 @@ TEST_CASE("everything may happen at the same time", "[unit]") {
   }
   for (std::thread& thread : threads) thread.join();
   program.join();
+  library.disable(Kind::kDriver);
+  library.flush_all(0);
   read_all();
   CHECK(count_written(trace::RecordKind::kActivityCopy) == kThreads * kBuffers);
   CHECK(count_written(trace::RecordKind::kActivityCall) == kThreads * kBuffers);
