@@ -15,7 +15,6 @@ inline constexpr Result kMaxLimitReached = 12;
 inline constexpr Result kNotInitialized = 15;
 inline constexpr Result kNotSupported = 27;
 inline constexpr Result kMultipleSubscribers = 39;
-inline constexpr Result kUnknownError = 999;
 
 // CUpti_ActivityKind, the kinds that something is known of here.
 enum class Kind : std::uint32_t {

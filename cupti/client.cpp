@@ -34,7 +34,14 @@ void Client::switch_kind(Kind kind, const Switch& change) noexcept {
   if (number >= kMostKinds) return;
   const SpinGuard guard(lock_);
   kinds_[number].add(change);
-  used_ = used_ || change.on;
+  collects_.store(change.on || has_any_kind());
+}
+
+bool Client::has_any_kind() noexcept {
+  for (const auto& history : kinds_) {
+    if (history.is_on_anywhere()) return true;
+  }
+  return false;
 }
 
 Client::FunctionHistory* Client::history_of(ActivityDomain domain, CallbackId function) noexcept {
@@ -47,22 +54,7 @@ void Client::switch_function(ActivityDomain domain, CallbackId function,
                              const Switch& change) noexcept {
   const SpinGuard guard(lock_);
   if (FunctionHistory* history = history_of(domain, function)) history->add(change);
-  used_ = used_ || change.on;
-}
-
-bool Client::has_kind(Kind kind) noexcept {
-  const SpinGuard guard(lock_);
-  return state_at(kind, kNow, kEverywhere).on;
-}
-
-bool Client::has_function(ActivityDomain domain, CallbackId function) noexcept {
-  const SpinGuard guard(lock_);
-  return call_state_at(domain, function, kNow).on;
-}
-
-bool Client::has_used_activities() noexcept {
-  const SpinGuard guard(lock_);
-  return used_;
+  if (change.on) collects_.store(true);
 }
 
 void Client::forget_times() noexcept {
@@ -83,7 +75,7 @@ void Client::forget_times() noexcept {
 void Client::forget_all() noexcept {
   const SpinGuard guard(lock_);
   callbacks_ = {};
-  used_ = false;
+  collects_.store(false);
   for (auto& history : kinds_) history = {};
   for (auto& history : driver_functions_) history = {};
   for (auto& history : runtime_functions_) history = {};

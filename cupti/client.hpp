@@ -29,11 +29,8 @@ class Client {
   void switch_kind(Kind kind, const Switch& change) noexcept;
   void switch_function(trace::ActivityDomain domain, CallbackId function,
                        const Switch& change) noexcept;
-  // What of a domain the client has on now.
-  bool has_kind(Kind kind) noexcept;
-  bool has_function(trace::ActivityDomain domain, CallbackId function) noexcept;
-  // Whether anything was ever switched on.
-  bool has_used_activities() noexcept;
+  // Whether the client has anything on now, as far as a buffer for it is concerned.
+  bool collects() const noexcept { return collects_.load(); }
   void forget_times() noexcept;
   void forget_all() noexcept;
 
@@ -50,6 +47,7 @@ class Client {
   static constexpr std::size_t kMostKinds = 64;
   using FunctionHistory = History<4>;
 
+  bool has_any_kind() noexcept;
   Switch state_at(Kind kind, std::uint64_t time, std::uint32_t context) noexcept;
   Switch call_state_at(trace::ActivityDomain domain, CallbackId function,
                        std::uint64_t time) noexcept;
@@ -57,7 +55,7 @@ class Client {
 
   SpinLock lock_;
   Callbacks callbacks_;
-  bool used_ = false;
+  std::atomic<bool> collects_ = false;
   History<64> kinds_[kMostKinds];
   FunctionHistory driver_functions_[kMostFunctions];
   FunctionHistory runtime_functions_[kMostFunctions];

@@ -194,6 +194,9 @@ void Collection::add_state(ActivityMode mode, Result returned, const char* text,
 
 void Collection::request(std::uint8_t** buffer, std::size_t* bytes,
                          std::size_t* most_records) noexcept {
+  const int saved_errno = errno;
+  if (Library* const library = collection.library_.load()) library->open_program_buffer();
+  errno = saved_errno;
   *most_records = 0;
   *bytes = Buffers::kBytes;
   *buffer = collection.buffers_.take();
@@ -212,7 +215,7 @@ void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* b
   } else if (library != nullptr && !collection.buffers_.is_ours(buffer)) {
     library->pass_on(context, stream, buffer, bytes, valid_bytes);
   } else if (library != nullptr) {
-    library->serve_program(context, stream, buffer, valid_bytes);
+    library->serve_program(buffer, valid_bytes);
     collection.buffers_.completed(buffer, valid_bytes, library->index(),
                                   !collection.reading_.load());
     if (collection.buffers_.many_are_filled()) collection.wake_();

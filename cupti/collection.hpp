@@ -4,9 +4,9 @@
 //
 // - start(): a thread of the program, after cuInit and before the first context: later CUPTI cannot
 //   be told to make API records of some functions only.
-// - "The thread that records" is one thread; it flushes, reads completed buffers and writes
-// records.
-// - CUPTI's callbacks: any thread, no lock, no allocation; errno is kept.
+// - "The thread that records" is one thread. It flushes, reads completed buffers, writes records.
+// - CUPTI's callbacks: any thread, no allocation; locks are held for a few instructions and never
+//   around a call; errno is kept.
 #pragma once
 
 #include <atomic>
@@ -49,10 +49,10 @@ class Collection {
   // Until set, and from when it is taken back, completed buffers are not kept.
   void set_reading(bool reading) noexcept { reading_.store(reading); }
   void write_states(const Recorder& recorder) noexcept;
-  // Asks CUPTI for what it has; `forced`: also for buffers that are not yet full. Writes the clock
-  // and what was dropped.
+  // Asks CUPTI for what it has, `forced` also for activities that are not complete. Writes the
+  // clock and what was dropped.
   void flush(bool forced, const Recorder& recorder) noexcept;
-  // Reads one completed buffer; with no recorder what it holds is let go. False where there is
+  // Reads one completed buffer; without a recorder its content is let go. False where there is
   // none.
   bool read_one(const Recorder* recorder) noexcept;
 

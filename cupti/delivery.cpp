@@ -4,31 +4,42 @@
 
 namespace gpumemtrace::cupti {
 
-bool Delivery::has_room(std::size_t bytes) const noexcept {
-  return buffer_ != nullptr && bytes <= bytes_ - used_bytes_ &&
-         (most_records_ == 0 || records_ < most_records_);
+void Delivery::ask() noexcept {
+  if (buffer_.bytes != nullptr) return;
+  callbacks_.request(&buffer_.bytes, &buffer_.size, &buffer_.most_records);
+  if (buffer_.bytes == nullptr) buffer_ = {};
 }
 
 void Delivery::add(const RawRecord& record) noexcept {
-  if (!has_room(record.size)) {
-    finish();
-    callbacks_.request(&buffer_, &bytes_, &most_records_);
+  if (!buffer_.has_room(record.size)) {
+    complete();
+    ask();
   }
-  if (!has_room(record.size)) {
+  if (!buffer_.has_room(record.size)) {
     ++dropped_;
     return;
   }
-  memcpy(buffer_ + used_bytes_, record.bytes, record.size);
-  used_bytes_ += record.size;
-  ++records_;
+  memcpy(buffer_.bytes + buffer_.used, record.bytes, record.size);
+  buffer_.used += record.size;
+  ++buffer_.records;
 }
 
-void Delivery::finish() noexcept {
-  if (buffer_ != nullptr) {
-    callbacks_.complete(context_, stream_, buffer_, bytes_, used_bytes_);
+void Delivery::leave_open() noexcept {
+  if (buffer_.bytes != nullptr && !open_.put(buffer_)) complete();
+  buffer_ = {};
+}
+
+void Delivery::give_back(bool also_empty) noexcept {
+  if (buffer_.used != 0 || also_empty) complete();
+  leave_open();
+}
+
+// CUPTI names neither context nor stream for buffers that hold records of several.
+void Delivery::complete() noexcept {
+  if (buffer_.bytes != nullptr) {
+    callbacks_.complete(nullptr, 0, buffer_.bytes, buffer_.size, buffer_.used);
   }
-  buffer_ = nullptr;
-  bytes_ = used_bytes_ = most_records_ = records_ = 0;
+  buffer_ = {};
 }
 
 }  // namespace gpumemtrace::cupti

@@ -1,39 +1,83 @@
-// Copies records into the program's buffers and completes them.
+// Copies records into the program's buffers.
+//
+// As with CUPTI alone, a program that collects has a buffer out from early on, it comes back when
+// it is full or flushed, and then the next record asks for another: profilers rely on that
+// (PyTorch's does not even flush while none is out).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "cupti/client.hpp"
+#include "cupti/spin_lock.hpp"
 #include "cupti/walk.hpp"
 
 namespace gpumemtrace::cupti {
 
+struct ProgramBuffer {
+  std::uint8_t* bytes = nullptr;
+  std::size_t size = 0;
+  std::size_t used = 0;
+  std::size_t most_records = 0;  // 0: as many as fit
+  std::size_t records = 0;
+
+  bool has_room(std::size_t more) const noexcept {
+    return bytes != nullptr && more <= size - used && (most_records == 0 || records < most_records);
+  }
+};
+
+// The buffer that is out and has room. Any thread.
+class OpenBuffer {
+ public:
+  // The buffer, which nobody else has from then on; an empty one where there is none.
+  ProgramBuffer take() noexcept {
+    const SpinGuard guard(lock_);
+    const ProgramBuffer taken = buffer_;
+    buffer_ = {};
+    return taken;
+  }
+  // False where another one was put there meanwhile.
+  [[nodiscard]] bool put(const ProgramBuffer& buffer) noexcept {
+    const SpinGuard guard(lock_);
+    if (buffer_.bytes != nullptr) return false;
+    buffer_ = buffer;
+    return true;
+  }
+  bool is_there() noexcept {
+    const SpinGuard guard(lock_);
+    return buffer_.bytes != nullptr;
+  }
+
+ private:
+  SpinLock lock_;
+  ProgramBuffer buffer_;
+};
+
 // One completed buffer's worth, on the thread that CUPTI completes it on. The program's callbacks
-// are called with no lock held; a buffer is asked for when the first record comes.
+// are called with no lock held.
 class Delivery {
  public:
-  Delivery(const Callbacks& callbacks, Context context, std::uint32_t stream) noexcept
-      : callbacks_(callbacks), context_(context), stream_(stream) {}
+  Delivery(const Callbacks& callbacks, OpenBuffer& open) noexcept
+      : callbacks_(callbacks), open_(open), buffer_(open.take()) {}
   Delivery(const Delivery&) = delete;
   Delivery& operator=(const Delivery&) = delete;
 
+  // Asks for a buffer where there is none.
+  void ask() noexcept;
   void add(const RawRecord& record) noexcept;
-  void finish() noexcept;
+  // Leaves the buffer open for the next delivery.
+  void leave_open() noexcept;
+  // Gives it back; where it is empty, only if `also_empty`.
+  void give_back(bool also_empty) noexcept;
   // Records for which the program had no room.
   std::uint64_t dropped() const noexcept { return dropped_; }
 
  private:
-  bool has_room(std::size_t bytes) const noexcept;
+  void complete() noexcept;
 
   Callbacks callbacks_;
-  Context context_;
-  std::uint32_t stream_;
-  std::uint8_t* buffer_ = nullptr;
-  std::size_t bytes_ = 0;
-  std::size_t used_bytes_ = 0;
-  std::size_t most_records_ = 0;  // 0: as many as fit
-  std::size_t records_ = 0;
+  OpenBuffer& open_;
+  ProgramBuffer buffer_;
   std::uint64_t dropped_ = 0;
 };
 

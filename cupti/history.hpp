@@ -56,6 +56,15 @@ class History {
     count_ = 0;
   }
 
+  // Whether it is on now, for some context at least.
+  bool is_on_anywhere() const noexcept {
+    for (std::size_t i = count_; i > 0; --i) {
+      if (changes_[i - 1].on) return true;
+      if (changes_[i - 1].context == kEverywhere) return false;
+    }
+    return before_;
+  }
+
   // Whether anything was ever switched.
   bool is_known() const noexcept { return is_known_ || count_ != 0; }
 

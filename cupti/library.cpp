@@ -31,7 +31,8 @@ void Library::found(const Functions& functions, std::size_t index,
 }
 
 void Library::attach(const OwnUse& own) noexcept {
-  own_ = own;
+  own_kinds_.store(own.kinds);
+  own_calls_.store(own.calls);
   attached_.store(true);
 }
 
@@ -56,6 +57,7 @@ Result Library::register_callbacks(RequestFunction* request, CompleteFunction* c
   const bool is_first = !program_has_callbacks();
   client_.set_callbacks({request, complete});
   if (is_attached() && is_first) collection_->program_joined();
+  open_program_buffer();
   return result;
 }
 
@@ -67,12 +69,25 @@ void Library::note_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept
   }
 }
 
-void Library::serve_program(Context context, std::uint32_t stream, std::uint8_t* buffer,
-                            std::size_t valid_bytes) noexcept {
-  if (own_.calls) note_calls(buffer, valid_bytes);
-  const Callbacks callbacks = client_.callbacks();
-  if (callbacks.request == nullptr || callbacks.complete == nullptr) return;
-  Delivery delivery(callbacks, context, stream);
+// False where nobody can be served.
+bool Library::get_callbacks(Callbacks& callbacks) noexcept {
+  callbacks = client_.callbacks();
+  return is_attached() && callbacks.request != nullptr && callbacks.complete != nullptr;
+}
+
+void Library::open_program_buffer() noexcept {
+  Callbacks callbacks;
+  if (!client_.collects() || open_.is_there() || !get_callbacks(callbacks)) return;
+  Delivery delivery(callbacks, open_);
+  delivery.ask();
+  delivery.leave_open();
+}
+
+void Library::serve_program(std::uint8_t* buffer, std::size_t valid_bytes) noexcept {
+  if (own_calls_.load()) note_calls(buffer, valid_bytes);
+  Callbacks callbacks;
+  if (!get_callbacks(callbacks)) return;
+  Delivery delivery(callbacks, open_);
   deliver_held(delivery, all_calls_told_.exchange(false));
   Walk walk(real_, buffer, valid_bytes);
   for (RawRecord record; walk.next(record);) {
@@ -80,7 +95,11 @@ void Library::serve_program(Context context, std::uint32_t stream, std::uint8_t*
     if (owner == Owner::kNotKnown && !held_.hold(record)) owner = guess_owner_of(record);
     if (owner == Owner::kProgram) delivery.add(record);
   }
-  delivery.finish();
+  if (flushes_by_period_.load()) {
+    delivery.give_back(false);
+  } else {
+    delivery.leave_open();
+  }
   client_.add_dropped(delivery.dropped());
 }
 
@@ -94,11 +113,11 @@ void Library::deliver_held(Delivery& delivery, bool all) noexcept {
 }
 
 void Library::flushed() noexcept {
-  const Callbacks callbacks = client_.callbacks();
-  if (!is_attached() || callbacks.request == nullptr || callbacks.complete == nullptr) return;
-  Delivery delivery(callbacks, nullptr, 0);
+  Callbacks callbacks;
+  if (!get_callbacks(callbacks)) return;
+  Delivery delivery(callbacks, open_);
   deliver_held(delivery, true);
-  delivery.finish();
+  delivery.give_back(!client_.collects());
   client_.add_dropped(delivery.dropped());
 }
 
@@ -114,9 +133,11 @@ void Library::pass_on(Context context, std::uint32_t stream, std::uint8_t* buffe
 // program's where it had the kind on when it made the call.
 Library::Owner Library::owner_of(const RawRecord& record) noexcept {
   const Kind kind = kind_of(record);
-  if (!is_call(kind) && !own_.kinds.contains(kind)) return Owner::kProgram;
+  if (!is_call(kind) && !own_kinds_.load().contains(kind)) return Owner::kProgram;
   std::uint64_t time = start_of(record);
-  const bool is_known = is_call(kind) || !own_.calls ||
+  // Other kinds' times are the host's, or their calls are not collected.
+  const bool ran_later = kind == Kind::kMemcpy || kind == Kind::kMemcpy2 || kind == Kind::kMemset;
+  const bool is_known = !ran_later || !own_calls_.load() ||
                         call_times_.find(correlation_of(record), time) ||
                         client_.is_certain(record, time);
   if (!is_known) return Owner::kNotKnown;
@@ -131,16 +152,21 @@ Library::Owner Library::guess_owner_of(const RawRecord& record) noexcept {
 // --- Kinds
 
 bool Library::is_shared(Kind kind) const noexcept {
-  return is_attached() && (own_.kinds.contains(kind) || (own_.calls && is_call(kind)));
+  return is_attached() &&
+         (own_kinds_.load().contains(kind) || (own_calls_.load() && is_call(kind)));
 }
 
+// As long as nobody shares the library with the program, all that comes is the program's.
+std::uint64_t Library::time_of_switch() const noexcept { return is_attached() ? now() : 0; }
+
 void Library::switch_kind(Kind kind, Context context, bool on) noexcept {
-  Switch change{now(), kEverywhere, on};
+  Switch change{time_of_switch(), kEverywhere, on};
   // API records name no context.
   if (context != nullptr && !is_call(kind) && real_.cuptiGetContextId != nullptr) {
     real_.cuptiGetContextId(context, &change.context);
   }
   client_.switch_kind(kind, change);
+  if (on) open_program_buffer();
 }
 
 Result Library::enable(Kind kind) noexcept {
@@ -211,10 +237,11 @@ Result Library::call_enable_function(ActivityDomain domain, CallbackId function,
 
 Result Library::enable_function(ActivityDomain domain, CallbackId function,
                                 std::uint8_t on) noexcept {
-  const bool is_ours = is_attached() && own_.calls && is_copy(domain, function);
+  const bool is_ours = is_attached() && own_calls_.load() && is_copy(domain, function);
   const Result result = is_ours && on == 0 ? kSuccess : call_enable_function(domain, function, on);
   if (result == kSuccess) {
-    client_.switch_function(domain, function, {now(), kEverywhere, on != 0});
+    client_.switch_function(domain, function, {time_of_switch(), kEverywhere, on != 0});
+    if (on != 0) open_program_buffer();
   }
   return result;
 }
@@ -229,11 +256,21 @@ Result Library::enable_runtime_function(CallbackId function, std::uint8_t on) no
 
 // --- Flushes, counts, the clock
 
-Result Library::flush_all(std::uint32_t flag) noexcept { return real_.cuptiActivityFlushAll(flag); }
+Result Library::flush_all(std::uint32_t flag) noexcept {
+  const Result result = real_.cuptiActivityFlushAll(flag);
+  flushed();
+  return result;
+}
 
 Result Library::flush(Context context, std::uint32_t stream, std::uint32_t flag) noexcept {
   const Result result = real_.cuptiActivityFlush(context, stream, flag);
   flushed();
+  return result;
+}
+
+Result Library::set_flush_period(std::uint32_t milliseconds) noexcept {
+  const Result result = real_.cuptiActivityFlushPeriod(milliseconds);
+  if (result == kSuccess) flushes_by_period_.store(milliseconds != 0);
   return result;
 }
 
@@ -307,6 +344,7 @@ Result Library::finalize() noexcept {
     return result;
   }
   collection_->finalize_begins();
+  flushed();
   const Result result = real_.cuptiFinalize();
   if (result == kSuccess) client_.forget_all();
   held_.forget();
@@ -316,6 +354,8 @@ Result Library::finalize() noexcept {
 
 void Library::reset() noexcept {
   attached_.store(false);
+  open_.take();
+  flushes_by_period_.store(false);
   client_.forget_all();
   call_times_.forget();
   held_.forget();

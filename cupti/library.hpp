@@ -18,6 +18,7 @@
 
 #include "cupti/call_times.hpp"
 #include "cupti/client.hpp"
+#include "cupti/delivery.hpp"
 #include "cupti/functions.hpp"
 #include "cupti/held_records.hpp"
 #include "cupti/records.hpp"
@@ -25,7 +26,6 @@
 namespace gpumemtrace::cupti {
 
 class Collection;
-class Delivery;
 
 inline constexpr std::size_t kMostLibraries = 8;
 
@@ -67,8 +67,9 @@ class Library {
   void all_calls_are_told() noexcept { all_calls_told_.store(true); }
 
   // A buffer of ours is complete: gives the program its part.
-  void serve_program(Context context, std::uint32_t stream, std::uint8_t* buffer,
-                     std::size_t valid_bytes) noexcept;
+  void serve_program(std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
+  // CUPTI needs a buffer, or the program begins to collect: the program is asked for one, too.
+  void open_program_buffer() noexcept;
   // A buffer that is not ours, of callbacks which were registered before we came.
   void pass_on(Context context, std::uint32_t stream, std::uint8_t* buffer, std::size_t bytes,
                std::size_t valid_bytes) noexcept;
@@ -85,6 +86,7 @@ class Library {
   static constexpr std::size_t kMostAttributes = 16;
 
   bool is_shared(Kind kind) const noexcept;
+  std::uint64_t time_of_switch() const noexcept;
   void switch_kind(Kind kind, Context context, bool on) noexcept;
   Result enable_calls(Kind kind, Result result) noexcept;
   Result disable_calls(Kind kind) noexcept;
@@ -99,16 +101,20 @@ class Library {
   void deliver_held(Delivery& delivery, bool all) noexcept;
   // After a flush all calls that were made have been told of: what is held cannot be known better.
   void flushed() noexcept;
+  bool get_callbacks(Callbacks& callbacks) noexcept;
   void restore_defaults() noexcept;
 
   Functions real_;
   std::size_t index_ = 0;
   Collection* collection_ = nullptr;
   std::atomic<bool> attached_ = false;
-  OwnUse own_;
+  std::atomic<KindSet> own_kinds_ = KindSet{};
+  std::atomic<bool> own_calls_ = false;
   Client client_;
   CallTimes call_times_;
   HeldRecords held_;
+  OpenBuffer open_;
+  std::atomic<bool> flushes_by_period_ = false;  // the program has told CUPTI to
   std::atomic<bool> all_calls_told_ = false;
   // The whole kind is on inside CUPTI, function by function switched off for a program that
   // disabled it: [0] DRIVER, [1] RUNTIME.

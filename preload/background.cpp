@@ -100,6 +100,17 @@ class BackgroundThread {
     }
   }
 
+  // Before an end that may come: all that CUPTI has. Once the process exits, libcupti's destructors
+  // may run at any moment, and it is not called again.
+  void end_activities(const CallGuard& guard) noexcept {
+    if (cupti_ended_) return;
+    if (is_recording()) flush_cupti(guard, true);
+    read_activities(guard);
+    if (session_.ring.header().exit_seen.load() == 0) return;
+    cupti_ended_ = true;
+    end_reading_cupti();
+  }
+
   // Sealed chunks to the file, then back to the ring. True where there were any.
   bool pack_sealed() noexcept {
     std::uint32_t index = session_.ring.take_sealed();
@@ -222,7 +233,7 @@ class BackgroundThread {
 
   void observe(const CallGuard& guard) noexcept {
     write_clock(guard);
-    flush_cupti(guard, false);
+    if (!cupti_ended_) flush_cupti(guard, false);
     if (!devices_written_) {
       record_devices(guard);
       devices_written_ = true;
@@ -382,10 +393,9 @@ class BackgroundThread {
     if (requested == session_.flush_answered.load()) return;
     // At the very end the driver may have been shut down already.
     if (is_recording() && session_.ending.load()) write_lost_stacks(guard);
-    if (is_recording() && !session_.ending.load()) {
-      flush_cupti(guard, true);
-      read_activities(guard);
-      observe(guard);
+    if (!session_.ending.load()) {
+      end_activities(guard);
+      if (is_recording()) observe(guard);
       read_activities(guard);
     }
     pack_sealed();
@@ -408,6 +418,7 @@ class BackgroundThread {
   long pause_ns_ = kBusyPauseNs;
   bool devices_written_ = false;
   bool native_state_written_ = false;
+  bool cupti_ended_ = false;
   std::uint64_t lost_stacks_written_ = 0;
   std::uint64_t lost_stacks_since_ = ticks();
   WaitingWatch waiting_;

@@ -24,25 +24,26 @@ using namespace cupti;
 
 constinit std::atomic<pid_t> owner_process = 0;
 
-// Whether this is another process than the one in which CUPTI was last used: a forked child knows
-// nothing of its parent's.
-void notice_fork() noexcept {
+// What a forked child's parent did with CUPTI means nothing in the child. True where this is one
+// that has just been noticed.
+bool notice_fork() noexcept {
   const pid_t process = getpid();
   const pid_t before = owner_process.exchange(process);
-  if (before == 0 || before == process) return;
+  if (before == 0 || before == process) return false;
   the_collection().reset();
   reset_cupti_libraries();
+  return true;
 }
 
 // --- The wrappers, one set a copy of libcupti: a pointer says which copy it belongs to.
 
 template <std::size_t kIndex>
 struct Door {
-  static inline Library* library = nullptr;
+  static inline constinit std::atomic<Library*> library = nullptr;
 #define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
   static Result symbol parameters {                                   \
     notice_fork();                                                    \
-    return library->verb arguments;                                   \
+    return library.load()->verb arguments;                            \
   }
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
 #include "cupti/functions.def"
@@ -52,7 +53,7 @@ struct Door {
 
 template <std::size_t kIndex>
 void* wrapper_in(Library& library, std::string_view name) noexcept {
-  Door<kIndex>::library = &library;
+  Door<kIndex>::library.store(&library);
 #define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
   if (name == #symbol) return reinterpret_cast<void*>(&Door<kIndex>::symbol);
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
@@ -125,10 +126,13 @@ void open_named_library() noexcept {
 
 std::uint64_t read_ticks() { return ticks(); }
 
-// What is dropped first where the ring is short.
+// Takes nothing of the ring's reserve: where the ring is short these records are dropped first.
 bool write_activity(const void* record, std::size_t bytes, const char* tail,
                     std::size_t tail_bytes) {
-  if (thread_state.chunk_is_reserved && !reserve_is_over(trace::DropClass::kOther)) return false;
+  const ThreadState& state = thread_state;
+  const auto left = static_cast<std::size_t>(state.end - state.cursor);
+  const bool needs_chunk = left < bytes + tail_bytes + trace::kWordBytes;
+  if ((needs_chunk || state.chunk_is_reserved) && the_session().ring.is_short()) return false;
   return write_record(record, bytes, tail, tail_bytes);
 }
 
@@ -155,6 +159,10 @@ void start_collection() noexcept {
   if (loaded.library == nullptr) {
     return collection.stay_off("the process had not loaded libcupti when it initialised CUDA",
                                nullptr);
+  }
+  // Our thread calls it from now on: a program that closes it must not take it away.
+  if (gpumemtrace_libc_dlopen(loaded.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr) {
+    gpumemtrace_libc_dlerror();  // the look-up was ours
   }
   collection.start(*loaded.library, wish.plan, kRecorder);
 }
@@ -200,7 +208,12 @@ void start_cupti_collection() noexcept {
   errno = saved_errno;
 }
 
-void begin_reading_cupti() noexcept { the_collection().set_reading(true); }
+void begin_reading_cupti() noexcept {
+  if (notice_fork()) {
+    the_collection().stay_off("CUDA was initialised before this process was forked", nullptr);
+  }
+  the_collection().set_reading(true);
+}
 void end_reading_cupti() noexcept { the_collection().set_reading(false); }
 
 void write_cupti_states(const CallGuard&) noexcept { the_collection().write_states(kRecorder); }

@@ -10,7 +10,6 @@
 namespace gpumemtrace::preload {
 
 class CallGuard;
-struct Session;
 
 // A name that this file answers for.
 bool is_cupti_name(const char* name) noexcept;
@@ -28,12 +27,12 @@ void start_cupti_collection() noexcept;
 
 // --- The background thread.
 
-// Every round: states, and completed buffers while `keep_up` says true; with recording paused they
-// are let go.
+// Only in between are completed buffers kept for it.
 void begin_reading_cupti() noexcept;
 void end_reading_cupti() noexcept;
+// What became of the collection since the last time.
 void write_cupti_states(const CallGuard& guard) noexcept;
-// About every second and at the end: what CUPTI has.
+// Asks CUPTI for what it has, `forced` also for activities that are not complete; writes its clock.
 void flush_cupti(const CallGuard& guard, bool forced) noexcept;
 // One completed buffer; false where there is none. Where `recorded` is false it is let go.
 bool read_cupti_buffer(const CallGuard& guard, bool recorded) noexcept;

@@ -96,6 +96,26 @@ std::string probe_nvml() {
   return result == 0 ? "ok" : fmt::format("no nvmlInit_v2 failed with {}", result);
 }
 
+// Where a libcupti is that programs find without saying where, else where the toolkit has one.
+std::string probe_cupti() {
+  constexpr auto kNames = std::to_array<const char*>(
+      {"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8",
+       "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so", "/usr/local/cuda/lib64/libcupti.so"});
+  for (const char* name : kNames) {
+    void* const library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) continue;
+    const auto get_version = symbol<int (*)(std::uint32_t*)>(library, "cuptiGetVersion");
+    Dl_info file = {};
+    std::uint32_t version = 0;
+    if (get_version == nullptr || get_version(&version) != 0 ||
+        dladdr(reinterpret_cast<void*>(get_version), &file) == 0) {
+      continue;
+    }
+    return fmt::format("ok {}, version {}", file.dli_fname, version);
+  }
+  return "no libcupti is on the loader's path";
+}
+
 CheckResult check_library() {
   CheckResult check{CheckState::kOk, "recording library", "", ""};
   try {
@@ -134,6 +154,14 @@ CheckResult check_nvml() {
   if (text == "ok") return {CheckState::kOk, "NVML", "gives the driver's count per process", ""};
   return {CheckState::kNote, "NVML", text.starts_with("no ") ? text.substr(3) : text,
           "the report's composition then rests on cuMemGetInfo, for the whole device"};
+}
+
+CheckResult check_cupti() {
+  const std::string text = run_apart(probe_cupti);
+  if (text.starts_with("ok ")) return {CheckState::kOk, "CUPTI", text.substr(3), ""};
+  return {CheckState::kNote, "CUPTI", text.starts_with("no ") ? text.substr(3) : text,
+          "programs that bring their own, as PyTorch and JAX do, are not affected; others have no "
+          "times of copies on the device"};
 }
 
 CheckResult check_simulated_driver() {
@@ -226,7 +254,7 @@ constexpr auto kChecks = std::to_array<CheckResult (*)()>({
     check_folder,
     check_clock,
     check_driver,
-    check_nvml,
+    check_nvml, check_cupti,
     check_simulated_driver,
     check_other_tools,
 });

@@ -59,6 +59,12 @@ inline constexpr auto kRecordingOptions = std::to_array<RecordingOption>({
     {"--stack-depth", "GPUMEMTRACE_STACK_DEPTH", ValueKind::kNumber, "FRAMES", "",
      "Most Python and most native frames of a stack (default\n64 each, at most 200); outer ones "
      "are cut."},
+    {"--cupti", "GPUMEMTRACE_CUPTI", ValueKind::kChoice, "off|copies|full|full,kernels",
+     "off|copies|full|full,kernels",
+     "Records of CUPTI, where the program has loaded it: copies\n(default) tells when copies and "
+     "sets ran, full adds the\ndriver's own allocations, pools and page migrations."},
+    {"--cupti-library", "GPUMEMTRACE_CUPTI_LIBRARY", ValueKind::kText, "FILE", "",
+     "The libcupti to load in a program that loads none."},
     {"--start-paused", "GPUMEMTRACE_START_PAUSED", ValueKind::kFlag, "", "",
      "Record nothing until `gpumemtrace ctl PID start`."},
 });

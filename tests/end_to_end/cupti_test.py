@@ -1,7 +1,6 @@
 """CUPTI's activity records, on the simulated libcupti: ours, and those of a program that has a
 profiler of its own. The program must not notice that somebody else collects records, too."""
 
-import os
 import re
 import signal
 import unittest
@@ -45,7 +44,7 @@ def of_kind(records, kind):
     return [record for record in records if record["kind"] == kind]
 
 
-class Recorded(support.EndToEnd):
+class Recorded:
     def record_with_cupti(self, *command, code=0, **variables):
         environment = support.recorded_environment(
             **{"LD_LIBRARY_PATH": SIMULATED, **variables})
@@ -137,6 +136,34 @@ class Collection(Recorded, support.EndToEnd):
                 self.record_with_cupti(CLIENTS["dlsym"], "end", how, GPUMEMTRACE_OUTPUT=trace)
                 self.assertEqual(len(of_kind(activity(trace), "copy")), 20)
 
+    def test_a_library_that_the_program_closes_stays(self):
+        process = self.run_command(
+            [support.PYTHON, "-c",
+             "import ctypes, _ctypes\n"
+             "library = ctypes.CDLL('libcupti.so.13')\n"
+             "driver = ctypes.CDLL('libcuda.so.1')\n"
+             "assert driver.cuInit(0) == 0\n"
+             "_ctypes.dlclose(library._handle)\n"
+             "context, address = ctypes.c_void_p(), ctypes.c_uint64()\n"
+             "assert driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n"
+             "assert driver.cuCtxSetCurrent(context) == 0\n"
+             "assert driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(64)) == 0\n"
+             "assert driver.cuMemsetD8_v2(address, 1, ctypes.c_size_t(64)) == 0\n"],
+            support.recorded_environment(LD_LIBRARY_PATH=SIMULATED))
+        self.assertEqual(process.returncode, 0, process.stderr.decode(errors="replace"))
+        self.assertEqual(len(of_kind(activity(self.only_trace()), "set")), 1)
+
+    def test_a_program_that_only_initialises_cuda_leaves_nothing(self):
+        process = self.run_command(
+            [support.PYTHON, "-c",
+             "import ctypes\n"
+             "ctypes.CDLL('libcupti.so.13')\n"
+             "assert ctypes.CDLL('libcuda.so.1').cuInit(0) == 0\n"],
+            support.recorded_environment(LD_LIBRARY_PATH=SIMULATED))
+        self.assertEqual(process.returncode, 0, process.stderr.decode(errors="replace"))
+        self.assertEqual((process.stdout, process.stderr), (b"", b""))
+        self.assert_folder_is_empty()
+
     def test_a_killed_process_has_what_was_flushed(self):
         process = self.start(
             [CLIENTS["dlsym"], "end", "kill"],
@@ -201,6 +228,13 @@ class Reasons(Recorded, support.EndToEnd):
         self.record_with_cupti(CLIENTS["dlsym"], "finalize")
         self.assert_off("the program called cuptiFinalize", mode="3")
 
+    def test_the_process_is_a_forked_child(self):
+        self.record_with_cupti(
+            support.PROGRAMS / "fork_child",
+            LD_PRELOAD=f"{support.LIBRARY} {CUPTI_13 / 'libcupti.so.13'}")
+        states = {of_kind(activity(trace), "state")[-1]["text"] for trace in self.traces()}
+        self.assertEqual(states, {"", "CUDA was initialised before this process was forked"})
+
     def test_a_wrong_mode_is_named(self):
         result = self.record_with_cupti(CLIENTS["dlsym"], "end", "return",
                                         GPUMEMTRACE_CUPTI="everything")
@@ -221,6 +255,24 @@ class Reasons(Recorded, support.EndToEnd):
             GPUMEMTRACE_CUPTI_LIBRARY=self.folder / "missing.so")
         self.assertIn(b"GPUMEMTRACE_CUPTI_LIBRARY cannot be loaded", result.stderr)
         self.assert_off("had not loaded libcupti")
+
+
+class Tool(Recorded, support.EndToEnd):
+    def test_run_takes_the_mode_and_the_library(self):
+        result = self.run_command(
+            [support.TOOL, "run", "--cupti", "full", "--cupti-library", CUPTI_12 / "libcupti.so.12",
+             "-o", self.folder / "trace.gmt", "--", CLIENTS["dlsym"], "end", "return"],
+            support.driver_environment(LD_LIBRARY_PATH=SIMULATED, CUPTI_CLIENT_NOT_BEFORE=1))
+        self.assertEqual(result.returncode, 0, result.stderr.decode(errors="replace"))
+        state, records = self.state()
+        self.assertEqual(state["mode"], "2")
+        self.assertEqual(len(of_kind(records, "copy")), 20)
+
+    def test_doctor_names_the_library_and_its_version(self):
+        result = self.run_command(
+            [support.TOOL, "doctor"], support.driver_environment(LD_LIBRARY_PATH=SIMULATED))
+        self.assertIn(f"CUPTI: {CUPTI_13 / 'libcupti.so.13'}, version 130001",
+                      result.stdout.decode())
 
 
 class Copies(Recorded, support.EndToEnd):

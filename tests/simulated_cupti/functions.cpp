@@ -137,6 +137,8 @@ GPUMEMTRACE_EXPORT cuptiActivityFlushAll(std::uint32_t) {
   return kSuccess;
 }
 
+GPUMEMTRACE_EXPORT cuptiActivityFlushPeriod(std::uint32_t) { return simulated::guarded(); }
+
 GPUMEMTRACE_EXPORT cuptiActivityFlush(Context, std::uint32_t, std::uint32_t flag) {
   return cuptiActivityFlushAll(flag);
 }

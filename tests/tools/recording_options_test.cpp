@@ -58,7 +58,14 @@ TEST_CASE("a value outside an option's choices or sizes is refused", "[unit]") {
   CHECK_THROWS_AS(parse({"--on-full", "wait"}), CLI::ParseError);
   CHECK_THROWS_AS(parse({"--ring-size", "much"}), CLI::ParseError);
   CHECK_THROWS_AS(parse({"--native", "on"}), CLI::ParseError);
+  CHECK_THROWS_AS(parse({"--cupti", "on"}), CLI::ParseError);
   CHECK_THROWS_AS(parse({"--stack-depth", "-1"}), CLI::ParseError);
+}
+
+TEST_CASE("what to collect from CUPTI reaches the library as typed", "[unit]") {
+  REQUIRE(parse({"--cupti", "full,kernels"}).size() == 1);
+  CHECK(parse({"--cupti", "full,kernels"})[0].name == "GPUMEMTRACE_CUPTI");
+  CHECK(parse({"--cupti", "full,kernels"})[0].value == "full,kernels");
 }
 
 TEST_CASE("an output pattern may use every known field", "[unit]") {

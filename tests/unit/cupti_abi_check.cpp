@@ -1,0 +1,177 @@
+// Compares cupti/'s own types, numbers, places of members and functions with CUPTI's headers, at
+// compile time. Empty without them.
+#include "cupti/abi.hpp"
+
+#if __has_include(<cupti.h>)
+#include <cupti.h>
+
+#include <cstddef>
+#include <type_traits>
+
+#include "cupti/layouts.hpp"
+#include "cupti/library.hpp"
+
+namespace {
+
+namespace ours = gpumemtrace::cupti;
+namespace layouts = gpumemtrace::cupti::layouts;
+
+#define GPUMEMTRACE_SAME(ours_value, theirs_value) \
+  static_assert(static_cast<long long>(ours_value) == static_cast<long long>(theirs_value))
+#define GPUMEMTRACE_KIND(name, theirs) \
+  GPUMEMTRACE_SAME(ours::Kind::name, CUPTI_ACTIVITY_KIND_##theirs)
+#define GPUMEMTRACE_PLACE(Ours, name, Theirs, member) \
+  static_assert(layouts::Ours::name == offsetof(CUpti_Activity##Theirs, member))
+
+GPUMEMTRACE_SAME(ours::kSuccess, CUPTI_SUCCESS);
+GPUMEMTRACE_SAME(ours::kInvalidParameter, CUPTI_ERROR_INVALID_PARAMETER);
+GPUMEMTRACE_SAME(ours::kMaxLimitReached, CUPTI_ERROR_MAX_LIMIT_REACHED);
+GPUMEMTRACE_SAME(ours::kNotInitialized, CUPTI_ERROR_NOT_INITIALIZED);
+GPUMEMTRACE_SAME(ours::kNotSupported, CUPTI_ERROR_NOT_SUPPORTED);
+GPUMEMTRACE_SAME(ours::kMultipleSubscribers, CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED);
+GPUMEMTRACE_SAME(ours::kDeviceBufferSize, CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE);
+GPUMEMTRACE_SAME(ours::kDeviceBufferPreAllocate,
+                 CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_PRE_ALLOCATE_VALUE);
+
+GPUMEMTRACE_KIND(kMemcpy, MEMCPY);
+GPUMEMTRACE_KIND(kMemset, MEMSET);
+GPUMEMTRACE_KIND(kKernel, KERNEL);
+GPUMEMTRACE_KIND(kDriver, DRIVER);
+GPUMEMTRACE_KIND(kRuntime, RUNTIME);
+GPUMEMTRACE_KIND(kConcurrentKernel, CONCURRENT_KERNEL);
+GPUMEMTRACE_KIND(kOverhead, OVERHEAD);
+GPUMEMTRACE_KIND(kMemcpy2, MEMCPY2);
+GPUMEMTRACE_KIND(kUnifiedMemoryCounter, UNIFIED_MEMORY_COUNTER);
+GPUMEMTRACE_KIND(kMemory2, MEMORY2);
+GPUMEMTRACE_KIND(kMemoryPool, MEMORY_POOL);
+
+GPUMEMTRACE_SAME(ours::kAllDevices,
+                 CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_ALL_DEVICES);
+GPUMEMTRACE_SAME(ours::kHostToDeviceBytes,
+                 CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD);
+GPUMEMTRACE_SAME(ours::kDeviceToHostBytes,
+                 CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH);
+GPUMEMTRACE_SAME(ours::kHostFaults,
+                 CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT);
+GPUMEMTRACE_SAME(ours::kDeviceFaults, CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT);
+static_assert(sizeof(ours::ManagedCounterConfig) ==
+              sizeof(CUpti_ActivityUnifiedMemoryCounterConfig));
+
+#define GPUMEMTRACE_COPY(Ours, Theirs)                        \
+  GPUMEMTRACE_PLACE(Ours, kCopyKind, Theirs, copyKind);       \
+  GPUMEMTRACE_PLACE(Ours, kSourceKind, Theirs, srcKind);      \
+  GPUMEMTRACE_PLACE(Ours, kDestinationKind, Theirs, dstKind); \
+  GPUMEMTRACE_PLACE(Ours, kFlags, Theirs, flags);             \
+  GPUMEMTRACE_PLACE(Ours, kBytesCopied, Theirs, bytes);       \
+  GPUMEMTRACE_WORK(Ours, Theirs)
+#define GPUMEMTRACE_WORK(Ours, Theirs)                          \
+  GPUMEMTRACE_PLACE(Ours, kStart, Theirs, start);               \
+  GPUMEMTRACE_PLACE(Ours, kEnd, Theirs, end);                   \
+  GPUMEMTRACE_PLACE(Ours, kDevice, Theirs, deviceId);           \
+  GPUMEMTRACE_PLACE(Ours, kContext, Theirs, contextId);         \
+  GPUMEMTRACE_PLACE(Ours, kStream, Theirs, streamId);           \
+  GPUMEMTRACE_PLACE(Ours, kCorrelation, Theirs, correlationId); \
+  GPUMEMTRACE_PLACE(Ours, kGraphNode, Theirs, graphNodeId);     \
+  static_assert(layouts::Ours::kBytes <= sizeof(CUpti_Activity##Theirs))
+
+GPUMEMTRACE_COPY(Memcpy, Memcpy4);
+GPUMEMTRACE_COPY(MemcpyPeer, MemcpyPtoP3);
+GPUMEMTRACE_WORK(Memset, Memset3);
+GPUMEMTRACE_WORK(Kernel, Kernel8);
+GPUMEMTRACE_PLACE(MemcpyPeer, kSourceDevice, MemcpyPtoP3, srcDeviceId);
+GPUMEMTRACE_PLACE(MemcpyPeer, kDestinationDevice, MemcpyPtoP3, dstDeviceId);
+GPUMEMTRACE_PLACE(Memset, kValue, Memset3, value);
+GPUMEMTRACE_PLACE(Memset, kBytesSet, Memset3, bytes);
+GPUMEMTRACE_PLACE(Memset, kMemoryKind, Memset3, memoryKind);
+#if CUPTI_API_VERSION >= 26
+GPUMEMTRACE_COPY(Memcpy, Memcpy6);
+GPUMEMTRACE_PLACE(Memcpy, kCopyCount, Memcpy6, copyCount);
+#endif
+
+GPUMEMTRACE_PLACE(Memory, kOperation, Memory2, memoryOperationType);
+GPUMEMTRACE_PLACE(Memory, kMemoryKind, Memory2, memoryKind);
+GPUMEMTRACE_PLACE(Memory, kCorrelation, Memory2, correlationId);
+GPUMEMTRACE_PLACE(Memory, kAddress, Memory2, address);
+GPUMEMTRACE_PLACE(Memory, kBytesAllocated, Memory2, bytes);
+GPUMEMTRACE_PLACE(Memory, kTimestamp, Memory2, timestamp);
+GPUMEMTRACE_PLACE(Memory, kDevice, Memory2, deviceId);
+GPUMEMTRACE_PLACE(Memory, kContext, Memory2, contextId);
+GPUMEMTRACE_PLACE(Memory, kStream, Memory2, streamId);
+GPUMEMTRACE_PLACE(Memory, kIsAsynchronous, Memory2, isAsync);
+GPUMEMTRACE_PLACE(Memory, kPoolType, Memory2, memoryPoolConfig.memoryPoolType);
+GPUMEMTRACE_PLACE(Memory, kPool, Memory2, memoryPoolConfig.address);
+static_assert(layouts::Memory::kBytes == sizeof(CUpti_ActivityMemory2));
+
+GPUMEMTRACE_PLACE(MemoryPool, kOperation, MemoryPool2, memoryPoolOperationType);
+GPUMEMTRACE_PLACE(MemoryPool, kPoolType, MemoryPool2, memoryPoolType);
+GPUMEMTRACE_PLACE(MemoryPool, kCorrelation, MemoryPool2, correlationId);
+GPUMEMTRACE_PLACE(MemoryPool, kDevice, MemoryPool2, deviceId);
+GPUMEMTRACE_PLACE(MemoryPool, kPool, MemoryPool2, address);
+GPUMEMTRACE_PLACE(MemoryPool, kReservedBytes, MemoryPool2, size);
+GPUMEMTRACE_PLACE(MemoryPool, kReleaseThreshold, MemoryPool2, releaseThreshold);
+GPUMEMTRACE_PLACE(MemoryPool, kTimestamp, MemoryPool2, timestamp);
+GPUMEMTRACE_PLACE(MemoryPool, kUsedBytes, MemoryPool2, utilizedSize);
+static_assert(layouts::MemoryPool::kBytes == sizeof(CUpti_ActivityMemoryPool2));
+
+GPUMEMTRACE_PLACE(Call, kFunction, API, cbid);
+GPUMEMTRACE_PLACE(Call, kStart, API, start);
+GPUMEMTRACE_PLACE(Call, kEnd, API, end);
+GPUMEMTRACE_PLACE(Call, kThread, API, threadId);
+GPUMEMTRACE_PLACE(Call, kCorrelation, API, correlationId);
+GPUMEMTRACE_PLACE(Call, kReturned, API, returnValue);
+static_assert(layouts::Call::kBytes == sizeof(CUpti_ActivityAPI));
+
+GPUMEMTRACE_PLACE(ManagedCounter, kCounter, UnifiedMemoryCounter2, counterKind);
+GPUMEMTRACE_PLACE(ManagedCounter, kValue, UnifiedMemoryCounter2, value);
+GPUMEMTRACE_PLACE(ManagedCounter, kStart, UnifiedMemoryCounter2, start);
+GPUMEMTRACE_PLACE(ManagedCounter, kEnd, UnifiedMemoryCounter2, end);
+GPUMEMTRACE_PLACE(ManagedCounter, kAddress, UnifiedMemoryCounter2, address);
+GPUMEMTRACE_PLACE(ManagedCounter, kSource, UnifiedMemoryCounter2, srcId);
+GPUMEMTRACE_PLACE(ManagedCounter, kDestination, UnifiedMemoryCounter2, dstId);
+GPUMEMTRACE_PLACE(ManagedCounter, kFlags, UnifiedMemoryCounter2, flags);
+static_assert(layouts::ManagedCounter::kBytes == sizeof(CUpti_ActivityUnifiedMemoryCounter2));
+
+GPUMEMTRACE_PLACE(Overhead, kOverhead, Overhead, overheadKind);
+GPUMEMTRACE_PLACE(Overhead, kStart, Overhead, start);
+GPUMEMTRACE_PLACE(Overhead, kEnd, Overhead, end);
+static_assert(layouts::Overhead::kBytes == sizeof(CUpti_ActivityOverhead));
+
+// Every row of copy_functions.inc is CUPTI's.
+#define GPUMEMTRACE_CUPTI_FUNCTION(domain, id, name) \
+  static_assert(GPUMEMTRACE_ID_##domain(TRACE_CBID_##name) == (id));
+#define GPUMEMTRACE_ID_kRuntime(name) CUPTI_RUNTIME_##name
+#define GPUMEMTRACE_ID_kDriver(name) CUPTI_DRIVER_##name
+#if CUPTI_API_VERSION >= 130000
+#include "cupti/copy_functions.inc"
+#endif
+static_assert(CUPTI_RUNTIME_TRACE_CBID_SIZE <= ours::kMostFunctions);
+static_assert(CUPTI_DRIVER_TRACE_CBID_SIZE <= ours::kMostFunctions);
+
+// The functions take what we say: enumerations of CUPTI's are numbers of 32 bits, pointers to its
+// structures are pointers.
+template <class Ours, class Theirs>
+constexpr bool passes_alike() {
+  if (std::is_pointer_v<Ours>) return std::is_pointer_v<Theirs>;
+  return sizeof(Ours) == sizeof(Theirs) && !std::is_pointer_v<Theirs>;
+}
+template <class Ours, class Theirs>
+struct SameFunction;
+template <class... Ours, class... Theirs>
+struct SameFunction<int(Ours...), CUptiResult(Theirs...)> {
+  static constexpr bool kCount = sizeof...(Ours) == sizeof...(Theirs);
+  static_assert(kCount);
+  static constexpr bool kValue = (passes_alike<Ours, Theirs>() && ...);
+};
+namespace declared {
+using namespace gpumemtrace::cupti;
+#define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
+  static_assert(SameFunction<Result parameters, decltype(::symbol)>::kValue, #symbol);
+#define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters) \
+  static_assert(SameFunction<Result parameters, decltype(::symbol)>::kValue, #symbol);
+#include "cupti/functions.def"
+#undef GPUMEMTRACE_CUPTI_SERVED
+#undef GPUMEMTRACE_CUPTI_CALLED
+}  // namespace declared
+
+}  // namespace
+#endif
