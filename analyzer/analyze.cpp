@@ -27,6 +27,7 @@ Json build_report(const Job& job, Symbolizer& symbolizer, const CodeOwners& owne
   report["leaks"] = report_leaks(context);
   report["fragmentation"] = report_fragmentation(context);
   report["transfers"] = report_transfers(context);
+  report["managed"] = report_managed(context);
   report["oom"] = report_oom(context);
   report["steps"] = report_steps(context);
   report["ranges"] = report_ranges(context);

@@ -22,6 +22,13 @@ struct ValueNames {
   std::string_view names;
 };
 
+// CUPTI's own enumerations, cupti_activity.h.
+constexpr std::string_view kCopyKinds =
+    "unknown host_to_device device_to_host host_to_array array_to_host array_to_array "
+    "array_to_device device_to_array device_to_device host_to_host peer";
+constexpr std::string_view kMemoryKinds =
+    "unknown pageable pinned device array managed device_static managed_static";
+
 constexpr auto kValueNames = std::to_array<ValueNames>({
     {RecordKind::kNone, "memory", 0,
      "unknown device pitched managed stream_ordered pinned registered array mipmapped_array "
@@ -56,6 +63,20 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
     {RecordKind::kMark, "mark", 1, "user started stopped exit disabled exec"},
     {RecordKind::kAnnotation, "operation", 1, "step mark push pop start end"},
     {RecordKind::kAnnotation, "source", 0, "unknown api nvtx"},
+    {RecordKind::kActivityCall, "domain", 1, "driver runtime"},
+    {RecordKind::kActivityCopy, "copy_kind", 0, kCopyKinds},
+    {RecordKind::kActivityCopy, "source_kind", 0, kMemoryKinds},
+    {RecordKind::kActivityCopy, "destination_kind", 0, kMemoryKinds},
+    {RecordKind::kActivitySet, "memory_kind", 0, kMemoryKinds},
+    {RecordKind::kActivityMemory, "memory_kind", 0, kMemoryKinds},
+    {RecordKind::kActivityMemory, "operation", 0, "invalid allocation release"},
+    {RecordKind::kActivityMemory, "pool_type", 0, "invalid local imported"},
+    {RecordKind::kActivityPool, "operation", 0, "invalid created destroyed trimmed"},
+    {RecordKind::kActivityPool, "pool_type", 0, "invalid local imported"},
+    {RecordKind::kActivityManaged, "counter", 0,
+     "unknown bytes_to_device bytes_to_host cpu_fault gpu_fault thrashing throttling remote_map "
+     "bytes_between_devices"},
+    {RecordKind::kActivityState, "mode", 0, "off copies full lost"},
 });
 
 // By bit.
@@ -87,6 +108,8 @@ std::string_view name_of_value(RecordKind kind, std::string_view field, std::uin
 bool is_hexadecimal(RecordKind kind, std::string_view field) {
   // A copy's source is an address, a sample's source is a word.
   if (field == "source") return kind == RecordKind::kCopy;
+  // Where managed memory went is a device.
+  if (field == "destination") return kind != RecordKind::kActivityManaged;
   // A module ends at an address, a call ends at a time.
   if (field == "end") return kind == RecordKind::kModule;
   return std::find(kHexadecimalFields.begin(), kHexadecimalFields.end(), field) !=

@@ -15,6 +15,7 @@ using Json = nlohmann::ordered_json;
 
 // Empty where the value is null or the optional key is missing.
 std::optional<std::uint64_t> number_in(const Json& row, const char* key);
+std::optional<double> double_in(const Json& row, const char* key);
 std::optional<std::string> text_in(const Json& row, const char* key);
 
 // The value, or a word for what is not known.

@@ -118,6 +118,38 @@ Lines fragmentation_section(const Json& report, const SummaryDetail&) {
                       size_or_unknown(*row, "largest_free_bytes"))};
 }
 
+// What CUPTI says of a row's copies, or nothing.
+std::string gpu_text(const Json& row) {
+  const auto bytes_per_s = double_in(row, "bandwidth_bytes_per_s");
+  if (!bytes_per_s) return {};
+  const auto share = double_in(row, "link_share");
+  return fmt::format("; {:.1f} GB/s{}", *bytes_per_s / 1e9,
+                     share ? fmt::format(", {:.0f} % of the link", *share * 100) : "");
+}
+
+// Whether the job has times on the GPU, and if not, why.
+std::string cupti_text(const Json& report) {
+  std::uint64_t joined = 0;
+  std::uint64_t unjoined = 0;
+  std::string reason;
+  for (const Json& process : report.at("processes")) {
+    const Json& cupti = process.at("cupti");
+    const auto join = cupti.find("join");
+    if (join == cupti.end() || !join->is_object()) {
+      if (reason.empty()) reason = text_or(cupti, "reason", "no reason is known");
+      continue;
+    }
+    joined += number_or_zero(*join, "joined_exact") + number_or_zero(*join, "joined_inferred");
+    unjoined += number_or_zero(*join, "unjoined");
+  }
+  const std::string state = text_or(report.at("processes").front().at("cupti"), "state", "off");
+  if (joined + unjoined == 0 && !reason.empty()) {
+    return fmt::format("  no times on the GPU: CUPTI is {} ({})", state, reason);
+  }
+  return fmt::format("  times on the GPU by CUPTI ({}): {} of {} joined to their calls", state,
+                     format_count(joined), count_of(joined + unjoined, "record", "records"));
+}
+
 Lines transfer_section(const Json& report, const SummaryDetail& detail) {
   const std::vector<const Json*> rows =
       rows_where(report.at("transfers").at("by_kind"), "bytes", [](const Json&) { return true; });
@@ -136,13 +168,14 @@ Lines transfer_section(const Json& report, const SummaryDetail& detail) {
   for (std::size_t i = 0; i < shown; ++i) {
     const Json& row = *rows[i];
     lines.push_back(
-        fmt::format("  {:>10}  {}, {} to {}, {}, {}, {}", size_or_unknown(row, "bytes"),
+        fmt::format("  {:>10}  {}, {} to {}, {}, {}, {}{}", size_or_unknown(row, "bytes"),
                     text_or(row, "direction", "unknown"), text_or(row, "source_memory", "unknown"),
                     text_or(row, "destination_memory", "unknown"), text_or(row, "api", "unknown"),
                     count_of(number_or_zero(row, "count"), "call", "calls"),
-                    time_or_unknown(row, "host_time_ns")));
+                    time_or_unknown(row, "host_time_ns"), gpu_text(row)));
   }
   count_rest(lines, shown, rows.size(), "more kind", "more kinds");
+  if (!report.at("processes").empty()) lines.push_back(cupti_text(report));
   return lines;
 }
 

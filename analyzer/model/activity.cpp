@@ -23,6 +23,12 @@ void Activity::apply(const trace::RecordHeader& record) {
       return apply_set(trace::as<trace::ActivitySet>(record));
     case trace::RecordKind::kActivityKernel:
       return apply_kernel(trace::as<trace::ActivityKernel>(record));
+    case trace::RecordKind::kActivityMemory:
+      return apply_memory(trace::as<trace::ActivityMemory>(record));
+    case trace::RecordKind::kActivityPool:
+      return apply_pool(trace::as<trace::ActivityPool>(record));
+    case trace::RecordKind::kActivityManaged:
+      return apply_managed(trace::as<trace::ActivityManaged>(record));
     case trace::RecordKind::kActivityClock:
       return clocks_.add(trace::as<trace::ActivityClock>(record));
     case trace::RecordKind::kActivityState:
@@ -41,6 +47,8 @@ void Activity::apply(const trace::RecordHeader& record) {
 void Activity::finish() {
   join_.finish();
   overlap_.finish();
+  managed_.finish();
+  memory_check_.finish();
 }
 
 void Activity::apply_state(const trace::ActivityState& record) {
@@ -94,6 +102,26 @@ void Activity::apply_kernel(const trace::ActivityKernel& record) {
   const auto time = clocks_.place(static_cast<std::uint16_t>(record.library), record.start,
                                   record.end, record.record.time);
   if (time) overlap_.add_kernel(record.device, *time);
+}
+
+void Activity::apply_memory(const trace::ActivityMemory& record) {
+  memory_check_.apply(record, clocks_.place(record.library, record.timestamp, record.timestamp,
+                                            record.record.time));
+}
+
+void Activity::apply_managed(const trace::ActivityManaged& record) {
+  // Faults have no end.
+  managed_.apply(record, clocks_.place(static_cast<std::uint16_t>(record.library), record.start,
+                                       std::max(record.start, record.end), record.record.time));
+}
+
+void Activity::apply_pool(const trace::ActivityPool& record) {
+  if (record.pool == 0) return;
+  PoolActivity& pool = pools_[record.pool];
+  pool.device = record.device;
+  ++pool.records;
+  pool.reserved_peak_bytes = std::max(pool.reserved_peak_bytes, record.reserved_bytes);
+  pool.used_peak_bytes = std::max(pool.used_peak_bytes, record.used_bytes);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -11,6 +11,8 @@
 #include "analyzer/model/activity_clocks.hpp"
 #include "analyzer/model/activity_join.hpp"
 #include "analyzer/model/kernel_overlap.hpp"
+#include "analyzer/model/managed_traffic.hpp"
+#include "analyzer/model/memory_check.hpp"
 #include "trace/activity_records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -26,6 +28,14 @@ struct StreamCopies {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t gpu_ticks = 0;
+};
+
+// A stream-ordered pool as CUPTI saw it.
+struct PoolActivity {
+  std::int32_t device = kUnknownDevice;
+  std::uint64_t records = 0;
+  std::uint64_t reserved_peak_bytes = 0;
+  std::uint64_t used_peak_bytes = 0;
 };
 
 // The last that was said about the collection.
@@ -49,6 +59,12 @@ class Activity {
   // Whether calls have to be kept for records that may come.
   [[nodiscard]] bool is_on() const { return !clocks_.empty() || status_.is_known; }
   [[nodiscard]] ActivityJoin& join() { return join_; }
+  [[nodiscard]] ManagedTraffic& managed() { return managed_; }
+  [[nodiscard]] const ManagedTraffic& managed() const { return managed_; }
+  // Whether CUPTI reports allocations, too.
+  [[nodiscard]] bool checks_memory() const { return status_.mode == trace::ActivityMode::kFull; }
+  [[nodiscard]] MemoryCheck& memory_check() { return memory_check_; }
+  [[nodiscard]] const MemoryCheck& memory_check() const { return memory_check_; }
 
   [[nodiscard]] static constexpr bool is_activity(trace::RecordKind kind) {
     return kind >= trace::RecordKind::kActivityCall && kind <= trace::RecordKind::kActivityDropped;
@@ -65,6 +81,7 @@ class Activity {
   [[nodiscard]] const ActivityClocks& clocks() const { return clocks_; }
   [[nodiscard]] const JoinCounts& counts() const { return join_.counts(); }
   [[nodiscard]] const std::map<StreamKey, StreamCopies>& streams() const { return streams_; }
+  [[nodiscard]] const std::map<std::uint64_t, PoolActivity>& pools() const { return pools_; }
   [[nodiscard]] const trace::ActivityDropped& dropped() const { return dropped_; }
   [[nodiscard]] std::uint64_t folded_records() const { return folded_records_; }
   [[nodiscard]] bool has_kernels() const { return overlap_.has_kernels(); }
@@ -73,11 +90,17 @@ class Activity {
   void apply_copy(const trace::ActivityCopy& record);
   void apply_set(const trace::ActivitySet& record);
   void apply_kernel(const trace::ActivityKernel& record);
+  void apply_memory(const trace::ActivityMemory& record);
+  void apply_managed(const trace::ActivityManaged& record);
+  void apply_pool(const trace::ActivityPool& record);
   void apply_state(const trace::ActivityState& record);
 
   ActivityClocks clocks_;
   KernelOverlap overlap_;
   ActivityJoin join_;
+  ManagedTraffic managed_;
+  MemoryCheck memory_check_;
+  std::map<std::uint64_t, PoolActivity> pools_;  // by handle
   ActivityStatus status_;
   std::map<StreamKey, StreamCopies> streams_;
   trace::ActivityDropped dropped_;

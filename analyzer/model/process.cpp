@@ -11,6 +11,11 @@ namespace {
 // Far above what any process has; a damaged record must not make the table huge.
 constexpr std::uint32_t kMaxContexts = 1 << 16;
 
+bool hands_memory_out_or_moves_it(trace::RecordKind kind) {
+  return kind == trace::RecordKind::kAllocation || kind == trace::RecordKind::kFree ||
+         kind == trace::RecordKind::kCopy || kind == trace::RecordKind::kSet;
+}
+
 }  // namespace
 
 void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer,
@@ -32,6 +37,9 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
       return;
     }
     note_stack(call.stack, writer, false);
+    if (activity_.checks_memory() && !hands_memory_out_or_moves_it(record.kind)) {
+      activity_.memory_check().add_other_call(call);
+    }
   }
   switch (record.kind) {
     case trace::RecordKind::kAllocation:

@@ -178,6 +178,8 @@ class ProcessModel {
   // process_memory.cpp: calls that hand memory out and take it back
   void apply_allocation(const trace::Allocation& call, std::uint32_t writer);
   void apply_free(const trace::Free& call, std::uint32_t writer);
+  void note_for_activity(const trace::Allocation& call, std::uint32_t group, Kind kind);
+  void note_for_activity(const trace::Free& call, Memory::Space space);
   void apply_refused_free(const trace::Free& call, const LiveAllocation* live);
   void release_handle(std::uint64_t handle, std::uint32_t writer);
   void after_physical_release(const VirtualMemory::Removed& freed, std::uint32_t writer);

@@ -74,6 +74,7 @@ void ProcessModel::apply_allocation(const trace::Allocation& call, std::uint32_t
   }
   const LiveAllocation entry{call.address, call.bytes, now_, accounts_.group_of(key), key.pool};
   accounts_.note_host_ticks(entry.group, host_ticks_of(call.call));
+  note_for_activity(call, entry.group, kind);
   if (!in_checkpoint_ && level_of(kind) != Level::kHost && framework_.devices().empty()) {
     steps_.allocated(entry.group, call.bytes, now_);
   }
@@ -92,6 +93,28 @@ void ProcessModel::apply_allocation(const trace::Allocation& call, std::uint32_t
   if (out_of_memory_.pending()) {
     out_of_memory_.succeeded(writer, key.site, key.device, call.bytes, call.call.end);
   }
+}
+
+// CUPTI may report this memory's allocation, and what the driver does with its pages.
+void ProcessModel::note_for_activity(const trace::Allocation& call, std::uint32_t group,
+                                     Kind kind) {
+  if (!activity_.is_on()) return;
+  if (kind == Kind::kManaged) {
+    activity_.managed().allocate(call.address, call.bytes, group, call.call.record.time);
+  }
+  if (!activity_.checks_memory() || in_checkpoint_) return;
+  activity_.memory_check().add_call(call.call, call.address, call.bytes, kind, false);
+}
+
+void ProcessModel::note_for_activity(const trace::Free& call, Memory::Space space) {
+  if (!activity_.is_on()) return;
+  const LiveAllocation* live = memory_.find(space, call.address);
+  std::optional<Kind> kind;
+  if (live != nullptr) kind = accounts_.group(live->group).key.kind;
+  if (kind == Kind::kManaged) activity_.managed().free(call.address);
+  if (!activity_.checks_memory() || in_checkpoint_) return;
+  activity_.memory_check().add_call(call.call, call.address, live == nullptr ? 0 : live->bytes,
+                                    kind, true);
 }
 
 void ProcessModel::add(const LiveAllocation& entry, const GroupKey& key) {
@@ -173,6 +196,7 @@ void ProcessModel::apply_free(const trace::Free& call, std::uint32_t writer) {
   if ((record.flags & trace::kFlagCaptured) != 0) {
     return graphs_.capture_free(call.stream, call.address);
   }
+  note_for_activity(call, space);
   if (release(space, call.address, writer, host_ticks_of(call.call))) return;
   // A pointer that came with an imported pool is given back like one of our own.
   LiveAllocation imported;

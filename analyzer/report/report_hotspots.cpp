@@ -1,6 +1,10 @@
 // Places whose copies cost more than they must: transfers.hotspots[].
+#include <algorithm>
+#include <cmath>
+#include <optional>
 #include <string>
 
+#include "analyzer/report/link.hpp"
 #include "analyzer/report/sections.hpp"
 #include "analyzer/rules/rule_table.hpp"
 
@@ -23,6 +27,7 @@ struct PlaceSums {
   std::uint64_t returned_bytes = 0;
   std::string stack;  // of the way there that copied most
   std::uint64_t most_bytes = 0;
+  GpuTimes gpu;
   [[nodiscard]] std::uint64_t mean_bytes() const { return count == 0 ? 0 : bytes / count; }
 };
 
@@ -41,8 +46,58 @@ bool copy_waits(const TransferKey& key) {
          (key.direction == Direction::kDeviceToHost && key.destination == MemoryClass::kPageable);
 }
 
+// What CUPTI's records say of a place's copies, as far as they say it.
+struct GpuView {
+  std::uint64_t time_ns = 0;  // sum of the copies; 0 = no records
+  std::optional<std::uint64_t> overlapped_ns;
+  std::optional<double> bytes_per_s;
+  std::optional<double> link_bytes_per_s;
+
+  [[nodiscard]] std::optional<double> link_share() const {
+    if (!bytes_per_s || !link_bytes_per_s || *bytes_per_s > *link_bytes_per_s) return std::nullopt;
+    return *bytes_per_s / *link_bytes_per_s;
+  }
+  [[nodiscard]] std::optional<double> overlapped_share() const {
+    if (!overlapped_ns || time_ns == 0) return std::nullopt;
+    return static_cast<double>(*overlapped_ns) / static_cast<double>(time_ns);
+  }
+};
+
+GpuView view_of(const ReportProcess& process, const TransferKey& key, const GpuTimes& gpu) {
+  GpuView view;
+  if (gpu.records == 0) return view;
+  const Clock& clock = process.process->clock();
+  view.time_ns = clock.duration_ns(gpu.ticks);
+  if (process.model().activity().has_kernels()) {
+    view.overlapped_ns = clock.duration_ns(gpu.overlapped_ticks);
+  }
+  const std::uint64_t busy_ns = clock.duration_ns(gpu.busy_ticks);
+  if (busy_ns != 0) {
+    view.bytes_per_s = static_cast<double>(gpu.bytes) * 1e9 / static_cast<double>(busy_ns);
+  }
+  const auto& devices = process.model().devices().devices();
+  const auto device = devices.find(key.device);
+  if (device != devices.end()) {
+    view.link_bytes_per_s = link_bytes_per_second(device->second, key.direction);
+  }
+  return view;
+}
+
+bool is_slow(const PlaceSums& sums, const GpuView& gpu, const Thresholds& thresholds) {
+  return sums.mean_bytes() >= thresholds.bytes(Threshold::kLowBandwidthMeanBytes) &&
+         sums.bytes >= thresholds.bytes(Threshold::kPageableBytes) && gpu.link_share() &&
+         *gpu.link_share() < thresholds[Threshold::kLowBandwidthShare];
+}
+
+bool is_not_hidden(const PlaceSums& sums, const GpuView& gpu, const Thresholds& thresholds) {
+  return sums.mean_bytes() >= thresholds.bytes(Threshold::kNotHiddenMeanBytes) &&
+         sums.bytes >= thresholds.bytes(Threshold::kPageableBytes) && gpu.overlapped_share() &&
+         *gpu.overlapped_share() < thresholds[Threshold::kNotHiddenShare];
+}
+
 // At most one rule a place: the one whose remedy helps most.
-Rule rule_for(const PlaceKey& place, const PlaceSums& sums, const Thresholds& thresholds) {
+Rule rule_for(const PlaceKey& place, const PlaceSums& sums, const GpuView& gpu,
+              const Thresholds& thresholds) {
   const TransferKey& key = place.kind;
   if (!between_host_and_device(key)) return Rule::kCount;
   if (sums.returned_count >= thresholds.count(Threshold::kPingPongCount) &&
@@ -54,12 +109,31 @@ Rule rule_for(const PlaceKey& place, const PlaceSums& sums, const Thresholds& th
   if (pageable && sums.bytes >= thresholds.bytes(Threshold::kPageableBytes)) {
     return Rule::kPageableCopies;
   }
+  if (is_slow(sums, gpu, thresholds)) return Rule::kLowBandwidth;
   if (place.waits) {
     const bool many = sums.count >= thresholds.count(Threshold::kSynchronousCount);
     return many && !pageable ? Rule::kSynchronousCopies : Rule::kCount;
   }
   const bool many = sums.count >= thresholds.count(Threshold::kSmallCount);
-  return small && many ? Rule::kSmallCopies : Rule::kCount;
+  if (small && many) return Rule::kSmallCopies;
+  return is_not_hidden(sums, gpu, thresholds) ? Rule::kCopiesNotHidden : Rule::kCount;
+}
+
+// What the remedy could save at most.
+std::uint64_t time_lost_ns(const ReportProcess& process, Rule rule, const PlaceSums& sums,
+                           const GpuView& gpu) {
+  const Clock& clock = process.process->clock();
+  switch (rule) {
+    case Rule::kLowBandwidth: {
+      const std::uint64_t busy_ns = clock.duration_ns(sums.gpu.busy_ticks);
+      const double at_best_ns = static_cast<double>(sums.gpu.bytes) * 1e9 / *gpu.link_bytes_per_s;
+      return busy_ns - std::min(busy_ns, static_cast<std::uint64_t>(at_best_ns));
+    }
+    case Rule::kCopiesNotHidden:
+      return gpu.time_ns - std::min(gpu.time_ns, *gpu.overlapped_ns);
+    default:
+      return clock.duration_ns(sums.host_ticks);
+  }
 }
 
 std::string advice_for(Rule rule, const TransferKey& key, bool python) {
@@ -90,14 +164,33 @@ std::string advice_for(Rule rule, const TransferKey& key, bool python) {
              "Both ways would be saved (arithmetic). Where memory is offloaded on purpose, "
              "suppress "
              "this.";
+    case Rule::kLowBandwidth:
+      if (has_pageable_end(key)) {
+        return python ? "Copy from or to pinned memory (pin_memory=True): pageable memory goes "
+                        "through a buffer of the driver."
+                      : "Allocate the host buffer with cudaMallocHost or cuMemHostAlloc: pageable "
+                        "memory goes through a buffer of the driver.";
+      }
+      return "Run the process on the CPUs next to the GPU (nvidia-smi topo -m, numactl), and see "
+             "whether its link runs at full width (nvidia-smi -q).";
+    case Rule::kCopiesNotHidden:
+      return python
+                 ? "Copy for the next round on a stream of its own (torch.cuda.Stream) from "
+                   "pinned memory with non_blocking=True while this round's kernels run."
+                 : "Copy for the next round on a stream of its own from pinned memory while this "
+                   "round's kernels run.";
     default:
       return "Gather the pieces in one buffer and copy it once; a call costs more than these "
              "bytes.";
   }
 }
 
+Json rounded_or_null(const std::optional<double>& value, double parts) {
+  return value ? Json(std::round(*value * parts) / parts) : Json(nullptr);
+}
+
 Json hotspot_json(const ReportContext& context, const ReportProcess& process, Rule rule,
-                  const PlaceKey& place, const PlaceSums& sums) {
+                  const PlaceKey& place, const PlaceSums& sums, const GpuView& gpu) {
   const Identity& identity = place.identity;
   Json row = {{"rule", describe(rule).name},
               {"process", process.id},
@@ -105,7 +198,7 @@ Json hotspot_json(const ReportContext& context, const ReportProcess& process, Ru
               {"direction", name_of(place.kind.direction)},
               {"count", sums.count},
               {"bytes", sums.bytes},
-              {"time_lost_ns", process.process->clock().duration_ns(sums.host_ticks)},
+              {"time_lost_ns", time_lost_ns(process, rule, sums, gpu)},
               {"owner", owner_json(identity)},
               {"site", site_json(identity)},
               {"stack", text_or_null(sums.stack)},
@@ -115,7 +208,11 @@ Json hotspot_json(const ReportContext& context, const ReportProcess& process, Ru
               {"destination_memory", name_of(place.kind.destination)},
               {"mean_bytes", sums.mean_bytes()},
               {"returned_count", sums.returned_count},
-              {"returned_bytes", sums.returned_bytes}};
+              {"returned_bytes", sums.returned_bytes},
+              {"gpu_time_ns", sums.gpu.records == 0 ? Json(nullptr) : Json(gpu.time_ns)},
+              {"bandwidth_bytes_per_s", rounded_or_null(gpu.bytes_per_s, 1)},
+              {"link_share", rounded_or_null(gpu.link_share(), 1e4)},
+              {"overlapped_ns", gpu.overlapped_ns ? Json(*gpu.overlapped_ns) : Json(nullptr)}};
   mark_inexact(row, process.inexact.copies);
   return row;
 }
@@ -143,6 +240,7 @@ std::map<PlaceKey, PlaceSums> places_of(const ReportContext& context,
     sums.host_ticks += row.host_ticks;
     sums.returned_count += row.returned_count;
     sums.returned_bytes += row.returned_bytes;
+    sums.gpu.add(row.gpu);
   }
   return places;
 }
@@ -153,9 +251,10 @@ Json report_hotspots(const ReportContext& context, const Thresholds& thresholds)
   std::vector<Json> rows;
   for (const ReportProcess& process : context.processes()) {
     for (const auto& [place, sums] : places_of(context, process)) {
-      const Rule rule = rule_for(place, sums, thresholds);
+      const GpuView gpu = view_of(process, place.kind, sums.gpu);
+      const Rule rule = rule_for(place, sums, gpu, thresholds);
       if (rule == Rule::kCount) continue;
-      rows.push_back(hotspot_json(context, process, rule, place, sums));
+      rows.push_back(hotspot_json(context, process, rule, place, sums, gpu));
     }
   }
   return sorted_rows(std::move(rows), "bytes");

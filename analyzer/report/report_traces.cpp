@@ -219,7 +219,9 @@ Json report_coverage(const ReportContext& context) {
   }
   return {{"wrapped", wrapped == 0 ? Json(nullptr) : Json(wrapped)},
           {"resolved_unwrapped", std::move(unwrapped)},
-          {"memory2_disagreements", Json::array()}};
+          {"memory2_disagreements", report_memory2_disagreements(context)},
+          {"memory2", report_memory2(context)},
+          {"pools", report_pool_activity(context)}};
 }
 
 Json report_losses(const ReportContext& context) {

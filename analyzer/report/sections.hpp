@@ -59,6 +59,14 @@ namespace gpumemtrace::analyzer {
 // transfers.unjoined; null where CUPTI was off
 [[nodiscard]] Json count_unjoined(const ReportContext& context);
 
+// report_managed.cpp: migrations and faults of managed memory
+[[nodiscard]] Json report_managed(const ReportContext& context);
+
+// report_memory_check.cpp: CUPTI's own record of allocations; parts of coverage
+[[nodiscard]] Json report_memory2(const ReportContext& context);
+[[nodiscard]] Json report_memory2_disagreements(const ReportContext& context);
+[[nodiscard]] Json report_pool_activity(const ReportContext& context);
+
 // report_steps.cpp
 [[nodiscard]] Json report_steps(const ReportContext& context);
 [[nodiscard]] Json report_ranges(const ReportContext& context);

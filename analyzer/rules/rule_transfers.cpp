@@ -1,5 +1,6 @@
 // Copies that cost more than they must. What they are is decided where transfers.hotspots[] is
 // made.
+#include <cstdio>
 #include <string>
 
 #include "analyzer/rules/rules.hpp"
@@ -14,7 +15,13 @@ Rule rule_named(const Json& name) {
   return Rule::kCount;
 }
 
-std::string what_is_wrong(Rule rule) {
+std::string percent_text(double share) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.0f %%", share * 100);
+  return text;
+}
+
+std::string what_is_wrong(Rule rule, const Json& row) {
   switch (rule) {
     case Rule::kPageableCopies:
       return "are asynchronous in name only: the host memory is pageable";
@@ -22,8 +29,29 @@ std::string what_is_wrong(Rule rule) {
       return "each made the program wait for the GPU";
     case Rule::kPingPong:
       return "bring back what was copied down before";
+    case Rule::kLowBandwidth:
+      return "reach " + percent_text(row.at("link_share")) + " of what the link can carry";
+    case Rule::kCopiesNotHidden:
+      return "are not hidden behind kernels";
     default:
       return "are small; each pays for a call of its own";
+  }
+}
+
+std::string what_it_costs(Rule rule, const Json& row) {
+  const std::string lost = duration_text(row.at("time_lost_ns"));
+  switch (rule) {
+    case Rule::kLowBandwidth: {
+      const bool pageable =
+          row.at("source_memory") == "pageable" || row.at("destination_memory") == "pageable";
+      return " They took " + duration_text(row.at("gpu_time_ns")) + ", " + lost +
+             " more than the link needs" + (pageable ? "; their host memory is pageable." : ".");
+    }
+    case Rule::kCopiesNotHidden:
+      return " They took " + duration_text(row.at("gpu_time_ns")) +
+             " on the GPU; no kernel ran there for " + lost + " of it.";
+    default:
+      return " They held the calling thread for " + lost + '.';
   }
 }
 
@@ -43,16 +71,19 @@ void find_transfer_faults(const RuleInput& input, Findings& findings) {
       finding.evidence["returned_count"] = row.at("returned_count");
       finding.evidence["returned_bytes"] = row.at("returned_bytes");
     }
+    for (const char* key :
+         {"gpu_time_ns", "bandwidth_bytes_per_s", "link_share", "overlapped_ns"}) {
+      if (row.contains(key) && !row.at(key).is_null()) finding.evidence[key] = row.at(key);
+    }
     const std::string place = place_text(row.at("site"));
     const std::string copies = count_text(row.at("count"), "copy", "copies");
-    finding.title = copies + " at " + place + ' ' + what_is_wrong(rule);
+    finding.title = copies + " at " + place + ' ' + what_is_wrong(rule, row);
     finding.detail = copies + " (" + row.at("direction").get<std::string>() + ", " +
                      row.at("api").get<std::string>() + ") from " + place + " moved " +
                      size_text(row.at("bytes")) + ", " + size_text(row.at("mean_bytes")) +
-                     " each, and held the calling thread for " +
-                     duration_text(row.at("time_lost_ns")) + '.';
-    finding.fix = row.at("advice").get<std::string>() + " The calls took " +
-                  duration_text(row.at("time_lost_ns")) + " (exact).";
+                     " each." + what_it_costs(rule, row);
+    finding.fix = row.at("advice").get<std::string>() +
+                  " At stake: " + duration_text(row.at("time_lost_ns")) + " (exact).";
     findings.push_back(std::move(finding));
   }
 }

@@ -23,6 +23,7 @@ void find_leaks(const RuleInput& input, Findings& findings);
 void find_growth(const RuleInput& input, Findings& findings);
 void find_device_faults(const RuleInput& input, Findings& findings);
 void find_transfer_faults(const RuleInput& input, Findings& findings);
+void find_managed_thrash(const RuleInput& input, Findings& findings);
 void find_fragmentation(const RuleInput& input, Findings& findings);
 void find_churn(const RuleInput& input, Findings& findings);
 void find_rank_differences(const RuleInput& input, Findings& findings);

@@ -167,6 +167,11 @@ def judge_check(report, check, pid):
     if ours is None:
         return failed(check["name"], f"ours null, theirs {theirs} ({check['source']})")
     relation = check.get("relation", "equal")
+    if relation == "near":
+        share = abs(ours - theirs) / theirs if theirs else float(ours != theirs)
+        text = f"{check['name']}: ours {ours}, theirs {theirs} ({check['source']}), {share:.2%} apart"
+        return Verdict("PASS" if share <= check["tolerance"] else "FAIL",
+                       f"{text}, {check['tolerance']:.0%} allowed")
     if relation == "equal":
         if ours == theirs:
             return passed(check["name"], ours)

@@ -106,5 +106,6 @@ class Machine:
         """Builds one binary; the error text, or None on success."""
         source = source_folder / binary.source
         options = binary.options if source.suffix == ".cu" else ("-cudart", "none", "-lcuda")
+        options = [option.replace("{cuda}", str(self.cuda)) for option in options]
         return ask([self.nvcc, "-std=c++17", "-O1", str(source), *options,
                     "-Xlinker", f"-rpath={self.cuda}/lib64", "-o", str(target_folder / binary.name)])[1]

@@ -26,7 +26,10 @@ class Program:
 
 @dataclasses.dataclass(frozen=True)
 class Binary:
-    """A program that is compiled on the spot: nvcc for .cu, the C++ compiler for .cpp."""
+    """A program that is compiled on the spot: nvcc for .cu, the C++ compiler for .cpp.
+
+    options: of nvcc; {cuda} stands for the toolkit's folder.
+    """
 
     name: str
     source: str
@@ -46,6 +49,10 @@ def torch_program(name, script, alone=False, allocator=None):
     return Program(name, (script,), environment=environment, needs=("torch",), alone=alone)
 
 
+# The library is loaded with the program although the program calls nothing of it.
+LINK_CUPTI = ("-cudart", "shared", "-Xlinker", "--no-as-needed", "-L{cuda}/lib64", "-L{cuda}/extras/CUPTI/lib64",
+              "-lcupti", "-Xlinker", "-rpath={cuda}/extras/CUPTI/lib64")
+
 BINARIES = (
     Binary("all_runtime_calls_static", "all_runtime_calls.cu", ("-cudart", "static")),
     Binary("all_runtime_calls_shared", "all_runtime_calls.cu", ("-cudart", "shared")),
@@ -53,6 +60,8 @@ BINARIES = (
            ("-cudart", "static", "-default-stream", "per-thread")),
     Binary("all_runtime_calls_shared_per_thread", "all_runtime_calls.cu",
            ("-cudart", "shared", "-default-stream", "per-thread")),
+    Binary("all_runtime_calls_cupti", "all_runtime_calls.cu", LINK_CUPTI),
+    Binary("cupti_copies", "cupti_copies.cu", LINK_CUPTI),
     Binary("static_destructor", "static_destructor.cu"),
     Binary("leaks", "leaks.cu", ("-g",)),
     Binary("driver_vmm_ipc", "driver_vmm_ipc.cpp"),
@@ -76,7 +85,15 @@ PROGRAMS = (
             environment=(("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),)),
     Program("cupy_program", ("cupy_program.py",), needs=("cupy",)),
     *(Program(binary.name, (), binary=binary.name, needs=("nvcc",))
-      for binary in BINARIES if binary.source == "all_runtime_calls.cu"),
+      for binary in BINARIES if binary.source == "all_runtime_calls.cu" and binary.options != LINK_CUPTI),
+    Program("all_runtime_calls_cupti", ("--expect-joined",), binary="all_runtime_calls_cupti", needs=("nvcc",),
+            environment=(("GPUMEMTRACE_CUPTI", "copies"),)),
+    # CUPTI's record of every allocation beside ours: nothing that one of the two lacks.
+    Program("all_runtime_calls_cupti_full", ("--expect-memory2",), binary="all_runtime_calls_cupti", needs=("nvcc",),
+            environment=(("GPUMEMTRACE_CUPTI", "full"),)),
+    Program("cupti_copies", (), binary="cupti_copies", needs=("nvcc",), alone=True,
+            environment=(("GPUMEMTRACE_CUPTI", "copies"),)),
+    torch_program("torch_profiled_copies", "torch_profiled_copies.py"),
     Program("static_destructor", (), binary="static_destructor", needs=("nvcc",)),
     Program("leaks", (), binary="leaks", needs=("nvcc",)),
     Program("leaks_reset", ("--reset",), binary="leaks", needs=("nvcc",)),

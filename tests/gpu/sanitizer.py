@@ -151,7 +151,7 @@ def judge_factor(sanitizer, settings):
     traced = {**os.environ, "LD_PRELOAD": str(settings.library), "GPUMEMTRACE_QUIET": "1",
               "GPUMEMTRACE_FORCE": "1", "GPUMEMTRACE_OUTPUT": str(folder / "leaks.gmt")}
     traced_s, outcome = timed(program, traced, settings.timeout_s)
-    check = [settings.tool, "check", folder / "leaks.gmt", "--max-leak", "0"]
+    check = [settings.tool, "check", folder / "leaks.gmt", "--fail-on", "leak_until_context_end"]
     check_s, verdict = timed(check, dict(os.environ), ANALYZE_TIMEOUT_S)
     (folder / "check.out").write_text(verdict.stdout + verdict.stderr)
     theirs_s, outcome = timed([sanitizer, "--tool", "memcheck", "--leak-check", "full", *program],

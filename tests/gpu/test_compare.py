@@ -114,6 +114,11 @@ class Checks(unittest.TestCase):
         self.assertEqual(judge(make_check(value=601, relation="at_least")).state, "FAIL")
         self.assertEqual(judge(make_check(value=599, relation="at_most")).state, "FAIL")
 
+    def test_measured_numbers_are_near_each_other(self):
+        self.assertEqual(judge(make_check(value=610, relation="near", tolerance=0.03)).state, "PASS")
+        self.assertEqual(judge(make_check(value=640, relation="near", tolerance=0.03)).state, "FAIL")
+        self.assertEqual(judge(make_check(value=0, relation="near", tolerance=0.03)).state, "FAIL")
+
 
 class Reasons(unittest.TestCase):
     def pool_check(self, value, field="peak_bytes"):

@@ -34,6 +34,15 @@ def schema_problems(report):
         yield f"{error.json_path}: {error.message}"
 
 
+def transfer_problems(report):
+    """No more calls have records than there are, and what has records has a time on the GPU."""
+    for number, row in enumerate(report["transfers"]["by_kind"]):
+        if row.get("joined_count", 0) > row["count"]:
+            yield f"transfers.by_kind[{number}]: {row['joined_count']} joined of {row['count']} calls"
+        if row["gpu_time_ns"] is None and row.get("joined_count", 0):
+            yield f"transfers.by_kind[{number}]: joined calls, but no time on the GPU"
+
+
 def holder_problems(place, bytes_at_moment, holders):
     """Holders must sum to the bytes of their moment and end with the row other."""
     if not holders:
@@ -148,6 +157,7 @@ def arithmetic_problems(report):
     for index, row in enumerate(report["fragmentation"]):
         yield from fragmentation_problems(f"$.fragmentation[{index}]", row)
     yield from leak_problems(report["leaks"])
+    yield from transfer_problems(report)
     yield from reference_problems(report)
 
 

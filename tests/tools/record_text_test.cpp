@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/catch.hpp"
+#include "trace/activity_records.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -27,6 +28,26 @@ bool has(const std::string& text, const std::string& part) {
 }
 
 }  // namespace
+
+TEST_CASE("CUPTI's records are read in words, and their times as they are", "[unit]") {
+  trace::ActivityCopy copy;
+  copy.record.kind = trace::RecordKind::kActivityCopy;
+  copy.record.words = sizeof copy / trace::kWordBytes;
+  copy.start = 1'700'000'000'000'000'123;
+  copy.copy_kind = 1;
+  copy.source_kind = 1;
+  copy.destination_kind = 3;
+  const std::string copy_text = record_text(copy.record, {});
+  CHECK(has(copy_text, "activity_copy start=1700000000000000123"));
+  CHECK(has(copy_text, "copy_kind=host_to_device source_kind=pageable destination_kind=device"));
+  CHECK(has(copy_text, "source_device=-1"));
+  trace::ActivityManaged managed;
+  managed.record.kind = trace::RecordKind::kActivityManaged;
+  managed.record.words = sizeof managed / trace::kWordBytes;
+  managed.counter = 3;
+  managed.destination = -1;
+  CHECK(has(record_text(managed.record, {}), "counter=cpu_fault source=-1 destination=-1"));
+}
 
 TEST_CASE("a call is one line with its function, time, duration and memory", "[unit]") {
   const trace::Allocation record = allocation_of_4096_bytes();

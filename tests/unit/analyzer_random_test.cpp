@@ -3,6 +3,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
+#include "trace/activity_records.hpp"
 
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
@@ -51,8 +52,36 @@ class RandomRecords {
   std::uint64_t now_ = TraceBuilder::kFirstTick;
 };
 
+void add_random_activity(TraceBuilder& trace, RandomRecords& random) {
+  const auto writer = static_cast<std::uint32_t>(1 + random.below(4));
+  switch (random.below(10)) {
+    case 0:
+      return trace.add(random.record<ActivityCall>(), writer);
+    case 1:
+      return trace.add(random.record<ActivityCopy>(), writer);
+    case 2:
+      return trace.add(random.record<ActivitySet>(), writer);
+    case 3:
+      return trace.add(random.record<ActivityMemory>(), writer);
+    case 4:
+      return trace.add(random.record<ActivityPool>(), writer);
+    case 5:
+      return trace.add(random.record<ActivityManaged>(), writer);
+    case 6:
+      return trace.add(random.record<ActivityKernel>(), writer);
+    case 7:
+      return trace.add(random.record<ActivityClock>(), writer);
+    case 8:
+      return trace.add(random.record<Thread>(), writer, "name");
+    default:
+      return random.below(10) == 0 ? trace.add(random.record<ActivityState>(), writer, "why")
+                                   : trace.add(random.record<ActivityDropped>(), writer);
+  }
+}
+
 void add_random(TraceBuilder& trace, RandomRecords& random) {
   const auto writer = static_cast<std::uint32_t>(1 + random.below(4));
+  if (random.below(3) == 0) return add_random_activity(trace, random);
   switch (random.below(18)) {
     case 0:
       return trace.add(random.record<Mapping>(), writer);

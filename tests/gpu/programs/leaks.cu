@@ -21,7 +21,7 @@ using gpumemtrace::gpu_tests::Truth;
 #define KEPT __attribute__((noinline, noclone))
 
 constexpr std::size_t kKiB = 1024;
-constexpr int kBusyRounds = 300;
+constexpr int kBusyRounds = 3000;
 
 KEPT void* allocate(KindLedger& ledger, std::size_t bytes) {
   void* address = nullptr;

@@ -81,6 +81,19 @@ class RuntimeLedger {
     state_transfers(truth);
   }
 
+  // With CUPTI's records: every copy was joined to its call, and its bytes are the call's.
+  void state_joined(Truth& truth) const {
+    for (const auto& [direction, sum] : copies_) {
+      const bool staged = direction == Direction::kDeviceToDevice && staged_.bytes != 0;
+      truth.check(std::string(name_of(direction)) + " joined bytes", "transfers.by_kind", sum.bytes,
+                  std::string(R"(,"where":{"direction":")") + name_of(direction) +
+                      R"("},"field":"joined_bytes")" +
+                      (staged ? Truth::staged_allowance(staged_.bytes) : ""));
+    }
+    truth.check("nothing unjoined", "transfers", 0, R"(,"field":"unjoined")");
+    truth.check("inferred", "processes", 0, R"(,"field":"cupti.join.joined_inferred")");
+  }
+
  private:
   // The report has a row for every pool; the checks add the rows, so the pools are added here.
   void state_pools(Truth& truth) const {

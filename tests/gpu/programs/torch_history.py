@@ -1,6 +1,7 @@
 """PyTorch's own memory history as the truth about who asked for which block."""
 
 import os
+import sys
 
 import torch
 
@@ -26,12 +27,21 @@ def is_of_backward(frames):
                           and frames[-1]["filename"].endswith("torch/autograd/function.py"))
 
 
+def show_what_ran():
+    """Inductor keeps in memory which line of the model a line of its code comes from, and PyTorch
+    puts such frames into its history. They are no frames of the interpreter."""
+    codecache = sys.modules.get("torch._inductor.codecache")
+    if codecache is not None:
+        codecache.PyCodeCache.stack_frames_for_code = staticmethod(lambda path, line: None)
+
+
 def block_sites(backward_file, backward_line):
     """Every block that was handed out: [address, bytes, file, line, kind], in order.
 
     Blocks of the engine's threads for which no line of these programs asked belong to the line of
     the one backward().
     """
+    show_what_ran()
     rows = []
     for entry in torch.cuda.memory._snapshot()["device_traces"][0]:
         if entry["action"] != "alloc":
