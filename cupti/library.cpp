@@ -95,11 +95,8 @@ void Library::serve_program(std::uint8_t* buffer, std::size_t valid_bytes) noexc
     if (owner == Owner::kNotKnown && !held_.hold(record)) owner = guess_owner_of(record);
     if (owner == Owner::kProgram) delivery.add(record);
   }
-  if (flushes_by_period_.load()) {
-    delivery.give_back(false);
-  } else {
-    delivery.leave_open();
-  }
+  if (flushes_by_period_.load()) delivery.give_back(false);
+  delivery.leave_open();
   client_.add_dropped(delivery.dropped());
 }
 
@@ -118,6 +115,9 @@ void Library::flushed() noexcept {
   Delivery delivery(callbacks, open_);
   deliver_held(delivery, true);
   delivery.give_back(!client_.collects());
+  // CUPTI may go on with a buffer of ours that was not complete, and ask for none.
+  if (client_.collects()) delivery.ask();
+  delivery.leave_open();
   client_.add_dropped(delivery.dropped());
 }
 
