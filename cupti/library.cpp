@@ -112,6 +112,7 @@ void Library::deliver_held(Delivery& delivery, bool all) noexcept {
 void Library::flushed() noexcept {
   Callbacks callbacks;
   if (!get_callbacks(callbacks)) return;
+  collection_->program_flushed();
   Delivery delivery(callbacks, open_);
   deliver_held(delivery, true);
   delivery.give_back(!client_.collects());
@@ -285,6 +286,7 @@ Result Library::dropped_records(Context context, std::uint32_t stream,
 }
 
 Result Library::register_clock(TimestampFunction* clock) noexcept {
+  if (is_attached()) collection_->clock_changes();
   const Result result = real_.cuptiActivityRegisterTimestampCallback(clock);
   if (result != kSuccess) return result;
   client_.forget_times();
