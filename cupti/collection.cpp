@@ -43,7 +43,7 @@ bool Collection::start(Library& library, const Plan& plan, const Recorder& recor
   }
   std::uint32_t version = 0;
   real.cuptiGetVersion(&version);
-  wake_ = recorder.wake;
+  recorder_ = &recorder;
   what_ = TakeOver{};
   what_.version = version;
   what_.library = static_cast<std::uint16_t>(library.index());
@@ -167,7 +167,7 @@ Library* Collection::collecting() const noexcept {
 
 void Collection::add_state(ActivityMode mode, Result returned, const char* text,
                            const char* path) noexcept {
-  const SpinGuard guard(states_lock_);
+  const SpinGuard guard(notes_lock_);
   if (state_count_ == kMostStates) return;
   StateEntry& entry = states_[state_count_++];
   entry = StateEntry{};
@@ -218,7 +218,7 @@ void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* b
     library->serve_program(buffer, valid_bytes);
     collection.buffers_.completed(buffer, valid_bytes, library->index(),
                                   !collection.reading_.load());
-    if (collection.buffers_.many_are_filled()) collection.wake_();
+    if (collection.buffers_.many_are_filled()) collection.recorder_->wake();
   }
   errno = saved_errno;
 }
@@ -226,6 +226,17 @@ void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* b
 // --- What the program does
 
 void Collection::program_joined() noexcept { add_state(mode_, kSuccess, nullptr, nullptr); }
+
+void Collection::note_clock() noexcept {
+  const trace::ActivityClock clock = read_clock(recorder_->ticks);
+  const SpinGuard guard(notes_lock_);
+  if (clock_count_ < kMostClocks) clocks_[clock_count_++] = clock;
+}
+
+void Collection::clock_changed() noexcept {
+  epoch_.fetch_add(1);
+  note_clock();
+}
 
 void Collection::finalize_begins() noexcept {
   state_.store(State::kFinalizing);
@@ -235,6 +246,7 @@ void Collection::finalize_begins() noexcept {
     const timespec pause{0, kWaitStepNs};
     nanosleep(&pause, nullptr);
   }
+  note_clock();
 }
 
 void Collection::finalize_ended(bool finalized) noexcept {
@@ -271,30 +283,31 @@ void Collection::flush(bool forced, const Recorder& recorder) noexcept {
     dropped_by_cupti_.fetch_add(dropped);
     if (library.program_has_callbacks()) library.add_dropped(dropped);
   }
-  write_clock(library, recorder);
+  const trace::ActivityClock clock = read_clock(recorder.ticks);
   end_call();
+  // Otherwise the clock was exchanged in between.
+  if (clock.epoch == epoch_.load()) recorder.write(&clock, sizeof clock, nullptr, 0);
   write_dropped(recorder);
 }
 
 // The best of a few pairs: a thread that is interrupted in between reads a wide one.
-void Collection::write_clock(const Library& library, const Recorder& recorder) noexcept {
+trace::ActivityClock Collection::read_clock(std::uint64_t (*ticks)()) noexcept {
   constexpr int kTries = 4;
   trace::ActivityClock best;
+  best.record.kind = trace::kind_of<trace::ActivityClock>();
   best.uncertainty_ticks = ~std::uint64_t{0};
   best.epoch = epoch_.load();
+  best.library = what_.library;
   for (int i = 0; i < kTries; ++i) {
-    const std::uint64_t before = recorder.ticks();
-    const std::uint64_t timestamp = library.now();
-    const std::uint64_t ticks = recorder.ticks() - before;
-    if (ticks >= best.uncertainty_ticks) continue;
+    const std::uint64_t before = ticks();
+    const std::uint64_t timestamp = library_.load()->now();
+    const std::uint64_t passed = ticks() - before;
+    if (passed >= best.uncertainty_ticks) continue;
     best.record.time = before;
     best.timestamp = timestamp;
-    best.uncertainty_ticks = ticks;
+    best.uncertainty_ticks = passed;
   }
-  if (epoch_.load() != best.epoch) return;  // the clock was exchanged in between
-  best.record.kind = trace::kind_of<trace::ActivityClock>();
-  best.library = what_.library;
-  recorder.write(&best, sizeof best, nullptr, 0);
+  return best;
 }
 
 void Collection::write_dropped(const Recorder& recorder) noexcept {
@@ -322,17 +335,29 @@ bool Collection::read_one(const Recorder* recorder) noexcept {
   return true;
 }
 
-void Collection::write_states(const Recorder& recorder) noexcept {
+void Collection::write_notes(const Recorder& recorder) noexcept {
   for (;;) {
     StateEntry entry;
     {
-      const SpinGuard guard(states_lock_);
-      if (states_written_ == state_count_) return;
+      const SpinGuard guard(notes_lock_);
+      if (states_written_ == state_count_) break;
       entry = states_[states_written_++];
     }
     entry.record.record.kind = trace::kind_of<trace::ActivityState>();
     entry.record.record.time = recorder.ticks();
     recorder.write(&entry.record, sizeof entry.record, entry.text, strlen(entry.text));
+  }
+  for (std::size_t i = 0;; ++i) {
+    trace::ActivityClock clock;
+    {
+      const SpinGuard guard(notes_lock_);
+      if (i >= clock_count_) {
+        clock_count_ = 0;
+        return;
+      }
+      clock = clocks_[i];
+    }
+    recorder.write(&clock, sizeof clock, nullptr, 0);
   }
 }
 
@@ -347,7 +372,7 @@ void Collection::reset() noexcept {
   epoch_.store(0);
   dropped_by_cupti_.store(0);
   dropped_by_recorder_.store(0);
-  state_count_ = states_written_ = 0;
+  state_count_ = states_written_ = clock_count_ = 0;
 }
 
 }  // namespace gpumemtrace::cupti

@@ -39,7 +39,11 @@ class Collection {
 
   // --- What the program does with the library (called by Library).
   void program_joined() noexcept;
-  void clock_changed() noexcept { epoch_.fetch_add(1); }
+  // Around the exchange of CUPTI's clock: the last moment of the one, the first of the other.
+  void clock_changes() noexcept { note_clock(); }
+  void clock_changed() noexcept;
+  // The program has flushed: two pairs make a rate, also in a session that is soon over.
+  void program_flushed() noexcept { note_clock(); }
   void count_dropped(std::uint64_t records) noexcept { dropped_by_cupti_.fetch_add(records); }
   void finalize_begins() noexcept;
   void finalize_ended(bool finalized) noexcept;
@@ -48,7 +52,8 @@ class Collection {
 
   // Until set, and from when it is taken back, completed buffers are not kept.
   void set_reading(bool reading) noexcept { reading_.store(reading); }
-  void write_states(const Recorder& recorder) noexcept;
+  // States, and pairs of clocks, that other threads have noted.
+  void write_notes(const Recorder& recorder) noexcept;
   // Asks CUPTI for what it has, `forced` also for activities that are not complete. Writes the
   // clock and what was dropped.
   void flush(bool forced, const Recorder& recorder) noexcept;
@@ -81,14 +86,15 @@ class Collection {
                  const char* path) noexcept;
   bool begin_call() noexcept;
   void end_call() noexcept { in_call_.store(false); }
-  void write_clock(const Library& library, const Recorder& recorder) noexcept;
+  void note_clock() noexcept;
+  trace::ActivityClock read_clock(std::uint64_t (*ticks)()) noexcept;
   void write_dropped(const Recorder& recorder) noexcept;
 
   std::atomic<State> state_ = State::kOff;
   std::atomic<Library*> library_ = nullptr;
   Buffers buffers_;
   TakeOver what_;
-  void (*wake_)() = nullptr;
+  const Recorder* recorder_ = nullptr;
   trace::ActivityMode mode_ = trace::ActivityMode::kOff;
   std::atomic<bool> in_call_ = false;  // the thread that records is inside CUPTI
   std::atomic<bool> reading_ = false;
@@ -96,7 +102,10 @@ class Collection {
   std::atomic<std::uint64_t> dropped_by_cupti_ = 0;
   std::atomic<std::uint64_t> dropped_by_recorder_ = 0;
 
-  SpinLock states_lock_;
+  static constexpr std::size_t kMostClocks = 16;
+  SpinLock notes_lock_;
+  trace::ActivityClock clocks_[kMostClocks];
+  std::size_t clock_count_ = 0;
   StateEntry states_[kMostStates];
   std::size_t state_count_ = 0;
   std::size_t states_written_ = 0;

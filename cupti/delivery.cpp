@@ -31,7 +31,6 @@ void Delivery::leave_open() noexcept {
 
 void Delivery::give_back(bool also_empty) noexcept {
   if (buffer_.used != 0 || also_empty) complete();
-  leave_open();
 }
 
 // CUPTI names neither context nor stream for buffers that hold records of several.

@@ -67,7 +67,7 @@ class Delivery {
   void add(const RawRecord& record) noexcept;
   // Leaves the buffer open for the next delivery.
   void leave_open() noexcept;
-  // Gives it back; where it is empty, only if `also_empty`.
+  // Gives it back; where it is empty, only if `also_empty`, else it stays at hand.
   void give_back(bool also_empty) noexcept;
   // Records for which the program had no room.
   std::uint64_t dropped() const noexcept { return dropped_; }

@@ -95,11 +95,8 @@ void Library::serve_program(std::uint8_t* buffer, std::size_t valid_bytes) noexc
     if (owner == Owner::kNotKnown && !held_.hold(record)) owner = guess_owner_of(record);
     if (owner == Owner::kProgram) delivery.add(record);
   }
-  if (flushes_by_period_.load()) {
-    delivery.give_back(false);
-  } else {
-    delivery.leave_open();
-  }
+  if (flushes_by_period_.load()) delivery.give_back(false);
+  delivery.leave_open();
   client_.add_dropped(delivery.dropped());
 }
 
@@ -115,9 +112,13 @@ void Library::deliver_held(Delivery& delivery, bool all) noexcept {
 void Library::flushed() noexcept {
   Callbacks callbacks;
   if (!get_callbacks(callbacks)) return;
+  collection_->program_flushed();
   Delivery delivery(callbacks, open_);
   deliver_held(delivery, true);
   delivery.give_back(!client_.collects());
+  // CUPTI may go on with a buffer of ours that was not complete, and ask for none.
+  if (client_.collects()) delivery.ask();
+  delivery.leave_open();
   client_.add_dropped(delivery.dropped());
 }
 
@@ -285,6 +286,7 @@ Result Library::dropped_records(Context context, std::uint32_t stream,
 }
 
 Result Library::register_clock(TimestampFunction* clock) noexcept {
+  if (is_attached()) collection_->clock_changes();
   const Result result = real_.cuptiActivityRegisterTimestampCallback(clock);
   if (result != kSuccess) return result;
   client_.forget_times();

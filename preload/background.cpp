@@ -93,7 +93,7 @@ class BackgroundThread {
   // packed before the next.
   void read_activities(const CallGuard& guard) noexcept {
     const bool recorded = is_recording();
-    if (recorded) write_cupti_states(guard);
+    if (recorded) write_cupti_notes(guard);
     while (read_cupti_buffer(guard, recorded)) {
       pack_sealed();
       replenish_ring();

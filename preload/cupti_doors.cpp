@@ -216,7 +216,7 @@ void begin_reading_cupti() noexcept {
 }
 void end_reading_cupti() noexcept { the_collection().set_reading(false); }
 
-void write_cupti_states(const CallGuard&) noexcept { the_collection().write_states(kRecorder); }
+void write_cupti_notes(const CallGuard&) noexcept { the_collection().write_notes(kRecorder); }
 
 void flush_cupti(const CallGuard&, bool forced) noexcept {
   the_collection().flush(forced, kRecorder);

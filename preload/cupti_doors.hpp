@@ -30,8 +30,8 @@ void start_cupti_collection() noexcept;
 // Only in between are completed buffers kept for it.
 void begin_reading_cupti() noexcept;
 void end_reading_cupti() noexcept;
-// What became of the collection since the last time.
-void write_cupti_states(const CallGuard& guard) noexcept;
+// What became of the collection, and of its clock, since the last time.
+void write_cupti_notes(const CallGuard& guard) noexcept;
 // Asks CUPTI for what it has, `forced` also for activities that are not complete; writes its clock.
 void flush_cupti(const CallGuard& guard, bool forced) noexcept;
 // One completed buffer; false where there is none. Where `recorded` is false it is let go.

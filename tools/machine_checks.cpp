@@ -254,7 +254,8 @@ constexpr auto kChecks = std::to_array<CheckResult (*)()>({
     check_folder,
     check_clock,
     check_driver,
-    check_nvml, check_cupti,
+    check_nvml,
+    check_cupti,
     check_simulated_driver,
     check_other_tools,
 });

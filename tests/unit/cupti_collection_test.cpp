@@ -200,7 +200,7 @@ TEST_CASE("a collection without a program's profiler takes what CUPTI completes"
   read_all();
   CHECK(count_written(trace::RecordKind::kActivityCopy) == 1);
   CHECK(count_written(trace::RecordKind::kActivityCall) == 1);
-  the_collection().write_states(kRecorder);
+  the_collection().write_notes(kRecorder);
   CHECK(last_written<trace::ActivityState>().mode == trace::ActivityMode::kCopies);
 }
 
@@ -219,7 +219,7 @@ TEST_CASE("a library that is held by a tool, or too old, is not used", "[unit]")
   played.register_result = kSuccess;
   played.version = 17;
   CHECK_FALSE(the_collection().start(library, Plan{}, kRecorder));
-  the_collection().write_states(kRecorder);
+  the_collection().write_notes(kRecorder);
   REQUIRE(written.size() == 2);
   CHECK(written[0].text.find("another tool") != std::string::npos);
   CHECK(written[1].text.find("older than CUDA 11.8") != std::string::npos);
@@ -312,9 +312,9 @@ TEST_CASE("the program's buffers may be small, few or none", "[unit]") {
   program_most_records = 1;
   complete_buffer({kernel, kernel, kernel});
   CHECK(records_got == 7);
+  program_buffer_bytes = 0;
   library.flush_all(0);
   CHECK(records_got == 8);
-  program_buffer_bytes = 0;
   complete_buffer({kernel, kernel});
   program_buffer_bytes = 100;  // smaller than a record
   complete_buffer({kernel});
@@ -350,12 +350,11 @@ TEST_CASE("while the program collects, a buffer of its own is out", "[unit]") {
   library.flush_all(0);
   CHECK(records_got == 1);
   CHECK(program_buffers_out == 0);
-  // Flushed while it goes on, it is asked again with CUPTI's next request.
+  // Flushed while it goes on, it is asked for another.
   library.enable(Kind::kMemcpy);
   complete_buffer({call_record(Kind::kRuntime, 3, now(), 31), copy_record(3, now(), 1)});
   library.flush_all(0);
-  CHECK(program_buffers_out == 0);
-  complete_buffer({});
+  CHECK(records_got == 2);
   CHECK(program_buffers_out == 1);
 }
 
@@ -399,7 +398,7 @@ TEST_CASE("cuptiFinalize ends the collection, and the library is the program's a
   CHECK(library.finalize() == kSuccess);
   CHECK(the_collection().collecting() == nullptr);
   the_collection().flush(false, kRecorder);
-  the_collection().write_states(kRecorder);
+  the_collection().write_notes(kRecorder);
   CHECK(last_written<trace::ActivityState>().mode == trace::ActivityMode::kLost);
   library.register_callbacks(program_request, program_complete);
   CHECK(played.complete == program_complete);
@@ -408,15 +407,31 @@ TEST_CASE("cuptiFinalize ends the collection, and the library is the program's a
   CHECK(played.calls == std::vector<std::string>{"disable 1"});
 }
 
-TEST_CASE("clocks are paired at every flush, under the number of the clock", "[unit]") {
+TEST_CASE("clocks are paired at every flush, and on both sides of an exchange", "[unit]") {
   Library& library = fresh_library();
   start(library);
   the_collection().flush(false, kRecorder);
   CHECK(last_written<trace::ActivityClock>().epoch == 0);
-  the_collection().clock_changed();
+  const std::uint64_t before = now();
+  library.register_clock(nullptr);
+  const std::uint64_t after = now();
+  the_collection().write_notes(kRecorder);
+  std::vector<trace::ActivityClock> clocks;
+  for (const Written& one : written) {
+    if (one.kind != trace::RecordKind::kActivityClock) continue;
+    clocks.emplace_back();
+    std::memcpy(&clocks.back(), one.bytes.data(), sizeof clocks.back());
+  }
+  REQUIRE(clocks.size() == 3);
+  CHECK(clocks[1].epoch == 0);
+  CHECK(clocks[2].epoch == 1);
+  for (std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+    CHECK(clocks[i].timestamp >= before);
+    CHECK(clocks[i].timestamp < after);
+  }
   the_collection().flush(false, kRecorder);
   CHECK(last_written<trace::ActivityClock>().epoch == 1);
-  CHECK(count_written(trace::RecordKind::kActivityClock) == 2);
+  CHECK(count_written(trace::RecordKind::kActivityClock) == 4);
 }
 
 // Completions on several threads, a program that comes and goes, a reader: no record of ours is

@@ -1,9 +1,8 @@
 """torch.profiler's own view of a training loop, for a comparison with and without the recorder.
 
 Prints one JSON object: for each profiler session how many events of each kind its trace has, and
-how many copies and sets with how many bytes. Run it alone and under the recorder; both outputs must
-be the same but for `warnings` and the counts of `cuda_runtime` calls that the program's own waiting
-makes. `torch_profiler_parity.py --compare ALONE RECORDED` does that.
+how many copies and sets with how many bytes. Run it alone and under the recorder; the sessions must
+be the same. `torch_profiler_parity.py --compare ALONE RECORDED` says so.
 
 --sessions N    profiler sessions, each around 3 steps (default 3), with steps between them
 --teardown      with Kineto's TEARDOWN_CUPTI=1: it calls cuptiFinalize after each session
@@ -20,6 +19,8 @@ import tempfile
 import warnings
 
 STEPS = 3
+# How often CUPTI was busy with itself depends on its buffers.
+NOT_COMPARED = ("overhead",)
 GPU_CATEGORIES = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_runtime", "cuda_driver", "overhead",
                   "cuda_sync", "ac2g")
 
@@ -42,7 +43,7 @@ def compare(alone_file, recorded_file):
     same = True
     for number, (one, other) in enumerate(zip(alone["sessions"], recorded["sessions"])):
         for name in sorted(set(one) | set(other)):
-            if one.get(name) == other.get(name):
+            if one.get(name) == other.get(name) or name in NOT_COMPARED:
                 continue
             same = False
             print(f"session {number}: {name}: alone {one.get(name)}, recorded {other.get(name)}")
