@@ -127,27 +127,20 @@ std::string gpu_text(const Json& row) {
                      share ? fmt::format(", {:.0f} % of the link", *share * 100) : "");
 }
 
-// Whether the job has times on the GPU, and if not, why.
+// How many of CUPTI's records are known with their calls; empty where CUPTI was off.
 std::string cupti_text(const Json& report) {
   std::uint64_t joined = 0;
   std::uint64_t unjoined = 0;
-  std::string reason;
   for (const Json& process : report.at("processes")) {
     const Json& cupti = process.at("cupti");
     const auto join = cupti.find("join");
-    if (join == cupti.end() || !join->is_object()) {
-      if (reason.empty()) reason = text_or(cupti, "reason", "no reason is known");
-      continue;
-    }
+    if (join == cupti.end() || !join->is_object()) continue;
     joined += number_or_zero(*join, "joined_exact") + number_or_zero(*join, "joined_inferred");
     unjoined += number_or_zero(*join, "unjoined");
   }
-  const std::string state = text_or(report.at("processes").front().at("cupti"), "state", "off");
-  if (joined + unjoined == 0 && !reason.empty()) {
-    return fmt::format("  no times on the GPU: CUPTI is {} ({})", state, reason);
-  }
-  return fmt::format("  times on the GPU by CUPTI ({}): {} of {} joined to their calls", state,
-                     format_count(joined), count_of(joined + unjoined, "record", "records"));
+  if (joined + unjoined == 0) return {};
+  return fmt::format("; CUPTI timed {} of {}", format_count(joined),
+                     count_of(joined + unjoined, "record", "records"));
 }
 
 Lines transfer_section(const Json& report, const SummaryDetail& detail) {
@@ -162,8 +155,9 @@ Lines transfer_section(const Json& report, const SummaryDetail& detail) {
     bytes += number_or_zero(*row, "bytes");
     host_time_ns += number_or_zero(*row, "host_time_ns");
   }
-  Lines lines = {fmt::format("Copies: {}, {}, {} in the calls", count_of(count, "call", "calls"),
-                             format_size(bytes), format_duration(host_time_ns))};
+  Lines lines = {fmt::format("Copies: {}, {}, {} in the calls{}", count_of(count, "call", "calls"),
+                             format_size(bytes), format_duration(host_time_ns),
+                             cupti_text(report))};
   const std::size_t shown = std::min(rows.size(), detail.rows_per_list);
   for (std::size_t i = 0; i < shown; ++i) {
     const Json& row = *rows[i];
@@ -175,7 +169,6 @@ Lines transfer_section(const Json& report, const SummaryDetail& detail) {
                     time_or_unknown(row, "host_time_ns"), gpu_text(row)));
   }
   count_rest(lines, shown, rows.size(), "more kind", "more kinds");
-  if (!report.at("processes").empty()) lines.push_back(cupti_text(report));
   return lines;
 }
 

@@ -55,6 +55,12 @@ std::string what_it_costs(Rule rule, const Json& row) {
   }
 }
 
+std::string what_is_at_stake(Rule rule, const Json& row) {
+  const bool is_of_gpu = rule == Rule::kLowBandwidth || rule == Rule::kCopiesNotHidden;
+  return (is_of_gpu ? " At stake: " : " The calls took ") + duration_text(row.at("time_lost_ns")) +
+         " (exact).";
+}
+
 }  // namespace
 
 void find_transfer_faults(const RuleInput& input, Findings& findings) {
@@ -82,8 +88,7 @@ void find_transfer_faults(const RuleInput& input, Findings& findings) {
                      row.at("api").get<std::string>() + ") from " + place + " moved " +
                      size_text(row.at("bytes")) + ", " + size_text(row.at("mean_bytes")) +
                      " each." + what_it_costs(rule, row);
-    finding.fix = row.at("advice").get<std::string>() +
-                  " At stake: " + duration_text(row.at("time_lost_ns")) + " (exact).";
+    finding.fix = row.at("advice").get<std::string>() + what_is_at_stake(rule, row);
     findings.push_back(std::move(finding));
   }
 }
