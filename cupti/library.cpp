@@ -285,8 +285,12 @@ Result Library::dropped_records(Context context, std::uint32_t stream,
   return result;
 }
 
+// CUPTI loses the times of what it has not delivered yet.
 Result Library::register_clock(TimestampFunction* clock) noexcept {
-  if (is_attached()) collection_->clock_changes();
+  if (is_attached()) {
+    real_.cuptiActivityFlushAll(0);
+    collection_->clock_changes();
+  }
   const Result result = real_.cuptiActivityRegisterTimestampCallback(clock);
   if (result != kSuccess) return result;
   client_.forget_times();

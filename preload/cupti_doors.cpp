@@ -92,20 +92,23 @@ void* wrapper_of(Library& library, std::string_view name) noexcept {
 
 struct Wish {
   Plan plan;
-  bool off = false;
+  const char* why_off = nullptr;
 };
 
 Wish read_wish() noexcept {
   Wish wish;
   const std::string_view value = environment("GPUMEMTRACE_CUPTI");
-  if (value == "off") {
-    wish.off = true;
-  } else if (value == "full" || value == "full,kernels") {
+  if (value == "full" || value == "full,kernels") {
     wish.plan.mode = trace::ActivityMode::kFull;
     wish.plan.kernels = value != "full";
-  } else if (!value.empty() && value != "copies") {
+  } else if (value == "off") {
+    wish.why_off = "switched off (--cupti off)";
+  } else if (value != "copies") {
+    wish.why_off = "not asked for (--cupti copies)";
+  }
+  if (wish.why_off != nullptr && !value.empty() && value != "off") {
     message(Line() << "GPUMEMTRACE_CUPTI=" << value
-                   << " is none of off, copies, full and full,kernels; using copies.");
+                   << " is none of off, copies, full and full,kernels; using off.");
   }
   return wish;
 }
@@ -147,7 +150,7 @@ void start_collection() noexcept {
   notice_fork();
   Collection& collection = the_collection();
   const Wish wish = read_wish();
-  if (wish.off) return collection.stay_off("switched off (--cupti off)", nullptr);
+  if (wish.why_off != nullptr) return collection.stay_off(wish.why_off, nullptr);
   LoadedCupti loaded = look_for_cupti();
   if (loaded.library == nullptr && loaded.other == nullptr) {
     open_named_library();

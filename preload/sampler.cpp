@@ -1,5 +1,6 @@
 #include "preload/sampler.hpp"
 
+#include <link.h>
 #include <string.h>
 
 #include "preload/cuda_abi.hpp"
@@ -21,7 +22,6 @@ struct Functions {
   cuDeviceTotalMem_v2_t* total_memory = nullptr;
   cuDeviceGetUuid_t* uuid = nullptr;
   cuDeviceGetPCIBusId_t* bus_id = nullptr;
-  cuDevicePrimaryCtxGetState_t* primary_state = nullptr;
   cuCtxPushCurrent_v2_t* push_context = nullptr;
   cuCtxPopCurrent_v2_t* pop_context = nullptr;
   cuMemGetInfo_v2_t* memory_info = nullptr;
@@ -32,6 +32,7 @@ struct Functions {
 };
 constinit Functions functions;
 constinit bool ready = false;
+constinit bool is_sanitized = false;
 
 template <class Function>
 void load(Function*& function, const char* name) noexcept {
@@ -49,18 +50,15 @@ bool prepare() noexcept {
   return true;
 }
 
-// CUDA's own exit handlers end a primary context past us. A question about it would be an error
-// that tools like compute-sanitizer show to the user.
-bool has_gone(const tracking::ContextInfo& context) noexcept {
-  unsigned int flags = 0;
-  int active = 1;
-  return context.primary && functions.primary_state != nullptr &&
-         functions.primary_state(context.device, &flags, &active) == CUDA_SUCCESS && active == 0;
+// compute-sanitizer ends contexts past us and shows the user each question about one as an error of
+// the program, so under it none is asked.
+int is_sanitizer(dl_phdr_info* info, std::size_t, void*) noexcept {
+  return strstr(info->dlpi_name, "/libsanitizer-collection.so") == nullptr ? 0 : 1;
 }
 
 void record_free_memory(const CallGuard& guard, const tracking::ContextInfo& context) noexcept {
   if (functions.push_context == nullptr || functions.pop_context == nullptr ||
-      functions.memory_info == nullptr || has_gone(context) ||
+      functions.memory_info == nullptr || is_sanitized ||
       functions.push_context(reinterpret_cast<CUcontext>(context.handle)) != CUDA_SUCCESS) {
     return;
   }
@@ -174,7 +172,6 @@ void load_sampler() noexcept {
   load(functions.uuid, "cuDeviceGetUuid_v2");
   if (functions.uuid == nullptr) load(functions.uuid, "cuDeviceGetUuid");
   load(functions.bus_id, "cuDeviceGetPCIBusId");
-  load(functions.primary_state, "cuDevicePrimaryCtxGetState");
   load(functions.push_context, "cuCtxPushCurrent_v2");
   load(functions.pop_context, "cuCtxPopCurrent_v2");
   load(functions.memory_info, "cuMemGetInfo_v2");
@@ -182,6 +179,7 @@ void load_sampler() noexcept {
   load(functions.default_pool, "cuDeviceGetDefaultMemPool");
   load(functions.current_pool, "cuDeviceGetMemPool");
   load(functions.exchange_mode, "cuThreadExchangeStreamCaptureMode");
+  is_sanitized = dl_iterate_phdr(is_sanitizer, nullptr) != 0;
   nvml::open_library();
 }
 

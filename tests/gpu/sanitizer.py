@@ -74,21 +74,14 @@ def judge_leaked_lines(report, text, source):
 
 
 def called_frames(frames):
-    """Each function that was really called, with the innermost line at its call: where inlined
-    functions stand before it, their line is the line of the code."""
-    rows = []
+    """The functions that were really called, without those that the compiler put into them."""
+    called = []
     for index, row in enumerate(frames):
         following = frames[index + 1] if index + 1 < len(frames) else None
         inlined = following is not None and (row["module"], row["offset"]) == (
             following["module"], following["offset"]) and row["function"] != following["function"]
-        rows.append((native_lines.frame_of(row), inlined))
-    called = []
-    line_of_code = None
-    for frame, inlined in rows:
-        line_of_code = line_of_code or frame
         if not inlined:
-            called.append(frame._replace(file=line_of_code.file, line=line_of_code.line))
-            line_of_code = None
+            called.append(native_lines.frame_of(row))
     return called
 
 
