@@ -44,6 +44,7 @@ class PreviewReader {
   [[nodiscard]] const std::vector<trace::ActivityClock>& activity_clocks() const {
     return activity_clocks_;
   }
+  [[nodiscard]] trace::ActivityMode widest_activity() const { return widest_activity_; }
   [[nodiscard]] const Dictionary& dictionary() const { return dictionary_; }
 
  private:
@@ -57,6 +58,10 @@ class PreviewReader {
     if (record.kind == trace::RecordKind::kActivityClock) {
       activity_clocks_.push_back(trace::as<trace::ActivityClock>(record));
     }
+    if (record.kind == trace::RecordKind::kActivityState) {
+      const trace::ActivityMode mode = trace::as<trace::ActivityState>(record).mode;
+      if (is_collecting(mode)) widest_activity_ = std::max(widest_activity_, mode);
+    }
     if (record.kind == trace::RecordKind::kText) dictionary_.add(record);
     if (record.kind != trace::RecordKind::kClock) return;
     const auto& clock = trace::as<trace::Clock>(record);
@@ -68,6 +73,7 @@ class PreviewReader {
   std::vector<trace::WaitingStack> waits_;
   std::vector<trace::Device> devices_;
   std::vector<trace::ActivityClock> activity_clocks_;
+  trace::ActivityMode widest_activity_ = trace::ActivityMode::kOff;
   Dictionary dictionary_;
 };
 
@@ -130,6 +136,7 @@ Preview preview_trace(const trace::TraceFile& file) {
   preview.waits = reader.waits();
   preview.devices = reader.devices();
   preview.activity_clocks = reader.activity_clocks();
+  preview.widest_activity = reader.widest_activity();
   preview.boot_id = reader.dictionary().text(trace::TextKey::kBootId);
   return preview;
 }
@@ -144,7 +151,7 @@ Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevi
       preview_(preview_trace(file_)),
       merge_(file_),
       model_(index, merge_, devices, preview_.waits,
-             ActivityClocks(preview_.activity_clocks, preview_.clock)) {
+             ActivityClocks(preview_.activity_clocks, preview_.clock), preview_.widest_activity) {
   devices.add_process(index, preview_.boot_id.empty() ? preview_.host : preview_.boot_id);
   for (const trace::Device& device : preview_.devices) model_.join_device(device);
 }

@@ -26,6 +26,7 @@ struct Preview {
   std::vector<trace::WaitingStack> waits;
   std::vector<trace::Device> devices;
   std::vector<trace::ActivityClock> activity_clocks;
+  trace::ActivityMode widest_activity = trace::ActivityMode::kOff;  // that was ever recorded
 };
 
 // Reads the clock records, the place of the process, its devices and who waited in backward passes

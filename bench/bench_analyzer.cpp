@@ -155,6 +155,7 @@ std::vector<Row> measure_all(const Arguments& arguments) {
                                                          : arguments.events[0];
   measure_one("stream-ordered calls", Pattern::kAsyncBackend, most);
   measure_one("64 threads", Pattern::kManyThreads, most);
+  measure_one("copies with CUPTI's records", Pattern::kCopies, most);
   return rows;
 }
 

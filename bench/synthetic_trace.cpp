@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/trace_output.hpp"
+#include "trace/activity_records.hpp"
 
 namespace gpumemtrace::bench {
 namespace {
@@ -99,6 +100,7 @@ class Job {
     }
     write_dictionary();
     if (pattern == Pattern::kTraining) write_segments();
+    if (pattern == Pattern::kCopies) write_activity_state();
   }
 
   std::uint64_t run(std::uint64_t events) {
@@ -112,6 +114,9 @@ class Job {
           break;
         case Pattern::kManyThreads:
           threads_step();
+          break;
+        case Pattern::kCopies:
+          copies_step();
           break;
       }
     }
@@ -162,6 +167,11 @@ class Job {
     clock.realtime_ns = 1'700'000'000'000'000'000 + clock.monotonic_ns;
     background_.add(clock);
     next_clock_ = now_ + kTicksPerSecond;
+    if (pattern_ != Pattern::kCopies) return;
+    trace::ActivityClock pair;
+    pair.record.time = now_;
+    pair.timestamp = activity_time(now_);
+    background_.add(pair);
   }
 
   // Uniform around the mean, with rare long pauses.
@@ -281,6 +291,50 @@ class Job {
     }
   }
 
+  // CUPTI's clock shows the time of day.
+  static std::uint64_t activity_time(std::uint64_t ticks) {
+    return 1'700'000'000'000'000'000 + ticks / 13 * 5;
+  }
+
+  void write_activity_state() {
+    trace::ActivityState state;
+    state.record.time = now_;
+    state.mode = trace::ActivityMode::kCopies;
+    background_.add(state);
+  }
+
+  // Many copies, whose records come all at once.
+  void copies_step() {
+    std::vector<trace::ActivityCall> calls;
+    for (std::size_t i = 0; i < kStepAllocations; ++i) {
+      trace::Copy copy;
+      copy.destination = kFirstAddress;
+      copy.source = 0x5577'0000'0000;
+      copy.bytes = 4096 * (1 + random_.below(4));
+      copy.destination_type = trace::EndType::kDevice;
+      copy.source_type = trace::EndType::kHost;
+      add_call(writers_.front(), copy, kCopyApi, trace::kFlagAsynchronous);
+      trace::ActivityCall call;
+      call.start = activity_time(now_ + 200);
+      call.end = activity_time(now_ + 700);
+      call.correlation = ++correlation_;
+      call.thread_id = 1000;
+      calls.push_back(call);
+    }
+    for (trace::ActivityCall& call : calls) {
+      call.record.time = now_ += 20;
+      background_.add(call);
+      trace::ActivityCopy copy;
+      copy.record.time = now_ += 20;
+      copy.start = call.start + 1000;
+      copy.end = copy.start + 800;
+      copy.bytes = 4096;
+      copy.correlation = call.correlation;
+      background_.add(copy);
+      events_ += 2;
+    }
+  }
+
   void finish() {
     now_ += kMeanEventTicks;
     trace::Mark mark;
@@ -297,6 +351,7 @@ class Job {
   std::uint64_t now_ = kFirstTick;
   std::uint64_t next_clock_ = 0;
   std::uint64_t events_ = 0;
+  std::uint32_t correlation_ = 0;
   std::uint64_t framework_bytes_ = 0;
   std::uint64_t reserved_bytes_ = 0;
   std::vector<std::vector<Operation>> steps_;

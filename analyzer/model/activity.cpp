@@ -57,9 +57,9 @@ void Activity::apply_state(const trace::ActivityState& record) {
   status_.is_shared = status_.is_shared || record.is_shared != 0;
   if (record.version != 0) status_.version = record.version;
   status_.reason = trace::tail_of(record.record);
-  const bool is_collecting =
-      record.mode == trace::ActivityMode::kCopies || record.mode == trace::ActivityMode::kFull;
-  if (is_collecting) status_.widest_mode = std::max(status_.widest_mode, record.mode);
+  if (is_collecting(record.mode)) {
+    status_.widest_mode = std::max(status_.widest_mode, record.mode);
+  }
   if (record.version != 0 && record.version < kFirstVersionWithCalls) {
     join_.expect_no_api_records();
   }

@@ -17,6 +17,10 @@
 
 namespace gpumemtrace::analyzer {
 
+constexpr bool is_collecting(trace::ActivityMode mode) {
+  return mode == trace::ActivityMode::kCopies || mode == trace::ActivityMode::kFull;
+}
+
 struct StreamKey {
   std::int32_t device = kUnknownDevice;
   std::uint32_t context = 0;  // CUPTI's numbers
@@ -51,18 +55,26 @@ struct ActivityStatus {
 // - Takes CUPTI's records in the order of the merge. Does nothing in traces without any.
 class Activity {
  public:
-  Activity(Transfers& transfers, ActivityClocks clocks)
-      : clocks_(std::move(clocks)), overlap_(transfers), join_(transfers, overlap_, clocks_) {}
+  // `widest_mode`: as far as it is known before the first record. The recorder tells its mode up to
+  // a second after it began.
+  Activity(Transfers& transfers, ActivityClocks clocks, trace::ActivityMode widest_mode)
+      : clocks_(std::move(clocks)), overlap_(transfers), join_(transfers, overlap_, clocks_) {
+    status_.widest_mode = widest_mode;
+  }
   Activity(const Activity&) = delete;
   Activity& operator=(const Activity&) = delete;
 
   // Whether calls have to be kept for records that may come.
-  [[nodiscard]] bool is_on() const { return !clocks_.empty() || status_.is_known; }
+  [[nodiscard]] bool is_on() const {
+    return !clocks_.empty() || status_.is_known || status_.widest_mode != trace::ActivityMode::kOff;
+  }
   [[nodiscard]] ActivityJoin& join() { return join_; }
   [[nodiscard]] ManagedTraffic& managed() { return managed_; }
   [[nodiscard]] const ManagedTraffic& managed() const { return managed_; }
   // Whether CUPTI reports allocations, too.
-  [[nodiscard]] bool checks_memory() const { return status_.mode == trace::ActivityMode::kFull; }
+  [[nodiscard]] bool checks_memory() const {
+    return status_.widest_mode == trace::ActivityMode::kFull;
+  }
   [[nodiscard]] MemoryCheck& memory_check() { return memory_check_; }
   [[nodiscard]] const MemoryCheck& memory_check() const { return memory_check_; }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -29,7 +30,27 @@ ActivityClocks::ActivityClocks(const std::vector<trace::ActivityClock>& pairs, c
   if (duration_ns != 0) {
     ticks_per_ns_ = static_cast<double>(kTicks) / static_cast<double>(duration_ns);
   }
-  for (const trace::ActivityClock& pair : pairs) add(pair);
+  std::set<std::uint32_t> libraries;
+  std::set<std::uint32_t> libraries_from_the_start;
+  for (const trace::ActivityClock& pair : pairs) {
+    add(pair);
+    libraries.insert(pair.library);
+    if (pair.epoch == 0) libraries_from_the_start.insert(pair.library);
+  }
+  for (const std::uint32_t library : libraries) {
+    if (libraries_from_the_start.count(library) == 0) assume_time_of_day(library);
+  }
+}
+
+// The clock was exchanged before a pair was taken: what CUPTI shows by itself is known.
+void ActivityClocks::assume_time_of_day(std::uint32_t library) {
+  for (const ClockPoint& point : realtime_) {
+    trace::ActivityClock pair;
+    pair.record.time = point.ticks;
+    pair.timestamp = point.realtime_ns;
+    pair.library = library;
+    add(pair);
+  }
 }
 
 void ActivityClocks::add(const trace::ActivityClock& record) {
@@ -111,7 +132,8 @@ std::optional<TickSpan> ActivityClocks::place(std::uint16_t library, std::uint64
   // What is read after it was taken over can only be the clocks' error.
   const double latest = static_cast<double>(error_ticks_) + 1e6 * ticks_per_ns_;
   double smallest_delay = kLongestDelayNs * ticks_per_ns_;
-  std::optional<TickSpan> found;
+  bool is_found = false;
+  TickSpan found;
   for (auto it = epochs_.lower_bound({library, 0}); it != epochs_.end(); ++it) {
     if (it->first.first != library) break;
     const Epoch& epoch = it->second;
@@ -125,9 +147,11 @@ std::optional<TickSpan> ActivityClocks::place(std::uint16_t library, std::uint64
     const double length = static_cast<double>(end - start) * pair.ticks_per_unit;
     if (length > kLongestDelayNs * ticks_per_ns_) continue;
     const std::uint64_t ticks =
-        pair.ticks + static_cast<std::uint64_t>(static_cast<std::int64_t>(std::floor(distance)));
+        pair.ticks + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance));
     found = {ticks, ticks + static_cast<std::uint64_t>(length)};
+    is_found = true;
   }
+  if (!is_found) return std::nullopt;
   return found;
 }
 

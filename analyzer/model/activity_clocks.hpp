@@ -63,6 +63,7 @@ class ActivityClocks {
     mutable std::size_t latest = 0;  // where the search before ended
   };
 
+  void assume_time_of_day(std::uint32_t library);
   void measure(Epoch& epoch, std::size_t changed, bool is_first);
   [[nodiscard]] double rate_of_single(const Pair& pair, bool is_first) const;
   [[nodiscard]] static const Pair& pair_before(const Epoch& epoch, std::uint64_t timestamp);

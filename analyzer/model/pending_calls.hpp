@@ -38,7 +38,7 @@ using CallId = std::uint64_t;
 //   time.
 class PendingCalls {
  public:
-  static constexpr std::size_t kMaxCalls = std::size_t{1} << 19;
+  static constexpr std::size_t kMaxCalls = std::size_t{1} << 18;
 
   // The records that follow in the writer's stream are this thread's.
   void add_thread(std::uint32_t writer, const trace::Thread& thread);

@@ -98,14 +98,16 @@ struct OomSnapshot {
 // - Memory grows with what is live and with the number of call sites, not with the trace.
 class ProcessModel {
  public:
-  // `waits`: all records of their kind, which are needed before their time comes; so are `clocks`.
+  // `waits`: all records of their kind, which are needed before their time comes; so are `clocks`,
+  // and `activity`, the most that CUPTI ever recorded.
   ProcessModel(std::uint32_t index, LookAhead& look_ahead, DeviceRegistry& registry,
-               std::vector<trace::WaitingStack> waits, ActivityClocks clocks)
+               std::vector<trace::WaitingStack> waits, ActivityClocks clocks,
+               trace::ActivityMode activity)
       : index_(index),
         look_ahead_(look_ahead),
         registry_(registry),
         backward_stacks_(std::move(waits), look_ahead, dictionary_.python_stacks()),
-        activity_(transfers_, std::move(clocks)) {}
+        activity_(transfers_, std::move(clocks), activity) {}
   ProcessModel(const ProcessModel&) = delete;
   ProcessModel& operator=(const ProcessModel&) = delete;
 

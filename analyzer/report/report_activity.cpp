@@ -22,9 +22,7 @@ std::string_view name_of_mode(trace::ActivityMode mode) {
 }
 
 std::string_view state_of(const ActivityStatus& status) {
-  const bool is_collecting =
-      status.mode == trace::ActivityMode::kCopies || status.mode == trace::ActivityMode::kFull;
-  return is_collecting && status.is_shared ? "shared" : name_of_mode(status.mode);
+  return is_collecting(status.mode) && status.is_shared ? "shared" : name_of_mode(status.mode);
 }
 
 Json join_json(const Activity& activity) {

@@ -94,7 +94,7 @@ class Collection(Recorded, support.EndToEnd):
     def test_records_every_copy_beside_the_programs_sessions(self):
         self.record_with_cupti(CLIENTS["dlsym"], "sessions")
         state, records = self.state()
-        self.assertEqual((state["mode"], state["version"], state["returned"]), ("1", "130001", "0"))
+        self.assertEqual((state["mode"], state["version"], state["returned"]), ("copies", "130001", "0"))
         copies = sorted(int(record["bytes"]) for record in of_kind(records, "copy"))
         expected = [base + part for base in range(100, 900, 100) for part in (0, 2)]
         self.assertEqual(copies, expected)
@@ -106,9 +106,9 @@ class Collection(Recorded, support.EndToEnd):
             call = calls[record["correlation"]]
             by_runtime = int(record["bytes"]) % 100 == 2
             self.assertEqual((call["domain"], call["function"]),
-                             ("2", "31") if by_runtime else ("1", "276"))
+                             ("runtime", "31") if by_runtime else ("driver", "276"))
         self.assertEqual({call["domain"] + " " + call["function"] for call in calls.values()},
-                         {"1 276", "1 249", "2 31"})
+                         {"driver 276", "driver 249", "runtime 31"})
 
     def test_says_when_the_program_profiles_itself(self):
         self.record_with_cupti(CLIENTS["dlsym"], "sessions")
@@ -192,7 +192,7 @@ class Collection(Recorded, support.EndToEnd):
 
 
 class Reasons(Recorded, support.EndToEnd):
-    def assert_off(self, reason, mode="0", **fields):
+    def assert_off(self, reason, mode="off", **fields):
         state, records = self.state()
         self.assertEqual(state["mode"], mode)
         self.assertIn(reason, state["text"])
@@ -228,7 +228,7 @@ class Reasons(Recorded, support.EndToEnd):
 
     def test_the_program_finalizes_it(self):
         self.record_with_cupti(CLIENTS["dlsym"], "finalize")
-        self.assert_off("the program called cuptiFinalize", mode="3")
+        self.assert_off("the program called cuptiFinalize", mode="lost")
 
     def test_the_process_is_a_forked_child(self):
         self.record_with_cupti(
@@ -241,14 +241,14 @@ class Reasons(Recorded, support.EndToEnd):
         result = self.record_with_cupti(CLIENTS["dlsym"], "end", "return",
                                         GPUMEMTRACE_CUPTI="everything")
         self.assertIn(b"GPUMEMTRACE_CUPTI=everything is none of off, copies, full", result.stderr)
-        self.assertEqual(self.state()[0]["mode"], "1")
+        self.assertEqual(self.state()[0]["mode"], "copies")
 
     def test_the_user_names_one(self):
         self.record_with_cupti(
             CLIENTS["dlsym"], "end", "return", CUPTI_CLIENT_NOT_BEFORE=1,
             GPUMEMTRACE_CUPTI_LIBRARY=CUPTI_12 / "libcupti.so.12")
         state, records = self.state()
-        self.assertEqual(state["mode"], "1")
+        self.assertEqual(state["mode"], "copies")
         self.assertEqual(len(of_kind(records, "copy")), 20)
 
     def test_the_named_one_cannot_be_loaded(self):
@@ -267,7 +267,7 @@ class Tool(Recorded, support.EndToEnd):
             support.driver_environment(LD_LIBRARY_PATH=SIMULATED, CUPTI_CLIENT_NOT_BEFORE=1))
         self.assertEqual(result.returncode, 0, result.stderr.decode(errors="replace"))
         state, records = self.state()
-        self.assertEqual(state["mode"], "2")
+        self.assertEqual(state["mode"], "full")
         self.assertEqual(len(of_kind(records, "copy")), 20)
 
     def test_doctor_names_the_library_and_its_version(self):

@@ -98,3 +98,13 @@ TEST_CASE("the error is what a pair is off the line through its neighbours, and 
                               process_clock());
   CHECK(clocks.error_ticks() == 430 + 30);
 }
+
+TEST_CASE("before the first pair CUPTI's clock is the time of day", "[unit]") {
+  const ActivityClocks clocks(
+      {pair_at(6 * kSecond, 6 * kSecond, 1), pair_at(8 * kSecond, 8 * kSecond, 1)},
+      process_clock());
+  const auto span = clocks.place(0, kRealtime + kSecond, kRealtime + kSecond + 50, 7 * kSecond);
+  REQUIRE(span.has_value());
+  CHECK(span->start == 2 * kSecond);
+  CHECK(span->ticks() == 100);
+}

@@ -149,6 +149,26 @@ TEST_CASE("an address that is handed out again before CUPTI's records come is no
   CHECK(disagreements_of(traced.report()).empty());
 }
 
+TEST_CASE("what was allocated before the recorder told its mode is judged, too", "[unit]") {
+  TraceBuilder trace;
+  ActivityBuilder cupti(trace);
+  trace.allocate(kAddress, 1000);
+  const std::uint64_t at = trace.now() - 2;
+  trace.wait_until(500'000'000);
+  cupti.state(ActivityMode::kFull);
+  cupti.clock(trace.now());
+  ActivityMemory memory;
+  memory.timestamp = cupti.shown(at);
+  memory.address = kAddress;
+  memory.bytes = 1000;
+  memory.operation = kAllocate;
+  memory.memory_kind = kDeviceMemory;
+  trace.add(memory, 0);
+  const Json report = report_of(trace);
+  CHECK(disagreements_of(report).empty());
+  CHECK(report.at("coverage").at("memory2")[0].at("agreed") == 1);
+}
+
 TEST_CASE("calls after CUPTI's last record are not judged", "[unit]") {
   Traced traced;
   traced.allocate(kAddress, 1000);
