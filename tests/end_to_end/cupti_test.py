@@ -47,7 +47,7 @@ def of_kind(records, kind):
 class Recorded:
     def record_with_cupti(self, *command, code=0, **variables):
         environment = support.recorded_environment(
-            **{"LD_LIBRARY_PATH": SIMULATED, **variables})
+            **{"LD_LIBRARY_PATH": SIMULATED, "GPUMEMTRACE_CUPTI": "copies", **variables})
         result = self.run_command(command, environment)
         self.assertEqual(result.returncode, code, result.stderr.decode(errors="replace"))
         return result
