@@ -65,12 +65,16 @@ void Activity::apply_state(const trace::ActivityState& record) {
   }
 }
 
+Unjoined Activity::why_without_time(std::uint64_t start) {
+  return start == 0 ? Unjoined::kNoTime : Unjoined::kClockUnknown;
+}
+
 void Activity::apply_copy(const trace::ActivityCopy& record) {
   StreamCopies& stream = streams_[{record.device, record.context, record.stream}];
   ++stream.count;
   stream.bytes += record.bytes;
   const auto time = clocks_.place(record.library, record.start, record.end, record.record.time);
-  if (!time) return join_.count_unjoined(Unjoined::kClockUnknown);
+  if (!time) return join_.count_unjoined(why_without_time(record.start));
   stream.gpu_ticks += time->ticks();
   DeviceWork work;
   work.activity = activity_key(record.library, record.correlation);
@@ -86,7 +90,7 @@ void Activity::apply_copy(const trace::ActivityCopy& record) {
 
 void Activity::apply_set(const trace::ActivitySet& record) {
   const auto time = clocks_.place(record.library, record.start, record.end, record.record.time);
-  if (!time) return join_.count_unjoined(Unjoined::kClockUnknown);
+  if (!time) return join_.count_unjoined(why_without_time(record.start));
   DeviceWork work;
   work.activity = activity_key(record.library, record.correlation);
   work.time = *time;

@@ -99,6 +99,7 @@ class Activity {
   [[nodiscard]] bool has_kernels() const { return overlap_.has_kernels(); }
 
  private:
+  [[nodiscard]] static Unjoined why_without_time(std::uint64_t start);
   void apply_copy(const trace::ActivityCopy& record);
   void apply_set(const trace::ActivitySet& record);
   void apply_kernel(const trace::ActivityKernel& record);

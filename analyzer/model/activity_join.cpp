@@ -53,6 +53,8 @@ std::string_view name_of(Unjoined reason) {
       return "call_forgotten";
     case Unjoined::kClockUnknown:
       return "clock_unknown";
+    case Unjoined::kNoTime:
+      return "no_time";
     case Unjoined::kOtherLibrary:
       return "other_library";
     case Unjoined::kCount:

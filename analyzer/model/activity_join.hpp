@@ -46,6 +46,7 @@ enum class Unjoined : std::uint8_t {
   kUnknownThread,     // the call was made on a thread that the trace does not know
   kCallForgotten,     // it came after more calls than are kept
   kClockUnknown,      // CUPTI's clock was exchanged for one that nothing is known about
+  kNoTime,            // CUPTI told no time: its clock was exchanged before it delivered the record
   kOtherLibrary,      // a second copy of libcupti reported the same call
   kCount,
 };

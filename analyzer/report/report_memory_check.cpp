@@ -45,6 +45,36 @@ Json disagreement_row(const ReportProcess& process, const DisagreementKey& key,
           {"cupti_bytes", theirs ? Json(sums.cupti_bytes) : Json(nullptr)}};
 }
 
+bool is_mipmapped_array(const Json& row) {
+  return row.at("what") == "missing_in_cupti" &&
+         row.at("function").get<std::string>().find("MipmappedArray") != std::string::npos;
+}
+
+bool is_unknown_array(const Json& row) {
+  return row.at("what") == "missing_in_trace" && row.at("cupti_kind") == "array";
+}
+
+// CUPTI reports the levels of a mipmapped array as arrays of their own, with handles that the
+// program never sees. They are told by their bytes.
+void explain_mipmap_levels(std::map<std::string, Json>& rows, std::string_view operation) {
+  std::uint64_t of_calls = 0;
+  std::uint64_t of_levels = 0;
+  std::vector<Json*> concerned;
+  for (auto& [name, row] : rows) {
+    if (row.at("operation") != operation) continue;
+    if (is_mipmapped_array(row)) {
+      of_calls += row.at("bytes").get<std::uint64_t>();
+    } else if (is_unknown_array(row)) {
+      of_levels += row.at("cupti_bytes").get<std::uint64_t>();
+    } else {
+      continue;
+    }
+    concerned.push_back(&row);
+  }
+  if (of_calls != of_levels) return;
+  for (Json* row : concerned) (*row)["explained_by"] = "mipmap_levels";
+}
+
 bool was_checked(const ReportProcess& process) {
   return process.model().activity().status().widest_mode == trace::ActivityMode::kFull;
 }
@@ -81,6 +111,8 @@ Json report_memory2_disagreements(const ReportContext& context) {
             known->second[sum].get<std::uint64_t>() + row[sum].get<std::uint64_t>();
       }
     }
+    explain_mipmap_levels(merged, "allocation");
+    explain_mipmap_levels(merged, "release");
     for (auto& [name, row] : merged) rows.push_back(std::move(row));
   }
   return sorted_rows(std::move(rows), "count");

@@ -149,7 +149,7 @@ class Collection(Recorded, support.EndToEnd):
              "assert driver.cuCtxSetCurrent(context) == 0\n"
              "assert driver.cuMemAlloc_v2(ctypes.byref(address), ctypes.c_size_t(64)) == 0\n"
              "assert driver.cuMemsetD8_v2(address, 1, ctypes.c_size_t(64)) == 0\n"],
-            support.recorded_environment(LD_LIBRARY_PATH=SIMULATED))
+            support.recorded_environment(LD_LIBRARY_PATH=SIMULATED, GPUMEMTRACE_CUPTI="copies"))
         self.assertEqual(process.returncode, 0, process.stderr.decode(errors="replace"))
         self.assertEqual(len(of_kind(activity(self.only_trace()), "set")), 1)
 
@@ -159,7 +159,7 @@ class Collection(Recorded, support.EndToEnd):
              "import ctypes\n"
              "ctypes.CDLL('libcupti.so.13')\n"
              "assert ctypes.CDLL('libcuda.so.1').cuInit(0) == 0\n"],
-            support.recorded_environment(LD_LIBRARY_PATH=SIMULATED))
+            support.recorded_environment(LD_LIBRARY_PATH=SIMULATED, GPUMEMTRACE_CUPTI="copies"))
         self.assertEqual(process.returncode, 0, process.stderr.decode(errors="replace"))
         self.assertEqual((process.stdout, process.stderr), (b"", b""))
         self.assert_folder_is_empty()
@@ -167,7 +167,7 @@ class Collection(Recorded, support.EndToEnd):
     def test_a_killed_process_has_what_was_flushed(self):
         process = self.start(
             [CLIENTS["dlsym"], "end", "kill"],
-            support.recorded_environment(LD_LIBRARY_PATH=SIMULATED), stdout=-1)
+            support.recorded_environment(LD_LIBRARY_PATH=SIMULATED, GPUMEMTRACE_CUPTI="copies"), stdout=-1)
         self.assertEqual(process.stdout.readline(), b"copied\n")
         trace = support.wait_until(lambda: (self.traces() or [None])[0], "a trace")
         support.wait_until(
@@ -241,7 +241,12 @@ class Reasons(Recorded, support.EndToEnd):
         result = self.record_with_cupti(CLIENTS["dlsym"], "end", "return",
                                         GPUMEMTRACE_CUPTI="everything")
         self.assertIn(b"GPUMEMTRACE_CUPTI=everything is none of off, copies, full", result.stderr)
-        self.assertEqual(self.state()[0]["mode"], "copies")
+        self.assertEqual(self.state()[0]["mode"], "off")
+
+    def test_nobody_asked_for_it(self):
+        environment = support.recorded_environment(LD_LIBRARY_PATH=SIMULATED)
+        self.assertEqual(self.run_command([CLIENTS["dlsym"], "end", "return"], environment).returncode, 0)
+        self.assert_off("not asked for (--cupti copies)")
 
     def test_the_user_names_one(self):
         self.record_with_cupti(
@@ -283,7 +288,7 @@ class Copies(Recorded, support.EndToEnd):
         environment = support.recorded_environment(
             LD_LIBRARY_PATH=SIMULATED,
             LD_PRELOAD=f"{support.LIBRARY} {CUPTI_13 / 'libcupti.so.13'}",
-            CUPTI_CLIENT_NOT_BEFORE=1, CUPTI_CLIENT_LIBRARY=CUPTI_12 / "libcupti.so.12")
+            GPUMEMTRACE_CUPTI="copies", CUPTI_CLIENT_NOT_BEFORE=1, CUPTI_CLIENT_LIBRARY=CUPTI_12 / "libcupti.so.12")
         result = self.run_command([CLIENTS["dlsym"], "sessions"], environment)
         self.assertEqual(result.returncode, 0, result.stderr.decode(errors="replace"))
         alone = self.run_command(

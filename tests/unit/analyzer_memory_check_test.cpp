@@ -132,6 +132,21 @@ TEST_CASE("memory that no allocation function makes is told apart", "[unit]") {
         "cuModuleLoadData");
 }
 
+TEST_CASE("the levels of a mipmapped array are explained where their bytes are the array's",
+          "[unit]") {
+  for (const std::uint64_t smallest : {400, 401}) {
+    Traced traced;
+    traced.trace.api(6, "cuMipmappedArrayCreate", "cudaMallocMipmappedArray");
+    traced.trace.allocate(0x77, 2000, MemoryKind::kMipmappedArray, {.api = 6});
+    traced.record(kAllocate, kArrayMemory, 0x78, 1600);
+    traced.record(kAllocate, kArrayMemory, 0x79, smallest);
+    const Json rows = disagreements_of(traced.report());
+    const Json explanation = smallest == 400 ? Json("mipmap_levels") : Json(nullptr);
+    CHECK(row_where(rows, {{"what", "missing_in_trace"}}).at("explained_by") == explanation);
+    CHECK(row_where(rows, {{"what", "missing_in_cupti"}}).at("explained_by") == explanation);
+  }
+}
+
 TEST_CASE("an address that is handed out again before CUPTI's records come is no confusion",
           "[unit]") {
   Traced traced;
