@@ -248,12 +248,24 @@ void ActivityJoin::join(const DeviceWork& work, const ApiCall& api) {
   if (!spread_over_batch(work, api.first)) attach(work, *call);
 }
 
+std::uint64_t ActivityJoin::bytes_of_parts(CallId first) {
+  std::uint64_t bytes = 0;
+  for (CallId id = first; id != 0;) {
+    const PendingCall* call = calls_.find(id);
+    if (call == nullptr) break;
+    id = call->next;
+    if (call->work == CallWork::kCopy) bytes += call->bytes;
+  }
+  return bytes;
+}
+
 // One record for a whole batch: each part gets its share of the time, one after the other.
 bool ActivityJoin::spread_over_batch(const DeviceWork& work, CallId first) {
   const PendingCall* head = calls_.find(first);
   if (head == nullptr || head->next == 0 || head->batch_bytes != work.bytes || work.is_set) {
     return false;
   }
+  if (bytes_of_parts(first) != work.bytes) return false;  // there are other calls beside the batch
   const auto share = [&](std::uint64_t bytes) {
     return work.time.start +
            static_cast<std::uint64_t>(static_cast<double>(work.time.ticks()) *

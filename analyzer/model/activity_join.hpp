@@ -148,6 +148,7 @@ class ActivityJoin {
   void remember(const ApiCall& call);
   void join(const DeviceWork& work, const ApiCall& api);
   PendingCall* part_for(const DeviceWork& work, CallId first);
+  [[nodiscard]] std::uint64_t bytes_of_parts(CallId first);
   bool spread_over_batch(const DeviceWork& work, CallId first);
   void attach(const DeviceWork& work, PendingCall& call);
   [[nodiscard]] std::uint32_t row_in_graph(const DeviceWork& work, const PendingCall& launch);

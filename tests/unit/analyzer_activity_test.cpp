@@ -165,6 +165,19 @@ TEST_CASE("a batch is one call, told by one record or by one a part", "[unit]") 
   CHECK(report.at("transfers").at("unjoined") == 0);
 }
 
+TEST_CASE("two calls of the driver within one of the runtime keep their own copies", "[unit]") {
+  Traced traced;
+  traced.up(3072, {4'000'000, 4'001'000});
+  traced.up(1020, {4'001'500, 4'002'000});
+  traced.cupti.call(ActivityDomain::kRuntime, 5, kLowHalf, {3'999'000, 4'003'000});
+  traced.cupti.copy(3072, {4'005'000, 4'007'000}, {.correlation = 5});
+  traced.cupti.copy(1020, {4'008'000, 4'009'000}, {.correlation = 5});
+  const Json row = traced.report().at("transfers").at("by_kind")[0];
+  CHECK(row.at("joined_count") == 2);
+  CHECK(row.at("joined_bytes") == 4092);
+  CHECK(row.at("gpu_time_ns") == 3000);
+}
+
 TEST_CASE("what a graph copies and sets counts where the graph was launched", "[unit]") {
   Traced traced;
   traced.trace.api(8, "cuGraphLaunch", "cudaGraphLaunch");
