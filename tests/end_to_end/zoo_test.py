@@ -30,10 +30,19 @@ def programs():
 # Rules of severity error and warning on the traces that were saved on a GPU (tests/data/gpu), where
 # there are any; their programs leak, run out of memory and copy from pageable memory on purpose.
 SAVED = {
+    "all_runtime_calls_cupti": {"leak", "out_of_memory"},
+    "all_runtime_calls_cupti_full": {"leak", "out_of_memory"},
     "all_runtime_calls_shared": {"leak", "out_of_memory"},
     "all_runtime_calls_shared_per_thread": {"leak", "out_of_memory"},
     "all_runtime_calls_static": {"leak", "out_of_memory"},
     "all_runtime_calls_static_per_thread": {"leak", "out_of_memory"},
+    "case_batch_size_finder_faulty": {"out_of_memory"},
+    "case_ddp_first_device_faulty": {"wrong_device"},
+    "case_fragmented_faulty": {"fragmentation", "out_of_memory"},
+    "case_kept_loss_faulty": {"growth"},
+    "case_retries_faulty": {"out_of_memory_recovered"},
+    "case_unpinned_loader_faulty": {"pageable_copies"},
+    "cupti_copies": {"leak", "low_bandwidth", "pageable_copies"},
     "cupy_program": {"pageable_copies"},
     "leaks": {"leak"},
     # One pinned word of which the trace, without native stacks, does not tell whose it is.
