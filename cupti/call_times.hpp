@@ -46,6 +46,8 @@ class CallTimes {
     if (calls_ != nullptr) madvise(calls_, kCapacity * sizeof(Call), MADV_DONTNEED);  // zeros again
   }
 
+  void free_in_child() noexcept { lock_.free_in_child(); }
+
  private:
   static constexpr std::size_t kCapacity = std::size_t{1} << 16;
   struct Call {

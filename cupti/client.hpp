@@ -33,6 +33,7 @@ class Client {
   bool collects() const noexcept { return collects_.load(); }
   void forget_times() noexcept;
   void forget_all() noexcept;
+  void free_in_child() noexcept { lock_.free_in_child(); }
 
   // Whether a record that began at `time` is the client's.
   bool owns(const RawRecord& record, std::uint64_t time) noexcept;

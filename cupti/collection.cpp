@@ -275,8 +275,9 @@ void Collection::flush(bool forced, const Recorder& recorder) noexcept {
   if (!begin_call()) return;
   Library& library = *library_.load();
   const Functions& real = library.real();
+  const std::uint64_t round = library.flush_begins();
   real.cuptiActivityFlushAll(forced ? 1 : 0);
-  library.all_calls_are_told();
+  library.flush_ended(round);
   std::size_t dropped = 0;
   if (real.cuptiActivityGetNumDroppedRecords != nullptr &&
       real.cuptiActivityGetNumDroppedRecords(nullptr, 0, &dropped) == kSuccess && dropped != 0) {
@@ -362,6 +363,7 @@ void Collection::write_notes(const Recorder& recorder) noexcept {
 }
 
 void Collection::reset() noexcept {
+  notes_lock_.free_in_child();
   state_.store(State::kOff);
   library_.store(nullptr);
   buffers_.reset();

@@ -47,6 +47,7 @@ class OpenBuffer {
     const SpinGuard guard(lock_);
     return buffer_.bytes != nullptr;
   }
+  void free_in_child() noexcept { lock_.free_in_child(); }
 
  private:
   SpinLock lock_;

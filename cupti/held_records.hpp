@@ -30,23 +30,15 @@ class HeldRecords {
     return true;
   }
 
-  // False where there is no room.
-  bool hold(const RawRecord& record) noexcept {
-    const SpinGuard guard(lock_);
-    Area& area = areas_[filling_];
-    const std::size_t padded = (record.size + 7) / 8 * 8;
-    if (area.bytes == nullptr || area.used + sizeof(std::uint64_t) + padded > kAreaBytes) {
-      return false;
-    }
-    const std::uint64_t size = record.size;
-    memcpy(area.bytes + area.used, &size, sizeof size);
-    memcpy(area.bytes + area.used + sizeof size, record.bytes, record.size);
-    area.used += sizeof size + padded;
-    return true;
-  }
+  // A flush begins. Returns the number of the round that ends now: what is held so far belongs to
+  // it or to an earlier one.
+  std::uint64_t end_round() noexcept { return round_.fetch_add(1); }
 
-  // Gives each held record to `decide`, which says whether it is to be held further. Another thread
-  // that is at it is waited for where `wait` says so, else this does nothing.
+  // False where there is no room.
+  bool hold(const RawRecord& record) noexcept { return hold(record, round_.load()); }
+
+  // Gives each held record and its round to `decide`, which says whether it is to be held further.
+  // Another thread that is at it is waited for where `wait` says so, else this does nothing.
   template <class Decide>
   void review(bool wait, Decide&& decide) noexcept {
     // Acquire and release: the area under review passes from one reviewer to the next.
@@ -56,11 +48,11 @@ class HeldRecords {
     }
     const Area under_review = take_filled();
     for (std::size_t at = 0; at < under_review.used;) {
-      std::uint64_t size = 0;
-      memcpy(&size, under_review.bytes + at, sizeof size);
-      const RawRecord record = {under_review.bytes + at + sizeof size, size};
-      if (decide(record)) hold(record);
-      at += sizeof size + (size + 7) / 8 * 8;
+      Header header;
+      memcpy(&header, under_review.bytes + at, sizeof header);
+      const RawRecord record = {under_review.bytes + at + sizeof header, header.size};
+      if (decide(record, header.round)) hold(record, header.round);
+      at += sizeof header + (header.size + 7) / 8 * 8;
     }
     reviewing_.store(false, std::memory_order_release);
   }
@@ -69,8 +61,29 @@ class HeldRecords {
     const SpinGuard guard(lock_);
     areas_[filling_].used = 0;
   }
+  void free_in_child() noexcept {
+    lock_.free_in_child();
+    reviewing_.store(false);
+  }
 
  private:
+  struct Header {
+    std::uint64_t size = 0;
+    std::uint64_t round = 0;
+  };
+
+  bool hold(const RawRecord& record, std::uint64_t round) noexcept {
+    const SpinGuard guard(lock_);
+    Area& area = areas_[filling_];
+    const std::size_t padded = (record.size + 7) / 8 * 8;
+    if (area.bytes == nullptr || area.used + sizeof(Header) + padded > kAreaBytes) return false;
+    const Header header = {record.size, round};
+    memcpy(area.bytes + area.used, &header, sizeof header);
+    memcpy(area.bytes + area.used + sizeof header, record.bytes, record.size);
+    area.used += sizeof header + padded;
+    return true;
+  }
+
   static constexpr std::size_t kAreaBytes = std::size_t{4} << 20;
   struct Area {
     std::uint8_t* bytes = nullptr;
@@ -88,6 +101,7 @@ class HeldRecords {
 
   SpinLock lock_;
   std::atomic<bool> reviewing_ = false;
+  std::atomic<std::uint64_t> round_ = 1;
   Area areas_[2];
   std::size_t filling_ = 0;
 };

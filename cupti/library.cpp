@@ -88,7 +88,7 @@ void Library::serve_program(std::uint8_t* buffer, std::size_t valid_bytes) noexc
   Callbacks callbacks;
   if (!get_callbacks(callbacks)) return;
   Delivery delivery(callbacks, open_);
-  deliver_held(delivery, all_calls_told_.exchange(false));
+  deliver_held(delivery, false);
   Walk walk(real_, buffer, valid_bytes);
   for (RawRecord record; walk.next(record);) {
     Owner owner = owner_of(record);
@@ -100,16 +100,18 @@ void Library::serve_program(std::uint8_t* buffer, std::size_t valid_bytes) noexc
   client_.add_dropped(delivery.dropped());
 }
 
-void Library::deliver_held(Delivery& delivery, bool all) noexcept {
-  held_.review(all, [&](const RawRecord& record) noexcept {
+void Library::deliver_held(Delivery& delivery, bool wait) noexcept {
+  const std::uint64_t told = told_round_.load();
+  held_.review(wait, [&](const RawRecord& record, std::uint64_t round) noexcept {
     Owner owner = owner_of(record);
-    if (owner == Owner::kNotKnown && all) owner = guess_owner_of(record);
+    if (owner == Owner::kNotKnown && round <= told) owner = guess_owner_of(record);
     if (owner == Owner::kProgram) delivery.add(record);
     return owner == Owner::kNotKnown;
   });
 }
 
-void Library::flushed() noexcept {
+void Library::flushed(std::uint64_t round) noexcept {
+  flush_ended(round);
   Callbacks callbacks;
   if (!get_callbacks(callbacks)) return;
   collection_->program_flushed();
@@ -258,14 +260,16 @@ Result Library::enable_runtime_function(CallbackId function, std::uint8_t on) no
 // --- Flushes, counts, the clock
 
 Result Library::flush_all(std::uint32_t flag) noexcept {
+  const std::uint64_t round = flush_begins();
   const Result result = real_.cuptiActivityFlushAll(flag);
-  flushed();
+  flushed(round);
   return result;
 }
 
 Result Library::flush(Context context, std::uint32_t stream, std::uint32_t flag) noexcept {
+  const std::uint64_t round = flush_begins();
   const Result result = real_.cuptiActivityFlush(context, stream, flag);
-  flushed();
+  flushed(round);
   return result;
 }
 
@@ -350,7 +354,7 @@ Result Library::finalize() noexcept {
     return result;
   }
   collection_->finalize_begins();
-  flushed();
+  flushed(flush_begins());
   const Result result = real_.cuptiFinalize();
   if (result == kSuccess) client_.forget_all();
   held_.forget();
@@ -359,6 +363,10 @@ Result Library::finalize() noexcept {
 }
 
 void Library::reset() noexcept {
+  open_.free_in_child();
+  client_.free_in_child();
+  call_times_.free_in_child();
+  held_.free_in_child();
   attached_.store(false);
   open_.take();
   flushes_by_period_.store(false);

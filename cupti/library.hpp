@@ -63,8 +63,10 @@ class Library {
   void keep_default(Attribute attribute, std::size_t value) noexcept;
   void add_dropped(std::uint64_t records) noexcept { client_.add_dropped(records); }
   std::uint64_t now() const noexcept;
-  // The collection has flushed: held records are decided when the next buffer comes.
-  void all_calls_are_told() noexcept { all_calls_told_.store(true); }
+  // Around a flush: what was held before it is decided when the next buffer comes, because all
+  // calls of that time have been told of.
+  std::uint64_t flush_begins() noexcept { return held_.end_round(); }
+  void flush_ended(std::uint64_t round) noexcept { told_round_.store(round); }
 
   // A buffer of ours is complete: gives the program its part.
   void serve_program(std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
@@ -98,9 +100,8 @@ class Library {
   Owner owner_of(const RawRecord& record) noexcept;
   Owner guess_owner_of(const RawRecord& record) noexcept;
   void note_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
-  void deliver_held(Delivery& delivery, bool all) noexcept;
-  // After a flush all calls that were made have been told of: what is held cannot be known better.
-  void flushed() noexcept;
+  void deliver_held(Delivery& delivery, bool wait) noexcept;
+  void flushed(std::uint64_t round) noexcept;
   bool get_callbacks(Callbacks& callbacks) noexcept;
   void restore_defaults() noexcept;
 
@@ -115,7 +116,7 @@ class Library {
   HeldRecords held_;
   OpenBuffer open_;
   std::atomic<bool> flushes_by_period_ = false;  // the program has told CUPTI to
-  std::atomic<bool> all_calls_told_ = false;
+  std::atomic<std::uint64_t> told_round_ = 0;    // what is held since a later one may become known
   // The whole kind is on inside CUPTI, function by function switched off for a program that
   // disabled it: [0] DRIVER, [1] RUNTIME.
   std::atomic<bool> kind_left_on_[2] = {};

@@ -16,6 +16,8 @@ class SpinLock {
     }
   }
   void unlock() noexcept { taken_.store(false, std::memory_order_release); }  // pairs with lock()
+  // In a forked child, which has one thread: whoever held it is not there.
+  void free_in_child() noexcept { unlock(); }
 
  private:
   static constexpr int kSpins = 100;

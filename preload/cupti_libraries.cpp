@@ -184,6 +184,7 @@ void* symbol_of(const cupti::Library& library, const char* name) noexcept {
 const char* path_of(const cupti::Library& library) noexcept { return copy_of(library).path; }
 
 void reset_cupti_libraries() noexcept {
+  copies.lock.free_in_child();
   for (std::size_t i = 0; i < copies.count; ++i) copies.entries[i].library.reset();
 }
 

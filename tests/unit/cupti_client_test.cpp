@@ -137,19 +137,19 @@ TEST_CASE("held records come back one by one until they are decided", "[unit]") 
   REQUIRE(held.reserve());
   for (std::uint32_t i = 1; i <= 3; ++i) CHECK(held.hold(copy_record(i, i, i).raw()));
   std::vector<std::uint32_t> seen;
-  held.review(false, [&](const RawRecord& record) {
+  held.review(false, [&](const RawRecord& record, std::uint64_t) {
     seen.push_back(correlation_of(record));
     return correlation_of(record) == 2;
   });
   CHECK(seen == std::vector<std::uint32_t>{1, 2, 3});
   seen.clear();
-  held.review(true, [&](const RawRecord& record) {
+  held.review(true, [&](const RawRecord& record, std::uint64_t) {
     seen.push_back(correlation_of(record));
     CHECK(record.size == 96);
     return false;
   });
   CHECK(seen == std::vector<std::uint32_t>{2});
-  held.review(true, [&](const RawRecord&) -> bool {
+  held.review(true, [&](const RawRecord&, std::uint64_t) -> bool {
     FAIL("nothing is held");
     return false;
   });
@@ -162,7 +162,7 @@ TEST_CASE("no more is held than there is room for", "[unit]") {
   while (held.hold(copy_record(1, 1, 1).raw())) ++count;
   CHECK(count > 10'000);
   std::size_t seen = 0;
-  held.review(true, [&](const RawRecord&) {
+  held.review(true, [&](const RawRecord&, std::uint64_t) {
     ++seen;
     return false;
   });
