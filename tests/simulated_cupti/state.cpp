@@ -1,6 +1,7 @@
 #include "tests/simulated_cupti/state.hpp"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -64,6 +65,9 @@ State& state() {
   static State* const made = [] {
     auto* fresh = new State;
     fresh->settings = read_settings();
+    // A child must not find the lock held by a thread that it does not have.
+    pthread_atfork([] { state().mutex.lock(); }, [] { state().mutex.unlock(); },
+                   [] { state().mutex.unlock(); });
     return fresh;
   }();
   return *made;
