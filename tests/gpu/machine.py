@@ -9,8 +9,7 @@ from pathlib import Path
 
 PROBE_TIMEOUT_S = 60
 PACKAGES = ("torch", "triton", "jax", "jaxlib", "cupy-cuda13x", "cupy-cuda12x", "numpy", "nvidia-nccl-cu13", "transformers",
-            "lightning", "timm", "torch-geometric", "accelerate", "peft", "numba", "numba-cuda", "flax", "optax",
-            "cuda-bindings")
+            "lightning", "timm", "torch-geometric", "accelerate", "peft", "flax", "optax", "cuda-bindings")
 LIBRARIES = ("libcublas", "libcufft")
 # Libraries that come as Python packages, with headers: folder below site-packages/nvidia and file.
 PACKAGED_LIBRARIES = {"libcudnn": ("cudnn", "libcudnn.so.9"), "libnccl": ("nccl", "libnccl.so.2")}

@@ -102,7 +102,6 @@ PROGRAMS = (
             environment=(("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),)),
     Program("flax_train", ("flax_train.py",), needs=("jax", "flax", "optax")),
     Program("cupy_program", ("cupy_program.py",), needs=("cupy",)),
-    Program("numba_program", ("numba_program.py",), needs=("numba", "numba-cuda")),
     Program("cuda_python", ("cuda_python.py",), needs=("cuda-bindings",)),
     *(Program(binary.name, (), binary=binary.name, needs=("nvcc",))
       for binary in BINARIES if binary.source == "all_runtime_calls.cu" and binary.options != LINK_CUPTI),
