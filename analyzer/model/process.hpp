@@ -208,6 +208,7 @@ class ProcessModel {
   // Allocations are missing, so an address that nobody knows may be anything.
   [[nodiscard]] bool blind() const;
   void apply_copy(const trace::Copy& call);
+  static void note_repetition(const trace::Copy& call, TransferRow& row);
   bool comes_back(const trace::Copy& call, Direction direction);
   void apply_set(const trace::Set& call);
   // Records of CUPTI may come that are about this call.
