@@ -110,6 +110,15 @@ void Library::deliver_held(Delivery& delivery, bool wait) noexcept {
   });
 }
 
+void Library::decide_held() noexcept {
+  Callbacks callbacks;
+  if (!get_callbacks(callbacks)) return;
+  Delivery delivery(callbacks, open_);
+  deliver_held(delivery, true);
+  delivery.leave_open();
+  client_.add_dropped(delivery.dropped());
+}
+
 void Library::flushed(std::uint64_t round) noexcept {
   flush_ended(round);
   Callbacks callbacks;
@@ -289,10 +298,13 @@ Result Library::dropped_records(Context context, std::uint32_t stream,
   return result;
 }
 
-// CUPTI loses the times of what it has not delivered yet.
+// CUPTI loses the times of what it has not delivered yet, and we those of what waits for its call.
 Result Library::register_clock(TimestampFunction* clock) noexcept {
   if (is_attached()) {
+    const std::uint64_t round = flush_begins();
     real_.cuptiActivityFlushAll(0);
+    flush_ended(round);
+    decide_held();
     collection_->clock_changes();
   }
   const Result result = real_.cuptiActivityRegisterTimestampCallback(clock);

@@ -6,8 +6,7 @@
 //   CUPTI --buffer--> our complete callback --copies of the program's records--> its own callbacks
 //                                           --the buffer itself--> the thread that records
 //
-// - Verbs: any thread of the program; results and out-parameters are CUPTI's. They hold no lock
-// while
+// - Verbs: any thread of the program; results and out-parameters are CUPTI's. They hold no lock while
 //   they call CUPTI or the program.
 // - attach() and detach(): one thread, the collection's.
 #pragma once
@@ -101,6 +100,7 @@ class Library {
   Owner guess_owner_of(const RawRecord& record) noexcept;
   void note_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
   void deliver_held(Delivery& delivery, bool wait) noexcept;
+  void decide_held() noexcept;
   void flushed(std::uint64_t round) noexcept;
   bool get_callbacks(Callbacks& callbacks) noexcept;
   void restore_defaults() noexcept;

@@ -1,6 +1,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +28,8 @@ struct Played {
   std::atomic<std::uint64_t> clock{1};
   std::vector<std::string> calls;
   std::atomic<std::size_t> dropped{0};
+  std::function<void()> on_flush;  // what CUPTI has not told of yet
+  std::function<void()> on_clock;
 };
 Played played;
 
@@ -46,7 +49,10 @@ Result play_disable(Kind kind) {
 }
 Result play_function(CallbackId, std::uint8_t) { return kSuccess; }
 Result play_period(std::uint32_t) { return kSuccess; }
-Result play_flush(std::uint32_t) { return kSuccess; }
+Result play_flush(std::uint32_t) {
+  if (played.on_flush) played.on_flush();
+  return kSuccess;
+}
 Result play_version(std::uint32_t* version) {
   *version = played.version;
   return kSuccess;
@@ -59,7 +65,10 @@ Result play_dropped(Context, std::uint32_t, std::size_t* dropped) {
   *dropped = played.dropped.exchange(0);
   return kSuccess;
 }
-Result play_clock(TimestampFunction*) { return kSuccess; }
+Result play_clock(TimestampFunction*) {
+  if (played.on_clock) played.on_clock();
+  return kSuccess;
+}
 Result play_finalize() { return kSuccess; }
 
 Functions functions() {
@@ -173,6 +182,7 @@ Library& fresh_library() {
   played.version = 130001;
   played.calls.clear();
   played.dropped = 0;
+  played.on_flush = played.on_clock = nullptr;
   written.clear();
   records_got = bytes_got = 0;
   program_buffers_out = 0;
@@ -432,6 +442,36 @@ TEST_CASE("clocks are paired at every flush, and on both sides of an exchange", 
   the_collection().flush(false, kRecorder);
   CHECK(last_written<trace::ActivityClock>().epoch == 1);
   CHECK(count_written(trace::RecordKind::kActivityClock) == 4);
+}
+
+TEST_CASE("CUPTI is flushed before its clock is exchanged, where we collect", "[unit]") {
+  Library& library = fresh_library();
+  int flushes = 0;
+  int flushes_before = -1;
+  played.on_flush = [&] { ++flushes; };
+  played.on_clock = [&] { flushes_before = flushes; };
+  library.register_clock(nullptr);
+  CHECK(flushes_before == 0);
+  start(library);
+  library.register_clock(nullptr);
+  CHECK(flushes_before == 1);
+  CHECK(flushes == 1);
+}
+
+TEST_CASE("what waits for its call is decided by the clock of its time", "[unit]") {
+  Library& library = fresh_library();
+  start(library);
+  library.register_callbacks(program_request, program_complete);
+  library.enable(Kind::kMemcpy);
+  const std::uint64_t inside = now();
+  library.disable(Kind::kMemcpy);
+  const std::uint64_t long_after = now() + 1'000'000;
+  complete_buffer({copy_record(1, inside, 1), copy_record(2, long_after, 2)});
+  library.register_clock(nullptr);
+  library.enable(Kind::kMemcpy);
+  library.flush_all(0);
+  CHECK(records_got == 1);
+  CHECK(bytes_got == 1);
 }
 
 // Completions on several threads, a program that comes and goes, a reader: no record of ours is
