@@ -159,7 +159,8 @@ TEST_CASE("held records come back one by one until they are decided", "[unit]") 
   });
 }
 
-TEST_CASE("what is held after a round's end belongs to the next one, and keeps its round", "[unit]") {
+TEST_CASE("what is held after a round's end belongs to the next one, and keeps its round",
+          "[unit]") {
   HeldRecords held;
   REQUIRE(held.reserve());
   const auto rounds = [&] {
