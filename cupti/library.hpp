@@ -6,8 +6,7 @@
 //   CUPTI --buffer--> our complete callback --copies of the program's records--> its own callbacks
 //                                           --the buffer itself--> the thread that records
 //
-// - Verbs: any thread of the program; results and out-parameters are CUPTI's. They hold no lock
-// while
+// - Verbs: any thread of the program; results and out-parameters are CUPTI's. No lock is held while
 //   they call CUPTI or the program.
 // - attach() and detach(): one thread, the collection's.
 #pragma once
