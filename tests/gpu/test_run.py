@@ -15,6 +15,8 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 
+import cupti_cost
+import execution
 import findings
 import sanitizer
 from case_list import CASE_BINARIES, CASES, PROGRAMS_FOLDER
@@ -322,6 +324,49 @@ class Overhead(unittest.TestCase):
         self.assertGreater(upper, 1.01)
         self.assertLess(upper, max(ratios))
         self.assertEqual(hooks_overhead.upper_bound_of_median([1.0] * 40), 1.0)
+
+
+FALSE_COST_PROGRAM = """
+import os
+mode = os.environ.get("GPUMEMTRACE_CUPTI", "none")
+if mode != "none":
+    open(os.environ["GPUMEMTRACE_OUTPUT"].replace("%e", "cost").replace("%p", "1"), "w").write(mode)
+print("launch_us", 2.5 + len(mode))
+print("a line that is no figure")
+"""
+
+FALSE_DUMP = """#!{python}
+import pathlib, sys
+mode = pathlib.Path(sys.argv[2]).read_text().split(",")[0]
+print("0.1 s activity_state returned=0 mode=" + {answer} + " library=0")
+"""
+
+
+class CuptiCost(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = Path(temporary.name)
+        (self.folder / "cost.py").write_text(FALSE_COST_PROGRAM)
+        self.program = Program("cost", (str(self.folder / "cost.py"),))
+        (self.folder / "nothing.so").touch()
+
+    def settings(self, answer="mode"):
+        tool = self.folder / "tool"
+        tool.write_text(FALSE_DUMP.format(python=sys.executable, answer=answer))
+        tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+        return execution.Settings(library=self.folder / "nothing.so", tool=tool, programs=self.folder,
+                                  out=self.folder, python=sys.executable, timeout_s=20)
+
+    def test_each_mode_is_a_column_and_a_figure_that_nobody_gave_is_no_row(self):
+        lines = cupti_cost.measure([self.program], self.settings(), seconds=0)
+        self.assertEqual(lines[0].count("|"), 7)
+        self.assertEqual(lines[2], "| kernel launch | 6.50 | 5.50 | 8.50 | 6.50 | 14.50 |")
+        self.assertEqual(lines[3:], ["", "Median of cost: 1 processes a mode."])
+
+    def test_a_recorder_that_collects_otherwise_is_an_error(self):
+        with self.assertRaisesRegex(RuntimeError, "does not collect copies"):
+            cupti_cost.measure([self.program], self.settings(answer="'off'"), seconds=0)
 
 
 if __name__ == "__main__":
