@@ -70,6 +70,7 @@ BINARIES = (
            ("-cudart", "shared", "-default-stream", "per-thread")),
     Binary("all_runtime_calls_cupti", "all_runtime_calls.cu", LINK_CUPTI),
     Binary("cupti_copies", "cupti_copies.cu", LINK_CUPTI),
+    Binary("tool_target", "tool_target.cu", LINK_CUPTI),
     Binary("managed_migrations", "managed_migrations.cu", ("-g", *LINK_CUPTI)),
     Binary("cupti_cost", "cupti_cost.cu", (*LINK_CUPTI, "-lcuda")),
     Binary("static_destructor", "static_destructor.cu"),
