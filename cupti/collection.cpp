@@ -67,7 +67,7 @@ bool Collection::start(Library& library, const Plan& plan, const Recorder& recor
     fail(library, result, "cuptiActivityRegisterCallbacks");
     return false;
   }
-  own.calls = own.calls && select_functions(real);
+  own.calls = own.calls && (plan.is_late ? library.select_within_kinds() : select_functions(real));
   result = enable_kinds(real, plan, own);
   if (result != kSuccess) {
     fail(library, result, "cuptiActivityEnable");
@@ -78,9 +78,12 @@ bool Collection::start(Library& library, const Plan& plan, const Recorder& recor
   what_.calls = own.calls;
   mode_ = plan.mode;
   state_.store(State::kCollecting);
-  add_state(mode_, kSuccess,
-            own.calls ? nullptr : "before CUDA 12.5 CUPTI cannot name the calls of copies alone",
-            nullptr);
+  const char* const remark =
+      !own.calls ? "before CUDA 12.5 CUPTI cannot name the calls of copies alone"
+      : plan.is_late
+          ? "since the program first used CUPTI: it loaded libcupti after it initialised CUDA"
+          : nullptr;
+  add_state(mode_, kSuccess, remark, nullptr);
   return true;
 }
 

@@ -240,6 +240,18 @@ Result Library::disable_calls(Kind kind) noexcept {
   return kSuccess;
 }
 
+bool Library::select_within_kinds() noexcept {
+  bool done = true;
+  for (const Kind kind : {Kind::kDriver, Kind::kRuntime}) {
+    if (real_.cuptiActivityEnable(kind) == kSuccess) {
+      disable_calls(kind);
+    } else {
+      done = false;
+    }
+  }
+  return done;
+}
+
 Result Library::call_enable_function(ActivityDomain domain, CallbackId function,
                                      std::uint8_t on) noexcept {
   const auto real = domain == ActivityDomain::kDriver ? real_.cuptiActivityEnableDriverApi

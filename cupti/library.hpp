@@ -56,6 +56,9 @@ class Library {
   void attach(const OwnUse& own) noexcept;
   void detach() noexcept { attached_.store(false); }
   bool is_attached() const noexcept { return attached_.load(); }
+  // Where there may be a context already: API records of the functions that copy, and of no others.
+  // False where CUPTI refuses.
+  bool select_within_kinds() noexcept;
   bool program_has_callbacks() noexcept { return client_.callbacks().complete != nullptr; }
   bool program_has_set(Attribute attribute) const noexcept;
   // What the library had before we changed it, for a program that asks.
@@ -117,8 +120,8 @@ class Library {
   OpenBuffer open_;
   std::atomic<bool> flushes_by_period_ = false;  // the program has told CUPTI to
   std::atomic<std::uint64_t> told_round_ = 0;    // what is held since a later one may become known
-  // The whole kind is on inside CUPTI, function by function switched off for a program that
-  // disabled it: [0] DRIVER, [1] RUNTIME.
+  // The whole kind is on inside CUPTI, function by function switched off because the program does
+  // not have it on: [0] DRIVER, [1] RUNTIME.
   std::atomic<bool> kind_left_on_[2] = {};
   KeptAttribute attributes_[kMostAttributes];
 };

@@ -282,6 +282,42 @@ class Tool(Recorded, support.EndToEnd):
                       result.stdout.decode())
 
 
+class LateLibrary(Recorded, support.EndToEnd):
+    """The program opens libcupti when it begins to profile, long after it has initialised CUDA."""
+
+    def test_the_program_gets_the_same_records(self):
+        for behaviour in ("plain", "late, calls last"):
+            variables = {"CUPTI_CLIENT_NOT_BEFORE": 1, **BEHAVIOURS[behaviour]}
+            for scene in SCENES:
+                with self.subTest(scene=scene, behaviour=behaviour):
+                    alone = self.run_command(
+                        [CLIENTS["dlsym"], scene],
+                        support.driver_environment(LD_LIBRARY_PATH=SIMULATED, **variables))
+                    recorded = self.record_with_cupti(CLIENTS["dlsym"], scene, **variables)
+                    self.assertEqual(recorded.stdout.decode(), alone.stdout.decode())
+
+    def test_collection_begins_with_the_programs_first_call(self):
+        self.record_with_cupti(CLIENTS["dlsym"], "sessions", CUPTI_CLIENT_NOT_BEFORE=1)
+        state, records = self.state()
+        self.assertEqual((state["mode"], state["is_shared"]), ("copies", "1"))
+        texts = [record["text"] for record in of_kind(records, "state")]
+        self.assertIn("had not loaded libcupti", texts[0])
+        self.assertIn("since the program first used CUPTI", texts[1])
+        copies = sorted(int(record["bytes"]) for record in of_kind(records, "copy"))
+        self.assertEqual(copies, [base + part for base in range(200, 900, 100) for part in (0, 2)])
+        calls = {record["correlation"]: record for record in of_kind(records, "call")}
+        for record in of_kind(records, "copy"):
+            self.assertIn(calls[record["correlation"]]["function"], ("31", "276"))
+        self.assertEqual({call["domain"] + " " + call["function"] for call in calls.values()},
+                         {"driver 276", "driver 249", "runtime 31"})
+
+    def test_nothing_begins_where_nobody_asked(self):
+        self.record_with_cupti(CLIENTS["dlsym"], "sessions", CUPTI_CLIENT_NOT_BEFORE=1, GPUMEMTRACE_CUPTI="off")
+        state, records = self.state()
+        self.assertEqual(state["mode"], "off")
+        self.assertEqual(of_kind(records, "copy"), [])
+
+
 class Copies(Recorded, support.EndToEnd):
     def test_a_second_copy_is_answered_by_the_one_in_use(self):
         """Loaded after ours has started, it could only refuse."""

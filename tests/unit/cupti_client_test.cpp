@@ -78,6 +78,23 @@ TEST_CASE("of a domain's kind and a function of it, the last switch decides", "[
   CHECK_FALSE(owns_call(client, 550, 31));
 }
 
+// Before the library is shared, switches have no time.
+TEST_CASE("a kind overrides the functions that were switched before it, without times, too",
+          "[unit]") {
+  static Client client;
+  client.forget_all();
+  client.switch_function(ActivityDomain::kRuntime, 31, {0, kEverywhere, false});
+  client.switch_function(ActivityDomain::kDriver, 31, {0, kEverywhere, true});
+  client.switch_kind(Kind::kRuntime, {0, kEverywhere, true});
+  CHECK(owns_call(client, 150, 31));
+  client.switch_function(ActivityDomain::kRuntime, 31, {0, kEverywhere, false});
+  CHECK_FALSE(owns_call(client, 150, 31));
+  client.switch_function(ActivityDomain::kRuntime, 31, {0, kEverywhere, true});
+  client.switch_kind(Kind::kRuntime, {0, kEverywhere, false});
+  CHECK_FALSE(owns_call(client, 150, 31));
+  CHECK(client.owns(call_record(Kind::kDriver, 1, 150, 31).raw(), 150));
+}
+
 TEST_CASE("with another clock only what is on now is known", "[unit]") {
   static Client client;
   client.forget_all();
