@@ -104,6 +104,7 @@ class Library {
   void note_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
   void deliver_held(Delivery& delivery, bool wait) noexcept;
   void decide_held() noexcept;
+  void settle_held(std::uint64_t round) noexcept;
   void flushed(std::uint64_t round) noexcept;
   bool get_callbacks(Callbacks& callbacks) noexcept;
   void restore_defaults() noexcept;

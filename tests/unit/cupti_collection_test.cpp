@@ -307,6 +307,24 @@ TEST_CASE("a copy whose call never comes is decided by when it ran", "[unit]") {
   CHECK(records_got == 2);
 }
 
+// As with a function that copies and is newer than our list.
+TEST_CASE("a copy that a flush brings without its call is the program's after that flush",
+          "[unit]") {
+  Library& library = fresh_library();
+  start(library);
+  library.register_callbacks(program_request, program_complete);
+  library.enable(Kind::kMemcpy);
+  int flushes = 0;
+  played.on_flush = [&] {
+    if (++flushes == 1) complete_buffer({copy_record(1, now(), 1)});
+  };
+  library.flush_all(0);
+  CHECK(records_got == 1);
+  CHECK(flushes == 2);
+  library.flush_all(0);
+  CHECK(flushes == 3);
+}
+
 TEST_CASE("the program's buffers may be small, few or none", "[unit]") {
   Library& library = fresh_library();
   start(library);
