@@ -23,7 +23,8 @@ alignas(8) constinit std::uint8_t spare_buffer[std::size_t{64} << 10] = {};
 
 const char* explanation(Result result) noexcept {
   if (result == kMultipleSubscribers) {
-    return "another tool (a debugger, ncu, nsys or compute-sanitizer) holds CUPTI";
+    return "another tool (a debugger, ncu, nsys, compute-sanitizer, or a profiler that came first "
+           "with cuptiSubscribe_v2) holds CUPTI";
   }
   if (result == kNotInitialized) return "CUPTI does not work with this driver";
   return "CUPTI refused";

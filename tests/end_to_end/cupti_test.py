@@ -206,6 +206,11 @@ class Reasons(Recorded, support.EndToEnd):
         records = self.assert_off("another tool", returned="39", version="130001")
         self.assertEqual(of_kind(records, "copy"), [])
 
+    def test_a_profiler_of_the_program_subscribed_first(self):
+        result = self.record_with_cupti(CLIENTS["dlsym"], "subscriber")
+        self.assertEqual(result.stdout, b"a subscriber: 1\n")
+        self.assert_off("cuptiSubscribe_v2", returned="39")
+
     def test_the_user_wants_none(self):
         self.record_with_cupti(CLIENTS["dlsym"], "end", "return", GPUMEMTRACE_CUPTI="off")
         self.assert_off("switched off")
@@ -316,6 +321,18 @@ class LateLibrary(Recorded, support.EndToEnd):
         state, records = self.state()
         self.assertEqual(state["mode"], "off")
         self.assertEqual(of_kind(records, "copy"), [])
+
+
+class Subscribers(Recorded, support.EndToEnd):
+    """CUPTI 13.3 has functions for several subscribers, which exclude those that we use."""
+
+    def test_a_profiler_that_cannot_subscribe_gets_its_records_as_before(self):
+        result = self.record_with_cupti(CLIENTS["dlsym"], "xla")
+        refused, *records = result.stdout.decode().splitlines()
+        self.assertEqual(refused, "a subscriber: 0")
+        self.assertEqual(records[0], "profile: 5 records")
+        state, ours = self.state()
+        self.assertEqual((state["mode"], len(of_kind(ours, "copy"))), ("copies", 2))
 
 
 class Copies(Recorded, support.EndToEnd):
