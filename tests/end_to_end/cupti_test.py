@@ -15,7 +15,7 @@ CLIENTS = {
     "linked": support.VICTIMS / "cupti_client_linked",
 }
 SCENES = ("sessions", "early", "functions", "waiting", "clock", "finalize", "no_buffers",
-          "attributes", "errors", "threads", "fork", "pytorch")
+          "attributes", "errors", "threads", "crowd", "fork", "pytorch")
 # Copies run long after they were asked for, and calls are told of before or after what they made;
 # another version's records, in small buffers.
 BEHAVIOURS = {

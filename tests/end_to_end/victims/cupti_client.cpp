@@ -448,6 +448,26 @@ void profile_threads() {
   }
 }
 
+// Several threads are the first to call CUPTI, at the same time.
+void begin_in_a_crowd() {
+  constexpr int kThreads = 8;
+  start();
+  std::atomic<int> waiting{kThreads};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      --waiting;
+      while (waiting.load() > 0) std::this_thread::yield();
+      register_callbacks();
+      enable(Kind::kMemcpy);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  copy(100);
+  flush();
+  print("crowd");
+}
+
 void fork_in_session() {
   start();
   register_callbacks();
@@ -485,6 +505,7 @@ constexpr Scene kScenes[] = {
     {"errors", answer_errors},         {"threads", profile_threads},
     {"fork", fork_in_session},         {"pytorch", profile_as_pytorch_does},
     {"xla", profile_as_xla_does},      {"subscriber", subscribe_first},
+    {"crowd", begin_in_a_crowd},
 };
 
 int run(int count, char** arguments) {
