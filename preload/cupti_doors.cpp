@@ -185,7 +185,8 @@ void start_collection() noexcept {
     return collection.stay_off("another copy of CUPTI may be used by", loaded.other);
   }
   if (loaded.library == nullptr) {
-    late_start.store(LateStart::kMayCome);
+    // With an injected tool (nsys, say) a libcupti that comes later may be the tool's own.
+    if (environment("CUDA_INJECTION64_PATH").empty()) late_start.store(LateStart::kMayCome);
     return collection.stay_off("the process had not loaded libcupti when it initialised CUDA",
                                nullptr);
   }

@@ -316,11 +316,15 @@ class LateLibrary(Recorded, support.EndToEnd):
         self.assertEqual({call["domain"] + " " + call["function"] for call in calls.values()},
                          {"driver 276", "driver 249", "runtime 31"})
 
-    def test_nothing_begins_where_nobody_asked(self):
-        self.record_with_cupti(CLIENTS["dlsym"], "sessions", CUPTI_CLIENT_NOT_BEFORE=1, GPUMEMTRACE_CUPTI="off")
-        state, records = self.state()
-        self.assertEqual(state["mode"], "off")
-        self.assertEqual(of_kind(records, "copy"), [])
+    def test_nothing_begins_where_nobody_asked_or_the_library_may_be_a_tools(self):
+        for name, value in (("GPUMEMTRACE_CUPTI", "off"), ("CUDA_INJECTION64_PATH", "/tool.so")):
+            with self.subTest(variable=name):
+                trace = self.folder / f"{name}.gmt"
+                self.record_with_cupti(CLIENTS["dlsym"], "sessions", CUPTI_CLIENT_NOT_BEFORE=1,
+                                       GPUMEMTRACE_OUTPUT=trace, **{name: value})
+                records = activity(trace)
+                self.assertEqual([record["mode"] for record in of_kind(records, "state")], ["off"])
+                self.assertEqual(of_kind(records, "copy"), [])
 
 
 class Subscribers(Recorded, support.EndToEnd):

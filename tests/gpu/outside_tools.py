@@ -11,6 +11,7 @@ from execution import environment_of, execute, judge_folder, keep, last_line, ma
 from machine import find_tool
 
 HELD = "another tool"  # in processes[].cupti.reason
+MOST_SHOWN = 120  # characters of a line that differs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +48,7 @@ TOOL_CASES = (
 )
 
 # What differs from run to run, or is about the recorder's own library and thread.
-OWN_LINES = re.compile(r"libgpumemtrace\.so|^\[(New Thread|Thread 0x|Switching to Thread|Detaching after)")
+OWN_LINES = re.compile(r"libgpumemtrace\.so|^\[(New Thread|Thread 0x|New process|Switching to Thread|Detaching after)")
 CHANGING = ((re.compile(r"0x[0-9a-fA-F]{5,}"), "ADDRESS"), (re.compile(r"\b(process|PID|LWP) \d+"), r"\1 N"),
             (re.compile(r"\[\d+\] "), "[N] "))
 
@@ -101,7 +102,7 @@ def judge_same(tool, alone, recorded):
         return compare.failed(name, f"it left with {recorded.code}, alone with {alone.code}")
     if theirs != ours:
         different = next((pair for pair in zip(theirs, ours) if pair[0] != pair[1]), (f"{len(theirs)} lines", f"{len(ours)} lines"))
-        return compare.failed(name, f"alone {different[0]!r}, recorded {different[1]!r}")
+        return compare.failed(name, f"alone {different[0][:MOST_SHOWN]!r}, recorded {different[1][:MOST_SHOWN]!r}")
     return compare.Verdict("PASS", f"{name}: {len(ours)} lines")
 
 
