@@ -220,8 +220,9 @@ void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* b
     library->pass_on(context, stream, buffer, bytes, valid_bytes);
   } else if (library != nullptr) {
     library->serve_program(buffer, valid_bytes);
-    collection.buffers_.completed(buffer, valid_bytes, library->index(),
-                                  !collection.reading_.load());
+    // What is taken over of a buffer is settled when start() is over.
+    const bool keep = collection.reading_.load() && collection.state_.load() != State::kOff;
+    collection.buffers_.completed(buffer, valid_bytes, library->index(), !keep);
     if (collection.buffers_.many_are_filled()) collection.recorder_->wake();
   }
   errno = saved_errno;

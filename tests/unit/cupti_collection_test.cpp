@@ -28,6 +28,7 @@ struct Played {
   std::atomic<std::uint64_t> clock{1};
   std::vector<std::string> calls;
   std::atomic<std::size_t> dropped{0};
+  std::function<void()> on_enable;
   std::function<void()> on_flush;  // what CUPTI has not told of yet
   std::function<void()> on_clock;
 };
@@ -41,6 +42,7 @@ Result play_register(RequestFunction* request, CompleteFunction* complete) {
 }
 Result play_enable(Kind kind) {
   played.calls.push_back("enable " + std::to_string(static_cast<int>(kind)));
+  if (played.on_enable) played.on_enable();
   return kSuccess;
 }
 Result play_disable(Kind kind) {
@@ -182,7 +184,7 @@ Library& fresh_library() {
   played.version = 130001;
   played.calls.clear();
   played.dropped = 0;
-  played.on_flush = played.on_clock = nullptr;
+  played.on_enable = played.on_flush = played.on_clock = nullptr;
   written.clear();
   records_got = bytes_got = 0;
   program_buffers_out = 0;
@@ -190,6 +192,8 @@ Library& fresh_library() {
   program_most_records = 0;
   return library;
 }
+
+std::uint64_t now() { return played.clock.load(); }
 
 void start(Library& library) {
   REQUIRE(the_collection().start(library, Plan{}, kRecorder));
@@ -200,8 +204,6 @@ void read_all() {
   while (the_collection().read_one(&kRecorder)) {
   }
 }
-
-std::uint64_t now() { return played.clock.load(); }
 
 TEST_CASE("a collection without a program's profiler takes what CUPTI completes", "[unit]") {
   Library& library = fresh_library();
@@ -219,6 +221,27 @@ TEST_CASE("before anybody reads, completed buffers are not kept", "[unit]") {
   REQUIRE(the_collection().start(library, Plan{}, kRecorder));
   for (std::size_t i = 0; i < 2 * Buffers::kCount; ++i) complete_buffer({copy_record(1, 1, 1)});
   CHECK_FALSE(the_collection().read_one(&kRecorder));
+}
+
+// As when the library came late: buffers are read, and the program has other threads that copy.
+TEST_CASE("a late start takes API records by kinds, and nothing that completes before its end",
+          "[unit]") {
+  Library& library = fresh_library();
+  the_collection().set_reading(true);
+  played.on_enable = [] { complete_buffer({copy_record(1, now(), 1)}); };
+  Plan plan;
+  plan.is_late = true;
+  REQUIRE(the_collection().start(library, plan, kRecorder));
+  played.on_enable = nullptr;
+  CHECK(played.calls ==
+        std::vector<std::string>{"enable 4", "enable 5", "enable 1", "enable 22", "enable 2"});
+  CHECK_FALSE(the_collection().read_one(&kRecorder));
+  complete_buffer({copy_record(2, now(), 2), call_record(Kind::kDriver, 2, now(), 276)});
+  read_all();
+  CHECK(count_written(trace::RecordKind::kActivityCopy) == 1);
+  CHECK(count_written(trace::RecordKind::kActivityCall) == 1);
+  the_collection().write_notes(kRecorder);
+  CHECK(written.back().text.find("since the program first used CUPTI") == 0);
 }
 
 TEST_CASE("a library that is held by a tool, or too old, is not used", "[unit]") {
