@@ -29,6 +29,7 @@
 #include "analyzer/model/threads.hpp"
 #include "analyzer/model/transfers.hpp"
 #include "analyzer/model/virtual_memory.hpp"
+#include "trace/checkpoint_records.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
