@@ -84,8 +84,7 @@ Json usage_json(const ReportContext& context, const ReportProcess& process, cons
                {"live_bytes_at_end", row.bytes},
                {"live_count_at_end", row.count},
                {"largest_bytes", row.largest_bytes},
-               {"opaque_pool",
-                opaque_pool_json(context, process, model.accounts().accounts()[row.account])}};
+               {"opaque_pool", opaque_pool_json(context, process, *row.account)}};
   if (level == Level::kFramework) add_framework_fields(json, model, row.device);
   if (level == Level::kPool) add_pool_fields(json, model.pools().pools(), row.pool);
   mark_inexact(json, is_inexact(process, level));
@@ -157,7 +156,7 @@ void count_allocations(const ReportContext& context, const ReportProcess& proces
   const ProcessModel& model = process.model();
   for (std::uint32_t i = 0; i < model.accounts().groups().size(); ++i) {
     const Group& group = model.accounts().groups()[i];
-    if (&model.accounts().accounts()[model.accounts().account_index_of(i)] != &account) continue;
+    if (model.accounts().row_of(i).account != &account) continue;
     const std::uint64_t segments = std::min(group.segments, group.allocations);
     const std::string owner = context.identity_of(process, {i, false}).owner;
     if (group.allocations != segments) owners[owner].allocations += group.allocations - segments;
