@@ -6,7 +6,11 @@ namespace gpumemtrace::analyzer {
 
 void Memory::add(Space space, const LiveAllocation& entry) {
   ++version_;
-  map(space).insert(entry);
+  LiveAllocation& live = map(space).add(entry.address);
+  live.bytes = entry.bytes;
+  live.born = entry.born;
+  live.group = entry.group;
+  live.link = entry.link;
   accounts_.add(entry.group, entry.bytes, entry.born);
 }
 

@@ -33,8 +33,8 @@ CallSite ProcessModel::site_of(const trace::CallHeader& call) const {
 }
 
 GroupKey ProcessModel::key_of(const trace::CallHeader& call, Kind kind, std::int32_t location) {
-  GroupKey key;
-  key.site = site_of(call);
+  // Made in its place, not copied: see FlatMap::add().
+  GroupKey key{.site = site_of(call)};
   key.kind = kind;
   key.context = call.context;
   if (level_of(kind) == Level::kHost) {

@@ -36,8 +36,7 @@ void ProcessModel::apply_copy(const trace::Copy& call) {
       locate(address_map_, call.source, call.source_type, context_device, blind());
   const Location destination =
       locate(address_map_, call.destination, call.destination_type, context_device, blind());
-  TransferKey key;
-  key.site = site_of(call.call);
+  TransferKey key{.site = site_of(call.call)};
   key.direction = direction_of(source, destination);
   key.source = source.memory;
   key.destination = destination.memory;
@@ -76,8 +75,7 @@ void ProcessModel::apply_set(const trace::Set& call) {
   const std::int32_t context_device = device_of_context(call.call.context);
   const Location destination =
       locate(address_map_, call.destination, trace::EndType::kDevice, context_device, blind());
-  TransferKey key;
-  key.site = site_of(call.call);
+  TransferKey key{.site = site_of(call.call)};
   key.destination = destination.memory;
   key.asynchronous = is_asynchronous(call.call);
   key.is_set = true;
