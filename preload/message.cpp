@@ -1,12 +1,36 @@
 #include "preload/message.hpp"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <unistd.h>
+
+#include "preload/files.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
+
 constinit bool silent = false;
+constinit bool had_standard_error = true;
+constinit FileIdentity standard_error;  // none: the kernel did not tell
+
+// A program that has closed its standard error may have a file of data under the number.
+bool has_place_for_messages() noexcept {
+  FileIdentity now;
+  if (had_standard_error &&
+      (standard_error == FileIdentity{} || (identify(2, now) && now == standard_error))) {
+    return true;
+  }
+  const int flags = fcntl(2, F_GETFL);
+  return flags >= 0 && (flags & O_APPEND) != 0;
 }
+
+void write_message(const Line& line) noexcept {
+  Line whole;
+  whole << "gpumemtrace: " << line.text() << "\n";
+  [[maybe_unused]] const ssize_t ignored = write(2, whole.text().data(), whole.size());
+}
+
+}  // namespace
 
 Line& Line::operator<<(std::string_view text) noexcept {
   for (const char c : text) {
@@ -27,14 +51,15 @@ Line& Line::operator<<(std::uint64_t number) noexcept {
   return *this;
 }
 
+void remember_standard_error() noexcept {
+  had_standard_error = identify(2, standard_error) || errno != EBADF;
+}
+
 void silence_messages() noexcept { silent = true; }
 
 void message(const Line& line) noexcept {
-  if (silent) return;
   const int saved_errno = errno;
-  Line whole;
-  whole << "gpumemtrace: " << line.text() << "\n";
-  [[maybe_unused]] const ssize_t ignored = write(2, whole.text().data(), whole.size());
+  if (!silent && has_place_for_messages()) write_message(line);
   errno = saved_errno;
 }
 

@@ -39,7 +39,6 @@ alignas(Session) constinit std::byte session_storage[sizeof(Session)] = {};
 constinit bool control_is_wiped_on_fork = false;
 constinit pthread_key_t thread_end_key = 0;
 constinit bool thread_end_key_made = false;
-constinit std::atomic<bool> disabled_said = false;
 
 // What the program asked for before the session began.
 enum class Wish { kNone, kRecord, kPause };
@@ -68,6 +67,7 @@ std::uint32_t current_thread_id() noexcept {
 // Replaces the static page by one that the kernel empties in a forked child. Runs before any
 // thread could read it.
 [[gnu::constructor]] void library_begins() {
+  remember_standard_error();
   void* page = mmap(&control, sizeof control, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   control_is_wiped_on_fork =
@@ -128,6 +128,22 @@ int create_files(Session& session) noexcept {
   return EEXIST;
 }
 
+// A recording that cannot begin leaves nothing behind.
+void discard_files(Session& session) noexcept {
+  Line ring_path;
+  ring_path << session.path << ".ring";
+  session.ring.discard(ring_path.c_str());
+  session.writer.discard(session.path);
+}
+
+int begin_trace(Session& session) noexcept {
+  int error = create_files(session);
+  if (error != 0) return error;
+  error = write_prologue(session);
+  if (error != 0) discard_files(session);
+  return error;
+}
+
 void thread_ends(void*) noexcept;
 
 const char* start_session() noexcept {
@@ -155,19 +171,21 @@ const char* start_session() noexcept {
     }
     thread_end_key_made = true;
   }
-  if (const int error = create_files(*session); error != 0) {
+  if (const int error = begin_trace(*session); error != 0) {
     message(Line() << "cannot write the trace " << session->path << ": " << errno_text(error)
                    << " (errno " << static_cast<std::uint64_t>(error)
                    << "). Choose another place with --output or GPUMEMTRACE_OUTPUT.");
     return "";
   }
-  if (write_prologue(*session) != 0) return "the begin of the trace could not be written";
   session->id = kFirstSessionId + static_cast<std::uint32_t>(getpid());
   session->writer_count.store(1);  // writer 0 is the background thread's
   session->writers[0].next_sequence = 1;
   session->ring.header().recording.store(session->config.start_paused ? 0 : 1);
   reset_stacks(session->config);
-  if (!start_background_thread()) return "the system allows no further thread";
+  if (!start_background_thread()) {
+    discard_files(*session);
+    return "the system allows no further thread";
+  }
   return nullptr;
 }
 
@@ -426,8 +444,11 @@ void want_recording(const CallGuard& guard, bool wanted) noexcept {
   }
 }
 
-void disable(const char* reason) noexcept {
-  if (control.session.exchange(kOff) == kOff || disabled_said.exchange(true)) return;
+void disable(const CallGuard&, const char* reason) noexcept {
+  if (control.session.load() == kOff) return;
+  // Where the trace file cannot be written any more, readers find this in the ring.
+  write_mark(trace::MarkKind::kDisabled, reason);
+  control.session.store(kOff);
   message(Line() << "recording stopped: " << reason << ". The program goes on; the trace "
                  << the_session().path << " ends here.");
 }
@@ -440,7 +461,9 @@ void flush_and_wait() noexcept {
   if (!session.background_runs.load()) return;
   const std::uint32_t wanted = session.flush_requested.fetch_add(1) + 1;
   wake_background_thread();
-  for (int tries = 0; tries < 10'000 && session.flush_answered.load() < wanted; ++tries) {
+  for (int tries = 0;
+       tries < 10'000 && session.background_runs.load() && session.flush_answered.load() < wanted;
+       ++tries) {
     sleep_microseconds(100);
   }
 }

@@ -196,16 +196,6 @@ class Limits(support.EndToEnd):
                 self.assertIn("larger than the limit allows", messages)
                 self.assert_folder_is_empty()
 
-    def test_files_that_the_program_opens_under_our_numbers_stay_as_they_are(self):
-        own_file = self.folder / "own"
-        for threads in (1, 64):
-            with self.subTest(threads=threads):
-                result = self.run_command(
-                    [VICTIMS / "closes_all", own_file, threads], support.recorded_environment())
-                self.assertEqual(result.returncode, 0, result.stderr)
-                self.assertEqual(result.stdout, b"untouched\n")
-                self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
-
 
 if __name__ == "__main__":
     unittest.main()
