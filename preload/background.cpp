@@ -174,7 +174,7 @@ class BackgroundThread {
     if (next_checkpoint_bytes_ == 0) next_checkpoint_bytes_ = bound - bound / 8;
     if (session_.writer.bytes() < next_checkpoint_bytes_ || session_.ending.load()) return;
     CheckpointRequest request;
-    request.path = session_.path;
+    request.path = session_.path.c_str();
     request.keep_bytes = bound / 2;
     request.limit_ticks = ticks();
     pack_sealed();

@@ -2,7 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+#include <iterator>
 
 #include "preload/files.hpp"
 
@@ -25,9 +28,12 @@ bool has_place_for_messages() noexcept {
 }
 
 void write_message(const Line& line) noexcept {
-  Line whole;
-  whole << "gpumemtrace: " << line.text() << "\n";
-  [[maybe_unused]] const ssize_t ignored = write(2, whole.text().data(), whole.size());
+  char prefix[] = "gpumemtrace: ";
+  char end[] = "\n";
+  const iovec whole[] = {{prefix, sizeof prefix - 1},
+                         {const_cast<char*>(line.text().data()), line.size()},
+                         {end, sizeof end - 1}};
+  [[maybe_unused]] const ssize_t ignored = writev(2, whole, std::size(whole));
 }
 
 }  // namespace

@@ -59,7 +59,8 @@ class ImageBuilder {
 };
 
 void add_number(ImageBuilder& image, trace::TextKey key, std::uint64_t number) noexcept {
-  Line text;
+  static Line text;
+  text.truncate(0);
   text << number;
   image.add_text(key, text.text());
 }

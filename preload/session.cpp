@@ -92,16 +92,25 @@ trace::TraceId random_id() noexcept {
   return id;
 }
 
+// What a checkpoint was written to when the process was killed.
+void unlink_replacement(Line& path) noexcept {
+  const std::size_t size = path.size();
+  path << ".tmp";
+  unlink(path.c_str());
+  path.truncate(size);
+}
+
 // Makes trace file and ring under the first free name: NAME.gmt, NAME.2.gmt, ...
 int create_files(Session& session) noexcept {
   constexpr std::string_view kExtension = ".gmt";
-  Line path;
+  Line& path = session.path;
+  Line& ring_path = session.ring_path;
   expand_output_path(session.config.output_pattern, session.job, path);
   make_folders(path.c_str());
   const trace::TraceId id = random_id();
   const std::size_t stem = path.size() - kExtension.size();
   for (std::uint64_t number = 1; number < 10'000; ++number) {
-    Line ring_path;
+    ring_path.truncate(0);
     ring_path << path.text() << ".ring";
     if (session.config.force && !is_locked_by_another(ring_path.c_str())) {
       unlink(path.c_str());
@@ -113,14 +122,10 @@ int create_files(Session& session) noexcept {
       path << "." << (number + 1) << kExtension;
       continue;
     }
-    memcpy(session.path, path.c_str(), path.size() + 1);
     if (error != 0) return error;
     // Left of a trace that somebody deleted.
     unlink(ring_path.c_str());
-    ring_path.truncate(path.size());
-    unlink((ring_path << ".tmp").c_str());
-    ring_path.truncate(path.size());
-    ring_path << ".ring";
+    unlink_replacement(path);
     error = session.ring.create(ring_path.c_str(), id, session.config.ring_bytes);
     if (error != 0) session.writer.discard(path.c_str());
     return error;
@@ -130,10 +135,8 @@ int create_files(Session& session) noexcept {
 
 // A recording that cannot begin leaves nothing behind.
 void discard_files(Session& session) noexcept {
-  Line ring_path;
-  ring_path << session.path << ".ring";
-  session.ring.discard(ring_path.c_str());
-  session.writer.discard(session.path);
+  session.ring.discard(session.ring_path.c_str());
+  session.writer.discard(session.path.c_str());
 }
 
 int begin_trace(Session& session) noexcept {
@@ -145,6 +148,16 @@ int begin_trace(Session& session) noexcept {
 }
 
 void thread_ends(void*) noexcept;
+
+// Apart from those that begin a session, which would have the lines on their stacks.
+[[gnu::noinline]] void say_trace_cannot_be_written(const Session& session, int error) noexcept {
+  message(Line() << "cannot write the trace " << session.path.text() << ": " << errno_text(error)
+                 << " (errno " << static_cast<std::uint64_t>(error)
+                 << "). Choose another place with --output or GPUMEMTRACE_OUTPUT.");
+}
+[[gnu::noinline]] void say_not_recording(const char* reason) noexcept {
+  message(Line() << "not recording: " << reason << ".");
+}
 
 const char* start_session() noexcept {
   choose_clock();
@@ -172,9 +185,7 @@ const char* start_session() noexcept {
     thread_end_key_made = true;
   }
   if (const int error = begin_trace(*session); error != 0) {
-    message(Line() << "cannot write the trace " << session->path << ": " << errno_text(error)
-                   << " (errno " << static_cast<std::uint64_t>(error)
-                   << "). Choose another place with --output or GPUMEMTRACE_OUTPUT.");
+    say_trace_cannot_be_written(*session, error);
     return "";
   }
   session->id = kFirstSessionId + static_cast<std::uint32_t>(getpid());
@@ -195,7 +206,7 @@ void start() noexcept {
   const char* failure =
       control_is_wiped_on_fork ? start_session() : "the kernel is too old (MADV_WIPEONFORK)";
   if (failure != nullptr) {
-    if (failure[0] != '\0') message(Line() << "not recording: " << failure << ".");
+    if (failure[0] != '\0') say_not_recording(failure);
     control.session.store(kOff);
     return;
   }
@@ -450,7 +461,7 @@ void disable(const CallGuard&, const char* reason) noexcept {
   write_mark(trace::MarkKind::kDisabled, reason);
   control.session.store(kOff);
   message(Line() << "recording stopped: " << reason << ". The program goes on; the trace "
-                 << the_session().path << " ends here.");
+                 << the_session().path.text() << " ends here.");
 }
 
 namespace {
