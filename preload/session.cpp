@@ -152,8 +152,10 @@ void thread_ends(void*) noexcept;
 // Apart from those that begin a session, which would have the lines on their stacks.
 [[gnu::noinline]] void say_trace_cannot_be_written(const Session& session, int error) noexcept {
   message(Line() << "cannot write the trace " << session.path.text() << ": " << errno_text(error)
-                 << " (errno " << static_cast<std::uint64_t>(error)
-                 << "). Choose another place with --output or GPUMEMTRACE_OUTPUT.");
+                 << " (errno " << static_cast<std::uint64_t>(error) << "). "
+                 << (error == ENOMEM
+                         ? "Make the ring smaller with --ring-size."
+                         : "Choose another place with --output or GPUMEMTRACE_OUTPUT."));
 }
 [[gnu::noinline]] void say_not_recording(const char* reason) noexcept {
   message(Line() << "not recording: " << reason << ".");
