@@ -286,6 +286,13 @@ void count_drop(Session& session, trace::DropClass drop_class) noexcept {
   ++writer.gap[index];
 }
 
+// What a thread too many wanted to record; of which class is not known here.
+void count_without_writer() noexcept {
+  const auto index = static_cast<std::size_t>(trace::DropClass::kOther);
+  // Relaxed: a counter, nothing is ordered by it.
+  the_session().ring.header().dropped[index].fetch_add(1, std::memory_order_relaxed);
+}
+
 // Tells the trace, at the begin of the first chunk after a gap, what is missing.
 void write_gap() noexcept {
   Writer& writer = *thread_state.writer;
@@ -353,7 +360,10 @@ bool attach_thread(bool may_start) noexcept {
   session = control.session.load(std::memory_order_acquire);  // pairs with start()
   if (session < kFirstSessionId) return false;
   if (thread_state.session == session) return true;
-  if (!acquire_writer(the_session(), take_writer(the_session()))) return false;
+  if (!acquire_writer(the_session(), take_writer(the_session()))) {
+    count_without_writer();
+    return false;
+  }
   // Not for the background thread, nor in signal handlers: libc may allocate memory for the value.
   gpumemtrace_libc_pthread_setspecific(thread_end_key, thread_state.writer);
   return true;

@@ -178,6 +178,19 @@ class Limits(support.EndToEnd):
         self.assertIn("memory", messages)
         self.assert_folder_is_empty()
 
+    def test_any_address_space_is_enough_or_told(self):
+        for megabytes in range(0, 128, 8):
+            with self.subTest(megabytes=megabytes):
+                messages = self.run_limited("AS", megabytes << 20, GPUMEMTRACE_OUTPUT="t.gmt")
+                if messages:
+                    self.assertEqual(messages.count("\n"), 1, messages)
+                    self.assertIn("memory", messages)
+                    self.assert_folder_is_empty()
+                    continue
+                self.assertTrue(self.report()["traces"][0]["complete"])
+                for file in self.folder.iterdir():
+                    file.unlink()
+
     def test_no_free_descriptor_is_told_once(self):
         messages = self.run_limited("NOFILE", 0)
         self.assertEqual(messages.count("\n"), 1, messages)

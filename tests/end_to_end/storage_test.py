@@ -8,11 +8,16 @@ import concurrent.futures
 import errno
 import json
 import pathlib
+import resource
+import shutil
+import signal
 import struct
+import subprocess
 import tempfile
 import unittest
 
 import support
+from victim_counters import Counters
 
 AT_ONCE = 3
 EVER = 1 << 62
@@ -168,6 +173,51 @@ class WhileItFolds(FailingCalls, support.EndToEnd):
 
     def test_a_trace_that_cannot_be_read_back(self):
         self.assertGreater(self.fail_each("pread64", errno.EIO, file=".gmt", step=150), 0)
+
+
+class UnderWay(support.EndToEnd):
+    """What becomes of a recording whose disk changes while it goes on."""
+
+    def start_endless(self, **variables):
+        self.counters = Counters(self.folder / "counters")
+        process = self.start(
+            [support.PROGRAMS / "endless", self.folder / "counters", 2],
+            support.recorded_environment(
+                GPUMEMTRACE_OUTPUT=self.folder / "traces" / "trace.gmt",
+                GPUMEMTRACE_MAX_TRACE_BYTES="256KiB", GPUMEMTRACE_RING_SIZE="2MiB", **variables),
+            stderr=subprocess.PIPE)
+        self.wait_for_more()
+        return process
+
+    def wait_for_more(self):
+        wanted = self.counters.read()["allocations"] + 10_000
+        support.wait_until(
+            lambda: self.counters.read()["allocations"] >= wanted, "the program goes on")
+
+    def end(self, process):
+        """Whatever it has said since."""
+        self.wait_for_more()
+        process.kill()
+        _, said = process.communicate(timeout=support.TIMEOUT_S)
+        self.assertEqual(process.returncode, -signal.SIGKILL)
+        return said
+
+    def test_a_folder_that_vanishes_is_told_and_the_program_goes_on(self):
+        process = self.start_endless()
+        shutil.rmtree(self.folder / "traces")
+        self.assertIn(b"recording stopped: a checkpoint", process.stderr.readline())
+        self.assertEqual(self.end(process), b"")
+
+    def test_a_limit_of_file_sizes_that_comes_later_is_told_and_no_signal_comes(self):
+        process = self.start_endless()
+        trace = self.folder / "traces" / "trace.gmt"
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (trace.stat().st_size,) * 2)
+        self.assertIn(b"larger than the limit allows", process.stderr.readline())
+        self.assertEqual(self.end(process), b"")
+        report = support.analyze(trace)
+        self.assertIn("recording_disabled", support.losses(report))
+        device = support.usage(report, "driver", "device")
+        self.assertLess(device["allocations"], self.counters.read()["allocations"])
 
 
 if __name__ == "__main__":

@@ -47,6 +47,35 @@ class ShortThreads(support.EndToEnd):
         self.assertEqual((device["allocations"], device["frees"]), (1000, 1000))
 
 
+class ManyAtOnce(support.EndToEnd):
+    WRITERS = 8191  # of threads that record at once; see preload/session_state.hpp
+
+    def record_threads(self, count):
+        result = self.run_command(
+            [support.VICTIMS / "many_at_once", count], support.recorded_environment())
+        if result.returncode == support.SKIPPED:
+            self.skipTest(f"this system does not allow {count} threads")
+        self.assertEqual((result.returncode, result.stderr), (0, b""))
+        self.assertEqual(int(result.stdout), count)
+        report = self.report()
+        device = support.usage(report, "driver", "device")
+        return report, device["allocations"]
+
+    def test_a_thousand_at_once_are_all_recorded(self):
+        report, allocations = self.record_threads(1000)
+        self.assertEqual(allocations, 1000)
+        self.assertTrue(report["traces"][0]["complete"], support.losses(report))
+
+    def test_what_threads_beyond_the_limit_do_is_counted(self):
+        made = self.WRITERS + 100
+        report, allocations = self.record_threads(made)
+        self.assertLessEqual(allocations, self.WRITERS)
+        # An allocation and a free each.
+        self.assertGreaterEqual(
+            support.losses(report)["dropped_others"], 2 * (made - allocations))
+        self.assertFalse(report["traces"][0]["complete"])
+
+
 class ThreadEnds(support.EndToEnd):
     def test_what_destructors_of_a_thread_do_is_recorded(self):
         result = self.record(support.VICTIMS / "thread_ends", 400)
