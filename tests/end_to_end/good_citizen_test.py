@@ -191,6 +191,10 @@ class Limits(support.EndToEnd):
                 for file in self.folder.iterdir():
                     file.unlink()
 
+    def test_a_program_whose_threads_have_little_stack_is_recorded(self):
+        self.assertEqual(self.run_limited("STACK", 16 << 10), "")
+        self.assertTrue(self.report()["traces"][0]["complete"])
+
     def test_no_free_descriptor_is_told_once(self):
         messages = self.run_limited("NOFILE", 0)
         self.assertEqual(messages.count("\n"), 1, messages)
