@@ -1,5 +1,6 @@
 """A job is never disturbed: not by our presence where CUDA is not used, not by our troubles."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -140,7 +141,10 @@ class FullDisk(support.EndToEnd):
             support.base_environment()) if shutil.which("unshare") else None
         if probe is None or probe.returncode != 0:
             self.skipTest("this system allows no mount namespace")
-        script = f"{mount} && exec env LD_PRELOAD={support.LIBRARY} {command}"
+        analyze = f"{support.TOOL} analyze --require-complete {disk}/trace.gmt"
+        script = (f"{mount} && env LD_PRELOAD={support.LIBRARY} {command}; code=$?; "
+                  f"if [ -e {disk}/trace.gmt ]; then {analyze} > report.json; echo $? > code; fi; "
+                  "exit $code")
         return self.run_command(
             ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script],
             support.driver_environment(GPUMEMTRACE_OUTPUT=disk / "trace.gmt"))
@@ -159,6 +163,9 @@ class FullDisk(support.EndToEnd):
         self.assertIn(b"truth", result.stdout)
         self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
         self.assertIn(b"recording stopped", result.stderr)
+        self.assertEqual((self.folder / "code").read_text(), "24\n")
+        report = json.loads((self.folder / "report.json").read_text())
+        self.assertIn("recording_disabled", support.losses(report))
 
 
 class Limits(support.EndToEnd):
