@@ -158,10 +158,17 @@ void raw_clones() {
   }
 }
 
+// The system call by which newer libcs make threads.
+pid_t clone3_process() {
+  clone_args arguments = {};
+  arguments.exit_signal = SIGCHLD;
+  return static_cast<pid_t>(syscall(SYS_clone3, &arguments, sizeof arguments));
+}
+
 // The simulated driver goes on working in such a child.
-void raw_clone() {
+void use_cuda_in_clone(pid_t (*make_process)()) {
   use_cuda(kOfParent);
-  const pid_t child = clone_process();
+  const pid_t child = make_process();
   if (child == 0) {
     use_libc();
     for (int index = 0; index < kOfChild; ++index) free_memory(allocate(kBytes));
@@ -170,20 +177,8 @@ void raw_clone() {
   wait_for(child);
   free_memory(allocate(kBytes));
 }
-
-// As fork() by the system call that newer libcs use for threads.
-void raw_clone3() {
-  use_cuda(kOfParent);
-  clone_args arguments = {};
-  arguments.exit_signal = SIGCHLD;
-  const auto child = static_cast<pid_t>(syscall(SYS_clone3, &arguments, sizeof arguments));
-  if (child == 0) {
-    for (int index = 0; index < kOfChild; ++index) free_memory(allocate(kBytes));
-    _exit(0);
-  }
-  wait_for(child);
-  free_memory(allocate(kBytes));
-}
+void raw_clone() { use_cuda_in_clone(clone_process); }
+void raw_clone3() { use_cuda_in_clone(clone3_process); }
 
 void vfork_and_exit() {
   use_cuda(kOfParent);
