@@ -143,7 +143,7 @@ void ProcessModel::apply_mark(const trace::Mark& mark, std::uint32_t writer) {
       return;
     }
     case trace::MarkKind::kDisabled: {
-      course_.disabled = true;
+      course_.stopped_because = trace::tail_of(mark.record);
       return;
     }
     case trace::MarkKind::kExec: {

@@ -50,7 +50,7 @@ struct Course {
   std::uint64_t last_time = 0;
   bool exit_seen = false;
   std::uint64_t exec_time = 0;  // when a thread was about to exec and recorded nothing after it
-  bool disabled = false;
+  std::string stopped_because;  // empty: recording went on until the end
   std::uint64_t pauses = 0;
   trace::Gap dropped;  // sums over all gaps
   std::uint64_t unfinished_calls = 0;

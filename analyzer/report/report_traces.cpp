@@ -118,6 +118,9 @@ Json notes_json(const ReportProcess& process) {
         "it "
         "started this process.");
   }
+  if (const std::string& reason = process.model().course().stopped_because; !reason.empty()) {
+    notes.push_back("Recording stopped before the process ended: " + reason + ".");
+  }
   return notes;
 }
 
