@@ -25,6 +25,8 @@ struct Place {
   std::vector<History::Stretch> stretches;
   std::string stack;  // of the group that allocated most
   std::uint64_t most_allocations = 0;
+  std::uint64_t all_allocations = 0;
+  std::uint64_t allocated_bytes = 0;
 };
 
 // The part of the run that is looked at: from the end of the warm-up to the place's last
@@ -119,6 +121,8 @@ std::map<PlaceKey, Place> places_of(const ReportContext& context, const ReportPr
     key.identity.stack.clear();
     Place& place = places[key];
     add(place.stretches, stretches);
+    place.all_allocations += group.allocations;
+    place.allocated_bytes += group.allocated_bytes;
     if (group.allocations > place.most_allocations) {
       place.most_allocations = group.allocations;
       place.stack = stack;
@@ -196,6 +200,7 @@ Json growth_row(const ReportContext& context, const ReportProcess& process, cons
       {"bytes", growth.bytes},
       {"rises", growth.rises},
       {"allocations", growth.allocations},
+      {"mean_bytes", what.allocated_bytes / what.all_allocations},
       {"begin_ns", begin_ns},
       {"end_ns", end_ns}};
   mark_inexact(row, is_inexact(process, key.level));

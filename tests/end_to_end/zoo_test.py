@@ -88,7 +88,7 @@ class Saved(support.EndToEnd):
         self.assertEqual(finding["bytes"], 4 << 30)
         self.assertEqual(finding["site"]["line"], 18)
         self.assertEqual(finding["evidence"]["ledger"]["allocated_by_pytorch"], 64 << 20)
-        self.assertIn("the 77.50 GiB of program outside PyTorch", finding["fix"])
+        self.assertIn("the 77.5 GiB of program outside PyTorch", finding["fix"])
 
 
 class Compiled(support.EndToEnd):
