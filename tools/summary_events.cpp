@@ -83,9 +83,6 @@ const Json* worst_fragmentation(const Json& report) {
 std::string oom_line(const Json& row) {
   std::string text = fmt::format("  at {} asked {}", time_or_unknown(row, "time_ns"),
                                  size_or_unknown(row, "requested_bytes"));
-  if (const std::string free = analyzer::free_memory_text(row, size_text); !free.empty()) {
-    text += " with " + free;
-  }
   if (const std::string verdict = text_or(row, "verdict", "unknown"); verdict != "unknown") {
     text += ": " + verdict;
   }
@@ -264,6 +261,9 @@ Lines out_of_memory_section(const Json& report, const SummaryDetail& detail) {
     lines.push_back(oom_line(*rows[i]));
     const std::string stack = short_stack(report, *rows[i], kMostStackFrames);
     if (!stack.empty()) lines.push_back("    in " + stack);
+    const std::string free = analyzer::free_memory_text(*rows[i], size_text);
+    if (!free.empty()) lines.push_back("    with " + free);
+    if (detail.holders_per_peak == 0) continue;
     const std::string held = held_at_failure(*rows[i]);
     if (!held.empty()) lines.push_back("    held then: " + held);
   }

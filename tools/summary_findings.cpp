@@ -140,6 +140,7 @@ Lines fix_section(const Json& report, const SummaryDetail& detail) {
   for (std::size_t i = 0; i < told; ++i) {
     if (i == 0) lines.emplace_back("Worth knowing");
     lines.push_back("  " + text_or(*information[i].finding, "title", ""));
+    if (detail.fix_stacks) add_callers(lines, report, *information[i].finding);
     add_wrapped(lines, "     ", text_or(*information[i].finding, "fix", ""));
   }
   return lines;

@@ -191,7 +191,8 @@ Lines composition_lines(const Json& row, const std::string& moment) {
   } else if (!outside) {
     lines.push_back(fmt::format("  of this process {} {} by its calls ({}):", moment,
                                 size_text(total), sample_text(row)));
-  } else if (number_in(row, "driver_bytes").value_or(total) == total) {
+  } else if (size_text(number_in(row, "driver_bytes").value_or(total)) == size_text(total)) {
+    // What differs by less than is printed was rounded by the driver.
     lines.push_back(
         fmt::format("  in use on the device {} {} by {}:", moment, size_text(total),
                     text_or(row, "source", "") == "nvml_process" ? "NVML" : "cuMemGetInfo"));

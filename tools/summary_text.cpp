@@ -28,6 +28,7 @@ constexpr auto kDetails = std::to_array<SummaryDetail>({
     {4, true, 8, 1, 2, 2},
     {4, true, 8, 1, 1, 1},
     {4, true, 8, 1, 0, 1},
+    {4, false, 8, 1, 0, 1},
     {3, false, 4, 1, 0, 1},
     {2, false, 2, 1, 0, 1},
     {1, false, 1, 1, 0, 0},

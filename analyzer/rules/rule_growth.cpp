@@ -6,17 +6,17 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// "28 blocks of 256.0 KiB each": by the mean size of the place's allocations.
+// "28 blocks of 256.0 KiB": what came to stay.
 std::string blocks_text(const Json& row) {
-  const auto mean = row.find("mean_bytes");
-  if (mean == row.end() || !mean->is_number() || *mean == 0) return {};
+  const auto known = row.find("blocks");
+  const std::uint64_t blocks = known == row.end() ? 0 : known->get<std::uint64_t>();
   const auto bytes = row.at("bytes").get<std::uint64_t>();
-  const auto each = mean->get<std::uint64_t>();
-  return "about " + count_text((bytes + each / 2) / each, "block", "blocks") + " of " +
-         size_text(each);
+  if (blocks == 0) return size_text(bytes);
+  return count_text(blocks, "block", "blocks") + " of " + size_text(bytes / blocks) +
+         (bytes % blocks == 0 ? "" : " on average");
 }
 
-// "16.0 KiB in each of 138 steps" or, without steps, "535.2 MiB a second".
+// "16.0 KiB a step over 138 steps" or, without steps, "535.2 MiB a second".
 std::string rate_text(const Json& row) {
   const auto bytes = row.at("bytes").get<double>();
   if (row.at("bytes_per_step").is_number()) {
@@ -43,7 +43,6 @@ void find_growth(const RuleInput& input, Findings& findings) {
     }
     const std::string place = place_text(row.at("site"));
     const std::string bytes = size_text(row.at("bytes"));
-    const std::string blocks = blocks_text(row);
     const std::string rate = rate_text(row);
     const std::string when =
         "from " + duration_text(row.at("begin_ns")) + " to " + duration_text(row.at("end_ns"));
@@ -57,8 +56,7 @@ void find_growth(const RuleInput& input, Findings& findings) {
       finding.detail += " At this rate the device is full " + duration_text(row.at("forecast_ns")) +
                         " after the start.";
     }
-    finding.fix = "After the warm-up " + (blocks.empty() ? bytes : blocks) + " from " + place +
-                  " came to stay: " +
+    finding.fix = "After the warm-up " + blocks_text(row) + " from " + place + " came to stay: " +
                   (row.at("level") == "framework"
                        ? "something keeps the tensors, as a list that is appended to, a loss kept "
                          "without .item() or .detach(), or retain_graph does."

@@ -87,8 +87,9 @@ std::uint64_t missing_bytes(const Json& row, const Json& ledger) {
 
 std::string fix_for_recovered(const Json& row, bool framework) {
   const std::string holder = largest_holder(row);
-  return size_text(row.at("flushed_bytes")) +
-         " had to be given back first: do so before this request, or hold less" +
+  return size_text(row.at("flushed_bytes")) + " had to be given back first" +
+         (row.at("count") == 1 ? "" : ", over all times") +
+         ": do so before this request, or hold less" +
          (holder.empty() ? std::string() : " (" + holder + ")") +
          (framework ? ", with a smaller batch or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. "
                     : ". ") +
@@ -96,7 +97,7 @@ std::string fix_for_recovered(const Json& row, bool framework) {
          " of the failed attempts (exact).";
 }
 
-// Whose blocks lay between the free pieces just then.
+// Whose blocks lay between the free pieces just then; nothing where most pieces lay on their own.
 std::string pinning_text(const Json& report, const Json& row) {
   if (row.at("composition").is_null()) return {};
   for (const Json& moment : report.at("fragmentation")) {
@@ -104,6 +105,8 @@ std::string pinning_text(const Json& report, const Json& row) {
                          moment.at("device") == row.at("device") &&
                          moment.at("time_ns") == row.at("composition").at("time_ns");
     if (!is_then || moment.at("pinned_by").empty()) continue;
+    const std::uint64_t stranded = number_or_zero(moment.at("stranded_bytes"));
+    if (stranded * 2 < number_or_zero(moment.at("free_bytes"))) return {};
     const Json& pin = moment.at("pinned_by").front();
     if (!pin.at("site").is_object()) return {};
     return " Or allocate the long-lived blocks of " + place_text(pin.at("site")) +
@@ -118,7 +121,10 @@ std::string fix_for(const Json& report, const Json& row, const Json& ledger) {
   const std::uint64_t free = number_or_zero(row.at("free_bytes"));
   const bool framework =
       row.at("level") == "framework" ||
-      (ledger.is_object() && number_or_zero(ledger.at("allocated_by_pytorch")) != 0);
+      (ledger.is_object() &&
+       number_or_zero(ledger.at("allocated_by_pytorch")) +
+               number_or_zero(ledger.at("reserved_by_pytorch_but_unallocated")) !=
+           0);
   if (row.at("verdict") == "fragmented") {
     // What the device has free and what PyTorch keeps cannot be joined without it, either.
     const bool on_device = row.at("level") == "driver" && ledger.is_object();

@@ -165,12 +165,15 @@ TEST_CASE("growth tells from when to when, how many blocks and how fast", "[unit
   for (std::uint64_t round = 0; round < 500; ++round) {
     trace.allocate(kAddress, kMiB, MemoryKind::kStreamOrdered, call_at(0x20));
     trace.free(kAddress, MemoryKind::kStreamOrdered);
+    // A large one of the same place that does not stay.
+    trace.allocate(2 * kAddress, 8 * kMiB, MemoryKind::kDevice, call_at(0x10));
+    trace.free(2 * kAddress);
     if (round % 10 != 9) continue;
     trace.allocate(kAddress + round * kMiB, 64 * 1024, MemoryKind::kDevice, call_at(0x10));
   }
   const Json found = finding_of(trace, "growth");
   const auto blocks = found.at("bytes").get<std::uint64_t>() / (64 * 1024);
-  CHECK(has(found, "about " + std::to_string(blocks) + " blocks of 64.0 KiB"));
+  CHECK(has(found, std::to_string(blocks) + " blocks of 64.0 KiB"));
   CHECK(has(found, " a second"));
   CHECK(has(found, " from "));
 }
