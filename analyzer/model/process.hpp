@@ -30,6 +30,7 @@
 #include "analyzer/model/threads.hpp"
 #include "analyzer/model/transfers.hpp"
 #include "analyzer/model/virtual_memory.hpp"
+#include "trace/checkpoint_records.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -237,6 +238,7 @@ class ProcessModel {
   // `row` is where the copy was counted.
   void note_round_trip(const trace::Copy& call, Direction direction, std::uint32_t row,
                        std::uint64_t host_ticks);
+  static void note_repetition(const trace::Copy& call, TransferRow& row);
   void apply_set(const trace::Set& call);
   // Records of CUPTI may come that are about this call.
   void await_activity(const trace::CallHeader& call, CallWork work,

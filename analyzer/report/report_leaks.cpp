@@ -32,8 +32,10 @@ bool is_users_own(const std::string& owner) {
 
 struct LeakRow {
   Tally tally;
-  CallSite ended_at;              // of the teardown that ended the first of them
-  std::uint64_t allocations = 0;  // that the same place made of the kind, freed ones included
+  CallSite ended_at;  // of the teardown that ended the first of them
+  // That the same place made of the kind, freed ones included; not counted of blocks, whose places
+  // are many and slow to name.
+  std::uint64_t allocations = 0;
 };
 
 struct LeakKey {
@@ -74,6 +76,7 @@ class LeakList {
     for (const auto& [key, row] : rows_) made[place_of(key)] = 0;
     for (std::uint32_t i = 0; i < accounts.groups().size(); ++i) {
       const Group& group = accounts.group(i);
+      if (level_of(group.key.kind) == Level::kFramework) continue;
       const Identity identity = context_.identity_of(process_, {i, group.segments != 0});
       const auto place = made.find({group.key.device, group.key.kind, identity});
       if (place != made.end()) place->second += group.allocations;
@@ -156,7 +159,6 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
       leaks.add_ended(what.holder, what.teardown, what.is_early, tally);
     }
   }
-  leaks.count_allocations();
   return leaks;
 }
 
@@ -180,7 +182,7 @@ Json exit_row(const ReportContext& context, const ReportProcess& process, const 
       {"inside", level == Level::kFramework ? Json("driver") : Json(nullptr)},
       {"ended_by", key.ended_by == EndedBy::kNothing ? Json(nullptr) : Json(name_of(key.ended_by))},
       {"ended_at", place_json(context, process, leak.ended_at)},
-      {"allocations", leak.allocations}};
+      {"allocations", leak.allocations == 0 ? Json(nullptr) : Json(leak.allocations)}};
   mark_inexact(row, is_inexact(process, level));
   return row;
 }
@@ -245,7 +247,8 @@ Json report_leaks(const ReportContext& context) {
   bool all_exited = !context.processes().empty();
   for (const ReportProcess& process : context.processes()) {
     all_exited = all_exited && process.end == TraceEnd::kExit;
-    const LeakList leaks = collect(context, process);
+    LeakList leaks = collect(context, process);
+    leaks.count_allocations();
     for (const auto& [key, leak] : leaks.rows()) {
       const Tally& tally = leak.tally;
       rows.push_back(exit_row(context, process, key, leak));

@@ -94,7 +94,8 @@ Finding exit_finding(Rule rule, const Json& row) {
     if (row.contains("ended_at")) finding.evidence["ended_at"] = row.at("ended_at");
     before = " before " + teardown;
   }
-  finding.fix = is_python(row.at("site"))
+  // A program that calls the driver itself has no object that would do it.
+  finding.fix = is_python(row.at("site")) && row.at("owner") != "program"
                     ? "Free what " + place + " allocates (" + free + ')' + before +
                           ", or let go of the object that holds it. It would give back " + bytes +
                           " (exact)."

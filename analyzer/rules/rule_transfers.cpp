@@ -36,7 +36,8 @@ std::string what_is_wrong(Rule rule, const Json& row) {
     case Rule::kCopiesNotHidden:
       return "are not hidden behind kernels";
     default:
-      return "are small; each pays for a call of its own";
+      return "are small, " + size_text(row.at("mean_bytes")) +
+             " on average; each pays for a call of its own";
   }
 }
 

@@ -24,4 +24,19 @@ inline Json findings_of(TraceBuilder& trace, const char* rule, Ending ending = E
   return found;
 }
 
+// Ten segments of the framework with a block of 1 MiB that stays in each, and 19 MiB free beside
+// it.
+inline void strand_memory(TraceBuilder& trace) {
+  constexpr auto kBlock = static_cast<std::int64_t>(kMiB);
+  const auto segment = [](std::uint64_t number) { return 0x200000000 + number * 64 * kMiB; };
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    trace.allocate(segment(i), 20 * kMiB);
+    trace.block(segment(i), kBlock, (i + 1) * 20 * kMiB);
+    trace.block(segment(i) + kMiB, 19 * kBlock, (i + 1) * 20 * kMiB);
+  }
+  for (std::uint64_t i = 0; i < 10; ++i) {
+    trace.block(segment(i) + kMiB, -19 * kBlock, 200 * kMiB);
+  }
+}
+
 }  // namespace gpumemtrace::tests

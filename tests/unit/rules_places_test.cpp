@@ -9,7 +9,6 @@ namespace {
 
 constexpr std::uint64_t kAddress = 0x900000000;
 constexpr std::uint64_t kHostAddress = 0x40000000;
-constexpr std::int64_t kSigned = static_cast<std::int64_t>(kMiB);
 
 constexpr Call call_at(std::uint64_t offset, std::uint16_t result = 0, std::uint16_t flags = 0) {
   return {.result = result, .flags = flags, .caller = kProgram + offset};
@@ -228,15 +227,7 @@ TEST_CASE("what a failed request misses counts what else is in use on the device
 TEST_CASE("a request that fails among pieces names whose blocks lie between them", "[unit]") {
   TraceBuilder trace;
   trace.device(0, 0x1234, 200 * kMiB);
-  for (std::uint64_t i = 0; i < 10; ++i) {
-    const std::uint64_t segment = 0x200000000 + i * 64 * kMiB;
-    trace.allocate(segment, 20 * kMiB);
-    trace.block(segment, kSigned, (i + 1) * 20 * kMiB);
-    trace.block(segment + kMiB, 19 * kSigned, (i + 1) * 20 * kMiB);
-  }
-  for (std::uint64_t i = 0; i < 10; ++i) {
-    trace.block(0x200000000 + i * 64 * kMiB + kMiB, -19 * kSigned, 200 * kMiB);
-  }
+  strand_memory(trace);
   trace.allocate(0, 100 * kMiB, MemoryKind::kDevice, {.result = 2});
   trace.framework_oom(100 * kMiB);
   const Json found = report_of(trace).at("findings")[0];
