@@ -180,6 +180,7 @@ struct Group {
   std::uint64_t allocated_bytes = 0;
   std::uint64_t segments = 0;    // of the allocations, those that the framework deals blocks from
   std::uint64_t host_ticks = 0;  // spent in the calls that allocated and freed
+  CallSite freed_at{};           // of the first call that freed one
 };
 
 // - Accounts are created on demand and never removed; pointers to them stay valid.
@@ -252,6 +253,9 @@ class Accounts {
   // An allocation of the group turned out to be a segment of the framework.
   void count_segment(std::uint32_t group, std::uint64_t count = 1) {
     groups_[group].segments += count;
+  }
+  void note_free(std::uint32_t group, const CallSite& site) {
+    if (groups_[group].freed_at == CallSite{}) groups_[group].freed_at = site;
   }
   // Time that a call spent on an allocation of the group.
   void note_host_ticks(std::uint32_t group, std::uint64_t ticks) {
