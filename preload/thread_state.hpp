@@ -40,10 +40,10 @@ struct alignas(64) ThreadState {
   std::byte* end = nullptr;
   trace::ChunkHeader* chunk = nullptr;
   bool chunk_is_reserved = false;  // from the ring's reserve: copies must not fill it
+  std::uint32_t writer_id = 0;     // the writer's, while this thread has it
   // Contexts that were made current here, as the wrapped calls told it; ContextId values.
   std::uint32_t context = 0;
   std::uint32_t context_depth = 0;
-  std::uint32_t writer_id = 0;  // the writer's, while this thread has it
   std::uint32_t context_stack[kContextStackDepth] = {};
 };
 
