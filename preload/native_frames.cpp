@@ -225,6 +225,7 @@ class Walker {
     memcpy(fresh.frames, expected.frames, walk_.count * sizeof fresh.frames[0]);
     if (keeps_rules_) fresh_ = &fresh;
     const bool done = run(nullptr);
+    fresh_ = nullptr;
     fresh.hash = walk_.hash;
     if (done && keeps_rules_) memory.other_came(fresh);
     return done;
