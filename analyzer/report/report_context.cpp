@@ -257,6 +257,19 @@ Json site_json(const Identity& identity) {
 
 Json stack_json(const Identity& identity) { return text_or_null(identity.stack); }
 
+bool uses_pytorch(const ReportProcess& process) {
+  const Dictionary& dictionary = process.model().dictionary();
+  return !dictionary.text(trace::TextKey::kTorchVersion).empty() ||
+         !dictionary.find_module("libtorch").empty();
+}
+
+Json place_json(const ReportContext& context, const ReportProcess& process, const CallSite& site) {
+  if (site == CallSite{}) return nullptr;
+  const Identity identity = context.identity_of_site(process, site);
+  if (!identity.has_site) return nullptr;
+  return {{"site", site_json(identity)}, {"stack", stack_json(identity)}};
+}
+
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json owner_json(const Identity& identity) { return text_or_null(identity.owner); }
