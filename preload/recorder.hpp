@@ -74,7 +74,7 @@ Record* reserve() noexcept {
   if constexpr (drop_class_of<Record>() == trace::DropClass::kCopy) {
     if (state.chunk_is_reserved && !reserve_is_over(drop_class_of<Record>())) return nullptr;
   }
-  if (static_cast<std::size_t>(state.end - state.cursor) < sizeof(Record)) [[unlikely]] {
+  if (state.end - state.cursor < static_cast<std::ptrdiff_t>(sizeof(Record))) [[unlikely]] {
     return reinterpret_cast<Record*>(reserve_in_new_chunk(sizeof(Record), drop_class_of<Record>()));
   }
   fetch_ahead(state.cursor, state.end, sizeof(Record));
@@ -84,6 +84,8 @@ Record* reserve() noexcept {
 // Makes `bytes` more of the chunk visible to readers of the file.
 inline void commit(std::size_t bytes) noexcept {
   ThreadState& state = thread_state;
+  // A signal handler may jump out of here: what the cursor has passed must be filled in.
+  std::atomic_signal_fence(std::memory_order_release);
   state.cursor += bytes;
   const auto* content = reinterpret_cast<const std::byte*>(state.chunk + 1);
   // Release: pairs with the acquire of the background thread's last pass and, for a killed

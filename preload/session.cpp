@@ -22,6 +22,7 @@
 #include "preload/recorder.hpp"
 #include "preload/sampler.hpp"
 #include "preload/session_state.hpp"
+#include "preload/stack_memory.hpp"
 #include "preload/stacks.hpp"
 #include "preload/tracking.hpp"
 
@@ -328,6 +329,14 @@ trace::ChunkHeader* take_chunk(Session& session, std::uint32_t size_class,
 
 }  // namespace
 
+bool CallGuard::is_overwritten(const ThreadState& state) noexcept {
+  const auto guard = reinterpret_cast<std::uintptr_t>(state.outermost);
+  const std::uintptr_t end = state.outermost_frame + 2 * sizeof(std::uintptr_t);
+  if (guard > end || !native::is_known_stack(guard, end - guard)) return false;
+  return state.outermost->self_ != state.outermost ||
+         return_address_of(state.outermost_frame) != state.outermost_return_address;
+}
+
 Session& the_session() noexcept {
   return *std::launder(reinterpret_cast<Session*>(session_storage));
 }
@@ -406,6 +415,8 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   state.chunk = chunk;
   state.chunk_is_reserved = session.config.on_full == OnFull::kDrop && session.ring.is_short();
   state.cursor = reinterpret_cast<std::byte*>(chunk + 1);
+  // A signal handler may jump out of here: until it has an end, the chunk has less than no room.
+  std::atomic_signal_fence(std::memory_order_release);
   state.end = reinterpret_cast<std::byte*>(chunk) + chunk->bytes;
   write_gap();
   write_thread_record(writer.thread_id.load(std::memory_order_relaxed), {});  // own store
@@ -418,7 +429,7 @@ bool write_record(const void* record, std::size_t bytes, const char* tail,
       (tail_bytes + trace::kWordBytes - 1) / trace::kWordBytes * trace::kWordBytes;
   const std::size_t total = bytes + padded;
   ThreadState& state = thread_state;
-  std::byte* out = static_cast<std::size_t>(state.end - state.cursor) < total
+  std::byte* out = state.end - state.cursor < static_cast<std::ptrdiff_t>(total)
                        ? reserve_in_new_chunk(total, trace::DropClass::kOther)
                        : state.cursor;
   if (out == nullptr) return false;

@@ -40,6 +40,11 @@ bool page_is_readable(std::uint64_t page) noexcept {
 
 }  // namespace
 
+bool is_known_stack(std::uint64_t begin, std::uint64_t bytes) noexcept {
+  const OwnStack& own = own_stack;
+  return begin >= own.low && begin < own.high && own.high - begin >= bytes;
+}
+
 bool is_readable(std::uint64_t begin, std::uint64_t bytes) noexcept {
   const int saved_errno = errno;
   std::uint64_t page = page_of(begin);

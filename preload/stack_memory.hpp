@@ -32,6 +32,10 @@ class StackMemory {
   bool own_ = false;
 };
 
+// True where [begin, begin + bytes) lies in the part of the calling thread's own stack that a walk
+// has seen. No system call.
+bool is_known_stack(std::uint64_t begin, std::uint64_t bytes) noexcept;
+
 // True where the whole of [begin, begin + bytes) can be read. One system call a page.
 bool is_readable(std::uint64_t begin, std::uint64_t bytes) noexcept;
 

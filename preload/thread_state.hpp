@@ -30,11 +30,16 @@ inline constexpr std::uint32_t kContextStackDepth = 16;
 inline constexpr std::uint32_t kNoSession =
     ~std::uint32_t{0};  // never the value of control.session
 
+class CallGuard;
+
 // What every event needs lies in one cache line.
 struct alignas(64) ThreadState {
   std::uint32_t session = kNoSession;  // the session that `writer` belongs to; see Control
   std::uint32_t depth = 0;             // wrappers on this thread's stack
   std::uintptr_t outermost_frame = 0;
+  // In that frame, which is gone where it was jumped out of.
+  const CallGuard* outermost = nullptr;
+  std::uintptr_t outermost_return_address = 0;
   Writer* writer = nullptr;
   std::byte* cursor = nullptr;  // the writer's, while this thread has it
   std::byte* end = nullptr;
@@ -52,17 +57,27 @@ extern constinit thread_local ThreadState thread_state [[gnu::tls_model("initial
 // Marks the thread as being inside one of our hooks. Only the outermost guard records: what the
 // driver calls inside a call is that call's business.
 //
-// A longjmp out of a hook leaves the depth raised. The next outermost hook runs in a frame above
-// the one that was left behind (stacks grow down), which gives the leftover away.
+// A longjmp out of a hook, or a thread that is cancelled in one, leaves the depth raised. The
+// outermost guard of then is gone if the next guard's frame lies above its frame (stacks grow
+// down), if the next guard has its place, or if others have written over it or over its return
+// address. Where the next one lies deeper and nobody has, the leftover stays until one lies higher.
 class CallGuard {
  public:
-  CallGuard() noexcept {
+  // Into the function whose frame it is about.
+  [[gnu::always_inline]] CallGuard() noexcept {
     const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-    if (thread_state.depth != 0 && frame > thread_state.outermost_frame) [[unlikely]] {
-      thread_state.depth = 0;
+    ThreadState& state = thread_state;
+    if (state.depth != 0) [[unlikely]] {
+      if (frame > state.outermost_frame || this == state.outermost || is_overwritten(state)) {
+        state.depth = 0;
+      }
     }
-    outermost_ = thread_state.depth++ == 0;
-    if (outermost_) thread_state.outermost_frame = frame;
+    outermost_ = state.depth++ == 0;
+    if (outermost_) {
+      state.outermost_frame = frame;
+      state.outermost = this;
+      state.outermost_return_address = return_address_of(frame);
+    }
   }
   ~CallGuard() { --thread_state.depth; }
   CallGuard(const CallGuard&) = delete;
@@ -71,6 +86,14 @@ class CallGuard {
   bool outermost() const noexcept { return outermost_; }
 
  private:
+  // As it lies above the saved frame pointer, on x86-64 and 64-bit Arm.
+  static std::uintptr_t return_address_of(std::uintptr_t frame) noexcept {
+    return reinterpret_cast<const volatile std::uintptr_t*>(frame)[1];
+  }
+  // False also where the stack cannot be read without asking the kernel.
+  static bool is_overwritten(const ThreadState& state) noexcept;
+
+  const CallGuard* volatile self_ = this;
   bool outermost_;
 };
 

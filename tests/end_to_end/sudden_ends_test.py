@@ -141,6 +141,37 @@ class StackOverflow(support.EndToEnd):
         self.assertLessEqual(device["frees"], frees + 400)
 
 
+class LeftBehind(support.EndToEnd):
+    """Calls that never return: the thread jumps out of them, or is cancelled in them."""
+
+    def record_counted(self, *command, **variables):
+        """The numbers that the victim prints, and the calls in its trace."""
+        result = self.record(*command, GPUMEMTRACE_ON_FULL="block", **variables)
+        report = self.report()
+        self.assertTrue(report["traces"][0]["complete"], support.losses(report))
+        return [int(number) for number in result.stdout.split()], reported_calls(report)
+
+    def test_calls_after_a_jump_out_of_one_are_recorded(self):
+        counts, reported = self.record_counted(
+            support.VICTIMS / "jumps_out", 200,
+            LD_LIBRARY_PATH=support.VICTIMS / "future_driver")
+        allocations, frees, jumps = counts
+        self.assertEqual(jumps, 200)
+        # The call that was jumped out of may be there, too.
+        self.assertLessEqual(allocations, reported["allocations"])
+        self.assertLessEqual(reported["allocations"], allocations + jumps)
+        self.assertLessEqual(frees, reported["frees"])
+        self.assertLessEqual(reported["frees"], frees + jumps)
+
+    def test_threads_that_are_cancelled_while_they_wait_for_room_lose_nothing(self):
+        threads = 80
+        counts, reported = self.record_counted(
+            support.VICTIMS / "cancelled", threads, GPUMEMTRACE_RING_SIZE="2MiB")
+        for count, name in zip(counts, ("allocations", "frees")):
+            self.assertLessEqual(count, reported[name])
+            self.assertLessEqual(reported[name], count + threads)
+
+
 class StackNeed(support.EndToEnd):
     # What docs/reliability.md promises.
     MOST_BYTES = 12 << 10

@@ -1,0 +1,56 @@
+// Threads that are cancelled while they use CUDA. One that waits for room in the ring is cancelled
+// there. Prints how many allocations and frees returned. Usage: cancelled THREADS
+#include <pthread.h>
+
+#include <atomic>
+#include <vector>
+
+#include "tests/end_to_end/victims/driver_calls.hpp"
+
+namespace gpumemtrace::victims {
+namespace {
+
+constexpr unsigned kAtOnce = 8;
+
+abi::CUcontext context = nullptr;
+std::atomic<std::uint64_t> allocations = 0;
+std::atomic<std::uint64_t> frees = 0;
+
+void* work(void*) {
+  call(function<abi::cuCtxSetCurrent_t>("cuCtxSetCurrent")(context), "cuCtxSetCurrent");
+  for (;;) {
+    const abi::CUdeviceptr address = allocate(4096);
+    ++allocations;
+    free_memory(address);
+    ++frees;
+    pthread_testcancel();
+  }
+}
+
+void run(unsigned thread_count) {
+  context = start_driver();
+  for (unsigned batch = 0; batch < thread_count; batch += kAtOnce) {
+    std::vector<pthread_t> threads(kAtOnce);
+    const std::uint64_t before = allocations;
+    for (pthread_t& thread : threads) {
+      require(pthread_create(&thread, nullptr, work, nullptr) == 0, "no thread");
+    }
+    while (allocations < before + 20000) sched_yield();
+    for (const pthread_t thread : threads) pthread_cancel(thread);
+    for (const pthread_t thread : threads) {
+      void* result = nullptr;
+      require(pthread_join(thread, &result) == 0 && result == PTHREAD_CANCELED,
+              "a thread was not cancelled");
+    }
+  }
+  std::printf("%lu %lu\n", allocations.load(), frees.load());
+}
+
+}  // namespace
+}  // namespace gpumemtrace::victims
+
+int main(int count, char** arguments) {
+  gpumemtrace::victims::require(count == 2, "usage: cancelled THREADS");
+  gpumemtrace::victims::run(static_cast<unsigned>(std::atoi(arguments[1])));
+  return 0;
+}
