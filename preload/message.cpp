@@ -42,6 +42,9 @@ std::string_view errno_text(int error) noexcept {
   switch (error) {
     case EACCES:
       return "permission denied";
+    case EPERM:
+    case ENOSYS:
+      return "the system does not permit it, perhaps by a sandbox's filter";
     case EROFS:
       return "the file system is read-only";
     case ENOSPC:
@@ -54,6 +57,8 @@ std::string_view errno_text(int error) noexcept {
       return "the program has closed the recorder's file";
     case ENOENT:
       return "no such folder";
+    case ENAMETOOLONG:
+      return "the name is too long";
     case EMFILE:
     case ENFILE:
       return "too many open files";

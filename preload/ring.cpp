@@ -34,12 +34,14 @@ int Ring::create(const char* path, const trace::TraceId& id, std::uint64_t capac
   descriptor_ = create_file(path);
   if (descriptor_ < 0) return errno;
   const int error = map_file(id);
-  if (error != 0) {  // also the mapping, which would hold the disk space
-    if (base_ != nullptr) munmap(base_, capacity_);
-    close(descriptor_);
-    unlink(path);
-  }
+  if (error != 0) discard(path);
   return error;
+}
+
+void Ring::discard(const char* path) noexcept {
+  if (base_ != nullptr) munmap(base_, capacity_);  // it would hold the disk space
+  close(descriptor_);
+  unlink(path);
 }
 
 int Ring::map_file(const trace::TraceId& id) noexcept {

@@ -27,6 +27,8 @@ class Ring {
 
   // Makes the file and maps it. 0, or an errno value, and then no file.
   int create(const char* path, const trace::TraceId& id, std::uint64_t capacity) noexcept;
+  // Removes file and mapping. Nobody may have taken a chunk.
+  void discard(const char* path) noexcept;
 
   // A chunk of the wanted size class, or of another one where there is none. `important` calls may
   // use the last eighth of the capacity. nullptr: the ring is full.

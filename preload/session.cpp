@@ -29,7 +29,6 @@ namespace gpumemtrace::preload {
 
 constinit thread_local ThreadState thread_state [[gnu::tls_model("initial-exec")]];
 constinit Control control;
-constinit bool counter_is_invariant = false;
 
 namespace {
 
@@ -97,6 +96,12 @@ int create_files(Session& session) noexcept {
   constexpr std::string_view kExtension = ".gmt";
   Line path;
   expand_output_path(session.config.output_pattern, session.job, path);
+  constexpr std::size_t kLongestPath = sizeof session.path - 64;  // a number and endings follow
+  if (path.size() > kLongestPath) {
+    constexpr std::size_t kShown = 200;
+    memcpy(session.path, path.c_str(), kShown);
+    return ENAMETOOLONG;
+  }
   make_folders(path.c_str());
   const trace::TraceId id = random_id();
   const std::size_t stem = path.size() - kExtension.size();
@@ -126,6 +131,14 @@ int create_files(Session& session) noexcept {
     return error;
   }
   return EEXIST;
+}
+
+// Of a recording that cannot begin.
+void discard_files(Session& session) noexcept {
+  Line ring_path;
+  ring_path << session.path << ".ring";
+  session.ring.discard(ring_path.c_str());
+  session.writer.discard(session.path);
 }
 
 void thread_ends(void*) noexcept;
@@ -161,13 +174,19 @@ const char* start_session() noexcept {
                    << "). Choose another place with --output or GPUMEMTRACE_OUTPUT.");
     return "";
   }
-  if (write_prologue(*session) != 0) return "the begin of the trace could not be written";
+  if (write_prologue(*session) != 0) {
+    discard_files(*session);
+    return "the begin of the trace could not be written";
+  }
   session->id = kFirstSessionId + static_cast<std::uint32_t>(getpid());
   session->writer_count.store(1);  // writer 0 is the background thread's
   session->writers[0].next_sequence = 1;
   session->ring.header().recording.store(session->config.start_paused ? 0 : 1);
   reset_stacks(session->config);
-  if (!start_background_thread()) return "the system allows no further thread";
+  if (!start_background_thread()) {
+    discard_files(*session);
+    return "the system allows no further thread";
+  }
   return nullptr;
 }
 

@@ -107,7 +107,11 @@ std::string_view severity_name(LossSeverity severity) {
 
 // Remarks of the recorder, and on how much of the process's end is known.
 Json notes_json(const ReportProcess& process) {
-  Json notes = process.model().dictionary().notes();
+  const Dictionary& dictionary = process.model().dictionary();
+  Json notes = dictionary.notes();
+  if (dictionary.text(trace::TextKey::kCommandLine).size() >= trace::kMaxCommandLineBytes) {
+    notes.push_back("The command line is longer than 64 KiB; its end was not recorded.");
+  }
   const int signal = process.process->file().ended_by_signal();
   if (process.end == TraceEnd::kSignal) {
     notes.push_back("The process was ended by signal " + std::to_string(signal) + " (" +
