@@ -102,7 +102,7 @@ void make_folders(const char* path) noexcept {
     partial[i] = path[i];
     if (path[i] != '/' || i == 0) continue;
     partial[i] = '\0';
-    mkdir(partial, 0777);
+    mkdir(partial, 0700);
     partial[i] = '/';
   }
 }

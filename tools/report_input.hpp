@@ -15,14 +15,15 @@ struct NamingOptions {
   std::vector<std::filesystem::path> symbols;  // folders of files, and side-cars
   std::vector<std::filesystem::path> owners;   // files of rules
   bool use_debuginfod = false;
+  bool redact = false;  // names without meaning for what is private
 };
 
 // Throws Failure for a path that is not there.
 analyzer::SymbolOptions symbol_options(const NamingOptions& naming);
 
 // `inputs` are traces and folders of traces, which are analyzed as one job, or a single report,
-// which is read. Throws Failure for anything else. `thresholds` hold for traces; a report was made
-// with its own, and others are refused.
+// which is read. Throws Failure for anything else. `thresholds` and `redact` hold for traces; a
+// report was made with its own, and others are refused.
 Json load_report(const std::vector<std::filesystem::path>& inputs, const NamingOptions& naming,
                  const analyzer::Thresholds& thresholds = {});
 
