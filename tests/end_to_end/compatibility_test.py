@@ -35,42 +35,17 @@ def base_name(symbol):
     return re.match(r"(cu\w+?)(_v\d+)?(_ptds|_ptsz)?$", symbol)[1]
 
 
-class Driver(families_test.Families):
+class Runtimes:
     """Mixed into one class a driver; `version` is as cuDriverGetVersion says it."""
 
     version = 0
-    test_behaves_as_without_us_and_the_report_is_true = None  # of one program; all run below
+    folder_of_driver = None
 
     @property
     def variables(self):
-        return {"LD_LIBRARY_PATH": support.BUILD / f"simulated_cuda_{self.version}",
+        driver = self.folder_of_driver or f"simulated_cuda_{self.version}"
+        return {"LD_LIBRARY_PATH": support.BUILD / driver,
                 "GPUMEMTRACE_SIM_DRIVER_VERSION": self.version}
-
-    def test_every_program_that_the_driver_can_run_is_recorded_to_the_byte(self):
-        whole = self.folder
-        ran = []
-        for case in vars(families_test).values():
-            if not isinstance(case, type) or not issubclass(case, families_test.Families):
-                continue
-            # Linked with the newest driver, or made for several devices.
-            if case.program in ("", "doors") or case.variables:
-                continue
-            with self.subTest(program=case.program):
-                self.folder = whole / case.program
-                self.folder.mkdir()
-                self.program, self.arguments = case.program, case.arguments
-                self.also_reported = case.also_reported
-                if self.runs():
-                    families_test.Families.test_behaves_as_without_us_and_the_report_is_true(self)
-                    ran.append(case.program)
-        self.folder = whole
-        self.assertLessEqual({"arrays", "device_memory", "host_memory", "managed", "many_threads",
-                              "training_like"}, set(ran), ran)
-
-    def runs(self):
-        result = self.run_command([support.PROGRAMS / self.program, *self.arguments],
-                                  support.driver_environment(**self.variables))
-        return result.returncode == 0
 
     def test_what_runtimes_of_each_version_ask_for_is_wrapped(self):
         rows = rows_of_exports()
@@ -90,20 +65,57 @@ class Driver(families_test.Families):
                 self.assertEqual(support.usage(report, "driver", "device")["allocations"], 1)
 
 
-class Driver470(Driver, support.EndToEnd):
+class OldDriver(Runtimes, families_test.Families):
+    """The same for a driver that programs run on."""
+
+    test_behaves_as_without_us_and_the_report_is_true = None  # of one program; all run below
+
+    def test_every_program_that_the_driver_can_run_is_recorded_to_the_byte(self):
+        whole = self.folder
+        ran = set()
+        for case in vars(families_test).values():
+            if not isinstance(case, type) or not issubclass(case, families_test.Families):
+                continue
+            # Linked with the newest driver, or made for several devices.
+            if case.program in ("", "doors") or case.variables:
+                continue
+            with self.subTest(program=case.program):
+                self.folder = whole / case.program
+                self.folder.mkdir()
+                self.program, self.arguments = case.program, case.arguments
+                self.also_reported = case.also_reported
+                if self.runs():
+                    families_test.Families.test_behaves_as_without_us_and_the_report_is_true(self)
+                    ran.add(case.program)
+        self.folder = whole
+        self.assertLessEqual({"arrays", "device_memory", "host_memory", "managed", "many_threads",
+                              "training_like"}, ran)
+
+    def runs(self):
+        result = self.run_command([support.PROGRAMS / self.program, *self.arguments],
+                                  support.driver_environment(**self.variables))
+        return result.returncode == 0
+
+
+class Driver470(OldDriver, support.EndToEnd):
     version = 11040
 
 
-class Driver520(Driver, support.EndToEnd):
+class Driver520(OldDriver, support.EndToEnd):
     version = 11080
 
 
-class Driver525(Driver, support.EndToEnd):
+class Driver525(OldDriver, support.EndToEnd):
     version = 12000
 
 
-class Driver570(Driver, support.EndToEnd):
+class Driver570(OldDriver, support.EndToEnd):
     version = 12080
+
+
+class Driver580(Runtimes, support.EndToEnd):
+    version = 13000
+    folder_of_driver = "simulated_cuda"
 
 
 class Headers(support.EndToEnd):
