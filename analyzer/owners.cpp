@@ -163,8 +163,8 @@ bool is_builtin_owner(std::string_view owner) {
     return std::any_of(rules.begin(), rules.end(),
                        [&](const OwnerRule& rule) { return rule.owner == owner; });
   };
-  return is_of(kOwnerRules) || is_of(kFolderRules) || is_of(kFunctionRules) ||
-         owner == "program" || owner == "python_extension" || owner == "other";
+  return is_of(kOwnerRules) || is_of(kFolderRules) || is_of(kFunctionRules) || owner == "program" ||
+         owner == "python_extension" || owner == "other";
 }
 
 bool is_cuda_runtime(std::string_view path) { return starts_with(base_name(path), "libcudart.so"); }

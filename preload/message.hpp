@@ -19,6 +19,8 @@ constexpr std::string_view slice(std::string_view text, std::size_t begin,
 // A line of text in a fixed buffer; what does not fit is cut. No allocation, any thread.
 class Line {
  public:
+  static constexpr std::size_t kCapacity = 4095;
+
   Line& operator<<(std::string_view text) noexcept;
   Line& operator<<(std::uint64_t number) noexcept;
   std::string_view text() const noexcept { return {buffer_, size_}; }
@@ -30,14 +32,17 @@ class Line {
   void truncate(std::size_t size) noexcept { size_ = size < size_ ? size : size_; }
 
  private:
-  static constexpr std::size_t kCapacity = 4095;
   char buffer_[kCapacity + 1];
   std::size_t size_ = 0;
 };
 
 void silence_messages() noexcept;
 
-// Writes "gpumemtrace: TEXT" and a line end; a system call, so not in the steady state.
+// Messages go to what is the standard error now. A program that later has another file under that
+// number gets none, unless it is a log: a file opened for appending.
+void remember_standard_error() noexcept;
+
+// Writes "gpumemtrace: TEXT" and a line end; system calls, so not in the steady state.
 void message(const Line& line) noexcept;
 
 // Text of an errno value for the few that matter, else its number.

@@ -34,6 +34,7 @@ inline void add_naming_options(CLI::App& app, NamingOptions& naming) {
 struct InputOptions {
   std::vector<std::filesystem::path> inputs;
   bool require_complete = false;
+  bool tell_progress = false;
   NamingOptions naming;
   ThresholdOptions thresholds;
 
@@ -47,11 +48,13 @@ struct InputOptions {
     app.add_flag("--redact", naming.redact,
                  "Replace private names (paths, commands, hosts, functions of the program) by "
                  "names without meaning (docs/security.md).");
+    app.add_flag("--progress", tell_progress,
+                 "Say on stderr how far the analysis is, also where that is no terminal.");
     add_naming_options(app, naming);
     thresholds.add_options(app);
   }
 
-  Json load() const { return load_report(inputs, naming, thresholds.values()); }
+  Json load() const { return load_report(inputs, naming, thresholds.values(), tell_progress); }
 
   // What the process returns once the report is out.
   int exit_code(const Json& report) const {

@@ -73,10 +73,11 @@ Json python_json(const Dictionary& dictionary, Redaction& redaction) {
           {"reason", text_json(redaction.replace_paths(reason))}};
 }
 
-Json torch_json(const Dictionary& dictionary) {
+Json torch_json(const ReportProcess& process) {
+  if (!uses_pytorch(process)) return nullptr;
+  const Dictionary& dictionary = process.model().dictionary();
   const std::string version = dictionary.text(trace::TextKey::kTorchVersion);
   std::string allocator = dictionary.text(trace::TextKey::kTorchAllocator);
-  if (version.empty() && dictionary.find_module("libtorch").empty()) return nullptr;
   if (allocator.empty()) allocator = "native";
   return {{"version", text_json(version)}, {"allocator", text_json(allocator)}};
 }
@@ -135,6 +136,9 @@ Json notes_json(const ReportProcess& process, Redaction& redaction) {
         "it "
         "started this process.");
   }
+  if (const std::string& reason = process.model().course().stopped_because; !reason.empty()) {
+    notes.push_back("Recording stopped before the process ended: " + reason + ".");
+  }
   return notes;
 }
 
@@ -191,7 +195,7 @@ Json report_processes(const ReportContext& context) {
          {"cupti", cupti_json(process, redaction)},
          {"suppressions", suppressions_json(dictionary, redaction)},
          {"python", python_json(dictionary, redaction)},
-         {"torch", torch_json(dictionary)}});
+         {"torch", torch_json(process)}});
   }
   return rows;
 }
