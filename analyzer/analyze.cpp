@@ -11,12 +11,15 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 Json build_report(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
-                  const Thresholds& thresholds) {
-  const ReportContext context(job, symbolizer, owners);
+                  const Options& options) {
+  Redaction redaction(options.redact);
+  const ReportContext context(job, symbolizer, owners, redaction);
+  const Thresholds& thresholds = options.thresholds;
   Json report;
   report["format"] = "gpumemtrace-report";
   report["version"] = 1;
   report["tool"] = {{"name", "gpumemtrace"}, {"version", GPUMEMTRACE_VERSION}};
+  if (options.redact) report["redacted"] = true;
   report["traces"] = report_traces(context);
   report["processes"] = report_processes(context);
   report["devices"] = report_devices(context, job);
@@ -68,7 +71,7 @@ nlohmann::ordered_json analyze(const std::vector<std::filesystem::path>& inputs,
   } catch (const trace::TraceError& error) {
     throw InputError(error.what());
   }
-  return build_report(job, symbolizer, owners, options.thresholds);
+  return build_report(job, symbolizer, owners, options);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -19,6 +19,7 @@ struct Options {
   Thresholds thresholds;
   SymbolOptions symbols;
   std::vector<std::filesystem::path> owner_files;  // rules of the user, docs/owners.md
+  bool redact = false;  // names without meaning for what is private, docs/security.md
 };
 
 // The report of the job that `inputs` (traces and folders of traces) belong to, as

@@ -158,6 +158,15 @@ std::string_view base_name(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
+bool is_builtin_owner(std::string_view owner) {
+  const auto is_of = [&](const auto& rules) {
+    return std::any_of(rules.begin(), rules.end(),
+                       [&](const OwnerRule& rule) { return rule.owner == owner; });
+  };
+  return is_of(kOwnerRules) || is_of(kFolderRules) || is_of(kFunctionRules) || owner == "program" ||
+         owner == "python_extension" || owner == "other";
+}
+
 bool is_cuda_runtime(std::string_view path) { return starts_with(base_name(path), "libcudart.so"); }
 
 std::string_view owner_of_module(std::string_view path, std::string_view executable) {

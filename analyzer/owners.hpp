@@ -17,6 +17,9 @@ namespace gpumemtrace::analyzer {
 // unqualified or outermost name; empty where the file decides.
 [[nodiscard]] std::string_view owner_of_function(std::string_view function);
 
+// True for the owners that this page's functions give, for `program`, `python_extension`, `other`.
+[[nodiscard]] bool is_builtin_owner(std::string_view owner);
+
 // True for a shared CUDA runtime, whose callers are the ones that matter.
 [[nodiscard]] bool is_cuda_runtime(std::string_view path);
 

@@ -4,6 +4,7 @@
 
 #include "preload/background.hpp"
 
+#include <errno.h>
 #include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
@@ -418,7 +419,10 @@ class BackgroundThread {
   void pause(bool busy, std::uint32_t wakes) noexcept {
     pause_ns_ = busy ? kBusyPauseNs : (pause_ns_ * 2 < kIdlePauseNs ? pause_ns_ * 2 : kIdlePauseNs);
     const timespec pause{0, pause_ns_};
-    syscall(SYS_futex, &session_.wakes, FUTEX_WAIT_PRIVATE, wakes, &pause, nullptr, 0);
+    const long waited =
+        syscall(SYS_futex, &session_.wakes, FUTEX_WAIT_PRIVATE, wakes, &pause, nullptr, 0);
+    // A sandbox that forbids to wait must not make this thread spin.
+    if (waited != 0 && (errno == EPERM || errno == ENOSYS)) nanosleep(&pause, nullptr);
   }
 
   Session& session_;

@@ -1,5 +1,6 @@
 // The clock of the records: the time stamp counter where it is invariant (one rate on all cores,
-// also in sleep), else CLOCK_MONOTONIC in nanoseconds. Clock records tie it to the system's clocks.
+// also in sleep) and the kernel trusts it, else CLOCK_MONOTONIC in nanoseconds. Clock records tie
+// it to the system's clocks.
 #pragma once
 
 #include <time.h>
@@ -7,7 +8,6 @@
 #include <cstdint>
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <x86intrin.h>
 #endif
 
@@ -22,19 +22,7 @@ inline std::uint64_t clock_ns(clockid_t clock) noexcept {
 
 // Set once before the first record; a process with a non-invariant counter falls back.
 extern bool counter_is_invariant;
-
-inline void choose_clock() noexcept {
-#if defined(__x86_64__)
-  unsigned int a = 0;
-  unsigned int b = 0;
-  unsigned int c = 0;
-  unsigned int d = 0;
-  // CPUID 0x80000007, EDX bit 8: invariant TSC (Intel SDM volume 3, "Invariant TSC").
-  counter_is_invariant = __get_cpuid(0x80000007u, &a, &b, &c, &d) != 0 && (d & (1u << 8)) != 0;
-#else
-  counter_is_invariant = true;  // the Arm generic timer is invariant by its architecture
-#endif
-}
+void choose_clock() noexcept;
 
 inline std::uint64_t ticks() noexcept {
   if (!counter_is_invariant) [[unlikely]]

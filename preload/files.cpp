@@ -2,10 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/stat.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "preload/libc_compat.hpp"
 
 namespace gpumemtrace::preload {
 bool is_locked_by_another(const char* path) noexcept {
@@ -14,7 +15,8 @@ bool is_locked_by_another(const char* path) noexcept {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  const bool locked = fcntl(descriptor, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  const bool locked =
+      gpumemtrace_libc_fcntl(descriptor, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
   close(descriptor);
   return locked;
 }
@@ -39,19 +41,20 @@ void make_folders(const char* path) noexcept {
     partial[i] = path[i];
     if (path[i] != '/' || i == 0) continue;
     partial[i] = '\0';
-    mkdir(partial, 0777);
+    mkdir(partial, 0700);
     partial[i] = '/';
   }
 }
 
 namespace {
 
-// By number: fstat's symbol version is newer than the oldest glibc that we run on.
+// By number: fstat's symbol version is newer than the oldest glibc that we run on. Not statx, which
+// older sandboxes forbid.
 bool identify_at(int folder, const char* path, int flags, FileIdentity& identity) noexcept {
-  struct statx status;
-  if (syscall(SYS_statx, folder, path, flags, STATX_INO, &status) != 0) return false;
-  identity.device = (std::uint64_t{status.stx_dev_major} << 32) | status.stx_dev_minor;
-  identity.inode = status.stx_ino;
+  struct stat status;
+  if (syscall(SYS_newfstatat, folder, path, &status, flags) != 0) return false;
+  identity.device = status.st_dev;
+  identity.inode = status.st_ino;
   return true;
 }
 

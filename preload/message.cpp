@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "preload/files.hpp"
+#include "preload/libc_compat.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -23,7 +24,7 @@ bool has_place_for_messages() noexcept {
       (standard_error == FileIdentity{} || (identify(2, now) && now == standard_error))) {
     return true;
   }
-  const int flags = fcntl(2, F_GETFL);
+  const int flags = gpumemtrace_libc_fcntl(2, F_GETFL);
   return flags >= 0 && (flags & O_APPEND) != 0;
 }
 
@@ -73,6 +74,9 @@ std::string_view errno_text(int error) noexcept {
   switch (error) {
     case EACCES:
       return "permission denied";
+    case EPERM:
+    case ENOSYS:
+      return "the system does not permit it, perhaps by a sandbox's filter";
     case EROFS:
       return "the file system is read-only";
     case ENOSPC:
@@ -85,6 +89,8 @@ std::string_view errno_text(int error) noexcept {
       return "the program has closed the recorder's file";
     case ENOENT:
       return "no such folder";
+    case ENAMETOOLONG:
+      return "the name is too long";
     case EMFILE:
     case ENFILE:
       return "too many open files";

@@ -19,6 +19,8 @@ constexpr std::string_view slice(std::string_view text, std::size_t begin,
 // A line of text in a fixed buffer; what does not fit is cut. No allocation, any thread.
 class Line {
  public:
+  static constexpr std::size_t kCapacity = 4095;
+
   Line& operator<<(std::string_view text) noexcept;
   Line& operator<<(std::uint64_t number) noexcept;
   std::string_view text() const noexcept { return {buffer_, size_}; }
@@ -30,7 +32,6 @@ class Line {
   void truncate(std::size_t size) noexcept { size_ = size < size_ ? size : size_; }
 
  private:
-  static constexpr std::size_t kCapacity = 4095;
   char buffer_[kCapacity + 1];
   std::size_t size_ = 0;
 };

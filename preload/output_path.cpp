@@ -121,8 +121,10 @@ JobFacts read_job_facts() noexcept {
 }
 
 std::string_view executable_path() noexcept {
+  // First asked before the recorder's thread starts, which asks again.
   static char path[4096];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  static ssize_t length = -1;
+  if (length < 0) length = readlink("/proc/self/exe", path, sizeof path);
   return {path, length > 0 ? static_cast<std::size_t>(length) : 0};
 }
 

@@ -6,6 +6,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "preload/libc_compat.hpp"
+
 namespace gpumemtrace::preload {
 namespace {
 
@@ -24,7 +26,7 @@ int OwnFile::create(const char* path) noexcept {
   const int low = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (low < 0) return errno;
   descriptor_ = low;
-  if (const int high = fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor); high >= 0) {
+  if (const int high = gpumemtrace_libc_fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor); high >= 0) {
     ::close(low);
     descriptor_ = high;
   }
@@ -70,7 +72,8 @@ int OwnFile::allocate(std::uint64_t offset, std::uint64_t bytes) noexcept {
   if (fallocate(descriptor_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0) {
     return 0;
   }
-  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR) return errno;
+  // EPERM: a sandbox forbids fallocate.
+  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR && errno != EPERM) return errno;
   static constexpr char kZeros[4096] = {};
   for (std::uint64_t done = 0; done < bytes; done += sizeof kZeros) {
     if (const int error = write_at(offset + done, kZeros, sizeof kZeros); error != 0) return error;
@@ -98,7 +101,7 @@ void OwnFile::lock() noexcept {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  fcntl(descriptor_, F_SETLK, &lock);
+  gpumemtrace_libc_fcntl(descriptor_, F_SETLK, &lock);
 }
 
 bool OwnFile::is_ours() const noexcept {

@@ -81,7 +81,7 @@ std::string_view torch_backend() noexcept {
 
 void add_process_facts(ImageBuilder& image, const JobFacts& job) noexcept {
   using trace::TextKey;
-  static char buffer[64 * 1024];
+  static char buffer[trace::kMaxCommandLineBytes];
   image.add_text(TextKey::kToolVersion, GPUMEMTRACE_VERSION);
   add_number(image, TextKey::kProcessId, static_cast<std::uint64_t>(getpid()));
   add_number(image, TextKey::kParentProcessId, static_cast<std::uint64_t>(getppid()));

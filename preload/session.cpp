@@ -30,7 +30,6 @@ namespace gpumemtrace::preload {
 
 constinit thread_local ThreadState thread_state [[gnu::tls_model("initial-exec")]];
 constinit Control control;
-constinit bool counter_is_invariant = false;
 
 namespace {
 
@@ -107,6 +106,11 @@ int create_files(Session& session) noexcept {
   Line& path = session.path;
   Line& ring_path = session.ring_path;
   expand_output_path(session.config.output_pattern, session.job, path);
+  constexpr std::size_t kLongestPath = Line::kCapacity - 64;  // a number and endings follow
+  if (path.size() > kLongestPath) {
+    path.truncate(200);  // as much as is told
+    return ENAMETOOLONG;
+  }
   make_folders(path.c_str());
   const trace::TraceId id = random_id();
   const std::size_t stem = path.size() - kExtension.size();

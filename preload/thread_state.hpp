@@ -32,7 +32,7 @@ inline constexpr std::uint32_t kNoSession =
 
 class CallGuard;
 
-// What every event needs lies in one cache line.
+// What every event needs lies in two cache lines that come together.
 struct alignas(64) ThreadState {
   std::uint32_t session = kNoSession;  // the session that `writer` belongs to; see Control
   std::uint32_t depth = 0;             // wrappers on this thread's stack

@@ -14,6 +14,7 @@ the ranks of a distributed run. docs/report.schema.json describes the report.
 Examples:
   gpumemtrace analyze job.gmt -o report.json
   gpumemtrace analyze traces/ | jq .leaks.total_bytes
+  gpumemtrace analyze job.gmt --redact -o for_others.json
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";

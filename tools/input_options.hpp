@@ -45,6 +45,9 @@ struct InputOptions {
         ->type_name("");
     app.add_flag("--require-complete", require_complete,
                  "Exit with 24 where a trace misses events.");
+    app.add_flag("--redact", naming.redact,
+                 "Replace private names (paths, commands, hosts, functions of the program) by "
+                 "names without meaning (docs/security.md).");
     app.add_flag("--progress", tell_progress,
                  "Say on stderr how far the analysis is, also where that is no terminal.");
     add_naming_options(app, naming);

@@ -27,10 +27,21 @@ std::string prepend(const std::string& entry, const std::string& list,
   return list_holds(list, separators, entry) ? list : entry + ":" + list;
 }
 
+bool is_address_sanitizer(const std::filesystem::path& library) {
+  const std::string name = library.filename().string();
+  return name.starts_with("libasan.so") || name.starts_with("libclang_rt.asan");
+}
+
 }  // namespace
 
 EnvironmentVariable preload_variable(const std::filesystem::path& library) {
-  return {"LD_PRELOAD", prepend(library.string(), environment_text("LD_PRELOAD"), ": ")};
+  const std::string list = environment_text("LD_PRELOAD");
+  // AddressSanitizer's runtime ends a program in which it is not the first library.
+  if (is_address_sanitizer(list.substr(0, list.find_first_of(": ")))) {
+    const bool is_there = list_holds(list, ": ", library.string());
+    return {"LD_PRELOAD", is_there ? list : list + ":" + library.string()};
+  }
+  return {"LD_PRELOAD", prepend(library.string(), list, ": ")};
 }
 
 std::vector<EnvironmentVariable> nvtx_variables(const std::filesystem::path& library) {

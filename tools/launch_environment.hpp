@@ -10,7 +10,8 @@
 
 namespace gpumemtrace::tools {
 
-// LD_PRELOAD with `library` in front of what is there already, never twice.
+// LD_PRELOAD with `library` in front of what is there already, never twice; behind it where that
+// begins with AddressSanitizer's runtime.
 EnvironmentVariable preload_variable(const std::filesystem::path& library);
 
 // Names the library that NVTX loads at its first use, and where ours keeps the one that was named

@@ -7,7 +7,7 @@
 namespace gpumemtrace::tools {
 
 // To stdout where `path` is empty. A file gets its name when it is whole, so that a reader never
-// sees half of it. Throws Failure.
+// sees half of it; a device or a pipe is written as it is. Follows no link. Throws Failure.
 void write_output(const std::filesystem::path& path, const std::string& content);
 
 }  // namespace gpumemtrace::tools

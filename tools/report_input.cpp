@@ -88,19 +88,20 @@ Json load_report(const std::vector<fs::path>& inputs, const NamingOptions& namin
                  const analyzer::Thresholds& thresholds, bool tell_progress) {
   const auto report = std::find_if(inputs.begin(), inputs.end(), looks_like_json);
   if (report != inputs.end()) {
+    const auto refuse = [&](const char* why) {
+      throw Failure(fmt::format("{} is a report{}", report->string(), why), ExitCode::kUsage);
+    };
     if (inputs.size() > 1) {
-      throw Failure(fmt::format("{} is a report and cannot be joined with other inputs; give the "
-                                "traces of one job, or one report",
-                                report->string()),
-                    ExitCode::kUsage);
+      refuse(" and cannot be joined with other inputs; give the traces of one job, or one report");
     }
     if (!(thresholds == analyzer::Thresholds())) {
-      throw Failure(fmt::format("{} is a report, which was made with its own thresholds; give the "
-                                "traces with --threshold",
-                                report->string()),
-                    ExitCode::kUsage);
+      refuse(", which was made with its own thresholds; give the traces with --threshold");
     }
-    return read_report(*report);
+    const Json json = read_report(*report);
+    if (naming.redact && !json.contains("redacted")) {
+      refuse(", which was made with all names; give the traces with --redact");
+    }
+    return json;
   }
   try {
     ProgressLine line(tell_progress);
@@ -109,6 +110,7 @@ Json load_report(const std::vector<fs::path>& inputs, const NamingOptions& namin
     options.progress = [&line](double fraction) { line.update(fraction); };
     options.symbols = symbol_options(naming);
     options.owner_files = naming.owners;
+    options.redact = naming.redact;
     return analyzer::analyze(inputs, options);
   } catch (const analyzer::InputError& error) {
     throw Failure(error.what());

@@ -15,15 +15,16 @@ struct NamingOptions {
   std::vector<std::filesystem::path> symbols;  // folders of files, and side-cars
   std::vector<std::filesystem::path> owners;   // files of rules
   bool use_debuginfod = false;
+  bool redact = false;  // names without meaning for what is private
 };
 
 // Throws Failure for a path that is not there.
 analyzer::SymbolOptions symbol_options(const NamingOptions& naming);
 
 // `inputs` are traces and folders of traces, which are analyzed as one job, or a single report,
-// which is read. Throws Failure for anything else. `thresholds` hold for traces; a report was made
-// with its own, and others are refused. How far a long analysis is stands on stderr where that is a
-// terminal; with `tell_progress` always.
+// which is read. Throws Failure for anything else. `thresholds` and `redact` hold for traces; a
+// report was made with its own, and others are refused. How far a long analysis is stands on stderr
+// where that is a terminal; with `tell_progress` always.
 Json load_report(const std::vector<std::filesystem::path>& inputs, const NamingOptions& naming,
                  const analyzer::Thresholds& thresholds = {}, bool tell_progress = false);
 

@@ -55,6 +55,9 @@ constexpr auto kPreloadingTexts = std::to_array<PreloadingText>({
      "is built for another processor or for 32 bits than the recording library"},
     {Preloading::kOtherLibc,
      "is not linked against glibc, which the recording library needs; build it on a glibc system"},
+    {Preloading::kAddressSanitizer,
+     "is built with AddressSanitizer, whose runtime must be the first library; write "
+     "`LD_PRELOAD=libasan.so.N gpumemtrace run -- ...` with the one that `ldd` shows"},
     {Preloading::kPrivileged,
      "is setuid, setgid or has file capabilities, so the loader drops LD_PRELOAD; run a copy "
      "without them"},
@@ -88,6 +91,12 @@ std::string read_start(const fs::path& file, std::size_t most_bytes) {
   stream.read(content.data(), static_cast<std::streamsize>(most_bytes));
   content.resize(static_cast<std::size_t>(stream.gcount()));
   return content;
+}
+
+// Whether the table of names, which is near the begin of a file, has the sanitizer's runtime.
+bool needs_address_sanitizer(const fs::path& file) {
+  const std::string start = read_start(file, kLongestScriptBytes);
+  return start.find(std::string("\0libasan.so.", 12)) != std::string::npos;
 }
 
 // The path of the loader that an ELF file names; empty without one.
@@ -155,6 +164,7 @@ Preloading examine_executable(const fs::path& file) {
   const std::string loader = read_loader_path(stream, header);
   if (loader.empty()) return Preloading::kStaticallyLinked;
   if (loader.find("ld-linux") == std::string::npos) return Preloading::kOtherLibc;
+  if (needs_address_sanitizer(file)) return Preloading::kAddressSanitizer;
   return Preloading::kWorks;
 }
 

@@ -455,6 +455,9 @@ struct ApiName {
   std::uint32_t record_kind = 0;
 };
 
+// A longer command line is cut there.
+inline constexpr std::size_t kMaxCommandLineBytes = 64 << 10;
+
 enum class TextKey : std::uint32_t {
   kNone = 0,
   kExecutable = 1,

@@ -43,7 +43,7 @@ Json join_json(const Activity& activity) {
 
 }  // namespace
 
-Json cupti_json(const ReportProcess& process) {
+Json cupti_json(const ReportProcess& process, Redaction& redaction) {
   const Activity& activity = process.model().activity();
   const ActivityStatus& status = activity.status();
   if (!activity.is_on()) {
@@ -58,7 +58,7 @@ Json cupti_json(const ReportProcess& process) {
   const std::uint64_t error_ticks =
       std::max(activity.clocks().error_ticks(), activity.counts().largest_violation_ticks);
   return {{"state", state_of(status)},
-          {"reason", status.reason.empty() ? Json(nullptr) : Json(status.reason)},
+          {"reason", text_or_null(redaction.replace_paths(status.reason))},
           {"version", status.version == 0 ? Json(nullptr) : Json(std::to_string(status.version))},
           {"mode", has_records ? Json(name_of_mode(status.widest_mode)) : Json(nullptr)},
           {"clock_error_ns", activity.clocks().empty()

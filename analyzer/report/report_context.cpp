@@ -114,8 +114,9 @@ std::string_view name_of(TraceEnd end) {
   return "unknown";
 }
 
-ReportContext::ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners)
-    : symbolizer_(symbolizer), owners_(owners) {
+ReportContext::ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
+                             Redaction& redaction)
+    : symbolizer_(symbolizer), owners_(owners), redaction_(redaction) {
   for (const auto& process : job.processes) {
     ReportProcess entry;
     entry.process = process.get();
@@ -125,7 +126,7 @@ ReportContext::ReportContext(const Job& job, Symbolizer& symbolizer, const CodeO
     entry.inexact = inexact_of(entry.losses);
     if (process->model().course().peaks_are_inexact) entry.inexact.memory = true;
     processes_.push_back(std::move(entry));
-    stack_names_.emplace_back(process->model(), symbolizer, owners);
+    stack_names_.emplace_back(process->model(), symbolizer, owners, redaction);
   }
   name_devices();
 }
@@ -172,11 +173,12 @@ Identity ReportContext::name_site(const ReportProcess& process, const CallSite& 
     identity.api = caller.api;
   } else if (!caller.module.empty()) {
     const std::string executable = process.model().dictionary().text(trace::TextKey::kExecutable);
-    identity.owner = owners_.owner_of_caller(caller.module, executable);
+    identity.owner =
+        redaction_.replace_owner(std::string(owners_.owner_of_caller(caller.module, executable)));
     if (!through_runtime) {
       identity.api = caller.api;
       identity.has_site = true;
-      identity.module = base_name(caller.module);
+      identity.module = redaction_.replace_module(std::string(base_name(caller.module)));
       identity.offset = caller.offset;
     }
   }

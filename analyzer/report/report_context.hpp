@@ -68,11 +68,12 @@ struct ReportProcess {
   }
 };
 
-// Answers the questions that several sections ask. Built once all records are in. The symbolizer
-// and the owners are borrowed.
+// Answers the questions that several sections ask. Built once all records are in. The symbolizer,
+// the owners and the redaction are borrowed.
 class ReportContext {
  public:
-  ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners);
+  ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
+                Redaction& redaction);
 
   struct PhysicalDevice {
     std::string id;
@@ -94,6 +95,8 @@ class ReportContext {
     return stack_names_[static_cast<std::size_t>(&process - processes_.data())];
   }
   [[nodiscard]] const Symbolizer& symbolizer() const { return symbolizer_; }
+  // Every name that the records hold and a section shows goes through it.
+  [[nodiscard]] Redaction& redaction() const { return redaction_; }
   [[nodiscard]] TallyByIdentity tally(const ReportProcess& process, const Holders& holders) const;
   [[nodiscard]] TallyByIdentity tally(const ReportProcess& process,
                                       const std::vector<LiveAllocation>& entries) const {
@@ -107,6 +110,7 @@ class ReportContext {
 
   Symbolizer& symbolizer_;
   const CodeOwners& owners_;
+  Redaction& redaction_;
   std::vector<StackNames> stack_names_;
   // Naming is slow, and sections ask about the same sites.
   mutable std::map<std::pair<const ReportProcess*, CallSite>, Identity> known_sites_;

@@ -49,7 +49,8 @@ Json report_ranges(const ReportContext& context) {
     const Steps& steps = process.model().steps();
     for (const Interval& range : steps.ranges()) {
       Json row = interval_json(process, range, range.index, false);
-      row["name"] = steps.name_of_range(range);
+      row["name"] =
+          context.redaction().replace(Secret::kRange, std::string(steps.name_of_range(range)));
       rows.push_back(std::move(row));
     }
   }

@@ -33,13 +33,13 @@ Json duration_json(const ReportProcess& process) {
   return process.process->time_ns(course.last_time) - process.process->time_ns(course.first_time);
 }
 
-Json command_json(const std::string& command_line) {
+Json command_json(const std::string& command_line, Redaction& redaction) {
   Json words = Json::array();
   if (command_line.empty()) return words;
   std::size_t begin = 0;
   for (;;) {
     const std::size_t end = command_line.find('\0', begin);
-    words.push_back(command_line.substr(begin, end - begin));
+    words.push_back(redaction.replace(Secret::kArgument, command_line.substr(begin, end - begin)));
     if (end == std::string::npos) return words;
     begin = end + 1;
   }
@@ -57,7 +57,7 @@ std::string version_after(std::string_view name, std::string_view prefix) {
   return version;
 }
 
-Json python_json(const Dictionary& dictionary) {
+Json python_json(const Dictionary& dictionary, Redaction& redaction) {
   const std::string executable = dictionary.text(trace::TextKey::kExecutable);
   const std::string_view program = base_name(executable);
   const std::string_view library = base_name(dictionary.find_module("libpython"));
@@ -68,7 +68,9 @@ Json python_json(const Dictionary& dictionary) {
   const bool stacks = !dictionary.python_stacks().empty();
   std::string reason = dictionary.text(trace::TextKey::kPythonStacksOff);
   if (reason.empty() && !stacks) reason = "this trace holds no Python stacks";
-  return {{"version", text_json(version)}, {"stacks", stacks}, {"reason", text_json(reason)}};
+  return {{"version", text_json(version)},
+          {"stacks", stacks},
+          {"reason", text_json(redaction.replace_paths(reason))}};
 }
 
 Json torch_json(const ReportProcess& process) {
@@ -106,9 +108,24 @@ std::string_view severity_name(LossSeverity severity) {
   return "info";
 }
 
+Json suppressions_json(const Dictionary& dictionary, Redaction& redaction) {
+  Json lines = Json::array();
+  for (const std::string& line : dictionary.lines(trace::TextKey::kSuppression)) {
+    lines.push_back(redaction.replace(Secret::kSuppression, line));
+  }
+  return lines;
+}
+
 // Remarks of the recorder, and on how much of the process's end is known.
-Json notes_json(const ReportProcess& process) {
-  Json notes = process.model().dictionary().notes();
+Json notes_json(const ReportProcess& process, Redaction& redaction) {
+  const Dictionary& dictionary = process.model().dictionary();
+  Json notes = Json::array();
+  for (const std::string& note : dictionary.notes()) {
+    notes.push_back(redaction.replace_paths(note));
+  }
+  if (dictionary.text(trace::TextKey::kCommandLine).size() >= trace::kMaxCommandLineBytes) {
+    notes.push_back("The command line is longer than 64 KiB; its end was not recorded.");
+  }
   const int signal = process.process->file().ended_by_signal();
   if (process.end == TraceEnd::kSignal) {
     notes.push_back("The process was ended by signal " + std::to_string(signal) + " (" +
@@ -135,7 +152,7 @@ Json report_traces(const ReportContext& context) {
     const bool complete = !process.losses.any_data_loss() && process.losses[Loss::paused] == 0 &&
                           process.losses[Loss::missing_ring] == 0;
     rows.push_back(
-        {{"file", file.path().filename().string()},
+        {{"file", context.redaction().replace(Secret::kTrace, file.path().filename().string())},
          {"process", process.id},
          {"complete", complete},
          {"end", name_of(process.end)},
@@ -144,16 +161,19 @@ Json report_traces(const ReportContext& context) {
          {"bytes", file.file_bytes()},
          {"duration_ns", duration_json(process)},
          {"overhead", {{"events", course.events}, {"ns_per_event", nullptr}, {"cpu_ns", nullptr}}},
-         {"notes", notes_json(process)}});
+         {"notes", notes_json(process, context.redaction())}});
   }
   return rows;
 }
 
 Json report_processes(const ReportContext& context) {
+  Redaction& redaction = context.redaction();
   Json rows = Json::array();
   for (const ReportProcess& process : context.processes()) {
     const Dictionary& dictionary = process.model().dictionary();
-    const auto text = [&](trace::TextKey key) { return text_json(dictionary.text(key)); };
+    const auto secret = [&](Secret kind, trace::TextKey key) {
+      return text_json(redaction.replace(kind, dictionary.text(key)));
+    };
     const auto number = [&](trace::TextKey key) { return number_json(dictionary.text(key)); };
     const trace::FileHeader& header = process.process->file().header();
     const Clock& clock = process.process->clock();
@@ -161,20 +181,20 @@ Json report_processes(const ReportContext& context) {
         {{"id", process.id},
          {"pid", header.process_id},
          {"ppid", number(trace::TextKey::kParentProcessId)},
-         {"host", text(trace::TextKey::kHost)},
-         {"boot_id", text(trace::TextKey::kBootId)},
+         {"host", secret(Secret::kHost, trace::TextKey::kHost)},
+         {"boot_id", secret(Secret::kBoot, trace::TextKey::kBootId)},
          {"rank", number(trace::TextKey::kRank)},
          {"local_rank", number(trace::TextKey::kLocalRank)},
          {"world_size", number(trace::TextKey::kWorldSize)},
-         {"executable", text(trace::TextKey::kExecutable)},
-         {"command", command_json(dictionary.text(trace::TextKey::kCommandLine))},
+         {"executable", secret(Secret::kProgram, trace::TextKey::kExecutable)},
+         {"command", command_json(dictionary.text(trace::TextKey::kCommandLine), redaction)},
          {"start_unix_ns",
           header.start_realtime_ns == 0 ? Json(nullptr) : Json(header.start_realtime_ns)},
          {"clock_error_ns", clock.calibrated() ? Json(clock.error_ns()) : Json(nullptr)},
          {"cuda", {{"driver_version", number(trace::TextKey::kDriverVersion)}}},
-         {"cupti", cupti_json(process)},
-         {"suppressions", dictionary.lines(trace::TextKey::kSuppression)},
-         {"python", python_json(dictionary)},
+         {"cupti", cupti_json(process, redaction)},
+         {"suppressions", suppressions_json(dictionary, redaction)},
+         {"python", python_json(dictionary, redaction)},
          {"torch", torch_json(process)}});
   }
   return rows;
@@ -202,7 +222,9 @@ Json report_devices(const ReportContext& context, const Job& job) {
     rows.push_back(
         {{"id", device.id},
          {"name", text_json(first.name)},
-         {"uuid", has_uuid ? Json(uuid_text(first.uuid_low, first.uuid_high)) : Json(nullptr)},
+         {"uuid", has_uuid ? Json(context.redaction().replace(
+                                 Secret::kDevice, uuid_text(first.uuid_low, first.uuid_high)))
+                           : Json(nullptr)},
          {"total_bytes", first.total_bytes == 0 ? Json(nullptr) : Json(first.total_bytes)},
          {"seen_as", std::move(seen_as)},
          {"physical_peak", std::move(peak)},

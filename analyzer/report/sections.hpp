@@ -53,7 +53,7 @@ namespace gpumemtrace::analyzer {
 
 // report_activity.cpp: what CUPTI reported
 // processes[].cupti
-[[nodiscard]] Json cupti_json(const ReportProcess& process);
+[[nodiscard]] Json cupti_json(const ReportProcess& process, Redaction& redaction);
 // transfers.streams[]
 [[nodiscard]] Json report_streams(const ReportContext& context);
 // transfers.unjoined; null where CUPTI was off

@@ -9,6 +9,7 @@
 
 #include "analyzer/code_owners.hpp"
 #include "analyzer/model/process.hpp"
+#include "analyzer/report/redaction.hpp"
 #include "analyzer/symbols/symbolizer.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -22,11 +23,13 @@ struct StackFrame {
   bool is_python = false;
 };
 
-// - One process's; the model, the symbolizer and the owners are borrowed.
+// - One process's; the model, the symbolizer, the owners and the redaction are borrowed.
+// - What is given out went through the redaction.
 // - Addresses are resolved when they are asked for, and by the symbolizer only once.
 class StackNames {
  public:
-  StackNames(const ProcessModel& model, Symbolizer& symbolizer, const CodeOwners& owners);
+  StackNames(const ProcessModel& model, Symbolizer& symbolizer, const CodeOwners& owners,
+             Redaction& redaction);
 
   [[nodiscard]] bool has_native_frames(std::uint32_t stack) const;
   // Its own or inferred ones.
@@ -60,6 +63,7 @@ class StackNames {
   [[nodiscard]] Parts parts_of(std::uint32_t stack) const;
   [[nodiscard]] bool calls_backward(std::uint32_t stack) const;
   [[nodiscard]] std::vector<PythonFrame> python_frames(const Parts& parts) const;
+  [[nodiscard]] ThreadName redacted(ThreadName thread) const;
   // Calls visit(frame, path of its module) innermost first until it returns true.
   template <class Visit>
   void visit_native(std::uint32_t stack, Visit&& visit) const;
@@ -67,6 +71,7 @@ class StackNames {
   const ProcessModel& model_;
   Symbolizer& symbolizer_;
   const CodeOwners& owners_;
+  Redaction& redaction_;
   std::string executable_;
 };
 

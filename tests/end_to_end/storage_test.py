@@ -127,7 +127,7 @@ class WhileItRecords(OneThread, support.EndToEnd):
     def test_no_file_and_no_descriptor(self):
         self.assertGreater(self.fail_each("open64", errno.EROFS), 0)
         # A low number is as good, and without the lock a trace only seems to be at its end.
-        self.assertEqual(self.fail_each("fcntl64", errno.EMFILE), 0)
+        self.assertEqual(self.fail_each("fcntl", errno.EMFILE), 0)
 
     def test_a_gate_does_not_pass_what_stopped_early(self):
         self.run_with_fault("pwrite64", 6, EVER, errno.ENOSPC)

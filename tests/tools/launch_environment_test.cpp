@@ -34,6 +34,11 @@ class ScopedVariable {
 
 }  // namespace
 
+TEST_CASE("the runtime of AddressSanitizer stays the first library", "[unit]") {
+  const ScopedVariable variable("LD_PRELOAD", "/lib/libasan.so.8:/lib/other.so");
+  CHECK(preload_variable("/lib/ours.so").value == "/lib/libasan.so.8:/lib/other.so:/lib/ours.so");
+}
+
 TEST_CASE("an NVTX tool that is there already is handed on", "[unit]") {
   const ScopedVariable variable("NVTX_INJECTION64_PATH", "/lib/other.so");
   const std::vector<EnvironmentVariable> variables = nvtx_variables("/lib/ours.so");

@@ -45,6 +45,12 @@ TEST_CASE("a program with another loader than glibc's is told apart", "[unit]") 
         Preloading::kOtherLibc);
 }
 
+TEST_CASE("a program that needs AddressSanitizer's runtime is told apart", "[unit]") {
+  const TemporaryFolder folder;
+  const std::string needed("/lib64/ld-linux-x86-64.so.2\0libasan.so.8\0", 41);
+  CHECK(examine_executable(folder.write("a", elf_file(needed))) == Preloading::kAddressSanitizer);
+}
+
 TEST_CASE("a 32-bit program is told apart", "[unit]") {
   const TemporaryFolder folder;
   CHECK(examine_executable(folder.write("a", elf_file("/lib/ld-linux.so.2", ELFCLASS32))) ==

@@ -16,7 +16,8 @@ TEST_CASE("docs/report.example.json holds the findings of its sections", "[unit]
   const Job no_job;  // churn is the only rule that asks the model
   Symbolizer symbolizer(SymbolOptions{});
   const CodeOwners owners;
-  const ReportContext context(no_job, symbolizer, owners);
+  Redaction no_redaction(false);
+  const ReportContext context(no_job, symbolizer, owners, no_redaction);
   const Thresholds thresholds;
   const Json findings = report_findings({context, example, thresholds});
   if (std::getenv("GPUMEMTRACE_UPDATE_DOCUMENTS") != nullptr) {

@@ -109,7 +109,7 @@ bool fails(std::uint64_t number) {
 
 GPUMEMTRACE_FAULTY(int, open64, (const char* path, int flags, unsigned mode), (path, flags, mode),
                    kNoFile, -1)
-GPUMEMTRACE_FAULTY(int, fcntl64, (int file, int command, void* argument), (file, command, argument),
+GPUMEMTRACE_FAULTY(int, fcntl, (int file, int command, void* argument), (file, command, argument),
                    file, -1)
 GPUMEMTRACE_FAULTY(int, fallocate64, (int file, int mode, off64_t offset, off64_t bytes),
                    (file, mode, offset, bytes), file, -1)

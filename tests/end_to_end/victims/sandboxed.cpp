@@ -1,36 +1,21 @@
-// Works where a filter of system calls forbids process_vm_readv, as container engines do.
-#include <errno.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <stddef.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
+// Works where one system call fails, from before the first use of the device to the end. Prints how
+// often it allocated, and ends when its input does. Usage: sandboxed NUMBER ERROR
+#include "tests/end_to_end/victims/system_call_filter.hpp"
 
-#include "tests/end_to_end/victims/driver_calls.hpp"
-
-namespace gpumemtrace::victims {
-namespace {
-
-void forbid_reading() {
-  sock_filter program[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog filter = {sizeof program / sizeof program[0], program};
-  require(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-              prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0,
-          "there is no filter");
-}
-
-}  // namespace
-}  // namespace gpumemtrace::victims
-
-int main() {
+int main(int count, char** arguments) {
   using namespace gpumemtrace::victims;
-  forbid_reading();
+  require(count == 3, "usage: sandboxed NUMBER ERROR");
+  const auto number = static_cast<unsigned int>(std::atoi(arguments[1]));
+  const auto error = static_cast<unsigned int>(std::atoi(arguments[2]));
+  // What the program itself needs of the system comes before the filter.
+  call(function<abi::cuInit_t>("cuInit")(0), "cuInit");
+  function<abi::cuMemAlloc_v2_t>("cuMemAlloc_v2");
+  forbid_system_call(number, error);
   start_driver();
-  free_memory(allocate(4096));
+  int rounds = 0;
+  for (; rounds < 1000; ++rounds) free_memory(allocate(4096));
+  std::printf("%d\n", rounds);
+  std::fflush(stdout);
+  std::getchar();
   return 0;
 }

@@ -1,0 +1,184 @@
+#include "analyzer/report/redaction.hpp"
+
+#include <algorithm>
+#include <sstream>
+
+#include "analyzer/owners.hpp"
+#include "analyzer/report/stack_names.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+constexpr std::array<std::string_view, static_cast<std::size_t>(Secret::kCount)> kNames = {
+    "argument", "boot",    "GPU",   "file",        "function", "host", "library",
+    "owner",    "program", "range", "suppression", "thread",   "trace"};
+
+// Libraries that everybody has or can have, by the whole name before ".so": a longer name may be
+// somebody's own.
+constexpr auto kPublicLibraries = std::to_array<std::string_view>({
+    "ld-linux-aarch64",
+    "ld-linux-x86-64",
+    "libc",
+    "libdl",
+    "libffi",
+    "libgcc_s",
+    "libgomp",
+    "libgpumemtrace",
+    "libm",
+    "libpthread",
+    "librt",
+    "libstdc++",
+    "linux-vdso",
+    "libcublas",
+    "libcublasLt",
+    "libcuda",
+    "libcudart",
+    "libcudnn",
+    "libcudnn_adv",
+    "libcudnn_cnn",
+    "libcudnn_engines_precompiled",
+    "libcudnn_engines_runtime_compiled",
+    "libcudnn_graph",
+    "libcudnn_heuristic",
+    "libcudnn_ops",
+    "libcufft",
+    "libcupti",
+    "libcurand",
+    "libcusolver",
+    "libcusolverMg",
+    "libcusparse",
+    "libcusparseLt",
+    "libcutensor",
+    "libnccl",
+    "libnvJitLink",
+    "libnvrtc",
+    "libnvshmem_host",
+    "libc10",
+    "libc10_cuda",
+    "libtorch",
+    "libtorch_cpu",
+    "libtorch_cuda",
+    "libtorch_cuda_linalg",
+    "libtorch_python",
+    "libtriton",
+    "libjax_common",
+    "xla_cuda_plugin",
+    "xla_extension",
+    "_pywrap_tensorflow_internal",
+    "libtensorflow_cc",
+    "libtensorflow_framework",
+    "librmm",
+    "libcudf",
+});
+
+constexpr auto kPublicPackages = std::to_array<std::string_view>(
+    {"accelerate", "cudf",        "cupy",       "cupy_backends", "cupyx",      "deepspeed",
+     "flax",       "jax",         "jaxlib",     "keras",         "lightning",  "numba",
+     "numba_cuda", "numpy",       "nvidia",     "optax",         "paddle",     "pycuda",
+     "rmm",        "scipy",       "tensorflow", "torch",         "torchaudio", "torchvision",
+     "triton",     "transformers"});
+
+constexpr auto kSourceEndings = std::to_array<std::string_view>(
+    {".c", ".cc", ".cpp", ".cu", ".cuh", ".cxx", ".h", ".hpp", ".py", ".pyx"});
+
+template <std::size_t kCount>
+bool is_one_of(std::string_view text, const std::array<std::string_view, kCount>& list) {
+  return std::find(list.begin(), list.end(), text) != list.end();
+}
+
+bool is_digits_and_dots(std::string_view text) {
+  return text.find_first_not_of("0123456789.") == std::string_view::npos;
+}
+
+bool is_public_library(std::string_view file_name) {
+  const std::string_view name = file_name.substr(0, file_name.find(".so"));
+  if (is_one_of(name, kPublicLibraries)) return true;
+  for (const std::string_view python : {"libpython", "python"}) {
+    if (name.starts_with(python) && is_digits_and_dots(name.substr(python.size()))) return true;
+  }
+  return false;
+}
+
+// "torch/nn/modules/linear.py" of an installed package that is public, "lib/python3.12/queue.py" of
+// the standard library; empty for every other file.
+std::string_view public_python_path(std::string_view file) {
+  if (file.starts_with("<frozen ") || file.starts_with("<eval_with_key>")) return file;
+  for (const std::string_view folder : {"/site-packages/", "/dist-packages/"}) {
+    const std::size_t begin = file.rfind(folder);
+    if (begin == std::string_view::npos) continue;
+    const std::string_view path = file.substr(begin + folder.size());
+    return is_one_of(path.substr(0, path.find('/')), kPublicPackages) ? path : std::string_view();
+  }
+  const std::size_t begin = file.rfind("/lib/python3.");
+  return begin == std::string_view::npos ? std::string_view() : file.substr(begin + 1);
+}
+
+std::string_view source_ending(std::string_view file) {
+  const std::size_t dot = file.rfind('.');
+  const std::string_view ending =
+      dot == std::string_view::npos ? std::string_view() : file.substr(dot);
+  return is_one_of(ending, kSourceEndings) ? ending : std::string_view();
+}
+
+bool is_public_frame(const StackFrame& frame) {
+  return frame.is_python ? !public_python_path(frame.file).empty()
+                         : is_public_library(frame.module);
+}
+
+}  // namespace
+
+std::string Redaction::replace(Secret secret, const std::string& text) {
+  if (!is_on_ || text.empty()) return text;
+  const auto kind = static_cast<std::size_t>(secret);
+  const auto [known, is_new] = names_[kind].try_emplace(text);
+  if (is_new) {
+    known->second = std::string(kNames[kind]) + '-' + std::to_string(names_[kind].size());
+    if (secret == Secret::kFile) known->second += source_ending(text);
+    if (secret == Secret::kTrace) known->second += ".gmt";
+  }
+  return known->second;
+}
+
+StackFrame Redaction::replace(const StackFrame& frame) {
+  if (!is_on_) return frame;
+  StackFrame redacted = frame;
+  redacted.module = replace_module(frame.module);
+  if (is_public_frame(frame)) {
+    redacted.file = frame.is_python ? public_python_path(frame.file) : base_name(frame.file);
+    return redacted;
+  }
+  redacted.function = replace(Secret::kFunction, frame.function);
+  redacted.file = replace(Secret::kFile, frame.file);
+  return redacted;
+}
+
+std::string Redaction::replace_module(const std::string& file_name) {
+  return is_public_library(file_name) ? file_name : replace(Secret::kLibrary, file_name);
+}
+
+std::string Redaction::replace_owner(const std::string& owner) {
+  return is_builtin_owner(owner) ? owner : replace(Secret::kOwner, owner);
+}
+
+std::string Redaction::replace_node(const std::string& node) {
+  constexpr std::string_view kBackward = "Backward";
+  const std::size_t found = node.rfind(kBackward);
+  if (found != std::string::npos) {
+    const std::string_view number = std::string_view(node).substr(found + kBackward.size());
+    if (!number.empty() && is_digits_and_dots(number)) return node;
+  }
+  return replace(Secret::kFunction, node);
+}
+
+std::string Redaction::replace_paths(const std::string& sentence) {
+  if (!is_on_) return sentence;
+  std::istringstream words(sentence);
+  std::string redacted;
+  for (std::string word; std::getline(words, word, ' ');) {
+    if (!redacted.empty()) redacted += ' ';
+    redacted += word.find('/') == std::string::npos ? word : replace(Secret::kFile, word);
+  }
+  return redacted;
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,56 @@
+// Replaces what tells of a user, a machine or a program's own code by names without meaning, so
+// that a report can be given away. docs/security.md says what is replaced and what stays.
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace gpumemtrace::analyzer {
+
+struct StackFrame;
+
+// What a text is; the name that replaces it begins so.
+enum class Secret {
+  kArgument,
+  kBoot,
+  kDevice,
+  kFile,
+  kFunction,
+  kHost,
+  kLibrary,
+  kOwner,
+  kProgram,
+  kRange,
+  kSuppression,
+  kThread,
+  kTrace,
+  kCount
+};
+
+// - Equal texts get equal names within a report: function-1, function-2, as they come.
+// - What is not known to be public is replaced.
+// - Off, it gives everything back as it is. An empty text stays empty.
+class Redaction {
+ public:
+  explicit Redaction(bool is_on) : is_on_(is_on) {}
+
+  [[nodiscard]] bool is_on() const { return is_on_; }
+  [[nodiscard]] std::string replace(Secret secret, const std::string& text);
+  // Functions, files and lines of public libraries stay, files without their folders.
+  [[nodiscard]] StackFrame replace(const StackFrame& frame);
+  [[nodiscard]] std::string replace_module(const std::string& file_name);
+  // Owners of the built-in table stay.
+  [[nodiscard]] std::string replace_owner(const std::string& owner);
+  // The nodes that PyTorch itself has stay.
+  [[nodiscard]] std::string replace_node(const std::string& node);
+  // Of a sentence only the words that are paths.
+  [[nodiscard]] std::string replace_paths(const std::string& sentence);
+
+ private:
+  bool is_on_;
+  std::array<std::map<std::string, std::string>, static_cast<std::size_t>(Secret::kCount)> names_;
+};
+
+}  // namespace gpumemtrace::analyzer

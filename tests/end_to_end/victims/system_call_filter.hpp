@@ -1,0 +1,27 @@
+// A filter of system calls, as sandboxes and container engines set one.
+#pragma once
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+
+#include "tests/end_to_end/victims/driver_calls.hpp"
+
+namespace gpumemtrace::victims {
+
+// From now on the system call `number` fails with `error`, on this thread and those it starts.
+inline void forbid_system_call(unsigned int number, unsigned int error) {
+  sock_filter program[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (error & SECCOMP_RET_DATA)),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog filter = {sizeof program / sizeof program[0], program};
+  require(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+              prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0,
+          "there is no filter");
+}
+
+}  // namespace gpumemtrace::victims
