@@ -21,6 +21,14 @@ target_compile_options(gpumemtrace_options INTERFACE
 # Sanitizers of what can run with them. The preloaded library has none: it lives in processes that
 # were built without.
 add_library(gpumemtrace_sanitizers INTERFACE)
+if(GPUMEMTRACE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "GPUMEMTRACE_FUZZ needs clang: configure with -DCMAKE_CXX_COMPILER=clang++.")
+  endif()
+  set(GPUMEMTRACE_SANITIZE fuzzer-no-link,address,undefined)
+  target_compile_definitions(gpumemtrace_sanitizers INTERFACE
+    _GLIBCXX_ASSERTIONS _GLIBCXX_SANITIZE_VECTOR)
+endif()
 if(GPUMEMTRACE_SANITIZE)
   target_compile_options(gpumemtrace_sanitizers INTERFACE
     -fsanitize=${GPUMEMTRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)

@@ -95,8 +95,9 @@ Lines category_lines(const Json& peak) {
   std::vector<std::pair<std::uint64_t, std::string>> parts;
   const auto categories = peak.find("categories");
   if (categories == peak.end()) return {};
-  for (const auto& [name, bytes] : categories->items()) {
-    if (name != "unknown" && bytes != 0) parts.emplace_back(bytes.get<std::uint64_t>(), name);
+  for (const auto& [name, value] : categories->items()) {
+    const std::uint64_t bytes = number_or_zero(*categories, name.c_str());
+    if (name != "unknown" && bytes != 0) parts.emplace_back(bytes, name);
   }
   if (parts.empty()) return {};
   std::stable_sort(parts.begin(), parts.end(),
@@ -156,7 +157,7 @@ Lines composition_lines(const Json& row, const std::string& moment) {
   const Json& unattributed = row.at("unattributed");
   if (unattributed.is_number_integer() && unattributed.get<std::int64_t>() < 0) {
     // The driver's sample is older than the moment.
-    const auto excess = static_cast<std::uint64_t>(-unattributed.get<std::int64_t>());
+    const auto excess = 0 - static_cast<std::uint64_t>(unattributed.get<std::int64_t>());
     total -= std::min(total, excess);
     parts.push_back(fmt::format("{} less by the driver's count", format_size(excess)));
   }
