@@ -29,6 +29,7 @@
 #include "analyzer/model/threads.hpp"
 #include "analyzer/model/transfers.hpp"
 #include "analyzer/model/virtual_memory.hpp"
+#include "trace/checkpoint_records.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -208,6 +209,7 @@ class ProcessModel {
   // Allocations are missing, so an address that nobody knows may be anything.
   [[nodiscard]] bool blind() const;
   void apply_copy(const trace::Copy& call);
+  static void note_repetition(const trace::Copy& call, TransferRow& row);
   bool comes_back(const trace::Copy& call, Direction direction);
   void apply_set(const trace::Set& call);
   // Records of CUPTI may come that are about this call.

@@ -55,7 +55,8 @@ inline constexpr std::array kThresholds = {
                   "least frees for an allocation after the warm-up; below it the run only builds "
                   "up"},
     ThresholdInfo{"pageable_copies.bytes", ThresholdUnit::kBytes, 16 * 1024 * 1024,
-                  "least bytes that one place copies"},
+                  "least bytes that one place copies, most of them where it has copied before: "
+                  "a model that is loaded does not count"},
     ThresholdInfo{"synchronous_copies.count", ThresholdUnit::kCount, 100,
                   "least number of copies by one place"},
     ThresholdInfo{"small_copies.count", ThresholdUnit::kCount, 1000,
