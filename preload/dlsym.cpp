@@ -54,6 +54,8 @@ Answer answer_cupti(void* found, const char* name) noexcept {
   return {answer, 1};
 }
 
+void* find_no_version(void*, const char*, const char*) noexcept { return nullptr; }
+
 }  // namespace
 
 // Read by the assembly; set on the first look-up of any kind.
@@ -66,9 +68,15 @@ extern "C" {
 // another library's, which only a search without version finds. Other libraries' constructors may
 // get here before ours has run.
 [[gnu::visibility("hidden")]] void gpumemtrace_find_real_dlsym() {
-  void* found = find_symbol("libc.so.6", "dlvsym");
+  void* found = find_symbol_at_start("libc.so.6", "dlvsym");
+  if (found == nullptr) found = find_symbol("libc.so.6", "dlvsym");
   if (found == nullptr) found = find_symbol("libdl.so.2", "dlvsym");
-  if (found == nullptr) return;
+  if (found == nullptr) {
+    // musl, which has no dlvsym: nothing is recorded there, but the program's look-ups must work.
+    gpumemtrace_real_dlsym = reinterpret_cast<Dlsym>(find_symbol("ld-musl-", "dlsym"));
+    gpumemtrace_real_dlvsym = find_no_version;
+    return;
+  }
   gpumemtrace_real_dlvsym = reinterpret_cast<Dlvsym>(found);
   auto* const of_libc = reinterpret_cast<Dlsym>(
       gpumemtrace_real_dlvsym(RTLD_NEXT, "dlsym", GPUMEMTRACE_OLDEST_GLIBC));

@@ -1,6 +1,7 @@
 #include "preload/elf_symbols.hpp"
 
 #include <string.h>
+#include <sys/auxv.h>
 
 #include <cstddef>
 
@@ -12,6 +13,30 @@ namespace {
 
 constexpr std::size_t kMaxSymbolBytes = 256;
 
+// Not strcmp and the like: this is how libc's dlsym is found, and a sanitizer's runtime that stands
+// before those functions asks for them by dlsym, before any of them works.
+bool is_same_text(const char* a, const char* b) noexcept {
+  for (; *a == *b; ++a, ++b) {
+    if (*a == '\0') return true;
+  }
+  return false;
+}
+
+bool has_prefix(const char* text, const char* prefix) noexcept {
+  for (; *prefix != '\0'; ++text, ++prefix) {
+    if (*text != *prefix) return false;
+  }
+  return true;
+}
+
+const char* file_name_of(const char* path) noexcept {
+  const char* name = path;
+  for (; *path != '\0'; ++path) {
+    if (*path == '/') name = path + 1;
+  }
+  return name;
+}
+
 // Two ways to read: straight, and through the kernel where the library may go away.
 struct Straight {
   template <class Value>
@@ -20,7 +45,7 @@ struct Straight {
     return true;
   }
   static bool is_text(const char* address, const char* text) noexcept {
-    return strcmp(address, text) == 0;
+    return is_same_text(address, text);
   }
 };
 struct Checked {
@@ -43,29 +68,32 @@ Pointer table_address(ElfW(Addr) base, ElfW(Addr) value) noexcept {
 }
 
 template <class Memory>
-bool read_tables(const dl_phdr_info& info, ElfLibrary& library) noexcept {
-  const ElfW(Addr) base = info.dlpi_addr;
-  library = ElfLibrary{};
-  library.base = base;
-  for (int i = 0; i < info.dlpi_phnum; ++i) {
-    if (info.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
-    const auto* at = reinterpret_cast<const ElfW(Dyn)*>(base + info.dlpi_phdr[i].p_vaddr);
-    ElfW(Dyn) entry;
-    for (; Memory::read(at, entry) && entry.d_tag != DT_NULL; ++at) {
-      const ElfW(Addr) value = entry.d_un.d_ptr;
-      if (entry.d_tag == DT_STRTAB) library.strings = table_address<const char*>(base, value);
-      if (entry.d_tag == DT_SYMTAB) {
-        library.symbols = table_address<const ElfW(Sym)*>(base, value);
-      }
-      if (entry.d_tag == DT_GNU_HASH) {
-        library.gnu_hash = table_address<const std::uint32_t*>(base, value);
-      }
-      if (entry.d_tag == DT_HASH) {
-        library.sysv_hash = table_address<const std::uint32_t*>(base, value);
-      }
+bool read_dynamic(ElfW(Addr) base, const ElfW(Dyn) * at, ElfLibrary& library) noexcept {
+  ElfW(Dyn) entry;
+  for (; Memory::read(at, entry) && entry.d_tag != DT_NULL; ++at) {
+    const ElfW(Addr) value = entry.d_un.d_ptr;
+    if (entry.d_tag == DT_STRTAB) library.strings = table_address<const char*>(base, value);
+    if (entry.d_tag == DT_SYMTAB) library.symbols = table_address<const ElfW(Sym)*>(base, value);
+    if (entry.d_tag == DT_GNU_HASH) {
+      library.gnu_hash = table_address<const std::uint32_t*>(base, value);
+    }
+    if (entry.d_tag == DT_HASH) {
+      library.sysv_hash = table_address<const std::uint32_t*>(base, value);
     }
   }
   return library.strings != nullptr && library.symbols != nullptr;
+}
+
+template <class Memory>
+bool read_tables(const dl_phdr_info& info, ElfLibrary& library) noexcept {
+  library = ElfLibrary{};
+  library.base = info.dlpi_addr;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    if (info.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+    const auto* at = reinterpret_cast<const ElfW(Dyn)*>(library.base + info.dlpi_phdr[i].p_vaddr);
+    return read_dynamic<Memory>(library.base, at, library);
+  }
+  return false;
 }
 
 // True where the symbol with that number is the wanted one, defined.
@@ -123,6 +151,28 @@ void* look_up(const ElfLibrary& library, const char* symbol) noexcept {
   return is_found ? reinterpret_cast<void*>(library.base + found.st_value) : nullptr;
 }
 
+// The head of the loader's list, by the program's own headers, which the kernel told.
+const link_map* first_loaded() noexcept {
+  const auto* segments = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
+  const std::size_t count = segments == nullptr ? 0 : getauxval(AT_PHNUM);
+  ElfW(Addr) base = 0;
+  const ElfW(Phdr)* dynamic = nullptr;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (segments[i].p_type == PT_PHDR) {
+      base = reinterpret_cast<ElfW(Addr)>(segments) - segments[i].p_vaddr;
+    }
+    if (segments[i].p_type == PT_DYNAMIC) dynamic = segments + i;
+  }
+  if (dynamic == nullptr) return nullptr;
+  const auto* entry = reinterpret_cast<const ElfW(Dyn)*>(base + dynamic->p_vaddr);
+  for (; entry->d_tag != DT_NULL; ++entry) {
+    if (entry->d_tag != DT_DEBUG) continue;
+    const auto* const list = reinterpret_cast<const r_debug*>(entry->d_un.d_ptr);
+    return list == nullptr ? nullptr : list->r_map;
+  }
+  return nullptr;
+}
+
 struct Search {
   const char* file_name_prefix;
   const char* symbol;
@@ -132,9 +182,7 @@ struct Search {
 int visit_library(dl_phdr_info* info, std::size_t, void* argument) noexcept {
   auto& search = *static_cast<Search*>(argument);
   if (info->dlpi_name == nullptr) return 0;
-  const char* slash = strrchr(info->dlpi_name, '/');
-  const char* file_name = slash == nullptr ? info->dlpi_name : slash + 1;
-  if (strncmp(file_name, search.file_name_prefix, strlen(search.file_name_prefix)) != 0) return 0;
+  if (!has_prefix(file_name_of(info->dlpi_name), search.file_name_prefix)) return 0;
   return read_tables<Straight>(*info, search.library) &&
                  look_up<Straight>(search.library, search.symbol) != nullptr
              ? 1
@@ -168,6 +216,17 @@ bool read_library(const dl_phdr_info& info, ElfLibrary& library) noexcept {
 
 void* symbol_of(const ElfLibrary& library, const char* symbol) noexcept {
   return look_up<Straight>(library, symbol);
+}
+
+void* find_symbol_at_start(const char* file_name_prefix, const char* symbol) noexcept {
+  for (const link_map* entry = first_loaded(); entry != nullptr; entry = entry->l_next) {
+    if (!has_prefix(file_name_of(entry->l_name), file_name_prefix)) continue;
+    ElfLibrary library;
+    library.base = entry->l_addr;
+    return read_dynamic<Straight>(library.base, entry->l_ld, library) ? symbol_of(library, symbol)
+                                                                      : nullptr;
+  }
+  return nullptr;
 }
 
 void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept {

@@ -47,7 +47,11 @@ void for_each_needed(const dl_phdr_info& info, Visit&& visit) noexcept {
 // lock.
 void* symbol_of(const ElfLibrary& library, const char* symbol) noexcept;
 
-// Both in one.
+// Of a library that was loaded with the program and stays: no lock, and no function of another
+// library is called, so that it works while a sanitizer's runtime is still starting.
+void* find_symbol_at_start(const char* file_name_prefix, const char* symbol) noexcept;
+
+// find_library and symbol_of in one.
 void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept;
 
 // Address of a symbol of the first of these modules that defines it, read through the kernel: the

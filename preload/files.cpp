@@ -2,11 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/stat.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "preload/libc_compat.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -25,7 +26,7 @@ bool is_beyond_size_limit(std::uint64_t end) noexcept {
 int create_file(const char* path) noexcept {
   const int low = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (low < 0) return -1;
-  const int high = fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor);
+  const int high = gpumemtrace_libc_fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor);
   if (high < 0) return low;
   close(low);
   return high;
@@ -36,7 +37,8 @@ int allocate_file(int descriptor, std::uint64_t offset, std::uint64_t bytes) noe
   if (fallocate(descriptor, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0) {
     return 0;
   }
-  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR) return errno;
+  // EPERM: a sandbox forbids fallocate.
+  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR && errno != EPERM) return errno;
   static constexpr char kZeros[4096] = {};
   for (std::uint64_t done = 0; done < bytes; done += sizeof kZeros) {
     if (const int error = write_at(descriptor, offset + done, kZeros, sizeof kZeros); error != 0) {
@@ -50,7 +52,7 @@ void lock_file(int descriptor) noexcept {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  fcntl(descriptor, F_SETLK, &lock);
+  gpumemtrace_libc_fcntl(descriptor, F_SETLK, &lock);
 }
 
 bool is_locked_by_another(const char* path) noexcept {
@@ -59,7 +61,8 @@ bool is_locked_by_another(const char* path) noexcept {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  const bool locked = fcntl(descriptor, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  const bool locked =
+      gpumemtrace_libc_fcntl(descriptor, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
   close(descriptor);
   return locked;
 }
@@ -106,12 +109,13 @@ void make_folders(const char* path) noexcept {
 
 namespace {
 
-// By number: fstat's symbol version is newer than the oldest glibc that we run on.
+// By number: fstat's symbol version is newer than the oldest glibc that we run on. Not statx, which
+// older sandboxes forbid.
 bool identify_at(int folder, const char* path, int flags, FileIdentity& identity) noexcept {
-  struct statx status;
-  if (syscall(SYS_statx, folder, path, flags, STATX_INO, &status) != 0) return false;
-  identity.device = (std::uint64_t{status.stx_dev_major} << 32) | status.stx_dev_minor;
-  identity.inode = status.stx_ino;
+  struct stat status;
+  if (syscall(SYS_newfstatat, folder, path, &status, flags) != 0) return false;
+  identity.device = status.st_dev;
+  identity.inode = status.st_ino;
   return true;
 }
 

@@ -2,9 +2,12 @@
 // version, so that one build runs on every glibc from 2.28 on. Include it before use, in every file
 // of preload/ that calls one of them. tests/end_to_end/binary_test checks the result.
 //
-// Before glibc 2.34 these functions live in libdl and libpthread. References are weak and no such
-// library is a dependency: a CUDA program has both loaded, and a program without them never gets
-// to the code that calls them.
+// Before glibc 2.34 most of these functions live in libdl and libpthread. Their references are weak
+// and no such library is a dependency: a CUDA program has both loaded, and a program without them
+// never gets to the code that calls them.
+//
+// musl ends a program in which a preloaded library asks for a function that musl does not have.
+// fcntl is here because headers of glibc 2.28 and later make fcntl64 of it, which is such a one.
 #pragma once
 
 #include <dlfcn.h>
@@ -22,6 +25,7 @@
   __asm__(".symver gpumemtrace_libc_" #function "," #function "@" GPUMEMTRACE_OLDEST_GLIBC)
 
 extern "C" {
+int gpumemtrace_libc_fcntl(int descriptor, int command, ...);
 [[gnu::weak]] void* gpumemtrace_libc_dlopen(const char* file, int mode);
 [[gnu::weak]] char* gpumemtrace_libc_dlerror();
 [[gnu::weak]] int gpumemtrace_libc_pthread_create(pthread_t* thread,
@@ -33,6 +37,7 @@ extern "C" {
                                                       void (*destructor)(void*));
 [[gnu::weak]] int gpumemtrace_libc_pthread_setspecific(pthread_key_t key, const void* value);
 }
+GPUMEMTRACE_BIND(fcntl);
 GPUMEMTRACE_BIND(dlopen);
 GPUMEMTRACE_BIND(dlerror);
 GPUMEMTRACE_BIND(pthread_create);
