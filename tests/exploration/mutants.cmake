@@ -40,6 +40,12 @@ add_mutant(sealed_without_release preload/lock_free_stack.hpp
 add_mutant(sealed_without_acquire preload/lock_free_stack.hpp
   "exchange(0, std::memory_order_acquire)" "exchange(0, std::memory_order_relaxed)")
 
+add_mutant(made_without_release preload/ring.cpp
+  "(extent % 64), std::memory_order_release" "(extent % 64), std::memory_order_relaxed")
+add_mutant(made_without_acquire preload/ring.cpp
+  "made_[extent / 64].load(std::memory_order_acquire)"
+  "made_[extent / 64].load(std::memory_order_relaxed)")
+
 # --- Steps in another order, or left out.
 add_mutant(no_tag preload/lock_free_stack.hpp "((head >> 32) + 1) << 32" "(head >> 32) << 32")
 add_mutant(link_after_push preload/lock_free_stack.hpp
@@ -68,3 +74,6 @@ add_mutant(reclaimed_without_exchange preload/writers.cpp
   "writer.thread_id.store(0);")
 add_mutant(abandoned_chunk_kept preload/writers.cpp
   "  writer.chunk = nullptr;\n  writer.cursor = writer.end = nullptr;" "")
+add_mutant(extent_claimed_twice preload/ring.cpp
+  "while (!header_->used_bytes.compare_exchange_weak(offset, offset + trace::kMaxChunkBytes))"
+  "while (header_->used_bytes.store(offset + trace::kMaxChunkBytes), false)")

@@ -54,13 +54,21 @@ using namespace gpumemtrace::preload;
 // Two such records fill a chunk of the smallest size.
 constexpr std::size_t kBigTailBytes = 1912;
 
+// How large the ring is before the threads begin, and what it has left.
+struct RingSize {
+  std::uint32_t chunks = 0;  // free ones, of the smallest size
+  bool can_grow = false;     // by one chunk of the largest size
+};
+
 // One session with a ring of few chunks. Made before the exploration, which puts back whatever
 // happens to it.
 class World {
  public:
-  explicit World(std::uint32_t chunks) : chunks_(chunks) {
+  explicit World(RingSize size) : size_(size) {
+    constexpr std::uint32_t kExtentsOfReserve = 13;  // what replenish() wants of all sizes
+    const std::uint32_t extents = size.can_grow ? kExtentsOfReserve + 1 : 1;
     const int error = session_.ring.create(ledger_.ring_path().c_str(), tests::RawTrace::kId,
-                                           trace::kMaxChunkBytes);
+                                           extents * trace::kMaxChunkBytes);
     if (error != 0) violate("the ring could not be made");
     session_.writers = static_cast<Writer*>(map(sizeof(Writer) * kMaxWriters));
     session_.writer_links = static_cast<std::atomic<std::uint32_t>*>(
@@ -71,9 +79,7 @@ class World {
     session_.config.on_full = OnFull::kBlock;
     control.session.store(session_.id);
     session_of_scenario = &session_;
-    // The others are nobody's, for good.
-    constexpr std::uint32_t kAll = trace::kMaxChunkBytes / trace::kMinChunkBytes;
-    for (std::uint32_t i = chunks; i < kAll; ++i) session_.ring.take(0, true);
+    take_away(size);
   }
   ~World() {
     munmap(session_.writers, sizeof(Writer) * kMaxWriters);
@@ -91,6 +97,12 @@ class World {
   void attach() {
     acquire_writer(session_, take_writer(session_));
     // Where there is no chunk, the record that names the thread is dropped.
+    if (thread_state.chunk == nullptr) ledger_.drops_unnumbered();
+  }
+  void attach_with_large_chunks() {
+    const std::uint32_t index = take_writer(session_);
+    session_.writers[index].size_class = Ring::kSizeClasses - 1;
+    acquire_writer(session_, index);
     if (thread_state.chunk == nullptr) ledger_.drops_unnumbered();
   }
   // One record that fills half a chunk.
@@ -164,6 +176,18 @@ class World {
   }
 
  private:
+  // All chunks but `size.chunks` are nobody's, for good.
+  void take_away(RingSize size) {
+    constexpr std::uint32_t kExtents[] = {1, 1, 1, 1, 1, 2, 6};
+    for (std::uint32_t size_class = 0; size_class < Ring::kSizeClasses; ++size_class) {
+      const std::uint32_t chunks_of_extent = 64u >> size_class;
+      std::uint32_t count = kExtents[size_class] * chunks_of_extent;
+      if (size_class == 0) count -= size.chunks;
+      if (size_class > 0 && !size.can_grow) break;
+      for (std::uint32_t i = 0; i < count; ++i) session_.ring.take(size_class, true);
+    }
+  }
+
   static void* map(std::size_t bytes) {
     void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -177,14 +201,15 @@ class World {
       promise(chunk.state.load() != trace::ChunkState::kSealed, "a sealed chunk is forgotten");
       active += chunk.state.load() == trace::ChunkState::kActive ? 1 : 0;
     });
+    const std::uint32_t chunks = size_.chunks + (size_.can_grow ? 1 : 0);
     std::uint32_t free = 0;
     while (session_.ring.take(0, true) != nullptr) {
-      promise(++free <= chunks_, "the list of free chunks has one of them twice");
+      promise(++free <= chunks, "the list of free chunks has one of them twice");
     }
-    promise(active + free == chunks_, "a chunk is neither free nor anybody's");
+    promise(active + free == chunks, "a chunk is neither free nor anybody's");
   }
 
-  const std::uint32_t chunks_;
+  const RingSize size_;
   Session session_;
   Ledger ledger_;
 };
@@ -239,7 +264,7 @@ Outcome index_stack() {
 
 // Two threads fill chunks, the background thread packs them and gives them back.
 Outcome hand_out() {
-  World world(3);
+  World world({3});
   const auto thread = [&](std::uint32_t first, std::uint32_t count) {
     return [&world, first, count] {
       world.attach();
@@ -252,7 +277,7 @@ Outcome hand_out() {
 
 // The same chunk again and again: what is packed and recycled is filled anew at once.
 Outcome recycling() {
-  World world(2);
+  World world({2});
   return explore(world.scenario({[&] {
                                    world.attach();
                                    for (std::uint32_t i = 0; i < 5; ++i) world.record(i);
@@ -265,7 +290,7 @@ Outcome recycling() {
 
 // Calls that have not returned stay in the ring, and the packer goes on behind what it has packed.
 Outcome active_chunks() {
-  World world(2);
+  World world({2});
   return explore(world.scenario({[&] {
                                    world.attach();
                                    world.call(0);
@@ -283,7 +308,7 @@ Outcome active_chunks() {
 
 // A ring that is too small: what does not fit is counted.
 Outcome full_ring() {
-  World world(2);
+  World world({2});
   const auto thread = [&](std::uint32_t first) {
     return [&world, first] {
       world.attach();
@@ -293,9 +318,32 @@ Outcome full_ring() {
   return explore(world.scenario({thread(0), thread(100)}, false));
 }
 
+// Two threads find the ring empty and make it larger.
+Outcome growth() {
+  World world({0, true});
+  const auto thread = [&](std::uint32_t first) {
+    return [&world, first] {
+      world.attach_with_large_chunks();
+      world.record(first);
+    };
+  };
+  return explore(world.scenario({thread(0), thread(100)}, false));
+}
+
+// The background thread walks over a ring that is being made larger.
+Outcome walk_in_growth() {
+  World world({0, true});
+  return explore(world.scenario({[&] {
+                                   world.attach_with_large_chunks();
+                                   world.record(0);
+                                 },
+                                 [&] { world.pack_active(); }},
+                                false));
+}
+
 // A thread ends and returns its writer, a new one takes it and goes on in its chunk.
 Outcome change_of_hands() {
-  World world(3);
+  World world({3});
   const auto thread = [&](std::uint32_t first) {
     return [&world, first] {
       world.attach();
@@ -312,7 +360,7 @@ std::array<std::atomic<bool>, kMostThreads> dead;
 bool is_dead(std::uint32_t thread_id) { return dead[thread_id - 1].load(); }
 
 Outcome reclaimed_writers() {
-  World world(4);
+  World world({4});
   return explore(world.scenario({[&] {
                                    world.attach();
                                    world.record(0);
@@ -330,7 +378,7 @@ Outcome reclaimed_writers() {
 
 // A thread dies with a writer that it had from another one, and the next thread begins with it.
 Outcome abandoned_writer() {
-  World world(4);
+  World world({4});
   return explore(world.scenario({[&] {
                                    world.attach();
                                    world.record(0);
@@ -350,7 +398,7 @@ Outcome abandoned_writer() {
 
 // The process dies before any store, of the recording thread or of the packing one.
 Outcome death() {
-  World world(2);
+  World world({2});
   return explore(world.scenario({[&] {
                                    world.attach();
                                    world.record(0);
@@ -367,7 +415,7 @@ Outcome death() {
 
 // Likewise where a chunk is used again: what it held must not come back under its new name.
 Outcome death_in_reuse() {
-  World world(2);
+  World world({2});
   return explore(world.scenario({[&] {
                                    world.attach();
                                    for (std::uint32_t i = 0; i < 5; ++i) world.record(i);
@@ -387,6 +435,8 @@ const std::vector<Proof>& proofs() {
       {"reclaimed_writers", reclaimed_writers},
       {"death_in_reuse", death_in_reuse},
       {"full_ring", full_ring},
+      {"growth", growth},
+      {"walk_in_growth", walk_in_growth},
       {"active_chunks", active_chunks},
       {"death", death},
       {"recycling", recycling},
