@@ -2,7 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/resource.h>
+#include <linux/stat.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -10,51 +10,6 @@
 #include "preload/libc_compat.hpp"
 
 namespace gpumemtrace::preload {
-namespace {
-
-constexpr int kFirstDescriptor = 500;
-
-// To grow a file beyond the limit would raise SIGXFSZ, which ends the program.
-bool is_beyond_size_limit(std::uint64_t end) noexcept {
-  rlimit limit;
-  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-         end > limit.rlim_cur;
-}
-
-}  // namespace
-
-int create_file(const char* path) noexcept {
-  const int low = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (low < 0) return -1;
-  const int high = gpumemtrace_libc_fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor);
-  if (high < 0) return low;
-  close(low);
-  return high;
-}
-
-int allocate_file(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept {
-  if (is_beyond_size_limit(offset + bytes)) return EFBIG;
-  if (fallocate(descriptor, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0) {
-    return 0;
-  }
-  // EPERM: a sandbox forbids fallocate.
-  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR && errno != EPERM) return errno;
-  static constexpr char kZeros[4096] = {};
-  for (std::uint64_t done = 0; done < bytes; done += sizeof kZeros) {
-    if (const int error = write_at(descriptor, offset + done, kZeros, sizeof kZeros); error != 0) {
-      return error;
-    }
-  }
-  return 0;
-}
-
-void lock_file(int descriptor) noexcept {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  gpumemtrace_libc_fcntl(descriptor, F_SETLK, &lock);
-}
-
 bool is_locked_by_another(const char* path) noexcept {
   const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return false;
@@ -65,21 +20,6 @@ bool is_locked_by_another(const char* path) noexcept {
       gpumemtrace_libc_fcntl(descriptor, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
   close(descriptor);
   return locked;
-}
-
-int write_at(int descriptor, std::uint64_t offset, const void* data, std::size_t bytes) noexcept {
-  if (is_beyond_size_limit(offset + bytes)) return EFBIG;
-  const char* position = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = pwrite(descriptor, position, bytes, static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    if (written == 0) return ENOSPC;
-    position += written;
-    offset += static_cast<std::uint64_t>(written);
-    bytes -= static_cast<std::size_t>(written);
-  }
-  return 0;
 }
 
 int read_at(int descriptor, std::uint64_t offset, void* data, std::size_t bytes) noexcept {
@@ -109,13 +49,12 @@ void make_folders(const char* path) noexcept {
 
 namespace {
 
-// By number: fstat's symbol version is newer than the oldest glibc that we run on. Not statx, which
-// older sandboxes forbid.
+// By number: fstat's symbol version is newer than the oldest glibc that we run on.
 bool identify_at(int folder, const char* path, int flags, FileIdentity& identity) noexcept {
-  struct stat status;
-  if (syscall(SYS_newfstatat, folder, path, &status, flags) != 0) return false;
-  identity.device = status.st_dev;
-  identity.inode = status.st_ino;
+  struct statx status;
+  if (syscall(SYS_statx, folder, path, flags, STATX_INO, &status) != 0) return false;
+  identity.device = (std::uint64_t{status.stx_dev_major} << 32) | status.stx_dev_minor;
+  identity.inode = status.stx_ino;
   return true;
 }
 

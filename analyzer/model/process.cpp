@@ -86,9 +86,10 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
     }
     case trace::RecordKind::kContext: {
       const auto& context = trace::as<trace::Context>(record);
-      if (context.id >= kMaxContexts) return;
-      if (context.id >= contexts_.size()) contexts_.resize(context.id + 1);
-      contexts_[context.id] = {context.device, context.primary != 0};
+      ContextInfo* const known = find_or_add_context(context.id);
+      if (known == nullptr) return;
+      known->device = context.device;
+      known->primary = context.primary != 0;
       return;
     }
     case trace::RecordKind::kDevice: {
@@ -98,7 +99,14 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
     }
     case trace::RecordKind::kMemorySample: {
       const auto& sample = trace::as<trace::MemorySample>(record);
-      return note_sample(devices_.state(sample.device), sample, now_);
+      DeviceState& device = devices_.state(sample.device);
+      note_sample(device, sample, now_);
+      // A failure that came before the first sample: this one is nearest.
+      for (OomSnapshot& snapshot : snapshots_) {
+        const bool misses_one = snapshot.device == sample.device && snapshot.sample.time == 0;
+        if (misses_one) snapshot.sample = device.last_sample;
+      }
+      return;
     }
     case trace::RecordKind::kPoolSample: {
       const auto& sample = trace::as<trace::PoolSample>(record);
@@ -143,7 +151,7 @@ void ProcessModel::apply_mark(const trace::Mark& mark, std::uint32_t writer) {
       return;
     }
     case trace::MarkKind::kDisabled: {
-      course_.disabled = true;
+      course_.stopped_because = trace::tail_of(mark.record);
       return;
     }
     case trace::MarkKind::kExec: {
@@ -169,17 +177,29 @@ void ProcessModel::apply_gap(const trace::Gap& gap) {
   course_.dropped.stacks += gap.stacks;
 }
 
+ProcessModel::ContextInfo* ProcessModel::find_or_add_context(std::uint32_t id) {
+  if (id >= kMaxContexts) return nullptr;
+  if (id >= contexts_.size()) contexts_.resize(id + 1);
+  return &contexts_[id];
+}
+
 void ProcessModel::apply_context_call(const trace::ContextCall& call) {
   if (call.call.record.result != trace::kCudaSuccess) return;
   switch (call.operation) {
-    case trace::ContextOperation::kDestroy:
-      return end_context(call.handle_context, kUnknownDevice, EndedBy::kContextDestroyed);
-    case trace::ContextOperation::kResetPrimary:
-      return end_context(call.handle_context, call.device, EndedBy::kPrimaryReset);
-    case trace::ContextOperation::kReleasePrimary: {
-      if (call.still_active == 0) {
-        end_context(call.handle_context, call.device, EndedBy::kPrimaryReleased);
+    case trace::ContextOperation::kCreate:
+    case trace::ContextOperation::kRetainPrimary: {
+      ContextInfo* const opened = find_or_add_context(call.handle_context);
+      if (opened != nullptr && opened->opened_at == CallSite{}) {
+        opened->opened_at = site_of(call.call);
       }
+      return;
+    }
+    case trace::ContextOperation::kDestroy:
+      return end_context(call, kUnknownDevice, EndedBy::kContextDestroyed);
+    case trace::ContextOperation::kResetPrimary:
+      return end_context(call, call.device, EndedBy::kPrimaryReset);
+    case trace::ContextOperation::kReleasePrimary: {
+      if (call.still_active == 0) end_context(call, call.device, EndedBy::kPrimaryReleased);
       return;
     }
     default:
@@ -189,7 +209,9 @@ void ProcessModel::apply_context_call(const trace::ContextCall& call) {
 
 // Physical memory handles belong to the process and stay. Pools belong to the device and end with
 // its primary context.
-void ProcessModel::end_context(std::uint32_t context, std::int32_t device, EndedBy reason) {
+void ProcessModel::end_context(const trace::ContextCall& call, std::int32_t device,
+                               EndedBy reason) {
+  const std::uint32_t context = call.handle_context;
   const bool primary = reason != EndedBy::kContextDestroyed;
   const auto in_context = [&](std::uint32_t id) {
     if (context != 0 || !primary) return id == context && id != 0;
@@ -201,7 +223,8 @@ void ProcessModel::end_context(std::uint32_t context, std::int32_t device, Ended
     if (key.kind == Kind::kStreamOrdered) return primary && key.device == device;
     return in_context(key.context);
   };
-  const std::vector<LiveAllocation> ended = memory_.end_all(ends, reason, course_.exit_seen);
+  const std::vector<LiveAllocation> ended =
+      memory_.end_all(ends, {reason, course_.exit_seen, site_of(call.call)});
   course_.implicit_frees += ended.size();
   for (const LiveAllocation& entry : ended) after_release(entry);
 }

@@ -40,7 +40,6 @@ void read_thresholds(const std::string& text) {
 void read_sizes(const std::string& text) {
   if (const auto bytes = tools::parse_size(text)) {
     tests::require(tools::parse_size(std::to_string(*bytes)) == bytes, "a size is a number");
-    (void)tools::format_size(*bytes);
   }
   if (const auto share = tools::parse_share(text)) {
     tests::require(*share >= 0 && *share <= 1, "a share is at most all");

@@ -2,14 +2,16 @@
 
 A line at fault ends with a comment `fault: RULE SEVERITY [KEY=VALUE ...] [-]`: the finding's rule,
 its severity, values of its evidence, and `-` where it names no line. Python's and C++'s comments
-serve alike.
+serve alike. `named` at its end, or a comment `named` alone, marks a line that the summary must name
+whether or not a finding stands there: the other one that its reader may have to edit.
 """
 
 import dataclasses
 import pathlib
 import re
 
-MARK = re.compile(r"(?:#|//) fault: (\w+) (\w+)((?: \w+=\S+)*)( -)?$")
+MARK = re.compile(r"(?:#|//) fault: (\w+) (\w+)((?: \w+=\S+)*)( -)?(?: named)?$")
+NAMED = re.compile(r"(?:#|//) (?:fault: .* )?named$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +47,13 @@ def faults_in(path):
             evidence = tuple(tuple(pair.split("=", 1)) for pair in found[3].split())
             faults.append(Fault(found[1], found[2], path.name, None if found[4] else number, evidence))
     return faults
+
+
+def lines_to_name(path):
+    """The numbers of the lines that a summary must name: those of faults, and those marked so."""
+    marked = [number for number, line in enumerate(path.read_text().splitlines(), start=1)
+              if NAMED.search(line)]
+    return sorted({fault.line for fault in faults_in(path) if fault.line} | set(marked))
 
 
 def describe(finding):
