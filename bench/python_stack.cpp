@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bench/noop_calls.hpp"
+#include "bench/other_work.hpp"
 #include "bench/ring_view.hpp"
 #include "bench/statistics.hpp"
 #include "bench/stopwatch.hpp"
@@ -21,29 +22,49 @@ void report_block(const Calls& calls) {
   calls.report_block(block, 512, 512, 1 << 20, C10Device{});
 }
 
-double measure(const char* ring_path, std::uint32_t rounds) {
+double time_burst(const Calls& calls) {
+  const std::uint64_t begin = ticks();
+  for (std::uint32_t i = 0; i < kBurstBlocks; ++i) report_block(calls);
+  return static_cast<double>(ticks() - begin) / kBurstBlocks;
+}
+
+// Single blocks after other work.
+double time_cold(const Calls& calls) {
+  constexpr int kBlocks = 1000;
+  std::vector<double> times;
+  OtherWork work;
+  for (int i = 0; i < kBlocks; ++i) {
+    work.run();
+    const std::uint64_t begin = ticks();
+    report_block(calls);
+    times.push_back(static_cast<double>(ticks() - begin));
+  }
+  return median(times);
+}
+
+double measure(const char* ring_path, std::uint32_t rounds, bool cold) {
   const CallForms calls = load_calls();
   report_block(calls.wrapped);  // begins the recording, which makes the ring
   const RingView ring(ring_path);
   const double ns_per_tick = measure_ns_per_tick();
+  if (cold) return time_cold(calls.wrapped) * ns_per_tick;
   std::vector<double> times;
   for (std::uint32_t round = 0; round < rounds; ++round) {
     ring.wait_until_packed();
-    const std::uint64_t begin = ticks();
-    for (std::uint32_t i = 0; i < kBurstBlocks; ++i) report_block(calls.wrapped);
-    times.push_back(static_cast<double>(ticks() - begin) / kBurstBlocks * ns_per_tick);
+    times.push_back(time_burst(calls.wrapped));
   }
-  return median(times);
+  return median(times) * ns_per_tick;
 }
 
 }  // namespace
 }  // namespace gpumemtrace::bench
 
-// Nanoseconds of one block, the median over the rounds; below 0 where something is missing.
+// Nanoseconds of one block, the median over the rounds or, if `cold`, over single blocks between
+// other work; below 0 where something is missing.
 extern "C" [[gnu::visibility("default")]] double bench_blocks(const char* ring_path,
-                                                              std::uint32_t rounds) {
+                                                              std::uint32_t rounds, bool cold) {
   try {
-    return gpumemtrace::bench::measure(ring_path, rounds);
+    return gpumemtrace::bench::measure(ring_path, rounds, cold);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_python_stack: %s\n", error.what());
     return -1;

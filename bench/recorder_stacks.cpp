@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bench/deep_stack.hpp"
+#include "bench/other_work.hpp"
 #include "bench/processors.hpp"
 #include "bench/statistics.hpp"
 #include "bench/stopwatch.hpp"
@@ -104,6 +105,37 @@ Row measure_known(const RecorderBench& bench) {
   return row;
 }
 
+// Single blocks after other work, with and without a stack in turn.
+struct ColdBlocks {
+  const Calls* calls;
+  std::vector<double> with;
+  std::vector<double> without;
+};
+void time_cold_blocks(void* argument) {
+  constexpr int kBlocks = 2000;
+  ColdBlocks& blocks = *static_cast<ColdBlocks*>(argument);
+  OtherWork work;
+  for (int i = 0; i < kBlocks; ++i) {
+    const bool with_stack = i % 2 == 0;
+    work.run();
+    const std::uint64_t begin = ticks();
+    blocks.calls->report_block(kBlock, with_stack ? 512 : -512, 512, 1 << 20, C10Device{});
+    (with_stack ? blocks.with : blocks.without).push_back(static_cast<double>(ticks() - begin));
+  }
+}
+
+Row measure_cold(const RecorderBench& bench) {
+  say("  native stack of 20 frames between other work");
+  ColdBlocks blocks{&bench.calls.wrapped, {}, {}};
+  run_below(levels_for(kFrames), {time_cold_blocks, &blocks});
+  Row row;
+  row.what = "the same between other work, which takes its place in the caches";
+  row.unit = "ns added to a block";
+  row.measured = (median(blocks.with) - median(blocks.without)) * bench.ns_per_tick;
+  row.context["block_without_stack_ns"] = median(blocks.without) * bench.ns_per_tick;
+  return row;
+}
+
 // Each number of levels is another stack, with one return address that was not met before.
 Row measure_new(const RecorderBench& bench) {
   say("  new native stacks");
@@ -138,7 +170,7 @@ Row measure_new(const RecorderBench& bench) {
 
 std::vector<Row> measure_native_stacks(const RecorderBench& bench) {
   Row fresh = measure_new(bench);  // before anything is known
-  return {measure_known(bench), std::move(fresh)};
+  return {measure_known(bench), measure_cold(bench), std::move(fresh)};
 }
 
 }  // namespace gpumemtrace::bench

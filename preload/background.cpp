@@ -38,6 +38,8 @@ namespace {
 
 constexpr std::uint64_t kSamplePeriodNs = 1'000'000'000;
 constexpr std::uint64_t kLeastSlackBytes = 256 << 20;
+// After a round, threads look at all code objects of their stacks again, so it is not a short one.
+constexpr std::uint64_t kPythonRoundNs = 5'000'000;
 constexpr long kBusyPauseNs = 500'000;
 constexpr long kIdlePauseNs = 10'000'000;
 
@@ -57,7 +59,7 @@ class BackgroundThread {
     while (control.session.load() != kOff) {
       const CallGuard guard;
       guard_ = &guard;
-      python::next_round();
+      begin_python_round();
       const std::uint32_t wakes = session_.wakes.load();
       if (is_recording()) waiting_.look(guard);
       const bool packed = pack_sealed();
@@ -77,6 +79,13 @@ class BackgroundThread {
  private:
   // False before the start has ended, while paused, and after the end.
   bool is_recording() const noexcept { return control.session.load() == session_.id; }
+
+  void begin_python_round() noexcept {
+    const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+    if (now_ns - last_python_round_ns_ < kPythonRoundNs) return;
+    last_python_round_ns_ = now_ns;
+    python::next_round();
+  }
 
   // Buffers that CUPTI has completed. Their records fill the ring faster than calls do, so each is
   // packed before the next.
@@ -340,6 +349,7 @@ class BackgroundThread {
   const CallGuard* guard_ = nullptr;  // of the present round
   std::uint64_t next_checkpoint_bytes_ = 0;
   std::uint64_t last_sample_ns_ = 0;
+  std::uint64_t last_python_round_ns_ = 0;
   long pause_ns_ = kBusyPauseNs;
   bool devices_written_ = false;
   bool native_state_written_ = false;

@@ -349,8 +349,8 @@ bool prepare(SerialOf serial_of) noexcept {
   return table.reset();
 }
 
-Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
-                 WalkMemory* memory) noexcept {
+[[gnu::hot]] Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
+                              WalkMemory* memory) noexcept {
   Walker walker(caller, out, capacity);
   if (memory == nullptr ? walker.run(nullptr) : walker.run(*memory)) [[likely]]
     return walker.walk();

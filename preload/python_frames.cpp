@@ -19,9 +19,8 @@ namespace {
 constexpr std::size_t kCheckedWalks = 64;
 
 constinit Interpreter interpreter;
-constinit std::atomic<State> current_state = State::kNotLooked;
-constinit std::atomic<std::size_t> checked_walks = 0;
 constinit std::atomic<std::uint32_t> current_round = 0;
+constinit std::atomic<std::size_t> checked_walks = 0;
 constinit char off_reason[128] = {};
 constinit std::uint32_t looked_changes = 0;  // of the modules that were looked through last
 
@@ -55,15 +54,11 @@ bool agrees_with_debug_offsets(const void* runtime, std::uint32_t version,
          (head.version >> 16) == (version >> 16) && head.free_threaded == 0;
 }
 
-std::uint32_t this_round() noexcept {
-  return current_round.load(std::memory_order_relaxed);  // see next_round()
-}
-
 // A walk for each version, with its layout compiled in.
 template <std::size_t kIndex, class Reader>
-bool read_by_layout(const void* code_type, const void* thread_state, std::size_t capacity,
-                    Walk& last) noexcept {
-  return Walker<kIndex, Reader>(code_type, last).run(thread_state, capacity, this_round());
+[[gnu::hot]] bool read_by_layout(const void* code_type, const void* thread_state,
+                                 std::size_t capacity, std::uint32_t round, Walk& last) noexcept {
+  return Walker<kIndex, Reader>(code_type, last).run(thread_state, capacity, round);
 }
 
 template <class Reader, std::size_t... kIndex>
@@ -92,7 +87,6 @@ void set_off(std::string_view why) noexcept {
 
 }  // namespace
 
-State state() noexcept { return current_state.load(std::memory_order_relaxed); }
 std::string_view reason() noexcept { return off_reason; }
 const Interpreter& this_interpreter() noexcept { return interpreter; }
 std::uint32_t version_hex() noexcept { return interpreter.version; }
@@ -146,15 +140,17 @@ std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept {
   return mix(mix(hash, reinterpret_cast<std::uintptr_t>(frame.code)), place);
 }
 
-std::uint64_t read_stack(std::size_t capacity, Walk& last) noexcept {
+[[gnu::hot]] std::uint64_t read_stack(std::size_t capacity, Walk& last) noexcept {
   if (current_state.load(std::memory_order_acquire) != State::kOn) return 0;  // pairs with look()
+  fetch_ahead_of(last);
   const Interpreter& python = interpreter;
   if (python.is_finalizing != nullptr && python.is_finalizing() != 0) return 0;
   const void* thread_state = python.this_thread_state();
   if (thread_state == nullptr) return 0;
+  const std::uint32_t round = current_round.load(std::memory_order_relaxed);  // see next_round()
   if (checked_walks.load(std::memory_order_relaxed) >= kCheckedWalks) [[likely]] {
-    if (!python.read(python.code_type, thread_state, capacity, last)) return 0;
-  } else if (!python.read_checked(python.code_type, thread_state, capacity, last)) {
+    if (!python.read(python.code_type, thread_state, capacity, round, last)) return 0;
+  } else if (!python.read_checked(python.code_type, thread_state, capacity, round, last)) {
     set_off("the interpreter's frames are not where its version has them");
     return 0;
   } else if (last.count > 0) {

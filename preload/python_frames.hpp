@@ -9,6 +9,7 @@
 // CPython 3.9 to 3.14, release builds with a GIL. Elsewhere: off, with the reason in the trace.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -51,7 +52,9 @@ enum class State : std::uint8_t {
   kOn,
 };
 
-State state() noexcept;
+inline constinit std::atomic<State> current_state =
+    State::kNotLooked;  // look() and turn_off() set it
+inline State state() noexcept { return current_state.load(std::memory_order_relaxed); }
 std::string_view reason() noexcept;
 // 0x030c04f0 for 3.12.4, as PY_VERSION_HEX; 0 = none.
 std::uint32_t version_hex() noexcept;

@@ -56,19 +56,19 @@ inline constexpr std::uint16_t kTextStateOffset = 32;
 inline constexpr std::uint16_t kBytesOffset = 32;
 inline constexpr std::uint16_t kNextThread = 8;  // in the thread state
 
-// The interpreter of this process.
-struct Interpreter {
+// The interpreter of this process. What every walk needs stands first, in one cache line.
+struct alignas(64) Interpreter {
   using Read = bool (*)(const void* code_type, const void* thread_state, std::size_t capacity,
-                        Walk& last) noexcept;
+                        std::uint32_t round, Walk& last) noexcept;
 
-  const Layout* layout = nullptr;
-  Read read = nullptr;  // one more walk of a thread, by that layout
-  Read read_checked = nullptr;
-  std::uint32_t version = 0;
+  Read read = nullptr;  // one more walk of a thread, by the layout
   const void* code_type = nullptr;
   void* (*this_thread_state)() = nullptr;
-  int (*is_initialized)() = nullptr;
   int (*is_finalizing)() = nullptr;
+  const Layout* layout = nullptr;
+  std::uint32_t version = 0;
+  Read read_checked = nullptr;
+  int (*is_initialized)() = nullptr;
   void* (*main_interpreter)() = nullptr;
   std::size_t thread_list = 0;  // Layout::thread_list, or what the interpreter's own table says
 };
@@ -155,29 +155,36 @@ template <class Reader>
          reader.read(frame, static_cast<std::size_t>(layout.frame_behind), frame);
 }
 
-// What a frame says. `is_own`: it is the program's, not the interpreter's.
+// What a frame says, and the next outer one.
 template <class Reader>
 [[gnu::always_inline]] inline bool read_frame(Reader& reader, const Layout& layout,
-                                              const void* frame, RawFrame& out, bool& is_own,
+                                              const void* frame, RawFrame& out,
                                               const void*& previous) noexcept {
   std::uint64_t reference = 0;
-  std::uint8_t owner = 0;
-  const void* next = nullptr;
-  if (!reader.read(frame, layout.code, reference) || !reader.read(frame, layout.previous, next) ||
-      (layout.owner >= 0 && !reader.read(frame, static_cast<std::size_t>(layout.owner), owner))) {
-    return false;
-  }
-  if (layout.instruction_is_index) {
-    std::int32_t index = -1;
-    if (!reader.read(frame, layout.instruction, index)) return false;
-    out.instruction = index < 0 ? 0 : static_cast<std::uint64_t>(index);
-  } else if (!reader.read(frame, layout.instruction, out.instruction)) {
+  if (!reader.read(frame, layout.code, reference) ||
+      !reader.read(frame, layout.previous, previous)) {
     return false;
   }
   if (layout.minor >= 14) reference &= ~kTagBits;
   out.code = reinterpret_cast<const void*>(reference);
+  if (!layout.instruction_is_index) {
+    return reader.read(frame, layout.instruction, out.instruction);
+  }
+  std::int32_t index = -1;
+  if (!reader.read(frame, layout.instruction, index)) return false;
+  out.instruction = index < 0 ? 0 : static_cast<std::uint64_t>(index);
+  return true;
+}
+
+// `is_own`: the frame is the program's, not the interpreter's.
+template <class Reader>
+[[gnu::always_inline]] inline bool read_owner(Reader& reader, const Layout& layout,
+                                              const void* frame, bool& is_own) noexcept {
+  std::uint8_t owner = 0;
+  if (layout.owner >= 0 && !reader.read(frame, static_cast<std::size_t>(layout.owner), owner)) {
+    return false;
+  }
   is_own = owner < layout.first_foreign_owner;
-  previous = next;
   return true;
 }
 
@@ -192,7 +199,8 @@ std::ptrdiff_t walk(Reader& reader, const Layout& layout, const void* thread_sta
        ++steps) {
     RawFrame found;
     bool is_own = false;
-    if (!plausible_pointer(frame) || !read_frame(reader, layout, frame, found, is_own, frame)) {
+    if (!plausible_pointer(frame) || !read_owner(reader, layout, frame, is_own) ||
+        !read_frame(reader, layout, frame, found, frame)) {
       return -1;
     }
     if (is_own) out[count++] = found;

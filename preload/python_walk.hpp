@@ -43,17 +43,30 @@ struct Walk {
     RawFrame raw;
     bool is_own;
   };
-  static constexpr std::size_t kPlaces = 256;
+  static constexpr std::size_t kPlaces = 64;
 
+  const void* thread_state;  // Python's, for fetch_ahead_of()
   std::uint32_t round;
   std::uint32_t count;
   std::uint32_t known;
   std::uint32_t summed;           // links whose hash and number of frames are up to date
+  bool is_cut;                    // there are frames outside the outermost link: no walk ends there
   std::uint16_t places[kPlaces];  // by a frame's address: its place in `links`; a hint
   Link links[kMaxLinks];
   Note notes[kMaxLinks];   // apart, because most walks need only one of them
   Fresh fresh[kMaxLinks];  // of one walk, innermost first
 };
+
+// Asks for the memory that the next walk will most likely read, before it is known where it is.
+inline void fetch_ahead_of(const Walk& walk) noexcept {
+  constexpr std::size_t kLine = 64;
+  __builtin_prefetch(walk.thread_state);
+  for (std::uint32_t i = 0; i < walk.count; ++i) {
+    const auto* const frame = static_cast<const char*>(walk.links[i].frame);
+    __builtin_prefetch(frame);
+    __builtin_prefetch(frame + kLine);
+  }
+}
 
 // One walk, with a layout that the compiler knows. Between two events a processor forgets code,
 // too: what follows is short, and what happens seldom stands apart.
@@ -66,15 +79,16 @@ class Walker {
   bool run(const void* thread_state, std::size_t capacity, std::uint32_t round) noexcept {
     if (walk_.round != round) forget();
     walk_.round = round;
+    walk_.thread_state = thread_state;
     const void* innermost = nullptr;
     if (!first_frame(reader_, kLayout, thread_state, innermost)) return false;
     if (!follow(innermost, capacity)) return fail();
     if (kept_frames_ + own_ > capacity) [[unlikely]] {
-      forget();  // what is known reaches farther out than wanted
-      return run(thread_state, capacity, round);
+      walk_.is_cut = true;  // from now on: what is known reaches farther out than wanted
+      if (!follow(innermost, capacity)) return fail();
     }
     if (!settle()) return fail();
-    if (is_cut_) forget();  // the outermost link leads on
+    walk_.is_cut = is_cut_;
     return true;
   }
 
@@ -85,6 +99,7 @@ class Walker {
   bool fail() noexcept {
     forget();
     walk_.count = 0;
+    walk_.is_cut = false;
     return false;
   }
 
@@ -94,7 +109,8 @@ class Walker {
     own_ = kept_frames_ = 0;
     while (frame != nullptr && own_ < capacity && fresh_ < kMaxLinks) {
       const std::uint32_t place = walk_.places[slot_of(frame)];
-      if (place < walk_.known && place + fresh_ < kMaxLinks && walk_.links[place].frame == frame) {
+      if (place < walk_.known && place + fresh_ < kMaxLinks && !walk_.is_cut &&
+          walk_.links[place].frame == frame) {
         bool leads_out = false;
         if (!compare(place, leads_out)) return false;
         if (leads_out) {
@@ -108,8 +124,8 @@ class Walker {
       }
       Walk::Fresh& found = walk_.fresh[fresh_++];
       found.frame = frame;
-      if (!plausible_pointer(frame) ||
-          !read_frame(reader_, kLayout, frame, found.raw, found.is_own, frame)) {
+      if (!plausible_pointer(frame) || !read_owner(reader_, kLayout, frame, found.is_own) ||
+          !read_frame(reader_, kLayout, frame, found.raw, frame)) {
         return false;
       }
       if (found.is_own) ++own_;
@@ -126,10 +142,9 @@ class Walker {
       const void* const known = walk_.links[i].frame;
       const void* const read_from = another_copy(known);
       if (frame != known) return true;
-      Walk::Fresh found;
-      found.frame = known;
-      if (!read_frame(reader_, kLayout, read_from, found.raw, found.is_own, frame)) return false;
-      if (!says_the_same(i, found.raw) && !put(i, found)) return false;
+      RawFrame raw;
+      if (!read_frame(reader_, kLayout, read_from, raw, frame)) return false;
+      if (!says_the_same(i, raw) && !put(i, known, raw)) return false;
     }
     leads_out = frame == nullptr;
     return true;
@@ -146,7 +161,7 @@ class Walker {
       const std::uint32_t place = kept_ + fresh_ - 1 - i;
       const Walk::Fresh& found = walk_.fresh[i];
       if (place >= walk_.known || !says_the_same(place, found.raw)) {
-        if (!put(place, found)) return false;
+        if (!put(place, found.frame, found.raw)) return false;
       }
       walk_.links[place].frame = found.frame;
       walk_.places[slot_of(found.frame)] = static_cast<std::uint16_t>(place);
@@ -158,23 +173,23 @@ class Walker {
 
   // Looks at the frame's code object. What the code is tells whose the frame is, too: the
   // interpreter's own frames have code that the program's have not.
-  [[gnu::noinline]] bool put(std::uint32_t place, const Walk::Fresh& found) noexcept {
+  bool put(std::uint32_t place, const void* frame, const RawFrame& raw) noexcept {
     Walk::Note& note = walk_.notes[place];
     Look look = Look::kOther;
-    if (found.is_own) {
-      look = look_at_code(reader_, kLayout, code_type_, found.raw.code, note.version);
+    if (!read_owner(reader_, kLayout, frame, note.is_own)) return false;
+    if (note.is_own) {
+      look = look_at_code(reader_, kLayout, code_type_, raw.code, note.version);
       if (look == Look::kNoMemory) return false;
     }
-    note.is_own = found.is_own;
     note.is_code = look == Look::kCode;
-    walk_.links[place].raw = found.raw;
+    walk_.links[place].raw = raw;
     if (walk_.known <= place) walk_.known = place + 1;
     if (walk_.summed > place) walk_.summed = place;
     return true;
   }
 
   // Brings hashes and numbers of frames up to date, as far as `end`.
-  [[gnu::noinline]] void sum(std::uint32_t end) noexcept {
+  [[gnu::noinline, gnu::hot]] void sum(std::uint32_t end) noexcept {
     std::uint64_t hash = 0;
     std::uint16_t frames = 0;
     if (walk_.summed > 0) {
@@ -193,7 +208,7 @@ class Walker {
   }
 
   static std::size_t slot_of(const void* frame) noexcept {
-    constexpr int kBits = 8;
+    constexpr int kBits = 6;
     static_assert(Walk::kPlaces == std::size_t{1} << kBits);
     return reinterpret_cast<std::uintptr_t>(frame) * 0x9e37'79b9'7f4a'7c15u >> (64 - kBits);
   }

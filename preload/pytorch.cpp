@@ -51,8 +51,9 @@ class Forward {
   std::atomic<void*> address_ = nullptr;
 };
 
-void record_block(const native::Caller& caller, const void* address, std::int64_t bytes,
-                  std::uint64_t allocated, std::uint64_t reserved, Device device) noexcept {
+[[gnu::hot]] void record_block(const native::Caller& caller, const void* address,
+                               std::int64_t bytes, std::uint64_t allocated, std::uint64_t reserved,
+                               Device device) noexcept {
   if (device.type != kCuda) return;
   const CallGuard guard;
   if (!guard.outermost() || !recording(true)) return;
@@ -97,13 +98,13 @@ using gpumemtrace::preload::record_block;
 using gpumemtrace::preload::record_out_of_memory;
 using gpumemtrace::preload::native::caller_of_this_function;
 
-#define GPUMEMTRACE_BLOCK_HOOK(symbol)                                                    \
-  [[gnu::visibility("default")]] void symbol(void* address, std::int64_t bytes,           \
-                                             std::size_t allocated, std::size_t reserved, \
-                                             Device device) {                             \
-    static constinit Forward forward(#symbol);                                            \
-    record_block(caller_of_this_function(), address, bytes, allocated, reserved, device); \
-    forward.call(address, bytes, allocated, reserved, device);                            \
+#define GPUMEMTRACE_BLOCK_HOOK(symbol)                                                        \
+  [[gnu::visibility("default"), gnu::hot]] void symbol(void* address, std::int64_t bytes,     \
+                                                       std::size_t allocated,                 \
+                                                       std::size_t reserved, Device device) { \
+    static constinit Forward forward(#symbol);                                                \
+    record_block(caller_of_this_function(), address, bytes, allocated, reserved, device);     \
+    forward.call(address, bytes, allocated, reserved, device);                                \
   }
 
 #define GPUMEMTRACE_OOM_HOOK(symbol)                                                           \

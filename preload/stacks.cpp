@@ -26,12 +26,19 @@ static_assert(python::kMaxFrames <= kMaxFrames && native::kMaxFrames <= kMaxFram
 
 constinit KeyTable stacks;
 constinit KeyTable codes;
-constinit python::Walk* walks = nullptr;                // by writer
-constinit native::WalkMemory* walk_memories = nullptr;  // by writer, for the first of them
 constinit std::string_view python_off;
 constinit std::string_view native_off;
-constinit NativeStacks native_wanted = NativeStacks::kNone;
-constinit std::size_t depth_limit = 0;
+
+// What every stack needs, in one cache line.
+struct alignas(64) Settings {
+  python::Walk* walks = nullptr;                // by writer
+  native::WalkMemory* walk_memories = nullptr;  // by writer, for the first of them
+  std::size_t depth_limit = 0;
+  bool python = false;
+  NativeStacks native = NativeStacks::kNone;
+};
+constinit Settings settings;
+
 constinit std::atomic<std::uint64_t> without_room = 0;
 
 // These return false where the ring had no room.
@@ -156,7 +163,7 @@ void write_own_stack(std::uint32_t id, const python::Walk* walk,
 }
 
 bool wants_native(StackUse use, bool has_python) noexcept {
-  switch (native_wanted) {
+  switch (settings.native) {
     case NativeStacks::kNone:
       return false;
     case NativeStacks::kAuto:
@@ -170,19 +177,35 @@ bool wants_native(StackUse use, bool has_python) noexcept {
 std::string_view why_off(bool is_wanted, bool has_room, std::string_view unwanted) noexcept {
   if (!is_wanted) return unwanted;
   if (!has_room) return "there is no memory for call stacks";
-  if (depth_limit == 0) return "GPUMEMTRACE_STACK_DEPTH is 0";
+  if (settings.depth_limit == 0) return "GPUMEMTRACE_STACK_DEPTH is 0";
   return {};
+}
+
+// What threads remember of their walks; nothing, to begin with.
+bool map_walks() noexcept {
+  constexpr std::size_t kMemoryBytes = kWalkMemories * sizeof(native::WalkMemory);
+  if (settings.walks == nullptr) {
+    settings.walks = static_cast<python::Walk*>(map_zeros(kMaxWriters * sizeof *settings.walks));
+  }
+  if (settings.walk_memories == nullptr) {
+    settings.walk_memories = static_cast<native::WalkMemory*>(map_zeros(kMemoryBytes));
+  } else {
+    madvise(settings.walk_memories, kMemoryBytes, MADV_DONTNEED);  // zeros again
+  }
+  return settings.walks != nullptr && settings.walk_memories != nullptr;
 }
 
 }  // namespace
 
-std::uint32_t current_stack(const CallGuard&, const native::Caller& caller, StackUse use) noexcept {
+[[gnu::hot]] std::uint32_t current_stack(const CallGuard&, const native::Caller& caller,
+                                         StackUse use) noexcept {
   if (use == StackUse::kRelease) return 0;
+  const std::uint32_t writer = thread_state.writer_id;
   const python::Walk* walk = nullptr;
   std::uint64_t hash = 0;
-  if (python_off.empty() && python::state() == python::State::kOn) {
-    python::Walk& last = walks[thread_state.writer->id];
-    hash = python::read_stack(depth_limit, last);
+  if (settings.python && python::state() == python::State::kOn) {
+    python::Walk& last = settings.walks[writer];
+    hash = python::read_stack(settings.depth_limit, last);
     if (hash != 0) walk = &last;
     if (hash == 0) note_thread_without_python();
   }
@@ -190,10 +213,10 @@ std::uint32_t current_stack(const CallGuard&, const native::Caller& caller, Stac
   native.count = 0;
   native.cut = false;
   if (wants_native(use, walk != nullptr)) {
-    const std::uint32_t writer = thread_state.writer->id;
+    native::WalkMemory* const memory =
+        writer < kWalkMemories ? &settings.walk_memories[writer] : nullptr;
     const native::Walk found =
-        native::read_frames(caller, native.addresses, depth_limit,
-                            writer < kWalkMemories ? &walk_memories[writer] : nullptr);
+        native::read_frames(caller, native.addresses, settings.depth_limit, memory);
     native.count = found.count;
     native.cut = found.cut;
     hash = mix(hash, found.hash);
@@ -224,27 +247,19 @@ std::uint32_t waiting_stack(const CallGuard&, const python::WaitingThread& threa
 }
 
 void reset_stacks(const Config& config) noexcept {
-  depth_limit = at_most(config.stack_depth, at_most(python::kMaxFrames, native::kMaxFrames));
+  settings.depth_limit =
+      at_most(config.stack_depth, at_most(python::kMaxFrames, native::kMaxFrames));
   without_room.store(0);
-  if (walks == nullptr) {
-    walks = static_cast<python::Walk*>(map_zeros(kMaxWriters * sizeof *walks));
-  }
-  if (walk_memories == nullptr) {
-    walk_memories =
-        static_cast<native::WalkMemory*>(map_zeros(kWalkMemories * sizeof *walk_memories));
-  } else {
-    madvise(walk_memories, kWalkMemories * sizeof *walk_memories, MADV_DONTNEED);  // zeros again
-  }
-  const bool has_room = walks != nullptr && walk_memories != nullptr && stacks.map(kStackSlots);
   const bool wants_native = config.native_stacks != NativeStacks::kNone;
-  python_off = why_off(config.python_stacks, has_room && codes.map(kCodeSlots),
-                       "switched off by GPUMEMTRACE_PYTHON");
+  const bool has_room = map_walks() && stacks.map(kStackSlots) && codes.map(kCodeSlots);
+  python_off = why_off(config.python_stacks, has_room, "switched off by GPUMEMTRACE_PYTHON");
   native_off = why_off(wants_native, has_room && (!wants_native || native::prepare(module_serial)),
                        "switched off by GPUMEMTRACE_NATIVE");
-  native_wanted = native_off.empty() ? config.native_stacks : NativeStacks::kNone;
+  settings.python = python_off.empty();
+  settings.native = native_off.empty() ? config.native_stacks : NativeStacks::kNone;
 }
 
-std::size_t stack_depth() noexcept { return depth_limit; }
+std::size_t stack_depth() noexcept { return settings.depth_limit; }
 std::string_view python_stacks_off() noexcept { return python_off; }
 std::string_view native_stacks_off() noexcept { return native_off; }
 std::uint64_t stacks_without_room() noexcept { return without_room.load(); }

@@ -30,7 +30,8 @@ inline constexpr std::uint32_t kContextStackDepth = 16;
 inline constexpr std::uint32_t kNoSession =
     ~std::uint32_t{0};  // never the value of control.session
 
-struct ThreadState {
+// What every event needs lies in one cache line.
+struct alignas(64) ThreadState {
   std::uint32_t session = kNoSession;  // the session that `writer` belongs to; see Control
   std::uint32_t depth = 0;             // wrappers on this thread's stack
   std::uintptr_t outermost_frame = 0;
@@ -39,6 +40,7 @@ struct ThreadState {
   std::byte* end = nullptr;
   trace::ChunkHeader* chunk = nullptr;
   bool chunk_is_reserved = false;  // from the ring's reserve: copies must not fill it
+  std::uint32_t writer_id = 0;     // the writer's, while this thread has it
   // Contexts that were made current here, as the wrapped calls told it; ContextId values.
   std::uint32_t context = 0;
   std::uint32_t context_depth = 0;

@@ -21,7 +21,7 @@ constinit thread_local std::uint64_t last_without_python [[gnu::tls_model("initi
 
 }  // namespace
 
-void note_thread_without_python() noexcept {
+[[gnu::hot]] void note_thread_without_python() noexcept {
   look_wanted.store(true, std::memory_order_relaxed);  // a hint, nothing to order
   const std::uint64_t now = ticks();
   const bool was_quiet = now - last_without_python > kQuietTicks;

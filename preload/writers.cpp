@@ -107,6 +107,7 @@ bool acquire_writer(Session& session, std::uint32_t index) noexcept {
   Writer& writer = session.writers[index];
   writer.id = index;
   state.writer = &writer;
+  state.writer_id = index;
   state.chunk = writer.chunk;
   state.cursor = writer.cursor;
   state.end = writer.end;

@@ -67,7 +67,7 @@ template <Encoding kEncoding, class Value>
   ValueDecoder<kEncoding> decoder;
   VarintReader in(column);
   for (const std::uint32_t offset : offsets) {
-    std::uint64_t varint;
+    std::uint64_t varint = 0;
     if (!in.read(varint)) return false;
     const auto value = static_cast<Value>(decoder(varint));
     __builtin_memcpy(field + offset, &value, sizeof value);

@@ -16,6 +16,17 @@ bool hands_memory_out_or_moves_it(trace::RecordKind kind) {
          kind == trace::RecordKind::kCopy || kind == trace::RecordKind::kSet;
 }
 
+// What a pool holds back from the driver is told after the driver's number for the device, in the
+// same round of questions: the number had counted it already. `more_bytes` may be less than
+// nothing.
+void count_in_last_sample(DeviceState& device, std::uint64_t more_bytes) {
+  const std::uint64_t round = device.last_sample.time;
+  if (round == 0) return;
+  for (DriverSample* sample : {&device.last_sample, &device.before_peak, &device.after_peak}) {
+    if (sample->time == round) sample->physical_bytes += more_bytes;
+  }
+}
+
 }  // namespace
 
 void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer,
@@ -110,8 +121,15 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
     }
     case trace::RecordKind::kPoolSample: {
       const auto& sample = trace::as<trace::PoolSample>(record);
-      if (pools_.note_sample(sample, now_)) physical_changed(sample.device);
-      return;
+      // Of a pool that the program made, the sample does not say the device.
+      const std::int32_t device =
+          sample.device >= 0 ? sample.device
+                             : pools_.device_of(pools_.pool_of(sample.pool, sample.device));
+      const std::uint64_t reserved_bytes = pools_.sums_of(device).reserved_bytes;
+      if (!pools_.note_sample(sample, now_)) return;
+      count_in_last_sample(devices_.state(device),
+                           pools_.sums_of(device).reserved_bytes - reserved_bytes);
+      return physical_changed(device);
     }
     case trace::RecordKind::kName:
       return steps_.add_name(trace::as<trace::Name>(record).id, trace::tail_of(record));

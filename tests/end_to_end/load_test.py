@@ -18,8 +18,8 @@ BOUND = 256 << 10
 LEAST_FOLDS = STEPS // 2000
 FOLDS = re.compile(r"\bfolds=(\d+)")
 
-# What a machine that does nothing else needs much less than.
-LONGEST_S = 120 + (REUSES + STEPS * 60) // 100_000
+# Machines that do nothing else need much less.
+LONGEST_S = 120 + REUSES // 50_000 + STEPS // 100
 
 
 class FullRate(support.EndToEnd):

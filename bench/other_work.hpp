@@ -1,0 +1,28 @@
+// What a program does between two events: it reads other memory and runs other code, and what the
+// recorder needs leaves the nearest caches. In a loop of events alone everything is at hand.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gpumemtrace::bench {
+
+// One thread at a time.
+class OtherWork {
+ public:
+  OtherWork();
+  // Takes 50 to 200 us.
+  void run();
+
+ private:
+  static constexpr std::size_t kBytes = 3 << 19;  // more than a processor's own caches hold
+  static constexpr std::size_t kCalls = 4000;     // of functions in 1 MiB of code
+
+  std::vector<std::byte> memory_;
+  std::vector<std::uint32_t> lines_;      // order in which cache lines are visited
+  std::vector<std::uint16_t> functions_;  // order in which functions are called
+  std::uint64_t value_ = 1;
+};
+
+}  // namespace gpumemtrace::bench

@@ -1,0 +1,174 @@
+// A walk that remembers the last one finds what a walk without memory finds, over frames that lie
+// in memory as those of the interpreter do.
+
+#include "preload/python_walk.hpp"
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "tests/catch.hpp"
+
+namespace gpumemtrace::preload::python {
+
+// python_frames.cpp has it in the recorder.
+std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept {
+  const std::uint64_t place = std::uint64_t{frame.version} << 32 | frame.instruction;
+  return mix(mix(hash, reinterpret_cast<std::uintptr_t>(frame.code)), place);
+}
+
+namespace {
+
+constexpr std::size_t kCodes = 12;
+constexpr std::size_t kDeepest = 90;
+
+// A thread of an interpreter. Frames lie at places of their own, by depth and one of two kinds, so
+// that a frame comes to where another one was, as on the interpreter's stack.
+template <std::size_t kLayoutIndex>
+class Thread {
+ public:
+  Thread() {
+    for (std::size_t i = 0; i < kCodes; ++i) {
+      const void* type = &code_type_;
+      put(codes_[i], kTypeOffset, type);
+      put_version(i, static_cast<std::uint32_t>(i));
+    }
+  }
+
+  void call(std::mt19937& random) {
+    if (depth_ == kDeepest) return;
+    const void* previous = innermost();
+    const std::size_t kind = random() % 2;
+    frames_in_use_[depth_++] = kind;
+    Bytes& frame = frame_at(depth_ - 1);
+    const bool foreign = kLayout.first_foreign_owner != 255 && random() % 4 == 0;
+    const void* code = foreign ? foreign_code_.data() : codes_[random() % kCodes].data();
+    put(frame, kLayout.code, code);
+    put(frame, kLayout.previous, previous);
+    if (kLayout.owner >= 0) {
+      const std::uint8_t owner = foreign ? kLayout.first_foreign_owner : 0;
+      put(frame, static_cast<std::size_t>(kLayout.owner), owner);
+    }
+    go_on(random);
+  }
+  void leave() {
+    if (depth_ > 0) --depth_;
+  }
+  // The innermost frame goes on to another instruction.
+  void go_on(std::mt19937& random) {
+    if (depth_ == 0) return;
+    Bytes& frame = frame_at(depth_ - 1);
+    const auto index = static_cast<std::int32_t>(random() % 5);
+    if (kLayout.instruction_is_index) {
+      put(frame, kLayout.instruction, index);
+    } else {
+      const char* code = nullptr;
+      std::memcpy(&code, frame.data() + kLayout.code, sizeof code);
+      const auto instruction = reinterpret_cast<std::uintptr_t>(code) + kLayout.first_instruction +
+                               static_cast<std::size_t>(index);
+      put(frame, kLayout.instruction, instruction);
+    }
+  }
+  void put_version(std::size_t code, std::uint32_t version) {
+    const std::size_t offset = kLayout.code_version >= 0
+                                   ? static_cast<std::size_t>(kLayout.code_version)
+                                   : kLayout.first_line;
+    put(codes_[code], offset, version);
+  }
+
+  bool walk(Walk& walk, std::size_t capacity, std::uint32_t round) {
+    const void* frame = innermost();
+    put(indirection_, static_cast<std::size_t>(kLayout.frame_behind < 0 ? 0 : kLayout.frame_behind),
+        frame);
+    const void* first = kLayout.frame_behind < 0 ? frame : indirection_.data();
+    put(state_, kLayout.first_frame, first);
+    return Walker<kLayoutIndex, Straight>(&code_type_, walk).run(state_.data(), capacity, round);
+  }
+
+ private:
+  static constexpr const Layout& kLayout = kLayouts[kLayoutIndex];
+  using Bytes = std::array<char, 256>;
+
+  template <class Value>
+  static void put(Bytes& object, std::size_t offset, const Value& value) {
+    std::memcpy(object.data() + offset, &value, sizeof value);
+  }
+  Bytes& frame_at(std::size_t depth) { return frames_[depth * 2 + frames_in_use_[depth]]; }
+  const void* innermost() { return depth_ == 0 ? nullptr : frame_at(depth_ - 1).data(); }
+
+  alignas(8) Bytes state_{};
+  alignas(8) Bytes indirection_{};
+  alignas(8) Bytes foreign_code_{};
+  alignas(8) std::array<Bytes, kCodes> codes_{};
+  alignas(8) std::array<Bytes, 2 * kDeepest> frames_{};
+  std::array<std::size_t, kDeepest> frames_in_use_{};
+  std::size_t depth_ = 0;
+  int code_type_ = 0;
+};
+
+// What a stack is recorded from, innermost frame first. The interpreter's own frames are no part of
+// it, whether or not a walk went on to those outside the last one that was wanted.
+std::vector<std::array<std::uint64_t, 3>> stack_of(const Walk& walk) {
+  std::vector<std::array<std::uint64_t, 3>> stack;
+  for (std::size_t i = walk.count; i-- > 0;) {
+    if (!walk.notes[i].is_code) continue;
+    const RawFrame& raw = walk.links[i].raw;
+    stack.push_back(
+        {reinterpret_cast<std::uintptr_t>(raw.code), raw.instruction, walk.notes[i].version});
+  }
+  return stack;
+}
+std::uint64_t hash_of(const Walk& walk) {
+  return walk.count == 0 ? 0 : walk.links[walk.count - 1].hash;
+}
+
+template <std::size_t kLayoutIndex>
+void check_random_program() {
+  std::mt19937 random(static_cast<unsigned>(kLayoutIndex) + 3);
+  const auto thread = std::make_unique<Thread<kLayoutIndex>>();
+  const auto remembering = std::make_unique<Walk>();
+  std::uint32_t round = 1;
+  int kept = 0;
+  for (int i = 0; i < 20'000; ++i) {
+    const std::size_t steps = random() % 6;
+    for (std::size_t step = 0; step < steps; ++step) {
+      switch (random() % 5) {
+        case 0:
+        case 1:
+          thread->call(random);
+          break;
+        case 2:
+        case 3:
+          thread->leave();
+          break;
+        default:
+          thread->go_on(random);
+      }
+    }
+    if (random() % 400 == 0) {  // a code object takes another one's place: seen in the next round
+      thread->put_version(random() % kCodes, static_cast<std::uint32_t>(random()));
+      ++round;
+    }
+    const std::size_t capacity = random() % 100 == 0 ? random() % 40 : 64;
+    const auto fresh = std::make_unique<Walk>();
+    if (remembering->known > 0 && remembering->round == round) ++kept;
+    REQUIRE(thread->walk(*remembering, capacity, round));
+    REQUIRE(thread->walk(*fresh, capacity, round));
+    REQUIRE(stack_of(*remembering) == stack_of(*fresh));
+    REQUIRE(hash_of(*remembering) == hash_of(*fresh));
+  }
+  CHECK(kept > 10'000);
+}
+
+}  // namespace
+
+TEST_CASE("a Python walk that remembers finds what one that does not remember finds", "[unit]") {
+  check_random_program<0>();
+  check_random_program<2>();
+  check_random_program<3>();
+  check_random_program<4>();
+}
+
+}  // namespace gpumemtrace::preload::python
