@@ -18,13 +18,33 @@ target_compile_options(gpumemtrace_options INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Wshadow
   $<$<BOOL:${GPUMEMTRACE_WERROR}>:-Werror>)
 
-# Sanitizers of what can run with them. The preloaded library has none: it lives in processes that
-# were built without.
+# Sanitizers of programs.
 add_library(gpumemtrace_sanitizers INTERFACE)
+if(GPUMEMTRACE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "GPUMEMTRACE_FUZZ needs clang: configure with -DCMAKE_CXX_COMPILER=clang++.")
+  endif()
+  set(GPUMEMTRACE_SANITIZE fuzzer-no-link,address,undefined)
+  target_compile_definitions(gpumemtrace_sanitizers INTERFACE
+    _GLIBCXX_ASSERTIONS _GLIBCXX_SANITIZE_VECTOR)
+endif()
 if(GPUMEMTRACE_SANITIZE)
   target_compile_options(gpumemtrace_sanitizers INTERFACE
     -fsanitize=${GPUMEMTRACE_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(gpumemtrace_sanitizers INTERFACE -fsanitize=${GPUMEMTRACE_SANITIZE})
+endif()
+
+# What the preloaded library can have of them: no thread sanitizer, and of the undefined-behaviour
+# sanitizer the form that needs no library and ends the process by a trap.
+add_library(gpumemtrace_recorder_sanitizers INTERFACE)
+if(GPUMEMTRACE_SANITIZE MATCHES address)
+  target_compile_options(gpumemtrace_recorder_sanitizers INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=address> -fno-omit-frame-pointer)
+  target_link_options(gpumemtrace_recorder_sanitizers INTERFACE -fsanitize=address)
+endif()
+if(GPUMEMTRACE_SANITIZE MATCHES undefined)
+  target_compile_options(gpumemtrace_recorder_sanitizers INTERFACE
+    $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=undefined> -fsanitize-undefined-trap-on-error)
 endif()
 
 # Links everything but glibc into an executable, so that one build folder runs on other machines.

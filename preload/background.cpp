@@ -22,6 +22,7 @@
 #include "preload/message.hpp"
 #include "preload/module_list.hpp"
 #include "preload/own_thread.hpp"
+#include "preload/packer.hpp"
 #include "preload/python_frames.hpp"
 #include "preload/recorder.hpp"
 #include "preload/sampler.hpp"
@@ -31,6 +32,7 @@
 #include "preload/torch_version.hpp"
 #include "preload/tracking.hpp"
 #include "preload/waiting_watch.hpp"
+#include "preload/writers.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -44,22 +46,8 @@ constexpr long kIdlePauseNs = 10'000'000;
 
 constinit std::atomic<bool> sample_wanted = false;
 
-// Bytes at the begin of [begin, end) of a chunk's content that hold only calls which returned.
-std::uint32_t completed_bytes(const trace::ChunkHeader& chunk, std::uint32_t begin,
-                              std::uint32_t end) noexcept {
-  const auto* content = reinterpret_cast<const std::byte*>(&chunk + 1);
-  std::uint32_t offset = begin;
-  while (offset < end) {
-    const auto* record = reinterpret_cast<const trace::RecordHeader*>(content + offset);
-    if (trace::is_call(record->kind)) {
-      auto* call = const_cast<trace::CallHeader*>(
-          reinterpret_cast<const trace::CallHeader*>(content + offset));
-      // Acquire: pairs with Slot::complete(); with the end come result and outputs.
-      if (std::atomic_ref(call->end).load(std::memory_order_acquire) == 0) break;
-    }
-    offset += static_cast<std::uint32_t>(record->words * trace::kWordBytes);
-  }
-  return offset;
+bool thread_is_gone(std::uint32_t thread_id) noexcept {
+  return syscall(SYS_tgkill, getpid(), thread_id, 0) != 0;
 }
 
 class BackgroundThread {
@@ -122,47 +110,25 @@ class BackgroundThread {
     end_reading_cupti();
   }
 
-  // Sealed chunks to the file, then back to the ring. True where there were any.
   bool pack_sealed() noexcept {
-    std::uint32_t index = session_.ring.take_sealed();
-    const bool any = index != kNoIndex;
-    while (index != kNoIndex) {
-      const std::uint32_t next = session_.ring.next_sealed(index);
-      trace::ChunkHeader& chunk = *session_.ring.chunk(index);
-      if (pack(chunk, chunk.committed.load(std::memory_order_acquire))) {  // pairs with commit()
-        session_.ring.recycle(&chunk);
-      }
-      index = next;
-    }
-    return any;
+    return preload::pack_sealed(session_.ring,
+                                [this](const Piece& piece) noexcept { return append(piece); });
   }
-
-  // What is committed and complete in chunks that are still being written.
   void pack_active() noexcept {
-    session_.ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
-      if (chunk.state.load(std::memory_order_acquire) != trace::ChunkState::kActive) return;
-      const std::uint32_t committed =
-          chunk.committed.load(std::memory_order_acquire);  // pairs with commit()
-      pack(chunk, completed_bytes(chunk, chunk.packed, committed));
-    });
+    preload::pack_active(session_.ring,
+                         [this](const Piece& piece) noexcept { return append(piece); });
   }
 
-  bool pack(trace::ChunkHeader& chunk, std::uint32_t end) noexcept {
-    if (end <= chunk.packed) return true;
+  bool append(const Piece& piece) noexcept {
     if (session_.writer.bytes() > most_bytes()) {
       disable(*guard_,
               "the trace is far beyond --max-trace-bytes, and checkpoints do not make it smaller");
       return false;
     }
-    const auto* content = reinterpret_cast<const std::byte*>(&chunk + 1);
-    const int error = session_.writer.append(chunk.writer, chunk.sequence, chunk.packed,
-                                             std::span(content + chunk.packed, end - chunk.packed));
-    if (error != 0) {
-      stop_for_file("the trace file cannot be written", error);
-      return false;
-    }
-    chunk.packed = end;
-    return true;
+    const int error =
+        session_.writer.append(piece.writer, piece.sequence, piece.begin, piece.records);
+    if (error != 0) stop_for_file("the trace file cannot be written", error);
+    return error == 0;
   }
 
   // What is live may need more room than the bound, and a call that does not return keeps all that
@@ -189,7 +155,7 @@ class BackgroundThread {
     request.limit_ticks = ticks();
     pack_sealed();
     pack_active();
-    request.limit_ticks = first_unpacked_ticks(request.limit_ticks);
+    request.limit_ticks = first_unpacked_ticks(session_.ring, request.limit_ticks);
     request.owner = this;
     request.keep_up = [](void* owner) noexcept {
       return static_cast<BackgroundThread*>(owner)->keep_up();
@@ -211,21 +177,6 @@ class BackgroundThread {
     return true;
   }
 
-  // When the first record that is committed and not packed took effect at the earliest; `ticks`
-  // where there is none that old.
-  std::uint64_t first_unpacked_ticks(std::uint64_t ticks) noexcept {
-    session_.ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
-      if (chunk.state.load(std::memory_order_acquire) == trace::ChunkState::kFree) return;
-      const std::uint32_t committed =
-          chunk.committed.load(std::memory_order_acquire);  // pairs with commit()
-      if (committed <= chunk.packed) return;
-      const auto* content = reinterpret_cast<const std::byte*>(&chunk + 1);
-      const auto* record = reinterpret_cast<const trace::RecordHeader*>(content + chunk.packed);
-      if (record->time < ticks) ticks = record->time;
-    });
-    return ticks;
-  }
-
   void stop_for_file(std::string_view what, int error) noexcept {
     Line reason;
     reason << what << ": " << errno_text(error);
@@ -239,7 +190,7 @@ class BackgroundThread {
     if (now_ns - last_sample_ns_ < kSamplePeriodNs && !sample_wanted.exchange(false)) return;
     last_sample_ns_ = now_ns;
     observe(guard);
-    reclaim_writers();
+    reclaim_writers(session_, thread_is_gone);
   }
 
   void observe(const CallGuard& guard) noexcept {
@@ -346,33 +297,6 @@ class BackgroundThread {
       record.address = reinterpret_cast<std::uintptr_t>(noted.address);
       write_record(&record, sizeof record, noted.name, strlen(noted.name));
     }
-  }
-
-  // A thread that was ended without its destructors (pthread keys exhausted their rounds, or the
-  // thread was killed) leaves its writer behind.
-  void reclaim_writers() noexcept {
-    const std::uint32_t count = session_.writer_count.load();
-    for (std::uint32_t i = 1; i < count && i < kMaxWriters; ++i) {
-      Writer& writer = session_.writers[i];
-      const std::uint32_t thread_id = writer.thread_id.load();
-      if (thread_id == 0) continue;
-      if (syscall(SYS_tgkill, getpid(), thread_id, 0) == 0) continue;
-      // The dead thread's cursor was its own; a fresh chunk is safe, and its last one is sealed by
-      // what it committed.
-      abandon_chunk_of(writer);
-      writer.thread_id.store(0);
-      session_.idle_writers.push(i, session_.writer_links);
-    }
-  }
-
-  void abandon_chunk_of(Writer& writer) noexcept {
-    session_.ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
-      if (chunk.writer == writer.id && chunk.state.load() == trace::ChunkState::kActive) {
-        session_.ring.seal(&chunk);
-      }
-    });
-    writer.chunk = nullptr;
-    writer.cursor = writer.end = nullptr;
   }
 
   void obey_control(const CallGuard& guard) noexcept {

@@ -16,6 +16,7 @@
 #include "preload/clock.hpp"
 #include "preload/session.hpp"
 #include "preload/thread_state.hpp"
+#include "preload/writers.hpp"
 #include "trace/schema.hpp"
 
 namespace gpumemtrace::preload {

@@ -17,7 +17,8 @@ constexpr std::uint32_t chunk_bytes(std::uint32_t size_class) noexcept {
 static_assert(chunk_bytes(Ring::kSizeClasses - 1) == trace::kMaxChunkBytes);
 
 constexpr std::uint32_t class_of(std::uint32_t bytes) noexcept {
-  return static_cast<std::uint32_t>(__builtin_ctz(bytes / trace::kMinChunkBytes));
+  constexpr auto kSmallest = static_cast<std::uint32_t>(trace::kMinChunkBytes);
+  return static_cast<std::uint32_t>(__builtin_ctz(bytes / kSmallest));
 }
 
 // Free chunks that the background thread keeps ready, by size class: enough for threads that

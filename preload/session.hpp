@@ -45,18 +45,6 @@ extern constinit Control control;
 // started, gives the thread a writer. False: nothing is to be recorded. Slow path; keeps errno.
 bool attach_thread(bool may_start) noexcept;
 
-// Room for a record of `bytes` in a new chunk; nullptr and a counted drop where there is none.
-// Slow path; keeps errno.
-std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) noexcept;
-
-// A copy's record meets a chunk of the ring's reserve. True where the ring has room again; else the
-// record is counted as dropped.
-bool reserve_is_over(trace::DropClass drop_class) noexcept;
-
-// Writes a record with a tail for the calling thread, which must be attached; false if dropped.
-bool write_record(const void* record, std::size_t bytes, const char* tail,
-                  std::size_t tail_bytes) noexcept;
-
 // Writes a mark for the calling thread, which must be attached; false if dropped.
 bool write_mark(trace::MarkKind kind, std::string_view name) noexcept;
 

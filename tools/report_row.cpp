@@ -23,11 +23,11 @@ std::string with_folder(const std::string& path) {
 std::optional<std::uint64_t> number_in(const Json& row, const char* key) {
   const auto value = row.find(key);
   if (value == row.end() || !value->is_number()) return std::nullopt;
-  if (value->is_number_integer() && !value->is_number_unsigned() &&
-      value->get<std::int64_t>() < 0) {
-    return std::nullopt;
-  }
-  return value->get<std::uint64_t>();
+  if (value->is_number_unsigned()) return value->get<std::uint64_t>();
+  // Written by hand or with a sign: not what does not fit.
+  const auto number = value->get<double>();
+  if (!(number >= 0 && number < 0x1p64)) return std::nullopt;
+  return static_cast<std::uint64_t>(number);
 }
 
 std::optional<double> double_in(const Json& row, const char* key) {

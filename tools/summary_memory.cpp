@@ -96,8 +96,9 @@ Lines category_lines(const Json& peak) {
   std::vector<std::pair<std::uint64_t, std::string>> parts;
   const auto categories = peak.find("categories");
   if (categories == peak.end()) return {};
-  for (const auto& [name, bytes] : categories->items()) {
-    if (name != "unknown" && bytes != 0) parts.emplace_back(bytes.get<std::uint64_t>(), name);
+  for (const auto& [name, value] : categories->items()) {
+    const std::uint64_t bytes = number_or_zero(*categories, name.c_str());
+    if (name != "unknown" && bytes != 0) parts.emplace_back(bytes, name);
   }
   if (parts.empty()) return {};
   std::stable_sort(parts.begin(), parts.end(),

@@ -40,7 +40,7 @@ std::string text_of(const Json& object, const char* key) {
 SymbolFrame frame_of(const Json& json) {
   const Json& line = json.at("line");
   return {text_of(json, "function"), text_of(json, "file"),
-          line.is_null() ? 0 : line.get<std::uint32_t>()};
+          line.is_number_unsigned() ? line.get<std::uint32_t>() : 0};
 }
 
 std::uint64_t offset_of(const std::string& text) {

@@ -24,6 +24,8 @@ SCRIPTS = HERE / "victims"
 SIMCUDA = HERE.parent / "simulated_cuda"
 PROGRAMS_SOURCE = HERE.parent / "programs"
 
+SANITIZER_LIBRARY = os.environ.get("GPUMEMTRACE_SANITIZER_LIBRARY")
+
 PYTHON = sys.executable
 
 TIMEOUT_S = 120
@@ -53,8 +55,12 @@ def driver_environment(**variables):
 
 
 def recorded_environment(**variables):
-    """With the recorder and the simulated driver."""
+    """With the recorder and the simulated driver. A recorder that was built with a sanitizer comes
+    behind the sanitizer's library, which looks at the recorder alone: programs may leak and crash."""
     settings = {"LD_PRELOAD": LIBRARY}
+    if SANITIZER_LIBRARY:
+        settings = {"LD_PRELOAD": f"{SANITIZER_LIBRARY}:{LIBRARY}",
+                    "ASAN_OPTIONS": "detect_leaks=0:handle_segv=0"}
     settings.update(variables)
     return driver_environment(**settings)
 

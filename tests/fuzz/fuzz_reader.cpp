@@ -1,43 +1,16 @@
 // Opens whatever stands in an input as a trace and reads it to the end.
-#include <unistd.h>
-
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
-#include <stdexcept>
-#include <string>
 
 #include "tests/fuzz/checks.hpp"
 #include "tests/fuzz/trace_input.hpp"
+#include "tests/support/scratch_folder.hpp"
 #include "trace/reader.hpp"
 
 namespace {
 
 using namespace gpumemtrace;
-
-// One a process, in memory where there is such a folder.
-class Folder {
- public:
-  Folder() {
-    std::string name = "/dev/shm/gpumemtrace-fuzz-XXXXXX";
-    if (mkdtemp(name.data()) == nullptr) {
-      name = (std::filesystem::temp_directory_path() / "gpumemtrace-fuzz-XXXXXX").string();
-      if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("No folder to write to.");
-    }
-    path_ = name;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 bool needs_ring(const trace::TraceFile& file) {
   for (const trace::WriterStream& stream : file.writers()) {
@@ -69,7 +42,7 @@ void read_all(const trace::TraceFile& file, std::size_t input_bytes) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const Folder folder;
+  static const tests::ScratchFolder folder;
   const std::filesystem::path path = folder.path() / "trace.gmt";
   tests::write_input(tests::expand_input(std::as_bytes(std::span(data, size))), path);
   try {

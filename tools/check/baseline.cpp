@@ -56,16 +56,27 @@ Json entry_json(const BaselineEntry& entry) {
           {"transfer_bytes", entry.transfer_bytes}};
 }
 
-BaselineEntry entry_of(const Json& json) {
+// `where` names the file in the Failure for what is no number of bytes.
+BaselineEntry entry_of(const Json& json, const std::string& where) {
+  const auto bytes_in = [&where](const Json& row, const std::string& key) {
+    const auto bytes = number_in(row, key.c_str());
+    if (!bytes) {
+      throw Failure(
+          fmt::format("{} is no baseline ('{}' is no number of bytes); make it again with "
+                      "--write-baseline",
+                      where, key));
+    }
+    return *bytes;
+  };
   BaselineEntry entry;
   entry.environment = json.at("environment");
-  entry.transfer_bytes = json.at("transfer_bytes").get<std::uint64_t>();
+  entry.transfer_bytes = bytes_in(json, "transfer_bytes");
   for (const auto& [level, bytes] : json.at("peak_bytes").items()) {
-    entry.peak_bytes[level] = bytes.get<std::uint64_t>();
+    entry.peak_bytes[level] = bytes_in(json.at("peak_bytes"), level);
   }
   for (const Json& row : json.at("findings")) {
     entry.findings[row.at("fingerprint")] = {row.at("rule"), row.at("where"),
-                                             row.at("bytes").get<std::uint64_t>()};
+                                             bytes_in(row, "bytes")};
   }
   return entry;
 }
@@ -127,7 +138,9 @@ Baseline Baseline::read(const std::filesystem::path& path) {
                       path.string(), kVersion));
     }
     Baseline baseline;
-    for (const Json& entry : json.at("entries")) baseline.entries_.push_back(entry_of(entry));
+    for (const Json& entry : json.at("entries")) {
+      baseline.entries_.push_back(entry_of(entry, path.string()));
+    }
     return baseline;
   } catch (const nlohmann::json::exception& error) {
     throw Failure(fmt::format("{} is no baseline ({}); make it again with --write-baseline",

@@ -161,8 +161,10 @@ const std::vector<PolicySetting>& policy_settings() {
 }
 
 std::uint64_t RegressionLimit::allowed_bytes(std::uint64_t base_bytes) const {
-  const auto more = static_cast<std::uint64_t>(share * static_cast<double>(base_bytes));
-  return base_bytes + std::max(more, bytes);
+  const double share_of_base = share * static_cast<double>(base_bytes);
+  const auto more = share_of_base < 0x1p63 ? static_cast<std::uint64_t>(share_of_base) : base_bytes;
+  const std::uint64_t allowed = base_bytes + std::max(more, bytes);
+  return allowed < base_bytes ? ~std::uint64_t{0} : allowed;
 }
 
 bool Policy::is_default() const {

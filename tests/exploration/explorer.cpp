@@ -1,0 +1,423 @@
+#include "tests/exploration/explorer.hpp"
+
+#include <errno.h>
+#include <ucontext.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/exploration/explorer_access.hpp"
+#include "tests/exploration/schedule.hpp"
+
+namespace gpumemtrace::exploration {
+namespace {
+
+constexpr std::size_t kStackBytes = 256 << 10;
+constexpr std::size_t kMostSteps = 4000;  // of one execution: more is a loop without end
+constexpr std::size_t kDeath = kMostThreads;
+
+// Who runs, and so what an access means.
+enum class Mode {
+  kOutside,  // the explorer itself: nothing is noted
+  kAlone,    // begin() and end(): memory is put back afterwards
+  kThread,   // one of the threads
+  kDying,    // death(): sees what is there, publishes nothing
+};
+
+struct Range {
+  std::uintptr_t begin = 0;
+  std::size_t bytes = 0;
+  [[nodiscard]] bool contains(std::uintptr_t place) const { return place - begin < bytes; }
+};
+
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<std::byte[]> stack;
+  std::vector<std::byte> locals;  // its thread-local object while it does not run
+  Operation next;
+  bool is_over = false;
+};
+
+class Exploration {
+ public:
+  explicit Exploration(Reduction reduction) : schedule_(reduction) {}
+  Outcome run(const Scenario& scenario);
+
+  [[noreturn]] void violate(const std::string& what) {
+    mode_ = Mode::kOutside;
+    outcome_.violation = what + describe_steps();
+    leave_execution();
+  }
+  std::size_t current() const { return current_; }
+  void watch_file(Range file) { file_ = file; }
+  void make_thread_local(Range locals) { locals_ = locals; }
+  Mode exchange_mode(Mode mode) { return std::exchange(mode_, mode); }
+  void file_changes();
+
+  void before_plain(std::uintptr_t place, std::size_t bytes, PlainAccess access);
+  void before_atomic(std::uintptr_t place, std::size_t bytes, bool writes);
+  std::uint64_t load(std::uintptr_t place, std::uint64_t value, Order order);
+  void stored(std::uintptr_t place, std::uint64_t old_value, std::uint64_t new_value, Order order,
+              bool modifies);
+  void read_published(std::uintptr_t place, std::size_t bytes);
+
+ private:
+  // Sets the mode for as long as it lives; what the explorer does itself is never an access.
+  class Inside {
+   public:
+    explicit Inside(Exploration& exploration, Mode mode = Mode::kOutside)
+        : exploration_(exploration), previous_(exploration.mode_) {
+      exploration.mode_ = mode;
+    }
+    ~Inside() { exploration_.mode_ = previous_; }
+    Inside(const Inside&) = delete;
+    Inside& operator=(const Inside&) = delete;
+
+   private:
+    Exploration& exploration_;
+    Mode previous_;
+  };
+  struct OldBytes {
+    std::uintptr_t place;
+    std::size_t bytes;
+    std::byte content[16];
+  };
+
+  void run_execution();
+  void run_threads();
+  static void fiber_main();
+  void make_step(const Operation& operation);
+  void hand_over(bool is_over);
+  [[noreturn]] void leave_execution();
+  void die();
+  void remember(std::uintptr_t place, std::size_t bytes);
+  void put_back();
+  bool is_private(std::uintptr_t place) const;
+  std::string describe_steps() const;
+
+  const Scenario* scenario_ = nullptr;
+  Outcome outcome_;
+  Schedule schedule_;
+  MemoryModel memory_;
+  Mode mode_ = Mode::kOutside;
+  std::size_t current_ = 0;
+  std::size_t steps_ = 0;
+  bool is_complete_ = false;
+  Range file_;
+  Range locals_;
+  std::vector<std::byte> initial_locals_;
+  std::array<Fiber, kMostThreads> fibers_;
+  ucontext_t main_;
+  std::vector<OldBytes> undo_;
+};
+
+Exploration* exploring = nullptr;
+
+Outcome Exploration::run(const Scenario& scenario) {
+  scenario_ = &scenario;
+  for (std::size_t i = 0; i < scenario.threads.size(); ++i) {
+    fibers_[i].stack = std::make_unique<std::byte[]>(kStackBytes);
+  }
+  do {
+    run_execution();
+    put_back();
+  } while (outcome_.violation.empty() && schedule_.advance());
+  return outcome_;
+}
+
+void Exploration::run_execution() {
+  schedule_.restart();
+  memory_.reset();
+  steps_ = 0;
+  is_complete_ = false;
+  {
+    const Inside inside(*this, Mode::kAlone);
+    scenario_->begin();
+  }
+  if (locals_.bytes != 0) {
+    const auto* from = reinterpret_cast<const std::byte*>(locals_.begin);
+    initial_locals_.assign(from, from + locals_.bytes);
+  }
+  run_threads();
+  ++outcome_.executions;
+  outcome_.steps += steps_;
+  if (locals_.bytes != 0) {
+    std::memcpy(reinterpret_cast<void*>(locals_.begin), initial_locals_.data(), locals_.bytes);
+  }
+  if (!is_complete_ || !outcome_.violation.empty()) return;
+  volatile bool came_back = false;  // violate() in end() comes back here
+  getcontext(&main_);
+  if (came_back) {
+    mode_ = Mode::kOutside;
+    return;
+  }
+  came_back = true;
+  const Inside inside(*this, Mode::kAlone);
+  scenario_->end();
+}
+
+void Exploration::run_threads() {
+  volatile bool is_running = false;
+  for (std::size_t i = 0; i < scenario_->threads.size(); ++i) {
+    Fiber& fiber = fibers_[i];
+    fiber.is_over = false;
+    fiber.next = Operation{};
+    fiber.locals = initial_locals_;
+    getcontext(&fiber.context);
+    fiber.context.uc_stack.ss_sp = fiber.stack.get();
+    fiber.context.uc_stack.ss_size = kStackBytes;
+    fiber.context.uc_link = nullptr;
+    makecontext(&fiber.context, fiber_main, 0);
+  }
+  current_ = kDeath;
+  getcontext(&main_);  // leave_execution() comes back here
+  if (is_running) {
+    mode_ = Mode::kOutside;
+    return;
+  }
+  is_running = true;
+  hand_over(/*is_over=*/false);
+}
+
+void Exploration::fiber_main() {
+  Exploration& self = *exploring;
+  {
+    const Inside inside(self, Mode::kThread);
+    self.scenario_->threads[self.current_]();
+  }
+  self.hand_over(/*is_over=*/true);
+}
+
+// The present thread is about to make a step; returns when it is its turn.
+void Exploration::make_step(const Operation& operation) {
+  fibers_[current_].next = operation;
+  hand_over(/*is_over=*/false);
+  if (++steps_ > kMostSteps) violate("a thread makes steps without end");
+}
+
+// Lets the thread go on whose turn it is; that may be the present one.
+void Exploration::hand_over(bool is_over) {
+  if (is_over) fibers_[current_].is_over = true;
+  std::array<Operation, kMostThreads + 1> next;
+  ThreadSet enabled = 0;
+  for (std::size_t i = 0; i < scenario_->threads.size(); ++i) {
+    if (fibers_[i].is_over) continue;
+    next[i] = fibers_[i].next;
+    enabled |= ThreadSet{1} << i;
+  }
+  if (scenario_->death != nullptr) {
+    next[kDeath].is_death = true;
+    enabled |= ThreadSet{1} << kDeath;
+  }
+  const ThreadSet death = ThreadSet{1} << kDeath;
+  is_complete_ = (enabled & ~death) == 0;
+  if (enabled == 0) leave_execution();
+  const std::size_t thread =
+      schedule_.next_thread(enabled, next, current_ == kDeath ? 0 : current_);
+  if (thread == Schedule::kNone) leave_execution();
+  if (thread == kDeath) {
+    die();
+    leave_execution();
+  }
+  if (thread == current_ && !is_over) return;
+  const std::size_t previous = current_;
+  current_ = thread;
+  auto* const locals = reinterpret_cast<std::byte*>(locals_.begin);
+  if (previous != kDeath && locals != nullptr) {
+    fibers_[previous].locals.assign(locals, locals + locals_.bytes);
+  }
+  if (locals != nullptr) std::memcpy(locals, fibers_[thread].locals.data(), locals_.bytes);
+  if (previous == kDeath) {
+    setcontext(&fibers_[thread].context);
+  } else {
+    swapcontext(&fibers_[previous].context, &fibers_[thread].context);
+  }
+}
+
+void Exploration::leave_execution() {
+  setcontext(&main_);
+  std::abort();  // not reached
+}
+
+void Exploration::die() {
+  const std::size_t last = current_;
+  current_ = kDeath;
+  {
+    const Inside inside(*this, Mode::kDying);
+    scenario_->death();
+  }
+  current_ = last;
+}
+
+void Exploration::remember(std::uintptr_t place, std::size_t bytes) {
+  while (bytes > 0) {
+    OldBytes old{place, bytes < sizeof old.content ? bytes : sizeof old.content, {}};
+    std::memcpy(old.content, reinterpret_cast<const void*>(place), old.bytes);
+    undo_.push_back(old);
+    place += old.bytes;
+    bytes -= old.bytes;
+  }
+}
+
+void Exploration::put_back() {
+  for (; !undo_.empty(); undo_.pop_back()) {
+    const OldBytes& old = undo_.back();
+    std::memcpy(reinterpret_cast<void*>(old.place), old.content, old.bytes);
+  }
+}
+
+// Stacks, and what each thread has of its own.
+bool Exploration::is_private(std::uintptr_t place) const {
+  if (locals_.contains(place)) return true;
+  if (Range{reinterpret_cast<std::uintptr_t>(&errno), sizeof errno}.contains(place)) return true;
+  for (const Fiber& fiber : fibers_) {
+    if (Range{reinterpret_cast<std::uintptr_t>(fiber.stack.get()), kStackBytes}.contains(place)) {
+      return true;
+    }
+  }
+  // The explorer's own stack, where begin() and end() run.
+  const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  return mode_ != Mode::kThread && place - (here - kStackBytes) < 2 * kStackBytes;
+}
+
+std::string Exploration::describe_steps() const {
+  std::string text = "\n  steps by thread:";
+  std::size_t run = 0;
+  const std::vector<std::size_t> threads = schedule_.threads();
+  for (std::size_t i = 0; i < threads.size(); ++i) {
+    ++run;
+    if (i + 1 < threads.size() && threads[i + 1] == threads[i]) continue;
+    text += threads[i] == kDeath ? " death"
+                                 : " " + std::to_string(threads[i]) + "x" + std::to_string(run);
+    run = 0;
+  }
+  return text;
+}
+
+void Exploration::before_plain(std::uintptr_t place, std::size_t bytes, PlainAccess access) {
+  if (mode_ == Mode::kOutside || is_private(place)) return;
+  const Mode mode = mode_;
+  const Inside inside(*this);
+  if (mode == Mode::kThread) {
+    if (access == PlainAccess::kWrite && scenario_->death != nullptr && file_.contains(place)) {
+      Operation operation;
+      operation.changes_file = true;
+      make_step(operation);
+    }
+    const std::string problem = memory_.plain(current_, place, bytes, access);
+    if (!problem.empty()) violate(problem);
+  }
+  if (access == PlainAccess::kWrite) remember(place, bytes);
+}
+
+void Exploration::before_atomic(std::uintptr_t place, std::size_t bytes, bool writes) {
+  if (mode_ == Mode::kOutside || is_private(place)) return;
+  const Mode mode = mode_;
+  const Inside inside(*this);
+  if (mode == Mode::kThread) {
+    Operation operation;
+    operation.place = place;
+    operation.writes = writes;
+    operation.changes_file = writes && file_.contains(place);
+    make_step(operation);
+    memory_.tick(current_);
+  }
+  if (mode != Mode::kAlone) {
+    const std::string problem = memory_.atomic(current_, place, bytes, writes);
+    if (!problem.empty()) violate(problem);
+  }
+  if (writes) remember(place, bytes);
+}
+
+std::uint64_t Exploration::load(std::uintptr_t place, std::uint64_t value, Order order) {
+  if (mode_ == Mode::kOutside || mode_ == Mode::kAlone || is_private(place)) return value;
+  const Mode mode = mode_;
+  const Inside inside(*this);
+  const std::size_t options = memory_.loadable(current_, place, value, order);
+  // What is left of a dead process is the newest.
+  const std::size_t age = mode == Mode::kThread ? schedule_.next_value(options) : 0;
+  return memory_.load(current_, place, age, order);
+}
+
+void Exploration::stored(std::uintptr_t place, std::uint64_t old_value, std::uint64_t new_value,
+                         Order order, bool modifies) {
+  if (mode_ != Mode::kThread || is_private(place)) return;
+  const Inside inside(*this);
+  memory_.store(current_, place, old_value, new_value, order, modifies);
+  memory_.tick(current_);  // what follows is not published by it
+}
+
+void Exploration::file_changes() {
+  if (mode_ != Mode::kThread) return;
+  const Inside inside(*this);
+  Operation operation;
+  operation.changes_file = true;
+  make_step(operation);
+}
+
+void Exploration::read_published(std::uintptr_t place, std::size_t bytes) {
+  if (mode_ != Mode::kThread && mode_ != Mode::kDying) return;
+  const Inside inside(*this);
+  const std::string problem = memory_.plain(current_, place, bytes, PlainAccess::kRead);
+  if (!problem.empty()) violate(problem);
+}
+
+std::uintptr_t number_of(const void* place) { return reinterpret_cast<std::uintptr_t>(place); }
+
+}  // namespace
+
+Outcome explore(const Scenario& scenario, Reduction reduction) {
+  Exploration exploration(reduction);
+  exploring = &exploration;
+  Outcome outcome = exploration.run(scenario);
+  exploring = nullptr;
+  return outcome;
+}
+
+Unseen::Unseen()
+    : mode_(exploring == nullptr ? 0 : static_cast<int>(exploring->exchange_mode(Mode::kOutside))) {
+}
+Unseen::~Unseen() {
+  if (exploring != nullptr) exploring->exchange_mode(static_cast<Mode>(mode_));
+}
+
+void violate(const std::string& what) {
+  if (exploring != nullptr) exploring->violate(what);
+  std::fprintf(stderr, "%s\n", what.c_str());
+  std::abort();
+}
+std::size_t current_thread() { return exploring == nullptr ? 0 : exploring->current(); }
+void watch_file(const void* begin, std::size_t bytes) {
+  exploring->watch_file({number_of(begin), bytes});
+}
+void file_changes() { exploring->file_changes(); }
+void make_thread_local(void* object, std::size_t bytes) {
+  exploring->make_thread_local({number_of(object), bytes});
+}
+void read_published(const void* begin, std::size_t bytes) {
+  exploring->read_published(number_of(begin), bytes);
+}
+
+void before_plain(const void* place, std::size_t bytes, PlainAccess access) {
+  if (exploring != nullptr) exploring->before_plain(number_of(place), bytes, access);
+}
+void before_atomic(const void* place, std::size_t bytes, bool writes) {
+  if (exploring != nullptr) exploring->before_atomic(number_of(place), bytes, writes);
+}
+std::uint64_t load(const void* place, std::uint64_t value, Order order) {
+  return exploring == nullptr ? value : exploring->load(number_of(place), value, order);
+}
+void stored(const void* place, std::uint64_t old_value, std::uint64_t new_value, Order order,
+            bool modifies) {
+  if (exploring != nullptr) {
+    exploring->stored(number_of(place), old_value, new_value, order, modifies);
+  }
+}
+
+}  // namespace gpumemtrace::exploration

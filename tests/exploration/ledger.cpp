@@ -1,0 +1,167 @@
+#include "tests/exploration/ledger.hpp"
+
+#include <span>
+#include <stdexcept>
+
+#include "tests/exploration/explorer.hpp"
+#include "tests/support/raw_trace.hpp"
+#include "trace/reader.hpp"
+#include "trace/ring_layout.hpp"
+
+namespace gpumemtrace::exploration {
+namespace {
+
+constexpr std::uint32_t kNumbersOfThread = 100;
+constexpr std::uint32_t kNoNumber = ~std::uint32_t{0};
+
+std::uint32_t number_of(const trace::RecordHeader& record) {
+  if (record.kind == trace::RecordKind::kText) return trace::as<trace::Text>(record).part;
+  if (record.kind == trace::RecordKind::kFree) {
+    return static_cast<std::uint32_t>(trace::as<trace::Free>(record).call.caller);
+  }
+  return kNoNumber;
+}
+
+// The records' numbers, and which calls have ended.
+std::string describe(std::span<const std::byte> records) {
+  std::string text;
+  for (std::size_t offset = 0; offset < records.size();) {
+    const auto& record = *reinterpret_cast<const trace::RecordHeader*>(records.data() + offset);
+    if (record.words == 0) break;
+    text += " " + std::to_string(number_of(record));
+    if (trace::is_call(record.kind) && trace::as<trace::Free>(record).call.end != 0) text += "!";
+    offset += record.words * trace::kWordBytes;
+  }
+  return text;
+}
+
+}  // namespace
+
+void Ledger::reset() {
+  const Unseen unseen;
+  made_.clear();
+  unnumbered_drops_ = 0;
+  appended_.clear();
+}
+
+void Ledger::begins(std::uint32_t number) {
+  const Unseen unseen;
+  made_[number] = State::kBegun;
+}
+
+void Ledger::ends(std::uint32_t number, bool is_kept) {
+  const Unseen unseen;
+  made_[number] = is_kept ? State::kKept : State::kDropped;
+}
+
+void Ledger::drops_unnumbered() {
+  const Unseen unseen;
+  ++unnumbered_drops_;
+}
+
+void Ledger::append(const preload::Piece& piece) {
+  const Unseen unseen;
+  appended_.push_back(
+      {piece.writer, piece.sequence, piece.begin, {piece.records.begin(), piece.records.end()}});
+}
+
+std::uint32_t Ledger::dropped() const {
+  const Unseen unseen;
+  std::uint32_t count = unnumbered_drops_;
+  for (const auto& [number, state] : made_) count += state == State::kDropped ? 1 : 0;
+  return count;
+}
+
+void Ledger::check_left(const preload::Ring& ring) {
+  const Unseen unseen;
+  const std::string left = describe_left(ring);
+  if (checked_.count(left) != 0) return;
+  std::string problem;
+  try {
+    write_trace();
+    problem = read_back();
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  if (!problem.empty()) violate(problem + "\n  left:" + left);
+  checked_.insert(left);
+}
+
+// All that decides what the reader finds and what it should find.
+std::string Ledger::describe_left(const preload::Ring& ring) const {
+  std::string text;
+  for (const Appended& piece : appended_) {
+    text += " piece " + std::to_string(piece.writer) + "/" + std::to_string(piece.sequence) + "+" +
+            std::to_string(piece.begin) + describe(piece.records);
+  }
+  ring.for_each_chunk([&](const trace::ChunkHeader& chunk) {
+    if (chunk.state.load() == trace::ChunkState::kFree) return;
+    text += chunk.state.load() == trace::ChunkState::kActive ? " active " : " sealed ";
+    text += std::to_string(chunk.writer) + "/" + std::to_string(chunk.sequence) +
+            describe({preload::content_of(chunk), chunk.committed.load()});
+  });
+  for (const auto& [number, state] : made_) {
+    text += (state == State::kKept      ? " kept "
+             : state == State::kDropped ? " dropped "
+                                        : " begun ") +
+            std::to_string(number);
+  }
+  return text;
+}
+
+void Ledger::write_trace() const {
+  tests::RawTrace trace;
+  trace.add_schema(tests::own_schema_bytes());
+  for (const Appended& piece : appended_) {
+    trace.add_records(piece.writer, piece.sequence, piece.begin, piece.records);
+  }
+  trace.write(folder_.path());
+}
+
+std::string Ledger::read_back() const {
+  const trace::TraceFile file(trace_path());
+  std::map<std::uint32_t, int> seen;
+  trace::ReadLosses losses = file.losses();
+  for (const trace::WriterStream& stream : file.writers()) {
+    trace::WriterCursor cursor(file, stream);
+    std::map<std::uint32_t, std::uint32_t> last_of_thread;
+    while (const trace::RecordHeader* record = cursor.next()) {
+      const std::string problem = look_at(*record, seen, last_of_thread);
+      if (!problem.empty()) return problem;
+    }
+    losses.malformed_records += cursor.losses().malformed_records;
+    losses.corrupt_blocks += cursor.losses().corrupt_blocks;
+  }
+  if (losses.corrupt_blocks + losses.malformed_records + losses.missing_chunks +
+          losses.truncated_tail !=
+      0) {
+    return "the reader finds damage";
+  }
+  for (const auto& [number, state] : made_) {
+    if (state == State::kKept && seen.count(number) == 0) {
+      return "record " + std::to_string(number) + " is lost";
+    }
+  }
+  return {};
+}
+
+std::string Ledger::look_at(const trace::RecordHeader& record, std::map<std::uint32_t, int>& seen,
+                            std::map<std::uint32_t, std::uint32_t>& last_of_thread) const {
+  const std::uint32_t number = number_of(record);
+  if (number == kNoNumber) return {};
+  const std::string name = "record " + std::to_string(number);
+  const auto made = made_.find(number);
+  if (made == made_.end()) return name + " is there, and nobody made it";
+  if (made->second == State::kDropped) return name + " is there, and was counted as dropped";
+  if (++seen[number] > 1) return name + " is there twice";
+  if (trace::is_call(record.kind) && made->second == State::kKept &&
+      (trace::as<trace::Free>(record).call.end == 0 || record.result != kCallResult)) {
+    return name + " has returned, and its result is not there";
+  }
+  std::uint32_t& last = last_of_thread[number / kNumbersOfThread];
+  if (last > number) return name + " comes after a later one of its thread";
+  last = number;
+  return {};
+}
+
+}  // namespace gpumemtrace::exploration

@@ -1,0 +1,26 @@
+// Whatever stands in a trace, through the whole analyzer to a report that the tools can draw.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "analyzer/analyze.hpp"
+#include "tests/fuzz/trace_input.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tools/summary_text.hpp"
+#include "trace/reader.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace gpumemtrace;
+  static const tests::ScratchFolder folder;
+  const std::filesystem::path path = folder.path() / "trace.gmt";
+  tests::write_input(tests::expand_input(std::as_bytes(std::span(data, size))), path);
+  analyzer::Options options;
+  options.symbols.enabled = false;  // the trace may name any file of this machine
+  try {
+    // A report that the tools refuse is a finding: it is ours.
+    (void)tools::summary_text(analyzer::analyze({path}, options));
+  } catch (const trace::TraceError&) {
+  } catch (const analyzer::InputError&) {
+  }
+  return 0;
+}

@@ -1,0 +1,58 @@
+// The small JSON files that people keep beside a job: the baseline of `check`, the names that
+// `symbolize` wrote, rules of owners.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "analyzer/code_owners.hpp"
+#include "analyzer/input_error.hpp"
+#include "analyzer/symbols/side_car.hpp"
+#include "tests/fuzz/checks.hpp"
+#include "tests/support/scratch_folder.hpp"
+#include "tools/check/baseline.hpp"
+#include "tools/failure.hpp"
+
+namespace {
+
+using namespace gpumemtrace;
+
+void read_baseline(const std::filesystem::path& path, const tests::ScratchFolder& folder) {
+  try {
+    const tools::Baseline baseline = tools::Baseline::read(path);
+    const std::string text = baseline.text();
+    const auto again = folder.write("again.json", std::as_bytes(std::span(text)));
+    tests::require(tools::Baseline::read(again).text() == text, "a baseline is read as written");
+  } catch (const tools::Failure&) {
+  }
+}
+
+void read_side_car(const std::filesystem::path& path) {
+  try {
+    analyzer::SideCar names;
+    names.read(path);
+    tests::require(names.named_offsets() <= names.offsets(), "no name without a place");
+    (void)names.to_json();
+  } catch (const analyzer::InputError&) {
+  }
+}
+
+void read_owners(const std::filesystem::path& path) {
+  try {
+    analyzer::CodeOwners owners;
+    owners.read(path);
+    (void)owners.owner_of_code("/usr/lib/libtorch.so", "grow", "/usr/bin/python3");
+    (void)owners.is_users_python("/home/me/train.py", "step");
+  } catch (const analyzer::InputError&) {
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const tests::ScratchFolder folder;
+  const auto path = folder.write("input.json", std::as_bytes(std::span(data, size)));
+  read_baseline(path, folder);
+  read_side_car(path);
+  read_owners(path);
+  return 0;
+}

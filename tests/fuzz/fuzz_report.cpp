@@ -1,0 +1,83 @@
+// A report that somebody else made, through everything that is drawn from one: summary, verdict in
+// all its forms, difference, stacks for viewers.
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "tests/support/scratch_folder.hpp"
+#include "tools/check/verdict.hpp"
+#include "tools/check/verdict_output.hpp"
+#include "tools/diff/difference.hpp"
+#include "tools/failure.hpp"
+#include "tools/report_input.hpp"
+#include "tools/stack_export.hpp"
+#include "tools/summary_text.hpp"
+
+namespace {
+
+using namespace gpumemtrace;
+using tools::Json;
+
+// Runs one reader of the report. It may refuse the report in the two ways that commands turn into a
+// sentence; anything else is a finding.
+template <class Reader>
+void try_reader(Reader&& reader) {
+  try {
+    reader();
+  } catch (const nlohmann::json::exception&) {
+  } catch (const tools::Failure&) {
+  }
+}
+
+tools::Policy strict_policy() {
+  tools::Policy policy;
+  tools::apply_policy_text(
+      "max-leak = 0\nmax-growth = 0\nmax-peak = 1\nmax-peak = 1,level=driver\n"
+      "max-stranded = 0%\nmax-transfer = 1\nfail-on = any\nmax-regression = 5%,8MiB\n",
+      "fuzz", policy);
+  return policy;
+}
+
+void judge(const Json& report) {
+  static const tools::Policy policy = strict_policy();
+  tools::Suppressions suppressions;
+  suppressions.add_text("leak:*a*b\ntransfer:^x$\n", "fuzz");
+  suppressions.add_embedded(report);
+  tools::Baseline baseline;
+  baseline.put(tools::baseline_of(report));
+  const tools::Verdict verdict = tools::judge(report, policy, std::move(suppressions), &baseline);
+  try_reader([&] { (void)tools::verdict_text(verdict, {"report.json"}); });
+  try_reader([&] { (void)tools::verdict_json(verdict); });
+  try_reader([&] { (void)tools::verdict_junit(verdict); });
+  try_reader([&] { (void)tools::verdict_sarif(verdict, "/src"); });
+  try_reader([&] { (void)tools::verdict_github(verdict, "/src"); });
+  try_reader([&] { (void)tools::verdict_markdown(verdict); });
+}
+
+void export_stacks(const Json& report) {
+  for (const tools::CostMeasure& measure : tools::kCostMeasures) {
+    tools::collapsed_stacks(report, {measure, ""});
+    tools::speedscope_profile(report, {measure, "driver"});
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  static const tests::ScratchFolder folder;
+  const auto path = folder.write("report.json", std::as_bytes(std::span(data, size)));
+  Json report;
+  try {
+    report = tools::load_report({path}, {});
+  } catch (const tools::Failure&) {
+    return 0;
+  }
+  try_reader([&] { (void)tools::is_complete(report); });
+  try_reader([&] { (void)tools::summary_text(report); });
+  try_reader([&] { judge(report); });
+  try_reader([&] { (void)tools::difference_text(tools::compare_jobs(report, report), {}, false); });
+  try_reader([&] { (void)tools::compare_steps(report, 0, report, 1); });
+  try_reader([&] { export_stacks(report); });
+  return 0;
+}
