@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What a Python stack of 30 frames adds to recording one block, as a row for bench/run.
+"""What Python adds to recording one block, as rows for bench/run: a stack of 30 frames to one that is
+handed out, the question whether the cycle collector runs to one that is taken back.
 
     bench_python_stack.py --build DIR [--folder DIR] [--rounds N]
 
-Runs itself twice under the recorder, with and without Python stacks.
+Runs itself under the recorder, with and without Python stacks.
 """
 
 import argparse
@@ -18,12 +19,13 @@ from pathlib import Path
 
 FRAMES = 30
 FOLDER_VARIABLE = "GPUMEMTRACE_BENCH_FOLDER"
+FREES_VARIABLE = "GPUMEMTRACE_BENCH_FREES"
 
 
-def below(levels, function, ring, rounds):
+def below(levels, function, *arguments):
     if levels == 0:
-        return function(ring, rounds)
-    return below(levels - 1, function, ring, rounds)
+        return function(*arguments)
+    return below(levels - 1, function, *arguments)
 
 
 def measure(arguments, folder):
@@ -32,14 +34,16 @@ def measure(arguments, folder):
     library.bench_blocks.restype = ctypes.c_double
     ring = str(folder / "bench.gmt.ring").encode()
     # This function, main and the module are frames too.
-    print(below(FRAMES - 4, library.bench_blocks, ring, arguments.rounds))
+    print(below(FRAMES - 4, library.bench_blocks, ring, arguments.rounds,
+                int(os.environ[FREES_VARIABLE])))
 
 
-def run_recorded(arguments, python):
+def run_recorded(arguments, python, frees=0):
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         environment = {
             **os.environ,
             FOLDER_VARIABLE: folder,
+            FREES_VARIABLE: str(frees),
             "GPUMEMTRACE_BENCH_PROGRAMS": str(arguments.build / "bench"),
             "LD_PRELOAD": str(arguments.build / "preload" / "libgpumemtrace.so"),
             "GPUMEMTRACE_OUTPUT": str(Path(folder) / "bench.gmt"),
@@ -65,14 +69,20 @@ def main():
         return 0
     with_stack = run_recorded(arguments, "1")
     without = run_recorded(arguments, "0")
-    if min(with_stack, without) < 0:
+    free_with, free_without = run_recorded(arguments, "1", 1), run_recorded(arguments, "0", 1)
+    if min(with_stack, without, free_with, free_without) < 0:
         return 1
     added = with_stack - without
     print(json.dumps([{
         "what": f"a Python stack of {FRAMES} frames that was seen before",
         "unit": "ns added to a block", "measured": added, "at_most": 60, "at_least": None,
         "reached": added <= 60, "beside": "PyTorch's own history 1.5 us per 50 frames",
-        "context": {"block_without_stack_ns": without, "python": platform.python_version()}}]))
+        "context": {"block_without_stack_ns": without, "python": platform.python_version()}}, {
+        "what": "whether Python's cycle collector runs, at a block that is taken back",
+        "unit": "ns added to a block", "measured": free_with - free_without, "at_most": None,
+        "at_least": None, "reached": None, "beside": "",
+        "context": {"block_without_question_ns": free_without,
+                    "python": platform.python_version()}}]))
     return 0
 
 

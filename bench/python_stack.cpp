@@ -16,21 +16,23 @@ namespace {
 
 constexpr std::uint32_t kBurstBlocks = 8192;
 
-void report_block(const Calls& calls) {
+constexpr std::int64_t kBlockBytes = 512;
+
+void report_block(const Calls& calls, std::int64_t bytes) {
   auto* const block = reinterpret_cast<void*>(std::uintptr_t{0x7f00'0000'0000});
-  calls.report_block(block, 512, 512, 1 << 20, C10Device{});
+  calls.report_block(block, bytes, 512, 1 << 20, C10Device{});
 }
 
-double measure(const char* ring_path, std::uint32_t rounds) {
+double measure(const char* ring_path, std::uint32_t rounds, std::int64_t bytes) {
   const CallForms calls = load_calls();
-  report_block(calls.wrapped);  // begins the recording, which makes the ring
+  report_block(calls.wrapped, bytes);  // begins the recording, which makes the ring
   const RingView ring(ring_path);
   const double ns_per_tick = measure_ns_per_tick();
   std::vector<double> times;
   for (std::uint32_t round = 0; round < rounds; ++round) {
     ring.wait_until_packed();
     const std::uint64_t begin = ticks();
-    for (std::uint32_t i = 0; i < kBurstBlocks; ++i) report_block(calls.wrapped);
+    for (std::uint32_t i = 0; i < kBurstBlocks; ++i) report_block(calls.wrapped, bytes);
     times.push_back(static_cast<double>(ticks() - begin) / kBurstBlocks * ns_per_tick);
   }
   return median(times);
@@ -39,11 +41,14 @@ double measure(const char* ring_path, std::uint32_t rounds) {
 }  // namespace
 }  // namespace gpumemtrace::bench
 
-// Nanoseconds of one block, the median over the rounds; below 0 where something is missing.
+// Nanoseconds of one block that is handed out, or taken back where `frees` is not 0: the median
+// over the rounds; below 0 where something is missing.
 extern "C" [[gnu::visibility("default")]] double bench_blocks(const char* ring_path,
-                                                              std::uint32_t rounds) {
+                                                              std::uint32_t rounds,
+                                                              std::int32_t frees) {
+  using gpumemtrace::bench::kBlockBytes;
   try {
-    return gpumemtrace::bench::measure(ring_path, rounds);
+    return gpumemtrace::bench::measure(ring_path, rounds, frees != 0 ? -kBlockBytes : kBlockBytes);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "bench_python_stack: %s\n", error.what());
     return -1;

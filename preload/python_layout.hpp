@@ -9,6 +9,7 @@
 
 #include "preload/checked_memory.hpp"
 #include "preload/key_table.hpp"
+#include "preload/python_collections.hpp"
 #include "preload/python_frames.hpp"
 
 namespace gpumemtrace::preload::python {
@@ -69,7 +70,9 @@ struct Interpreter {
   int (*is_initialized)() = nullptr;
   int (*is_finalizing)() = nullptr;
   void* (*main_interpreter)() = nullptr;
-  std::size_t thread_list = 0;  // Layout::thread_list, or what the interpreter's own table says
+  const void* runtime = nullptr;  // _PyRuntime
+  std::size_t thread_list = 0;    // Layout::thread_list, or what the interpreter's own table says
+  Collector collector;
 };
 
 // Complete once state() is kOn.

@@ -58,7 +58,9 @@ void record_block(const native::Caller& caller, const void* address, std::int64_
   if (!guard.outermost() || !recording(true)) return;
   const std::uint32_t stack =
       current_stack(guard, caller, bytes > 0 ? StackUse::kBlock : StackUse::kRelease);
+  const bool collected = bytes < 0 && in_collection();
   write_event<trace::Block>(guard, [&](trace::Block& block) {
+    if (collected) block.record.flags = trace::kFlagCollected;
     block.stack = stack;
     block.address = reinterpret_cast<std::uintptr_t>(address);
     block.bytes = bytes;

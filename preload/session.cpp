@@ -15,6 +15,7 @@
 #include "preload/announce.hpp"
 #include "preload/background.hpp"
 #include "preload/clock.hpp"
+#include "preload/content_hash.hpp"
 #include "preload/libc_compat.hpp"
 #include "preload/message.hpp"
 #include "preload/module_list.hpp"
@@ -167,6 +168,7 @@ const char* start_session() noexcept {
   session->writers[0].next_sequence = 1;
   session->ring.header().recording.store(session->config.start_paused ? 0 : 1);
   reset_stacks(session->config);
+  set_content_hashing(session->config);
   if (!start_background_thread()) return "the system allows no further thread";
   return nullptr;
 }

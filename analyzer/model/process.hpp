@@ -15,6 +15,7 @@
 #include "analyzer/model/address_map.hpp"
 #include "analyzer/model/backward_stacks.hpp"
 #include "analyzer/model/categories.hpp"
+#include "analyzer/model/collected.hpp"
 #include "analyzer/model/devices.hpp"
 #include "analyzer/model/framework.hpp"
 #include "analyzer/model/geometry.hpp"
@@ -24,6 +25,7 @@
 #include "analyzer/model/out_of_memory.hpp"
 #include "analyzer/model/phases.hpp"
 #include "analyzer/model/pools.hpp"
+#include "analyzer/model/repeated_copies.hpp"
 #include "analyzer/model/round_trips.hpp"
 #include "analyzer/model/steps.hpp"
 #include "analyzer/model/threads.hpp"
@@ -132,6 +134,7 @@ class ProcessModel {
   [[nodiscard]] const OutOfMemory& out_of_memory() const { return out_of_memory_; }
   [[nodiscard]] const std::vector<OomSnapshot>& snapshots() const { return snapshots_; }
   [[nodiscard]] const std::map<InvalidFree, Tally>& invalid_frees() const { return invalid_frees_; }
+  [[nodiscard]] const CollectedMemory& collected() const { return collected_; }
   [[nodiscard]] const Course& course() const { return course_; }
   [[nodiscard]] const Steps& steps() const { return steps_; }
 
@@ -182,6 +185,10 @@ class ProcessModel {
   void apply_free(const trace::Free& call, std::uint32_t writer);
   void note_for_activity(const trace::Allocation& call, std::uint32_t group, Kind kind);
   void note_for_activity(const trace::Free& call, Memory::Space space);
+  // Before the record's free takes effect; `live` is what it frees, nullptr where that is not
+  // known.
+  void note_collected(const trace::RecordHeader& record, std::uint32_t writer,
+                      const LiveAllocation* live);
   void apply_refused_free(const trace::Free& call, const LiveAllocation* live);
   void release_handle(std::uint64_t handle, std::uint32_t writer);
   void after_physical_release(const VirtualMemory::Removed& freed, std::uint32_t writer);
@@ -209,6 +216,7 @@ class ProcessModel {
   [[nodiscard]] bool blind() const;
   void apply_copy(const trace::Copy& call);
   bool comes_back(const trace::Copy& call, Direction direction);
+  void note_content(const trace::Copy& call, std::uint32_t row);
   void apply_set(const trace::Set& call);
   // Records of CUPTI may come that are about this call.
   void await_activity(const trace::CallHeader& call, CallWork work,
@@ -292,8 +300,10 @@ class ProcessModel {
   OutOfMemory out_of_memory_;
   std::vector<OomSnapshot> snapshots_;
   std::map<InvalidFree, Tally> invalid_frees_;
+  CollectedMemory collected_;
   std::vector<ContextInfo> contexts_;
   RoundTrips round_trips_;
+  RepeatedCopies repeated_copies_;
   std::set<std::uint64_t> external_mappings_;  // freed by cuMemFree, no memory of their own
   // What threads were about to free when the trace ended: whether it is live is not known, unless
   // the address is handed out again.

@@ -51,6 +51,7 @@ void ProcessModel::apply_copy(const trace::Copy& call) {
   const std::uint32_t row =
       transfers_.count(key, call.bytes, call.part == 0 ? host_ticks_of(call.call) : 0);
   if (comes_back(call, key.direction)) transfers_.row(row).count_return(call.bytes);
+  if (call.content != 0) note_content(call, row);
   await_activity(call.call, CallWork::kCopy, {call.bytes, call.part}, row);
 }
 
@@ -60,6 +61,14 @@ bool ProcessModel::comes_back(const trace::Copy& call, Direction direction) {
   }
   return direction == Direction::kHostToDevice &&
          round_trips_.comes_back({call.destination, call.source, call.bytes});
+}
+
+void ProcessModel::note_content(const trace::Copy& call, std::uint32_t row) {
+  TransferRow& sent = transfers_.row(row);
+  ++sent.hashed_count;
+  if (repeated_copies_.comes_again(row, call.bytes, call.content)) {
+    sent.repeats.add({1, call.bytes, host_ticks_of(call.call)});
+  }
 }
 
 void ProcessModel::apply_set(const trace::Set& call) {

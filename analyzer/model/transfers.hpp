@@ -66,6 +66,19 @@ struct GpuTimes {
   }
 };
 
+// Copies that sent again what the same place had sent before.
+struct Repeats {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t host_ticks = 0;
+
+  void add(const Repeats& more) {
+    count += more.count;
+    bytes += more.bytes;
+    host_ticks += more.host_ticks;
+  }
+};
+
 struct TransferRow {
   TransferKey key;
   std::uint64_t count = 0;
@@ -73,6 +86,8 @@ struct TransferRow {
   std::uint64_t host_ticks = 0;
   std::uint64_t returned_count = 0;  // of these copies, those that RoundTrips saw come back
   std::uint64_t returned_bytes = 0;
+  std::uint64_t hashed_count = 0;  // of these copies, those whose content has a hash
+  Repeats repeats;                 // of these, those whose content RepeatedCopies has seen before
   GpuTimes gpu;
 
   void count_return(std::uint64_t more_bytes) {

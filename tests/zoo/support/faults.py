@@ -2,7 +2,7 @@
 
 A line at fault ends with a comment `fault: RULE SEVERITY [KEY=VALUE ...] [-]`: the finding's rule,
 its severity, values of its evidence, and `-` where it names no line. Python's and C++'s comments
-serve alike.
+serve alike. A line `recorded with: NAME=VALUE` names a variable that the recording needs.
 """
 
 import dataclasses
@@ -10,6 +10,7 @@ import pathlib
 import re
 
 MARK = re.compile(r"(?:#|//) fault: (\w+) (\w+)((?: \w+=\S+)*)( -)?$")
+SETTING = re.compile(r"^recorded with: (\w+)=(\S+)$", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +46,11 @@ def faults_in(path):
             evidence = tuple(tuple(pair.split("=", 1)) for pair in found[3].split())
             faults.append(Fault(found[1], found[2], path.name, None if found[4] else number, evidence))
     return faults
+
+
+def environment_of(path):
+    """The variables with which a program says that it must be recorded."""
+    return dict(SETTING.findall(path.read_text()))
 
 
 def describe(finding):
