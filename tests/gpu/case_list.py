@@ -85,16 +85,25 @@ def hello(name, ending, needs, **more):
 PYTHON_ENDINGS = ("exit", "quick", "atexit")
 COMPILED_ENDINGS = ("exit", "quick", "atexit", "static")
 
+
+def packaged(folder, file):
+    """Options that build with a library that came as a Python package."""
+    return (f"-I{{{folder}}}/include", f"-L{{{folder}}}/lib", f"-l:{file}", "-Xlinker", f"-rpath={{{folder}}}/lib")
+
+
 CASE_BINARIES = (
     Binary("hello_cublas", "hello/cublas.cu", ("-lcublas",)),
     Binary("hello_cufft", "hello/cufft.cu", ("-lcufft",)),
     Binary("hello_thrust", "hello/thrust.cu"),
+    Binary("hello_cudnn", "hello/cudnn.cu", packaged("cudnn", "libcudnn.so.9")),
+    Binary("hello_nccl", "hello/nccl.cu", packaged("nccl", "libnccl.so.2")),
 )
-LIBRARIES = {"hello_cublas": ("libcublas",), "hello_cufft": ("libcufft",), "hello_thrust": ()}
+LIBRARIES = {"hello_cublas": ("libcublas",), "hello_cufft": ("libcufft",), "hello_thrust": (),
+             "hello_cudnn": ("libcudnn",), "hello_nccl": ("libnccl",)}
 
 HELLO = (
     *(Case(f"{binary.name}_{ending}", (ending,), binary=binary.name, source=binary.source,
-           needs=("nvcc", *LIBRARIES[binary.name]))
+           needs=("nvcc", *LIBRARIES[binary.name]), environment=QUIET_NCCL if binary.name == "hello_nccl" else ())
       for binary in CASE_BINARIES for ending in COMPILED_ENDINGS),
     *(hello("torch_convolution", ending, ("torch",)) for ending in PYTHON_ENDINGS),
     *(hello("torch_nccl", ending, ("torch",), environment=QUIET_NCCL) for ending in ("exit", "quick")),

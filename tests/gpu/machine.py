@@ -8,8 +8,11 @@ import subprocess
 from pathlib import Path
 
 PROBE_TIMEOUT_S = 60
-PACKAGES = ("torch", "triton", "jax", "jaxlib", "cupy-cuda13x", "cupy-cuda12x", "numpy", "nvidia-nccl-cu13")
+PACKAGES = ("torch", "triton", "jax", "jaxlib", "cupy-cuda13x", "cupy-cuda12x", "numpy", "nvidia-nccl-cu13", "transformers",
+            "lightning", "timm", "torch-geometric", "accelerate", "peft", "flax", "optax", "cuda-bindings")
 LIBRARIES = ("libcublas", "libcufft")
+# Libraries that come as Python packages, with headers: folder below site-packages/nvidia and file.
+PACKAGED_LIBRARIES = {"libcudnn": ("cudnn", "libcudnn.so.9"), "libnccl": ("nccl", "libnccl.so.2")}
 CUDA_FOLDERS = ("/usr/local/cuda", "/opt/cuda")
 
 COUNT_DEVICES = """
@@ -34,6 +37,11 @@ for name in sys.argv[1:]:
     except importlib.metadata.PackageNotFoundError:
         pass
 print(json.dumps(found))
+"""
+
+FIND_NVIDIA_PACKAGES = """
+import nvidia
+print("\\n".join(nvidia.__path__))
 """
 
 
@@ -65,6 +73,7 @@ class Machine:
         self._look_for_gpus()
         self._look_for_packages(python)
         self._look_for_cuda()
+        self._look_for_packaged_libraries(python)
 
     def _look_for_gpus(self):
         query = "--query-gpu=name,uuid,memory.total,driver_version"
@@ -75,7 +84,7 @@ class Machine:
         text, error = ask([python, "-c", FIND_PACKAGES, *PACKAGES])
         packages = json.loads(text) if error is None else {}
         self.versions["packages"] = packages
-        self.have |= {re.sub("-.*", "", name) for name in packages}
+        self.have |= {re.sub("-cuda[0-9]+x$", "", name) for name in packages}
 
     def _look_for_cuda(self):
         candidates = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), *CUDA_FOLDERS]
@@ -93,6 +102,14 @@ class Machine:
         if self.sanitizer:
             self.versions["compute-sanitizer"] = ask([self.sanitizer, "--version"])[0].splitlines()[-1:]
 
+    def _look_for_packaged_libraries(self, python):
+        self.folders = {"cuda": self.cuda}
+        for packages in ask([python, "-c", FIND_NVIDIA_PACKAGES])[0].splitlines():
+            for library, (folder, file) in PACKAGED_LIBRARIES.items():
+                if (Path(packages) / folder / "lib" / file).exists():
+                    self.folders[folder] = Path(packages) / folder
+                    self.have.add(library)
+
     def missing_for(self, program):
         """Why a program cannot run here; None if it can."""
         if self.no_gpu is not None:
@@ -106,6 +123,6 @@ class Machine:
         """Builds one binary; the error text, or None on success."""
         source = source_folder / binary.source
         options = binary.options if source.suffix == ".cu" else ("-cudart", "none", "-lcuda")
-        options = [option.replace("{cuda}", str(self.cuda)) for option in options]
+        options = [option.format(**self.folders) for option in options]
         return ask([self.nvcc, "-std=c++17", "-O1", str(source), *options,
                     "-Xlinker", f"-rpath={self.cuda}/lib64", "-o", str(target_folder / binary.name)])[1]

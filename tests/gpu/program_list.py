@@ -28,7 +28,8 @@ class Program:
 class Binary:
     """A program that is compiled on the spot: nvcc for .cu, the C++ compiler for .cpp.
 
-    options: of nvcc; {cuda} stands for the toolkit's folder.
+    options: of nvcc; {cuda} stands for the toolkit's folder, {cudnn} and {nccl} for those of the
+    Python packages.
     """
 
     name: str
@@ -44,9 +45,16 @@ ALLOCATORS = (
 )
 
 
-def torch_program(name, script, alone=False, allocator=None):
+def torch_program(name, script, alone=False, allocator=None, also=()):
     environment = (("PYTORCH_CUDA_ALLOC_CONF", allocator),) if allocator else ()
-    return Program(name, (script,), environment=environment, needs=("torch",), alone=alone)
+    return Program(name, (script,), environment=environment, needs=("torch", *also), alone=alone)
+
+
+def torch_ranks(name):
+    """A job of two ranks, one GPU each."""
+    return Program(name, ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", f"{name}.py"),
+                   needs=("torch",), gpus=2, alone=True,
+                   environment=(("NCCL_NVLS_ENABLE", "0"), ("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")))
 
 
 # The library is loaded with the program although the program calls nothing of it.
@@ -79,11 +87,22 @@ PROGRAMS = (
     torch_program("torch_threads", "torch_threads.py"),
     torch_program("torch_near_full", "torch_near_full.py", alone=True),
     torch_program("torch_oom", "torch_oom.py", alone=True),
+    torch_program("torch_language_model", "torch_language_model.py", also=("transformers",)),
+    torch_program("torch_fine_tune", "torch_fine_tune.py", also=("transformers", "accelerate", "peft")),
+    torch_program("torch_lightning", "torch_lightning.py", also=("lightning",)),
+    torch_program("torch_vision", "torch_vision.py", also=("timm",)),
+    torch_program("torch_graph_network", "torch_graph_network.py", also=("torch-geometric",)),
+    torch_program("torch_cuda_graphs", "torch_cuda_graphs.py"),
+    torch_program("torch_compile_graphs", "torch_compile_graphs.py", also=("triton",)),
+    torch_program("torch_memory_pools", "torch_memory_pools.py"),
+    torch_program("torch_shared_tensors", "torch_shared_tensors.py"),
     Program("triton_program", ("triton_program.py",), needs=("torch", "triton")),
     Program("jax_train", ("jax_train.py",), needs=("jax",)),
     Program("jax_train_growing", ("jax_train.py",), needs=("jax",),
             environment=(("XLA_PYTHON_CLIENT_PREALLOCATE", "false"),)),
+    Program("flax_train", ("flax_train.py",), needs=("jax", "flax", "optax")),
     Program("cupy_program", ("cupy_program.py",), needs=("cupy",)),
+    Program("cuda_python", ("cuda_python.py",), needs=("cuda-bindings",)),
     *(Program(binary.name, (), binary=binary.name, needs=("nvcc",))
       for binary in BINARIES if binary.source == "all_runtime_calls.cu" and binary.options != LINK_CUPTI),
     Program("all_runtime_calls_cupti", ("--expect-joined",), binary="all_runtime_calls_cupti", needs=("nvcc",),
@@ -100,9 +119,8 @@ PROGRAMS = (
     Program("leaks_reset", ("--reset",), binary="leaks", needs=("nvcc",)),
     Program("driver_vmm_ipc", (), binary="driver_vmm_ipc", needs=("nvcc",)),
     Program("two_processes", ("two_processes.py",), alone=True),
-    Program("torch_ddp", ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "torch_ddp.py"),
-            needs=("torch",), gpus=2, alone=True,
-            environment=(("NCCL_NVLS_ENABLE", "0"), ("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"))),
+    torch_ranks("torch_ddp"),
+    torch_ranks("torch_fsdp"),
 )
 
 # Measures time, so it runs only when asked for, after everything else and alone.

@@ -42,9 +42,11 @@ class Truth:
         self.content["checks"].append(entry)
 
     def usage(self, level, kind, source, fields, device=0, allow=None):
-        """Adds one check for each field of one usage row."""
+        """Adds one check for each field of one usage row; host memory has no device (None)."""
         for field, value in fields.items():
             more = {"allow": allow[field]} if allow and field in allow else {}
+            if device is not None:
+                more["device"] = device
             self.check(
                 f"{level}/{kind} {field}",
                 "usage",
@@ -52,7 +54,6 @@ class Truth:
                 source,
                 where={"level": level, "kind": kind},
                 field=field,
-                device=device,
                 **more,
             )
 
