@@ -95,10 +95,11 @@ Collector find_collector(unsigned minor, const void* runtime, const void* interp
   return is_held_by_a_thread_of(interpreter, lock) ? found : Collector{};
 }
 
+bool knows_collector() noexcept { return this_interpreter().collector.collecting != 0; }
+
 bool in_collection() noexcept {
-  if (state() != State::kOn) return false;
+  if (state() != State::kOn || !knows_collector()) return false;
   const Interpreter& python = this_interpreter();
-  if (python.collector.collecting == 0) return false;
   const void* const thread_state = python.this_thread_state();
   if (thread_state == nullptr) return false;
   const auto* const interpreter = load<const void*>(thread_state, kInterpreter);

@@ -19,6 +19,9 @@ struct Collector {
 // where the memory looks different.
 Collector find_collector(unsigned minor, const void* runtime, const void* interpreter) noexcept;
 
+// Whether the one of this process was found; once state() is kOn.
+bool knows_collector() noexcept;
+
 // True where a collection of cycles runs on the calling thread. Any thread, no lock, no call of
 // Python that could wait; false where it is not known, and while the interpreter ends.
 bool in_collection() noexcept;
