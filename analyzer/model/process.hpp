@@ -185,10 +185,14 @@ class ProcessModel {
   void apply_free(const trace::Free& call, std::uint32_t writer);
   void note_for_activity(const trace::Allocation& call, std::uint32_t group, Kind kind);
   void note_for_activity(const trace::Free& call, Memory::Space space);
-  // Before the record's free takes effect; `live` is what it frees, nullptr where that is not
+  // Before the record's free takes effect. `find` says what it frees, nullptr where that is not
   // known.
-  void note_collected(const trace::RecordHeader& record, std::uint32_t writer,
-                      const LiveAllocation* live);
+  template <class Find>
+  void note_collected(const trace::RecordHeader& record, std::uint32_t writer, Find&& find) {
+    if ((record.flags & trace::kFlagCollected) == 0) return collected_.end_collection(writer);
+    const LiveAllocation* const live = find();
+    if (live != nullptr) collected_.free(writer, *live, now_);
+  }
   void apply_refused_free(const trace::Free& call, const LiveAllocation* live);
   void release_handle(std::uint64_t handle, std::uint32_t writer);
   void after_physical_release(const VirtualMemory::Removed& freed, std::uint32_t writer);

@@ -198,7 +198,7 @@ void ProcessModel::apply_free(const trace::Free& call, std::uint32_t writer) {
     return graphs_.capture_free(call.stream, call.address);
   }
   note_for_activity(call, space);
-  note_collected(record, writer, memory_.find(space, call.address));
+  note_collected(record, writer, [&] { return memory_.find(space, call.address); });
   if (release(space, call.address, writer, host_ticks_of(call.call))) return;
   // A pointer that came with an imported pool is given back like one of our own.
   LiveAllocation imported;
@@ -206,15 +206,6 @@ void ProcessModel::apply_free(const trace::Free& call, std::uint32_t writer) {
       memory_.forget_ended(call.address) || external_mappings_.erase(call.address) != 0 ||
       memory_.remove(Memory::Space::kImports, call.address, Accounts::End::kFreed, imported);
   if (!known && record.result == trace::kCudaSuccess) ++course_.unknown_frees;
-}
-
-void ProcessModel::note_collected(const trace::RecordHeader& record, std::uint32_t writer,
-                                  const LiveAllocation* live) {
-  if ((record.flags & trace::kFlagCollected) == 0) {
-    collected_.end_collection(writer);
-  } else if (live != nullptr) {
-    collected_.free(writer, *live, now_);
-  }
 }
 
 void ProcessModel::apply_refused_free(const trace::Free& call, const LiveAllocation* live) {

@@ -69,8 +69,7 @@ Finding finding_of(const RuleInput& input, const ReportProcess& process, const P
   finding.fix =
       "Break the cycle of references that holds it, or make one of them a weakref; in PyTorch "
       "torch.utils.viz._cycles.warn_tensor_cycles() shows the cycles. gc.collect() at a fixed "
-      "place "
-      "is a workaround. " +
+      "place is a workaround. " +
       largest + " would have been free earlier (exact).";
   return finding;
 }

@@ -65,7 +65,7 @@ std::string what_it_costs(Rule rule, const Json& row) {
 std::string what_is_at_stake(Rule rule, const Json& row) {
   if (rule == Rule::kRepeatedCopies) {
     return " It would save " + size_text(row.at("repeated_bytes")) +
-           " of copies (exact), which held " + "the calling thread for " +
+           " of copies (exact), which held the calling thread for " +
            duration_text(row.at("time_lost_ns")) + " (exact).";
   }
   const bool is_of_gpu = rule == Rule::kLowBandwidth || rule == Rule::kCopiesNotHidden;
