@@ -34,7 +34,15 @@ void Client::switch_kind(Kind kind, const Switch& change) noexcept {
   if (number >= kMostKinds) return;
   const SpinGuard guard(lock_);
   kinds_[number].add(change);
+  // Without a time nothing tells which came last: the kind does, and it overrides its functions.
+  if (change.time == 0 && is_call(kind)) forget_functions(domain_of(kind));
   collects_.store(change.on || has_any_kind());
+}
+
+void Client::forget_functions(ActivityDomain domain) noexcept {
+  for (CallbackId function = 0; function < kMostFunctions; ++function) {
+    *history_of(domain, function) = {};
+  }
 }
 
 bool Client::has_any_kind() noexcept {
@@ -77,8 +85,8 @@ void Client::forget_all() noexcept {
   callbacks_ = {};
   collects_.store(false);
   for (auto& history : kinds_) history = {};
-  for (auto& history : driver_functions_) history = {};
-  for (auto& history : runtime_functions_) history = {};
+  forget_functions(ActivityDomain::kDriver);
+  forget_functions(ActivityDomain::kRuntime);
   dropped_.store(0);
 }
 

@@ -49,6 +49,7 @@ class Client {
   using FunctionHistory = History<4>;
 
   bool has_any_kind() noexcept;
+  void forget_functions(trace::ActivityDomain domain) noexcept;
   Switch state_at(Kind kind, std::uint64_t time, std::uint32_t context) noexcept;
   Switch call_state_at(trace::ActivityDomain domain, CallbackId function,
                        std::uint64_t time) noexcept;

@@ -23,7 +23,8 @@ alignas(8) constinit std::uint8_t spare_buffer[std::size_t{64} << 10] = {};
 
 const char* explanation(Result result) noexcept {
   if (result == kMultipleSubscribers) {
-    return "another tool (a debugger, ncu, nsys or compute-sanitizer) holds CUPTI";
+    return "another tool (a debugger, ncu, nsys, compute-sanitizer, or a profiler that came first "
+           "with cuptiSubscribe_v2) holds CUPTI";
   }
   if (result == kNotInitialized) return "CUPTI does not work with this driver";
   return "CUPTI refused";
@@ -67,7 +68,7 @@ bool Collection::start(Library& library, const Plan& plan, const Recorder& recor
     fail(library, result, "cuptiActivityRegisterCallbacks");
     return false;
   }
-  own.calls = own.calls && select_functions(real);
+  own.calls = own.calls && (plan.is_late ? library.select_within_kinds() : select_functions(real));
   result = enable_kinds(real, plan, own);
   if (result != kSuccess) {
     fail(library, result, "cuptiActivityEnable");
@@ -78,9 +79,12 @@ bool Collection::start(Library& library, const Plan& plan, const Recorder& recor
   what_.calls = own.calls;
   mode_ = plan.mode;
   state_.store(State::kCollecting);
-  add_state(mode_, kSuccess,
-            own.calls ? nullptr : "before CUDA 12.5 CUPTI cannot name the calls of copies alone",
-            nullptr);
+  const char* const remark =
+      !own.calls ? "before CUDA 12.5 CUPTI cannot name the calls of copies alone"
+      : plan.is_late
+          ? "since the program first used CUPTI: it loaded libcupti after it initialised CUDA"
+          : nullptr;
+  add_state(mode_, kSuccess, remark, nullptr);
   return true;
 }
 
@@ -216,8 +220,9 @@ void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* b
     library->pass_on(context, stream, buffer, bytes, valid_bytes);
   } else if (library != nullptr) {
     library->serve_program(buffer, valid_bytes);
-    collection.buffers_.completed(buffer, valid_bytes, library->index(),
-                                  !collection.reading_.load());
+    // What is taken over of a buffer is settled when start() is over.
+    const bool keep = collection.reading_.load() && collection.state_.load() != State::kOff;
+    collection.buffers_.completed(buffer, valid_bytes, library->index(), !keep);
     if (collection.buffers_.many_are_filled()) collection.recorder_->wake();
   }
   errno = saved_errno;

@@ -2,8 +2,8 @@
 //
 //   kOff --start()--> kCollecting --the program's cuptiFinalize--> kFinalizing --> kLost
 //
-// - start(): a thread of the program, after cuInit and before the first context: later CUPTI cannot
-//   be told to make API records of some functions only.
+// - start(): a thread of the program, after cuInit. Best before the first context: later CUPTI can
+//   be told to make API records of some functions only by taking all and leaving out the others.
 // - "The thread that records" is one thread. It flushes, reads completed buffers, writes records.
 // - CUPTI's callbacks: any thread, no allocation; locks are held for a few instructions and never
 //   around a call; errno is kept.
@@ -24,6 +24,7 @@ namespace gpumemtrace::cupti {
 struct Plan {
   trace::ActivityMode mode = trace::ActivityMode::kCopies;
   bool kernels = false;
+  bool is_late = false;  // there may be a context
 };
 
 class Collection {

@@ -57,6 +57,11 @@ class HeldRecords {
     reviewing_.store(false, std::memory_order_release);
   }
 
+  bool holds_any() noexcept {
+    const SpinGuard guard(lock_);
+    return areas_[filling_].used != 0;
+  }
+
   void forget() noexcept {
     const SpinGuard guard(lock_);
     areas_[filling_].used = 0;

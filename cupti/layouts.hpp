@@ -1,6 +1,6 @@
 // Where the members of CUPTI's activity records lie: CUpti_ActivityMemcpy and its successors, and
-// so on. Records only grew at their ends; kBytes is the size of the oldest version served,
-// CUDA 11.8's. tests/unit/cupti_abi_check.cpp compares all of it with cupti_activity.h.
+// so on. Records only grew at their ends; kBytes is how long one is that has all members here but
+// those of newer versions. tests/unit/cupti_abi_check.cpp compares all of it with cupti_activity.h.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,25 @@
 
 namespace gpumemtrace::cupti::layouts {
 
-struct Memcpy {
-  static constexpr std::size_t kCopyKind = 4;
-  static constexpr std::size_t kSourceKind = 5;
-  static constexpr std::size_t kDestinationKind = 6;
-  static constexpr std::size_t kFlags = 7;
-  static constexpr std::size_t kBytesCopied = 8;
+// What copies and sets have in common: when and where on the device they ran.
+struct DeviceWork {
   static constexpr std::size_t kStart = 16;
   static constexpr std::size_t kEnd = 24;
   static constexpr std::size_t kDevice = 32;
   static constexpr std::size_t kContext = 36;
   static constexpr std::size_t kStream = 40;
+};
+
+// What copies have in common, within a device or between two.
+struct AnyMemcpy : DeviceWork {
+  static constexpr std::size_t kCopyKind = 4;
+  static constexpr std::size_t kSourceKind = 5;
+  static constexpr std::size_t kDestinationKind = 6;
+  static constexpr std::size_t kFlags = 7;
+  static constexpr std::size_t kBytesCopied = 8;
+};
+
+struct Memcpy : AnyMemcpy {
   static constexpr std::size_t kCorrelation = 44;
   static constexpr std::size_t kGraphNode = 64;
   static constexpr std::size_t kBytes = 80;
@@ -26,17 +34,7 @@ struct Memcpy {
   static constexpr std::uint32_t kVersionWithCopyCount = 26;  // CUDA 12.8
 };
 
-struct MemcpyPeer {
-  static constexpr std::size_t kCopyKind = 4;
-  static constexpr std::size_t kSourceKind = 5;
-  static constexpr std::size_t kDestinationKind = 6;
-  static constexpr std::size_t kFlags = 7;
-  static constexpr std::size_t kBytesCopied = 8;
-  static constexpr std::size_t kStart = 16;
-  static constexpr std::size_t kEnd = 24;
-  static constexpr std::size_t kDevice = 32;
-  static constexpr std::size_t kContext = 36;
-  static constexpr std::size_t kStream = 40;
+struct MemcpyPeer : AnyMemcpy {
   static constexpr std::size_t kSourceDevice = 44;
   static constexpr std::size_t kDestinationDevice = 52;
   static constexpr std::size_t kCorrelation = 60;
@@ -44,14 +42,9 @@ struct MemcpyPeer {
   static constexpr std::size_t kBytes = 88;
 };
 
-struct Memset {
+struct Memset : DeviceWork {
   static constexpr std::size_t kValue = 4;
   static constexpr std::size_t kBytesSet = 8;
-  static constexpr std::size_t kStart = 16;
-  static constexpr std::size_t kEnd = 24;
-  static constexpr std::size_t kDevice = 32;
-  static constexpr std::size_t kContext = 36;
-  static constexpr std::size_t kStream = 40;
   static constexpr std::size_t kCorrelation = 44;
   static constexpr std::size_t kMemoryKind = 50;
   static constexpr std::size_t kGraphNode = 64;

@@ -110,18 +110,38 @@ void Library::deliver_held(Delivery& delivery, bool wait) noexcept {
   });
 }
 
-void Library::flushed(std::uint64_t round) noexcept {
+void Library::decide_held() noexcept {
+  Callbacks callbacks;
+  if (!get_callbacks(callbacks)) return;
+  Delivery delivery(callbacks, open_);
+  deliver_held(delivery, true);
+  delivery.leave_open();
+  client_.add_dropped(delivery.dropped());
+}
+
+// A flush of all that CUPTI has is over. What it brought itself without the call (of a function
+// that is newer than our list, say) is decided after another one: the call would have been told by
+// then.
+void Library::settle_held(std::uint64_t round) noexcept {
   flush_ended(round);
+  decide_held();
+  if (!held_.holds_any()) return;
+  const std::uint64_t next_round = flush_begins();
+  real_.cuptiActivityFlushAll(0);
+  flush_ended(next_round);
+  decide_held();
+}
+
+void Library::flushed(std::uint64_t round) noexcept {
+  settle_held(round);
   Callbacks callbacks;
   if (!get_callbacks(callbacks)) return;
   collection_->program_flushed();
   Delivery delivery(callbacks, open_);
-  deliver_held(delivery, true);
   delivery.give_back(!client_.collects());
   // CUPTI may go on with a buffer of ours that was not complete, and ask for none.
   if (client_.collects()) delivery.ask();
   delivery.leave_open();
-  client_.add_dropped(delivery.dropped());
 }
 
 void Library::pass_on(Context context, std::uint32_t stream, std::uint8_t* buffer,
@@ -231,6 +251,18 @@ Result Library::disable_calls(Kind kind) noexcept {
   return kSuccess;
 }
 
+bool Library::select_within_kinds() noexcept {
+  bool done = true;
+  for (const Kind kind : {Kind::kDriver, Kind::kRuntime}) {
+    if (real_.cuptiActivityEnable(kind) == kSuccess) {
+      disable_calls(kind);
+    } else {
+      done = false;
+    }
+  }
+  return done;
+}
+
 Result Library::call_enable_function(ActivityDomain domain, CallbackId function,
                                      std::uint8_t on) noexcept {
   const auto real = domain == ActivityDomain::kDriver ? real_.cuptiActivityEnableDriverApi
@@ -289,10 +321,12 @@ Result Library::dropped_records(Context context, std::uint32_t stream,
   return result;
 }
 
-// CUPTI loses the times of what it has not delivered yet.
+// CUPTI loses the times of what it has not delivered yet, and we those of what waits for its call.
 Result Library::register_clock(TimestampFunction* clock) noexcept {
   if (is_attached()) {
+    const std::uint64_t round = flush_begins();
     real_.cuptiActivityFlushAll(0);
+    settle_held(round);
     collection_->clock_changes();
   }
   const Result result = real_.cuptiActivityRegisterTimestampCallback(clock);

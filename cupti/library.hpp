@@ -6,8 +6,7 @@
 //   CUPTI --buffer--> our complete callback --copies of the program's records--> its own callbacks
 //                                           --the buffer itself--> the thread that records
 //
-// - Verbs: any thread of the program; results and out-parameters are CUPTI's. They hold no lock
-// while
+// - Verbs: any thread of the program; results and out-parameters are CUPTI's. No lock is held while
 //   they call CUPTI or the program.
 // - attach() and detach(): one thread, the collection's.
 #pragma once
@@ -57,6 +56,9 @@ class Library {
   void attach(const OwnUse& own) noexcept;
   void detach() noexcept { attached_.store(false); }
   bool is_attached() const noexcept { return attached_.load(); }
+  // Where there may be a context already: API records of the functions that copy, and of no others.
+  // False where CUPTI refuses.
+  bool select_within_kinds() noexcept;
   bool program_has_callbacks() noexcept { return client_.callbacks().complete != nullptr; }
   bool program_has_set(Attribute attribute) const noexcept;
   // What the library had before we changed it, for a program that asks.
@@ -101,6 +103,8 @@ class Library {
   Owner guess_owner_of(const RawRecord& record) noexcept;
   void note_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
   void deliver_held(Delivery& delivery, bool wait) noexcept;
+  void decide_held() noexcept;
+  void settle_held(std::uint64_t round) noexcept;
   void flushed(std::uint64_t round) noexcept;
   bool get_callbacks(Callbacks& callbacks) noexcept;
   void restore_defaults() noexcept;
@@ -117,8 +121,8 @@ class Library {
   OpenBuffer open_;
   std::atomic<bool> flushes_by_period_ = false;  // the program has told CUPTI to
   std::atomic<std::uint64_t> told_round_ = 0;    // what is held since a later one may become known
-  // The whole kind is on inside CUPTI, function by function switched off for a program that
-  // disabled it: [0] DRIVER, [1] RUNTIME.
+  // The whole kind is on inside CUPTI, function by function switched off because the program does
+  // not have it on: [0] DRIVER, [1] RUNTIME.
   std::atomic<bool> kind_left_on_[2] = {};
   KeptAttribute attributes_[kMostAttributes];
 };

@@ -1,7 +1,9 @@
 #include "preload/cupti_doors.hpp"
 
 #include <errno.h>
+#include <pthread.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -24,15 +26,28 @@ using namespace cupti;
 
 constinit std::atomic<pid_t> owner_process = 0;
 
+// The process had no libcupti when it initialised CUDA, and may have one later.
+enum class LateStart { kNone, kMayCome, kGoesOn };
+constinit std::atomic<LateStart> late_start = LateStart::kNone;
+
 // What a forked child's parent did with CUPTI means nothing in the child. True where this is one
 // that has just been noticed.
 bool notice_fork() noexcept {
   const pid_t process = getpid();
   const pid_t before = owner_process.exchange(process);
   if (before == 0 || before == process) return false;
+  late_start.store(LateStart::kNone);
   the_collection().reset();
   reset_cupti_libraries();
   return true;
+}
+
+void start_late(Library& library) noexcept;
+
+// Before each call of the program.
+void enter(Library& library) noexcept {
+  notice_fork();
+  if (late_start.load() != LateStart::kNone) start_late(library);
 }
 
 // --- The wrappers, one set a copy of libcupti: a pointer says which copy it belongs to.
@@ -42,8 +57,9 @@ struct Door {
   static inline constinit std::atomic<Library*> library = nullptr;
 #define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
   static Result symbol parameters {                                   \
-    notice_fork();                                                    \
-    return library.load()->verb arguments;                            \
+    Library& copy = *library.load();                                  \
+    enter(copy);                                                      \
+    return copy.verb arguments;                                       \
   }
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
 #include "cupti/functions.def"
@@ -146,6 +162,15 @@ void wake() {
 
 constexpr Recorder kRecorder = {read_ticks, write_activity, wake};
 
+void start_through(Library& library, const Plan& plan) noexcept {
+  // Our thread calls it from now on: a program that closes it must not take it away.
+  if (gpumemtrace_libc_dlopen(path_of(library), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) ==
+      nullptr) {
+    gpumemtrace_libc_dlerror();  // the look-up was ours
+  }
+  the_collection().start(library, plan, kRecorder);
+}
+
 void start_collection() noexcept {
   notice_fork();
   Collection& collection = the_collection();
@@ -160,14 +185,36 @@ void start_collection() noexcept {
     return collection.stay_off("another copy of CUPTI may be used by", loaded.other);
   }
   if (loaded.library == nullptr) {
+    // With an injected tool (nsys, say) a libcupti that comes later may be the tool's own.
+    if (environment("CUDA_INJECTION64_PATH").empty()) late_start.store(LateStart::kMayCome);
     return collection.stay_off("the process had not loaded libcupti when it initialised CUDA",
                                nullptr);
   }
-  // Our thread calls it from now on: a program that closes it must not take it away.
-  if (gpumemtrace_libc_dlopen(loaded.path, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr) {
-    gpumemtrace_libc_dlerror();  // the look-up was ours
+  start_through(*loaded.library, wish.plan);
+}
+
+// A profiler of the program's has loaded a libcupti and calls it for the first time. Its other
+// threads wait a while, so that none registers callbacks of its own behind our back; not for ever,
+// because they may hold what CUPTI waits for. The thread that starts may be called back by CUPTI.
+void start_late(Library& library) noexcept {
+  constexpr int kMostWaits = 10'000;
+  constexpr timespec kWait{0, 100'000};
+  static constinit std::atomic<pthread_t> starting_thread = 0;
+  const int saved_errno = errno;
+  LateStart expected = LateStart::kMayCome;
+  if (late_start.compare_exchange_strong(expected, LateStart::kGoesOn)) {
+    starting_thread.store(pthread_self());
+    Plan plan = read_wish().plan;
+    plan.is_late = true;
+    start_through(library, plan);
+    late_start.store(LateStart::kNone);
+    starting_thread.store(0);
   }
-  collection.start(*loaded.library, wish.plan, kRecorder);
+  for (int i = 0; i < kMostWaits && late_start.load() == LateStart::kGoesOn; ++i) {
+    if (starting_thread.load() == pthread_self()) break;
+    nanosleep(&kWait, nullptr);
+  }
+  errno = saved_errno;
 }
 
 constinit std::atomic<pid_t> started_in = 0;
@@ -232,12 +279,13 @@ bool read_cupti_buffer(const CallGuard&, bool recorded) noexcept {
 }  // namespace gpumemtrace::preload
 
 // The exported symbols, for objects that are linked to a libcupti.
-#define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments)                          \
-  extern "C" [[gnu::visibility("default")]] gpumemtrace::cupti::Result symbol parameters {     \
-    gpumemtrace::preload::notice_fork();                                                       \
-    gpumemtrace::cupti::Library* const library =                                               \
-        gpumemtrace::preload::cupti_library_for(__builtin_return_address(0));                  \
-    return library == nullptr ? gpumemtrace::cupti::kNotInitialized : library->verb arguments; \
+#define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments)                      \
+  extern "C" [[gnu::visibility("default")]] gpumemtrace::cupti::Result symbol parameters { \
+    gpumemtrace::cupti::Library* const library =                                           \
+        gpumemtrace::preload::cupti_library_for(__builtin_return_address(0));              \
+    if (library == nullptr) return gpumemtrace::cupti::kNotInitialized;                    \
+    gpumemtrace::preload::enter(*library);                                                 \
+    return library->verb arguments;                                                        \
   }
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
 namespace gpumemtrace::cupti {

@@ -173,7 +173,6 @@ LoadedCupti look_for_cupti() noexcept {
     loaded.other = nullptr;
   }
   loaded.library = &chosen->library;
-  loaded.path = chosen->path;
   return loaded;
 }
 

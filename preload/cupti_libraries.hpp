@@ -19,13 +19,13 @@ cupti::Library* cupti_library_for(const void* caller) noexcept;
 struct LoadedCupti {
   cupti::Library* library = nullptr;  // the first
   std::size_t count = 0;
-  const char* path = nullptr;   // of the first; the loader's text
   const char* other = nullptr;  // the second copy's, or Triton's profiler's, which brings its own
 };
 LoadedCupti look_for_cupti() noexcept;
 
 // Address of a function of that copy; nullptr where it has none of the name.
 void* symbol_of(const cupti::Library& library, const char* name) noexcept;
+// The loader's text.
 const char* path_of(const cupti::Library& library) noexcept;
 
 // In a forked child: what is known of the copies' use is the parent's.

@@ -17,6 +17,7 @@
 #include "preload/fold_virtual.hpp"
 #include "preload/kept_records.hpp"
 #include "trace/activity_records.hpp"
+#include "trace/checkpoint_records.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload {

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "preload/mapped_array.hpp"
+#include "trace/checkpoint_records.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload {

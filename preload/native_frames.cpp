@@ -4,6 +4,7 @@
 
 #include "preload/key_table.hpp"
 #include "preload/stack_memory.hpp"
+#include "preload/walk_memory.hpp"
 
 #if defined(__x86_64__)
 #include "preload/frame_registers.hpp"
@@ -14,7 +15,8 @@ namespace gpumemtrace::preload::native {
 namespace {
 
 constexpr std::uint64_t kWord = 8;
-constexpr std::uint64_t kFirstCode = 65536;  // nothing is mapped below
+constexpr std::uint64_t kMostRemembered = std::uint64_t{1} << 31;  // bytes of stack
+constexpr std::uint64_t kFirstCode = 65536;                        // nothing is mapped below
 constexpr std::uint64_t kEndOfUserAddresses = std::uint64_t{1} << 47;
 
 std::uint64_t load(std::uint64_t address) noexcept {
@@ -113,25 +115,36 @@ class Walker {
  public:
   Walker(const Caller& caller, std::uint64_t* out, std::size_t capacity) noexcept
       : memory_(caller.stack_pointer),
+        begin_(caller.stack_pointer),
         return_address_(caller.return_address),
         stack_pointer_(caller.stack_pointer),
         frame_pointer_(caller.frame_pointer),
         out_(out),
         capacity_(capacity) {}
 
+  // With the help of the thread's memory. False where more registers are needed.
+  bool run(WalkMemory& memory) noexcept {
+    const RememberedWalk& expected = memory.expected();
+    if (!keeps_rules_ || expected.count == 0 || expected.generation != generation_ ||
+        expected.count > capacity_) {
+      return run_and_remember(memory, expected);
+    }
+    if (!follow(expected)) return run_and_remember(memory, expected);
+    memory.expected_came();
+    return expected.is_whole || run(nullptr);
+  }
+
   // False where more registers are needed.
   bool run(Registers* all) noexcept {
-    const bool keeps_rules = !unload_is_running();
-    const std::uint32_t generation = unload_count();
     bool suspicious = false;  // the last step followed a guessed frame pointer
     while (return_address_ < kEndOfUserAddresses) {
       const std::uint64_t address = return_address_ - 1;
-      std::uint64_t packed = keeps_rules ? table.find(address, generation) : 0;
+      std::uint64_t packed = keeps_rules_ ? table.find(address, generation_) : 0;
       if (packed == 0) [[unlikely]] {
         if (return_address_ < kFirstCode) return true;
         if (suspicious && !follows_a_call(return_address_)) return true;
         packed = work_out(address);
-        if (packed != 0 && keeps_rules) table.insert(address, generation, packed);
+        if (packed != 0 && keeps_rules_) table.insert(address, generation_, packed);
         if (packed == 0) {  // no file's code
           if (!follows_a_call(return_address_)) return true;
           packed = pack(frame_pointer_rule());
@@ -142,8 +155,11 @@ class Walker {
         walk_.cut = true;
         return true;
       }
+      const std::uint64_t hash =
+          mix(walk_.hash, return_address_ + (std::uint64_t{rule.module_serial} << 48));
+      if (fresh_ != nullptr) remember(rule, hash);
       out_[walk_.count++] = return_address_;
-      walk_.hash = mix(walk_.hash, return_address_ + (std::uint64_t{rule.module_serial} << 48));
+      walk_.hash = hash;
       if (rule.kind == CachedKind::kPlain && all == nullptr) [[likely]] {
         if (!step_short(rule)) return true;
       } else {
@@ -170,6 +186,69 @@ class Walker {
   const Walk& walk() const noexcept { return walk_; }
 
  private:
+  // Goes out as far as the stack is the expected one. True where that is all of it.
+  bool follow(const RememberedWalk& expected) noexcept {
+    const RememberedFrame* known = expected.frames;
+    const RememberedFrame* const last = known + expected.count - 1;
+    while (return_address_ == known->return_address && known != last) {
+      // All addresses come from what is remembered, none from what was just read: the processor
+      // need not wait for one before it reads the next.
+      const std::uint64_t frame = begin_ + known->frame;
+      if ((known->from_rbp != 0 && frame_pointer_ + known->from_rbp != frame) ||
+          !memory_.reaches(frame)) {
+        break;
+      }
+      out_[walk_.count++] = return_address_;
+      walk_.hash = known->hash;
+      return_address_ = load(frame - kWord);
+      if (known->saved_rbp != RememberedFrame::kNotSaved) {
+        frame_pointer_ = load(begin_ + known->saved_rbp);
+      }
+      stack_pointer_ = frame;
+      ++known;
+    }
+    if (known != last || return_address_ != last->return_address) return false;
+    if (expected.is_whole) {
+      out_[walk_.count++] = return_address_;
+      walk_.hash = last->hash;
+    }
+    return true;
+  }
+
+  // From where the stack is not the expected one.
+  [[gnu::noinline]] bool run_and_remember(WalkMemory& memory,
+                                          const RememberedWalk& expected) noexcept {
+    RememberedWalk fresh;
+    fresh.generation = generation_;
+    fresh.count = static_cast<std::uint16_t>(walk_.count);
+    fresh.is_whole = false;
+    memcpy(fresh.frames, expected.frames, walk_.count * sizeof fresh.frames[0]);
+    if (keeps_rules_) fresh_ = &fresh;
+    const bool done = run(nullptr);
+    fresh.hash = walk_.hash;
+    if (done && keeps_rules_) memory.other_came(fresh);
+    return done;
+  }
+
+  // The frame that is about to be left.
+  void remember(const CachedRule& rule, std::uint64_t hash) noexcept {
+    const std::uint64_t frame = (rule.by_rbp ? frame_pointer_ : stack_pointer_) + rule.frame_offset;
+    RememberedFrame& known = fresh_->frames[fresh_->count++];
+    known.return_address = return_address_;
+    known.hash = hash;
+    known.frame = static_cast<std::uint32_t>(frame - begin_);
+    known.saved_rbp =
+        rule.rbp_distance == 0 ? RememberedFrame::kNotSaved : known.frame - rule.rbp_distance;
+    known.from_rbp = rule.by_rbp ? rule.frame_offset : 0;
+    fresh_->is_whole = rule.kind == CachedKind::kOutermost;
+    // What follows is not told by these alone.
+    if (rule.kind != CachedKind::kPlain || rule.guessed ||
+        fresh_->count == RememberedWalk::kMaxFrames || frame <= stack_pointer_ ||
+        frame - begin_ > kMostRemembered || frame - rule.rbp_distance < stack_pointer_) {
+      fresh_ = nullptr;
+    }
+  }
+
   bool step_short(const CachedRule& rule) noexcept {
     const std::uint64_t frame = (rule.by_rbp ? frame_pointer_ : stack_pointer_) + rule.frame_offset;
     if (frame <= stack_pointer_ || frame % kWord != 0 || !memory_.reaches(frame)) return false;
@@ -214,7 +293,11 @@ class Walker {
     all.set(kReturnAddress, return_address_);
   }
 
+  const bool keeps_rules_ = !unload_is_running();
+  const std::uint32_t generation_ = unload_count();
   StackMemory memory_;
+  RememberedWalk* fresh_ = nullptr;  // what this walk is remembered by
+  const std::uint64_t begin_;        // the first stack pointer
   std::uint64_t return_address_;
   std::uint64_t stack_pointer_;
   std::uint64_t frame_pointer_;
@@ -266,9 +349,10 @@ bool prepare(SerialOf serial_of) noexcept {
   return table.reset();
 }
 
-Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity) noexcept {
+Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
+                 WalkMemory* memory) noexcept {
   Walker walker(caller, out, capacity);
-  if (walker.run(nullptr)) [[likely]]
+  if (memory == nullptr ? walker.run(nullptr) : walker.run(*memory)) [[likely]]
     return walker.walk();
   const Walk all = read_with_all_registers(caller, out, capacity);
   return all.count > walker.walk().count ? all : walker.walk();
@@ -283,7 +367,8 @@ bool prepare(SerialOf) noexcept {
 
 // A frame record is two words, the caller's frame pointer and its return address (AAPCS64, 6.4.6).
 // Bits above the address are a signature (pointer authentication).
-Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity) noexcept {
+Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
+                 WalkMemory*) noexcept {
   constexpr std::uint64_t kAddressBits = kEndOfUserAddresses - 1;
   Walk walk;
   StackMemory memory(caller.stack_pointer);

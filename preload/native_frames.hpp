@@ -47,8 +47,12 @@ using SerialOf = std::uint32_t (*)(const LoadedModule& module) noexcept;
 // Before the first walk of a process. False where there is no memory for the rules.
 [[nodiscard]] bool prepare(SerialOf serial_of) noexcept;
 
-// Return addresses, innermost first, beginning with the caller's. What a signal interrupted appears
+class WalkMemory;  // walk_memory.hpp
+
+// Return addresses, innermost first, beginning with the caller's. `memory` is the thread's own, or
+// nullptr: without it a walk is slower. What a signal interrupted appears
 // as its address + 1, so that address - 1 always lies in the instruction that is meant.
-Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity) noexcept;
+Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
+                 WalkMemory* memory = nullptr) noexcept;
 
 }  // namespace gpumemtrace::preload::native

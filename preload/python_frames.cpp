@@ -11,6 +11,7 @@
 #include "preload/key_table.hpp"
 #include "preload/loader_list.hpp"
 #include "preload/python_layout.hpp"
+#include "preload/python_walk.hpp"
 
 namespace gpumemtrace::preload::python {
 namespace {
@@ -54,56 +55,20 @@ bool agrees_with_debug_offsets(const void* runtime, std::uint32_t version,
          (head.version >> 16) == (version >> 16) && head.free_threaded == 0;
 }
 
-// Brings `last` up to date with the frames of the present walk, given innermost first. False:
-// memory did not look like code objects.
-template <class Reader>
-[[gnu::always_inline]] inline bool update(Reader& reader, const Layout& layout,
-                                          const void* code_type, const RawFrame* raw,
-                                          std::uint32_t count, Walk& last) noexcept {
-  const std::uint32_t round = current_round.load(std::memory_order_relaxed);  // see next_round()
-  if (last.round != round) last.count = 0;
-  last.round = round;
-  std::uint32_t same = 0;
-  while (same < count && same < last.count && last.raw[same].code == raw[count - 1 - same].code &&
-         last.raw[same].instruction == raw[count - 1 - same].instruction) {
-    ++same;
-  }
-  last.count = same;
-  std::uint64_t hash = same == 0 ? 0 : last.known[same - 1].hash;
-  for (std::uint32_t i = same; i < count; ++i) {
-    last.raw[i] = raw[count - 1 - i];
-    auto& known = last.known[i];
-    const Look look = look_at_code(reader, layout, code_type, last.raw[i], known.frame);
-    if (look == Look::kNoMemory) return false;
-    known.is_code = look == Look::kCode;
-    if (known.is_code) hash = hash_with(hash, known.frame);
-    known.hash = hash;
-    last.count = i + 1;
-  }
-  return true;
-}
-
-template <class Reader>
-[[gnu::always_inline]] inline bool walk_and_update(Reader reader, const Layout& layout,
-                                                   const void* code_type, const void* thread_state,
-                                                   std::size_t capacity, Walk& last) noexcept {
-  RawFrame raw[kMaxFrames];
-  const std::ptrdiff_t count = walk(reader, layout, thread_state, raw, capacity);
-  return count >= 0 &&
-         update(reader, layout, code_type, raw, static_cast<std::uint32_t>(count), last);
+std::uint32_t this_round() noexcept {
+  return current_round.load(std::memory_order_relaxed);  // see next_round()
 }
 
 // A walk for each version, with its layout compiled in.
-template <std::size_t kIndex>
+template <std::size_t kIndex, class Reader>
 bool read_by_layout(const void* code_type, const void* thread_state, std::size_t capacity,
                     Walk& last) noexcept {
-  static constexpr Layout kLayout = kLayouts[kIndex];
-  return walk_and_update(Straight{}, kLayout, code_type, thread_state, capacity, last);
+  return Walker<kIndex, Reader>(code_type, last).run(thread_state, capacity, this_round());
 }
 
-template <std::size_t... kIndex>
+template <class Reader, std::size_t... kIndex>
 Interpreter::Read read_of(std::size_t index, std::index_sequence<kIndex...>) noexcept {
-  constexpr Interpreter::Read kReads[] = {read_by_layout<kIndex>...};
+  constexpr Interpreter::Read kReads[] = {read_by_layout<kIndex, Reader>...};
   return kReads[index];
 }
 
@@ -112,7 +77,8 @@ void choose_layout(Interpreter& found) noexcept {
   for (std::size_t i = 0; i < kCount; ++i) {
     if ((found.version >> 16) != (3u << 8 | kLayouts[i].minor)) continue;
     found.layout = &kLayouts[i];
-    found.read = read_of(i, std::make_index_sequence<kCount>());
+    found.read = read_of<Straight>(i, std::make_index_sequence<kCount>());
+    found.read_checked = read_of<Checked>(i, std::make_index_sequence<kCount>());
     found.thread_list = kLayouts[i].thread_list;
   }
 }
@@ -191,20 +157,20 @@ std::uint64_t read_stack(std::size_t capacity, Walk& last) noexcept {
   if (thread_state == nullptr) return 0;
   if (checked_walks.load(std::memory_order_relaxed) >= kCheckedWalks) [[likely]] {
     if (!python.read(python.code_type, thread_state, capacity, last)) return 0;
-  } else if (!walk_and_update(Checked{}, *python.layout, python.code_type, thread_state, capacity,
-                              last)) {
+  } else if (!python.read_checked(python.code_type, thread_state, capacity, last)) {
     set_off("the interpreter's frames are not where its version has them");
     return 0;
   } else if (last.count > 0) {
     checked_walks.fetch_add(1, std::memory_order_relaxed);
   }
-  return last.count == 0 ? 0 : last.known[last.count - 1].hash;
+  return last.count == 0 ? 0 : last.links[last.count - 1].hash;
 }
 
 std::size_t copy_frames(const Walk& walk, Frame* out) noexcept {
   std::size_t count = 0;
   for (std::size_t i = walk.count; i-- > 0;) {
-    if (walk.known[i].is_code) out[count++] = walk.known[i].frame;
+    if (!walk.notes[i].is_code) continue;
+    out[count++] = frame_of(*interpreter.layout, walk.links[i].raw, walk.notes[i].version);
   }
   return count;
 }

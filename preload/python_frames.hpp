@@ -19,6 +19,8 @@ class LoaderList;
 
 namespace gpumemtrace::preload::python {
 
+struct Walk;  // python_walk.hpp
+
 inline constexpr std::size_t kMaxFrames = 200;  // what fits into one record
 
 struct Frame {
@@ -31,23 +33,6 @@ struct Frame {
 struct RawFrame {
   const void* code;
   std::uint64_t instruction;  // a pointer into the code, or an index
-};
-
-// What a thread's last walk found, outermost frame first. The outer frames of a stack seldom
-// change from one event to the next, and their code objects lie in as many pages as there are
-// frames: where a frame says the same as last time, its code object is not looked at again, and
-// the hash of it and all outside it is known. A code object that another one replaced at the same
-// address would go unseen, so whatever is older than the background thread's last round is
-// forgotten. All zeros is a walk that found nothing.
-struct Walk {
-  std::uint32_t round;
-  std::uint32_t count;
-  RawFrame raw[kMaxFrames];  // apart: all that most walks need
-  struct {
-    Frame frame;
-    std::uint64_t hash;  // of this frame and all outside it
-    bool is_code;
-  } known[kMaxFrames];
 };
 
 // A code object's description, copied out of the interpreter. Texts point into the interpreter's

@@ -63,7 +63,8 @@ struct Interpreter {
                         Walk& last) noexcept;
 
   const Layout* layout = nullptr;
-  Read read = nullptr;  // brings a thread's last walk up to date, by that layout
+  Read read = nullptr;  // one more walk of a thread, by that layout
+  Read read_checked = nullptr;
   std::uint32_t version = 0;
   const void* code_type = nullptr;
   void* (*this_thread_state)() = nullptr;
@@ -147,43 +148,57 @@ inline bool plausible_pointer(const void* pointer) noexcept {
   return pointer != nullptr && (reinterpret_cast<std::uintptr_t>(pointer) & 7) == 0;
 }
 
-// Innermost first; returns how many, -1: memory did not look like frames. Inlined, so that a layout
-// that the compiler knows costs no reading.
+// The innermost frame of a thread, nullptr where it has none; false: no memory.
 template <class Reader>
-[[gnu::always_inline]] inline std::ptrdiff_t walk(Reader& reader, const Layout& layout,
-                                                  const void* thread_state, RawFrame* out,
-                                                  std::size_t capacity) noexcept {
-  const void* frame = nullptr;
-  if (!reader.read(thread_state, layout.first_frame, frame)) return -1;
-  if (layout.frame_behind >= 0 && frame != nullptr &&
-      !reader.read(frame, static_cast<std::size_t>(layout.frame_behind), frame)) {
-    return -1;
+[[gnu::always_inline]] inline bool first_frame(Reader& reader, const Layout& layout,
+                                               const void* thread_state,
+                                               const void*& frame) noexcept {
+  if (!reader.read(thread_state, layout.first_frame, frame)) return false;
+  return layout.frame_behind < 0 || frame == nullptr ||
+         reader.read(frame, static_cast<std::size_t>(layout.frame_behind), frame);
+}
+
+// What a frame says. `is_own`: it is the program's, not the interpreter's.
+template <class Reader>
+[[gnu::always_inline]] inline bool read_frame(Reader& reader, const Layout& layout,
+                                              const void* frame, RawFrame& out, bool& is_own,
+                                              const void*& previous) noexcept {
+  std::uint64_t reference = 0;
+  std::uint8_t owner = 0;
+  const void* next = nullptr;
+  if (!reader.read(frame, layout.code, reference) || !reader.read(frame, layout.previous, next) ||
+      (layout.owner >= 0 && !reader.read(frame, static_cast<std::size_t>(layout.owner), owner))) {
+    return false;
   }
+  if (layout.instruction_is_index) {
+    std::int32_t index = -1;
+    if (!reader.read(frame, layout.instruction, index)) return false;
+    out.instruction = index < 0 ? 0 : static_cast<std::uint64_t>(index);
+  } else if (!reader.read(frame, layout.instruction, out.instruction)) {
+    return false;
+  }
+  if (layout.minor >= 14) reference &= ~kTagBits;
+  out.code = reinterpret_cast<const void*>(reference);
+  is_own = owner < layout.first_foreign_owner;
+  previous = next;
+  return true;
+}
+
+// Innermost first; returns how many, -1: memory did not look like frames.
+template <class Reader>
+std::ptrdiff_t walk(Reader& reader, const Layout& layout, const void* thread_state, RawFrame* out,
+                    std::size_t capacity) noexcept {
+  const void* frame = nullptr;
+  if (!first_frame(reader, layout, thread_state, frame)) return -1;
   std::size_t count = 0;
   for (std::size_t steps = 0; frame != nullptr && count < capacity && steps < 4 * kMaxFrames;
        ++steps) {
-    if (!plausible_pointer(frame)) return -1;
-    std::uint64_t reference = 0;
-    const void* previous = nullptr;
-    std::uint8_t owner = 0;
-    if (!reader.read(frame, layout.code, reference) ||
-        !reader.read(frame, layout.previous, previous) ||
-        (layout.owner >= 0 && !reader.read(frame, static_cast<std::size_t>(layout.owner), owner))) {
+    RawFrame found;
+    bool is_own = false;
+    if (!plausible_pointer(frame) || !read_frame(reader, layout, frame, found, is_own, frame)) {
       return -1;
     }
-    if (owner < layout.first_foreign_owner) {
-      RawFrame& found = out[count++];
-      if (layout.minor >= 14) reference &= ~kTagBits;
-      found.code = reinterpret_cast<const void*>(reference);
-      if (layout.instruction_is_index) {
-        std::int32_t index = -1;
-        if (!reader.read(frame, layout.instruction, index)) return -1;
-        found.instruction = index < 0 ? 0 : static_cast<std::uint64_t>(index);
-      } else if (!reader.read(frame, layout.instruction, found.instruction)) {
-        return -1;
-      }
-    }
-    frame = previous;
+    if (is_own) out[count++] = found;
   }
   return static_cast<std::ptrdiff_t>(count);
 }
@@ -209,26 +224,25 @@ template <class Reader>
   return true;
 }
 
-// What the code object adds: the offset of the instruction, and the object's version.
+// Whether it is a code object, and which version.
 template <class Reader>
 [[gnu::always_inline]] inline Look look_at_code(Reader& reader, const Layout& layout,
-                                                const void* code_type, const RawFrame& raw,
-                                                Frame& out) noexcept {
+                                                const void* code_type, const void* code,
+                                                std::uint32_t& version) noexcept {
   const void* type = nullptr;
-  if (!plausible_pointer(raw.code) || !reader.read(raw.code, kTypeOffset, type)) {
-    return Look::kNoMemory;
-  }
+  if (!plausible_pointer(code) || !reader.read(code, kTypeOffset, type)) return Look::kNoMemory;
   // From 3.13 on a frame may hold something else than a code object.
   if (type != code_type) return layout.minor < 13 ? Look::kNoMemory : Look::kOther;
-  if (!read_version(reader, layout, raw.code, out.version)) return Look::kNoMemory;
-  out.code = raw.code;
+  return read_version(reader, layout, code, version) ? Look::kCode : Look::kNoMemory;
+}
+
+inline Frame frame_of(const Layout& layout, const RawFrame& raw, std::uint32_t version) noexcept {
   std::uint64_t offset = raw.instruction * layout.index_scale;
   if (!layout.instruction_is_index) {
     offset =
         raw.instruction - (reinterpret_cast<std::uintptr_t>(raw.code) + layout.first_instruction);
   }
-  out.instruction = offset < (1u << 30) ? static_cast<std::uint32_t>(offset) : 0;
-  return Look::kCode;
+  return {raw.code, offset < (1u << 30) ? static_cast<std::uint32_t>(offset) : 0, version};
 }
 
 }  // namespace gpumemtrace::preload::python

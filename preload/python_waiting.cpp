@@ -121,9 +121,10 @@ std::ptrdiff_t walk_checked(const Interpreter& python, const void* thread_state,
   const std::ptrdiff_t count = walk(reader, *python.layout, thread_state, raw, capacity);
   std::ptrdiff_t found = 0;
   for (std::ptrdiff_t i = 0; i < count; ++i) {
-    const Look look = look_at_code(reader, *python.layout, python.code_type, raw[i], out[found]);
+    std::uint32_t version = 0;
+    const Look look = look_at_code(reader, *python.layout, python.code_type, raw[i].code, version);
     if (look == Look::kNoMemory) return -1;
-    if (look == Look::kCode) ++found;
+    if (look == Look::kCode) out[found++] = frame_of(*python.layout, raw[i], version);
   }
   return count < 0 ? count : found;
 }

@@ -7,15 +7,18 @@
 #include "preload/module_list.hpp"
 #include "preload/python_collections.hpp"
 #include "preload/python_frames.hpp"
+#include "preload/python_walk.hpp"
 #include "preload/recorder.hpp"
 #include "preload/session_state.hpp"
 #include "preload/waiting_watch.hpp"
+#include "preload/walk_memory.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::size_t kStackSlots = std::size_t{1} << 20;
 constexpr std::size_t kCodeSlots = std::size_t{1} << 18;
+constexpr std::size_t kWalkMemories = 32;
 constexpr std::size_t kMaxTextBytes = 1024;
 constexpr std::size_t kMaxPieceBytes = 1600;
 // A record's length is told in one byte, in words.
@@ -24,7 +27,8 @@ static_assert(python::kMaxFrames <= kMaxFrames && native::kMaxFrames <= kMaxFram
 
 constinit KeyTable stacks;
 constinit KeyTable codes;
-constinit python::Walk* walks = nullptr;  // by writer
+constinit python::Walk* walks = nullptr;                // by writer
+constinit native::WalkMemory* walk_memories = nullptr;  // by writer, for the first of them
 constinit std::string_view python_off;
 constinit std::string_view native_off;
 constinit NativeStacks native_wanted = NativeStacks::kNone;
@@ -187,7 +191,10 @@ std::uint32_t current_stack(const CallGuard&, const native::Caller& caller, Stac
   native.count = 0;
   native.cut = false;
   if (wants_native(use, walk != nullptr)) {
-    const native::Walk found = native::read_frames(caller, native.addresses, depth_limit);
+    const std::uint32_t writer = thread_state.writer->id;
+    const native::Walk found =
+        native::read_frames(caller, native.addresses, depth_limit,
+                            writer < kWalkMemories ? &walk_memories[writer] : nullptr);
     native.count = found.count;
     native.cut = found.cut;
     hash = mix(hash, found.hash);
@@ -225,7 +232,13 @@ void reset_stacks(const Config& config) noexcept {
   if (walks == nullptr) {
     walks = static_cast<python::Walk*>(map_zeros(kMaxWriters * sizeof *walks));
   }
-  const bool has_room = walks != nullptr && stacks.map(kStackSlots);
+  if (walk_memories == nullptr) {
+    walk_memories =
+        static_cast<native::WalkMemory*>(map_zeros(kWalkMemories * sizeof *walk_memories));
+  } else {
+    madvise(walk_memories, kWalkMemories * sizeof *walk_memories, MADV_DONTNEED);  // zeros again
+  }
+  const bool has_room = walks != nullptr && walk_memories != nullptr && stacks.map(kStackSlots);
   const bool wants_native = config.native_stacks != NativeStacks::kNone;
   python_off = why_off(config.python_stacks, has_room && codes.map(kCodeSlots),
                        "switched off by GPUMEMTRACE_PYTHON");

@@ -1,5 +1,5 @@
 // What each record kind consists of: the table that packer, reader, `dump` and docs/format.md walk.
-// The table is checked at compile time against the structs of records.hpp: every byte of a struct
+// The table is checked at compile time against the structs of the records: every byte of a struct
 // belongs to exactly one field.
 #pragma once
 
@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "trace/activity_records.hpp"
+#include "trace/checkpoint_records.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::trace {

@@ -1,6 +1,7 @@
 #include "analyzer/model/activity.hpp"
 
 #include <algorithm>
+#include <string_view>
 
 #include "analyzer/model/activity_kinds.hpp"
 #include "trace/reader.hpp"
@@ -52,11 +53,13 @@ void Activity::finish() {
 }
 
 void Activity::apply_state(const trace::ActivityState& record) {
+  const std::string_view reason = trace::tail_of(record.record);
+  // That the program has joined, say, takes nothing back of what was said of the same mode.
+  if (!reason.empty() || !status_.is_known || record.mode != status_.mode) status_.reason = reason;
   status_.is_known = true;
   status_.mode = record.mode;
   status_.is_shared = status_.is_shared || record.is_shared != 0;
   if (record.version != 0) status_.version = record.version;
-  status_.reason = trace::tail_of(record.record);
   if (is_collecting(record.mode)) {
     status_.widest_mode = std::max(status_.widest_mode, record.mode);
   }

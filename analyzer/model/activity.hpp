@@ -14,6 +14,7 @@
 #include "analyzer/model/managed_traffic.hpp"
 #include "analyzer/model/memory_check.hpp"
 #include "trace/activity_records.hpp"
+#include "trace/checkpoint_records.hpp"
 
 namespace gpumemtrace::analyzer {
 

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "analyzer/model/accounts.hpp"
+#include "trace/checkpoint_records.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {

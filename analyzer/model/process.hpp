@@ -31,6 +31,7 @@
 #include "analyzer/model/threads.hpp"
 #include "analyzer/model/transfers.hpp"
 #include "analyzer/model/virtual_memory.hpp"
+#include "trace/checkpoint_records.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -219,6 +220,7 @@ class ProcessModel {
   // Allocations are missing, so an address that nobody knows may be anything.
   [[nodiscard]] bool blind() const;
   void apply_copy(const trace::Copy& call);
+  static void note_repetition(const trace::Copy& call, TransferRow& row);
   bool comes_back(const trace::Copy& call, Direction direction);
   void note_content(const trace::Copy& call, std::uint32_t row);
   void apply_set(const trace::Set& call);

@@ -52,7 +52,14 @@ void ProcessModel::apply_copy(const trace::Copy& call) {
       transfers_.count(key, call.bytes, call.part == 0 ? host_ticks_of(call.call) : 0);
   if (comes_back(call, key.direction)) transfers_.row(row).count_return(call.bytes);
   if (call.content != 0) note_content(call, row);
+  note_repetition(call, transfers_.row(row));
   await_activity(call.call, CallWork::kCopy, {call.bytes, call.part}, row);
+}
+
+void ProcessModel::note_repetition(const trace::Copy& call, TransferRow& row) {
+  const bool down = row.key.destination == MemoryClass::kPageable;
+  if (!down && row.key.source != MemoryClass::kPageable) return;
+  row.repeated_bytes += row.device_ranges.add(down ? call.source : call.destination, call.bytes);
 }
 
 bool ProcessModel::comes_back(const trace::Copy& call, Direction direction) {

@@ -9,6 +9,7 @@
 
 #include "analyzer/model/accounts.hpp"
 #include "analyzer/model/address_map.hpp"
+#include "analyzer/model/covered_ranges.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -87,7 +88,11 @@ struct TransferRow {
   std::uint64_t returned_count = 0;  // of these copies, those that RoundTrips saw come back
   std::uint64_t returned_bytes = 0;
   std::uint64_t hashed_count = 0;  // of these copies, those whose content has a hash
-  Repeats repeats;                 // of these, those whose content RepeatedCopies has seen before
+  Repeats repeats;                 // of those, whose content RepeatedCopies has seen before
+  // Of copies with pageable memory: bytes at device addresses where the row had copied before. A
+  // loop has many of them, a model that is loaded none.
+  std::uint64_t repeated_bytes = 0;
+  CoveredRanges device_ranges;
   GpuTimes gpu;
 
   void count_return(std::uint64_t more_bytes) {

@@ -27,9 +27,12 @@ struct PlaceSums {
   std::uint64_t returned_bytes = 0;
   std::uint64_t hashed_count = 0;
   Repeats repeats;
+  std::uint64_t repeated_bytes = 0;
   std::string stack;  // of the way there that copied most
   std::uint64_t most_bytes = 0;
   GpuTimes gpu;
+  // Most of it at device addresses that it has copied to or from before.
+  [[nodiscard]] bool is_a_loop() const { return repeated_bytes >= bytes / 2; }
   [[nodiscard]] std::uint64_t mean_bytes() const { return count == 0 ? 0 : bytes / count; }
 };
 
@@ -117,7 +120,7 @@ Rule rule_for(const PlaceKey& place, const PlaceSums& sums, const GpuView& gpu,
   }
   const bool small = sums.mean_bytes() <= thresholds.bytes(Threshold::kSmallMeanBytes);
   const bool pageable = key.asynchronous && has_pageable_end(key) && !small;
-  if (pageable && sums.bytes >= thresholds.bytes(Threshold::kPageableBytes)) {
+  if (pageable && sums.is_a_loop() && sums.bytes >= thresholds.bytes(Threshold::kPageableBytes)) {
     return Rule::kPageableCopies;
   }
   if (is_slow(sums, gpu, thresholds)) return Rule::kLowBandwidth;
@@ -261,6 +264,7 @@ std::map<PlaceKey, PlaceSums> places_of(const ReportContext& context,
     sums.returned_bytes += row.returned_bytes;
     sums.hashed_count += row.hashed_count;
     sums.repeats.add(row.repeats);
+    sums.repeated_bytes += row.repeated_bytes;
     sums.gpu.add(row.gpu);
   }
   return places;

@@ -8,18 +8,20 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// The library whose pool made most of the account's peak, if it is one that the trace cannot see
-// into.
+// The library whose pool most of the row's memory went to, if it is one that the trace cannot see
+// into. A pool keeps what it takes: where most was given back, the library passes its requests on.
 Json opaque_pool_json(const ReportContext& context, const ReportProcess& process,
-                      const Account& account) {
-  if (account.level != Level::kDriver) return nullptr;
+                      const UsageRow& row) {
+  if (level_of(row.kind) != Level::kDriver || row.frees > row.allocations / 2) return nullptr;
   std::map<std::string, std::uint64_t> bytes_of_owner;
-  const TallyByIdentity holders = context.tally(
-      process, process.model().holders_at(account.peak, account.level, account.device));
-  for (const auto& [identity, tally] : holders) bytes_of_owner[identity.owner] += tally.bytes;
+  for (const Group& group : process.model().accounts().groups()) {
+    if (group.key.kind != row.kind || group.key.device != row.device) continue;
+    const Identity identity = context.identity_of_site(process, group.key.site);
+    bytes_of_owner[identity.owner] += group.allocated_bytes;
+  }
   for (const auto& [owner, bytes] : bytes_of_owner) {
     const OpaquePool* pool = find_opaque_pool(owner);
-    if (pool != nullptr && bytes > account.peak.bytes() / 2) {
+    if (pool != nullptr && bytes > row.allocated_bytes / 2) {
       return {{"name", pool->name}, {"setting", pool->setting}};
     }
   }
@@ -84,8 +86,7 @@ Json usage_json(const ReportContext& context, const ReportProcess& process, cons
                {"live_bytes_at_end", row.bytes},
                {"live_count_at_end", row.count},
                {"largest_bytes", row.largest_bytes},
-               {"opaque_pool",
-                opaque_pool_json(context, process, model.accounts().accounts()[row.account])}};
+               {"opaque_pool", opaque_pool_json(context, process, row)}};
   if (level == Level::kFramework) add_framework_fields(json, model, row.device);
   if (level == Level::kPool) add_pool_fields(json, model.pools().pools(), row.pool);
   mark_inexact(json, is_inexact(process, level));

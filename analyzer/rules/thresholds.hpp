@@ -67,7 +67,8 @@ inline constexpr std::array kThresholds = {
     ThresholdInfo{"repeated_copies.times", ThresholdUnit::kCount, 8,
                   "least number of times that one place sends each of its contents, in the mean"},
     ThresholdInfo{"pageable_copies.bytes", ThresholdUnit::kBytes, 16 * 1024 * 1024,
-                  "least bytes that one place copies"},
+                  "least bytes that one place copies, most of them where it has copied before: "
+                  "a model that is loaded does not count"},
     ThresholdInfo{"synchronous_copies.count", ThresholdUnit::kCount, 100,
                   "least number of copies by one place"},
     ThresholdInfo{"small_copies.count", ThresholdUnit::kCount, 1000,

@@ -15,7 +15,7 @@ CLIENTS = {
     "linked": support.VICTIMS / "cupti_client_linked",
 }
 SCENES = ("sessions", "early", "functions", "waiting", "clock", "finalize", "no_buffers",
-          "attributes", "errors", "threads", "fork", "pytorch")
+          "attributes", "errors", "threads", "crowd", "fork", "pytorch")
 # Copies run long after they were asked for, and calls are told of before or after what they made;
 # another version's records, in small buffers.
 BEHAVIOURS = {
@@ -206,6 +206,11 @@ class Reasons(Recorded, support.EndToEnd):
         records = self.assert_off("another tool", returned="39", version="130001")
         self.assertEqual(of_kind(records, "copy"), [])
 
+    def test_a_profiler_of_the_program_subscribed_first(self):
+        result = self.record_with_cupti(CLIENTS["dlsym"], "subscriber")
+        self.assertEqual(result.stdout, b"a subscriber: 1\n")
+        self.assert_off("cuptiSubscribe_v2", returned="39")
+
     def test_the_user_wants_none(self):
         self.record_with_cupti(CLIENTS["dlsym"], "end", "return", GPUMEMTRACE_CUPTI="off")
         self.assert_off("switched off")
@@ -280,6 +285,58 @@ class Tool(Recorded, support.EndToEnd):
             [support.TOOL, "doctor"], support.driver_environment(LD_LIBRARY_PATH=SIMULATED))
         self.assertIn(f"CUPTI: {CUPTI_13 / 'libcupti.so.13'}, version 130001",
                       result.stdout.decode())
+
+
+class LateLibrary(Recorded, support.EndToEnd):
+    """The program opens libcupti when it begins to profile, long after it has initialised CUDA."""
+
+    def test_the_program_gets_the_same_records(self):
+        for behaviour in ("plain", "late, calls last"):
+            variables = {"CUPTI_CLIENT_NOT_BEFORE": 1, **BEHAVIOURS[behaviour]}
+            for scene in SCENES:
+                with self.subTest(scene=scene, behaviour=behaviour):
+                    alone = self.run_command(
+                        [CLIENTS["dlsym"], scene],
+                        support.driver_environment(LD_LIBRARY_PATH=SIMULATED, **variables))
+                    recorded = self.record_with_cupti(CLIENTS["dlsym"], scene, **variables)
+                    self.assertEqual(recorded.stdout.decode(), alone.stdout.decode())
+
+    def test_collection_begins_with_the_programs_first_call(self):
+        self.record_with_cupti(CLIENTS["dlsym"], "sessions", CUPTI_CLIENT_NOT_BEFORE=1)
+        state, records = self.state()
+        self.assertEqual((state["mode"], state["is_shared"]), ("copies", "1"))
+        texts = [record["text"] for record in of_kind(records, "state")]
+        self.assertIn("had not loaded libcupti", texts[0])
+        self.assertIn("since the program first used CUPTI", texts[1])
+        copies = sorted(int(record["bytes"]) for record in of_kind(records, "copy"))
+        self.assertEqual(copies, [base + part for base in range(200, 900, 100) for part in (0, 2)])
+        calls = {record["correlation"]: record for record in of_kind(records, "call")}
+        for record in of_kind(records, "copy"):
+            self.assertIn(calls[record["correlation"]]["function"], ("31", "276"))
+        self.assertEqual({call["domain"] + " " + call["function"] for call in calls.values()},
+                         {"driver 276", "driver 249", "runtime 31"})
+
+    def test_nothing_begins_where_nobody_asked_or_the_library_may_be_a_tools(self):
+        for name, value in (("GPUMEMTRACE_CUPTI", "off"), ("CUDA_INJECTION64_PATH", "/tool.so")):
+            with self.subTest(variable=name):
+                trace = self.folder / f"{name}.gmt"
+                self.record_with_cupti(CLIENTS["dlsym"], "sessions", CUPTI_CLIENT_NOT_BEFORE=1,
+                                       GPUMEMTRACE_OUTPUT=trace, **{name: value})
+                records = activity(trace)
+                self.assertEqual([record["mode"] for record in of_kind(records, "state")], ["off"])
+                self.assertEqual(of_kind(records, "copy"), [])
+
+
+class Subscribers(Recorded, support.EndToEnd):
+    """CUPTI 13.3 has functions for several subscribers, which exclude those that we use."""
+
+    def test_a_profiler_that_cannot_subscribe_gets_its_records_as_before(self):
+        result = self.record_with_cupti(CLIENTS["dlsym"], "xla")
+        refused, *records = result.stdout.decode().splitlines()
+        self.assertEqual(refused, "a subscriber: 0")
+        self.assertEqual(records[0], "profile: 5 records")
+        state, ours = self.state()
+        self.assertEqual((state["mode"], len(of_kind(ours, "copy"))), ("copies", 2))
 
 
 class Copies(Recorded, support.EndToEnd):

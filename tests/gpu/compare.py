@@ -41,6 +41,8 @@ REASONS = {
         "the runtime carries out one call by several driver calls", "more", 4, "units"),
     "staged_by_runtime": Reason(
         "the runtime copies between arrays through a device buffer of its own", "more", 1, "units"),
+    "managed_blocks": Reason(
+        "the driver moves managed memory in blocks of its own choice, of at most 2 MiB", "either", 2 * MIB, "units"),
     "merged_runtime_name": Reason(
         "several runtime functions reach one driver function", "either", 1, "units"),
 }

@@ -10,6 +10,8 @@ bound (bootstrap over pairs) and how busy the GPU is. Leaves with 0 if the upper
 1 %, with 1 otherwise.
 
 GPUMEMTRACE_PROGRAM names the command-line program; PYTORCH_CUDA_ALLOC_CONF chooses the allocator.
+With --plain-steps N it switches nothing and prints the median time of N steps of this process, with
+whatever is preloaded, to be compared with other processes.
 """
 
 import argparse
@@ -121,10 +123,22 @@ def gpu_seconds_a_step(step):
     return microseconds * 1e-6 / PROFILED_STEPS
 
 
+def print_plain_step(steps):
+    step = make_step()
+    times_of_steps(step, WARM_UP_STEPS)
+    gc.collect()
+    gc.disable()
+    print(f"step_ms {1e3 * statistics.median(times_of_steps(step, steps)):.4f}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--plain-steps", type=int, metavar="N")
     options = parser.parse_args()
+    if options.plain_steps:
+        print_plain_step(options.plain_steps)
+        return
     program = os.environ.get("GPUMEMTRACE_PROGRAM")
     if program is None:
         sys.exit("GPUMEMTRACE_PROGRAM is not set; let it name the gpumemtrace program")

@@ -13,6 +13,7 @@ PACKAGES = ("torch", "triton", "jax", "jaxlib", "cupy-cuda13x", "cupy-cuda12x", 
 LIBRARIES = ("libcublas", "libcufft")
 # Libraries that come as Python packages, with headers: folder below site-packages/nvidia and file.
 PACKAGED_LIBRARIES = {"libcudnn": ("cudnn", "libcudnn.so.9"), "libnccl": ("nccl", "libnccl.so.2")}
+TOOLS = ("compute-sanitizer", "ncu", "cuda-gdb")
 CUDA_FOLDERS = ("/usr/local/cuda", "/opt/cuda")
 
 COUNT_DEVICES = """
@@ -56,6 +57,16 @@ def ask(command):
     return result.stdout.strip(), None
 
 
+def cuda_folders():
+    return [folder for folder in (os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), *CUDA_FOLDERS) if folder]
+
+
+def find_tool(name):
+    """Path of a program of the CUDA toolkit; None where there is none."""
+    return shutil.which(name) or next(
+        (f"{folder}/bin/{name}" for folder in cuda_folders() if os.path.exists(f"{folder}/bin/{name}")), None)
+
+
 class Machine:
     """Looks once at everything; the members say what is there.
 
@@ -87,20 +98,17 @@ class Machine:
         self.have |= {re.sub("-cuda[0-9]+x$", "", name) for name in packages}
 
     def _look_for_cuda(self):
-        candidates = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), *CUDA_FOLDERS]
-        nvcc = shutil.which("nvcc") or next(
-            (f"{folder}/bin/nvcc" for folder in candidates if folder and os.path.exists(f"{folder}/bin/nvcc")), None)
-        self.nvcc = nvcc
+        self.nvcc = nvcc = find_tool("nvcc")
         self.cuda = Path(nvcc).resolve().parents[1] if nvcc else None
-        self.sanitizer = shutil.which("compute-sanitizer") or next(
-            (f"{folder}/bin/compute-sanitizer" for folder in candidates
-             if folder and os.path.exists(f"{folder}/bin/compute-sanitizer")), None)
+        self.have |= {name for name in TOOLS if find_tool(name)}
+        self.sanitizer = find_tool("compute-sanitizer")
         if nvcc:
             self.have.add("nvcc")
             self.have |= {name for name in LIBRARIES if (self.cuda / "lib64" / f"{name}.so").exists()}
             self.versions["nvcc"] = ask([nvcc, "--version"])[0].splitlines()[-1:]
-        if self.sanitizer:
-            self.versions["compute-sanitizer"] = ask([self.sanitizer, "--version"])[0].splitlines()[-1:]
+        for name in TOOLS:
+            if name in self.have:
+                self.versions[name] = ask([find_tool(name), "--version"])[0].splitlines()[-1:]
 
     def _look_for_packaged_libraries(self, python):
         self.folders = {"cuda": self.cuda}

@@ -15,7 +15,10 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 sys.dont_write_bytecode = True
 
+import cupti_cost
+import execution
 import findings
+import outside_tools
 import sanitizer
 from case_list import CASE_BINARIES, CASES, PROGRAMS_FOLDER
 from program_list import BINARIES, PROGRAMS, Program
@@ -322,6 +325,95 @@ class Overhead(unittest.TestCase):
         self.assertGreater(upper, 1.01)
         self.assertLess(upper, max(ratios))
         self.assertEqual(hooks_overhead.upper_bound_of_median([1.0] * 40), 1.0)
+
+
+class OutsideTools(unittest.TestCase):
+    SETTINGS = execution.Settings(library=Path("/ours.so"), tool=Path("/tool"), programs=Path("/"), out=Path("/out"),
+                                  python="python3", timeout_s=1)
+
+    def command_of(self, name):
+        case = next(case for case in outside_tools.TOOL_CASES if case.name == name)
+        command, environment = outside_tools.recorded_command(case, Path("/out"), self.SETTINGS)
+        return [str(word) for word in command[1:]], environment
+
+    def test_the_library_reaches_the_program_through_each_tool(self):
+        command, environment = self.command_of("tool_ncu")
+        self.assertEqual(command[-1], "/out/bin/tool_target")
+        self.assertTrue(environment["LD_PRELOAD"].startswith("/ours.so"))
+        command, environment = self.command_of("tool_compute_sanitizer")
+        self.assertEqual(command[-3:-1], ["env", "LD_PRELOAD=/ours.so"])
+        self.assertNotIn("LD_PRELOAD", environment)
+        command, environment = self.command_of("tool_cuda_gdb")
+        self.assertLess(command.index("set environment LD_PRELOAD=/ours.so"), command.index("run"))
+        self.assertEqual(command[-2:], ["--args", "/out/bin/tool_target"])
+        self.assertEqual(environment["GPUMEMTRACE_CUPTI"], "copies")
+
+    def judge(self, alone, recorded, code=0):
+        return outside_tools.judge_same("gdb", execution.Outcome(0, alone, ""),
+                                        execution.Outcome(code, recorded, "")).state
+
+    def test_numbers_of_one_run_and_our_own_lines_do_not_matter(self):
+        alone = "==PROF== Connected to process 12\nsum 5\n  at 0x7f0012345678\n"
+        recorded = ("[New Thread 0x7f01 (LWP 3)]\n==PROF== Connected to process 345\nsum 5\n"
+                    "  at 0x7f9987654321\n  Host Frame: cuMemAlloc_v2 in /b/libgpumemtrace.so\n")
+        self.assertEqual(self.judge(alone, recorded), "PASS")
+        self.assertEqual(self.judge(alone, recorded.replace("sum 5", "sum 6")), "FAIL")
+        self.assertEqual(self.judge(alone, recorded + "another error\n"), "FAIL")
+        self.assertEqual(self.judge(alone, recorded, code=1), "FAIL")
+
+    def test_cupti_must_be_off_for_the_tools_sake(self):
+        def judge(state, reason):
+            return outside_tools.judge_cupti(
+                [{"executable": "/bin/ncu", "cupti": {"state": "off", "reason": "not asked for"}},
+                 {"executable": "/out/tool_target", "cupti": {"state": state, "reason": reason}}], "tool_target").state
+
+        self.assertEqual(judge("off", "another tool (a debugger) holds CUPTI"), "PASS")
+        self.assertEqual(judge("off", "not asked for"), "FAIL")
+        self.assertEqual(judge("copies", None), "FAIL")
+        self.assertEqual(outside_tools.judge_cupti([], "tool_target").state, "FAIL")
+
+
+FALSE_COST_PROGRAM = """
+import os
+mode = os.environ.get("GPUMEMTRACE_CUPTI", "none")
+if mode != "none":
+    open(os.environ["GPUMEMTRACE_OUTPUT"].replace("%e", "cost").replace("%p", "1"), "w").write(mode)
+print("launch_us", 2.5 + len(mode))
+print("a line that is no figure")
+"""
+
+FALSE_DUMP = """#!{python}
+import pathlib, sys
+mode = pathlib.Path(sys.argv[2]).read_text().split(",")[0]
+print("0.1 s activity_state returned=0 mode=" + {answer} + " library=0")
+"""
+
+
+class CuptiCost(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = Path(temporary.name)
+        (self.folder / "cost.py").write_text(FALSE_COST_PROGRAM)
+        self.program = Program("cost", (str(self.folder / "cost.py"),))
+        (self.folder / "nothing.so").touch()
+
+    def settings(self, answer="mode"):
+        tool = self.folder / "tool"
+        tool.write_text(FALSE_DUMP.format(python=sys.executable, answer=answer))
+        tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+        return execution.Settings(library=self.folder / "nothing.so", tool=tool, programs=self.folder,
+                                  out=self.folder, python=sys.executable, timeout_s=20)
+
+    def test_each_mode_is_a_column_and_a_figure_that_nobody_gave_is_no_row(self):
+        lines = cupti_cost.measure([self.program], self.settings(), seconds=0)
+        self.assertEqual(lines[0].count("|"), 7)
+        self.assertEqual(lines[2], "| kernel launch | 6.50 | 5.50 | 8.50 | 6.50 | 14.50 |")
+        self.assertEqual(lines[3:], ["", "Median of cost: 1 processes a mode."])
+
+    def test_a_recorder_that_collects_otherwise_is_an_error(self):
+        with self.assertRaisesRegex(RuntimeError, "does not collect copies"):
+            cupti_cost.measure([self.program], self.settings(answer="'off'"), seconds=0)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,10 @@ namespace {
 constexpr Result kInvalidKind = 21;
 constexpr std::uint32_t kMostKinds = 55;
 
-Result guarded() { return state().settings.held ? kMultipleSubscribers : kSuccess; }
+Result guarded() {
+  const bool is_refused = state().settings.held || state().has_subscriber_v2;
+  return is_refused ? kMultipleSubscribers : kSuccess;
+}
 
 SelectedCalls* calls_of(Kind kind) {
   if (kind == Kind::kDriver) return &state().driver;
@@ -101,7 +104,9 @@ GPUMEMTRACE_EXPORT cuptiActivityRegisterCallbacks(RequestFunction* request,
                                                   CompleteFunction* complete) {
   simulated::State& cupti = simulated::state();
   if (request == nullptr || complete == nullptr) return kInvalidParameter;
-  if (cupti.settings.held || !simulated::listen_to_driver()) return kMultipleSubscribers;
+  if (simulated::guarded() != kSuccess || !simulated::listen_to_driver()) {
+    return kMultipleSubscribers;
+  }
   const std::unique_lock lock(cupti.mutex);
   cupti.registered = true;
   cupti.callbacks = {request, complete};
@@ -198,9 +203,20 @@ GPUMEMTRACE_EXPORT cuptiSubscribe(void** subscriber, void*, void*) {
   return kSuccess;
 }
 
+// Clients of these functions and of those without a suffix exclude each other (CUPTI 13.3). What a
+// subscriber could do is not played.
+GPUMEMTRACE_EXPORT cuptiSubscribe_v2(void** subscriber, void*, void*, void*) {
+  simulated::State& cupti = simulated::state();
+  const std::unique_lock lock(cupti.mutex);
+  if (cupti.settings.held || cupti.registered || cupti.subscribed) return kMultipleSubscribers;
+  cupti.has_subscriber_v2 = true;
+  *subscriber = &cupti;
+  return kSuccess;
+}
+
 GPUMEMTRACE_EXPORT cuptiUnsubscribe(void*) {
   const std::unique_lock lock(simulated::state().mutex);
-  simulated::state().subscribed = false;
+  simulated::state().subscribed = simulated::state().has_subscriber_v2 = false;
   return kSuccess;
 }
 

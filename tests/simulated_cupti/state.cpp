@@ -121,6 +121,15 @@ namespace {
 
 int (*driver_listen)(const cuda_abi::simulated::ActivityListener*) = nullptr;
 
+// What happened before anybody listened: the calling thread has a context.
+bool has_context(void* driver) {
+  using GetCurrent = cuda_abi::CUresult(cuda_abi::CUcontext*);
+  auto* const get_current = reinterpret_cast<GetCurrent*>(dlsym(driver, "cuCtxGetCurrent"));
+  cuda_abi::CUcontext current = nullptr;
+  return get_current != nullptr && get_current(&current) == cuda_abi::CUDA_SUCCESS &&
+         current != nullptr;
+}
+
 }  // namespace
 
 bool listen_to_driver() {
@@ -128,6 +137,10 @@ bool listen_to_driver() {
     void* const driver = dlopen("libcuda.so.1", RTLD_NOW);
     if (driver == nullptr) return false;
     driver_listen = reinterpret_cast<decltype(driver_listen)>(dlsym(driver, "cuSimulatedListen"));
+    if (has_context(driver)) {
+      const std::unique_lock lock(state().mutex);
+      state().context_exists = true;
+    }
   }
   return driver_listen != nullptr && driver_listen(&listener()) == 0;
 }

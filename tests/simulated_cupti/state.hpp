@@ -71,6 +71,7 @@ struct State {
   Buffer device_buffer;
   std::map<std::thread::id, Buffer> call_buffers;
   bool subscribed = false;
+  std::atomic<bool> has_subscriber_v2{false};
 
   // Completion happens on a thread of its own.
   std::thread completer;

@@ -448,4 +448,13 @@ TEST_CASE("the state of CUPTI and its reason are in the report", "[unit]") {
     cupti.state(ActivityMode::kCopies, 130001, {}, 1);
     CHECK(report_of(trace).at("processes")[0].at("cupti").at("state") == "shared");
   }
+  SECTION("a remark stays when the program joins, and goes with its mode") {
+    cupti.state(ActivityMode::kOff, 0, "the process had not loaded libcupti");
+    cupti.state(ActivityMode::kCopies, 130001, "since the program first used CUPTI");
+    cupti.state(ActivityMode::kCopies, 130001, {}, 1);
+    CHECK(report_of(trace).at("processes")[0].at("cupti").at("reason") ==
+          "since the program first used CUPTI");
+    cupti.state(ActivityMode::kLost, 0);
+    CHECK(report_of(trace).at("processes")[0].at("cupti").at("reason").is_null());
+  }
 }

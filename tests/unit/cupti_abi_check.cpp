@@ -74,44 +74,69 @@ static_assert(sizeof(ours::ManagedCounterConfig) ==
   GPUMEMTRACE_PLACE(Ours, kGraphNode, Theirs, graphNodeId);     \
   static_assert(layouts::Ours::kBytes <= sizeof(CUpti_Activity##Theirs))
 
-GPUMEMTRACE_COPY(Memcpy, Memcpy4);
-GPUMEMTRACE_COPY(MemcpyPeer, MemcpyPtoP3);
-GPUMEMTRACE_WORK(Memset, Memset3);
-GPUMEMTRACE_WORK(Kernel, Kernel8);
-GPUMEMTRACE_PLACE(MemcpyPeer, kSourceDevice, MemcpyPtoP3, srcDeviceId);
-GPUMEMTRACE_PLACE(MemcpyPeer, kDestinationDevice, MemcpyPtoP3, dstDeviceId);
-GPUMEMTRACE_PLACE(Memset, kValue, Memset3, value);
-GPUMEMTRACE_PLACE(Memset, kBytesSet, Memset3, bytes);
-GPUMEMTRACE_PLACE(Memset, kMemoryKind, Memset3, memoryKind);
+// Every generation of a record that a CUPTI which is served makes: from 11.8's on.
+GPUMEMTRACE_COPY(Memcpy, Memcpy5);
+GPUMEMTRACE_COPY(MemcpyPeer, MemcpyPtoP4);
+GPUMEMTRACE_PLACE(MemcpyPeer, kSourceDevice, MemcpyPtoP4, srcDeviceId);
+GPUMEMTRACE_PLACE(MemcpyPeer, kDestinationDevice, MemcpyPtoP4, dstDeviceId);
 #if CUPTI_API_VERSION >= 26
 GPUMEMTRACE_COPY(Memcpy, Memcpy6);
 GPUMEMTRACE_PLACE(Memcpy, kCopyCount, Memcpy6, copyCount);
 #endif
 
-GPUMEMTRACE_PLACE(Memory, kOperation, Memory2, memoryOperationType);
-GPUMEMTRACE_PLACE(Memory, kMemoryKind, Memory2, memoryKind);
-GPUMEMTRACE_PLACE(Memory, kCorrelation, Memory2, correlationId);
-GPUMEMTRACE_PLACE(Memory, kAddress, Memory2, address);
-GPUMEMTRACE_PLACE(Memory, kBytesAllocated, Memory2, bytes);
-GPUMEMTRACE_PLACE(Memory, kTimestamp, Memory2, timestamp);
-GPUMEMTRACE_PLACE(Memory, kDevice, Memory2, deviceId);
-GPUMEMTRACE_PLACE(Memory, kContext, Memory2, contextId);
-GPUMEMTRACE_PLACE(Memory, kStream, Memory2, streamId);
-GPUMEMTRACE_PLACE(Memory, kIsAsynchronous, Memory2, isAsync);
-GPUMEMTRACE_PLACE(Memory, kPoolType, Memory2, memoryPoolConfig.memoryPoolType);
-GPUMEMTRACE_PLACE(Memory, kPool, Memory2, memoryPoolConfig.address);
-static_assert(layouts::Memory::kBytes == sizeof(CUpti_ActivityMemory2));
+#define GPUMEMTRACE_SET(Theirs)                        \
+  GPUMEMTRACE_WORK(Memset, Theirs);                    \
+  GPUMEMTRACE_PLACE(Memset, kValue, Theirs, value);    \
+  GPUMEMTRACE_PLACE(Memset, kBytesSet, Theirs, bytes); \
+  GPUMEMTRACE_PLACE(Memset, kMemoryKind, Theirs, memoryKind)
+GPUMEMTRACE_SET(Memset4);
 
-GPUMEMTRACE_PLACE(MemoryPool, kOperation, MemoryPool2, memoryPoolOperationType);
-GPUMEMTRACE_PLACE(MemoryPool, kPoolType, MemoryPool2, memoryPoolType);
-GPUMEMTRACE_PLACE(MemoryPool, kCorrelation, MemoryPool2, correlationId);
-GPUMEMTRACE_PLACE(MemoryPool, kDevice, MemoryPool2, deviceId);
-GPUMEMTRACE_PLACE(MemoryPool, kPool, MemoryPool2, address);
-GPUMEMTRACE_PLACE(MemoryPool, kReservedBytes, MemoryPool2, size);
-GPUMEMTRACE_PLACE(MemoryPool, kReleaseThreshold, MemoryPool2, releaseThreshold);
-GPUMEMTRACE_PLACE(MemoryPool, kTimestamp, MemoryPool2, timestamp);
-GPUMEMTRACE_PLACE(MemoryPool, kUsedBytes, MemoryPool2, utilizedSize);
-static_assert(layouts::MemoryPool::kBytes == sizeof(CUpti_ActivityMemoryPool2));
+GPUMEMTRACE_WORK(Kernel, Kernel8);
+#if CUPTI_API_VERSION >= 19
+GPUMEMTRACE_WORK(Kernel, Kernel9);
+#endif
+
+#define GPUMEMTRACE_MEMORY(Theirs)                                               \
+  GPUMEMTRACE_PLACE(Memory, kOperation, Theirs, memoryOperationType);            \
+  GPUMEMTRACE_PLACE(Memory, kMemoryKind, Theirs, memoryKind);                    \
+  GPUMEMTRACE_PLACE(Memory, kCorrelation, Theirs, correlationId);                \
+  GPUMEMTRACE_PLACE(Memory, kAddress, Theirs, address);                          \
+  GPUMEMTRACE_PLACE(Memory, kBytesAllocated, Theirs, bytes);                     \
+  GPUMEMTRACE_PLACE(Memory, kTimestamp, Theirs, timestamp);                      \
+  GPUMEMTRACE_PLACE(Memory, kDevice, Theirs, deviceId);                          \
+  GPUMEMTRACE_PLACE(Memory, kContext, Theirs, contextId);                        \
+  GPUMEMTRACE_PLACE(Memory, kStream, Theirs, streamId);                          \
+  GPUMEMTRACE_PLACE(Memory, kIsAsynchronous, Theirs, isAsync);                   \
+  GPUMEMTRACE_PLACE(Memory, kPoolType, Theirs, memoryPoolConfig.memoryPoolType); \
+  GPUMEMTRACE_PLACE(Memory, kPool, Theirs, memoryPoolConfig.address);            \
+  static_assert(layouts::Memory::kBytes <= sizeof(CUpti_Activity##Theirs))
+GPUMEMTRACE_MEMORY(Memory3);
+#if CUPTI_API_VERSION >= 24
+GPUMEMTRACE_MEMORY(Memory4);
+#endif
+
+#define GPUMEMTRACE_POOL(Theirs)                                              \
+  GPUMEMTRACE_PLACE(MemoryPool, kOperation, Theirs, memoryPoolOperationType); \
+  GPUMEMTRACE_PLACE(MemoryPool, kPoolType, Theirs, memoryPoolType);           \
+  GPUMEMTRACE_PLACE(MemoryPool, kCorrelation, Theirs, correlationId);         \
+  GPUMEMTRACE_PLACE(MemoryPool, kDevice, Theirs, deviceId);                   \
+  GPUMEMTRACE_PLACE(MemoryPool, kPool, Theirs, address);                      \
+  GPUMEMTRACE_PLACE(MemoryPool, kReservedBytes, Theirs, size);                \
+  GPUMEMTRACE_PLACE(MemoryPool, kReleaseThreshold, Theirs, releaseThreshold); \
+  GPUMEMTRACE_PLACE(MemoryPool, kTimestamp, Theirs, timestamp);               \
+  GPUMEMTRACE_PLACE(MemoryPool, kUsedBytes, Theirs, utilizedSize);            \
+  static_assert(layouts::MemoryPool::kBytes <= sizeof(CUpti_Activity##Theirs))
+GPUMEMTRACE_POOL(MemoryPool2);
+#if CUPTI_API_VERSION >= 130000
+GPUMEMTRACE_WORK(Kernel, Kernel10);
+GPUMEMTRACE_POOL(MemoryPool3);
+#endif
+#if CUPTI_API_VERSION >= 130400
+GPUMEMTRACE_COPY(Memcpy, Memcpy7);
+GPUMEMTRACE_PLACE(Memcpy, kCopyCount, Memcpy7, copyCount);
+GPUMEMTRACE_SET(Memset5);
+GPUMEMTRACE_WORK(Kernel, Kernel13);
+#endif
 
 GPUMEMTRACE_PLACE(Call, kFunction, API, cbid);
 GPUMEMTRACE_PLACE(Call, kStart, API, start);
@@ -121,20 +146,31 @@ GPUMEMTRACE_PLACE(Call, kCorrelation, API, correlationId);
 GPUMEMTRACE_PLACE(Call, kReturned, API, returnValue);
 static_assert(layouts::Call::kBytes == sizeof(CUpti_ActivityAPI));
 
-GPUMEMTRACE_PLACE(ManagedCounter, kCounter, UnifiedMemoryCounter2, counterKind);
-GPUMEMTRACE_PLACE(ManagedCounter, kValue, UnifiedMemoryCounter2, value);
-GPUMEMTRACE_PLACE(ManagedCounter, kStart, UnifiedMemoryCounter2, start);
-GPUMEMTRACE_PLACE(ManagedCounter, kEnd, UnifiedMemoryCounter2, end);
-GPUMEMTRACE_PLACE(ManagedCounter, kAddress, UnifiedMemoryCounter2, address);
-GPUMEMTRACE_PLACE(ManagedCounter, kSource, UnifiedMemoryCounter2, srcId);
-GPUMEMTRACE_PLACE(ManagedCounter, kDestination, UnifiedMemoryCounter2, dstId);
-GPUMEMTRACE_PLACE(ManagedCounter, kFlags, UnifiedMemoryCounter2, flags);
-static_assert(layouts::ManagedCounter::kBytes == sizeof(CUpti_ActivityUnifiedMemoryCounter2));
+#define GPUMEMTRACE_COUNTER(Theirs)                                 \
+  GPUMEMTRACE_PLACE(ManagedCounter, kCounter, Theirs, counterKind); \
+  GPUMEMTRACE_PLACE(ManagedCounter, kValue, Theirs, value);         \
+  GPUMEMTRACE_PLACE(ManagedCounter, kStart, Theirs, start);         \
+  GPUMEMTRACE_PLACE(ManagedCounter, kEnd, Theirs, end);             \
+  GPUMEMTRACE_PLACE(ManagedCounter, kAddress, Theirs, address);     \
+  GPUMEMTRACE_PLACE(ManagedCounter, kSource, Theirs, srcId);        \
+  GPUMEMTRACE_PLACE(ManagedCounter, kDestination, Theirs, dstId);   \
+  GPUMEMTRACE_PLACE(ManagedCounter, kFlags, Theirs, flags);         \
+  static_assert(layouts::ManagedCounter::kBytes <= sizeof(CUpti_Activity##Theirs))
+GPUMEMTRACE_COUNTER(UnifiedMemoryCounter2);
+#if CUPTI_API_VERSION >= 26
+GPUMEMTRACE_COUNTER(UnifiedMemoryCounter3);
+#endif
 
-GPUMEMTRACE_PLACE(Overhead, kOverhead, Overhead, overheadKind);
-GPUMEMTRACE_PLACE(Overhead, kStart, Overhead, start);
-GPUMEMTRACE_PLACE(Overhead, kEnd, Overhead, end);
-static_assert(layouts::Overhead::kBytes == sizeof(CUpti_ActivityOverhead));
+#define GPUMEMTRACE_OVERHEAD(Theirs)                            \
+  GPUMEMTRACE_PLACE(Overhead, kOverhead, Theirs, overheadKind); \
+  GPUMEMTRACE_PLACE(Overhead, kStart, Theirs, start);           \
+  GPUMEMTRACE_PLACE(Overhead, kEnd, Theirs, end);               \
+  static_assert(layouts::Overhead::kBytes <= sizeof(CUpti_Activity##Theirs))
+GPUMEMTRACE_OVERHEAD(Overhead);
+#if CUPTI_API_VERSION >= 24
+GPUMEMTRACE_OVERHEAD(Overhead2);
+GPUMEMTRACE_OVERHEAD(Overhead3);
+#endif
 
 // Every row of copy_functions.inc is CUPTI's.
 #define GPUMEMTRACE_CUPTI_FUNCTION(domain, id, name) \

@@ -1,3 +1,6 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <atomic>
 #include <set>
 #include <thread>
@@ -7,6 +10,7 @@
 #include "cupti/call_times.hpp"
 #include "cupti/client.hpp"
 #include "cupti/held_records.hpp"
+#include "cupti/spin_lock.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/cupti_records.hpp"
 
@@ -72,6 +76,23 @@ TEST_CASE("of a domain's kind and a function of it, the last switch decides", "[
   CHECK(owns_call(client, 450, 31));
   client.switch_kind(Kind::kRuntime, {500, kEverywhere, false});
   CHECK_FALSE(owns_call(client, 550, 31));
+}
+
+// Before the library is shared, switches have no time.
+TEST_CASE("a kind overrides the functions that were switched before it, without times, too",
+          "[unit]") {
+  static Client client;
+  client.forget_all();
+  client.switch_function(ActivityDomain::kRuntime, 31, {0, kEverywhere, false});
+  client.switch_function(ActivityDomain::kDriver, 31, {0, kEverywhere, true});
+  client.switch_kind(Kind::kRuntime, {0, kEverywhere, true});
+  CHECK(owns_call(client, 150, 31));
+  client.switch_function(ActivityDomain::kRuntime, 31, {0, kEverywhere, false});
+  CHECK_FALSE(owns_call(client, 150, 31));
+  client.switch_function(ActivityDomain::kRuntime, 31, {0, kEverywhere, true});
+  client.switch_kind(Kind::kRuntime, {0, kEverywhere, false});
+  CHECK_FALSE(owns_call(client, 150, 31));
+  CHECK(client.owns(call_record(Kind::kDriver, 1, 150, 31).raw(), 150));
 }
 
 TEST_CASE("with another clock only what is on now is known", "[unit]") {
@@ -155,6 +176,28 @@ TEST_CASE("held records come back one by one until they are decided", "[unit]") 
   });
 }
 
+TEST_CASE("what is held after a round's end belongs to the next one, and keeps its round",
+          "[unit]") {
+  HeldRecords held;
+  REQUIRE(held.reserve());
+  const auto rounds = [&] {
+    std::vector<std::uint64_t> seen;
+    held.review(true, [&](const RawRecord&, std::uint64_t round) {
+      seen.push_back(round);
+      return true;
+    });
+    return seen;
+  };
+  held.hold(copy_record(1, 1, 1).raw());
+  const std::uint64_t first = held.end_round();
+  held.hold(copy_record(2, 2, 2).raw());
+  CHECK(rounds() == std::vector<std::uint64_t>{first, first + 1});
+  CHECK(held.end_round() == first + 1);
+  CHECK(rounds() == std::vector<std::uint64_t>{first, first + 1});
+  held.hold(copy_record(3, 3, 3).raw());
+  CHECK(rounds() == std::vector<std::uint64_t>{first, first + 1, first + 2});
+}
+
 TEST_CASE("no more is held than there is room for", "[unit]") {
   HeldRecords held;
   REQUIRE(held.reserve());
@@ -168,6 +211,65 @@ TEST_CASE("no more is held than there is room for", "[unit]") {
   });
   CHECK(seen == count);
   CHECK(held.hold(copy_record(1, 1, 1).raw()));
+}
+
+// Runs `check` in a forked child that is given a while. False where it failed or did not return.
+template <class Check>
+bool succeeds_in_child(Check&& check) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(10);
+    _exit(check() ? 0 : 1);
+  }
+  int status = 1;
+  return waitpid(child, &status, 0) == child && status == 0;
+}
+
+TEST_CASE("a lock lets one thread in at a time", "[unit]") {
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 10'000;
+  SpinLock lock;
+  int count = 0;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      for (int n = 0; n < kRounds; ++n) {
+        const SpinGuard guard(lock);
+        ++count;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(count == kThreads * kRounds);
+}
+
+TEST_CASE("a forked child is not kept out by what its parent held", "[unit]") {
+  SpinLock lock;
+  lock.lock();
+  CHECK(succeeds_in_child([&] {
+    lock.free_in_child();
+    const SpinGuard guard(lock);
+    return true;
+  }));
+  HeldRecords held;
+  REQUIRE(held.reserve());
+  held.hold(copy_record(1, 1, 1).raw());
+  bool got_in = false;
+  held.review(true, [&](const RawRecord&, std::uint64_t) {
+    got_in = succeeds_in_child([&] {
+      held.free_in_child();
+      held.forget();
+      held.hold(copy_record(2, 2, 2).raw());
+      std::uint32_t seen = 0;
+      held.review(true, [&](const RawRecord& record, std::uint64_t) {
+        seen = correlation_of(record);
+        return false;
+      });
+      return seen == 2;
+    });
+    return false;
+  });
+  CHECK(got_in);
 }
 
 TEST_CASE("buffers of ours are told from others and come back as they were filled", "[unit]") {

@@ -1,6 +1,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +28,9 @@ struct Played {
   std::atomic<std::uint64_t> clock{1};
   std::vector<std::string> calls;
   std::atomic<std::size_t> dropped{0};
+  std::function<void()> on_enable;
+  std::function<void()> on_flush;  // what CUPTI has not told of yet
+  std::function<void()> on_clock;
 };
 Played played;
 
@@ -38,6 +42,7 @@ Result play_register(RequestFunction* request, CompleteFunction* complete) {
 }
 Result play_enable(Kind kind) {
   played.calls.push_back("enable " + std::to_string(static_cast<int>(kind)));
+  if (played.on_enable) played.on_enable();
   return kSuccess;
 }
 Result play_disable(Kind kind) {
@@ -46,7 +51,10 @@ Result play_disable(Kind kind) {
 }
 Result play_function(CallbackId, std::uint8_t) { return kSuccess; }
 Result play_period(std::uint32_t) { return kSuccess; }
-Result play_flush(std::uint32_t) { return kSuccess; }
+Result play_flush(std::uint32_t) {
+  if (played.on_flush) played.on_flush();
+  return kSuccess;
+}
 Result play_version(std::uint32_t* version) {
   *version = played.version;
   return kSuccess;
@@ -59,7 +67,10 @@ Result play_dropped(Context, std::uint32_t, std::size_t* dropped) {
   *dropped = played.dropped.exchange(0);
   return kSuccess;
 }
-Result play_clock(TimestampFunction*) { return kSuccess; }
+Result play_clock(TimestampFunction*) {
+  if (played.on_clock) played.on_clock();
+  return kSuccess;
+}
 Result play_finalize() { return kSuccess; }
 
 Functions functions() {
@@ -173,6 +184,7 @@ Library& fresh_library() {
   played.version = 130001;
   played.calls.clear();
   played.dropped = 0;
+  played.on_enable = played.on_flush = played.on_clock = nullptr;
   written.clear();
   records_got = bytes_got = 0;
   program_buffers_out = 0;
@@ -180,6 +192,8 @@ Library& fresh_library() {
   program_most_records = 0;
   return library;
 }
+
+std::uint64_t now() { return played.clock.load(); }
 
 void start(Library& library) {
   REQUIRE(the_collection().start(library, Plan{}, kRecorder));
@@ -190,8 +204,6 @@ void read_all() {
   while (the_collection().read_one(&kRecorder)) {
   }
 }
-
-std::uint64_t now() { return played.clock.load(); }
 
 TEST_CASE("a collection without a program's profiler takes what CUPTI completes", "[unit]") {
   Library& library = fresh_library();
@@ -209,6 +221,27 @@ TEST_CASE("before anybody reads, completed buffers are not kept", "[unit]") {
   REQUIRE(the_collection().start(library, Plan{}, kRecorder));
   for (std::size_t i = 0; i < 2 * Buffers::kCount; ++i) complete_buffer({copy_record(1, 1, 1)});
   CHECK_FALSE(the_collection().read_one(&kRecorder));
+}
+
+// As when the library came late: buffers are read, and the program has other threads that copy.
+TEST_CASE("a late start takes API records by kinds, and nothing that completes before its end",
+          "[unit]") {
+  Library& library = fresh_library();
+  the_collection().set_reading(true);
+  played.on_enable = [] { complete_buffer({copy_record(1, now(), 1)}); };
+  Plan plan;
+  plan.is_late = true;
+  REQUIRE(the_collection().start(library, plan, kRecorder));
+  played.on_enable = nullptr;
+  CHECK(played.calls ==
+        std::vector<std::string>{"enable 4", "enable 5", "enable 1", "enable 22", "enable 2"});
+  CHECK_FALSE(the_collection().read_one(&kRecorder));
+  complete_buffer({copy_record(2, now(), 2), call_record(Kind::kDriver, 2, now(), 276)});
+  read_all();
+  CHECK(count_written(trace::RecordKind::kActivityCopy) == 1);
+  CHECK(count_written(trace::RecordKind::kActivityCall) == 1);
+  the_collection().write_notes(kRecorder);
+  CHECK(written.back().text.find("since the program first used CUPTI") == 0);
 }
 
 TEST_CASE("a library that is held by a tool, or too old, is not used", "[unit]") {
@@ -295,6 +328,24 @@ TEST_CASE("a copy whose call never comes is decided by when it ran", "[unit]") {
   CHECK(records_got == 1);
   complete_buffer({call_record(Kind::kRuntime, 9, now(), 31)});
   CHECK(records_got == 2);
+}
+
+// As with a function that copies and is newer than our list.
+TEST_CASE("a copy that a flush brings without its call is the program's after that flush",
+          "[unit]") {
+  Library& library = fresh_library();
+  start(library);
+  library.register_callbacks(program_request, program_complete);
+  library.enable(Kind::kMemcpy);
+  int flushes = 0;
+  played.on_flush = [&] {
+    if (++flushes == 1) complete_buffer({copy_record(1, now(), 1)});
+  };
+  library.flush_all(0);
+  CHECK(records_got == 1);
+  CHECK(flushes == 2);
+  library.flush_all(0);
+  CHECK(flushes == 3);
 }
 
 TEST_CASE("the program's buffers may be small, few or none", "[unit]") {
@@ -432,6 +483,36 @@ TEST_CASE("clocks are paired at every flush, and on both sides of an exchange", 
   the_collection().flush(false, kRecorder);
   CHECK(last_written<trace::ActivityClock>().epoch == 1);
   CHECK(count_written(trace::RecordKind::kActivityClock) == 4);
+}
+
+TEST_CASE("CUPTI is flushed before its clock is exchanged, where we collect", "[unit]") {
+  Library& library = fresh_library();
+  int flushes = 0;
+  int flushes_before = -1;
+  played.on_flush = [&] { ++flushes; };
+  played.on_clock = [&] { flushes_before = flushes; };
+  library.register_clock(nullptr);
+  CHECK(flushes_before == 0);
+  start(library);
+  library.register_clock(nullptr);
+  CHECK(flushes_before == 1);
+  CHECK(flushes == 1);
+}
+
+TEST_CASE("what waits for its call is decided by the clock of its time", "[unit]") {
+  Library& library = fresh_library();
+  start(library);
+  library.register_callbacks(program_request, program_complete);
+  library.enable(Kind::kMemcpy);
+  const std::uint64_t inside = now();
+  library.disable(Kind::kMemcpy);
+  const std::uint64_t long_after = now() + 1'000'000;
+  complete_buffer({copy_record(1, inside, 1), copy_record(2, long_after, 2)});
+  library.register_clock(nullptr);
+  library.enable(Kind::kMemcpy);
+  library.flush_all(0);
+  CHECK(records_got == 1);
+  CHECK(bytes_got == 1);
 }
 
 // Completions on several threads, a program that comes and goes, a reader: no record of ours is

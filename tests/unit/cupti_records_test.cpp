@@ -95,6 +95,55 @@ TEST_CASE("a copy's record is read alike in every version's length", "[unit]") {
   }
 }
 
+// What each CUPTI makes of a kind, by its headers and documentation: since when (cuptiGetVersion),
+// size, and where the start and the correlation lie (0: it has none).
+struct Generation {
+  const char* name;
+  Kind kind;
+  std::uint32_t since;
+  std::size_t bytes;
+  std::size_t start;
+  std::size_t correlation;
+};
+constexpr Generation kGenerations[] = {
+    {"Memcpy5", Kind::kMemcpy, 18, 88, 16, 44},
+    {"Memcpy6", Kind::kMemcpy, 26, 96, 16, 44},
+    {"Memcpy7", Kind::kMemcpy, 130400, 112, 16, 44},
+    {"MemcpyPtoP4", Kind::kMemcpy2, 18, 96, 16, 60},
+    {"Memset4", Kind::kMemset, 18, 88, 16, 44},
+    {"Memset5", Kind::kMemset, 130400, 104, 16, 44},
+    {"Memory3", Kind::kMemory2, 18, 120, 32, 12},
+    {"Memory4", Kind::kMemory2, 24, 128, 32, 12},
+    {"MemoryPool2", Kind::kMemoryPool, 18, 72, 56, 12},
+    {"MemoryPool3", Kind::kMemoryPool, 130000, 80, 56, 12},
+    {"UnifiedMemoryCounter2", Kind::kUnifiedMemoryCounter, 18, 64, 16, 0},
+    {"UnifiedMemoryCounter3", Kind::kUnifiedMemoryCounter, 26, 104, 16, 0},
+    {"Overhead", Kind::kOverhead, 18, 40, 24, 0},
+    {"Overhead3", Kind::kOverhead, 24, 56, 24, 0},
+    {"Kernel8", Kind::kConcurrentKernel, 18, 200, 16, 92},
+    {"Kernel9", Kind::kConcurrentKernel, 19, 208, 16, 92},
+    {"Kernel10", Kind::kConcurrentKernel, 130000, 216, 16, 92},
+    {"API", Kind::kDriver, 18, 40, 8, 32},
+    {"API", Kind::kRuntime, 18, 40, 8, 32},
+};
+
+TEST_CASE("every generation of a record is taken over, from CUDA 11.8 to 13.4", "[unit]") {
+  constexpr std::size_t kFunctionOfCall = 4;
+  constexpr std::uint32_t kCudaMemcpy = 31;
+  constexpr std::uint32_t kCuMemcpyHtoD = 276;
+  for (const Generation& generation : kGenerations) {
+    INFO(generation.name);
+    CuptiRecord record(generation.kind, generation.bytes);
+    record.put(generation.start, std::uint64_t{0x0123456789abcdef});
+    if (generation.correlation != 0) record.put(generation.correlation, std::uint32_t{77});
+    if (generation.kind == Kind::kDriver) record.put(kFunctionOfCall, kCuMemcpyHtoD);
+    if (generation.kind == Kind::kRuntime) record.put(kFunctionOfCall, kCudaMemcpy);
+    CHECK(start_of(record.raw()) == 0x0123456789abcdef);
+    CHECK(correlation_of(record.raw()) == (generation.correlation == 0 ? 0 : 77));
+    CHECK(take_over(record.raw(), everything(generation.since), kRecorder) == Taken::kWritten);
+  }
+}
+
 TEST_CASE("how many copies a record stands for is read where the version says it", "[unit]") {
   CuptiRecord record = copy_of_every_member(96);
   record.put(layouts::Memcpy::kCopyCount, std::uint64_t{9});

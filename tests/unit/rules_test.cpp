@@ -236,6 +236,40 @@ TEST_CASE("pageable memory makes asynchronous copies wait", "[unit]") {
   CHECK(report.at("transfers").at("hotspots").size() == 1);
 }
 
+TEST_CASE("a pool is opaque where its library keeps what it takes, and only for that memory",
+          "[unit]") {
+  constexpr std::uint64_t kPlugin = 0x200000;
+  const auto traced = [](bool gives_back) {
+    TraceBuilder trace = program_trace();
+    trace.module(kPlugin, kPlugin + 0x10000, "/env/jax_plugins/xla_cuda13/xla_cuda_plugin.so");
+    for (std::uint64_t i = 0; i < 10; ++i) {
+      const std::uint64_t address = 0x900000000 + i * 64 * kMiB;
+      trace.allocate(address, 32 * kMiB, MemoryKind::kDevice, {.caller = kPlugin + 0x10});
+      if (gives_back) trace.free(address);
+    }
+    trace.allocate(0x800000000, 100 * kMiB, MemoryKind::kPitched, {.caller = kLeaky});
+    return trace;
+  };
+  TraceBuilder keeping = traced(false);
+  const Json found = findings_of(keeping, "opaque_pool");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("bytes") == 320 * kMiB);
+  TraceBuilder passing_on = traced(true);
+  CHECK(findings_of(passing_on, "opaque_pool").empty());
+}
+
+TEST_CASE("what is copied once from pageable memory, as a model that is loaded, is no fault",
+          "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.allocate(0x900000000, 400 * kMiB);
+  const Call asynchronous{.flags = kFlagAsynchronous, .caller = kProgram + 0x30};
+  for (std::uint64_t i = 0; i < 100; ++i) {
+    trace.copy(0x900000000 + i * 4 * kMiB, EndType::kDevice, 0x70000000, EndType::kHost, 2 * kMiB,
+               asynchronous);
+  }
+  CHECK(findings_of(trace, "pageable_copies").empty());
+}
+
 TEST_CASE("reading a value back in every round waits, whatever the call is named", "[unit]") {
   TraceBuilder trace = program_trace();
   trace.allocate(0x900000000, kMiB);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "preload/key_table.hpp"
 #include "preload/loaded_module.hpp"
 #include "preload/native_frames.hpp"
+#include "preload/walk_memory.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/compiled_library.hpp"
 
@@ -42,10 +44,11 @@ struct Taken {
   bool operator==(const Taken&) const = default;
 };
 thread_local Taken taken;
+thread_local std::unique_ptr<WalkMemory> walk_memory;
 
 [[gnu::noinline]] void take() {
   std::uint64_t frames[kMaxFrames];
-  const Walk walk = read_frames(caller_of_this_function(), frames, kMaxFrames);
+  const Walk walk = read_frames(caller_of_this_function(), frames, kMaxFrames, walk_memory.get());
   bool added = false;
   taken = {walk.count, walk.count == 0 ? 0 : frames[walk.count - 1],
            stacks.intern(walk.hash, added)};
@@ -64,6 +67,7 @@ int (*volatile recurse_again)(int) = recurse;
 
 // What differs from a thread's first stacks of the same depths.
 int count_differences(const std::atomic<bool>& over) {
+  walk_memory = std::make_unique<WalkMemory>();
   // Not known to the compiler: else it makes two loops, and the stacks differ by where they call.
   volatile int first_rounds = kDepths;
   std::array<Taken, kDepths> first;

@@ -16,5 +16,6 @@ else:
 arrays = [pool.malloc(4 * zoo_cuda.MIB) for _ in range(10)]
 for address in arrays:
     cuda.set_bytes(address, 0, 4 * zoo_cuda.MIB)
+for address in reversed(arrays):
+    pool.free(address)
 cuda.synchronize()
-pool.free_all_blocks()

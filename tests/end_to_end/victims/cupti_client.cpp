@@ -69,6 +69,28 @@ const Functions& real() {
   return functions;
 }
 
+#if !defined(GPUMEMTRACE_LINKED)
+// The functions of CUPTI 13.3 for several subscribers; whether the program could be one.
+bool subscribe() {
+  struct Parameters {
+    std::size_t size;
+    const char* name;
+    char* other_name;
+    std::size_t other_name_bytes;
+    std::uint8_t allows_others;
+  };
+  using Subscribe = Result(void**, void*, void*, Parameters*);
+  void* const library = dlopen("libcupti.so.13", RTLD_NOW | RTLD_LOCAL);
+  require(library != nullptr, "there is no libcupti");
+  auto* const function = reinterpret_cast<Subscribe*>(dlsym(library, "cuptiSubscribe_v2"));
+  Parameters parameters = {sizeof parameters, "client", nullptr, 0, 1};
+  void* subscriber = nullptr;
+  return function(&subscriber, nullptr, nullptr, &parameters) == kSuccess;
+}
+#else
+bool subscribe() { give_up("only by dlsym"); }
+#endif
+
 // --- What came
 
 std::mutex mutex;  // of everything here
@@ -372,6 +394,22 @@ void answer_errors() {
               real().cuptiActivityDisable(static_cast<Kind>(500)));
 }
 
+// As XLA's profiler: it would rather be a subscriber, and can do without.
+void profile_as_xla_does() {
+  start();
+  std::printf("a subscriber: %d\n", subscribe() ? 1 : 0);
+  session({Kind::kMemcpy, Kind::kRuntime}, 100);
+  print("profile");
+}
+
+void subscribe_first() {
+  const bool is_subscriber = subscribe();
+  start();
+  work(100);
+  std::printf("a subscriber: %d\n", is_subscriber ? 1 : 0);
+  std::exit(0);
+}
+
 // Several threads copy while sessions come and go.
 void profile_threads() {
   constexpr int kThreads = 4;
@@ -410,6 +448,26 @@ void profile_threads() {
   }
 }
 
+// Several threads are the first to call CUPTI, at the same time.
+void begin_in_a_crowd() {
+  constexpr int kThreads = 8;
+  start();
+  std::atomic<int> waiting{kThreads};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([&] {
+      --waiting;
+      while (waiting.load() > 0) std::this_thread::yield();
+      register_callbacks();
+      enable(Kind::kMemcpy);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  copy(100);
+  flush();
+  print("crowd");
+}
+
 void fork_in_session() {
   start();
   register_callbacks();
@@ -446,6 +504,8 @@ constexpr Scene kScenes[] = {
     {"no_buffers", give_no_buffers},   {"attributes", ask_attributes},
     {"errors", answer_errors},         {"threads", profile_threads},
     {"fork", fork_in_session},         {"pytorch", profile_as_pytorch_does},
+    {"xla", profile_as_xla_does},      {"subscriber", subscribe_first},
+    {"crowd", begin_in_a_crowd},
 };
 
 int run(int count, char** arguments) {

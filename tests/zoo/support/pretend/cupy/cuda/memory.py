@@ -1,26 +1,21 @@
-"""A pool in the place where CuPy has its own: one arena of the driver's memory, dealt out unseen."""
+"""Pools in the place where CuPy has its own."""
 
 
 class MemoryPool:
-    """cuda: a zoo_cuda.Cuda. Deals pieces of an arena, one behind the other, and takes all back."""
+    """Deals out one arena of the driver's memory, unseen. The process keeps it until its end."""
 
     def __init__(self, cuda, arena_bytes):
-        self._cuda = cuda
-        self._arena_bytes = arena_bytes
-        self._arena = None
+        self._arena = cuda.alloc(arena_bytes)
         self._dealt_bytes = 0
 
     def malloc(self, size_bytes):
-        if self._arena is None:
-            self._arena = self._cuda.alloc(self._arena_bytes)
         address = self._arena + self._dealt_bytes
         self._dealt_bytes += size_bytes
         return address
 
-    def free_all_blocks(self):
-        self._cuda.free(self._arena)
-        self._arena = None
-        self._dealt_bytes = 0
+    def free(self, address):
+        """Takes the newest pieces back, from this one on."""
+        self._dealt_bytes = address - self._arena
 
 
 class MemoryAsyncPool:
@@ -28,12 +23,9 @@ class MemoryAsyncPool:
 
     def __init__(self, cuda):
         self._cuda = cuda
-        self._addresses = []
 
     def malloc(self, size_bytes):
-        self._addresses.append(self._cuda.alloc_async(size_bytes))
-        return self._addresses[-1]
+        return self._cuda.alloc_async(size_bytes)
 
-    def free_all_blocks(self):
-        while self._addresses:
-            self._cuda.free_async(self._addresses.pop())
+    def free(self, address):
+        self._cuda.free_async(address)
