@@ -30,13 +30,18 @@ class FlatMap {
     return const_cast<FlatMap*>(this)->find(key);
   }
 
-  // The key must not be in the map.
-  Slot& insert(const Slot& slot) {
-    assert(slot.*kKey != 0 && find(slot.*kKey) == nullptr);
+  // A slot with the key, which must not be in the map, and nothing else.
+  // What is written field by field is filled in here: copied from a struct that was made just
+  // before, it would be read in larger pieces than it was written in, for which a processor waits.
+  Slot& add(std::uint64_t key) {
+    assert(key != 0 && find(key) == nullptr);
     if ((size_ + 1) * 5 > slots_.size() * 3) grow();
     ++size_;
-    return place(slot);
+    Slot& slot = slots_[empty_place_for(key)];
+    slot.*kKey = key;
+    return slot;
   }
+  Slot& insert(const Slot& slot) { return add(slot.*kKey) = slot; }
 
   // True where the key was in the map; `erased` then holds what it stood for.
   bool erase(std::uint64_t key, Slot& erased) {
@@ -63,11 +68,10 @@ class FlatMap {
     return static_cast<std::size_t>((key * 0x9E37'79B9'7F4A'7C15u) >> shift_);
   }
 
-  Slot& place(const Slot& slot) {
-    std::size_t i = home_of(slot.*kKey);
+  [[nodiscard]] std::size_t empty_place_for(std::uint64_t key) const {
+    std::size_t i = home_of(key);
     while (slots_[i].*kKey != 0) i = (i + 1) & mask_;
-    slots_[i] = slot;
-    return slots_[i];
+    return i;
   }
 
   void close(std::size_t hole) {
@@ -89,7 +93,7 @@ class FlatMap {
     mask_ = count - 1;
     shift_ = 64 - __builtin_ctzll(count);
     for (const Slot& slot : old) {
-      if (slot.*kKey != 0) place(slot);
+      if (slot.*kKey != 0) slots_[empty_place_for(slot.*kKey)] = slot;
     }
   }
 

@@ -35,6 +35,9 @@ class PreviewReader {
       const bool has_clocks = stream.writer == 0 || stream.writer == trace::kCheckpointWriter ||
                               first->kind == trace::RecordKind::kClock;
       if (!short_stream && !has_clocks) continue;
+      cursor.look_for({trace::RecordKind::kWaitingStack, trace::RecordKind::kDevice,
+                       trace::RecordKind::kActivityClock, trace::RecordKind::kActivityState,
+                       trace::RecordKind::kText, trace::RecordKind::kClock});
       while (const trace::RecordHeader* record = cursor.next()) take(*record);
     }
   }
@@ -205,6 +208,7 @@ void run_job(Job& job, const std::function<void(double)>& progress) {
     }
   }
   for (const auto& process : job.processes) process->finish();
+  if (progress) progress(1.0);
 }
 
 }  // namespace gpumemtrace::analyzer

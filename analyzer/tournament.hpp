@@ -27,7 +27,9 @@ class Tournament {
     std::uint64_t player = 0;
 
     friend bool operator<(const Entry& a, const Entry& b) {
-      return (a.key < b.key) | ((a.key == b.key) & (a.player < b.player));
+      // As one number, so that it is one subtraction with its borrow.
+      __extension__ using Wide = unsigned __int128;
+      return ((Wide{a.key} << 64) | a.player) < ((Wide{b.key} << 64) | b.player);
     }
   };
 

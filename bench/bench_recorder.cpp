@@ -1,7 +1,7 @@
 // What recording costs the traced thread.
 //
 //   bench_recorder [--folder DIR] [--rounds N] [calls] [latency] [threads] [growth]
-//   bench_recorder [--folder DIR] [--rounds N] sustained|stacks
+//   bench_recorder [--folder DIR] [--rounds N] sustained|stacks|full
 //
 // Starts itself again under the recorder, with its trace in a folder inside DIR that is removed at
 // the end. Without names of measurements it makes those of the first line; the others need a
@@ -66,11 +66,12 @@ int measure_in_a_child(const Arguments& arguments, char** values) {
   const TemporaryFolder folder(arguments.folder);
   const bool sustained = arguments.measurements.front() == "sustained";
   const bool stacks = arguments.measurements.front() == "stacks";
+  const bool full = arguments.measurements.front() == "full";
   setenv(kFolderVariable, folder.path().c_str(), 1);
   setenv("LD_PRELOAD", preload_path().c_str(), 1);
   setenv("GPUMEMTRACE_OUTPUT", (folder.path() / "bench.gmt").c_str(), 1);
-  // Room for the bursts of many threads: what is measured must not be drops.
-  setenv("GPUMEMTRACE_RING_SIZE", sustained ? "64MiB" : "1GiB", 1);
+  // Else room for the bursts of many threads: what is measured must not be drops.
+  setenv("GPUMEMTRACE_RING_SIZE", full ? "2MiB" : sustained ? "64MiB" : "1GiB", 1);
   setenv("GPUMEMTRACE_MAX_TRACE_BYTES", "64GiB", 1);
   setenv("GPUMEMTRACE_NATIVE", stacks ? "auto" : "off", 1);
   setenv("GPUMEMTRACE_ON_FULL", sustained ? "block" : "drop", 1);
@@ -132,6 +133,8 @@ int measure(const Arguments& arguments, const std::filesystem::path& folder) {
       rows.push_back(measure_growth(bench));
     } else if (name == "sustained") {
       rows.push_back(measure_sustained(bench));
+    } else if (name == "full") {
+      rows.push_back(measure_full_ring(bench));
     } else if (name == "stacks") {
       for (const Row& row : measure_native_stacks(bench)) rows.push_back(row);
     } else {

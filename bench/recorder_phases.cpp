@@ -1,5 +1,7 @@
 #include "bench/recorder_phases.hpp"
 
+#include <time.h>
+
 #include <algorithm>
 #include <barrier>
 #include <mutex>
@@ -180,6 +182,21 @@ std::vector<double> measure_together(const RecorderBench& bench, std::size_t thr
   return medians;
 }
 
+// What the calling thread has used of a processor. Where threads wait for their turn, the time
+// stamps of a burst would count the others' work.
+double processor_ns() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) * 1e9 + static_cast<double>(time.tv_nsec);
+}
+
+// Nanoseconds of one event over many bursts, in the thread's own time.
+double time_bursts(const Calls& calls, std::uint32_t bursts) {
+  const double begin = processor_ns();
+  for (std::uint32_t burst = 0; burst < bursts; ++burst) time_burst<AllocateAndFree>(calls);
+  return (processor_ns() - begin) / (double{kBurstEvents} * bursts);
+}
+
 }  // namespace
 
 std::vector<Row> measure_calls(const RecorderBench& bench) {
@@ -276,6 +293,38 @@ Row measure_sustained(const RecorderBench& bench) {
   row.measured = kBursts * static_cast<double>(kBurstEvents + kWarmUpEvents) / seconds / 1e6;
   row.beside = "PyTorch training: 0.07 M block events/s";
   row.context = {{"dropped_events", static_cast<double>(bench.ring.dropped())}};
+  return row;
+}
+
+Row measure_full_ring(const RecorderBench& bench) {
+  constexpr std::size_t kThreads = 64;
+  const auto bursts = static_cast<std::uint32_t>(bench.rounds);
+  say("  " + std::to_string(kThreads) + " threads without pause, smallest ring");
+  std::vector<double> added(kThreads);
+  std::vector<double> stamps;
+  for (std::size_t round = 0; round < bench.rounds; ++round) stamps.push_back(time_stamp_burst());
+  std::barrier barrier(static_cast<std::ptrdiff_t>(kThreads));
+  const std::uint64_t dropped_before = bench.ring.dropped();
+  std::vector<std::thread> threads;
+  for (std::size_t index = 0; index < kThreads; ++index) {
+    threads.emplace_back([&, index] {
+      run_on(bench.processors);
+      const double plain = time_bursts(bench.calls.unwrapped, bursts);
+      barrier.arrive_and_wait();
+      added[index] = time_bursts(bench.calls.wrapped, bursts) - plain;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  const double made = double{kThreads} * bursts * (kBurstEvents + 2 * kWarmUpEvents);
+  Row row;
+  row.what = "recording one event with a full ring: 64 threads";
+  row.unit = "x (time stamp + 48-byte store)";
+  row.measured = median(added) / (median(stamps) * bench.ns_per_tick);
+  row.at_most = 3;
+  row.context = {{"added_ns", median(added)},
+                 {"made_events", made},
+                 {"dropped_events", static_cast<double>(bench.ring.dropped() - dropped_before)},
+                 {"ring_mib", static_cast<double>(bench.ring.used_bytes()) / (1 << 20)}};
   return row;
 }
 

@@ -34,5 +34,7 @@ struct RecorderBench {
 [[nodiscard]] Row measure_growth(const RecorderBench& bench);
 // Without pause and with GPUMEMTRACE_ON_FULL=block: what the background thread can pack.
 [[nodiscard]] Row measure_sustained(const RecorderBench& bench);
+// Many more threads than processors, without pause, and a ring that is full nearly always.
+[[nodiscard]] Row measure_full_ring(const RecorderBench& bench);
 
 }  // namespace gpumemtrace::bench

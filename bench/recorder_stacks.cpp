@@ -1,15 +1,11 @@
 #include "bench/recorder_stacks.hpp"
 
-#include <execinfo.h>
-
-#include <array>
 #include <barrier>
-#include <cstdlib>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "bench/deep_stack.hpp"
 #include "bench/processors.hpp"
 #include "bench/statistics.hpp"
 #include "bench/stopwatch.hpp"
@@ -19,49 +15,8 @@ namespace {
 
 constexpr std::uint32_t kBurstBlocks = 4096;
 constexpr std::size_t kFrames = 20;
-constexpr std::size_t kLevels = 64;
 
 void* const kBlock = reinterpret_cast<void*>(std::uintptr_t{0x7f00'0000'0000});
-
-// Work at the innermost frame.
-struct Work {
-  void (*run)(void* argument);
-  void* argument;
-};
-
-// Frames with code of their own: each has another return address, as in real stacks.
-template <std::size_t kLevel>
-[[gnu::noinline]] void descend(const Work& work) {
-  if constexpr (kLevel == 0) {
-    work.run(work.argument);
-  } else {
-    descend<kLevel - 1>(work);
-  }
-  __asm__ volatile("" ::: "memory");  // no tail call
-}
-
-using Descent = void (*)(const Work&);
-template <std::size_t... kLevel>
-constexpr std::array<Descent, sizeof...(kLevel)> descents(std::index_sequence<kLevel...>) {
-  return {descend<kLevel>...};
-}
-constexpr auto kDescents = descents(std::make_index_sequence<kLevels>());
-
-std::size_t frames_here() {
-  void* addresses[256];
-  return static_cast<std::size_t>(backtrace(addresses, 256));
-}
-
-// How many levels make a stack of so many frames from here.
-std::size_t levels_for(std::size_t frames) {
-  for (std::size_t levels = 0; levels < kLevels; ++levels) {
-    std::size_t found = 0;
-    kDescents[levels]({[](void* out) { *static_cast<std::size_t*>(out) = frames_here(); }, &found});
-    // frames_here() and the function above are not part of a block's stack.
-    if (found - 1 >= frames) return levels;
-  }
-  throw std::runtime_error("the measuring thread's own stack is too deep.");
-}
 
 // Ticks of one block within a burst; its sign decides whether it gets a stack.
 struct Burst {
@@ -80,7 +35,7 @@ void run_burst(void* argument) {
 
 double time_blocks(const Calls& calls, std::size_t levels, std::int64_t bytes) {
   Burst burst{&calls, bytes};
-  kDescents[levels]({run_burst, &burst});
+  run_below(levels, {run_burst, &burst});
   return burst.ticks_each;
 }
 
@@ -136,7 +91,7 @@ Row measure_known(const RecorderBench& bench) {
   const std::size_t threads = bench.processors.size();
   row.context["threads_" + std::to_string(threads) + "_added_ns"] = median_added_ns(bench, threads);
   double backtrace_ticks = 0;
-  kDescents[levels_for(kFrames)]({[](void* out) {
+  run_below(levels_for(kFrames), {[](void* out) {
                                     const std::uint64_t begin = ticks();
                                     std::size_t sum = 0;
                                     for (int i = 0; i < 1000; ++i) sum += frames_here();
@@ -158,10 +113,10 @@ Row measure_new(const RecorderBench& bench) {
   };
   std::vector<double> first;
   std::vector<double> second;
-  for (std::size_t levels = 1; levels < kLevels; ++levels) {
+  for (std::size_t levels = 1; levels <= kMostLevels; ++levels) {
     for (std::vector<double>* times : {&first, &second}) {
       Once once{&bench.calls.wrapped, 0};
-      kDescents[levels]({[](void* argument) {
+      run_below(levels, {[](void* argument) {
                            Once& call = *static_cast<Once*>(argument);
                            const std::uint64_t begin = ticks();
                            call.calls->report_block(kBlock, 512, 512, 1 << 20, C10Device{});

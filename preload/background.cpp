@@ -69,13 +69,14 @@ class BackgroundThread {
     begin_reading_cupti();
     while (control.session.load() != kOff) {
       const CallGuard guard;
+      guard_ = &guard;
       python::next_round();
       const std::uint32_t wakes = session_.wakes.load();
       if (is_recording()) waiting_.look(guard);
       const bool packed = pack_sealed();
       replenish_ring();
       read_activities(guard);
-      bound_trace(guard);
+      bound_trace();
       obey_control(guard);
       if (is_recording()) periodic_work(guard);
       answer_flush(guard);
@@ -140,7 +141,8 @@ class BackgroundThread {
   bool pack(trace::ChunkHeader& chunk, std::uint32_t end) noexcept {
     if (end <= chunk.packed) return true;
     if (session_.writer.bytes() > most_bytes()) {
-      disable("the trace is far beyond --max-trace-bytes, and checkpoints do not make it smaller");
+      disable(*guard_,
+              "the trace is far beyond --max-trace-bytes, and checkpoints do not make it smaller");
       return false;
     }
     const auto* content = reinterpret_cast<const std::byte*>(&chunk + 1);
@@ -168,12 +170,12 @@ class BackgroundThread {
 
   // Replaces the oldest part of the trace by a checkpoint before the file reaches its bound. The
   // pause until the next one grows with the file, so that the cost an event stays the same.
-  void bound_trace(const CallGuard& guard) noexcept {
+  void bound_trace() noexcept {
     const std::uint64_t bound = session_.config.max_trace_bytes;
     if (next_checkpoint_bytes_ == 0) next_checkpoint_bytes_ = bound - bound / 8;
     if (session_.writer.bytes() < next_checkpoint_bytes_ || session_.ending.load()) return;
     CheckpointRequest request;
-    request.path = session_.path;
+    request.path = session_.path.c_str();
     request.keep_bytes = bound / 2;
     request.limit_ticks = ticks();
     pack_sealed();
@@ -183,7 +185,6 @@ class BackgroundThread {
     request.keep_up = [](void* owner) noexcept {
       return static_cast<BackgroundThread*>(owner)->keep_up();
     };
-    guard_ = &guard;
     int error = 0;
     if (make_checkpoint(session_.writer, request, error) == CheckpointResult::kFailed) {
       stop_for_file("a checkpoint of the trace could not be made", error);
@@ -219,7 +220,7 @@ class BackgroundThread {
   void stop_for_file(std::string_view what, int error) noexcept {
     Line reason;
     reason << what << ": " << errno_text(error);
-    disable(reason.c_str());
+    disable(*guard_, reason.c_str());
   }
 
   void periodic_work(const CallGuard& guard) noexcept {

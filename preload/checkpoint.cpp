@@ -25,7 +25,7 @@ class CheckpointMaker {
   }
 
   CheckpointResult run(int& error) noexcept {
-    error_ = index_.scan(writer_.file().descriptor, sizeof(trace::FileHeader), writer_.bytes());
+    error_ = index_.scan(writer_.file(), sizeof(trace::FileHeader), writer_.bytes());
     if (error_ == 0 && !choose_cut()) return CheckpointResult::kNothingToFold;
     if (error_ == 0) fold_all();
     const bool whole = error_ == 0 && !abandoned_;
@@ -70,7 +70,7 @@ class CheckpointMaker {
   }
 
   void fold_all() noexcept {
-    error_ = streams_.start(index_, writer_.file().descriptor, cut_ticks_);
+    error_ = streams_.start(index_, writer_.file(), cut_ticks_);
     while (error_ == 0) {
       const trace::RecordHeader* record = streams_.head();
       if (record == nullptr) return;

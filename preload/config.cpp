@@ -29,10 +29,16 @@ bool is_true(std::string_view value) noexcept {
   return !value.empty() && value != "0" && value != "false" && value != "no";
 }
 
+// Apart from its callers, which would have the line on their stacks without ever saying it.
+[[gnu::noinline]] void complain(std::string_view name, std::string_view value,
+                                std::string_view remedy) noexcept {
+  message(Line() << name << "=" << value << remedy);
+}
+
 void read_size(std::string_view name, std::uint64_t& bytes) noexcept {
   const std::string_view value = environment(name);
   if (value.empty() || parse_size(value, bytes)) return;
-  message(Line() << name << "=" << value << " is no size; use bytes or a unit, such as 64MiB.");
+  complain(name, value, " is no size; use bytes or a unit, such as 64MiB.");
 }
 
 }  // namespace
@@ -76,8 +82,7 @@ void read_stack_settings(Config& config) noexcept {
   } else if (native == "full") {
     config.native_stacks = NativeStacks::kFull;
   } else if (!native.empty() && native != "auto") {
-    message(Line() << "GPUMEMTRACE_NATIVE=" << native
-                   << " is none of off, auto and full; using auto.");
+    complain("GPUMEMTRACE_NATIVE", native, " is none of off, auto and full; using auto.");
   }
   read_size("GPUMEMTRACE_STACK_DEPTH", config.stack_depth);
 }
@@ -105,8 +110,7 @@ Config read_config() noexcept {
   if (on_full == "block") {
     config.on_full = OnFull::kBlock;
   } else if (!on_full.empty() && on_full != "drop") {
-    message(Line() << "GPUMEMTRACE_ON_FULL=" << on_full
-                   << " is neither drop nor block; using drop.");
+    complain("GPUMEMTRACE_ON_FULL", on_full, " is neither drop nor block; using drop.");
   }
   return config;
 }

@@ -3,56 +3,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/stat.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 namespace gpumemtrace::preload {
-namespace {
-
-constexpr int kFirstDescriptor = 500;
-
-// To grow a file beyond the limit would raise SIGXFSZ, which ends the program.
-bool is_beyond_size_limit(std::uint64_t end) noexcept {
-  rlimit limit;
-  return getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-         end > limit.rlim_cur;
-}
-
-}  // namespace
-
-int create_file(const char* path) noexcept {
-  const int low = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (low < 0) return -1;
-  const int high = fcntl(low, F_DUPFD_CLOEXEC, kFirstDescriptor);
-  if (high < 0) return low;
-  close(low);
-  return high;
-}
-
-int allocate_file(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept {
-  if (is_beyond_size_limit(offset + bytes)) return EFBIG;
-  if (fallocate(descriptor, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0) {
-    return 0;
-  }
-  if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR) return errno;
-  static constexpr char kZeros[4096] = {};
-  for (std::uint64_t done = 0; done < bytes; done += sizeof kZeros) {
-    if (const int error = write_at(descriptor, offset + done, kZeros, sizeof kZeros); error != 0) {
-      return error;
-    }
-  }
-  return 0;
-}
-
-void lock_file(int descriptor) noexcept {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  fcntl(descriptor, F_SETLK, &lock);
-}
-
 bool is_locked_by_another(const char* path) noexcept {
   const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return false;
@@ -62,21 +17,6 @@ bool is_locked_by_another(const char* path) noexcept {
   const bool locked = fcntl(descriptor, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
   close(descriptor);
   return locked;
-}
-
-int write_at(int descriptor, std::uint64_t offset, const void* data, std::size_t bytes) noexcept {
-  if (is_beyond_size_limit(offset + bytes)) return EFBIG;
-  const char* position = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t written = pwrite(descriptor, position, bytes, static_cast<off_t>(offset));
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return errno;
-    if (written == 0) return ENOSPC;
-    position += written;
-    offset += static_cast<std::uint64_t>(written);
-    bytes -= static_cast<std::size_t>(written);
-  }
-  return 0;
 }
 
 int read_at(int descriptor, std::uint64_t offset, void* data, std::size_t bytes) noexcept {

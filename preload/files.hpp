@@ -6,22 +6,9 @@
 
 namespace gpumemtrace::preload {
 
-// Makes a new file for reading and writing, mode 0600, closed on exec, at a high descriptor number
-// out of the way of programs that expect low ones. Fails where it exists. -1 with errno set.
-int create_file(const char* path) noexcept;
-
-// Makes the bytes of a file real: later stores through a mapping cannot fail for want of space.
-int allocate_file(int descriptor, std::uint64_t offset, std::uint64_t bytes) noexcept;
-
-// Takes the lock that tells readers the trace is being written.
-void lock_file(int descriptor) noexcept;
-
 // True where a process other than this one holds that lock. Not for a file that this process has
 // locked: closing any descriptor of it would give the lock up.
 bool is_locked_by_another(const char* path) noexcept;
-
-// Writes all bytes at `offset`; 0 or an errno value.
-int write_at(int descriptor, std::uint64_t offset, const void* data, std::size_t bytes) noexcept;
 
 // Reads exactly `bytes` at `offset`; 0 or an errno value, EIO where the file ends before.
 int read_at(int descriptor, std::uint64_t offset, void* data, std::size_t bytes) noexcept;

@@ -141,6 +141,8 @@ class Fold {
   void add_pool_call(const trace::Pool& call) noexcept;
   void add_pool_sample(const trace::PoolSample& sample) noexcept;
   void update_pool_sums(std::int32_t device) noexcept;
+  void sum_pools(Physical& device) noexcept;
+  static void count_in_last_sample(Physical& device, std::uint64_t more_bytes) noexcept;
 
   // fold_result.cpp: earlier checkpoints, and the new one
   void add_totals(const trace::Totals& totals) noexcept;

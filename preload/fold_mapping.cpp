@@ -229,20 +229,43 @@ void Fold::add_pool_sample(const trace::PoolSample& sample) noexcept {
       sample.pool ^ (std::uint64_t{static_cast<std::uint32_t>(sample.device)} << 48);
   if (!samples_.add(kept_, sample.record, source, sample.reserved_current)) failed_ = true;
   if (!pools_.note_sample(sample)) failed_ = true;
-  update_pool_sums(sample.device);
+  // Of a pool that the program made, the sample does not say the device.
+  const std::uint32_t index = pools_.pool_of(sample.pool, sample.device);
+  const std::int32_t device = sample.device >= 0 || index == FoldPools::kNone
+                                  ? sample.device
+                                  : pools_.pools()[index].device;
+  Physical* physical = ledger_.physical(device);
+  if (physical == nullptr) return;
+  const std::uint64_t reserved_bytes = physical->pool_reserved;
+  sum_pools(*physical);
+  count_in_last_sample(*physical, physical->pool_reserved - reserved_bytes);
+  ledger_.physical_changed(device, now_);
 }
 
 void Fold::update_pool_sums(std::int32_t device) noexcept {
   Physical* physical = ledger_.physical(device);
   if (physical == nullptr) return;
-  physical->pool_used = 0;
-  physical->pool_reserved = 0;
-  for (const FoldPool& pool : pools_.pools()) {
-    if (pool.device != device || pool.is_imported) continue;
-    physical->pool_used += pool.used_bytes;
-    physical->pool_reserved += pool.reserved_bytes;
-  }
+  sum_pools(*physical);
   ledger_.physical_changed(device, now_);
+}
+
+void Fold::sum_pools(Physical& device) noexcept {
+  device.pool_used = 0;
+  device.pool_reserved = 0;
+  for (const FoldPool& pool : pools_.pools()) {
+    if (pool.device != device.device || pool.is_imported) continue;
+    device.pool_used += pool.used_bytes;
+    device.pool_reserved += pool.reserved_bytes;
+  }
+}
+
+// The device's number of the same round of questions had counted it already.
+void Fold::count_in_last_sample(Physical& device, std::uint64_t more_bytes) noexcept {
+  const std::uint64_t round = device.last_sample.record.time;
+  if (round == 0) return;
+  device.last_physical += more_bytes;
+  if (device.before_peak.record.time == round) device.before_physical += more_bytes;
+  if (device.after_peak.record.time == round) device.after_physical += more_bytes;
 }
 
 }  // namespace gpumemtrace::preload

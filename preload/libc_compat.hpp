@@ -10,6 +10,8 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
+#include <cstddef>
+
 #if defined(__x86_64__)
 #define GPUMEMTRACE_OLDEST_GLIBC "GLIBC_2.2.5"
 #elif defined(__aarch64__)
@@ -24,6 +26,12 @@
 extern "C" {
 [[gnu::weak]] void* gpumemtrace_libc_dlopen(const char* file, int mode);
 [[gnu::weak]] char* gpumemtrace_libc_dlerror();
+[[gnu::weak]] int gpumemtrace_libc_pthread_attr_init(pthread_attr_t* attributes);
+[[gnu::weak]] int gpumemtrace_libc_pthread_attr_destroy(pthread_attr_t* attributes);
+[[gnu::weak]] int gpumemtrace_libc_pthread_attr_getstacksize(const pthread_attr_t* attributes,
+                                                             std::size_t* bytes);
+[[gnu::weak]] int gpumemtrace_libc_pthread_attr_setstacksize(pthread_attr_t* attributes,
+                                                             std::size_t bytes);
 [[gnu::weak]] int gpumemtrace_libc_pthread_create(pthread_t* thread,
                                                   const pthread_attr_t* attributes,
                                                   void* (*start)(void*), void* argument);
@@ -35,6 +43,10 @@ extern "C" {
 }
 GPUMEMTRACE_BIND(dlopen);
 GPUMEMTRACE_BIND(dlerror);
+GPUMEMTRACE_BIND(pthread_attr_init);
+GPUMEMTRACE_BIND(pthread_attr_destroy);
+GPUMEMTRACE_BIND(pthread_attr_getstacksize);
+GPUMEMTRACE_BIND(pthread_attr_setstacksize);
 GPUMEMTRACE_BIND(pthread_create);
 GPUMEMTRACE_BIND(pthread_detach);
 GPUMEMTRACE_BIND(pthread_join);

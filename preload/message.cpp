@@ -1,12 +1,42 @@
 #include "preload/message.hpp"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+#include <iterator>
+
+#include "preload/files.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
+
 constinit bool silent = false;
+constinit bool had_standard_error = true;
+constinit FileIdentity standard_error;  // none: the kernel did not tell
+
+// A program that has closed its standard error may have a file of data under the number.
+bool has_place_for_messages() noexcept {
+  FileIdentity now;
+  if (had_standard_error &&
+      (standard_error == FileIdentity{} || (identify(2, now) && now == standard_error))) {
+    return true;
+  }
+  const int flags = fcntl(2, F_GETFL);
+  return flags >= 0 && (flags & O_APPEND) != 0;
 }
+
+void write_message(const Line& line) noexcept {
+  char prefix[] = "gpumemtrace: ";
+  char end[] = "\n";
+  const iovec whole[] = {{prefix, sizeof prefix - 1},
+                         {const_cast<char*>(line.text().data()), line.size()},
+                         {end, sizeof end - 1}};
+  [[maybe_unused]] const ssize_t ignored = writev(2, whole, std::size(whole));
+}
+
+}  // namespace
 
 Line& Line::operator<<(std::string_view text) noexcept {
   for (const char c : text) {
@@ -27,14 +57,15 @@ Line& Line::operator<<(std::uint64_t number) noexcept {
   return *this;
 }
 
+void remember_standard_error() noexcept {
+  had_standard_error = identify(2, standard_error) || errno != EBADF;
+}
+
 void silence_messages() noexcept { silent = true; }
 
 void message(const Line& line) noexcept {
-  if (silent) return;
   const int saved_errno = errno;
-  Line whole;
-  whole << "gpumemtrace: " << line.text() << "\n";
-  [[maybe_unused]] const ssize_t ignored = write(2, whole.text().data(), whole.size());
+  if (!silent && has_place_for_messages()) write_message(line);
   errno = saved_errno;
 }
 

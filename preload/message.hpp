@@ -37,7 +37,11 @@ class Line {
 
 void silence_messages() noexcept;
 
-// Writes "gpumemtrace: TEXT" and a line end; a system call, so not in the steady state.
+// Messages go to what is the standard error now. A program that later has another file under that
+// number gets none, unless it is a log: a file opened for appending.
+void remember_standard_error() noexcept;
+
+// Writes "gpumemtrace: TEXT" and a line end; system calls, so not in the steady state.
 void message(const Line& line) noexcept;
 
 // Text of an errno value for the few that matter, else its number.

@@ -140,19 +140,17 @@ std::string_view host_name() noexcept {
 }
 
 void expand_output_path(std::string_view pattern, const JobFacts& job, Line& path) noexcept {
-  Line default_pattern;
-  if (pattern.empty()) {
-    const bool several = !job.rank.empty() && job.world_size != "1";
-    if (several) default_pattern << "gpumemtrace-" << (job.job.empty() ? "job" : "%j") << "/";
-    default_pattern << "gpumemtrace-%e.%h.r%r.%p.gmt";
-    pattern = default_pattern.text();
-  }
-  if (pattern.front() != '/') {
+  constexpr std::string_view kDefaultName = "gpumemtrace-%e.%h.r%r.%p.gmt";
+  if (pattern.empty() || pattern.front() != '/') {
     static char folder[4096];
     if (getcwd(folder, sizeof folder) != nullptr) path << std::string_view(folder) << "/";
   }
+  const bool several = !job.rank.empty() && job.world_size != "1";
+  if (pattern.empty() && several) {
+    Expansion(job.job.empty() ? "gpumemtrace-job/" : "gpumemtrace-%j/", job, path).run();
+  }
   Expansion(pattern, job, path).run();
-  if (path.text().ends_with("/")) Expansion("gpumemtrace-%e.%h.r%r.%p.gmt", job, path).run();
+  if (path.text().ends_with("/")) Expansion(kDefaultName, job, path).run();
   if (!path.text().ends_with(".gmt")) path << ".gmt";
 }
 

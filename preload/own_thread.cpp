@@ -10,13 +10,35 @@
 
 namespace gpumemtrace::preload {
 
+namespace {
+
+// For the driver and for libraries that are asked on the thread, too. A program may have made the
+// usual stack smaller.
+constexpr std::size_t kLeastStackBytes = 1 << 20;
+
+int create_thread(void* (*main)(void*), pthread_t& thread) noexcept {
+  pthread_attr_t attributes;
+  int error = gpumemtrace_libc_pthread_attr_init(&attributes);
+  if (error != 0) return error;
+  std::size_t bytes = 0;
+  gpumemtrace_libc_pthread_attr_getstacksize(&attributes, &bytes);
+  if (bytes < kLeastStackBytes) {
+    gpumemtrace_libc_pthread_attr_setstacksize(&attributes, kLeastStackBytes);
+  }
+  error = gpumemtrace_libc_pthread_create(&thread, &attributes, main, nullptr);
+  gpumemtrace_libc_pthread_attr_destroy(&attributes);
+  return error;
+}
+
+}  // namespace
+
 bool start_own_thread(void* (*main)(void*), pthread_t& thread) noexcept {
   if (gpumemtrace_libc_pthread_create == nullptr) return false;
   // The thread inherits a mask that blocks everything.
   std::uint64_t all = ~std::uint64_t{0};
   std::uint64_t before = 0;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
-  const bool started = gpumemtrace_libc_pthread_create(&thread, nullptr, main, nullptr) == 0;
+  const bool started = create_thread(main, thread) == 0;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
   return started;
 }

@@ -9,7 +9,6 @@
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
-#include "preload/files.hpp"
 #include "trace/checksum.hpp"
 #include "trace/decode.hpp"
 #include "trace/order.hpp"
@@ -41,12 +40,11 @@ struct PackedStreams::Workspace {
   ZSTD_DCtx* decompressor;
 };
 
-int PackedIndex::scan(int descriptor, std::uint64_t from, std::uint64_t to) noexcept {
+int PackedIndex::scan(const OwnFile& file, std::uint64_t from, std::uint64_t to) noexcept {
   for (end_ = from; end_ < to;) {
     PackedBlock block;
     block.offset = end_;
-    if (const int error = read_at(descriptor, end_, &block.header, sizeof block.header);
-        error != 0) {
+    if (const int error = file.read_at(end_, &block.header, sizeof block.header); error != 0) {
       return error;
     }
     const std::uint32_t checksum =
@@ -65,9 +63,10 @@ PackedStreams::~PackedStreams() {
   if (workspace_ != nullptr) munmap(workspace_, sizeof(Workspace));
 }
 
-int PackedStreams::start(PackedIndex& index, int descriptor, std::uint64_t cut_ticks) noexcept {
+int PackedStreams::start(PackedIndex& index, const OwnFile& file,
+                         std::uint64_t cut_ticks) noexcept {
   index_ = &index;
-  descriptor_ = descriptor;
+  file_ = &file;
   cut_ticks_ = cut_ticks;
   last_key_ = trace::last_key_of_ticks(cut_ticks);
   workspace_ = map_memory<Workspace>(sizeof(Workspace));
@@ -186,8 +185,8 @@ int PackedStreams::load(PackedStream& stream) noexcept {
   }
   if (stream.image == nullptr) stream.image = map_memory<std::byte>(trace::kMaxChunkBytes);
   if (stream.image == nullptr) return ENOMEM;
-  if (const int error = read_at(descriptor_, source.offset + sizeof header, workspace_->stored,
-                                header.stored_bytes);
+  if (const int error =
+          file_->read_at(source.offset + sizeof header, workspace_->stored, header.stored_bytes);
       error != 0) {
     return error;
   }

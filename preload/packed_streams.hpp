@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "preload/mapped_array.hpp"
+#include "preload/own_file.hpp"
 #include "trace/file_layout.hpp"
 #include "trace/records.hpp"
 
@@ -23,7 +24,7 @@ struct PackedBlock {
 class PackedIndex {
  public:
   // Reads the headers of blocks in [from, to) of the file. 0 or an errno value.
-  [[nodiscard]] int scan(int descriptor, std::uint64_t from, std::uint64_t to) noexcept;
+  [[nodiscard]] int scan(const OwnFile& file, std::uint64_t from, std::uint64_t to) noexcept;
 
   MappedArray<PackedBlock>& blocks() noexcept { return blocks_; }
   std::uint64_t end() const noexcept { return end_; }
@@ -55,7 +56,8 @@ class PackedStreams {
   PackedStreams& operator=(const PackedStreams&) = delete;
 
   // The index and the file must stay as they are.
-  [[nodiscard]] int start(PackedIndex& index, int descriptor, std::uint64_t cut_ticks) noexcept;
+  [[nodiscard]] int start(PackedIndex& index, const OwnFile& file,
+                          std::uint64_t cut_ticks) noexcept;
   const trace::RecordHeader* head() const noexcept;
   std::uint64_t head_key() const noexcept { return streams_[heap_[0]].key; }
   std::uint32_t head_writer() const noexcept { return writer_of(streams_[heap_[0]]); }
@@ -87,7 +89,7 @@ class PackedStreams {
   void sink_front() noexcept;
 
   PackedIndex* index_ = nullptr;
-  int descriptor_ = -1;
+  const OwnFile* file_ = nullptr;
   std::uint64_t last_key_ = 0;  // of the cut
   std::uint64_t cut_ticks_ = 0;
   Workspace* workspace_ = nullptr;

@@ -4,6 +4,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <charconv>
+
 #include "preload/announce.hpp"
 #include "preload/apis.hpp"
 #include "preload/clock.hpp"
@@ -59,9 +61,9 @@ class ImageBuilder {
 };
 
 void add_number(ImageBuilder& image, trace::TextKey key, std::uint64_t number) noexcept {
-  Line text;
-  text << number;
-  image.add_text(key, text.text());
+  char digits[20];
+  const char* const end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+  image.add_text(key, {digits, static_cast<std::size_t>(end - digits)});
 }
 
 // The allocator backend that PyTorch's settings name; empty where they name none.

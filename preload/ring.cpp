@@ -1,13 +1,10 @@
 #include "preload/ring.hpp"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <new>
-
-#include "preload/files.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -31,35 +28,36 @@ constexpr std::int32_t kReserve[Ring::kSizeClasses] = {16, 4, 4, 4, 4, 4, 6};
 
 int Ring::create(const char* path, const trace::TraceId& id, std::uint64_t capacity) noexcept {
   capacity_ = trace::kRingHeaderBytes + capacity / trace::kMaxChunkBytes * trace::kMaxChunkBytes;
-  descriptor_ = create_file(path);
-  if (descriptor_ < 0) return errno;
+  if (const int error = file_.create(path); error != 0) return error;
   const int error = map_file(id);
-  if (error != 0) {  // also the mapping, which would hold the disk space
-    if (base_ != nullptr) munmap(base_, capacity_);
-    close(descriptor_);
-    unlink(path);
-  }
+  if (error != 0) discard(path);
   return error;
 }
 
+// Also the mapping, which would hold the disk space.
+void Ring::discard(const char* path) noexcept {
+  if (base_ != nullptr) munmap(base_, capacity_);
+  base_ = nullptr;
+  header_ = nullptr;
+  file_.close();
+  unlink(path);
+}
+
 int Ring::map_file(const trace::TraceId& id) noexcept {
-  if (!identify(descriptor_, identity_)) return EIO;
-  if (const int error = allocate_file(descriptor_, 0, trace::kRingHeaderBytes); error != 0) {
-    return error;
-  }
+  if (const int error = file_.allocate(0, trace::kRingHeaderBytes); error != 0) return error;
   // The whole capacity is mapped at once; pages past the end of the file are never touched.
-  void* mapped = mmap(nullptr, capacity_, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
-  if (mapped == MAP_FAILED) return errno;
+  int error = 0;
+  base_ = static_cast<std::byte*>(file_.map(capacity_, error));
+  if (base_ == nullptr) return error;
   void* links = mmap(nullptr, capacity_ / trace::kMinChunkBytes * sizeof *links_,
                      PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (links == MAP_FAILED) return errno;
-  base_ = static_cast<std::byte*>(mapped);
   links_ = static_cast<std::atomic<std::uint32_t>*>(links);
   header_ = new (base_) trace::RingHeader;
   header_->id = id;
   header_->process_id = static_cast<std::uint32_t>(getpid());
   // Not inherited by fork, gone with the process: the sign that the trace is still being written.
-  lock_file(descriptor_);
+  file_.lock();
   return grow(0) && replenish() ? 0 : growth_error();
 }
 
@@ -72,12 +70,6 @@ std::uint32_t Ring::index_of(const trace::ChunkHeader* chunk) const noexcept {
       static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(chunk) - base_) / kPageBytes);
 }
 
-// A program that closed our descriptor may own the number by now.
-bool Ring::still_owns_descriptor() const noexcept {
-  FileIdentity now;
-  return identify(descriptor_, now) && now == identity_;
-}
-
 // Claims one extent and cuts it into free chunks. Several threads may grow at once: each has an
 // extent of its own.
 bool Ring::grow(std::uint32_t size_class) noexcept {
@@ -86,9 +78,7 @@ bool Ring::grow(std::uint32_t size_class) noexcept {
   do {
     if (offset + trace::kMaxChunkBytes > capacity_) return false;
   } while (!header_->used_bytes.compare_exchange_weak(offset, offset + trace::kMaxChunkBytes));
-  const int error =
-      still_owns_descriptor() ? allocate_file(descriptor_, offset, trace::kMaxChunkBytes) : EBADF;
-  if (error != 0) {
+  if (const int error = file_.allocate(offset, trace::kMaxChunkBytes); error != 0) {
     growth_error_.store(error, std::memory_order_relaxed);  // a hint, nothing to order
     return false;
   }
@@ -163,14 +153,11 @@ void Ring::recycle(trace::ChunkHeader* chunk) noexcept {
 
 void Ring::release_free_chunks() noexcept {
   growth_error_.store(ECANCELED, std::memory_order_relaxed);  // a hint, as in grow()
-  if (!still_owns_descriptor()) return;
   for (std::uint32_t size_class = 1; size_class < kSizeClasses; ++size_class) {
     for (std::uint32_t index = free_[size_class].pop(links_); index != kNoIndex;
          index = free_[size_class].pop(links_)) {
       // The first page holds the header, which readers walk over.
-      const std::uint64_t content = (std::uint64_t{index} + 1) * kPageBytes;
-      fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                static_cast<off_t>(content), chunk_bytes(size_class) - kPageBytes);
+      file_.release((std::uint64_t{index} + 1) * kPageBytes, chunk_bytes(size_class) - kPageBytes);
     }
   }
 }

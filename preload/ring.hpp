@@ -15,8 +15,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/files.hpp"
 #include "preload/lock_free_stack.hpp"
+#include "preload/own_file.hpp"
 #include "trace/ring_layout.hpp"
 
 namespace gpumemtrace::preload {
@@ -27,6 +27,8 @@ class Ring {
 
   // Makes the file and maps it. 0, or an errno value, and then no file.
   int create(const char* path, const trace::TraceId& id, std::uint64_t capacity) noexcept;
+  // Removes the file that create() has made, before anyone has taken a chunk.
+  void discard(const char* path) noexcept;
 
   // A chunk of the wanted size class, or of another one where there is none. `important` calls may
   // use the last eighth of the capacity. nullptr: the ring is full.
@@ -80,14 +82,12 @@ class Ring {
   bool grow(std::uint32_t size_class) noexcept;
   bool extent_is_made(std::uint64_t offset) const noexcept;
   void mark_made(std::uint64_t offset) noexcept;
-  bool still_owns_descriptor() const noexcept;
   std::uint32_t index_of(const trace::ChunkHeader* chunk) const noexcept;
 
   std::byte* base_ = nullptr;
   trace::RingHeader* header_ = nullptr;
   std::atomic<std::uint32_t>* links_ = nullptr;
-  int descriptor_ = -1;
-  FileIdentity identity_;
+  OwnFile file_;
   std::uint64_t capacity_ = 0;
   std::atomic<int> growth_error_ = 0;
   std::atomic<std::uint64_t> made_[kMaxExtents / 64] = {};

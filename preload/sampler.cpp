@@ -5,6 +5,7 @@
 
 #include "preload/cuda_abi.hpp"
 #include "preload/driver.hpp"
+#include "preload/files.hpp"
 #include "preload/nvml.hpp"
 #include "preload/recorder.hpp"
 #include "preload/tracking.hpp"
@@ -32,7 +33,7 @@ struct Functions {
 };
 constinit Functions functions;
 constinit bool ready = false;
-constinit bool is_sanitized = false;
+constinit bool is_watched = false;
 
 template <class Function>
 void load(Function*& function, const char* name) noexcept {
@@ -50,15 +51,27 @@ bool prepare() noexcept {
   return true;
 }
 
-// compute-sanitizer ends contexts past us and shows the user each question about one as an error of
-// the program, so under it none is asked.
 int is_sanitizer(dl_phdr_info* info, std::size_t, void*) noexcept {
   return strstr(info->dlpi_name, "/libsanitizer-collection.so") == nullptr ? 0 : 1;
 }
 
+bool is_debugged() noexcept {
+  char status[4096];
+  const std::size_t size = read_small_file("/proc/self/status", status, sizeof status - 1);
+  status[size] = '\0';
+  const char* const tracer = strstr(status, "TracerPid:\t");
+  return tracer != nullptr && tracer[strlen("TracerPid:\t")] != '0';
+}
+
+// compute-sanitizer and cuda-gdb show a question about a context that ended past us as an error of
+// the program, so under them none is asked.
+bool shows_errors_of_questions() noexcept {
+  return dl_iterate_phdr(is_sanitizer, nullptr) != 0 || is_debugged();
+}
+
 void record_free_memory(const CallGuard& guard, const tracking::ContextInfo& context) noexcept {
   if (functions.push_context == nullptr || functions.pop_context == nullptr ||
-      functions.memory_info == nullptr || is_sanitized ||
+      functions.memory_info == nullptr || is_watched ||
       functions.push_context(reinterpret_cast<CUcontext>(context.handle)) != CUDA_SUCCESS) {
     return;
   }
@@ -179,7 +192,7 @@ void load_sampler() noexcept {
   load(functions.default_pool, "cuDeviceGetDefaultMemPool");
   load(functions.current_pool, "cuDeviceGetMemPool");
   load(functions.exchange_mode, "cuThreadExchangeStreamCaptureMode");
-  is_sanitized = dl_iterate_phdr(is_sanitizer, nullptr) != 0;
+  is_watched = shows_errors_of_questions();
   nvml::open_library();
 }
 

@@ -40,7 +40,6 @@ alignas(Session) constinit std::byte session_storage[sizeof(Session)] = {};
 constinit bool control_is_wiped_on_fork = false;
 constinit pthread_key_t thread_end_key = 0;
 constinit bool thread_end_key_made = false;
-constinit std::atomic<bool> disabled_said = false;
 
 // What the program asked for before the session began.
 enum class Wish { kNone, kRecord, kPause };
@@ -69,6 +68,7 @@ std::uint32_t current_thread_id() noexcept {
 // Replaces the static page by one that the kernel empties in a forked child. Runs before any
 // thread could read it.
 [[gnu::constructor]] void library_begins() {
+  remember_standard_error();
   void* page = mmap(&control, sizeof control, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   control_is_wiped_on_fork =
@@ -93,16 +93,25 @@ trace::TraceId random_id() noexcept {
   return id;
 }
 
+// What a checkpoint was written to when the process was killed.
+void unlink_replacement(Line& path) noexcept {
+  const std::size_t size = path.size();
+  path << ".tmp";
+  unlink(path.c_str());
+  path.truncate(size);
+}
+
 // Makes trace file and ring under the first free name: NAME.gmt, NAME.2.gmt, ...
 int create_files(Session& session) noexcept {
   constexpr std::string_view kExtension = ".gmt";
-  Line path;
+  Line& path = session.path;
+  Line& ring_path = session.ring_path;
   expand_output_path(session.config.output_pattern, session.job, path);
   make_folders(path.c_str());
   const trace::TraceId id = random_id();
   const std::size_t stem = path.size() - kExtension.size();
   for (std::uint64_t number = 1; number < 10'000; ++number) {
-    Line ring_path;
+    ring_path.truncate(0);
     ring_path << path.text() << ".ring";
     if (session.config.force && !is_locked_by_another(ring_path.c_str())) {
       unlink(path.c_str());
@@ -114,14 +123,10 @@ int create_files(Session& session) noexcept {
       path << "." << (number + 1) << kExtension;
       continue;
     }
-    memcpy(session.path, path.c_str(), path.size() + 1);
     if (error != 0) return error;
     // Left of a trace that somebody deleted.
     unlink(ring_path.c_str());
-    ring_path.truncate(path.size());
-    unlink((ring_path << ".tmp").c_str());
-    ring_path.truncate(path.size());
-    ring_path << ".ring";
+    unlink_replacement(path);
     error = session.ring.create(ring_path.c_str(), id, session.config.ring_bytes);
     if (error != 0) session.writer.discard(path.c_str());
     return error;
@@ -129,7 +134,33 @@ int create_files(Session& session) noexcept {
   return EEXIST;
 }
 
+// A recording that cannot begin leaves nothing behind.
+void discard_files(Session& session) noexcept {
+  session.ring.discard(session.ring_path.c_str());
+  session.writer.discard(session.path.c_str());
+}
+
+int begin_trace(Session& session) noexcept {
+  int error = create_files(session);
+  if (error != 0) return error;
+  error = write_prologue(session);
+  if (error != 0) discard_files(session);
+  return error;
+}
+
 void thread_ends(void*) noexcept;
+
+// Apart from those that begin a session, which would have the lines on their stacks.
+[[gnu::noinline]] void say_trace_cannot_be_written(const Session& session, int error) noexcept {
+  message(Line() << "cannot write the trace " << session.path.text() << ": " << errno_text(error)
+                 << " (errno " << static_cast<std::uint64_t>(error) << "). "
+                 << (error == ENOMEM
+                         ? "Make the ring smaller with --ring-size."
+                         : "Choose another place with --output or GPUMEMTRACE_OUTPUT."));
+}
+[[gnu::noinline]] void say_not_recording(const char* reason) noexcept {
+  message(Line() << "not recording: " << reason << ".");
+}
 
 const char* start_session() noexcept {
   choose_clock();
@@ -156,20 +187,20 @@ const char* start_session() noexcept {
     }
     thread_end_key_made = true;
   }
-  if (const int error = create_files(*session); error != 0) {
-    message(Line() << "cannot write the trace " << session->path << ": " << errno_text(error)
-                   << " (errno " << static_cast<std::uint64_t>(error)
-                   << "). Choose another place with --output or GPUMEMTRACE_OUTPUT.");
+  if (const int error = begin_trace(*session); error != 0) {
+    say_trace_cannot_be_written(*session, error);
     return "";
   }
-  if (write_prologue(*session) != 0) return "the begin of the trace could not be written";
   session->id = kFirstSessionId + static_cast<std::uint32_t>(getpid());
   session->writer_count.store(1);  // writer 0 is the background thread's
   session->writers[0].next_sequence = 1;
   session->ring.header().recording.store(session->config.start_paused ? 0 : 1);
   reset_stacks(session->config);
   set_content_hashing(session->config);
-  if (!start_background_thread()) return "the system allows no further thread";
+  if (!start_background_thread()) {
+    discard_files(*session);
+    return "the system allows no further thread";
+  }
   return nullptr;
 }
 
@@ -179,7 +210,7 @@ void start() noexcept {
   const char* failure =
       control_is_wiped_on_fork ? start_session() : "the kernel is too old (MADV_WIPEONFORK)";
   if (failure != nullptr) {
-    if (failure[0] != '\0') message(Line() << "not recording: " << failure << ".");
+    if (failure[0] != '\0') say_not_recording(failure);
     control.session.store(kOff);
     return;
   }
@@ -257,6 +288,13 @@ void count_drop(Session& session, trace::DropClass drop_class) noexcept {
   ++writer.gap[index];
 }
 
+// What a thread too many wanted to record; of which class is not known here.
+void count_without_writer() noexcept {
+  const auto index = static_cast<std::size_t>(trace::DropClass::kOther);
+  // Relaxed: a counter, nothing is ordered by it.
+  the_session().ring.header().dropped[index].fetch_add(1, std::memory_order_relaxed);
+}
+
 // Tells the trace, at the begin of the first chunk after a gap, what is missing.
 void write_gap() noexcept {
   Writer& writer = *thread_state.writer;
@@ -324,7 +362,10 @@ bool attach_thread(bool may_start) noexcept {
   session = control.session.load(std::memory_order_acquire);  // pairs with start()
   if (session < kFirstSessionId) return false;
   if (thread_state.session == session) return true;
-  if (!acquire_writer(the_session(), take_writer(the_session()))) return false;
+  if (!acquire_writer(the_session(), take_writer(the_session()))) {
+    count_without_writer();
+    return false;
+  }
   // Not for the background thread, nor in signal handlers: libc may allocate memory for the value.
   gpumemtrace_libc_pthread_setspecific(thread_end_key, thread_state.writer);
   return true;
@@ -428,10 +469,13 @@ void want_recording(const CallGuard& guard, bool wanted) noexcept {
   }
 }
 
-void disable(const char* reason) noexcept {
-  if (control.session.exchange(kOff) == kOff || disabled_said.exchange(true)) return;
+void disable(const CallGuard&, const char* reason) noexcept {
+  if (control.session.load() == kOff) return;
+  // Where the trace file cannot be written any more, readers find this in the ring.
+  write_mark(trace::MarkKind::kDisabled, reason);
+  control.session.store(kOff);
   message(Line() << "recording stopped: " << reason << ". The program goes on; the trace "
-                 << the_session().path << " ends here.");
+                 << the_session().path.text() << " ends here.");
 }
 
 namespace {
@@ -442,7 +486,9 @@ void flush_and_wait() noexcept {
   if (!session.background_runs.load()) return;
   const std::uint32_t wanted = session.flush_requested.fetch_add(1) + 1;
   wake_background_thread();
-  for (int tries = 0; tries < 10'000 && session.flush_answered.load() < wanted; ++tries) {
+  for (int tries = 0;
+       tries < 10'000 && session.background_runs.load() && session.flush_answered.load() < wanted;
+       ++tries) {
     sleep_microseconds(100);
   }
 }

@@ -67,8 +67,9 @@ bool resume_recording(const CallGuard& guard) noexcept;
 // begins paused.
 void want_recording(const CallGuard& guard, bool wanted) noexcept;
 
-// Recording is over for good; the job goes on. Says why once, on stderr and in the trace.
-void disable(const char* reason) noexcept;
+// Recording is over for good; the job goes on. Says why once, on stderr and in the trace. For the
+// background thread.
+void disable(const CallGuard& guard, const char* reason) noexcept;
 
 // The process is about to end (kExit), or to become another program (kExec) unless that fails: mark
 // it, and have everything so far packed and sampled. Waits for the background thread, at most a

@@ -10,6 +10,7 @@
 #include "preload/config.hpp"
 #include "preload/loader_list.hpp"
 #include "preload/lock_free_stack.hpp"
+#include "preload/message.hpp"
 #include "preload/output_path.hpp"
 #include "preload/ring.hpp"
 #include "preload/thread_state.hpp"
@@ -25,7 +26,8 @@ struct Session {
   std::uint32_t id = 0;
   Ring ring;
   TraceWriter writer;
-  char path[4096] = {};
+  Line path;  // not on the stack of the thread that starts, which may be small
+  Line ring_path;
   LoaderList modules;  // the starting thread's, then the background thread's
 
   Writer* writers = nullptr;  // kMaxWriters, mapped

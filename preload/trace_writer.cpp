@@ -37,8 +37,7 @@ struct TraceWriter::Workspace {
 };
 
 int TraceWriter::create(const char* path, const trace::TraceId& id) noexcept {
-  trace_.descriptor = create_file(path);
-  if (trace_.descriptor < 0) return errno;
+  if (const int error = trace_.file.create(path); error != 0) return error;
   header_.id = id;
   header_.start_realtime_ns = clock_ns(CLOCK_REALTIME);
   header_.process_id = static_cast<std::uint32_t>(getpid());
@@ -50,7 +49,7 @@ int TraceWriter::create(const char* path, const trace::TraceId& id) noexcept {
 }
 
 void TraceWriter::discard(const char* path) noexcept {
-  close(trace_.descriptor);
+  trace_.file.close();
   unlink(path);
 }
 
@@ -66,8 +65,7 @@ int TraceWriter::make_workspace() noexcept {
 }
 
 int TraceWriter::write_beginning(PackedFile& file) noexcept {
-  if (!identify(file.descriptor, file.identity)) return EIO;
-  if (const int error = write_at(file.descriptor, 0, &header_, sizeof header_); error != 0) {
+  if (const int error = file.file.write_at(0, &header_, sizeof header_); error != 0) {
     return error;
   }
   file.bytes = sizeof header_;
@@ -128,13 +126,9 @@ int TraceWriter::write_block(PackedFile& file, trace::BlockHeader& header,
   header.header_checksum = trace::crc32c(&header, offsetof(trace::BlockHeader, header_checksum));
   memcpy(workspace_->block, &header, sizeof header);
 
-  // A program that closed our descriptor may own the number by now.
-  FileIdentity now;
-  if (!identify(file.descriptor, now) || !(now == file.identity)) return EBADF;
-  if (const int error =
-          write_at(file.descriptor, file.bytes, workspace_->block, sizeof header + stored);
+  if (const int error = file.file.write_at(file.bytes, workspace_->block, sizeof header + stored);
       error != 0) {
-    [[maybe_unused]] const int ignored = ftruncate(file.descriptor, static_cast<off_t>(file.bytes));
+    [[maybe_unused]] const int ignored = file.file.truncate(file.bytes);
     return error;
   }
   file.bytes += sizeof header + stored;
@@ -144,8 +138,7 @@ int TraceWriter::write_block(PackedFile& file, trace::BlockHeader& header,
 int TraceWriter::begin_replacement(const char* path) noexcept {
   unlink(path);  // left of a process that was killed while it made a checkpoint
   replacement_ = PackedFile{};
-  replacement_.descriptor = create_file(path);
-  if (replacement_.descriptor < 0) return errno;
+  if (const int error = replacement_.file.create(path); error != 0) return error;
   return write_beginning(replacement_);
 }
 
@@ -174,12 +167,10 @@ int TraceWriter::copy_to_replacement(std::uint64_t offset, std::uint64_t bytes) 
   while (bytes > 0) {
     const std::size_t wanted = bytes < sizeof workspace_->block ? static_cast<std::size_t>(bytes)
                                                                 : sizeof workspace_->block;
-    if (const int error = read_at(trace_.descriptor, offset, workspace_->block, wanted);
-        error != 0) {
+    if (const int error = trace_.file.read_at(offset, workspace_->block, wanted); error != 0) {
       return error;
     }
-    if (const int error =
-            write_at(replacement_.descriptor, replacement_.bytes, workspace_->block, wanted);
+    if (const int error = replacement_.file.write_at(replacement_.bytes, workspace_->block, wanted);
         error != 0) {
       return error;
     }
@@ -191,19 +182,18 @@ int TraceWriter::copy_to_replacement(std::uint64_t offset, std::uint64_t bytes) 
 }
 
 int TraceWriter::finish_replacement(const char* replacement_path, const char* path) noexcept {
-  FileIdentity now;
-  if (!identify(replacement_.descriptor, now) || !(now == replacement_.identity)) return EBADF;
   // Who moved or removed the trace does not want another one in its place.
-  if (!identify(path, now) || !(now == trace_.identity)) return ENOENT;
+  FileIdentity now;
+  if (!identify(path, now) || !(now == trace_.file.identity())) return ENOENT;
   if (rename(replacement_path, path) != 0) return errno;
-  close(trace_.descriptor);
+  trace_.file.close();
   trace_ = replacement_;
   replacement_ = PackedFile{};
   return 0;
 }
 
 void TraceWriter::drop_replacement(const char* path) noexcept {
-  if (replacement_.descriptor >= 0) close(replacement_.descriptor);
+  replacement_.file.close();
   replacement_ = PackedFile{};
   unlink(path);
 }

@@ -6,15 +6,14 @@
 #include <cstdint>
 #include <span>
 
-#include "preload/files.hpp"
+#include "preload/own_file.hpp"
 #include "trace/file_layout.hpp"
 
 namespace gpumemtrace::preload {
 
 // One open file of packed blocks.
 struct PackedFile {
-  int descriptor = -1;
-  FileIdentity identity;
+  OwnFile file;
   std::uint64_t bytes = 0;
 };
 
@@ -27,7 +26,7 @@ class TraceWriter {
  public:
   // Makes `path` with header and schema, or no file.
   int create(const char* path, const trace::TraceId& id) noexcept;
-  // Removes the file just made.
+  // Removes the file that create() has made.
   void discard(const char* path) noexcept;
 
   // Appends records of a writer's chunk: bytes [begin, begin + image.size()) of its content.
@@ -35,7 +34,7 @@ class TraceWriter {
              std::span<const std::byte> image) noexcept;
 
   std::uint64_t bytes() const noexcept { return trace_.bytes; }
-  const PackedFile& file() const noexcept { return trace_; }
+  const OwnFile& file() const noexcept { return trace_.file; }
 
   int begin_replacement(const char* path) noexcept;
   int append_to_replacement(trace::BlockType type, std::uint32_t writer, std::uint32_t sequence,

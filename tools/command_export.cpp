@@ -63,7 +63,7 @@ int export_report(const ExportOptions& options) {
   const auto* const measure =
       std::find_if(kCostMeasures.begin(), kCostMeasures.end(),
                    [&](const CostMeasure& row) { return options.cost == row.name; });
-  const Json report = load_report(options.input.inputs, options.input.naming);
+  const Json report = options.input.load();
   try {
     write_output(options.output, format->write(report, {*measure, options.level}));
   } catch (const nlohmann::json::exception& error) {

@@ -122,7 +122,7 @@ std::string next_input(const std::vector<WrittenTrace>& traces) {
 void say_what_was_written(const std::vector<WrittenTrace>& traces) {
   for (std::size_t i = 0; i < std::min(traces.size(), kMostTracesListed); ++i) {
     const WrittenTrace& trace = traces[i];
-    say(fmt::format("wrote {} ({}, process {})", display_path(trace.path), format_size(trace.bytes),
+    say(fmt::format("wrote {} ({}, process {})", display_path(trace.path), size_text(trace.bytes),
                     trace.process_id));
   }
   if (traces.size() > kMostTracesListed) {

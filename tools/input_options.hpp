@@ -34,6 +34,7 @@ inline void add_naming_options(CLI::App& app, NamingOptions& naming) {
 struct InputOptions {
   std::vector<std::filesystem::path> inputs;
   bool require_complete = false;
+  bool tell_progress = false;
   NamingOptions naming;
   ThresholdOptions thresholds;
 
@@ -44,11 +45,13 @@ struct InputOptions {
         ->type_name("");
     app.add_flag("--require-complete", require_complete,
                  "Exit with 24 where a trace misses events.");
+    app.add_flag("--progress", tell_progress,
+                 "Say on stderr how far the analysis is, also where that is no terminal.");
     add_naming_options(app, naming);
     thresholds.add_options(app);
   }
 
-  Json load() const { return load_report(inputs, naming, thresholds.values()); }
+  Json load() const { return load_report(inputs, naming, thresholds.values(), tell_progress); }
 
   // What the process returns once the report is out.
   int exit_code(const Json& report) const {

@@ -225,7 +225,7 @@ CheckResult check_folder() {
     return check;
   }
   const std::uint64_t free_bytes = std::uint64_t{space.f_bavail} * space.f_frsize;
-  check.finding = fmt::format("traces can be written here, {} free", format_size(free_bytes));
+  check.finding = fmt::format("traces can be written here, {} free", size_text(free_bytes));
   if (free_bytes < kComfortableFreeBytes) {
     check.state = CheckState::kNote;
     check.remedy = "a long run can write up to 4 GiB; set --max-trace-bytes lower";

@@ -13,18 +13,26 @@ constexpr const char* kClearLine = "\r\x1b[K";
 
 }  // namespace
 
-ProgressLine::ProgressLine()
-    : is_terminal_(isatty(STDERR_FILENO) != 0), start_(std::chrono::steady_clock::now()) {}
+ProgressLine::ProgressLine(bool is_asked_for)
+    : is_asked_for_(is_asked_for),
+      is_terminal_(isatty(STDERR_FILENO) != 0),
+      start_(std::chrono::steady_clock::now()) {}
 
 ProgressLine::~ProgressLine() {
-  if (shown_percent_ >= 0) std::fputs(kClearLine, stderr);
+  if (is_terminal_ && shown_percent_ >= 0) std::fputs(kClearLine, stderr);
 }
 
 void ProgressLine::update(double fraction) {
-  const int percent = static_cast<int>(fraction * 100);
-  if (!is_terminal_ || percent == shown_percent_) return;
-  if (std::chrono::steady_clock::now() - start_ < kPatience) return;
-  fmt::print(stderr, "{}gpumemtrace: analyzed {} %", kClearLine, percent);
+  if (!is_asked_for_ && !is_terminal_) return;
+  if (!is_asked_for_ && std::chrono::steady_clock::now() - start_ < kPatience) return;
+  const int step = is_terminal_ ? 1 : 10;
+  const int percent = static_cast<int>(fraction * 100) / step * step;
+  if (percent == shown_percent_) return;
+  if (is_terminal_) {
+    fmt::print(stderr, "{}gpumemtrace: analyzed {} %", kClearLine, percent);
+  } else {
+    fmt::print(stderr, "gpumemtrace: analyzed {} %\n", percent);
+  }
   std::fflush(stderr);
   shown_percent_ = percent;
 }

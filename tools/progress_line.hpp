@@ -5,11 +5,13 @@
 
 namespace gpumemtrace::tools {
 
-// - Writes to stderr, only where that is a terminal and only after kPatience.
-// - Its line is gone when the object is, so that messages and results stand alone.
+// - Writes to stderr, only where that is a terminal and only after kPatience. Its line is gone when
+//   the object is, so that messages and results stand alone.
+// - Where it was asked for, it writes from the start and to anything: in logs, one line for every
+//   tenth of the work.
 class ProgressLine {
  public:
-  ProgressLine();
+  explicit ProgressLine(bool is_asked_for);
   ~ProgressLine();
   ProgressLine(const ProgressLine&) = delete;
   ProgressLine& operator=(const ProgressLine&) = delete;
@@ -20,6 +22,7 @@ class ProgressLine {
  private:
   static constexpr std::chrono::milliseconds kPatience{1000};
 
+  bool is_asked_for_ = false;
   bool is_terminal_ = false;
   int shown_percent_ = -1;
   std::chrono::steady_clock::time_point start_;

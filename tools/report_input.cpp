@@ -85,7 +85,7 @@ analyzer::SymbolOptions symbol_options(const NamingOptions& naming) {
 }
 
 Json load_report(const std::vector<fs::path>& inputs, const NamingOptions& naming,
-                 const analyzer::Thresholds& thresholds) {
+                 const analyzer::Thresholds& thresholds, bool tell_progress) {
   const auto report = std::find_if(inputs.begin(), inputs.end(), looks_like_json);
   if (report != inputs.end()) {
     if (inputs.size() > 1) {
@@ -103,7 +103,7 @@ Json load_report(const std::vector<fs::path>& inputs, const NamingOptions& namin
     return read_report(*report);
   }
   try {
-    ProgressLine line;
+    ProgressLine line(tell_progress);
     analyzer::Options options;
     options.thresholds = thresholds;
     options.progress = [&line](double fraction) { line.update(fraction); };

@@ -22,9 +22,10 @@ analyzer::SymbolOptions symbol_options(const NamingOptions& naming);
 
 // `inputs` are traces and folders of traces, which are analyzed as one job, or a single report,
 // which is read. Throws Failure for anything else. `thresholds` hold for traces; a report was made
-// with its own, and others are refused.
+// with its own, and others are refused. How far a long analysis is stands on stderr where that is a
+// terminal; with `tell_progress` always.
 Json load_report(const std::vector<std::filesystem::path>& inputs, const NamingOptions& naming,
-                 const analyzer::Thresholds& thresholds = {});
+                 const analyzer::Thresholds& thresholds = {}, bool tell_progress = false);
 
 // True where all inputs are folders without a trace; also where there is no input.
 bool is_without_trace(const std::vector<std::filesystem::path>& inputs);

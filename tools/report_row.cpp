@@ -52,12 +52,12 @@ std::string text_or(const Json& row, const char* key, std::string_view otherwise
 
 std::string size_or_unknown(const Json& row, const char* key) {
   const std::optional<std::uint64_t> bytes = number_in(row, key);
-  return bytes ? format_size(*bytes) : "an unknown size";
+  return bytes ? size_text(*bytes) : "an unknown size";
 }
 
 std::string time_or_unknown(const Json& row, const char* key) {
   const std::optional<std::uint64_t> time_ns = number_in(row, key);
-  return time_ns ? format_duration(*time_ns) : "an unknown time";
+  return time_ns ? duration_text(*time_ns) : "an unknown time";
 }
 
 bool is_exact(const Json& row) { return row.value("exact", true); }

@@ -1,7 +1,5 @@
 #include "tools/sizes.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -88,19 +86,6 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   return value;
 }
 
-std::string format_size(std::uint64_t bytes) {
-  constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  if (bytes < 1024) return fmt::format("{} bytes", bytes);
-  double value = static_cast<double>(bytes) / kKibi;
-  std::size_t unit = 0;
-  // 1023.95 would be printed as 1024.0.
-  while (value >= 1023.95 && unit + 1 < kUnits.size()) {
-    value /= kKibi;
-    ++unit;
-  }
-  return fmt::format("{:.1f} {}", value, kUnits[unit]);
-}
-
 std::string format_count(std::uint64_t count) {
   std::string text = std::to_string(count);
   for (std::size_t position = text.size(); position > 3;) {
@@ -108,16 +93,6 @@ std::string format_count(std::uint64_t count) {
     text.insert(position, 1, ',');
   }
   return text;
-}
-
-std::string format_duration(std::uint64_t duration_ns) {
-  const auto value = static_cast<double>(duration_ns);
-  if (duration_ns < 1'000) return fmt::format("{} ns", duration_ns);
-  if (duration_ns < 1'000'000) return fmt::format("{:.1f} us", value / 1e3);
-  if (duration_ns < 1'000'000'000) return fmt::format("{:.1f} ms", value / 1e6);
-  if (duration_ns < 120'000'000'000) return fmt::format("{:.2f} s", value / 1e9);
-  if (duration_ns < 7'200'000'000'000) return fmt::format("{:.1f} min", value / 60e9);
-  return fmt::format("{:.1f} h", value / 3600e9);
 }
 
 }  // namespace gpumemtrace::tools

@@ -6,7 +6,12 @@
 #include <string>
 #include <string_view>
 
+#include "analyzer/amounts.hpp"
+
 namespace gpumemtrace::tools {
+
+using analyzer::duration_text;
+using analyzer::size_text;
 
 // "2GiB", "2GB", "512 KiB", "1.5GiB" or plain bytes. Empty where the text is no size, or one that
 // does not fit.
@@ -18,13 +23,7 @@ namespace gpumemtrace::tools {
 // A whole number without sign. Empty for anything else.
 [[nodiscard]] std::optional<std::uint64_t> parse_number(std::string_view text);
 
-// 73098330112 -> "68.1 GiB"; below 1 KiB "512 bytes".
-std::string format_size(std::uint64_t bytes);
-
 // 73098330112 -> "73,098,330,112".
 std::string format_count(std::uint64_t count);
-
-// 41200000000 -> "41.20 s"; the unit follows the size: ns, us, ms, s, min, h.
-std::string format_duration(std::uint64_t duration_ns);
 
 }  // namespace gpumemtrace::tools

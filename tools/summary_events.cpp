@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 
+#include "analyzer/rules/oom_ledger.hpp"
 #include "tools/sizes.hpp"
 #include "tools/stack_text.hpp"
 #include "tools/summary_sections.hpp"
@@ -11,6 +13,7 @@ namespace gpumemtrace::tools {
 namespace {
 
 constexpr std::size_t kMostStackFrames = 4;
+constexpr std::size_t kMostHoldersAtFailure = 3;
 constexpr std::size_t kStackIndent = 14;  // below the name
 
 // Adds "and N more ..." where a list was cut.
@@ -19,8 +22,27 @@ void count_rest(Lines& lines, std::size_t shown, std::size_t all, std::string_vi
   if (shown < all) lines.push_back(fmt::format("  and {}", count_of(all - shown, one, many)));
 }
 
-// "68.0 GiB framework_cache, 32.0 MiB process_lifetime": what was live at the end, except for rows
-// of the class `left_out`.
+// What a class of leaks.exit[] means, after its size.
+struct ClassWords {
+  std::string_view name;
+  std::string_view words;
+};
+constexpr auto kClassWords = std::to_array<ClassWords>({
+    {"lost", "lost"},
+    {"process_lifetime", "kept for the life of the process"},
+    {"framework_cache", "in the framework's cache"},
+    {"context_destroyed", "never freed, taken by the end of its context"},
+    {"live_at_kill", "in use"},
+});
+
+std::string_view words_of_class(const std::string& name) {
+  const auto* const row = std::find_if(kClassWords.begin(), kClassWords.end(),
+                                       [&](const ClassWords& words) { return words.name == name; });
+  return row == kClassWords.end() ? std::string_view(name) : row->words;
+}
+
+// "68.0 GiB in the framework's cache, 32.0 MiB kept for the life of the process": what was live at
+// the end, except for rows of the class `left_out`.
 std::string held_by_class(const Json& leaks, std::string_view left_out) {
   std::map<std::string, std::uint64_t> bytes_by_class;
   for (const Json& row : leaks.at("exit")) {
@@ -33,9 +55,20 @@ std::string held_by_class(const Json& leaks, std::string_view left_out) {
                    [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text;
   for (const auto& [name, bytes] : ordered) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", format_size(bytes), name);
+    text +=
+        fmt::format("{}{} {}", text.empty() ? "" : ", ", size_text(bytes), words_of_class(name));
   }
   return text;
+}
+
+std::uint64_t count_unreleased_handles(const Json& report) {
+  std::uint64_t count = 0;
+  for (const Json& finding : report.at("findings")) {
+    if (finding.at("rule") == "unreleased_handle") {
+      count += number_or_zero(finding.at("evidence"), "count");
+    }
+  }
+  return count;
 }
 
 // The moment at which most reserved memory was free.
@@ -50,19 +83,29 @@ const Json* worst_fragmentation(const Json& report) {
 std::string oom_line(const Json& row) {
   std::string text = fmt::format("  at {} asked {}", time_or_unknown(row, "time_ns"),
                                  size_or_unknown(row, "requested_bytes"));
-  if (const auto free_bytes = number_in(row, "free_bytes")) {
-    text += fmt::format(" with {} free", format_size(*free_bytes));
-  }
   if (const std::string verdict = text_or(row, "verdict", "unknown"); verdict != "unknown") {
     text += ": " + verdict;
   }
   const std::string outcome = text_or(row, "outcome", "unknown");
   text += outcome == "unknown" ? "; outcome unknown" : "; " + outcome;
   if (const std::uint64_t flushed = number_or_zero(row, "flushed_bytes"); flushed > 0) {
-    text += fmt::format(" after giving back {} of cache", format_size(flushed));
+    text += fmt::format(" after giving back {} of cache", size_text(flushed));
   }
   if (const std::uint64_t lost_ns = number_or_zero(row, "lost_ns"); lost_ns > 0) {
-    text += fmt::format(", {} lost", format_duration(lost_ns));
+    text += fmt::format(", {} lost", duration_text(lost_ns));
+  }
+  return text;
+}
+
+// "2.9 GiB pytorch at train.py:11 in load; 1.0 GiB cublas": the largest holders at the failure.
+std::string held_at_failure(const Json& row) {
+  std::string text;
+  std::size_t named = 0;
+  for (const Json& holder : row.at("holders")) {
+    const std::uint64_t bytes = number_or_zero(holder, "bytes");
+    if (bytes == 0 || text_or(holder, "owner", "") == "other") continue;
+    if (named++ == kMostHoldersAtFailure) break;
+    text += fmt::format("{}{} {}", text.empty() ? "" : "; ", size_text(bytes), name_holder(holder));
   }
   return text;
 }
@@ -86,15 +129,18 @@ Lines leak_section(const Json& report, const SummaryDetail& detail) {
   }
   Lines lines;
   if (lost.empty()) {
-    lines.emplace_back("Leaks at exit: nothing lost.");
+    const std::uint64_t handles = count_unreleased_handles(report);
+    lines.push_back(
+        "Leaks at exit: no memory lost" +
+        (handles == 0 ? "." : "; " + count_of(handles, "handle", "handles") + " never released."));
   } else {
-    lines.push_back(fmt::format("Leaks at exit: {} ({} bytes) lost in {}", format_size(bytes),
+    lines.push_back(fmt::format("Leaks at exit: {} ({} bytes) lost in {}", size_text(bytes),
                                 format_count(bytes), count_of(count, "allocation", "allocations")));
   }
   const std::size_t shown = std::min(lost.size(), detail.rows_per_list);
   for (std::size_t i = 0; i < shown; ++i) {
     lines.push_back(
-        fmt::format("  {:>10}  {}, {} of {} memory", format_size(number_or_zero(*lost[i], "bytes")),
+        fmt::format("  {:>10}  {}, {} of {} memory", size_text(number_or_zero(*lost[i], "bytes")),
                     name_holder(*lost[i]),
                     count_of(number_or_zero(*lost[i], "count"), "allocation", "allocations"),
                     text_or(*lost[i], "kind", "unknown")));
@@ -103,19 +149,42 @@ Lines leak_section(const Json& report, const SummaryDetail& detail) {
   }
   count_rest(lines, shown, lost.size(), "more place", "more places");
   const std::string held = held_by_class(leaks, "lost");
-  if (!held.empty()) lines.push_back("  not freed either: " + held);
+  if (!held.empty()) lines.push_back("  besides: " + held);
   return lines;
+}
+
+// ", before the driver's peak": when it was, where a number of the peak stands beside it.
+std::string place_in_time(const Json& report, const Json& moment) {
+  for (const Json& peak : report.at("peak")) {
+    if (peak.at("process") != moment.at("process") || peak.at("device") != moment.at("device") ||
+        peak.at("level") != "driver") {
+      continue;
+    }
+    const auto peak_ns = number_in(peak, "time_ns");
+    const auto time_ns = number_in(moment, "time_ns");
+    if (!peak_ns || !time_ns) return {};
+    return *time_ns == *peak_ns  ? ", at the driver's peak"
+           : *time_ns < *peak_ns ? ", before the driver's peak"
+                                 : ", after the driver's peak";
+  }
+  return {};
 }
 
 Lines fragmentation_section(const Json& report, const SummaryDetail&) {
   const Json* const row = worst_fragmentation(report);
   if (row == nullptr) return {};
-  return {fmt::format("Fragmentation: at worst ({}) {} of {} reserved was free ({}),",
-                      time_or_unknown(*row, "time_ns"), size_or_unknown(*row, "free_bytes"),
-                      size_or_unknown(*row, "reserved_bytes"), text_or(*row, "level", "unknown")),
-          fmt::format("  {} beside live blocks, largest piece {}",
-                      size_or_unknown(*row, "stranded_bytes"),
-                      size_or_unknown(*row, "largest_free_bytes"))};
+  Lines lines = {fmt::format("Fragmentation: at worst ({}{}) {} of {} reserved was free ({})",
+                             time_or_unknown(*row, "time_ns"), place_in_time(report, *row),
+                             size_or_unknown(*row, "free_bytes"),
+                             size_or_unknown(*row, "reserved_bytes"),
+                             text_or(*row, "level", "unknown"))};
+  // How a pool's memory lies the driver does not tell.
+  if (number_in(*row, "stranded_bytes")) {
+    lines.push_back(fmt::format("  {} beside live blocks, largest piece {}",
+                                size_or_unknown(*row, "stranded_bytes"),
+                                size_or_unknown(*row, "largest_free_bytes")));
+  }
+  return lines;
 }
 
 // What CUPTI says of a row's copies, or nothing.
@@ -156,8 +225,7 @@ Lines transfer_section(const Json& report, const SummaryDetail& detail) {
     host_time_ns += number_or_zero(*row, "host_time_ns");
   }
   Lines lines = {fmt::format("Copies: {}, {}, {} in the calls{}", count_of(count, "call", "calls"),
-                             format_size(bytes), format_duration(host_time_ns),
-                             cupti_text(report))};
+                             size_text(bytes), duration_text(host_time_ns), cupti_text(report))};
   const std::size_t shown = std::min(rows.size(), detail.rows_per_list);
   for (std::size_t i = 0; i < shown; ++i) {
     const Json& row = *rows[i];
@@ -193,6 +261,11 @@ Lines out_of_memory_section(const Json& report, const SummaryDetail& detail) {
     lines.push_back(oom_line(*rows[i]));
     const std::string stack = short_stack(report, *rows[i], kMostStackFrames);
     if (!stack.empty()) lines.push_back("    in " + stack);
+    const std::string free = analyzer::free_memory_text(*rows[i], size_text);
+    if (!free.empty()) lines.push_back("    with " + free);
+    if (detail.holders_per_peak == 0) continue;
+    const std::string held = held_at_failure(*rows[i]);
+    if (!held.empty()) lines.push_back("    held then: " + held);
   }
   count_rest(lines, shown, rows.size(), "more", "more");
   return lines;

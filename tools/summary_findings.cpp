@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "tools/report_input.hpp"
+#include "tools/stack_text.hpp"
 #include "tools/summary_sections.hpp"
 
 namespace gpumemtrace::tools {
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::size_t kMostLetters = 110;
 constexpr std::size_t kMostLinesOfText = 3;
+constexpr std::size_t kMostStackFrames = 4;
 
 // Findings of several ranks that are one fault are one row.
 struct Fault {
@@ -20,17 +22,34 @@ struct Fault {
 };
 
 // What opens an opaque pool is the next command (next_section), and is not told twice.
-bool is_information(const Json& finding) {
+bool is_information(const Json&, const Json& finding) {
   return finding.at("severity") == "info" && finding.at("rule") != "opaque_pool";
 }
 
-bool is_fault(const Json& finding) { return finding.at("severity") != "info"; }
+// Memory that ran out in pieces is one fault; its fix is that of the failed request.
+bool is_told_by_failure(const Json& report, const Json& fragmentation) {
+  for (const Json& finding : report.at("findings")) {
+    const Json& evidence = finding.at("evidence");
+    if (finding.at("process") == fragmentation.at("process") &&
+        finding.at("device") == fragmentation.at("device") && evidence.contains("ledger") &&
+        evidence.value("verdict", "") == "fragmented") {
+      return true;
+    }
+  }
+  return false;
+}
 
-std::vector<Fault> faults_of(const Json& report, bool (*is_wanted)(const Json&) = is_fault) {
+bool is_fault(const Json& report, const Json& finding) {
+  if (finding.at("severity") == "info") return false;
+  return finding.at("rule") != "fragmentation" || !is_told_by_failure(report, finding);
+}
+
+std::vector<Fault> faults_of(const Json& report,
+                             bool (*is_wanted)(const Json&, const Json&) = is_fault) {
   std::vector<Fault> faults;
   std::map<std::string, std::size_t> place;
   for (const Json& finding : report.at("findings")) {
-    if (!is_wanted(finding)) continue;
+    if (!is_wanted(report, finding)) continue;
     // One process can have the same fault in several forms; those stay apart.
     const std::string key =
         finding.at("fingerprint").get<std::string>() + '|' +
@@ -46,6 +65,16 @@ std::size_t count_severity(const std::vector<Fault>& faults, std::string_view se
   return static_cast<std::size_t>(
       std::count_if(faults.begin(), faults.end(),
                     [&](const Fault& fault) { return fault.finding->at("severity") == severity; }));
+}
+
+// Who called the place of the finding; nothing where that is the place alone.
+void add_callers(Lines& lines, const Json& report, const Json& finding) {
+  const Json& evidence = finding.at("evidence");
+  const auto opened_at = evidence.find("opened_at");
+  const bool by_opening = opened_at != evidence.end() && opened_at->is_object();
+  const std::string stack =
+      short_stack(report, by_opening ? *opened_at : finding, kMostStackFrames);
+  if (stack.find(" < ") != std::string::npos) lines.push_back("     in " + stack);
 }
 
 // Words in lines of equal indent; what does not fit in the last one is left out.
@@ -72,7 +101,11 @@ void add_wrapped(Lines& lines, const std::string& indent, const std::string& tex
 Lines verdict_section(const Json& report, const SummaryDetail&) {
   const std::vector<Fault> faults = faults_of(report);
   const std::string doubt = is_complete(report) ? "" : " (the trace is INCOMPLETE)";
-  if (faults.empty()) return {"Verdict: nothing wrong was found" + doubt + "."};
+  if (faults.empty()) {
+    const std::size_t hints = faults_of(report, is_information).size();
+    return {"Verdict: nothing wrong was found" + doubt +
+            (hints == 0 ? "." : "; " + count_of(hints, "hint.", "hints."))};
+  }
   const std::size_t errors = count_severity(faults, "error");
   const std::size_t warnings = count_severity(faults, "warning");
   std::string counts;
@@ -93,6 +126,7 @@ Lines fix_section(const Json& report, const SummaryDetail& detail) {
     lines.push_back(fmt::format(
         "  {}. {}{}", i + 1, text_or(finding, "title", ""),
         faults[i].processes > 1 ? fmt::format(" ({} times)", faults[i].processes) : ""));
+    if (detail.fix_stacks) add_callers(lines, report, finding);
     add_wrapped(lines, "     ", text_or(finding, "fix", ""));
   }
   if (shown < faults.size()) {
@@ -106,6 +140,7 @@ Lines fix_section(const Json& report, const SummaryDetail& detail) {
   for (std::size_t i = 0; i < told; ++i) {
     if (i == 0) lines.emplace_back("Worth knowing");
     lines.push_back("  " + text_or(*information[i].finding, "title", ""));
+    if (detail.fix_stacks) add_callers(lines, report, *information[i].finding);
     add_wrapped(lines, "     ", text_or(*information[i].finding, "fix", ""));
   }
   return lines;

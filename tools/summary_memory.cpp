@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <set>
 
 #include "tools/sizes.hpp"
 #include "tools/stack_text.hpp"
@@ -33,13 +35,12 @@ struct CompositionPart {
   std::string_view name;
 };
 constexpr auto kCompositionParts = std::to_array<CompositionPart>({
-    {"framework_allocated", "framework blocks"},
-    {"framework_cached", "framework cache"},
-    {"pool_used", "pool use"},
-    {"pool_cached", "pool cache"},
+    {"framework_allocated", "in the framework's blocks"},
+    {"framework_cached", "free in the framework's cache"},
+    {"pool_used", "in use of pools"},
+    {"pool_cached", "free in pools"},
     {"context_and_modules", "contexts and modules"},
     {"other_processes", "other processes"},
-    {"unattributed", "unattributed"},
 });
 
 std::size_t order_of_level(const std::string& level) {
@@ -63,7 +64,7 @@ Lines holder_lines(const Json& report, const Json& peak, std::size_t most) {
     const std::string category = text_or(holder, "category", "");
     lines.push_back(
         fmt::format("    {:>5.1f} %  {:>10}  {}{}{}, {}", holder.value("share", 0.0) * 100,
-                    format_size(bytes), name_holder(holder), category.empty() ? "" : ", ", category,
+                    size_text(bytes), name_holder(holder), category.empty() ? "" : ", ", category,
                     count_of(number_or_zero(holder, "count"), "allocation", "allocations")));
     const std::string stack = short_stack(report, holder, kMostStackFrames);
     if (holders++ == 0 && !stack.empty()) lines.push_back(std::string(kStackIndent, ' ') + stack);
@@ -72,7 +73,7 @@ Lines holder_lines(const Json& report, const Json& peak, std::size_t most) {
   if (rest_bytes > 0 && most > 0 && peak_bytes > 0) {
     const double share = static_cast<double>(rest_bytes) / static_cast<double>(peak_bytes);
     lines.push_back(
-        fmt::format("    {:>5.1f} %  {:>10}  all others", share * 100, format_size(rest_bytes)));
+        fmt::format("    {:>5.1f} %  {:>10}  all others", share * 100, size_text(rest_bytes)));
   }
   return lines;
 }
@@ -106,7 +107,7 @@ Lines category_lines(const Json& peak) {
   }
   std::vector<std::string> texts;
   for (const auto& [bytes, name] : parts) {
-    texts.push_back(fmt::format("{} {}", format_size(bytes), name));
+    texts.push_back(fmt::format("{} {}", size_text(bytes), name));
   }
   return wrap_parts(texts);
 }
@@ -115,12 +116,12 @@ Lines peak_lines(const Json& report, const Json& peak, std::size_t most_holders)
   const std::size_t level = order_of_level(peak.at("level"));
   const std::uint64_t bytes = number_or_zero(peak, "bytes");
   const bool one_process = report.at("processes").size() == 1;
-  Lines lines = {fmt::format("  {}{} {} ({} bytes) at {}{}{}", is_exact(peak) ? "" : "inexact ",
-                             level < kLevelTitles.size() ? kLevelTitles[level].title : "peak",
-                             format_size(bytes), format_count(bytes),
-                             time_or_unknown(peak, "time_ns"),
-                             one_process ? "" : ", " + name_process(report, peak.at("process")),
-                             peak.at("level") == "framework" ? ", inside the above" : "")};
+  Lines lines = {
+      fmt::format("  {}{} {} ({} bytes) at {}{}{}", is_exact(peak) ? "" : "inexact ",
+                  level < kLevelTitles.size() ? kLevelTitles[level].title : "peak",
+                  size_text(bytes), format_count(bytes), time_or_unknown(peak, "time_ns"),
+                  one_process ? "" : ", " + name_process(report, peak.at("process")),
+                  peak.at("level") == "framework" ? ", of blocks within that memory" : "")};
   for (std::string& line : category_lines(peak)) lines.push_back(std::move(line));
   const Lines holders = holder_lines(report, peak, most_holders);
   lines.insert(lines.end(), holders.begin(), holders.end());
@@ -144,34 +145,74 @@ std::vector<std::pair<std::uint64_t, std::string>> composition_parts(const Json&
   return parts;
 }
 
+// What no call of the process shows, where the driver does not tell contexts and other processes
+// apart; empty where that is not known.
+std::optional<std::uint64_t> outside_calls(const Json& row) {
+  if (text_or(row, "source", "none") == "nvml_process") return 0;  // told in parts of its own
+  // Reports from before the key: right where nothing changed between the sample and the moment.
+  return row.contains("outside_calls") ? number_in(row, "outside_calls")
+                                       : number_in(row, "unattributed");
+}
+
+// "cuMemGetInfo said 256.0 MiB 4.1 ms before".
+std::string sample_text(const Json& row) {
+  std::string text = fmt::format(
+      "{} said {}", text_or(row, "source", "") == "nvml_process" ? "NVML" : "cuMemGetInfo",
+      size_or_unknown(row, "driver_bytes"));
+  const auto sampled_ns = number_in(row, "sample_time_ns");
+  const auto moment_ns = number_in(row, "time_ns");
+  if (!sampled_ns || !moment_ns) return text + " at another moment";
+  return *sampled_ns <= *moment_ns
+             ? fmt::format("{} {} before", text, duration_text(*moment_ns - *sampled_ns))
+             : fmt::format("{} {} after", text, duration_text(*sampled_ns - *moment_ns));
+}
+
 // `moment` says when and, in a job of several, of which process.
 Lines composition_lines(const Json& row, const std::string& moment) {
-  const std::string source = text_or(row, "source", "none");
+  auto known = composition_parts(row);
+  const bool is_sampled = text_or(row, "source", "none") != "none";
+  const std::optional<std::uint64_t> outside = outside_calls(row);
+  if (is_sampled && outside.value_or(0) != 0) {
+    known.emplace_back(*outside, "contexts, modules and other processes");
+    std::stable_sort(known.begin(), known.end(),
+                     [](const auto& a, const auto& b) { return a.first > b.first; });
+  }
   std::uint64_t total = 0;
   std::vector<std::string> parts;
-  for (const auto& [bytes, name] : composition_parts(row)) {
+  for (const auto& [bytes, name] : known) {
     total += bytes;
-    parts.push_back(fmt::format("{} {}", format_size(bytes), name));
-  }
-  const Json& unattributed = row.at("unattributed");
-  if (unattributed.is_number_integer() && unattributed.get<std::int64_t>() < 0) {
-    // The driver's sample is older than the moment.
-    const auto excess = static_cast<std::uint64_t>(-unattributed.get<std::int64_t>());
-    total -= std::min(total, excess);
-    parts.push_back(fmt::format("{} less by the driver's count", format_size(excess)));
+    parts.push_back(fmt::format("{} {}", size_text(bytes), name));
   }
   if (parts.empty()) return {};
-  Lines lines = {
-      source == "none"
-          ? fmt::format("  of this process {} (the driver's own number is not known):", moment)
-          : fmt::format("  in use on the device {} {} by {}:", moment, format_size(total),
-                        source == "nvml_process" ? "NVML" : "cuMemGetInfo")};
+  Lines lines;
+  if (!is_sampled) {
+    lines.push_back(
+        fmt::format("  of this process {} (the driver's own number is not known):", moment));
+  } else if (!outside) {
+    lines.push_back(fmt::format("  of this process {} {} by its calls ({}):", moment,
+                                size_text(total), sample_text(row)));
+  } else if (size_text(number_in(row, "driver_bytes").value_or(total)) == size_text(total)) {
+    // What differs by less than is printed was rounded by the driver.
+    lines.push_back(
+        fmt::format("  in use on the device {} {} by {}:", moment, size_text(total),
+                    text_or(row, "source", "") == "nvml_process" ? "NVML" : "cuMemGetInfo"));
+  } else {
+    lines.push_back(fmt::format("  in use on the device {} {} ({}):", moment, size_text(total),
+                                sample_text(row)));
+  }
   const Lines sum = wrap_parts(parts);
   lines.insert(lines.end(), sum.begin(), sum.end());
   return lines;
 }
 
-// What the device held at the driver peak of the process that took most of it.
+bool ran_out(const Json& report, const Json& process, const Json& device) {
+  return std::any_of(report.at("oom").begin(), report.at("oom").end(), [&](const Json& row) {
+    return row.at("process") == process && row.at("device") == device &&
+           row.at("outcome") != "recovered" && row.at("composition").is_object();
+  });
+}
+
+// What the device held when the process that took most of it ran out of memory, else at its peak.
 Lines composition_at_peak(const Json& report, const Json& device_id) {
   const std::vector<const Json*> peaks =
       rows_where(report.at("peak"), "bytes", [&](const Json& row) {
@@ -179,13 +220,15 @@ Lines composition_at_peak(const Json& report, const Json& device_id) {
       });
   if (peaks.empty()) return {};
   const Json& process = peaks.front()->at("process");
+  const bool failed = ran_out(report, process, device_id);
   for (const Json& row : report.at("composition")) {
     const bool fits = row.at("device") == device_id && row.at("process") == process &&
-                      row.at("at") == "driver_peak";
+                      row.at("at") == (failed ? "oom" : "driver_peak");
     if (!fits) continue;
+    const std::string moment = failed ? "when memory ran out" : "at the driver's peak";
     return composition_lines(row, report.at("processes").size() == 1
-                                      ? "at the driver's peak"
-                                      : "at the driver's peak of " + name_process(report, process));
+                                      ? moment
+                                      : moment + " of " + name_process(report, process));
   }
   return {};
 }
@@ -239,7 +282,21 @@ Lines device_lines(const Json& report, const Json& device, const SummaryDetail& 
   lines.insert(lines.end(), more.begin(), more.end());
   more = opaque_pool_lines(report, device.at("id"));
   lines.insert(lines.end(), more.begin(), more.end());
+  if (lines.size() == 1) lines.front() += ": nothing allocated";
   return lines;
+}
+
+// "pinned, registered": what the host's peaks consist of.
+std::string kinds_of_host_memory(const Json& report) {
+  std::set<std::string> kinds;
+  for (const Json& row : report.at("usage")) {
+    if (row.at("level") == "host" && number_or_zero(row, "peak_bytes") != 0) {
+      kinds.insert(text_or(row, "kind", "of unknown kind"));
+    }
+  }
+  std::string text;
+  for (const std::string& kind : kinds) text += (text.empty() ? "" : ", ") + kind;
+  return text.empty() ? "pinned or registered" : text;
 }
 
 }  // namespace
@@ -262,7 +319,7 @@ Lines memory_section(const Json& report, const SummaryDetail& detail) {
   }
   const Lines host = peaks_of_device(report, nullptr, detail);
   if (!host.empty()) {
-    lines.emplace_back("Host memory");
+    lines.push_back(fmt::format("Host memory ({})", kinds_of_host_memory(report)));
     lines.insert(lines.end(), host.begin(), host.end());
   }
   if (lines.empty()) lines.emplace_back("No GPU memory was allocated.");

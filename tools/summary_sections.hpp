@@ -13,6 +13,7 @@ using Lines = std::vector<std::string>;
 // How much a summary may show of each list; the rest is counted.
 struct SummaryDetail {
   std::size_t fixes = 0;
+  bool fix_stacks = false;  // who called the place of each
   std::size_t devices = 0;
   std::size_t peaks_per_device = 0;
   std::size_t holders_per_peak = 0;

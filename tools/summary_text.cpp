@@ -19,18 +19,19 @@ constexpr std::ptrdiff_t kMostHolders = 7;
 
 // From the most to the least that is shown; the first that fits is taken.
 constexpr auto kDetails = std::to_array<SummaryDetail>({
-    {4, 8, 6, 5, 5},
-    {4, 8, 6, 3, 3},
-    {4, 8, 6, 2, 2},
-    {4, 8, 6, 2, 1},
-    {4, 8, 4, 2, 1},
-    {4, 8, 2, 2, 2},
-    {4, 8, 1, 2, 2},
-    {4, 8, 1, 1, 1},
-    {4, 8, 1, 0, 1},
-    {3, 4, 1, 0, 1},
-    {2, 2, 1, 0, 1},
-    {1, 1, 1, 0, 0},
+    {4, true, 8, 6, 5, 5},
+    {4, true, 8, 6, 3, 3},
+    {4, true, 8, 6, 2, 2},
+    {4, true, 8, 6, 2, 1},
+    {4, true, 8, 4, 2, 1},
+    {4, true, 8, 2, 2, 2},
+    {4, true, 8, 1, 2, 2},
+    {4, true, 8, 1, 1, 1},
+    {4, true, 8, 1, 0, 1},
+    {4, false, 8, 1, 0, 1},
+    {3, false, 4, 1, 0, 1},
+    {2, false, 2, 1, 0, 1},
+    {1, false, 1, 1, 0, 0},
 });
 
 constexpr auto kSections = std::to_array<Lines (*)(const Json&, const SummaryDetail&)>(
@@ -75,13 +76,25 @@ std::string command_of(const Json& report) {
   return shorten(text, kMostCommandLetters);
 }
 
-// The largest value of `key` over all traces.
-std::uint64_t longest_duration_ns(const Json& report) {
-  std::uint64_t longest = 0;
-  for (const Json& trace : report.at("traces")) {
-    longest = std::max(longest, number_or_zero(trace, "duration_ns"));
+std::uint64_t start_of(const Json& report, const Json& process_id) {
+  for (const Json& process : report.at("processes")) {
+    if (process.at("id") == process_id) return number_or_zero(process, "start_unix_ns");
   }
-  return longest;
+  return 0;
+}
+
+// From the start of the earliest process, as all times of the report, to the end of the last.
+std::uint64_t length_of_job_ns(const Json& report) {
+  std::uint64_t first_start = UINT64_MAX;
+  for (const Json& trace : report.at("traces")) {
+    first_start = std::min(first_start, start_of(report, trace.at("process")));
+  }
+  std::uint64_t length_ns = 0;
+  for (const Json& trace : report.at("traces")) {
+    const std::uint64_t start = start_of(report, trace.at("process")) - first_start;
+    length_ns = std::max(length_ns, start + number_or_zero(trace, "duration_ns"));
+  }
+  return length_ns;
 }
 
 // How the traces ended: "exit", or "7 exit, 1 killed".
@@ -147,11 +160,11 @@ Lines job_section(const Json& report, const SummaryDetail& detail) {
   Lines lines = {
       fmt::format("{}: {}, {}, end: {}", command_of(report),
                   count_of(report.at("processes").size(), "process", "processes"),
-                  format_duration(longest_duration_ns(report)), ends_of(report)),
+                  duration_text(length_of_job_ns(report)), ends_of(report)),
       complete ? fmt::format("  Complete: {}, none lost{}.", count_of(events, "event", "events"),
-                             own_cpu_ns == 0 ? ""
-                                             : "; recording took " + format_duration(own_cpu_ns) +
-                                                   " of CPU time")
+                             own_cpu_ns == 0
+                                 ? ""
+                                 : "; recording took " + duration_text(own_cpu_ns) + " of CPU time")
                : fmt::format("  INCOMPLETE: {}, {} dropped; numbers below may be too low.",
                              count_of(events, "event", "events"), format_count(dropped))};
   lines.insert(lines.end(), notes.begin(), notes.end());

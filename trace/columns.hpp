@@ -33,11 +33,9 @@ struct Column {
 // Decodes exactly values.size() varints; false where the column has fewer.
 [[nodiscard]] inline bool decode_varints(std::span<const std::byte> column,
                                          std::span<std::uint64_t> values) noexcept {
-  const std::byte* in = column.data();
-  const std::byte* const end = in + column.size();
+  VarintReader in(column);
   for (std::uint64_t& value : values) {
-    in = get_varint(in, end, value);
-    if (in == nullptr) return false;
+    if (!in.read(value)) return false;
   }
   return true;
 }
@@ -67,12 +65,10 @@ template <Encoding kEncoding, class Value>
 [[nodiscard]] bool decode_each(std::span<const std::byte> column,
                                std::span<const std::uint32_t> offsets, std::byte* field) noexcept {
   ValueDecoder<kEncoding> decoder;
-  const std::byte* in = column.data();
-  const std::byte* const end = in + column.size();
+  VarintReader in(column);
   for (const std::uint32_t offset : offsets) {
     std::uint64_t varint;
-    in = get_varint(in, end, varint);
-    if (in == nullptr) return false;
+    if (!in.read(varint)) return false;
     const auto value = static_cast<Value>(decoder(varint));
     __builtin_memcpy(field + offset, &value, sizeof value);
   }

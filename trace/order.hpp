@@ -2,6 +2,9 @@
 // replays a trace needs both: the analyzer, and the recorder where it makes a checkpoint.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "trace/records.hpp"
@@ -14,46 +17,63 @@ namespace gpumemtrace::trace {
 inline constexpr std::uint64_t kReorderWindowTicks = 60'000;
 
 // Calls that hand memory out take effect when they return, everything else when it begins.
-inline bool takes_effect_at_end(const RecordHeader& record) noexcept {
-  switch (record.kind) {
-    case RecordKind::kAllocation:
-    case RecordKind::kGraph:
-    case RecordKind::kPool: {
-      return true;
-    }
-    case RecordKind::kMapping: {
-      const auto operation = reinterpret_cast<const Mapping&>(record).operation;
-      return operation != MappingOperation::kUnmap &&
-             operation != MappingOperation::kFreeReservation;
-    }
-    case RecordKind::kImport: {
-      const auto operation = reinterpret_cast<const Import&>(record).operation;
-      return operation == ImportOperation::kIpcOpen ||
+enum class TakesEffect : std::uint8_t { kAtStart, kAtEnd, kAsOperationSays };
+
+namespace order {
+
+constexpr std::array<TakesEffect, 256> make_table() {
+  std::array<TakesEffect, 256> table{};
+  table[static_cast<std::size_t>(RecordKind::kAllocation)] = TakesEffect::kAtEnd;
+  table[static_cast<std::size_t>(RecordKind::kGraph)] = TakesEffect::kAtEnd;
+  table[static_cast<std::size_t>(RecordKind::kPool)] = TakesEffect::kAtEnd;
+  table[static_cast<std::size_t>(RecordKind::kMapping)] = TakesEffect::kAsOperationSays;
+  table[static_cast<std::size_t>(RecordKind::kImport)] = TakesEffect::kAsOperationSays;
+  return table;
+}
+inline constexpr std::array<TakesEffect, 256> kByKind = make_table();
+
+// So `end` can be read before it is known that there is one.
+static_assert(std::all_of(kKinds.begin(), kKinds.end(), [](const KindInfo& kind) {
+  return kind.bytes >= offsetof(CallHeader, end) + sizeof(CallHeader::end);
+}));
+
+inline TakesEffect by_operation(const RecordHeader& record) noexcept {
+  bool at_end = false;
+  if (record.kind == RecordKind::kMapping) {
+    const auto operation = reinterpret_cast<const Mapping&>(record).operation;
+    at_end =
+        operation != MappingOperation::kUnmap && operation != MappingOperation::kFreeReservation;
+  } else {
+    const auto operation = reinterpret_cast<const Import&>(record).operation;
+    at_end = operation == ImportOperation::kIpcOpen ||
              operation == ImportOperation::kExternalImport ||
              operation == ImportOperation::kExternalMap ||
              operation == ImportOperation::kPoolImportPointer;
-    }
-    default: {
-      return false;
-    }
   }
+  return at_end ? TakesEffect::kAtEnd : TakesEffect::kAtStart;
 }
 
+}  // namespace order
+
 inline bool is_free(const RecordHeader& record) noexcept {
-  return record.kind == RecordKind::kFree ||
-         (record.kind == RecordKind::kBlock && reinterpret_cast<const Block&>(record).bytes < 0);
+  const bool is_freed_block =
+      record.kind == RecordKind::kBlock && reinterpret_cast<const Block&>(record).bytes < 0;
+  return (record.kind == RecordKind::kFree) | is_freed_block;
 }
 
 inline constexpr std::uint64_t kLastOrderKey = ~std::uint64_t{0} - 1;
 
 // Sorts records by when they took effect; at the same tick, frees come first.
+// Which of them is an allocation is as good as random where threads take turns, so no branch
+// depends on it.
 inline std::uint64_t order_key(const RecordHeader& record) noexcept {
-  std::uint64_t ticks = record.time;
-  if (takes_effect_at_end(record)) {
-    const std::uint64_t end = reinterpret_cast<const CallHeader&>(record).end;
-    if (end != 0) ticks = end;
-  }
-  const std::uint64_t key = (ticks << 1) | (is_free(record) ? 0u : 1u);
+  TakesEffect effect = order::kByKind[static_cast<std::size_t>(record.kind)];
+  if (effect == TakesEffect::kAsOperationSays) effect = order::by_operation(record);
+  const std::uint64_t end = reinterpret_cast<const CallHeader&>(record).end;
+  const bool counts_end = (effect == TakesEffect::kAtEnd) & (end != 0);
+  const std::uint64_t choice = std::uint64_t{0} - static_cast<std::uint64_t>(counts_end);
+  const std::uint64_t ticks = record.time ^ ((record.time ^ end) & choice);
+  const std::uint64_t key = (ticks << 1) | static_cast<std::uint64_t>(!is_free(record));
   return key < kLastOrderKey ? key : kLastOrderKey;
 }
 constexpr std::uint64_t ticks_of_key(std::uint64_t key) noexcept { return key >> 1; }

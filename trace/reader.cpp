@@ -379,6 +379,11 @@ WriterCursor::~WriterCursor() = default;
 WriterCursor::WriterCursor(WriterCursor&&) noexcept = default;
 WriterCursor& WriterCursor::operator=(WriterCursor&&) noexcept = default;
 
+void WriterCursor::look_for(std::initializer_list<RecordKind> kinds) {
+  wanted_ = std::make_unique<KindSet>();
+  for (const RecordKind kind : kinds) wanted_->set(static_cast<std::size_t>(kind));
+}
+
 // Makes the next readable piece the current image; false where the stream is at its end.
 bool WriterCursor::load_next_piece() {
   next_ = end_ = nullptr;
@@ -397,9 +402,12 @@ bool WriterCursor::load_next_piece() {
 }
 
 bool WriterCursor::load_packed(const ChunkPiece& piece) {
-  return load_payload(file_->descriptor_, piece.file_offset, piece.stored_bytes, piece.column_bytes,
-                      piece.payload_checksum, piece.codec) &&
-         unpack(*file_->schema_, workspace().columns, *image_, workspace().scratch,
+  if (!load_payload(file_->descriptor_, piece.file_offset, piece.stored_bytes, piece.column_bytes,
+                    piece.payload_checksum, piece.codec)) {
+    return false;
+  }
+  if (wanted_ != nullptr && !holds_any(*wanted_, workspace().columns)) return true;
+  return unpack(*file_->schema_, workspace().columns, *image_, workspace().scratch,
                 losses_.unknown_records);
 }
 

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "trace/file_layout.hpp"
+#include "trace/kind_set.hpp"
 #include "trace/records.hpp"
 #include "trace/schema.hpp"
 
@@ -131,6 +133,10 @@ class WriterCursor {
   WriterCursor(WriterCursor&&) noexcept;
   WriterCursor& operator=(WriterCursor&&) noexcept;
 
+  // From now on whole blocks that have no record of these kinds are left out, at a fraction of what
+  // reading them takes. Records of other kinds are still among what next() returns.
+  void look_for(std::initializer_list<RecordKind> kinds);
+
   // nullptr at the end of the stream.
   const RecordHeader* next() {
     while (next_ == end_) {
@@ -158,6 +164,7 @@ class WriterCursor {
   const std::byte* next_ = nullptr;  // in the image
   const std::byte* end_ = nullptr;
   std::unique_ptr<Image> image_;
+  std::unique_ptr<KindSet> wanted_;  // nullptr: all
   ReadLosses losses_;
 };
 

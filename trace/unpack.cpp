@@ -326,6 +326,17 @@ void remove_unknown(Image& image, std::uint64_t& unknown_records) {
 
 }  // namespace
 
+bool holds_any(const KindSet& kinds, std::span<const std::byte> columns) {
+  ColumnHeader header;
+  Column column;
+  while (take_column(columns, header, column)) {
+    if (header.kind != 0) continue;
+    return std::any_of(column.bytes.begin(), column.bytes.end(),
+                       [&](std::byte kind) { return kinds[static_cast<std::size_t>(kind)]; });
+  }
+  return true;
+}
+
 bool unpack(const FileSchema& schema, std::span<const std::byte> columns, Image& image,
             UnpackScratch& scratch, std::uint64_t& unknown_records) {
   ColumnIndex index;

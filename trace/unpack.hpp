@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "trace/file_layout.hpp"
+#include "trace/kind_set.hpp"
 #include "trace/schema.hpp"
 
 namespace gpumemtrace::trace {
@@ -71,6 +72,10 @@ struct UnpackScratch {
   std::array<std::uint32_t, 257> begin_of_kind{};
   std::vector<std::uint64_t> tail_words;  // of each record, grouped by kind
 };
+
+// Whether the columns hold records of any of the kinds; also true where they are malformed, which
+// unpack() then says.
+[[nodiscard]] bool holds_any(const KindSet& kinds, std::span<const std::byte> columns);
 
 // Columns to records. False where the columns are malformed; then `image` is empty.
 // `unknown_records` counts records of kinds that this version does not know; they are left out.

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace gpumemtrace::trace {
 
@@ -61,5 +62,64 @@ inline const std::byte* get_varint(const std::byte* in, const std::byte* end,
   }
   return nullptr;
 }
+
+// Bit i is set where byte i of the word ends a varint.
+constexpr std::uint64_t ends_in_word(std::uint64_t word) noexcept {
+  // The multiplication moves the bits 7, 15, 23, ... side by side to the top; none carries.
+  return ((~word & 0x8080'8080'8080'8080) >> 7) * 0x0102'0408'1020'4080 >> 56;
+}
+
+// Reads the varints of a column from the first to the last.
+// - Each begins where the one before ends, which a processor that reads them one by one has to wait
+//   for. Here the ends within 64 bytes are found at once, and the varints between them are
+//   independent of each other.
+class VarintReader {
+ public:
+  explicit VarintReader(std::span<const std::byte> column) noexcept
+      : next_(column.data()), window_(column.data()), end_(column.data() + column.size()) {}
+
+  // False where the rest of the column is no varint; then the reader is of no more use.
+  [[nodiscard]] bool read(std::uint64_t& value) noexcept {
+    while (ends_ == 0) {
+      // Eight bytes are read at once, also at the last byte of a window.
+      if (end_ - window_ < kWindowBytes + kWordBytes) return read_slowly(value);
+      ends_ = ends_in_window();
+      window_ += kWindowBytes;
+    }
+    const std::byte* const begin = next_;
+    next_ = window_ - kWindowBytes + __builtin_ctzll(ends_) + 1;
+    ends_ &= ends_ - 1;
+    const auto bytes = static_cast<std::size_t>(next_ - begin);
+    if (bytes > kWordBytes) [[unlikely]]
+      return get_varint(begin, end_, value) == next_;
+    std::uint64_t word;
+    __builtin_memcpy(&word, begin, sizeof word);
+    value = join_septets(word & (~std::uint64_t{0} >> (64 - 8 * bytes)));
+    return true;
+  }
+
+ private:
+  static constexpr std::ptrdiff_t kWindowBytes = 64;
+  static constexpr std::ptrdiff_t kWordBytes = 8;
+
+  [[nodiscard]] std::uint64_t ends_in_window() const noexcept {
+    std::uint64_t ends = 0;
+    for (int i = 0; i < kWindowBytes / kWordBytes; ++i) {
+      std::uint64_t word;
+      __builtin_memcpy(&word, window_ + i * kWordBytes, sizeof word);
+      ends |= ends_in_word(word) << (i * kWordBytes);
+    }
+    return ends;
+  }
+  [[nodiscard]] bool read_slowly(std::uint64_t& value) noexcept {
+    next_ = get_varint(next_, end_, value);
+    return next_ != nullptr;
+  }
+
+  const std::byte* next_;
+  const std::byte* window_;  // where the next ends are to be looked for
+  const std::byte* end_;
+  std::uint64_t ends_ = 0;  // of the window before that; bit 0 is its first byte
+};
 
 }  // namespace gpumemtrace::trace

@@ -23,7 +23,7 @@ std::uint32_t Accounts::find_or_add_row(const GroupKey& key) {
     row.kind = key.kind;
     row.device = key.device;
     row.pool = key.pool;
-    row.account = find_or_add_account(level_of(key.kind), key.device);
+    row.account = &accounts_[find_or_add_account(level_of(key.kind), key.device)];
     rows_.push_back(row);
   }
   return found->second;
@@ -70,7 +70,7 @@ void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::
     row.peak_bytes = row.bytes;
     row.peak_time = now;
   }
-  Account& account = accounts_[row.account];
+  Account& account = *row.account;
   account.bytes += more_bytes;
   Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
   flow.bytes += more_bytes;

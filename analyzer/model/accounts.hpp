@@ -103,8 +103,8 @@ struct Account {
 struct UsageRow {
   Kind kind = Kind::kDevice;
   std::int32_t device = kHostDevice;
-  std::uint32_t pool = 0;  // index of the pool; meaningful for stream_ordered
-  std::uint32_t account = 0;
+  std::uint32_t pool = 0;      // index of the pool; meaningful for stream_ordered
+  Account* account = nullptr;  // never, once the row is there
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
   std::uint64_t failed = 0;
@@ -180,6 +180,7 @@ struct Group {
   std::uint64_t allocated_bytes = 0;
   std::uint64_t segments = 0;    // of the allocations, those that the framework deals blocks from
   std::uint64_t host_ticks = 0;  // spent in the calls that allocated and freed
+  CallSite freed_at{};           // of the first call that freed one
 };
 
 // - Accounts are created on demand and never removed; pointers to them stay valid.
@@ -207,7 +208,7 @@ class Accounts {
       row.peak_bytes = row.bytes;
       row.peak_time = now;
     }
-    Account& account = accounts_[row.account];
+    Account& account = *row.account;
     account.bytes += bytes;
     if (account.bytes > account.peak.bytes()) set_peak(account, now);
     history_.allocate(group, bytes, now);
@@ -223,7 +224,7 @@ class Accounts {
     if (end == End::kFreed) ++row.frees;
     --row.count;
     row.bytes -= entry.bytes;
-    Account& account = accounts_[row.account];
+    Account& account = *row.account;
     account.bytes -= entry.bytes;
     history_.free(entry.group, entry.bytes);
     flows_[static_cast<std::size_t>(flow_of(account.level))].bytes -= entry.bytes;
@@ -253,6 +254,9 @@ class Accounts {
   void count_segment(std::uint32_t group, std::uint64_t count = 1) {
     groups_[group].segments += count;
   }
+  void note_free(std::uint32_t group, const CallSite& site) {
+    if (groups_[group].freed_at == CallSite{}) groups_[group].freed_at = site;
+  }
   // Time that a call spent on an allocation of the group.
   void note_host_ticks(std::uint32_t group, std::uint64_t ticks) {
     groups_[group].host_ticks += ticks;
@@ -266,9 +270,6 @@ class Accounts {
   [[nodiscard]] const Group& group(std::uint32_t index) const { return groups_[index]; }
   [[nodiscard]] const UsageRow& row_of(std::uint32_t group) const {
     return rows_[groups_[group].row];
-  }
-  [[nodiscard]] std::uint32_t account_index_of(std::uint32_t group) const {
-    return rows_[groups_[group].row].account;
   }
 
   [[nodiscard]] const std::deque<Account>& accounts() const { return accounts_; }

@@ -81,7 +81,8 @@ void Activity::apply_copy(const trace::ActivityCopy& record) {
   stream.gpu_ticks += time->ticks();
   DeviceWork work;
   work.activity = activity_key(record.library, record.correlation);
-  work.time = *time;
+  work.time.start = time->start;
+  work.time.end = time->end;
   work.bytes = record.bytes;
   work.graph_node = record.graph_node;
   work.device = record.device;
@@ -96,7 +97,8 @@ void Activity::apply_set(const trace::ActivitySet& record) {
   if (!time) return join_.count_unjoined(why_without_time(record.start));
   DeviceWork work;
   work.activity = activity_key(record.library, record.correlation);
-  work.time = *time;
+  work.time.start = time->start;
+  work.time.end = time->end;
   work.bytes = record.bytes;
   work.graph_node = record.graph_node;
   work.device = record.device;

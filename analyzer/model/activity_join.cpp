@@ -66,14 +66,13 @@ std::string_view name_of(Unjoined reason) {
 void ActivityJoin::add_call(std::uint32_t writer, const trace::CallHeader& call, CallWork work,
                             const CallSize& size, std::uint32_t counted) {
   ++counts_.calls;
-  PendingCall pending;
-  pending.time = {call.record.time, std::max(call.record.time, call.end)};
+  CallId id = calls_.add(writer, call.record.time, std::max(call.record.time, call.end));
+  PendingCall& pending = *calls_.find(id);
   pending.bytes = size.bytes;
   pending.batch_bytes = size.part == 0 ? size.bytes : 0;
   pending.counted = counted;
   pending.work = work;
-  CallId id = calls_.add(writer, pending);
-  Batch& batch = batch_[writer];
+  Batch& batch = batch_of(writer);
   if (size.part == 0) {
     batch = {id, id};
   } else if (PendingCall* first = calls_.find(batch.first)) {
@@ -83,6 +82,14 @@ void ActivityJoin::add_call(std::uint32_t writer, const trace::CallHeader& call,
     id = batch.first;
   }
   if (without_api_records_) index_by_size(id, *calls_.find(id));
+}
+
+ActivityJoin::Batch& ActivityJoin::batch_of(std::uint32_t writer) {
+  if (latest_batch_ == nullptr || latest_writer_ != writer) {
+    latest_writer_ = writer;
+    latest_batch_ = &batches_[writer];
+  }
+  return *latest_batch_;
 }
 
 void ActivityJoin::add_launch(std::uint32_t writer, const trace::CallHeader& call,
@@ -107,7 +114,7 @@ void ActivityJoin::apply(const trace::ActivityCall& record) {
   if (api_calls_.find(activity) != nullptr) return;
   const std::optional<TickSpan> time =
       clocks_.place(record.library, record.start, record.end, record.record.time);
-  if (!time) return remember({activity, 0, Unjoined::kClockUnknown});
+  if (!time) return remember(activity, 0, Unjoined::kClockUnknown);
   if (match(record, *time, false)) return;
   early_.push_back({record, *time});
   if (early_.size() <= kMaxEarlyCalls) return;
@@ -119,9 +126,11 @@ void ActivityJoin::apply(const trace::ActivityCall& record) {
 // False where the call may still come.
 bool ActivityJoin::match(const trace::ActivityCall& record, const TickSpan& time,
                          bool is_last_chance) {
-  const ApiSpan api{activity_key(record.library, record.correlation), time, record.domain};
+  const ApiSpan api{
+      activity_key(record.library, record.correlation), {time.start, time.end}, record.domain};
   const std::vector<std::uint32_t>& threads = calls_.threads_of(record.thread_id);
-  Match found;
+  Match& found = match_;
+  found.restart();
   for (auto thread = threads.rbegin(); thread != threads.rend(); ++thread) {
     found.is_inferred = false;
     if (match_in(calls_.thread(*thread), api, found)) break;
@@ -131,12 +140,12 @@ bool ActivityJoin::match(const trace::ActivityCall& record, const TickSpan& time
     return true;
   }
   if (found.is_early && !is_last_chance) return false;
-  remember({api.activity, 0,
-            time.start < cut_ticks_  ? Unjoined::kBeforeCheckpoint
-            : found.is_other_library ? Unjoined::kOtherLibrary
-            : threads.empty()        ? Unjoined::kUnknownThread
-            : found.is_forgotten     ? Unjoined::kCallForgotten
-                                     : Unjoined::kNoCall});
+  remember(api.activity, 0,
+           time.start < cut_ticks_  ? Unjoined::kBeforeCheckpoint
+           : found.is_other_library ? Unjoined::kOtherLibrary
+           : threads.empty()        ? Unjoined::kUnknownThread
+           : found.is_forgotten     ? Unjoined::kCallForgotten
+                                    : Unjoined::kNoCall);
   return true;
 }
 
@@ -148,11 +157,9 @@ bool ActivityJoin::is_free(PendingCall& call, const ApiSpan& api, Match& match) 
 
 bool ActivityJoin::match_in(const PendingCalls::Thread& thread, const ApiSpan& api, Match& match) {
   const std::uint64_t tolerance = clocks_.tolerance_ticks();
-  const auto begin =
-      std::partition_point(thread.begin(), thread.end(), [&](const PendingCalls::InThread& call) {
-        return call.time.end + tolerance < api.time.start;
-      });
-  if (begin == thread.end()) match.is_early = true;
+  const auto begin = thread.first_ending_from(api.time.start - std::min(api.time.start, tolerance));
+  const auto end = thread.calls.end();
+  if (begin == end) match.is_early = true;
   const bool is_inside = api.domain == trace::ActivityDomain::kDriver;
   const auto violation_of = [&](const TickSpan& call) {
     return is_inside ? violation(call, api.time) : violation(api.time, call);
@@ -162,7 +169,7 @@ bool ActivityJoin::match_in(const PendingCalls::Thread& thread, const ApiSpan& a
     TickSpan time;
     std::size_t candidates = 0;
   } nearest;
-  for (auto it = begin; it != thread.end() && it->time.start <= api.time.end + tolerance; ++it) {
+  for (auto it = begin; it != end && it->time.start <= api.time.end + tolerance; ++it) {
     PendingCall* call = calls_.find(it->id);
     if (call == nullptr) {
       match.is_forgotten = true;
@@ -193,7 +200,7 @@ bool ActivityJoin::match_in(const PendingCalls::Thread& thread, const ApiSpan& a
     return true;
   }
   if (nearest.candidates == 0) return false;
-  for (auto it = begin; it != thread.end() && it->time.start <= nearest.time.start; ++it) {
+  for (auto it = begin; it != end && it->time.start <= nearest.time.start; ++it) {
     PendingCall* call = calls_.find(it->id);
     if (call == nullptr || it->time.start != nearest.time.start) continue;
     if (is_free(*call, api, match)) match.calls.push_back(it->id);
@@ -213,23 +220,17 @@ void ActivityJoin::take(const ApiSpan& api, const Match& match) {
   if (!match.is_inferred) {
     counts_.largest_violation_ticks = std::max(counts_.largest_violation_ticks, match.violation);
   }
-  remember({api.activity, match.calls.front(), Unjoined::kNoCall});
+  remember(api.activity, match.calls.front(), Unjoined::kNoCall);
 }
 
-void ActivityJoin::remember(const ApiCall& call) {
-  if (api_calls_.find(call.activity) != nullptr) return;
-  if (api_order_.size() >= PendingCalls::kMaxCalls) {
-    ApiCall oldest;
-    api_calls_.erase(api_order_.front(), oldest);
-    api_order_.pop_front();
-  }
-  api_calls_.insert(call);
-  api_order_.push_back(call.activity);
-  const auto waiting = waiting_.find(call.activity);
+void ActivityJoin::remember(std::uint64_t activity, CallId first, Unjoined reason) {
+  if (api_calls_.find(activity) != nullptr) return;
+  api_calls_.set(activity, first, reason);
+  const auto waiting = waiting_.find(activity);
   if (waiting == waiting_.end()) return;
   const std::vector<DeviceWork> works = std::move(waiting->second);
   waiting_.erase(waiting);
-  for (const DeviceWork& work : works) join(work, call);
+  for (const DeviceWork& work : works) join(work, {first, reason, true});
 }
 
 void ActivityJoin::apply(const DeviceWork& work) {
@@ -446,9 +447,8 @@ void ActivityJoin::infer(const DeviceWork& work) {
       taken->is_inferred = true;
       part = taken->next;
     }
-    const ApiCall api{work.activity, first, Unjoined::kNoCall};
-    remember(api);
-    return join(work, api);
+    remember(work.activity, first, Unjoined::kNoCall);
+    return join(work, {first, Unjoined::kNoCall, true});
   }
   count_unjoined(Unjoined::kNoApiRecord);
 }

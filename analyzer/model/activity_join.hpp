@@ -17,8 +17,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "analyzer/flat_map.hpp"
 #include "analyzer/model/activity_clocks.hpp"
+#include "analyzer/model/api_calls.hpp"
 #include "analyzer/model/kernel_overlap.hpp"
 #include "analyzer/model/pending_calls.hpp"
 #include "analyzer/model/transfers.hpp"
@@ -38,18 +38,6 @@ struct DeviceWork {
   bool is_set = false;
 };
 
-// Why a record found no call.
-enum class Unjoined : std::uint8_t {
-  kBeforeCheckpoint,  // the call is gone, a checkpoint has replaced it
-  kNoCall,            // no intercepted call stands where CUPTI saw one
-  kNoApiRecord,       // CUPTI told nothing about the call that made it
-  kUnknownThread,     // the call was made on a thread that the trace does not know
-  kCallForgotten,     // it came after more calls than are kept
-  kClockUnknown,      // CUPTI's clock was exchanged for one that nothing is known about
-  kNoTime,            // CUPTI told no time: its clock was exchanged before it delivered the record
-  kOtherLibrary,      // a second copy of libcupti reported the same call
-  kCount,
-};
 [[nodiscard]] std::string_view name_of(Unjoined reason);
 inline constexpr std::size_t kUnjoinedReasons = static_cast<std::size_t>(Unjoined::kCount);
 
@@ -111,12 +99,6 @@ class ActivityJoin {
   [[nodiscard]] const JoinCounts& counts() const { return counts_; }
 
  private:
-  // What a record of CUPTI about a call led to.
-  struct ApiCall {
-    std::uint64_t activity = 0;
-    CallId first = 0;  // 0 = no call, for this reason:
-    Unjoined reason = Unjoined::kNoCall;
-  };
   struct Match {
     std::vector<CallId> calls;
     bool is_inferred = false;
@@ -124,6 +106,12 @@ class ActivityJoin {
     bool is_early = false;  // the thread's calls do not reach that far yet
     bool is_forgotten = false;
     std::uint64_t violation = 0;
+
+    void restart() {
+      calls.clear();
+      is_inferred = is_other_library = is_early = is_forgotten = false;
+      violation = 0;
+    }
   };
   struct EarlyCall {
     trace::ActivityCall record;
@@ -140,12 +128,13 @@ class ActivityJoin {
     trace::ActivityDomain domain = trace::ActivityDomain::kDriver;
   };
 
+  [[nodiscard]] Batch& batch_of(std::uint32_t writer);
   bool match(const trace::ActivityCall& record, const TickSpan& time, bool is_last_chance);
   bool match_in(const PendingCalls::Thread& thread, const ApiSpan& api, Match& match);
   // Whether the call may be taken; says in `match` if it is another library's already.
   bool is_free(PendingCall& call, const ApiSpan& api, Match& match);
   void take(const ApiSpan& api, const Match& match);
-  void remember(const ApiCall& call);
+  void remember(std::uint64_t activity, CallId first, Unjoined reason);
   void join(const DeviceWork& work, const ApiCall& api);
   PendingCall* part_for(const DeviceWork& work, CallId first);
   [[nodiscard]] std::uint64_t bytes_of_parts(CallId first);
@@ -164,15 +153,17 @@ class ActivityJoin {
   KernelOverlap& overlap_;
   const ActivityClocks& clocks_;
   PendingCalls calls_;
-  FlatMap<ApiCall, &ApiCall::activity> api_calls_;
-  std::deque<std::uint64_t> api_order_;
+  ApiCalls api_calls_;
+  Match match_;                                                         // the present record's
   std::unordered_map<std::uint64_t, std::vector<DeviceWork>> waiting_;  // by activity
   std::deque<std::uint64_t> waiting_order_;
   std::deque<EarlyCall> early_;
   bool without_api_records_ = false;
   std::unordered_map<std::uint64_t, std::deque<CallId>> by_size_;
-  std::vector<DeviceWork> without_api_;             // what will be inferred
-  std::unordered_map<std::uint32_t, Batch> batch_;  // by writer: its latest call
+  std::vector<DeviceWork> without_api_;               // what will be inferred
+  std::unordered_map<std::uint32_t, Batch> batches_;  // by writer: its latest call
+  std::uint32_t latest_writer_ = 0;
+  Batch* latest_batch_ = nullptr;  // its
   std::vector<CallSite> launch_sites_;
   std::map<CallSite, std::uint32_t> launch_site_index_;
   std::uint64_t cut_ticks_ = 0;

@@ -145,7 +145,11 @@ void Framework::change_stranded(FrameworkDevice& device, std::uint64_t before, s
 void Framework::add_block(const trace::Block& record, std::uint32_t group, std::uint32_t segment,
                           std::uint64_t now) {
   const auto bytes = static_cast<std::uint64_t>(record.bytes);
-  blocks_.insert({record.address, bytes, now, group, segment});
+  LiveAllocation& block = blocks_.add(record.address);
+  block.bytes = bytes;
+  block.born = now;
+  block.group = group;
+  block.link = segment;
   accounts_.add(group, bytes, now);
   if (segment == 0) return;
   Segment& around = segments_[segment - 1];

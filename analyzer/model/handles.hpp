@@ -50,4 +50,13 @@ struct OpenHandle {
   std::uint64_t time = 0;
 };
 
+// How many handles of one kind one place opened.
+struct OpenedHandles {
+  HandleKind kind = HandleKind::kVmm;
+  CallSite site;
+  std::int32_t device = kUnknownDevice;
+  bool is_segment = false;
+  std::uint64_t count = 0;
+};
+
 }  // namespace gpumemtrace::analyzer

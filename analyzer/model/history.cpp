@@ -6,7 +6,8 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 History::Stretch join(const History::Stretch& first, const History::Stretch& second) {
-  return {std::min(first.low_bytes, second.low_bytes), first.allocations + second.allocations};
+  return {std::min(first.low_bytes, second.low_bytes), std::min(first.low_count, second.low_count),
+          first.allocations + second.allocations};
 }
 
 }  // namespace
@@ -38,8 +39,7 @@ void History::join_pairs(GroupCourse& course) {
     course.present = joined.back();
     joined.pop_back();
   } else {
-    const Stretch untouched{course.live_bytes, 0};
-    course.present = join(all.back(), untouched);
+    course.present = join(all.back(), quiet_stretch(course));
   }
   course.done = std::move(joined);
 }
@@ -48,7 +48,7 @@ void History::catch_up(GroupCourse& course, std::uint32_t joins, std::size_t str
   for (; course.joins_seen != joins; ++course.joins_seen) join_pairs(course);
   while (course.done.size() + 1 < stretches) {
     course.done.push_back(course.present);
-    course.present = {course.live_bytes, 0};
+    course.present = quiet_stretch(course);
   }
 }
 

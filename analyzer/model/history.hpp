@@ -1,4 +1,4 @@
-// How the live bytes of every group of allocations went over the run, in a few dozen steps: what
+// How the live memory of every group of allocations went over the run, in a few dozen steps: what
 // growth and churn are seen by.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace gpumemtrace::analyzer {
 // - The run is cut into equal stretches by the number of its events (allocations and frees), not by
 //   time, so that the same program gives the same history however fast it ran. When there are more
 //   than kMaxStretches, neighbours are joined in pairs.
-// - Memory: 16 bytes a stretch and group. Groups catch up with the stretches when they are touched.
+// - Memory: 24 bytes a stretch and group. Groups catch up with the stretches when they are touched.
 // - What a checkpoint replaced is not in it.
 class History {
  public:
@@ -19,6 +19,7 @@ class History {
 
   struct Stretch {
     std::uint64_t low_bytes = 0;  // the least that was live at any moment of it
+    std::uint64_t low_count = 0;  // the least number of allocations, which may be another moment
     std::uint64_t allocations = 0;
   };
   // Of the whole process.
@@ -33,6 +34,7 @@ class History {
     ++flow_.back().allocations;
     ++course.present.allocations;
     course.live_bytes += bytes;
+    ++course.live_count;
     flow_.back().end = now;
     count_event();
   }
@@ -40,7 +42,9 @@ class History {
     GroupCourse& course = touch(group);
     ++flow_.back().frees;
     course.live_bytes -= bytes;
+    --course.live_count;
     if (course.live_bytes < course.present.low_bytes) course.present.low_bytes = course.live_bytes;
+    if (course.live_count < course.present.low_count) course.present.low_count = course.live_count;
     count_event();
   }
   // The size of something live became known.
@@ -56,11 +60,16 @@ class History {
  private:
   struct GroupCourse {
     std::uint64_t live_bytes = 0;
+    std::uint64_t live_count = 0;
     Stretch present;               // of stretch `done.size()`
     std::vector<Stretch> done;     // all stretches before it
     std::uint32_t joins_seen = 0;  // how often the stretches had been joined at the last touch
   };
 
+  // In which the group has not been touched.
+  static Stretch quiet_stretch(const GroupCourse& course) {
+    return {course.live_bytes, course.live_count, 0};
+  }
   GroupCourse& touch(std::uint32_t group) {
     if (group >= courses_.size()) courses_.resize(group + 1);
     GroupCourse& course = courses_[group];

@@ -6,7 +6,11 @@ namespace gpumemtrace::analyzer {
 
 void Memory::add(Space space, const LiveAllocation& entry) {
   ++version_;
-  map(space).insert(entry);
+  LiveAllocation& live = map(space).add(entry.address);
+  live.bytes = entry.bytes;
+  live.born = entry.born;
+  live.group = entry.group;
+  live.link = entry.link;
   accounts_.add(entry.group, entry.bytes, entry.born);
 }
 
@@ -19,20 +23,21 @@ bool Memory::remove(Space space, std::uint64_t address, Accounts::End end,
 }
 
 void Memory::finish_ending(Space space, std::vector<LiveAllocation>& ended, std::size_t first,
-                           EndedBy reason, bool at_exit) {
+                           const Teardown& teardown) {
   std::sort(ended.begin() + static_cast<std::ptrdiff_t>(first), ended.end(),
             [](const auto& a, const auto& b) { return a.address < b.address; });
   for (std::size_t i = first; i < ended.size(); ++i) {
     LiveAllocation removed;
     remove(space, ended[i].address, Accounts::End::kImplicit, removed);
-    remember_ended({removed.address, removed, reason, at_exit});
+    remember_ended({removed.address, removed, teardown});
   }
 }
 
 void Memory::remember_ended(const EndedAllocation& ended) {
   EndedAllocation older;
   if (ended_.erase(ended.address, older)) {
-    replaced_ended_[{older.entry.group, older.ended_by}].add(older.entry.bytes, older.entry.born);
+    replaced_ended_[{older.entry.group, older.teardown.reason}].add(older.entry.bytes,
+                                                                    older.entry.born);
   }
   ended_.insert(ended);
 }

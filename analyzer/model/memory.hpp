@@ -32,12 +32,20 @@ constexpr std::string_view name_of(EndedBy end) {
   return "";
 }
 
+// The end of a context, which ends what was allocated in it.
+struct Teardown {
+  EndedBy reason = EndedBy::kNothing;
+  bool at_exit = false;  // after the process began to exit
+  CallSite site;
+
+  friend auto operator<=>(const Teardown&, const Teardown&) = default;
+};
+
 // An allocation that a teardown ended: it holds no memory any more and is still reported.
 struct EndedAllocation {
   std::uint64_t address = 0;
   LiveAllocation entry;
-  EndedBy ended_by = EndedBy::kNothing;
-  bool at_exit = false;  // the teardown came after the process began to exit
+  Teardown teardown;
 };
 
 // Number and bytes of alike allocations, and when the first and the last of them was made.
@@ -86,16 +94,19 @@ class Memory {
 
   // Everything that `belongs` says ends with its context. Returns what ended, sorted by address.
   template <class Belongs>
-  std::vector<LiveAllocation> end_all(Belongs&& belongs, EndedBy reason, bool at_exit) {
+  std::vector<LiveAllocation> end_all(Belongs&& belongs, const Teardown& teardown) {
     std::vector<LiveAllocation> ended;
     for (const Space space : {Space::kAddresses, Space::kArrays}) {
       const std::size_t first = ended.size();
       map(space).for_each([&](const LiveAllocation& entry) {
         if (belongs(entry)) ended.push_back(entry);
       });
-      finish_ending(space, ended, first, reason, at_exit);
+      finish_ending(space, ended, first, teardown);
     }
     return ended;
+  }
+  [[nodiscard]] const EndedAllocation* find_ended(std::uint64_t address) const {
+    return ended_.find(address);
   }
   // The program freed what a teardown had ended before: no leak.
   bool forget_ended(std::uint64_t address);
@@ -128,7 +139,7 @@ class Memory {
     return space == Space::kAddresses ? addresses_ : space == Space::kArrays ? arrays_ : imports_;
   }
   void finish_ending(Space space, std::vector<LiveAllocation>& ended, std::size_t first,
-                     EndedBy reason, bool at_exit);
+                     const Teardown& teardown);
   void remember_ended(const EndedAllocation& ended);
 
   Accounts& accounts_;

@@ -41,32 +41,52 @@ std::uint32_t PendingCalls::thread_of_writer(std::uint32_t writer) {
   return by_writer_[writer] - 1;
 }
 
-CallId PendingCalls::add(std::uint32_t writer, const PendingCall& call) {
-  if (calls_.size() >= kMaxCalls) forget_oldest();
-  calls_.push_back(call);
-  const CallId id = first_ + calls_.size() - 1;
+CallId PendingCalls::add(std::uint32_t writer, std::uint64_t start, std::uint64_t end) {
+  PendingCall& call = calls_.add();
+  call = PendingCall{};
+  call.time.start = start;
+  call.time.end = end;
+  const CallId id = calls_.last();
+  if (id % kMaxCalls == 0) {
+    for (Thread& thread : threads_) trim(thread);
+  }
   const std::uint32_t index = thread_of_writer(writer);
   if (index >= threads_.size()) return id;
   Thread& thread = threads_[index];
-  thread.push_back({call.time, id});
-  if (thread.size() % kTrimEvery == 0) trim(thread);
+  thread.calls.push_back({{start, end}, id});
+  if (thread.calls.size() % kTrimEvery == 0) trim(thread);
   return id;
-}
-
-void PendingCalls::forget_oldest() {
-  calls_.pop_front();
-  ++first_;
-  if (first_ % kMaxCalls != 0) return;
-  for (Thread& thread : threads_) trim(thread);
 }
 
 // Gives back the room of what is forgotten.
 void PendingCalls::trim(Thread& thread) const {
-  const auto kept = std::partition_point(thread.begin(), thread.end(),
-                                         [&](const InThread& call) { return call.id < first_; });
-  if (static_cast<std::size_t>(kept - thread.begin()) * 2 < thread.size()) return;
-  thread.erase(thread.begin(), kept);
-  if (thread.empty()) Thread().swap(thread);
+  std::vector<InThread>& calls = thread.calls;
+  const auto kept = std::partition_point(
+      calls.begin(), calls.end(), [&](const InThread& call) { return call.id < calls_.first(); });
+  const auto forgotten = static_cast<std::size_t>(kept - calls.begin());
+  if (forgotten * 2 < calls.size()) return;
+  calls.erase(calls.begin(), kept);
+  thread.latest -= std::min(thread.latest, forgotten);
+  if (calls.empty()) std::vector<InThread>().swap(calls);
+}
+
+// Records about a thread's calls come in nearly the order of the calls, so the search begins where
+// the one before ended, and takes longer and longer steps.
+std::vector<PendingCalls::InThread>::const_iterator PendingCalls::Thread::first_ending_from(
+    std::uint64_t ticks) const {
+  const auto ends_before = [&](const InThread& call) { return call.time.end < ticks; };
+  const auto hint = calls.begin() + static_cast<std::ptrdiff_t>(latest);
+  auto low = calls.begin();
+  auto high = hint;
+  if (latest == 0 || ends_before(*(hint - 1))) {
+    low = hint;
+    std::ptrdiff_t step = 1;
+    for (; step < calls.end() - low && ends_before(low[step - 1]); step *= 2) low += step;
+    high = low + std::min(step, calls.end() - low);
+  }
+  const auto found = std::partition_point(low, high, ends_before);
+  latest = static_cast<std::size_t>(found - calls.begin());
+  return found;
 }
 
 const std::vector<std::uint32_t>& PendingCalls::threads_of(std::uint32_t thread_id) const {

@@ -2,11 +2,11 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <unordered_map>
 #include <vector>
 
 #include "analyzer/model/activity_clocks.hpp"
+#include "analyzer/recent.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -42,35 +42,38 @@ class PendingCalls {
 
   // The records that follow in the writer's stream are this thread's.
   void add_thread(std::uint32_t writer, const trace::Thread& thread);
-  CallId add(std::uint32_t writer, const PendingCall& call);
+  // A call of that time, of which nothing else is known yet.
+  CallId add(std::uint32_t writer, std::uint64_t start, std::uint64_t end);
 
-  // nullptr where it is forgotten.
-  [[nodiscard]] PendingCall* find(CallId id) {
-    return id < first_ || id >= first_ + calls_.size() ? nullptr : &calls_[id - first_];
-  }
+  // nullptr where it is forgotten. Valid until the next add().
+  [[nodiscard]] PendingCall* find(CallId id) { return calls_.find(id); }
 
   struct InThread {
     TickSpan time;
     CallId id = 0;
   };
-  using Thread = std::vector<InThread>;  // forgotten calls may be among them
+  struct Thread {
+    std::vector<InThread> calls;     // forgotten ones may be among them
+    mutable std::size_t latest = 0;  // where the search before ended
+
+    // The first call that ends then or later.
+    [[nodiscard]] std::vector<InThread>::const_iterator first_ending_from(
+        std::uint64_t ticks) const;
+  };
   // The threads that CUPTI may mean: by the system's id, or the low half of pthread_self(); the
   // likeliest is the last.
   [[nodiscard]] const std::vector<std::uint32_t>& threads_of(std::uint32_t thread_id) const;
   [[nodiscard]] const Thread& thread(std::uint32_t index) const { return threads_[index]; }
   template <class Visit>
   void for_each(Visit&& visit) {
-    CallId id = first_;
-    for (PendingCall& call : calls_) visit(id++, call);
+    for (CallId id = calls_.first(); id <= calls_.last(); ++id) visit(id, *calls_.find(id));
   }
 
  private:
   [[nodiscard]] std::uint32_t thread_of_writer(std::uint32_t writer);
-  void forget_oldest();
   void trim(Thread& thread) const;
 
-  std::deque<PendingCall> calls_;
-  CallId first_ = 1;  // of the first of calls_
+  Recent<PendingCall, kMaxCalls> calls_;
   std::vector<Thread> threads_;
   std::vector<std::uint32_t> by_writer_;  // index of the thread + 1
   std::unordered_map<std::uint64_t, std::uint32_t> by_thread_id_;

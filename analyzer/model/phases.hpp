@@ -21,7 +21,7 @@ class Phases {
   // is the framework's, on a thread other than the first. PyTorch runs backward on threads that
   // have no Python frames.
   Phase note(std::uint32_t stack, bool may_be_engine, std::uint64_t now) {
-    const StackRole role = roles_.role_of(stack);
+    const StackRole& role = roles_.role_of(stack);
     clock_.in_zero_grad = role.zero_grad;
     if (!role.has_python && !(may_be_engine && !stacks_.empty())) return Phase::kNone;
     const Phase phase = role.has_python ? role.phase : Phase::kBackward;
@@ -37,10 +37,12 @@ class Phases {
   }
   void note_other_release() { clock_.in_zero_grad = false; }
   // The same of an event outside the order: what its stack alone says.
-  [[nodiscard]] StackRole role_of(std::uint32_t stack) const { return roles_.role_of(stack); }
+  [[nodiscard]] const StackRole& role_of(std::uint32_t stack) const {
+    return roles_.role_of(stack);
+  }
 
   [[nodiscard]] Placed placed_by(std::uint32_t stack) const {
-    const StackRole role = roles_.role_of(stack);
+    const StackRole& role = roles_.role_of(stack);
     if (!role.placement) return Placed::kNowhere;
     return roles_.moves_buffers(role) ? Placed::kAsBuffer : Placed::kAsParameter;
   }

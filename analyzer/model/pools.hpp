@@ -34,11 +34,10 @@ struct PoolState {
   // What the pool holds of the device: the driver's last number, raised where more is in use.
   std::uint64_t reserved_bytes = 0;
   std::uint64_t reserved_peak_bytes = 0;
-  bool sampled = false;  // the driver has told at least once
-  // Where and when the program created or imported it; 0 = it did not, or has destroyed it.
-  CallSite created_at;
-  std::uint64_t created_time = 0;
-  PoolSums* sums = nullptr;  // nullptr: imported
+  bool sampled = false;            // the driver has told at least once
+  CallSite created_at;             // where the program created or imported it, if it did
+  std::uint64_t created_time = 0;  // and when; 0 = it did not, or has destroyed it
+  PoolSums* sums = nullptr;        // nullptr: imported
 };
 
 // Pools are created on demand: index 0 of no device is reserved, indexes are stable.

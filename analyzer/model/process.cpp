@@ -16,6 +16,17 @@ bool hands_memory_out_or_moves_it(trace::RecordKind kind) {
          kind == trace::RecordKind::kCopy || kind == trace::RecordKind::kSet;
 }
 
+// What a pool holds back from the driver is told after the driver's number for the device, in the
+// same round of questions: the number had counted it already. `more_bytes` may be less than
+// nothing.
+void count_in_last_sample(DeviceState& device, std::uint64_t more_bytes) {
+  const std::uint64_t round = device.last_sample.time;
+  if (round == 0) return;
+  for (DriverSample* sample : {&device.last_sample, &device.before_peak, &device.after_peak}) {
+    if (sample->time == round) sample->physical_bytes += more_bytes;
+  }
+}
+
 }  // namespace
 
 void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer,
@@ -86,9 +97,10 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
     }
     case trace::RecordKind::kContext: {
       const auto& context = trace::as<trace::Context>(record);
-      if (context.id >= kMaxContexts) return;
-      if (context.id >= contexts_.size()) contexts_.resize(context.id + 1);
-      contexts_[context.id] = {context.device, context.primary != 0};
+      ContextInfo* const known = find_or_add_context(context.id);
+      if (known == nullptr) return;
+      known->device = context.device;
+      known->primary = context.primary != 0;
       return;
     }
     case trace::RecordKind::kDevice: {
@@ -98,12 +110,26 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
     }
     case trace::RecordKind::kMemorySample: {
       const auto& sample = trace::as<trace::MemorySample>(record);
-      return note_sample(devices_.state(sample.device), sample, now_);
+      DeviceState& device = devices_.state(sample.device);
+      note_sample(device, sample, now_);
+      // A failure that came before the first sample: this one is nearest.
+      for (OomSnapshot& snapshot : snapshots_) {
+        const bool misses_one = snapshot.device == sample.device && snapshot.sample.time == 0;
+        if (misses_one) snapshot.sample = device.last_sample;
+      }
+      return;
     }
     case trace::RecordKind::kPoolSample: {
       const auto& sample = trace::as<trace::PoolSample>(record);
-      if (pools_.note_sample(sample, now_)) physical_changed(sample.device);
-      return;
+      // Of a pool that the program made, the sample does not say the device.
+      const std::int32_t device =
+          sample.device >= 0 ? sample.device
+                             : pools_.device_of(pools_.pool_of(sample.pool, sample.device));
+      const std::uint64_t reserved_bytes = pools_.sums_of(device).reserved_bytes;
+      if (!pools_.note_sample(sample, now_)) return;
+      count_in_last_sample(devices_.state(device),
+                           pools_.sums_of(device).reserved_bytes - reserved_bytes);
+      return physical_changed(device);
     }
     case trace::RecordKind::kName:
       return steps_.add_name(trace::as<trace::Name>(record).id, trace::tail_of(record));
@@ -143,7 +169,7 @@ void ProcessModel::apply_mark(const trace::Mark& mark, std::uint32_t writer) {
       return;
     }
     case trace::MarkKind::kDisabled: {
-      course_.disabled = true;
+      course_.stopped_because = trace::tail_of(mark.record);
       return;
     }
     case trace::MarkKind::kExec: {
@@ -169,17 +195,29 @@ void ProcessModel::apply_gap(const trace::Gap& gap) {
   course_.dropped.stacks += gap.stacks;
 }
 
+ProcessModel::ContextInfo* ProcessModel::find_or_add_context(std::uint32_t id) {
+  if (id >= kMaxContexts) return nullptr;
+  if (id >= contexts_.size()) contexts_.resize(id + 1);
+  return &contexts_[id];
+}
+
 void ProcessModel::apply_context_call(const trace::ContextCall& call) {
   if (call.call.record.result != trace::kCudaSuccess) return;
   switch (call.operation) {
-    case trace::ContextOperation::kDestroy:
-      return end_context(call.handle_context, kUnknownDevice, EndedBy::kContextDestroyed);
-    case trace::ContextOperation::kResetPrimary:
-      return end_context(call.handle_context, call.device, EndedBy::kPrimaryReset);
-    case trace::ContextOperation::kReleasePrimary: {
-      if (call.still_active == 0) {
-        end_context(call.handle_context, call.device, EndedBy::kPrimaryReleased);
+    case trace::ContextOperation::kCreate:
+    case trace::ContextOperation::kRetainPrimary: {
+      ContextInfo* const opened = find_or_add_context(call.handle_context);
+      if (opened != nullptr && opened->opened_at == CallSite{}) {
+        opened->opened_at = site_of(call.call);
       }
+      return;
+    }
+    case trace::ContextOperation::kDestroy:
+      return end_context(call, kUnknownDevice, EndedBy::kContextDestroyed);
+    case trace::ContextOperation::kResetPrimary:
+      return end_context(call, call.device, EndedBy::kPrimaryReset);
+    case trace::ContextOperation::kReleasePrimary: {
+      if (call.still_active == 0) end_context(call, call.device, EndedBy::kPrimaryReleased);
       return;
     }
     default:
@@ -189,7 +227,9 @@ void ProcessModel::apply_context_call(const trace::ContextCall& call) {
 
 // Physical memory handles belong to the process and stay. Pools belong to the device and end with
 // its primary context.
-void ProcessModel::end_context(std::uint32_t context, std::int32_t device, EndedBy reason) {
+void ProcessModel::end_context(const trace::ContextCall& call, std::int32_t device,
+                               EndedBy reason) {
+  const std::uint32_t context = call.handle_context;
   const bool primary = reason != EndedBy::kContextDestroyed;
   const auto in_context = [&](std::uint32_t id) {
     if (context != 0 || !primary) return id == context && id != 0;
@@ -201,7 +241,8 @@ void ProcessModel::end_context(std::uint32_t context, std::int32_t device, Ended
     if (key.kind == Kind::kStreamOrdered) return primary && key.device == device;
     return in_context(key.context);
   };
-  const std::vector<LiveAllocation> ended = memory_.end_all(ends, reason, course_.exit_seen);
+  const std::vector<LiveAllocation> ended =
+      memory_.end_all(ends, {reason, course_.exit_seen, site_of(call.call)});
   course_.implicit_frees += ended.size();
   for (const LiveAllocation& entry : ended) after_release(entry);
 }

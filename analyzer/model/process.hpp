@@ -25,6 +25,7 @@
 #include "analyzer/model/out_of_memory.hpp"
 #include "analyzer/model/phases.hpp"
 #include "analyzer/model/pools.hpp"
+#include "analyzer/model/recent_frees.hpp"
 #include "analyzer/model/repeated_copies.hpp"
 #include "analyzer/model/round_trips.hpp"
 #include "analyzer/model/steps.hpp"
@@ -52,7 +53,7 @@ struct Course {
   std::uint64_t last_time = 0;
   bool exit_seen = false;
   std::uint64_t exec_time = 0;  // when a thread was about to exec and recorded nothing after it
-  bool disabled = false;
+  std::string stopped_because;  // empty: recording went on until the end
   std::uint64_t pauses = 0;
   trace::Gap dropped;  // sums over all gaps
   std::uint64_t unfinished_calls = 0;
@@ -66,12 +67,29 @@ struct Course {
   bool peaks_are_inexact = false;    // graphs allocated memory before a checkpoint's cut
 };
 
-// A free that the driver refused.
+// What lay at the address of a free that the driver refused, as far as the trace shows it.
+enum class FreedWhat : std::uint8_t {
+  kLiveMemory,   // the address is right, the function is not
+  kFreedBefore,  // and nothing was allocated there since
+  kEndedBefore,  // with its context
+  kInsideLive,   // an address within an allocation, not its begin
+  kNothingKnown,
+};
+
+// Frees that the driver refused, of one place.
 struct InvalidFree {
   CallSite site;
   std::uint16_t result = 0;
-  bool was_live = false;
+  FreedWhat what = FreedWhat::kNothingKnown;
   friend auto operator<=>(const InvalidFree&, const InvalidFree&) = default;
+};
+
+// How many they were, and what the first of them was about.
+struct InvalidFreeRow {
+  Tally tally;
+  std::optional<CallSite> allocated_at;
+  std::optional<CallSite> freed_before_at;  // or where its context was ended
+  std::uint64_t offset_bytes = 0;           // kInsideLive: from the begin of the allocation
 };
 
 // Allocations of one group; segments of the framework apart from the rest, blocks by what they are
@@ -134,7 +152,9 @@ class ProcessModel {
   [[nodiscard]] const Activity& activity() const { return activity_; }
   [[nodiscard]] const OutOfMemory& out_of_memory() const { return out_of_memory_; }
   [[nodiscard]] const std::vector<OomSnapshot>& snapshots() const { return snapshots_; }
-  [[nodiscard]] const std::map<InvalidFree, Tally>& invalid_frees() const { return invalid_frees_; }
+  [[nodiscard]] const std::map<InvalidFree, InvalidFreeRow>& invalid_frees() const {
+    return invalid_frees_;
+  }
   [[nodiscard]] const CollectedMemory& collected() const { return collected_; }
   [[nodiscard]] const Course& course() const { return course_; }
   [[nodiscard]] const Steps& steps() const { return steps_; }
@@ -151,12 +171,15 @@ class ProcessModel {
   [[nodiscard]] Fragmentation fragmentation_at(const Moment& moment, std::int32_t device) const;
   [[nodiscard]] Fragmentation fragmentation_now(std::int32_t device) const;
   [[nodiscard]] std::vector<OpenHandle> open_handles() const;
+  // All that were opened, those that are closed again included; graphs are not counted.
+  [[nodiscard]] std::vector<OpenedHandles> opened_handles() const;
   // The process's physical bytes on the device by what they are for.
   [[nodiscard]] Parts parts_now(std::int32_t device) const;
 
   struct ContextInfo {
     std::int32_t device = kUnknownDevice;
     bool primary = false;
+    CallSite opened_at{};  // of the first call that created or retained it
   };
   // All that were seen, also those that have ended.
   [[nodiscard]] const std::vector<ContextInfo>& contexts() const { return contexts_; }
@@ -174,8 +197,10 @@ class ProcessModel {
   [[nodiscard]] CallSite site_of(const trace::CallHeader& call) const;
   void apply_mark(const trace::Mark& mark, std::uint32_t writer);
   void apply_gap(const trace::Gap& gap);
+  // nullptr for an id that no process has.
+  [[nodiscard]] ContextInfo* find_or_add_context(std::uint32_t id);
   void apply_context_call(const trace::ContextCall& call);
-  void end_context(std::uint32_t context, std::int32_t device, EndedBy reason);
+  void end_context(const trace::ContextCall& call, std::int32_t device, EndedBy reason);
   void physical_changed(std::int32_t device);
   [[nodiscard]] std::int32_t device_of_context(std::uint32_t context) const {
     return context < contexts_.size() ? contexts_[context].device : kUnknownDevice;
@@ -195,13 +220,14 @@ class ProcessModel {
     if (live != nullptr) collected_.free(writer, *live, now_);
   }
   void apply_refused_free(const trace::Free& call, const LiveAllocation* live);
+  [[nodiscard]] InvalidFreeRow explain_refused_free(const trace::Free& call, FreedWhat& what);
   void release_handle(std::uint64_t handle, std::uint32_t writer);
   void after_physical_release(const VirtualMemory::Removed& freed, std::uint32_t writer);
   void add(const LiveAllocation& entry, const GroupKey& key);
   void make_room(Memory::Space space, std::uint64_t address);
-  // False where nothing is live at the address. `host_ticks` is what the call took.
+  // False where nothing is live at the address. `call` is the free where it is the present record.
   bool release(Memory::Space space, std::uint64_t address, std::uint32_t writer,
-               std::uint64_t host_ticks = 0);
+               const trace::CallHeader* call = nullptr);
   void after_release(const LiveAllocation& entry);
   [[nodiscard]] GroupKey key_of(const trace::CallHeader& call, Kind kind, std::int32_t location);
 
@@ -220,8 +246,10 @@ class ProcessModel {
   // Allocations are missing, so an address that nobody knows may be anything.
   [[nodiscard]] bool blind() const;
   void apply_copy(const trace::Copy& call);
+  // `row` is where the copy was counted.
+  void note_round_trip(const trace::Copy& call, Direction direction, std::uint32_t row,
+                       std::uint64_t host_ticks);
   static void note_repetition(const trace::Copy& call, TransferRow& row);
-  bool comes_back(const trace::Copy& call, Direction direction);
   void note_content(const trace::Copy& call, std::uint32_t row);
   void apply_set(const trace::Set& call);
   // Records of CUPTI may come that are about this call.
@@ -305,7 +333,8 @@ class ProcessModel {
   std::set<std::uint32_t> input_groups_;
   OutOfMemory out_of_memory_;
   std::vector<OomSnapshot> snapshots_;
-  std::map<InvalidFree, Tally> invalid_frees_;
+  std::map<InvalidFree, InvalidFreeRow> invalid_frees_;
+  RecentFrees recent_frees_;
   CollectedMemory collected_;
   std::vector<ContextInfo> contexts_;
   RoundTrips round_trips_;

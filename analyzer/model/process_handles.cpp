@@ -19,6 +19,11 @@ HandleKind handle_kind_of(Kind kind) {
   }
 }
 
+bool is_behind_a_handle(Kind kind) {
+  return kind == Kind::kVmm || kind == Kind::kVmmHost || kind == Kind::kImportedVmm ||
+         kind == Kind::kIpc || kind == Kind::kExternal;
+}
+
 }  // namespace
 
 std::vector<OpenHandle> ProcessModel::open_handles() const {
@@ -48,6 +53,21 @@ std::vector<OpenHandle> ProcessModel::open_handles() const {
                     bytes, executable.time});
   });
   return open;
+}
+
+std::vector<OpenedHandles> ProcessModel::opened_handles() const {
+  std::vector<OpenedHandles> opened;
+  for (const Group& group : accounts_.groups()) {
+    const GroupKey& key = group.key;
+    if (!is_behind_a_handle(key.kind)) continue;
+    opened.push_back(
+        {handle_kind_of(key.kind), key.site, key.device, group.segments != 0, group.allocations});
+  }
+  for (const PoolState& pool : pools_.pools()) {
+    if (pool.created_at == CallSite{}) continue;
+    opened.push_back({HandleKind::kPool, pool.created_at, pool.device, false, 1});
+  }
+  return opened;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -33,8 +33,8 @@ CallSite ProcessModel::site_of(const trace::CallHeader& call) const {
 }
 
 GroupKey ProcessModel::key_of(const trace::CallHeader& call, Kind kind, std::int32_t location) {
-  GroupKey key;
-  key.site = site_of(call);
+  // Made in its place, not copied: see FlatMap::add().
+  GroupKey key{.site = site_of(call)};
   key.kind = kind;
   key.context = call.context;
   if (level_of(kind) == Level::kHost) {
@@ -152,10 +152,15 @@ void ProcessModel::make_room(Memory::Space space, std::uint64_t address) {
 }
 
 bool ProcessModel::release(Memory::Space space, std::uint64_t address, std::uint32_t writer,
-                           std::uint64_t host_ticks) {
+                           const trace::CallHeader* call) {
   LiveAllocation removed;
   if (!memory_.remove(space, address, Accounts::End::kFreed, removed)) return false;
-  accounts_.note_host_ticks(removed.group, host_ticks);
+  if (call != nullptr) {
+    const CallSite site = site_of(*call);
+    accounts_.note_free(removed.group, site);
+    accounts_.note_host_ticks(removed.group, host_ticks_of(*call));
+    recent_frees_.add({address, removed.group, site});
+  }
   if (out_of_memory_.pending()) out_of_memory_.flushed(writer, removed.bytes);
   after_release(removed);
   return true;
@@ -199,7 +204,7 @@ void ProcessModel::apply_free(const trace::Free& call, std::uint32_t writer) {
   }
   note_for_activity(call, space);
   note_collected(record, writer, [&] { return memory_.find(space, call.address); });
-  if (release(space, call.address, writer, host_ticks_of(call.call))) return;
+  if (release(space, call.address, writer, &call.call)) return;
   // A pointer that came with an imported pool is given back like one of our own.
   LiveAllocation imported;
   const bool known =
@@ -210,8 +215,39 @@ void ProcessModel::apply_free(const trace::Free& call, std::uint32_t writer) {
 
 void ProcessModel::apply_refused_free(const trace::Free& call, const LiveAllocation* live) {
   if (live != nullptr) accounts_.count_failure(accounts_.group(live->group).key);
-  const InvalidFree refused{site_of(call.call), call.call.record.result, live != nullptr};
-  invalid_frees_[refused].add(live == nullptr ? 0 : live->bytes, now_);
+  FreedWhat what = live == nullptr ? FreedWhat::kNothingKnown : FreedWhat::kLiveMemory;
+  InvalidFreeRow row;
+  if (live == nullptr) {
+    row = explain_refused_free(call, what);
+  } else {
+    row.allocated_at = accounts_.group(live->group).key.site;
+  }
+  const InvalidFree refused{site_of(call.call), call.call.record.result, what};
+  const auto known = invalid_frees_.try_emplace(refused, row).first;
+  known->second.tally.add(live == nullptr ? 0 : live->bytes, now_);
+}
+
+// Nothing is live at the address: it was, or the address lies within something that is.
+InvalidFreeRow ProcessModel::explain_refused_free(const trace::Free& call, FreedWhat& what) {
+  InvalidFreeRow row;
+  if (const RecentFrees::Entry* const before = recent_frees_.find(call.address)) {
+    what = FreedWhat::kFreedBefore;
+    row.allocated_at = accounts_.group(before->group).key.site;
+    row.freed_before_at = before->freed_at;
+    return row;
+  }
+  if (const EndedAllocation* const ended = memory_.find_ended(call.address)) {
+    what = FreedWhat::kEndedBefore;
+    row.allocated_at = accounts_.group(ended->entry.group).key.site;
+    row.freed_before_at = ended->teardown.site;
+    return row;
+  }
+  const LiveAllocation* const around = memory_.find_containing(call.address);
+  if (around == nullptr) return row;
+  what = FreedWhat::kInsideLive;
+  row.allocated_at = accounts_.group(around->group).key.site;
+  row.offset_bytes = call.address - around->address;
+  return row;
 }
 
 void ProcessModel::release_handle(std::uint64_t handle, std::uint32_t writer) {

@@ -36,8 +36,7 @@ void ProcessModel::apply_copy(const trace::Copy& call) {
       locate(address_map_, call.source, call.source_type, context_device, blind());
   const Location destination =
       locate(address_map_, call.destination, call.destination_type, context_device, blind());
-  TransferKey key;
-  key.site = site_of(call.call);
+  TransferKey key{.site = site_of(call.call)};
   key.direction = direction_of(source, destination);
   key.source = source.memory;
   key.destination = destination.memory;
@@ -48,9 +47,9 @@ void ProcessModel::apply_copy(const trace::Copy& call) {
   if (key.direction == Direction::kHostToDevice) note_upload(call);
   steps_.count_transfer(call.bytes);
   // The parts of a batch share one call and so one time.
-  const std::uint32_t row =
-      transfers_.count(key, call.bytes, call.part == 0 ? host_ticks_of(call.call) : 0);
-  if (comes_back(call, key.direction)) transfers_.row(row).count_return(call.bytes);
+  const std::uint64_t host_ticks = call.part == 0 ? host_ticks_of(call.call) : 0;
+  const std::uint32_t row = transfers_.count(key, call.bytes, host_ticks);
+  note_round_trip(call, key.direction, row, host_ticks);
   if (call.content != 0) note_content(call, row);
   note_repetition(call, transfers_.row(row));
   await_activity(call.call, CallWork::kCopy, {call.bytes, call.part}, row);
@@ -62,12 +61,15 @@ void ProcessModel::note_repetition(const trace::Copy& call, TransferRow& row) {
   row.repeated_bytes += row.device_ranges.add(down ? call.source : call.destination, call.bytes);
 }
 
-bool ProcessModel::comes_back(const trace::Copy& call, Direction direction) {
+void ProcessModel::note_round_trip(const trace::Copy& call, Direction direction, std::uint32_t row,
+                                   std::uint64_t host_ticks) {
   if (direction == Direction::kDeviceToHost) {
-    round_trips_.went_down({call.source, call.destination, call.bytes});
+    return round_trips_.went_down({call.source, call.destination, call.bytes}, {row, host_ticks});
   }
-  return direction == Direction::kHostToDevice &&
-         round_trips_.comes_back({call.destination, call.source, call.bytes});
+  if (direction != Direction::kHostToDevice) return;
+  const std::optional<RoundTrips::Down> down =
+      round_trips_.comes_back({call.destination, call.source, call.bytes});
+  if (down) transfers_.row(row).count_return(call.bytes, down->row, host_ticks + down->host_ticks);
 }
 
 void ProcessModel::note_content(const trace::Copy& call, std::uint32_t row) {
@@ -85,8 +87,7 @@ void ProcessModel::apply_set(const trace::Set& call) {
   const std::int32_t context_device = device_of_context(call.call.context);
   const Location destination =
       locate(address_map_, call.destination, trace::EndType::kDevice, context_device, blind());
-  TransferKey key;
-  key.site = site_of(call.call);
+  TransferKey key{.site = site_of(call.call)};
   key.destination = destination.memory;
   key.asynchronous = is_asynchronous(call.call);
   key.is_set = true;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 namespace gpumemtrace::analyzer {
 
@@ -18,16 +19,28 @@ class RoundTrips {
     friend bool operator==(const Way&, const Way&) = default;
   };
 
-  void went_down(const Way& way) { ways_[slot_of(way)] = way; }
-  // True once after each way down.
-  bool comes_back(const Way& way) {
-    Way& known = ways_[slot_of(way)];
-    if (way.bytes == 0 || !(known == way)) return false;
+  // The copy down: the transfer row that it was counted in, and how long its call took.
+  struct Down {
+    std::uint32_t row = 0;
+    std::uint64_t host_ticks = 0;
+  };
+
+  void went_down(const Way& way, const Down& down) { trips_[slot_of(way)] = {way, down}; }
+  // The way down of what comes back; told once after each.
+  std::optional<Down> comes_back(const Way& way) {
+    Trip& known = trips_[slot_of(way)];
+    if (way.bytes == 0 || !(known.way == way)) return std::nullopt;
+    const Down down = known.down;
     known = {};
-    return true;
+    return down;
   }
 
  private:
+  struct Trip {
+    Way way;
+    Down down;
+  };
+
   static constexpr std::size_t kSlotBits = 10;
 
   static std::size_t slot_of(const Way& way) {
@@ -35,7 +48,7 @@ class RoundTrips {
     return static_cast<std::size_t>(mixed >> (64 - kSlotBits));
   }
 
-  std::array<Way, std::size_t{1} << kSlotBits> ways_{};
+  std::array<Trip, std::size_t{1} << kSlotBits> trips_{};
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -97,8 +97,8 @@ StackRoles::CodeRole StackRoles::role_of_code(std::uint32_t code) {
   return found->second;
 }
 
-StackRole StackRoles::find_role(std::uint32_t stack) {
-  if (!stacks_.has(stack) || stack >= kMaxStacks) return {};
+const StackRole& StackRoles::find_role(std::uint32_t stack) {
+  if (!stacks_.has(stack) || stack >= kMaxStacks) return kUnknown;
   std::vector<FrameRole> roles;
   std::uint32_t moved_at = 0;
   for (const CodePlace& place : stacks_.places_of(stack)) {

@@ -42,9 +42,10 @@ class StackRoles {
  public:
   explicit StackRoles(const PythonStacks& stacks) : stacks_(stacks) {}
 
-  [[nodiscard]] StackRole role_of(std::uint32_t stack) {
+  // Valid until the next question.
+  [[nodiscard]] const StackRole& role_of(std::uint32_t stack) {
     if (stack < known_.size() && known_[stack].is_known) return known_[stack];
-    return stack == 0 ? StackRole{} : find_role(stack);
+    return stack == 0 ? kUnknown : find_role(stack);
   }
   // Module._apply moves the parameters of a module first, its buffers further down.
   [[nodiscard]] bool moves_buffers(const StackRole& role) const {
@@ -57,7 +58,9 @@ class StackRoles {
     bool moves = false;  // Module._apply
   };
 
-  StackRole find_role(std::uint32_t stack);
+  static constexpr StackRole kUnknown = {};
+
+  const StackRole& find_role(std::uint32_t stack);
   CodeRole role_of_code(std::uint32_t code);
 
   const PythonStacks& stacks_;

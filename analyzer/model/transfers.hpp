@@ -87,17 +87,20 @@ struct TransferRow {
   std::uint64_t host_ticks = 0;
   std::uint64_t returned_count = 0;  // of these copies, those that RoundTrips saw come back
   std::uint64_t returned_bytes = 0;
-  std::uint64_t hashed_count = 0;  // of these copies, those whose content has a hash
-  Repeats repeats;                 // of those, whose content RepeatedCopies has seen before
+  std::uint32_t down_row = 0;             // in which the first of their ways down was counted
+  std::uint64_t returned_host_ticks = 0;  // of both ways
+  std::uint64_t hashed_count = 0;         // of these copies, those whose content has a hash
+  Repeats repeats;                        // of those, whose content RepeatedCopies has seen before
   // Of copies with pageable memory: bytes at device addresses where the row had copied before. A
   // loop has many of them, a model that is loaded none.
   std::uint64_t repeated_bytes = 0;
   CoveredRanges device_ranges;
   GpuTimes gpu;
 
-  void count_return(std::uint64_t more_bytes) {
-    ++returned_count;
+  void count_return(std::uint64_t more_bytes, std::uint32_t way_down, std::uint64_t both_ticks) {
+    if (returned_count++ == 0) down_row = way_down;
     returned_bytes += more_bytes;
+    returned_host_ticks += both_ticks;
   }
 };
 

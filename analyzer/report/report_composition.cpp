@@ -24,15 +24,25 @@ struct Moments {
   DriverSample sample;
 };
 
+// What the driver counted at its sample beyond what the process's calls held just then. The sample
+// and the calls are not one moment to the nanosecond: less than nothing is not known.
+Json outside_calls(const DriverSample& sample, std::uint64_t driver_bytes) {
+  if (driver_bytes < sample.physical_bytes) return nullptr;
+  return driver_bytes - sample.physical_bytes;
+}
+
 // Fills in what the driver says, so that all parts sum to its number. What it counts for the
 // process beyond its allocations is the context and its modules; what changed between the sample
 // and the moment nobody can attribute.
-void add_driver_number(Json& row, const DriverSample& sample, std::uint64_t explained) {
+void add_driver_number(Json& row, const ReportProcess& process, const DriverSample& sample,
+                       std::uint64_t explained) {
   row["context_and_modules"] = nullptr;
   row["other_processes"] = nullptr;
   row["unattributed"] = nullptr;
   row["source"] = name_of(sample.time == 0 ? trace::SampleSource::kNone : sample.source);
   row["driver_bytes"] = nullptr;
+  row["outside_calls"] = nullptr;
+  row["sample_time_ns"] = process.time_ns(sample.time);
   if (sample.time == 0) return;
   if (sample.source == trace::SampleSource::kNvmlProcess) {
     const std::uint64_t number = sample.process_bytes + sample.other_bytes;
@@ -43,12 +53,14 @@ void add_driver_number(Json& row, const DriverSample& sample, std::uint64_t expl
     row["unattributed"] =
         static_cast<std::int64_t>(number - explained - context - sample.other_bytes);
     row["driver_bytes"] = number;
+    row["outside_calls"] = outside_calls(sample, number);
     return;
   }
   // cuMemGetInfo knows the device only: contexts and other processes cannot be told apart.
   const std::uint64_t number = sample.total_bytes - std::min(sample.total_bytes, sample.free_bytes);
   row["unattributed"] = static_cast<std::int64_t>(number - explained);
   row["driver_bytes"] = number;
+  row["outside_calls"] = outside_calls(sample, number);
 }
 
 Json compose(const ReportContext& context, const ReportProcess& process, std::int32_t device,
@@ -83,7 +95,7 @@ Json compose(const ReportContext& context, const ReportProcess& process, std::in
               {"pool_used", parts.pool_used},
               {"pool_cached", pool_cached},
               {"other", sorted_rows(std::move(other_rows), "bytes")}};
-  add_driver_number(row, moment.sample, explained);
+  add_driver_number(row, process, moment.sample, explained);
   mark_inexact(row, process.inexact.memory || process.inexact.framework);
   return row;
 }

@@ -27,6 +27,7 @@ TraceEnd end_of(const Process& process) {
   if (const int signal = process.file().ended_by_signal(); signal != 0) {
     return signal == kSigkill ? TraceEnd::kKilled : TraceEnd::kSignal;
   }
+  if (!process.model().course().stopped_because.empty()) return TraceEnd::kUnknown;
   if (process.file().exit_seen() || process.model().course().exit_seen) return TraceEnd::kExit;
   return process.file().has_ring() ? TraceEnd::kKilled : TraceEnd::kUnknown;
 }
@@ -53,13 +54,13 @@ Losses losses_of(const Process& process, TraceEnd end) {
   losses.add(Loss::dropped_blocks, std::max(course.dropped.blocks, file.dropped(3)));
   losses.add(Loss::dropped_others, std::max(course.dropped.others, file.dropped(4)));
   losses.add(Loss::stacks_left_out, course.dropped.stacks);
-  losses.add(Loss::recording_disabled, course.disabled ? 1 : 0);
+  losses.add(Loss::recording_disabled, course.stopped_because.empty() ? 0 : 1);
   losses.add(Loss::paused, course.pauses);
   losses.add(Loss::corrupt_blocks, read.corrupt_blocks);
   // What a killed process was about to pack is still in its ring.
   losses.add(Loss::truncated_tail, file.has_ring() ? 0 : read.truncated_tail);
   losses.add(Loss::missing_chunks, read.missing_chunks);
-  losses.add(Loss::missing_ring, end == TraceEnd::kUnknown ? 1 : 0);
+  losses.add(Loss::missing_ring, end == TraceEnd::kUnknown && !file.has_ring() ? 1 : 0);
   losses.add(Loss::malformed_records, read.malformed_records);
   losses.add(Loss::unknown_records, read.unknown_records);
   losses.add(Loss::unfinished_calls, course.unfinished_calls);
@@ -255,6 +256,19 @@ Json site_json(const Identity& identity) {
 }
 
 Json stack_json(const Identity& identity) { return text_or_null(identity.stack); }
+
+bool uses_pytorch(const ReportProcess& process) {
+  const Dictionary& dictionary = process.model().dictionary();
+  return !dictionary.text(trace::TextKey::kTorchVersion).empty() ||
+         !dictionary.find_module("libtorch").empty();
+}
+
+Json place_json(const ReportContext& context, const ReportProcess& process, const CallSite& site) {
+  if (site == CallSite{}) return nullptr;
+  const Identity identity = context.identity_of_site(process, site);
+  if (!identity.has_site) return nullptr;
+  return {{"site", site_json(identity)}, {"stack", stack_json(identity)}};
+}
 
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 

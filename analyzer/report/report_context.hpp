@@ -115,10 +115,15 @@ class ReportContext {
   std::map<std::pair<std::string, std::int32_t>, std::string> device_ids_;
 };
 
+// The process has loaded PyTorch.
+[[nodiscard]] bool uses_pytorch(const ReportProcess& process);
 // null where nothing is known about the site.
 [[nodiscard]] Json site_json(const Identity& identity);
 [[nodiscard]] Json owner_json(const Identity& identity);
 [[nodiscard]] Json stack_json(const Identity& identity);
+// {"site": ..., "stack": ...} of a second place that a row tells of; null where it is not known.
+[[nodiscard]] Json place_json(const ReportContext& context, const ReportProcess& process,
+                              const CallSite& site);
 [[nodiscard]] Json text_or_null(const std::string& text);
 // The row's place among rows of equal bytes.
 [[nodiscard]] std::string fingerprint_of(const Identity& identity);

@@ -37,6 +37,7 @@ struct Window {
 struct Growth {
   Window window;
   std::uint64_t bytes = 0;
+  std::uint64_t blocks = 0;  // by which their number rose likewise
   std::uint64_t rises = 0;
   std::uint64_t allocations = 0;
 };
@@ -67,20 +68,31 @@ bool is_steady(const History& history, const Window& window, const Thresholds& t
              thresholds[Threshold::kGrowthFreeShare] * static_cast<double>(allocations);
 }
 
-// What is live at a stretch's lowest moment and at every lower moment later has come to stay. It
-// must rise in every part of the window: a sawtooth rises for good in its last tooth alone, and a
-// cache that fills once rises in the beginning.
+// What is live at a stretch's lowest moment and at every lower moment later has come to stay: one
+// number a stretch of the window.
+std::vector<std::uint64_t> what_stays(const std::vector<History::Stretch>& stretches,
+                                      const Window& window, std::uint64_t History::Stretch::*low) {
+  std::vector<std::uint64_t> stays(window.end - window.begin);
+  std::uint64_t lowest = stretches[window.end - 1].*low;
+  for (std::size_t i = stays.size(); i-- > 0;) {
+    lowest = std::min(lowest, stretches[window.begin + i].*low);
+    stays[i] = lowest;
+  }
+  return stays;
+}
+
+// It must rise in every part of the window: a sawtooth rises for good in its last tooth alone, and
+// a cache that fills once rises in the beginning.
 Growth growth_of(const std::vector<History::Stretch>& stretches, const Window& window) {
-  Growth growth{window, 0, 0, 0};
+  Growth growth;
+  growth.window = window;
   const std::size_t length = window.end - window.begin;
   if (length < kLeastStretches || length * 2 < stretches.size() - window.begin) return growth;
-  std::vector<std::uint64_t> stays(length);
-  std::uint64_t lowest = stretches[window.end - 1].low_bytes;
-  for (std::size_t i = length; i-- > 0;) {
-    lowest = std::min(lowest, stretches[window.begin + i].low_bytes);
-    stays[i] = lowest;
-    growth.allocations += stretches[window.begin + i].allocations;
+  for (std::size_t i = window.begin; i < window.end; ++i) {
+    growth.allocations += stretches[i].allocations;
   }
+  const std::vector<std::uint64_t> stays =
+      what_stays(stretches, window, &History::Stretch::low_bytes);
   std::array<bool, kParts> rose{};
   for (std::size_t i = 1; i < length; ++i) {
     if (stays[i] == stays[i - 1]) continue;
@@ -88,7 +100,11 @@ Growth growth_of(const std::vector<History::Stretch>& stretches, const Window& w
     rose[i * kParts / length] = true;
   }
   const bool everywhere = std::all_of(rose.begin(), rose.end(), [](bool part) { return part; });
-  if (everywhere) growth.bytes = stays.back() - stays.front();
+  if (!everywhere) return growth;
+  const std::vector<std::uint64_t> count =
+      what_stays(stretches, window, &History::Stretch::low_count);
+  growth.bytes = stays.back() - stays.front();
+  growth.blocks = count.back() - count.front();
   return growth;
 }
 
@@ -96,6 +112,7 @@ void add(std::vector<History::Stretch>& sums, const std::vector<History::Stretch
   sums.resize(more.size());
   for (std::size_t i = 0; i < more.size(); ++i) {
     sums[i].low_bytes += more[i].low_bytes;
+    sums[i].low_count += more[i].low_count;
     sums[i].allocations += more[i].allocations;
   }
 }
@@ -196,6 +213,7 @@ Json growth_row(const ReportContext& context, const ReportProcess& process, cons
       {"bytes", growth.bytes},
       {"rises", growth.rises},
       {"allocations", growth.allocations},
+      {"blocks", growth.blocks},
       {"begin_ns", begin_ns},
       {"end_ns", end_ns}};
   mark_inexact(row, is_inexact(process, key.level));

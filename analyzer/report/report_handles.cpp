@@ -13,8 +13,15 @@ struct HandleKey {
 
 struct HandleTally {
   Tally tally;
-  bool knows_bytes = true;  // of each
+  bool knows_bytes = true;   // of each
+  std::uint64_t opened = 0;  // the closed ones included; 0 = not known
 };
+
+Identity opener_of(const ReportContext& context, const ReportProcess& process, const CallSite& site,
+                   bool is_segment) {
+  return is_segment ? context.identity_of_framework(process, site.stack)
+                    : context.identity_of_site(process, site);
+}
 
 Json handle_row(const ReportContext& context, const ReportProcess& process, const HandleKey& key,
                 const HandleTally& sum) {
@@ -22,6 +29,7 @@ Json handle_row(const ReportContext& context, const ReportProcess& process, cons
               {"device", context.device_id(process, key.device)},
               {"kind", name_of(key.kind)},
               {"count", sum.tally.count},
+              {"opened_count", sum.opened == 0 ? Json(nullptr) : Json(sum.opened)},
               {"bytes", sum.knows_bytes ? Json(sum.tally.bytes) : Json(nullptr)},
               {"owner", owner_json(key.identity)},
               {"site", site_json(key.identity)},
@@ -38,12 +46,15 @@ Json report_open_handles(const ReportContext& context) {
   for (const ReportProcess& process : context.processes()) {
     std::map<HandleKey, HandleTally> sums;
     for (const OpenHandle& handle : process.model().open_handles()) {
-      const Identity identity = handle.is_segment
-                                    ? context.identity_of_framework(process, handle.site.stack)
-                                    : context.identity_of_site(process, handle.site);
-      HandleTally& sum = sums[{handle.kind, handle.device, identity}];
+      HandleTally& sum = sums[{handle.kind, handle.device,
+                               opener_of(context, process, handle.site, handle.is_segment)}];
       sum.tally.add(handle.bytes, handle.time);
       sum.knows_bytes = sum.knows_bytes && handle.knows_bytes;
+    }
+    for (const OpenedHandles& opened : process.model().opened_handles()) {
+      const auto known = sums.find({opened.kind, opened.device,
+                                    opener_of(context, process, opened.site, opened.is_segment)});
+      if (known != sums.end()) known->second.opened += opened.count;
     }
     for (const auto& [key, sum] : sums) rows.push_back(handle_row(context, process, key, sum));
   }

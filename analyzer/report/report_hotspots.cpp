@@ -25,6 +25,8 @@ struct PlaceSums {
   std::uint64_t host_ticks = 0;
   std::uint64_t returned_count = 0;
   std::uint64_t returned_bytes = 0;
+  std::uint64_t returned_host_ticks = 0;  // both ways
+  CallSite down_at;                       // the ways down of what came back
   std::uint64_t hashed_count = 0;
   Repeats repeats;
   std::uint64_t repeated_bytes = 0;
@@ -152,48 +154,53 @@ std::uint64_t time_lost_ns(const ReportProcess& process, Rule rule, const PlaceS
   }
 }
 
-std::string advice_for(Rule rule, const TransferKey& key, bool python) {
+// Whether advice in PyTorch's words helps the place's author.
+bool speaks_pytorch(const ReportProcess& process, const Identity& identity) {
+  return identity.owner == "pytorch" || (identity.is_python && uses_pytorch(process));
+}
+
+std::string advice_for(Rule rule, const TransferKey& key, bool pytorch) {
   const bool up = key.direction == Direction::kHostToDevice;
   switch (rule) {
     case Rule::kRepeatedCopies:
-      return python ? "Copy the tensor to the GPU once, before the loop, and use that one."
-                    : "Copy the data once, before the loop, and keep the buffer on the GPU.";
+      return pytorch ? "Copy the tensor to the GPU once, before the loop, and use that one."
+                     : "Copy the data once, before the loop, and keep the buffer on the GPU.";
     case Rule::kPageableCopies:
-      if (python) {
+      if (pytorch) {
         return up ? "Copy from pinned memory (DataLoader(pin_memory=True), tensor.pin_memory()) "
                     "with non_blocking=True; the calls then return at once."
                   : "Copy into a pinned buffer (torch.empty(..., pin_memory=True)) with "
                     "non_blocking=True; the calls then return at once.";
       }
-      return "Allocate the host buffer with cudaMallocHost or cuMemHostAlloc; the calls then "
-             "return at once.";
+      return std::string(up ? "Copy from" : "Copy into") +
+             " pinned memory (cudaMallocHost, cuMemHostAlloc): this buffer on the host is "
+             "pageable, "
+             "no call of CUDA allocated it. The calls then return at once.";
     case Rule::kSynchronousCopies:
       if (up) {
-        return python ? "Copy from pinned memory with non_blocking=True, or copy once before the "
-                        "loop."
-                      : "Use an asynchronous copy from pinned memory, or copy once before the "
-                        "loop.";
+        return pytorch ? "Copy from pinned memory with non_blocking=True, or copy once before the "
+                         "loop."
+                       : "Use an asynchronous copy from pinned memory, or copy once before the "
+                         "loop.";
       }
-      return python ? "Keep the value on the GPU (no .item(), .cpu() or print in the loop) and "
-                      "read it every so many rounds."
-                    : "Keep the result on the GPU and read it every so many rounds, or copy it "
-                      "asynchronously to pinned memory.";
+      return pytorch ? "Keep the value on the GPU (no .item(), .cpu() or print in the loop) and "
+                       "read it every so many rounds."
+                     : "Keep the result on the GPU and read it every so many rounds, or copy it "
+                       "asynchronously to pinned memory.";
     case Rule::kPingPong:
-      return "Keep the data on the GPU between the two copies, or copy only what the host changed. "
-             "Both ways would be saved (arithmetic). Where memory is offloaded on purpose, "
-             "suppress "
-             "this.";
+      return "Keep the data on the GPU between the two copies, or copy only what the host changed: "
+             "both ways would be saved. Where memory is offloaded on purpose, suppress this.";
     case Rule::kLowBandwidth:
       if (has_pageable_end(key)) {
-        return python ? "Copy from or to pinned memory (pin_memory=True): pageable memory goes "
-                        "through a buffer of the driver."
-                      : "Allocate the host buffer with cudaMallocHost or cuMemHostAlloc: pageable "
-                        "memory goes through a buffer of the driver.";
+        return pytorch ? "Copy from or to pinned memory (pin_memory=True): pageable memory goes "
+                         "through a buffer of the driver."
+                       : "Allocate the host buffer with cudaMallocHost or cuMemHostAlloc: pageable "
+                         "memory goes through a buffer of the driver.";
       }
       return "Run the process on the CPUs next to the GPU (nvidia-smi topo -m, numactl), and see "
              "whether its link runs at full width (nvidia-smi -q).";
     case Rule::kCopiesNotHidden:
-      return python
+      return pytorch
                  ? "Copy for the next round on a stream of its own (torch.cuda.Stream) from "
                    "pinned memory with non_blocking=True while this round's kernels run."
                  : "Copy for the next round on a stream of its own from pinned memory while this "
@@ -222,13 +229,15 @@ Json hotspot_json(const ReportContext& context, const ReportProcess& process, Ru
               {"owner", owner_json(identity)},
               {"site", site_json(identity)},
               {"stack", text_or_null(sums.stack)},
-              {"advice", advice_for(rule, place.kind, identity.is_python)},
+              {"advice", advice_for(rule, place.kind, speaks_pytorch(process, identity))},
               {"api", identity.api},
               {"source_memory", name_of(place.kind.source)},
               {"destination_memory", name_of(place.kind.destination)},
               {"mean_bytes", sums.mean_bytes()},
               {"returned_count", sums.returned_count},
               {"returned_bytes", sums.returned_bytes},
+              {"returned_host_ns", process.process->clock().duration_ns(sums.returned_host_ticks)},
+              {"down_at", place_json(context, process, sums.down_at)},
               {"repeated_count", hashed ? Json(sums.repeats.count) : Json(nullptr)},
               {"repeated_bytes", hashed ? Json(sums.repeats.bytes) : Json(nullptr)},
               {"gpu_time_ns", sums.gpu.records == 0 ? Json(nullptr) : Json(gpu.time_ns)},
@@ -260,8 +269,12 @@ std::map<PlaceKey, PlaceSums> places_of(const ReportContext& context,
     sums.count += row.count;
     sums.bytes += row.bytes;
     sums.host_ticks += row.host_ticks;
+    if (sums.returned_count == 0 && row.returned_count != 0) {
+      sums.down_at = process.model().transfers().rows()[row.down_row].key.site;
+    }
     sums.returned_count += row.returned_count;
     sums.returned_bytes += row.returned_bytes;
+    sums.returned_host_ticks += row.returned_host_ticks;
     sums.hashed_count += row.hashed_count;
     sums.repeats.add(row.repeats);
     sums.repeated_bytes += row.repeated_bytes;

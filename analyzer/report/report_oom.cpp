@@ -22,12 +22,23 @@ std::string_view name_of(OomOutcome outcome) {
 // else on the device by the driver's last word.
 struct FreeMemory {
   Json free_bytes = nullptr;
+  Json device_free_bytes = nullptr;
   Json largest_free_bytes = nullptr;
   std::string_view verdict = "unknown";
 };
 
+// By the driver's last word, and what the process itself has taken or given back since.
+Json device_free_bytes(const OomSnapshot& snapshot) {
+  const DriverSample& sample = snapshot.sample;
+  if (sample.time == 0 || sample.total_bytes == 0) return nullptr;
+  const std::uint64_t taken = snapshot.parts.physical() - sample.physical_bytes;
+  const std::uint64_t free = sample.free_bytes - taken;
+  return free > sample.total_bytes ? Json(nullptr) : Json(free);
+}
+
 FreeMemory free_memory_of(const OomSnapshot& snapshot, std::uint64_t requested_bytes) {
   FreeMemory result;
+  result.device_free_bytes = device_free_bytes(snapshot);
   if (snapshot.fragmentation && snapshot.fragmentation->reserved_bytes != 0) {
     result.free_bytes = snapshot.fragmentation->free_bytes;
     result.largest_free_bytes = snapshot.fragmentation->largest_free_bytes;
@@ -35,14 +46,10 @@ FreeMemory free_memory_of(const OomSnapshot& snapshot, std::uint64_t requested_b
     result.verdict = enough_in_pieces ? "fragmented" : "exhausted";
     return result;
   }
-  const DriverSample& sample = snapshot.sample;
-  if (sample.time == 0 || sample.total_bytes == 0) return result;
-  // Since the sample the process itself has taken or given back this much.
-  const std::uint64_t taken = snapshot.parts.physical() - sample.physical_bytes;
-  const std::uint64_t free = sample.free_bytes - taken;
-  if (free > sample.total_bytes) return result;
-  result.free_bytes = free;
-  if (free < requested_bytes) result.verdict = "exhausted";
+  result.free_bytes = result.device_free_bytes;
+  if (result.free_bytes.is_number() && result.free_bytes < requested_bytes) {
+    result.verdict = "exhausted";
+  }
   return result;
 }
 
@@ -74,6 +81,7 @@ Json oom_row(const ReportContext& context, const ReportProcess& process, const O
       {"requested_bytes", first.requested_bytes},
       {"free_bytes", free.free_bytes},
       {"largest_free_bytes", free.largest_free_bytes},
+      {"device_free_bytes", free.device_free_bytes},
       {"flushed_bytes", row.flushed_bytes},
       {"verdict", free.verdict},
       {"composition",

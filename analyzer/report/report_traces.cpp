@@ -71,10 +71,11 @@ Json python_json(const Dictionary& dictionary) {
   return {{"version", text_json(version)}, {"stacks", stacks}, {"reason", text_json(reason)}};
 }
 
-Json torch_json(const Dictionary& dictionary) {
+Json torch_json(const ReportProcess& process) {
+  if (!uses_pytorch(process)) return nullptr;
+  const Dictionary& dictionary = process.model().dictionary();
   const std::string version = dictionary.text(trace::TextKey::kTorchVersion);
   std::string allocator = dictionary.text(trace::TextKey::kTorchAllocator);
-  if (version.empty() && dictionary.find_module("libtorch").empty()) return nullptr;
   if (allocator.empty()) allocator = "native";
   return {{"version", text_json(version)}, {"allocator", text_json(allocator)}};
 }
@@ -117,6 +118,9 @@ Json notes_json(const ReportProcess& process) {
         "The process ended without an exit. `gpumemtrace run` would have seen by which signal, had "
         "it "
         "started this process.");
+  }
+  if (const std::string& reason = process.model().course().stopped_because; !reason.empty()) {
+    notes.push_back("Recording stopped before the process ended: " + reason + ".");
   }
   return notes;
 }
@@ -171,7 +175,7 @@ Json report_processes(const ReportContext& context) {
          {"cupti", cupti_json(process)},
          {"suppressions", dictionary.lines(trace::TextKey::kSuppression)},
          {"python", python_json(dictionary)},
-         {"torch", torch_json(dictionary)}});
+         {"torch", torch_json(process)}});
   }
   return rows;
 }

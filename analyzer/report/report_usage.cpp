@@ -158,7 +158,7 @@ void count_allocations(const ReportContext& context, const ReportProcess& proces
   const ProcessModel& model = process.model();
   for (std::uint32_t i = 0; i < model.accounts().groups().size(); ++i) {
     const Group& group = model.accounts().groups()[i];
-    if (&model.accounts().accounts()[model.accounts().account_index_of(i)] != &account) continue;
+    if (model.accounts().row_of(i).account != &account) continue;
     const std::uint64_t segments = std::min(group.segments, group.allocations);
     const std::string owner = context.identity_of(process, {i, false}).owner;
     if (group.allocations != segments) owners[owner].allocations += group.allocations - segments;

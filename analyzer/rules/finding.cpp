@@ -20,12 +20,6 @@ Json value_in(const Json& row, const char* key) {
   return found == row.end() ? Json(nullptr) : *found;
 }
 
-std::string formatted(const char* format, double value) {
-  char text[64];
-  std::snprintf(text, sizeof text, format, value);
-  return text;
-}
-
 // FNV-1a, 64 bits.
 std::uint64_t hash_of(const std::string& text) {
   std::uint64_t hash = 0xcbf2'9ce4'8422'2325u;
@@ -101,24 +95,8 @@ Json findings_json(const std::vector<Finding>& findings) {
   return array;
 }
 
-std::string size_text(std::uint64_t bytes) {
-  constexpr std::uint64_t kKibi = 1024;
-  const auto value = static_cast<double>(bytes);
-  if (bytes <= kKibi) return std::to_string(bytes) + " bytes";
-  if (bytes <= kKibi * kKibi) return formatted("%.2f KiB", value / 1024);
-  if (bytes <= kKibi * kKibi * kKibi) return formatted("%.2f MiB", value / 1048576);
-  return formatted("%.2f GiB", value / 1073741824);
-}
-
 std::string count_text(std::uint64_t count, std::string_view one, std::string_view many) {
   return std::to_string(count) + ' ' + std::string(count == 1 ? one : many);
-}
-
-std::string duration_text(std::uint64_t duration_ns) {
-  const auto value = static_cast<double>(duration_ns);
-  if (duration_ns < 1'000'000) return formatted("%.1f us", value / 1e3);
-  if (duration_ns < 1'000'000'000) return formatted("%.1f ms", value / 1e6);
-  return formatted("%.2f s", value / 1e9);
 }
 
 std::string place_text(const Json& site) {
@@ -131,6 +109,11 @@ std::string place_text(const Json& site) {
   if (function.empty()) function = text_in(site, "api");
   if (!function.empty()) place += " (" + std::string(bare_function_name(function)) + ')';
   return place;
+}
+
+std::string second_place_text(const Json& row, const char* key) {
+  const auto place = row.find(key);
+  return place == row.end() || place->is_null() ? std::string() : place_text(place->at("site"));
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/amounts.hpp"
 #include "analyzer/rules/rule_table.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -42,14 +43,12 @@ struct Finding {
 // fingerprint.
 [[nodiscard]] Json findings_json(const std::vector<Finding>& findings);
 
-// The same sizes that PyTorch prints: "20.00 MiB", "512 bytes".
-[[nodiscard]] std::string size_text(std::uint64_t bytes);
 // "1 copy", "3 copies".
 [[nodiscard]] std::string count_text(std::uint64_t count, std::string_view one,
                                      std::string_view many);
-// "1.5 ms".
-[[nodiscard]] std::string duration_text(std::uint64_t duration_ns);
 // "train.py:12 (step)", "libfastops.so (cudaMalloc)"; "a place that is not known".
 [[nodiscard]] std::string place_text(const Json& site);
+// The same of a row's second place, {"site", "stack"}; empty where the row does not know it.
+[[nodiscard]] std::string second_place_text(const Json& row, const char* key);
 
 }  // namespace gpumemtrace::analyzer

@@ -21,6 +21,7 @@ struct Place {
   std::uint64_t host_ticks = 0;
   std::string stack;  // of the group that allocated most
   std::uint64_t most_allocations = 0;
+  CallSite freed_at;  // those of that group
 };
 
 // Calls whose every use goes to the driver. Stream-ordered memory and the framework's blocks come
@@ -66,21 +67,28 @@ std::map<PlaceKey, Place> places_of(const RuleInput& input, const ReportProcess&
     if (group.allocations > place.most_allocations) {
       place.most_allocations = group.allocations;
       place.stack = stack;
+      place.freed_at = group.freed_at;
     }
   }
   return places;
 }
 
 std::string fix_for(const Finding& finding, bool pinned, const std::string& time) {
-  const std::string saved = " Most of the " + time + " in these calls would be saved (exact time).";
+  const std::string freed = second_place_text(finding.evidence, "freed_at");
+  const bool elsewhere = !freed.empty() && freed != place_text(finding.site);
+  const std::string after =
+      " and free it after the loop" + (elsewhere ? ", not at " + freed : std::string());
+  const std::string saved = " The calls took " + time + " (exact), most of which would be saved.";
   if (finding.owner == "pytorch") {
     return "Do not call torch.cuda.empty_cache() in the loop, and see whether the job is so near "
            "the device's limit that the allocator has to give back its cache." +
            saved;
   }
-  if (pinned) return "Pin one buffer before the loop and use it again." + saved;
-  return "Allocate once before the loop, or use cudaMallocAsync (cuMemAllocAsync), which takes "
-         "from a pool and does not wait for the GPU." +
+  if (pinned) return "Pin one buffer before the loop" + after + '.' + saved;
+  return "Allocate once before the loop" + after +
+         "; or use cudaMallocAsync (cuMemAllocAsync), which takes from a pool and does not wait "
+         "for "
+         "the GPU." +
          saved;
 }
 
@@ -100,15 +108,17 @@ Finding finding_of(const RuleInput& input, const ReportProcess& process, const P
                       {"allocations", place.all_allocations},
                       {"allocations_after_warmup", place.allocations},
                       {"live_count_at_end", place.live_count},
-                      {"time_in_calls_ns", time_ns}};
+                      {"time_in_calls_ns", time_ns},
+                      {"freed_at", place_json(input.context, process, place.freed_at)}};
+  const std::string freed = second_place_text(finding.evidence, "freed_at");
   finding.title = where + " allocates " + std::string(name_of(key.kind)) +
                   " memory from the driver again and again, " +
                   count_text(place.all_allocations, "time", "times");
   finding.detail =
       where + " allocated " + std::string(name_of(key.kind)) + " memory " +
       count_text(place.all_allocations, "time", "times") + ", " +
-      std::to_string(place.allocations) +
-      " of them after the warm-up, and freed it again. The calls took " + duration_text(time_ns) +
+      std::to_string(place.allocations) + " of them after the warm-up, and freed it again" +
+      (freed.empty() ? "" : " at " + freed) + ". The calls took " + duration_text(time_ns) +
       (pinned ? "; each of them locks pages." : "; a free of such memory also waits for the GPU.");
   finding.fix = fix_for(finding, pinned, duration_text(time_ns));
   return finding;

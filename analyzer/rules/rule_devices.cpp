@@ -47,6 +47,13 @@ void name_largest_holder(const Json& report, Finding& finding) {
   }
 }
 
+// How a process takes the device that is its own, in the words of what it uses.
+std::string choose_device_text(const Json& process) {
+  return process.at("torch").is_null()
+             ? "Make the rank's own device the current one (cudaSetDevice)"
+             : "Call torch.cuda.set_device(local_rank)";
+}
+
 Finding stray_finding(const Json& report, const Json& process, const Json& other,
                       const std::string& device, const std::string& own_device,
                       std::uint64_t bytes) {
@@ -66,8 +73,7 @@ Finding stray_finding(const Json& report, const Json& process, const Json& other
   finding.detail = "The process of local rank " + rank + " allocated " + size_text(bytes) + " on " +
                    device + "; most of its memory is on " + own_device + ".";
   finding.fix =
-      "Call torch.cuda.set_device(local_rank), or cudaSetDevice, before the first use of CUDA in "
-      "each rank" +
+      choose_device_text(process) + " before the first use of CUDA in each rank" +
       (finding.site.is_object() ? ", which is at or before " + place_text(finding.site) : "") +
       ". It would free " + size_text(bytes) + " on " + device + " (inferred).";
   return finding;
@@ -107,43 +113,69 @@ void find_wrong_devices(const Json& report, const LocalRanks& ranks, Findings& f
   }
 }
 
-Finding context_finding(const Json& process, const Json& other, const std::string& device,
-                        const std::string& own_device) {
+// What the driver counts for the process on the device beyond its allocations: the context. Empty
+// where it does not tell processes apart.
+std::string context_size_text(const Json& report, const Json& process, const std::string& device) {
+  for (const Json& row : report.at("composition")) {
+    if (row.at("process") != process.at("id") || row.at("device") != device) continue;
+    const Json& bytes = row.at("context_and_modules");
+    if (bytes.is_number() && bytes != 0) return size_text(bytes);
+  }
+  return {};
+}
+
+// A context on another rank's device, and where it was opened.
+struct BareContext {
+  const Json* owner = nullptr;
+  Json opened_at = nullptr;
+};
+
+Finding context_finding(const Json& report, const Json& process, const BareContext& bare,
+                        const std::string& device, const std::string& own_device) {
+  const Json& other = *bare.owner;
   Finding finding =
       finding_at(Rule::kWrongDevice, {{"process", process.at("id")}, {"device", device}});
   const std::string rank = process.at("local_rank").dump();
   finding.evidence = {{"local_rank", process.at("local_rank")},
                       {"own_device", own_device},
-                      {"rank_of_the_device", other.at("local_rank")}};
+                      {"rank_of_the_device", other.at("local_rank")},
+                      {"opened_at", bare.opened_at}};
+  const std::string place = second_place_text(finding.evidence, "opened_at");
+  const std::string size = context_size_text(report, process, device);
   finding.title = "Local rank " + rank + " opened a context on " + device +
-                  ", the device of local rank " + other.at("local_rank").dump();
+                  ", the device of local rank " + other.at("local_rank").dump() +
+                  (place.empty() ? "" : ", at " + place);
   finding.detail = "The process of local rank " + rank + " allocated nothing on " + device +
-                   ", but a context takes some hundred MiB of its own; its memory is on " +
-                   own_device + ".";
-  finding.fix =
-      "Call torch.cuda.set_device(local_rank), or cudaSetDevice, before the first use of CUDA in "
-      "each rank, or let each rank see its device alone (CUDA_VISIBLE_DEVICES). It would free the "
-      "context on " +
-      device + " (inferred).";
+                   ", but a context takes " + (size.empty() ? "some hundred MiB" : size) +
+                   " of its own; its memory is on " + own_device + ".";
+  finding.fix = choose_device_text(process) + " before " +
+                (place.empty() ? "the first use of CUDA in each rank" : place) +
+                ", or let each rank see its device alone (CUDA_VISIBLE_DEVICES). It would free the "
+                "context on " +
+                device + ", " + (size.empty() ? "some hundred MiB that no call shows" : size) +
+                " (inferred).";
   return finding;
 }
 
 // Contexts on another rank's device in which nothing was allocated.
-void find_bare_contexts(const ReportContext& context, const LocalRanks& ranks, Findings& findings) {
+void find_bare_contexts(const RuleInput& input, const LocalRanks& ranks, Findings& findings) {
+  const ReportContext& context = input.context;
   for (const auto& [rank, process] : ranks.by_rank) {
     const BytesByDevice& devices = ranks.bytes.at(process->at("id"));
     for (const ReportProcess& traced : context.processes()) {
       if (process->at("id") != traced.id) continue;
-      std::map<std::string, const Json*> strange;
+      std::map<std::string, BareContext> strange;
       for (const ProcessModel::ContextInfo& opened : traced.model().contexts()) {
         const Json device = context.device_id(traced, opened.device);
         if (!device.is_string() || devices.count(device) != 0) continue;
         const auto owner = ranks.owner_of_device.find(device);
         if (owner == ranks.owner_of_device.end() || owner->second == process) continue;
-        strange.emplace(device, owner->second);
+        strange.try_emplace(
+            device, BareContext{owner->second, place_json(context, traced, opened.opened_at)});
       }
-      for (const auto& [device, owner] : strange) {
-        findings.push_back(context_finding(*process, *owner, device, main_device_of(devices)));
+      for (const auto& [device, bare] : strange) {
+        findings.push_back(
+            context_finding(input.report, *process, bare, device, main_device_of(devices)));
       }
     }
   }
@@ -173,7 +205,7 @@ void find_opaque_pools(const Json& report, Findings& findings) {
 void find_device_faults(const RuleInput& input, Findings& findings) {
   const LocalRanks ranks = local_ranks_of(input.report);
   find_wrong_devices(input.report, ranks, findings);
-  find_bare_contexts(input.context, ranks, findings);
+  find_bare_contexts(input, ranks, findings);
   find_opaque_pools(input.report, findings);
 }
 

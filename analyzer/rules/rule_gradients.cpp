@@ -27,7 +27,8 @@ Finding finding_of(const RuleInput& input, const ReportProcess& process, const A
   finding.evidence = {{"count", count},
                       {"peak_bytes", account.peak.bytes()},
                       {"phase", name_of(account.clock_at_peak.phase)}};
-  finding.title = size_text(bytes) + " of gradients from the step before were alive at the peak";
+  finding.title = size_text(bytes) + " of gradients from the step before, made at " +
+                  place_text(finding.site) + ", were alive at the peak";
   finding.detail = count_text(count, "gradient", "gradients") + ", " + size_text(bytes) +
                    " of the " + size_text(account.peak.bytes()) +
                    " at the peak, had already been used by the optimizer and were kept through the "

@@ -40,6 +40,23 @@ std::string free_function(const Json& row) {
   return "its free function";
 }
 
+// ", 1 of 3 allocations there": how many of what a place made were not given back, where some were.
+std::string share_text(const Json& row, const char* all, std::string_view what) {
+  const auto made = row.find(all);
+  if (made == row.end() || !made->is_number() || *made <= row.at("count")) return {};
+  return ", " + row.at("count").dump() + " of " + made->dump() + ' ' + std::string(what);
+}
+
+// "its context's end at main.cpp:12 (main)".
+std::string teardown_text(const Json& row) {
+  std::string text = row.at("ended_by") == "primary_context_reset" ? "the reset of the device"
+                     : row.at("ended_by") == "primary_context_released"
+                         ? "the release of its context"
+                         : "the end of its context";
+  const std::string place = second_place_text(row, "ended_at");
+  return place.empty() ? text : text + " at " + place;
+}
+
 std::string holder_text(const Json& row) {
   return count_text(row.at("count"), "allocation", "allocations") + " of " +
          row.at("kind").get<std::string>() + " memory";
@@ -60,23 +77,30 @@ Finding exit_finding(Rule rule, const Json& row) {
                       {"class", row.at("class")},
                       {"first_time_ns", row.at("first_time_ns")},
                       {"last_time_ns", row.at("last_time_ns")}};
+  if (row.contains("allocations")) finding.evidence["allocations"] = row.at("allocations");
   const std::string free = free_function(row);
+  std::string before;
   if (rule == Rule::kLeak) {
-    finding.title = bytes + " leaked at " + place;
+    finding.title =
+        bytes + " leaked at " + place + share_text(row, "allocations", "allocations there");
     finding.detail = holder_text(row) + " from " + place + ", " + bytes +
                      ", had not been freed when the process ended.";
   } else {
-    finding.title = bytes + " at " + place + " was left to the end of its context";
+    const std::string teardown = teardown_text(row);
+    finding.title = bytes + " of " + place + " was never freed: " + teardown + " took it";
     finding.detail = holder_text(row) + " from " + place + ", " + bytes +
                      ", ended with its context and not by a free.";
     finding.evidence["ended_by"] = row.at("ended_by");
+    if (row.contains("ended_at")) finding.evidence["ended_at"] = row.at("ended_at");
+    before = " before " + teardown;
   }
-  finding.fix = is_python(row.at("site"))
-                    ? "Free what " + place + " allocates (" + free +
-                          "), or let go of the object that holds it. It would give back " + bytes +
+  // A program that calls the driver itself has no object that would do it.
+  finding.fix = is_python(row.at("site")) && row.at("owner") != "program"
+                    ? "Free what " + place + " allocates (" + free + ')' + before +
+                          ", or let go of the object that holds it. It would give back " + bytes +
                           " (exact)."
-                    : "Call " + free + " for what " + place + " allocates. It would give back " +
-                          bytes + " (exact).";
+                    : "Call " + free + " for what " + place + " allocates" + before +
+                          ". It would give back " + bytes + " (exact).";
   if (row.contains("exact")) finding.confidence = FindingConfidence::kInferred;
   return finding;
 }
@@ -121,12 +145,16 @@ void find_handles(const Json& report, Findings& findings) {
       finding.bytes = row.at("bytes");
       finding.time_ns = row.at("first_time_ns");
       finding.evidence = {{"kind", row.at("kind")}, {"count", row.at("count")}};
-      finding.title = handles + " of " + place + " never released";
+      if (row.contains("opened_count")) {
+        finding.evidence["opened_count"] = row.at("opened_count");
+      }
+      finding.title = handles + " of " + place + " never released" +
+                      share_text(row, "opened_count", "opened there");
       finding.detail = handles + " that " + place +
                        " opened had not been given back when the "
                        "process ended.";
       finding.fix = "Call " + std::string(function.runtime) + " (" + std::string(function.driver) +
-                    ") for what " + place + " opens.";
+                    ") for what " + place + " opens, on every way through the program.";
       findings.push_back(std::move(finding));
     }
   }
@@ -136,30 +164,57 @@ std::string result_text(const Json& result) {
   return result == 1 ? "invalid value" : "error " + result.dump();
 }
 
+// What lay at the address that was refused, and what to do about it.
+void explain_invalid_free(const Json& row, Finding& finding) {
+  const std::string free =
+      row.at("function").get<std::string>() + " at " + place_text(row.at("site"));
+  const std::string allocated = second_place_text(row, "allocated_at");
+  const std::string before = second_place_text(row, "freed_before_at");
+  const std::string memory = allocated.empty() ? "the memory" : "what " + allocated + " allocated";
+  const Json& what = row.at("what");
+  if (what == "live_memory") {
+    finding.title = free + " was refused";
+    finding.detail += memory + " is live, but this function does not free its kind.";
+    finding.fix = "Free " + memory + " with the counterpart of the function that allocated it.";
+    finding.bytes = row.at("bytes");
+  } else if (what == "freed_before") {
+    finding.title = free + " freed memory that had been freed before";
+    finding.detail += memory + " had been freed" + (before.empty() ? "" : " at " + before) + '.';
+    finding.fix = "Remove this free or the one before it" +
+                  (before.empty() ? "" : " at " + before) + ": " + memory + " is to be freed once.";
+  } else if (what == "ended_before") {
+    finding.title = free + " freed memory that had ended with its context";
+    finding.detail +=
+        memory + " had ended with its context" + (before.empty() ? "" : " at " + before) + '.';
+    finding.fix = "Free " + memory + " before its context ends" +
+                  (before.empty() ? "" : " at " + before) + ", or not at all.";
+  } else if (what == "inside_live_memory") {
+    const std::string offset = size_text(row.at("offset_bytes"));
+    finding.title = free + " freed an address within an allocation";
+    finding.detail += "the address lies " + offset + " behind the begin of " + memory + '.';
+    finding.fix = "Free the address that " + (allocated.empty() ? "the allocation" : allocated) +
+                  " was given, " + offset + " before this one.";
+  } else {
+    finding.title = free + " freed memory that was not allocated";
+    finding.detail += "the trace shows no allocation at the address.";
+    finding.fix = "Free only what an allocation returned, and that once.";
+  }
+}
+
 Finding invalid_free(const Json& row) {
   Finding finding = finding_at(Rule::kInvalidFree, row);
-  const auto function = row.at("function").get<std::string>();
-  const std::string place = place_text(row.at("site"));
   finding.time_ns = row.at("first_time_ns");
-  finding.evidence = {{"function", function},
+  finding.evidence = {{"function", row.at("function")},
                       {"result", row.at("result")},
                       {"address_was_live", row.at("address_was_live")},
-                      {"count", row.at("count")}};
-  finding.title = function + " at " + place + " freed memory that was not allocated";
-  const std::string refused = function + " was refused " +
-                              count_text(row.at("count"), "time", "times") + " (" +
-                              result_text(row.at("result")) + "): ";
-  if (row.at("address_was_live").get<bool>()) {
-    finding.title = function + " at " + place + " was refused";
-    finding.detail = refused + "the memory is live, but this function does not free its kind.";
-    finding.fix = "Free the memory with the counterpart of the function that allocated it.";
-    finding.bytes = row.at("bytes");
-  } else {
-    finding.detail = refused + "nothing was allocated at the address, or it had been freed before.";
-    finding.fix =
-        "Remove this free, or the one before it: each allocation is freed once, with the "
-        "address that the allocation returned.";
-  }
+                      {"count", row.at("count")},
+                      {"what", row.at("what")},
+                      {"allocated_at", row.at("allocated_at")},
+                      {"freed_before_at", row.at("freed_before_at")}};
+  finding.detail = row.at("function").get<std::string>() + " was refused " +
+                   count_text(row.at("count"), "time", "times") + " (" +
+                   result_text(row.at("result")) + "): ";
+  explain_invalid_free(row, finding);
   return finding;
 }
 

@@ -3,6 +3,7 @@
 #include <map>
 #include <string>
 
+#include "analyzer/rules/oom_ledger.hpp"
 #include "analyzer/rules/rules.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -10,78 +11,8 @@ namespace {
 
 constexpr std::size_t kMaxHoldersNamed = 3;
 
-Json sum_of(std::initializer_list<Json> parts) {
-  std::uint64_t sum = 0;
-  for (const Json& part : parts) {
-    if (!part.is_number()) return nullptr;
-    sum += part.get<std::uint64_t>();
-  }
-  return sum;
-}
-
 std::uint64_t number_or_zero(const Json& value) {
   return value.is_number() ? value.get<std::uint64_t>() : 0;
-}
-
-Json difference(const Json& whole, const Json& part) {
-  if (!whole.is_number() || !part.is_number()) return nullptr;
-  const auto from = whole.get<std::uint64_t>();
-  const auto less = part.get<std::uint64_t>();
-  return less > from ? Json(nullptr) : Json(from - less);
-}
-
-Json capacity_of(const Json& report, const Json& device) {
-  for (const Json& row : report.at("devices")) {
-    if (row.at("id") == device) return row.at("total_bytes");
-  }
-  return nullptr;
-}
-
-// The numbers of PyTorch's message, by the names of its parts. Unknown ones are null: free memory
-// and other processes are the driver's last word, which may be a second old.
-Json ledger_of(const Json& report, const Json& row) {
-  const Json& composition = row.at("composition");
-  if (composition.is_null()) return nullptr;
-  std::uint64_t others = 0;
-  for (const Json& part : composition.at("other")) others += part.at("bytes").get<std::uint64_t>();
-  const Json used = composition.contains("driver_bytes") ? composition.at("driver_bytes") : nullptr;
-  const Json reserved =
-      sum_of({composition.at("framework_allocated"), composition.at("framework_cached")});
-  const Json process = difference(used, composition.at("other_processes"));
-  Json by_calls = sum_of({reserved, composition.at("pool_used"), composition.at("pool_cached")});
-  if (by_calls.is_number()) by_calls = by_calls.get<std::uint64_t>() + others;
-  const Json total = capacity_of(report, row.at("device"));
-  return {{"tried_to_allocate", row.at("requested_bytes")},
-          {"total_capacity", total},
-          {"free", difference(total, used)},
-          {"process_in_use", process},
-          {"process_allocated_by_calls", by_calls},
-          {"allocated_by_pytorch", composition.at("framework_allocated")},
-          {"reserved_by_pytorch_but_unallocated", composition.at("framework_cached")},
-          {"non_pytorch", difference(process.is_null() ? by_calls : process, reserved)},
-          {"other_processes", composition.at("other_processes")},
-          {"source", composition.at("source")}};
-}
-
-std::string ledger_text(const Json& ledger) {
-  if (ledger.is_null()) return {};
-  struct Part {
-    const char* key;
-    const char* name;
-  };
-  std::string text;
-  for (const Part& part :
-       {Part{"total_capacity", "total capacity"}, Part{"free", "free"},
-        Part{"process_in_use", "in use by this process"},
-        Part{"allocated_by_pytorch", "allocated by PyTorch"},
-        Part{"reserved_by_pytorch_but_unallocated", "reserved by PyTorch but unallocated"},
-        Part{"non_pytorch", "non-PyTorch memory of this process"},
-        Part{"other_processes", "other processes"}}) {
-    const Json& value = ledger.at(part.key);
-    if (!value.is_number() || value == 0) continue;
-    text += (text.empty() ? " Then: " : ", ") + size_text(value) + ' ' + part.name;
-  }
-  return text.empty() ? text : text + '.';
 }
 
 // "77.50 GiB of program": who holds most outside the framework; empty where that is little.
@@ -128,9 +59,15 @@ std::string largest_holder(const Json& row) {
   return {};
 }
 
-// What the device had free, at most: the driver's last word may be older than the latest calls, or
-// there is none.
-std::uint64_t free_on_device(const Json& ledger) {
+Json device_free_bytes(const Json& row) {
+  const auto known = row.find("device_free_bytes");
+  return known == row.end() ? Json(nullptr) : *known;
+}
+
+// What the device had free. Where the driver said nothing near, at most: less than its size by what
+// the process held.
+std::uint64_t free_on_device(const Json& row, const Json& ledger) {
+  if (const Json known = device_free_bytes(row); known.is_number()) return known;
   if (!ledger.is_object() || !ledger.at("total_capacity").is_number()) return 0;
   const auto total = ledger.at("total_capacity").get<std::uint64_t>();
   const std::uint64_t by_calls = number_or_zero(ledger.at("process_allocated_by_calls"));
@@ -144,14 +81,15 @@ std::uint64_t missing_bytes(const Json& row, const Json& ledger) {
   const std::uint64_t requested = number_or_zero(row.at("requested_bytes"));
   const Json& pieces =
       row.at("largest_free_bytes").is_null() ? row.at("free_bytes") : row.at("largest_free_bytes");
-  const std::uint64_t available = std::max(number_or_zero(pieces), free_on_device(ledger));
+  const std::uint64_t available = std::max(number_or_zero(pieces), free_on_device(row, ledger));
   return requested > available ? requested - available : requested;
 }
 
 std::string fix_for_recovered(const Json& row, bool framework) {
   const std::string holder = largest_holder(row);
-  return size_text(row.at("flushed_bytes")) +
-         " had to be given back first: do so before this request, or hold less" +
+  return size_text(row.at("flushed_bytes")) + " had to be given back first" +
+         (row.at("count") == 1 ? "" : ", over all times") +
+         ": do so before this request, or hold less" +
          (holder.empty() ? std::string() : " (" + holder + ")") +
          (framework ? ", with a smaller batch or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. "
                     : ". ") +
@@ -159,13 +97,34 @@ std::string fix_for_recovered(const Json& row, bool framework) {
          " of the failed attempts (exact).";
 }
 
+// Whose blocks lay between the free pieces just then; nothing where most pieces lay on their own.
+std::string pinning_text(const Json& report, const Json& row) {
+  if (row.at("composition").is_null()) return {};
+  for (const Json& moment : report.at("fragmentation")) {
+    const bool is_then = moment.at("at") == "oom" && moment.at("process") == row.at("process") &&
+                         moment.at("device") == row.at("device") &&
+                         moment.at("time_ns") == row.at("composition").at("time_ns");
+    if (!is_then || moment.at("pinned_by").empty()) continue;
+    const std::uint64_t stranded = number_or_zero(moment.at("stranded_bytes"));
+    if (stranded * 2 < number_or_zero(moment.at("free_bytes"))) return {};
+    const Json& pin = moment.at("pinned_by").front();
+    if (!pin.at("site").is_object()) return {};
+    return " Or allocate the long-lived blocks of " + place_text(pin.at("site")) +
+           ", which lie between the pieces, before the short-lived ones.";
+  }
+  return {};
+}
+
 // What would have made it fit, by the numbers of the moment.
-std::string fix_for(const Json& row, const Json& ledger) {
+std::string fix_for(const Json& report, const Json& row, const Json& ledger) {
   const std::uint64_t requested = number_or_zero(row.at("requested_bytes"));
   const std::uint64_t free = number_or_zero(row.at("free_bytes"));
   const bool framework =
       row.at("level") == "framework" ||
-      (ledger.is_object() && number_or_zero(ledger.at("allocated_by_pytorch")) != 0);
+      (ledger.is_object() &&
+       number_or_zero(ledger.at("allocated_by_pytorch")) +
+               number_or_zero(ledger.at("reserved_by_pytorch_but_unallocated")) !=
+           0);
   if (row.at("verdict") == "fragmented") {
     // What the device has free and what PyTorch keeps cannot be joined without it, either.
     const bool on_device = row.at("level") == "driver" && ledger.is_object();
@@ -175,7 +134,7 @@ std::string fix_for(const Json& row, const Json& ledger) {
                                  : "Allocate long-lived blocks first") +
            ", so that the " + size_text(free + cached) +
            " that are free in pieces can be one: the request needs " + size_text(requested) +
-           " (arithmetic).";
+           " (arithmetic)." + pinning_text(report, row);
   }
   if (row.at("outcome") == "recovered") return fix_for_recovered(row, framework);
   if (requested == 0) return {};
@@ -192,16 +151,14 @@ std::string fix_for(const Json& row, const Json& ledger) {
 }
 
 void add_text(Finding& finding, const Json& row) {
-  const std::string asked = size_text(number_or_zero(row.at("requested_bytes")));
+  const std::uint64_t requested = number_or_zero(row.at("requested_bytes"));
+  const std::string asked = size_text(requested);
   const std::string times = count_text(row.at("count"), "time", "times");
   const std::string place = place_text(finding.site);
   const std::string at_place = finding.site.is_object() ? " at " + place : std::string();
-  finding.detail = "Tried to allocate " + asked + " at " + place;
-  if (row.at("free_bytes").is_number()) {
-    finding.detail += " with " + size_text(row.at("free_bytes")) + " free";
-  }
-  if (row.at("largest_free_bytes").is_number()) {
-    finding.detail += " (largest piece " + size_text(row.at("largest_free_bytes")) + ")";
+  finding.detail = "Tried to allocate " + pytorch_size_text(requested) + " at " + place;
+  if (const std::string free = free_memory_text(row, pytorch_size_text); !free.empty()) {
+    finding.detail += " with " + free;
   }
   finding.detail += row.at("verdict") == "unknown"
                         ? "."
@@ -229,7 +186,7 @@ Finding finding_of(const Json& report, const Json& row) {
   finding.time_ns = row.at("time_ns");
   add_text(finding, row);
   finding.detail += ledger_text(ledger) + holders_text(row);
-  finding.fix = fix_for(row, ledger);
+  finding.fix = fix_for(report, row, ledger);
   for (const char* key : {"outcome", "verdict", "count", "attempts", "lost_ns", "flushed_bytes",
                           "free_bytes", "largest_free_bytes", "step"}) {
     finding.evidence[key] = row.at(key);

@@ -107,10 +107,12 @@ Finding finding_of(const std::map<std::uint64_t, RankMemory>& ranks, std::uint64
   }
   const std::string place = largest_excess(ranks, rank);
   if (!place.empty()) finding.detail += " It holds more at " + place + '.';
-  finding.fix = "Do on every rank what only this one does" +
-                (place.empty() ? std::string() : " at " + place.substr(0, place.find(", by "))) +
-                ", on the host, or in smaller pieces; the largest rank decides what fits. Up to " +
-                size_text(difference) + " would be saved on it (arithmetic).";
+  finding.fix =
+      "Divide among the ranks what this one alone holds" +
+      (place.empty() ? std::string() : " at " + place.substr(0, place.find(", by "))) +
+      ", or keep it on the host, or do it in smaller pieces: the largest rank decides what "
+      "fits. Up to " +
+      size_text(difference) + " would be saved on it (arithmetic).";
   return finding;
 }
 

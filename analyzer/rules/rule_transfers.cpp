@@ -29,14 +29,17 @@ std::string what_is_wrong(Rule rule, const Json& row) {
       return "are asynchronous in name only: the host memory is pageable";
     case Rule::kSynchronousCopies:
       return "each made the program wait for the GPU";
-    case Rule::kPingPong:
-      return "bring back what was copied down before";
+    case Rule::kPingPong: {
+      const std::string down = second_place_text(row, "down_at");
+      return "bring back what was copied down before" + (down.empty() ? down : " at " + down);
+    }
     case Rule::kLowBandwidth:
       return "reach " + percent_text(row.at("link_share")) + " of what the link can carry";
     case Rule::kCopiesNotHidden:
       return "are not hidden behind kernels";
     default:
-      return "are small; each pays for a call of its own";
+      return "are small, " + size_text(row.at("mean_bytes")) +
+             " on average; each pays for a call of its own";
   }
 }
 
@@ -68,6 +71,14 @@ std::string what_is_at_stake(Rule rule, const Json& row) {
            " of copies (exact), which held the calling thread for " +
            duration_text(row.at("time_lost_ns")) + " (exact).";
   }
+  if (rule == Rule::kPingPong && row.contains("returned_host_ns")) {
+    return " The calls of both ways took " + duration_text(row.at("returned_host_ns")) +
+           " (exact).";
+  }
+  if (rule == Rule::kSynchronousCopies) {
+    return " The calls took " + duration_text(row.at("time_lost_ns")) +
+           " (exact); how long the GPU then stood idle the trace does not show.";
+  }
   const bool is_of_gpu = rule == Rule::kLowBandwidth || rule == Rule::kCopiesNotHidden;
   return (is_of_gpu ? " At stake: " : " The calls took ") + duration_text(row.at("time_lost_ns")) +
          " (exact).";
@@ -88,6 +99,9 @@ void find_transfer_faults(const RuleInput& input, Findings& findings) {
     if (rule == Rule::kPingPong) {
       finding.evidence["returned_count"] = row.at("returned_count");
       finding.evidence["returned_bytes"] = row.at("returned_bytes");
+      for (const char* key : {"returned_host_ns", "down_at"}) {
+        if (row.contains(key)) finding.evidence[key] = row.at(key);
+      }
     }
     if (rule == Rule::kRepeatedCopies) {
       finding.evidence["repeated_count"] = row.at("repeated_count");

@@ -65,15 +65,18 @@ class Families:
     program = ""
     arguments = ()
     variables = {}
+    timeout_s = support.TIMEOUT_S
     also_reported = frozenset()  # levels and kinds that the program does not count
 
     def test_behaves_as_without_us_and_the_report_is_true(self):
         command = [support.PROGRAMS / self.program, *self.arguments]
-        without = self.run_command(command, support.driver_environment(**self.variables))
+        without = self.run_command(
+            command, support.driver_environment(**self.variables), timeout=self.timeout_s)
         if without.returncode == support.SKIPPED:
             self.skipTest(without.stdout.decode())
         self.assertEqual(without.returncode, 0, without.stderr)
-        recorded = self.run_command(command, support.recorded_environment(**self.variables))
+        recorded = self.run_command(
+            command, support.recorded_environment(**self.variables), timeout=self.timeout_s)
         self.assertEqual(recorded.returncode, 0, recorded.stderr)
         self.assertEqual(without_pids(recorded.stdout), without_pids(without.stdout))
         self.assertEqual(recorded.stderr, without.stderr)

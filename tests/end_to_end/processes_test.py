@@ -67,6 +67,18 @@ class Children(support.EndToEnd):
     def test_children_that_libc_does_not_know_of_find_no_lock_held(self):
         self.assertEqual(self.allocations_by_trace("raw_clones"), [(OF_PARENT, 0)])
 
+    def test_a_child_by_the_newest_call_that_makes_one(self):
+        self.assertEqual(
+            self.allocations_by_trace("raw_clone3"), [(OF_CHILD, 0), (OF_PARENT + 1, 0)])
+
+    def test_a_child_in_the_same_memory_that_only_exits_is_not_the_end(self):
+        self.assertEqual(self.allocations_by_trace("vfork_and_exit"), [(OF_PARENT + 1, 0)])
+        self.assertEqual(self.ends, ["exit"])
+
+    def test_a_daemon_that_uses_cuda_after_it_has_closed_everything(self):
+        self.assertEqual(self.allocations_by_trace("daemon"), [(OF_CHILD, 0)])
+        self.assertEqual(self.ends, ["exit"])
+
     def test_exec_ends_a_trace_and_the_new_program_has_another(self):
         self.assertEqual(
             self.allocations_by_trace("exec_after_use"), [(OF_NEW_PROGRAM, 0), (OF_PARENT, 0)])
@@ -95,13 +107,17 @@ class Multiprocessing(support.EndToEnd):
                                                   if usage["process"] == row["id"]]},
                                        "driver", "device")["allocations"] == 10)
         workers = [row for row in report["processes"] if row["pid"] != parent]
-        self.assertEqual({row["ppid"] for row in workers}, {parent})
+        # A server stands between.
+        self.assertEqual({row["ppid"] for row in workers} == {parent}, method != "forkserver")
 
     def test_spawned_workers(self):
         self.check("spawn")
 
     def test_forked_workers(self):
         self.check("fork")
+
+    def test_workers_of_a_server_that_forks(self):
+        self.check("forkserver")
 
 
 class Ranks(support.EndToEnd):

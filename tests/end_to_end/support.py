@@ -71,7 +71,7 @@ def wait_until(condition, what, timeout_s=TIMEOUT_S):
         time.sleep(0.001)
 
 
-def analyze(*inputs):
+def analyze(*inputs, timeout_s=TIMEOUT_S):
     """The report of traces or folders, as `gpumemtrace analyze` prints it."""
     result = subprocess.run(
         [str(TOOL), "analyze", *map(str, inputs)],
@@ -79,7 +79,7 @@ def analyze(*inputs):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=TIMEOUT_S,
+        timeout=timeout_s,
     )
     if result.returncode != 0:
         raise AssertionError(f"analyze {inputs} ended with {result.returncode}: {result.stderr}")
@@ -174,9 +174,9 @@ class EndToEnd(unittest.TestCase):
         self.assertEqual(len(traces), 1, traces)
         return traces[0]
 
-    def report(self):
+    def report(self, timeout_s=TIMEOUT_S):
         """The report of all traces in the test's folder."""
-        return analyze(self.folder)
+        return analyze(self.folder, timeout_s=timeout_s)
 
     def assert_folder_is_empty(self):
         self.assertEqual(sorted(path.name for path in self.folder.rglob("*")), [])

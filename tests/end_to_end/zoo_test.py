@@ -88,7 +88,7 @@ class Saved(support.EndToEnd):
         self.assertEqual(finding["bytes"], 4 << 30)
         self.assertEqual(finding["site"]["line"], 18)
         self.assertEqual(finding["evidence"]["ledger"]["allocated_by_pytorch"], 64 << 20)
-        self.assertIn("the 77.50 GiB of program outside PyTorch", finding["fix"])
+        self.assertIn("the 77.5 GiB of program outside PyTorch", finding["fix"])
 
 
 class Compiled(support.EndToEnd):
@@ -129,6 +129,18 @@ class Zoo(support.EndToEnd):
                 expected = faults.faults_in(ZOO / f"{name}.py")
                 self.assertTrue(expected, f"{name}.py marks no fault")
                 self.assertEqual(faults.differences(self.findings(name, "faulty"), expected), [])
+
+    def test_the_summary_names_every_line_that_may_have_to_be_edited(self):
+        for name in programs():
+            with self.subTest(name):
+                self.report_of(name, "faulty")
+                result = self.run_command([support.TOOL, "summary", self.folder / f"{name}-faulty-0"],
+                                          support.base_environment())
+                text = result.stdout.decode()
+                advice = text[:text.index("\nSimulated GPU")]
+                for line in faults.lines_to_name(ZOO / f"{name}.py"):
+                    self.assertIn(f"{name}.py:{line} ", advice, text)
+                self.assertNotIn("1024.0", text)
 
     def test_nothing_is_found_on_the_twins(self):
         for name in programs():

@@ -1,7 +1,8 @@
 // A small job that behaves like training: weights that stay, activations that come and go, batches
 // copied up from pageable memory and a loss copied down in every step. It has three faults to find:
 // a buffer of metrics leaks now and then, long-lived scraps between short-lived blocks fragment a
-// memory segment, and the loss is read back in many tiny copies. Usage: training_like [STEPS]
+// memory segment, and the loss is read back in many tiny copies.
+// Usage: training_like [STEPS [STEPS_PER_LEAK]]
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -104,31 +105,32 @@ std::vector<Block> fragment() {
   return kept;
 }
 
-void run_steps(int steps) {
+void run_steps(int steps, int steps_per_leak) {
   const std::vector<unsigned char> samples(kBatchBytes, 1);
   for (int step = 0; step < steps; ++step) {
     const Block batch = load_batch(samples);
     std::vector<Block> activations = run_forward(step);
     run_backward(&activations);
     read_loss(batch);
-    if (step % 10 == 9) log_metrics();
+    if (step % steps_per_leak == steps_per_leak - 1) log_metrics();
     release(batch);
     if (step % 10 == 9) std::fprintf(stderr, "step %d of %d\n", step + 1, steps);
   }
 }
 
-void train(int steps) {
+void train(int steps, int steps_per_leak) {
   const Model model;
   const std::vector<Block> scraps = fragment();
-  run_steps(steps);
+  run_steps(steps, steps_per_leak);
   for (const Block& scrap : scraps) release(scrap);
 }
 
 int run(int count, char** arguments) {
   const int steps = count > 1 ? std::atoi(arguments[1]) : 100;
-  require(steps > 0, "the number of steps is a positive number");
+  const int steps_per_leak = count > 2 ? std::atoi(arguments[2]) : 10;
+  require(steps > 0 && steps_per_leak > 0, "the numbers of steps are positive numbers");
   start_on_device();
-  train(steps);
+  train(steps, steps_per_leak);
   GPUMEMTRACE_CALL(cuCtxSynchronize);
   return finish("training_like");
 }

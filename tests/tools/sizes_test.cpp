@@ -23,12 +23,12 @@ TEST_CASE("text that is no whole number of bytes is no size", "[unit]") {
 }
 
 TEST_CASE("a size is shown in the unit that keeps it below 1024", "[unit]") {
-  CHECK(format_size(0) == "0 bytes");
-  CHECK(format_size(1023) == "1023 bytes");
-  CHECK(format_size(1024) == "1.0 KiB");
-  CHECK(format_size((std::uint64_t{1} << 20) - 1) == "1.0 MiB");
-  CHECK(format_size(73'098'330'112) == "68.1 GiB");
-  CHECK(format_size(18446744073709551615U) == "16.0 EiB");
+  CHECK(size_text(0) == "0 bytes");
+  CHECK(size_text(1023) == "1023 bytes");
+  CHECK(size_text(1024) == "1.0 KiB");
+  CHECK(size_text((std::uint64_t{1} << 20) - 1) == "1.0 MiB");
+  CHECK(size_text(73'098'330'112) == "68.1 GiB");
+  CHECK(size_text(18446744073709551615U) == "16.0 EiB");
 }
 
 TEST_CASE("a count has a comma before every third digit", "[unit]") {
@@ -39,12 +39,12 @@ TEST_CASE("a count has a comma before every third digit", "[unit]") {
 }
 
 TEST_CASE("a duration is shown in the unit that fits it", "[unit]") {
-  CHECK(format_duration(12) == "12 ns");
-  CHECK(format_duration(1'500) == "1.5 us");
-  CHECK(format_duration(41'200'000) == "41.2 ms");
-  CHECK(format_duration(96'400'000'000) == "96.40 s");
-  CHECK(format_duration(600'000'000'000) == "10.0 min");
-  CHECK(format_duration(36'000'000'000'000) == "10.0 h");
+  CHECK(duration_text(12) == "12 ns");
+  CHECK(duration_text(1'500) == "1.5 us");
+  CHECK(duration_text(41'200'000) == "41.2 ms");
+  CHECK(duration_text(96'400'000'000) == "96.40 s");
+  CHECK(duration_text(600'000'000'000) == "10.0 min");
+  CHECK(duration_text(36'000'000'000'000) == "10.0 h");
 }
 
 }  // namespace gpumemtrace::tools

@@ -103,14 +103,14 @@ TEST_CASE("a report of a process that used no memory says so", "[unit]") {
   report["transfers"]["by_kind"] = Json::array();
   const std::string text = summary_text(report);
   CHECK(has(text, "No GPU memory was allocated."));
-  CHECK(has(text, "Leaks at exit: nothing lost."));
+  CHECK(has(text, "Leaks at exit: no memory lost."));
   CHECK(has(text, "Copies: none."));
   CHECK(has(text, "Out of memory: never."));
 }
 
 TEST_CASE("the verdict stands first, with at most four fixes and seven holders", "[unit]") {
   Json report = example_report();
-  CHECK(summary_text(report).find("Verdict: 1 error, 3 warnings. Worst: 48.00 MiB leaked") == 0);
+  CHECK(summary_text(report).find("Verdict: 1 error, 3 warnings. Worst: 48.0 MiB leaked") == 0);
   Json finding = report["findings"][0];
   for (int i = 0; i < 20; ++i) {
     finding["fingerprint"] = std::to_string(i);
@@ -137,6 +137,114 @@ TEST_CASE("the verdict stands first, with at most four fixes and seven holders",
   report["traces"][0]["complete"] = false;
   CHECK(summary_text(report).find("Verdict: nothing wrong was found (the trace is INCOMPLETE).") ==
         0);
+}
+
+TEST_CASE("a driver's number of another moment is told apart from the parts", "[unit]") {
+  Json report = example_report();
+  for (Json& row : report["composition"]) {
+    row["source"] = "cumemgetinfo";
+    row["context_and_modules"] = nullptr;
+    row["other_processes"] = nullptr;
+    row["unattributed"] = -1000;
+    row["driver_bytes"] = 268435456;
+    row["outside_calls"] = 268435456;
+  }
+  std::string text = summary_text(report);
+  CHECK(has(text, "driver's peak 68.3 GiB (cuMemGetInfo said 256.0 MiB 400.0 ms before):"));
+  CHECK(has(text, "256.0 MiB contexts, modules and other processes"));
+  CHECK_FALSE(has(text, " less by "));
+
+  for (Json& row : report["composition"]) row["outside_calls"] = nullptr;
+  text = summary_text(report);
+  CHECK(has(text, "driver's peak 68.1 GiB by its calls (cuMemGetInfo said 256.0 MiB 400.0 ms"));
+  CHECK_FALSE(has(text, "contexts, modules and other processes"));
+
+  // A report from before these keys.
+  for (Json& row : report["composition"]) {
+    for (const char* key : {"outside_calls", "sample_time_ns", "driver_bytes"}) row.erase(key);
+    row["unattributed"] = 268435456;
+  }
+  CHECK(has(summary_text(report), "driver's peak 68.3 GiB by cuMemGetInfo:"));
+}
+
+TEST_CASE("where memory ran out, the parts are those of that moment", "[unit]") {
+  Json report = example_report();
+  CHECK(has(summary_text(report), "in use on the device at the driver's peak"));
+  report["oom"][0]["outcome"] = "raised";
+  report["findings"] = Json::array();  // leaves room for who held what
+  const std::string text = summary_text(report);
+  CHECK(has(text, "in use on the device when memory ran out"));
+  CHECK(has(text, "held then: 66.0 GiB pytorch; 48.0 MiB python_extension at"));
+}
+
+TEST_CASE("memory that ran out in pieces is one fault", "[unit]") {
+  Json report = example_report();
+  const std::string before = summary_text(report);
+  Json pieces = report["findings"][1];
+  REQUIRE(pieces["evidence"]["verdict"] == "fragmented");
+  pieces["rule"] = "fragmentation";
+  pieces["severity"] = "warning";
+  pieces["fingerprint"] = "pieces";
+  pieces["evidence"] = Json::object();
+  report["findings"].push_back(pieces);
+  CHECK(summary_text(report) == before);
+  report["findings"][4]["device"] = "d7";
+  CHECK(has(summary_text(report), "Verdict: 1 error, 4 warnings."));
+}
+
+TEST_CASE("what is no fault is counted as a hint", "[unit]") {
+  Json report = example_report();
+  Json hint = report["findings"][0];
+  hint["severity"] = "info";
+  report["findings"] = Json::array({hint});
+  CHECK(summary_text(report).find("Verdict: nothing wrong was found; 1 hint.\n") == 0);
+}
+
+TEST_CASE("a handle that was never released stands beside memory of which none was lost",
+          "[unit]") {
+  Json report = example_report();
+  report["leaks"]["exit"] = Json::array();
+  report["findings"][0]["rule"] = "unreleased_handle";
+  report["findings"][0]["evidence"] = {{"count", 2}};
+  CHECK(has(summary_text(report), "Leaks at exit: no memory lost; 2 handles never released.\n"));
+}
+
+TEST_CASE("memory that was not freed is told by what became of it", "[unit]") {
+  Json report = example_report();
+  for (Json& row : report["leaks"]["exit"]) row["class"] = "context_destroyed";
+  const std::string text = summary_text(report);
+  CHECK(has(text, "Leaks at exit: no memory lost.\n"));
+  CHECK(has(text, "  besides: 68.1 GiB never freed, taken by the end of its context\n"));
+}
+
+TEST_CASE("a job lasts until its last process ends", "[unit]") {
+  Json report = example_report();
+  Json trace = report["traces"][0];
+  Json process = report["processes"][0];
+  process["id"] = "p2";
+  process["start_unix_ns"] = process["start_unix_ns"].get<std::uint64_t>() + 10'000'000'000;
+  trace["process"] = "p2";
+  report["traces"].push_back(trace);
+  report["processes"].push_back(process);
+  CHECK(has(summary_text(report), "2 processes, 106.40 s"));
+}
+
+TEST_CASE("the callers of a fault stand below it unless the place is all there is", "[unit]") {
+  Json report = example_report();
+  const std::string text = summary_text(report);
+  CHECK(has(text, "\n     in fastops::Workspace::reserve (workspace.hpp:31) < "));
+  for (Json& stack : report["stacks"]) {
+    stack["frames"] = Json::array({stack["frames"].back()});
+  }
+  CHECK_FALSE(has(summary_text(report), "\n     in "));
+}
+
+TEST_CASE("a device without memory of the job says so", "[unit]") {
+  Json report = example_report();
+  Json device = report["devices"][0];
+  device["id"] = "d1";
+  report["devices"].push_back(device);
+  CHECK(has(summary_text(report), "(d1), 79.6 GiB: nothing allocated\n"));
 }
 
 TEST_CASE("one fault of many ranks is one line", "[unit]") {

@@ -57,6 +57,20 @@ TEST_CASE("a trace ends by exec unless something says that it failed", "[unit]")
   }
 }
 
+TEST_CASE("a recording that stopped early is not complete and says why", "[unit]") {
+  TraceBuilder trace;
+  trace.allocate(0x10000000, kMiB);
+  trace.mark(MarkKind::kDisabled, "the disk is full");
+  const Json report = report_of(trace, Ending::kKilled);
+  const Json row = report.at("traces")[0];
+  CHECK(row.at("complete") == false);
+  CHECK(row.at("end") == "unknown");
+  CHECK(row.at("notes")[0] == "Recording stopped before the process ended: the disk is full.");
+  CHECK(report.at("losses")[0].at("name") == "recording_disabled");
+  CHECK(report.at("leaks").at("state") == "not_applicable");
+  CHECK(report.at("usage")[0].at("exact") == false);
+}
+
 TEST_CASE("what a gap may have falsified is not exact", "[unit]") {
   TraceBuilder trace;
   trace.allocate(0x10000000, kMiB);

@@ -211,3 +211,40 @@ TEST_CASE("a pool's free memory is told where the driver saw most of it", "[unit
     CHECK(peak_of().at("exact") == false);
   }
 }
+
+TEST_CASE("what a pool holds back counts in the driver's number of the same round", "[unit]") {
+  TraceBuilder trace;
+  const bool is_named = GENERATE(false, true);
+  Allocation allocation;
+  allocation.address = 0x10000000;
+  allocation.bytes = 3 * kMiB;
+  allocation.memory = MemoryKind::kStreamOrdered;
+  if (is_named) {
+    Pool create;
+    create.operation = PoolOperation::kCreate;
+    create.pool = 0x42;
+    create.device = 0;
+    trace.add_call(create, {});
+    allocation.pool = 0x42;
+  }
+  trace.add_call(allocation, {});
+  MemorySample of_device;  // 10 MiB are the context's
+  of_device.source = SampleSource::kMemGetInfo;
+  of_device.device = 0;
+  of_device.total_bytes = 100 * kMiB;
+  of_device.free_bytes = 58 * kMiB;
+  trace.add(of_device);
+  PoolSample of_pool;
+  of_pool.pool = is_named ? 0x42 : 0x99;
+  of_pool.device = is_named ? -1 : 0;  // of those that the program made it is not told
+  of_pool.reserved_current = 32 * kMiB;
+  of_pool.reserved_high = 32 * kMiB;
+  trace.add(of_pool);
+  const Json report = report_of(trace);
+  CHECK(report.at("devices")[0].at("physical_peak").at("bytes") == 32 * kMiB);
+  const Json peak = row_where(report.at("composition"), {{"at", "driver_peak"}});
+  CHECK(peak.at("pool_used") == 3 * kMiB);
+  CHECK(peak.at("pool_cached") == 29 * kMiB);
+  CHECK(peak.at("outside_calls") == 10 * kMiB);
+  CHECK(peak.at("unattributed") == 10 * kMiB);
+}

@@ -1,8 +1,11 @@
 #include "trace/pack.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <memory>
+#include <random>
+#include <span>
 #include <vector>
 
 #include "tests/catch.hpp"
@@ -112,6 +115,56 @@ TEST_CASE("varints of every length come back, wherever the column ends", "[unit]
     std::uint64_t ignored = 0;
     CHECK(get_varint(room.data(), after - 1, ignored) == nullptr);
   }
+}
+
+namespace {
+
+std::vector<std::byte> column_of(const std::vector<std::uint64_t>& values) {
+  std::vector<std::byte> column(values.size() * kMaxVarintBytes);
+  std::byte* out = column.data();
+  for (const std::uint64_t value : values) out = put_varint(out, value);
+  column.resize(static_cast<std::size_t>(out - column.data()));
+  return column;
+}
+
+}  // namespace
+
+TEST_CASE("a column's varints are read as they were written, whatever their lengths", "[unit]") {
+  std::mt19937_64 random(9);
+  for (const unsigned most_bits : {7u, 14u, 30u, 56u, 64u}) {
+    std::vector<std::uint64_t> values(1000);
+    for (std::uint64_t& value : values) value = random() >> (64 - most_bits + random() % most_bits);
+    const std::vector<std::byte> column = column_of(values);
+    VarintReader reader(column);
+    for (const std::uint64_t value : values) {
+      std::uint64_t back = 0;
+      REQUIRE(reader.read(back));
+      REQUIRE(back == value);
+    }
+    std::uint64_t ignored = 0;
+    CHECK_FALSE(reader.read(ignored));
+  }
+}
+
+TEST_CASE("a column that ends within a varint, or holds none, is refused", "[unit]") {
+  const auto count_readable = [](std::span<const std::byte> column) {
+    VarintReader reader(column);
+    std::size_t count = 0;
+    std::uint64_t ignored = 0;
+    while (reader.read(ignored)) ++count;
+    return count;
+  };
+  const std::vector<std::byte> column = column_of(std::vector<std::uint64_t>(100, 1 << 20));
+  CHECK(count_readable(column) == 100);
+  for (std::size_t bytes = 0; bytes < column.size(); ++bytes) {
+    CHECK(count_readable(std::span(column).first(bytes)) == bytes / 3);
+  }
+  for (const std::size_t begin : {std::size_t{0}, std::size_t{30}, std::size_t{3 * 90}}) {
+    std::vector<std::byte> damaged = column;
+    std::fill_n(damaged.begin() + static_cast<std::ptrdiff_t>(begin), 11, std::byte{0x80});
+    CHECK(count_readable(damaged) == begin / 3);
+  }
+  CHECK(count_readable(std::vector<std::byte>(1000, std::byte{0x80})) == 0);
 }
 
 TEST_CASE("a malformed image is refused instead of packed", "[unit]") {

@@ -100,6 +100,23 @@ struct SmallTrace {
 
 }  // namespace
 
+TEST_CASE("a cursor that looks for kinds leaves out blocks without them", "[unit]") {
+  RawTrace trace = described_trace();
+  RecordImage clock = marks(20, 2);
+  clock.add(Clock{});
+  trace.add_records(1, 0, 0, marks(10, 2).bytes());
+  trace.add_records(1, 1, 0, clock.bytes());
+  trace.add_records(1, 2, 0, marks(30, 2).bytes());
+  const TemporaryFolder folder;
+  const TraceFile file(trace.write(folder.path()));
+  WriterCursor cursor(file, file.writers().front());
+  cursor.look_for({RecordKind::kClock, RecordKind::kText});
+  std::vector<RecordKind> kinds;
+  while (const RecordHeader* record = cursor.next()) kinds.push_back(record->kind);
+  CHECK(kinds == std::vector{RecordKind::kMark, RecordKind::kMark, RecordKind::kClock});
+  CHECK(cursor.losses().corrupt_blocks == 0);
+}
+
 TEST_CASE("a trace cut at any byte gives every whole block and says what is missing", "[unit]") {
   SmallTrace small;
   const std::vector<std::byte> whole = small.trace.file;

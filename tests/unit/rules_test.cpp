@@ -4,7 +4,7 @@
 
 #include "analyzer/rules/rule_table.hpp"
 #include "tests/catch.hpp"
-#include "tests/support/report_query.hpp"
+#include "tests/support/program_trace.hpp"
 
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
@@ -12,25 +12,6 @@ using namespace gpumemtrace::trace;
 namespace {
 
 constexpr std::int64_t kSigned = static_cast<std::int64_t>(kMiB);
-constexpr std::uint64_t kProgram = 0x100000;  // callers in the user's own library
-constexpr std::uint64_t kLeaky = kProgram + 0x10;
-
-TraceBuilder program_trace(std::uint32_t process_id = 100) {
-  TraceBuilder trace(process_id);
-  trace.module(kProgram, kProgram + 0x10000, "/home/me/libmine.so");
-  trace.api(1, "cuMemAlloc_v2", "cudaMalloc");
-  return trace;
-}
-
-Json findings_of(TraceBuilder& trace, const char* rule, Ending ending = Ending::kExit) {
-  Json found = Json::array();
-  const Json report = report_of(trace, ending);
-  for (const Json& finding : report.at("findings")) {
-    if (finding.at("rule") == rule) found.push_back(finding);
-  }
-  return found;
-}
-
 // A round of a loop: one temporary allocation of the driver, freed again.
 void round_trip(TraceBuilder& trace, std::uint64_t address = 0x900000000) {
   trace.allocate(address, kMiB, MemoryKind::kStreamOrdered, {.caller = kProgram + 0x20});
@@ -319,15 +300,7 @@ TEST_CASE("driver memory that comes and goes in every round is churn", "[unit]")
 
 TEST_CASE("free memory beside live blocks is named with the blocks that pin it", "[unit]") {
   TraceBuilder trace;
-  for (std::uint64_t i = 0; i < 10; ++i) {
-    const std::uint64_t segment = 0x200000000 + i * 64 * kMiB;
-    trace.allocate(segment, 20 * kMiB);
-    trace.block(segment, kSigned, (i + 1) * 20 * kMiB);
-    trace.block(segment + kMiB, 19 * kSigned, (i + 1) * 20 * kMiB);
-  }
-  for (std::uint64_t i = 0; i < 10; ++i) {
-    trace.block(0x200000000 + i * 64 * kMiB + kMiB, -19 * kSigned, 200 * kMiB);
-  }
+  strand_memory(trace);
   const Json found = findings_of(trace, "fragmentation");
   REQUIRE(found.size() == 1);
   CHECK(found[0].at("bytes") == 190 * kMiB);
@@ -358,7 +331,7 @@ TEST_CASE("out of memory that was raised comes first and tells PyTorch's ledger"
   CHECK(ledger.at("reserved_by_pytorch_but_unallocated") == 12 * kMiB);
   CHECK(ledger.at("non_pytorch") == 10 * kMiB);
   CHECK(ledger.at("other_processes") == 60 * kMiB);
-  CHECK(finding.at("fix").get<std::string>().find("4.00 MiB") != std::string::npos);
+  CHECK(finding.at("fix").get<std::string>().find("4.0 MiB") != std::string::npos);
 }
 
 TEST_CASE("a rank that holds memory on another rank's device is named", "[unit]") {

@@ -8,6 +8,6 @@ cuda = zoo_cuda.Cuda()
 for step in range(300):
     if sys.argv[1] == "faulty":
         scratch = cuda.alloc(zoo_cuda.MIB)  # fault: allocation_churn warning
-        cuda.free(scratch)
+        cuda.free(scratch)  # named
     else:
         cuda.free_async(cuda.alloc_async(zoo_cuda.MIB))

@@ -8,4 +8,4 @@ cuda = zoo_cuda.Cuda()
 buffer = cuda.alloc(zoo_cuda.MIB)  # fault: leak_until_context_end warning
 if sys.argv[1] == "clean":
     cuda.free(buffer)
-cuda.reset()
+cuda.reset()  # named

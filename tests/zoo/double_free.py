@@ -7,8 +7,8 @@ import simcuda
 import zoo_cuda
 
 cuda = zoo_cuda.Cuda()
-buffer = cuda.alloc(zoo_cuda.MIB)
-cuda.free(buffer)
+buffer = cuda.alloc(zoo_cuda.MIB)  # named
+cuda.free(buffer)  # named
 if sys.argv[1] == "faulty":
     with contextlib.suppress(simcuda.CudaError):
         cuda.free(buffer)  # fault: invalid_free error

@@ -13,7 +13,7 @@ cuda = zoo_cuda.Cuda()
 state = cuda.alloc(STATE_BYTES)
 parked = cuda.pin(STATE_BYTES)
 for step in range(20):
-    cuda.copy_down_async(parked, state, STATE_BYTES)
+    cuda.copy_down_async(parked, state, STATE_BYTES)  # named
     if sys.argv[1] == "faulty":
         cuda.copy_up_async(state, parked, STATE_BYTES)  # fault: ping_pong warning
 cuda.synchronize()

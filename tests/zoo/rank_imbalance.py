@@ -7,7 +7,7 @@ import zoo_cuda
 
 
 def gather(cuda):
-    return cuda.alloc(256 * zoo_cuda.MIB)
+    return cuda.alloc(256 * zoo_cuda.MIB)  # named
 
 
 def work(rank):

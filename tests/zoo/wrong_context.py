@@ -8,7 +8,7 @@ import zoo_cuda
 
 def work(rank):
     if sys.argv[1] == "faulty" and rank == 1:
-        zoo_cuda.Cuda(0)  # fault: wrong_device warning -
+        zoo_cuda.Cuda(0)  # fault: wrong_device warning - named
     cuda = zoo_cuda.Cuda(rank)
     buffer = cuda.alloc(64 * zoo_cuda.MIB)
     cuda.free(buffer)

@@ -152,8 +152,7 @@ class Judge {
       (void)mark("max-leak", [](const Json& row) { return row.at("rule") == "leak"; });
     }
     add({"max-leak", "",
-         fmt::format("{} lost, {} allowed", format_size(bytes),
-                     format_size(*policy_.max_leak_bytes)),
+         fmt::format("{} lost, {} allowed", size_text(bytes), size_text(*policy_.max_leak_bytes)),
          holds},
         Outcome::kViolated);
   }
@@ -170,7 +169,7 @@ class Judge {
          fmt::format(
              "{} more than {}",
              sum.first == 1 ? "1 place grew by" : format_count(sum.first) + " places grew by",
-             format_size(*policy_.max_growth_bytes)),
+             size_text(*policy_.max_growth_bytes)),
          sum.first == 0},
         Outcome::kViolated);
   }
@@ -185,7 +184,7 @@ class Judge {
       subject += " in " + row.at("process").get<std::string>();
     }
     add({"max-peak", subject,
-         fmt::format("{} at the peak, {} allowed", format_size(bytes), format_size(limit.bytes)),
+         fmt::format("{} at the peak, {} allowed", size_text(bytes), size_text(limit.bytes)),
          bytes <= limit.bytes},
         Outcome::kViolated);
   }
@@ -226,15 +225,15 @@ class Judge {
     if (!policy_.max_transfer_bytes) return;
     const std::uint64_t bytes = transfer_bytes_of(report_);
     add({"max-transfer", "",
-         fmt::format("{} copied between host and devices, {} allowed", format_size(bytes),
-                     format_size(*policy_.max_transfer_bytes)),
+         fmt::format("{} copied between host and devices, {} allowed", size_text(bytes),
+                     size_text(*policy_.max_transfer_bytes)),
          bytes <= *policy_.max_transfer_bytes},
         Outcome::kViolated);
   }
 
   void check_no_more(const std::string& subject, std::uint64_t base, std::uint64_t now) {
     add({"max-regression", subject,
-         fmt::format("{}, {} in the baseline", format_size(now), format_size(base)),
+         fmt::format("{}, {} in the baseline", size_text(now), size_text(base)),
          now <= policy_.regression.allowed_bytes(base)},
         Outcome::kViolated);
   }

@@ -86,7 +86,7 @@ std::string finding_text(const Json& report, const Fold& fold) {
                                  text_or(row, "title", ""), text_or(row, "detail", ""));
   if (fold.times > 1) {
     text += fmt::format("    The same {} times in this job, {} together.\n", fold.times,
-                        format_size(fold.bytes));
+                        size_text(fold.bytes));
   }
   if (const std::string stack = short_stack(report, row, kMaxFrames); !stack.empty()) {
     text += "    " + stack + "\n";
@@ -116,7 +116,7 @@ std::string suppressions_text(const Verdict& verdict) {
   std::string unused;
   for (const Suppression& row : verdict.suppressions) {
     if (row.count != 0) {
-      used += fmt::format("  {:>5}  {:>10}  {}:{} ({})\n", row.count, format_size(row.bytes),
+      used += fmt::format("  {:>5}  {:>10}  {}:{} ({})\n", row.count, size_text(row.bytes),
                           row.type, row.pattern, row.origin);
     } else if (!row.is_built_in()) {
       unused += fmt::format("  {}:{} ({})\n", row.type, row.pattern, row.origin);

@@ -9,13 +9,13 @@ namespace {
 constexpr std::size_t kMaxRowsShown = 10;
 
 std::string change_text(const DifferenceRow& row) {
-  return row.new_bytes >= row.base_bytes ? "+" + format_size(row.new_bytes - row.base_bytes)
-                                         : "-" + format_size(row.base_bytes - row.new_bytes);
+  return row.new_bytes >= row.base_bytes ? "+" + size_text(row.new_bytes - row.base_bytes)
+                                         : "-" + size_text(row.base_bytes - row.new_bytes);
 }
 
 std::string row_text(const DifferenceRow& row) {
   return fmt::format("  {:>11}  {:>10} -> {:<10}  {}\n", change_text(row),
-                     format_size(row.base_bytes), format_size(row.new_bytes), row.name);
+                     size_text(row.base_bytes), size_text(row.new_bytes), row.name);
 }
 
 Json row_json(const DifferenceRow& row) {

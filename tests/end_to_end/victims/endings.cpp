@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -66,6 +67,23 @@ void end_by_segmentation_fault() {
   *nowhere = 1;
 }
 void return_from_main() {}
+void end_by_exception() { throw std::runtime_error("nobody catches this"); }
+// Deaf to SIGTERM: whoever wants it to end must kill it.
+void wait_for_sigkill() {
+  signal(SIGTERM, [](int) {});
+  std::printf("deaf\n");
+  std::fflush(stdout);
+  for (;;) pause();
+}
+void use_up_memory() {
+  constexpr std::size_t kBytes = 1 << 20;
+  for (;;) {
+    void* const memory =
+        mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    require(memory != MAP_FAILED, "no memory is left, and nobody was killed");
+    std::memset(memory, 1, kBytes);
+  }
+}
 
 struct Ending {
   const char* name;
@@ -80,7 +98,10 @@ constexpr Ending kEndings[] = {{"return", return_from_main},
                                {"quick_exit", end_by_quick_exit},
                                {"abort", end_by_abort},
                                {"sigterm", end_by_sigterm},
-                               {"segmentation_fault", end_by_segmentation_fault}};
+                               {"segmentation_fault", end_by_segmentation_fault},
+                               {"exception", end_by_exception},
+                               {"deaf", wait_for_sigkill},
+                               {"use_up_memory", use_up_memory}};
 
 void run(const char* path, const char* mode, bool busy, std::uint64_t rounds) {
   Counters* const counters = open_counters(path);

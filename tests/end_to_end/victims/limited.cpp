@@ -1,6 +1,8 @@
 // Works under a limit that is set once the driver is there. Prints how often it allocated.
-// Usage: limited AS|NOFILE|FSIZE VALUE ROUNDS; VALUE of AS and NOFILE adds to what is in use.
+// Usage: limited AS|NOFILE|FSIZE|STACK VALUE ROUNDS; VALUE of AS and NOFILE adds to what is in use,
+// that of STACK is the stack of every thread that does not ask for another one.
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -25,7 +27,16 @@ rlim_t descriptors_in_use() {
   return static_cast<rlim_t>(next);
 }
 
+void set_usual_stack(std::size_t bytes) {
+  pthread_attr_t attributes;
+  require(pthread_attr_init(&attributes) == 0 &&
+              pthread_attr_setstacksize(&attributes, bytes) == 0 &&
+              pthread_setattr_default_np(&attributes) == 0,
+          "the usual stack cannot be set");
+}
+
 void set_limit(const char* name, rlim_t value) {
+  if (std::strcmp(name, "STACK") == 0) return set_usual_stack(value);
   rlimit limit = {value, RLIM_INFINITY};
   int resource = RLIMIT_FSIZE;
   if (std::strcmp(name, "AS") == 0) {
@@ -44,7 +55,7 @@ void set_limit(const char* name, rlim_t value) {
 
 int main(int count, char** arguments) {
   using namespace gpumemtrace::victims;
-  require(count == 4, "usage: limited AS|NOFILE|FSIZE VALUE ROUNDS");
+  require(count == 4, "usage: limited AS|NOFILE|FSIZE|STACK VALUE ROUNDS");
   call(function<abi::cuInit_t>("cuInit")(0), "cuInit");
   set_limit(arguments[1], std::strtoul(arguments[2], nullptr, 10));
   const int rounds = std::atoi(arguments[3]);

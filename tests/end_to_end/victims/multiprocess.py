@@ -1,7 +1,7 @@
-"""Workers of Python's multiprocessing that use CUDA: multiprocess.py spawn|fork.
+"""Workers of Python's multiprocessing that use CUDA.
 
 The parent uses CUDA before it spawns; before it forks it must not. Worker number N allocates N + 1
-times, the parent ten times.
+times, the parent ten times. Usage: multiprocess.py spawn|fork|forkserver
 """
 
 import multiprocessing
@@ -22,7 +22,7 @@ def work(number):
 
 if __name__ == "__main__":
     method = sys.argv[1]
-    if method == "spawn":
+    if method != "fork":
         use_cuda(10)
     context = multiprocessing.get_context(method)
     workers = [context.Process(target=work, args=(number,)) for number in range(3)]

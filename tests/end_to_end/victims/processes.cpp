@@ -1,9 +1,13 @@
 // Processes that come from one another in every way there is. The program allocates three times
 // where it says `uses CUDA`, and its children are told apart by how often they allocate. Usage:
 // processes MODE; modes are the rows of kModes below.
+#include <fcntl.h>
 #include <link.h>
+#include <linux/sched.h>
 #include <sched.h>
+#include <signal.h>
 #include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -154,10 +158,17 @@ void raw_clones() {
   }
 }
 
+// The system call by which newer libcs make threads.
+pid_t clone3_process() {
+  clone_args arguments = {};
+  arguments.exit_signal = SIGCHLD;
+  return static_cast<pid_t>(syscall(SYS_clone3, &arguments, sizeof arguments));
+}
+
 // The simulated driver goes on working in such a child.
-void raw_clone() {
+void use_cuda_in_clone(pid_t (*make_process)()) {
   use_cuda(kOfParent);
-  const pid_t child = clone_process();
+  const pid_t child = make_process();
   if (child == 0) {
     use_libc();
     for (int index = 0; index < kOfChild; ++index) free_memory(allocate(kBytes));
@@ -165,6 +176,38 @@ void raw_clone() {
   }
   wait_for(child);
   free_memory(allocate(kBytes));
+}
+void raw_clone() { use_cuda_in_clone(clone_process); }
+void raw_clone3() { use_cuda_in_clone(clone3_process); }
+
+void vfork_and_exit() {
+  use_cuda(kOfParent);
+  for (int round = 0; round < 20; ++round) {
+    const pid_t child = vfork();
+    if (child == 0) _exit(0);
+    wait_for(child);
+  }
+  free_memory(allocate(kBytes));
+}
+
+// Leaves its parent, its session and its descriptors behind, as daemons do, and uses CUDA then.
+void become_daemon() {
+  require(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0, "the daemon could not be waited for");
+  const pid_t child = fork();
+  if (child == 0) {
+    require(setsid() > 0, "setsid");
+    const pid_t daemon = fork();
+    if (daemon != 0) _exit(daemon > 0 ? 0 : 1);
+    require(syscall(SYS_close_range, 0, ~0u, 0) == 0, "close_range");
+    for (int number = 0; number < 3; ++number) {
+      if (open("/dev/null", O_RDWR) != number) _exit(1);
+    }
+    use_cuda(kOfChild);
+    std::exit(0);
+  }
+  wait_for(child);
+  int status = 0;
+  require(wait(&status) > 0 && status == 0, "the daemon has failed");
 }
 
 void exec_after_use() {
@@ -187,6 +230,9 @@ constexpr Mode kModes[] = {{"fork_after_use", fork_after_use},
                            {"spawn", spawn},
                            {"raw_clone", raw_clone},
                            {"raw_clones", raw_clones},
+                           {"raw_clone3", raw_clone3},
+                           {"vfork_and_exit", vfork_and_exit},
+                           {"daemon", become_daemon},
                            {"exec_after_use", exec_after_use},
                            {"new_program", be_new_program}};
 

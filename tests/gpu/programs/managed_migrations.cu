@@ -73,15 +73,10 @@ void prefetch(void* memory, std::size_t bytes, bool to_device) {
   check(cudaDeviceSynchronize(), "prefetch");
 }
 
-unsigned char* allocate(std::size_t bytes) {
-  void* memory = nullptr;
-  check(cudaMallocManaged(&memory, bytes), "cudaMallocManaged");
-  return static_cast<unsigned char*>(memory);
-}
-
-// A place of its own for each allocation.
-__attribute__((noinline)) unsigned char* move_by_faults() {
-  unsigned char* const memory = allocate(kFaultedBytes);
+// Each allocation has a line of its own, which is what the report tells them apart by.
+unsigned char* move_by_faults() {
+  unsigned char* memory = nullptr;
+  check(cudaMallocManaged(&memory, kFaultedBytes), "cudaMallocManaged");
   touch_on_host(memory, kFaultedBytes);
   for (int round = 0; round < kFaultedRounds; ++round) {
     touch_on_device(memory, kFaultedBytes);
@@ -90,8 +85,9 @@ __attribute__((noinline)) unsigned char* move_by_faults() {
   return memory;
 }
 
-__attribute__((noinline)) unsigned char* move_by_prefetches() {
-  unsigned char* const memory = allocate(kPrefetchedBytes);
+unsigned char* move_by_prefetches() {
+  unsigned char* memory = nullptr;
+  check(cudaMallocManaged(&memory, kPrefetchedBytes), "cudaMallocManaged");
   touch_on_host(memory, kPrefetchedBytes);
   for (int round = 0; round < kPrefetchedRounds; ++round) {
     prefetch(memory, kPrefetchedBytes, true);
@@ -100,8 +96,9 @@ __attribute__((noinline)) unsigned char* move_by_prefetches() {
   return memory;
 }
 
-__attribute__((noinline)) unsigned char* stay_on_device() {
-  unsigned char* const memory = allocate(kDeviceOnlyBytes);
+unsigned char* stay_on_device() {
+  unsigned char* memory = nullptr;
+  check(cudaMallocManaged(&memory, kDeviceOnlyBytes), "cudaMallocManaged");
   touch_on_device(memory, kDeviceOnlyBytes);
   return memory;
 }

@@ -3,13 +3,16 @@
 A line at fault ends with a comment `fault: RULE SEVERITY [KEY=VALUE ...] [-]`: the finding's rule,
 its severity, values of its evidence, and `-` where it names no line. Python's and C++'s comments
 serve alike. A line `recorded with: NAME=VALUE` names a variable that the recording needs.
+`named` at the end of such a comment, or a comment `named` alone, marks a line that the summary must
+name whether or not a finding stands there: the other one that its reader may have to edit.
 """
 
 import dataclasses
 import pathlib
 import re
 
-MARK = re.compile(r"(?:#|//) fault: (\w+) (\w+)((?: \w+=\S+)*)( -)?$")
+MARK = re.compile(r"(?:#|//) fault: (\w+) (\w+)((?: \w+=\S+)*)( -)?(?: named)?$")
+NAMED = re.compile(r"(?:#|//) (?:fault: .* )?named$")
 SETTING = re.compile(r"^recorded with: (\w+)=(\S+)$", re.MULTILINE)
 
 
@@ -51,6 +54,13 @@ def faults_in(path):
 def environment_of(path):
     """The variables with which a program says that it must be recorded."""
     return dict(SETTING.findall(path.read_text()))
+
+
+def lines_to_name(path):
+    """The numbers of the lines that a summary must name: those of faults, and those marked so."""
+    marked = [number for number, line in enumerate(path.read_text().splitlines(), start=1)
+              if NAMED.search(line)]
+    return sorted({fault.line for fault in faults_in(path) if fault.line} | set(marked))
 
 
 def describe(finding):

@@ -1,0 +1,26 @@
+// What was in use when memory ran out, by the names of PyTorch's own message.
+#pragma once
+
+#include <string>
+
+#include "analyzer/rules/finding.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// The parts of PyTorch's message about a row of oom[]. Unknown ones are null. What is free is the
+// driver's last word less what the process took since; what others hold may be a second old. null
+// where nothing is known.
+[[nodiscard]] Json ledger_of(const Json& report, const Json& row);
+
+// " Then: 79.18 GiB total capacity, ...": the ledger in PyTorch's digits, to be compared with its
+// message; empty where nothing is known.
+[[nodiscard]] std::string ledger_text(const Json& ledger);
+
+// "0 bytes free in PyTorch's cache, 5.1 GiB free on the device": what a row of oom[] says was free,
+// in `size`'s digits; empty where nothing is known.
+[[nodiscard]] std::string free_memory_text(const Json& row, std::string (*size)(std::uint64_t));
+
+// In the digits of PyTorch's message: "20.00 MiB", "512 bytes", and "1024.00 KiB" for 1 MiB.
+[[nodiscard]] std::string pytorch_size_text(std::uint64_t bytes);
+
+}  // namespace gpumemtrace::analyzer

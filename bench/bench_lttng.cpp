@@ -1,0 +1,69 @@
+// Beside the recorder: the numbers of an allocation record as one event of LTTng-UST. Bursts as in
+// bench_recorder, and a pause after each, in which LTTng's consumer empties the buffers.
+// bench_neighbours.py starts the session that this program is recorded by.
+//
+//   bench_lttng [--rounds N]
+
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/processors.hpp"
+#include "bench/results.hpp"
+#include "bench/statistics.hpp"
+#include "bench/stopwatch.hpp"
+
+extern "C" void bench_lttng_allocation(std::uint64_t end, std::uint64_t address,
+                                       std::uint64_t bytes, std::uint64_t stream,
+                                       std::uint32_t context);
+
+namespace gpumemtrace::bench {
+namespace {
+
+constexpr std::uint32_t kBurstEvents = 8192;
+constexpr std::chrono::milliseconds kPause{3};
+
+double time_burst() {
+  const std::uint64_t begin = ticks();
+  for (std::uint32_t i = 0; i < kBurstEvents; ++i) {
+    bench_lttng_allocation(begin, 0x7f12'0000'0000 + i, std::uint64_t{512} * i, 0, 1);
+  }
+  return static_cast<double>(ticks() - begin) / kBurstEvents;
+}
+
+Row measure(std::size_t rounds) {
+  const double ns_per_tick = measure_ns_per_tick();
+  run_on({allowed_processors().front()});
+  std::vector<double> bursts;
+  for (std::size_t round = 0; round < rounds; ++round) {
+    bursts.push_back(time_burst());
+    std::this_thread::sleep_for(kPause);
+  }
+  Row row;
+  row.what = "beside: one event of LTTng-UST";
+  row.unit = "ns";
+  row.measured = median(bursts) * ns_per_tick;
+  row.context = {{"events", static_cast<double>(rounds) * kBurstEvents}};
+  return row;
+}
+
+}  // namespace
+}  // namespace gpumemtrace::bench
+
+int main(int count, char** values) {
+  using namespace gpumemtrace::bench;
+  try {
+    std::size_t rounds = 200;
+    for (int i = 1; i + 1 < count; i += 2) {
+      if (std::string(values[i]) == "--rounds") rounds = std::stoul(values[i + 1]);
+    }
+    print_rows({measure(rounds)});
+    return 0;
+  } catch (const std::exception& error) {
+    say(std::string("bench_lttng: ") + error.what());
+    return 1;
+  }
+}

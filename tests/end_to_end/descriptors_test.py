@@ -1,0 +1,67 @@
+"""Programs that close every descriptor and use the numbers themselves, as daemons do."""
+
+import unittest
+
+import support
+
+CONTENT = bytes(range(1, 256)) * 8192  # without a zero: a hole would be one
+
+
+class TakenNumbers(support.EndToEnd):
+    """The recorder's files are among what was closed: it never touches what came in their place."""
+
+    def take(self, first, children, threads):
+        file = self.folder / "file of the program"
+        file.write_bytes(CONTENT)
+        result = self.run_command(
+            [support.VICTIMS / "takes_numbers", file, first, children, threads],
+            support.recorded_environment(GPUMEMTRACE_RING_SIZE="2MiB",
+                                         GPUMEMTRACE_MAX_TRACE_BYTES="256KiB"))
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(file.read_bytes() == CONTENT, "somebody wrote to the program's file")
+        return result.stderr.decode().splitlines()
+
+    def check_traces(self, count):
+        """Each has what was recorded before, and says that it ends there."""
+        traces = self.traces()
+        self.assertEqual(len(traces), count)
+        for trace in traces[:5]:
+            report = support.analyze(trace)
+            self.assertFalse(report["traces"][0]["complete"])
+            self.assertIn("recording_disabled", support.losses(report))
+            self.assertGreater(support.usage(report, "driver", "device")["allocations"], 0)
+
+    def test_all_but_the_standard_ones_at_any_moment(self):
+        for threads in (1, 4):
+            with self.subTest(threads=threads):
+                messages = self.take(3, 40, threads)
+                self.assertEqual(len(messages), 40)
+                for message in messages:
+                    self.assertIn("the program has closed the recorder's file", message)
+        self.check_traces(80)
+
+    def test_all_of_them_and_no_message_lands_in_the_file_that_is_number_2_now(self):
+        self.assertEqual(self.take(0, 40, 2), [])
+        self.check_traces(40)
+
+
+class StandardError(support.EndToEnd):
+    """Where a message goes when the program has exchanged its standard error."""
+
+    def run_with(self, python):
+        """Runs Python statements, then uses CUDA, which cannot be recorded here."""
+        return self.run_command(
+            [support.PYTHON, "-c", f"import os, simcuda\n{python}\nsimcuda.Context().alloc(1)"],
+            support.recorded_environment(GPUMEMTRACE_OUTPUT="/proc/of-nobody/trace.gmt"))
+
+    def test_a_log_gets_the_message(self):
+        self.run_with("os.dup2(os.open('log', os.O_WRONLY | os.O_CREAT | os.O_APPEND), 2)")
+        self.assertIn("cannot write the trace", (self.folder / "log").read_text())
+
+    def test_a_file_of_data_does_not(self):
+        result = self.run_with("os.dup2(os.open('data', os.O_WRONLY | os.O_CREAT), 2)")
+        self.assertEqual((result.returncode, (self.folder / "data").read_text()), (0, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()

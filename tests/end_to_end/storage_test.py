@@ -1,0 +1,224 @@
+"""Full disks and odd file systems: whichever call of the recorder fails, the program does not notice.
+
+Each test lets one call after another fail, until there is no further one. The program runs as
+without the recorder, and the trace either has all events or says that it has not.
+"""
+
+import concurrent.futures
+import errno
+import json
+import pathlib
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import unittest
+
+import support
+from victim_counters import Counters
+
+AT_ONCE = 3
+EVER = 1 << 62
+RUNS = 20
+INCOMPLETE = 24
+# What every run may have. On a busy machine the background thread, which never waits, may find the
+# ring full.
+HARMLESS = {"clock_not_calibrated", "detail_replaced_by_checkpoint", "dropped_others",
+            "order_repaired", "steps_left_out"}
+
+
+class FailingCalls:
+    """Runs a victim that allocates `allocations` times with one call of the recorder failing."""
+
+    SETTINGS = {"GPUMEMTRACE_RING_SIZE": "2MiB", "GPUMEMTRACE_MAX_TRACE_BYTES": "256KiB",
+                "GPUMEMTRACE_ON_FULL": "block"}
+
+    def run_with_fault(self, function, first, last, error, file=None, half=False):
+        """How often the function was called, and what the recorder said."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
+        counter = folder / "calls"
+        counter.write_bytes(bytes(8))
+        result = self.run_command(
+            self.command(folder),
+            support.recorded_environment(
+                LD_PRELOAD=f"{support.VICTIMS / 'libfaulty_files.so'} {support.LIBRARY}",
+                GPUMEMTRACE_OUTPUT=folder / "trace.gmt",
+                FAULTY_CALL=function, FAULTY_FIRST=first, FAULTY_LAST=last, FAULTY_ERRNO=error,
+                FAULTY_FILE=file, FAULTY_HALF=int(half), FAULTY_COUNTER=counter, **self.SETTINGS))
+        calls = struct.unpack("<Q", counter.read_bytes())[0]
+        counter.unlink()
+        self.assertEqual(result.returncode, 0, result.stderr)
+        said = result.stderr.decode()
+        self.check(folder, said)
+        return calls, said
+
+    def check(self, folder, said):
+        trace = folder / "trace.gmt"
+        self.assertLessEqual(said.count("\n"), 1, said)
+        if said:
+            self.assertTrue(said.startswith("gpumemtrace: "), said)
+        if not trace.exists():
+            self.assertRegex(said, "cannot write the trace|not recording")
+            self.assertEqual(list(folder.glob("trace*")), [])
+            return
+        self.assertEqual(list(folder.glob("*.tmp")), [])
+        analyzed = self.run_command(
+            [support.TOOL, "analyze", "--require-complete", trace], support.base_environment())
+        report = json.loads(analyzed.stdout)
+        lost = support.losses(report)
+        allocations = support.usage(report, "driver", "device")["allocations"]
+        if not said:
+            self.assertLessEqual(set(lost), HARMLESS)
+            self.assertEqual(allocations, self.allocations)
+            return
+        self.assertEqual(analyzed.returncode, INCOMPLETE, analyzed.stderr)
+        self.assertLessEqual(allocations, self.allocations)
+        self.assertIn("recording_disabled", lost)
+        reason = said.split("recording stopped: ")[1].split(". The program")[0]
+        self.assertTrue(any(reason in note for note in report["traces"][0]["notes"]), reason)
+
+    def count_calls(self, function, **options):
+        """In a run without a fault. On a busy machine a checkpoint may not be ready in time."""
+        for _ in range(RUNS):
+            calls, _ = self.run_with_fault(function, EVER, EVER, 0, **options)
+            if calls > 0:
+                return calls
+        return self.fail(f"{RUNS} runs without a call of {function}")
+
+    def fail_each(self, function, error, step=1, last=None, **options):
+        """Lets the first call fail, the second, ... until the function is not called as often;
+        `last` EVER: and all that come after it. Gives how many of the runs were told of."""
+        calls = self.count_calls(function, **options)
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as executor:
+            runs = {
+                first: executor.submit(
+                    self.run_with_fault, function, first, last or first, error, **options)
+                for first in range(1, calls + 2, step)
+            }
+            for first, run in runs.items():
+                with self.subTest(function=function, first=first, options=options):
+                    run.result()
+        return sum(run.result()[1] != "" for run in runs.values())
+
+
+class OneThread(FailingCalls):
+    allocations = 20_000
+
+    def command(self, _):
+        unlimited = 1 << 40
+        return [support.VICTIMS / "limited", "FSIZE", unlimited, self.allocations]
+
+
+class WhileItRecords(OneThread, support.EndToEnd):
+    def test_a_full_disk_at_any_write_to_the_trace(self):
+        self.assertGreater(self.fail_each("pwrite64", errno.ENOSPC, last=EVER), 0)
+
+    def test_a_disk_that_fills_within_any_write_to_the_trace(self):
+        self.assertGreater(self.fail_each("pwrite64", errno.ENOSPC, half=True), 0)
+
+    def test_a_quota_that_is_used_up_whenever_the_ring_grows(self):
+        self.assertGreater(self.fail_each("fallocate64", errno.EDQUOT, last=EVER, file=".ring", step=3), 0)
+
+    def test_no_memory_and_no_mapping(self):
+        self.assertGreater(self.fail_each("mmap64", errno.ENOMEM), 0)
+
+    def test_no_file_and_no_descriptor(self):
+        self.assertGreater(self.fail_each("open64", errno.EROFS), 0)
+        # A low number is as good, and without the lock a trace only seems to be at its end.
+        self.assertEqual(self.fail_each("fcntl64", errno.EMFILE), 0)
+
+    def test_a_gate_does_not_pass_what_stopped_early(self):
+        self.run_with_fault("pwrite64", 6, EVER, errno.ENOSPC)
+        trace = self.only_trace()
+        result = self.run_command([support.TOOL, "check", trace], support.base_environment())
+        self.assertEqual(result.returncode, INCOMPLETE, result.stdout)
+
+    def test_no_thread(self):
+        self.assertGreater(self.fail_each("pthread_create", errno.EAGAIN), 0)
+
+
+class OddFileSystem(OneThread, support.EndToEnd):
+    def test_without_shared_mappings_there_is_a_message_and_no_file(self):
+        self.run_with_fault("mmap64", 1, EVER, errno.ENODEV, file=".ring")
+        self.assertEqual(self.traces(), [])
+
+    def test_without_fallocate_everything_is_recorded(self):
+        for error in (errno.EOPNOTSUPP, errno.ENOSYS):
+            self.run_with_fault("fallocate64", 1, EVER, error)
+
+
+class WhileItFolds(FailingCalls, support.EndToEnd):
+    """While the oldest part of the trace is replaced by a checkpoint."""
+
+    allocations = 160_000  # half of them after the checkpoint has begun
+
+    def command(self, folder):
+        return [support.VICTIMS / "endings", folder / "counters", "return", "quiet",
+                self.allocations // 4]
+
+    def test_a_full_disk_at_any_write_of_the_new_file(self):
+        self.assertGreater(self.fail_each("pwrite64", errno.ENOSPC, file=".tmp", last=EVER, step=9), 0)
+
+    def test_no_memory(self):
+        self.assertGreater(self.fail_each("mmap64", errno.ENOMEM, step=5), 0)
+        self.assertGreater(self.fail_each("mremap", errno.ENOMEM), 0)
+
+    def test_a_new_file_that_cannot_take_the_place_of_the_old_one(self):
+        for _ in range(RUNS):
+            if self.run_with_fault("rename", 1, EVER, errno.EDQUOT)[1] != "":
+                return
+        self.fail(f"{RUNS} runs without a checkpoint")
+
+    def test_a_trace_that_cannot_be_read_back(self):
+        self.assertGreater(self.fail_each("pread64", errno.EIO, file=".gmt", step=150), 0)
+
+
+class UnderWay(support.EndToEnd):
+    """What becomes of a recording whose disk changes while it goes on."""
+
+    def start_endless(self, **variables):
+        self.counters = Counters(self.folder / "counters")
+        process = self.start(
+            [support.PROGRAMS / "endless", self.folder / "counters", 2],
+            support.recorded_environment(
+                GPUMEMTRACE_OUTPUT=self.folder / "traces" / "trace.gmt",
+                GPUMEMTRACE_MAX_TRACE_BYTES="256KiB", GPUMEMTRACE_RING_SIZE="2MiB", **variables),
+            stderr=subprocess.PIPE)
+        self.wait_for_more()
+        return process
+
+    def wait_for_more(self):
+        wanted = self.counters.read()["allocations"] + 10_000
+        support.wait_until(
+            lambda: self.counters.read()["allocations"] >= wanted, "the program goes on")
+
+    def end(self, process):
+        """Whatever it has said since."""
+        self.wait_for_more()
+        process.kill()
+        _, said = process.communicate(timeout=support.TIMEOUT_S)
+        self.assertEqual(process.returncode, -signal.SIGKILL)
+        return said
+
+    def test_a_folder_that_vanishes_is_told_and_the_program_goes_on(self):
+        process = self.start_endless()
+        shutil.rmtree(self.folder / "traces")
+        self.assertIn(b"recording stopped: a checkpoint", process.stderr.readline())
+        self.assertEqual(self.end(process), b"")
+
+    def test_a_limit_of_file_sizes_that_comes_later_is_told_and_no_signal_comes(self):
+        process = self.start_endless()
+        trace = self.folder / "traces" / "trace.gmt"
+        resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (trace.stat().st_size,) * 2)
+        self.assertIn(b"larger than the limit allows", process.stderr.readline())
+        self.assertEqual(self.end(process), b"")
+        report = support.analyze(trace)
+        self.assertIn("recording_disabled", support.losses(report))
+        device = support.usage(report, "driver", "device")
+        self.assertLess(device["allocations"], self.counters.read()["allocations"])
+
+
+if __name__ == "__main__":
+    unittest.main()

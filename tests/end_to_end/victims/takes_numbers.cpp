@@ -1,0 +1,91 @@
+// Closes all descriptors from a number on at once while threads of it use CUDA, as a daemon does,
+// and takes all the numbers for a file of its own. Each of CHILDREN processes does so at another
+// moment. FILE must exist; nobody may write to it. Fails where a number was closed behind its back.
+// Usage: takes_numbers FILE FIRST CHILDREN THREADS
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/end_to_end/victims/driver_calls.hpp"
+
+namespace gpumemtrace::victims {
+namespace {
+
+constexpr unsigned kNumbers = 640;  // the recorder's are among them
+constexpr int kRounds = 3000;       // of each thread
+// Codes of a process whose standard error may be the file.
+constexpr int kFileIsMissing = 10;
+constexpr int kNumberWasClosed = 11;
+
+void take_all_numbers(const char* path, unsigned first) {
+  if (syscall(SYS_close_range, first, ~0u, 0) != 0) _exit(kFileIsMissing);
+  const int file = open(path, O_RDWR);
+  if (file < 0) _exit(kFileIsMissing);
+  for (unsigned number = first; number < kNumbers; ++number) {
+    if (dup2(file, static_cast<int>(number)) < 0) _exit(kFileIsMissing);
+  }
+}
+
+void require_all_numbers(const char* path, unsigned first) {
+  struct stat expected;
+  if (stat(path, &expected) != 0) _exit(kFileIsMissing);
+  for (unsigned number = first; number < kNumbers; ++number) {
+    struct stat found;
+    if (fstat(static_cast<int>(number), &found) != 0 || found.st_ino != expected.st_ino) {
+      _exit(kNumberWasClosed);
+    }
+  }
+}
+
+void work(abi::CUcontext context, std::atomic<int>* done) {
+  call(function<abi::cuCtxSetCurrent_t>("cuCtxSetCurrent")(context), "cuCtxSetCurrent");
+  for (int round = 0; round < kRounds; ++round) {
+    free_memory(allocate(4096));
+    ++*done;
+  }
+}
+
+void be_child(const char* path, unsigned first, int thread_count, int moment) {
+  abi::CUcontext const context = start_driver();
+  std::atomic<int> done = 0;
+  std::vector<std::thread> threads;
+  for (int index = 0; index < thread_count; ++index) threads.emplace_back(work, context, &done);
+  while (done < moment) std::this_thread::yield();
+  take_all_numbers(path, first);
+  for (std::thread& thread : threads) thread.join();
+  require_all_numbers(path, first);
+}
+
+int run(const char* path, unsigned first, int children, int thread_count) {
+  const rlimit limit{kNumbers + 100, kNumbers + 100};
+  require(setrlimit(RLIMIT_NOFILE, &limit) == 0, "the limit cannot be set");
+  for (int number = 0; number < children; ++number) {
+    const pid_t child = fork();
+    if (child == 0) {
+      be_child(path, first, thread_count, 1 + number * kRounds / children);
+      return 0;
+    }
+    int status = 0;
+    require(waitpid(child, &status, 0) == child, "there is no child");
+    require(status == 0, WIFEXITED(status) && WEXITSTATUS(status) == kNumberWasClosed
+                             ? "a number of the program was closed"
+                             : "a child has failed");
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace gpumemtrace::victims
+
+int main(int count, char** arguments) {
+  gpumemtrace::victims::require(count == 5, "usage: takes_numbers FILE FIRST CHILDREN THREADS");
+  return gpumemtrace::victims::run(arguments[1], static_cast<unsigned>(std::atoi(arguments[2])),
+                                   std::atoi(arguments[3]), std::atoi(arguments[4]));
+}

@@ -1,0 +1,237 @@
+// A finding names every line that its reader may have to edit, and how much is at stake there.
+#include "tests/catch.hpp"
+#include "tests/support/program_trace.hpp"
+
+using namespace gpumemtrace::tests;
+using namespace gpumemtrace::trace;
+
+namespace {
+
+constexpr std::uint64_t kAddress = 0x900000000;
+constexpr std::uint64_t kHostAddress = 0x40000000;
+
+constexpr Call call_at(std::uint64_t offset, std::uint16_t result = 0, std::uint16_t flags = 0) {
+  return {.result = result, .flags = flags, .caller = kProgram + offset};
+}
+
+std::string text_of(const Json& finding) {
+  return finding.at("title").get<std::string>() + '\n' + finding.at("detail").get<std::string>() +
+         '\n' + finding.at("fix").get<std::string>();
+}
+
+bool has(const Json& finding, const std::string& part) {
+  return text_of(finding).find(part) != std::string::npos;
+}
+
+std::uint64_t offset_of(const Json& place) {
+  return place.is_null() ? 0 : place.at("site").at("offset").get<std::uint64_t>();
+}
+
+// The only finding of the rule.
+Json finding_of(TraceBuilder& trace, const char* rule) {
+  const Json found = findings_of(trace, rule);
+  REQUIRE(found.size() == 1);
+  INFO(text_of(found[0]));
+  return found[0];
+}
+
+}  // namespace
+
+TEST_CASE("a second free names the first one and the allocation", "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.allocate(kAddress, kMiB, MemoryKind::kDevice, call_at(0x10));
+  trace.free(kAddress, MemoryKind::kDevice, call_at(0x20));
+  trace.free(kAddress, MemoryKind::kDevice, call_at(0x30, 1));
+  const Json found = finding_of(trace, "invalid_free");
+  CHECK(offset_of(found.at("evidence").at("allocated_at")) == 0x10);
+  CHECK(offset_of(found.at("evidence").at("freed_before_at")) == 0x20);
+  CHECK(has(found, "had been freed before"));
+}
+
+TEST_CASE("an address that was handed out anew was not freed before", "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.allocate(kAddress, kMiB, MemoryKind::kDevice, call_at(0x10));
+  trace.free(kAddress, MemoryKind::kDevice, call_at(0x20));
+  trace.allocate(kAddress, kMiB, MemoryKind::kDevice, call_at(0x40));
+  trace.free(kAddress, MemoryKind::kPinned, call_at(0x30, 1));
+  trace.free(kAddress, MemoryKind::kDevice, call_at(0x20));
+  const Json found = finding_of(trace, "invalid_free");
+  CHECK(found.at("evidence").at("what") == "live_memory");
+  CHECK(offset_of(found.at("evidence").at("allocated_at")) == 0x40);
+}
+
+TEST_CASE("a free within an allocation tells how far from its begin", "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.allocate(kAddress, kMiB, MemoryKind::kDevice, call_at(0x10));
+  trace.free(kAddress + 4096, MemoryKind::kDevice, call_at(0x30, 1));
+  trace.free(kAddress, MemoryKind::kDevice, call_at(0x20));
+  const Json found = finding_of(trace, "invalid_free");
+  CHECK(found.at("evidence").at("what") == "inside_live_memory");
+  CHECK(has(found, "4.0 KiB before this one"));
+  CHECK(offset_of(found.at("evidence").at("allocated_at")) == 0x10);
+}
+
+TEST_CASE("a free of memory that its context took names the end of the context", "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.allocate(kAddress, kMiB, MemoryKind::kDevice, call_at(0x10));
+  trace.context_call(ContextOperation::kResetPrimary, 1, 0, call_at(0x50));
+  trace.free(kAddress, MemoryKind::kDevice, call_at(0x30, 1));
+  const Json found = finding_of(trace, "invalid_free");
+  CHECK(found.at("evidence").at("what") == "ended_before");
+  CHECK(offset_of(found.at("evidence").at("freed_before_at")) == 0x50);
+}
+
+TEST_CASE("a free of an address that no allocation returned says that alone", "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.free(kAddress, MemoryKind::kDevice, call_at(0x30, 1));
+  const Json found = finding_of(trace, "invalid_free");
+  CHECK(found.at("evidence").at("what") == "nothing_known");
+  CHECK(found.at("evidence").at("allocated_at").is_null());
+  CHECK(has(found, "the trace shows no allocation at the address"));
+}
+
+TEST_CASE("a leak tells how many of its place's allocations it is", "[unit]") {
+  TraceBuilder trace = program_trace();
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    trace.allocate(i * kAddress, kMiB, MemoryKind::kDevice, call_at(0x10));
+  }
+  trace.free(kAddress);
+  trace.free(2 * kAddress);
+  const Json found = finding_of(trace, "leak");
+  CHECK(found.at("evidence").at("allocations") == 3);
+  CHECK(has(found, "1.0 MiB leaked at libmine.so"));
+  CHECK(has(found, "1 of 3 allocations there"));
+}
+
+TEST_CASE("a handle that is left open tells how many its place opened", "[unit]") {
+  TraceBuilder trace = program_trace();
+  Pool pool;
+  pool.operation = PoolOperation::kCreate;
+  pool.device = 0;
+  for (pool.pool = 1; pool.pool <= 3; ++pool.pool) trace.add_call(pool, call_at(0x10));
+  pool.operation = PoolOperation::kDestroy;
+  for (pool.pool = 1; pool.pool <= 2; ++pool.pool) trace.add_call(pool, call_at(0x20));
+  const Json found = finding_of(trace, "unreleased_handle");
+  CHECK(found.at("evidence").at("opened_count") == 3);
+  CHECK(has(found, "1 of 3 opened there"));
+}
+
+TEST_CASE("memory left to its context names the call that ended it", "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.allocate(kAddress, kMiB, MemoryKind::kDevice, call_at(0x10));
+  trace.context_call(ContextOperation::kResetPrimary, 1, 0, call_at(0x50));
+  const Json found = finding_of(trace, "leak_until_context_end");
+  CHECK(offset_of(found.at("site").is_null() ? Json() : Json{{"site", found.at("site")}}) == 0x10);
+  CHECK(offset_of(found.at("evidence").at("ended_at")) == 0x50);
+  CHECK(has(found, "the reset of the device at libmine.so"));
+}
+
+TEST_CASE("ping-pong names the copies down and what both ways took", "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.allocate(kAddress, 2 * kMiB);
+  trace.allocate(kHostAddress, 2 * kMiB, MemoryKind::kPinned);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    const std::uint64_t at = trace.now() + 100;
+    Call down = call_at(0x20, 0, kFlagAsynchronous);
+    down.start = at;
+    down.end = at + 300;
+    trace.copy(kHostAddress, EndType::kHost, kAddress, EndType::kDevice, 2 * kMiB, down);
+    Call up = call_at(0x30, 0, kFlagAsynchronous);
+    up.start = at + 400;
+    up.end = at + 500;
+    trace.copy(kAddress, EndType::kDevice, kHostAddress, EndType::kHost, 2 * kMiB, up);
+  }
+  const Json found = finding_of(trace, "ping_pong");
+  CHECK(offset_of(found.at("evidence").at("down_at")) == 0x20);
+  CHECK(found.at("evidence").at("time_lost_ns") == 20 * 100);
+  CHECK(found.at("evidence").at("returned_host_ns") == 20 * 400);
+  CHECK(has(found, "both ways took 8.0 us"));
+}
+
+TEST_CASE("churn names the line that frees", "[unit]") {
+  TraceBuilder trace = program_trace();
+  for (int i = 0; i < 300; ++i) {
+    trace.allocate(kHostAddress, kMiB, MemoryKind::kPinned, call_at(0x10));
+    trace.free(kHostAddress, MemoryKind::kPinned, call_at(0x20));
+  }
+  const Json found = finding_of(trace, "pinned_churn");
+  CHECK(offset_of(found.at("evidence").at("freed_at")) == 0x20);
+  CHECK(has(found, "freed it again at libmine.so"));
+}
+
+TEST_CASE("growth tells from when to when, how many blocks and how fast", "[unit]") {
+  TraceBuilder trace = program_trace();
+  for (std::uint64_t round = 0; round < 500; ++round) {
+    trace.allocate(kAddress, kMiB, MemoryKind::kStreamOrdered, call_at(0x20));
+    trace.free(kAddress, MemoryKind::kStreamOrdered);
+    // A large one of the same place that does not stay.
+    trace.allocate(2 * kAddress, 8 * kMiB, MemoryKind::kDevice, call_at(0x10));
+    trace.free(2 * kAddress);
+    if (round % 10 != 9) continue;
+    trace.allocate(kAddress + round * kMiB, 64 * 1024, MemoryKind::kDevice, call_at(0x10));
+  }
+  const Json found = finding_of(trace, "growth");
+  const auto blocks = found.at("bytes").get<std::uint64_t>() / (64 * 1024);
+  CHECK(has(found, std::to_string(blocks) + " blocks of 64.0 KiB"));
+  CHECK(has(found, " a second"));
+  CHECK(has(found, " from "));
+}
+
+TEST_CASE("a context on another rank's device names the call that opened it", "[unit]") {
+  const TemporaryFolder folder;
+  for (const std::uint32_t rank : {0u, 1u}) {
+    TraceBuilder trace = program_trace(10 + rank);
+    trace.text(TextKey::kLocalRank, std::to_string(rank));
+    trace.device(0, 0x1234, 1024 * kMiB);
+    trace.device(1, 0x5678, 1024 * kMiB);
+    if (rank == 1) {
+      trace.context(2, 1);
+      trace.context_call(ContextOperation::kRetainPrimary, 1, 0, call_at(0x60));
+      trace.context_call(ContextOperation::kRetainPrimary, 1, 0, call_at(0x70));
+    }
+    trace.allocate(kAddress, 100 * kMiB, MemoryKind::kDevice, {.context = 1 + rank});
+    trace.free(kAddress);
+    trace.write(folder.path());
+  }
+  const Json report = gpumemtrace::analyzer::analyze({folder.path()}, {});
+  REQUIRE(report.at("findings").size() == 1);
+  const Json found = report.at("findings")[0];
+  CHECK(found.at("site").is_null());
+  CHECK(offset_of(found.at("evidence").at("opened_at")) == 0x60);
+  CHECK(has(found, "cudaSetDevice"));
+  CHECK_FALSE(has(found, "torch"));
+}
+
+TEST_CASE("what a failed request misses counts what else is in use on the device", "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.device(0, 0x1234, 100 * kMiB);
+  MemorySample sample;  // of the context alone, before anything was allocated
+  sample.source = SampleSource::kMemGetInfo;
+  sample.device = 0;
+  sample.free_bytes = 90 * kMiB;
+  sample.total_bytes = 100 * kMiB;
+  trace.add(sample);
+  trace.allocate(kAddress, 50 * kMiB, MemoryKind::kDevice, call_at(0x10));
+  trace.allocate(0, 60 * kMiB, MemoryKind::kDevice, call_at(0x20, 2));
+  trace.free(kAddress);
+  const Json report = report_of(trace);
+  const Json composition = report.at("oom")[0].at("composition");
+  CHECK(composition.at("outside_calls") == 10 * kMiB);
+  CHECK(composition.at("sample_time_ns") < composition.at("time_ns"));
+  CHECK(composition.at("driver_bytes") == 10 * kMiB);
+  const Json found = report.at("findings")[0];
+  CHECK(found.at("rule") == "out_of_memory");
+  CHECK(has(found, "at least 20.0 MiB"));
+}
+
+TEST_CASE("a request that fails among pieces names whose blocks lie between them", "[unit]") {
+  TraceBuilder trace;
+  trace.device(0, 0x1234, 200 * kMiB);
+  strand_memory(trace);
+  trace.allocate(0, 100 * kMiB, MemoryKind::kDevice, {.result = 2});
+  trace.framework_oom(100 * kMiB);
+  const Json found = report_of(trace).at("findings")[0];
+  CHECK(found.at("evidence").at("verdict") == "fragmented");
+  CHECK(has(found, "190.00 MiB free in PyTorch's cache (largest piece 19.00 MiB)"));
+  CHECK(has(found, "190.0 MiB that are free in pieces"));
+}
