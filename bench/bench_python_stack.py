@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What a Python stack of 30 frames adds to recording one block, as a row for bench/run.
+"""What Python adds to recording one block, as rows for bench/run: a stack of 30 frames to one that is
+handed out, the question whether the cycle collector runs to one that is taken back.
 
     bench_python_stack.py --build DIR [--folder DIR] [--rounds N]
 
-Runs itself twice under the recorder, with and without Python stacks.
+Runs itself under the recorder, with and without Python stacks.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from pathlib import Path
 
 FRAMES = 30
 FOLDER_VARIABLE = "GPUMEMTRACE_BENCH_FOLDER"
+FREES_VARIABLE = "GPUMEMTRACE_BENCH_FREES"
 
 
 def below(levels, function, *arguments):
@@ -33,15 +35,17 @@ def measure(arguments, folder):
     library.bench_blocks.restype = ctypes.c_double
     ring = str(folder / "bench.gmt.ring").encode()
     # This function, main and the module are frames too.
+    frees = int(os.environ[FREES_VARIABLE])
     for cold in (False, True):
-        print(below(FRAMES - 4, library.bench_blocks, ring, arguments.rounds, cold))
+        print(below(FRAMES - 4, library.bench_blocks, ring, arguments.rounds, frees, cold))
 
 
-def run_recorded(arguments, python):
+def run_recorded(arguments, python, frees=0):
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         environment = {
             **os.environ,
             FOLDER_VARIABLE: folder,
+            FREES_VARIABLE: str(frees),
             "GPUMEMTRACE_BENCH_PROGRAMS": str(arguments.build / "bench"),
             "LD_PRELOAD": str(arguments.build / "preload" / "libgpumemtrace.so"),
             "GPUMEMTRACE_OUTPUT": str(Path(folder) / "bench.gmt"),
@@ -67,7 +71,8 @@ def main():
         return 0
     with_stack = run_recorded(arguments, "1")
     without = run_recorded(arguments, "0")
-    if min(with_stack + without) < 0:
+    free_with, free_without = run_recorded(arguments, "1", 1), run_recorded(arguments, "0", 1)
+    if min(with_stack + without + free_with + free_without) < 0:
         return 1
     added, added_cold = (after - before for after, before in zip(with_stack, without))
     rows = [
@@ -78,6 +83,9 @@ def main():
         {"what": "the same between other work, which takes its place in the caches",
          "measured": added_cold, "at_most": None, "reached": None, "beside": "",
          "context": {"block_without_stack_ns": without[1]}},
+        {"what": "whether Python's cycle collector runs, at a block that is taken back",
+         "measured": free_with[0] - free_without[0], "at_most": None, "reached": None, "beside": "",
+         "context": {"block_without_question_ns": free_without[0]}},
     ]
     print(json.dumps([{"unit": "ns added to a block", "at_least": None, **row} for row in rows]))
     return 0

@@ -23,6 +23,7 @@
 #include "preload/module_list.hpp"
 #include "preload/own_thread.hpp"
 #include "preload/packer.hpp"
+#include "preload/python_collections.hpp"
 #include "preload/python_frames.hpp"
 #include "preload/recorder.hpp"
 #include "preload/sampler.hpp"
@@ -239,6 +240,11 @@ class BackgroundThread {
       write_text(trace::TextKey::kPythonStacksOff, python::reason());
     } else if (state == python::State::kOn && !python_stacks_off().empty()) {
       write_text(trace::TextKey::kPythonStacksOff, python_stacks_off());
+    } else if (state == python::State::kOn && !python::knows_collector()) {
+      write_text(
+          trace::TextKey::kNote,
+          "What Python's cycle collector frees is not told apart: this interpreter keeps its "
+          "state elsewhere.");
     }
   }
 

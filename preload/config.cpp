@@ -95,6 +95,7 @@ Config read_config() noexcept {
   config.output_pattern = environment("GPUMEMTRACE_OUTPUT");
   config.force = is_true(environment("GPUMEMTRACE_FORCE"));
   config.start_paused = is_true(environment("GPUMEMTRACE_START_PAUSED"));
+  config.hash_copies = is_true(environment("GPUMEMTRACE_HASH_COPIES"));
   read_stack_settings(config);
   read_size("GPUMEMTRACE_RING_SIZE", config.ring_bytes);
   read_size("GPUMEMTRACE_MAX_TRACE_BYTES", config.max_trace_bytes);

@@ -18,6 +18,7 @@ struct Config {
   OnFull on_full = OnFull::kDrop;
   bool force = false;
   bool start_paused = false;
+  bool hash_copies = false;
   bool python_stacks = true;
   NativeStacks native_stacks = NativeStacks::kAuto;
   std::uint64_t stack_depth = 64;

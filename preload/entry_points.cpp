@@ -7,6 +7,7 @@
 
 #include "preload/apis.hpp"
 #include "preload/background.hpp"
+#include "preload/content_hash.hpp"
 #include "preload/cuda_abi.hpp"
 #include "preload/driver.hpp"
 #include "preload/effects/allocations.hpp"
@@ -102,6 +103,21 @@ void mark_captured(Record& record) noexcept {
   }
 }
 
+template <class Record>
+void mark_collected(Record& record) noexcept {
+  if constexpr (std::is_same_v<Record, trace::Free>) {
+    if (in_collection()) record.call.record.flags |= trace::kFlagCollected;
+  }
+}
+
+template <class Record>
+void mark_content(Record& record) noexcept {
+  if constexpr (std::is_same_v<Record, trace::Copy>) {
+    if (hashes_contents()) [[unlikely]]
+      record.content = hash_of_source(record);
+  }
+}
+
 template <ApiId kApi, Door kDoor, class Signature = typename Row<kApi>::Signature>
 struct Wrapper;
 
@@ -147,6 +163,8 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
                         if constexpr ((kFlags & trace::kFlagAsynchronous) != 0) {
                           mark_captured(record);
                         }
+                        mark_collected(record);
+                        mark_content(record);
                       });
     const CUresult result = real(arguments...);
     const std::uint64_t end = ticks();

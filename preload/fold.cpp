@@ -1,5 +1,9 @@
 #include "preload/fold.hpp"
 
+#include <string.h>
+
+#include <string_view>
+
 #include "trace/activity_records.hpp"
 #include "trace/order.hpp"
 #include "trace/schema.hpp"
@@ -29,6 +33,13 @@ GroupKey transfer_key(const trace::CallHeader& call) noexcept {
   key.api = call.record.api;
   key.flags = call.record.flags & (trace::kFlagByPointer | trace::kFlagAsynchronous);
   return key;
+}
+
+// The tail, without the zeros that fill its last word.
+std::string_view text_of(const trace::Name& name) noexcept {
+  const std::size_t bytes = name.record.words * trace::kWordBytes - sizeof name;
+  const auto* const text = reinterpret_cast<const char*>(&name + 1);
+  return {text, strnlen(text, bytes)};
 }
 
 constexpr std::uint64_t source_of(std::uint64_t pool, std::int32_t device) noexcept {
@@ -148,7 +159,12 @@ void Fold::add_dictionary(const trace::RecordHeader& record) noexcept {
     case RecordKind::kActivityDropped:
       return add_dropped(as<trace::ActivityDropped>(record));
     case RecordKind::kAnnotation:
-      return count_gone(record);
+      return add_annotation(as<trace::Annotation>(record));
+    case RecordKind::kName: {
+      const auto& name = as<trace::Name>(record);
+      if (text_of(name) == trace::kLeaksFromHere) leaks_mark_name_ = name.id;
+      break;
+    }
     case RecordKind::kGap:
       return add_gap(as<trace::Gap>(record));
     case RecordKind::kContext: {
@@ -206,6 +222,16 @@ void Fold::add_gap(const trace::Gap& gap) noexcept {
   sum.others += gap.others;
   sum.stacks += gap.stacks;
   count_gone(gap.record);
+}
+
+// Steps and ranges go with the detail. From where on leaks count must stay known: without it what
+// lives from before would be a leak.
+void Fold::add_annotation(const trace::Annotation& annotation) noexcept {
+  const bool is_leaks_mark = annotation.operation == trace::AnnotationOperation::kMark &&
+                             annotation.name != 0 && annotation.name == leaks_mark_name_;
+  if (!is_leaks_mark) return count_gone(annotation.record);
+  drop(leaks_mark_);
+  leaks_mark_ = keep(annotation.record);
 }
 
 void Fold::add_transfer(const trace::CallHeader& call, const GroupKey& key, std::uint64_t bytes,

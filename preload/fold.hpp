@@ -87,6 +87,7 @@ class Fold {
   void add_thread(const trace::Thread& thread, std::uint32_t writer) noexcept;
   void add_dropped(const trace::ActivityDropped& dropped) noexcept;
   void add_gap(const trace::Gap& gap) noexcept;
+  void add_annotation(const trace::Annotation& annotation) noexcept;
   void add_copy(const trace::Copy& call) noexcept;
   void add_set(const trace::Set& call) noexcept;
   void add_transfer(const trace::CallHeader& call, const GroupKey& key, std::uint64_t bytes,
@@ -176,6 +177,8 @@ class Fold {
   KeptId open_capture_ = 0;
   KeptId gap_ = 0;
   KeptId dropped_ = 0;
+  KeptId leaks_mark_ = 0;              // the last mark that says from where on leaks count
+  std::uint32_t leaks_mark_name_ = 0;  // the number of its name; 0 = not told yet
   // Of the peak record that came last and won, for the holders that follow it; epoch 0: none.
   trace::PeakScope told_scope_ = trace::PeakScope::kDriver;
   std::int32_t told_device_ = kHostMemory;

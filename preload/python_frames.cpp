@@ -108,6 +108,7 @@ void look(LoaderList& modules) noexcept {
   found.code_type = find("PyCode_Type");
   found.is_initialized = reinterpret_cast<int (*)()>(find("Py_IsInitialized"));
   found.main_interpreter = reinterpret_cast<void* (*)()>(find("PyInterpreterState_Main"));
+  found.runtime = find("_PyRuntime");
   void* finalizing = find("Py_IsFinalizing");
   if (finalizing == nullptr) finalizing = find("_Py_IsFinalizing");
   found.is_finalizing = reinterpret_cast<int (*)()>(finalizing);
@@ -121,9 +122,11 @@ void look(LoaderList& modules) noexcept {
   }
   found.version = parse_version(version_text());
   choose_layout(found);
-  const bool agrees =
-      found.layout == nullptr || found.layout->minor < 13 ||
-      agrees_with_debug_offsets(find("_PyRuntime"), found.version, found.thread_list);
+  const bool agrees = found.layout == nullptr || found.layout->minor < 13 ||
+                      agrees_with_debug_offsets(found.runtime, found.version, found.thread_list);
+  if (found.layout != nullptr && agrees && found.main_interpreter != nullptr) {
+    found.collector = find_collector(found.layout->minor, found.runtime, found.main_interpreter());
+  }
   interpreter = found;
   if (found.layout == nullptr) {
     set_off("this version of Python is not known; 3.9 to 3.14 are");

@@ -9,6 +9,7 @@
 
 #include "preload/checked_memory.hpp"
 #include "preload/key_table.hpp"
+#include "preload/python_collections.hpp"
 #include "preload/python_frames.hpp"
 
 namespace gpumemtrace::preload::python {
@@ -70,7 +71,9 @@ struct alignas(64) Interpreter {
   Read read_checked = nullptr;
   int (*is_initialized)() = nullptr;
   void* (*main_interpreter)() = nullptr;
-  std::size_t thread_list = 0;  // Layout::thread_list, or what the interpreter's own table says
+  const void* runtime = nullptr;  // _PyRuntime
+  std::size_t thread_list = 0;    // Layout::thread_list, or what the interpreter's own table says
+  Collector collector;
 };
 
 // Complete once state() is kOn.

@@ -59,7 +59,9 @@ class Forward {
   if (!guard.outermost() || !recording(true)) return;
   const std::uint32_t stack =
       current_stack(guard, caller, bytes > 0 ? StackUse::kBlock : StackUse::kRelease);
+  const bool collected = bytes < 0 && in_collection();
   write_event<trace::Block>(guard, [&](trace::Block& block) {
+    if (collected) block.record.flags = trace::kFlagCollected;
     block.stack = stack;
     block.address = reinterpret_cast<std::uintptr_t>(address);
     block.bytes = bytes;

@@ -14,6 +14,7 @@
 #include "preload/announce.hpp"
 #include "preload/background.hpp"
 #include "preload/clock.hpp"
+#include "preload/content_hash.hpp"
 #include "preload/errno_keeper.hpp"
 #include "preload/libc_compat.hpp"
 #include "preload/message.hpp"
@@ -186,6 +187,7 @@ const char* start_session() noexcept {
   session->writers[0].next_sequence = 1;
   session->ring.header().recording.store(session->config.start_paused ? 0 : 1);
   reset_stacks(session->config);
+  set_content_hashing(session->config);
   if (!start_background_thread()) {
     discard_files(*session);
     return "the system allows no further thread";

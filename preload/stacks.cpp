@@ -5,6 +5,7 @@
 
 #include "preload/key_table.hpp"
 #include "preload/module_list.hpp"
+#include "preload/python_collections.hpp"
 #include "preload/python_frames.hpp"
 #include "preload/python_walk.hpp"
 #include "preload/recorder.hpp"
@@ -228,6 +229,8 @@ bool map_walks() noexcept {
     write_own_stack(id, walk, native);
   return id;
 }
+
+bool in_collection() noexcept { return python_off.empty() && python::in_collection(); }
 
 std::uint32_t waiting_stack(const CallGuard&, const python::WaitingThread& thread) noexcept {
   std::uint64_t hash = 0;

@@ -80,13 +80,14 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
 });
 
 // By bit.
-constexpr auto kFlagNames = std::to_array<std::string_view>(
-    {"by_pointer", "captured", "estimated", "asynchronous", "per_thread_stream", "segment", "cut"});
+constexpr auto kFlagNames =
+    std::to_array<std::string_view>({"by_pointer", "captured", "estimated", "asynchronous",
+                                     "per_thread_stream", "segment", "cut", "collected"});
 
 // Fields that people compare as addresses or handles.
 constexpr auto kHexadecimalFields = std::to_array<std::string_view>(
-    {"address", "caller", "handle", "stream", "pool", "destination", "graph", "executable", "base",
-     "begin", "uuid_low", "uuid_high"});
+    {"address", "caller", "handle", "stream", "pool", "destination", "content", "graph",
+     "executable", "base", "begin", "uuid_low", "uuid_high"});
 
 std::string_view nth_word(std::string_view words, std::uint64_t index) {
   while (index > 0 && !words.empty()) {

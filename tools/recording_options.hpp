@@ -66,6 +66,9 @@ inline constexpr auto kRecordingOptions = std::to_array<RecordingOption>({
      "and page migrations."},
     {"--cupti-library", "GPUMEMTRACE_CUPTI_LIBRARY", ValueKind::kText, "FILE", "",
      "The libcupti to load in a program that loads none."},
+    {"--hash-copies", "GPUMEMTRACE_HASH_COPIES", ValueKind::kFlag, "", "",
+     "Hash what copies from host memory send, to find data that\nis sent again; reads it on the "
+     "program's thread."},
     {"--start-paused", "GPUMEMTRACE_START_PAUSED", ValueKind::kFlag, "", "",
      "Record nothing until `gpumemtrace ctl PID start`."},
 });

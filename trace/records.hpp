@@ -116,6 +116,8 @@ inline constexpr std::uint16_t kFlagPerThreadStream = 16;
 inline constexpr std::uint16_t kFlagSegment = 32;
 // Stacks: there were more frames, at the outer end.
 inline constexpr std::uint16_t kFlagCut = 64;
+// Frees, and blocks taken back: Python's cycle collector ran on the thread.
+inline constexpr std::uint16_t kFlagCollected = 128;
 
 // A call of the driver API. The slot is committed before the real call with its arguments and
 // completed after it: `result` and outputs first, `end` last (release). `end` is 0 for a call that
@@ -227,7 +229,8 @@ struct Copy {
   EndType destination_type = EndType::kUnknown;
   EndType source_type = EndType::kUnknown;
   std::uint16_t dimensions = 1;
-  std::uint32_t part = 0;  // index within a batched call; part 0 stands for the call itself
+  std::uint32_t part = 0;     // index within a batched call; part 0 stands for the call itself
+  std::uint64_t content = 0;  // hash of the source's bytes before the call; 0 = not taken
 };
 
 struct Set {
@@ -572,6 +575,10 @@ struct WaitingStack {
   std::uint32_t stack = 0;      // 0, of older recorders: it waits no more
   std::uint32_t reserved = 0;
 };
+
+// The name of a mark: what is allocated before it is no leak. GPUMEMTRACE_LEAKS_FROM_HERE of
+// gpumemtrace.h.
+inline constexpr std::string_view kLeaksFromHere = "gpumemtrace: leaks from here";
 
 // A text that annotations name. Tail: the text.
 struct Name {

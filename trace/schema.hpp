@@ -90,6 +90,7 @@ inline constexpr auto kCopy = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Copy, source_type, kPlain),
     GPUMEMTRACE_FIELD(Copy, dimensions, kPlain),
     GPUMEMTRACE_FIELD(Copy, part, kPlain),
+    GPUMEMTRACE_FIELD(Copy, content, kPlain),
 });
 inline constexpr auto kSet = std::to_array<Field>({
     GPUMEMTRACE_CALL_FIELDS(Set),

@@ -15,6 +15,7 @@
 #include "analyzer/model/address_map.hpp"
 #include "analyzer/model/backward_stacks.hpp"
 #include "analyzer/model/categories.hpp"
+#include "analyzer/model/collected.hpp"
 #include "analyzer/model/devices.hpp"
 #include "analyzer/model/framework.hpp"
 #include "analyzer/model/geometry.hpp"
@@ -25,6 +26,7 @@
 #include "analyzer/model/phases.hpp"
 #include "analyzer/model/pools.hpp"
 #include "analyzer/model/recent_frees.hpp"
+#include "analyzer/model/repeated_copies.hpp"
 #include "analyzer/model/round_trips.hpp"
 #include "analyzer/model/steps.hpp"
 #include "analyzer/model/threads.hpp"
@@ -153,6 +155,7 @@ class ProcessModel {
   [[nodiscard]] const std::map<InvalidFree, InvalidFreeRow>& invalid_frees() const {
     return invalid_frees_;
   }
+  [[nodiscard]] const CollectedMemory& collected() const { return collected_; }
   [[nodiscard]] const Course& course() const { return course_; }
   [[nodiscard]] const Steps& steps() const { return steps_; }
 
@@ -208,6 +211,14 @@ class ProcessModel {
   void apply_free(const trace::Free& call, std::uint32_t writer);
   void note_for_activity(const trace::Allocation& call, std::uint32_t group, Kind kind);
   void note_for_activity(const trace::Free& call, Memory::Space space);
+  // Before the record's free takes effect. `find` says what it frees, nullptr where that is not
+  // known.
+  template <class Find>
+  void note_collected(const trace::RecordHeader& record, std::uint32_t writer, Find&& find) {
+    if ((record.flags & trace::kFlagCollected) == 0) return collected_.end_collection(writer);
+    const LiveAllocation* const live = find();
+    if (live != nullptr) collected_.free(writer, *live, now_);
+  }
   void apply_refused_free(const trace::Free& call, const LiveAllocation* live);
   [[nodiscard]] InvalidFreeRow explain_refused_free(const trace::Free& call, FreedWhat& what);
   void release_handle(std::uint64_t handle, std::uint32_t writer);
@@ -239,6 +250,7 @@ class ProcessModel {
   void note_round_trip(const trace::Copy& call, Direction direction, std::uint32_t row,
                        std::uint64_t host_ticks);
   static void note_repetition(const trace::Copy& call, TransferRow& row);
+  void note_content(const trace::Copy& call, std::uint32_t row);
   void apply_set(const trace::Set& call);
   // Records of CUPTI may come that are about this call.
   void await_activity(const trace::CallHeader& call, CallWork work,
@@ -323,8 +335,10 @@ class ProcessModel {
   std::vector<OomSnapshot> snapshots_;
   std::map<InvalidFree, InvalidFreeRow> invalid_frees_;
   RecentFrees recent_frees_;
+  CollectedMemory collected_;
   std::vector<ContextInfo> contexts_;
   RoundTrips round_trips_;
+  RepeatedCopies repeated_copies_;
   std::set<std::uint64_t> external_mappings_;  // freed by cuMemFree, no memory of their own
   // What threads were about to free when the trace ended: whether it is live is not known, unless
   // the address is handed out again.

@@ -25,7 +25,8 @@ void ProcessModel::apply_thread(const trace::Thread& thread) {
 }
 
 void ProcessModel::apply_annotation(const trace::Annotation& annotation) {
-  if (in_checkpoint_) return;
+  // Of the others a checkpoint has none.
+  if (in_checkpoint_ && annotation.operation != trace::AnnotationOperation::kMark) return;
   steps_.apply(annotation, writer_, now_);
 }
 

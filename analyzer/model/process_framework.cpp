@@ -26,8 +26,10 @@ void ProcessModel::apply_block(const trace::Block& block, std::uint32_t writer) 
   if (block.device_type != kCudaDeviceType || block.address == 0) return;
   if (block.bytes <= 0) {
     note_block_release(block);
+    note_collected(block.record, writer, [&] { return framework_.find_block(block.address); });
     if (!framework_.remove_block(block.address, now_)) ++course_.unknown_frees;
   } else {
+    collected_.end_collection(writer);
     const Phase phase = note_phase(block.stack, true);
     if (framework_.remove_block(block.address, now_)) {
       ++course_.live_address_allocated;

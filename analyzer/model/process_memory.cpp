@@ -65,6 +65,7 @@ void ProcessModel::apply_allocation(const trace::Allocation& call, std::uint32_t
     return;
   }
   if (call.address == 0) return;
+  collected_.end_collection(writer);
   note_phase(call.call.stack, false);
   if ((record.flags & trace::kFlagCaptured) != 0) {
     key.kind = Kind::kGraph;
@@ -202,6 +203,7 @@ void ProcessModel::apply_free(const trace::Free& call, std::uint32_t writer) {
     return graphs_.capture_free(call.stream, call.address);
   }
   note_for_activity(call, space);
+  note_collected(record, writer, [&] { return memory_.find(space, call.address); });
   if (release(space, call.address, writer, &call.call)) return;
   // A pointer that came with an imported pool is given back like one of our own.
   LiveAllocation imported;

@@ -50,6 +50,7 @@ void ProcessModel::apply_copy(const trace::Copy& call) {
   const std::uint64_t host_ticks = call.part == 0 ? host_ticks_of(call.call) : 0;
   const std::uint32_t row = transfers_.count(key, call.bytes, host_ticks);
   note_round_trip(call, key.direction, row, host_ticks);
+  if (call.content != 0) note_content(call, row);
   note_repetition(call, transfers_.row(row));
   await_activity(call.call, CallWork::kCopy, {call.bytes, call.part}, row);
 }
@@ -69,6 +70,14 @@ void ProcessModel::note_round_trip(const trace::Copy& call, Direction direction,
   const std::optional<RoundTrips::Down> down =
       round_trips_.comes_back({call.destination, call.source, call.bytes});
   if (down) transfers_.row(row).count_return(call.bytes, down->row, host_ticks + down->host_ticks);
+}
+
+void ProcessModel::note_content(const trace::Copy& call, std::uint32_t row) {
+  TransferRow& sent = transfers_.row(row);
+  ++sent.hashed_count;
+  if (repeated_copies_.comes_again(row, call.bytes, call.content)) {
+    sent.repeats.add({1, call.bytes, host_ticks_of(call.call)});
+  }
 }
 
 void ProcessModel::apply_set(const trace::Set& call) {

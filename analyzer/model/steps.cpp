@@ -124,7 +124,7 @@ void Steps::apply(const trace::Annotation& annotation, std::uint32_t writer, std
     }
     case AnnotationOperation::kMark: {
       const auto name = names_.find(annotation.name);
-      if (name != names_.end() && name->second == kLeaksFromHere) leaks_from_ = now;
+      if (name != names_.end() && name->second == trace::kLeaksFromHere) leaks_from_ = now;
       return;
     }
   }

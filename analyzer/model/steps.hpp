@@ -27,9 +27,6 @@ enum class StepSource : std::uint8_t { kApi, kNvtx, kOptimizer, kPeriod };
 // - Memory is bounded, whatever the number of steps and ranges.
 class Steps {
  public:
-  // GPUMEMTRACE_LEAKS_FROM_HERE of gpumemtrace.h.
-  static constexpr std::string_view kLeaksFromHere = "gpumemtrace: leaks from here";
-
   explicit Steps(Accounts& accounts) : meter_(accounts) {}
 
   void add_name(std::uint32_t id, std::string_view text) { names_[id] = text; }

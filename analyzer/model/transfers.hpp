@@ -67,6 +67,19 @@ struct GpuTimes {
   }
 };
 
+// Copies that sent again what the same place had sent before.
+struct Repeats {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t host_ticks = 0;
+
+  void add(const Repeats& more) {
+    count += more.count;
+    bytes += more.bytes;
+    host_ticks += more.host_ticks;
+  }
+};
+
 struct TransferRow {
   TransferKey key;
   std::uint64_t count = 0;
@@ -76,6 +89,8 @@ struct TransferRow {
   std::uint64_t returned_bytes = 0;
   std::uint32_t down_row = 0;             // in which the first of their ways down was counted
   std::uint64_t returned_host_ticks = 0;  // of both ways
+  std::uint64_t hashed_count = 0;         // of these copies, those whose content has a hash
+  Repeats repeats;                        // of those, whose content RepeatedCopies has seen before
   // Of copies with pageable memory: bytes at device addresses where the row had copied before. A
   // loop has many of them, a model that is loaded none.
   std::uint64_t repeated_bytes = 0;

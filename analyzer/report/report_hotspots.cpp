@@ -27,6 +27,8 @@ struct PlaceSums {
   std::uint64_t returned_bytes = 0;
   std::uint64_t returned_host_ticks = 0;  // both ways
   CallSite down_at;                       // the ways down of what came back
+  std::uint64_t hashed_count = 0;
+  Repeats repeats;
   std::uint64_t repeated_bytes = 0;
   std::string stack;  // of the way there that copied most
   std::uint64_t most_bytes = 0;
@@ -100,11 +102,20 @@ bool is_not_hidden(const PlaceSums& sums, const GpuView& gpu, const Thresholds& 
          *gpu.overlapped_share() < thresholds[Threshold::kNotHiddenShare];
 }
 
+// What was sent again and again, not what a second pass over the data brings.
+bool is_repeated(const PlaceSums& sums, const Thresholds& thresholds) {
+  const std::uint64_t contents = sums.hashed_count - sums.repeats.count;
+  return sums.repeats.count != 0 &&
+         sums.repeats.bytes >= thresholds.bytes(Threshold::kRepeatedBytes) &&
+         sums.hashed_count >= contents * thresholds.count(Threshold::kRepeatedTimes);
+}
+
 // At most one rule a place: the one whose remedy helps most.
 Rule rule_for(const PlaceKey& place, const PlaceSums& sums, const GpuView& gpu,
               const Thresholds& thresholds) {
   const TransferKey& key = place.kind;
   if (!between_host_and_device(key)) return Rule::kCount;
+  if (is_repeated(sums, thresholds)) return Rule::kRepeatedCopies;
   if (sums.returned_count >= thresholds.count(Threshold::kPingPongCount) &&
       sums.returned_bytes >= thresholds.bytes(Threshold::kPingPongBytes)) {
     return Rule::kPingPong;
@@ -134,6 +145,8 @@ std::uint64_t time_lost_ns(const ReportProcess& process, Rule rule, const PlaceS
       const double at_best_ns = static_cast<double>(sums.gpu.bytes) * 1e9 / *gpu.link_bytes_per_s;
       return busy_ns - std::min(busy_ns, static_cast<std::uint64_t>(at_best_ns));
     }
+    case Rule::kRepeatedCopies:
+      return clock.duration_ns(sums.repeats.host_ticks);
     case Rule::kCopiesNotHidden:
       return gpu.time_ns - std::min(gpu.time_ns, *gpu.overlapped_ns);
     default:
@@ -149,6 +162,9 @@ bool speaks_pytorch(const ReportProcess& process, const Identity& identity) {
 std::string advice_for(Rule rule, const TransferKey& key, bool pytorch) {
   const bool up = key.direction == Direction::kHostToDevice;
   switch (rule) {
+    case Rule::kRepeatedCopies:
+      return pytorch ? "Copy the tensor to the GPU once, before the loop, and use that one."
+                     : "Copy the data once, before the loop, and keep the buffer on the GPU.";
     case Rule::kPageableCopies:
       if (pytorch) {
         return up ? "Copy from pinned memory (DataLoader(pin_memory=True), tensor.pin_memory()) "
@@ -202,6 +218,7 @@ Json rounded_or_null(const std::optional<double>& value, double parts) {
 Json hotspot_json(const ReportContext& context, const ReportProcess& process, Rule rule,
                   const PlaceKey& place, const PlaceSums& sums, const GpuView& gpu) {
   const Identity& identity = place.identity;
+  const bool hashed = sums.hashed_count != 0;
   Json row = {{"rule", describe(rule).name},
               {"process", process.id},
               {"device", context.device_id(process, place.kind.device)},
@@ -221,6 +238,8 @@ Json hotspot_json(const ReportContext& context, const ReportProcess& process, Ru
               {"returned_bytes", sums.returned_bytes},
               {"returned_host_ns", process.process->clock().duration_ns(sums.returned_host_ticks)},
               {"down_at", place_json(context, process, sums.down_at)},
+              {"repeated_count", hashed ? Json(sums.repeats.count) : Json(nullptr)},
+              {"repeated_bytes", hashed ? Json(sums.repeats.bytes) : Json(nullptr)},
               {"gpu_time_ns", sums.gpu.records == 0 ? Json(nullptr) : Json(gpu.time_ns)},
               {"bandwidth_bytes_per_s", rounded_or_null(gpu.bytes_per_s, 1)},
               {"link_share", rounded_or_null(gpu.link_share(), 1e4)},
@@ -256,6 +275,8 @@ std::map<PlaceKey, PlaceSums> places_of(const ReportContext& context,
     sums.returned_count += row.returned_count;
     sums.returned_bytes += row.returned_bytes;
     sums.returned_host_ticks += row.returned_host_ticks;
+    sums.hashed_count += row.hashed_count;
+    sums.repeats.add(row.repeats);
     sums.repeated_bytes += row.repeated_bytes;
     sums.gpu.add(row.gpu);
   }

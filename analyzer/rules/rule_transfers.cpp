@@ -23,6 +23,8 @@ std::string percent_text(double share) {
 
 std::string what_is_wrong(Rule rule, const Json& row) {
   switch (rule) {
+    case Rule::kRepeatedCopies:
+      return "send the same bytes again, " + row.at("repeated_count").dump() + " of them";
     case Rule::kPageableCopies:
       return "are asynchronous in name only: the host memory is pageable";
     case Rule::kSynchronousCopies:
@@ -44,6 +46,11 @@ std::string what_is_wrong(Rule rule, const Json& row) {
 std::string what_it_costs(Rule rule, const Json& row) {
   const std::string lost = duration_text(row.at("time_lost_ns"));
   switch (rule) {
+    case Rule::kRepeatedCopies:
+      return ' ' + row.at("repeated_count").dump() + " of them (" +
+             size_text(row.at("repeated_bytes")) +
+             ") sent the same bytes as a copy before, by a hash of what they sent. Whether the GPU "
+             "still held these bytes is not known.";
     case Rule::kLowBandwidth: {
       const bool pageable =
           row.at("source_memory") == "pageable" || row.at("destination_memory") == "pageable";
@@ -59,6 +66,11 @@ std::string what_it_costs(Rule rule, const Json& row) {
 }
 
 std::string what_is_at_stake(Rule rule, const Json& row) {
+  if (rule == Rule::kRepeatedCopies) {
+    return " It would save " + size_text(row.at("repeated_bytes")) +
+           " of copies (exact), which held the calling thread for " +
+           duration_text(row.at("time_lost_ns")) + " (exact).";
+  }
   if (rule == Rule::kPingPong && row.contains("returned_host_ns")) {
     return " The calls of both ways took " + duration_text(row.at("returned_host_ns")) +
            " (exact).";
@@ -90,6 +102,10 @@ void find_transfer_faults(const RuleInput& input, Findings& findings) {
       for (const char* key : {"returned_host_ns", "down_at"}) {
         if (row.contains(key)) finding.evidence[key] = row.at(key);
       }
+    }
+    if (rule == Rule::kRepeatedCopies) {
+      finding.evidence["repeated_count"] = row.at("repeated_count");
+      finding.evidence["repeated_bytes"] = row.at("repeated_bytes");
     }
     for (const char* key :
          {"gpu_time_ns", "bandwidth_bytes_per_s", "link_share", "overlapped_ns"}) {

@@ -27,9 +27,9 @@ void name_range(const Json& report, Finding& finding) {
 
 Json report_findings(const RuleInput& input) {
   Findings findings;
-  for (const auto find : {find_out_of_memory, find_leaks, find_growth, find_device_faults,
-                          find_rank_differences, find_transfer_faults, find_managed_thrash,
-                          find_fragmentation, find_churn, find_gradients}) {
+  for (const auto find : {find_out_of_memory, find_leaks, find_growth, find_reference_cycles,
+                          find_device_faults, find_rank_differences, find_transfer_faults,
+                          find_managed_thrash, find_fragmentation, find_churn, find_gradients}) {
     find(input, findings);
   }
   for (Finding& finding : findings) name_range(input.report, finding);

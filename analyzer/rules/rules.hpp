@@ -1,5 +1,6 @@
 // The rules, one file a family. Each is a pure function: what it needs is in the report's sections,
-// so that findings and report cannot disagree; churn, gradients and bare contexts ask the model.
+// so that findings and report cannot disagree; churn, cycles, gradients and bare contexts ask the
+// model.
 #pragma once
 
 #include <vector>
@@ -21,6 +22,7 @@ using Findings = std::vector<Finding>;
 void find_out_of_memory(const RuleInput& input, Findings& findings);
 void find_leaks(const RuleInput& input, Findings& findings);
 void find_growth(const RuleInput& input, Findings& findings);
+void find_reference_cycles(const RuleInput& input, Findings& findings);
 void find_device_faults(const RuleInput& input, Findings& findings);
 void find_transfer_faults(const RuleInput& input, Findings& findings);
 void find_managed_thrash(const RuleInput& input, Findings& findings);

@@ -62,6 +62,16 @@ class ProgramApi(support.EndToEnd):
         self.assertGreater(report["steps"][0]["index"], 1)
         self.assertEqual({row["name"] for row in report["ranges"]}, {"forward", "inner"})
 
+    def test_leaks_count_from_the_mark_on_also_behind_a_checkpoint(self):
+        self.record(
+            support.VICTIMS / "annotated", "window", GPUMEMTRACE_MAX_TRACE_BYTES=256 * 1024,
+            GPUMEMTRACE_RING_SIZE="2MiB", GPUMEMTRACE_ON_FULL="block")
+        report = self.report()
+        self.assertIn("detail_replaced_by_checkpoint", support.losses(report))
+        self.assertEqual(
+            {row["bytes"]: row["class"] for row in report["leaks"]["exit"]},
+            {1 << 20: "process_lifetime", 1 << 10: "lost"})
+
     def test_threads_are_named(self):
         self.record(support.VICTIMS / "annotated")
         names = {line.split('"')[1] for line in support.dump(self.only_trace())

@@ -116,7 +116,8 @@ class Zoo(support.EndToEnd):
         folder = self.folder / f"{name}-{mode}-{number}"
         folder.mkdir()
         self.record(support.PYTHON, ZOO / f"{name}.py", mode, GPUMEMTRACE_OUTPUT=f"{folder}/",
-                    PYTHONPATH=self.packages, GPUMEMTRACE_SIM_DEVICES=2)
+                    PYTHONPATH=self.packages, GPUMEMTRACE_SIM_DEVICES=2,
+                    **faults.environment_of(ZOO / f"{name}.py"))
         return support.analyze(folder)
 
     def findings(self, name, mode, number=0):

@@ -7,6 +7,7 @@ program that marks nothing is clean, and nothing must be found on it.
 import dataclasses
 from pathlib import Path
 
+import findings
 from program_list import Binary, Program
 
 PROGRAMS_FOLDER = Path(__file__).resolve().parent / "programs"
@@ -27,8 +28,10 @@ class Case(Program):
 def twins(prefix, source, **needs):
     """Both runs of a program that takes `faulty` or `clean`."""
     stem = Path(source).stem
+    environment = tuple(findings.faults.environment_of(PROGRAMS_FOLDER / source).items())
     return tuple(
-        Case(f"{prefix}_{stem}_{mode}", (source, mode), source=source, clean=mode == "clean", **needs)
+        Case(f"{prefix}_{stem}_{mode}", (source, mode), source=source, clean=mode == "clean",
+             environment=environment, **needs)
         for mode in ("faulty", "clean"))
 
 
@@ -63,6 +66,8 @@ REAL = (
     *torch_twins("unpinned_loader"),
     *torch_twins("item_in_loop"),
     *torch_twins("inference_cache"),
+    *torch_twins("reference_cycles"),
+    *torch_twins("repeated_copies"),
     *map(ranks, torch_twins("ddp_first_device")),
     *torch_twins("batch_size_finder", alone=True),
     *torch_twins("retries", alone=True),

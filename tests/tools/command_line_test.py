@@ -85,7 +85,7 @@ class Help(CommandLine):
     def test_run_names_the_variable_of_every_option(self):
         text = self.call("run", "--help").stdout
         for variable in ("OUTPUT", "FORCE", "QUIET", "RING_SIZE", "MAX_TRACE_BYTES", "ON_FULL",
-                         "START_PAUSED"):
+                         "START_PAUSED", "HASH_COPIES"):
             self.assertIn(f"[GPUMEMTRACE_{variable}]", text)
 
 

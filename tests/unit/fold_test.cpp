@@ -356,3 +356,72 @@ TEST_CASE("a checkpoint counts CUPTI's records that it replaced, and the rest is
   CHECK(count == kCopies);
   CHECK(gpu_time_ns == joined * 300);
 }
+
+namespace {
+
+// One allocation, the mark from which leaks count, rounds of work, and one allocation more.
+std::vector<JobRecord> kept_before_and_after_the_mark() {
+  std::vector<JobRecord> records = RandomJob(2).records();
+  std::uint64_t at = records.back().end + 1'000'000;
+  const auto allocate = [&](std::uint64_t address, std::uint64_t bytes) {
+    trace::Allocation allocation;
+    allocation.address = address;
+    allocation.bytes = bytes;
+    allocation.memory = trace::MemoryKind::kDevice;
+    allocation.call.context = 1;
+    allocation.call.caller = 0x777;
+    allocation.call.end = (at += 1'000'000) + 100;
+    records.push_back(whole_record(allocation, 7, at));
+    records.back().end = allocation.call.end;
+  };
+  allocate(0x7700'0000'0000, 4096);
+  struct {
+    trace::Name name;
+    char text[32] = {};
+  } named;
+  static_assert(trace::kLeaksFromHere.size() <= sizeof named.text);
+  trace::kLeaksFromHere.copy(named.text, sizeof named.text);
+  named.name.id = 5;
+  named.name.record.kind = trace::RecordKind::kName;
+  named.name.record.words = sizeof named / trace::kWordBytes;
+  named.name.record.time = at += 1'000'000;
+  JobRecord name{7, at, at, std::vector<std::uint64_t>(sizeof named / 8)};
+  std::memcpy(name.words.data(), &named, sizeof named);
+  records.push_back(name);
+  trace::Annotation mark;
+  mark.operation = trace::AnnotationOperation::kMark;
+  mark.name = 5;
+  records.push_back(whole_record(mark, 7, at += 1'000'000));
+  for (int round = 0; round < 500; ++round) {
+    allocate(0x7710'0000'0000, 1024);
+    trace::Free release;
+    release.address = 0x7710'0000'0000;
+    release.memory = trace::MemoryKind::kDevice;
+    release.call.context = 1;
+    release.call.end = (at += 1'000'000) + 100;
+    records.push_back(whole_record(release, 7, at));
+    records.back().end = release.call.end;
+  }
+  allocate(0x7720'0000'0000, 8192);
+  return records;
+}
+
+}  // namespace
+
+TEST_CASE("leaks count from the mark on although a checkpoint replaced what lay around it",
+          "[unit]") {
+  const TemporaryFolder folder;
+  PackedTrace folded(folder.path() / "folded.gmt");
+  std::uint64_t end = 0;
+  for (const JobRecord& record : kept_before_and_after_the_mark()) {
+    folded.add(record);
+    folded.pack();
+    end = record.end;
+  }
+  const auto expected = analyzer::analyze({folded.path()}, {}).at("leaks").at("exit");
+  for (int fold = 0; fold < 3; ++fold) {
+    REQUIRE(folded.fold(1000 - 400u * static_cast<unsigned>(fold), end + 1) ==
+            preload::CheckpointResult::kDone);
+    CHECK(analyzer::analyze({folded.path()}, {}).at("leaks").at("exit") == expected);
+  }
+}

@@ -1,6 +1,7 @@
 // Tells gpumemtrace about its course through gpumemtrace.h: two steps with a range each, the first
 // words before any CUDA call. `pause` allocates also what must not be recorded, `long` takes
-// 200,000 steps.
+// 200,000 steps, and so does `window`, which keeps 1 MiB from before leaks count and 1 KiB of
+// later.
 #include <string_view>
 
 #include "preload/api/gpumemtrace.h"
@@ -9,7 +10,9 @@
 int main(int argc, char** argv) {
   using namespace gpumemtrace::victims;
   const bool pause = argc > 1 && std::string_view(argv[1]) == "pause";
-  const int steps = argc > 1 && std::string_view(argv[1]) == "long" ? 200'000 : 2;
+  const bool window = argc > 1 && std::string_view(argv[1]) == "window";
+  const bool is_long = window || (argc > 1 && std::string_view(argv[1]) == "long");
+  const int steps = is_long ? 200'000 : 2;
   gpumemtrace_step();  // step 0 has no CUDA call
   gpumemtrace_push("too early");
   gpumemtrace_pop();
@@ -18,6 +21,10 @@ int main(int argc, char** argv) {
   if (pause) {
     free_memory(allocate(1000));
     gpumemtrace_start();
+  }
+  if (window) {
+    allocate(1 << 20);
+    gpumemtrace_mark(GPUMEMTRACE_LEAKS_FROM_HERE);
   }
   for (int step = 1; step <= steps; ++step) {
     gpumemtrace_step();
@@ -37,6 +44,7 @@ int main(int argc, char** argv) {
     }
   }
   gpumemtrace_pop();  // one too many
+  if (window) allocate(1 << 10);
   std::puts("done");
   return 0;
 }

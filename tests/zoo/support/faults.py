@@ -2,8 +2,9 @@
 
 A line at fault ends with a comment `fault: RULE SEVERITY [KEY=VALUE ...] [-]`: the finding's rule,
 its severity, values of its evidence, and `-` where it names no line. Python's and C++'s comments
-serve alike. `named` at its end, or a comment `named` alone, marks a line that the summary must name
-whether or not a finding stands there: the other one that its reader may have to edit.
+serve alike. A line `recorded with: NAME=VALUE` names a variable that the recording needs.
+`named` at the end of such a comment, or a comment `named` alone, marks a line that the summary must
+name whether or not a finding stands there: the other one that its reader may have to edit.
 """
 
 import dataclasses
@@ -12,6 +13,7 @@ import re
 
 MARK = re.compile(r"(?:#|//) fault: (\w+) (\w+)((?: \w+=\S+)*)( -)?(?: named)?$")
 NAMED = re.compile(r"(?:#|//) (?:fault: .* )?named$")
+SETTING = re.compile(r"^recorded with: (\w+)=(\S+)$", re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +49,11 @@ def faults_in(path):
             evidence = tuple(tuple(pair.split("=", 1)) for pair in found[3].split())
             faults.append(Fault(found[1], found[2], path.name, None if found[4] else number, evidence))
     return faults
+
+
+def environment_of(path):
+    """The variables with which a program says that it must be recorded."""
+    return dict(SETTING.findall(path.read_text()))
 
 
 def lines_to_name(path):

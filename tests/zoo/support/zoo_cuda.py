@@ -82,7 +82,7 @@ class Allocator:
         self._segments = {}  # base -> [size, {offset: bytes}]
         self._blocks = {}  # address -> (base, offset, bytes)
         self._allocated = 0
-        process = ctypes.CDLL(None)
+        process = ctypes.PyDLL(None)  # called with the GIL held, as PyTorch does when Python frees
         self._tell_block = getattr(process, BLOCK_HOOK, None)
         self._tell_failure = getattr(process, OUT_OF_MEMORY_HOOK, None)
 

@@ -1,0 +1,60 @@
+// Copies that send the same bytes again, told by the hashes of what they sent.
+#include "tests/catch.hpp"
+#include "tests/support/report_query.hpp"
+
+using namespace gpumemtrace::tests;
+using namespace gpumemtrace::trace;
+
+namespace {
+
+constexpr std::uint64_t kDevice = 0x900000000;
+constexpr std::uint64_t kPinned = 0x40000000;
+
+// Copies up from pinned memory, with these contents one after the other; 0 = none was taken.
+Json hotspots_of(const std::vector<std::uint64_t>& contents) {
+  TraceBuilder trace;
+  trace.allocate(kDevice, 64 * kMiB);
+  trace.allocate(kPinned, 64 * kMiB, MemoryKind::kPinned);
+  for (const std::uint64_t content : contents) {
+    Copy copy;
+    copy.destination = kDevice;
+    copy.destination_type = EndType::kDevice;
+    copy.source = kPinned;
+    copy.source_type = EndType::kHost;
+    copy.bytes = 2 * kMiB;
+    copy.content = content;
+    trace.add_call(copy, {.flags = kFlagAsynchronous});
+  }
+  return report_of(trace).at("transfers").at("hotspots");
+}
+
+}  // namespace
+
+TEST_CASE("a place that sends the same bytes in every round is found", "[unit]") {
+  const Json found = hotspots_of(std::vector<std::uint64_t>(12, 7));
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("rule") == "repeated_copies");
+  CHECK(found[0].at("repeated_count") == 11);
+  CHECK(found[0].at("repeated_bytes") == 22 * kMiB);
+  // The calls of a trace of the tests take 5 ns.
+  CHECK(found[0].at("time_lost_ns") == 11 * 5);
+}
+
+TEST_CASE("a few contents in turn are as bad as one", "[unit]") {
+  std::vector<std::uint64_t> contents;
+  for (std::uint64_t i = 0; i < 32; ++i) contents.push_back(1 + i % 4);
+  const Json found = hotspots_of(contents);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("repeated_count") == 28);
+}
+
+TEST_CASE("new data, a second pass over the data, and copies without a hash are no repeats",
+          "[unit]") {
+  std::vector<std::uint64_t> fresh;
+  for (std::uint64_t i = 0; i < 32; ++i) fresh.push_back(i + 1);
+  CHECK(hotspots_of(fresh).empty());
+  std::vector<std::uint64_t> passes = fresh;
+  passes.insert(passes.end(), fresh.begin(), fresh.end());
+  CHECK(hotspots_of(passes).empty());
+  CHECK(hotspots_of(std::vector<std::uint64_t>(32, 0)).empty());
+}
