@@ -80,6 +80,8 @@ extern "C" {
 void __tsan_init() {}
 void __tsan_func_entry(void*) {}
 void __tsan_func_exit() {}
+// Orders a thread with its own signal handlers, of which there are none here.
+void __tsan_atomic_signal_fence(int) {}
 void __tsan_vptr_read(void**) {}
 void __tsan_vptr_update(void**, void*) {}
 
