@@ -40,7 +40,6 @@ int gpumemtrace_libc_fcntl(int descriptor, int command, ...);
                                                   const pthread_attr_t* attributes,
                                                   void* (*start)(void*), void* argument);
 [[gnu::weak]] int gpumemtrace_libc_pthread_detach(pthread_t thread);
-[[gnu::weak]] int gpumemtrace_libc_pthread_join(pthread_t thread, void** result);
 [[gnu::weak]] int gpumemtrace_libc_pthread_key_create(pthread_key_t* key,
                                                       void (*destructor)(void*));
 [[gnu::weak]] int gpumemtrace_libc_pthread_setspecific(pthread_key_t key, const void* value);
@@ -54,6 +53,5 @@ GPUMEMTRACE_BIND(pthread_attr_getstacksize);
 GPUMEMTRACE_BIND(pthread_attr_setstacksize);
 GPUMEMTRACE_BIND(pthread_create);
 GPUMEMTRACE_BIND(pthread_detach);
-GPUMEMTRACE_BIND(pthread_join);
 GPUMEMTRACE_BIND(pthread_key_create);
 GPUMEMTRACE_BIND(pthread_setspecific);

@@ -95,11 +95,8 @@ void open_library() noexcept {
     const timespec pause{0, 50'000};
     nanosleep(&pause, nullptr);
   }
-  if (opened.load()) {
-    gpumemtrace_libc_pthread_join(thread, nullptr);
-  } else {
-    gpumemtrace_libc_pthread_detach(thread);
-  }
+  // Not joined: that would wait by a futex, for which libc aborts where a sandbox forbids futexes.
+  gpumemtrace_libc_pthread_detach(thread);
 }
 
 bool read_device(const char* pci_bus_id, DeviceUse& use) noexcept {
