@@ -40,11 +40,17 @@ SAVED = {
     "case_ddp_first_device_faulty": {"wrong_device"},
     "case_fragmented_faulty": {"fragmentation", "out_of_memory"},
     "case_kept_loss_faulty": {"growth"},
+    "case_reference_cycles_faulty": {"reference_cycles"},
+    "case_repeated_copies_faulty": {"repeated_copies"},
     "case_retries_faulty": {"out_of_memory_recovered"},
     "case_unpinned_loader_faulty": {"pageable_copies"},
     "cupti_copies": {"leak", "low_bandwidth", "pageable_copies"},
+    "cupti_late": {"leak"},
     "cupy_program": {"pageable_copies"},
+    # Of XLA, with a setting that makes it ask the driver for every buffer.
+    "flax_train": {"allocation_churn"},
     "leaks": {"leak"},
+    "managed_migrations": {"managed_thrash"},
     # One pinned word of which the trace, without native stacks, does not tell whose it is.
     "torch_conv": {"leak", "pageable_copies"},
     "torch_near_full": {"out_of_memory_recovered"},
