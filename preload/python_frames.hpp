@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "preload/key_table.hpp"
+
 namespace gpumemtrace::preload {
 class LoaderList;
 }
@@ -71,6 +73,12 @@ std::size_t copy_frames(const Walk& walk, Frame* out) noexcept;
 
 // Step of the hash of a stack, outermost frame first.
 std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept;
+
+// Tells code objects apart, also those that come to each other's place. Address and version are
+// mixed one after the other: joined, they would be the same for pairs that differ alike.
+inline std::uint64_t key_of_code(const Frame& frame) noexcept {
+  return mix(mix(0, reinterpret_cast<std::uintptr_t>(frame.code)), frame.version);
+}
 
 // Makes every thread look at all code objects again; the background thread, every few
 // milliseconds.

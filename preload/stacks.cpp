@@ -92,8 +92,7 @@ bool write_other_code(std::uint32_t id, const void* object) noexcept {
 // The number of a code object; its texts go into the trace the first time.
 std::uint32_t intern_code(const python::Frame& frame, Owner owner) noexcept {
   bool added = false;
-  const std::uint64_t key = mix(reinterpret_cast<std::uintptr_t>(frame.code), frame.version);
-  const std::uint32_t id = codes.intern(key, added);
+  const std::uint32_t id = codes.intern(python::key_of_code(frame), added);
   if (id == 0 || !added) return id;
   const bool written = owner == Owner::kThisThread ? write_own_code(id, frame.code)
                                                    : write_other_code(id, frame.code);

@@ -171,4 +171,18 @@ TEST_CASE("a Python walk that remembers finds what one that does not remember fi
   check_random_program<4>();
 }
 
+TEST_CASE("code objects whose addresses and versions differ alike are not taken for each other",
+          "[unit]") {
+  constexpr std::uintptr_t kAddress = 0x7f0012345670;
+  constexpr std::uint32_t kVersion = 0xcafe0010;
+  const auto key = [](std::uintptr_t address, std::uint32_t version) {
+    return key_of_code({reinterpret_cast<const void*>(address), 0, version});
+  };
+  for (const std::uint32_t difference : {0x10u, 0x1230u, 0x45670u, 0x8000'0000u}) {
+    CHECK(key(kAddress, kVersion) != key(kAddress ^ difference, kVersion ^ difference));
+    CHECK(key(kAddress, kVersion) != key(kAddress + difference, kVersion - difference));
+    CHECK(key(kAddress, kVersion) != key(kAddress, kVersion + difference));
+  }
+}
+
 }  // namespace gpumemtrace::preload::python
