@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "preload/packer.hpp"
-#include "tests/support/scratch_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::exploration {
@@ -54,7 +54,7 @@ class Ledger {
   std::string look_at(const trace::RecordHeader& record, std::map<std::uint32_t, int>& seen,
                       std::map<std::uint32_t, std::uint32_t>& last_of_thread) const;
 
-  tests::ScratchFolder folder_;
+  tests::TemporaryFolder folder_{tests::place_in_memory()};
   std::map<std::uint32_t, State> made_;
   std::uint32_t unnumbered_drops_ = 0;
   std::vector<Appended> appended_;

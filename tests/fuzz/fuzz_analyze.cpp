@@ -5,13 +5,13 @@
 
 #include "analyzer/analyze.hpp"
 #include "tests/fuzz/trace_input.hpp"
-#include "tests/support/scratch_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tools/summary_text.hpp"
 #include "trace/reader.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace gpumemtrace;
-  static const tests::ScratchFolder folder;
+  static const tests::TemporaryFolder folder(tests::place_in_memory());
   const std::filesystem::path path = folder.path() / "trace.gmt";
   tests::write_input(tests::expand_input(std::as_bytes(std::span(data, size))), path);
   analyzer::Options options;

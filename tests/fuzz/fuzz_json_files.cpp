@@ -8,7 +8,7 @@
 #include "analyzer/input_error.hpp"
 #include "analyzer/symbols/side_car.hpp"
 #include "tests/fuzz/checks.hpp"
-#include "tests/support/scratch_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tools/check/baseline.hpp"
 #include "tools/failure.hpp"
 
@@ -16,7 +16,7 @@ namespace {
 
 using namespace gpumemtrace;
 
-void read_baseline(const std::filesystem::path& path, const tests::ScratchFolder& folder) {
+void read_baseline(const std::filesystem::path& path, const tests::TemporaryFolder& folder) {
   try {
     const tools::Baseline baseline = tools::Baseline::read(path);
     const std::string text = baseline.text();
@@ -49,7 +49,7 @@ void read_owners(const std::filesystem::path& path) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const tests::ScratchFolder folder;
+  static const tests::TemporaryFolder folder(tests::place_in_memory());
   const auto path = folder.write("input.json", std::as_bytes(std::span(data, size)));
   read_baseline(path, folder);
   read_side_car(path);

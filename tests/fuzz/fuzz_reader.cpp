@@ -5,7 +5,7 @@
 
 #include "tests/fuzz/checks.hpp"
 #include "tests/fuzz/trace_input.hpp"
-#include "tests/support/scratch_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "trace/reader.hpp"
 
 namespace {
@@ -42,7 +42,7 @@ void read_all(const trace::TraceFile& file, std::size_t input_bytes) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const tests::ScratchFolder folder;
+  static const tests::TemporaryFolder folder(tests::place_in_memory());
   const std::filesystem::path path = folder.path() / "trace.gmt";
   tests::write_input(tests::expand_input(std::as_bytes(std::span(data, size))), path);
   try {

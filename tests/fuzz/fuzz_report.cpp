@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "tests/support/scratch_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tools/check/verdict.hpp"
 #include "tools/check/verdict_output.hpp"
 #include "tools/diff/difference.hpp"
@@ -65,7 +65,7 @@ void export_stacks(const Json& report) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const tests::ScratchFolder folder;
+  static const tests::TemporaryFolder folder(tests::place_in_memory());
   const auto path = folder.write("report.json", std::as_bytes(std::span(data, size)));
   Json report;
   try {

@@ -9,7 +9,7 @@
 #include "analyzer/symbols/readable_name.hpp"
 #include "analyzer/symbols/symbolizer.hpp"
 #include "tests/fuzz/checks.hpp"
-#include "tests/support/scratch_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace {
 
@@ -21,7 +21,7 @@ constexpr std::size_t kMostNames = 64;
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const tests::ScratchFolder folder;
+  static const tests::TemporaryFolder folder(tests::place_in_memory());
   const auto path = folder.write("module.so", std::as_bytes(std::span(data, size)));
   std::vector<analyzer::ElfFunction> functions;
   auto file = analyzer::ElfFile::open(path);

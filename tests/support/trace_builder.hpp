@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tests/support/temporary_folder.hpp"
 #include "trace/checksum.hpp"
 #include "trace/file_layout.hpp"
 #include "trace/pack.hpp"
@@ -20,25 +21,6 @@
 #include "trace/schema.hpp"
 
 namespace gpumemtrace::tests {
-
-// A folder that vanishes with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "gpumemtrace-XXXXXX").string();
-    if (mkdtemp(name.data()) != nullptr) path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 // What a call needs beside its arguments. Times of 0 mean "after everything before".
 struct Call {

@@ -2,7 +2,7 @@
 #include <fstream>
 
 #include "tests/catch.hpp"
-#include "tests/tools/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tools/check/verdict_output.hpp"
 
 namespace gpumemtrace::tools {
@@ -195,7 +195,7 @@ TEST_CASE("a baseline of another environment cannot be compared", "[unit]") {
 }
 
 TEST_CASE("a baseline is read as it was written, and written twice alike", "[unit]") {
-  const TemporaryFolder folder;
+  const tests::TemporaryFolder folder;
   Baseline baseline;
   Json report = leaking_report();
   baseline.put(baseline_of(report));

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "tests/catch.hpp"
-#include "tests/tools/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "tools/failure.hpp"
 
 namespace gpumemtrace::tools {
@@ -35,7 +35,7 @@ class OwnRing {
   trace::ControlMailbox& mailbox() { return header_->mailbox; }
 
  private:
-  TemporaryFolder folder_;
+  tests::TemporaryFolder folder_;
   trace::RingHeader* header_ = nullptr;
 };
 

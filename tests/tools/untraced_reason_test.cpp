@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "tests/catch.hpp"
-#include "tests/tools/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -31,36 +31,36 @@ std::string elf_file(const std::string& loader, unsigned char elf_class = ELFCLA
 }  // namespace
 
 TEST_CASE("a dynamically linked program can be preloaded into", "[unit]") {
-  const TemporaryFolder folder;
+  const tests::TemporaryFolder folder;
   CHECK(examine_executable(folder.write("a", elf_file("/lib64/ld-linux-x86-64.so.2"))) ==
         Preloading::kWorks);
 }
 
 TEST_CASE("a program without a loader is statically linked", "[unit]") {
-  const TemporaryFolder folder;
+  const tests::TemporaryFolder folder;
   CHECK(examine_executable(folder.write("a", elf_file(""))) == Preloading::kStaticallyLinked);
 }
 
 TEST_CASE("a program with another loader than glibc's is told apart", "[unit]") {
-  const TemporaryFolder folder;
+  const tests::TemporaryFolder folder;
   CHECK(examine_executable(folder.write("a", elf_file("/lib/ld-musl-x86_64.so.1"))) ==
         Preloading::kOtherLibc);
 }
 
 TEST_CASE("a program that needs AddressSanitizer's runtime is told apart", "[unit]") {
-  const TemporaryFolder folder;
+  const tests::TemporaryFolder folder;
   const std::string needed("/lib64/ld-linux-x86-64.so.2\0libasan.so.8\0", 41);
   CHECK(examine_executable(folder.write("a", elf_file(needed))) == Preloading::kAddressSanitizer);
 }
 
 TEST_CASE("a 32-bit program is told apart", "[unit]") {
-  const TemporaryFolder folder;
+  const tests::TemporaryFolder folder;
   CHECK(examine_executable(folder.write("a", elf_file("/lib/ld-linux.so.2", ELFCLASS32))) ==
         Preloading::kOtherArchitecture);
 }
 
 TEST_CASE("a text or a truncated program is no executable", "[unit]") {
-  const TemporaryFolder folder;
+  const tests::TemporaryFolder folder;
   CHECK(examine_executable(folder.write("a", "#!/bin/sh\n")) == Preloading::kNotAnExecutable);
   CHECK(examine_executable(folder.write("b", elf_file("").substr(0, 20))) ==
         Preloading::kNotAnExecutable);
@@ -68,7 +68,7 @@ TEST_CASE("a text or a truncated program is no executable", "[unit]") {
 }
 
 TEST_CASE("a command that replaces LD_PRELOAD is named", "[unit]") {
-  const TemporaryFolder folder;
+  const tests::TemporaryFolder folder;
   const std::string script =
       folder.write("start.sh", "#!/bin/sh\nexport LD_PRELOAD=x.so\n").string();
   CHECK(why_untraced({"sh", "-c", "LD_PRELOAD=x.so ./a"}).find("replaces LD_PRELOAD") !=

@@ -1,0 +1,62 @@
+// A folder of its own for one test, removed with everything in it.
+#pragma once
+
+#include <stdlib.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace gpumemtrace::tests {
+
+// Where files lie in memory, for tests that make very many; libraries in it may not be loadable.
+inline std::filesystem::path place_in_memory() {
+  std::error_code ignored;
+  const std::filesystem::path memory = "/dev/shm";
+  return std::filesystem::is_directory(memory, ignored) ? memory
+                                                        : std::filesystem::temp_directory_path();
+}
+
+class TemporaryFolder {
+ public:
+  // Throws std::runtime_error where nothing can be made in `parent`.
+  explicit TemporaryFolder(
+      const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
+    std::string name = (parent / "gpumemtrace-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("Cannot make a folder " + name);
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+  // The file of that name, below folders of its own if need be, with this content and no other.
+  std::filesystem::path write(const std::filesystem::path& name, std::string_view content) const {
+    const std::filesystem::path file = path_ / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream out(file, std::ios::binary | std::ios::trunc);
+    out.write(content.data(), static_cast<std::streamsize>(content.size()));
+    out.close();
+    if (!out) throw std::runtime_error("Cannot write " + file.string());
+    return file;
+  }
+  std::filesystem::path write(const std::filesystem::path& name,
+                              std::span<const std::byte> bytes) const {
+    return write(name, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  }
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace gpumemtrace::tests
