@@ -1,8 +1,6 @@
 #include "trace/reader.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -15,38 +13,19 @@
 #include <tuple>
 
 #include "trace/checksum.hpp"
+#include "trace/live_ring.hpp"
 #include "trace/ring_layout.hpp"
 #include "trace/unpack.hpp"
 
 namespace gpumemtrace::trace {
 namespace {
 
-// Reads exactly `bytes` at `offset`; false at the end of the file or on an error.
-bool read_at(int descriptor, std::uint64_t offset, void* out, std::size_t bytes) {
-  auto* position = static_cast<char*>(out);
-  while (bytes > 0) {
-    const ssize_t got = pread(descriptor, position, bytes, static_cast<off_t>(offset));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    position += got;
-    offset += static_cast<std::uint64_t>(got);
-    bytes -= static_cast<std::size_t>(got);
-  }
-  return true;
-}
-
-std::uint64_t size_of(int descriptor) {
-  struct stat status;
-  if (fstat(descriptor, &status) != 0 || status.st_size < 0) return 0;
-  return static_cast<std::uint64_t>(status.st_size);
-}
-
 // The recorder holds an open-file-description lock on the ring for as long as it lives.
-bool locked_by_another(int descriptor) {
+bool locked_by_another(const OwnDescriptor& file) {
   struct flock lock = {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;
-  return fcntl(descriptor, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  return fcntl(file.number(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
 std::string describe_errno(int error) { return std::generic_category().message(error); }
@@ -83,12 +62,12 @@ Workspace& workspace() {
 }
 
 // Reads and decompresses a payload into workspace().columns; false where it is damaged.
-bool load_payload(int descriptor, std::uint64_t offset, std::uint32_t stored_bytes,
+bool load_payload(const OwnDescriptor& file, std::uint64_t offset, std::uint32_t stored_bytes,
                   std::uint32_t column_bytes, std::uint32_t checksum, Codec codec) {
   Workspace& work = workspace();
   work.stored.resize(stored_bytes);
   work.columns.resize(column_bytes);
-  return read_at(descriptor, offset, work.stored.data(), stored_bytes) &&
+  return file.read_at(offset, work.stored.data(), stored_bytes) &&
          crc32c(work.stored.data(), stored_bytes) == checksum &&
          decompress(codec, work.stored, work.columns, work.context.get());
 }
@@ -96,11 +75,6 @@ bool load_payload(int descriptor, std::uint64_t offset, std::uint32_t stored_byt
 bool checks_out(const BlockHeader& block) {
   return block.magic == kBlockMagic && block.header_bytes == sizeof block &&
          crc32c(&block, offsetof(BlockHeader, header_checksum)) == block.header_checksum;
-}
-
-bool checks_out(const ChunkHeader& chunk) {
-  return chunk.magic == kChunkMagic && chunk.bytes >= kMinChunkBytes &&
-         chunk.bytes <= kMaxChunkBytes && chunk.bytes % kMinChunkBytes == 0;
 }
 
 // A checksum says that a length is what somebody wrote, not that a recorder did.
@@ -121,36 +95,28 @@ TraceFile::TraceFile(const std::filesystem::path& path) : path_(path) {
     throw TraceError(path.string() +
                      " is not a regular file. Traces are read in any order: save it to a file.");
   }
-  descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) {
+  // The ring first: what leaves it after this is in the file by then.
+  RingHeader ring;
+  open_ring(ring);
+  file_ = OwnDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file_.is_open()) {
     throw TraceError("Cannot open " + path.string() + ": " + describe_errno(errno) + ".");
   }
-  try {
-    Writers writers;
-    read_header();
-    read_blocks(writers);
-    read_ring(writers);
-    for (auto& [writer, stream] : writers) {
-      order_pieces(stream);
-      // A checkpoint may stand for all that a writer had.
-      if (!stream.pieces.empty()) writers_.push_back(std::move(stream));
-    }
-  } catch (...) {
-    close(descriptor_);
-    if (ring_descriptor_ >= 0) close(ring_descriptor_);
-    throw;
+  Writers writers;
+  read_header();
+  read_blocks(writers);
+  read_ring(ring, writers);
+  for (auto& [writer, stream] : writers) {
+    order_pieces(stream);
+    // A checkpoint may stand for all that a writer had.
+    if (!stream.pieces.empty()) writers_.push_back(std::move(stream));
   }
 }
 
-TraceFile::~TraceFile() {
-  close(descriptor_);
-  if (ring_descriptor_ >= 0) close(ring_descriptor_);
-}
+TraceFile::~TraceFile() = default;
 
 bool TraceFile::ring_is_spent() const {
-  if (ring_descriptor_ < 0 || still_running_ || !end_is_marked_ || ended_by_signal_ != 0) {
-    return false;
-  }
+  if (!has_ring() || still_running_ || !end_is_marked_ || ended_by_signal_ != 0) return false;
   for (const std::uint64_t count : dropped_) {
     if (count != 0) return false;  // only the ring knows all of them
   }
@@ -163,8 +129,8 @@ bool TraceFile::ring_is_spent() const {
 }
 
 void TraceFile::read_header() {
-  file_bytes_ = size_of(descriptor_);
-  if (!read_at(descriptor_, 0, &header_, sizeof header_) || header_.magic != kFileMagic) {
+  file_bytes_ = file_.bytes();
+  if (!file_.read_at(0, &header_, sizeof header_) || header_.magic != kFileMagic) {
     throw TraceError(path_.string() + " is not a gpumemtrace trace (wrong magic at its begin).");
   }
   if (header_.version < kOldestFileVersion || header_.version > kFileVersion) {
@@ -183,8 +149,7 @@ void TraceFile::read_blocks(Writers& writers) {
   std::uint64_t offset = header_.header_bytes;
   while (offset < file_bytes_) {
     BlockHeader block;
-    if (file_bytes_ - offset < sizeof block ||
-        !read_at(descriptor_, offset, &block, sizeof block)) {
+    if (file_bytes_ - offset < sizeof block || !file_.read_at(offset, &block, sizeof block)) {
       tail_is_cut_ = true;
       break;
     }
@@ -240,7 +205,7 @@ std::optional<std::uint64_t> TraceFile::find_block_header(std::uint64_t offset) 
   while (offset + sizeof(BlockHeader) <= file_bytes_) {
     const std::size_t bytes =
         static_cast<std::size_t>(std::min<std::uint64_t>(window.size(), file_bytes_ - offset));
-    if (!read_at(descriptor_, offset, window.data(), bytes)) return std::nullopt;
+    if (!file_.read_at(offset, window.data(), bytes)) return std::nullopt;
     for (std::size_t i = 0; i + sizeof(BlockHeader) <= bytes; ++i) {
       BlockHeader block;
       std::memcpy(&block.magic, window.data() + i, sizeof block.magic);
@@ -254,8 +219,8 @@ std::optional<std::uint64_t> TraceFile::find_block_header(std::uint64_t offset) 
 }
 
 bool TraceFile::read_schema(const BlockHeader& block, std::uint64_t payload) {
-  if (!plausible(block) || !load_payload(descriptor_, payload, block.stored_bytes,
-                                         block.column_bytes, block.payload_checksum, block.codec)) {
+  if (!plausible(block) || !load_payload(file_, payload, block.stored_bytes, block.column_bytes,
+                                         block.payload_checksum, block.codec)) {
     return false;
   }
   std::optional<FileSchema> schema = FileSchema::parse(workspace().columns);
@@ -263,31 +228,39 @@ bool TraceFile::read_schema(const BlockHeader& block, std::uint64_t payload) {
   return schema_ != nullptr;
 }
 
-void TraceFile::read_ring(Writers& writers) {
+void TraceFile::open_ring(RingHeader& header) {
   std::filesystem::path ring_path = path_;
   ring_path += ".ring";
   // Not waiting for a writer where somebody put a named pipe.
-  ring_descriptor_ = open(ring_path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (ring_descriptor_ >= 0) {
-    RingHeader header;
-    ring_bytes_ = size_of(ring_descriptor_);
-    if (read_at(ring_descriptor_, 0, static_cast<void*>(&header), sizeof header) &&
-        header.magic == kRingMagic && header.version == header_.version &&
-        header.id == header_.id) {
-      exit_seen_ = header.exit_seen.load() != 0;
-      end_is_marked_ = header.marked_end.load() != 0;
-      ended_by_signal_ = static_cast<int>(header.ended_by_signal.load() & 0x7f);
-      still_running_ = locked_by_another(ring_descriptor_);
-      for (std::size_t i = 0; i < dropped_.size(); ++i) dropped_[i] = header.dropped[i].load();
-      read_chunks(writers);
-    } else {
-      // Of another trace, or never finished being made: it holds nothing of this one.
-      close(ring_descriptor_);
-      ring_descriptor_ = -1;
-    }
+  ring_ = OwnDescriptor(open(ring_path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!ring_.is_open() || !ring_.read_at(0, static_cast<void*>(&header), sizeof header)) {
+    header.magic = 0;
+    return;
+  }
+  still_running_ = locked_by_another(ring_);
+  if (!still_running_) return;
+  ring_ = copy_live_ring(ring_);
+  if (!ring_.is_open()) {
+    throw TraceError("Cannot copy " + ring_path.string() +
+                     ", which is being written: " + describe_errno(errno) + ".");
+  }
+}
+
+void TraceFile::read_ring(const RingHeader& header, Writers& writers) {
+  if (header.magic == kRingMagic && header.version == header_.version && header.id == header_.id) {
+    ring_bytes_ = ring_.bytes();
+    exit_seen_ = header.exit_seen.load() != 0;
+    end_is_marked_ = header.marked_end.load() != 0;
+    ended_by_signal_ = static_cast<int>(header.ended_by_signal.load() & 0x7f);
+    for (std::size_t i = 0; i < dropped_.size(); ++i) dropped_[i] = header.dropped[i].load();
+    read_chunks(writers);
+  } else {
+    // Of another trace, or never finished being made: it holds nothing of this one.
+    ring_ = OwnDescriptor();
+    still_running_ = false;
   }
   // A process that ended while a block was being appended left that block's records in the ring.
-  if (tail_is_cut_ && ring_descriptor_ < 0) ++losses_.truncated_tail;
+  if (tail_is_cut_ && !has_ring()) ++losses_.truncated_tail;
 }
 
 // Chunks follow each other, but what a killed process was only about to make into chunks is zeros,
@@ -297,8 +270,8 @@ void TraceFile::read_chunks(Writers& writers) {
   std::uint64_t offset = kRingHeaderBytes;
   while (offset + sizeof(ChunkHeader) <= ring_bytes_) {
     ChunkHeader chunk;
-    if (!read_at(ring_descriptor_, offset, static_cast<void*>(&chunk), sizeof chunk)) break;
-    if (checks_out(chunk)) {
+    if (!ring_.read_at(offset, static_cast<void*>(&chunk), sizeof chunk)) break;
+    if (is_chunk(chunk)) {
       damaged = false;
       read_chunk(chunk, offset + sizeof chunk, writers);
       offset += chunk.bytes;
@@ -352,9 +325,11 @@ void TraceFile::order_pieces(WriterStream& stream) {
   for (ChunkPiece piece : stream.pieces) {
     if (piece.sequence < stream.folded_sequence) continue;
     if (piece.sequence != sequence) {
-      if (piece.sequence > sequence + 1 || (!has_begun && piece.sequence > 0)) {
-        losses_.missing_chunks += piece.sequence - sequence - (has_begun ? 1 : 0);
-      }
+      const std::uint32_t missing = piece.sequence - sequence - (has_begun ? 1 : 0);
+      // The one between was taken while the ring was copied: this one is of a moment after the
+      // copy.
+      if (missing > 0 && still_running_ && piece.in_ring) break;
+      losses_.missing_chunks += missing;
       sequence = piece.sequence;
       covered = 0;
     }
@@ -402,7 +377,7 @@ bool WriterCursor::load_next_piece() {
 }
 
 bool WriterCursor::load_packed(const ChunkPiece& piece) {
-  if (!load_payload(file_->descriptor_, piece.file_offset, piece.stored_bytes, piece.column_bytes,
+  if (!load_payload(file_->file_, piece.file_offset, piece.stored_bytes, piece.column_bytes,
                     piece.payload_checksum, piece.codec)) {
     return false;
   }
@@ -414,7 +389,7 @@ bool WriterCursor::load_packed(const ChunkPiece& piece) {
 bool WriterCursor::load_ring(const ChunkPiece& piece) {
   std::vector<std::byte>& raw = workspace().stored;
   raw.resize(piece.end_offset - piece.begin_offset);
-  return read_at(file_->ring_descriptor_, piece.file_offset, raw.data(), raw.size()) &&
+  return file_->ring_.read_at(piece.file_offset, raw.data(), raw.size()) &&
          convert(*file_->schema_, raw, *image_, losses_.unknown_records);
 }
 

@@ -20,6 +20,7 @@
 
 #include "trace/file_layout.hpp"
 #include "trace/kind_set.hpp"
+#include "trace/own_descriptor.hpp"
 #include "trace/records.hpp"
 #include "trace/schema.hpp"
 
@@ -44,6 +45,7 @@ struct ReadLosses {
 class FileSchema;
 struct Image;
 struct ChunkHeader;
+struct RingHeader;
 
 // A piece of one writer's stream: a block of the packed file or a span of a ring chunk.
 struct ChunkPiece {
@@ -80,7 +82,7 @@ class TraceFile {
   const FileHeader& header() const { return header_; }
   const std::vector<WriterStream>& writers() const { return writers_; }
   std::uint64_t file_bytes() const { return file_bytes_; }
-  bool has_ring() const { return ring_descriptor_ >= 0; }
+  bool has_ring() const { return ring_.is_open(); }
   // The ring's own counters; zero where there is no ring.
   std::uint64_t dropped(std::size_t drop_class) const { return dropped_[drop_class]; }
   bool exit_seen() const { return exit_seen_; }
@@ -96,19 +98,20 @@ class TraceFile {
  private:
   friend class WriterCursor;
   using Writers = std::map<std::uint32_t, WriterStream>;
+  void open_ring(RingHeader& header);
   void read_header();
   void read_blocks(Writers& writers);
   void read_block(const BlockHeader& block, std::uint64_t payload, Writers& writers);
   bool read_schema(const BlockHeader& block, std::uint64_t payload);
   std::optional<std::uint64_t> find_block_header(std::uint64_t offset) const;
-  void read_ring(Writers& writers);
+  void read_ring(const RingHeader& header, Writers& writers);
   void read_chunks(Writers& writers);
   void read_chunk(const ChunkHeader& chunk, std::uint64_t content, Writers& writers);
   void order_pieces(WriterStream& stream);
 
   std::filesystem::path path_;
-  int descriptor_ = -1;
-  int ring_descriptor_ = -1;
+  OwnDescriptor file_;
+  OwnDescriptor ring_;  // a copy of it where the process is still running
   std::uint64_t file_bytes_ = 0;
   std::uint64_t ring_bytes_ = 0;
   FileHeader header_;

@@ -39,6 +39,13 @@ struct ChunkHeader {
   std::uint32_t reserved[8] = {};
 };
 static_assert(sizeof(ChunkHeader) == 64);
+
+// What stands where a chunk may begin has a chunk's magic and length.
+inline bool is_chunk(const ChunkHeader& chunk) {
+  return chunk.magic == kChunkMagic && chunk.bytes >= kMinChunkBytes &&
+         chunk.bytes <= kMaxChunkBytes && chunk.bytes % kMinChunkBytes == 0;
+}
+
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 
 // What is counted when the ring is full; the order is that of Gap's fields.

@@ -1,8 +1,16 @@
 #include "trace/reader.hpp"
 
+#include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <numeric>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/catch.hpp"
@@ -77,6 +85,62 @@ bool says(const std::string& text, std::string_view part) {
 }
 
 using Times = std::vector<std::uint64_t>;
+
+// A trace with a ring of one chunk, as it stands on disk while its process runs: the ring locked,
+// both files changing.
+class LiveTrace {
+ public:
+  explicit LiveTrace(const std::filesystem::path& path)
+      : path_(path),
+        file_(open(path.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC)),
+        ring_(open((path.string() + ".ring").c_str(), O_RDWR | O_CLOEXEC)) {
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    REQUIRE(file_ >= 0);
+    REQUIRE(fcntl(ring_, F_OFD_SETLK, &lock) == 0);
+    void* const mapped = mmap(nullptr, kRingHeaderBytes + kMinChunkBytes, PROT_READ | PROT_WRITE,
+                              MAP_SHARED, ring_, 0);
+    REQUIRE(mapped != MAP_FAILED);
+    chunk_ = reinterpret_cast<ChunkHeader*>(static_cast<std::byte*>(mapped) + kRingHeaderBytes);
+  }
+  ~LiveTrace() {
+    munmap(reinterpret_cast<std::byte*>(chunk_) - kRingHeaderBytes,
+           kRingHeaderBytes + kMinChunkBytes);
+    close(ring_);
+    close(file_);
+  }
+  LiveTrace(const LiveTrace&) = delete;
+  LiveTrace& operator=(const LiveTrace&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+  void append_to_file(std::span<const std::byte> bytes) {
+    is_whole_ &= write(file_, bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size());
+  }
+
+  // What the chunk had is in the file.
+  void reuse_chunk(std::uint32_t writer, std::uint32_t sequence,
+                   std::span<const std::byte> content) {
+    chunk_->state = ChunkState::kFree;
+    chunk_->committed = 0;
+    chunk_->writer = writer;
+    chunk_->sequence = sequence;
+    ++chunk_->generation;
+    chunk_->state = ChunkState::kActive;
+    std::memcpy(static_cast<void*>(chunk_ + 1), content.data(), content.size());
+    chunk_->committed = static_cast<std::uint32_t>(content.size());
+  }
+
+  bool is_whole() const { return is_whole_; }
+
+ private:
+  std::filesystem::path path_;
+  int file_;
+  int ring_;
+  ChunkHeader* chunk_ = nullptr;
+  bool is_whole_ = true;
+};
 
 // Three blocks of two writers, and where the schema and each block end in the file.
 struct SmallTrace {
@@ -265,6 +329,42 @@ TEST_CASE("chunks behind an extent that was never finished are found", "[unit]")
   const Reading reading = read(trace);
   CHECK(reading.times == Times{1, 2});
   CHECK(reading.losses.corrupt_blocks == 0);
+}
+
+TEST_CASE("what moves from the ring to the file while they are read is given once", "[unit]") {
+  const TemporaryFolder folder;
+  RawTrace trace = described_trace();
+  trace.begin_ring();
+  trace.add_chunk(1, 0, marks(0, 1).bytes(), ChunkState::kActive);
+  LiveTrace live(trace.write(folder.path()));
+  std::atomic<std::uint64_t> recorded = 0;
+  std::atomic<bool> is_over = false;
+  std::thread recorder([&] {
+    // As far as this: each block makes the next reading longer.
+    for (std::uint32_t sequence = 1; sequence < 20'000 && !is_over; ++sequence) {
+      trace.file.clear();
+      trace.add_records(1, sequence - 1, 0, marks(sequence - 1, 1).bytes());
+      live.append_to_file(trace.file);
+      live.reuse_chunk(1, sequence, marks(sequence, 1).bytes());
+      recorded = sequence;
+    }
+  });
+  Reading reading;
+  std::uint64_t before = 0;
+  bool is_whole = true;
+  for (int i = 0; i < 200 && is_whole; ++i) {
+    before = recorded;
+    reading = read(live.path());
+    Times expected(std::max(reading.times.size(), before + 1));
+    std::iota(expected.begin(), expected.end(), 0);
+    is_whole = reading.times == expected && reading.losses.missing_chunks == 0 &&
+               reading.losses.malformed_records == 0;
+  }
+  is_over = true;
+  recorder.join();
+  CHECK(live.is_whole());
+  INFO("recorded before " << before << ", read " << reading.times.size());
+  CHECK(is_whole);
 }
 
 TEST_CASE("a damaged chunk of the ring costs itself only", "[unit]") {

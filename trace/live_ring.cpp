@@ -1,0 +1,72 @@
+#include "trace/live_ring.hpp"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <vector>
+
+#include "trace/ring_layout.hpp"
+
+namespace gpumemtrace::trace {
+namespace {
+
+bool write_at(const OwnDescriptor& file, std::uint64_t offset, const void* data,
+              std::size_t bytes) {
+  const auto* position = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t put = pwrite(file.number(), position, bytes, static_cast<off_t>(offset));
+    if (put <= 0) return false;
+    position += put;
+    offset += static_cast<std::uint64_t>(put);
+    bytes -= static_cast<std::size_t>(put);
+  }
+  return true;
+}
+
+bool is_in_use(const ChunkHeader& chunk) { return chunk.state.load() != ChunkState::kFree; }
+
+bool same_use(const ChunkHeader& before, const ChunkHeader& after) {
+  return is_in_use(after) && before.generation == after.generation &&
+         before.writer == after.writer && before.sequence == after.sequence &&
+         before.committed.load() <= after.committed.load();
+}
+
+// Copies one chunk, header and content, in `chunk`; false where it has none or lost it meanwhile.
+bool read_chunk(const OwnDescriptor& ring, std::uint64_t offset, const ChunkHeader& before,
+                std::vector<std::byte>& chunk) {
+  if (!is_in_use(before) || before.committed.load() > before.bytes - sizeof before) return false;
+  chunk.resize(sizeof before + before.committed.load());
+  std::memcpy(chunk.data(), static_cast<const void*>(&before), sizeof before);
+  ChunkHeader after;
+  return ring.read_at(offset + sizeof before, chunk.data() + sizeof before,
+                      before.committed.load()) &&
+         ring.read_at(offset, static_cast<void*>(&after), sizeof after) && same_use(before, after);
+}
+
+}  // namespace
+
+OwnDescriptor copy_live_ring(const OwnDescriptor& ring) {
+  OwnDescriptor copy(memfd_create("ring", MFD_CLOEXEC));
+  const std::uint64_t bytes = ring.bytes();
+  if (!copy.is_open() || ftruncate(copy.number(), static_cast<off_t>(bytes)) != 0)
+    return OwnDescriptor();
+  std::vector<std::byte> chunk;
+  std::uint64_t offset = kRingHeaderBytes;
+  while (offset + sizeof(ChunkHeader) <= bytes) {
+    ChunkHeader header;
+    if (!ring.read_at(offset, static_cast<void*>(&header), sizeof header)) break;
+    if (!is_chunk(header)) {
+      offset += kMinChunkBytes;  // being made
+      continue;
+    }
+    if (read_chunk(ring, offset, header, chunk) &&
+        !write_at(copy, offset, chunk.data(), chunk.size())) {
+      return OwnDescriptor();
+    }
+    offset += header.bytes;
+  }
+  return copy;
+}
+
+}  // namespace gpumemtrace::trace
