@@ -58,21 +58,23 @@ class ManyAtOnce(support.EndToEnd):
         self.assertEqual((result.returncode, result.stderr), (0, b""))
         self.assertEqual(int(result.stdout), count)
         report = self.report()
-        device = support.usage(report, "driver", "device")
-        return report, device["allocations"]
+        return report, support.usage(report, "driver", "device")
 
     def test_a_thousand_at_once_are_all_recorded(self):
-        report, allocations = self.record_threads(1000)
-        self.assertEqual(allocations, 1000)
+        report, device = self.record_threads(1000)
+        self.assertEqual(device["allocations"], 1000)
         self.assertTrue(report["traces"][0]["complete"], support.losses(report))
 
     def test_what_threads_beyond_the_limit_do_is_counted(self):
         made = self.WRITERS + 100
-        report, allocations = self.record_threads(made)
-        self.assertLessEqual(allocations, self.WRITERS)
-        # An allocation and a free each.
-        self.assertGreaterEqual(
-            support.losses(report)["dropped_others"], 2 * (made - allocations))
+        report, device = self.record_threads(made)
+        self.assertLessEqual(device["allocations"], self.WRITERS)
+        # An allocation and a free each. What threads within the limit do while the ring is full, as
+        # it may get where the packer seldom runs, is counted under names of its own.
+        losses = support.losses(report)
+        dropped = sum(losses.get(f"dropped_{what}", 0) for what in ("allocations", "frees", "others"))
+        recorded = device["allocations"] + device["frees"] + losses.get("unknown_frees", 0)
+        self.assertGreaterEqual(dropped, 2 * made - recorded)
         self.assertFalse(report["traces"][0]["complete"])
 
 
