@@ -81,6 +81,9 @@ struct RingHeader {
   // Set by `gpumemtrace run`, which sees how its child ends: the signal that ended it; 0: not
   // known.
   std::atomic<std::uint32_t> ended_by_signal = 0;
+  // Calls that were not recorded because another call of their thread seemed to be under way, and
+  // whose stack could not be followed to see whether it is.
+  std::atomic<std::uint64_t> calls_taken_for_parts = 0;
 };
 static_assert(sizeof(RingHeader) <= kRingHeaderBytes);
 
