@@ -82,12 +82,10 @@ class KeyTable {
   // True where the slot holds the key, now or since before.
   bool claim(std::size_t slot, std::uint64_t key, bool& told) noexcept {
     std::uint64_t present = keys_[slot].load(std::memory_order_acquire);  // pairs with was_told()
-    if (present == 0) [[unlikely]] {
-      // Relaxed: an untold key is all there is. Acquire: where it was just told, as above.
-      if (keys_[slot].compare_exchange_strong(present, key & ~kTold, std::memory_order_relaxed,
-                                              std::memory_order_acquire)) {
-        present = key & ~kTold;
-      }
+    // Acquire: somebody may just have claimed it and told.
+    if (present == 0 &&
+        keys_[slot].compare_exchange_strong(present, key & ~kTold, std::memory_order_acquire)) {
+      present = key & ~kTold;
     }
     told = present == key;
     return (present | kTold) == key;

@@ -56,16 +56,6 @@ void sleep_microseconds(long microseconds) noexcept {
   message(Line() << "not recording: " << reason << ".");
 }
 
-// For `gpumemtrace ctl`. Whoever stores last has looked last.
-void tell_whether_recording() noexcept {
-  Session& session = the_session();
-  std::uint32_t now = kStarting;
-  do {
-    now = control.session.load();
-    session.ring.header().recording.store(now == session.id ? 1 : 0);
-  } while (control.session.load() != now);
-}
-
 // The one thread that won the exchange comes here; others wait in attach_thread.
 void start() noexcept {
   tracking::reset_if_forked();
@@ -82,7 +72,6 @@ void start() noexcept {
   std::uint32_t starting = kStarting;
   const bool paused = the_session().config.start_paused;
   control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id);
-  tell_whether_recording();
 }
 
 // Destructor of the thread-specific key: runs after the thread's C++ thread-local objects. What a
@@ -186,16 +175,13 @@ bool pause_recording(const CallGuard&) noexcept {
   write_mark(trace::MarkKind::kStopped, {});
   Session& session = the_session();
   std::uint32_t recording_id = session.id;
-  if (!control.session.compare_exchange_strong(recording_id, kPaused)) return false;
-  tell_whether_recording();
-  return true;
+  return control.session.compare_exchange_strong(recording_id, kPaused);
 }
 
 bool resume_recording(const CallGuard&) noexcept {
   std::uint32_t paused = settled_session();
   if (paused != kPaused) return false;
   if (!control.session.compare_exchange_strong(paused, the_session().id)) return false;
-  tell_whether_recording();
   if (!recording(false)) return false;
   write_mark(trace::MarkKind::kStarted, {});
   for (std::uint32_t id = 1; id <= tracking::context_count(); ++id) announce_context(id);

@@ -73,7 +73,7 @@ struct RingHeader {
   std::atomic<std::uint64_t> used_bytes = kRingHeaderBytes;  // file offset after the last chunk
   std::atomic<std::uint64_t> dropped[static_cast<std::size_t>(DropClass::kCount)] = {};
   std::atomic<std::uint32_t> exit_seen = 0;  // 1 once the process's exit handlers run
-  std::atomic<std::uint32_t> recording = 0;  // 0 while paused
+  std::uint32_t unused = 0;
   ControlMailbox mailbox;
   // MarkKind of the last end of the process whose mark is committed: the packed trace says the same
   // once nothing is left to pack. 0: none.

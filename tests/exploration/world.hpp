@@ -37,6 +37,11 @@ extern "C" long __wrap_syscall(long number, ...) {
                         arguments[4], arguments[5]);
 }
 
+extern "C" int __wrap_nanosleep(const timespec*, timespec*) {
+  gpumemtrace::exploration::wait_for_others();
+  return 0;
+}
+
 namespace gpumemtrace::exploration {
 namespace {
 
@@ -55,7 +60,7 @@ struct RingSize {
 // happens to it.
 class World {
  public:
-  explicit World(RingSize size) : size_(size) {
+  explicit World(RingSize size, bool has_begun = true) : size_(size) {
     constexpr std::uint32_t kExtentsOfReserve = 13;  // what replenish() wants of all sizes
     const std::uint32_t extents = size.can_grow ? kExtentsOfReserve + 1 : 1;
     const int error = session_.ring.create(ledger_.ring_path().c_str(), tests::RawTrace::kId,
@@ -68,7 +73,7 @@ class World {
     // No thread waits for a chunk: there is no background thread to wait for.
     session_.config.on_full = OnFull::kBlock;
     take_away(size);
-    start();
+    if (has_begun) start();
   }
   ~World() {
     munmap(session_.writers, sizeof(Writer) * kMaxWriters);
@@ -82,7 +87,7 @@ class World {
   Session& session() { return session_; }
   Ledger& ledger() { return ledger_; }
 
-  // The threads find it begun.
+  // So that the threads find it begun.
   void start() {
     session_.id = kFirstSessionId;
     control.session.store(session_.id);
