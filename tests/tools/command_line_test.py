@@ -77,6 +77,16 @@ class Help(CommandLine):
             self.assertIn("Exit codes:", result.stdout, command)
             self.assertIn(f"Usage: gpumemtrace {command}", result.stdout, command)
 
+    def test_help_fits_a_terminal_of_100_columns(self):
+        for command in COMMANDS:
+            for line in self.call(command, "--help").stdout.splitlines():
+                self.assertLessEqual(len(line), 100, command)
+
+    def test_help_is_in_words_for_people(self):
+        text = "".join(self.call(command, "--help").stdout for command in COMMANDS)
+        for internal in ("{false}", "TEXT", "UINT", ":{"):
+            self.assertNotIn(internal, text)
+
     def test_the_version_is_printed(self):
         result = self.call("--version")
         self.assertEqual(result.returncode, 0)
@@ -268,6 +278,7 @@ class Env(CommandLine):
             self.assertEqual(result.returncode, 0, launcher)
             self.assertIn("LD_PRELOAD", result.stdout, launcher)
             self.assertIn(pathlib.Path(LIBRARY).name, result.stdout, launcher)
+            self.assertIn("NVTX_INJECTION64_PATH", result.stdout, launcher)
             self.assertIn("GPUMEMTRACE_MAX_TRACE_BYTES", result.stdout, launcher)
             self.assertIn("1073741824", result.stdout, launcher)
 
