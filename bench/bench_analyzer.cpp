@@ -22,7 +22,7 @@
 #include "bench/program.hpp"
 #include "bench/results.hpp"
 #include "bench/synthetic_trace.hpp"
-#include "bench/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::bench {
@@ -127,7 +127,7 @@ std::string millions(std::uint64_t events) {
 }
 
 std::vector<Row> measure_all(const Arguments& arguments) {
-  const TemporaryFolder folder(arguments.folder);
+  const tests::TemporaryFolder folder(arguments.folder);
   std::vector<Row> rows;
   const auto measure_one = [&](const std::string& name, Pattern pattern, std::uint64_t events) {
     const std::string title = name + ", " + millions(events);

@@ -26,7 +26,7 @@
 #include "bench/recorder_phases.hpp"
 #include "bench/recorder_stacks.hpp"
 #include "bench/stopwatch.hpp"
-#include "bench/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace gpumemtrace::bench {
 namespace {
@@ -40,7 +40,7 @@ std::vector<std::string> measurements_of(const Arguments& arguments) {
 }
 
 void measure_in_a_child(const Arguments& arguments, char** values) {
-  const TemporaryFolder folder(arguments.folder);
+  const tests::TemporaryFolder folder(arguments.folder);
   const std::string first = measurements_of(arguments).front();
   const bool sustained = first == "sustained";
   const bool stacks = first == "stacks";

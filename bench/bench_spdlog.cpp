@@ -18,7 +18,7 @@
 #include "bench/results.hpp"
 #include "bench/statistics.hpp"
 #include "bench/stopwatch.hpp"
-#include "bench/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace gpumemtrace::bench {
 namespace {
@@ -34,7 +34,7 @@ double time_burst(spdlog::logger& logger) {
 }
 
 Row measure(const std::filesystem::path& parent, std::size_t rounds) {
-  const TemporaryFolder folder(parent);
+  const tests::TemporaryFolder folder(parent);
   const double ns_per_tick = measure_ns_per_tick();
   const std::vector<int> processors = allowed_processors();
   run_on({processors.back()});
