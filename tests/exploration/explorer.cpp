@@ -239,6 +239,7 @@ void Exploration::hand_over(bool is_over) {
       schedule_.next_thread(enabled, next, current_ == kDeath ? 0 : current_);
   if (thread == Schedule::kNone) leave_execution();
   if (thread == kDeath) {
+    is_complete_ = false;
     die();
     leave_execution();
   }
@@ -394,9 +395,10 @@ std::uint64_t Exploration::load(std::uintptr_t place, std::uint64_t value, Order
   const Mode mode = mode_;
   const Inside inside(*this);
   const std::size_t options = memory_.loadable(current_, place, value, order);
-  // What is left of a dead process is the newest.
   const std::size_t age = mode == Mode::kThread ? schedule_.next_value(options) : 0;
-  return memory_.load(current_, place, age, order);
+  const std::uint64_t chosen = memory_.load(current_, place, age, order);
+  // What is left of a dead process is what is there, as death() itself may have stored it.
+  return mode == Mode::kThread ? chosen : value;
 }
 
 void Exploration::stored(std::uintptr_t place, std::uint64_t old_value, std::uint64_t new_value,

@@ -125,3 +125,6 @@ add_session_mutant(told_without_acquire preload/key_table.hpp
 add_session_mutant(claimed_without_exchange preload/key_table.hpp
   "keys_[slot].compare_exchange_strong(present, key & ~kTold, std::memory_order_acquire)"
   "(keys_[slot].store(key & ~kTold), true)")
+add_session_mutant(session_of_parent preload/recorder.hpp
+  "if (thread_state.session == session) [[likely]]"
+  "(void)session;\n  if (thread_state.session != kNoSession) [[likely]]")
