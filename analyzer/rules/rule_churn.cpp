@@ -67,7 +67,7 @@ std::map<PlaceKey, Place> places_of(const RuleInput& input, const ReportProcess&
     if (group.allocations > place.most_allocations) {
       place.most_allocations = group.allocations;
       place.stack = stack;
-      place.freed_at = group.freed_at;
+      place.freed_at = group.freed.first_at;
     }
   }
   return places;
