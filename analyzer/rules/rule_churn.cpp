@@ -84,6 +84,11 @@ std::string fix_for(const Finding& finding, bool pinned, const std::string& time
            "the device's limit that the allocator has to give back its cache." +
            saved;
   }
+  if (finding.owner == "jax") {
+    return "Let XLA deal its buffers out of its own pool: leave XLA_PYTHON_CLIENT_ALLOCATOR unset "
+           "(platform asks the driver for each buffer)." +
+           saved;
+  }
   if (pinned) return "Pin one buffer before the loop" + after + '.' + saved;
   return "Allocate once before the loop" + after +
          "; or use cudaMallocAsync (cuMemAllocAsync), which takes from a pool and does not wait "
