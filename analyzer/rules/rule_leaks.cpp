@@ -75,17 +75,27 @@ constexpr FateKeys kAllocationKeys = {"allocations", "last_allocation_ns", "free
 constexpr FateKeys kHandleKeys = {"opened_count",     "last_opened_ns", "closed_count", "closed_at",
                                   "closed_elsewhere", "opened",         "released"};
 
-// "the last one, made at 2.6 ms in step 3": which of its place's the row is about.
-std::string which_text(const Json& row, const FateKeys& keys) {
-  const std::string first = duration_text(row.at("first_time_ns"));
+// ", made at 2.6 ms in step 3", ", made from 5.0 s to 7.5 s".
+std::string made_text(const Json& row) {
+  const Json& first = row.at("first_time_ns");
+  const Json& last = row.at("last_time_ns");
+  if (!first.is_number() || !last.is_number()) return {};
   if (row.at("count") != 1) {
-    return row.at("count").dump() + ", made from " + first + " to " +
-           duration_text(row.at("last_time_ns")) + ',';
+    return ", made from " + duration_text(first) + " to " + duration_text(last);
   }
-  const bool is_last = row.at("first_time_ns") == row.at(keys.last_made_ns);
-  const bool knows_step = row.contains("first_step") && row.at("first_step").is_number();
-  return std::string(is_last ? "the last one" : "one") + ", made at " + first +
-         (knows_step ? " in step " + row.at("first_step").dump() : std::string()) + ',';
+  const auto step = row.find("first_step");
+  return ", made at " + duration_text(first) +
+         (step != row.end() && step->is_number() ? " in step " + step->dump() : std::string());
+}
+
+// "the last one, made at 2.6 ms": which of its place's the row is about.
+std::string which_text(const Json& row, const FateKeys& keys) {
+  const Json& last_made = row.at(keys.last_made_ns);
+  const bool is_last = last_made.is_number() && row.at("first_time_ns") == last_made;
+  return (row.at("count") != 1 ? row.at("count").dump()
+          : is_last            ? "the last one"
+                               : "one") +
+         made_text(row);
 }
 
 // "Of the 3 that main.cpp:3 (load) allocated 2 were freed, at main.cpp:9 (main); the last one, made
@@ -93,12 +103,13 @@ std::string which_text(const Json& row, const FateKeys& keys) {
 std::string fate_text(const Json& row, const FateKeys& keys) {
   const auto back = row.find(keys.back_count);
   if (back == row.end() || !back->is_number() || *back == 0) return {};
+  if (!row.at("site").is_object()) return {};  // perhaps several places
   const std::string at = second_place_text(row, keys.back_at);
   const bool elsewhere = row.at(keys.back_elsewhere) == true;
   return "Of the " + row.at(keys.made_count).dump() + " that " + place_text(row.at("site")) + ' ' +
          std::string(keys.made) + ' ' + back->dump() + (*back == 1 ? " was " : " were ") +
          std::string(keys.back) + (at.empty() ? at : (elsewhere ? ", some at " : ", at ") + at) +
-         "; " + which_text(row, keys) + (row.at("count") == 1 ? " was not. " : " were not. ");
+         "; " + which_text(row, keys) + (row.at("count") == 1 ? ", was not. " : ", were not. ");
 }
 
 // What to do for the rest where others of the same place came back: empty where none did.
@@ -108,17 +119,15 @@ std::string fix_by_others(const Json& row, const FateKeys& keys, const std::stri
   const bool knows_where = !second_place_text(row, keys.back_at).empty();
   const std::string which = row.at("count") == 1 ? "it" : "them";
   return fate + "Call " + function + " for " + which + ", too: find what keeps " + which +
-         " from " + (knows_where ? "that line." : "being " + std::string(keys.back) + " likewise.");
+         " from " + (knows_where ? "that call." : "being " + std::string(keys.back) + " likewise.");
 }
 
 // "Nothing freed any of the 3, made from 5.0 s to 7.5 s. ": where no call gave back one of them.
 std::string nothing_freed_text(const Json& row) {
   const auto freed = row.find("freed_count");
   if (freed == row.end() || *freed != 0) return {};
-  const std::string first = duration_text(row.at("first_time_ns"));
-  if (row.at("count") == 1) return "Nothing freed it since it was made at " + first + ". ";
-  return "Nothing freed any of the " + row.at("count").dump() + ", made from " + first + " to " +
-         duration_text(row.at("last_time_ns")) + ". ";
+  const std::string which = row.at("count") == 1 ? "it" : "any of the " + row.at("count").dump();
+  return "Nothing freed " + which + made_text(row) + ". ";
 }
 
 std::string holder_text(const Json& row) {
@@ -128,6 +137,23 @@ std::string holder_text(const Json& row) {
 
 bool is_users_own(const Json& owner) {
   return owner.is_null() || owner == "program" || owner == "python_extension";
+}
+
+// `before`: when it is too late, where the end of a context took the memory.
+std::string fix_for_exit(const Json& row, const std::string& before) {
+  const std::string free = free_function(row);
+  const std::string what = "what " + place_text(row.at("site")) + " allocates";
+  // A program that calls the driver itself has no object that would do it.
+  const bool by_object = is_python(row.at("site")) && row.at("owner") != "program";
+  std::string fix;
+  if (before.empty()) {
+    if (!by_object) fix = fix_by_others(row, kAllocationKeys, free);
+    if (!fix.empty()) return fix;
+    fix = fate_text(row, kAllocationKeys) + nothing_freed_text(row);
+  }
+  return fix + (by_object ? "Free " + what + " (" + free + ')' + before +
+                                ", or let go of the object that holds it."
+                          : "Call " + free + " for " + what + before + '.');
 }
 
 Finding exit_finding(Rule rule, const Json& row) {
@@ -144,7 +170,6 @@ Finding exit_finding(Rule rule, const Json& row) {
   for (const char* key : {"allocations", "freed_count", "freed_at", "first_step"}) {
     if (row.contains(key)) finding.evidence[key] = row.at(key);
   }
-  const std::string free = free_function(row);
   std::string before;
   if (rule == Rule::kLeak) {
     finding.title =
@@ -160,16 +185,7 @@ Finding exit_finding(Rule rule, const Json& row) {
     if (row.contains("ended_at")) finding.evidence["ended_at"] = row.at("ended_at");
     before = " before " + teardown;
   }
-  // A program that calls the driver itself has no object that would do it.
-  const bool by_object = is_python(row.at("site")) && row.at("owner") != "program";
-  if (before.empty() && !by_object) finding.fix = fix_by_others(row, kAllocationKeys, free);
-  if (finding.fix.empty()) {
-    if (before.empty()) finding.fix = nothing_freed_text(row);
-    finding.fix += by_object ? "Free what " + place + " allocates (" + free + ')' + before +
-                                   ", or let go of the object that holds it."
-                             : "Call " + free + " for what " + place + " allocates" + before + '.';
-  }
-  finding.fix += " It would give back " + bytes + " (exact).";
+  finding.fix = fix_for_exit(row, before) + " It would give back " + bytes + " (exact).";
   if (row.contains("exact")) finding.confidence = FindingConfidence::kInferred;
   return finding;
 }
