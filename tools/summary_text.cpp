@@ -7,6 +7,7 @@
 
 #include "analyzer/rules/rule_table.hpp"
 #include "tools/launch_environment.hpp"
+#include "tools/report_input.hpp"
 #include "tools/sizes.hpp"
 #include "tools/summary_sections.hpp"
 
@@ -143,13 +144,12 @@ std::string families_of(const Json& rules) {
 
 // What could be looked for at the end of the run alone; empty where that is nothing.
 std::string partial_rules_line(const Json& report) {
-  const auto rows = report.at("coverage").find("partial_rules");
-  if (rows == report.at("coverage").end() || rows->empty()) return {};
-  std::uint64_t from_ns = 0;
-  for (const Json& row : *rows) from_ns = std::max(from_ns, number_or_zero(row, "from_ns"));
+  const std::optional<std::uint64_t> until_ns = only_sums_until_ns(report);
+  if (!until_ns) return {};
+  const Json& rules = report.at("coverage").at("partial_rules").front().at("rules");
   return fmt::format(
       "  Before {} only sums are left (--max-trace-bytes); not looked for there: {}.",
-      duration_text(from_ns), families_of(rows->front().at("rules")));
+      duration_text(*until_ns), families_of(rules));
 }
 
 // The setting that opens a pool which this trace cannot see into; empty where there is none.

@@ -47,6 +47,10 @@ class BoundedTrace(support.EndToEnd):
         self.assertEqual(report["traces"][0]["events"], expected["traces"][0]["events"])
         self.assertTrue(report["traces"][0]["complete"])
         self.assertIn("detail_replaced_by_checkpoint", support.losses(report))
+        self.assertEqual(expected["coverage"]["partial_rules"], [])
+        self.assertIn("reference_cycles", report["coverage"]["partial_rules"][0]["rules"])
+        summary = self.run_command([support.TOOL, "summary", bounded], support.base_environment())
+        self.assertIn(b" only sums are left (--max-trace-bytes)", summary.stdout)
         self.assertNotIn("detail_replaced_by_checkpoint", support.losses(expected))
         checkpoints = [line for line in support.dump(bounded) if " s  checkpoint " in line]
         self.assertEqual(len(checkpoints), 1)
