@@ -1,5 +1,6 @@
 # Every library that is not ours: what it is for, and what to install where it is missing.
 # tools/quickstart and tools/test install all of them on Debian and Ubuntu.
+include(CheckCXXSourceCompiles)
 
 function(gpumemtrace_missing what package)
   message(FATAL_ERROR "${what} was not found. Install it, for example: apt-get install ${package}")
@@ -40,12 +41,26 @@ endif()
 if(NOT LIBLZMA_INCLUDE_DIR OR NOT LIBLZMA_STATIC_LIBRARY)
   gpumemtrace_missing("xz (lzma.h and liblzma.a)" liblzma-dev)
 endif()
+set(elfutils_libraries ${LIBDW_STATIC_LIBRARY} ${LIBELF_STATIC_LIBRARY} ${LIBLZMA_STATIC_LIBRARY}
+  ${LIBBZ2_STATIC_LIBRARY} ${ZLIB_STATIC_LIBRARY})
+# The static libraries of elfutils 0.192 (Debian 13) lack a part of themselves:
+# https://sourceware.org/bugzilla/show_bug.cgi?id=32293.
+set(CMAKE_REQUIRED_INCLUDES ${LIBDW_INCLUDE_DIR})
+set(CMAKE_REQUIRED_LIBRARIES ${elfutils_libraries} ${ZSTD_STATIC_LIBRARY} ${CMAKE_DL_LIBS})
+check_cxx_source_compiles(
+  "#include <elfutils/libdw.h>
+   int main() { return dwarf_end(dwarf_begin_elf(nullptr, DWARF_C_READ, nullptr)); }"
+  GPUMEMTRACE_ELFUTILS_IS_STATIC)
+unset(CMAKE_REQUIRED_INCLUDES)
+unset(CMAKE_REQUIRED_LIBRARIES)
+if(NOT GPUMEMTRACE_ELFUTILS_IS_STATIC)
+  message(STATUS "The static elfutils cannot be linked: gpumemtrace will need libdw.so where it runs.")
+  set(elfutils_libraries dw elf ${LIBLZMA_STATIC_LIBRARY})
+endif()
 add_library(gpumemtrace_elfutils INTERFACE)
 target_include_directories(gpumemtrace_elfutils SYSTEM INTERFACE
   ${LIBDW_INCLUDE_DIR} ${LIBLZMA_INCLUDE_DIR})
-target_link_libraries(gpumemtrace_elfutils INTERFACE
-  ${LIBDW_STATIC_LIBRARY} ${LIBELF_STATIC_LIBRARY} ${LIBLZMA_STATIC_LIBRARY}
-  ${LIBBZ2_STATIC_LIBRARY} ${ZLIB_STATIC_LIBRARY} gpumemtrace_zstd)
+target_link_libraries(gpumemtrace_elfutils INTERFACE ${elfutils_libraries} gpumemtrace_zstd)
 
 # nlohmann/json: the report. CLI11: the command line. fmt and spdlog, header-only: text for people.
 find_package(nlohmann_json 3.10 QUIET)

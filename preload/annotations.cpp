@@ -21,14 +21,14 @@ std::uint64_t hash_of(std::string_view text) noexcept {
 std::uint32_t intern_name(std::string_view text) noexcept {
   if (text.empty()) return 0;
   text = slice(text, 0, kMaxNameBytes);
-  bool added = false;
-  const std::uint32_t id = names.intern(hash_of(text), added);
-  if (added) {
+  bool told = false;
+  const std::uint32_t id = names.intern(hash_of(text), told);
+  if (id != 0 && !told) {
     trace::Name record;
     record.record.kind = trace::RecordKind::kName;
     record.record.time = ticks();
     record.id = id;
-    if (!write_record(&record, sizeof record, text.data(), text.size())) names.was_not_told(id);
+    if (write_record(&record, sizeof record, text.data(), text.size())) names.was_told(id);
   }
   return id;
 }

@@ -204,7 +204,7 @@ class BackgroundThread {
     record_modules(guard, session_.modules);
     python::look(session_.modules);
     write_notes(guard);
-    write_lost_stacks(guard);
+    write_common_losses(guard);
     record_samples(guard);
   }
 
@@ -266,15 +266,21 @@ class BackgroundThread {
     torch_version_written_ = true;
   }
 
-  void write_lost_stacks(const CallGuard& guard) noexcept {
-    const std::uint64_t lost = stacks_without_room();
-    if (lost == lost_stacks_written_) return;
+  // What is counted for all threads together.
+  void write_common_losses(const CallGuard& guard) noexcept {
+    const std::uint64_t stacks = stacks_without_room();
+    // Relaxed: a counter, nothing is ordered by it.
+    const std::uint64_t parts =
+        session_.ring.header().calls_taken_for_parts.load(std::memory_order_relaxed);
+    if (stacks == lost_stacks_written_ && parts == lost_parts_written_) return;
     write_event<trace::Gap>(guard, [&](trace::Gap& gap) {
-      gap.since = lost_stacks_since_;
-      gap.stacks = lost - lost_stacks_written_;
+      gap.since = losses_since_;
+      gap.stacks = stacks - lost_stacks_written_;
+      gap.parts = parts - lost_parts_written_;
     });
-    lost_stacks_written_ = lost;
-    lost_stacks_since_ = ticks();
+    lost_stacks_written_ = stacks;
+    lost_parts_written_ = parts;
+    losses_since_ = ticks();
   }
 
   void write_suppressions() noexcept {
@@ -330,10 +336,12 @@ class BackgroundThread {
   }
 
   void answer_flush(const CallGuard& guard) noexcept {
-    const std::uint32_t requested = session_.flush_requested.load();
-    if (requested == session_.flush_answered.load()) return;
+    preload::answer_flush(session_, [&]() noexcept { pack_all(guard); });
+  }
+
+  void pack_all(const CallGuard& guard) noexcept {
     // At the very end the driver may have been shut down already.
-    if (is_recording() && session_.ending.load()) write_lost_stacks(guard);
+    if (is_recording() && session_.ending.load()) write_common_losses(guard);
     if (!session_.ending.load()) {
       end_activities(guard);
       if (is_recording()) observe(guard);
@@ -342,7 +350,6 @@ class BackgroundThread {
     pack_sealed();
     pack_active();
     if (session_.ending.load()) session_.ring.release_free_chunks();
-    session_.flush_answered.store(requested);
   }
 
   // Sleeps until the next round, not at all where somebody asked for one since this one began.
@@ -365,7 +372,8 @@ class BackgroundThread {
   bool native_state_written_ = false;
   bool cupti_ended_ = false;
   std::uint64_t lost_stacks_written_ = 0;
-  std::uint64_t lost_stacks_since_ = ticks();
+  std::uint64_t lost_parts_written_ = 0;
+  std::uint64_t losses_since_ = ticks();
   WaitingWatch waiting_;
   std::size_t suppressions_written_ = 0;
   python::State python_state_written_ = python::State::kNotLooked;

@@ -221,6 +221,7 @@ void Fold::add_gap(const trace::Gap& gap) noexcept {
   sum.blocks += gap.blocks;
   sum.others += gap.others;
   sum.stacks += gap.stacks;
+  sum.parts += gap.parts;
   count_gone(gap.record);
 }
 

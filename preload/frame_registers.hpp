@@ -30,6 +30,29 @@ enum class Step {
   kRegisterNotKnown,  // with more registers the step could be made
 };
 
+// The registers that calls preserve, as they are here.
+[[gnu::always_inline]] inline Registers registers_here() noexcept {
+  std::uint64_t rbx;
+  std::uint64_t rbp;
+  std::uint64_t rsp;
+  std::uint64_t saved[4];
+  std::uint64_t here;
+  __asm__ volatile(
+      "movq %%rbx, %0\n\tmovq %%rbp, %1\n\tmovq %%rsp, %2\n\tmovq %%r12, %3\n\tmovq %%r13, %4\n\t"
+      "movq %%r14, %5\n\tmovq %%r15, %6\n\tleaq 0(%%rip), %7\n"
+      : "=m"(rbx), "=m"(rbp), "=m"(rsp), "=m"(saved[0]), "=m"(saved[1]), "=m"(saved[2]),
+        "=m"(saved[3]), "=r"(here));
+  Registers registers;
+  constexpr std::size_t kRbx = 3;
+  constexpr std::size_t kR12 = 12;
+  registers.set(kRbx, rbx);
+  registers.set(kRbp, rbp);
+  registers.set(kRsp, rsp);
+  for (std::size_t i = 0; i < 4; ++i) registers.set(kR12 + i, saved[i]);
+  registers.set(kReturnAddress, here + 1);  // as if a call had returned here
+  return registers;
+}
+
 // Turns the registers of a frame into its caller's. The return address is in kReturnAddress.
 // The calling thread's own stack only.
 Step step(const FrameRules& rules, Registers& registers, StackMemory& memory) noexcept;

@@ -223,4 +223,10 @@ bool rules_at(const FrameDescription& description, std::uint64_t address,
   return Interpreter(description, address, out).run();
 }
 
+bool find_rules(const UnwindTables& tables, std::uint64_t address, FrameRules& out) noexcept {
+  FrameDescription description;
+  return tables.header != nullptr && find_frame_description(tables, address, description) &&
+         rules_at(description, address, out);
+}
+
 }  // namespace gpumemtrace::preload::native

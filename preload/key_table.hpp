@@ -26,6 +26,13 @@ inline void* map_zeros(std::size_t bytes) noexcept {
 // Keys by open addressing, in memory of fixed size; a slot is claimed once. Any thread interns,
 // signal handlers too; no lock.
 //
+// What a number stands for must be told, in the trace. Until somebody has done so, everybody who
+// meets the key is asked to: whoever was asked first may be slow, find no room, or never come back.
+//
+//   thread 1  intern -> number, untold              writes, was_told
+//   thread 2                  intern -> the same number, untold      writes it once more
+//   thread 3                                                 intern -> the same number, told
+//
 // In front of the table stands a small one of buckets: the few hundred stacks of a training step
 // then lie in a few pages, which stay in the processor's caches between two events.
 class KeyTable {
@@ -43,47 +50,45 @@ class KeyTable {
     return true;
   }
 
-  // 1 + slot of the key; 0 where the neighbourhood is full or there is no table. `added`: it was
-  // not there before.
-  std::uint32_t intern(std::uint64_t key, bool& added) noexcept {
+  // 1 + slot of the key; 0 where the neighbourhood is full or there is no table. `told`: what the
+  // number stands for was told before.
+  std::uint32_t intern(std::uint64_t key, bool& told) noexcept {
     if (keys_ == nullptr) return 0;
     key |= 3;  // with or without kTold, it is no empty slot
     const std::uint64_t spread = key * 0x9e3779b97f4a7c15ull;
     const std::size_t bucket = (spread >> 32) % (kFrontSlots / kBucketSlots) * kBucketSlots;
     for (std::size_t slot = bucket; slot < bucket + kBucketSlots; ++slot) {
-      if (claim(slot, key, added)) return static_cast<std::uint32_t>(slot) + 1;
+      if (claim(slot, key, told)) return static_cast<std::uint32_t>(slot) + 1;
     }
     for (std::size_t probe = 0; probe < kMaxProbes; ++probe) {
       const std::size_t slot = kFrontSlots + (((spread >> 20) + probe) & (slots_ - 1));
-      if (claim(slot, key, added)) return static_cast<std::uint32_t>(slot) + 1;
+      if (claim(slot, key, told)) return static_cast<std::uint32_t>(slot) + 1;
     }
     return 0;
   }
 
-  // What the number stands for could not be told, after intern() said that it was added. The number
-  // stays the key's, and the next intern() of it adds it again.
-  void was_not_told(std::uint32_t number) noexcept {
-    keys_[number - 1].fetch_and(~kTold, std::memory_order_relaxed);  // the key is all there is
+  // What the number stands for stands in the trace.
+  void was_told(std::uint32_t number) noexcept {
+    // Release: pairs with claim(): what names the number comes into the trace after this.
+    keys_[number - 1].fetch_or(kTold, std::memory_order_release);
   }
 
  private:
   static constexpr std::size_t kFrontSlots = std::size_t{1} << 12;
   static constexpr std::size_t kBucketSlots = 8;  // a cache line
   static constexpr std::size_t kMaxProbes = 64;
-  static constexpr std::uint64_t kTold = 1;  // of a slot's key: not set by was_not_told()
+  static constexpr std::uint64_t kTold = 1;  // of a slot's key
 
   // True where the slot holds the key, now or since before.
-  bool claim(std::size_t slot, std::uint64_t key, bool& added) noexcept {
-    std::uint64_t present = keys_[slot].load(std::memory_order_relaxed);
-    if (present == key) [[likely]]
-      return true;
-    // Relaxed: the key is all there is; what it stands for is in the trace, not in memory.
-    if ((present == 0 || present == (key & ~kTold)) &&
-        keys_[slot].compare_exchange_strong(present, key, std::memory_order_relaxed)) {
-      added = true;
-      return true;
+  bool claim(std::size_t slot, std::uint64_t key, bool& told) noexcept {
+    std::uint64_t present = keys_[slot].load(std::memory_order_acquire);  // pairs with was_told()
+    // Acquire: somebody may just have claimed it and told.
+    if (present == 0 &&
+        keys_[slot].compare_exchange_strong(present, key & ~kTold, std::memory_order_acquire)) {
+      present = key & ~kTold;
     }
-    return present == key;
+    told = present == key;
+    return (present | kTold) == key;
   }
 
   std::atomic<std::uint64_t>* keys_ = nullptr;

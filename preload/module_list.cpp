@@ -135,11 +135,11 @@ void record_modules(const CallGuard&, LoaderList& modules) noexcept {
 
 std::uint32_t module_serial(const LoadedModule& module) noexcept {
   const BuildId id = find_build_id(module);
-  bool added = false;
-  const std::uint32_t serial = serials.intern(identity_of(module, id), added);
-  if (added &&
-      !write_module({module.base, module.begin, module.end}, path_of(module.path), id, false)) {
-    serials.was_not_told(serial);
+  bool told = false;
+  const std::uint32_t serial = serials.intern(identity_of(module, id), told);
+  if (serial != 0 && !told &&
+      write_module({module.base, module.begin, module.end}, path_of(module.path), id, false)) {
+    serials.was_told(serial);
   }
   return serial;
 }

@@ -80,15 +80,9 @@ constexpr CachedRule frame_pointer_rule() noexcept {
   return rule;
 }
 
-bool find_rules(const LoadedModule& module, std::uint64_t address, FrameRules& rules) noexcept {
-  FrameDescription description;
-  return module.unwind.header != nullptr &&
-         find_frame_description(module.unwind, address, description) &&
-         rules_at(description, address, rules);
-}
 bool find_rules(std::uint64_t address, FrameRules& rules) noexcept {
   LoadedModule module;
-  return find_module(address, module) && find_rules(module, address, rules);
+  return find_module(address, module) && find_rules(module.unwind, address, rules);
 }
 
 // What is to be kept of an address in a loaded file; 0 where it lies in none.
@@ -97,7 +91,7 @@ bool find_rules(std::uint64_t address, FrameRules& rules) noexcept {
   if (!find_module(address, module)) return 0;
   CachedRule rule = frame_pointer_rule();
   FrameRules rules;
-  if (find_rules(module, address, rules)) {
+  if (find_rules(module.unwind, address, rules)) {
     rule = CachedRule{};
     if (rules.registers[kReturnAddress].kind == RuleKind::kUndefined) {
       rule.kind = CachedKind::kOutermost;
@@ -306,29 +300,6 @@ class Walker {
   std::size_t capacity_;
   Walk walk_;
 };
-
-// The registers that calls preserve, as they are here.
-[[gnu::always_inline]] inline Registers registers_here() noexcept {
-  std::uint64_t rbx;
-  std::uint64_t rbp;
-  std::uint64_t rsp;
-  std::uint64_t saved[4];
-  std::uint64_t here;
-  __asm__ volatile(
-      "movq %%rbx, %0\n\tmovq %%rbp, %1\n\tmovq %%rsp, %2\n\tmovq %%r12, %3\n\tmovq %%r13, %4\n\t"
-      "movq %%r14, %5\n\tmovq %%r15, %6\n\tleaq 0(%%rip), %7\n"
-      : "=m"(rbx), "=m"(rbp), "=m"(rsp), "=m"(saved[0]), "=m"(saved[1]), "=m"(saved[2]),
-        "=m"(saved[3]), "=r"(here));
-  Registers registers;
-  constexpr std::size_t kRbx = 3;
-  constexpr std::size_t kR12 = 12;
-  registers.set(kRbx, rbx);
-  registers.set(kRbp, rbp);
-  registers.set(kRsp, rsp);
-  for (std::size_t i = 0; i < 4; ++i) registers.set(kR12 + i, saved[i]);
-  registers.set(kReturnAddress, here + 1);  // as if a call had returned here
-  return registers;
-}
 
 [[gnu::noinline]] Walk read_with_all_registers(const Caller& caller, std::uint64_t* out,
                                                std::size_t capacity) noexcept {

@@ -17,7 +17,7 @@ namespace gpumemtrace::preload::python {
 // Where things stand in the structures of one minor version, in bytes, on 64-bit Linux. Measured by
 // compiling against the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0; 3.14 from its own
 // table of offsets (_Py_DebugOffsets), which from 3.13 on every interpreter carries and which is
-// compared with these at start.
+// compared with these at start. 3.14.10 ran.
 struct Layout {
   std::uint8_t minor;
   std::uint16_t first_frame;         // in the thread state: the frame, or what points to it
@@ -130,16 +130,17 @@ class Checked {
   std::size_t next_ = 0;
 };
 
-// What the state word of a str says: how it was interned, then the bytes of a character (kind,
-// three bits), then whether it is compact and whether it is ASCII. 3.14 widened the first part to
-// 16 bits.
+// What the state word of a str says: how it was interned (two bits), then the bytes of a character
+// (kind, three bits), then whether it is compact and whether it is ASCII. While 3.14 was developed
+// the first part had 16 bits (python/cpython pull request 128196); 3.14.10 has two again. As no
+// kind is 0, a word tells which it is.
 struct TextForm {
   std::uint32_t kind;
   bool compact;
   bool ascii;
 };
 inline TextForm text_form(const Layout& layout, std::uint32_t state) noexcept {
-  const unsigned kind_shift = layout.minor >= 14 ? 16 : 2;
+  const unsigned kind_shift = layout.minor >= 14 && (state >> 2 & 7) == 0 ? 16 : 2;
   return {(state >> kind_shift) & 7, ((state >> (kind_shift + 3)) & 1) != 0,
           ((state >> (kind_shift + 4)) & 1) != 0};
 }

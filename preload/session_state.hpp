@@ -1,6 +1,6 @@
-// The parts of a session that its own files share: session.cpp (start, threads, end),
-// background.cpp (the background thread) and prologue.cpp (what stands at the begin of every
-// trace).
+// The parts of a session that its own files share: session.cpp (its word, threads, end),
+// session_start.cpp (what it is made of), background.cpp (the background thread) and prologue.cpp
+// (what stands at the begin of every trace).
 #pragma once
 
 #include <atomic>
@@ -49,6 +49,28 @@ Session& the_session() noexcept;
 
 // Ends the background thread's pause, also one that is about to begin. A system call.
 void wake_background_thread() noexcept;
+
+// Once in a process: from then on a thread that ends returns its writer.
+[[nodiscard]] bool make_thread_end_key() noexcept;
+
+// Carries out what flush_and_wait() asks for: everything that was committed before is packed, then
+// the asker is told. The background thread.
+template <class PackAll>
+void answer_flush(Session& session, PackAll&& pack_all) noexcept {
+  const std::uint32_t requested = session.flush_requested.load();
+  if (requested == session.flush_answered.load()) return;
+  pack_all();
+  session.flush_answered.store(requested);
+}
+
+// --- session_start.cpp
+
+// What the program asked for before the session began.
+enum class Wish { kNone, kRecord, kPause };
+
+// Makes the session, on the one thread that may. nullptr, or why there is none: empty where that
+// was said already.
+const char* start_session(Wish wish) noexcept;
 
 // --- background.cpp
 

@@ -91,12 +91,12 @@ bool write_other_code(std::uint32_t id, const void* object) noexcept {
 
 // The number of a code object; its texts go into the trace the first time.
 std::uint32_t intern_code(const python::Frame& frame, Owner owner) noexcept {
-  bool added = false;
-  const std::uint32_t id = codes.intern(python::key_of_code(frame), added);
-  if (id == 0 || !added) return id;
+  bool told = false;
+  const std::uint32_t id = codes.intern(python::key_of_code(frame), told);
+  if (id == 0 || told) return id;
   const bool written = owner == Owner::kThisThread ? write_own_code(id, frame.code)
                                                    : write_other_code(id, frame.code);
-  if (!written) codes.was_not_told(id);
+  if (written) codes.was_told(id);
   return id;
 }
 
@@ -139,18 +139,19 @@ void write_stack(std::uint32_t id, const PythonFrames& python,
   record.python_frames = static_cast<std::uint32_t>(python_count);
   record.python_version = python::version_hex();
   record.native_frames = static_cast<std::uint32_t>(native_count);
-  // Else every later event with this stack would have none.
-  if (!write_record(&record, sizeof record, reinterpret_cast<const char*>(words),
-                    count * sizeof words[0])) {
-    stacks.was_not_told(id);
+  if (write_record(&record, sizeof record, reinterpret_cast<const char*>(words),
+                   count * sizeof words[0])) {
+    stacks.was_told(id);
   }
 }
 
 // The number of a stack, and whether it must be written; 0: there is no room.
-std::uint32_t intern_stack(std::uint64_t hash, bool& added) noexcept {
-  const std::uint32_t id = stacks.intern(hash, added);
+std::uint32_t intern_stack(std::uint64_t hash, bool& is_new) noexcept {
+  bool told = false;
+  const std::uint32_t id = stacks.intern(hash, told);
   if (id == 0) [[unlikely]]
     without_room.fetch_add(1, std::memory_order_relaxed);  // a counter, nothing is ordered by it
+  is_new = id != 0 && !told;
   return id;
 }
 
@@ -222,9 +223,9 @@ bool map_walks() noexcept {
     hash = mix(hash, found.hash);
   }
   if (walk == nullptr && native.count == 0) return 0;
-  bool added = false;
-  const std::uint32_t id = intern_stack(hash, added);
-  if (added) [[unlikely]]
+  bool is_new = false;
+  const std::uint32_t id = intern_stack(hash, is_new);
+  if (is_new) [[unlikely]]
     write_own_stack(id, walk, native);
   return id;
 }
@@ -234,9 +235,9 @@ bool in_collection() noexcept { return python_off.empty() && python::in_collecti
 std::uint32_t waiting_stack(const CallGuard&, const python::WaitingThread& thread) noexcept {
   std::uint64_t hash = 0;
   for (std::size_t i = thread.count; i-- > 0;) hash = python::hash_with(hash, thread.frames[i]);
-  bool added = false;
-  const std::uint32_t id = intern_stack(hash, added);
-  if (!added) return id;
+  bool is_new = false;
+  const std::uint32_t id = intern_stack(hash, is_new);
+  if (!is_new) return id;
   PythonFrames python;
   python.count = thread.count;
   python.owner = Owner::kAnotherThread;

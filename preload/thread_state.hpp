@@ -15,9 +15,10 @@ namespace gpumemtrace::preload {
 // thread goes on with it, so that a thousand short threads need no more memory than one.
 struct Writer {
   std::uint32_t id = 0;
-  std::uint32_t next_sequence = 0;
+  std::uint32_t next_sequence = 0;           // of the chunk after the present one was sealed
   std::uint32_t size_class = 0;              // of the next chunk
   std::atomic<std::uint32_t> thread_id = 0;  // 0 while no thread has it
+  trace::ChunkHeader* taken = nullptr;       // from the ring, and not yet begun
   trace::ChunkHeader* chunk = nullptr;
   std::byte* cursor = nullptr;
   std::byte* end = nullptr;
@@ -30,16 +31,10 @@ inline constexpr std::uint32_t kContextStackDepth = 16;
 inline constexpr std::uint32_t kNoSession =
     ~std::uint32_t{0};  // never the value of control.session
 
-class CallGuard;
-
 // What every event needs lies in two cache lines that come together.
 struct alignas(64) ThreadState {
   std::uint32_t session = kNoSession;  // the session that `writer` belongs to; see Control
-  std::uint32_t depth = 0;             // wrappers on this thread's stack
-  std::uintptr_t outermost_frame = 0;
-  // In that frame, which is gone where it was jumped out of.
-  const CallGuard* outermost = nullptr;
-  std::uintptr_t outermost_return_address = 0;
+  std::uintptr_t hook_frame = 0;       // frame pointer of the outermost hook; 0: none
   Writer* writer = nullptr;
   std::byte* cursor = nullptr;  // the writer's, while this thread has it
   std::byte* end = nullptr;
@@ -57,43 +52,34 @@ extern constinit thread_local ThreadState thread_state [[gnu::tls_model("initial
 // Marks the thread as being inside one of our hooks. Only the outermost guard records: what the
 // driver calls inside a call is that call's business.
 //
-// A longjmp out of a hook, or a thread that is cancelled in one, leaves the depth raised. The
-// outermost guard of then is gone if the next guard's frame lies above its frame (stacks grow
-// down), if the next guard has its place, or if others have written over it or over its return
-// address. Where the next one lies deeper and nobody has, the leftover stays until one lies higher.
+// A longjmp out of a hook, or a thread that is cancelled in one, leaves the mark behind. A guard
+// that finds a mark therefore looks whether that hook is still on the stack.
+//
+// - At most one in a function, and none in a function that is inlined into one with a guard.
 class CallGuard {
  public:
   // Into the function whose frame it is about.
   [[gnu::always_inline]] CallGuard() noexcept {
     const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
     ThreadState& state = thread_state;
-    if (state.depth != 0) [[unlikely]] {
-      if (frame > state.outermost_frame || this == state.outermost || is_overwritten(state)) {
-        state.depth = 0;
-      }
-    }
-    outermost_ = state.depth++ == 0;
-    if (outermost_) {
-      state.outermost_frame = frame;
-      state.outermost = this;
-      state.outermost_return_address = return_address_of(frame);
-    }
+    outermost_ = state.hook_frame == 0 || is_left(frame);
+    if (outermost_) [[likely]]
+      state.hook_frame = frame;
   }
-  ~CallGuard() { --thread_state.depth; }
+  ~CallGuard() {
+    if (outermost_) [[likely]]
+      thread_state.hook_frame = 0;
+  }
   CallGuard(const CallGuard&) = delete;
   CallGuard& operator=(const CallGuard&) = delete;
 
   bool outermost() const noexcept { return outermost_; }
 
  private:
-  // As it lies above the saved frame pointer, on x86-64 and 64-bit Arm.
-  static std::uintptr_t return_address_of(std::uintptr_t frame) noexcept {
-    return reinterpret_cast<const volatile std::uintptr_t*>(frame)[1];
-  }
-  // False also where the stack cannot be read without asking the kernel.
-  static bool is_overwritten(const ThreadState& state) noexcept;
+  // Whether the marked hook never returned. `frame` is that of the function that asks. Where the
+  // stack does not tell, the answer is no, and counted.
+  static bool is_left(std::uintptr_t frame) noexcept;
 
-  const CallGuard* volatile self_ = this;
   bool outermost_;
 };
 

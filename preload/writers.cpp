@@ -78,14 +78,35 @@ trace::ChunkHeader* take_chunk(Session& session, std::uint32_t size_class,
   return chunk;
 }
 
+// A chunk that was left before anything was committed in it is no gap in the writer's stream.
+std::uint32_t sequence_after(const trace::ChunkHeader& chunk) noexcept {
+  // Relaxed: the thread's own store, or that of one that is gone.
+  return chunk.sequence + (chunk.committed.load(std::memory_order_relaxed) != 0 ? 1 : 0);
+}
+
+// The thread's chunk is full. A signal handler may jump out of here: what is forgotten and not
+// sealed stays active, and is packed as such.
+void seal_chunk(Session& session, Writer& writer) noexcept {
+  ThreadState& state = thread_state;
+  trace::ChunkHeader* const chunk = state.chunk;
+  writer.next_sequence = sequence_after(*chunk);
+  std::atomic_signal_fence(std::memory_order_release);
+  state.chunk = nullptr;
+  state.cursor = state.end = nullptr;
+  std::atomic_signal_fence(std::memory_order_release);
+  session.ring.seal(chunk);
+}
+
 // The cursor of a thread that is gone was its own; a fresh chunk is safe, and its last one is
 // sealed by what it committed.
 void abandon_chunk(Session& session, Writer& writer) noexcept {
   session.ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
     // In this order: whose a chunk is that nobody has may be changing.
     if (chunk.state.load() != trace::ChunkState::kActive || chunk.writer != writer.id) return;
+    if (chunk.sequence >= writer.next_sequence) writer.next_sequence = sequence_after(chunk);
     session.ring.seal(&chunk);
   });
+  writer.taken = nullptr;
   writer.chunk = nullptr;
   writer.cursor = writer.end = nullptr;
 }
@@ -158,13 +179,11 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   Session& session = the_session();
   ThreadState& state = thread_state;
   Writer& writer = *state.writer;
-  if (state.chunk != nullptr) {
-    session.ring.seal(state.chunk);
-    state.chunk = nullptr;
-    state.cursor = state.end = nullptr;
-  }
+  if (state.chunk != nullptr) seal_chunk(session, writer);
   const bool important = drop_class != trace::DropClass::kCopy;
-  trace::ChunkHeader* chunk = take_chunk(session, writer.size_class, important);
+  // One that was taken and never begun comes first: a signal handler may jump out of here.
+  if (writer.taken == nullptr) writer.taken = take_chunk(session, writer.size_class, important);
+  trace::ChunkHeader* const chunk = writer.taken;
   if (chunk == nullptr) {
     count_drop(session, drop_class);
     return nullptr;
@@ -174,11 +193,13 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   chunk->committed.store(0, std::memory_order_relaxed);
   chunk->packed = 0;
   chunk->writer = writer.id;
-  chunk->sequence = writer.next_sequence++;
+  chunk->sequence = writer.next_sequence;
   ++chunk->generation;
   // Release: pairs with readers of the file and the background thread's walk over the chunks.
   chunk->state.store(trace::ChunkState::kActive, std::memory_order_release);
   if (writer.size_class + 1 < Ring::kSizeClasses) ++writer.size_class;
+  writer.taken = nullptr;
+  std::atomic_signal_fence(std::memory_order_release);
   state.chunk = chunk;
   state.chunk_is_reserved = session.config.on_full == OnFull::kDrop && session.ring.is_short();
   state.cursor = reinterpret_cast<std::byte*>(chunk + 1);

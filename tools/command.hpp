@@ -1,10 +1,11 @@
 // What main() knows about a subcommand.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include "tools/cli_forward.hpp"
 
 namespace gpumemtrace::tools {
 

@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <memory>
 
 #include "tools/command.hpp"
+#include "tools/failure.hpp"
 #include "tools/input_options.hpp"
 #include "tools/output_file.hpp"
 #include "tools/stack_export.hpp"

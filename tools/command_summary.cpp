@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
 #include "tools/command.hpp"
+#include "tools/failure.hpp"
 #include "tools/input_options.hpp"
 #include "tools/summary_text.hpp"
 

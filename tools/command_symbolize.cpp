@@ -1,10 +1,12 @@
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
 #include "analyzer/symbolize.hpp"
 #include "tools/command.hpp"
+#include "tools/failure.hpp"
 #include "tools/input_options.hpp"
 #include "tools/output_file.hpp"
 #include "tools/sizes.hpp"

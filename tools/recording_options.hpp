@@ -1,11 +1,12 @@
 // The settings of a recording: options of `run` and `env`, variables for the recording library.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <array>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tools/cli_forward.hpp"
 
 namespace gpumemtrace::tools {
 

@@ -1,11 +1,11 @@
 // `--threshold NAME=VALUE`: from where on the analyzer's rules speak up.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 #include <vector>
 
 #include "analyzer/rules/thresholds.hpp"
+#include "tools/cli_forward.hpp"
 
 namespace gpumemtrace::tools {
 

@@ -253,6 +253,7 @@ void TraceFile::read_ring(const RingHeader& header, Writers& writers) {
     end_is_marked_ = header.marked_end.load() != 0;
     ended_by_signal_ = static_cast<int>(header.ended_by_signal.load() & 0x7f);
     for (std::size_t i = 0; i < dropped_.size(); ++i) dropped_[i] = header.dropped[i].load();
+    calls_taken_for_parts_ = header.calls_taken_for_parts.load();
     read_chunks(writers);
   } else {
     // Of another trace, or never finished being made: it holds nothing of this one.

@@ -85,6 +85,7 @@ class TraceFile {
   bool has_ring() const { return ring_.is_open(); }
   // The ring's own counters; zero where there is no ring.
   std::uint64_t dropped(std::size_t drop_class) const { return dropped_[drop_class]; }
+  std::uint64_t calls_taken_for_parts() const { return calls_taken_for_parts_; }
   bool exit_seen() const { return exit_seen_; }
   // The signal that ended the process, where `gpumemtrace run` saw it; else 0.
   int ended_by_signal() const { return ended_by_signal_; }
@@ -119,6 +120,7 @@ class TraceFile {
   std::vector<WriterStream> writers_;
   ReadLosses losses_;
   std::array<std::uint64_t, 5> dropped_{};
+  std::uint64_t calls_taken_for_parts_ = 0;
   bool tail_is_cut_ = false;
   bool exit_seen_ = false;
   bool end_is_marked_ = false;

@@ -588,7 +588,8 @@ struct Name {
 };
 
 // Records that the writer had to drop between `since` and `time`, because the ring was full, and
-// events of all threads that have no stack, because the table of stacks was.
+// events of all threads that have no stack, because the table of stacks was. `parts`: calls of all
+// threads that were taken for a part of another call because their stacks did not tell.
 struct Gap {
   RecordHeader record;
   std::uint64_t since = 0;
@@ -598,6 +599,7 @@ struct Gap {
   std::uint64_t blocks = 0;
   std::uint64_t others = 0;
   std::uint64_t stacks = 0;
+  std::uint64_t parts = 0;
 };
 
 }  // namespace gpumemtrace::trace

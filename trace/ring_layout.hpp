@@ -73,7 +73,7 @@ struct RingHeader {
   std::atomic<std::uint64_t> used_bytes = kRingHeaderBytes;  // file offset after the last chunk
   std::atomic<std::uint64_t> dropped[static_cast<std::size_t>(DropClass::kCount)] = {};
   std::atomic<std::uint32_t> exit_seen = 0;  // 1 once the process's exit handlers run
-  std::atomic<std::uint32_t> recording = 0;  // 0 while paused
+  std::uint32_t unused = 0;
   ControlMailbox mailbox;
   // MarkKind of the last end of the process whose mark is committed: the packed trace says the same
   // once nothing is left to pack. 0: none.
@@ -81,6 +81,9 @@ struct RingHeader {
   // Set by `gpumemtrace run`, which sees how its child ends: the signal that ended it; 0: not
   // known.
   std::atomic<std::uint32_t> ended_by_signal = 0;
+  // Calls that were not recorded because another call of their thread seemed to be under way, and
+  // whose stack could not be followed to see whether it is.
+  std::atomic<std::uint64_t> calls_taken_for_parts = 0;
 };
 static_assert(sizeof(RingHeader) <= kRingHeaderBytes);
 

@@ -292,6 +292,7 @@ inline constexpr auto kGap = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Gap, blocks, kPlain),
     GPUMEMTRACE_FIELD(Gap, others, kPlain),
     GPUMEMTRACE_FIELD(Gap, stacks, kPlain),
+    GPUMEMTRACE_FIELD(Gap, parts, kPlain),
 });
 inline constexpr auto kTotals = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Totals, record),

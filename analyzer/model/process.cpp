@@ -193,6 +193,7 @@ void ProcessModel::apply_gap(const trace::Gap& gap) {
   course_.dropped.blocks += gap.blocks;
   course_.dropped.others += gap.others;
   course_.dropped.stacks += gap.stacks;
+  course_.dropped.parts += gap.parts;
 }
 
 ProcessModel::ContextInfo* ProcessModel::find_or_add_context(std::uint32_t id) {

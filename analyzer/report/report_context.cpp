@@ -54,6 +54,8 @@ Losses losses_of(const Process& process, TraceEnd end) {
   losses.add(Loss::dropped_blocks, std::max(course.dropped.blocks, file.dropped(3)));
   losses.add(Loss::dropped_others, std::max(course.dropped.others, file.dropped(4)));
   losses.add(Loss::stacks_left_out, course.dropped.stacks);
+  losses.add(Loss::calls_taken_for_parts,
+             std::max(course.dropped.parts, file.calls_taken_for_parts()));
   losses.add(Loss::recording_disabled, course.stopped_because.empty() ? 0 : 1);
   losses.add(Loss::paused, course.pauses);
   losses.add(Loss::corrupt_blocks, read.corrupt_blocks);
@@ -82,7 +84,7 @@ Inexact inexact_of(const Losses& losses) {
   const bool anything = losses[Loss::paused] + losses[Loss::corrupt_blocks] +
                             losses[Loss::missing_chunks] + losses[Loss::malformed_records] +
                             losses[Loss::truncated_tail] + losses[Loss::recording_disabled] +
-                            losses[Loss::missing_ring] !=
+                            losses[Loss::missing_ring] + losses[Loss::calls_taken_for_parts] !=
                         0;
   Inexact inexact;
   inexact.memory = anything || losses[Loss::dropped_allocations] + losses[Loss::dropped_frees] +

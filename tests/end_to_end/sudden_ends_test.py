@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import platform
 import signal
 import subprocess
 import unittest
@@ -162,6 +163,26 @@ class LeftBehind(support.EndToEnd):
         self.assertLessEqual(reported["allocations"], allocations + jumps)
         self.assertLessEqual(frees, reported["frees"])
         self.assertLessEqual(reported["frees"], frees + jumps)
+
+    def leave_calls(self, code_between):
+        """How many allocations and frees returned, and the report."""
+        result = self.record(
+            support.VICTIMS / "leaves_calls", code_between,
+            LD_LIBRARY_PATH=support.VICTIMS / "future_driver")
+        return int(result.stdout), self.report()
+
+    def test_deeper_calls_after_one_that_was_left_are_recorded(self):
+        returned, report = self.leave_calls("tables")
+        self.assertTrue(report["traces"][0]["complete"], support.losses(report))
+        reported = reported_calls(report)
+        self.assertEqual((reported["allocations"], reported["frees"]), (returned, returned))
+        self.assertNotIn("calls_taken_for_parts", support.losses(report))
+
+    @unittest.skipUnless(platform.machine() == "x86_64", "elsewhere frames need no tables")
+    def test_deeper_calls_that_hide_whether_one_was_left_are_counted(self):
+        returned, report = self.leave_calls("no_tables")
+        self.assertEqual(report["usage"], [])
+        self.assertEqual(support.losses(report)["calls_taken_for_parts"], 2 * returned)
 
     def test_threads_that_are_cancelled_while_they_wait_for_room_lose_nothing(self):
         threads = 80

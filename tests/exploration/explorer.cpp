@@ -42,6 +42,8 @@ struct Fiber {
   std::vector<std::byte> locals;  // its thread-local object while it does not run
   Operation next;
   bool is_over = false;
+  bool is_waiting = false;
+  std::size_t waits_since = 0;  // stores that there were then
 };
 
 class Exploration {
@@ -59,6 +61,7 @@ class Exploration {
   void make_thread_local(Range locals) { locals_ = locals; }
   Mode exchange_mode(Mode mode) { return std::exchange(mode_, mode); }
   void file_changes();
+  void wait_for_others();
 
   void before_plain(std::uintptr_t place, std::size_t bytes, PlainAccess access);
   void before_atomic(std::uintptr_t place, std::size_t bytes, bool writes);
@@ -108,6 +111,7 @@ class Exploration {
   Mode mode_ = Mode::kOutside;
   std::size_t current_ = 0;
   std::size_t steps_ = 0;
+  std::size_t stores_ = 0;
   bool is_complete_ = false;
   Range file_;
   Range locals_;
@@ -134,7 +138,7 @@ Outcome Exploration::run(const Scenario& scenario) {
 void Exploration::run_execution() {
   schedule_.restart();
   memory_.reset();
-  steps_ = 0;
+  steps_ = stores_ = 0;
   is_complete_ = false;
   {
     const Inside inside(*this, Mode::kAlone);
@@ -166,7 +170,7 @@ void Exploration::run_threads() {
   volatile bool is_running = false;
   for (std::size_t i = 0; i < scenario_->threads.size(); ++i) {
     Fiber& fiber = fibers_[i];
-    fiber.is_over = false;
+    fiber.is_over = fiber.is_waiting = false;
     fiber.next = Operation{};
     fiber.locals = initial_locals_;
     getcontext(&fiber.context);
@@ -206,11 +210,17 @@ void Exploration::hand_over(bool is_over) {
   if (is_over) fibers_[current_].is_over = true;
   std::array<Operation, kMostThreads + 1> next;
   ThreadSet enabled = 0;
+  ThreadSet waiting = 0;
+  ThreadSet woken = 0;
   for (std::size_t i = 0; i < scenario_->threads.size(); ++i) {
-    if (fibers_[i].is_over) continue;
-    next[i] = fibers_[i].next;
-    enabled |= ThreadSet{1} << i;
+    const Fiber& fiber = fibers_[i];
+    if (fiber.is_over) continue;
+    next[i] = fiber.next;
+    (fiber.is_waiting ? waiting : enabled) |= ThreadSet{1} << i;
+    if (fiber.is_waiting && fiber.waits_since != stores_) woken |= ThreadSet{1} << i;
   }
+  if (enabled == 0 && waiting != 0 && woken == 0) violate("a thread waits for ever");
+  if (enabled == 0) enabled = woken;
   if (scenario_->death != nullptr) {
     next[kDeath].is_death = true;
     enabled |= ThreadSet{1} << kDeath;
@@ -253,6 +263,16 @@ void Exploration::die() {
     scenario_->death();
   }
   current_ = last;
+}
+
+void Exploration::wait_for_others() {
+  if (mode_ != Mode::kThread) return;
+  const Inside inside(*this);
+  Fiber& fiber = fibers_[current_];
+  fiber.is_waiting = true;
+  fiber.waits_since = stores_;
+  make_step(Operation{});
+  fiber.is_waiting = false;
 }
 
 void Exploration::remember(std::uintptr_t place, std::size_t bytes) {
@@ -349,6 +369,7 @@ void Exploration::stored(std::uintptr_t place, std::uint64_t old_value, std::uin
                          Order order, bool modifies) {
   if (mode_ != Mode::kThread || is_private(place)) return;
   const Inside inside(*this);
+  ++stores_;
   memory_.store(current_, place, old_value, new_value, order, modifies);
   memory_.tick(current_);  // what follows is not published by it
 }
@@ -397,6 +418,7 @@ void watch_file(const void* begin, std::size_t bytes) {
   exploring->watch_file({number_of(begin), bytes});
 }
 void file_changes() { exploring->file_changes(); }
+void wait_for_others() { exploring->wait_for_others(); }
 void make_thread_local(void* object, std::size_t bytes) {
   exploring->make_thread_local({number_of(object), bytes});
 }

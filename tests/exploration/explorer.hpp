@@ -68,6 +68,10 @@ class Unseen {
  private:
   int mode_;
 };
+// The present thread waits: it looks again once others have stored something and all of them are
+// over or wait, too. Where nobody has, the promise is broken that no thread waits for ever. An
+// order in which it looks later is another one, so nothing is left out.
+void wait_for_others();
 // The thread that runs, 0 for the first.
 std::size_t current_thread();
 // The file that outlives the process.

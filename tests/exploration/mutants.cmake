@@ -1,8 +1,12 @@
 # Mistakes that the exploration must find. Each is one text of the recorder's source replaced; a
 # text that is not there any more stops the configuration.
 #
-# add_mutant(NAME FILE TEXT REPLACEMENT)
+# add_mutant(NAME FILE TEXT REPLACEMENT [SCENARIOS]): the scenarios are the ring's unless told.
 function(add_mutant name file text replacement)
+  set(scenarios ring_scenarios)
+  if(ARGC GREATER 4)
+    set(scenarios ${ARGV4})
+  endif()
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name})
   file(READ ${PROJECT_SOURCE_DIR}/${file} source)
   string(FIND "${source}" "${text}" place)
@@ -12,7 +16,7 @@ function(add_mutant name file text replacement)
   string(REPLACE "${text}" "${replacement}" source "${source}")
   file(CONFIGURE OUTPUT ${folder}/${file} CONTENT "${source}" @ONLY)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${file})
-  add_exploration(mutant_${name} ${folder})
+  add_exploration(mutant_${name} ${scenarios} ${folder})
   add_test(NAME exploration.finds.${name} COMMAND mutant_${name} --mutant)
   set_tests_properties(exploration.finds.${name} PROPERTIES LABELS unit TIMEOUT 120)
 endfunction()
@@ -77,3 +81,42 @@ add_mutant(abandoned_chunk_kept preload/writers.cpp
 add_mutant(extent_claimed_twice preload/ring.cpp
   "while (!header_->used_bytes.compare_exchange_weak(offset, offset + trace::kMaxChunkBytes))"
   "while (header_->used_bytes.store(offset + trace::kMaxChunkBytes), false)")
+
+# --- A session's life, and names.
+function(add_session_mutant name file text replacement)
+  add_mutant(${name} ${file} "${text}" "${replacement}" session_scenarios)
+endfunction()
+add_session_mutant(two_starts preload/session.cpp
+  "if (control.session.compare_exchange_strong(session, kStarting)) start();"
+  "control.session.store(kStarting), start();")
+add_session_mutant(start_not_awaited preload/session.cpp
+  "control.session.load() == kStarting && tries < 20'000" "false && tries < 20'000")
+add_session_mutant(start_overrules preload/session.cpp
+  "control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id)"
+  "(void)starting, control.session.store(paused ? kPaused : the_session().id)")
+add_session_mutant(start_without_release preload/session.cpp
+  "control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id)"
+  "control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id, std::memory_order_relaxed)")
+add_session_mutant(failure_not_told preload/session.cpp
+  "    control.session.store(kOff);\n    return;\n  }\n  // Fails where"
+  "    control.session.store(kNotStarted);\n    return;\n  }\n  // Fails where")
+add_session_mutant(wish_read_early preload/session.cpp
+  "  std::uint32_t session = control.session.load();\n  if (session == kNotStarted) {"
+  "  std::uint32_t session = control.session.load(std::memory_order_acquire);\n  if (session == kNotStarted) {")
+add_session_mutant(wish_too_early preload/session.cpp
+  "  std::uint32_t paused = settled_session();" "  std::uint32_t paused = control.session.load();")
+add_session_mutant(answered_before_packed preload/session_state.hpp
+  "  pack_all();\n  session.flush_answered.store(requested);"
+  "  session.flush_answered.store(requested);\n  pack_all();")
+add_session_mutant(answered_later_request preload/session_state.hpp
+  "  session.flush_answered.store(requested);"
+  "  session.flush_answered.store(session.flush_requested.load());")
+add_session_mutant(told_before_written preload/annotations.cpp
+  "  if (id != 0 && !told) {" "  if (id != 0 && !told) {\n    names.was_told(id);")
+add_session_mutant(told_without_release preload/key_table.hpp
+  "fetch_or(kTold, std::memory_order_release)" "fetch_or(kTold, std::memory_order_relaxed)")
+add_session_mutant(told_without_acquire preload/key_table.hpp
+  "keys_[slot].load(std::memory_order_acquire)" "keys_[slot].load(std::memory_order_relaxed)")
+add_session_mutant(claimed_without_exchange preload/key_table.hpp
+  "keys_[slot].compare_exchange_strong(present, key & ~kTold, std::memory_order_acquire)"
+  "(keys_[slot].store(key & ~kTold), true)")

@@ -122,7 +122,9 @@ void Schedule::reverse(std::size_t race) {
     first_moved[event.thread] = event.number;
   }
   Decision& decision = path_[first.decision];
-  if ((decision.wanted & begins) == 0) decision.wanted |= bit(lowest(begins));
+  // A thread that waited there could only have looked once more in vain.
+  begins &= decision.enabled;
+  if (begins != 0 && (decision.wanted & begins) == 0) decision.wanted |= bit(lowest(begins));
 }
 
 void Schedule::note_step(std::size_t thread, const Operation& operation, std::size_t decision) {

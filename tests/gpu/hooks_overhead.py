@@ -1,39 +1,45 @@
 #!/usr/bin/env python3
 """Measures what the hooks cost a launch-bound training, within one process.
 
-Started under LD_PRELOAD=libgpumemtrace.so. Every 50 steps `gpumemtrace ctl PID stop|start`
-switches recording off or on; two neighbouring stretches, one with and one without, are a pair.
-The order within a pair alternates, so that drift cancels. A stretch counts with the median of its
-steps, because one interruption of the machine outweighs what 50 steps pay for recording; the ratio
-of the stretches' whole times stands beside it. Prints the median ratio on/off, its upper 95 %
-bound (bootstrap over pairs) and how busy the GPU is. Leaves with 0 if the upper bound is at most
-1 %, with 1 otherwise.
+Started under LD_PRELOAD=libgpumemtrace.so. The training goes through stretches of ten steps: with
+recording off, with it on, and with it off while PyTorch keeps its own memory history (where its
+allocator has one). A round is a stretch of each, in random order and close together, so that drift
+cancels; the first steps of a stretch, in which the change of state is felt, do not count. A stretch
+counts with the median of its steps, because one interruption of the machine outweighs what ten
+steps pay for recording; the ratio of whole stretches stands beside it. Prints the median ratio to
+the stretch without, its upper 95 % bound (bootstrap over rounds) and how busy the GPU is. Leaves with
+0 if the upper bound for recording is at most 1 %, with 1 otherwise.
 
-GPUMEMTRACE_PROGRAM names the command-line program; PYTORCH_CUDA_ALLOC_CONF chooses the allocator.
-With --plain-steps N it switches nothing and prints the median time of N steps of this process, with
-whatever is preloaded, to be compared with other processes.
+PYTORCH_CUDA_ALLOC_CONF chooses the allocator. With --plain-steps N it switches nothing and prints
+the median time of N steps of this process, with whatever is preloaded, to be compared with other
+processes.
 """
 
 import argparse
+import contextlib
 import gc
 import os
 import random
 import statistics
-import subprocess
 import sys
 import time
+from pathlib import Path
 
-STEPS_A_STRETCH = 50
-SETTLING_STEPS = 5
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "preload" / "api"))
+import gpumemtrace  # noqa: E402: found by the line above
+
+STEPS_A_STRETCH = 10
+SETTLING_STEPS = 3
 WARM_UP_STEPS = 60
 PROFILED_STEPS = 10
 BOOTSTRAP_ROUNDS = 4000
+HISTORY_ENTRIES = 100_000
 LIMIT = 1.01
 MOST_BUSY = 0.5
 
 
 def upper_bound_of_median(ratios, rounds=BOOTSTRAP_ROUNDS, seed=20):
-    """The 95th percentile of the median over resampled pairs."""
+    """The 95th percentile of the median over resampled rounds."""
     generator = random.Random(seed)
     medians = sorted(
         statistics.median(generator.choices(ratios, k=len(ratios))) for _ in range(rounds))
@@ -76,37 +82,52 @@ def times_of_steps(step, count):
     return times
 
 
-class Recorder:
-    """Switches recording of this very process through the command-line program."""
-
-    def __init__(self, program):
-        self.program = program
-        self.environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-
-    def switch(self, on):
-        command = [self.program, "ctl", str(os.getpid()), "start" if on else "stop"]
-        result = subprocess.run(command, env=self.environment, capture_output=True, text=True)
-        if result.returncode != 0:
-            sys.exit(f"`{' '.join(command)}` left with {result.returncode}: {result.stderr.strip()}; "
-                     "start this program under LD_PRELOAD=libgpumemtrace.so")
+@contextlib.contextmanager
+def recording():
+    gpumemtrace.start()
+    try:
+        yield
+    finally:
+        gpumemtrace.stop()
 
 
-def measure(step, recorder, pairs):
-    """Ratios on/off of neighbouring stretches, by median step and by whole time, and the median
-    seconds of a step without recording."""
-    by_median = []
-    by_whole = []
-    off_times = []
-    for pair in range(pairs):
-        times = {}
-        for on in ((True, False) if pair % 2 == 0 else (False, True)):
-            recorder.switch(on)
-            times_of_steps(step, SETTLING_STEPS)
-            times[on] = times_of_steps(step, STEPS_A_STRETCH)
-        by_median.append(statistics.median(times[True]) / statistics.median(times[False]))
-        by_whole.append(sum(times[True]) / sum(times[False]))
-        off_times.append(statistics.median(times[False]))
-    return by_median, by_whole, statistics.median(off_times)
+@contextlib.contextmanager
+def memory_history():
+    """PyTorch's own recorder, as its documentation starts it."""
+    import torch
+
+    torch.cuda.memory._record_memory_history(max_entries=HISTORY_ENTRIES)
+    try:
+        yield
+    finally:
+        torch.cuda.memory._record_memory_history(enabled=None)
+
+
+def states():
+    """{name: what makes it so}; the first one is what the others are compared with."""
+    import torch
+
+    known = {"off": contextlib.nullcontext, "recording": recording}
+    if torch.cuda.get_allocator_backend() == "native":
+        known["PyTorch's memory history"] = memory_history
+    return known
+
+
+def measure(step, rounds, seed=21):
+    """{state: [seconds of each step, a list for each stretch]}"""
+    generator = random.Random(seed)
+    known = states()
+    times = {name: [] for name in known}
+    for _ in range(rounds):
+        for name in generator.sample(list(known), len(known)):
+            with known[name]():
+                times_of_steps(step, SETTLING_STEPS)
+                times[name].append(times_of_steps(step, STEPS_A_STRETCH))
+    return times
+
+
+def ratios_of(stretches, to, measure_of):
+    return [measure_of(one) / measure_of(other) for one, other in zip(stretches, to)]
 
 
 def gpu_seconds_a_step(step):
@@ -123,45 +144,43 @@ def gpu_seconds_a_step(step):
     return microseconds * 1e-6 / PROFILED_STEPS
 
 
-def print_plain_step(steps):
+def warm_up():
     step = make_step()
     times_of_steps(step, WARM_UP_STEPS)
     gc.collect()
     gc.disable()
-    print(f"step_ms {1e3 * statistics.median(times_of_steps(step, steps)):.4f}")
+    return step
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--plain-steps", type=int, metavar="N")
     options = parser.parse_args()
     if options.plain_steps:
-        print_plain_step(options.plain_steps)
+        print(f"step_ms {1e3 * statistics.median(times_of_steps(warm_up(), options.plain_steps)):.4f}")
         return
-    program = os.environ.get("GPUMEMTRACE_PROGRAM")
-    if program is None:
-        sys.exit("GPUMEMTRACE_PROGRAM is not set; let it name the gpumemtrace program")
-    step = make_step()
-    times_of_steps(step, WARM_UP_STEPS)
-    gc.collect()
-    gc.disable()
-    recorder = Recorder(program)
-    ratios, whole_ratios, off_step_s = measure(step, recorder, options.pairs)
-    recorder.switch(False)
-    busy = gpu_seconds_a_step(step) / off_step_s
+    if not gpumemtrace.is_recorded():
+        sys.exit("start this program under LD_PRELOAD=libgpumemtrace.so")
+    step = warm_up()
+    gpumemtrace.stop()
+    times = measure(step, options.rounds)
+    busy = gpu_seconds_a_step(step) / statistics.median(map(statistics.median, times["off"]))
 
-    upper = upper_bound_of_median(ratios)
-    print(f"allocator {os.environ.get('PYTORCH_CUDA_ALLOC_CONF', 'native')}")
-    print(f"pairs {len(ratios)} of {STEPS_A_STRETCH} steps, {off_step_s * 1e3:.3f} ms a step without recording")
-    print(f"median ratio {statistics.median(ratios):.5f}")
-    print(f"upper 95 % bound {upper:.5f} (limit {LIMIT})")
-    print(f"of whole stretches: median ratio {statistics.median(whole_ratios):.5f}, "
-          f"upper 95 % bound {upper_bound_of_median(whole_ratios):.5f}")
+    print(f"allocator {os.environ.get('PYTORCH_CUDA_ALLOC_CONF') or 'native'}")
+    print(f"rounds {options.rounds} of {STEPS_A_STRETCH} steps a state, "
+          f"{1e3 * statistics.median(map(statistics.median, times['off'])):.3f} ms a step without")
+    bounds = {}
+    for name in list(times)[1:]:
+        ratios = ratios_of(times[name], times["off"], statistics.median)
+        bounds[name] = upper_bound_of_median(ratios)
+        whole = statistics.median(ratios_of(times[name], times["off"], sum))
+        print(f"{name}: median ratio {statistics.median(ratios):.5f}, upper 95 % bound {bounds[name]:.5f}; "
+              f"of whole stretches {whole:.5f}")
     print(f"GPU busy {100 * busy:.1f} % (launch-bound means below {100 * MOST_BUSY:.0f} %)")
     if busy > MOST_BUSY:
         sys.exit("the GPU is too busy for this measurement; a smaller model is needed")
-    sys.exit(0 if upper <= LIMIT else 1)
+    sys.exit(0 if bounds["recording"] <= LIMIT else 1)
 
 
 if __name__ == "__main__":

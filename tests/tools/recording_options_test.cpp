@@ -1,5 +1,6 @@
 #include "tools/recording_options.hpp"
 
+#include <CLI/CLI.hpp>
 #include <set>
 
 #include "tests/catch.hpp"

@@ -169,6 +169,23 @@ TEST_CASE("a Python walk that remembers finds what one that does not remember fi
   check_random_program<2>();
   check_random_program<3>();
   check_random_program<4>();
+  check_random_program<5>();
+}
+
+TEST_CASE("text is what every version says of it", "[unit]") {
+  constexpr std::uint32_t kCompactAscii = 0b11'001;  // of one byte a character
+  constexpr std::uint32_t kInterned = 2;
+  for (const Layout& layout : kLayouts) {
+    const TextForm form = text_form(layout, kCompactAscii << 2 | kInterned);
+    INFO("3." << int{layout.minor});
+    CHECK(form.kind == 1);
+    CHECK(form.compact);
+    CHECK(form.ascii);
+  }
+  const TextForm wide = text_form(kLayouts[5], 0b01'010u << 16 | kInterned);
+  CHECK(wide.kind == 2);
+  CHECK(wide.compact);
+  CHECK_FALSE(wide.ascii);
 }
 
 TEST_CASE("code objects whose addresses and versions differ alike are not taken for each other",

@@ -1,13 +1,14 @@
 // What `check` asks of a job: the limits and rules that flags or a policy file name.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "tools/cli_forward.hpp"
 
 namespace gpumemtrace::tools {
 

@@ -1,0 +1,71 @@
+// Leaves calls without returning: the driver faults in them and the handler jumps out. After each,
+// the next calls come from deeper in the stack, and nothing has overwritten what the left one had
+// there. Prints how many allocations returned, and as many frees did.
+// To be run on the driver that stores where it is told to (future_driver).
+// Usage: leaves_calls tables|no_tables     whether unwind tables describe the code between
+#include <setjmp.h>
+#include <signal.h>
+
+#include <cstdint>
+#include <cstring>
+
+#include "tests/end_to_end/victims/driver_calls.hpp"
+
+#if defined(__x86_64__)
+extern "C" void frame_without_tables(void (*function)(std::size_t), std::size_t argument);
+#else
+#define frame_without_tables(function, argument) function(argument)
+#endif
+
+namespace gpumemtrace::victims {
+namespace {
+
+constexpr std::size_t kRounds = 200;
+
+abi::cuMemAlloc_v2_t* allocate_memory = nullptr;
+abi::cuMemFree_v2_t* release_memory = nullptr;
+sigjmp_buf before_call;
+std::uint64_t allocations = 0;
+
+void jump_out(int) { siglongjmp(before_call, 1); }
+
+// From deep enough that what use_deeper() stores lies above it.
+[[gnu::noinline]] void leave_a_call() {
+  volatile char* const room = static_cast<volatile char*>(__builtin_alloca(1024));
+  room[0] = 1;
+  if (sigsetjmp(before_call, 1) == 0) allocate_memory(nullptr, 4096);
+}
+
+[[gnu::noinline]] void use_memory(std::size_t) {
+  abi::CUdeviceptr address = 0;
+  call(allocate_memory(&address, 4096), "cuMemAlloc_v2");
+  call(release_memory(address), "cuMemFree_v2");
+  ++allocations;
+}
+
+// `bytes` more of the stack are passed over, and not touched.
+[[gnu::noinline]] void use_deeper(std::size_t bytes, void (*use)(std::size_t)) {
+  volatile char* const room = static_cast<volatile char*>(__builtin_alloca(bytes));
+  use(bytes);
+  room[0] = 1;  // no tail call
+}
+void use_without_tables(std::size_t bytes) { frame_without_tables(use_memory, bytes); }
+
+}  // namespace
+}  // namespace gpumemtrace::victims
+
+int main(int count, char** arguments) {
+  using namespace gpumemtrace::victims;
+  require(count == 2, "usage: leaves_calls tables|no_tables");
+  const bool tables = std::strcmp(arguments[1], "tables") == 0;
+  start_driver();
+  allocate_memory = function<gpumemtrace::victims::abi::cuMemAlloc_v2_t>("cuMemAlloc_v2");
+  release_memory = function<gpumemtrace::victims::abi::cuMemFree_v2_t>("cuMemFree_v2");
+  signal(SIGSEGV, jump_out);
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    leave_a_call();
+    use_deeper(4096 + round * 64, tables ? use_memory : use_without_tables);
+  }
+  std::printf("%lu\n", allocations);
+  return 0;
+}

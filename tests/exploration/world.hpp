@@ -1,0 +1,219 @@
+// A session with a ring of few chunks, and what threads do in it: what the programs of the explorer
+// have in common. Each is one unit with the recorder's sources in it, compiled with
+// -fsanitize=thread; the_session() is theirs.
+#pragma once
+
+#include <stdarg.h>
+
+#include <cstring>
+#include <functional>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include "preload/packer.hpp"
+#include "preload/ring.cpp"     // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/writers.cpp"  // NOLINT
+#include "tests/exploration/explorer.hpp"
+#include "tests/exploration/ledger.hpp"
+#include "tests/support/raw_trace.hpp"
+
+namespace gpumemtrace::preload {
+constinit bool counter_is_invariant = true;
+}  // namespace gpumemtrace::preload
+
+// Threads are told apart by their numbers; to the system they are one.
+extern "C" long __real_syscall(long number, ...);
+extern "C" long __wrap_syscall(long number, ...) {
+  if (number == SYS_gettid) {
+    return 1 + static_cast<long>(gpumemtrace::exploration::current_thread());
+  }
+  va_list list;
+  va_start(list, number);
+  long arguments[6];
+  for (long& argument : arguments) argument = va_arg(list, long);
+  va_end(list);
+  return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
+                        arguments[4], arguments[5]);
+}
+
+extern "C" int __wrap_nanosleep(const timespec*, timespec*) {
+  gpumemtrace::exploration::wait_for_others();
+  return 0;
+}
+
+namespace gpumemtrace::exploration {
+namespace {
+
+using namespace gpumemtrace::preload;
+
+// Two such records fill a chunk of the smallest size.
+constexpr std::size_t kBigTailBytes = 1912;
+
+// How large the ring is before the threads begin, and what it has left.
+struct RingSize {
+  std::uint32_t chunks = 0;  // free ones, of the smallest size
+  bool can_grow = false;     // by one chunk of the largest size
+};
+
+// One session with a ring of few chunks. Made before the exploration, which puts back whatever
+// happens to it.
+class World {
+ public:
+  explicit World(RingSize size, bool has_begun = true) : size_(size) {
+    constexpr std::uint32_t kExtentsOfReserve = 13;  // what replenish() wants of all sizes
+    const std::uint32_t extents = size.can_grow ? kExtentsOfReserve + 1 : 1;
+    const int error = session_.ring.create(ledger_.ring_path().c_str(), tests::RawTrace::kId,
+                                           extents * trace::kMaxChunkBytes);
+    if (error != 0) violate("the ring could not be made");
+    session_.writers = static_cast<Writer*>(map(sizeof(Writer) * kMaxWriters));
+    session_.writer_links = static_cast<std::atomic<std::uint32_t>*>(
+        map(sizeof(std::atomic<std::uint32_t>) * kMaxWriters));
+    session_.writer_count.store(1);
+    // No thread waits for a chunk: there is no background thread to wait for.
+    session_.config.on_full = OnFull::kBlock;
+    take_away(size);
+    if (has_begun) start();
+  }
+  ~World() {
+    munmap(session_.writers, sizeof(Writer) * kMaxWriters);
+    munmap(session_.writer_links, sizeof(std::atomic<std::uint32_t>) * kMaxWriters);
+    session_.~Session();
+    control.session.store(kNotStarted);
+  }
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  Session& session() { return session_; }
+  Ledger& ledger() { return ledger_; }
+
+  // So that the threads find it begun.
+  void start() {
+    session_.id = kFirstSessionId;
+    control.session.store(session_.id);
+  }
+
+  // --- What threads do.
+
+  void attach() {
+    acquire_writer(session_, take_writer(session_));
+    // Where there is no chunk, the record that names the thread is dropped.
+    if (thread_state.chunk == nullptr) ledger_.drops_unnumbered();
+  }
+  void attach_with_large_chunks() {
+    const std::uint32_t index = take_writer(session_);
+    session_.writers[index].size_class = Ring::kSizeClasses - 1;
+    acquire_writer(session_, index);
+    if (thread_state.chunk == nullptr) ledger_.drops_unnumbered();
+  }
+  // One record that fills half a chunk.
+  void record(std::uint32_t number) {
+    static const char tail[kBigTailBytes] = {};
+    trace::Text text;
+    text.record.kind = trace::RecordKind::kText;
+    text.record.time = ticks();
+    text.part = number;
+    ledger_.begins(number);
+    ledger_.ends(number, write_record(&text, sizeof text, tail, sizeof tail));
+  }
+  // A call that is recorded before and completed after.
+  void call(std::uint32_t number) {
+    const CallGuard guard;
+    ledger_.begins(number);
+    Slot<trace::Free> slot(guard, 0, 0, reinterpret_cast<void*>(std::uintptr_t{number}), 0, 0,
+                           [](trace::Free& free) { free.address = 1; });
+    if (slot) slot.complete(kCallResult, 1);
+    ledger_.ends(number, static_cast<bool>(slot));
+  }
+  bool append(const Piece& piece) {
+    read_published(piece.records.data(), piece.records.size());
+    file_changes();
+    ledger_.append(piece);
+    return true;
+  }
+  void pack_sealed() {
+    preload::pack_sealed(session_.ring, [this](const Piece& piece) { return append(piece); });
+  }
+  void pack_active() {
+    preload::pack_active(session_.ring, [this](const Piece& piece) { return append(piece); });
+  }
+
+  // --- Around an execution.
+
+  void begin() {
+    ledger_.reset();
+    make_thread_local(&thread_state, sizeof thread_state);
+    watch_file(&session_.ring.header(), session_.ring.capacity());
+  }
+  // Nothing is lost, every chunk is somewhere, once.
+  void end() {
+    ledger_.check_left(session_.ring);
+    pack_sealed();
+    pack_active();
+    ledger_.check_left(session_.ring);
+    check_chunks();
+    std::uint64_t counted = 0;
+    for (const auto& dropped : session_.ring.header().dropped) counted += dropped.load();
+    promise(counted == ledger_.dropped(), "drops are not counted to the last one");
+  }
+  // What a reader of the file takes must have been published to it.
+  void die() {
+    session_.ring.for_each_chunk([](const trace::ChunkHeader& chunk) {
+      if (chunk.state.load(std::memory_order_acquire) == trace::ChunkState::kFree) return;
+      const std::uint32_t committed = chunk.committed.load(std::memory_order_acquire);
+      read_published(&chunk.writer, sizeof chunk.writer + sizeof chunk.sequence);
+      read_published(content_of(chunk), committed);
+    });
+    ledger_.check_left(session_.ring);
+  }
+
+  Scenario scenario(std::vector<std::function<void()>> threads, bool may_die) {
+    Scenario scenario;
+    scenario.begin = [this] { begin(); };
+    scenario.threads = std::move(threads);
+    scenario.end = [this] { end(); };
+    if (may_die) scenario.death = [this] { die(); };
+    return scenario;
+  }
+
+ private:
+  // All chunks but `size.chunks` are nobody's, for good.
+  void take_away(RingSize size) {
+    constexpr std::uint32_t kExtents[] = {1, 1, 1, 1, 1, 2, 6};
+    for (std::uint32_t size_class = 0; size_class < Ring::kSizeClasses; ++size_class) {
+      const std::uint32_t chunks_of_extent = 64u >> size_class;
+      std::uint32_t count = kExtents[size_class] * chunks_of_extent;
+      if (size_class == 0) count -= size.chunks;
+      if (size_class > 0 && !size.can_grow) break;
+      for (std::uint32_t i = 0; i < count; ++i) session_.ring.take(size_class, true);
+    }
+  }
+
+  static void* map(std::size_t bytes) {
+    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) violate("no memory");
+    return memory;
+  }
+
+  void check_chunks() {
+    std::uint32_t active = 0;
+    session_.ring.for_each_chunk([&](const trace::ChunkHeader& chunk) {
+      promise(chunk.state.load() != trace::ChunkState::kSealed, "a sealed chunk is forgotten");
+      active += chunk.state.load() == trace::ChunkState::kActive ? 1 : 0;
+    });
+    const std::uint32_t chunks = size_.chunks + (size_.can_grow ? 1 : 0);
+    std::uint32_t free = 0;
+    while (session_.ring.take(0, true) != nullptr) {
+      promise(++free <= chunks, "the list of free chunks has one of them twice");
+    }
+    promise(active + free == chunks, "a chunk is neither free nor anybody's");
+  }
+
+  const RingSize size_;
+  Session& session_ = *new (&the_session()) Session;
+  Ledger ledger_;
+};
+
+}  // namespace
+}  // namespace gpumemtrace::exploration
