@@ -250,7 +250,7 @@ class Accounts {
     row.bytes -= entry.bytes;
     Account& account = *row.account;
     account.bytes -= entry.bytes;
-    history_.free(entry.group, entry.bytes);
+    history_.free(entry.group, entry.bytes, end == End::kFreed);
     flows_[static_cast<std::size_t>(flow_of(account.level))].bytes -= entry.bytes;
     account.peak.note_release(entry, phase_clock_);
     for (Moment* moment : account.watchers) moment->note_release(entry, phase_clock_);

@@ -21,7 +21,7 @@ class History {
     std::uint64_t low_bytes = 0;  // the least that was live at any moment of it
     std::uint64_t low_count = 0;  // the least number of allocations, which may be another moment
     std::uint64_t allocations = 0;
-    std::uint64_t frees = 0;
+    std::uint64_t frees = 0;  // by calls
   };
   // Of the whole process.
   struct Flow {
@@ -39,10 +39,11 @@ class History {
     flow_.back().end = now;
     count_event();
   }
-  void free(std::uint32_t group, std::uint64_t bytes) {
+  // `by_call`: not by the end of a context.
+  void free(std::uint32_t group, std::uint64_t bytes, bool by_call) {
     GroupCourse& course = touch(group);
     ++flow_.back().frees;
-    ++course.present.frees;
+    if (by_call) ++course.present.frees;
     course.live_bytes -= bytes;
     --course.live_count;
     if (course.live_bytes < course.present.low_bytes) course.present.low_bytes = course.live_bytes;

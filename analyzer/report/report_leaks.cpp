@@ -171,6 +171,12 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   return leaks;
 }
 
+// null also where the trace alone made up the steps: their numbers mean nothing to the reader.
+Json told_step_json(const ReportProcess& process, std::uint64_t model_time) {
+  const bool is_told = process.model().steps().source() != StepSource::kPeriod;
+  return is_told ? step_json(process, model_time) : Json(nullptr);
+}
+
 Json exit_row(const ReportContext& context, const ReportProcess& process, const LeakKey& key,
               const LeakRow& leak) {
   const Tally& tally = leak.tally;
@@ -193,7 +199,7 @@ Json exit_row(const ReportContext& context, const ReportProcess& process, const 
       {"ended_at", place_json(context, process, leak.ended_at)},
       {"allocations", leak.made.allocations == 0 ? Json(nullptr) : Json(leak.made.allocations)},
       {"last_allocation_ns", process.time_ns(leak.made.last_time)},
-      {"first_step", step_json(process, tally.first_time)}};
+      {"first_step", told_step_json(process, tally.first_time)}};
   add_releases(row, "freed", context, process,
                leak.made.allocations == 0 ? nullptr : &leak.made.freed);
   mark_inexact(row, is_inexact(process, level));

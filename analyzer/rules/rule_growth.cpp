@@ -50,8 +50,8 @@ std::string fate_text(const Json& row) {
                      " freed";
   if (later != 0) {
     const std::string at = place_of_later_frees(row);
-    text +=
-        "; " + count_text(later, "was", "were") + " freed later" + (at.empty() ? at : ", at " + at);
+    text += "; " + count_text(later, "was", "were") + " freed later" +
+            (at.empty() ? at : (row.at("freed_elsewhere") == true ? ", some at " : ", at ") + at);
   }
   return text + ". ";
 }

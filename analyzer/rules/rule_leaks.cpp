@@ -75,27 +75,28 @@ constexpr FateKeys kAllocationKeys = {"allocations", "last_allocation_ns", "free
 constexpr FateKeys kHandleKeys = {"opened_count",     "last_opened_ns", "closed_count", "closed_at",
                                   "closed_elsewhere", "opened",         "released"};
 
-// ", made at 2.6 ms in step 3", ", made from 5.0 s to 7.5 s".
+// "made at 2.6 ms in step 3", "made from 5.0 s to 7.5 s"; empty where that is not known.
 std::string made_text(const Json& row) {
   const Json& first = row.at("first_time_ns");
   const Json& last = row.at("last_time_ns");
   if (!first.is_number() || !last.is_number()) return {};
   if (row.at("count") != 1) {
-    return ", made from " + duration_text(first) + " to " + duration_text(last);
+    return "made from " + duration_text(first) + " to " + duration_text(last);
   }
   const auto step = row.find("first_step");
-  return ", made at " + duration_text(first) +
+  return "made at " + duration_text(first) +
          (step != row.end() && step->is_number() ? " in step " + step->dump() : std::string());
 }
 
-// "the last one, made at 2.6 ms": which of its place's the row is about.
+// "the last one, made at 2.6 ms,": which of its place's the row is about.
 std::string which_text(const Json& row, const FateKeys& keys) {
   const Json& last_made = row.at(keys.last_made_ns);
   const bool is_last = last_made.is_number() && row.at("first_time_ns") == last_made;
+  const std::string made = made_text(row);
   return (row.at("count") != 1 ? row.at("count").dump()
           : is_last            ? "the last one"
                                : "one") +
-         made_text(row);
+         (made.empty() ? made : ", " + made + ',');
 }
 
 // "Of the 3 that main.cpp:3 (load) allocated 2 were freed, at main.cpp:9 (main); the last one, made
@@ -109,7 +110,7 @@ std::string fate_text(const Json& row, const FateKeys& keys) {
   return "Of the " + row.at(keys.made_count).dump() + " that " + place_text(row.at("site")) + ' ' +
          std::string(keys.made) + ' ' + back->dump() + (*back == 1 ? " was " : " were ") +
          std::string(keys.back) + (at.empty() ? at : (elsewhere ? ", some at " : ", at ") + at) +
-         "; " + which_text(row, keys) + (row.at("count") == 1 ? ", was not. " : ", were not. ");
+         "; " + which_text(row, keys) + (row.at("count") == 1 ? " was not. " : " were not. ");
 }
 
 // What to do for the rest where others of the same place came back: empty where none did.
@@ -122,12 +123,16 @@ std::string fix_by_others(const Json& row, const FateKeys& keys, const std::stri
          " from " + (knows_where ? "that call." : "being " + std::string(keys.back) + " likewise.");
 }
 
-// "Nothing freed any of the 3, made from 5.0 s to 7.5 s. ": where no call gave back one of them.
+// "Nothing freed any of the 3, which were made from 5.0 s to 7.5 s. ": where no call gave back one
+// of them.
 std::string nothing_freed_text(const Json& row) {
   const auto freed = row.find("freed_count");
   if (freed == row.end() || *freed != 0) return {};
-  const std::string which = row.at("count") == 1 ? "it" : "any of the " + row.at("count").dump();
-  return "Nothing freed " + which + made_text(row) + ". ";
+  const bool is_one = row.at("count") == 1;
+  const std::string which = is_one ? "it" : "any of the " + row.at("count").dump();
+  const std::string made = made_text(row);
+  return "Nothing freed " + which +
+         (made.empty() ? made : (is_one ? ", which was " : ", which were ") + made) + ". ";
 }
 
 std::string holder_text(const Json& row) {

@@ -136,8 +136,8 @@ std::string pinning_text(const Json& report, const Json& row) {
   return {};
 }
 
-// Where the request itself is what is too large: more than the device has, or than all that the
-// process held.
+// Where the request itself is what is too large: more than the device has, or than all that was
+// live.
 std::string fix_by_asking_less(const Json& row, const Json& ledger) {
   const std::uint64_t requested = number_or_zero(row.at("requested_bytes"));
   const std::uint64_t available = available_bytes(row, ledger);
@@ -152,7 +152,10 @@ std::string fix_by_asking_less(const Json& row, const Json& ledger) {
     return fix + ": the device has " + size_text(total) +
            " in all, so nothing that is freed makes room for this request.";
   }
-  fix += ": it asks for more than all that the process held, " + size_text(held) + '.';
+  fix += ": it asks for more than all " +
+         std::string(row.at("level") == "framework" ? "live blocks of PyTorch"
+                                                    : "live memory of the process") +
+         ", " + size_text(held) + '.';
   fix += " If it has to be that large, free " + size_text(missing_bytes(row, ledger)) +
          " before it (arithmetic)";
   const Json* const holder = largest_place(row);

@@ -105,6 +105,7 @@ Excess largest_excess(const std::map<std::uint64_t, RankMemory>& ranks, std::uin
 struct Made {
   std::uint64_t allocations = 0;
   Json freed_at = nullptr;
+  bool freed_elsewhere = false;  // not all of it there
 };
 
 Made made_at(const ReportContext& context, const Json& process_id, const std::string& key) {
@@ -119,6 +120,7 @@ Made made_at(const ReportContext& context, const Json& process_id, const std::st
       const Identity identity = context.identity_of(process, {i, group.segments != 0});
       if (!identity.has_site || key_of_place(site_json(identity)) != key) continue;
       made.allocations += group.allocations;
+      made.freed_elsewhere |= group.freed.has_other_sites || !made.freed_at.is_null();
       if (made.freed_at.is_null())
         made.freed_at = place_json(context, process, group.freed.first_at);
     }
@@ -148,7 +150,8 @@ std::string fix_at(const RuleInput& input, const std::map<std::uint64_t, RankMem
   const std::string freed = second_place_text(finding.evidence, "freed_at");
   return "Let " + excess.place + " allocate on the host, or in smaller pieces: " + name +
          " alone allocates there (" + count_text(made.allocations, "time", "times") +
-         (freed.empty() ? freed : ", freed at " + freed) +
+         (freed.empty() ? freed
+                        : (made.freed_elsewhere ? ", some freed at " : ", freed at ") + freed) +
          "), and the GPUs of the others do without it. ";
 }
 

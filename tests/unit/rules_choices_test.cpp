@@ -1,6 +1,9 @@
 // Where several changes would mend a fault, its fix says which one applies and how that is known.
 #include <algorithm>
+#include <fstream>
 
+#include "analyzer/job.hpp"
+#include "analyzer/rules/rules.hpp"
 #include "tests/support/finding_query.hpp"
 #include "tests/support/stack_records.hpp"
 
@@ -207,6 +210,20 @@ TEST_CASE("growth that ends in frees names where they stand, unless there were o
   CHECK(has(between, " were freed later. Free them sooner, or bound"));
 }
 
+TEST_CASE("what the end of a context took was not freed later", "[unit]") {
+  TraceBuilder trace = program_trace();
+  for (std::uint64_t round = 0; round < 500; ++round) {
+    trace.allocate(kHostAddress, kMiB, MemoryKind::kDevice, call_at(0x40));
+    trace.free(kHostAddress);
+    if (round % 10 != 9) continue;
+    trace.allocate(kAddress + round * kMiB, 64 * 1024, MemoryKind::kDevice, call_at(0x10));
+  }
+  trace.context_call(ContextOperation::kResetPrimary, 1, 0, call_at(0x50));
+  const Json found = finding_of(trace, "growth");
+  CHECK(found.at("evidence").at("frees_after") == 0);
+  CHECK(has(found, "and none was freed. Free them where they are no longer needed"));
+}
+
 TEST_CASE("tensors that grow alone are told apart from a graph that stays", "[unit]") {
   const Json alone = growth_of_tensors(0);
   CHECK(alone.at("evidence").at("other_places") == 1);
@@ -250,7 +267,7 @@ TEST_CASE("a request for more than the device has is to ask for less", "[unit]")
 
 TEST_CASE("a request for more than all that was held is what to make smaller first", "[unit]") {
   const Json found = failure_of(90 * kMiB, 20 * kBlock);
-  CHECK(has(found, "it asks for more than all that the process held, 20.0 MiB."));
+  CHECK(has(found, "it asks for more than all live blocks of PyTorch, 20.0 MiB."));
   CHECK(has(found,
             "free 10.0 MiB before it (arithmetic): most is held by train.py:10 (load), "
             "20.0 MiB in 1 allocation."));
@@ -260,6 +277,43 @@ TEST_CASE("a request for less than what was held names the holder", "[unit]") {
   const Json found = failure_of(40 * kMiB, 80 * kBlock);
   CHECK(has(found, "Free or avoid at least 20.0 MiB"));
   CHECK(has(found, "(train.py:10 (load), 80.0 MiB in 1 allocation)"));
+}
+
+TEST_CASE("memory that grew throughout the run is what to stop where memory ran out", "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.device(0, 0x1234, 100 * kMiB);
+  for (std::uint64_t round = 0; round < 800; ++round) {
+    trace.allocate(kHostAddress, kMiB, MemoryKind::kDevice, call_at(0x40));
+    trace.free(kHostAddress);
+    if (round % 10 != 9) continue;
+    trace.allocate(kAddress + round * kMiB, kMiB, MemoryKind::kDevice, call_at(0x10));
+  }
+  trace.allocate(0, 30 * kMiB, MemoryKind::kDevice, call_at(0x20, 2));
+  CHECK(has(finding_of(trace, "out_of_memory"), "whose memory grew throughout the run"));
+}
+
+TEST_CASE("parameters that fill the device do not shrink with the batch", "[unit]") {
+  Json report;
+  std::ifstream(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json") >> report;
+  Json& failure = report.at("oom")[0];
+  failure["outcome"] = "raised";
+  failure["verdict"] = "exhausted";
+  failure["level"] = "framework";
+  const auto fix_with = [&](const char* category) {
+    failure["holders"][1]["category"] = category;
+    const gpumemtrace::analyzer::Job no_job;
+    gpumemtrace::analyzer::Symbolizer symbolizer(gpumemtrace::analyzer::SymbolOptions{});
+    const gpumemtrace::analyzer::CodeOwners owners;
+    gpumemtrace::analyzer::Redaction no_redaction(false);
+    const gpumemtrace::analyzer::ReportContext context(no_job, symbolizer, owners, no_redaction);
+    gpumemtrace::analyzer::Findings found;
+    gpumemtrace::analyzer::find_out_of_memory({context, report, {}}, found);
+    REQUIRE(found.size() == 1);
+    return found[0].fix;
+  };
+  CHECK(fix_with("parameter").find("which a smaller batch does not change") != std::string::npos);
+  CHECK(fix_with("activation").find(": a smaller batch, or activation checkpointing.") !=
+        std::string::npos);
 }
 
 TEST_CASE("what one rank alone allocates is told apart from what all share unevenly", "[unit]") {
