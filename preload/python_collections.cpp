@@ -17,8 +17,8 @@ constexpr unsigned kFirstWithOwnLock = 12;
 constexpr unsigned kLastWithThreeGenerations = 13;
 
 // Up to 3.13 the state of the collector has, before the flag: three generations, then a pointer to
-// the first of them.
-constexpr std::size_t kFirstGenerationBefore = 176;
+// the first of them. In 3.13.5 they begin four bytes earlier than in 3.13.0.
+constexpr std::size_t kFirstGenerationBefore[] = {176, 180};
 constexpr std::size_t kPointerToItBefore = 104;
 
 constexpr std::size_t kInterpreter = 16;  // in the thread state
@@ -65,8 +65,11 @@ Collector collector_of(unsigned minor, const void* runtime) noexcept {
 
 bool has_generations(const char* flag) noexcept {
   const char* first = nullptr;
-  return read_through_kernel(flag - kPointerToItBefore, first) &&
-         first == flag - kFirstGenerationBefore;
+  if (!read_through_kernel(flag - kPointerToItBefore, first)) return false;
+  for (const std::size_t before : kFirstGenerationBefore) {
+    if (first == flag - before) return true;
+  }
+  return false;
 }
 
 bool is_held_by_a_thread_of(const void* interpreter, const char* lock) noexcept {

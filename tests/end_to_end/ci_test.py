@@ -33,7 +33,7 @@ def recipes():
     return [commands for commands in map(RECIPE.findall, blocks) if commands]
 
 
-class Ci(support.EndToEnd):
+class Ci:
     """In a folder with a test program `my_test`, clean unless FAULTY=1."""
 
     def setUp(self):
