@@ -8,6 +8,7 @@
 #include "analyzer/owners.hpp"
 #include "analyzer/report/link.hpp"
 #include "analyzer/report/sections.hpp"
+#include "analyzer/rules/rule_table.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -241,6 +242,21 @@ Json report_devices(const ReportContext& context, const Job& job) {
   return rows;
 }
 
+// Rules that need single events, where a checkpoint replaced those of the beginning.
+Json partial_rules_json(const ReportContext& context) {
+  Json names = Json::array();
+  for (const RuleInfo& rule : kRules) {
+    if (rule.scope == RuleScope::kBehindCheckpoint) names.push_back(rule.name);
+  }
+  Json rows = Json::array();
+  for (const ReportProcess& process : context.processes()) {
+    const std::uint64_t cut = process.model().course().checkpoint_time;
+    if (cut == 0) continue;
+    rows.push_back({{"process", process.id}, {"from_ns", process.time_ns(cut)}, {"rules", names}});
+  }
+  return rows;
+}
+
 Json report_coverage(const ReportContext& context) {
   std::size_t wrapped = 0;
   Json unwrapped = Json::array();
@@ -255,7 +271,8 @@ Json report_coverage(const ReportContext& context) {
           {"resolved_unwrapped", std::move(unwrapped)},
           {"memory2_disagreements", report_memory2_disagreements(context)},
           {"memory2", report_memory2(context)},
-          {"pools", report_pool_activity(context)}};
+          {"pools", report_pool_activity(context)},
+          {"partial_rules", partial_rules_json(context)}};
 }
 
 Json report_losses(const ReportContext& context) {
