@@ -1,7 +1,9 @@
 // Turns what users name on the command line into one report.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
 #include "analyzer/rules/thresholds.hpp"
@@ -33,5 +35,9 @@ bool is_without_trace(const std::vector<std::filesystem::path>& inputs);
 
 // True where no trace of the report misses an event.
 bool is_complete(const Json& report);
+
+// Until when the report has sums alone, so that some rules looked at the rest; empty where it has
+// every event.
+std::optional<std::uint64_t> only_sums_until_ns(const Json& report);
 
 }  // namespace gpumemtrace::tools

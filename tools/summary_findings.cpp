@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <sstream>
 
@@ -12,7 +13,6 @@ namespace gpumemtrace::tools {
 namespace {
 
 constexpr std::size_t kMostLetters = 110;
-constexpr std::size_t kMostLinesOfText = 3;
 constexpr std::size_t kMostStackFrames = 4;
 
 // Findings of several ranks that are one fault are one row.
@@ -70,21 +70,24 @@ std::size_t count_severity(const std::vector<Fault>& faults, std::string_view se
 // Who called the place of the finding; nothing where that is the place alone.
 void add_callers(Lines& lines, const Json& report, const Json& finding) {
   const Json& evidence = finding.at("evidence");
-  const auto opened_at = evidence.find("opened_at");
-  const bool by_opening = opened_at != evidence.end() && opened_at->is_object();
-  const std::string stack =
-      short_stack(report, by_opening ? *opened_at : finding, kMostStackFrames);
+  const Json* place = &finding;
+  for (const char* key : {"opened_at", "held_at"}) {
+    const auto found = evidence.find(key);
+    if (found != evidence.end() && found->is_object()) place = &*found;
+  }
+  const std::string stack = short_stack(report, *place, kMostStackFrames);
   if (stack.find(" < ") != std::string::npos) lines.push_back("     in " + stack);
 }
 
 // Words in lines of equal indent; what does not fit in the last one is left out.
-void add_wrapped(Lines& lines, const std::string& indent, const std::string& text) {
+void add_wrapped(Lines& lines, const std::string& indent, const std::string& text,
+                 std::size_t most_lines) {
   std::istringstream words(text);
   std::string line;
   std::size_t added = 0;
   for (std::string word; words >> word;) {
     if (!line.empty() && indent.size() + line.size() + 1 + word.size() > kMostLetters) {
-      if (++added == kMostLinesOfText) {
+      if (++added == most_lines) {
         lines.push_back(indent + line + " ...");
         return;
       }
@@ -94,6 +97,30 @@ void add_wrapped(Lines& lines, const std::string& indent, const std::string& tex
     line += (line.empty() ? "" : " ") + word;
   }
   if (!line.empty()) lines.push_back(indent + line);
+}
+
+// How a number in a fix is known (docs/findings.md).
+struct WordMeaning {
+  std::string_view word;
+  std::string_view meaning;
+};
+constexpr auto kWordMeanings = std::to_array<WordMeaning>({
+    {"exact", "counted or timed"},
+    {"arithmetic", "a sum or difference of counts"},
+    {"inferred", "if the rest of the program stays as it is"},
+});
+
+// One line, of the words that the lines use.
+void add_meaning_of_words(Lines& lines) {
+  std::string text;
+  for (const auto& [word, meaning] : kWordMeanings) {
+    const std::string in_parentheses = fmt::format("({})", word);
+    const bool is_used = std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+      return line.find(in_parentheses) != std::string::npos;
+    });
+    if (is_used) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", in_parentheses, meaning);
+  }
+  if (!text.empty()) lines.push_back("  " + text);
 }
 
 }  // namespace
@@ -127,7 +154,7 @@ Lines fix_section(const Json& report, const SummaryDetail& detail) {
         "  {}. {}{}", i + 1, text_or(finding, "title", ""),
         faults[i].processes > 1 ? fmt::format(" ({} times)", faults[i].processes) : ""));
     if (detail.fix_stacks) add_callers(lines, report, finding);
-    add_wrapped(lines, "     ", text_or(finding, "fix", ""));
+    add_wrapped(lines, "     ", text_or(finding, "fix", ""), detail.fix_lines);
   }
   if (shown < faults.size()) {
     lines.push_back(fmt::format("  and {}; `gpumemtrace check` lists all",
@@ -141,8 +168,9 @@ Lines fix_section(const Json& report, const SummaryDetail& detail) {
     if (i == 0) lines.emplace_back("Worth knowing");
     lines.push_back("  " + text_or(*information[i].finding, "title", ""));
     if (detail.fix_stacks) add_callers(lines, report, *information[i].finding);
-    add_wrapped(lines, "     ", text_or(*information[i].finding, "fix", ""));
+    add_wrapped(lines, "     ", text_or(*information[i].finding, "fix", ""), detail.fix_lines);
   }
+  add_meaning_of_words(lines);
   return lines;
 }
 

@@ -13,7 +13,8 @@ using Lines = std::vector<std::string>;
 // How much a summary may show of each list; the rest is counted.
 struct SummaryDetail {
   std::size_t fixes = 0;
-  bool fix_stacks = false;  // who called the place of each
+  bool fix_stacks = false;    // who called the place of each
+  std::size_t fix_lines = 0;  // of the text of each
   std::size_t devices = 0;
   std::size_t peaks_per_device = 0;
   std::size_t holders_per_peak = 0;

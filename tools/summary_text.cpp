@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 
+#include "analyzer/rules/rule_table.hpp"
 #include "tools/launch_environment.hpp"
+#include "tools/report_input.hpp"
 #include "tools/sizes.hpp"
 #include "tools/summary_sections.hpp"
 
@@ -19,19 +21,20 @@ constexpr std::ptrdiff_t kMostHolders = 7;
 
 // From the most to the least that is shown; the first that fits is taken.
 constexpr auto kDetails = std::to_array<SummaryDetail>({
-    {4, true, 8, 6, 5, 5},
-    {4, true, 8, 6, 3, 3},
-    {4, true, 8, 6, 2, 2},
-    {4, true, 8, 6, 2, 1},
-    {4, true, 8, 4, 2, 1},
-    {4, true, 8, 2, 2, 2},
-    {4, true, 8, 1, 2, 2},
-    {4, true, 8, 1, 1, 1},
-    {4, true, 8, 1, 0, 1},
-    {4, false, 8, 1, 0, 1},
-    {3, false, 4, 1, 0, 1},
-    {2, false, 2, 1, 0, 1},
-    {1, false, 1, 1, 0, 0},
+    {4, true, 6, 8, 6, 5, 5},
+    {4, true, 6, 8, 6, 3, 3},
+    {4, true, 6, 8, 6, 2, 2},
+    {4, true, 6, 8, 6, 2, 1},
+    {4, true, 6, 8, 4, 2, 1},
+    {4, true, 6, 8, 2, 2, 2},
+    {4, true, 6, 8, 1, 2, 2},
+    {4, true, 6, 8, 1, 1, 1},
+    {4, true, 6, 8, 1, 0, 1},
+    {4, true, 3, 8, 1, 0, 1},
+    {4, false, 3, 8, 1, 0, 1},
+    {3, false, 3, 4, 1, 0, 1},
+    {2, false, 3, 2, 1, 0, 1},
+    {1, false, 3, 1, 1, 0, 0},
 });
 
 constexpr auto kSections = std::to_array<Lines (*)(const Json&, const SummaryDetail&)>(
@@ -118,6 +121,37 @@ std::string ends_of(const Json& report) {
   return text;
 }
 
+// "growth, churn, transfer (in part)": the families of the rules that the row names.
+std::string families_of(const Json& rules) {
+  std::vector<std::pair<std::string_view, bool>>
+      families;  // and whether all of its rules are named
+  for (const analyzer::RuleInfo& rule : analyzer::kRules) {
+    const bool is_named = std::find(rules.begin(), rules.end(), rule.name) != rules.end();
+    const auto known = std::find_if(families.begin(), families.end(),
+                                    [&](const auto& row) { return row.first == rule.family; });
+    if (known != families.end()) {
+      known->second = known->second && is_named;
+    } else if (is_named) {
+      families.emplace_back(rule.family, true);
+    }
+  }
+  std::string text;
+  for (const auto& [family, is_whole] : families) {
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", family, is_whole ? "" : " (in part)");
+  }
+  return text;
+}
+
+// What could be looked for at the end of the run alone; empty where that is nothing.
+std::string partial_rules_line(const Json& report) {
+  const std::optional<std::uint64_t> until_ns = only_sums_until_ns(report);
+  if (!until_ns) return {};
+  const Json& rules = report.at("coverage").at("partial_rules").front().at("rules");
+  return fmt::format(
+      "  Before {} only sums are left (--max-trace-bytes); not looked for there: {}.",
+      duration_text(*until_ns), families_of(rules));
+}
+
 // The setting that opens a pool which this trace cannot see into; empty where there is none.
 std::string setting_of_opaque_pool(const Json& report) {
   for (const Json& row : report.at("usage")) {
@@ -162,11 +196,13 @@ Lines job_section(const Json& report, const SummaryDetail& detail) {
                   count_of(report.at("processes").size(), "process", "processes"),
                   duration_text(length_of_job_ns(report)), ends_of(report)),
       complete ? fmt::format("  Complete: {}, none lost{}.", count_of(events, "event", "events"),
-                             own_cpu_ns == 0
-                                 ? ""
-                                 : "; recording took " + duration_text(own_cpu_ns) + " of CPU time")
+                             own_cpu_ns == 0 ? ""
+                                             : "; the recorder's thread took " +
+                                                   duration_text(own_cpu_ns) + " of CPU time")
                : fmt::format("  INCOMPLETE: {}, {} dropped; numbers below may be too low.",
                              count_of(events, "event", "events"), format_count(dropped))};
+  const std::string partial = partial_rules_line(report);
+  if (!partial.empty()) lines.push_back(partial);
   lines.insert(lines.end(), notes.begin(), notes.end());
   return lines;
 }

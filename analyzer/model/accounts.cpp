@@ -32,19 +32,33 @@ std::uint32_t Accounts::find_or_add_row(const GroupKey& key) {
 std::uint32_t Accounts::find_or_add_group(const GroupKey& key) {
   const auto next = static_cast<std::uint32_t>(groups_.size());
   const auto [found, added] = group_index_.try_emplace(key, next);
-  if (added) groups_.push_back({key, find_or_add_row(key), 0, 0, 0});
+  if (added) {
+    Group group;
+    group.key = key;
+    group.row = find_or_add_row(key);
+    groups_.push_back(group);
+  }
   return found->second;
 }
 
 void Accounts::add_folded(std::uint32_t group, const FoldedAllocations& folded) {
   groups_[group].allocations += folded.count;
   groups_[group].allocated_bytes += folded.bytes;
+  groups_[group].is_folded = true;
+  groups_[group].freed.count += folded.freed;
+  if (folded.freed != 0) groups_[group].freed.has_other_sites = true;
   UsageRow& row = rows_[groups_[group].row];
   row.allocations += folded.count;
   row.frees += folded.freed;
   row.failed += folded.failed;
   row.allocated_bytes += folded.bytes;
   row.largest_bytes = std::max(row.largest_bytes, folded.largest_bytes);
+}
+
+void Accounts::forget_last_of_folded() {
+  for (Group& group : groups_) {
+    if (group.is_folded) group.last_time = 0;
+  }
 }
 
 void Accounts::tell_row_peak(Kind kind, std::int32_t device, std::uint32_t pool,

@@ -173,6 +173,23 @@ constexpr FlowKind flow_of(Level level) {
                                                           : FlowKind::kRest;
 }
 
+// What calls gave back of what a place had asked for; not what the end of a context took.
+struct Releases {
+  std::uint64_t count = 0;
+  CallSite first_at{};           // not known of the framework's blocks
+  bool has_other_sites = false;  // not all of them at that one
+
+  void note_site(const CallSite& site) {
+    if (first_at == CallSite{}) first_at = site;
+    if (first_at != site) has_other_sites = true;
+  }
+  void merge(const Releases& more) {
+    count += more.count;
+    if (more.first_at != CallSite{}) note_site(more.first_at);
+    has_other_sites = has_other_sites || more.has_other_sites;
+  }
+};
+
 struct Group {
   GroupKey key;
   std::uint32_t row = 0;
@@ -180,7 +197,9 @@ struct Group {
   std::uint64_t allocated_bytes = 0;
   std::uint64_t segments = 0;    // of the allocations, those that the framework deals blocks from
   std::uint64_t host_ticks = 0;  // spent in the calls that allocated and freed
-  CallSite freed_at{};           // of the first call that freed one
+  std::uint64_t last_time = 0;   // of its last allocation; 0 = not known
+  bool is_folded = false;        // some are over, and their single times and places gone
+  Releases freed;
 };
 
 // - Accounts are created on demand and never removed; pointers to them stay valid.
@@ -198,6 +217,7 @@ class Accounts {
     Group& owner = groups_[group];
     ++owner.allocations;
     owner.allocated_bytes += bytes;
+    owner.last_time = now;
     UsageRow& row = rows_[owner.row];
     ++row.allocations;
     ++row.count;
@@ -220,13 +240,17 @@ class Accounts {
 
   enum class End { kFreed, kImplicit };
   void remove(const LiveAllocation& entry, End end) {
-    UsageRow& row = rows_[groups_[entry.group].row];
-    if (end == End::kFreed) ++row.frees;
+    Group& owner = groups_[entry.group];
+    UsageRow& row = rows_[owner.row];
+    if (end == End::kFreed) {
+      ++row.frees;
+      ++owner.freed.count;
+    }
     --row.count;
     row.bytes -= entry.bytes;
     Account& account = *row.account;
     account.bytes -= entry.bytes;
-    history_.free(entry.group, entry.bytes);
+    history_.free(entry.group, entry.bytes, end == End::kFreed);
     flows_[static_cast<std::size_t>(flow_of(account.level))].bytes -= entry.bytes;
     account.peak.note_release(entry, phase_clock_);
     for (Moment* moment : account.watchers) moment->note_release(entry, phase_clock_);
@@ -244,6 +268,8 @@ class Accounts {
 
   // Counts what is over; nothing of it is live.
   void add_folded(std::uint32_t group, const FoldedAllocations& folded);
+  // At a checkpoint's cut: of groups with folded allocations nobody knows which was the last.
+  void forget_last_of_folded();
   // The highest point of a row before a checkpoint's cut.
   void tell_row_peak(Kind kind, std::int32_t device, std::uint32_t pool, std::uint64_t bytes,
                      std::uint64_t time);
@@ -254,8 +280,9 @@ class Accounts {
   void count_segment(std::uint32_t group, std::uint64_t count = 1) {
     groups_[group].segments += count;
   }
+  // Where something of the group is given back.
   void note_free(std::uint32_t group, const CallSite& site) {
-    if (groups_[group].freed_at == CallSite{}) groups_[group].freed_at = site;
+    groups_[group].freed.note_site(site);
   }
   // Time that a call spent on an allocation of the group.
   void note_host_ticks(std::uint32_t group, std::uint64_t ticks) {

@@ -50,13 +50,15 @@ struct OpenHandle {
   std::uint64_t time = 0;
 };
 
-// How many handles of one kind one place opened.
+// How many handles of one kind one place opened, and what became of them.
 struct OpenedHandles {
   HandleKind kind = HandleKind::kVmm;
   CallSite site;
   std::int32_t device = kUnknownDevice;
   bool is_segment = false;
   std::uint64_t count = 0;
+  std::uint64_t last_time = 0;  // of its last one
+  Releases closed;
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -7,7 +7,7 @@ namespace {
 
 History::Stretch join(const History::Stretch& first, const History::Stretch& second) {
   return {std::min(first.low_bytes, second.low_bytes), std::min(first.low_count, second.low_count),
-          first.allocations + second.allocations};
+          first.allocations + second.allocations, first.frees + second.frees};
 }
 
 }  // namespace

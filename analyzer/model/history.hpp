@@ -11,7 +11,7 @@ namespace gpumemtrace::analyzer {
 // - The run is cut into equal stretches by the number of its events (allocations and frees), not by
 //   time, so that the same program gives the same history however fast it ran. When there are more
 //   than kMaxStretches, neighbours are joined in pairs.
-// - Memory: 24 bytes a stretch and group. Groups catch up with the stretches when they are touched.
+// - Memory: 32 bytes a stretch and group. Groups catch up with the stretches when they are touched.
 // - What a checkpoint replaced is not in it.
 class History {
  public:
@@ -21,6 +21,7 @@ class History {
     std::uint64_t low_bytes = 0;  // the least that was live at any moment of it
     std::uint64_t low_count = 0;  // the least number of allocations, which may be another moment
     std::uint64_t allocations = 0;
+    std::uint64_t frees = 0;  // by calls
   };
   // Of the whole process.
   struct Flow {
@@ -38,9 +39,11 @@ class History {
     flow_.back().end = now;
     count_event();
   }
-  void free(std::uint32_t group, std::uint64_t bytes) {
+  // `by_call`: not by the end of a context.
+  void free(std::uint32_t group, std::uint64_t bytes, bool by_call) {
     GroupCourse& course = touch(group);
     ++flow_.back().frees;
+    if (by_call) ++course.present.frees;
     course.live_bytes -= bytes;
     --course.live_count;
     if (course.live_bytes < course.present.low_bytes) course.present.low_bytes = course.live_bytes;
@@ -69,7 +72,7 @@ class History {
 
   // In which the group has not been touched.
   static Stretch quiet_stretch(const GroupCourse& course) {
-    return {course.live_bytes, course.live_count, 0};
+    return {course.live_bytes, course.live_count, 0, 0};
   }
   GroupCourse& touch(std::uint32_t group) {
     if (group >= courses_.size()) courses_.resize(group + 1);

@@ -100,7 +100,8 @@ bool Pools::note_call(const trace::Pool& call, std::uint64_t now) {
       if (found == by_handle_.end()) return false;
       PoolState& state = pools_[found->second];
       by_handle_.erase(found);
-      state.created_time = 0;
+      state.is_destroyed = true;
+      state.destroyed_at = site_of(call.call);
       return set_reserved(state, state.used_bytes);
     }
     case trace::PoolOperation::kTrim:

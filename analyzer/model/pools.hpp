@@ -36,8 +36,10 @@ struct PoolState {
   std::uint64_t reserved_peak_bytes = 0;
   bool sampled = false;            // the driver has told at least once
   CallSite created_at;             // where the program created or imported it, if it did
-  std::uint64_t created_time = 0;  // and when; 0 = it did not, or has destroyed it
-  PoolSums* sums = nullptr;        // nullptr: imported
+  std::uint64_t created_time = 0;  // and when; 0 = it did not
+  bool is_destroyed = false;
+  CallSite destroyed_at;
+  PoolSums* sums = nullptr;  // nullptr: imported
 };
 
 // Pools are created on demand: index 0 of no device is reserved, indexes are stable.

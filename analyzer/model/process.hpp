@@ -63,8 +63,9 @@ struct Course {
   std::uint64_t unknown_context = 0;
   std::uint64_t framework_mismatch = 0;
   std::uint64_t implicit_frees = 0;
-  std::uint64_t folded_records = 0;  // that a checkpoint replaced
-  bool peaks_are_inexact = false;    // graphs allocated memory before a checkpoint's cut
+  std::uint64_t folded_records = 0;   // that a checkpoint replaced
+  std::uint64_t checkpoint_time = 0;  // its cut; 0 = there is none
+  bool peaks_are_inexact = false;     // graphs allocated memory before a checkpoint's cut
 };
 
 // What lay at the address of a free that the driver refused, as far as the trace shows it.
@@ -223,8 +224,12 @@ class ProcessModel {
   }
   void apply_refused_free(const trace::Free& call, const LiveAllocation* live);
   [[nodiscard]] InvalidFreeRow explain_refused_free(const trace::Free& call, FreedWhat& what);
-  void release_handle(std::uint64_t handle, std::uint32_t writer);
-  void after_physical_release(const VirtualMemory::Removed& freed, std::uint32_t writer);
+  // `call` is the one that gave it back where that is the present record.
+  void release_handle(std::uint64_t handle, std::uint32_t writer,
+                      const trace::CallHeader* call = nullptr);
+  void after_physical_release(const VirtualMemory::Removed& freed, std::uint32_t writer,
+                              const trace::CallHeader* call);
+  void release_import(std::uint64_t key_address, const trace::CallHeader& call);
   void add(const LiveAllocation& entry, const GroupKey& key);
   void make_room(Memory::Space space, std::uint64_t address);
   // False where nothing is live at the address. `call` is the free where it is the present record.
@@ -251,6 +256,8 @@ class ProcessModel {
   // `row` is where the copy was counted.
   void note_round_trip(const trace::Copy& call, Direction direction, std::uint32_t row,
                        std::uint64_t host_ticks);
+  // When the block or allocation that begins there was made; 0 where none does.
+  [[nodiscard]] std::uint64_t birth_of(std::uint64_t address);
   static void note_repetition(const trace::Copy& call, TransferRow& row);
   void note_content(const trace::Copy& call, std::uint32_t row);
   void apply_set(const trace::Set& call);

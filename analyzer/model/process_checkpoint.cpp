@@ -182,6 +182,8 @@ void ProcessModel::apply_checkpoint(const trace::Checkpoint& checkpoint) {
   told_peak_ = nullptr;
   course_.events += checkpoint.events;
   course_.folded_records += checkpoint.records;
+  course_.checkpoint_time = now_;
+  accounts_.forget_last_of_folded();
   course_.order_repaired += checkpoint.order_repaired;
   course_.live_address_allocated += checkpoint.live_address_allocated;
   course_.peaks_are_inexact |= checkpoint.inexact != 0;

@@ -37,7 +37,7 @@ std::vector<OpenHandle> ProcessModel::open_handles() const {
   virtual_memory_.for_each_handle(add_memory);
   memory_.for_each_import(add_memory);
   for (const PoolState& pool : pools_.pools()) {
-    if (pool.created_time == 0) continue;
+    if (pool.created_time == 0 || pool.is_destroyed) continue;
     open.push_back({HandleKind::kPool, pool.created_at, pool.device, false, pool.sampled,
                     pool.reserved_bytes, pool.created_time});
   }
@@ -60,12 +60,18 @@ std::vector<OpenedHandles> ProcessModel::opened_handles() const {
   for (const Group& group : accounts_.groups()) {
     const GroupKey& key = group.key;
     if (!is_behind_a_handle(key.kind)) continue;
-    opened.push_back(
-        {handle_kind_of(key.kind), key.site, key.device, group.segments != 0, group.allocations});
+    opened.push_back({handle_kind_of(key.kind), key.site, key.device, group.segments != 0,
+                      group.allocations, group.last_time, group.freed});
   }
   for (const PoolState& pool : pools_.pools()) {
     if (pool.created_at == CallSite{}) continue;
-    opened.push_back({HandleKind::kPool, pool.created_at, pool.device, false, 1});
+    Releases destroyed;
+    if (pool.is_destroyed) {
+      destroyed.count = 1;
+      destroyed.note_site(pool.destroyed_at);
+    }
+    opened.push_back(
+        {HandleKind::kPool, pool.created_at, pool.device, false, 1, pool.created_time, destroyed});
   }
   return opened;
 }

@@ -73,7 +73,7 @@ void ProcessModel::unmap(const trace::Mapping& call, std::uint32_t writer) {
       framework_.shrink_segment(entry.link, entry.address, entry.bytes, now_);
     }
   }
-  after_physical_release(freed, writer);
+  after_physical_release(freed, writer, &call.call);
 }
 
 void ProcessModel::apply_pool_call(const trace::Pool& call) {
@@ -131,7 +131,6 @@ void ProcessModel::launch(const GraphMemory& graph, std::uint32_t writer) {
 
 void ProcessModel::apply_import(const trace::Import& call) {
   if (call.call.record.result != trace::kCudaSuccess) return;
-  LiveAllocation removed;
   switch (call.operation) {
     case trace::ImportOperation::kIpcOpen:
     case trace::ImportOperation::kPoolImportPointer:
@@ -153,16 +152,19 @@ void ProcessModel::apply_import(const trace::Import& call) {
     case trace::ImportOperation::kGraphicsPointer:
       return address_map_.set(call.address, call.bytes,
                               {MemoryClass::kDevice, device_of_context(call.call.context)});
-    case trace::ImportOperation::kIpcClose: {
-      memory_.remove(Memory::Space::kImports, call.address, Accounts::End::kFreed, removed);
-      return;
-    }
-    case trace::ImportOperation::kExternalDestroy: {
-      memory_.remove(Memory::Space::kImports, call.handle, Accounts::End::kFreed, removed);
-      return;
-    }
+    case trace::ImportOperation::kIpcClose:
+      return release_import(call.address, call.call);
+    case trace::ImportOperation::kExternalDestroy:
+      return release_import(call.handle, call.call);
     default:
       return;
+  }
+}
+
+void ProcessModel::release_import(std::uint64_t key_address, const trace::CallHeader& call) {
+  LiveAllocation removed;
+  if (memory_.remove(Memory::Space::kImports, key_address, Accounts::End::kFreed, removed)) {
+    accounts_.note_free(removed.group, site_of(call));
   }
 }
 

@@ -191,7 +191,7 @@ void ProcessModel::apply_free(const trace::Free& call, std::uint32_t writer) {
   if (call.address == 0) return;
   const trace::RecordHeader& record = call.call.record;
   if (is_physical(call.memory)) {
-    if (record.result == trace::kCudaSuccess) release_handle(call.address, writer);
+    if (record.result == trace::kCudaSuccess) release_handle(call.address, writer, &call.call);
     return;
   }
   const Memory::Space space =
@@ -250,15 +250,17 @@ InvalidFreeRow ProcessModel::explain_refused_free(const trace::Free& call, Freed
   return row;
 }
 
-void ProcessModel::release_handle(std::uint64_t handle, std::uint32_t writer) {
+void ProcessModel::release_handle(std::uint64_t handle, std::uint32_t writer,
+                                  const trace::CallHeader* call) {
   VirtualMemory::Removed freed;
   if (!virtual_memory_.release(handle, freed)) ++course_.unknown_frees;
-  after_physical_release(freed, writer);
+  after_physical_release(freed, writer, call);
 }
 
-void ProcessModel::after_physical_release(const VirtualMemory::Removed& freed,
-                                          std::uint32_t writer) {
+void ProcessModel::after_physical_release(const VirtualMemory::Removed& freed, std::uint32_t writer,
+                                          const trace::CallHeader* call) {
   for (const LiveAllocation& entry : freed) {
+    if (call != nullptr) accounts_.note_free(entry.group, site_of(*call));
     if (out_of_memory_.pending()) out_of_memory_.flushed(writer, entry.bytes);
     const GroupKey& key = accounts_.group(entry.group).key;
     if (key.kind == Kind::kVmm) physical_changed(key.device);

@@ -64,12 +64,28 @@ void ProcessModel::note_repetition(const trace::Copy& call, TransferRow& row) {
 void ProcessModel::note_round_trip(const trace::Copy& call, Direction direction, std::uint32_t row,
                                    std::uint64_t host_ticks) {
   if (direction == Direction::kDeviceToHost) {
-    return round_trips_.went_down({call.source, call.destination, call.bytes}, {row, host_ticks});
+    return round_trips_.went_down({call.source, call.destination, call.bytes},
+                                  {row, call.call.end, host_ticks, birth_of(call.source)});
   }
   if (direction != Direction::kHostToDevice) return;
   const std::optional<RoundTrips::Down> down =
       round_trips_.comes_back({call.destination, call.source, call.bytes});
-  if (down) transfers_.row(row).count_return(call.bytes, down->row, host_ticks + down->host_ticks);
+  if (!down) return;
+  TransferRow& up = transfers_.row(row);
+  if (up.returned.count == 0) up.down_row = down->row;
+  const std::uint64_t start = call.call.record.time;
+  const std::uint64_t born = birth_of(call.destination);
+  const bool known = born != 0 && down->memory_born != 0;
+  const bool same = known && born == down->memory_born;
+  up.returned.add({1, call.bytes, host_ticks, down->host_ticks,
+                   start > down->end_ticks ? start - down->end_ticks : 0, same ? 1U : 0U,
+                   known && !same ? 1U : 0U});
+}
+
+std::uint64_t ProcessModel::birth_of(std::uint64_t address) {
+  const LiveAllocation* live = framework_.find_block(address);
+  if (live == nullptr) live = memory_.find(Memory::Space::kAddresses, address);
+  return live == nullptr ? 0 : live->born;
 }
 
 void ProcessModel::note_content(const trace::Copy& call, std::uint32_t row) {

@@ -19,10 +19,13 @@ class RoundTrips {
     friend bool operator==(const Way&, const Way&) = default;
   };
 
-  // The copy down: the transfer row that it was counted in, and how long its call took.
+  // The copy down: the transfer row that it was counted in, when its call returned and how long it
+  // took, and when the GPU memory that it left was allocated; 0 = not known.
   struct Down {
     std::uint32_t row = 0;
+    std::uint64_t end_ticks = 0;
     std::uint64_t host_ticks = 0;
+    std::uint64_t memory_born = 0;
   };
 
   void went_down(const Way& way, const Down& down) { trips_[slot_of(way)] = {way, down}; }

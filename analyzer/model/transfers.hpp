@@ -80,28 +80,41 @@ struct Repeats {
   }
 };
 
+// Copies up that RoundTrips saw bring back what a copy down had taken.
+struct Returns {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t up_ticks = 0;        // in the calls of these copies
+  std::uint64_t down_ticks = 0;      // in those of their ways down
+  std::uint64_t away_ticks = 0;      // between the two calls
+  std::uint64_t to_same_memory = 0;  // of them, those whose GPU memory stayed allocated meanwhile
+  std::uint64_t to_new_memory = 0;   // or had been freed; of the rest it is not known
+
+  void add(const Returns& more) {
+    count += more.count;
+    bytes += more.bytes;
+    up_ticks += more.up_ticks;
+    down_ticks += more.down_ticks;
+    away_ticks += more.away_ticks;
+    to_same_memory += more.to_same_memory;
+    to_new_memory += more.to_new_memory;
+  }
+};
+
 struct TransferRow {
   TransferKey key;
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t host_ticks = 0;
-  std::uint64_t returned_count = 0;  // of these copies, those that RoundTrips saw come back
-  std::uint64_t returned_bytes = 0;
-  std::uint32_t down_row = 0;             // in which the first of their ways down was counted
-  std::uint64_t returned_host_ticks = 0;  // of both ways
-  std::uint64_t hashed_count = 0;         // of these copies, those whose content has a hash
-  Repeats repeats;                        // of those, whose content RepeatedCopies has seen before
+  Returns returned;                // of these copies
+  std::uint32_t down_row = 0;      // in which the first of their ways down was counted
+  std::uint64_t hashed_count = 0;  // of these copies, those whose content has a hash
+  Repeats repeats;                 // of those, whose content RepeatedCopies has seen before
   // Of copies with pageable memory: bytes at device addresses where the row had copied before. A
   // loop has many of them, a model that is loaded none.
   std::uint64_t repeated_bytes = 0;
   CoveredRanges device_ranges;
   GpuTimes gpu;
-
-  void count_return(std::uint64_t more_bytes, std::uint32_t way_down, std::uint64_t both_ticks) {
-    if (returned_count++ == 0) down_row = way_down;
-    returned_bytes += more_bytes;
-    returned_host_ticks += both_ticks;
-  }
 };
 
 class Transfers {

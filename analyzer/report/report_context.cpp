@@ -274,6 +274,14 @@ Json place_json(const ReportContext& context, const ReportProcess& process, cons
   return {{"site", site_json(identity)}, {"stack", stack_json(identity)}};
 }
 
+void add_releases(Json& row, const std::string& word, const ReportContext& context,
+                  const ReportProcess& process, const Releases* releases) {
+  const bool known = releases != nullptr;
+  row[word + "_count"] = known ? Json(releases->count) : Json(nullptr);
+  row[word + "_at"] = known ? place_json(context, process, releases->first_at) : Json(nullptr);
+  row[word + "_elsewhere"] = known ? Json(releases->has_other_sites) : Json(nullptr);
+}
+
 Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
 
 Json owner_json(const Identity& identity) { return text_or_null(identity.owner); }

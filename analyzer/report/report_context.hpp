@@ -128,6 +128,10 @@ class ReportContext {
 // {"site": ..., "stack": ...} of a second place that a row tells of; null where it is not known.
 [[nodiscard]] Json place_json(const ReportContext& context, const ReportProcess& process,
                               const CallSite& site);
+// WORD_count, WORD_at and WORD_elsewhere: what calls gave back of what the row's place had asked
+// for. nullptr: not known.
+void add_releases(Json& row, const std::string& word, const ReportContext& context,
+                  const ReportProcess& process, const Releases* releases);
 [[nodiscard]] Json text_or_null(const std::string& text);
 // The row's place among rows of equal bytes.
 [[nodiscard]] std::string fingerprint_of(const Identity& identity);

@@ -3,7 +3,9 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "analyzer/report/place_key.hpp"
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -14,17 +16,11 @@ constexpr std::size_t kLeastStretches = 8;
 constexpr std::uint64_t kLeastAllocations =
     32;  // of the process, else there is no loop to speak of
 
-struct PlaceKey {
-  std::int32_t device = kHostDevice;
-  Level level = Level::kDriver;
-  Identity identity;
-  friend auto operator<=>(const PlaceKey&, const PlaceKey&) = default;
-};
-
 struct Place {
   std::vector<History::Stretch> stretches;
-  std::string stack;  // of the group that allocated most
-  std::uint64_t most_allocations = 0;
+  std::string stack;  // of the group that rose most, of equals the one that allocated most
+  std::pair<std::uint64_t, std::uint64_t> most;  // by which it rose, how often it allocated
+  Releases freed;
 };
 
 // The part of the run that is looked at: from the end of the warm-up to the place's last
@@ -40,6 +36,15 @@ struct Growth {
   std::uint64_t blocks = 0;  // by which their number rose likewise
   std::uint64_t rises = 0;
   std::uint64_t allocations = 0;
+  std::uint64_t frees_before = 0;  // the window, in it, and after it
+  std::uint64_t frees = 0;
+  std::uint64_t frees_after = 0;
+};
+
+// The other places of the level on the device that went on allocating.
+struct Others {
+  std::uint64_t count = 0;
+  std::uint64_t growing = 0;
 };
 
 std::size_t warmup_end(const History& history, const Thresholds& thresholds) {
@@ -81,6 +86,14 @@ std::vector<std::uint64_t> what_stays(const std::vector<History::Stretch>& stret
   return stays;
 }
 
+// By which it rose for good.
+std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const Window& window) {
+  if (window.begin == window.end) return 0;
+  const std::vector<std::uint64_t> stays =
+      what_stays(stretches, window, &History::Stretch::low_bytes);
+  return stays.back() - stays.front();
+}
+
 // It must rise in every part of the window: a sawtooth rises for good in its last tooth alone, and
 // a cache that fills once rises in the beginning.
 Growth growth_of(const std::vector<History::Stretch>& stretches, const Window& window) {
@@ -88,8 +101,13 @@ Growth growth_of(const std::vector<History::Stretch>& stretches, const Window& w
   growth.window = window;
   const std::size_t length = window.end - window.begin;
   if (length < kLeastStretches || length * 2 < stretches.size() - window.begin) return growth;
-  for (std::size_t i = window.begin; i < window.end; ++i) {
-    growth.allocations += stretches[i].allocations;
+  for (std::size_t i = 0; i < stretches.size(); ++i) {
+    const bool before = i < window.begin;
+    const bool inside = !before && i < window.end;
+    (before   ? growth.frees_before
+     : inside ? growth.frees
+              : growth.frees_after) += stretches[i].frees;
+    if (inside) growth.allocations += stretches[i].allocations;
   }
   const std::vector<std::uint64_t> stays =
       what_stays(stretches, window, &History::Stretch::low_bytes);
@@ -114,6 +132,7 @@ void add(std::vector<History::Stretch>& sums, const std::vector<History::Stretch
     sums[i].low_bytes += more[i].low_bytes;
     sums[i].low_count += more[i].low_count;
     sums[i].allocations += more[i].allocations;
+    sums[i].frees += more[i].frees;
   }
 }
 
@@ -136,8 +155,10 @@ std::map<PlaceKey, Place> places_of(const ReportContext& context, const ReportPr
     key.identity.stack.clear();
     Place& place = places[key];
     add(place.stretches, stretches);
-    if (group.allocations > place.most_allocations) {
-      place.most_allocations = group.allocations;
+    place.freed.merge(group.freed);
+    const std::pair rank(rise_of(stretches, window_of(stretches, begin)), group.allocations);
+    if (rank > place.most) {
+      place.most = rank;
       place.stack = stack;
     }
   }
@@ -184,8 +205,23 @@ Json forecast_json(const Json& report, const Json& device, std::uint64_t bytes,
   return nullptr;
 }
 
+using GrowthByPlace = std::map<PlaceKey, Growth>;
+
+// Where their blocks are freed again while this place's memory grows, nothing keeps them together.
+Others others_of(const PlaceKey& key, const GrowthByPlace& growths) {
+  Others others;
+  for (const auto& [other, growth] : growths) {
+    if (other == key || other.device != key.device || other.level != key.level) continue;
+    if (growth.allocations == 0) continue;
+    ++others.count;
+    if (growth.bytes != 0) ++others.growing;
+  }
+  return others;
+}
+
 Json growth_row(const ReportContext& context, const ReportProcess& process, const Json& report,
-                const std::pair<const PlaceKey, Place>& place, const Growth& growth) {
+                const std::pair<const PlaceKey, Place>& place, const Growth& growth,
+                const Others& others) {
   const auto& [key, what] = place;
   const std::vector<History::Flow>& flow = process.model().accounts().history().flow();
   const std::uint64_t begin_ns = process.time_ns(flow[growth.window.begin].end);
@@ -215,7 +251,13 @@ Json growth_row(const ReportContext& context, const ReportProcess& process, cons
       {"allocations", growth.allocations},
       {"blocks", growth.blocks},
       {"begin_ns", begin_ns},
-      {"end_ns", end_ns}};
+      {"end_ns", end_ns},
+      {"frees_before", growth.frees_before},
+      {"frees", growth.frees},
+      {"frees_after", growth.frees_after},
+      {"other_places", others.count},
+      {"other_places_growing", others.growing}};
+  add_releases(row, "freed", context, process, &what.freed);
   mark_inexact(row, is_inexact(process, key.level));
   return row;
 }
@@ -227,15 +269,20 @@ Json report_growth(const ReportContext& context, const Json& report, const Thres
   for (const ReportProcess& process : context.processes()) {
     const History& history = process.model().accounts().history();
     const std::size_t begin = warmup_end(history, thresholds);
-    for (const auto& place : places_of(context, process, begin)) {
-      const Growth growth =
-          growth_of(place.second.stretches, window_of(place.second.stretches, begin));
+    const std::map<PlaceKey, Place> places = places_of(context, process, begin);
+    GrowthByPlace growths;
+    for (const auto& [key, place] : places) {
+      growths[key] = growth_of(place.stretches, window_of(place.stretches, begin));
+    }
+    for (const auto& place : places) {
+      const Growth& growth = growths.at(place.first);
       if (growth.bytes < thresholds.bytes(Threshold::kGrowthBytes) ||
           growth.rises < thresholds.count(Threshold::kGrowthRises) || growth.bytes == 0 ||
           !is_steady(history, growth.window, thresholds)) {
         continue;
       }
-      rows.push_back(growth_row(context, process, report, place, growth));
+      rows.push_back(
+          growth_row(context, process, report, place, growth, others_of(place.first, growths)));
     }
   }
   return sorted_rows(std::move(rows), "bytes");

@@ -1,4 +1,6 @@
 // Handles that were never released.
+#include <algorithm>
+
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -13,8 +15,10 @@ struct HandleKey {
 
 struct HandleTally {
   Tally tally;
-  bool knows_bytes = true;   // of each
-  std::uint64_t opened = 0;  // the closed ones included; 0 = not known
+  bool knows_bytes = true;      // of each
+  std::uint64_t opened = 0;     // the closed ones included; 0 = not known
+  std::uint64_t last_time = 0;  // of the last one that was opened
+  Releases closed;
 };
 
 Identity opener_of(const ReportContext& context, const ReportProcess& process, const CallSite& site,
@@ -34,7 +38,10 @@ Json handle_row(const ReportContext& context, const ReportProcess& process, cons
               {"owner", owner_json(key.identity)},
               {"site", site_json(key.identity)},
               {"stack", stack_json(key.identity)},
-              {"first_time_ns", process.time_ns(sum.tally.first_time)}};
+              {"first_time_ns", process.time_ns(sum.tally.first_time)},
+              {"last_time_ns", process.time_ns(sum.tally.last_time)},
+              {"last_opened_ns", process.time_ns(sum.last_time)}};
+  add_releases(row, "closed", context, process, sum.opened == 0 ? nullptr : &sum.closed);
   mark_inexact(row, process.inexact.memory);
   return row;
 }
@@ -51,10 +58,16 @@ Json report_open_handles(const ReportContext& context) {
       sum.tally.add(handle.bytes, handle.time);
       sum.knows_bytes = sum.knows_bytes && handle.knows_bytes;
     }
+    const bool is_folded = process.model().course().folded_records != 0;
     for (const OpenedHandles& opened : process.model().opened_handles()) {
+      // A checkpoint forgets pools that are gone.
+      if (is_folded && opened.kind == HandleKind::kPool) continue;
       const auto known = sums.find({opened.kind, opened.device,
                                     opener_of(context, process, opened.site, opened.is_segment)});
-      if (known != sums.end()) known->second.opened += opened.count;
+      if (known == sums.end()) continue;
+      known->second.opened += opened.count;
+      known->second.last_time = std::max(known->second.last_time, opened.last_time);
+      known->second.closed.merge(opened.closed);
     }
     for (const auto& [key, sum] : sums) rows.push_back(handle_row(context, process, key, sum));
   }

@@ -23,10 +23,8 @@ struct PlaceSums {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t host_ticks = 0;
-  std::uint64_t returned_count = 0;
-  std::uint64_t returned_bytes = 0;
-  std::uint64_t returned_host_ticks = 0;  // both ways
-  CallSite down_at;                       // the ways down of what came back
+  Returns returned;
+  CallSite down_at;  // the ways down of what came back
   std::uint64_t hashed_count = 0;
   Repeats repeats;
   std::uint64_t repeated_bytes = 0;
@@ -116,8 +114,8 @@ Rule rule_for(const PlaceKey& place, const PlaceSums& sums, const GpuView& gpu,
   const TransferKey& key = place.kind;
   if (!between_host_and_device(key)) return Rule::kCount;
   if (is_repeated(sums, thresholds)) return Rule::kRepeatedCopies;
-  if (sums.returned_count >= thresholds.count(Threshold::kPingPongCount) &&
-      sums.returned_bytes >= thresholds.bytes(Threshold::kPingPongBytes)) {
+  if (sums.returned.count >= thresholds.count(Threshold::kPingPongCount) &&
+      sums.returned.bytes >= thresholds.bytes(Threshold::kPingPongBytes)) {
     return Rule::kPingPong;
   }
   const bool small = sums.mean_bytes() <= thresholds.bytes(Threshold::kSmallMeanBytes);
@@ -219,6 +217,9 @@ Json hotspot_json(const ReportContext& context, const ReportProcess& process, Ru
                   const PlaceKey& place, const PlaceSums& sums, const GpuView& gpu) {
   const Identity& identity = place.identity;
   const bool hashed = sums.hashed_count != 0;
+  const auto ns_of = [&](std::uint64_t ticks) {
+    return process.process->clock().duration_ns(ticks);
+  };
   Json row = {{"rule", describe(rule).name},
               {"process", process.id},
               {"device", context.device_id(process, place.kind.device)},
@@ -234,9 +235,13 @@ Json hotspot_json(const ReportContext& context, const ReportProcess& process, Ru
               {"source_memory", name_of(place.kind.source)},
               {"destination_memory", name_of(place.kind.destination)},
               {"mean_bytes", sums.mean_bytes()},
-              {"returned_count", sums.returned_count},
-              {"returned_bytes", sums.returned_bytes},
-              {"returned_host_ns", process.process->clock().duration_ns(sums.returned_host_ticks)},
+              {"returned_count", sums.returned.count},
+              {"returned_bytes", sums.returned.bytes},
+              {"returned_host_ns", ns_of(sums.returned.up_ticks + sums.returned.down_ticks)},
+              {"returned_up_ns", ns_of(sums.returned.up_ticks)},
+              {"returned_away_ns", ns_of(sums.returned.away_ticks)},
+              {"returned_to_same_memory", sums.returned.to_same_memory},
+              {"returned_to_new_memory", sums.returned.to_new_memory},
               {"down_at", place_json(context, process, sums.down_at)},
               {"repeated_count", hashed ? Json(sums.repeats.count) : Json(nullptr)},
               {"repeated_bytes", hashed ? Json(sums.repeats.bytes) : Json(nullptr)},
@@ -269,12 +274,10 @@ std::map<PlaceKey, PlaceSums> places_of(const ReportContext& context,
     sums.count += row.count;
     sums.bytes += row.bytes;
     sums.host_ticks += row.host_ticks;
-    if (sums.returned_count == 0 && row.returned_count != 0) {
+    if (sums.returned.count == 0 && row.returned.count != 0) {
       sums.down_at = process.model().transfers().rows()[row.down_row].key.site;
     }
-    sums.returned_count += row.returned_count;
-    sums.returned_bytes += row.returned_bytes;
-    sums.returned_host_ticks += row.returned_host_ticks;
+    sums.returned.add(row.returned);
     sums.hashed_count += row.hashed_count;
     sums.repeats.add(row.repeats);
     sums.repeated_bytes += row.repeated_bytes;

@@ -30,12 +30,18 @@ bool is_users_own(const std::string& owner) {
   return owner.empty() || owner == "program" || owner == "python_extension";
 }
 
+struct Made {
+  std::uint64_t allocations = 0;
+  std::uint64_t last_time = 0;
+  Releases freed;
+};
+
 struct LeakRow {
   Tally tally;
   CallSite ended_at;  // of the teardown that ended the first of them
-  // That the same place made of the kind, freed ones included; not counted of blocks, whose places
+  // What the same place made of the kind, freed ones included; not counted of blocks, whose places
   // are many and slow to name.
-  std::uint64_t allocations = 0;
+  Made made;
 };
 
 struct LeakKey {
@@ -72,16 +78,19 @@ class LeakList {
   // Once all rows are there.
   void count_allocations() {
     const Accounts& accounts = process_.model().accounts();
-    std::map<PlaceKey, std::uint64_t> made;
-    for (const auto& [key, row] : rows_) made[place_of(key)] = 0;
+    std::map<PlaceKey, Made> made;
+    for (const auto& [key, row] : rows_) made[place_of(key)] = {};
     for (std::uint32_t i = 0; i < accounts.groups().size(); ++i) {
       const Group& group = accounts.group(i);
       if (level_of(group.key.kind) == Level::kFramework) continue;
       const Identity identity = context_.identity_of(process_, {i, group.segments != 0});
       const auto place = made.find({group.key.device, group.key.kind, identity});
-      if (place != made.end()) place->second += group.allocations;
+      if (place == made.end()) continue;
+      place->second.allocations += group.allocations;
+      place->second.last_time = std::max(place->second.last_time, group.last_time);
+      place->second.freed.merge(group.freed);
     }
-    for (auto& [key, row] : rows_) row.allocations = made.at(place_of(key));
+    for (auto& [key, row] : rows_) row.made = made.at(place_of(key));
   }
   [[nodiscard]] const std::map<LeakKey, LeakRow>& rows() const { return rows_; }
   [[nodiscard]] const std::map<HolderKey, std::uint64_t>& lost_by_holder() const {
@@ -162,6 +171,12 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   return leaks;
 }
 
+// null also where the trace alone made up the steps: their numbers mean nothing to the reader.
+Json told_step_json(const ReportProcess& process, std::uint64_t model_time) {
+  const bool is_told = process.model().steps().source() != StepSource::kPeriod;
+  return is_told ? step_json(process, model_time) : Json(nullptr);
+}
+
 Json exit_row(const ReportContext& context, const ReportProcess& process, const LeakKey& key,
               const LeakRow& leak) {
   const Tally& tally = leak.tally;
@@ -182,7 +197,11 @@ Json exit_row(const ReportContext& context, const ReportProcess& process, const 
       {"inside", level == Level::kFramework ? Json("driver") : Json(nullptr)},
       {"ended_by", key.ended_by == EndedBy::kNothing ? Json(nullptr) : Json(name_of(key.ended_by))},
       {"ended_at", place_json(context, process, leak.ended_at)},
-      {"allocations", leak.allocations == 0 ? Json(nullptr) : Json(leak.allocations)}};
+      {"allocations", leak.made.allocations == 0 ? Json(nullptr) : Json(leak.made.allocations)},
+      {"last_allocation_ns", process.time_ns(leak.made.last_time)},
+      {"first_step", told_step_json(process, tally.first_time)}};
+  add_releases(row, "freed", context, process,
+               leak.made.allocations == 0 ? nullptr : &leak.made.freed);
   mark_inexact(row, is_inexact(process, level));
   return row;
 }

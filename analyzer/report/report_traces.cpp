@@ -8,6 +8,7 @@
 #include "analyzer/owners.hpp"
 #include "analyzer/report/link.hpp"
 #include "analyzer/report/sections.hpp"
+#include "analyzer/rules/rule_table.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -25,6 +26,14 @@ Json number_json(const std::string& text) {
 std::uint64_t dropped_of(const Losses& losses) {
   return losses[Loss::dropped_allocations] + losses[Loss::dropped_frees] +
          losses[Loss::dropped_copies] + losses[Loss::dropped_blocks] + losses[Loss::dropped_others];
+}
+
+// What an event costs the program's thread is in no trace: docs/performance.md.
+Json overhead_json(const ReportProcess& process) {
+  const std::uint64_t cpu_ns = process.process->preview().background_cpu_ns;
+  return {{"events", process.model().course().events},
+          {"ns_per_event", nullptr},
+          {"cpu_ns", cpu_ns == 0 ? Json(nullptr) : Json(cpu_ns)}};
 }
 
 Json duration_json(const ReportProcess& process) {
@@ -160,7 +169,7 @@ Json report_traces(const ReportContext& context) {
          {"dropped", dropped_of(process.losses)},
          {"bytes", file.file_bytes()},
          {"duration_ns", duration_json(process)},
-         {"overhead", {{"events", course.events}, {"ns_per_event", nullptr}, {"cpu_ns", nullptr}}},
+         {"overhead", overhead_json(process)},
          {"notes", notes_json(process, context.redaction())}});
   }
   return rows;
@@ -233,6 +242,21 @@ Json report_devices(const ReportContext& context, const Job& job) {
   return rows;
 }
 
+// Rules that need single events, where a checkpoint replaced those of the beginning.
+Json partial_rules_json(const ReportContext& context) {
+  Json names = Json::array();
+  for (const RuleInfo& rule : kRules) {
+    if (rule.scope == RuleScope::kBehindCheckpoint) names.push_back(rule.name);
+  }
+  Json rows = Json::array();
+  for (const ReportProcess& process : context.processes()) {
+    const std::uint64_t cut = process.model().course().checkpoint_time;
+    if (cut == 0) continue;
+    rows.push_back({{"process", process.id}, {"from_ns", process.time_ns(cut)}, {"rules", names}});
+  }
+  return rows;
+}
+
 Json report_coverage(const ReportContext& context) {
   std::size_t wrapped = 0;
   Json unwrapped = Json::array();
@@ -247,7 +271,8 @@ Json report_coverage(const ReportContext& context) {
           {"resolved_unwrapped", std::move(unwrapped)},
           {"memory2_disagreements", report_memory2_disagreements(context)},
           {"memory2", report_memory2(context)},
-          {"pools", report_pool_activity(context)}};
+          {"pools", report_pool_activity(context)},
+          {"partial_rules", partial_rules_json(context)}};
 }
 
 Json report_losses(const ReportContext& context) {

@@ -113,7 +113,12 @@ std::string place_text(const Json& site) {
 
 std::string second_place_text(const Json& row, const char* key) {
   const auto place = row.find(key);
-  return place == row.end() || place->is_null() ? std::string() : place_text(place->at("site"));
+  if (place == row.end() || place->is_null()) return {};
+  const Json& site = place->at("site");
+  const auto own = row.find("site");
+  const bool is_called_from_python = own != row.end() && text_in(*own, "kind") == "python";
+  if (is_called_from_python && text_in(site, "file").empty()) return {};
+  return place_text(site);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -48,7 +48,8 @@ struct Finding {
                                      std::string_view many);
 // "train.py:12 (step)", "libfastops.so (cudaMalloc)"; "a place that is not known".
 [[nodiscard]] std::string place_text(const Json& site);
-// The same of a row's second place, {"site", "stack"}; empty where the row does not know it.
+// The same of a row's second place, {"site", "stack"}; empty where the row does not know it, or
+// where it knows the line of its own place in Python and of this one not more than a library.
 [[nodiscard]] std::string second_place_text(const Json& row, const char* key);
 
 }  // namespace gpumemtrace::analyzer

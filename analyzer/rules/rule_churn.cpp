@@ -67,7 +67,7 @@ std::map<PlaceKey, Place> places_of(const RuleInput& input, const ReportProcess&
     if (group.allocations > place.most_allocations) {
       place.most_allocations = group.allocations;
       place.stack = stack;
-      place.freed_at = group.freed_at;
+      place.freed_at = group.freed.first_at;
     }
   }
   return places;
@@ -82,6 +82,11 @@ std::string fix_for(const Finding& finding, bool pinned, const std::string& time
   if (finding.owner == "pytorch") {
     return "Do not call torch.cuda.empty_cache() in the loop, and see whether the job is so near "
            "the device's limit that the allocator has to give back its cache." +
+           saved;
+  }
+  if (finding.owner == "jax") {
+    return "Let XLA deal its buffers out of its own pool: leave XLA_PYTHON_CLIENT_ALLOCATOR unset "
+           "(platform asks the driver for each buffer)." +
            saved;
   }
   if (pinned) return "Pin one buffer before the loop" + after + '.' + saved;

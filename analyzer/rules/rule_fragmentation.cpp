@@ -1,6 +1,7 @@
 // Reserved memory that lies in pieces beside live blocks.
 #include <string>
 
+#include "analyzer/rules/pieces_advice.hpp"
 #include "analyzer/rules/rules.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -42,13 +43,21 @@ Finding finding_of(const Json& row) {
                       size_text(pin.at("bytes_stranded")) + " of it.";
   }
   finding.fix =
-      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or allocate the long-lived blocks " +
-      (finding.site.is_object() ? "of " + place_text(finding.site) + ' ' : std::string()) +
-      "before the short-lived ones. Up to " + stranded + " would be usable again (arithmetic).";
+      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which needs no change of the program: "
+      "up to " +
+      stranded + " would be usable again (arithmetic)." + advice_on_pieces(finding.site);
   return finding;
 }
 
 }  // namespace
+
+std::string advice_on_pieces(const Json& site) {
+  if (!site.is_object()) return {};
+  const std::string place = place_text(site);
+  return " Or let the short-lived blocks go and call torch.cuda.empty_cache() before " + place +
+         " makes the blocks that stay between the pieces; or make those first, where they do not "
+         "depend on the others.";
+}
 
 // Of each process and device the worst moment alone.
 void find_fragmentation(const RuleInput& input, Findings& findings) {

@@ -28,14 +28,16 @@ constexpr std::array kFreeFunctions = {
 
 bool is_python(const Json& site) { return site.is_object() && site.at("kind") == "python"; }
 
-std::string free_function(const Json& row) {
-  const Json& site = row.at("site");
+// The one whose counterpart the place called.
+std::string name_of(const FreeFunction& function, const Json& site) {
   const bool driver = site.is_object() && site.contains("api") && site.at("api").is_string() &&
                       site.at("api").get<std::string>().compare(0, 4, "cuda") != 0;
+  return std::string(driver ? function.driver : function.runtime);
+}
+
+std::string free_function(const Json& row) {
   for (const FreeFunction& function : kFreeFunctions) {
-    if (row.at("kind") == function.kind) {
-      return std::string(driver ? function.driver : function.runtime);
-    }
+    if (row.at("kind") == function.kind) return name_of(function, row.at("site"));
   }
   return "its free function";
 }
@@ -57,6 +59,82 @@ std::string teardown_text(const Json& row) {
   return place.empty() ? text : text + " at " + place;
 }
 
+// Where a row says what became of the others that its place made, and in which words.
+struct FateKeys {
+  const char* made_count;
+  const char* last_made_ns;
+  const char* back_count;
+  const char* back_at;
+  const char* back_elsewhere;
+  std::string_view made;
+  std::string_view back;
+};
+constexpr FateKeys kAllocationKeys = {"allocations", "last_allocation_ns", "freed_count",
+                                      "freed_at",    "freed_elsewhere",    "allocated",
+                                      "freed"};
+constexpr FateKeys kHandleKeys = {"opened_count",     "last_opened_ns", "closed_count", "closed_at",
+                                  "closed_elsewhere", "opened",         "released"};
+
+// "made at 2.6 ms in step 3", "made from 5.0 s to 7.5 s"; empty where that is not known.
+std::string made_text(const Json& row) {
+  const Json& first = row.at("first_time_ns");
+  const Json& last = row.at("last_time_ns");
+  if (!first.is_number() || !last.is_number()) return {};
+  if (row.at("count") != 1) {
+    return "made from " + duration_text(first) + " to " + duration_text(last);
+  }
+  const auto step = row.find("first_step");
+  return "made at " + duration_text(first) +
+         (step != row.end() && step->is_number() ? " in step " + step->dump() : std::string());
+}
+
+// "the last one, made at 2.6 ms,": which of its place's the row is about.
+std::string which_text(const Json& row, const FateKeys& keys) {
+  const Json& last_made = row.at(keys.last_made_ns);
+  const bool is_last = last_made.is_number() && row.at("first_time_ns") == last_made;
+  const std::string made = made_text(row);
+  return (row.at("count") != 1 ? row.at("count").dump()
+          : is_last            ? "the last one"
+                               : "one") +
+         (made.empty() ? made : ", " + made + ',');
+}
+
+// "Of the 3 that main.cpp:3 (load) allocated 2 were freed, at main.cpp:9 (main); the last one, made
+// at 2.6 ms, was not.": empty where none was, or where that is not known.
+std::string fate_text(const Json& row, const FateKeys& keys) {
+  const auto back = row.find(keys.back_count);
+  if (back == row.end() || !back->is_number() || *back == 0) return {};
+  if (!row.at("site").is_object()) return {};  // perhaps several places
+  const std::string at = second_place_text(row, keys.back_at);
+  const bool elsewhere = row.at(keys.back_elsewhere) == true;
+  return "Of the " + row.at(keys.made_count).dump() + " that " + place_text(row.at("site")) + ' ' +
+         std::string(keys.made) + ' ' + back->dump() + (*back == 1 ? " was " : " were ") +
+         std::string(keys.back) + (at.empty() ? at : (elsewhere ? ", some at " : ", at ") + at) +
+         "; " + which_text(row, keys) + (row.at("count") == 1 ? " was not. " : " were not. ");
+}
+
+// What to do for the rest where others of the same place came back: empty where none did.
+std::string fix_by_others(const Json& row, const FateKeys& keys, const std::string& function) {
+  const std::string fate = fate_text(row, keys);
+  if (fate.empty()) return fate;
+  const bool knows_where = !second_place_text(row, keys.back_at).empty();
+  const std::string which = row.at("count") == 1 ? "it" : "them";
+  return fate + "Call " + function + " for " + which + ", too: find what keeps " + which +
+         " from " + (knows_where ? "that call." : "being " + std::string(keys.back) + " likewise.");
+}
+
+// "Nothing freed any of the 3, which were made from 5.0 s to 7.5 s. ": where no call gave back one
+// of them.
+std::string nothing_freed_text(const Json& row) {
+  const auto freed = row.find("freed_count");
+  if (freed == row.end() || *freed != 0) return {};
+  const bool is_one = row.at("count") == 1;
+  const std::string which = is_one ? "it" : "any of the " + row.at("count").dump();
+  const std::string made = made_text(row);
+  return "Nothing freed " + which +
+         (made.empty() ? made : (is_one ? ", which was " : ", which were ") + made) + ". ";
+}
+
 std::string holder_text(const Json& row) {
   return count_text(row.at("count"), "allocation", "allocations") + " of " +
          row.at("kind").get<std::string>() + " memory";
@@ -64,6 +142,23 @@ std::string holder_text(const Json& row) {
 
 bool is_users_own(const Json& owner) {
   return owner.is_null() || owner == "program" || owner == "python_extension";
+}
+
+// `before`: when it is too late, where the end of a context took the memory.
+std::string fix_for_exit(const Json& row, const std::string& before) {
+  const std::string free = free_function(row);
+  const std::string what = "what " + place_text(row.at("site")) + " allocates";
+  // A program that calls the driver itself has no object that would do it.
+  const bool by_object = is_python(row.at("site")) && row.at("owner") != "program";
+  std::string fix;
+  if (before.empty()) {
+    if (!by_object) fix = fix_by_others(row, kAllocationKeys, free);
+    if (!fix.empty()) return fix;
+    fix = fate_text(row, kAllocationKeys) + nothing_freed_text(row);
+  }
+  return fix + (by_object ? "Free " + what + " (" + free + ')' + before +
+                                ", or let go of the object that holds it."
+                          : "Call " + free + " for " + what + before + '.');
 }
 
 Finding exit_finding(Rule rule, const Json& row) {
@@ -77,8 +172,9 @@ Finding exit_finding(Rule rule, const Json& row) {
                       {"class", row.at("class")},
                       {"first_time_ns", row.at("first_time_ns")},
                       {"last_time_ns", row.at("last_time_ns")}};
-  if (row.contains("allocations")) finding.evidence["allocations"] = row.at("allocations");
-  const std::string free = free_function(row);
+  for (const char* key : {"allocations", "freed_count", "freed_at", "first_step"}) {
+    if (row.contains(key)) finding.evidence[key] = row.at(key);
+  }
   std::string before;
   if (rule == Rule::kLeak) {
     finding.title =
@@ -94,13 +190,7 @@ Finding exit_finding(Rule rule, const Json& row) {
     if (row.contains("ended_at")) finding.evidence["ended_at"] = row.at("ended_at");
     before = " before " + teardown;
   }
-  // A program that calls the driver itself has no object that would do it.
-  finding.fix = is_python(row.at("site")) && row.at("owner") != "program"
-                    ? "Free what " + place + " allocates (" + free + ')' + before +
-                          ", or let go of the object that holds it. It would give back " + bytes +
-                          " (exact)."
-                    : "Call " + free + " for what " + place + " allocates" + before +
-                          ". It would give back " + bytes + " (exact).";
+  finding.fix = fix_for_exit(row, before) + " It would give back " + bytes + " (exact).";
   if (row.contains("exact")) finding.confidence = FindingConfidence::kInferred;
   return finding;
 }
@@ -133,29 +223,36 @@ bool ended_by_exit(const Json& report, const Json& process) {
   return false;
 }
 
+Finding handle_finding(const Json& row, const FreeFunction& function) {
+  Finding finding = finding_at(Rule::kUnreleasedHandle, row);
+  const std::string place = place_text(row.at("site"));
+  const std::string handles =
+      count_text(row.at("count"), "handle", "handles") + " (" + std::string(function.kind) + ')';
+  finding.bytes = row.at("bytes");
+  finding.time_ns = row.at("first_time_ns");
+  finding.evidence = {{"kind", row.at("kind")}, {"count", row.at("count")}};
+  for (const char* key : {"opened_count", "closed_count", "closed_at"}) {
+    if (row.contains(key)) finding.evidence[key] = row.at(key);
+  }
+  finding.title = handles + " of " + place + " never released" +
+                  share_text(row, "opened_count", "opened there");
+  finding.detail = handles + " that " + place +
+                   " opened had not been given back when the "
+                   "process ended.";
+  const std::string release = name_of(function, row.at("site"));
+  finding.fix = fix_by_others(row, kHandleKeys, release);
+  if (finding.fix.empty()) {
+    finding.fix =
+        "Call " + release + " for what " + place + " opens, on every way through the program.";
+  }
+  return finding;
+}
+
 void find_handles(const Json& report, Findings& findings) {
   for (const Json& row : report.at("leaks").at("handles")) {
     if (!is_users_own(row.at("owner")) || !ended_by_exit(report, row.at("process"))) continue;
     for (const FreeFunction& function : kHandleFunctions) {
-      if (row.at("kind") != function.kind) continue;
-      Finding finding = finding_at(Rule::kUnreleasedHandle, row);
-      const std::string place = place_text(row.at("site"));
-      const std::string handles = count_text(row.at("count"), "handle", "handles") + " (" +
-                                  std::string(function.kind) + ')';
-      finding.bytes = row.at("bytes");
-      finding.time_ns = row.at("first_time_ns");
-      finding.evidence = {{"kind", row.at("kind")}, {"count", row.at("count")}};
-      if (row.contains("opened_count")) {
-        finding.evidence["opened_count"] = row.at("opened_count");
-      }
-      finding.title = handles + " of " + place + " never released" +
-                      share_text(row, "opened_count", "opened there");
-      finding.detail = handles + " that " + place +
-                       " opened had not been given back when the "
-                       "process ended.";
-      finding.fix = "Call " + std::string(function.runtime) + " (" + std::string(function.driver) +
-                    ") for what " + place + " opens, on every way through the program.";
-      findings.push_back(std::move(finding));
+      if (row.at("kind") == function.kind) findings.push_back(handle_finding(row, function));
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "analyzer/rules/oom_ledger.hpp"
+#include "analyzer/rules/pieces_advice.hpp"
 #include "analyzer/rules/rules.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -50,13 +51,31 @@ std::string holders_text(const Json& row) {
   return other.empty() ? text : text + " Outside PyTorch most is held by " + other + '.';
 }
 
-// "train.py:12 (step), 3.00 GiB": the largest place that held memory; empty where none is known.
-std::string largest_holder(const Json& row) {
+// The largest place that held memory; nullptr where none is known.
+const Json* largest_place(const Json& row) {
   for (const Json& holder : row.at("holders")) {
-    if (!holder.at("site").is_object()) continue;
-    return place_text(holder.at("site")) + ", " + size_text(holder.at("bytes"));
+    if (holder.at("site").is_object()) return &holder;
   }
-  return {};
+  return nullptr;
+}
+
+// "train.py:12 (step), 3.0 GiB in 4 allocations".
+std::string holder_text(const Json& holder) {
+  return place_text(holder.at("site")) + ", " + size_text(holder.at("bytes")) + " in " +
+         count_text(holder.at("count"), "allocation", "allocations");
+}
+
+std::uint64_t bytes_held(const Json& row) {
+  std::uint64_t bytes = 0;
+  for (const Json& holder : row.at("holders")) bytes += number_or_zero(holder.at("bytes"));
+  return bytes;
+}
+
+bool grew_throughout(const Json& report, const Json& row, const Json& site) {
+  for (const Json& growth : report.at("leaks").at("growth")) {
+    if (growth.at("process") == row.at("process") && growth.at("site") == site) return true;
+  }
+  return false;
 }
 
 Json device_free_bytes(const Json& row) {
@@ -77,16 +96,21 @@ std::uint64_t free_on_device(const Json& row, const Json& ledger) {
 }
 
 // One contiguous piece is needed: from the framework's segments or from the device.
-std::uint64_t missing_bytes(const Json& row, const Json& ledger) {
-  const std::uint64_t requested = number_or_zero(row.at("requested_bytes"));
+std::uint64_t available_bytes(const Json& row, const Json& ledger) {
   const Json& pieces =
       row.at("largest_free_bytes").is_null() ? row.at("free_bytes") : row.at("largest_free_bytes");
-  const std::uint64_t available = std::max(number_or_zero(pieces), free_on_device(row, ledger));
+  return std::max(number_or_zero(pieces), free_on_device(row, ledger));
+}
+
+std::uint64_t missing_bytes(const Json& row, const Json& ledger) {
+  const std::uint64_t requested = number_or_zero(row.at("requested_bytes"));
+  const std::uint64_t available = available_bytes(row, ledger);
   return requested > available ? requested - available : requested;
 }
 
 std::string fix_for_recovered(const Json& row, bool framework) {
-  const std::string holder = largest_holder(row);
+  const Json* const largest = largest_place(row);
+  const std::string holder = largest == nullptr ? std::string() : holder_text(*largest);
   return size_text(row.at("flushed_bytes")) + " had to be given back first" +
          (row.at("count") == 1 ? "" : ", over all times") +
          ": do so before this request, or hold less" +
@@ -107,12 +131,47 @@ std::string pinning_text(const Json& report, const Json& row) {
     if (!is_then || moment.at("pinned_by").empty()) continue;
     const std::uint64_t stranded = number_or_zero(moment.at("stranded_bytes"));
     if (stranded * 2 < number_or_zero(moment.at("free_bytes"))) return {};
-    const Json& pin = moment.at("pinned_by").front();
-    if (!pin.at("site").is_object()) return {};
-    return " Or allocate the long-lived blocks of " + place_text(pin.at("site")) +
-           ", which lie between the pieces, before the short-lived ones.";
+    return advice_on_pieces(moment.at("pinned_by").front().at("site"));
   }
   return {};
+}
+
+// Where the request itself is what is too large: more than the device has, or than all that was
+// live.
+std::string fix_by_asking_less(const Json& row, const Json& ledger) {
+  const std::uint64_t requested = number_or_zero(row.at("requested_bytes"));
+  const std::uint64_t available = available_bytes(row, ledger);
+  const std::uint64_t total = ledger.is_object() ? number_or_zero(ledger.at("total_capacity")) : 0;
+  const std::uint64_t held = bytes_held(row);
+  const bool can_never_fit = total != 0 && requested > total;
+  if (!can_never_fit && requested < held) return {};
+  std::string fix = "Ask for less";
+  if (row.at("site").is_object()) fix += " at " + place_text(row.at("site"));
+  if (available != 0) fix += ", at most " + size_text(available) + " (arithmetic)";
+  if (can_never_fit) {
+    return fix + ": the device has " + size_text(total) +
+           " in all, so nothing that is freed makes room for this request.";
+  }
+  fix += ": it asks for more than all " +
+         std::string(row.at("level") == "framework" ? "live blocks of PyTorch"
+                                                    : "live memory of the process") +
+         ", " + size_text(held) + '.';
+  fix += " If it has to be that large, free " + size_text(missing_bytes(row, ledger)) +
+         " before it (arithmetic)";
+  const Json* const holder = largest_place(row);
+  return fix + (holder == nullptr ? "." : ": most is held by " + holder_text(*holder) + '.');
+}
+
+// How blocks of PyTorch become fewer, by what they are for.
+std::string advice_on_category(const Json* holder) {
+  const Json category = holder == nullptr ? Json(nullptr) : holder->at("category");
+  if (category == "parameter" || category == "gradient" || category == "optimizer_state") {
+    return ": blocks of category " + category.get<std::string>() +
+           ", which a smaller batch does not change; shard or offload them.";
+  }
+  if (category == "activation") return ": a smaller batch, or activation checkpointing.";
+  return ": a smaller batch, activation checkpointing, or letting go of tensors that are no longer "
+         "needed.";
 }
 
 // What would have made it fit, by the numbers of the moment.
@@ -126,28 +185,26 @@ std::string fix_for(const Json& report, const Json& row, const Json& ledger) {
                number_or_zero(ledger.at("reserved_by_pytorch_but_unallocated")) !=
            0);
   if (row.at("verdict") == "fragmented") {
-    // What the device has free and what PyTorch keeps cannot be joined without it, either.
-    const bool on_device = row.at("level") == "driver" && ledger.is_object();
-    const std::uint64_t cached =
-        on_device ? number_or_zero(ledger.at("reserved_by_pytorch_but_unallocated")) : 0;
-    return std::string(framework ? "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"
-                                 : "Allocate long-lived blocks first") +
-           ", so that the " + size_text(free + cached) +
-           " that are free in pieces can be one: the request needs " + size_text(requested) +
-           " (arithmetic)." + pinning_text(report, row);
+    return "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which needs no change of the "
+           "program, so that the " +
+           size_text(free) + " that PyTorch keeps free in pieces can be one: the request needs " +
+           size_text(requested) + " (arithmetic)." + pinning_text(report, row);
   }
   if (row.at("outcome") == "recovered") return fix_for_recovered(row, framework);
   if (requested == 0) return {};
+  const std::string ask_less = fix_by_asking_less(row, ledger);
+  if (!ask_less.empty() && largest_other(row).empty()) return ask_less;
   std::string fix = "Free or avoid at least " + size_text(missing_bytes(row, ledger)) +
                     " before this request (arithmetic), beginning with the largest holder";
   if (const std::string other = largest_other(row); !other.empty()) {
     return fix + ", the " + other + " outside PyTorch.";
   }
-  if (const std::string holder = largest_holder(row); !holder.empty()) fix += " (" + holder + ")";
-  fix += framework ? ": a smaller batch, activation checkpointing, or letting go of tensors that "
-                     "are no longer needed."
-                   : ".";
-  return fix;
+  const Json* const holder = largest_place(row);
+  if (holder != nullptr) fix += " (" + holder_text(*holder) + ")";
+  if (holder != nullptr && grew_throughout(report, row, holder->at("site"))) {
+    return fix + ", whose memory grew throughout the run: stop that first.";
+  }
+  return fix + (framework ? advice_on_category(holder) : ".");
 }
 
 void add_text(Finding& finding, const Json& row) {

@@ -10,7 +10,12 @@ namespace {
 
 constexpr std::size_t kLeastRanks = 2;
 
-using BytesByPlace = std::map<std::string, std::uint64_t>;
+// What a rank held at one place at its peak.
+struct PlaceMemory {
+  std::uint64_t bytes = 0;
+  Json at = nullptr;  // {"site", "stack"}
+};
+using MemoryByPlace = std::map<std::string, PlaceMemory>;
 
 // What one rank held on its devices: at each level the peak, and who held it.
 struct RankMemory {
@@ -18,8 +23,14 @@ struct RankMemory {
   Json device = nullptr;  // with the largest peak
   std::uint64_t largest_bytes = 0;
   std::uint64_t peak_bytes = 0;  // driver and pools
-  BytesByPlace places;           // of the innermost level that is known
+  MemoryByPlace places;          // of the innermost level that is known
 };
+
+// The same for the same place in all ranks, which run one program.
+std::string key_of_place(const Json& site) {
+  const Json& offset = site.at("offset");
+  return place_text(site) + (offset.is_number() ? '+' + offset.dump() : std::string());
+}
 
 std::map<std::uint64_t, RankMemory> memory_by_rank(const Json& report) {
   std::map<std::uint64_t, RankMemory> ranks;
@@ -41,9 +52,11 @@ std::map<std::uint64_t, RankMemory> memory_by_rank(const Json& report) {
     if (bytes > memory.largest_bytes) memory.device = row.at("device");
     memory.largest_bytes = std::max(memory.largest_bytes, bytes);
     for (const Json& holder : row.at("holders")) {
-      if (holder.at("site").is_object()) {
-        memory.places[place_text(holder.at("site"))] += holder.at("bytes").get<std::uint64_t>();
-      }
+      if (!holder.at("site").is_object()) continue;
+      PlaceMemory& place = memory.places[key_of_place(holder.at("site"))];
+      place.bytes += holder.at("bytes").get<std::uint64_t>();
+      if (place.at.is_null())
+        place.at = {{"site", holder.at("site")}, {"stack", holder.at("stack")}};
     }
   }
   return ranks;
@@ -65,25 +78,85 @@ std::uint64_t median_of_others(const std::map<std::uint64_t, RankMemory>& ranks,
   return median_of(std::move(values));
 }
 
-// The place whose bytes exceed those of the other ranks by most; empty where none does.
-std::string largest_excess(const std::map<std::uint64_t, RankMemory>& ranks, std::uint64_t rank) {
-  std::string worst;
-  std::uint64_t most = 0;
-  for (const auto& [place, bytes] : ranks.at(rank).places) {
+// The place whose bytes exceed those of the other ranks by most; no bytes where none does.
+struct Excess {
+  std::string key;
+  std::string place;
+  Json at = nullptr;
+  std::uint64_t bytes = 0;
+};
+
+Excess largest_excess(const std::map<std::uint64_t, RankMemory>& ranks, std::uint64_t rank) {
+  Excess worst;
+  for (const auto& [key, held] : ranks.at(rank).places) {
     const std::uint64_t usual =
-        median_of_others(ranks, rank, [&place = place](const RankMemory& memory) {
-          const auto found = memory.places.find(place);
-          return found == memory.places.end() ? 0 : found->second;
+        median_of_others(ranks, rank, [&key = key](const RankMemory& memory) {
+          const auto found = memory.places.find(key);
+          return found == memory.places.end() ? 0 : found->second.bytes;
         });
-    if (bytes <= usual + most) continue;
-    most = bytes - usual;
-    worst = place + ", by " + size_text(most);
+    if (held.bytes > usual + worst.bytes) {
+      worst = {key, place_text(held.at.at("site")), held.at, held.bytes - usual};
+    }
   }
   return worst;
 }
 
-Finding finding_of(const std::map<std::uint64_t, RankMemory>& ranks, std::uint64_t rank,
-                   std::uint64_t usual) {
+// All that a place allocated from the driver and its pools over the run, and where it was freed.
+struct Made {
+  std::uint64_t allocations = 0;
+  Json freed_at = nullptr;
+  bool freed_elsewhere = false;  // not all of it there
+};
+
+Made made_at(const ReportContext& context, const Json& process_id, const std::string& key) {
+  Made made;
+  for (const ReportProcess& process : context.processes()) {
+    if (process.id != process_id) continue;
+    const Accounts& accounts = process.model().accounts();
+    for (std::uint32_t i = 0; i < accounts.groups().size(); ++i) {
+      const Group& group = accounts.group(i);
+      const Level level = level_of(group.key.kind);
+      if (level != Level::kDriver && level != Level::kPool) continue;
+      const Identity identity = context.identity_of(process, {i, group.segments != 0});
+      if (!identity.has_site || key_of_place(site_json(identity)) != key) continue;
+      made.allocations += group.allocations;
+      made.freed_elsewhere |= group.freed.has_other_sites || !made.freed_at.is_null();
+      if (made.freed_at.is_null())
+        made.freed_at = place_json(context, process, group.freed.first_at);
+    }
+  }
+  return made;
+}
+
+// What to do about the place where the rank holds more: it may be the only one that allocates
+// there.
+std::string fix_at(const RuleInput& input, const std::map<std::uint64_t, RankMemory>& ranks,
+                   std::uint64_t rank, const Excess& excess, Finding& finding) {
+  const Made made = made_at(input.context, finding.process, excess.key);
+  std::uint64_t made_by_others = 0;
+  for (const auto& [other, memory] : ranks) {
+    if (other == rank) continue;
+    made_by_others += made_at(input.context, memory.process->at("id"), excess.key).allocations;
+  }
+  finding.evidence["held_at"] = excess.at;
+  finding.evidence["freed_at"] = made.freed_at;
+  finding.evidence["allocations_there"] = made.allocations;
+  finding.evidence["allocations_of_others_there"] = made_by_others;
+  const std::string name = "rank " + std::to_string(rank);
+  if (made_by_others != 0) {
+    return "Divide evenly what " + excess.place + " allocates: " + name + " holds " +
+           size_text(excess.bytes) + " more there than the others do. ";
+  }
+  const std::string freed = second_place_text(finding.evidence, "freed_at");
+  return "Let " + excess.place + " allocate on the host, or in smaller pieces: " + name +
+         " alone allocates there (" + count_text(made.allocations, "time", "times") +
+         (freed.empty() ? freed
+                        : (made.freed_elsewhere ? ", some freed at " : ", freed at ") + freed) +
+         "), and the GPUs of the others do without it. ";
+}
+
+Finding finding_of(const RuleInput& input, const std::map<std::uint64_t, RankMemory>& ranks,
+                   std::uint64_t rank, std::uint64_t usual) {
   const RankMemory& memory = ranks.at(rank);
   const bool more = memory.peak_bytes > usual;
   const std::uint64_t difference = more ? memory.peak_bytes - usual : usual - memory.peak_bytes;
@@ -105,14 +178,15 @@ Finding finding_of(const std::map<std::uint64_t, RankMemory>& ranks, std::uint64
                   size_text(difference) + " more than this one (arithmetic).";
     return finding;
   }
-  const std::string place = largest_excess(ranks, rank);
-  if (!place.empty()) finding.detail += " It holds more at " + place + '.';
-  finding.fix =
-      "Divide among the ranks what this one alone holds" +
-      (place.empty() ? std::string() : " at " + place.substr(0, place.find(", by "))) +
-      ", or keep it on the host, or do it in smaller pieces: the largest rank decides what "
-      "fits. Up to " +
-      size_text(difference) + " would be saved on it (arithmetic).";
+  const Excess excess = largest_excess(ranks, rank);
+  if (excess.bytes == 0) {
+    finding.fix = "Divide among the ranks what this one alone holds. ";
+  } else {
+    finding.detail += " It holds more at " + excess.place + ", by " + size_text(excess.bytes) + '.';
+    finding.fix = fix_at(input, ranks, rank, excess, finding);
+  }
+  finding.fix += "The largest rank decides what fits: up to " + size_text(difference) +
+                 " would be saved on it (arithmetic).";
   return finding;
 }
 
@@ -133,7 +207,7 @@ void find_rank_differences(const RuleInput& input, Findings& findings) {
         input.thresholds[Threshold::kRankShare] * static_cast<double>(usual)) {
       continue;
     }
-    findings.push_back(finding_of(ranks, rank, usual));
+    findings.push_back(finding_of(input, ranks, rank, usual));
   }
 }
 

@@ -1,6 +1,6 @@
 // The rules, one file a family. Each is a pure function: what it needs is in the report's sections,
-// so that findings and report cannot disagree; churn, cycles, gradients and bare contexts ask the
-// model.
+// so that findings and report cannot disagree; churn, cycles, gradients, bare contexts and places
+// where ranks differ ask the model.
 #pragma once
 
 #include <vector>

@@ -13,11 +13,12 @@ STEPS = 4000
 def what_runs_share(value):
     """A report's value without what two runs of a program never share. A stack's number comes from
     its addresses; steps that the program does not number are counted from the checkpoint on, and
-    growth is looked for from there on."""
+    growth and single frees are looked for from there on."""
     if isinstance(value, dict):
         times = ("time_ns", "first_time_ns", "last_time_ns", "peak_time_ns", "host_time_ns",
                  "time_lost_ns")
-        varying = (*times, "stack", "step", "growth")
+        behind = ("growth", "freed_at", "freed_elsewhere", "last_allocation_ns", "partial_rules")
+        varying = (*times, *behind, "stack", "step", "first_step")
         return {key: what_runs_share(item) for key, item in value.items() if key not in varying}
     if isinstance(value, list):
         return [what_runs_share(item) for item in value]
@@ -46,6 +47,10 @@ class BoundedTrace(support.EndToEnd):
         self.assertEqual(report["traces"][0]["events"], expected["traces"][0]["events"])
         self.assertTrue(report["traces"][0]["complete"])
         self.assertIn("detail_replaced_by_checkpoint", support.losses(report))
+        self.assertEqual(expected["coverage"]["partial_rules"], [])
+        self.assertIn("reference_cycles", report["coverage"]["partial_rules"][0]["rules"])
+        summary = self.run_command([support.TOOL, "summary", bounded], support.base_environment())
+        self.assertIn(b" only sums are left (--max-trace-bytes)", summary.stdout)
         self.assertNotIn("detail_replaced_by_checkpoint", support.losses(expected))
         checkpoints = [line for line in support.dump(bounded) if " s  checkpoint " in line]
         self.assertEqual(len(checkpoints), 1)

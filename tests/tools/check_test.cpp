@@ -167,6 +167,17 @@ TEST_CASE("an incomplete trace fails, and so do leaks that could not be checked"
   CHECK(judge(report, "max-peak = 1TiB").outcome == Outcome::kPassed);
 }
 
+TEST_CASE("a trace with a checkpoint is complete, and the verdict says what is left of it",
+          "[unit]") {
+  Json report = example_report();
+  report["coverage"]["partial_rules"] =
+      Json::array({{{"process", "p1"}, {"from_ns", 12'300'000'000}, {"rules", {"growth"}}}});
+  const Verdict verdict = judge(report, "max-peak = 1TiB");
+  CHECK(verdict.outcome == Outcome::kPassed);
+  CHECK(verdict_text(verdict, {}).find("of the time before 12.30 s only sums are left") !=
+        std::string::npos);
+}
+
 TEST_CASE("a baseline accepts what it has and refuses what is new or larger", "[unit]") {
   Json report = leaking_report();
   Baseline baseline;

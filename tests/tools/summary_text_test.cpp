@@ -217,6 +217,50 @@ TEST_CASE("memory that was not freed is told by what became of it", "[unit]") {
   CHECK(has(text, "  besides: 68.1 GiB never freed, taken by the end of its context\n"));
 }
 
+TEST_CASE("rules that saw the end of the run alone are named", "[unit]") {
+  Json report = example_report();
+  CHECK_FALSE(has(summary_text(report), "only sums are left"));
+  report["coverage"]["partial_rules"] =
+      Json::array({{{"process", "p1"},
+                    {"from_ns", 12'300'000'000},
+                    {"rules", {"growth", "ping_pong", "allocation_churn", "pinned_churn"}}}});
+  CHECK(has(
+      summary_text(report),
+      "\n  Before 12.30 s only sums are left (--max-trace-bytes); not looked for there: growth, "
+      "transfer (in part), churn.\n"));
+}
+
+TEST_CASE("words for how a number is known are explained where they are used", "[unit]") {
+  Json report = example_report();
+  CHECK(has(summary_text(report),
+            "\n  (exact) counted or timed, (arithmetic) a sum or difference of counts\n"));
+  report["findings"].erase(report["findings"].begin() + 1);
+  CHECK(has(summary_text(report), "\n  (exact) counted or timed\n"));
+  for (Json& finding : report["findings"]) finding["fix"] = "Free it.";
+  CHECK_FALSE(has(summary_text(report), "counted or timed"));
+}
+
+TEST_CASE("a fix may take six lines where there is room, three where there is none", "[unit]") {
+  Json report = example_report();
+  std::string words;
+  for (int i = 0; i < 60; ++i) words += "word" + std::to_string(i) + ' ';
+  const Json finding = report["findings"][0];
+  const auto text_with = [&](std::size_t findings) {
+    report["findings"] = Json::array();
+    for (std::size_t i = 0; i < findings; ++i) {
+      report["findings"].push_back(finding);
+      report["findings"].back()["title"] = "fault " + std::to_string(i);
+      report["findings"].back()["fix"] = words;
+    }
+    return summary_text(report);
+  };
+  CHECK(has(text_with(1), " word59\n"));
+  const std::string crowded = text_with(4);
+  CHECK_FALSE(has(crowded, " word59\n"));
+  CHECK(has(crowded, " ...\n"));
+  CHECK(has(crowded, "Next: "));
+}
+
 TEST_CASE("a job lasts until its last process ends", "[unit]") {
   Json report = example_report();
   Json trace = report["traces"][0];

@@ -13,7 +13,7 @@ TEST_CASE("docs/report.example.json holds the findings of its sections", "[unit]
   const char* const path = GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json";
   Json example;
   std::ifstream(path) >> example;
-  const Job no_job;  // churn is the only rule that asks the model
+  const Job no_job;  // what rules ask the model is not in it
   Symbolizer symbolizer(SymbolOptions{});
   const CodeOwners owners;
   Redaction no_redaction(false);

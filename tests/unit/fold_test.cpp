@@ -71,6 +71,16 @@ class PackedTrace {
   std::map<std::uint32_t, Stream> streams_;
 };
 
+// Which frees and which allocation it was is known of the part behind a checkpoint, and which pools
+// were destroyed.
+void forget_single_events(Json& row) {
+  for (const char* key :
+       {"freed_at", "freed_elsewhere", "opened_count", "closed_count", "closed_at",
+        "closed_elsewhere", "last_allocation_ns", "last_opened_ns"}) {
+    row.erase(key);
+  }
+}
+
 // What a checkpoint may change: the file itself, and what it says about the lay of memory before.
 Json comparable(Json report) {
   for (Json& trace : report["traces"]) {
@@ -100,14 +110,20 @@ Json comparable(Json report) {
     if (row["at"] != "oom") composition.push_back(row);
   }
   report["composition"] = composition;
+  report["coverage"].erase("partial_rules");
   // What is found in the course of the run, and in what was erased above.
   report["leaks"].erase("growth");
+  for (const char* section : {"exit", "handles"}) {
+    for (Json& row : report["leaks"][section]) forget_single_events(row);
+  }
   Json findings = Json::array();
   for (const Json& row : report["findings"]) {
     const std::string rule = row["rule"];
     if (rule.find("leak") == 0 || rule.find("_copies") != std::string::npos ||
         rule == "invalid_free") {
       findings.push_back(row);
+      findings.back().erase("fix");
+      forget_single_events(findings.back()["evidence"]);
     }
   }
   report["findings"] = findings;
@@ -418,10 +434,15 @@ TEST_CASE("leaks count from the mark on although a checkpoint replaced what lay 
     folded.pack();
     end = record.end;
   }
-  const auto expected = analyzer::analyze({folded.path()}, {}).at("leaks").at("exit");
+  const auto exit_rows = [&] {
+    Json rows = analyzer::analyze({folded.path()}, {}).at("leaks").at("exit");
+    for (Json& row : rows) forget_single_events(row);
+    return rows;
+  };
+  const Json expected = exit_rows();
   for (int fold = 0; fold < 3; ++fold) {
     REQUIRE(folded.fold(1000 - 400u * static_cast<unsigned>(fold), end + 1) ==
             preload::CheckpointResult::kDone);
-    CHECK(analyzer::analyze({folded.path()}, {}).at("leaks").at("exit") == expected);
+    CHECK(exit_rows() == expected);
   }
 }

@@ -1,6 +1,6 @@
 // A finding names every line that its reader may have to edit, and how much is at stake there.
 #include "tests/catch.hpp"
-#include "tests/support/program_trace.hpp"
+#include "tests/support/finding_query.hpp"
 
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
@@ -9,31 +9,6 @@ namespace {
 
 constexpr std::uint64_t kAddress = 0x900000000;
 constexpr std::uint64_t kHostAddress = 0x40000000;
-
-constexpr Call call_at(std::uint64_t offset, std::uint16_t result = 0, std::uint16_t flags = 0) {
-  return {.result = result, .flags = flags, .caller = kProgram + offset};
-}
-
-std::string text_of(const Json& finding) {
-  return finding.at("title").get<std::string>() + '\n' + finding.at("detail").get<std::string>() +
-         '\n' + finding.at("fix").get<std::string>();
-}
-
-bool has(const Json& finding, const std::string& part) {
-  return text_of(finding).find(part) != std::string::npos;
-}
-
-std::uint64_t offset_of(const Json& place) {
-  return place.is_null() ? 0 : place.at("site").at("offset").get<std::uint64_t>();
-}
-
-// The only finding of the rule.
-Json finding_of(TraceBuilder& trace, const char* rule) {
-  const Json found = findings_of(trace, rule);
-  REQUIRE(found.size() == 1);
-  INFO(text_of(found[0]));
-  return found[0];
-}
 
 }  // namespace
 
@@ -145,7 +120,7 @@ TEST_CASE("ping-pong names the copies down and what both ways took", "[unit]") {
   CHECK(offset_of(found.at("evidence").at("down_at")) == 0x20);
   CHECK(found.at("evidence").at("time_lost_ns") == 20 * 100);
   CHECK(found.at("evidence").at("returned_host_ns") == 20 * 400);
-  CHECK(has(found, "both ways took 8.0 us"));
+  CHECK(has(found, "those of both ways 8.0 us"));
 }
 
 TEST_CASE("churn names the line that frees", "[unit]") {
@@ -221,7 +196,7 @@ TEST_CASE("what a failed request misses counts what else is in use on the device
   CHECK(composition.at("driver_bytes") == 10 * kMiB);
   const Json found = report.at("findings")[0];
   CHECK(found.at("rule") == "out_of_memory");
-  CHECK(has(found, "at least 20.0 MiB"));
+  CHECK(has(found, "free 20.0 MiB before it"));
 }
 
 TEST_CASE("a request that fails among pieces names whose blocks lie between them", "[unit]") {
@@ -233,5 +208,5 @@ TEST_CASE("a request that fails among pieces names whose blocks lie between them
   const Json found = report_of(trace).at("findings")[0];
   CHECK(found.at("evidence").at("verdict") == "fragmented");
   CHECK(has(found, "190.00 MiB free in PyTorch's cache (largest piece 19.00 MiB)"));
-  CHECK(has(found, "190.0 MiB that are free in pieces"));
+  CHECK(has(found, "190.0 MiB that PyTorch keeps free in pieces"));
 }

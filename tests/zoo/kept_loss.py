@@ -27,7 +27,7 @@ def forward_and_backward():
 
 weights = [torch.allocate(2 * zoo_cuda.MIB) for _ in range(4)]
 for step in range(200):
-    loss = forward_and_backward()
+    loss = forward_and_backward()  # named
     if step == 2:
         state = [torch.allocate(4 * zoo_cuda.MIB) for _ in range(4)]
     if sys.argv[1] == "faulty":

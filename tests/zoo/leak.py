@@ -15,4 +15,4 @@ buffers = [load(name) for name in ("weights", "batch", "scratch")]
 if sys.argv[1] == "faulty":
     buffers.pop()
 for buffer in buffers:
-    cuda.free(buffer)
+    cuda.free(buffer)  # named

@@ -15,4 +15,4 @@ pools = [make_pool() for _ in range(3)]
 if sys.argv[1] == "faulty":
     pools.pop()
 for pool in pools:
-    cuda.destroy_pool(pool)
+    cuda.destroy_pool(pool)  # named

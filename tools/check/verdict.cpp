@@ -250,9 +250,17 @@ class Judge {
   void check_complete() {
     if (policy_.allow_incomplete) return;
     const bool complete = is_complete(report_);
+    const std::optional<std::uint64_t> sums_until_ns = only_sums_until_ns(report_);
+    const std::string whole =
+        sums_until_ns ? fmt::format(
+                            "the traces miss no event; of the time before {} only sums are "
+                            "left, so some rules looked at the rest "
+                            "(coverage.partial_rules in the report)",
+                            duration_text(*sums_until_ns))
+                      : "the traces miss no event";
     add({"complete", "",
          complete
-             ? "the traces miss no event"
+             ? whole
              : "the traces miss events, so the numbers may be wrong; see losses in the report, "
                "or --allow-incomplete",
          complete},

@@ -1,0 +1,14 @@
+// What helps where PyTorch's free memory lies in pieces.
+#pragma once
+
+#include <string>
+
+#include "analyzer/rules/finding.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// What to do besides the allocator's own setting: " Or free ... before train.py:12 (step) ...".
+// `site` is where the blocks between the pieces were made; empty where that is not known.
+[[nodiscard]] std::string advice_on_pieces(const Json& site);
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,37 @@
+// Questions of tests to one finding.
+#pragma once
+
+#include <string>
+
+#include "tests/catch.hpp"
+#include "tests/support/program_trace.hpp"
+
+namespace gpumemtrace::tests {
+
+// A call from that far into the program's own library.
+constexpr Call call_at(std::uint64_t offset, std::uint16_t result = 0, std::uint16_t flags = 0) {
+  return {.result = result, .flags = flags, .caller = kProgram + offset};
+}
+
+inline std::string text_of(const Json& finding) {
+  return finding.at("title").get<std::string>() + '\n' + finding.at("detail").get<std::string>() +
+         '\n' + finding.at("fix").get<std::string>();
+}
+
+inline bool has(const Json& finding, const std::string& part) {
+  return text_of(finding).find(part) != std::string::npos;
+}
+
+// Of a place that a finding's evidence names; 0 where it is not known.
+inline std::uint64_t offset_of(const Json& place) {
+  return place.is_null() ? 0 : place.at("site").at("offset").get<std::uint64_t>();
+}
+
+// The only finding of the rule.
+inline Json finding_of(TraceBuilder& trace, const char* rule) {
+  const Json found = findings_of(trace, rule);
+  REQUIRE(found.size() == 1);
+  return found[0];
+}
+
+}  // namespace gpumemtrace::tests

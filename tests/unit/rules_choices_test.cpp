@@ -1,0 +1,350 @@
+// Where several changes would mend a fault, its fix says which one applies and how that is known.
+#include <algorithm>
+#include <fstream>
+
+#include "analyzer/job.hpp"
+#include "analyzer/rules/rules.hpp"
+#include "tests/support/finding_query.hpp"
+#include "tests/support/stack_records.hpp"
+
+using namespace gpumemtrace::tests;
+using namespace gpumemtrace::trace;
+
+namespace {
+
+constexpr std::uint64_t kAddress = 0x900000000;
+constexpr std::uint64_t kHostAddress = 0x40000000;
+constexpr auto kBlock = static_cast<std::int64_t>(kMiB);
+
+std::uint64_t address_of(std::uint64_t number) { return kAddress + number * 64 * kMiB; }
+
+// Three allocations of one line, of which `lost` is not freed; the others are, at `lines`.
+Json leak_of(std::uint64_t lost, std::initializer_list<std::uint64_t> lines) {
+  TraceBuilder trace = program_trace();
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    trace.allocate(address_of(i), kMiB, MemoryKind::kDevice, call_at(0x10));
+  }
+  std::uint64_t next = 1;
+  for (const std::uint64_t line : lines) {
+    if (next == lost) ++next;
+    trace.free(address_of(next++), MemoryKind::kDevice, call_at(line));
+  }
+  return finding_of(trace, "leak");
+}
+
+Pool pool_call(PoolOperation operation, std::uint64_t handle) {
+  Pool pool;
+  pool.operation = operation;
+  pool.device = 0;
+  pool.pool = handle;
+  return pool;
+}
+
+// Twenty round trips of 2 MiB; `between` is called between the ways.
+template <class Between>
+Json round_trips(std::uint64_t device_address, Between&& between) {
+  TraceBuilder trace = program_trace();
+  trace.allocate(kAddress, 4 * kMiB, MemoryKind::kDevice, call_at(0x10));
+  trace.allocate(kHostAddress, 2 * kMiB, MemoryKind::kPinned);
+  for (int i = 0; i < 20; ++i) {
+    trace.copy(kHostAddress, EndType::kHost, device_address, EndType::kDevice, 2 * kMiB,
+               call_at(0x20, 0, kFlagAsynchronous));
+    between(trace);
+    trace.copy(device_address, EndType::kDevice, kHostAddress, EndType::kHost, 2 * kMiB,
+               call_at(0x30, 0, kFlagAsynchronous));
+  }
+  return finding_of(trace, "ping_pong");
+}
+
+// A loop that keeps a block of 16 KiB in each round and lets go of its 1 MiB, but for every
+// `kept_round`th: 0 = none.
+Json growth_of_tensors(std::uint64_t kept_round) {
+  TraceBuilder trace = program_trace();
+  add_code(trace, 1, "loss_of", "/job/train.py", 10);
+  add_code(trace, 2, "forward", "/job/train.py", 20);
+  add_stack(trace, 1, {{1}, {}});
+  add_stack(trace, 2, {{2}, {}});
+  trace.allocate(kAddress, 8192 * kMiB);
+  for (std::uint64_t round = 0; round < 400; ++round) {
+    const std::uint64_t large = kAddress + (round + 1) * 2 * kMiB;
+    block_at(trace, large, kBlock, 2);
+    block_at(trace, large + kMiB, 16 * 1024, 1);
+    if (kept_round == 0 || round % kept_round != 0) block_at(trace, large, -kBlock, 0);
+  }
+  for (const Json& finding : findings_of(trace, "growth")) {
+    if (finding.at("site").at("function") == "loss_of") return finding;
+  }
+  return nullptr;
+}
+
+// A request of PyTorch for `requested_bytes` on a device of 100 MiB beside one block.
+Json failure_of(std::uint64_t requested_bytes, std::int64_t held_bytes) {
+  TraceBuilder trace = program_trace();
+  trace.device(0, 0x1234, 100 * kMiB);
+  add_code(trace, 1, "load", "/job/train.py", 10);
+  add_stack(trace, 1, {{1}, {}});
+  trace.allocate(kAddress, static_cast<std::uint64_t>(held_bytes));
+  block_at(trace, kAddress, held_bytes, 1);
+  trace.allocate(0, requested_bytes, MemoryKind::kDevice, {.result = 2});
+  trace.framework_oom(requested_bytes);
+  return finding_of(trace, "out_of_memory");
+}
+
+// Two ranks, of which the second allocates 200 MiB more at one line; the first too where it is
+// told.
+Json imbalance_of(bool first_too) {
+  const TemporaryFolder folder;
+  for (const std::uint32_t rank : {0u, 1u}) {
+    TraceBuilder trace = program_trace(10 + rank);
+    trace.text(TextKey::kRank, std::to_string(rank));
+    trace.device(0, 0x1000 + rank, 1024 * kMiB);
+    trace.allocate(kAddress, 100 * kMiB, MemoryKind::kDevice, call_at(0x10));
+    if (rank == 1 || first_too) {
+      const std::uint64_t bytes = (rank == 1 ? 200 : 1) * kMiB;
+      trace.allocate(address_of(9), bytes, MemoryKind::kDevice, call_at(0x20));
+      trace.free(address_of(9), MemoryKind::kDevice, call_at(0x30));
+    }
+    trace.free(kAddress);
+    trace.write(folder.path());
+  }
+  const Json found = gpumemtrace::analyzer::analyze({folder.path()}, {}).at("findings");
+  REQUIRE(found.size() == 1);
+  return found[0];
+}
+
+}  // namespace
+
+TEST_CASE("a leak beside others that were freed names their free and which one it is", "[unit]") {
+  const Json last = leak_of(3, {0x20, 0x20});
+  CHECK(offset_of(last.at("evidence").at("freed_at")) == 0x20);
+  CHECK(last.at("evidence").at("freed_count") == 2);
+  CHECK(has(last, "allocated 2 were freed, at libmine.so"));
+  CHECK(has(last, "the last one, made at "));
+
+  const Json first = leak_of(1, {0x20, 0x30});
+  CHECK(has(first, "2 were freed, some at libmine.so"));
+  CHECK(has(first, "; one, made at "));
+
+  const Json two = leak_of(3, {0x20});
+  CHECK(has(two, "1 was freed, at libmine.so"));
+  CHECK(has(two, "; 2, made from "));
+
+  const Json all = leak_of(3, {});
+  CHECK_FALSE(has(all, "Of the "));
+  CHECK(has(all, "Call cuMemFree for what libmine.so"));
+}
+
+TEST_CASE("a leak tells the step in which it was allocated", "[unit]") {
+  TraceBuilder trace = program_trace();
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    Annotation begin;
+    begin.operation = AnnotationOperation::kStep;
+    begin.value = step;
+    begin.source = AnnotationSource::kApi;
+    trace.add(begin);
+    trace.allocate(address_of(step), kMiB, MemoryKind::kDevice, call_at(0x10));
+    if (step != 3) trace.free(address_of(step), MemoryKind::kDevice, call_at(0x20));
+  }
+  const Json found = finding_of(trace, "leak");
+  CHECK(found.at("evidence").at("first_step") == 3);
+  CHECK(has(found, " in step 3, was not"));
+}
+
+TEST_CASE("a handle beside others that were released names their release", "[unit]") {
+  TraceBuilder trace = program_trace();
+  for (std::uint64_t i = 1; i <= 3; ++i) {
+    trace.add_call(pool_call(PoolOperation::kCreate, i), call_at(0x10));
+  }
+  trace.add_call(pool_call(PoolOperation::kDestroy, 3), call_at(0x20));
+  trace.add_call(pool_call(PoolOperation::kDestroy, 1), call_at(0x20));
+  const Json found = finding_of(trace, "unreleased_handle");
+  CHECK(offset_of(found.at("evidence").at("closed_at")) == 0x20);
+  CHECK(has(found, "opened 2 were released, at libmine.so"));
+  CHECK(has(found, "; one, made at "));
+  CHECK(has(found, "Call cuMemPoolDestroy for it, too"));
+}
+
+TEST_CASE("imported memory that was closed elsewhere names the call", "[unit]") {
+  TraceBuilder trace = program_trace();
+  Import import;
+  import.operation = ImportOperation::kIpcOpen;
+  import.bytes = kMiB;
+  for (std::uint64_t i = 1; i <= 2; ++i) {
+    import.address = address_of(i);
+    trace.add_call(import, call_at(0x10));
+  }
+  import.operation = ImportOperation::kIpcClose;
+  import.address = address_of(1);
+  trace.add_call(import, call_at(0x20));
+  const Json found = finding_of(trace, "unreleased_handle");
+  CHECK(offset_of(found.at("evidence").at("closed_at")) == 0x20);
+  CHECK(has(found, "the last one, made at "));
+}
+
+TEST_CASE("growth that ends in frees names where they stand, unless there were others", "[unit]") {
+  const auto found_with = [](bool frees_between) {
+    TraceBuilder trace = program_trace();
+    const auto place = [](std::uint64_t round) { return kAddress + round * kMiB; };
+    for (std::uint64_t round = 0; round < 500; ++round) {
+      trace.allocate(kHostAddress, kMiB, MemoryKind::kStreamOrdered, call_at(0x40));
+      trace.free(kHostAddress, MemoryKind::kStreamOrdered, call_at(0x50));
+      if (round % 10 != 9) continue;
+      trace.allocate(place(round), 64 * 1024, MemoryKind::kDevice, call_at(0x10));
+      if (frees_between && round % 50 == 49) {
+        trace.free(place(round), MemoryKind::kDevice, call_at(0x30));
+      }
+    }
+    for (std::uint64_t round = 9; round < 500; round += 10) {
+      if (frees_between && round % 50 == 49) continue;
+      trace.free(place(round), MemoryKind::kDevice, call_at(0x20));
+    }
+    return finding_of(trace, "growth");
+  };
+  const Json at_the_end = found_with(false);
+  CHECK(has(at_the_end, "made there and none was freed; 50 were freed later, at libmine.so"));
+  CHECK(has(at_the_end, "Do sooner what frees them at libmine.so"));
+  CHECK(offset_of(at_the_end.at("evidence").at("freed_at")) == 0x20);
+
+  const Json between = found_with(true);
+  CHECK_FALSE(has(between, "none was freed"));
+  CHECK(has(between, " were freed later. Free them sooner, or bound"));
+}
+
+TEST_CASE("what the end of a context took was not freed later", "[unit]") {
+  TraceBuilder trace = program_trace();
+  for (std::uint64_t round = 0; round < 500; ++round) {
+    trace.allocate(kHostAddress, kMiB, MemoryKind::kDevice, call_at(0x40));
+    trace.free(kHostAddress);
+    if (round % 10 != 9) continue;
+    trace.allocate(kAddress + round * kMiB, 64 * 1024, MemoryKind::kDevice, call_at(0x10));
+  }
+  trace.context_call(ContextOperation::kResetPrimary, 1, 0, call_at(0x50));
+  const Json found = finding_of(trace, "growth");
+  CHECK(found.at("evidence").at("frees_after") == 0);
+  CHECK(has(found, "and none was freed. Free them where they are no longer needed"));
+}
+
+TEST_CASE("tensors that grow alone are told apart from a graph that stays", "[unit]") {
+  const Json alone = growth_of_tensors(0);
+  CHECK(alone.at("evidence").at("other_places") == 1);
+  // 400 rounds, but no steps by which one block a step could be told.
+  CHECK(has(alone,
+            "unless this line runs the whole model, no graph stays (retain_graph), but these "
+            "tensors themselves"));
+  CHECK(has(alone, "store .item() or .cpu() of them"));
+
+  const Json graph = growth_of_tensors(3);
+  CHECK(graph.at("evidence").at("other_places_growing") == 1);
+  CHECK(has(graph, "a whole graph of autograd stays"));
+}
+
+TEST_CASE("round trips to memory that stayed allocated need no way back", "[unit]") {
+  const Json found = round_trips(kAddress, [](TraceBuilder&) {});
+  CHECK(found.at("evidence").at("returned_to_same_memory") == 20);
+  CHECK(has(found, "Remove the copy back at libmine.so"));
+  CHECK(has(found, "Remove the copy down at libmine.so"));
+  // 20 times 10 ns between the calls, and 5 ns in each.
+  CHECK(has(found, "(for 10 ns on average)"));
+  CHECK(has(found, "The calls back took 100 ns, those of both ways 200 ns (exact)"));
+}
+
+TEST_CASE("round trips that gave the memory free meanwhile are on purpose", "[unit]") {
+  const Json found = round_trips(kAddress, [](TraceBuilder& trace) {
+    trace.free(kAddress);
+    trace.allocate(kAddress, 4 * kMiB);
+  });
+  CHECK(found.at("evidence").at("returned_to_new_memory") == 20);
+  CHECK(has(found, "parked on purpose"));
+}
+
+TEST_CASE("round trips of a part of a buffer leave both possibilities open", "[unit]") {
+  const Json found = round_trips(kAddress + kMiB, [](TraceBuilder&) {});
+  CHECK(has(found, "Where memory is offloaded on purpose, suppress this"));
+}
+
+TEST_CASE("a request for more than the device has is to ask for less", "[unit]") {
+  const Json found = failure_of(150 * kMiB, 20 * kBlock);
+  CHECK(has(found, "Ask for less"));
+  CHECK(has(found, "at most 80.0 MiB (arithmetic): the device has 100.0 MiB in all"));
+}
+
+TEST_CASE("a request for more than all that was held is what to make smaller first", "[unit]") {
+  const Json found = failure_of(90 * kMiB, 20 * kBlock);
+  CHECK(has(found, "it asks for more than all live blocks of PyTorch, 20.0 MiB."));
+  CHECK(has(found,
+            "free 10.0 MiB before it (arithmetic): most is held by train.py:10 (load), "
+            "20.0 MiB in 1 allocation."));
+}
+
+TEST_CASE("a request for less than what was held names the holder", "[unit]") {
+  const Json found = failure_of(40 * kMiB, 80 * kBlock);
+  CHECK(has(found, "Free or avoid at least 20.0 MiB"));
+  CHECK(has(found, "(train.py:10 (load), 80.0 MiB in 1 allocation)"));
+}
+
+TEST_CASE("memory that grew throughout the run is what to stop where memory ran out", "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.device(0, 0x1234, 100 * kMiB);
+  for (std::uint64_t round = 0; round < 800; ++round) {
+    trace.allocate(kHostAddress, kMiB, MemoryKind::kDevice, call_at(0x40));
+    trace.free(kHostAddress);
+    if (round % 10 != 9) continue;
+    trace.allocate(kAddress + round * kMiB, kMiB, MemoryKind::kDevice, call_at(0x10));
+  }
+  trace.allocate(0, 30 * kMiB, MemoryKind::kDevice, call_at(0x20, 2));
+  CHECK(has(finding_of(trace, "out_of_memory"), "whose memory grew throughout the run"));
+}
+
+TEST_CASE("parameters that fill the device do not shrink with the batch", "[unit]") {
+  Json report;
+  std::ifstream(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json") >> report;
+  Json& failure = report.at("oom")[0];
+  failure["outcome"] = "raised";
+  failure["verdict"] = "exhausted";
+  failure["level"] = "framework";
+  const auto fix_with = [&](const char* category) {
+    failure["holders"][1]["category"] = category;
+    const gpumemtrace::analyzer::Job no_job;
+    gpumemtrace::analyzer::Symbolizer symbolizer(gpumemtrace::analyzer::SymbolOptions{});
+    const gpumemtrace::analyzer::CodeOwners owners;
+    gpumemtrace::analyzer::Redaction no_redaction(false);
+    const gpumemtrace::analyzer::ReportContext context(no_job, symbolizer, owners, no_redaction);
+    gpumemtrace::analyzer::Findings found;
+    gpumemtrace::analyzer::find_out_of_memory({context, report, {}}, found);
+    REQUIRE(found.size() == 1);
+    return found[0].fix;
+  };
+  CHECK(fix_with("parameter").find("which a smaller batch does not change") != std::string::npos);
+  CHECK(fix_with("activation").find(": a smaller batch, or activation checkpointing.") !=
+        std::string::npos);
+}
+
+TEST_CASE("what one rank alone allocates is told apart from what all share unevenly", "[unit]") {
+  const Json alone = imbalance_of(false);
+  CHECK(alone.at("evidence").at("allocations_of_others_there") == 0);
+  CHECK(offset_of(alone.at("evidence").at("held_at")) == 0x20);
+  CHECK(offset_of(alone.at("evidence").at("freed_at")) == 0x30);
+  CHECK(has(alone, "rank 1 alone allocates there (1 time, freed at libmine.so"));
+  CHECK(alone.at("site").is_null());
+
+  const Json shared = imbalance_of(true);
+  CHECK(shared.at("evidence").at("allocations_of_others_there") == 1);
+  CHECK(has(shared, "Divide evenly what libmine.so"));
+}
+
+TEST_CASE("rules that need single events say from when on there are some", "[unit]") {
+  TraceBuilder trace = program_trace();
+  CHECK(report_of(trace).at("coverage").at("partial_rules").empty());
+  Checkpoint checkpoint;
+  checkpoint.records = 10;
+  checkpoint.record.time = trace.now() + 5000;
+  trace.add(checkpoint);
+  trace.wait_until(checkpoint.record.time);
+  const Json rows = report_of(trace).at("coverage").at("partial_rules");
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].at("from_ns") == checkpoint.record.time - TraceBuilder::kFirstTick);
+  const Json& rules = rows[0].at("rules");
+  CHECK(std::find(rules.begin(), rules.end(), "reference_cycles") != rules.end());
+  CHECK(std::find(rules.begin(), rules.end(), "repeated_copies") != rules.end());
+  CHECK(std::find(rules.begin(), rules.end(), "leak") == rules.end());
+}
