@@ -13,6 +13,8 @@ namespace gpumemtrace::analyzer {
 // there are no tombstones and a map that lives long stays as fast as a new one.
 // - The key is the member `kKey` of the slot; key 0 marks an empty slot and cannot be stored.
 // - Pointers to slots are valid until the next insert or erase.
+// - Where a search ends is what a processor cannot predict, so a small map is kept so empty that
+//   nearly all end at once; of a large one the slots themselves are what takes time.
 // - for_each visits in an order that depends only on the history of the map.
 template <class Slot, std::uint64_t Slot::*kKey>
 class FlatMap {
@@ -35,7 +37,7 @@ class FlatMap {
   // before, it would be read in larger pieces than it was written in, for which a processor waits.
   Slot& add(std::uint64_t key) {
     assert(key != 0 && find(key) == nullptr);
-    if ((size_ + 1) * 5 > slots_.size() * 3) grow();
+    if (size_ == room_) grow();
     ++size_;
     Slot& slot = slots_[empty_place_for(key)];
     slot.*kKey = key;
@@ -63,6 +65,8 @@ class FlatMap {
   }
 
  private:
+  static constexpr std::size_t kSmallSlots = std::size_t{1} << 15;
+
   // Multiplication by 2^64 / golden ratio spreads aligned addresses over the high bits.
   [[nodiscard]] std::size_t home_of(std::uint64_t key) const {
     return static_cast<std::size_t>((key * 0x9E37'79B9'7F4A'7C15u) >> shift_);
@@ -91,6 +95,7 @@ class FlatMap {
     const std::size_t count = old.empty() ? 64 : old.size() * 2;
     slots_.assign(count, Slot{});
     mask_ = count - 1;
+    room_ = count <= kSmallSlots ? count / 8 : count / 5 * 3;
     shift_ = 64 - __builtin_ctzll(count);
     for (const Slot& slot : old) {
       if (slot.*kKey != 0) slots_[empty_place_for(slot.*kKey)] = slot;
@@ -100,6 +105,7 @@ class FlatMap {
   std::vector<Slot> slots_;
   std::size_t mask_ = 0;
   std::size_t size_ = 0;
+  std::size_t room_ = 0;  // as many as it takes before it grows
   int shift_ = 0;
 };
 

@@ -42,6 +42,7 @@ class PreviewReader {
     }
   }
   [[nodiscard]] std::vector<ClockPoint> points() const { return points_; }
+  [[nodiscard]] std::uint64_t background_cpu_ns() const { return background_cpu_ns_; }
   [[nodiscard]] const std::vector<trace::WaitingStack>& waits() const { return waits_; }
   [[nodiscard]] const std::vector<trace::Device>& devices() const { return devices_; }
   [[nodiscard]] const std::vector<trace::ActivityClock>& activity_clocks() const {
@@ -70,9 +71,11 @@ class PreviewReader {
     const auto& clock = trace::as<trace::Clock>(record);
     points_.push_back(
         {record.time, clock.monotonic_ns, clock.realtime_ns, clock.uncertainty_ticks});
+    background_cpu_ns_ = std::max(background_cpu_ns_, clock.background_cpu_ns);
   }
 
   std::vector<ClockPoint> points_;
+  std::uint64_t background_cpu_ns_ = 0;
   std::vector<trace::WaitingStack> waits_;
   std::vector<trace::Device> devices_;
   std::vector<trace::ActivityClock> activity_clocks_;
@@ -135,6 +138,7 @@ Preview preview_trace(const trace::TraceFile& file) {
   reader.read(file);
   Preview preview;
   preview.clock = Clock(reader.points(), file.header().ticks_per_second);
+  preview.background_cpu_ns = reader.background_cpu_ns();
   preview.host = reader.dictionary().text(trace::TextKey::kHost);
   preview.waits = reader.waits();
   preview.devices = reader.devices();

@@ -21,6 +21,7 @@ namespace gpumemtrace::analyzer {
 // What is needed of a trace before its records can be put in order.
 struct Preview {
   Clock clock;
+  std::uint64_t background_cpu_ns = 0;  // processor time of the recorder's thread; 0: not told
   std::string host;
   std::string boot_id;
   std::vector<trace::WaitingStack> waits;

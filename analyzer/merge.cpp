@@ -46,9 +46,13 @@ ProcessMerge::ProcessMerge(const trace::TraceFile& file) : losses_(file.losses()
 }
 
 std::uint64_t ProcessMerge::advance(Source& source) {
-  if (!source.read_ahead.empty()) source.read_ahead.pop_front();
-  source.head =
-      source.read_ahead.empty() ? source.cursor.next() : header_of(source.read_ahead.front());
+  if (source.read_ahead.empty()) [[likely]] {
+    source.head = source.cursor.next();
+  } else {
+    source.read_ahead.pop_front();
+    source.head =
+        source.read_ahead.empty() ? source.cursor.next() : header_of(source.read_ahead.front());
+  }
   if (source.head == nullptr) return kNoMore;
   source.last_key = std::max(source.last_key, trace::order_key(*source.head));
   return source.last_key;

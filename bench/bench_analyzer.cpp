@@ -19,30 +19,21 @@
 #include <vector>
 
 #include "analyzer/analyze.hpp"
+#include "bench/program.hpp"
 #include "bench/results.hpp"
 #include "bench/synthetic_trace.hpp"
-#include "bench/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::bench {
 namespace {
 
-struct Arguments {
-  std::filesystem::path folder = std::filesystem::temp_directory_path();
-  std::vector<std::uint64_t> events;
-};
-
-Arguments read_arguments(int count, char** values) {
-  Arguments arguments;
-  for (int i = 1; i < count; ++i) {
-    if (std::string(values[i]) == "--folder" && i + 1 < count) {
-      arguments.folder = values[++i];
-    } else {
-      arguments.events.push_back(std::stoull(values[i]));
-    }
-  }
-  if (arguments.events.empty()) arguments.events = {1'000'000, 10'000'000, 100'000'000};
-  return arguments;
+// How many events the traces have.
+std::vector<std::uint64_t> sizes_of(const Arguments& arguments) {
+  if (arguments.others.empty()) return {1'000'000, 10'000'000, 100'000'000};
+  std::vector<std::uint64_t> sizes;
+  for (const std::string& size : arguments.others) sizes.push_back(std::stoull(size));
+  return sizes;
 }
 
 struct Usage {
@@ -136,7 +127,7 @@ std::string millions(std::uint64_t events) {
 }
 
 std::vector<Row> measure_all(const Arguments& arguments) {
-  const TemporaryFolder folder(arguments.folder);
+  const tests::TemporaryFolder folder(arguments.folder);
   std::vector<Row> rows;
   const auto measure_one = [&](const std::string& name, Pattern pattern, std::uint64_t events) {
     const std::string title = name + ", " + millions(events);
@@ -148,11 +139,11 @@ std::vector<Row> measure_all(const Arguments& arguments) {
     add_analysis_rows(title, trace, rows);
     std::filesystem::remove(trace.path);
   };
-  for (const std::uint64_t events : arguments.events) {
+  const std::vector<std::uint64_t> sizes = sizes_of(arguments);
+  for (const std::uint64_t events : sizes) {
     measure_one("PyTorch blocks", Pattern::kTraining, events);
   }
-  const std::uint64_t most = arguments.events.size() > 1 ? arguments.events[1]  //
-                                                         : arguments.events[0];
+  const std::uint64_t most = sizes.size() > 1 ? sizes[1] : sizes[0];
   measure_one("stream-ordered calls", Pattern::kAsyncBackend, most);
   measure_one("64 threads", Pattern::kManyThreads, most);
   measure_one("copies with CUPTI's records", Pattern::kCopies, most);
@@ -164,11 +155,6 @@ std::vector<Row> measure_all(const Arguments& arguments) {
 
 int main(int count, char** values) {
   using namespace gpumemtrace::bench;
-  try {
-    print_rows(measure_all(read_arguments(count, values)));
-    return 0;
-  } catch (const std::exception& error) {
-    say(std::string("bench_analyzer: ") + error.what());
-    return 1;
-  }
+  return run_program(count, values,
+                     [](const Arguments& arguments) { print_rows(measure_all(arguments)); });
 }

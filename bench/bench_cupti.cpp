@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/program.hpp"
 #include "bench/results.hpp"
 #include "bench/statistics.hpp"
 #include "bench/stopwatch.hpp"
@@ -143,7 +144,6 @@ std::vector<Row> measure_all(std::size_t rounds) {
 
 int main(int count, char** values) {
   using namespace gpumemtrace::bench;
-  const bool has_rounds = count == 3 && std::string(values[1]) == "--rounds";
-  print_rows(measure_all(has_rounds ? std::stoul(values[2]) : 300));
-  return 0;
+  return run_program(count, values,
+                     [](const Arguments& arguments) { print_rows(measure_all(arguments.rounds)); });
 }

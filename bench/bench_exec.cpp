@@ -10,13 +10,13 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "bench/build_folder.hpp"
+#include "bench/program.hpp"
 #include "bench/results.hpp"
 #include "bench/statistics.hpp"
 #include "bench/stopwatch.hpp"
@@ -97,11 +97,8 @@ std::vector<Row> measure(std::size_t pairs) {
 
 int main(int count, char** values) {
   using namespace gpumemtrace::bench;
-  try {
-    print_rows(measure(count > 1 ? std::stoul(values[1]) : 2000));
-    return 0;
-  } catch (const std::exception& error) {
-    say(std::string("bench_exec: ") + error.what());
-    return 1;
-  }
+  return run_program(count, values, [](const Arguments& arguments) {
+    const std::vector<std::string>& pairs = arguments.others;
+    print_rows(measure(pairs.empty() ? 2000 : std::stoul(pairs.front())));
+  });
 }

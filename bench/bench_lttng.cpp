@@ -6,12 +6,11 @@
 
 #include <chrono>
 #include <cstdint>
-#include <exception>
-#include <string>
 #include <thread>
 #include <vector>
 
 #include "bench/processors.hpp"
+#include "bench/program.hpp"
 #include "bench/results.hpp"
 #include "bench/statistics.hpp"
 #include "bench/stopwatch.hpp"
@@ -55,15 +54,6 @@ Row measure(std::size_t rounds) {
 
 int main(int count, char** values) {
   using namespace gpumemtrace::bench;
-  try {
-    std::size_t rounds = 200;
-    for (int i = 1; i + 1 < count; i += 2) {
-      if (std::string(values[i]) == "--rounds") rounds = std::stoul(values[i + 1]);
-    }
-    print_rows({measure(rounds)});
-    return 0;
-  } catch (const std::exception& error) {
-    say(std::string("bench_lttng: ") + error.what());
-    return 1;
-  }
+  return run_program(count, values,
+                     [](const Arguments& arguments) { print_rows({measure(arguments.rounds)}); });
 }

@@ -7,15 +7,13 @@
 
 #include <cstdint>
 #include <cstdlib>
-#include <exception>
 #include <fstream>
 #include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "bench/deep_stack.hpp"
 #include "bench/processors.hpp"
-#include "bench/results.hpp"
+#include "bench/program.hpp"
 #include "bench/statistics.hpp"
 #include "bench/stopwatch.hpp"
 
@@ -49,19 +47,11 @@ double measure_ns(std::size_t rounds) {
 
 int main(int count, char** values) {
   using namespace gpumemtrace::bench;
-  try {
-    std::size_t rounds = 200;
-    std::string output;
-    for (int i = 1; i + 1 < count; i += 2) {
-      if (std::string(values[i]) == "--rounds") rounds = std::stoul(values[i + 1]);
-      if (std::string(values[i]) == "--output") output = values[i + 1];
+  return run_program(count, values, [](const Arguments& arguments) {
+    std::ofstream file(arguments.output);
+    file << measure_ns(arguments.rounds) << '\n';
+    if (!file.flush()) {
+      throw std::runtime_error("cannot write --output " + arguments.output.string());
     }
-    std::ofstream file(output);
-    file << measure_ns(rounds) << '\n';
-    if (!file.flush()) throw std::runtime_error("cannot write --output " + output);
-    return 0;
-  } catch (const std::exception& error) {
-    say(std::string("bench_malloc: ") + error.what());
-    return 1;
-  }
+  });
 }

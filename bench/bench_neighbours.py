@@ -7,7 +7,6 @@ one event of LTTng-UST, and a malloc and free from 20 frames deep under heaptrac
 Prints rows as the bench programs do. A recorder that is not installed gets a row that says so.
 """
 
-import argparse
 import json
 import os
 import re
@@ -17,6 +16,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+import program_arguments
 
 SESSION = "gpumemtrace-bench"
 READY_TIMEOUT_S = 30
@@ -132,13 +133,8 @@ def measure_heaptrack(program, folder, rounds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=Path, required=True)
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
-    parser.add_argument("--rounds", type=int, default=200)
-    arguments = parser.parse_args()
-    programs = arguments.build.resolve() / "bench"
+    arguments = program_arguments.parse(__doc__)
+    programs = arguments.build / "bench"
     try:
         with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
             rows = [measure_lttng(programs / "bench_lttng", Path(folder), arguments.rounds),

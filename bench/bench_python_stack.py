@@ -7,7 +7,6 @@ handed out, the question whether the cycle collector runs to one that is taken b
 Runs itself under the recorder, with and without Python stacks.
 """
 
-import argparse
 import ctypes
 import json
 import os
@@ -16,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import program_arguments
 
 FRAMES = 30
 FOLDER_VARIABLE = "GPUMEMTRACE_BENCH_FOLDER"
@@ -59,13 +60,7 @@ def run_recorded(arguments, python, frees=0):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--build", type=Path, required=True)
-    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
-    parser.add_argument("--rounds", type=int, default=200)
-    arguments = parser.parse_args()
-    arguments.build = arguments.build.resolve()
+    arguments = program_arguments.parse(__doc__)
     if FOLDER_VARIABLE in os.environ:
         measure(arguments, Path(os.environ[FOLDER_VARIABLE]))
         return 0

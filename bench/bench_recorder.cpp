@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <filesystem>
 #include <stdexcept>
 #include <string>
@@ -23,10 +22,11 @@
 
 #include "bench/build_folder.hpp"
 #include "bench/processors.hpp"
+#include "bench/program.hpp"
 #include "bench/recorder_phases.hpp"
 #include "bench/recorder_stacks.hpp"
 #include "bench/stopwatch.hpp"
-#include "bench/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace gpumemtrace::bench {
 namespace {
@@ -34,39 +34,17 @@ namespace {
 // Set in the process that measures: the folder of its trace.
 constexpr char kFolderVariable[] = "GPUMEMTRACE_BENCH_FOLDER";
 
-struct Arguments {
-  std::filesystem::path folder = std::filesystem::temp_directory_path();
-  std::size_t rounds = 200;
-  std::vector<std::string> measurements;
-};
-
-Arguments read_arguments(int count, char** values) {
-  Arguments arguments;
-  for (int i = 1; i < count; ++i) {
-    const std::string value = values[i];
-    const auto next = [&]() -> std::string {
-      if (++i == count) throw std::runtime_error(value + " needs a value");
-      return values[i];
-    };
-    if (value == "--folder") {
-      arguments.folder = next();
-    } else if (value == "--rounds") {
-      arguments.rounds = std::stoul(next());
-    } else {
-      arguments.measurements.push_back(value);
-    }
-  }
-  if (arguments.measurements.empty()) {
-    arguments.measurements = {"calls", "latency", "threads", "growth"};
-  }
-  return arguments;
+std::vector<std::string> measurements_of(const Arguments& arguments) {
+  if (arguments.others.empty()) return {"calls", "latency", "threads", "growth"};
+  return arguments.others;
 }
 
-int measure_in_a_child(const Arguments& arguments, char** values) {
-  const TemporaryFolder folder(arguments.folder);
-  const bool sustained = arguments.measurements.front() == "sustained";
-  const bool stacks = arguments.measurements.front() == "stacks";
-  const bool full = arguments.measurements.front() == "full";
+void measure_in_a_child(const Arguments& arguments, char** values) {
+  const tests::TemporaryFolder folder(arguments.folder);
+  const std::string first = measurements_of(arguments).front();
+  const bool sustained = first == "sustained";
+  const bool stacks = first == "stacks";
+  const bool full = first == "full";
   setenv(kFolderVariable, folder.path().c_str(), 1);
   setenv("LD_PRELOAD", preload_path().c_str(), 1);
   setenv("GPUMEMTRACE_OUTPUT", (folder.path() / "bench.gmt").c_str(), 1);
@@ -80,7 +58,7 @@ int measure_in_a_child(const Arguments& arguments, char** values) {
   if (error != 0) throw std::runtime_error(std::string("cannot start again: ") + strerror(error));
   int status = 0;
   waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+  if (status != 0) throw std::runtime_error("the process that measures failed");
 }
 
 // Names by the magic numbers of statfs(2).
@@ -112,7 +90,7 @@ void start_recording(const CallForms& calls, const std::vector<int>& processors)
   run_on({processors.front()});
 }
 
-int measure(const Arguments& arguments, const std::filesystem::path& folder) {
+void measure(const Arguments& arguments, const std::filesystem::path& folder) {
   const std::vector<int> processors = allowed_processors();
   const CallForms calls = load_calls();
   start_recording(calls, processors);
@@ -122,7 +100,7 @@ int measure(const Arguments& arguments, const std::filesystem::path& folder) {
       calls,      ring,          measure_ns_per_tick(), arguments.rounds, file_system_of(folder),
       processors, cores_apart_ns};
   std::vector<Row> rows;
-  for (const std::string& name : arguments.measurements) {
+  for (const std::string& name : measurements_of(arguments)) {
     if (name == "calls") {
       for (const Row& row : measure_calls(bench)) rows.push_back(row);
     } else if (name == "latency") {
@@ -142,7 +120,6 @@ int measure(const Arguments& arguments, const std::filesystem::path& folder) {
     }
   }
   print_rows(rows);
-  return 0;
 }
 
 }  // namespace
@@ -150,12 +127,12 @@ int measure(const Arguments& arguments, const std::filesystem::path& folder) {
 
 int main(int count, char** values) {
   using namespace gpumemtrace::bench;
-  try {
-    const Arguments arguments = read_arguments(count, values);
+  return run_program(count, values, [values](const Arguments& arguments) {
     const char* folder = std::getenv(kFolderVariable);
-    return folder == nullptr ? measure_in_a_child(arguments, values) : measure(arguments, folder);
-  } catch (const std::exception& error) {
-    say(std::string("bench_recorder: ") + error.what());
-    return 1;
-  }
+    if (folder == nullptr) {
+      measure_in_a_child(arguments, values);
+    } else {
+      measure(arguments, folder);
+    }
+  });
 }

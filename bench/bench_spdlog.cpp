@@ -7,7 +7,6 @@
 #include <spdlog/sinks/basic_file_sink.h>
 
 #include <chrono>
-#include <exception>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -15,10 +14,11 @@
 #include <vector>
 
 #include "bench/processors.hpp"
+#include "bench/program.hpp"
 #include "bench/results.hpp"
 #include "bench/statistics.hpp"
 #include "bench/stopwatch.hpp"
-#include "bench/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace gpumemtrace::bench {
 namespace {
@@ -34,7 +34,7 @@ double time_burst(spdlog::logger& logger) {
 }
 
 Row measure(const std::filesystem::path& parent, std::size_t rounds) {
-  const TemporaryFolder folder(parent);
+  const tests::TemporaryFolder folder(parent);
   const double ns_per_tick = measure_ns_per_tick();
   const std::vector<int> processors = allowed_processors();
   run_on({processors.back()});
@@ -61,18 +61,8 @@ Row measure(const std::filesystem::path& parent, std::size_t rounds) {
 
 int main(int count, char** values) {
   using namespace gpumemtrace::bench;
-  try {
-    std::filesystem::path folder = std::filesystem::temp_directory_path();
-    std::size_t rounds = 200;
-    for (int i = 1; i + 1 < count; i += 2) {
-      if (std::string(values[i]) == "--folder") folder = values[i + 1];
-      if (std::string(values[i]) == "--rounds") rounds = std::stoul(values[i + 1]);
-    }
+  return run_program(count, values, [](const Arguments& arguments) {
     say("  bursts of lines");
-    print_rows({measure(folder, rounds)});
-    return 0;
-  } catch (const std::exception& error) {
-    say(std::string("bench_spdlog: ") + error.what());
-    return 1;
-  }
+    print_rows({measure(arguments.folder, arguments.rounds)});
+  });
 }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "bench/synthetic_trace.hpp"
-#include "bench/temporary_folder.hpp"
+#include "tests/support/temporary_folder.hpp"
 #include "trace/checksum.hpp"
 #include "trace/pack.hpp"
 #include "trace/reader.hpp"
@@ -31,7 +31,7 @@ struct Chunk {
 };
 
 std::vector<std::byte> read_image() {
-  const TemporaryFolder folder(std::filesystem::temp_directory_path());
+  const tests::TemporaryFolder folder(std::filesystem::temp_directory_path());
   const SyntheticTrace trace =
       write_synthetic_trace(folder.path() / "chunk.gmt", Pattern::kTraining, 20'000);
   const trace::TraceFile file(trace.path);

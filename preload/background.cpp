@@ -199,6 +199,7 @@ class BackgroundThread {
     if (!cupti_ended_) flush_cupti(guard, false);
     if (!devices_written_) {
       record_devices(guard);
+      write_driver_version();
       devices_written_ = true;
     }
     record_modules(guard, session_.modules);
@@ -214,6 +215,7 @@ class BackgroundThread {
       clock.monotonic_ns = clock_ns(CLOCK_MONOTONIC);
       clock.realtime_ns = clock_ns(CLOCK_REALTIME);
       clock.uncertainty_ticks = ticks() - before;
+      clock.background_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     });
   }
 
@@ -224,6 +226,14 @@ class BackgroundThread {
     record.key = key;
     record.part = part;
     write_record(&record, sizeof record, text.data(), text.size());
+  }
+
+  void write_driver_version() noexcept {
+    const int version = driver_version();
+    if (version <= 0) return;
+    Line text;
+    text << static_cast<std::uint64_t>(version);
+    write_text(trace::TextKey::kDriverVersion, text.text());
   }
 
   // Which interpreter runs here, and why its stacks are not recorded where they are not.

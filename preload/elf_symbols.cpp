@@ -12,6 +12,10 @@ namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::size_t kMaxSymbolBytes = 256;
+// Of tables that are whole. One that is not ends there.
+constexpr std::size_t kMaxDynamicEntries = 4096;
+constexpr std::uint32_t kMaxSymbols = 1 << 20;
+constexpr std::uint32_t kMaxSymbolsOfBucket = 4096;
 
 // Not strcmp and the like: this is how libc's dlsym is found, and a sanitizer's runtime that stands
 // before those functions asks for them by dlsym, before any of them works.
@@ -67,10 +71,18 @@ Pointer table_address(ElfW(Addr) base, ElfW(Addr) value) noexcept {
   return reinterpret_cast<Pointer>(value < base ? base + value : value);
 }
 
+// Damaged tables lead anywhere, also past the end of all addresses.
+template <class Value>
+const Value* element_of(const Value* table, std::uint64_t index) noexcept {
+  return reinterpret_cast<const Value*>(reinterpret_cast<std::uintptr_t>(table) +
+                                        index * sizeof(Value));
+}
+
 template <class Memory>
-bool read_dynamic(ElfW(Addr) base, const ElfW(Dyn) * at, ElfLibrary& library) noexcept {
-  ElfW(Dyn) entry;
-  for (; Memory::read(at, entry) && entry.d_tag != DT_NULL; ++at) {
+bool read_dynamic(ElfW(Addr) base, const ElfW(Dyn) * table, ElfLibrary& library) noexcept {
+  for (std::size_t i = 0; i < kMaxDynamicEntries; ++i) {
+    ElfW(Dyn) entry;
+    if (!Memory::read(element_of(table, i), entry) || entry.d_tag == DT_NULL) break;
     const ElfW(Addr) value = entry.d_un.d_ptr;
     if (entry.d_tag == DT_STRTAB) library.strings = table_address<const char*>(base, value);
     if (entry.d_tag == DT_SYMTAB) library.symbols = table_address<const ElfW(Sym)*>(base, value);
@@ -96,12 +108,11 @@ bool read_tables(const dl_phdr_info& info, ElfLibrary& library) noexcept {
   return false;
 }
 
-// True where the symbol with that number is the wanted one, defined.
+// True where this is the wanted symbol, defined.
 template <class Memory>
-bool defines(const ElfLibrary& library, std::uint32_t index, const char* symbol,
-             ElfW(Sym) & found) noexcept {
-  return Memory::read(library.symbols + index, found) && found.st_shndx != SHN_UNDEF &&
-         Memory::is_text(library.strings + found.st_name, symbol);
+bool is_wanted(const ElfLibrary& library, const ElfW(Sym) & found, const char* symbol) noexcept {
+  return found.st_shndx != SHN_UNDEF &&
+         Memory::is_text(element_of(library.strings, found.st_name), symbol);
 }
 
 // The GNU hash section: header of four words, Bloom filter, buckets, chains (see the glibc loader's
@@ -118,26 +129,33 @@ bool find_gnu(const ElfLibrary& library, const char* symbol, ElfW(Sym) & found) 
   if (header.buckets == 0) return false;
   std::uint32_t hash = 5381;
   for (const char* c = symbol; *c != '\0'; ++c) hash = hash * 33 + static_cast<unsigned char>(*c);
-  const std::uint32_t* buckets =
-      library.gnu_hash + 4 + header.bloom_words * (sizeof(ElfW(Addr)) / sizeof(std::uint32_t));
-  const std::uint32_t* chain = buckets + header.buckets;
-  std::uint32_t index = 0;
-  if (!Memory::read(buckets + hash % header.buckets, index)) return false;
-  if (index < header.first_symbol) return false;
-  for (;; ++index) {
+  const std::uint32_t* buckets = element_of(
+      library.gnu_hash, 4 + header.bloom_words * (sizeof(ElfW(Addr)) / sizeof(std::uint32_t)));
+  const std::uint32_t* chain = element_of(buckets, header.buckets);
+  std::uint32_t first = 0;
+  if (!Memory::read(element_of(buckets, hash % header.buckets), first)) return false;
+  if (first < header.first_symbol) return false;
+  for (std::uint32_t i = 0; i < kMaxSymbolsOfBucket; ++i) {
+    const std::uint32_t index = first + i;
     std::uint32_t entry = 0;
-    if (!Memory::read(chain + (index - header.first_symbol), entry)) return false;
-    if ((entry | 1u) == (hash | 1u) && defines<Memory>(library, index, symbol, found)) return true;
+    if (!Memory::read(element_of(chain, index - header.first_symbol), entry)) return false;
+    if ((entry | 1u) == (hash | 1u)) {
+      if (!Memory::read(element_of(library.symbols, index), found)) return false;
+      if (is_wanted<Memory>(library, found, symbol)) return true;
+    }
     if ((entry & 1u) != 0) return false;
   }
+  return false;
 }
 
 template <class Memory>
 bool find_sysv(const ElfLibrary& library, const char* symbol, ElfW(Sym) & found) noexcept {
   std::uint32_t symbols = 0;
-  if (!Memory::read(library.sysv_hash + 1, symbols)) return false;
+  if (!Memory::read(element_of(library.sysv_hash, 1), symbols)) return false;
+  if (symbols > kMaxSymbols) return false;
   for (std::uint32_t index = 1; index < symbols; ++index) {
-    if (defines<Memory>(library, index, symbol, found)) return true;
+    if (!Memory::read(element_of(library.symbols, index), found)) return false;
+    if (is_wanted<Memory>(library, found, symbol)) return true;
   }
   return false;
 }
@@ -196,8 +214,7 @@ struct CheckedSearch {
 
 int visit_module(dl_phdr_info* info, std::size_t, void* argument) noexcept {
   auto& search = *static_cast<CheckedSearch*>(argument);
-  ElfLibrary library;
-  if (read_tables<Checked>(*info, library)) search.found = look_up<Checked>(library, search.symbol);
+  search.found = find_symbol_checked(*info, search.symbol);
   return search.found != nullptr ? 1 : 0;
 }
 
@@ -232,6 +249,11 @@ void* find_symbol_at_start(const char* file_name_prefix, const char* symbol) noe
 void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept {
   ElfLibrary library;
   return find_library(file_name_prefix, symbol, library) ? symbol_of(library, symbol) : nullptr;
+}
+
+void* find_symbol_checked(const dl_phdr_info& info, const char* symbol) noexcept {
+  ElfLibrary library;
+  return read_tables<Checked>(info, library) ? look_up<Checked>(library, symbol) : nullptr;
 }
 
 void* find_symbol(const LoaderList& modules, const char* symbol) noexcept {

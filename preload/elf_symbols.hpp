@@ -54,8 +54,11 @@ void* find_symbol_at_start(const char* file_name_prefix, const char* symbol) noe
 // find_library and symbol_of in one.
 void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept;
 
-// Address of a symbol of the first of these modules that defines it, read through the kernel: the
-// library may be unloaded meanwhile. No lock.
+// Address of a symbol of a module that may be unloaded meanwhile, with something else at its place:
+// its tables are read through the kernel and may hold anything. No lock; time is bounded.
+void* find_symbol_checked(const dl_phdr_info& info, const char* symbol) noexcept;
+
+// Address of a symbol of the first of these modules that defines it; likewise.
 void* find_symbol(const LoaderList& modules, const char* symbol) noexcept;
 
 }  // namespace gpumemtrace::preload

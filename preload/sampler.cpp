@@ -18,6 +18,7 @@ using namespace cuda_abi;
 constexpr int kMaxDevices = 64;
 
 struct Functions {
+  cuDriverGetVersion_t* driver_version = nullptr;
   cuDeviceGetCount_t* device_count = nullptr;
   cuDeviceGetName_t* device_name = nullptr;
   cuDeviceTotalMem_v2_t* total_memory = nullptr;
@@ -179,6 +180,7 @@ void record_device(int device, const nvml::Link& link) noexcept {
 
 void load_sampler() noexcept {
   ready = false;
+  load(functions.driver_version, "cuDriverGetVersion");
   load(functions.device_count, "cuDeviceGetCount");
   load(functions.device_name, "cuDeviceGetName");
   load(functions.total_memory, "cuDeviceTotalMem_v2");
@@ -194,6 +196,14 @@ void load_sampler() noexcept {
   load(functions.exchange_mode, "cuThreadExchangeStreamCaptureMode");
   is_watched = shows_errors_of_questions();
   nvml::open_library();
+}
+
+int driver_version() noexcept {
+  int version = 0;
+  if (functions.driver_version == nullptr || functions.driver_version(&version) != CUDA_SUCCESS) {
+    return 0;
+  }
+  return version;
 }
 
 void record_devices(const CallGuard&) noexcept {

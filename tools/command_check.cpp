@@ -36,7 +36,7 @@ void add_file_options(CLI::App& app, CheckOptions& options) {
   app.add_option("--junit", files.junit, "Write the verdict as JUnit XML.")->type_name("FILE");
   app.add_option("--sarif", files.sarif, "Write the findings as SARIF 2.1.0.")->type_name("FILE");
   app.add_flag("--github", files.github,
-               "Print annotations for GitHub Actions and add the step\nsummary.");
+               "Print annotations for GitHub Actions and add the step summary.");
 }
 
 }  // namespace

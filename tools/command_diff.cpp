@@ -97,7 +97,7 @@ Action define_diff(CLI::App& app, const std::vector<std::string>&) {
   app.add_option("BASE", options->base, "What it was.")->required()->type_name("");
   app.add_option("NEW", options->next, "What it is now.")->required()->type_name("");
   app.add_option("--max-regression", options->max_regression,
-                 "Exit with 23 where a peak, a leak or copies grew by more\n(such as 5%,8MiB: the "
+                 "Exit with 23 where a peak, a leak or copies grew by more (such as 5%,8MiB: the "
                  "larger).")
       ->type_name("SHARE|SIZE");
   app.add_flag("--json", options->json, "Print JSON instead of text.");

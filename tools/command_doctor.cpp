@@ -13,7 +13,7 @@ namespace {
 constexpr const char* kFooter =
     R"TEXT(Each line says ok, note or bad, what was found, and for the last two what to do.
 
-Exit codes: 0 programs can be recorded here, 1 they cannot.)TEXT";
+Exit codes: 0 programs can be recorded here, 1 they cannot, 2 usage.)TEXT";
 
 const char* word_for(CheckState state) {
   switch (state) {

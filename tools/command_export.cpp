@@ -58,6 +58,14 @@ std::vector<std::string> names_of(const Rows& rows) {
   return names;
 }
 
+// One of `names`, which the help lists.
+CLI::Option* add_choice(CLI::App& app, const std::string& flag, std::string& value,
+                        const std::vector<std::string>& names, const std::string& help) {
+  return app.add_option(flag, value, help)
+      ->type_name(CLI::detail::join(names, "|"))
+      ->check(CLI::IsMember(names).description(""));
+}
+
 int export_report(const ExportOptions& options) {
   const auto* const format = std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& row) {
     return options.format == row.name;
@@ -82,14 +90,11 @@ Action define_export(CLI::App& app, const std::vector<std::string>&) {
   app.footer(kFooter);
   auto options = std::make_shared<ExportOptions>();
   options->input.add_options(app);
-  app.add_option("--to", options->format, "The format to write.")
-      ->required()
-      ->check(CLI::IsMember(names_of(kFormats)));
-  app.add_option("--cost", options->cost, "What the width of a frame stands for.")
-      ->check(CLI::IsMember(names_of(kCostMeasures)));
-  app.add_option("--level", options->level, "Only memory of this level.")
-      ->check(CLI::IsMember(
-          std::vector<std::string>{"driver", "pool", "managed", "host", "framework"}));
+  add_choice(app, "--to", options->format, names_of(kFormats), "The format to write.")->required();
+  add_choice(app, "--cost", options->cost, names_of(kCostMeasures),
+             "What the width of a frame stands for (default peak).");
+  add_choice(app, "--level", options->level, {"driver", "pool", "managed", "host", "framework"},
+             "Only memory of this level.");
   app.add_option("-o,--output", options->output, "Write there instead of to stdout.")
       ->type_name("FILE");
   return [options] { return export_report(*options); };

@@ -10,6 +10,7 @@
 #include "tools/child_process.hpp"
 #include "tools/command.hpp"
 #include "tools/failure.hpp"
+#include "tools/help_formatter.hpp"
 #include "tools/installation.hpp"
 #include "tools/launch_environment.hpp"
 #include "tools/messages.hpp"
@@ -23,7 +24,7 @@ namespace gpumemtrace::tools {
 namespace {
 
 constexpr const char* kFooter =
-    R"TEXT(Every option is also the environment variable in brackets, so that a plain
+    R"TEXT(The name in brackets is the environment variable of an option: with it a plain
 LD_PRELOAD=libgpumemtrace.so works the same.
 
 Examples:
@@ -51,7 +52,7 @@ struct RunOptions {
 };
 
 // CLI11 does not know that a command follows the options.
-class RunFormatter : public CLI::Formatter {
+class RunFormatter : public HelpFormatter {
  public:
   std::string make_usage(const CLI::App*, std::string) const override {
     return "Usage: gpumemtrace run [OPTIONS] -- COMMAND [ARGUMENT...]\n";

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tools/launch_environment.hpp"
@@ -35,16 +36,22 @@ std::string library_in_container(const LaunchSettings& settings) {
   return fmt::format("{}/{}", kFolderInContainer, settings.library.filename().string());
 }
 
+// For launchers that start their programs with an environment of its own.
+std::vector<EnvironmentVariable> new_variables(const LaunchSettings& settings,
+                                               const std::string& library) {
+  std::vector<EnvironmentVariable> variables = {{"LD_PRELOAD", library},
+                                                {std::string(kNvtxVariable), library}};
+  variables.insert(variables.end(), settings.variables.begin(), settings.variables.end());
+  return variables;
+}
+
 // The settings with an output that lies in the container's mounted trace folder unless one is set.
 std::vector<EnvironmentVariable> container_variables(const LaunchSettings& settings) {
-  std::vector<EnvironmentVariable> variables = {
-      {"LD_PRELOAD", library_in_container(settings)},
-      {std::string(kNvtxVariable), library_in_container(settings)}};
-  bool has_output = false;
-  for (const EnvironmentVariable& variable : settings.variables) {
-    has_output = has_output || variable.name == kOutputVariable;
-    variables.push_back(variable);
-  }
+  std::vector<EnvironmentVariable> variables =
+      new_variables(settings, library_in_container(settings));
+  const bool has_output = std::any_of(
+      settings.variables.begin(), settings.variables.end(),
+      [](const EnvironmentVariable& variable) { return variable.name == kOutputVariable; });
   if (!has_output) {
     variables.push_back(
         {std::string(kOutputVariable), fmt::format("{}/%e.%h.%p.gmt", kTracesInContainer)});
@@ -60,7 +67,7 @@ std::string shell_recipe(const LaunchSettings& settings) {
     text += fmt::format("export {}\n", assignment(variable));
   }
   return text + fmt::format("export {}\n", shell_preload(settings)) +
-         "# Off again: unset LD_PRELOAD NVTX_INJECTION64_PATH\n";
+         "# Off again: unset LD_PRELOAD NVTX_INJECTION64_PATH GPUMEMTRACE_NVTX_CHAIN\n";
 }
 
 std::string torchrun_recipe(const LaunchSettings& settings) {
@@ -79,14 +86,14 @@ std::string srun_recipe(const LaunchSettings& settings) {
 }
 
 std::string mpirun_recipe(const LaunchSettings& settings) {
-  std::string exported = "-x LD_PRELOAD=" + shell_word(settings.library.string());
-  std::string given = "-genv LD_PRELOAD " + shell_word(settings.library.string());
-  for (const EnvironmentVariable& variable : settings.variables) {
+  std::string exported;
+  std::string given;
+  for (const EnvironmentVariable& variable : new_variables(settings, settings.library.string())) {
     exported += " -x " + assignment(variable);
     given += fmt::format(" -genv {} {}", variable.name, shell_word(variable.value));
   }
   return fmt::format(
-      "# Open MPI\nmpirun {} -n 2 ./program\n# MPICH, Intel MPI\nmpirun {} -n 2 ./program\n",
+      "# Open MPI\nmpirun{} -n 2 ./program\n# MPICH, Intel MPI\nmpirun{} -n 2 ./program\n",
       exported, given);
 }
 
@@ -135,8 +142,7 @@ std::string kubernetes_recipe(const LaunchSettings& settings) {
 
 std::string ray_recipe(const LaunchSettings& settings) {
   nlohmann::ordered_json variables;
-  variables["LD_PRELOAD"] = settings.library.string();
-  for (const EnvironmentVariable& variable : settings.variables) {
+  for (const EnvironmentVariable& variable : new_variables(settings, settings.library.string())) {
     variables[variable.name] = variable.value;
   }
   return fmt::format(

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,6 +14,7 @@
 
 #include "tools/command.hpp"
 #include "tools/failure.hpp"
+#include "tools/help_formatter.hpp"
 #include "tools/messages.hpp"
 
 namespace gpumemtrace::tools {
@@ -85,6 +87,7 @@ int dispatch(int count, char** words) {
   CLI::App app("Records and explains the GPU memory of CUDA programs.", "gpumemtrace");
   app.set_version_flag("--version", "gpumemtrace " GPUMEMTRACE_VERSION);
   app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>());  // subcommands inherit it
   app.footer(kProgramFooter);
 
   Arguments arguments = split_arguments(count, words);

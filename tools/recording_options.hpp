@@ -39,36 +39,35 @@ struct RecordingOption {
 // The one list of settings: a new setting of the library is a row here.
 inline constexpr auto kRecordingOptions = std::to_array<RecordingOption>({
     {"--output,-o", kOutputVariable.data(), ValueKind::kText, "PATTERN", "",
-     "The trace's file, or a folder for it. %e executable,\n"
-     "%h host, %n host without domain, %p process id, %r rank,\n"
-     "%j job, %t time, %q{VAR} a variable."},
+     "The trace's file, or a folder for it. %e executable, %h host, %n host without domain, "
+     "%p process id, %r rank, %j job, %t time, %q{VAR} a variable."},
     {"--force", "GPUMEMTRACE_FORCE", ValueKind::kFlag, "", "",
      "Overwrite a trace of the same name; else .2, .3 is added."},
     {"--quiet", "GPUMEMTRACE_QUIET", ValueKind::kFlag, "", "",
      "Print nothing unless something goes wrong."},
     {"--ring-size", "GPUMEMTRACE_RING_SIZE", ValueKind::kSize, "SIZE", "",
-     "Most memory for events that are not in the file yet."},
+     "Most memory for events that are not in the file yet (default 64MiB)."},
     {"--max-trace-bytes", "GPUMEMTRACE_MAX_TRACE_BYTES", ValueKind::kSize, "SIZE", "",
-     "Largest trace (default 4GiB); beyond it, totals replace\nthe oldest detail."},
+     "Largest trace (default 4GiB); beyond it, totals replace the oldest detail."},
     {"--on-full", "GPUMEMTRACE_ON_FULL", ValueKind::kChoice, "drop|block", "drop|block",
-     "A full ring drops events and counts them (default), or\nmakes the program wait."},
+     "A full ring drops events and counts them (default), or makes the program wait."},
     {"--python,!--no-python", "GPUMEMTRACE_PYTHON", ValueKind::kSwitch, "", "",
      "Record Python call stacks (default), or do not."},
     {"--native", "GPUMEMTRACE_NATIVE", ValueKind::kChoice, "off|auto|full", "off|auto|full",
-     "Native call stacks. auto (default): where a thread has\nPython frames, not for a framework's "
-     "blocks and\nstream-ordered memory, which come too often; full: always."},
+     "Native call stacks. auto (default): where a thread has Python frames, not for a framework's "
+     "blocks and stream-ordered memory, which come too often; full: always."},
     {"--stack-depth", "GPUMEMTRACE_STACK_DEPTH", ValueKind::kNumber, "FRAMES", "",
-     "Most Python and most native frames of a stack (default\n64 each, at most 200); outer ones "
+     "Most Python and most native frames of a stack (default 64 each, at most 200); outer ones "
      "are cut."},
     {"--cupti", "GPUMEMTRACE_CUPTI", ValueKind::kChoice, "off|copies|full|full,kernels",
      "off|copies|full|full,kernels",
-     "CUPTI's records: off (default); copies: when copies and\nsets ran on the GPU, for which "
-     "each kernel launch takes\nabout 0.5 us more; full: also the driver's own\nallocations, pools "
+     "CUPTI's records: off (default); copies: when copies and sets ran on the GPU, for which "
+     "each kernel launch takes about 0.5 us more; full: also the driver's own allocations, pools "
      "and page migrations."},
     {"--cupti-library", "GPUMEMTRACE_CUPTI_LIBRARY", ValueKind::kText, "FILE", "",
      "The libcupti to load in a program that loads none."},
     {"--hash-copies", "GPUMEMTRACE_HASH_COPIES", ValueKind::kFlag, "", "",
-     "Hash what copies from host memory send, to find data that\nis sent again; reads it on the "
+     "Hash what copies from host memory send, to find data that is sent again; reads it on the "
      "program's thread."},
     {"--start-paused", "GPUMEMTRACE_START_PAUSED", ValueKind::kFlag, "", "",
      "Record nothing until `gpumemtrace ctl PID start`."},

@@ -196,9 +196,9 @@ Lines job_section(const Json& report, const SummaryDetail& detail) {
                   count_of(report.at("processes").size(), "process", "processes"),
                   duration_text(length_of_job_ns(report)), ends_of(report)),
       complete ? fmt::format("  Complete: {}, none lost{}.", count_of(events, "event", "events"),
-                             own_cpu_ns == 0
-                                 ? ""
-                                 : "; recording took " + duration_text(own_cpu_ns) + " of CPU time")
+                             own_cpu_ns == 0 ? ""
+                                             : "; the recorder's thread took " +
+                                                   duration_text(own_cpu_ns) + " of CPU time")
                : fmt::format("  INCOMPLETE: {}, {} dropped; numbers below may be too low.",
                              count_of(events, "event", "events"), format_count(dropped))};
   const std::string partial = partial_rules_line(report);

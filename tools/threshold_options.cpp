@@ -45,7 +45,7 @@ std::string all_names() {
 
 void ThresholdOptions::add_options(CLI::App& app) {
   app.add_option("--threshold", texts,
-                 "Let a rule speak up from VALUE on; may be repeated.\nNames: docs/findings.md")
+                 "Let a rule speak up from VALUE on; may be repeated. Names: docs/findings.md")
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
 }

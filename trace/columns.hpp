@@ -33,7 +33,7 @@ struct Column {
 // Decodes exactly values.size() varints; false where the column has fewer.
 [[nodiscard]] inline bool decode_varints(std::span<const std::byte> column,
                                          std::span<std::uint64_t> values) noexcept {
-  VarintReader in(column);
+  VarintReader<> in(column);
   for (std::uint64_t& value : values) {
     if (!in.read(value)) return false;
   }
@@ -61,11 +61,11 @@ class ValueDecoder {
 };
 
 // The two reasons for a loop of its own: what the varints mean, and how wide the field is.
-template <Encoding kEncoding, class Value>
+template <class Join, Encoding kEncoding, class Value>
 [[nodiscard]] bool decode_each(std::span<const std::byte> column,
                                std::span<const std::uint32_t> offsets, std::byte* field) noexcept {
   ValueDecoder<kEncoding> decoder;
-  VarintReader in(column);
+  VarintReader<Join> in(column);
   for (const std::uint32_t offset : offsets) {
     std::uint64_t varint = 0;
     if (!in.read(varint)) return false;
@@ -75,35 +75,36 @@ template <Encoding kEncoding, class Value>
   return true;
 }
 
-template <Encoding kEncoding>
+template <class Join, Encoding kEncoding>
 [[nodiscard]] bool decode_each(std::span<const std::byte> column,
                                std::span<const std::uint32_t> offsets, std::byte* field,
                                std::uint8_t width) noexcept {
   switch (width) {
     case 1:
-      return decode_each<kEncoding, std::uint8_t>(column, offsets, field);
+      return decode_each<Join, kEncoding, std::uint8_t>(column, offsets, field);
     case 2:
-      return decode_each<kEncoding, std::uint16_t>(column, offsets, field);
+      return decode_each<Join, kEncoding, std::uint16_t>(column, offsets, field);
     case 4:
-      return decode_each<kEncoding, std::uint32_t>(column, offsets, field);
+      return decode_each<Join, kEncoding, std::uint32_t>(column, offsets, field);
     default:
-      return decode_each<kEncoding, std::uint64_t>(column, offsets, field);
+      return decode_each<Join, kEncoding, std::uint64_t>(column, offsets, field);
   }
 }
 
 // Decodes one varint a record into a field, `width` bytes wide, of the records at `offsets`;
 // `field` is where the field of a record at offset 0 is. False where the column has fewer varints.
-[[nodiscard]] inline bool decode_field(Encoding encoding, std::span<const std::byte> column,
-                                       std::span<const std::uint32_t> offsets, std::byte* field,
-                                       std::uint8_t width) noexcept {
+template <class Join = JoinBySteps>
+[[nodiscard]] bool decode_field(Encoding encoding, std::span<const std::byte> column,
+                                std::span<const std::uint32_t> offsets, std::byte* field,
+                                std::uint8_t width) noexcept {
   switch (encoding) {
     case Encoding::kSigned:
     case Encoding::kTime:
-      return decode_each<Encoding::kSigned>(column, offsets, field, width);
+      return decode_each<Join, Encoding::kSigned>(column, offsets, field, width);
     case Encoding::kDelta:
-      return decode_each<Encoding::kDelta>(column, offsets, field, width);
+      return decode_each<Join, Encoding::kDelta>(column, offsets, field, width);
     default:
-      return decode_each<Encoding::kPlain>(column, offsets, field, width);
+      return decode_each<Join, Encoding::kPlain>(column, offsets, field, width);
   }
 }
 

@@ -381,6 +381,7 @@ struct Clock {
   std::uint64_t monotonic_ns = 0;
   std::uint64_t realtime_ns = 0;
   std::uint64_t uncertainty_ticks = 0;
+  std::uint64_t background_cpu_ns = 0;  // processor time of the recorder's thread so far
 };
 
 enum class SampleSource : std::uint32_t { kNone = 0, kMemGetInfo = 1, kNvmlProcess = 2 };

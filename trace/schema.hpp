@@ -167,6 +167,7 @@ inline constexpr auto kClock = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Clock, monotonic_ns, kPlain),
     GPUMEMTRACE_FIELD(Clock, realtime_ns, kPlain),
     GPUMEMTRACE_FIELD(Clock, uncertainty_ticks, kPlain),
+    GPUMEMTRACE_FIELD(Clock, background_cpu_ns, kPlain),
 });
 inline constexpr auto kMemorySample = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(MemorySample, record),

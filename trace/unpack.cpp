@@ -277,12 +277,14 @@ class ImageBuilder {
   bool fill_fields(std::uint8_t number, ColumnForm form, std::span<const std::uint32_t> offsets,
                    std::byte* base) const {
     const std::vector<FileSchema::FieldMap>& fields = schema_.kind(number).fields;
+    const auto decode =
+        JoinAtOnce::is_fast() ? &decode_field<JoinAtOnce> : &decode_field<JoinBySteps>;
     for (std::size_t f = 0; f < fields.size(); ++f) {
       const FileSchema::FieldMap& field = fields[f];
       if (!field.wanted) continue;
       const Column column = columns_.find(number, static_cast<std::uint8_t>(f));
       if (column.form == form &&
-          !decode_field(field.encoding, column.bytes, offsets, base + field.offset, field.bytes)) {
+          !decode(field.encoding, column.bytes, offsets, base + field.offset, field.bytes)) {
         return false;
       }
     }

@@ -101,6 +101,7 @@ class Activity {
 
  private:
   [[nodiscard]] static Unjoined why_without_time(std::uint64_t start);
+  [[nodiscard]] StreamCopies& stream_of(const StreamKey& key);
   void apply_copy(const trace::ActivityCopy& record);
   void apply_set(const trace::ActivitySet& record);
   void apply_kernel(const trace::ActivityKernel& record);
@@ -117,6 +118,8 @@ class Activity {
   std::map<std::uint64_t, PoolActivity> pools_;  // by handle
   ActivityStatus status_;
   std::map<StreamKey, StreamCopies> streams_;
+  StreamKey latest_stream_;
+  StreamCopies* latest_copies_ = nullptr;  // its
   trace::ActivityDropped dropped_;
   std::uint64_t folded_records_ = 0;
 };

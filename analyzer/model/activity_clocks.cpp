@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -57,7 +58,7 @@ void ActivityClocks::add(const trace::ActivityClock& record) {
   if (record.timestamp == 0) return;
   Pair pair{record.timestamp, record.record.time + record.uncertainty_ticks / 2,
             record.uncertainty_ticks, 0};
-  Epoch& epoch = epochs_[{record.library, record.epoch}];
+  Epoch& epoch = find_or_add_epoch(record.library, record.epoch);
   const auto after =
       std::partition_point(epoch.pairs.begin(), epoch.pairs.end(),
                            [&](const Pair& other) { return other.timestamp < pair.timestamp; });
@@ -74,11 +75,24 @@ void ActivityClocks::add(const trace::ActivityClock& record) {
   } else {
     epoch.pairs.insert(after, pair);
   }
-  measure(epoch, at, record.epoch == 0);
+  measure(epoch, at);
+}
+
+ActivityClocks::Epoch& ActivityClocks::find_or_add_epoch(std::uint32_t library,
+                                                         std::uint32_t number) {
+  const auto place = std::lower_bound(epochs_.begin(), epochs_.end(), std::pair(library, number),
+                                      [](const Epoch& epoch, const auto& key) {
+                                        return std::pair(epoch.library, epoch.number) < key;
+                                      });
+  if (place != epochs_.end() && place->library == library && place->number == number) return *place;
+  Epoch added;
+  added.library = library;
+  added.number = number;
+  return *epochs_.insert(place, std::move(added));
 }
 
 // The pair at `changed` is new; what follows from the pairs before its neighbours stays.
-void ActivityClocks::measure(Epoch& epoch, std::size_t changed, bool is_first) {
+void ActivityClocks::measure(Epoch& epoch, std::size_t changed) {
   std::vector<Pair>& pairs = epoch.pairs;
   const auto rate = [&](std::size_t from, std::size_t to) {
     return difference(pairs[to].ticks, pairs[from].ticks) /
@@ -86,7 +100,7 @@ void ActivityClocks::measure(Epoch& epoch, std::size_t changed, bool is_first) {
   };
   const std::size_t last = pairs.size() - 1;
   epoch.latest = 0;
-  epoch.ticks_per_unit = last == 0 ? rate_of_single(pairs[0], is_first) : rate(0, last);
+  epoch.ticks_per_unit = last == 0 ? rate_of_single(pairs[0], epoch.number == 0) : rate(0, last);
   for (std::size_t i = changed < 2 ? 0 : changed - 2; i <= last; ++i) {
     pairs[i].ticks_per_unit = i == last ? epoch.ticks_per_unit : rate(i, i + 1);
     std::uint64_t error = pairs[i].uncertainty / 2;
@@ -134,10 +148,8 @@ std::optional<TickSpan> ActivityClocks::place(std::uint16_t library, std::uint64
   double smallest_delay = kLongestDelayNs * ticks_per_ns_;
   bool is_found = false;
   TickSpan found;
-  for (auto it = epochs_.lower_bound({library, 0}); it != epochs_.end(); ++it) {
-    if (it->first.first != library) break;
-    const Epoch& epoch = it->second;
-    if (epoch.ticks_per_unit <= 0) continue;
+  for (const Epoch& epoch : epochs_) {
+    if (epoch.library != library || epoch.ticks_per_unit <= 0) continue;
     const Pair& pair = pair_before(epoch, start);
     const double distance = difference(start, pair.timestamp) * pair.ticks_per_unit;
     if (std::abs(distance) > kFarthestTicks) continue;

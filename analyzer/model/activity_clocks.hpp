@@ -2,9 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "analyzer/clock.hpp"
@@ -58,17 +56,20 @@ class ActivityClocks {
     double ticks_per_unit = 0;  // up to the next pair
   };
   struct Epoch {
+    std::uint32_t library = 0;
+    std::uint32_t number = 0;
     std::vector<Pair> pairs;
     double ticks_per_unit = 0;       // 0 = not known
     mutable std::size_t latest = 0;  // where the search before ended
   };
 
+  [[nodiscard]] Epoch& find_or_add_epoch(std::uint32_t library, std::uint32_t number);
   void assume_time_of_day(std::uint32_t library);
-  void measure(Epoch& epoch, std::size_t changed, bool is_first);
+  void measure(Epoch& epoch, std::size_t changed);
   [[nodiscard]] double rate_of_single(const Pair& pair, bool is_first) const;
   [[nodiscard]] static const Pair& pair_before(const Epoch& epoch, std::uint64_t timestamp);
 
-  std::map<std::pair<std::uint32_t, std::uint32_t>, Epoch> epochs_;  // by library and epoch
+  std::vector<Epoch> epochs_;  // a few, by library and number
   std::vector<ClockPoint> realtime_;
   double ticks_per_ns_ = 1.0;
   std::uint64_t error_ticks_ = 0;

@@ -226,6 +226,7 @@ void ActivityJoin::take(const ApiSpan& api, const Match& match) {
 void ActivityJoin::remember(std::uint64_t activity, CallId first, Unjoined reason) {
   if (api_calls_.find(activity) != nullptr) return;
   api_calls_.set(activity, first, reason);
+  if (waiting_.empty()) return;
   const auto waiting = waiting_.find(activity);
   if (waiting == waiting_.end()) return;
   const std::vector<DeviceWork> works = std::move(waiting->second);

@@ -19,6 +19,7 @@ class CoveredRanges {
     const auto first = std::lower_bound(
         ranges_.begin(), ranges_.end(), begin,
         [](const Range& range, std::uint64_t address) { return range.end < address; });
+    if (first != ranges_.end() && first->begin <= begin && added.end <= first->end) return bytes;
     auto last = first;
     std::uint64_t known = 0;
     for (; last != ranges_.end() && last->begin <= added.end; ++last) {

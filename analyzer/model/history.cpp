@@ -26,6 +26,7 @@ void History::begin_stretch() {
   }
   flow_.push_back({0, 0, flow_.back().end});
   events_in_stretch_ = 0;
+  ++stretches_begun_;
 }
 
 // The group was last touched before the join, when its present stretch was one of the old ones.

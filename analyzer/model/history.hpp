@@ -64,9 +64,10 @@ class History {
   struct GroupCourse {
     std::uint64_t live_bytes = 0;
     std::uint64_t live_count = 0;
-    Stretch present;               // of stretch `done.size()`
-    std::vector<Stretch> done;     // all stretches before it
-    std::uint32_t joins_seen = 0;  // how often the stretches had been joined at the last touch
+    Stretch present;                   // of stretch `done.size()`
+    std::vector<Stretch> done;         // all stretches before it
+    std::uint32_t joins_seen = 0;      // how often the stretches had been joined at the last touch
+    std::uint64_t stretches_seen = 0;  // how many had begun then
   };
 
   // In which the group has not been touched.
@@ -76,7 +77,8 @@ class History {
   GroupCourse& touch(std::uint32_t group) {
     if (group >= courses_.size()) courses_.resize(group + 1);
     GroupCourse& course = courses_[group];
-    if (course.joins_seen != joins_ || course.done.size() + 1 != flow_.size()) {
+    if (course.stretches_seen != stretches_begun_) {
+      course.stretches_seen = stretches_begun_;
       catch_up(course, joins_, flow_.size());
     }
     return course;
@@ -93,6 +95,7 @@ class History {
   std::uint64_t events_per_stretch_ = 1;
   std::uint64_t events_in_stretch_ = 0;
   std::uint32_t joins_ = 0;
+  std::uint64_t stretches_begun_ = 1;
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -91,8 +91,12 @@ std::vector<PendingCalls::InThread>::const_iterator PendingCalls::Thread::first_
 
 const std::vector<std::uint32_t>& PendingCalls::threads_of(std::uint32_t thread_id) const {
   static const std::vector<std::uint32_t> kNone;
+  if (latest_threads_ != nullptr && latest_short_id_ == thread_id) return *latest_threads_;
   const auto found = by_short_id_.find(thread_id);
-  return found == by_short_id_.end() ? kNone : found->second;
+  if (found == by_short_id_.end()) return kNone;
+  latest_short_id_ = thread_id;
+  latest_threads_ = &found->second;
+  return found->second;
 }
 
 }  // namespace gpumemtrace::analyzer

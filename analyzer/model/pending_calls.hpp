@@ -78,6 +78,9 @@ class PendingCalls {
   std::vector<std::uint32_t> by_writer_;  // index of the thread + 1
   std::unordered_map<std::uint64_t, std::uint32_t> by_thread_id_;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> by_short_id_;
+  // What was found last; an element of by_short_id_ keeps its place.
+  mutable std::uint32_t latest_short_id_ = 0;
+  mutable const std::vector<std::uint32_t>* latest_threads_ = nullptr;
 };
 
 }  // namespace gpumemtrace::analyzer

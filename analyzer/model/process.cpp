@@ -40,13 +40,7 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   if (trace::is_call(record.kind)) {
     const trace::CallHeader& call = trace::as<trace::OtherCall>(record).call;
     ++course_.events;
-    if (call.end == 0) {
-      ++course_.unfinished_calls;
-      if (record.kind == trace::RecordKind::kFree) {
-        unfinished_frees_.insert(trace::as<trace::Free>(record).address);
-      }
-      return;
-    }
+    if (call.end == 0) return note_unfinished(record);
     note_stack(call.stack, writer, false);
     if (activity_.checks_memory() && !hands_memory_out_or_moves_it(record.kind)) {
       activity_.memory_check().add_other_call(call);
@@ -77,6 +71,13 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
       return apply_framework_oom(trace::as<trace::FrameworkOom>(record), writer);
     default:
       return apply_rest(record, writer);
+  }
+}
+
+void ProcessModel::note_unfinished(const trace::RecordHeader& record) {
+  ++course_.unfinished_calls;
+  if (record.kind == trace::RecordKind::kFree) {
+    unfinished_frees_.insert(trace::as<trace::Free>(record).address);
   }
 }
 

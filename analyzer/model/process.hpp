@@ -188,6 +188,8 @@ class ProcessModel {
  private:
   // process.cpp: the course of the trace, contexts, devices, samples
   void apply_rest(const trace::RecordHeader& record, std::uint32_t writer);
+  // A call that the trace ends in.
+  void note_unfinished(const trace::RecordHeader& record);
   // The stack of the present event. Of the time before a checkpoint's cut too little is left to
   // tell who waited.
   void note_stack(std::uint32_t stack, std::uint32_t writer, bool is_block) {

@@ -3,7 +3,9 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "analyzer/report/place_key.hpp"
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -14,17 +16,10 @@ constexpr std::size_t kLeastStretches = 8;
 constexpr std::uint64_t kLeastAllocations =
     32;  // of the process, else there is no loop to speak of
 
-struct PlaceKey {
-  std::int32_t device = kHostDevice;
-  Level level = Level::kDriver;
-  Identity identity;
-  friend auto operator<=>(const PlaceKey&, const PlaceKey&) = default;
-};
-
 struct Place {
   std::vector<History::Stretch> stretches;
-  std::string stack;  // of the group that allocated most
-  std::uint64_t most_allocations = 0;
+  std::string stack;  // of the group that rose most, of equals the one that allocated most
+  std::pair<std::uint64_t, std::uint64_t> most;  // by which it rose, how often it allocated
   Releases freed;
 };
 
@@ -91,6 +86,14 @@ std::vector<std::uint64_t> what_stays(const std::vector<History::Stretch>& stret
   return stays;
 }
 
+// By which it rose for good.
+std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const Window& window) {
+  if (window.begin == window.end) return 0;
+  const std::vector<std::uint64_t> stays =
+      what_stays(stretches, window, &History::Stretch::low_bytes);
+  return stays.back() - stays.front();
+}
+
 // It must rise in every part of the window: a sawtooth rises for good in its last tooth alone, and
 // a cache that fills once rises in the beginning.
 Growth growth_of(const std::vector<History::Stretch>& stretches, const Window& window) {
@@ -153,8 +156,9 @@ std::map<PlaceKey, Place> places_of(const ReportContext& context, const ReportPr
     Place& place = places[key];
     add(place.stretches, stretches);
     place.freed.merge(group.freed);
-    if (group.allocations > place.most_allocations) {
-      place.most_allocations = group.allocations;
+    const std::pair rank(rise_of(stretches, window_of(stretches, begin)), group.allocations);
+    if (rank > place.most) {
+      place.most = rank;
       place.stack = stack;
     }
   }

@@ -28,6 +28,14 @@ std::uint64_t dropped_of(const Losses& losses) {
          losses[Loss::dropped_copies] + losses[Loss::dropped_blocks] + losses[Loss::dropped_others];
 }
 
+// What an event costs the program's thread is in no trace: docs/performance.md.
+Json overhead_json(const ReportProcess& process) {
+  const std::uint64_t cpu_ns = process.process->preview().background_cpu_ns;
+  return {{"events", process.model().course().events},
+          {"ns_per_event", nullptr},
+          {"cpu_ns", cpu_ns == 0 ? Json(nullptr) : Json(cpu_ns)}};
+}
+
 Json duration_json(const ReportProcess& process) {
   const Course& course = process.model().course();
   if (course.first_time == 0) return nullptr;
@@ -161,7 +169,7 @@ Json report_traces(const ReportContext& context) {
          {"dropped", dropped_of(process.losses)},
          {"bytes", file.file_bytes()},
          {"duration_ns", duration_json(process)},
-         {"overhead", {{"events", course.events}, {"ns_per_event", nullptr}, {"cpu_ns", nullptr}}},
+         {"overhead", overhead_json(process)},
          {"notes", notes_json(process, context.redaction())}});
   }
   return rows;

@@ -2,17 +2,11 @@
 #include <algorithm>
 #include <string>
 
+#include "analyzer/report/place_key.hpp"
 #include "analyzer/rules/rules.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
-
-struct PlaceKey {
-  std::int32_t device = kHostDevice;
-  Level level = Level::kDriver;
-  Identity identity;
-  friend auto operator<=>(const PlaceKey&, const PlaceKey&) = default;
-};
 
 struct Place {
   Collected sums;  // of several ways there: collections and the largest of the one with most

@@ -59,7 +59,7 @@ class Ci:
         return path
 
     def shell(self, command, **variables):
-        return subprocess.run(["sh", "-c", command], cwd=self.folder, text=True, timeout=120,
+        return subprocess.run(["sh", "-c", command], cwd=self.folder, text=True, timeout=support.TIMEOUT_S,
                               capture_output=True, env={**self.environment, **variables})
 
     def expect(self, code, command, **variables):

@@ -65,6 +65,7 @@ class Families:
     program = ""
     arguments = ()
     variables = {}
+    version = 13000  # of the simulated driver
     timeout_s = support.TIMEOUT_S
     also_reported = frozenset()  # levels and kinds that the program does not count
 
@@ -87,10 +88,17 @@ class Families:
         for pid, truth in truths.items():
             with self.subTest(process=truth["program"]):
                 process = process_of(report, pid)
+                self.check_process(report, process)
                 self.check_levels(truth, report, process)
                 self.check_transfers(truth, report, process)
                 self.check_calls(truth, report, process)
         self.check_losses(report)
+
+    def check_process(self, report, process):
+        about = next(row for row in report["processes"] if row["id"] == process)
+        self.assertEqual(about["cuda"]["driver_version"], self.version)
+        trace = next(row for row in report["traces"] if row["process"] == process)
+        self.assertGreater(trace["overhead"]["cpu_ns"], 0)
 
     def check_levels(self, truth, report, process):
         rows = [row for row in report["usage"] if row["process"] == process]

@@ -19,7 +19,7 @@ LEAST_FOLDS = STEPS // 2000
 FOLDS = re.compile(r"\bfolds=(\d+)")
 
 # Machines that do nothing else need much less.
-LONGEST_S = 120 + REUSES // 50_000 + STEPS // 100
+LONGEST_S = support.TIMEOUT_S + REUSES // 50_000 + STEPS // 100
 
 
 class FullRate(support.EndToEnd):

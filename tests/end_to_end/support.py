@@ -28,7 +28,7 @@ SANITIZER_LIBRARY = os.environ.get("GPUMEMTRACE_SANITIZER_LIBRARY")
 
 PYTHON = sys.executable
 
-TIMEOUT_S = 120
+TIMEOUT_S = 600  # what takes longer hangs: busy machines are ten times slower than idle ones
 SKIPPED = 77  # a program's exit code where the machine cannot run it
 
 

@@ -1,6 +1,7 @@
 #include "tests/exploration/explorer.hpp"
 
 #include <errno.h>
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <array>
@@ -62,6 +63,7 @@ class Exploration {
   Mode exchange_mode(Mode mode) { return std::exchange(mode_, mode); }
   void file_changes();
   void wait_for_others();
+  void run_until_left(const std::function<void()>& work);
 
   void before_plain(std::uintptr_t place, std::size_t bytes, PlainAccess access);
   void before_atomic(std::uintptr_t place, std::size_t bytes, bool writes);
@@ -101,6 +103,8 @@ class Exploration {
   void die();
   void remember(std::uintptr_t place, std::size_t bytes);
   void put_back();
+  void leave_here(std::uintptr_t place);
+  bool is_on_stack(std::uintptr_t place) const;
   bool is_private(std::uintptr_t place) const;
   std::string describe_steps() const;
 
@@ -112,6 +116,8 @@ class Exploration {
   std::size_t current_ = 0;
   std::size_t steps_ = 0;
   std::size_t stores_ = 0;
+  std::size_t leaver_ = kDeath;  // the thread in run_until_left(); none
+  jmp_buf place_to_go_on_;
   bool is_complete_ = false;
   Range file_;
   Range locals_;
@@ -139,6 +145,7 @@ void Exploration::run_execution() {
   schedule_.restart();
   memory_.reset();
   steps_ = stores_ = 0;
+  leaver_ = kDeath;
   is_complete_ = false;
   {
     const Inside inside(*this, Mode::kAlone);
@@ -232,6 +239,7 @@ void Exploration::hand_over(bool is_over) {
       schedule_.next_thread(enabled, next, current_ == kDeath ? 0 : current_);
   if (thread == Schedule::kNone) leave_execution();
   if (thread == kDeath) {
+    is_complete_ = false;
     die();
     leave_execution();
   }
@@ -292,10 +300,35 @@ void Exploration::put_back() {
   }
 }
 
-// Stacks, and what each thread has of its own.
+void Exploration::run_until_left(const std::function<void()>& work) {
+  {
+    const Unseen unseen;
+    leaver_ = current_;
+  }
+  if (setjmp(place_to_go_on_) == 0) work();
+  const Unseen unseen;
+  leaver_ = kDeath;
+}
+
+// Before an access: the thread goes on where it called run_until_left(), or makes the access.
+void Exploration::leave_here(std::uintptr_t place) {
+  if (mode_ != Mode::kThread || leaver_ != current_ || is_on_stack(place)) return;
+  {
+    const Inside inside(*this);
+    if (schedule_.next_value(2) == 0) return;
+    leaver_ = kDeath;
+  }
+  longjmp(place_to_go_on_, 1);
+}
+
+// What each thread has of its own.
 bool Exploration::is_private(std::uintptr_t place) const {
   if (locals_.contains(place)) return true;
   if (Range{reinterpret_cast<std::uintptr_t>(&errno), sizeof errno}.contains(place)) return true;
+  return is_on_stack(place);
+}
+
+bool Exploration::is_on_stack(std::uintptr_t place) const {
   for (const Fiber& fiber : fibers_) {
     if (Range{reinterpret_cast<std::uintptr_t>(fiber.stack.get()), kStackBytes}.contains(place)) {
       return true;
@@ -321,6 +354,7 @@ std::string Exploration::describe_steps() const {
 }
 
 void Exploration::before_plain(std::uintptr_t place, std::size_t bytes, PlainAccess access) {
+  leave_here(place);
   if (mode_ == Mode::kOutside || is_private(place)) return;
   const Mode mode = mode_;
   const Inside inside(*this);
@@ -337,6 +371,7 @@ void Exploration::before_plain(std::uintptr_t place, std::size_t bytes, PlainAcc
 }
 
 void Exploration::before_atomic(std::uintptr_t place, std::size_t bytes, bool writes) {
+  leave_here(place);
   if (mode_ == Mode::kOutside || is_private(place)) return;
   const Mode mode = mode_;
   const Inside inside(*this);
@@ -360,9 +395,10 @@ std::uint64_t Exploration::load(std::uintptr_t place, std::uint64_t value, Order
   const Mode mode = mode_;
   const Inside inside(*this);
   const std::size_t options = memory_.loadable(current_, place, value, order);
-  // What is left of a dead process is the newest.
   const std::size_t age = mode == Mode::kThread ? schedule_.next_value(options) : 0;
-  return memory_.load(current_, place, age, order);
+  const std::uint64_t chosen = memory_.load(current_, place, age, order);
+  // What is left of a dead process is what is there, as death() itself may have stored it.
+  return mode == Mode::kThread ? chosen : value;
 }
 
 void Exploration::stored(std::uintptr_t place, std::uint64_t old_value, std::uint64_t new_value,
@@ -419,6 +455,7 @@ void watch_file(const void* begin, std::size_t bytes) {
 }
 void file_changes() { exploring->file_changes(); }
 void wait_for_others() { exploring->wait_for_others(); }
+void run_until_left(const std::function<void()>& work) { exploring->run_until_left(work); }
 void make_thread_local(void* object, std::size_t bytes) {
   exploring->make_thread_local({number_of(object), bytes});
 }

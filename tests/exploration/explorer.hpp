@@ -72,6 +72,9 @@ class Unseen {
 // over or wait, too. Where nobody has, the promise is broken that no thread waits for ever. An
 // order in which it looks later is another one, so nothing is left out.
 void wait_for_others();
+// Runs `work`, which the thread may leave before any of its accesses to memory, its stack aside, as
+// by a signal handler's longjmp: at each of them in turn, at most once in an execution.
+void run_until_left(const std::function<void()>& work);
 // The thread that runs, 0 for the first.
 std::size_t current_thread();
 // The file that outlives the process.

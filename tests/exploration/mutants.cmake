@@ -81,6 +81,11 @@ add_mutant(abandoned_chunk_kept preload/writers.cpp
 add_mutant(extent_claimed_twice preload/ring.cpp
   "while (!header_->used_bytes.compare_exchange_weak(offset, offset + trace::kMaxChunkBytes))"
   "while (header_->used_bytes.store(offset + trace::kMaxChunkBytes), false)")
+add_mutant(sequence_taken_early preload/writers.cpp
+  "  chunk->sequence = writer.next_sequence;" "  chunk->sequence = writer.next_sequence++;")
+add_mutant(passed_before_filled preload/recorder.hpp
+  "    fill(*record_);\n    call.record.time = ticks();\n    commit(sizeof(Record));"
+  "    commit(sizeof(Record));\n    fill(*record_);\n    call.record.time = ticks();")
 
 # --- A session's life, and names.
 function(add_session_mutant name file text replacement)
@@ -120,3 +125,6 @@ add_session_mutant(told_without_acquire preload/key_table.hpp
 add_session_mutant(claimed_without_exchange preload/key_table.hpp
   "keys_[slot].compare_exchange_strong(present, key & ~kTold, std::memory_order_acquire)"
   "(keys_[slot].store(key & ~kTold), true)")
+add_session_mutant(session_of_parent preload/recorder.hpp
+  "if (thread_state.session == session) [[likely]]"
+  "(void)session;\n  if (thread_state.session != kNoSession) [[likely]]")

@@ -208,6 +208,34 @@ Outcome abandoned_writer() {
                                 false));
 }
 
+// A signal handler jumps out of the recorder before any of its accesses: what is recorded later is
+// all there. A chunk may be lost to the ring by it.
+Outcome left_anywhere() {
+  World world({6});
+  Scenario scenario = world.scenario(
+      {
+          [&] {
+            world.attach();
+            run_until_left([&] {
+              world.record(0);
+              world.call(1);
+              world.record(2);
+              world.record(3);
+            });
+            world.call(4);
+            for (std::uint32_t i = 5; i < 8; ++i) world.record(i);
+          },
+      },
+      false);
+  scenario.end = [&] {
+    world.ledger().check_left(world.session().ring);
+    world.pack_sealed();
+    world.pack_active();
+    world.ledger().check_left(world.session().ring);
+  };
+  return explore(scenario);
+}
+
 // The process dies before any store, of the recording thread or of the packing one.
 Outcome death() {
   World world({2});
@@ -245,6 +273,7 @@ const std::vector<Proof>& proofs() {
       {"change_of_hands", change_of_hands},
       {"abandoned_writer", abandoned_writer},
       {"reclaimed_writers", reclaimed_writers},
+      {"left_anywhere", left_anywhere},
       {"death_in_reuse", death_in_reuse},
       {"full_ring", full_ring},
       {"growth", growth},

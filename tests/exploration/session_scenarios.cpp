@@ -20,6 +20,8 @@ struct Beginning {
   bool fails = false;
   bool is_paused_by_environment = false;
   int count = 0;  // unseen
+  // Of a forked child: what a session is made of, instead of what its parent left there.
+  const std::vector<std::byte>* session_of_child = nullptr;
   std::atomic<bool> background_thread_began = false;
 };
 Beginning beginning;
@@ -39,7 +41,10 @@ const char* start_session(Wish wish) noexcept {
   if (beginning.fails) return "";
   // Plainly stored: who reads it must have been told.
   Session& session = the_session();
-  session.id = kFirstSessionId;
+  if (beginning.session_of_child != nullptr) {
+    memcpy(static_cast<void*>(&session), beginning.session_of_child->data(), sizeof session);
+  }
+  session.id = kFirstSessionId + (beginning.session_of_child != nullptr ? 1 : 0);
   session.config.start_paused =
       wish == Wish::kNone ? beginning.is_paused_by_environment : wish == Wish::kPause;
   beginning.background_thread_began.store(true);
@@ -194,6 +199,63 @@ Outcome two_ends() {
   return explore(world.scenario({thread(0), thread(100), [&] { answer(world, 2); }}, false));
 }
 
+// The thread that runs forks, between any two stores into the ring. The child has a copy of all
+// memory but the session's word, which the kernel empties, and of the ring, which it still shares.
+// It makes a session of its own and never touches its parent's ring.
+class Family {
+ public:
+  World& parent() { return parent_; }
+
+  void fork() {
+    const std::vector<std::byte> before = ring_of_parent();
+    control.session.store(kNotStarted);
+    beginning.session_of_child = &session_of_child_.bytes;
+    promise(recording(/*may_start=*/true), "a forked child does not record");
+    child_.record(0);
+    promise(thread_state.session == the_session().id, "a forked child has its parent's session");
+    const Unseen unseen;
+    beginning.session_of_child = nullptr;
+    promise(ring_of_parent() == before, "a forked child stores into its parent's ring");
+  }
+
+ private:
+  static std::vector<std::byte> bytes_of_session() {
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&the_session());
+    return {bytes, bytes + sizeof(Session)};
+  }
+  // Sessions stand in one place: the child's is kept while the parent's does.
+  struct KeptSession {
+    ~KeptSession() { std::memcpy(static_cast<void*>(&the_session()), bytes.data(), bytes.size()); }
+    const std::vector<std::byte> bytes = bytes_of_session();
+  };
+  std::vector<std::byte> ring_of_parent() const {
+    const Unseen unseen;
+    return {ring_begin_, ring_begin_ + kRingBytes};
+  }
+
+  static constexpr std::size_t kRingBytes = trace::kRingHeaderBytes + trace::kMaxChunkBytes;
+  World child_{{4}, /*has_begun=*/false};
+  const KeptSession session_of_child_;
+  World parent_{{4}};
+  const std::byte* const ring_begin_ =
+      reinterpret_cast<const std::byte*>(&the_session().ring.header());
+};
+Outcome forked_child() {
+  Family family;
+  promise(make_thread_end_key(), "there is no key for the ends of threads");
+  World& parent = family.parent();
+  Scenario scenario = parent.scenario({[&] {
+                                         parent.attach();
+                                         parent.call(0);
+                                         parent.record(1);
+                                         parent.record(2);
+                                       },
+                                       [&] { parent.pack_active(); }},
+                                      true);
+  scenario.death = [&] { family.fork(); };
+  return explore(scenario);
+}
+
 // Two threads meet the same new name: where one's record is left, what it names is left, too, even
 // if the process dies at once.
 const trace::RecordHeader* find_name(std::uint32_t writer) {
@@ -285,6 +347,7 @@ const std::vector<Proof>& proofs() {
       {"background_thread_gives_up", background_thread_gives_up},
       {"new_name", new_name},
       {"full_table", full_table},
+      {"forked_child", forked_child},
       {"two_ends", two_ends},
       {"end_while_others_record", end_while_others_record},
   };

@@ -21,6 +21,9 @@ using trace::FileHeader;
 using trace::RingHeader;
 
 constexpr std::size_t kMaxChunks = 24;
+// Of an input's ring header. Fields that were added to it later are zeros: kept inputs stay good.
+constexpr std::size_t kHeaderBytes = 376;
+static_assert(kHeaderBytes <= sizeof(RingHeader));
 
 // Takes bytes from the front; as many as there are.
 class Input {
@@ -98,12 +101,13 @@ void repair_file(std::span<std::byte> file, std::uint8_t options) {
 
 SparseFile expand_ring(Input input, std::span<const std::byte> file, std::uint8_t options) {
   SparseFile ring;
-  if (input.left() < sizeof(RingHeader)) return ring;
-  const auto header_bytes = input.take(sizeof(RingHeader));
-  ring.parts.emplace_back(0, std::vector<std::byte>(header_bytes.begin(), header_bytes.end()));
+  if (input.left() < kHeaderBytes) return ring;
+  const auto header_bytes = input.take(kHeaderBytes);
+  ring.parts.emplace_back(0, std::vector<std::byte>(sizeof(RingHeader)));
+  std::copy(header_bytes.begin(), header_bytes.end(), ring.parts.back().second.begin());
   if ((options & kKeepRingId) == 0 && file.size() >= sizeof(FileHeader)) {
     RingHeader header;
-    load(header, header_bytes.data());
+    load(header, ring.parts.back().second.data());
     header.magic = trace::kRingMagic;
     header.version = trace::kFileVersion;
     std::memcpy(&header.id, file.data() + offsetof(FileHeader, id), sizeof header.id);
@@ -168,7 +172,7 @@ std::vector<std::byte> make_input(std::uint8_t options, std::span<const std::byt
   two_bytes(file.size());
   append(out, file);
   if (ring.empty()) return out;
-  append(out, ring.first(sizeof(RingHeader)));
+  append(out, ring.first(kHeaderBytes));
   for (std::size_t offset = trace::kRingHeaderBytes; offset < ring.size();) {
     ChunkHeader chunk;
     load(chunk, ring.data() + offset);

@@ -27,9 +27,14 @@ struct Block {
   std::size_t bytes = 0;
 };
 
-Block allocate(std::size_t bytes) { return {allocate_device(bytes), bytes}; }
+// Every part of the job allocates by itself: a report names the innermost function of the program,
+// and a common helper would stand for all of them.
+void count_allocation(const Block& block) { truth().allocated("driver", "device", block.bytes); }
 
-void release(const Block& block) { free_device(block.address, block.bytes); }
+void release(const Block& block) {
+  GPUMEMTRACE_CALL(cuMemFree_v2, block.address);
+  truth().freed("driver", "device", block.bytes);
+}
 
 void clear(const Block& block) {
   GPUMEMTRACE_CALL(cuMemsetD8_v2, block.address, 0, block.bytes);
@@ -41,7 +46,7 @@ class Model {
  public:
   Model() {
     for (int layer = 0; layer < kLayers; ++layer) {
-      for (int tensor = 0; tensor < 4; ++tensor) tensors_.push_back(allocate(kWeightBytes));
+      for (int tensor = 0; tensor < 4; ++tensor) add_tensor();
     }
     for (const Block& tensor : tensors_) clear(tensor);
   }
@@ -52,11 +57,20 @@ class Model {
   Model& operator=(const Model&) = delete;
 
  private:
+  void add_tensor() {
+    Block tensor{0, kWeightBytes};
+    GPUMEMTRACE_CALL(cuMemAlloc_v2, &tensor.address, tensor.bytes);
+    count_allocation(tensor);
+    tensors_.push_back(tensor);
+  }
+
   std::vector<Block> tensors_;
 };
 
 Block load_batch(const std::vector<unsigned char>& samples) {
-  const Block batch = allocate(kBatchBytes);
+  Block batch{0, kBatchBytes};
+  GPUMEMTRACE_CALL(cuMemAlloc_v2, &batch.address, batch.bytes);
+  count_allocation(batch);
   GPUMEMTRACE_CALL(cuMemcpyHtoD_v2, batch.address, samples.data(), kBatchBytes);
   truth().copied("host_to_device", kBatchBytes);
   return batch;
@@ -67,7 +81,10 @@ std::vector<Block> run_forward(int step) {
   const std::size_t factor = step % 5 == 4 ? 2 : 1;
   std::vector<Block> activations;
   for (int layer = 0; layer < kLayers; ++layer) {
-    activations.push_back(allocate(factor * static_cast<std::size_t>(kLayers - layer) * kMegabyte));
+    Block activation{0, factor * static_cast<std::size_t>(kLayers - layer) * kMegabyte};
+    GPUMEMTRACE_CALL(cuMemAlloc_v2, &activation.address, activation.bytes);
+    count_allocation(activation);
+    activations.push_back(activation);
   }
   return activations;
 }
@@ -88,12 +105,22 @@ void read_loss(const Block& batch) {
 }
 
 // The leak: nobody keeps the address.
-void log_metrics() { clear(allocate(kMetricsBytes)); }
+void log_metrics() {
+  Block metrics{0, kMetricsBytes};
+  GPUMEMTRACE_CALL(cuMemAlloc_v2, &metrics.address, metrics.bytes);
+  count_allocation(metrics);
+  clear(metrics);
+}
 
 // Scraps that stay between blocks that go: the free space is large in sum and useless in part.
 std::vector<Block> fragment() {
   std::vector<Block> all;
-  for (int index = 0; index < 64; ++index) all.push_back(allocate(kScrapBytes));
+  for (int index = 0; index < 64; ++index) {
+    Block scrap{0, kScrapBytes};
+    GPUMEMTRACE_CALL(cuMemAlloc_v2, &scrap.address, scrap.bytes);
+    count_allocation(scrap);
+    all.push_back(scrap);
+  }
   std::vector<Block> kept;
   for (std::size_t index = 0; index < all.size(); ++index) {
     if (index % 8 == 0) {

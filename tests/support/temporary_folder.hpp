@@ -1,9 +1,11 @@
-// A folder of its own for one test, removed with everything in it.
+// A folder of its own for one test or measurement, removed with everything in it.
 #pragma once
 
 #include <stdlib.h>
 
+#include <cerrno>
 #include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <span>
@@ -28,7 +30,10 @@ class TemporaryFolder {
   explicit TemporaryFolder(
       const std::filesystem::path& parent = std::filesystem::temp_directory_path()) {
     std::string name = (parent / "gpumemtrace-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("Cannot make a folder " + name);
+    if (mkdtemp(name.data()) == nullptr) {
+      throw std::runtime_error("Cannot make a folder in " + parent.string() + ": " +
+                               std::strerror(errno));
+    }
     path_ = name;
   }
   ~TemporaryFolder() {

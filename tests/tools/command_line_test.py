@@ -16,6 +16,7 @@ import unittest
 PROGRAM = os.environ["GPUMEMTRACE_PROGRAM"]
 LIBRARY = os.environ["GPUMEMTRACE_LIBRARY"]
 STATIC_PROGRAM = os.environ.get("GPUMEMTRACE_STATIC_PROGRAM")
+TIMEOUT_S = 300  # what takes longer hangs, on a busy machine, too
 EXAMPLE_REPORT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "report.example.json"
 COMMANDS = ("run", "env", "analyze", "summary", "check", "diff", "export", "symbolize", "dump", "ctl",
             "doctor")
@@ -44,7 +45,7 @@ class CommandLine(unittest.TestCase):
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=TIMEOUT_S,
         )
 
     def write(self, name, content):
@@ -76,6 +77,16 @@ class Help(CommandLine):
             self.assertEqual(result.returncode, 0, command)
             self.assertIn("Exit codes:", result.stdout, command)
             self.assertIn(f"Usage: gpumemtrace {command}", result.stdout, command)
+
+    def test_help_fits_a_terminal_of_100_columns(self):
+        for command in COMMANDS:
+            for line in self.call(command, "--help").stdout.splitlines():
+                self.assertLessEqual(len(line), 100, command)
+
+    def test_help_is_in_words_for_people(self):
+        text = "".join(self.call(command, "--help").stdout for command in COMMANDS)
+        for internal in ("{false}", "TEXT", "UINT", ":{"):
+            self.assertNotIn(internal, text)
 
     def test_the_version_is_printed(self):
         result = self.call("--version")
@@ -234,7 +245,7 @@ class Summary(CommandLine):
     def test_a_full_disk_is_an_error_also_on_stdout(self):
         with open("/dev/full", "wb") as full:
             result = subprocess.run(
-                [PROGRAM, "summary", EXAMPLE_REPORT], stdout=full, stderr=subprocess.PIPE, timeout=60
+                [PROGRAM, "summary", EXAMPLE_REPORT], stdout=full, stderr=subprocess.PIPE, timeout=TIMEOUT_S
             )
         self.assertEqual(result.returncode, 1)
         self.assertIn(b"cannot write to stdout", result.stderr)
@@ -258,7 +269,7 @@ class Env(CommandLine):
         for before, expected in (("", LIBRARY), (LIBRARY, f"{LIBRARY}:{LIBRARY}")):
             environment = dict(os.environ, LD_PRELOAD=before)
             result = subprocess.run(
-                ["sh", "-c", script], env=environment, capture_output=True, text=True, timeout=60
+                ["sh", "-c", script], env=environment, capture_output=True, text=True, timeout=TIMEOUT_S
             )
             self.assertEqual(result.stdout, f"{expected}|a b.gmt|1073741824|")
 
@@ -268,6 +279,7 @@ class Env(CommandLine):
             self.assertEqual(result.returncode, 0, launcher)
             self.assertIn("LD_PRELOAD", result.stdout, launcher)
             self.assertIn(pathlib.Path(LIBRARY).name, result.stdout, launcher)
+            self.assertIn("NVTX_INJECTION64_PATH", result.stdout, launcher)
             self.assertIn("GPUMEMTRACE_MAX_TRACE_BYTES", result.stdout, launcher)
             self.assertIn("1073741824", result.stdout, launcher)
 
@@ -331,7 +343,7 @@ class Run(CommandLine):
         odd = self.folder / "100%p"
         odd.mkdir()
         result = subprocess.run([PROGRAM, "run", "-o", "%e.gmt", "--", "env"], cwd=odd,
-                                capture_output=True, text=True, timeout=60)
+                                capture_output=True, text=True, timeout=TIMEOUT_S)
         self.assertIn(f"GPUMEMTRACE_OUTPUT={self.folder}/100%%p/%e.gmt", result.stdout)
 
     def test_an_existing_folder_takes_the_traces(self):
@@ -381,7 +393,7 @@ class Run(CommandLine):
             with process:
                 self.assertEqual(process.stdout.readline(), b"ready\n")
                 process.send_signal(getattr(signal, f"SIG{name}"))
-                self.assertEqual(process.wait(timeout=60), 9)
+                self.assertEqual(process.wait(timeout=TIMEOUT_S), 9)
 
 
 class Doctor(CommandLine):

@@ -16,6 +16,7 @@ PROGRAM = os.environ["GPUMEMTRACE_PROGRAM"]
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 CHECK_REPORT = TESTS / "schema" / "check_report.py"
 MEBIBYTE = 1 << 20
+TIMEOUT_S = 300  # what takes longer hangs, on a busy machine, too
 
 # Allocates ten blocks, frees seven, copies into one.
 ALLOCATE = f"""
@@ -51,7 +52,7 @@ class RecordedRun(unittest.TestCase):
 
     def call(self, *arguments):
         return subprocess.run([PROGRAM, *map(str, arguments)], cwd=self.folder,
-                              capture_output=True, text=True, timeout=120)
+                              capture_output=True, text=True, timeout=TIMEOUT_S)
 
     def record(self, code, *options):
         result = self.call("run", "--simulate", "-o", "job.gmt", *options, "--", sys.executable,
@@ -63,7 +64,7 @@ class RecordedRun(unittest.TestCase):
         result = self.call("analyze", trace, "-o", "report.json")
         self.assertEqual(result.returncode, 0, result.stderr)
         check = subprocess.run([sys.executable, CHECK_REPORT, self.folder / "report.json"],
-                               capture_output=True, text=True, timeout=120)
+                               capture_output=True, text=True, timeout=TIMEOUT_S)
         self.assertEqual(check.returncode, 0, check.stdout)
         return json.loads((self.folder / "report.json").read_text())
 
@@ -140,7 +141,7 @@ class RecordedRun(unittest.TestCase):
         self.control(pid, "stop")
         self.allocate(process)
         process.stdin.close()
-        self.assertEqual(process.wait(timeout=60), 0)
+        self.assertEqual(process.wait(timeout=TIMEOUT_S), 0)
         self.assertEqual(self.usage_of(self.report_of("job.gmt"), "device")["allocations"], 2)
         marks = self.call("dump", "job.gmt", "--kind", "mark").stdout
         self.assertIn('mark=user "after two blocks"', marks)
@@ -149,7 +150,7 @@ class RecordedRun(unittest.TestCase):
         process, pid = self.start()
         self.allocate(process)
         os.kill(pid, signal.SIGKILL)
-        self.assertEqual(process.wait(timeout=60), 128 + signal.SIGKILL)
+        self.assertEqual(process.wait(timeout=TIMEOUT_S), 128 + signal.SIGKILL)
         process.stdin.close()
         report = self.report_of("job.gmt")
         self.assertEqual([trace["end"] for trace in report["traces"]], ["killed"])

@@ -6,6 +6,7 @@
 #include <memory>
 #include <random>
 #include <span>
+#include <type_traits>
 #include <vector>
 
 #include "tests/catch.hpp"
@@ -127,15 +128,22 @@ std::vector<std::byte> column_of(const std::vector<std::uint64_t>& values) {
   return column;
 }
 
+template <class Join>
+bool can_run() {
+  return !std::is_same_v<Join, JoinAtOnce> || JoinAtOnce::is_fast();
+}
+
 }  // namespace
 
-TEST_CASE("a column's varints are read as they were written, whatever their lengths", "[unit]") {
+TEMPLATE_TEST_CASE("a column's varints are read as they were written, whatever their lengths",
+                   "[unit]", JoinBySteps, JoinAtOnce) {
+  if (!can_run<TestType>()) return;
   std::mt19937_64 random(9);
   for (const unsigned most_bits : {7u, 14u, 30u, 56u, 64u}) {
     std::vector<std::uint64_t> values(1000);
     for (std::uint64_t& value : values) value = random() >> (64 - most_bits + random() % most_bits);
     const std::vector<std::byte> column = column_of(values);
-    VarintReader reader(column);
+    VarintReader<TestType> reader(column);
     for (const std::uint64_t value : values) {
       std::uint64_t back = 0;
       REQUIRE(reader.read(back));
@@ -146,9 +154,11 @@ TEST_CASE("a column's varints are read as they were written, whatever their leng
   }
 }
 
-TEST_CASE("a column that ends within a varint, or holds none, is refused", "[unit]") {
+TEMPLATE_TEST_CASE("a column that ends within a varint, or holds none, is refused", "[unit]",
+                   JoinBySteps, JoinAtOnce) {
+  if (!can_run<TestType>()) return;
   const auto count_readable = [](std::span<const std::byte> column) {
-    VarintReader reader(column);
+    VarintReader<TestType> reader(column);
     std::size_t count = 0;
     std::uint64_t ignored = 0;
     while (reader.read(ignored)) ++count;

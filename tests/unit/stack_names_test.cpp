@@ -162,6 +162,23 @@ TEST_CASE("rows of one line of the user are one, with the stack of the largest p
   CHECK(holder.at("stack") == "p1:8");
 }
 
+TEST_CASE("growth of a line that many call has the stack of what grew", "[unit]") {
+  TraceBuilder trace;
+  add_code(trace, 1, "allocate", "/home/me/memory.py", 5);
+  add_code(trace, 2, "forward", "/home/me/train.py", 12);
+  add_code(trace, 3, "log", "/home/me/train.py", 40);
+  add_stack(trace, 7, {{1, 2}, {}});
+  add_stack(trace, 8, {{1, 3}, {}});
+  for (std::uint64_t round = 0; round < 500; ++round) {
+    block_at(trace, 0x10000000, 64 * kSigned, 7);
+    block_at(trace, 0x10000000, -64 * kSigned, 7);
+    if (round % 10 == 9) block_at(trace, 0x20000000 + round * kMiB, kSigned, 8);
+  }
+  const Json growth = report_of(trace).at("leaks").at("growth");
+  REQUIRE(growth.size() == 1);
+  CHECK(growth[0].at("stack") == "p1:8");
+}
+
 TEST_CASE("an address is named by the file that lay there when the stack was met", "[unit]") {
   TraceBuilder trace;
   const std::string path = model_library().path.string();

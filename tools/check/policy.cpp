@@ -125,15 +125,14 @@ const std::vector<PolicySetting>& policy_settings() {
          policy.max_leak_bytes = size_of("max-leak", value);
        }},
       {"max-growth", "SIZE",
-       "Most bytes that one place may grow by in a step; where a\njob has no steps, in the run.",
+       "Most bytes that one place may grow by in a step; where a job has no steps, in the run.",
        [](Policy& policy, const std::string& value) {
          policy.max_growth_bytes = size_of("max-growth", value);
        }},
       {"max-peak", "SIZE[,level=L][,gpu=N]",
-       "Highest peak. Without a level: physical bytes on a\ndevice, summed over the job.",
-       set_peak},
+       "Highest peak. Without a level: physical bytes on a device, summed over the job.", set_peak},
       {"max-stranded", "SHARE",
-       "Largest part of reserved memory that is free beside live\nblocks, such as 20%.",
+       "Largest part of reserved memory that is free beside live blocks, such as 20%.",
        set_stranded},
       {"max-transfer", "SIZE", "Most bytes copied between host and devices.",
        [](Policy& policy, const std::string& value) {
@@ -147,7 +146,7 @@ const std::vector<PolicySetting>& policy_settings() {
       {"baseline", "FILE", "What is known and accepted; only what is new or larger fails.",
        [](Policy& policy, const std::string& value) { policy.baseline = value; }},
       {"max-regression", "SHARE|SIZE",
-       "How much more than the baseline is no regression\n(default 5%,8MiB: the larger).",
+       "How much more than the baseline is no regression (default 5%,8MiB: the larger).",
        set_regression},
       {"allow-empty", nullptr, "No trace and no CUDA call is no failure.",
        [](Policy& policy, const std::string& value) {
@@ -177,7 +176,7 @@ void PolicyOptions::add_options(CLI::App& app) {
   const std::vector<PolicySetting>& settings = policy_settings();
   values_.resize(settings.size());
   app.add_option("--policy", file_,
-                 "Lines `name = value` with the names of the options below;\noptions add to them.")
+                 "Lines `name = value` with the names of the options below; options add to them.")
       ->type_name("FILE");
   for (std::size_t i = 0; i < settings.size(); ++i) {
     const std::string name = std::string("--") + settings[i].name;
