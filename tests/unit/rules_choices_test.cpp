@@ -150,6 +150,30 @@ TEST_CASE("a leak tells the step in which it was allocated", "[unit]") {
   CHECK(has(found, " in step 3, was not"));
 }
 
+TEST_CASE("where a checkpoint folded frees, neither the last one nor every free is told",
+          "[unit]") {
+  TraceBuilder trace = program_trace();
+  trace.allocate(address_of(1), kMiB, MemoryKind::kDevice, call_at(0x10));
+  trace.allocate(address_of(2), kMiB, MemoryKind::kDevice, call_at(0x10));
+  Totals totals;
+  totals.kind = static_cast<std::uint32_t>(RecordKind::kAllocation);
+  totals.memory = MemoryKind::kDevice;
+  totals.record.api = 1;
+  totals.caller = kProgram + 0x10;
+  totals.context = 1;
+  totals.count = totals.freed = 5;
+  totals.bytes = 5 * kMiB;
+  trace.add(totals);
+  Checkpoint checkpoint;
+  checkpoint.records = 10;
+  trace.add(checkpoint);
+  trace.free(address_of(1), MemoryKind::kDevice, call_at(0x20));
+  const Json found = finding_of(trace, "leak");
+  CHECK(has(found, "Of the 7 that "));
+  CHECK(has(found, "6 were freed, some at libmine.so"));
+  CHECK(has(found, "; one, made at "));
+}
+
 TEST_CASE("a handle beside others that were released names their release", "[unit]") {
   TraceBuilder trace = program_trace();
   for (std::uint64_t i = 1; i <= 3; ++i) {
