@@ -273,7 +273,6 @@ const std::vector<Proof>& proofs() {
       {"change_of_hands", change_of_hands},
       {"abandoned_writer", abandoned_writer},
       {"reclaimed_writers", reclaimed_writers},
-      {"left_anywhere", left_anywhere},
       {"death_in_reuse", death_in_reuse},
       {"full_ring", full_ring},
       {"growth", growth},
@@ -281,6 +280,7 @@ const std::vector<Proof>& proofs() {
       {"active_chunks", active_chunks},
       {"death", death},
       {"recycling", recycling},
+      {"left_anywhere", left_anywhere},
       {"hand_out", hand_out},
   };
   return all;
