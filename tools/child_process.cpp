@@ -1,7 +1,6 @@
 #include "tools/child_process.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include <cstring>
 
 #include "tools/failure.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -82,7 +82,7 @@ class StartPipe {
   StartPipe() {
     if (pipe2(ends_.data(), O_CLOEXEC) != 0) {
       throw Failure(
-          fmt::format("pipe2 failed: {}; free some file descriptors", std::strerror(errno)));
+          format_text("pipe2 failed: {}; free some file descriptors", std::strerror(errno)));
     }
   }
   ~StartPipe() {
@@ -131,7 +131,7 @@ int wait_for_end(pid_t child) {
   int status = 0;
   while (waitpid(child, &status, 0) < 0) {
     if (errno != EINTR) {
-      throw Failure(fmt::format("waiting for process {} failed: {}; see whether it still runs",
+      throw Failure(format_text("waiting for process {} failed: {}; see whether it still runs",
                                 child, std::strerror(errno)));
     }
   }
@@ -142,7 +142,7 @@ std::string start_failure(const std::string& program, int error) {
   const char* remedy = "see whether it runs without gpumemtrace";
   if (error == ENOENT) remedy = "check the name and PATH";
   if (error == EACCES) remedy = "it must be a file that you may execute";
-  return fmt::format("cannot run '{}': {}; {}", program, std::strerror(error), remedy);
+  return format_text("cannot run '{}': {}; {}", program, std::strerror(error), remedy);
 }
 
 }  // namespace
@@ -154,7 +154,7 @@ ChildEnd run_child(const std::vector<std::string>& command,
   const pid_t child = fork();
   if (child < 0) {
     throw Failure(
-        fmt::format("cannot start another process: {}; see `ulimit -u`", std::strerror(errno)));
+        format_text("cannot start another process: {}; see `ulimit -u`", std::strerror(errno)));
   }
   if (child == 0) {
     forwarding.restore_mask();

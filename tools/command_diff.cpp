@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -10,6 +9,7 @@
 #include "tools/failure.hpp"
 #include "tools/input_options.hpp"
 #include "tools/sizes.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -47,7 +47,7 @@ DiffInput split_input(const std::string& text) {
   if (mark == std::string::npos) return {text, std::nullopt};
   const auto step = parse_number(std::string_view(text).substr(mark + kStepMark.size()));
   if (!step) {
-    throw Failure(fmt::format("'{}' names no step; write INPUT@step:NUMBER", text),
+    throw Failure(format_text("'{}' names no step; write INPUT@step:NUMBER", text),
                   ExitCode::kUsage);
   }
   return {text.substr(0, mark), step};
@@ -67,7 +67,7 @@ std::vector<DifferenceSection> compare(const DiffOptions& options) {
     return compare_jobs(base_report, next_report);
   } catch (const nlohmann::json::exception& error) {
     throw Failure(
-        fmt::format("{} or {} is no complete report ({}); make it again with "
+        format_text("{} or {} is no complete report ({}); make it again with "
                     "`gpumemtrace analyze`",
                     base.path, next.path, error.what()));
   }
@@ -82,9 +82,9 @@ int diff(const DiffOptions& options) {
   if (has_limit) regressions = regressions_of(sections, policy.regression);
   if (options.json) {
     const Json json = difference_json(sections, regressions, has_limit);
-    fmt::print("{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+    print_text(stdout, "{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
   } else {
-    fmt::print("{}", difference_text(sections, regressions, has_limit));
+    write_text(stdout, difference_text(sections, regressions, has_limit));
   }
   return to_int(regressions.empty() ? ExitCode::kSuccess : ExitCode::kViolated);
 }

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -6,6 +5,7 @@
 #include "tools/command.hpp"
 #include "tools/failure.hpp"
 #include "tools/machine_checks.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -30,7 +30,7 @@ const char* word_for(CheckState state) {
 int print_checks() {
   ExitCode exit_code = ExitCode::kSuccess;
   for (const CheckResult& check : check_machine()) {
-    fmt::print("{:<5} {}: {}{}{}\n", word_for(check.state), check.subject, check.finding,
+    print_text(stdout, "{:<5} {}: {}{}{}\n", word_for(check.state), check.subject, check.finding,
                check.remedy.empty() ? "" : "; ", check.remedy);
     if (check.state == CheckState::kBad) exit_code = ExitCode::kFailure;
   }

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include "tools/command.hpp"
 #include "tools/failure.hpp"
 #include "tools/record_text.hpp"
+#include "tools/text.hpp"
 #include "trace/reader.hpp"
 #include "trace/schema.hpp"
 
@@ -69,10 +69,11 @@ int dump(const DumpOptions& options) {
     const trace::TraceFile file(options.trace);
     const RecordDictionary dictionary = read_dictionary(file);
     for (const trace::WriterStream& stream : file.writers()) {
-      fmt::print("# writer {}\n", stream.writer);
+      print_text(stdout, "# writer {}\n", stream.writer);
       trace::WriterCursor cursor(file, stream);
       while (const trace::RecordHeader* record = cursor.next()) {
-        if (is_wanted(*record, options.kinds)) fmt::print("{}\n", record_text(*record, dictionary));
+        if (is_wanted(*record, options.kinds))
+          print_text(stdout, "{}\n", record_text(*record, dictionary));
       }
     }
     return 0;

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include "tools/installation.hpp"
 #include "tools/launch_recipes.hpp"
 #include "tools/recording_options.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -30,7 +30,7 @@ int print_recipe(const EnvOptions& options) {
   const auto* const recipe =
       std::find_if(kLaunchRecipes.begin(), kLaunchRecipes.end(),
                    [&](const LaunchRecipe& row) { return row.launcher == options.launcher; });
-  fmt::print("{}", recipe->text(settings));
+  write_text(stdout, recipe->text(settings));
   return 0;
 }
 

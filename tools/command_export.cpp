@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include "tools/input_options.hpp"
 #include "tools/output_file.hpp"
 #include "tools/stack_export.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -78,7 +78,7 @@ int export_report(const ExportOptions& options) {
     write_output(options.output, format->write(report, {*measure, options.level}));
   } catch (const nlohmann::json::exception& error) {
     throw Failure(
-        fmt::format("{} is no complete report ({}); make it again with `gpumemtrace analyze`",
+        format_text("{} is no complete report ({}); make it again with `gpumemtrace analyze`",
                     options.input.inputs.front().string(), error.what()));
   }
   return options.input.exit_code(report);

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
@@ -16,6 +15,7 @@
 #include "tools/messages.hpp"
 #include "tools/recording_options.hpp"
 #include "tools/sizes.hpp"
+#include "tools/text.hpp"
 #include "tools/trace_endings.hpp"
 #include "tools/trace_files.hpp"
 #include "tools/untraced_reason.hpp"
@@ -124,13 +124,13 @@ std::string next_input(const std::vector<WrittenTrace>& traces) {
 void say_what_was_written(const std::vector<WrittenTrace>& traces) {
   for (std::size_t i = 0; i < std::min(traces.size(), kMostTracesListed); ++i) {
     const WrittenTrace& trace = traces[i];
-    say(fmt::format("wrote {} ({}, process {})", display_path(trace.path), size_text(trace.bytes),
+    say(format_text("wrote {} ({}, process {})", display_path(trace.path), size_text(trace.bytes),
                     trace.process_id));
   }
   if (traces.size() > kMostTracesListed) {
-    say(fmt::format("and {} more traces", traces.size() - kMostTracesListed));
+    say(format_text("and {} more traces", traces.size() - kMostTracesListed));
   }
-  say(fmt::format("next: gpumemtrace summary {}", next_input(traces)));
+  say(format_text("next: gpumemtrace summary {}", next_input(traces)));
 }
 
 // The exit code of the verdict on what the command left.
@@ -155,7 +155,7 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
   const ChildEnd end = run_child(command, environment);
   const bool quiet = is_on(environment, "GPUMEMTRACE_QUIET");
   if (end.signal != 0 && !quiet) {
-    say(fmt::format("the command was ended by signal {} ({})", end.signal, strsignal(end.signal)));
+    say(format_text("the command was ended by signal {} ({})", end.signal, strsignal(end.signal)));
   }
   std::vector<WrittenTrace> traces =
       find_written_traces(value_of(environment, kOutputVariable), started_ns);
@@ -192,7 +192,7 @@ Action define_run(CLI::App& app, const std::vector<std::string>& words_after_das
     std::vector<std::string> command = app.remaining();
     if (!command.empty() && command.front().starts_with("-")) {
       throw Failure(
-          fmt::format("run has no option '{}'; see `gpumemtrace run --help`, and put `--` "
+          format_text("run has no option '{}'; see `gpumemtrace run --help`, and put `--` "
                       "before the command",
                       command.front()),
           ExitCode::kUsage);

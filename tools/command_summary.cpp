@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -8,6 +7,7 @@
 #include "tools/failure.hpp"
 #include "tools/input_options.hpp"
 #include "tools/summary_text.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -25,11 +25,11 @@ Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 int summarize(const InputOptions& options) {
   const Json report = options.load();
   try {
-    fmt::print("{}", summary_text(report));
+    write_text(stdout, summary_text(report));
     return options.exit_code(report);
   } catch (const nlohmann::json::exception& error) {
     throw Failure(
-        fmt::format("{} is no complete report ({}); make it again with `gpumemtrace "
+        format_text("{} is no complete report ({}); make it again with `gpumemtrace "
                     "analyze`",
                     options.inputs.front().string(), error.what()));
   }

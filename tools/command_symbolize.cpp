@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -10,6 +9,7 @@
 #include "tools/input_options.hpp"
 #include "tools/output_file.hpp"
 #include "tools/sizes.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -38,7 +38,7 @@ int symbolize(const SymbolizeOptions& options) {
     const std::string text =
         result.side_car.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
     write_output(options.output, text);
-    fmt::print(stderr, "gpumemtrace: named {} of {} places in native code\n",
+    print_text(stderr, "gpumemtrace: named {} of {} places in native code\n",
                format_count(result.named_places), format_count(result.places));
   } catch (const analyzer::InputError& error) {
     throw Failure(error.what());

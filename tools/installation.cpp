@@ -1,12 +1,11 @@
 #include "tools/installation.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cstdlib>
 #include <string>
 
 #include "tools/failure.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -33,16 +32,16 @@ fs::path find_beside_executable(const std::array<const char*, kCount>& places, c
     const fs::path candidate = (folder / place).lexically_normal();
     std::error_code ignored;
     if (fs::is_regular_file(candidate, ignored)) return candidate;
-    searched += fmt::format("{}{}", searched.empty() ? "" : ", ", candidate.string());
+    searched += format_text("{}{}", searched.empty() ? "" : ", ", candidate.string());
   }
-  throw Failure(fmt::format("{} is not at {}; {}", what, searched, remedy));
+  throw Failure(format_text("{} is not at {}; {}", what, searched, remedy));
 }
 
 // The loader splits LD_PRELOAD at colons and spaces and knows no escape.
 fs::path require_preloadable(const fs::path& library) {
   if (library.string().find_first_of(": ") == std::string::npos) return library;
   throw Failure(
-      fmt::format("LD_PRELOAD cannot hold the path '{}' because of its space or colon; "
+      format_text("LD_PRELOAD cannot hold the path '{}' because of its space or colon; "
                   "move the folder",
                   library.string()));
 }
@@ -53,7 +52,7 @@ fs::path find_library() {
   if (const char* named = std::getenv("GPUMEMTRACE_LIBRARY"); named != nullptr && *named != '\0') {
     std::error_code ignored;
     if (!fs::is_regular_file(named, ignored)) {
-      throw Failure(fmt::format(
+      throw Failure(format_text(
           "GPUMEMTRACE_LIBRARY names '{}', which is not a file; correct or unset it", named));
     }
     return require_preloadable(fs::absolute(named));

@@ -1,11 +1,10 @@
 #include "tools/launch_recipes.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "tools/launch_environment.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -14,14 +13,14 @@ constexpr const char* kFolderInContainer = "/opt/gpumemtrace";
 constexpr const char* kTracesInContainer = "/traces";
 
 std::string assignment(const EnvironmentVariable& variable) {
-  return fmt::format("{}={}", variable.name, shell_word(variable.value));
+  return format_text("{}={}", variable.name, shell_word(variable.value));
 }
 
 // LD_PRELOAD for a shell that may have one already, and the library as NVTX's tool before the one
 // that the shell may have.
 std::string shell_preload(const LaunchSettings& settings) {
   const std::string library = shell_word(settings.library.string());
-  return fmt::format("LD_PRELOAD={0}${{LD_PRELOAD:+:$LD_PRELOAD}} {1}=\"${{{2}:-}}\" {2}={0}",
+  return format_text("LD_PRELOAD={0}${{LD_PRELOAD:+:$LD_PRELOAD}} {1}=\"${{{2}:-}}\" {2}={0}",
                      library, kNvtxChainVariable, kNvtxVariable);
 }
 
@@ -33,7 +32,7 @@ std::string prefix_assignments(const LaunchSettings& settings) {
 }
 
 std::string library_in_container(const LaunchSettings& settings) {
-  return fmt::format("{}/{}", kFolderInContainer, settings.library.filename().string());
+  return format_text("{}/{}", kFolderInContainer, settings.library.filename().string());
 }
 
 // For launchers that start their programs with an environment of its own.
@@ -54,7 +53,7 @@ std::vector<EnvironmentVariable> container_variables(const LaunchSettings& setti
       [](const EnvironmentVariable& variable) { return variable.name == kOutputVariable; });
   if (!has_output) {
     variables.push_back(
-        {std::string(kOutputVariable), fmt::format("{}/%e.%h.%p.gmt", kTracesInContainer)});
+        {std::string(kOutputVariable), format_text("{}/%e.%h.%p.gmt", kTracesInContainer)});
   }
   return variables;
 }
@@ -64,9 +63,9 @@ std::vector<EnvironmentVariable> container_variables(const LaunchSettings& setti
 std::string shell_recipe(const LaunchSettings& settings) {
   std::string text = "# Paste into a POSIX shell; every program started from it is recorded.\n";
   for (const EnvironmentVariable& variable : settings.variables) {
-    text += fmt::format("export {}\n", assignment(variable));
+    text += format_text("export {}\n", assignment(variable));
   }
-  return text + fmt::format("export {}\n", shell_preload(settings)) +
+  return text + format_text("export {}\n", shell_preload(settings)) +
          "# Off again: unset LD_PRELOAD NVTX_INJECTION64_PATH GPUMEMTRACE_NVTX_CHAIN\n";
 }
 
@@ -90,9 +89,9 @@ std::string mpirun_recipe(const LaunchSettings& settings) {
   std::string given;
   for (const EnvironmentVariable& variable : new_variables(settings, settings.library.string())) {
     exported += " -x " + assignment(variable);
-    given += fmt::format(" -genv {} {}", variable.name, shell_word(variable.value));
+    given += format_text(" -genv {} {}", variable.name, shell_word(variable.value));
   }
-  return fmt::format(
+  return format_text(
       "# Open MPI\nmpirun{} -n 2 ./program\n# MPICH, Intel MPI\nmpirun{} -n 2 ./program\n",
       exported, given);
 }
@@ -101,17 +100,17 @@ std::string docker_recipe(const LaunchSettings& settings) {
   std::string text =
       "# The container needs glibc 2.28 or newer. Traces appear in ./traces on this machine.\n"
       "docker run --gpus all \\\n";
-  text += fmt::format("  -v {}:{}:ro \\\n", shell_word(settings.library.parent_path().string()),
+  text += format_text("  -v {}:{}:ro \\\n", shell_word(settings.library.parent_path().string()),
                       kFolderInContainer);
-  text += fmt::format("  -v \"$PWD/traces\":{} \\\n", kTracesInContainer);
+  text += format_text("  -v \"$PWD/traces\":{} \\\n", kTracesInContainer);
   for (const EnvironmentVariable& variable : container_variables(settings)) {
-    text += fmt::format("  -e {} \\\n", assignment(variable));
+    text += format_text("  -e {} \\\n", assignment(variable));
   }
   return text + "  IMAGE python3 train.py\n";
 }
 
 std::string kubernetes_recipe(const LaunchSettings& settings) {
-  std::string text = fmt::format(
+  std::string text = format_text(
       "# Parts of a pod. The folder {} must hold the library on every node;\n"
       "# an image or a persistent volume with it works as well.\n"
       "spec:\n"
@@ -120,10 +119,10 @@ std::string kubernetes_recipe(const LaunchSettings& settings) {
       "      env:\n",
       settings.library.parent_path().string());
   for (const EnvironmentVariable& variable : container_variables(settings)) {
-    text += fmt::format("        - name: {}\n          value: {}\n", variable.name,
+    text += format_text("        - name: {}\n          value: {}\n", variable.name,
                         nlohmann::json(variable.value).dump());
   }
-  return text + fmt::format(
+  return text + format_text(
                     "      volumeMounts:\n"
                     "        - name: gpumemtrace\n"
                     "          mountPath: {}\n"
@@ -145,7 +144,7 @@ std::string ray_recipe(const LaunchSettings& settings) {
   for (const EnvironmentVariable& variable : new_variables(settings, settings.library.string())) {
     variables[variable.name] = variable.value;
   }
-  return fmt::format(
+  return format_text(
       "# Workers take their environment from the runtime environment. The library must be at the\n"
       "# same path on every node.\n"
       "ray.init(runtime_env={{\"env_vars\": {}}})\n",

@@ -1,7 +1,6 @@
 #include "tools/machine_checks.hpp"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 #include <gnu/libc-version.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
@@ -19,6 +18,7 @@
 #include "tools/failure.hpp"
 #include "tools/installation.hpp"
 #include "tools/sizes.hpp"
+#include "tools/text.hpp"
 #include "trace/ring_layout.hpp"
 
 namespace gpumemtrace::tools {
@@ -30,7 +30,7 @@ constexpr std::uint64_t kComfortableFreeBytes = std::uint64_t{4} << 30;
 // `probe` runs in a forked copy of this process, which has one thread only.
 std::string run_apart(std::string (*probe)()) {
   std::array<int, 2> ends = {-1, -1};
-  if (pipe(ends.data()) != 0) return fmt::format("pipe failed: {}", std::strerror(errno));
+  if (pipe(ends.data()) != 0) return format_text("pipe failed: {}", std::strerror(errno));
   const pid_t child = fork();
   if (child == 0) {
     const std::string text = probe();
@@ -46,7 +46,7 @@ std::string run_apart(std::string (*probe)()) {
   close(ends[0]);
   int status = 0;
   if (child < 0 || waitpid(child, &status, 0) < 0) return "cannot start another process";
-  if (WIFSIGNALED(status)) return fmt::format("crashed with signal {}", WTERMSIG(status));
+  if (WIFSIGNALED(status)) return format_text("crashed with signal {}", WTERMSIG(status));
   return text;
 }
 
@@ -73,16 +73,16 @@ std::string probe_driver() {
     return "no libcuda.so.1 lacks basic functions";
   }
   const int result = initialize(0);
-  if (result != 0) return fmt::format("no cuInit failed with {}", result);
+  if (result != 0) return format_text("no cuInit failed with {}", result);
   int version = 0;
   int count = 0;
   get_version(&version);
   get_count(&count);
-  std::string text = fmt::format("ok CUDA {}.{}, {} device{}", version / 1000, version % 1000 / 10,
+  std::string text = format_text("ok CUDA {}.{}, {} device{}", version / 1000, version % 1000 / 10,
                                  count, count == 1 ? "" : "s");
   std::array<char, 256> name = {};
   if (count > 0 && get_name(name.data(), static_cast<int>(name.size()) - 1, 0) == 0) {
-    text += fmt::format(", the first is {}", name.data());
+    text += format_text(", the first is {}", name.data());
   }
   return text;
 }
@@ -93,7 +93,7 @@ std::string probe_nvml() {
   const auto initialize = symbol<int (*)()>(library, "nvmlInit_v2");
   if (initialize == nullptr) return "no libnvidia-ml.so.1 lacks nvmlInit_v2";
   const int result = initialize();
-  return result == 0 ? "ok" : fmt::format("no nvmlInit_v2 failed with {}", result);
+  return result == 0 ? "ok" : format_text("no nvmlInit_v2 failed with {}", result);
 }
 
 // Where a libcupti is that programs find without saying where, else where the toolkit has one.
@@ -111,7 +111,7 @@ std::string probe_cupti() {
         dladdr(reinterpret_cast<void*>(get_version), &file) == 0) {
       continue;
     }
-    return fmt::format("ok {}, version {}", file.dli_fname, version);
+    return format_text("ok {}, version {}", file.dli_fname, version);
   }
   return "no libcupti is on the loader's path";
 }
@@ -194,15 +194,15 @@ CheckResult check_clock() {
 std::string try_shared_mapping() {
   std::string path = "gpumemtrace-doctor-XXXXXX";
   const int descriptor = mkstemp(path.data());
-  if (descriptor < 0) return fmt::format("cannot create a file: {}", std::strerror(errno));
+  if (descriptor < 0) return format_text("cannot create a file: {}", std::strerror(errno));
   std::string trouble;
   if (ftruncate(descriptor, static_cast<off_t>(trace::kRingHeaderBytes)) != 0) {
-    trouble = fmt::format("cannot grow a file: {}", std::strerror(errno));
+    trouble = format_text("cannot grow a file: {}", std::strerror(errno));
   } else {
     void* const mapping =
         mmap(nullptr, trace::kRingHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
     if (mapping == MAP_FAILED) {
-      trouble = fmt::format("cannot map a file shared: {}", std::strerror(errno));
+      trouble = format_text("cannot map a file shared: {}", std::strerror(errno));
     } else {
       munmap(mapping, trace::kRingHeaderBytes);
     }
@@ -225,7 +225,7 @@ CheckResult check_folder() {
     return check;
   }
   const std::uint64_t free_bytes = std::uint64_t{space.f_bavail} * space.f_frsize;
-  check.finding = fmt::format("traces can be written here, {} free", size_text(free_bytes));
+  check.finding = format_text("traces can be written here, {} free", size_text(free_bytes));
   if (free_bytes < kComfortableFreeBytes) {
     check.state = CheckState::kNote;
     check.remedy = "a long run can write up to 4 GiB; set --max-trace-bytes lower";
@@ -241,7 +241,7 @@ CheckResult check_other_tools() {
   for (const char* name : kVariables) {
     const char* const value = std::getenv(name);
     if (value == nullptr || *value == '\0') continue;
-    found += fmt::format("{}{}={}", found.empty() ? "" : ", ", name, value);
+    found += format_text("{}{}={}", found.empty() ? "" : ", ", name, value);
   }
   if (found.empty()) return {CheckState::kOk, "other tools", "none is set to be loaded", ""};
   return {CheckState::kNote, "other tools", found,

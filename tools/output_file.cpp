@@ -1,7 +1,6 @@
 #include "tools/output_file.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +9,7 @@
 #include <string_view>
 
 #include "tools/failure.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 [[noreturn]] void refuse(const fs::path& path, int error) {
-  throw Failure(fmt::format("cannot write {}: {}; choose another place for it", path.string(),
+  throw Failure(format_text("cannot write {}: {}; choose another place for it", path.string(),
                             std::strerror(error)));
 }
 
@@ -41,7 +41,7 @@ int write_all(int descriptor, std::string_view content) {
 
 void write_output(const fs::path& path, const std::string& content) {
   if (path.empty()) {
-    fmt::print("{}", content);
+    write_text(stdout, content);
     return;
   }
   std::error_code ignored;

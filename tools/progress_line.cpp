@@ -1,9 +1,10 @@
 #include "tools/progress_line.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
+
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -29,9 +30,9 @@ void ProgressLine::update(double fraction) {
   const int percent = static_cast<int>(fraction * 100) / step * step;
   if (percent == shown_percent_) return;
   if (is_terminal_) {
-    fmt::print(stderr, "{}gpumemtrace: analyzed {} %", kClearLine, percent);
+    print_text(stderr, "{}gpumemtrace: analyzed {} %", kClearLine, percent);
   } else {
-    fmt::print(stderr, "gpumemtrace: analyzed {} %\n", percent);
+    print_text(stderr, "gpumemtrace: analyzed {} %\n", percent);
   }
   std::fflush(stderr);
   shown_percent_ = percent;

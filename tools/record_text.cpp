@@ -1,11 +1,10 @@
 #include "tools/record_text.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <string_view>
 
+#include "tools/text.hpp"
 #include "trace/reader.hpp"
 #include "trace/schema.hpp"
 
@@ -124,7 +123,7 @@ std::int64_t sign_extend(std::uint64_t value, unsigned bytes) {
 
 std::string seconds_text(std::uint64_t ns) {
   constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
-  return fmt::format("{}.{:09} s", ns / kNsPerSecond, ns % kNsPerSecond);
+  return format_text("{}.{:09} s", ns / kNsPerSecond, ns % kNsPerSecond);
 }
 
 // Bytes of the UTF-8 character that begins the text; 0 where none does.
@@ -152,7 +151,7 @@ std::string printable(std::string_view text) {
     if (byte == 0) {
       safe += ' ';
     } else if (bytes == 0 || byte < 0x20 || byte == 0x7f || byte == '"' || byte == '\\') {
-      safe += fmt::format("\\x{:02x}", byte);
+      safe += format_text("\\x{:02x}", byte);
     } else {
       safe += text.substr(0, bytes);
     }
@@ -166,10 +165,10 @@ std::string tail_text(const trace::RecordHeader& record) {
   if (record.kind == RecordKind::kStack) {
     std::string frames;
     for (const std::uint64_t frame : trace::python_frames_of(trace::as<trace::Stack>(record))) {
-      frames += fmt::format(" {}+{}", frame >> 32, frame & 0xffff'ffff);
+      frames += format_text(" {}+{}", frame >> 32, frame & 0xffff'ffff);
     }
     for (const std::uint64_t frame : trace::native_frames_of(trace::as<trace::Stack>(record))) {
-      frames += fmt::format(" {:#x}", frame);
+      frames += format_text(" {:#x}", frame);
     }
     return frames;
   }
@@ -177,7 +176,7 @@ std::string tail_text(const trace::RecordHeader& record) {
       trace::as<trace::Code>(record).text == trace::CodeText::kLineTable) {
     return {};
   }
-  return fmt::format(" \"{}\"", printable(trace::tail_of(record)));
+  return format_text(" \"{}\"", printable(trace::tail_of(record)));
 }
 
 // "captured|asynchronous"; bits without a name as a number.
@@ -204,7 +203,7 @@ std::string field_text(const trace::RecordHeader& record, const trace::Field& fi
       trace::load_field(reinterpret_cast<const std::byte*>(&record), field.offset, field.bytes);
   if (field.name == "api") {
     const auto name = dictionary.api_names.find(static_cast<std::uint16_t>(value));
-    return name == dictionary.api_names.end() ? fmt::format("api={}", value)
+    return name == dictionary.api_names.end() ? format_text("api={}", value)
                                               : "api=" + name->second;
   }
   if (field.encoding == trace::Encoding::kAfterStart) {
@@ -212,14 +211,14 @@ std::string field_text(const trace::RecordHeader& record, const trace::Field& fi
     return "took=" + seconds_text(dictionary.clock.duration_ns(value - record.time));
   }
   if (field.name == "flags") return "flags=" + flags_text(value);
-  if (is_hexadecimal(record.kind, field.name)) return fmt::format("{}={:#x}", field.name, value);
+  if (is_hexadecimal(record.kind, field.name)) return format_text("{}={:#x}", field.name, value);
   if (const std::string_view name = name_of_value(record.kind, field.name, value); !name.empty()) {
-    return fmt::format("{}={}", field.name, name);
+    return format_text("{}={}", field.name, name);
   }
   if (field.encoding == trace::Encoding::kSigned) {
-    return fmt::format("{}={}", field.name, sign_extend(value, field.bytes));
+    return format_text("{}={}", field.name, sign_extend(value, field.bytes));
   }
-  return fmt::format("{}={}", field.name, value);
+  return format_text("{}={}", field.name, value);
 }
 
 }  // namespace
@@ -228,7 +227,7 @@ std::string record_text(const trace::RecordHeader& record, const RecordDictionar
   const trace::KindInfo* const info = trace::find_kind(record.kind);
   std::string text = seconds_text(dictionary.clock.to_job_ns(record.time)) + "  ";
   if (info == nullptr) {
-    return text + fmt::format("kind {} that this version does not know",
+    return text + format_text("kind {} that this version does not know",
                               static_cast<unsigned>(record.kind));
   }
   text += info->name;

@@ -1,13 +1,12 @@
 #include "tools/recording_options.hpp"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <optional>
 
 #include "tools/failure.hpp"
 #include "tools/sizes.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -16,7 +15,7 @@ constexpr std::string_view kPatternFields = "hpetnrj%";
 
 std::string check_size(const std::string& text) {
   if (parse_size(text)) return {};
-  return fmt::format("'{}' is no size; write 2GiB, 2GB or a number of bytes", text);
+  return format_text("'{}' is no size; write 2GiB, 2GB or a number of bytes", text);
 }
 
 std::vector<std::string> split_choices(const std::string& choices) {
@@ -47,7 +46,7 @@ void check_output_pattern(std::string_view pattern) {
        at = pattern.find('%', at)) {
     const std::size_t length = field_length(pattern.substr(at));
     if (length == 0) {
-      throw Failure(fmt::format("the output pattern '{}' has an unknown field at '{}'; known are "
+      throw Failure(format_text("the output pattern '{}' has an unknown field at '{}'; known are "
                                 "%h %p %e %t %n %r %j %q{{VAR}} and %% for a percent sign",
                                 pattern, pattern.substr(at, 3)),
                     ExitCode::kUsage);
@@ -62,7 +61,7 @@ void check_output_pattern(std::string_view pattern) {
 void RecordingSettings::add_options(CLI::App& app) {
   for (std::size_t i = 0; i < kRecordingOptions.size(); ++i) {
     const RecordingOption& row = kRecordingOptions[i];
-    const std::string help = fmt::format("{}\n[{}]", row.help, row.variable);
+    const std::string help = format_text("{}\n[{}]", row.help, row.variable);
     if (row.kind == ValueKind::kFlag) {
       options_[i] = app.add_flag(row.flags, help);
       continue;

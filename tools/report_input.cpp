@@ -1,7 +1,5 @@
 #include "tools/report_input.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -10,6 +8,7 @@
 #include "analyzer/analyze.hpp"
 #include "tools/failure.hpp"
 #include "tools/progress_line.hpp"
+#include "tools/text.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::tools {
@@ -32,24 +31,24 @@ bool looks_like_json(const fs::path& path) {
 Json read_report(const fs::path& path) {
   std::ifstream file(path);
   if (!file) {
-    throw Failure(fmt::format("cannot open {}: {}", path.string(), std::strerror(errno)));
+    throw Failure(format_text("cannot open {}: {}", path.string(), std::strerror(errno)));
   }
   Json report = Json::parse(file, nullptr, /*allow_exceptions=*/false);
   if (report.is_discarded()) {
     throw Failure(
-        fmt::format("{} is no complete JSON; make the report again with "
+        format_text("{} is no complete JSON; make the report again with "
                     "`gpumemtrace analyze TRACE -o {}`",
                     path.string(), path.filename().string()));
   }
   if (text_or(report, "format", "") != kReportFormat) {
     throw Failure(
-        fmt::format("{} is JSON but no gpumemtrace report; give a trace (*.gmt) or a "
+        format_text("{} is JSON but no gpumemtrace report; give a trace (*.gmt) or a "
                     "report of `gpumemtrace analyze`",
                     path.string()));
   }
   if (number_in(report, "version") != kReportVersion) {
     throw Failure(
-        fmt::format("{} is a report of another version than {}; read it with the "
+        format_text("{} is a report of another version than {}; read it with the "
                     "gpumemtrace that made it, or analyze the trace again",
                     path.string(), kReportVersion));
   }
@@ -77,7 +76,7 @@ analyzer::SymbolOptions symbol_options(const NamingOptions& naming) {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (!fs::exists(status)) {
-      throw Failure(fmt::format("--symbols {}: there is no such file or folder", path.string()));
+      throw Failure(format_text("--symbols {}: there is no such file or folder", path.string()));
     }
     (fs::is_directory(status) ? options.folders : options.side_cars).push_back(path);
   }
@@ -89,7 +88,7 @@ Json load_report(const std::vector<fs::path>& inputs, const NamingOptions& namin
   const auto report = std::find_if(inputs.begin(), inputs.end(), looks_like_json);
   if (report != inputs.end()) {
     const auto refuse = [&](const char* why) {
-      throw Failure(fmt::format("{} is a report{}", report->string(), why), ExitCode::kUsage);
+      throw Failure(format_text("{} is a report{}", report->string(), why), ExitCode::kUsage);
     };
     if (inputs.size() > 1) {
       refuse(" and cannot be joined with other inputs; give the traces of one job, or one report");

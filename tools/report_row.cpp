@@ -1,11 +1,10 @@
 #include "tools/report_row.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "analyzer/owners.hpp"
 #include "tools/sizes.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -75,7 +74,7 @@ std::vector<const Json*> rows_where(const Json& rows, const char* bytes_key,
 }
 
 std::string count_of(std::uint64_t count, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", format_count(count), count == 1 ? one : many);
+  return format_text("{} {}", format_count(count), count == 1 ? one : many);
 }
 
 std::string name_holder(const Json& row) {
@@ -87,7 +86,7 @@ std::string name_holder(const Json& row) {
   if (const auto file = text_in(*site, "file")) {
     const auto line = number_in(*site, "line");
     const std::string name = with_folder(*file);
-    place = line ? fmt::format("{}:{}", name, *line) : name;
+    place = line ? format_text("{}:{}", name, *line) : name;
   } else if (const auto module = text_in(*site, "module")) {
     place = *module;
   }
@@ -95,12 +94,12 @@ std::string name_holder(const Json& row) {
   if (!function) function = text_in(*site, "api");
   if (function) {
     const std::string_view name = analyzer::bare_function_name(*function);
-    place = place.empty() ? std::string(name) : fmt::format("{} in {}", place, name);
+    place = place.empty() ? std::string(name) : format_text("{} in {}", place, name);
   }
   const auto node = text_in(*site, "node");
-  if (node && node != function) place += fmt::format(", backward of {}", *node);
+  if (node && node != function) place += format_text(", backward of {}", *node);
   if (place.empty()) return owner.value_or("owner not known");
-  return owner ? fmt::format("{} at {}", *owner, place) : place;
+  return owner ? format_text("{} at {}", *owner, place) : place;
 }
 
 }  // namespace gpumemtrace::tools

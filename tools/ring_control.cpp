@@ -1,7 +1,6 @@
 #include "tools/ring_control.hpp"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "tools/failure.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -59,7 +59,7 @@ class MappedRing {
   [[noreturn]] void fail(const std::string& path, const std::string& reason) {
     release();
     throw Failure(
-        fmt::format("cannot use the ring file {}: {}; run ctl as the user of the process "
+        format_text("cannot use the ring file {}: {}; run ctl as the user of the process "
                     "and with the same version",
                     path, reason));
   }
@@ -77,7 +77,7 @@ class MappedRing {
 
 // The numbers that the process goes by in its own and the outer process namespaces.
 std::vector<std::uint32_t> process_ids_of(pid_t pid) {
-  std::ifstream status(fmt::format("/proc/{}/status", pid));
+  std::ifstream status(format_text("/proc/{}/status", pid));
   for (std::string line; std::getline(status, line);) {
     if (!line.starts_with("NSpid:")) continue;
     std::istringstream words(line.substr(6));
@@ -90,10 +90,10 @@ std::vector<std::uint32_t> process_ids_of(pid_t pid) {
 
 // Ring files that the process has mapped, as paths that are valid here.
 std::vector<std::string> rings_mapped_by(pid_t pid) {
-  std::ifstream maps(fmt::format("/proc/{}/maps", pid));
+  std::ifstream maps(format_text("/proc/{}/maps", pid));
   if (!maps) {
     throw Failure(
-        fmt::format("cannot look into process {}: {}; give the id of a running process "
+        format_text("cannot look into process {}: {}; give the id of a running process "
                     "of yours",
                     pid, std::strerror(errno)));
   }
@@ -101,7 +101,7 @@ std::vector<std::string> rings_mapped_by(pid_t pid) {
   for (std::string line; std::getline(maps, line);) {
     const std::size_t path_at = line.find('/');
     if (path_at == std::string::npos || !line.ends_with(kRingSuffix)) continue;
-    const std::string path = fmt::format("/proc/{}/root{}", pid, line.substr(path_at));
+    const std::string path = format_text("/proc/{}/root{}", pid, line.substr(path_at));
     if (std::find(rings.begin(), rings.end(), path) == rings.end()) rings.push_back(path);
   }
   return rings;
@@ -121,7 +121,7 @@ void post(MappedRing& ring, pid_t pid, trace::ControlCommand command, const std:
   while (mailbox.answered.load(std::memory_order_acquire) != request) {
     if (std::chrono::steady_clock::now() > deadline) {
       throw Failure(
-          fmt::format("process {} did not answer within {} ms; it may be stopped or at "
+          format_text("process {} did not answer within {} ms; it may be stopped or at "
                       "its end",
                       pid, kControlTimeoutMs));
     }
@@ -133,7 +133,7 @@ void post(MappedRing& ring, pid_t pid, trace::ControlCommand command, const std:
 
 void control_recording(pid_t pid, trace::ControlCommand command, const std::string& text) {
   if (text.size() > sizeof(trace::ControlMailbox::text)) {
-    throw Failure(fmt::format("the name is longer than {} bytes; shorten it",
+    throw Failure(format_text("the name is longer than {} bytes; shorten it",
                               sizeof(trace::ControlMailbox::text)),
                   ExitCode::kUsage);
   }
@@ -146,7 +146,7 @@ void control_recording(pid_t pid, trace::ControlCommand command, const std::stri
     return;
   }
   throw Failure(
-      fmt::format("process {} is not being recorded: it was not started with the "
+      format_text("process {} is not being recorded: it was not started with the "
                   "recording library, or has not used CUDA yet",
                   pid));
 }

@@ -1,12 +1,11 @@
 #include "tools/stack_export.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <vector>
 
 #include "tools/stack_text.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -78,8 +77,8 @@ std::string escaped(std::string name) {
 
 std::string process_title(const Json& process) {
   const auto rank = number_in(process, "rank");
-  return fmt::format("process {}{}", number_or_zero(process, "pid"),
-                     rank ? fmt::format(" (rank {})", *rank) : "");
+  return format_text("process {}{}", number_or_zero(process, "pid"),
+                     rank ? format_text(" (rank {})", *rank) : "");
 }
 
 Json profile_of(const std::string& name, const std::map<NamedStack, std::uint64_t>& stacks,
@@ -126,7 +125,7 @@ std::string collapsed_stacks(const Json& report, const StackExport& what) {
     }
   }
   std::string text;
-  for (const auto& [line, bytes] : lines) text += fmt::format("{} {}\n", line, bytes);
+  for (const auto& [line, bytes] : lines) text += format_text("{} {}\n", line, bytes);
   return text;
 }
 
@@ -136,13 +135,13 @@ std::string speedscope_profile(const Json& report, const StackExport& what) {
   std::map<NamedFrame, std::size_t> numbers;
   for (const Json& process : report.at("processes")) {
     profiles.push_back(profile_of(
-        fmt::format("{} bytes, {}", what.measure.name, process_title(process)),
+        format_text("{} bytes, {}", what.measure.name, process_title(process)),
         bytes_by_stack(report, what, process.at("id").get<std::string>()), numbers, frames));
   }
   const Json file = {{"$schema", "https://www.speedscope.app/file-format-schema.json"},
                      {"shared", {{"frames", std::move(frames)}}},
                      {"profiles", std::move(profiles)},
-                     {"name", fmt::format("GPU memory, {} bytes", what.measure.name)},
+                     {"name", format_text("GPU memory, {} bytes", what.measure.name)},
                      {"activeProfileIndex", 0},
                      {"exporter", "gpumemtrace " GPUMEMTRACE_VERSION}};
   return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";

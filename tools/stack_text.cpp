@@ -1,10 +1,9 @@
 #include "tools/stack_text.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "analyzer/owners.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -19,7 +18,7 @@ std::string file_of(const Json& frame) {
 std::string place_of(const Json& frame) {
   std::string place = file_of(frame);
   const auto line = number_in(frame, "line");
-  if (!place.empty() && line) place += fmt::format(":{}", *line);
+  if (!place.empty() && line) place += format_text(":{}", *line);
   if (place.empty()) place = text_or(frame, "module", "");
   return place.empty() ? place : " (" + place + ")";
 }
@@ -59,8 +58,8 @@ std::string name_frame(const Json& frame) {
   if (const auto function = text_in(frame, "function")) return *function + place_of(frame);
   const std::uint64_t offset = number_or_zero(frame, "offset");
   const auto module = text_in(frame, "module");
-  if (module) return fmt::format("{}+{:#x}", *module, offset);
-  return is_python(frame) ? "unknown Python function" : fmt::format("{:#x}", offset);
+  if (module) return format_text("{}+{:#x}", *module, offset);
+  return is_python(frame) ? "unknown Python function" : format_text("{:#x}", offset);
 }
 
 std::string short_function(const std::string& function) {

@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +7,7 @@
 #include "tools/sizes.hpp"
 #include "tools/stack_text.hpp"
 #include "tools/summary_sections.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -19,7 +19,7 @@ constexpr std::size_t kStackIndent = 14;  // below the name
 // Adds "and N more ..." where a list was cut.
 void count_rest(Lines& lines, std::size_t shown, std::size_t all, std::string_view one,
                 std::string_view many) {
-  if (shown < all) lines.push_back(fmt::format("  and {}", count_of(all - shown, one, many)));
+  if (shown < all) lines.push_back(format_text("  and {}", count_of(all - shown, one, many)));
 }
 
 // What a class of leaks.exit[] means, after its size.
@@ -56,7 +56,7 @@ std::string held_by_class(const Json& leaks, std::string_view left_out) {
   std::string text;
   for (const auto& [name, bytes] : ordered) {
     text +=
-        fmt::format("{}{} {}", text.empty() ? "" : ", ", size_text(bytes), words_of_class(name));
+        format_text("{}{} {}", text.empty() ? "" : ", ", size_text(bytes), words_of_class(name));
   }
   return text;
 }
@@ -81,7 +81,7 @@ const Json* worst_fragmentation(const Json& report) {
 }
 
 std::string oom_line(const Json& row) {
-  std::string text = fmt::format("  at {} asked {}", time_or_unknown(row, "time_ns"),
+  std::string text = format_text("  at {} asked {}", time_or_unknown(row, "time_ns"),
                                  size_or_unknown(row, "requested_bytes"));
   if (const std::string verdict = text_or(row, "verdict", "unknown"); verdict != "unknown") {
     text += ": " + verdict;
@@ -89,10 +89,10 @@ std::string oom_line(const Json& row) {
   const std::string outcome = text_or(row, "outcome", "unknown");
   text += outcome == "unknown" ? "; outcome unknown" : "; " + outcome;
   if (const std::uint64_t flushed = number_or_zero(row, "flushed_bytes"); flushed > 0) {
-    text += fmt::format(" after giving back {} of cache", size_text(flushed));
+    text += format_text(" after giving back {} of cache", size_text(flushed));
   }
   if (const std::uint64_t lost_ns = number_or_zero(row, "lost_ns"); lost_ns > 0) {
-    text += fmt::format(", {} lost", duration_text(lost_ns));
+    text += format_text(", {} lost", duration_text(lost_ns));
   }
   return text;
 }
@@ -105,7 +105,7 @@ std::string held_at_failure(const Json& row) {
     const std::uint64_t bytes = number_or_zero(holder, "bytes");
     if (bytes == 0 || text_or(holder, "owner", "") == "other") continue;
     if (named++ == kMostHoldersAtFailure) break;
-    text += fmt::format("{}{} {}", text.empty() ? "" : "; ", size_text(bytes), name_holder(holder));
+    text += format_text("{}{} {}", text.empty() ? "" : "; ", size_text(bytes), name_holder(holder));
   }
   return text;
 }
@@ -134,13 +134,13 @@ Lines leak_section(const Json& report, const SummaryDetail& detail) {
         "Leaks at exit: no memory lost" +
         (handles == 0 ? "." : "; " + count_of(handles, "handle", "handles") + " never released."));
   } else {
-    lines.push_back(fmt::format("Leaks at exit: {} ({} bytes) lost in {}", size_text(bytes),
+    lines.push_back(format_text("Leaks at exit: {} ({} bytes) lost in {}", size_text(bytes),
                                 format_count(bytes), count_of(count, "allocation", "allocations")));
   }
   const std::size_t shown = std::min(lost.size(), detail.rows_per_list);
   for (std::size_t i = 0; i < shown; ++i) {
     lines.push_back(
-        fmt::format("  {:>10}  {}, {} of {} memory", size_text(number_or_zero(*lost[i], "bytes")),
+        format_text("  {:>10}  {}, {} of {} memory", size_text(number_or_zero(*lost[i], "bytes")),
                     name_holder(*lost[i]),
                     count_of(number_or_zero(*lost[i], "count"), "allocation", "allocations"),
                     text_or(*lost[i], "kind", "unknown")));
@@ -173,14 +173,14 @@ std::string place_in_time(const Json& report, const Json& moment) {
 Lines fragmentation_section(const Json& report, const SummaryDetail&) {
   const Json* const row = worst_fragmentation(report);
   if (row == nullptr) return {};
-  Lines lines = {fmt::format("Fragmentation: at worst ({}{}) {} of {} reserved was free ({})",
+  Lines lines = {format_text("Fragmentation: at worst ({}{}) {} of {} reserved was free ({})",
                              time_or_unknown(*row, "time_ns"), place_in_time(report, *row),
                              size_or_unknown(*row, "free_bytes"),
                              size_or_unknown(*row, "reserved_bytes"),
                              text_or(*row, "level", "unknown"))};
   // How a pool's memory lies the driver does not tell.
   if (number_in(*row, "stranded_bytes")) {
-    lines.push_back(fmt::format("  {} beside live blocks, largest piece {}",
+    lines.push_back(format_text("  {} beside live blocks, largest piece {}",
                                 size_or_unknown(*row, "stranded_bytes"),
                                 size_or_unknown(*row, "largest_free_bytes")));
   }
@@ -192,8 +192,8 @@ std::string gpu_text(const Json& row) {
   const auto bytes_per_s = double_in(row, "bandwidth_bytes_per_s");
   if (!bytes_per_s) return {};
   const auto share = double_in(row, "link_share");
-  return fmt::format("; {:.1f} GB/s{}", *bytes_per_s / 1e9,
-                     share ? fmt::format(", {:.0f} % of the link", *share * 100) : "");
+  return format_text("; {:.1f} GB/s{}", *bytes_per_s / 1e9,
+                     share ? format_text(", {:.0f} % of the link", *share * 100) : "");
 }
 
 // How many of CUPTI's records are known with their calls; empty where CUPTI was off.
@@ -208,7 +208,7 @@ std::string cupti_text(const Json& report) {
     unjoined += number_or_zero(*join, "unjoined");
   }
   if (joined + unjoined == 0) return {};
-  return fmt::format("; CUPTI timed {} of {}", format_count(joined),
+  return format_text("; CUPTI timed {} of {}", format_count(joined),
                      count_of(joined + unjoined, "record", "records"));
 }
 
@@ -224,13 +224,13 @@ Lines transfer_section(const Json& report, const SummaryDetail& detail) {
     bytes += number_or_zero(*row, "bytes");
     host_time_ns += number_or_zero(*row, "host_time_ns");
   }
-  Lines lines = {fmt::format("Copies: {}, {}, {} in the calls{}", count_of(count, "call", "calls"),
+  Lines lines = {format_text("Copies: {}, {}, {} in the calls{}", count_of(count, "call", "calls"),
                              size_text(bytes), duration_text(host_time_ns), cupti_text(report))};
   const std::size_t shown = std::min(rows.size(), detail.rows_per_list);
   for (std::size_t i = 0; i < shown; ++i) {
     const Json& row = *rows[i];
     lines.push_back(
-        fmt::format("  {:>10}  {}, {} to {}, {}, {}, {}{}", size_or_unknown(row, "bytes"),
+        format_text("  {:>10}  {}, {} to {}, {}, {}, {}{}", size_or_unknown(row, "bytes"),
                     text_or(row, "direction", "unknown"), text_or(row, "source_memory", "unknown"),
                     text_or(row, "destination_memory", "unknown"), text_or(row, "api", "unknown"),
                     count_of(number_or_zero(row, "count"), "call", "calls"),
@@ -252,10 +252,10 @@ Lines out_of_memory_section(const Json& report, const SummaryDetail& detail) {
   }
   std::string outcomes;
   for (const auto& [outcome, times] : count_by_outcome) {
-    outcomes += fmt::format("{}{} {}", outcomes.empty() ? "" : ", ", format_count(times),
+    outcomes += format_text("{}{} {}", outcomes.empty() ? "" : ", ", format_count(times),
                             outcome == "unknown" ? "of unknown outcome" : outcome);
   }
-  Lines lines = {fmt::format("Out of memory: {} ({})", count_of(count, "time", "times"), outcomes)};
+  Lines lines = {format_text("Out of memory: {} ({})", count_of(count, "time", "times"), outcomes)};
   const std::size_t shown = std::min(rows.size(), detail.rows_per_list);
   for (std::size_t i = 0; i < shown; ++i) {
     lines.push_back(oom_line(*rows[i]));
@@ -279,7 +279,7 @@ Lines loss_section(const Json& report, const SummaryDetail& detail) {
     for (std::size_t i = 0; i < std::min(unwrapped.size(), detail.rows_per_list); ++i) {
       names += (i == 0 ? "" : ", ") + text_or(unwrapped[i], "name", "unknown");
     }
-    lines.push_back(fmt::format("Not recorded: {} that the program looked up: {}",
+    lines.push_back(format_text("Not recorded: {} that the program looked up: {}",
                                 count_of(unwrapped.size(), "memory function", "memory functions"),
                                 names));
   }
@@ -292,7 +292,7 @@ Lines loss_section(const Json& report, const SummaryDetail& detail) {
   const std::size_t shown = std::min(losses.size(), detail.rows_per_list);
   for (std::size_t i = 0; i < shown; ++i) {
     lines.push_back(
-        fmt::format("  {:>10}  {}. {}", format_count(number_or_zero(*losses[i], "count")),
+        format_text("  {:>10}  {}. {}", format_count(number_or_zero(*losses[i], "count")),
                     text_or(*losses[i], "name", "unknown"), text_or(*losses[i], "remedy", "")));
   }
   count_rest(lines, shown, losses.size(), "more", "more");

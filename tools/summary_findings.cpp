@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +7,7 @@
 #include "tools/report_input.hpp"
 #include "tools/stack_text.hpp"
 #include "tools/summary_sections.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -114,11 +114,11 @@ constexpr auto kWordMeanings = std::to_array<WordMeaning>({
 void add_meaning_of_words(Lines& lines) {
   std::string text;
   for (const auto& [word, meaning] : kWordMeanings) {
-    const std::string in_parentheses = fmt::format("({})", word);
+    const std::string in_parentheses = format_text("({})", word);
     const bool is_used = std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
       return line.find(in_parentheses) != std::string::npos;
     });
-    if (is_used) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", in_parentheses, meaning);
+    if (is_used) text += format_text("{}{} {}", text.empty() ? "" : ", ", in_parentheses, meaning);
   }
   if (!text.empty()) lines.push_back("  " + text);
 }
@@ -140,7 +140,7 @@ Lines verdict_section(const Json& report, const SummaryDetail&) {
   if (warnings != 0) {
     counts += (counts.empty() ? "" : ", ") + count_of(warnings, "warning", "warnings");
   }
-  return {fmt::format("Verdict: {}{}. Worst: {}", counts, doubt,
+  return {format_text("Verdict: {}{}. Worst: {}", counts, doubt,
                       text_or(*faults.front().finding, "title", ""))};
 }
 
@@ -150,14 +150,14 @@ Lines fix_section(const Json& report, const SummaryDetail& detail) {
   const std::size_t shown = std::min(faults.size(), detail.fixes);
   for (std::size_t i = 0; i < shown; ++i) {
     const Json& finding = *faults[i].finding;
-    lines.push_back(fmt::format(
+    lines.push_back(format_text(
         "  {}. {}{}", i + 1, text_or(finding, "title", ""),
-        faults[i].processes > 1 ? fmt::format(" ({} times)", faults[i].processes) : ""));
+        faults[i].processes > 1 ? format_text(" ({} times)", faults[i].processes) : ""));
     if (detail.fix_stacks) add_callers(lines, report, finding);
     add_wrapped(lines, "     ", text_or(finding, "fix", ""), detail.fix_lines);
   }
   if (shown < faults.size()) {
-    lines.push_back(fmt::format("  and {}; `gpumemtrace check` lists all",
+    lines.push_back(format_text("  and {}; `gpumemtrace check` lists all",
                                 count_of(faults.size() - shown, "more finding", "more findings")));
   }
   if (!lines.empty()) lines.insert(lines.begin(), "What to do");

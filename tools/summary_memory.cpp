@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -8,6 +7,7 @@
 #include "tools/sizes.hpp"
 #include "tools/stack_text.hpp"
 #include "tools/summary_sections.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -63,7 +63,7 @@ Lines holder_lines(const Json& report, const Json& peak, std::size_t most) {
     }
     const std::string category = text_or(holder, "category", "");
     lines.push_back(
-        fmt::format("    {:>5.1f} %  {:>10}  {}{}{}, {}", holder.value("share", 0.0) * 100,
+        format_text("    {:>5.1f} %  {:>10}  {}{}{}, {}", holder.value("share", 0.0) * 100,
                     size_text(bytes), name_holder(holder), category.empty() ? "" : ", ", category,
                     count_of(number_or_zero(holder, "count"), "allocation", "allocations")));
     const std::string stack = short_stack(report, holder, kMostStackFrames);
@@ -73,7 +73,7 @@ Lines holder_lines(const Json& report, const Json& peak, std::size_t most) {
   if (rest_bytes > 0 && most > 0 && peak_bytes > 0) {
     const double share = static_cast<double>(rest_bytes) / static_cast<double>(peak_bytes);
     lines.push_back(
-        fmt::format("    {:>5.1f} %  {:>10}  all others", share * 100, size_text(rest_bytes)));
+        format_text("    {:>5.1f} %  {:>10}  all others", share * 100, size_text(rest_bytes)));
   }
   return lines;
 }
@@ -108,7 +108,7 @@ Lines category_lines(const Json& peak) {
   }
   std::vector<std::string> texts;
   for (const auto& [bytes, name] : parts) {
-    texts.push_back(fmt::format("{} {}", size_text(bytes), name));
+    texts.push_back(format_text("{} {}", size_text(bytes), name));
   }
   return wrap_parts(texts);
 }
@@ -118,7 +118,7 @@ Lines peak_lines(const Json& report, const Json& peak, std::size_t most_holders)
   const std::uint64_t bytes = number_or_zero(peak, "bytes");
   const bool one_process = report.at("processes").size() == 1;
   Lines lines = {
-      fmt::format("  {}{} {} ({} bytes) at {}{}{}", is_exact(peak) ? "" : "inexact ",
+      format_text("  {}{} {} ({} bytes) at {}{}{}", is_exact(peak) ? "" : "inexact ",
                   level < kLevelTitles.size() ? kLevelTitles[level].title : "peak",
                   size_text(bytes), format_count(bytes), time_or_unknown(peak, "time_ns"),
                   one_process ? "" : ", " + name_process(report, peak.at("process")),
@@ -157,15 +157,15 @@ std::optional<std::uint64_t> outside_calls(const Json& row) {
 
 // "cuMemGetInfo said 256.0 MiB 4.1 ms before".
 std::string sample_text(const Json& row) {
-  std::string text = fmt::format(
+  std::string text = format_text(
       "{} said {}", text_or(row, "source", "") == "nvml_process" ? "NVML" : "cuMemGetInfo",
       size_or_unknown(row, "driver_bytes"));
   const auto sampled_ns = number_in(row, "sample_time_ns");
   const auto moment_ns = number_in(row, "time_ns");
   if (!sampled_ns || !moment_ns) return text + " at another moment";
   return *sampled_ns <= *moment_ns
-             ? fmt::format("{} {} before", text, duration_text(*moment_ns - *sampled_ns))
-             : fmt::format("{} {} after", text, duration_text(*sampled_ns - *moment_ns));
+             ? format_text("{} {} before", text, duration_text(*moment_ns - *sampled_ns))
+             : format_text("{} {} after", text, duration_text(*sampled_ns - *moment_ns));
 }
 
 // `moment` says when and, in a job of several, of which process.
@@ -182,23 +182,23 @@ Lines composition_lines(const Json& row, const std::string& moment) {
   std::vector<std::string> parts;
   for (const auto& [bytes, name] : known) {
     total += bytes;
-    parts.push_back(fmt::format("{} {}", size_text(bytes), name));
+    parts.push_back(format_text("{} {}", size_text(bytes), name));
   }
   if (parts.empty()) return {};
   Lines lines;
   if (!is_sampled) {
     lines.push_back(
-        fmt::format("  of this process {} (the driver's own number is not known):", moment));
+        format_text("  of this process {} (the driver's own number is not known):", moment));
   } else if (!outside) {
-    lines.push_back(fmt::format("  of this process {} {} by its calls ({}):", moment,
+    lines.push_back(format_text("  of this process {} {} by its calls ({}):", moment,
                                 size_text(total), sample_text(row)));
   } else if (size_text(number_in(row, "driver_bytes").value_or(total)) == size_text(total)) {
     // What differs by less than is printed was rounded by the driver.
     lines.push_back(
-        fmt::format("  in use on the device {} {} by {}:", moment, size_text(total),
+        format_text("  in use on the device {} {} by {}:", moment, size_text(total),
                     text_or(row, "source", "") == "nvml_process" ? "NVML" : "cuMemGetInfo"));
   } else {
-    lines.push_back(fmt::format("  in use on the device {} {} ({}):", moment, size_text(total),
+    lines.push_back(format_text("  in use on the device {} {} ({}):", moment, size_text(total),
                                 sample_text(row)));
   }
   const Lines sum = wrap_parts(parts);
@@ -241,7 +241,7 @@ Lines opaque_pool_lines(const Json& report, const Json& device_id) {
         return row.at("device") == device_id && row.at("opaque_pool").is_object();
       });
   if (rows.empty()) return {};
-  return {fmt::format("  {} holds {} whose use is not visible; see `Next`",
+  return {format_text("  {} holds {} whose use is not visible; see `Next`",
                       text_or(rows.front()->at("opaque_pool"), "name", "a pool"),
                       size_or_unknown(*rows.front(), "peak_bytes"))};
 }
@@ -260,19 +260,19 @@ Lines peaks_of_device(const Json& report, const Json& device_id, const SummaryDe
     lines.insert(lines.end(), more.begin(), more.end());
   }
   if (shown < peaks.size()) {
-    lines.push_back(fmt::format("  and {} in the report",
+    lines.push_back(format_text("  and {} in the report",
                                 count_of(peaks.size() - shown, "more peak", "more peaks")));
   }
   return lines;
 }
 
 Lines device_lines(const Json& report, const Json& device, const SummaryDetail& detail) {
-  Lines lines = {fmt::format("{} ({}), {}", text_or(device, "name", "GPU of unknown name"),
+  Lines lines = {format_text("{} ({}), {}", text_or(device, "name", "GPU of unknown name"),
                              device.at("id").get<std::string>(),
                              size_or_unknown(device, "total_bytes"))};
   const Json& physical = device.at("physical_peak");
   if (physical.is_object() && report.at("processes").size() > 1) {
-    lines.push_back(fmt::format("  peak of {} traced processes together {} at {}",
+    lines.push_back(format_text("  peak of {} traced processes together {} at {}",
                                 report.at("processes").size(), size_or_unknown(physical, "bytes"),
                                 time_or_unknown(physical, "time_ns")));
   }
@@ -315,12 +315,12 @@ Lines memory_section(const Json& report, const SummaryDetail& detail) {
     lines.insert(lines.end(), more.begin(), more.end());
   }
   if (shown > detail.devices) {
-    lines.push_back(fmt::format("and {} in the report",
+    lines.push_back(format_text("and {} in the report",
                                 count_of(shown - detail.devices, "more device", "more devices")));
   }
   const Lines host = peaks_of_device(report, nullptr, detail);
   if (!host.empty()) {
-    lines.push_back(fmt::format("Host memory ({})", kinds_of_host_memory(report)));
+    lines.push_back(format_text("Host memory ({})", kinds_of_host_memory(report)));
     lines.insert(lines.end(), host.begin(), host.end());
   }
   if (lines.empty()) lines.emplace_back("No GPU memory was allocated.");

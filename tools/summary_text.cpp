@@ -1,7 +1,5 @@
 #include "tools/summary_text.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 
@@ -10,6 +8,7 @@
 #include "tools/report_input.hpp"
 #include "tools/sizes.hpp"
 #include "tools/summary_sections.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -116,7 +115,7 @@ std::string ends_of(const Json& report) {
   if (ends.size() == 1) return ends.front().first;
   std::string text;
   for (const auto& [end, count] : ends) {
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, end);
+    text += format_text("{}{} {}", text.empty() ? "" : ", ", count, end);
   }
   return text;
 }
@@ -137,7 +136,7 @@ std::string families_of(const Json& rules) {
   }
   std::string text;
   for (const auto& [family, is_whole] : families) {
-    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", family, is_whole ? "" : " (in part)");
+    text += format_text("{}{}{}", text.empty() ? "" : ", ", family, is_whole ? "" : " (in part)");
   }
   return text;
 }
@@ -147,7 +146,7 @@ std::string partial_rules_line(const Json& report) {
   const std::optional<std::uint64_t> until_ns = only_sums_until_ns(report);
   if (!until_ns) return {};
   const Json& rules = report.at("coverage").at("partial_rules").front().at("rules");
-  return fmt::format(
+  return format_text(
       "  Before {} only sums are left (--max-trace-bytes); not looked for there: {}.",
       duration_text(*until_ns), families_of(rules));
 }
@@ -167,9 +166,9 @@ std::string setting_of_opaque_pool(const Json& report) {
 std::string name_process(const Json& report, const std::string& process_id) {
   for (const Json& process : report.at("processes")) {
     if (process.at("id") != process_id) continue;
-    const std::string name = fmt::format("process {}", number_or_zero(process, "pid"));
+    const std::string name = format_text("process {}", number_or_zero(process, "pid"));
     const auto rank = number_in(process, "rank");
-    return rank ? fmt::format("{} (rank {})", name, *rank) : name;
+    return rank ? format_text("{} (rank {})", name, *rank) : name;
   }
   return "process " + process_id;
 }
@@ -192,14 +191,14 @@ Lines job_section(const Json& report, const SummaryDetail& detail) {
     }
   }
   Lines lines = {
-      fmt::format("{}: {}, {}, end: {}", command_of(report),
+      format_text("{}: {}, {}, end: {}", command_of(report),
                   count_of(report.at("processes").size(), "process", "processes"),
                   duration_text(length_of_job_ns(report)), ends_of(report)),
-      complete ? fmt::format("  Complete: {}, none lost{}.", count_of(events, "event", "events"),
+      complete ? format_text("  Complete: {}, none lost{}.", count_of(events, "event", "events"),
                              own_cpu_ns == 0 ? ""
                                              : "; the recorder's thread took " +
                                                    duration_text(own_cpu_ns) + " of CPU time")
-               : fmt::format("  INCOMPLETE: {}, {} dropped; numbers below may be too low.",
+               : format_text("  INCOMPLETE: {}, {} dropped; numbers below may be too low.",
                              count_of(events, "event", "events"), format_count(dropped))};
   const std::string partial = partial_rules_line(report);
   if (!partial.empty()) lines.push_back(partial);
@@ -210,7 +209,7 @@ Lines job_section(const Json& report, const SummaryDetail& detail) {
 Lines next_section(const Json& report, const SummaryDetail&) {
   const std::string setting = setting_of_opaque_pool(report);
   if (!setting.empty()) {
-    return {fmt::format("Next: record again with {}, which opens the pool.", setting)};
+    return {format_text("Next: record again with {}, which opens the pool.", setting)};
   }
   std::string inputs;
   for (const Json& trace : report.at("traces")) {
@@ -218,7 +217,7 @@ Lines next_section(const Json& report, const SummaryDetail&) {
   }
   if (report.at("traces").size() > kMostTracesNamed) inputs = " TRACES";
   return {
-      fmt::format("Next: gpumemtrace analyze{} -o report.json (every number, as JSON)", inputs)};
+      format_text("Next: gpumemtrace analyze{} -o report.json (every number, as JSON)", inputs)};
 }
 
 std::string summary_text(const Json& report) {

@@ -1,12 +1,11 @@
 #include "tools/threshold_options.hpp"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <optional>
 
 #include "tools/failure.hpp"
 #include "tools/sizes.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -58,14 +57,14 @@ analyzer::Thresholds ThresholdOptions::values() const {
     std::size_t row = 0;
     while (row < kThresholds.size() && kThresholds[row].name != name) ++row;
     if (equals == std::string::npos || row == kThresholds.size()) {
-      throw Failure(fmt::format("--threshold knows no '{}'; write NAME=VALUE with one of {}", text,
+      throw Failure(format_text("--threshold knows no '{}'; write NAME=VALUE with one of {}", text,
                                 all_names()),
                     ExitCode::kUsage);
     }
     const auto value = parse_value(kThresholds[row].unit, text.substr(equals + 1));
     if (!value) {
       throw Failure(
-          fmt::format("--threshold {}: the value is {}", text, example_of(kThresholds[row].unit)),
+          format_text("--threshold {}: the value is {}", text, example_of(kThresholds[row].unit)),
           ExitCode::kUsage);
     }
     thresholds.set(row, *value);

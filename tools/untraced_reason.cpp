@@ -1,7 +1,6 @@
 #include "tools/untraced_reason.hpp"
 
 #include <elf.h>
-#include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -14,6 +13,8 @@
 #include <optional>
 #include <sstream>
 #include <string_view>
+
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -176,15 +177,15 @@ std::string why_untraced(const std::vector<std::string>& command) {
         interpreter.empty() ? program : find_program(interpreter);
     if (started) {
       const std::string_view text = text_for(examine_executable(*started));
-      if (!text.empty()) return fmt::format("{} {}", started->string(), text);
+      if (!text.empty()) return format_text("{} {}", started->string(), text);
     }
     const std::string name = program->filename().string();
     for (const Launcher& launcher : kLaunchers) {
-      if (launcher.name == name) return fmt::format("{} {}", name, launcher.effect);
+      if (launcher.name == name) return format_text("{} {}", name, launcher.effect);
     }
   }
   if (const std::optional<std::string> word = find_replacing_word(command)) {
-    return fmt::format(
+    return format_text(
         "'{}' replaces LD_PRELOAD; let it keep the old value, as in "
         "LD_PRELOAD=other.so:$LD_PRELOAD",
         *word);

@@ -1,13 +1,12 @@
 #include "tools/check/baseline.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 
 #include "tools/failure.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -30,7 +29,7 @@ Json environment_of(const Json& report) {
     if (world_size.is_null()) world_size = process.at("world_size");
     const Json& torch = process.at("torch");
     if (framework.is_null() && torch.is_object()) {
-      framework = fmt::format("torch {} {}", text_or(torch, "version", "unknown"),
+      framework = format_text("torch {} {}", text_or(torch, "version", "unknown"),
                               text_or(torch, "allocator", "unknown"));
     }
   }
@@ -62,7 +61,7 @@ BaselineEntry entry_of(const Json& json, const std::string& where) {
     const auto bytes = number_in(row, key.c_str());
     if (!bytes) {
       throw Failure(
-          fmt::format("{} is no baseline ('{}' is no number of bytes); make it again with "
+          format_text("{} is no baseline ('{}' is no number of bytes); make it again with "
                       "--write-baseline",
                       where, key));
     }
@@ -126,14 +125,14 @@ BaselineEntry baseline_of(const Json& report) {
 Baseline Baseline::read(const std::filesystem::path& path) {
   std::ifstream file(path);
   if (!file) {
-    throw Failure(fmt::format("cannot open the baseline {}: {}; make it with --write-baseline",
+    throw Failure(format_text("cannot open the baseline {}: {}; make it with --write-baseline",
                               path.string(), std::strerror(errno)));
   }
   const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
   try {
     if (json.at("format") != kFormat || json.at("version") != kVersion) {
       throw Failure(
-          fmt::format("{} is no baseline of version {}; make it again with "
+          format_text("{} is no baseline of version {}; make it again with "
                       "--write-baseline",
                       path.string(), kVersion));
     }
@@ -143,7 +142,7 @@ Baseline Baseline::read(const std::filesystem::path& path) {
     }
     return baseline;
   } catch (const nlohmann::json::exception& error) {
-    throw Failure(fmt::format("{} is no baseline ({}); make it again with --write-baseline",
+    throw Failure(format_text("{} is no baseline ({}); make it again with --write-baseline",
                               path.string(), error.what()));
   }
 }

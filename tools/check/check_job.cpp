@@ -1,7 +1,5 @@
 #include "tools/check/check_job.hpp"
 
-#include <fmt/format.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -10,6 +8,7 @@
 #include "tools/messages.hpp"
 #include "tools/output_file.hpp"
 #include "tools/report_input.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -25,7 +24,7 @@ void add_step_summary(const Verdict& verdict) {
   std::ofstream file(path, std::ios::app);
   file << verdict_markdown(verdict);
   file.close();
-  if (!file) warn(fmt::format("cannot write the step summary {}", path));
+  if (!file) warn(format_text("cannot write the step summary {}", path));
 }
 
 void publish(const Verdict& verdict, const CheckRequest& request) {
@@ -35,13 +34,13 @@ void publish(const Verdict& verdict, const CheckRequest& request) {
   if (!files.junit.empty()) write_output(files.junit, verdict_junit(verdict));
   if (!files.sarif.empty()) write_output(files.sarif, dump(verdict_sarif(verdict, root)));
   if (files.github) {
-    fmt::print("{}", verdict_github(verdict, root));
+    write_text(stdout, verdict_github(verdict, root));
     add_step_summary(verdict);
   }
   if (request.print == VerdictPrint::kJson) {
-    fmt::print("{}", dump(verdict_json(verdict)));
+    write_text(stdout, dump(verdict_json(verdict)));
   } else {
-    fmt::print(request.print == VerdictPrint::kText ? stdout : stderr, "{}",
+    print_text(request.print == VerdictPrint::kText ? stdout : stderr, "{}",
                verdict_text(verdict, request.inputs));
   }
 }
@@ -56,7 +55,7 @@ int write_baseline(const Json& report, const Policy& policy) {
   const std::size_t findings = entry.findings.size();
   baseline.put(std::move(entry));
   write_output(policy.baseline, baseline.text());
-  say(fmt::format("wrote {} with {}", policy.baseline.string(),
+  say(format_text("wrote {} with {}", policy.baseline.string(),
                   count_of(findings, "finding", "findings")));
   return to_int(ExitCode::kSuccess);
 }
@@ -84,7 +83,7 @@ int check_job(const CheckRequest& request) {
     return to_int(exit_code_of(verdict.outcome));
   } catch (const nlohmann::json::exception& error) {
     throw Failure(
-        fmt::format("{} is no complete report ({}); make it again with `gpumemtrace "
+        format_text("{} is no complete report ({}); make it again with `gpumemtrace "
                     "analyze`",
                     request.inputs.front().string(), error.what()));
   }

@@ -1,7 +1,5 @@
 #include "tools/check/policy.hpp"
 
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -12,6 +10,7 @@
 #include "analyzer/rules/rule_table.hpp"
 #include "tools/failure.hpp"
 #include "tools/sizes.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -24,7 +23,7 @@ constexpr std::array<std::string_view, 7> kLevels = {"physical", "driver",    "p
 std::uint64_t size_of(const char* name, const std::string& value) {
   const auto bytes = parse_size(value);
   if (!bytes) {
-    refuse(fmt::format("{}: '{}' is no size; write 2GiB, 2GB or a number of bytes", name, value));
+    refuse(format_text("{}: '{}' is no size; write 2GiB, 2GB or a number of bytes", name, value));
   }
   return *bytes;
 }
@@ -45,14 +44,17 @@ void set_peak(Policy& policy, const std::string& value) {
     if (part.starts_with("level=")) {
       limit.level = part.substr(6);
       if (std::find(kLevels.begin(), kLevels.end(), limit.level) == kLevels.end()) {
-        refuse(fmt::format("max-peak: there is no level '{}'; known are {}", limit.level,
-                           fmt::join(kLevels, ", ")));
+        std::string names;
+        for (const std::string_view level : kLevels) {
+          names += (names.empty() ? "" : ", ") + std::string(level);
+        }
+        refuse(format_text("max-peak: there is no level '{}'; known are {}", limit.level, names));
       }
       if (limit.level == "physical") limit.level.clear();
     } else if (part.starts_with("gpu=") && parse_number(part.substr(4))) {
       limit.device = "d" + part.substr(4);
     } else {
-      refuse(fmt::format("max-peak: '{}' is neither level=LEVEL nor gpu=NUMBER", part));
+      refuse(format_text("max-peak: '{}' is neither level=LEVEL nor gpu=NUMBER", part));
     }
   }
   policy.max_peaks.push_back(limit);
@@ -61,7 +63,7 @@ void set_peak(Policy& policy, const std::string& value) {
 void set_stranded(Policy& policy, const std::string& value) {
   policy.max_stranded_share = parse_share(value);
   if (!policy.max_stranded_share) {
-    refuse(fmt::format("max-stranded: '{}' is no share; write 20% or 0.2", value));
+    refuse(format_text("max-stranded: '{}' is no share; write 20% or 0.2", value));
   }
 }
 
@@ -79,11 +81,11 @@ void set_fail_on(Policy& policy, const std::string& value) {
   if (!is_rule(row.rule)) {
     std::string names = "any";
     for (const analyzer::RuleInfo& rule : analyzer::kRules) names += ", " + std::string(rule.name);
-    refuse(fmt::format("fail-on: there is no rule '{}'; known are {}", row.rule, names));
+    refuse(format_text("fail-on: there is no rule '{}'; known are {}", row.rule, names));
   }
   if (row.least_severity != "info" && row.least_severity != "warning" &&
       row.least_severity != "error") {
-    refuse(fmt::format("fail-on: '{}' is no severity; write error, warning or info",
+    refuse(format_text("fail-on: '{}' is no severity; write error, warning or info",
                        row.least_severity));
   }
   policy.fail_on.push_back(row);
@@ -106,7 +108,7 @@ void set_regression(Policy& policy, const std::string& value) {
 bool is_on(const char* name, const std::string& value) {
   if (value == "true" || value == "1" || value == "yes") return true;
   if (value == "false" || value == "0" || value == "no") return false;
-  refuse(fmt::format("{}: '{}' is neither true nor false", name, value));
+  refuse(format_text("{}: '{}' is neither true nor false", name, value));
 }
 
 std::string trim(std::string_view text) {
@@ -206,14 +208,14 @@ void apply_policy_text(std::string_view text, const std::string& origin, Policy&
                                       [&](const PolicySetting& row) { return name == row.name; });
     if (equals == std::string::npos || setting == settings.end()) {
       refuse(
-          fmt::format("{}:{}: '{}' is no setting; write `name = value` with the names of `check`'s "
+          format_text("{}:{}: '{}' is no setting; write `name = value` with the names of `check`'s "
                       "options",
                       origin, number, content));
     }
     try {
       setting->set(policy, trim(std::string_view(content).substr(equals + 1)));
     } catch (const Failure& failure) {
-      refuse(fmt::format("{}:{}: {}", origin, number, failure.what()));
+      refuse(format_text("{}:{}: {}", origin, number, failure.what()));
     }
   }
 }
@@ -229,7 +231,7 @@ Policy PolicyOptions::policy() const {
     std::ifstream file(file_);
     if (!file) {
       throw Failure(
-          fmt::format("cannot open the policy {}: {}", file_.string(), std::strerror(errno)));
+          format_text("cannot open the policy {}: {}", file_.string(), std::strerror(errno)));
     }
     std::ostringstream text;
     text << file.rdbuf();

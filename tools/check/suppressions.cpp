@@ -1,7 +1,5 @@
 #include "tools/check/suppressions.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -11,6 +9,7 @@
 
 #include "analyzer/rules/rule_table.hpp"
 #include "tools/failure.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -52,7 +51,7 @@ void add_place(const Json& place, std::vector<std::string>& texts) {
   }
   const auto file = text_in(place, "file");
   const auto line = number_in(place, "line");
-  if (file && line) texts.push_back(fmt::format("{}:{}", *file, *line));
+  if (file && line) texts.push_back(format_text("{}:{}", *file, *line));
 }
 
 std::vector<std::string> texts_of(const Json& finding, const Json& report) {
@@ -104,7 +103,7 @@ void Suppressions::add_file(const std::filesystem::path& path) {
   std::ifstream file(path);
   if (!file) {
     throw Failure(
-        fmt::format("cannot open the suppressions {}: {}", path.string(), std::strerror(errno)));
+        format_text("cannot open the suppressions {}: {}", path.string(), std::strerror(errno)));
   }
   std::ostringstream text;
   text << file.rdbuf();
@@ -120,10 +119,10 @@ void Suppressions::add_text(std::string_view text, const std::string& origin) {
     line.erase(0, line.find_first_not_of(" \t"));
     if (line.empty() || line.front() == '#') continue;
     const std::size_t colon = line.find(':');
-    Suppression row{line.substr(0, colon), "", fmt::format("{}:{}", origin, number), 0, 0};
+    Suppression row{line.substr(0, colon), "", format_text("{}:{}", origin, number), 0, 0};
     if (colon != std::string::npos) row.pattern = line.substr(colon + 1);
     if (row.pattern.empty() || !is_type(row.type)) {
-      throw Failure(fmt::format("{}: '{}' is no suppression; write leak:PATTERN, transfer:PATTERN, "
+      throw Failure(format_text("{}: '{}' is no suppression; write leak:PATTERN, transfer:PATTERN, "
                                 "growth:PATTERN or RULE:PATTERN",
                                 row.origin, line),
                     ExitCode::kUsage);

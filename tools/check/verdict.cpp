@@ -1,12 +1,11 @@
 #include "tools/check/verdict.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "analyzer/rules/rule_table.hpp"
 #include "tools/report_input.hpp"
 #include "tools/sizes.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -152,7 +151,7 @@ class Judge {
       (void)mark("max-leak", [](const Json& row) { return row.at("rule") == "leak"; });
     }
     add({"max-leak", "",
-         fmt::format("{} lost, {} allowed", size_text(bytes), size_text(*policy_.max_leak_bytes)),
+         format_text("{} lost, {} allowed", size_text(bytes), size_text(*policy_.max_leak_bytes)),
          holds},
         Outcome::kViolated);
   }
@@ -166,7 +165,7 @@ class Judge {
       return (per_step.is_number() ? per_step : row.at("bytes")).get<double>() > limit;
     });
     add({"max-growth", "",
-         fmt::format(
+         format_text(
              "{} more than {}",
              sum.first == 1 ? "1 place grew by" : format_count(sum.first) + " places grew by",
              size_text(*policy_.max_growth_bytes)),
@@ -184,7 +183,7 @@ class Judge {
       subject += " in " + row.at("process").get<std::string>();
     }
     add({"max-peak", subject,
-         fmt::format("{} at the peak, {} allowed", size_text(bytes), size_text(limit.bytes)),
+         format_text("{} at the peak, {} allowed", size_text(bytes), size_text(limit.bytes)),
          bytes <= limit.bytes},
         Outcome::kViolated);
   }
@@ -215,7 +214,7 @@ class Judge {
                                   static_cast<double>(reserved));
     }
     add({"max-stranded", "",
-         fmt::format("{:.1f} % of reserved memory stranded at worst, {:.1f} % allowed", worst * 100,
+         format_text("{:.1f} % of reserved memory stranded at worst, {:.1f} % allowed", worst * 100,
                      *policy_.max_stranded_share * 100),
          worst <= *policy_.max_stranded_share},
         Outcome::kViolated);
@@ -225,7 +224,7 @@ class Judge {
     if (!policy_.max_transfer_bytes) return;
     const std::uint64_t bytes = transfer_bytes_of(report_);
     add({"max-transfer", "",
-         fmt::format("{} copied between host and devices, {} allowed", size_text(bytes),
+         format_text("{} copied between host and devices, {} allowed", size_text(bytes),
                      size_text(*policy_.max_transfer_bytes)),
          bytes <= *policy_.max_transfer_bytes},
         Outcome::kViolated);
@@ -233,7 +232,7 @@ class Judge {
 
   void check_no_more(const std::string& subject, std::uint64_t base, std::uint64_t now) {
     add({"max-regression", subject,
-         fmt::format("{}, {} in the baseline", size_text(now), size_text(base)),
+         format_text("{}, {} in the baseline", size_text(now), size_text(base)),
          now <= policy_.regression.allowed_bytes(base)},
         Outcome::kViolated);
   }
@@ -252,7 +251,7 @@ class Judge {
     const bool complete = is_complete(report_);
     const std::optional<std::uint64_t> sums_until_ns = only_sums_until_ns(report_);
     const std::string whole =
-        sums_until_ns ? fmt::format(
+        sums_until_ns ? format_text(
                             "the traces miss no event; of the time before {} only sums are "
                             "left, so some rules looked at the rest "
                             "(coverage.partial_rules in the report)",

@@ -1,6 +1,6 @@
-#include <fmt/format.h>
 
 #include "tools/check/verdict_output.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -36,13 +36,13 @@ std::string annotation(const JudgedFinding& finding, const std::filesystem::path
   if (site.is_object()) {
     if (const auto file = text_in(site, "file")) {
       place = "file=" + escape(path_below(*file, root), true) + ",";
-      if (const auto line = number_in(site, "line")) place += fmt::format("line={},", *line);
+      if (const auto line = number_in(site, "line")) place += format_text("line={},", *line);
     }
   }
   std::string message = text_or(row, "detail", "");
   if (const auto fix = text_in(row, "fix")) message += "\nFix: " + *fix;
   const bool fails = finding.status == FindingStatus::kFails;
-  return fmt::format("::{} {}title={}::{}\n", fails ? "error" : "warning", place,
+  return format_text("::{} {}title={}::{}\n", fails ? "error" : "warning", place,
                      escape(text_or(row, "title", ""), true), escape(message, false));
 }
 
@@ -62,7 +62,7 @@ std::string verdict_github(const Verdict& verdict, const std::filesystem::path& 
   std::string text;
   for (const PolicyCheck& check : verdict.checks) {
     if (check.holds) continue;
-    text += fmt::format("::error title={}::{}\n", escape("gpumemtrace " + title_of(check), true),
+    text += format_text("::error title={}::{}\n", escape("gpumemtrace " + title_of(check), true),
                         escape(check.message, false));
   }
   std::size_t shown = 0;
@@ -78,16 +78,16 @@ std::string verdict_github(const Verdict& verdict, const std::filesystem::path& 
 }
 
 std::string verdict_markdown(const Verdict& verdict) {
-  std::string text = fmt::format("### gpumemtrace: {}\n\n| check | | |\n| --- | --- | --- |\n",
+  std::string text = format_text("### gpumemtrace: {}\n\n| check | | |\n| --- | --- | --- |\n",
                                  name_of(verdict.outcome));
   for (const PolicyCheck& check : verdict.checks) {
-    text += fmt::format("| {} | {} | {} |\n", cell(title_of(check)),
+    text += format_text("| {} | {} | {} |\n", cell(title_of(check)),
                         check.holds ? "ok" : "**FAIL**", cell(check.message));
   }
   if (verdict.findings.empty()) return text;
   text += "\n| finding | status | fix |\n| --- | --- | --- |\n";
   for (const JudgedFinding& finding : verdict.findings) {
-    text += fmt::format("| {} | {} | {} |\n", cell(text_or(*finding.row, "title", "")),
+    text += format_text("| {} | {} | {} |\n", cell(text_or(*finding.row, "title", "")),
                         name_of(finding.status), cell(text_or(*finding.row, "fix", "")));
   }
   return text;

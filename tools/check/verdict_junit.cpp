@@ -1,8 +1,8 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 
 #include "tools/check/verdict_output.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -39,9 +39,9 @@ std::string reasons_of(const Verdict& verdict, const PolicyCheck& check) {
   for (const JudgedFinding& finding : verdict.findings) {
     if (finding.status != FindingStatus::kFails) continue;
     const bool belongs = finding.reason == check.name ||
-                         finding.reason == fmt::format("{} {}", check.name, check.subject);
+                         finding.reason == format_text("{} {}", check.name, check.subject);
     if (!belongs) continue;
-    text += fmt::format("{}\n{}\nFix: {}\n", text_or(*finding.row, "title", ""),
+    text += format_text("{}\n{}\nFix: {}\n", text_or(*finding.row, "title", ""),
                         text_or(*finding.row, "detail", ""),
                         text_or(*finding.row, "fix", "none is known"));
   }
@@ -53,19 +53,19 @@ std::string reasons_of(const Verdict& verdict, const PolicyCheck& check) {
 std::string verdict_junit(const Verdict& verdict) {
   const auto failures = std::count_if(verdict.checks.begin(), verdict.checks.end(),
                                       [](const PolicyCheck& check) { return !check.holds; });
-  std::string text = fmt::format(
+  std::string text = format_text(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
       "  <testsuite name=\"gpumemtrace\" tests=\"{}\" failures=\"{}\" errors=\"0\" "
       "skipped=\"0\">\n",
       verdict.checks.size(), failures);
   for (const PolicyCheck& check : verdict.checks) {
-    text += fmt::format("    <testcase classname=\"gpumemtrace.check\" name=\"{}\"",
+    text += format_text("    <testcase classname=\"gpumemtrace.check\" name=\"{}\"",
                         xml(title_of(check)));
     if (check.holds) {
       text += "/>\n";
       continue;
     }
-    text += fmt::format(">\n      <failure message=\"{}\">{}</failure>\n    </testcase>\n",
+    text += format_text(">\n      <failure message=\"{}\">{}</failure>\n    </testcase>\n",
                         xml(check.message), xml(reasons_of(verdict, check)));
   }
   return text + "  </testsuite>\n</testsuites>\n";

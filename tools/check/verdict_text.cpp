@@ -1,4 +1,3 @@
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
@@ -9,6 +8,7 @@
 #include "tools/launch_environment.hpp"
 #include "tools/sizes.hpp"
 #include "tools/stack_text.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -41,15 +41,15 @@ std::string headline(const Verdict& verdict) {
       text = "NOTHING WAS CHECKED";
       break;
   }
-  text += fmt::format(": {}", count_of(verdict.checks.size(), "check", "checks"));
+  text += format_text(": {}", count_of(verdict.checks.size(), "check", "checks"));
   const auto broken = std::count_if(verdict.checks.begin(), verdict.checks.end(),
                                     [](const PolicyCheck& check) { return !check.holds; });
-  if (broken != 0) text += fmt::format(", {} not held", broken);
+  if (broken != 0) text += format_text(", {} not held", broken);
   if (const std::size_t known = count_with(verdict, FindingStatus::kKnown); known != 0) {
-    text += fmt::format(", {} in the baseline", count_of(known, "finding", "findings"));
+    text += format_text(", {} in the baseline", count_of(known, "finding", "findings"));
   }
   if (const std::size_t hidden = count_with(verdict, FindingStatus::kSuppressed); hidden != 0) {
-    text += fmt::format(", {} suppressed", count_of(hidden, "finding", "findings"));
+    text += format_text(", {} suppressed", count_of(hidden, "finding", "findings"));
   }
   return text + "\n";
 }
@@ -82,10 +82,10 @@ std::vector<Fold> folds_of(const Verdict& verdict, FindingStatus status) {
 
 std::string finding_text(const Json& report, const Fold& fold) {
   const Json& row = *fold.first->row;
-  std::string text = fmt::format("  {}: {}\n    {}\n", text_or(row, "rule", ""),
+  std::string text = format_text("  {}: {}\n    {}\n", text_or(row, "rule", ""),
                                  text_or(row, "title", ""), text_or(row, "detail", ""));
   if (fold.times > 1) {
-    text += fmt::format("    The same {} times in this job, {} together.\n", fold.times,
+    text += format_text("    The same {} times in this job, {} together.\n", fold.times,
                         size_text(fold.bytes));
   }
   if (const std::string stack = short_stack(report, row, kMaxFrames); !stack.empty()) {
@@ -106,7 +106,7 @@ std::string findings_text(const Verdict& verdict, FindingStatus status, std::str
     text += finding_text(*verdict.report, folds[i]);
   }
   if (folds.size() > kMaxFindingsShown) {
-    text += fmt::format("  and {} more; --json has all\n", folds.size() - kMaxFindingsShown);
+    text += format_text("  and {} more; --json has all\n", folds.size() - kMaxFindingsShown);
   }
   return std::string(title) + "\n" + text;
 }
@@ -116,10 +116,10 @@ std::string suppressions_text(const Verdict& verdict) {
   std::string unused;
   for (const Suppression& row : verdict.suppressions) {
     if (row.count != 0) {
-      used += fmt::format("  {:>5}  {:>10}  {}:{} ({})\n", row.count, size_text(row.bytes),
+      used += format_text("  {:>5}  {:>10}  {}:{} ({})\n", row.count, size_text(row.bytes),
                           row.type, row.pattern, row.origin);
     } else if (!row.is_built_in()) {
-      unused += fmt::format("  {}:{} ({})\n", row.type, row.pattern, row.origin);
+      unused += format_text("  {}:{} ({})\n", row.type, row.pattern, row.origin);
     }
   }
   if (!used.empty()) used = "Suppressions used (findings, bytes):\n" + used;
@@ -133,7 +133,7 @@ std::string how_to_accept(const Verdict& verdict,
     return {};
   std::string names;
   for (const std::filesystem::path& input : inputs) names += " " + shell_word(input.string());
-  return fmt::format(
+  return format_text(
       "To accept this as it is: gpumemtrace check{} --baseline gpumemtrace-baseline.json "
       "--write-baseline\nTo leave findings out: put their `Suppress` lines into a file and give it "
       "with --suppressions FILE\n",
@@ -143,13 +143,13 @@ std::string how_to_accept(const Verdict& verdict,
 }  // namespace
 
 std::string title_of(const PolicyCheck& check) {
-  return check.subject.empty() ? check.name : fmt::format("{} ({})", check.name, check.subject);
+  return check.subject.empty() ? check.name : format_text("{} ({})", check.name, check.subject);
 }
 
 std::string verdict_text(const Verdict& verdict, const std::vector<std::filesystem::path>& inputs) {
   std::string text = headline(verdict);
   for (const PolicyCheck& check : verdict.checks) {
-    text += fmt::format("  {:<4}  {}: {}\n", check.holds ? "ok" : "FAIL", title_of(check),
+    text += format_text("  {:<4}  {}: {}\n", check.holds ? "ok" : "FAIL", title_of(check),
                         check.message);
   }
   text += findings_text(verdict, FindingStatus::kFails, "Why:");

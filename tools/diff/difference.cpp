@@ -1,12 +1,11 @@
 #include "tools/diff/difference.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 
 #include "tools/check/baseline.hpp"
 #include "tools/failure.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -81,7 +80,7 @@ BytesByName leaked(const Json& report) {
 BytesByName transferred(const Json& report) {
   BytesByName bytes;
   for (const Json& row : report.at("transfers").at("by_kind")) {
-    bytes[fmt::format("{}, {} to {}", text_or(row, "direction", "unknown"),
+    bytes[format_text("{}, {} to {}", text_or(row, "direction", "unknown"),
                       text_or(row, "source_memory", "unknown"),
                       text_or(row, "destination_memory", "unknown"))] +=
         number_or_zero(row, "bytes");
@@ -117,7 +116,7 @@ BytesByName step_numbers(const Json& report, std::uint64_t step) {
     }
   }
   if (!found) {
-    throw Failure(fmt::format("the report has no step {}; it has {}", step,
+    throw Failure(format_text("the report has no step {}; it has {}", step,
                               count_of(report.at("steps").size(), "step", "steps")));
   }
   return numbers;
@@ -135,7 +134,7 @@ std::vector<DifferenceSection> compare_jobs(const Json& base, const Json& next) 
 
 std::vector<DifferenceSection> compare_steps(const Json& base, std::uint64_t base_step,
                                              const Json& next, std::uint64_t next_step) {
-  return {compare(kStepSection, fmt::format("Step {} and step {}", base_step, next_step),
+  return {compare(kStepSection, format_text("Step {} and step {}", base_step, next_step),
                   step_numbers(base, base_step), step_numbers(next, next_step))};
 }
 

@@ -1,7 +1,7 @@
-#include <fmt/format.h>
 
 #include "tools/diff/difference.hpp"
 #include "tools/sizes.hpp"
+#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -14,7 +14,7 @@ std::string change_text(const DifferenceRow& row) {
 }
 
 std::string row_text(const DifferenceRow& row) {
-  return fmt::format("  {:>11}  {:>10} -> {:<10}  {}\n", change_text(row),
+  return format_text("  {:>11}  {:>10} -> {:<10}  {}\n", change_text(row),
                      size_text(row.base_bytes), size_text(row.new_bytes), row.name);
 }
 
@@ -29,7 +29,7 @@ std::string difference_text(const std::vector<DifferenceSection>& sections,
   std::string text;
   if (has_limit) {
     text += regressions.empty() ? "PASSED: nothing grew by more than is allowed\n"
-                                : fmt::format("FAILED: {} grew by more than is allowed\n",
+                                : format_text("FAILED: {} grew by more than is allowed\n",
                                               count_of(regressions.size(), "number", "numbers"));
     for (const DifferenceRow& row : regressions) text += row_text(row);
   }
@@ -40,7 +40,7 @@ std::string difference_text(const std::vector<DifferenceSection>& sections,
       if (row.changed() && ++changed <= kMaxRowsShown) rows += row_text(row);
     }
     if (changed > kMaxRowsShown) {
-      rows += fmt::format("  and {} more; --json has all\n", changed - kMaxRowsShown);
+      rows += format_text("  and {} more; --json has all\n", changed - kMaxRowsShown);
     }
     text += section.title + (changed == 0 ? ": no change\n" : "\n") + rows;
   }
