@@ -89,7 +89,7 @@ std::string oom_line(const Json& row) {
   const std::string outcome = text_or(row, "outcome", "unknown");
   text += outcome == "unknown" ? "; outcome unknown" : "; " + outcome;
   if (const std::uint64_t flushed = number_or_zero(row, "flushed_bytes"); flushed > 0) {
-    text += format_text(" after giving back {} of cache", size_text(flushed));
+    text += format_text(" after giving back {}", size_text(flushed));
   }
   if (const std::uint64_t lost_ns = number_or_zero(row, "lost_ns"); lost_ns > 0) {
     text += format_text(", {} lost", duration_text(lost_ns));

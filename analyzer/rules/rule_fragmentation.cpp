@@ -55,8 +55,8 @@ std::string advice_on_pieces(const Json& site) {
   if (!site.is_object()) return {};
   const std::string place = place_text(site);
   return " Or let the short-lived blocks go and call torch.cuda.empty_cache() before " + place +
-         " makes the blocks that stay between the pieces; or make those first, where they do not "
-         "depend on the others.";
+         " makes the blocks that stay between the pieces; or make the blocks that stay before the "
+         "short-lived ones, where they do not depend on them.";
 }
 
 // Of each process and device the worst moment alone.

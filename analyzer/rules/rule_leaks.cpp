@@ -132,7 +132,7 @@ std::string nothing_freed_text(const Json& row) {
   const std::string which = is_one ? "it" : "any of the " + row.at("count").dump();
   const std::string made = made_text(row);
   return "Nothing freed " + which +
-         (made.empty() ? made : (is_one ? ", which was " : ", which were ") + made) + ". ";
+         (made.empty() ? made : (is_one ? "; it was " : ", which were ") + made) + ". ";
 }
 
 std::string holder_text(const Json& row) {

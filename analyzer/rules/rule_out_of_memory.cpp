@@ -152,9 +152,9 @@ std::string fix_by_asking_less(const Json& row, const Json& ledger) {
     return fix + ": the device has " + size_text(total) +
            " in all, so nothing that is freed makes room for this request.";
   }
-  fix += ": it asks for more than all " +
-         std::string(row.at("level") == "framework" ? "live blocks of PyTorch"
-                                                    : "live memory of the process") +
+  fix += ": it is larger than all " +
+         std::string(row.at("level") == "framework" ? "live blocks of PyTorch together"
+                                                    : "live memory of the process together") +
          ", " + size_text(held) + '.';
   fix += " If it has to be that large, free " + size_text(missing_bytes(row, ledger)) +
          " before it (arithmetic)";

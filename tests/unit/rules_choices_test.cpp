@@ -252,10 +252,11 @@ TEST_CASE("tensors that grow alone are told apart from a graph that stays", "[un
   const Json alone = growth_of_tensors(0);
   CHECK(alone.at("evidence").at("other_places") == 1);
   // 400 rounds, but no steps by which one block a step could be told.
-  CHECK(has(alone,
-            "unless this line runs the whole model, no graph stays (retain_graph), but these "
-            "tensors themselves"));
-  CHECK(has(alone, "store .item() or .cpu() of them"));
+  CHECK(has(
+      alone,
+      "so these tensors themselves are kept and no graph of autograd (unless this line runs the "
+      "whole model)."));
+  CHECK(has(alone, "store .cpu() of them, or .item() of one value"));
 
   const Json graph = growth_of_tensors(3);
   CHECK(graph.at("evidence").at("other_places_growing") == 1);
@@ -294,7 +295,7 @@ TEST_CASE("a request for more than the device has is to ask for less", "[unit]")
 
 TEST_CASE("a request for more than all that was held is what to make smaller first", "[unit]") {
   const Json found = failure_of(90 * kMiB, 20 * kBlock);
-  CHECK(has(found, "it asks for more than all live blocks of PyTorch, 20.0 MiB."));
+  CHECK(has(found, "it is larger than all live blocks of PyTorch together, 20.0 MiB."));
   CHECK(has(found,
             "free 10.0 MiB before it (arithmetic): most is held by train.py:10 (load), "
             "20.0 MiB in 1 allocation."));
