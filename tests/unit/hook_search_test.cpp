@@ -48,15 +48,15 @@ void leave_a_hook() {
 }
 
 // Below where hooks were left.
-[[gnu::noinline]] int call_deeper(void (*function)(Function)) {
+[[gnu::noinline, maybe_unused]] int call_deeper(void (*function)(Function)) {
   volatile int room[1024];
   room[1] = 1;
   function([] { ask_deeper(2); });
   return room[1];
 }
 
-void ask_in_handler(int) { ask(); }
-void raise_signal() { raise(SIGUSR1); }
+[[maybe_unused]] void ask_in_handler(int) { ask(); }
+[[maybe_unused]] void raise_signal() { raise(SIGUSR1); }
 
 }  // namespace
 
