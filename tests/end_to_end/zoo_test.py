@@ -110,7 +110,7 @@ class Saved(support.EndToEnd):
     def test_a_loss_that_is_kept_is_told_apart_from_its_graph(self):
         finding = self.report_of(GPU_DATA / "case_kept_loss_faulty")["findings"][0]
         self.assertEqual(finding["evidence"]["other_places_growing"], 0)
-        self.assertIn("did not grow: no graph stays (retain_graph), but these tensors",
+        self.assertIn("did not grow, so these tensors themselves are kept and no graph",
                       finding["fix"])
 
     def test_memory_free_in_pieces_is_counted_once(self):
