@@ -24,7 +24,11 @@ class Installed(support.EndToEnd):
         moved = self.folder / "moved"
         place.rename(moved)
         self.assertLessEqual(
-            {"bin/gpumemtrace", "lib/gpumemtrace/libgpumemtrace.so"},
+            {"bin/gpumemtrace", "lib/gpumemtrace/libgpumemtrace.so",
+             "include/gpumemtrace.h", "include/gpumemtrace_catch2.hpp",
+             "include/gpumemtrace_googletest.hpp", "lib/gpumemtrace/python/gpumemtrace.py",
+             "lib/gpumemtrace/python/gpumemtrace_pytest.py",
+             "lib/cmake/gpumemtrace/gpumemtrace_check.cmake", "share/doc/gpumemtrace/findings.md"},
             {str(path.relative_to(moved)) for path in moved.rglob("*") if path.is_file()})
 
         program = "import simcuda; cuda = simcuda.Context(); cuda.free(cuda.alloc(4096))"
