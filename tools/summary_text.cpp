@@ -122,8 +122,8 @@ std::string ends_of(const Json& report) {
 
 // "growth, churn, transfer (in part)": the families of the rules that the row names.
 std::string families_of(const Json& rules) {
-  std::vector<std::pair<std::string_view, bool>>
-      families;  // and whether all of its rules are named
+  // And whether all of its rules are named.
+  std::vector<std::pair<std::string_view, bool>> families;
   for (const analyzer::RuleInfo& rule : analyzer::kRules) {
     const bool is_named = std::find(rules.begin(), rules.end(), rule.name) != rules.end();
     const auto known = std::find_if(families.begin(), families.end(),

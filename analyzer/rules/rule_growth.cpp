@@ -75,8 +75,7 @@ std::string fix_for_tensors(const Json& row) {
       row.at("steps").is_number() && number_in(row, "blocks") <= number_in(row, "steps");
   return "The memory of " + count_text(others, "other place", "other places") +
          " that allocated meanwhile did not grow, so these tensors themselves are kept and no "
-         "graph "
-         "of autograd" +
+         "graph of autograd" +
          (is_one_a_step ? "" : " (unless this line runs the whole model)") +
          ". Where this line or its callers store them (append, a dict, an attribute), store .cpu() "
          "of them, or .item() of one value, or drop old ones.";

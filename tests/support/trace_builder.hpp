@@ -138,6 +138,15 @@ class TraceBuilder {
     add_call(record, {});
   }
 
+  // As gpumemtrace_step() tells it.
+  void step(std::uint64_t number) {
+    trace::Annotation record;
+    record.operation = trace::AnnotationOperation::kStep;
+    record.source = trace::AnnotationSource::kApi;
+    record.value = number;
+    add(record);
+  }
+
   // A block of the framework; bytes below zero take it back. Keeps the framework's own total.
   void block(std::uint64_t address, std::int64_t bytes, std::uint64_t reserved_bytes,
              std::int8_t device = 0) {

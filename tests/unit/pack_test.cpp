@@ -130,7 +130,9 @@ std::vector<std::byte> column_of(const std::vector<std::uint64_t>& values) {
 
 template <class Join>
 bool can_run() {
-  return !std::is_same_v<Join, JoinAtOnce> || JoinAtOnce::is_fast();
+  if (!std::is_same_v<Join, JoinAtOnce> || JoinAtOnce::is_fast()) return true;
+  WARN("not run: this processor does not join septets at once");
+  return false;
 }
 
 }  // namespace

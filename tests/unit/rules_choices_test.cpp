@@ -137,11 +137,7 @@ TEST_CASE("a leak beside others that were freed names their free and which one i
 TEST_CASE("a leak tells the step in which it was allocated", "[unit]") {
   TraceBuilder trace = program_trace();
   for (std::uint64_t step = 0; step < 5; ++step) {
-    Annotation begin;
-    begin.operation = AnnotationOperation::kStep;
-    begin.value = step;
-    begin.source = AnnotationSource::kApi;
-    trace.add(begin);
+    trace.step(step);
     trace.allocate(address_of(step), kMiB, MemoryKind::kDevice, call_at(0x10));
     if (step != 3) trace.free(address_of(step), MemoryKind::kDevice, call_at(0x20));
   }

@@ -145,11 +145,7 @@ TEST_CASE("one block kept in every tenth round is growth", "[unit]") {
 TEST_CASE("growth is told by the step where the job has steps", "[unit]") {
   TraceBuilder trace = program_trace();
   for (std::uint64_t round = 0; round < 500; ++round) {
-    Annotation step;
-    step.operation = AnnotationOperation::kStep;
-    step.value = round;
-    step.source = AnnotationSource::kApi;
-    trace.add(step);
+    trace.step(round);
     round_trip(trace);
     keep(trace, round, 64 * 1024);
   }

@@ -1,4 +1,3 @@
-
 #include "tools/check/verdict_output.hpp"
 #include "tools/text.hpp"
 

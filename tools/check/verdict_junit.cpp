@@ -1,4 +1,3 @@
-
 #include <algorithm>
 
 #include "tools/check/verdict_output.hpp"

@@ -1,4 +1,3 @@
-
 #include "tools/diff/difference.hpp"
 #include "tools/sizes.hpp"
 #include "tools/text.hpp"
