@@ -108,8 +108,10 @@ template <class Join = JoinBySteps>
   }
 }
 
-// Differences to times, in the order of recording: `offsets` are those of all records.
-inline void sum_times(std::byte* image, std::span<const std::uint32_t> offsets) noexcept {
+// Differences to times, in the order of recording: `offsets` are those of all records. Then calls
+// done(record), one by one.
+template <class Done>
+void sum_times(std::byte* image, std::span<const std::uint32_t> offsets, Done done) noexcept {
   std::uint64_t time = 0;
   for (const std::uint32_t offset : offsets) {
     std::byte* record = image + offset;
@@ -118,12 +120,15 @@ inline void sum_times(std::byte* image, std::span<const std::uint32_t> offsets) 
     time += value;
     __builtin_memcpy(record + offsetof(RecordHeader, time), &time, sizeof time);
     const auto kind = static_cast<RecordKind>(record[0]);
-    if (!is_call(kind)) continue;
-    std::byte* end_field = record + offsetof(CallHeader, end);
-    __builtin_memcpy(&value, end_field, sizeof value);
-    if (value == 0) continue;
-    value = time + static_cast<std::uint64_t>(unzigzag(value - 1));
-    __builtin_memcpy(end_field, &value, sizeof value);
+    if (is_call(kind)) {
+      std::byte* end_field = record + offsetof(CallHeader, end);
+      __builtin_memcpy(&value, end_field, sizeof value);
+      if (value != 0) {
+        value = time + static_cast<std::uint64_t>(unzigzag(value - 1));
+        __builtin_memcpy(end_field, &value, sizeof value);
+      }
+    }
+    done(*reinterpret_cast<const RecordHeader*>(record));
   }
 }
 

@@ -118,7 +118,8 @@ bool decode(std::span<const std::byte> columns, std::span<std::byte> image,
       }
     }
   }
-  sum_times(image.data(), std::span<const std::uint32_t>(scratch.offset, kinds.size()));
+  sum_times(image.data(), std::span<const std::uint32_t>(scratch.offset, kinds.size()),
+            [](const RecordHeader&) {});
   return true;
 }
 

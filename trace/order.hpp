@@ -16,28 +16,38 @@ namespace gpumemtrace::trace {
 // different cores disagree by less (20 us of a counter of 3 GHz).
 inline constexpr std::uint64_t kReorderWindowTicks = 60'000;
 
-// Calls that hand memory out take effect when they return, everything else when it begins.
-enum class TakesEffect : std::uint8_t { kAtStart, kAtEnd, kAsOperationSays };
-
 namespace order {
 
-constexpr std::array<TakesEffect, 256> make_table() {
-  std::array<TakesEffect, 256> table{};
-  table[static_cast<std::size_t>(RecordKind::kAllocation)] = TakesEffect::kAtEnd;
-  table[static_cast<std::size_t>(RecordKind::kGraph)] = TakesEffect::kAtEnd;
-  table[static_cast<std::size_t>(RecordKind::kPool)] = TakesEffect::kAtEnd;
-  table[static_cast<std::size_t>(RecordKind::kMapping)] = TakesEffect::kAsOperationSays;
-  table[static_cast<std::size_t>(RecordKind::kImport)] = TakesEffect::kAsOperationSays;
+// What a record's place in the order follows from. Calls that hand memory out take effect when they
+// return, everything else when it begins; at the same tick, what frees memory comes first.
+using Effect = std::uint8_t;
+inline constexpr Effect kAtEnd = 1;
+inline constexpr Effect kFrees = 2;
+inline constexpr Effect kAsRecordSays = 4;
+
+constexpr std::array<Effect, 256> make_table() {
+  std::array<Effect, 256> table{};
+  table[static_cast<std::size_t>(RecordKind::kAllocation)] = kAtEnd;
+  table[static_cast<std::size_t>(RecordKind::kGraph)] = kAtEnd;
+  table[static_cast<std::size_t>(RecordKind::kPool)] = kAtEnd;
+  table[static_cast<std::size_t>(RecordKind::kFree)] = kFrees;
+  table[static_cast<std::size_t>(RecordKind::kBlock)] = kAsRecordSays;
+  table[static_cast<std::size_t>(RecordKind::kMapping)] = kAsRecordSays;
+  table[static_cast<std::size_t>(RecordKind::kImport)] = kAsRecordSays;
   return table;
 }
-inline constexpr std::array<TakesEffect, 256> kByKind = make_table();
+inline constexpr std::array<Effect, 256> kByKind = make_table();
 
 // So `end` can be read before it is known that there is one.
 static_assert(std::all_of(kKinds.begin(), kKinds.end(), [](const KindInfo& kind) {
   return kind.bytes >= offsetof(CallHeader, end) + sizeof(CallHeader::end);
 }));
 
-inline TakesEffect by_operation(const RecordHeader& record) noexcept {
+// Of the kinds with kAsRecordSays.
+inline Effect effect_of(const RecordHeader& record) noexcept {
+  if (record.kind == RecordKind::kBlock) {
+    return reinterpret_cast<const Block&>(record).bytes < 0 ? kFrees : 0;
+  }
   bool at_end = false;
   if (record.kind == RecordKind::kMapping) {
     const auto operation = reinterpret_cast<const Mapping&>(record).operation;
@@ -50,16 +60,10 @@ inline TakesEffect by_operation(const RecordHeader& record) noexcept {
              operation == ImportOperation::kExternalMap ||
              operation == ImportOperation::kPoolImportPointer;
   }
-  return at_end ? TakesEffect::kAtEnd : TakesEffect::kAtStart;
+  return at_end ? kAtEnd : 0;
 }
 
 }  // namespace order
-
-inline bool is_free(const RecordHeader& record) noexcept {
-  const bool is_freed_block =
-      record.kind == RecordKind::kBlock && reinterpret_cast<const Block&>(record).bytes < 0;
-  return (record.kind == RecordKind::kFree) | is_freed_block;
-}
 
 inline constexpr std::uint64_t kLastOrderKey = ~std::uint64_t{0} - 1;
 
@@ -67,13 +71,12 @@ inline constexpr std::uint64_t kLastOrderKey = ~std::uint64_t{0} - 1;
 // Which of them is an allocation is as good as random where threads take turns, so no branch
 // depends on it.
 inline std::uint64_t order_key(const RecordHeader& record) noexcept {
-  TakesEffect effect = order::kByKind[static_cast<std::size_t>(record.kind)];
-  if (effect == TakesEffect::kAsOperationSays) effect = order::by_operation(record);
+  order::Effect effect = order::kByKind[static_cast<std::size_t>(record.kind)];
+  if ((effect & order::kAsRecordSays) != 0) effect = order::effect_of(record);
   const std::uint64_t end = reinterpret_cast<const CallHeader&>(record).end;
-  const bool counts_end = (effect == TakesEffect::kAtEnd) & (end != 0);
-  const std::uint64_t choice = std::uint64_t{0} - static_cast<std::uint64_t>(counts_end);
-  const std::uint64_t ticks = record.time ^ ((record.time ^ end) & choice);
-  const std::uint64_t key = (ticks << 1) | static_cast<std::uint64_t>(!is_free(record));
+  const std::uint64_t at_end = static_cast<std::uint64_t>(end != 0) & effect & order::kAtEnd;
+  const std::uint64_t ticks = record.time ^ ((record.time ^ end) & (std::uint64_t{0} - at_end));
+  const std::uint64_t key = ((ticks << 1) | 1) - (effect / order::kFrees);
   return key < kLastOrderKey ? key : kLastOrderKey;
 }
 constexpr std::uint64_t ticks_of_key(std::uint64_t key) noexcept { return key >> 1; }

@@ -350,48 +350,58 @@ void TraceFile::order_pieces(WriterStream& stream) {
 }
 
 WriterCursor::WriterCursor(const TraceFile& file, const WriterStream& stream)
-    : file_(&file), stream_(&stream), image_(std::make_unique<Image>()) {}
-WriterCursor::~WriterCursor() = default;
-WriterCursor::WriterCursor(WriterCursor&&) noexcept = default;
-WriterCursor& WriterCursor::operator=(WriterCursor&&) noexcept = default;
+    : file_(&file), stream_(&stream) {}
 
 void WriterCursor::look_for(std::initializer_list<RecordKind> kinds) {
   wanted_ = std::make_unique<KindSet>();
   for (const RecordKind kind : kinds) wanted_->set(static_cast<std::size_t>(kind));
 }
 
-// Makes the next readable piece the current image; false where the stream is at its end.
+// Makes the next piece the one that next() is in; false where the stream is at its end.
 bool WriterCursor::load_next_piece() {
   next_ = end_ = nullptr;
-  image_->bytes = 0;
-  if (next_piece_ == stream_->pieces.size()) return false;
-  const ChunkPiece& piece = stream_->pieces[next_piece_++];
-  if (piece.in_ring) {
-    if (!load_ring(piece)) ++losses_.malformed_records;
-  } else if (!load_packed(piece)) {
-    ++losses_.corrupt_blocks;
-  }
-  // Of a damaged ring chunk the image has what came before the damage.
-  next_ = image_->data();
-  end_ = next_ + image_->bytes;
+  if (!read_piece(image_)) return false;
+  next_ = image_.data();
+  end_ = next_ + image_.bytes;
   return true;
 }
 
-bool WriterCursor::load_packed(const ChunkPiece& piece) {
+bool WriterCursor::next_piece(Image& image) {
+  do {
+    if (!read_piece(image)) return false;
+  } while (image.bytes == 0);
+  return true;
+}
+
+// What can be read of the next piece, which may be nothing; false where there is none.
+bool WriterCursor::read_piece(Image& image) {
+  image.clear();
+  if (next_piece_ == stream_->pieces.size()) return false;
+  const ChunkPiece& piece = stream_->pieces[next_piece_++];
+  // Of a damaged ring chunk the image has what came before the damage.
+  if (piece.in_ring) {
+    if (!read_ring(piece, image)) ++losses_.malformed_records;
+  } else if (!read_packed(piece, image)) {
+    ++losses_.corrupt_blocks;
+  }
+  return true;
+}
+
+bool WriterCursor::read_packed(const ChunkPiece& piece, Image& image) {
   if (!load_payload(file_->file_, piece.file_offset, piece.stored_bytes, piece.column_bytes,
                     piece.payload_checksum, piece.codec)) {
     return false;
   }
   if (wanted_ != nullptr && !holds_any(*wanted_, workspace().columns)) return true;
-  return unpack(*file_->schema_, workspace().columns, *image_, workspace().scratch,
+  return unpack(*file_->schema_, workspace().columns, image, workspace().scratch,
                 losses_.unknown_records);
 }
 
-bool WriterCursor::load_ring(const ChunkPiece& piece) {
+bool WriterCursor::read_ring(const ChunkPiece& piece, Image& image) {
   std::vector<std::byte>& raw = workspace().stored;
   raw.resize(piece.end_offset - piece.begin_offset);
   return file_->ring_.read_at(piece.file_offset, raw.data(), raw.size()) &&
-         convert(*file_->schema_, raw, *image_, losses_.unknown_records);
+         convert(*file_->schema_, raw, image, losses_.unknown_records);
 }
 
 std::string_view tail_of(const RecordHeader& header) {

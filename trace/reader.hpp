@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "trace/file_layout.hpp"
+#include "trace/image.hpp"
 #include "trace/kind_set.hpp"
 #include "trace/own_descriptor.hpp"
 #include "trace/records.hpp"
@@ -41,9 +42,8 @@ struct ReadLosses {
   std::uint64_t unknown_records = 0;
 };
 
-// How a file's kinds and fields map to the structs of this version, and records in memory.
+// How a file's kinds and fields map to the structs of this version.
 class FileSchema;
-struct Image;
 struct ChunkHeader;
 struct RingHeader;
 
@@ -134,9 +134,6 @@ class TraceFile {
 class WriterCursor {
  public:
   WriterCursor(const TraceFile& file, const WriterStream& stream);
-  ~WriterCursor();
-  WriterCursor(WriterCursor&&) noexcept;
-  WriterCursor& operator=(WriterCursor&&) noexcept;
 
   // From now on whole blocks that have no record of these kinds are left out, at a fraction of what
   // reading them takes. Records of other kinds are still among what next() returns.
@@ -149,26 +146,25 @@ class WriterCursor {
     }
     const auto* header = reinterpret_cast<const RecordHeader*>(next_);
     next_ += header->words * kWordBytes;
-    // Where many threads take turns, the next record is read long after this one.
-    __builtin_prefetch(next_);
-    __builtin_prefetch(next_ + kCacheLineBytes);
     return header;
   }
+  // The records of the next piece that has any, for who does not ask next() for them one by one:
+  // they are in `image`, which is the caller's. False at the end of the stream.
+  [[nodiscard]] bool next_piece(Image& image);
   const ReadLosses& losses() const { return losses_; }
 
  private:
-  static constexpr std::size_t kCacheLineBytes = 64;
-
   bool load_next_piece();
-  bool load_packed(const ChunkPiece& piece);
-  bool load_ring(const ChunkPiece& piece);
+  bool read_piece(Image& image);
+  bool read_packed(const ChunkPiece& piece, Image& image);
+  bool read_ring(const ChunkPiece& piece, Image& image);
 
   const TraceFile* file_;
   const WriterStream* stream_;
   std::size_t next_piece_ = 0;
+  Image image_;                      // of the piece that next() is in
   const std::byte* next_ = nullptr;  // in the image
   const std::byte* end_ = nullptr;
-  std::unique_ptr<Image> image_;
   std::unique_ptr<KindSet> wanted_;  // nullptr: all
   ReadLosses losses_;
 };

@@ -6,6 +6,7 @@
 
 #include "trace/columns.hpp"
 #include "trace/file_layout.hpp"
+#include "trace/order.hpp"
 #include "trace/pack.hpp"
 #include "trace/varint.hpp"
 
@@ -237,14 +238,14 @@ class ImageBuilder {
   }
 
   bool lay_out(std::span<const std::byte> kinds) {
-    scratch_.offset.resize(kinds.size());
+    image_.offsets.resize(kinds.size());
     scratch_.grouped.resize(kinds.size());
     std::size_t bytes = 0;
     auto next = scratch_.begin_of_kind;
     for (std::size_t i = 0; i < kinds.size(); ++i) {
       const auto kind = static_cast<std::uint8_t>(kinds[i]);
       const std::uint32_t slot = next[kind]++;
-      scratch_.offset[i] = static_cast<std::uint32_t>(bytes);
+      image_.offsets[i] = static_cast<std::uint32_t>(bytes);
       scratch_.grouped[slot] = static_cast<std::uint32_t>(bytes);
       bytes += struct_bytes(kind) + scratch_.tail_words[slot] * kWordBytes;
     }
@@ -311,19 +312,43 @@ class ImageBuilder {
 };
 
 void remove_unknown(Image& image, std::uint64_t& unknown_records) {
-  std::size_t kept = 0;
-  for (std::size_t offset = 0; offset < image.bytes;) {
+  std::size_t bytes = 0;
+  std::size_t records = 0;
+  for (const std::uint32_t offset : image.offsets) {
     const std::byte* record = image.data() + offset;
-    const std::size_t bytes = static_cast<std::size_t>(record[1]) * kWordBytes;
+    const std::size_t record_bytes = static_cast<std::size_t>(record[1]) * kWordBytes;
     if (find_kind(static_cast<RecordKind>(record[0])) == nullptr) {
       ++unknown_records;
     } else {
-      std::memmove(image.data() + kept, record, bytes);
-      kept += bytes;
+      std::memmove(image.data() + bytes, record, record_bytes);
+      image.offsets[records++] = static_cast<std::uint32_t>(bytes);
+      bytes += record_bytes;
     }
-    offset += bytes;
   }
-  image.bytes = kept;
+  image.offsets.resize(records);
+  image.bytes = bytes;
+}
+
+// Gives the records of an image their keys, one after the other, when their times are known.
+class KeyWriter {
+ public:
+  explicit KeyWriter(Image& image) {
+    image.keys.resize(image.offsets.size());
+    next_ = image.keys.data();
+  }
+  void operator()(const RecordHeader& record) {
+    last_ = std::max(last_, order_key(record));
+    *next_++ = last_;
+  }
+
+ private:
+  std::uint64_t* next_;
+  std::uint64_t last_ = 0;
+};
+
+void write_keys(Image& image) {
+  KeyWriter writer(image);
+  for (std::size_t i = 0; i < image.offsets.size(); ++i) writer(*image.record(i));
 }
 
 }  // namespace
@@ -342,19 +367,25 @@ bool holds_any(const KindSet& kinds, std::span<const std::byte> columns) {
 bool unpack(const FileSchema& schema, std::span<const std::byte> columns, Image& image,
             UnpackScratch& scratch, std::uint64_t& unknown_records) {
   ColumnIndex index;
-  image.bytes = 0;
+  image.clear();
   if (!index.parse(columns)) return false;
   if (!ImageBuilder(schema, index, image, scratch).build()) {
-    image.bytes = 0;
+    image.clear();
     return false;
   }
-  sum_times(image.data(), scratch.offset);
   bool any_unknown = false;
   for (std::size_t k = 0; k < 256; ++k) {
     any_unknown |= scratch.begin_of_kind[k + 1] != scratch.begin_of_kind[k] &&
                    schema.kind(static_cast<std::uint8_t>(k)).ours == nullptr;
   }
-  if (any_unknown) remove_unknown(image, unknown_records);
+  if (any_unknown) {
+    sum_times(image.data(), image.offsets, [](const RecordHeader&) {});
+    remove_unknown(image, unknown_records);
+    write_keys(image);
+  } else {
+    // In one go: the records are at hand.
+    sum_times(image.data(), image.offsets, KeyWriter(image));
+  }
   return true;
 }
 
@@ -382,6 +413,7 @@ std::uint64_t load_raw_field(const std::byte* record, const FileSchema::FieldMap
 
 bool convert(const FileSchema& schema, std::span<const std::byte> raw, Image& image,
              std::uint64_t& unknown_records) {
+  image.clear();
   image.words.clear();
   image.words.reserve(raw.size() / kWordBytes);
   bool whole = true;
@@ -401,6 +433,7 @@ bool convert(const FileSchema& schema, std::span<const std::byte> raw, Image& im
     whole = our_words <= kMaxRecordWords;
     if (!whole) break;
     const std::size_t begin = image.words.size();
+    image.offsets.push_back(static_cast<std::uint32_t>(begin * kWordBytes));
     image.words.resize(begin + our_words, 0);
     auto* out = reinterpret_cast<std::byte*>(image.words.data() + begin);
     out[0] = in[0];
@@ -411,6 +444,7 @@ bool convert(const FileSchema& schema, std::span<const std::byte> raw, Image& im
     if (tail_bytes != 0) std::memcpy(out + kind.ours->bytes, in + kind.file_bytes, tail_bytes);
   }
   image.bytes = image.words.size() * kWordBytes;
+  write_keys(image);
   return whole;
 }
 

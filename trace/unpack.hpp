@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "trace/file_layout.hpp"
+#include "trace/image.hpp"
 #include "trace/kind_set.hpp"
 #include "trace/schema.hpp"
 
@@ -48,26 +49,8 @@ class FileSchema {
   std::array<KindMap, 256> kinds_;
 };
 
-// Records in memory, 8-byte aligned.
-struct Image {
-  std::vector<std::uint64_t> words;
-  std::size_t bytes = 0;
-  const std::byte* data() const { return reinterpret_cast<const std::byte*>(words.data()); }
-  std::byte* data() { return reinterpret_cast<std::byte*>(words.data()); }
-  // What is in it afterwards is not said.
-  void resize(std::size_t new_bytes) {
-    const std::size_t needed = (new_bytes + kWordBytes - 1) / kWordBytes;
-    if (words.size() < needed) {
-      words.clear();
-      words.resize(needed);
-    }
-    bytes = new_bytes;
-  }
-};
-
 // Working memory of one cursor, reused from chunk to chunk.
 struct UnpackScratch {
-  std::vector<std::uint32_t> offset;   // of each record in the image
   std::vector<std::uint32_t> grouped;  // offsets, grouped by kind
   std::array<std::uint32_t, 257> begin_of_kind{};
   std::vector<std::uint64_t> tail_words;  // of each record, grouped by kind

@@ -16,7 +16,7 @@ constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
 }  // namespace
 
-BackwardStacks::BackwardStacks(std::vector<trace::WaitingStack> waits, const LookAhead& look_ahead,
+BackwardStacks::BackwardStacks(std::vector<trace::WaitingStack> waits, LookAhead& look_ahead,
                                const PythonStacks& stacks)
     : look_ahead_(look_ahead), stacks_(stacks) {
   std::stable_sort(waits.begin(), waits.end(),

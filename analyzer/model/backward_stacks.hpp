@@ -42,7 +42,7 @@ class BackwardStacks {
   static constexpr std::uint32_t kFirstJoined = std::uint32_t{1} << 31;
 
   // `stacks` has all stacks and code objects that came before an event.
-  BackwardStacks(std::vector<trace::WaitingStack> waits, const LookAhead& look_ahead,
+  BackwardStacks(std::vector<trace::WaitingStack> waits, LookAhead& look_ahead,
                  const PythonStacks& stacks);
 
   void add_stack(const trace::Stack& record);
@@ -101,7 +101,7 @@ class BackwardStacks {
   [[nodiscard]] std::uint32_t join(std::uint32_t own);
 
   std::map<std::uint64_t, std::vector<trace::WaitingStack>> waits_;  // by thread, in time order
-  const LookAhead& look_ahead_;
+  LookAhead& look_ahead_;
   const PythonStacks& stacks_;
   bool any_python_ = false;
   std::vector<Root> roots_;                  // by stack

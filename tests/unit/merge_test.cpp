@@ -1,0 +1,331 @@
+// The order of many writers' records, checked against a plain sort of all of them.
+#include "analyzer/merge.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "analyzer/radix_sort.hpp"
+#include "tests/catch.hpp"
+#include "tests/support/raw_trace.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "trace/order.hpp"
+
+using namespace gpumemtrace;
+using analyzer::ProcessMerge;
+using tests::RawTrace;
+using tests::RecordImage;
+using tests::TemporaryFolder;
+
+namespace {
+
+struct Passed {
+  std::uint64_t ticks = 0;
+  std::uint32_t writer = 0;
+  std::uint64_t address = 0;  // tells a record from all others
+
+  friend bool operator==(const Passed&, const Passed&) = default;
+};
+
+// A trace of many writers, put together piece by piece, and the order in which it has to come back.
+class ManyWriters {
+ public:
+  ManyWriters() { trace_.add_schema(tests::own_schema_bytes()); }
+
+  // Returns the address, which no other record has.
+  std::uint64_t free(std::uint64_t time) {
+    trace::Free call;
+    call.call.record.time = time;
+    call.call.end = time + 1;
+    call.address = ++last_address_;
+    add(call, time << 1, call.address);
+    return call.address;
+  }
+  std::uint64_t allocate(std::uint64_t time) {
+    trace::Allocation call;
+    call.call.record.time = time - 1;
+    call.call.end = time;
+    call.address = ++last_address_;
+    add(call, (time << 1) | 1, call.address);
+    return call.address;
+  }
+  // What was added since the last piece is one of the writer's. Of a damaged one nothing comes
+  // back.
+  void end_piece(std::uint32_t writer, bool is_damaged = false) {
+    if (sequences_.size() <= writer) sequences_.resize(writer + 1);
+    if (last_keys_.size() <= writer) last_keys_.resize(writer + 1);
+    trace_.add_records(writer, sequences_[writer]++, 0, piece_.bytes());
+    if (is_damaged) trace_.file.back() ^= std::byte{1};
+    for (Placed placed : placed_in_piece_) {
+      if (is_damaged) break;
+      last_keys_[writer] = std::max(last_keys_[writer], placed.key);
+      placed.key = last_keys_[writer];
+      placed.writer = writer;
+      placed_.push_back(placed);
+    }
+    piece_ = {};
+    placed_in_piece_.clear();
+  }
+
+  [[nodiscard]] trace::TraceFile file() const {
+    return trace::TraceFile(trace_.write(folder_.path()));
+  }
+  [[nodiscard]] std::vector<Passed> in_order() const {
+    std::vector<Placed> sorted = placed_;
+    std::stable_sort(sorted.begin(), sorted.end(), [](const Placed& a, const Placed& b) {
+      return a.key != b.key ? a.key < b.key : a.writer < b.writer;
+    });
+    std::vector<Passed> passed;
+    for (const Placed& placed : sorted) {
+      passed.push_back({trace::ticks_of_key(placed.key), placed.writer, placed.address});
+    }
+    return passed;
+  }
+
+ private:
+  struct Placed {
+    std::uint64_t key = 0;
+    std::uint32_t writer = 0;
+    std::uint64_t address = 0;
+  };
+
+  template <class Record>
+  void add(const Record& record, std::uint64_t key, std::uint64_t address) {
+    piece_.add(record);
+    placed_in_piece_.push_back({key, 0, address});
+  }
+
+  TemporaryFolder folder_;
+  RawTrace trace_;
+  RecordImage piece_;
+  std::vector<Placed> placed_in_piece_;
+  std::vector<Placed> placed_;
+  std::vector<std::uint32_t> sequences_;  // by writer
+  std::vector<std::uint64_t> last_keys_;  // by writer
+  std::uint64_t last_address_ = 0;
+};
+
+std::uint64_t address_of(const trace::RecordHeader& record) {
+  return record.kind == trace::RecordKind::kFree ? trace::as<trace::Free>(record).address
+                                                 : trace::as<trace::Allocation>(record).address;
+}
+
+struct Collected {
+  std::vector<Passed> passed;
+
+  void apply(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t ticks) {
+    passed.push_back({ticks, writer, address_of(record)});
+  }
+};
+
+std::vector<Passed> all_of(ProcessMerge& merge) {
+  Collected collected;
+  merge.run_until(trace::kLastOrderKey, std::numeric_limits<std::uint64_t>::max(), collected);
+  return collected.passed;
+}
+
+// Takes pieces of random length whose times differ by less than the step from each other, or jump.
+void add_at_random(ManyWriters& trace, std::uint64_t seed, std::uint32_t writers,
+                   std::uint64_t step) {
+  std::mt19937_64 random(seed);
+  std::vector<std::uint64_t> now(writers, 1000);
+  for (std::size_t pieces = 2 + random() % 200; pieces > 0; --pieces) {
+    const auto writer = static_cast<std::uint32_t>(random() % writers);
+    for (std::uint64_t records = 1 + random() % (random() % 8 == 0 ? 900 : 20); records > 0;
+         --records) {
+      now[writer] += random() % step;
+      if (random() % 100 == 0) now[writer] -= std::min(now[writer] - 1, random() % (100 * step));
+      if (random() % 1000 == 0) now[writer] += std::uint64_t{1} << (random() % 40);
+      if (random() % 2 == 0) {
+        trace.allocate(now[writer]);
+      } else {
+        trace.free(now[writer]);
+      }
+    }
+    trace.end_piece(writer, random() % 10 == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the records of any number of writers come in the order in which they took effect",
+          "[unit]") {
+  std::uint64_t seed = 0;
+  for (const std::uint32_t writers : {1u, 2u, 3u, 64u, 150u}) {
+    // From nearly all times equal to hardly any.
+    for (const std::uint64_t step : {1u, 2u, 50u, 40'000u}) {
+      ManyWriters trace;
+      add_at_random(trace, ++seed, writers, step);
+      const trace::TraceFile file = trace.file();
+      ProcessMerge merge(file);
+      const std::vector<Passed> expected = trace.in_order();
+      CHECK(merge.next_key() != ProcessMerge::kNoMore);
+      CHECK(all_of(merge) == expected);
+      CHECK(merge.records() == expected.size());
+      CHECK(merge.next_key() == ProcessMerge::kNoMore);
+    }
+  }
+}
+
+TEST_CASE("a merge that stops at times and after numbers of records loses none", "[unit]") {
+  ManyWriters trace;
+  add_at_random(trace, 77, 20, 50);
+  const trace::TraceFile file = trace.file();
+  ProcessMerge merge(file);
+  Collected collected;
+  std::mt19937_64 random(5);
+  while (merge.next_key() != ProcessMerge::kNoMore) {
+    const std::uint64_t last_key = merge.next_key() + random() % 200;
+    const std::uint64_t most = 1 + random() % 50;
+    const std::size_t before = collected.passed.size();
+    merge.run_until(last_key, most, collected);
+    const std::size_t count = collected.passed.size() - before;
+    CHECK(count >= 1);
+    CHECK(count <= most);
+    CHECK(collected.passed.back().ticks <= trace::ticks_of_key(last_key));
+    CHECK((count == most || merge.next_key() > last_key));
+  }
+  CHECK(collected.passed == trace.in_order());
+}
+
+TEST_CASE("a trace without records is through at once", "[unit]") {
+  ManyWriters trace;
+  trace.free(1);
+  trace.end_piece(0, true);
+  const trace::TraceFile file = trace.file();
+  ProcessMerge merge(file);
+  CHECK(merge.next_key() == ProcessMerge::kNoMore);
+  CHECK(merge.losses().corrupt_blocks == 1);
+}
+
+namespace {
+
+// Asks the merge a question at the record with an address.
+template <class Question>
+struct Asking {
+  std::uint64_t address = 0;
+  Question question;
+  std::vector<Passed> passed;
+
+  void apply(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t ticks) {
+    if (record.kind == trace::RecordKind::kNone) return;
+    passed.push_back({ticks, writer, address_of(record)});
+    if (passed.back().address == address) question();
+  }
+};
+
+template <class Question>
+std::vector<Passed> ask_at(std::uint64_t address, ProcessMerge& merge, Question&& question) {
+  Asking<Question> asking{address, question, {}};
+  merge.run_until(trace::kLastOrderKey, std::numeric_limits<std::uint64_t>::max(), asking);
+  return asking.passed;
+}
+
+}  // namespace
+
+TEST_CASE("a free that another writer recorded a little later is found and comes only once",
+          "[unit]") {
+  constexpr std::uint64_t kTime = 1'000'000;
+  // Behind so many records that the free is among those at hand, behind them, or in another piece.
+  for (const std::size_t between : {0u, 1u, 20u, 62u}) {
+    for (const bool in_other_piece : {false, true}) {
+      ManyWriters trace;
+      for (int i = 0; i < 40; ++i) trace.free(10 + static_cast<std::uint64_t>(i));
+      const std::uint64_t asked_at = trace.allocate(kTime);
+      trace.free(kTime + trace::kReorderWindowTicks);
+      trace.end_piece(1);
+      trace.free(20);
+      for (std::size_t i = 0; i < between; ++i) trace.allocate(kTime + 10 + i);
+      if (in_other_piece) trace.end_piece(2);
+      const std::uint64_t wanted = trace.free(kTime + 100);
+      const std::uint64_t too_late = trace.free(kTime + trace::kReorderWindowTicks + 1);
+      trace.end_piece(2);
+      const trace::TraceFile file = trace.file();
+      ProcessMerge merge(file);
+      const std::vector<Passed> passed = ask_at(asked_at, merge, [&] {
+        CHECK(merge.take_free(wanted));
+        CHECK_FALSE(merge.take_free(wanted));
+        CHECK_FALSE(merge.take_free(too_late));
+        CHECK_FALSE(merge.take_free(asked_at + 1));  // the writer's own
+      });
+      std::vector<Passed> expected = trace.in_order();
+      std::erase_if(expected, [&](const Passed& record) { return record.address == wanted; });
+      CHECK(passed == expected);
+    }
+  }
+}
+
+TEST_CASE("a search for a free looks at a short stretch of a writer's records", "[unit]") {
+  ManyWriters trace;
+  const std::uint64_t asked_at = trace.allocate(1000);
+  trace.end_piece(1);
+  // Where no window has them: far behind the present record, but for a clock that stands still.
+  for (int i = 0; i < 1000; ++i) trace.allocate(1001);
+  const std::uint64_t wanted = trace.free(1002);
+  trace.end_piece(2);
+  const trace::TraceFile file = trace.file();
+  ProcessMerge merge(file);
+  (void)ask_at(asked_at, merge, [&] { CHECK_FALSE(merge.take_free(wanted)); });
+}
+
+TEST_CASE("the merge says when another writer goes on", "[unit]") {
+  ManyWriters trace;
+  add_at_random(trace, 9, 12, 30);
+  const trace::TraceFile file = trace.file();
+  const std::vector<Passed> order = trace.in_order();
+  ProcessMerge merge(file);
+  struct Checking {
+    ProcessMerge& merge;
+    const std::vector<Passed>& order;
+    std::size_t position = 0;
+
+    void apply(const trace::RecordHeader&, std::uint32_t writer, std::uint64_t) {
+      ++position;
+      for (std::uint32_t other = 0; other < 12; ++other) {
+        if (other == writer || position % 7 != 0) continue;
+        const auto next =
+            std::find_if(order.begin() + static_cast<std::ptrdiff_t>(position), order.end(),
+                         [&](const Passed& record) { return record.writer == other; });
+        const std::uint64_t expected =
+            next == order.end() ? std::numeric_limits<std::uint64_t>::max() : next->ticks;
+        CHECK(merge.next_ticks_of(other) == expected);
+      }
+    }
+  } checking{merge, order};
+  merge.run_until(trace::kLastOrderKey, std::numeric_limits<std::uint64_t>::max(), checking);
+  CHECK(checking.position == order.size());
+}
+
+namespace {
+
+struct Numbered {
+  std::uint32_t key = 0;
+  std::uint32_t number = 0;
+
+  friend bool operator==(const Numbered&, const Numbered&) = default;
+};
+
+}  // namespace
+
+TEST_CASE("a radix sort leaves equal keys in their order", "[unit]") {
+  std::mt19937_64 random(3);
+  analyzer::RadixSorter<Numbered, &Numbered::key> sorter;
+  for (const std::uint32_t largest : {0u, 1u, 15u, 1000u, 70'000u, ~std::uint32_t{0}}) {
+    for (const std::uint32_t count : {0u, 1u, 2u, 17u, 4000u}) {
+      std::vector<Numbered> elements;
+      for (std::uint32_t i = 0; i < count; ++i) {
+        elements.push_back(
+            {static_cast<std::uint32_t>(random() % (std::uint64_t{largest} + 1)), i});
+      }
+      std::vector<Numbered> expected = elements;
+      std::stable_sort(expected.begin(), expected.end(),
+                       [](const Numbered& a, const Numbered& b) { return a.key < b.key; });
+      elements.push_back({0, 99'999});
+      sorter.sort(elements, count, largest);
+      elements.resize(count);
+      CHECK(elements == expected);
+    }
+  }
+}
