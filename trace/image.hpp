@@ -30,12 +30,26 @@ struct Image {
   }
   // What is in it afterwards is not said.
   void resize(std::size_t new_bytes) {
-    const std::size_t needed = (new_bytes + kWordBytes - 1) / kWordBytes;
-    if (words.size() < needed) {
-      words.clear();
-      words.resize(needed);
-    }
+    make_room(words, (new_bytes + kWordBytes - 1) / kWordBytes);
     bytes = new_bytes;
+  }
+  void resize_records(std::size_t count) {
+    make_room(offsets, count);
+    make_room(keys, count);
+    offsets.resize(count);
+    keys.resize(count);
+  }
+
+ private:
+  // With some to spare: pieces are of nearly equal size, and memory that is exchanged for a little
+  // more time and again leaves holes behind.
+  template <class Value>
+  static void make_room(std::vector<Value>& values, std::size_t count) {
+    if (values.capacity() < count) {
+      values = {};
+      values.reserve(count + count / 8);
+    }
+    if (values.size() < count) values.resize(count);
   }
 };
 

@@ -238,7 +238,7 @@ class ImageBuilder {
   }
 
   bool lay_out(std::span<const std::byte> kinds) {
-    image_.offsets.resize(kinds.size());
+    image_.resize_records(kinds.size());
     scratch_.grouped.resize(kinds.size());
     std::size_t bytes = 0;
     auto next = scratch_.begin_of_kind;
@@ -325,17 +325,14 @@ void remove_unknown(Image& image, std::uint64_t& unknown_records) {
       bytes += record_bytes;
     }
   }
-  image.offsets.resize(records);
+  image.resize_records(records);
   image.bytes = bytes;
 }
 
 // Gives the records of an image their keys, one after the other, when their times are known.
 class KeyWriter {
  public:
-  explicit KeyWriter(Image& image) {
-    image.keys.resize(image.offsets.size());
-    next_ = image.keys.data();
-  }
+  explicit KeyWriter(Image& image) : next_(image.keys.data()) {}
   void operator()(const RecordHeader& record) {
     last_ = std::max(last_, order_key(record));
     *next_++ = last_;
@@ -444,6 +441,7 @@ bool convert(const FileSchema& schema, std::span<const std::byte> raw, Image& im
     if (tail_bytes != 0) std::memcpy(out + kind.ours->bytes, in + kind.file_bytes, tail_bytes);
   }
   image.bytes = image.words.size() * kWordBytes;
+  image.keys.resize(image.offsets.size());
   write_keys(image);
   return whole;
 }
