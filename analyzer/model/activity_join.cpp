@@ -111,7 +111,7 @@ void ActivityJoin::apply(const trace::ActivityCall& record) {
   without_api_records_ = false;
   const std::uint64_t activity = activity_key(record.library, record.correlation);
   // A call of the driver inside one of the runtime has the same correlation.
-  if (api_calls_.find(activity) != nullptr) return;
+  if (api_calls_.find(activity).is_known()) return;
   const std::optional<TickSpan> time =
       clocks_.place(record.library, record.start, record.end, record.record.time);
   if (!time) return remember(activity, 0, Unjoined::kClockUnknown);
@@ -224,18 +224,17 @@ void ActivityJoin::take(const ApiSpan& api, const Match& match) {
 }
 
 void ActivityJoin::remember(std::uint64_t activity, CallId first, Unjoined reason) {
-  if (api_calls_.find(activity) != nullptr) return;
-  api_calls_.set(activity, first, reason);
-  if (waiting_.empty()) return;
+  if (!api_calls_.add(activity, first, reason) || waiting_.empty()) return;
   const auto waiting = waiting_.find(activity);
   if (waiting == waiting_.end()) return;
   const std::vector<DeviceWork> works = std::move(waiting->second);
   waiting_.erase(waiting);
-  for (const DeviceWork& work : works) join(work, {first, reason, true});
+  for (const DeviceWork& work : works) join(work, {first, reason});
 }
 
 void ActivityJoin::apply(const DeviceWork& work) {
-  if (const ApiCall* api = api_calls_.find(work.activity)) return join(work, *api);
+  const ApiCall api = api_calls_.find(work.activity);
+  if (api.is_known()) return join(work, api);
   if (!without_api_records_) return wait(work);
   without_api_.push_back(work);
   if (without_api_.size() >= kMaxWaiting / 4) infer_all();
@@ -247,7 +246,8 @@ void ActivityJoin::join(const DeviceWork& work, const ApiCall& api) {
   if (call == nullptr) return count_unjoined(Unjoined::kCallForgotten);
   if (call->counted == PendingCall::kNothing) return count_unjoined(Unjoined::kNoCall);
   ++(call->is_inferred ? counts_.inferred : counts_.exact);
-  if (!spread_over_batch(work, api.first)) attach(work, *call);
+  const bool is_batch = call->next != 0 || call != calls_.find(api.first);
+  if (!is_batch || !spread_over_batch(work, api.first)) attach(work, *call);
 }
 
 std::uint64_t ActivityJoin::bytes_of_parts(CallId first) {
@@ -402,10 +402,10 @@ void ActivityJoin::infer_all() {
     return std::tie(a.activity, a.time.start) < std::tie(b.activity, b.time.start);
   });
   for (const DeviceWork& work : without_api_) {
-    const ApiCall* api = api_calls_.find(work.activity);
+    const ApiCall api = api_calls_.find(work.activity);
     // What graphs do has no call of its own that it could be taken for.
-    if (api != nullptr) {
-      join(work, *api);
+    if (api.is_known()) {
+      join(work, api);
     } else if (work.graph_node != 0) {
       count_unjoined(Unjoined::kNoApiRecord);
     } else {
@@ -449,7 +449,7 @@ void ActivityJoin::infer(const DeviceWork& work) {
       part = taken->next;
     }
     remember(work.activity, first, Unjoined::kNoCall);
-    return join(work, {first, Unjoined::kNoCall, true});
+    return join(work, {first, Unjoined::kNoCall});
   }
   count_unjoined(Unjoined::kNoApiRecord);
 }

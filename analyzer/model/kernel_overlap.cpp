@@ -39,13 +39,13 @@ std::uint64_t overlap_of(const TickSpan& copy, const std::vector<TickSpan>& kern
 
 void KernelOverlap::add_kernel(std::int32_t device, const TickSpan& time) {
   ++kernels_;
-  Device& state = devices_[device];
+  Device& state = device_of(device);
   state.kernels.push_back(time);
   if (state.kernels.size() >= kMaxKept) settle(state, false);
 }
 
 void KernelOverlap::add_copy(std::int32_t device, const TickSpan& time, std::uint32_t row) {
-  Device& state = devices_[device];
+  Device& state = device_of(device);
   if (kernels_ == 0 && state.copies.size() >= kMaxCopiesBeforeKernels) return;
   state.copies.push_back({time, row});
   if (state.copies.size() >= kMaxKept) settle(state, false);

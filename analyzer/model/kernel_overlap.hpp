@@ -34,10 +34,19 @@ class KernelOverlap {
     std::vector<Copy> copies;
   };
 
+  [[nodiscard]] Device& device_of(std::int32_t ordinal) {
+    if (latest_ == nullptr || latest_ordinal_ != ordinal) {
+      latest_ordinal_ = ordinal;
+      latest_ = &devices_[ordinal];
+    }
+    return *latest_;
+  }
   void settle(Device& device, bool is_end);
 
   Transfers& transfers_;
   std::map<std::int32_t, Device> devices_;
+  std::int32_t latest_ordinal_ = kUnknownDevice;
+  Device* latest_ = nullptr;  // its
   std::uint64_t kernels_ = 0;
 };
 

@@ -45,6 +45,8 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
     if (activity_.checks_memory() && !hands_memory_out_or_moves_it(record.kind)) {
       activity_.memory_check().add_other_call(call);
     }
+  } else if (Activity::is_activity(record.kind)) {
+    return activity_.apply(record);
   }
   switch (record.kind) {
     case trace::RecordKind::kAllocation:
@@ -149,7 +151,7 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
     case trace::RecordKind::kCheckpoint:
       return apply_checkpoint(trace::as<trace::Checkpoint>(record));
     default:
-      return Activity::is_activity(record.kind) ? activity_.apply(record) : dictionary_.add(record);
+      return dictionary_.add(record);
   }
 }
 

@@ -251,7 +251,9 @@ class ProcessModel {
 
   // process_transfers.cpp
   // Allocations are missing, so an address that nobody knows may be anything.
-  [[nodiscard]] bool blind() const;
+  [[nodiscard]] bool blind() const {
+    return course_.pauses != 0 || course_.dropped.allocations != 0;
+  }
   void apply_copy(const trace::Copy& call);
   // `row` is where the copy was counted.
   void note_round_trip(const trace::Copy& call, Direction direction, std::uint32_t row,
