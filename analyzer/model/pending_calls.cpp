@@ -42,7 +42,7 @@ std::uint32_t PendingCalls::thread_of_writer(std::uint32_t writer) {
   return by_writer_[writer] - 1;
 }
 
-CallId PendingCalls::add(std::uint32_t writer, std::uint64_t start, std::uint64_t end) {
+PendingCall& PendingCalls::add(std::uint32_t writer, std::uint64_t start, std::uint64_t end) {
   PendingCall& call = calls_.add();
   call = PendingCall{};
   call.time.start = start;
@@ -52,11 +52,11 @@ CallId PendingCalls::add(std::uint32_t writer, std::uint64_t start, std::uint64_
     for (Thread& thread : threads_) trim(thread);
   }
   const std::uint32_t index = thread_of_writer(writer);
-  if (index >= threads_.size()) return id;
+  if (index >= threads_.size()) return call;
   Thread& thread = threads_[index];
   thread.calls.push_back({{start, end}, id});
   if (thread.calls.size() % kTrimEvery == 0) trim(thread);
-  return id;
+  return call;
 }
 
 // Gives back the room of what is forgotten.

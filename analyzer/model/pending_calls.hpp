@@ -42,10 +42,11 @@ class PendingCalls {
 
   // The records that follow in the writer's stream are this thread's.
   void add_thread(std::uint32_t writer, const trace::Thread& thread);
-  // A call of that time, of which nothing else is known yet.
-  CallId add(std::uint32_t writer, std::uint64_t start, std::uint64_t end);
+  // A call of that time, of which nothing else is known yet. Its number is last().
+  PendingCall& add(std::uint32_t writer, std::uint64_t start, std::uint64_t end);
+  [[nodiscard]] CallId last() const { return calls_.last(); }
 
-  // nullptr where it is forgotten. Valid until the next add().
+  // nullptr where it is forgotten, and of 0. Valid until it is forgotten.
   [[nodiscard]] PendingCall* find(CallId id) { return calls_.find(id); }
 
   struct InThread {
