@@ -239,18 +239,14 @@ class ImageBuilder {
   bool lay_out(std::span<const std::byte> kinds) {
     scratch_.offset.resize(kinds.size());
     scratch_.grouped.resize(kinds.size());
-    std::array<std::size_t, 256> bytes_of_kind;
-    for (std::size_t k = 0; k < bytes_of_kind.size(); ++k) {
-      if (count_of(k) != 0) bytes_of_kind[k] = struct_bytes(static_cast<std::uint8_t>(k));
-    }
     std::size_t bytes = 0;
     auto next = scratch_.begin_of_kind;
     for (std::size_t i = 0; i < kinds.size(); ++i) {
-      const auto kind = static_cast<std::size_t>(kinds[i]);
+      const auto kind = static_cast<std::uint8_t>(kinds[i]);
       const std::uint32_t slot = next[kind]++;
       scratch_.offset[i] = static_cast<std::uint32_t>(bytes);
       scratch_.grouped[slot] = static_cast<std::uint32_t>(bytes);
-      bytes += bytes_of_kind[kind] + scratch_.tail_words[slot] * kWordBytes;
+      bytes += struct_bytes(kind) + scratch_.tail_words[slot] * kWordBytes;
     }
     if (bytes > kMaxImageBytes) return false;
     image_.resize(bytes);

@@ -7,10 +7,6 @@
 #include <cstdint>
 #include <span>
 
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
-
 namespace gpumemtrace::trace {
 
 inline constexpr std::size_t kMaxVarintBytes = 10;
@@ -114,14 +110,6 @@ inline constexpr std::ptrdiff_t kVarintWindowBytes = 64;
 // Bit i is set where byte i of the window ends a varint.
 inline std::uint64_t ends_of_varints(const std::byte* window) noexcept {
   std::uint64_t ends = 0;
-#if defined(__SSE2__)
-  constexpr int kStepBytes = 16;
-  for (int i = 0; i < kVarintWindowBytes; i += kStepBytes) {
-    const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(window + i));
-    const auto inner = static_cast<std::uint16_t>(_mm_movemask_epi8(bytes));
-    ends |= static_cast<std::uint64_t>(static_cast<std::uint16_t>(~inner)) << i;
-  }
-#else
   constexpr int kStepBytes = 8;
   for (int i = 0; i < kVarintWindowBytes; i += kStepBytes) {
     std::uint64_t word;
@@ -130,7 +118,6 @@ inline std::uint64_t ends_of_varints(const std::byte* window) noexcept {
     const std::uint64_t last_bits = (~word & 0x8080'8080'8080'8080) >> 7;
     ends |= (last_bits * 0x0102'0408'1020'4080 >> 56) << i;
   }
-#endif
   return ends;
 }
 

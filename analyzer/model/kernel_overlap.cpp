@@ -6,6 +6,9 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
+// Kernels are recorded from the same moment as copies or not at all.
+constexpr std::size_t kMaxCopiesBeforeKernels = std::size_t{1} << 14;
+
 bool starts_before(const TickSpan& a, const TickSpan& b) { return a.start < b.start; }
 
 // Sorted and joined to spans that do not touch.
@@ -36,9 +39,16 @@ std::uint64_t overlap_of(const TickSpan& copy, const std::vector<TickSpan>& kern
 
 void KernelOverlap::add_kernel(std::int32_t device, const TickSpan& time) {
   ++kernels_;
-  Device& state = device_of(device);
+  Device& state = devices_[device];
   state.kernels.push_back(time);
   if (state.kernels.size() >= kMaxKept) settle(state, false);
+}
+
+void KernelOverlap::add_copy(std::int32_t device, const TickSpan& time, std::uint32_t row) {
+  Device& state = devices_[device];
+  if (kernels_ == 0 && state.copies.size() >= kMaxCopiesBeforeKernels) return;
+  state.copies.push_back({time, row});
+  if (state.copies.size() >= kMaxKept) settle(state, false);
 }
 
 void KernelOverlap::finish() {

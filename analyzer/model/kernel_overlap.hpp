@@ -19,12 +19,7 @@ class KernelOverlap {
   explicit KernelOverlap(Transfers& transfers) : transfers_(transfers) {}
 
   void add_kernel(std::int32_t device, const TickSpan& time);
-  void add_copy(std::int32_t device, const TickSpan& time, std::uint32_t row) {
-    Device& state = device_of(device);
-    if (kernels_ == 0 && state.copies.size() >= kMaxCopiesBeforeKernels) return;
-    state.copies.push_back({time, row});
-    if (state.copies.size() >= kMaxKept) settle(state, false);
-  }
+  void add_copy(std::int32_t device, const TickSpan& time, std::uint32_t row);
   void finish();
   // Without kernel records nothing is known about overlaps.
   [[nodiscard]] bool has_kernels() const { return kernels_ != 0; }
@@ -39,22 +34,10 @@ class KernelOverlap {
     std::vector<Copy> copies;
   };
 
-  // Kernels are recorded from the same moment as copies or not at all.
-  static constexpr std::size_t kMaxCopiesBeforeKernels = std::size_t{1} << 14;
-
-  [[nodiscard]] Device& device_of(std::int32_t ordinal) {
-    if (latest_ == nullptr || latest_ordinal_ != ordinal) {
-      latest_ordinal_ = ordinal;
-      latest_ = &devices_[ordinal];
-    }
-    return *latest_;
-  }
   void settle(Device& device, bool is_end);
 
   Transfers& transfers_;
   std::map<std::int32_t, Device> devices_;
-  std::int32_t latest_ordinal_ = kUnknownDevice;
-  Device* latest_ = nullptr;  // its
   std::uint64_t kernels_ = 0;
 };
 
