@@ -138,7 +138,7 @@ template <class Join, class Take>
   std::size_t i = 0;
   while (count - i >= kVarintWindowBytes && end - window >= kVarintWindowBytes + kReadBytes) {
     for (std::uint64_t ends = ends_of_varints(window); ends != 0; ends &= ends - 1) {
-      const std::byte* const begin = window + last + 1;
+      const std::byte* const begin = window + (last + 1);
       const std::ptrdiff_t bytes = __builtin_ctzll(ends) - last;
       if (bytes > kReadBytes) [[unlikely]] {
         if (get_varint(begin, end, value) != begin + bytes) return false;
@@ -153,7 +153,7 @@ template <class Join, class Take>
     window += kVarintWindowBytes;
     last -= kVarintWindowBytes;
   }
-  const std::byte* next = window + last + 1;
+  const std::byte* next = window + (last + 1);
   for (; i != count; ++i) {
     next = get_varint(next, end, value);
     if (next == nullptr) return false;

@@ -222,12 +222,16 @@ void ActivityJoin::take(const ApiSpan& api, const Match& match) {
 }
 
 void ActivityJoin::remember(std::uint64_t activity, CallId first, Unjoined reason) {
-  if (!api_calls_.add(activity, first, reason) || waiting_.empty()) return;
+  const bool is_new = api_calls_.add(activity, first, reason);
+  if (is_new && !waiting_.empty()) join_waiting(activity, {first, reason});
+}
+
+void ActivityJoin::join_waiting(std::uint64_t activity, const ApiCall& api) {
   const auto waiting = waiting_.find(activity);
   if (waiting == waiting_.end()) return;
   const std::vector<DeviceWork> works = std::move(waiting->second);
   waiting_.erase(waiting);
-  for (const DeviceWork& work : works) join(work, {first, reason});
+  for (const DeviceWork& work : works) join(work, api);
 }
 
 void ActivityJoin::apply(const DeviceWork& work) {

@@ -132,6 +132,7 @@ class ActivityJoin {
   bool is_free(PendingCall& call, const ApiSpan& api, Match& match);
   void take(const ApiSpan& api, const Match& match);
   void remember(std::uint64_t activity, CallId first, Unjoined reason);
+  void join_waiting(std::uint64_t activity, const ApiCall& api);
   void join(const DeviceWork& work, const ApiCall& api);
   void apply_without_api(const DeviceWork& work);
   [[nodiscard]] PendingCall* next_part(const PendingCall& call) { return calls_.find(call.next); }

@@ -76,26 +76,8 @@ class ApiCalls {
     if (key_of(activity) != latest_.key) look_up(key_of(activity));
     return pages_.find(latest_.page);
   }
-  void look_up(std::uint64_t key) {
-    const Place* place = places_.find(key);
-    latest_.key = key;
-    latest_.page = place == nullptr ? 0 : place->page;
-  }
-  Page& add_page(std::uint64_t activity) {
-    if (pages_.is_full()) {
-      Place forgotten;
-      places_.erase(pages_.find(pages_.first())->key, forgotten);
-      // The next to be forgotten, which has long left the caches.
-      __builtin_prefetch(pages_.find(pages_.first() + 1), 1);
-    }
-    Page& page = pages_.add();
-    page.key = key_of(activity);
-    page.reason.fill(Unjoined::kCount);
-    latest_.key = page.key;
-    latest_.page = pages_.last();
-    places_.add(page.key).page = latest_.page;
-    return page;
-  }
+  void look_up(std::uint64_t key);
+  Page& add_page(std::uint64_t activity);
 
   Recent<Page, kMaxPages> pages_;
   FlatMap<Place, &Place::key> places_;

@@ -187,6 +187,7 @@ class ProcessModel {
 
  private:
   // process.cpp: the course of the trace, contexts, devices, samples
+  void apply_call(const trace::RecordHeader& record, std::uint32_t writer);
   void apply_rest(const trace::RecordHeader& record, std::uint32_t writer);
   // A call that the trace ends in.
   void note_unfinished(const trace::RecordHeader& record);
