@@ -31,10 +31,15 @@ class LookAhead {
 
 // - A writer's records stay in their own order, whatever their times say. Those of different
 //   writers with the same key come in the order of the writers.
-// - Records are put in order window by window: a window has the next records of every writer, up to
-//   the place in the order up to which the records of all are in memory. So no record is compared
-//   with others one by one, and the next ones are known before they are needed.
-// - A writer whose next record lies behind the window sleeps and takes no time.
+// - Records are put in order window by window, by a radix sort: a window has the next records of
+//   every writer up to the first place in the order behind which a writer's may not be in memory.
+//   So no record waits for a comparison, and the next ones are known before they are needed.
+//
+//     writer 1   a......b.c...|          letters: decoded records, |: the end of a decoded piece
+//     writer 2   .d.e.......f.....|      the window is a d e b c; then writer 1 reads its next
+//     piece writer 3   ...............g.|      asleep: its next record lies behind the window
+//
+// - A writer that sleeps takes no time.
 class ProcessMerge final : public LookAhead {
  public:
   explicit ProcessMerge(const trace::TraceFile& file);
@@ -100,9 +105,9 @@ class ProcessMerge final : public LookAhead {
   std::vector<WriterRecords> sources_;  // in the order of their writers
   std::vector<Source> awake_;           // sorted
   std::priority_queue<Place, std::vector<Place>, std::greater<>> asleep_;  // by their next records
-  std::vector<WindowRecord> window_;    // memory for it, and for kFetchAhead without meaning
+  std::vector<WindowRecord> window_;    // memory for a window and kFetchAhead records behind it
   const WindowRecord* next_ = nullptr;  // in it
-  const WindowRecord* end_ = nullptr;
+  const WindowRecord* end_ = nullptr;   // of the window
   std::uint64_t first_key_ = 0;
   RadixSorter<WindowRecord, &WindowRecord::key_offset> sorter_;
   trace::ReadLosses losses_;
@@ -125,7 +130,9 @@ void ProcessMerge::run_until(std::uint64_t last_key, std::uint64_t max_records, 
     max_records -= count;
     while (next_ != stop) {
       const WindowRecord& present = *next_++;
-      fetch((&present)[kFetchAhead]);
+      // Behind the end stand records of former windows, which may be gone: to ask for memory reads
+      // none of it.
+      fetch(next_[kFetchAhead - 1]);
       sink.apply(*present.record, present.writer, trace::ticks_of_key(key_of(present)));
     }
     if (next_ == end_) make_window();

@@ -1,7 +1,8 @@
 // Reads a trace: the packed file and, beside it, what is left of the ring.
 //
-// Hostile input is expected: nothing here trusts a length. Memory is bounded by one image of at
-// most kMaxImageBytes a cursor, a few words a block and the working memory of one block a thread.
+// Hostile input is expected: nothing here trusts a length. Memory is bounded by one image (of at
+// most kMaxImageBytes, and what says where its records are) a cursor, a few words a block and the
+// working memory of one block a thread.
 #pragma once
 
 #include <array>

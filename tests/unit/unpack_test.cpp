@@ -7,6 +7,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/support/raw_trace.hpp"
+#include "trace/order.hpp"
 #include "trace/pack.hpp"
 #include "trace/reader.hpp"
 #include "trace/varint.hpp"
@@ -160,6 +161,11 @@ TEST_CASE("blocks of another version are read by the names of their fields", "[u
   CHECK(context.record.time == 160);
   CHECK(context.device == -1);
   CHECK(context.handle == 0);
+  // Where the records are and their places in the order, in which none goes back.
+  CHECK(unpacked.image.offsets ==
+        std::vector<std::uint32_t>{0, sizeof(Thread), 2 * sizeof(Thread)});
+  const std::uint64_t last = last_key_of_ticks(170);
+  CHECK(unpacked.image.keys == std::vector<std::uint64_t>{last_key_of_ticks(100), last, last});
 }
 
 TEST_CASE("ring chunks of another version are read by the names of their fields", "[unit]") {
@@ -184,6 +190,9 @@ TEST_CASE("ring chunks of another version are read by the names of their fields"
   CHECK(converted.at<Thread>().thread_id == 77);
   CHECK(converted.at<Context>(sizeof(Thread)).record.time == 160);
   CHECK(converted.at<Context>(sizeof(Thread)).device == -1);
+  CHECK(converted.image.offsets == std::vector<std::uint32_t>{0, sizeof(Thread)});
+  CHECK(converted.image.keys ==
+        std::vector<std::uint64_t>{last_key_of_ticks(100), last_key_of_ticks(160)});
 }
 
 TEST_CASE("tails survive a struct of another size", "[unit]") {
