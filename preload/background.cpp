@@ -73,7 +73,8 @@ class BackgroundThread {
       answer_flush(guard);
       pause(packed || (is_recording() && WaitingWatch::is_wanted()), wakes);
     }
-    end_reading_cupti();
+    const CallGuard guard;
+    end_reading_activities(guard);
     // Whoever waits for a flush must not wait for a thread that is gone.
     session_.background_runs.store(false);
   }
@@ -108,7 +109,13 @@ class BackgroundThread {
     read_activities(guard);
     if (session_.ring.header().exit_seen.load() == 0) return;
     cupti_ended_ = true;
+    end_reading_activities(guard);
+  }
+
+  // No buffer stays filled: CUPTI, and with it a profiler of the program's, would lack it.
+  void end_reading_activities(const CallGuard& guard) noexcept {
     end_reading_cupti();
+    read_activities(guard);
   }
 
   bool pack_sealed() noexcept {

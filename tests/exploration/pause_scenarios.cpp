@@ -136,8 +136,8 @@ Outcome resumes_that_end() {
 // One wishes this, one that, a third one records.
 Outcome pause_meets_resume() {
   Attached world({8}, 3);
-  return world.explore_all(
-      {[&] { world.stop(); }, [&] { world.start(); }, [&] { world.use(200); }}, is_either);
+  return world.explore_all({[&] { world.stop(); }, [&] { world.start(); }, [&] { world.use(200); }},
+                           is_either);
 }
 // The same of a session that has been paused.
 Outcome resume_meets_pause() {

@@ -1,5 +1,5 @@
-// A session that its threads begin and end: what the programs of the explorer that explore it have in
-// common. What a session is made of (session_start.cpp) is theirs.
+// A session that its threads begin and end: what the programs of the explorer that explore it have
+// in common. What a session is made of (session_start.cpp) is theirs.
 #pragma once
 
 #include <functional>

@@ -258,8 +258,7 @@ Outcome stack_without_room() {
     preload::pack_sealed(world.session().ring, [&](const Piece& piece) {
       const Unseen unseen;
       packed.emplace_back(piece.records.begin(), piece.records.end());
-      for_each_record(packed.back(),
-                      [&](const trace::RecordHeader& record) { told.add(record); });
+      for_each_record(packed.back(), [&](const trace::RecordHeader& record) { told.add(record); });
       return true;
     });
     has_room.store(true);

@@ -39,11 +39,6 @@ extern "C" long __wrap_syscall(long number, ...) {
                         arguments[4], arguments[5]);
 }
 
-extern "C" int __wrap_nanosleep(const timespec*, timespec*) {
-  gpumemtrace::exploration::wait_for_others();
-  return 0;
-}
-
 namespace gpumemtrace::exploration {
 namespace {
 
