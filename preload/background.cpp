@@ -18,7 +18,7 @@
 #include "preload/clock.hpp"
 #include "preload/cupti_doors.hpp"
 #include "preload/driver.hpp"
-#include "preload/libc_compat.hpp"
+#include "preload/late_functions.hpp"
 #include "preload/message.hpp"
 #include "preload/module_list.hpp"
 #include "preload/own_thread.hpp"
@@ -426,7 +426,7 @@ bool start_background_thread() noexcept {
   the_session().background_runs.store(true);
   pthread_t thread;
   const bool started = start_own_thread(thread_main, thread);
-  if (started) gpumemtrace_libc_pthread_detach(thread);
+  if (started) libc_pthread_detach(thread);
   if (!started) the_session().background_runs.store(false);
   // Not for ever: a lock of the program that it holds here may be needed there.
   for (int tries = 0; started && tries < 2000 && !the_session().background_is_ready.load();
