@@ -88,6 +88,7 @@ class BackgroundThread {
     if (now_ns - last_python_round_ns_ < kPythonRoundNs) return;
     last_python_round_ns_ = now_ns;
     python::next_round();
+    if (python_stacks_off().empty()) python::watch_collector();
   }
 
   // Buffers that CUPTI has completed. Their records fill the ring faster than calls do, so each is

@@ -19,6 +19,7 @@
 #include "preload/effects/pools.hpp"
 #include "preload/effects/ranges.hpp"
 #include "preload/effects/virtual_memory.hpp"
+#include "preload/python_collections.hpp"
 #include "preload/recorder.hpp"
 #include "preload/stacks.hpp"
 #include "preload/tracking.hpp"
@@ -106,7 +107,7 @@ void mark_captured(Record& record) noexcept {
 template <class Record>
 void mark_collected(Record& record) noexcept {
   if constexpr (std::is_same_v<Record, trace::Free>) {
-    if (in_collection()) record.call.record.flags |= trace::kFlagCollected;
+    if (python::in_collection()) record.call.record.flags |= trace::kFlagCollected;
   }
 }
 

@@ -56,7 +56,34 @@ class KeyTable {
     if (keys_ == nullptr) return 0;
     key |= 3;  // with or without kTold, it is no empty slot
     const std::uint64_t spread = key * 0x9e3779b97f4a7c15ull;
-    const std::size_t bucket = (spread >> 32) % (kFrontSlots / kBucketSlots) * kBucketSlots;
+    const std::size_t bucket = bucket_of(spread);
+    for (std::size_t slot = bucket; slot < bucket + kBucketSlots; ++slot) {
+      if (keys_[slot].load(std::memory_order_acquire) != key) continue;  // pairs with was_told()
+      told = true;
+      return static_cast<std::uint32_t>(slot) + 1;
+    }
+    return find_or_claim(key, spread, told);
+  }
+
+  // What the number stands for stands in the trace.
+  void was_told(std::uint32_t number) noexcept {
+    // Release: pairs with intern(): what names the number comes into the trace after this.
+    keys_[number - 1].fetch_or(kTold, std::memory_order_release);
+  }
+
+ private:
+  static constexpr std::size_t kFrontSlots = std::size_t{1} << 12;
+  static constexpr std::size_t kBucketSlots = 8;  // a cache line
+  static constexpr std::size_t kMaxProbes = 64;
+  static constexpr std::uint64_t kTold = 1;  // of a slot's key
+
+  static std::size_t bucket_of(std::uint64_t spread) noexcept {
+    return (spread >> 32) % (kFrontSlots / kBucketSlots) * kBucketSlots;
+  }
+
+  [[gnu::noinline]] std::uint32_t find_or_claim(std::uint64_t key, std::uint64_t spread,
+                                                bool& told) noexcept {
+    const std::size_t bucket = bucket_of(spread);
     for (std::size_t slot = bucket; slot < bucket + kBucketSlots; ++slot) {
       if (claim(slot, key, told)) return static_cast<std::uint32_t>(slot) + 1;
     }
@@ -66,18 +93,6 @@ class KeyTable {
     }
     return 0;
   }
-
-  // What the number stands for stands in the trace.
-  void was_told(std::uint32_t number) noexcept {
-    // Release: pairs with claim(): what names the number comes into the trace after this.
-    keys_[number - 1].fetch_or(kTold, std::memory_order_release);
-  }
-
- private:
-  static constexpr std::size_t kFrontSlots = std::size_t{1} << 12;
-  static constexpr std::size_t kBucketSlots = 8;  // a cache line
-  static constexpr std::size_t kMaxProbes = 64;
-  static constexpr std::uint64_t kTold = 1;  // of a slot's key
 
   // True where the slot holds the key, now or since before.
   bool claim(std::size_t slot, std::uint64_t key, bool& told) noexcept {

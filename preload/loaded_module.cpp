@@ -60,9 +60,7 @@ constinit Lists* lists = nullptr;
 // Counts publications; the copy with its lowest bit is the published one. 0: none yet.
 constinit std::atomic<std::uint64_t> published = 0;
 constinit std::atomic<std::uint32_t> published_unloads = 0;
-constinit std::atomic<std::uint32_t> unloads = 0;
 constinit std::atomic<std::uint32_t> loader_unloads = 0;  // as the loader counts them
-constinit std::atomic<std::uint32_t> unloads_running = 0;
 
 int add_module(dl_phdr_info* info, std::size_t, void* argument) noexcept {
   auto& list = *static_cast<ModuleList*>(argument);
@@ -105,9 +103,12 @@ bool search(const ModuleList& list, std::uint64_t address, LoadedModule& out) no
 
 }  // namespace
 
+constinit Unloads unloads = {};
+
 bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept {
   const std::uint64_t number = published.load(std::memory_order_acquire);  // pairs with publishing
-  if (number == 0 || unloads_running.load() != 0 || published_unloads.load() != unloads.load()) {
+  if (number == 0 || unloads.running.load() != 0 ||
+      published_unloads.load() != unloads.count.load()) {
     return false;
   }
   const bool found = search(lists->copies[number & 1], address, out);
@@ -123,12 +124,12 @@ void publish_module_list(const LoaderList& modules) noexcept {
     if (memory == MAP_FAILED) return;
     lists = static_cast<Lists*>(memory);
   }
-  const std::uint32_t unloads_before = unloads.load();
+  const std::uint32_t unloads_before = unloads.count.load();
   const std::uint64_t number = published.load() + 1;
   ModuleList& list = lists->copies[number & 1];
   list.count = 0;
   modules.visit(add_module, &list, LoaderList::Names::kLoaders);
-  if (unloads_running.load() != 0 || unloads.load() != unloads_before) return;
+  if (unloads.running.load() != 0 || unloads.count.load() != unloads_before) return;
   published_unloads.store(unloads_before);
   published.store(number, std::memory_order_release);  // pairs with find_listed_module()
 }
@@ -156,7 +157,7 @@ bool find_module(std::uint64_t address, LoadedModule& out) noexcept {
   return true;
 }
 
-void unload_begins() noexcept { unloads_running.fetch_add(1); }
+void unload_begins() noexcept { unloads.running.fetch_add(1); }
 
 void unload_ends() noexcept {
   const auto read_unloads = [](dl_phdr_info* info, std::size_t, void* argument) noexcept {
@@ -168,20 +169,11 @@ void unload_ends() noexcept {
   std::uint32_t known = loader_unloads.load();
   while (known < count && !loader_unloads.compare_exchange_weak(known, count)) {
   }
-  if (known < count) unloads.fetch_add(1);
-  unloads_running.fetch_sub(1);
+  if (known < count) unloads.count.fetch_add(1);
+  unloads.running.fetch_sub(1);
 }
 
-void unload_was_noticed() noexcept { unloads.fetch_add(1); }
-
-// Whoever runs a library's code at an address where another one was has loaded it after that one
-// was unmapped, and so sees the unload running or, in this order, its count.
-bool unload_is_running() noexcept {
-  return unloads_running.load(std::memory_order_acquire) != 0;  // pairs with unload_ends()
-}
-std::uint32_t unload_count() noexcept {
-  return unloads.load(std::memory_order_relaxed);  // ordered by unload_is_running()
-}
+void unload_was_noticed() noexcept { unloads.count.fetch_add(1); }
 
 ProgramHeaders program_headers_at(std::uint64_t begin) noexcept {
   const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(begin);

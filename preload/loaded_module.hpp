@@ -3,6 +3,7 @@
 
 #include <link.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -39,8 +40,20 @@ void unload_begins() noexcept;
 void unload_ends() noexcept;
 // A library is gone although no dlclose was seen: libc unloads its own without it.
 void unload_was_noticed() noexcept;
-bool unload_is_running() noexcept;
-std::uint32_t unload_count() noexcept;
+struct Unloads {
+  std::atomic<std::uint32_t> running;
+  std::atomic<std::uint32_t> count;
+};
+extern constinit Unloads unloads;
+
+// Whoever runs a library's code at an address where another one was has loaded it after that one
+// was unmapped, and so sees the unload running or, in this order, its count.
+inline bool unload_is_running() noexcept {
+  return unloads.running.load(std::memory_order_acquire) != 0;  // pairs with unload_ends()
+}
+inline std::uint32_t unload_count() noexcept {
+  return unloads.count.load(std::memory_order_relaxed);  // ordered by unload_is_running()
+}
 
 // The program headers of a file in memory, which begins with its ELF header; none where it does not
 // have them at hand. The file is loaded and stays so meanwhile.

@@ -103,29 +103,77 @@ bool find_rules(std::uint64_t address, FrameRules& rules) noexcept {
   return pack(rule);
 }
 
+bool is_usable(const RememberedWalk& walk, std::size_t capacity,
+               std::uint32_t generation) noexcept {
+  return walk.count > 0 && walk.generation == generation && walk.count <= capacity;
+}
+
+// The same address, which the compiler keeps in a register instead of working it out again.
+template <class Value>
+const Value* opaque(const Value* address) noexcept {
+  __asm__("" : "+r"(address));
+  return address;
+}
+
+std::uint64_t rbp_at(std::uint32_t place, const Caller& caller) noexcept {
+  return place == RememberedWalk::kNotSaved ? caller.frame_pointer
+                                            : load(caller.stack_pointer + place);
+}
+
+// How many steps lead from one expected frame to the next expected one. All addresses come from
+// what is remembered, none from what was just read: the processor need not wait for one before it
+// reads the next. The stack can be read up to `readable_end`.
+[[gnu::always_inline]] inline std::size_t agreeing_steps(const RememberedWalk& expected,
+                                                         const Caller& caller,
+                                                         std::uint64_t readable_end) noexcept {
+  const std::uint64_t begin = caller.stack_pointer;
+  const std::size_t most = expected.count - std::size_t{1};
+  if (caller.return_address != expected.return_addresses[0] ||
+      (most > 0 && begin + expected.frames[most - 1] > readable_end)) {
+    return 0;
+  }
+  std::size_t steps = 0;
+  while (steps < most &&
+         load(begin + expected.frames[steps] - kWord) == expected.return_addresses[steps + 1]) {
+    ++steps;
+  }
+  for (std::size_t i = 0; i < expected.by_rbp_count; ++i) {
+    const RememberedWalk::ByRbp& by_rbp = expected.by_rbp[i];
+    if (by_rbp.frame >= steps) break;
+    if (rbp_at(expected.rbp_places[by_rbp.frame], caller) != begin + by_rbp.rbp)
+      return by_rbp.frame;
+  }
+  return steps;
+}
+
 // One walk. `all` follows every register through the general rules, from the walk's own frame; it
 // is needed where a frame is found by a register that the short way does not follow.
 class Walker {
  public:
   Walker(const Caller& caller, std::uint64_t* out, std::size_t capacity) noexcept
       : memory_(caller.stack_pointer),
+        caller_(caller),
         begin_(caller.stack_pointer),
         return_address_(caller.return_address),
         stack_pointer_(caller.stack_pointer),
         frame_pointer_(caller.frame_pointer),
         out_(out),
-        capacity_(capacity) {}
+        capacity_(capacity),
+        walk_{out, 0, 0, false} {}
 
   // With the help of the thread's memory. False where more registers are needed.
   bool run(WalkMemory& memory) noexcept {
     const RememberedWalk& expected = memory.expected();
-    if (!keeps_rules_ || expected.count == 0 || expected.generation != generation_ ||
-        expected.count > capacity_) {
-      return run_and_remember(memory, expected);
+    std::size_t steps = 0;
+    if (keeps_rules_ && is_usable(expected, capacity_, generation_)) {
+      steps = agreeing_steps(expected, caller_, memory_.known_end());
+      if (steps + 1 == expected.count) {
+        memory.expected_came();
+        go_to(steps, expected);
+        return run(nullptr);
+      }
     }
-    if (!follow(expected)) return run_and_remember(memory, expected);
-    memory.expected_came();
-    return expected.is_whole || run(nullptr);
+    return run_and_remember(steps, memory, expected);
   }
 
   // False where more registers are needed.
@@ -180,43 +228,27 @@ class Walker {
   const Walk& walk() const noexcept { return walk_; }
 
  private:
-  // Goes out as far as the stack is the expected one. True where that is all of it.
-  bool follow(const RememberedWalk& expected) noexcept {
-    const RememberedFrame* known = expected.frames;
-    const RememberedFrame* const last = known + expected.count - 1;
-    while (return_address_ == known->return_address && known != last) {
-      // All addresses come from what is remembered, none from what was just read: the processor
-      // need not wait for one before it reads the next.
-      const std::uint64_t frame = begin_ + known->frame;
-      if ((known->from_rbp != 0 && frame_pointer_ + known->from_rbp != frame) ||
-          !memory_.reaches(frame)) {
-        break;
-      }
-      out_[walk_.count++] = return_address_;
-      walk_.hash = known->hash;
-      return_address_ = load(frame - kWord);
-      if (known->saved_rbp != RememberedFrame::kNotSaved) {
-        frame_pointer_ = load(begin_ + known->saved_rbp);
-      }
-      stack_pointer_ = frame;
-      ++known;
-    }
-    if (known != last || return_address_ != last->return_address) return false;
-    if (expected.is_whole) {
-      out_[walk_.count++] = return_address_;
-      walk_.hash = last->hash;
-    }
-    return true;
+  // To the frame to which these steps of the expected walk lead.
+  void go_to(std::size_t steps, const RememberedWalk& expected) noexcept {
+    if (steps == 0) return;
+    memcpy(out_, expected.return_addresses, steps * sizeof out_[0]);
+    walk_.count = steps;
+    walk_.hash = expected.hashes[steps - 1];
+    stack_pointer_ = begin_ + expected.frames[steps - 1];
+    return_address_ = load(stack_pointer_ - kWord);
+    rbp_place_ = expected.rbp_places[steps];
+    frame_pointer_ = rbp_at(rbp_place_, caller_);
   }
 
   // From where the stack is not the expected one.
-  [[gnu::noinline]] bool run_and_remember(WalkMemory& memory,
+  [[gnu::noinline]] bool run_and_remember(std::size_t steps, WalkMemory& memory,
                                           const RememberedWalk& expected) noexcept {
     RememberedWalk fresh;
     fresh.generation = generation_;
-    fresh.count = static_cast<std::uint16_t>(walk_.count);
+    fresh.count = static_cast<std::uint16_t>(steps);
     fresh.is_whole = false;
-    memcpy(fresh.frames, expected.frames, walk_.count * sizeof fresh.frames[0]);
+    copy_steps(fresh, expected, steps);
+    go_to(steps, expected);
     if (keeps_rules_) fresh_ = &fresh;
     const bool done = run(nullptr);
     fresh_ = nullptr;
@@ -228,17 +260,23 @@ class Walker {
   // The frame that is about to be left.
   void remember(const CachedRule& rule, std::uint64_t hash) noexcept {
     const std::uint64_t frame = (rule.by_rbp ? frame_pointer_ : stack_pointer_) + rule.frame_offset;
-    RememberedFrame& known = fresh_->frames[fresh_->count++];
-    known.return_address = return_address_;
-    known.hash = hash;
-    known.frame = static_cast<std::uint32_t>(frame - begin_);
-    known.saved_rbp =
-        rule.rbp_distance == 0 ? RememberedFrame::kNotSaved : known.frame - rule.rbp_distance;
-    known.from_rbp = rule.by_rbp ? rule.frame_offset : 0;
+    const std::size_t index = fresh_->count++;
+    fresh_->return_addresses[index] = return_address_;
+    fresh_->hashes[index] = hash;
+    fresh_->frames[index] = static_cast<std::uint32_t>(frame - begin_);
+    fresh_->rbp_places[index] = rbp_place_;
+    if (rule.by_rbp && fresh_->by_rbp_count < RememberedWalk::kMaxByRbp) {
+      fresh_->by_rbp[fresh_->by_rbp_count++] = {
+          static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(frame_pointer_ - begin_)};
+    }
+    if (rule.rbp_distance != 0) {
+      rbp_place_ = static_cast<std::uint32_t>(frame - begin_ - rule.rbp_distance);
+    }
     fresh_->is_whole = rule.kind == CachedKind::kOutermost;
     // What follows is not told by these alone.
     if (rule.kind != CachedKind::kPlain || rule.guessed ||
-        fresh_->count == RememberedWalk::kMaxFrames || frame <= stack_pointer_ ||
+        fresh_->count == RememberedWalk::kMaxFrames ||
+        fresh_->by_rbp_count == RememberedWalk::kMaxByRbp || frame <= stack_pointer_ ||
         frame - begin_ > kMostRemembered || frame - rule.rbp_distance < stack_pointer_) {
       fresh_ = nullptr;
     }
@@ -292,10 +330,12 @@ class Walker {
   const std::uint32_t generation_ = unload_count();
   StackMemory memory_;
   RememberedWalk* fresh_ = nullptr;  // what this walk is remembered by
-  const std::uint64_t begin_;        // the first stack pointer
+  const Caller caller_;
+  const std::uint64_t begin_;  // the first stack pointer
   std::uint64_t return_address_;
   std::uint64_t stack_pointer_;
   std::uint64_t frame_pointer_;
+  std::uint32_t rbp_place_ = RememberedWalk::kNotSaved;  // where `frame_pointer_` was read
   std::uint64_t* out_;
   std::size_t capacity_;
   Walk walk_;
@@ -321,11 +361,24 @@ bool prepare(SerialOf serial_of) noexcept {
   return table.reset();
 }
 
-[[gnu::hot]] Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
-                              WalkMemory* memory) noexcept {
+[[gnu::hot]] bool read_expected(const Caller& caller, std::size_t capacity, WalkMemory& memory,
+                                Walk& out) noexcept {
+  const RememberedWalk& expected = *opaque(&memory.expected());
+  const OwnStack& own = own_stack;
+  if (unload_is_running() || !is_usable(expected, capacity, unload_count()) || !expected.is_whole ||
+      caller.stack_pointer < own.low ||
+      agreeing_steps(expected, caller, own.high) + 1 != expected.count) {
+    return false;
+  }
+  out = {expected.return_addresses, expected.count, expected.hash, false};
+  memory.expected_came();
+  return true;
+}
+
+Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
+                 WalkMemory* memory) noexcept {
   Walker walker(caller, out, capacity);
-  if (memory == nullptr ? walker.run(nullptr) : walker.run(*memory)) [[likely]]
-    return walker.walk();
+  if (memory == nullptr ? walker.run(nullptr) : walker.run(*memory)) return walker.walk();
   const Walk all = read_with_all_registers(caller, out, capacity);
   return all.count > walker.walk().count ? all : walker.walk();
 }
@@ -337,12 +390,14 @@ bool prepare(SerialOf) noexcept {
   return true;
 }
 
+bool read_expected(const Caller&, std::size_t, WalkMemory&, Walk&) noexcept { return false; }
+
 // A frame record is two words, the caller's frame pointer and its return address (AAPCS64, 6.4.6).
 // Bits above the address are a signature (pointer authentication).
 Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
                  WalkMemory*) noexcept {
   constexpr std::uint64_t kAddressBits = kEndOfUserAddresses - 1;
-  Walk walk;
+  Walk walk{out};
   StackMemory memory(caller.stack_pointer);
   std::uint64_t return_address = caller.return_address & kAddressBits;
   std::uint64_t frame = caller.frame_pointer;

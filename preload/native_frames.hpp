@@ -34,6 +34,8 @@ struct Caller {
 }
 
 struct Walk {
+  const std::uint64_t* addresses =
+      nullptr;  // return addresses, innermost first, the caller's first
   std::size_t count = 0;
   std::uint64_t hash = 0;  // of the addresses and of whose code it is
   bool cut = false;        // there are frames beyond the capacity
@@ -49,9 +51,14 @@ using SerialOf = std::uint32_t (*)(const LoadedModule& module) noexcept;
 
 class WalkMemory;  // walk_memory.hpp
 
-// Return addresses, innermost first, beginning with the caller's. `memory` is the thread's own, or
-// nullptr: without it a walk is slower. What a signal interrupted appears
-// as its address + 1, so that address - 1 always lies in the instruction that is meant.
+// The walk that the thread's earlier ones let expect, if the stack has it; its addresses are those
+// in `memory`, the thread's own. Else false, and read_frames() is needed.
+bool read_expected(const Caller& caller, std::size_t capacity, WalkMemory& memory,
+                   Walk& out) noexcept;
+
+// Any walk. `out` has room for `capacity` addresses; `memory` is the thread's own, or nullptr. What
+// a signal interrupted appears as its address + 1, so that address - 1 always lies in the
+// instruction that is meant.
 Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
                  WalkMemory* memory = nullptr) noexcept;
 

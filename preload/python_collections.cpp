@@ -12,6 +12,7 @@ struct Known {
   Collector collector;
 };
 constexpr Known kKnown[] = {{9, {816, 352}}, {10, {816, 352}}, {11, {848, 360}}, {12, {312, 384}}};
+constexpr unsigned kFirstWithStaticInterpreter = 11;
 constexpr unsigned kFirstWithTable = 13;
 constexpr unsigned kFirstWithOwnLock = 12;
 constexpr unsigned kLastWithThreeGenerations = 13;
@@ -20,6 +21,9 @@ constexpr unsigned kLastWithThreeGenerations = 13;
 // the first of them. In 3.13.5 they begin four bytes earlier than in 3.13.0.
 constexpr std::size_t kFirstGenerationBefore[] = {176, 180};
 constexpr std::size_t kPointerToItBefore = 104;
+
+constexpr std::uint32_t kNever = 0;
+constexpr std::uint32_t kPerhaps = 1;
 
 constexpr std::size_t kInterpreter = 16;  // in the thread state
 constexpr std::size_t kLastHolder = 8;  // in the lock: the thread state that has it, or had it last
@@ -82,6 +86,8 @@ bool is_held_by_a_thread_of(const void* interpreter, const char* lock) noexcept 
 
 }  // namespace
 
+constinit std::atomic<const std::uint32_t*> some_thread_collects = &kNever;
+
 Collector find_collector(unsigned minor, const void* runtime, const void* interpreter) noexcept {
   if (runtime == nullptr || interpreter == nullptr) return {};
   const Collector found = collector_of(minor, runtime);
@@ -100,15 +106,30 @@ Collector find_collector(unsigned minor, const void* runtime, const void* interp
 
 bool knows_collector() noexcept { return this_interpreter().collector.collecting != 0; }
 
-bool in_collection() noexcept {
-  if (state() != State::kOn || !knows_collector()) return false;
+void watch_collector() noexcept {
+  const Interpreter& python = this_interpreter();
+  const std::uint32_t* flag = &kNever;
+  if (state() == State::kOn && knows_collector()) {
+    flag = &kPerhaps;
+    // None, once it has ended. Before 3.11 its memory goes away then.
+    const auto* const interpreter = static_cast<const char*>(python.main_interpreter());
+    if (interpreter != nullptr && python.layout->minor >= kFirstWithStaticInterpreter &&
+        python.newest_interpreter != nullptr && python.newest_interpreter() == interpreter) {
+      flag = reinterpret_cast<const std::uint32_t*>(interpreter + python.collector.collecting);
+    }
+  }
+  // Relaxed: what it points to has long been there.
+  some_thread_collects.store(flag, std::memory_order_relaxed);
+}
+
+bool collects_here() noexcept {
   const Interpreter& python = this_interpreter();
   const void* const thread_state = python.this_thread_state();
   if (thread_state == nullptr) return false;
   const auto* const interpreter = load<const void*>(thread_state, kInterpreter);
   if (load<std::uint32_t>(interpreter, python.collector.collecting) == 0) [[likely]]
     return false;
-  if (python.is_finalizing != nullptr && python.is_finalizing() != 0) return false;
+  if (is_finalizing(python)) return false;
   // Some thread collects. It had the lock last, also where what it frees is freed without the lock.
   const bool own_lock = python.layout->minor >= kFirstWithOwnLock;
   const void* const lock = own_lock

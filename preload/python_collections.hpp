@@ -2,6 +2,7 @@
 // free, and nobody could reach any more.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -22,8 +23,22 @@ Collector find_collector(unsigned minor, const void* runtime, const void* interp
 // Whether the one of this process was found; once state() is kOn.
 bool knows_collector() noexcept;
 
+// Where 0 stands while no thread collects: the flag of the only interpreter. Where it is not that
+// simple, what is there is never 0.
+extern constinit std::atomic<const std::uint32_t*> some_thread_collects;
+bool collects_here() noexcept;
+
+// Sets `some_thread_collects` for the interpreters that there are now. Background thread, from time
+// to time.
+void watch_collector() noexcept;
+
 // True where a collection of cycles runs on the calling thread. Any thread, no lock, no call of
 // Python that could wait; false where it is not known, and while the interpreter ends.
-bool in_collection() noexcept;
+inline bool in_collection() noexcept {
+  // Relaxed: what it points to exists as long as the process.
+  if (*some_thread_collects.load(std::memory_order_relaxed) == 0) [[likely]]
+    return false;
+  return collects_here();
+}
 
 }  // namespace gpumemtrace::preload::python

@@ -17,6 +17,7 @@ namespace gpumemtrace::preload::python {
 namespace {
 
 constexpr std::size_t kCheckedWalks = 64;
+constexpr std::uint8_t kFirstWithDebugOffsets = 13;
 
 constinit Interpreter interpreter;
 constinit std::atomic<std::uint32_t> current_round = 0;
@@ -37,10 +38,8 @@ std::uint32_t parse_version(const char* text) noexcept {
 }
 
 // From 3.13 on the interpreter describes itself; a build that moved its fields is noticed here.
-// The first words of _PyRuntime: "xdebugpy", version, whether it is free-threaded.
-// Then offsets; the tenth word says where an interpreter has its list of threads.
-bool agrees_with_debug_offsets(const void* runtime, std::uint32_t version,
-                               std::size_t& thread_list) noexcept {
+// The first words of _PyRuntime: "xdebugpy", version, whether it is free-threaded. Then offsets.
+bool read_debug_offsets(Interpreter& found) noexcept {
   struct {
     char cookie[8];
     std::uint64_t version;
@@ -48,23 +47,63 @@ bool agrees_with_debug_offsets(const void* runtime, std::uint32_t version,
     std::uint64_t runtime_state[3];  // size, finalizing, interpreters
     std::uint64_t interpreter[4];    // size, id, next, threads
   } head;
-  if (runtime == nullptr || !read_through_kernel(runtime, &head, sizeof head)) return false;
-  thread_list = head.interpreter[3];
-  return memcmp(head.cookie, "xdebugpy", sizeof head.cookie) == 0 &&
-         (head.version >> 16) == (version >> 16) && head.free_threaded == 0;
+  constexpr std::uint64_t kFarthest = 1 << 16;
+  if (!read_through_kernel(found.runtime, &head, sizeof head) ||
+      memcmp(head.cookie, "xdebugpy", sizeof head.cookie) != 0 ||
+      (head.version >> 16) != (found.version >> 16) || head.free_threaded != 0 ||
+      head.runtime_state[1] > kFarthest) {
+    return false;
+  }
+  found.finalizing = reinterpret_cast<const void* const*>(static_cast<const char*>(found.runtime) +
+                                                          head.runtime_state[1]);
+  found.thread_list = head.interpreter[3];
+  return true;
+}
+
+// Before, the runtime has in its first words: what says that it ends, a lock, its newest
+// interpreter, its main one (pycore_runtime.h of 3.9 to 3.12).
+bool find_finalizing(Interpreter& found) noexcept {
+  constexpr std::size_t kWords = 16;
+  const void* words[kWords];
+  if (!read_through_kernel(found.runtime, words, sizeof words)) return false;
+  const void* const newest = found.newest_interpreter();
+  const void* const main = found.main_interpreter();
+  for (std::size_t i = 0; i + 3 < kWords; ++i) {
+    if (words[i + 2] == newest && words[i + 3] == main && main != nullptr) {
+      found.finalizing = static_cast<const void* const*>(found.runtime) + i;
+    }
+  }
+  return found.finalizing != nullptr;
+}
+
+// Where the runtime has what is not in the layout. False where it is another one.
+bool look_at_runtime(Interpreter& found) noexcept {
+  if (found.runtime == nullptr || found.main_interpreter == nullptr ||
+      found.newest_interpreter == nullptr) {
+    return false;
+  }
+  const bool describes_itself = found.layout->minor >= kFirstWithDebugOffsets;
+  return describes_itself ? read_debug_offsets(found) : find_finalizing(found);
 }
 
 // A walk for each version, with its layout compiled in.
-template <std::size_t kIndex, class Reader>
+template <std::size_t kIndex>
 [[gnu::hot]] bool read_by_layout(const void* code_type, const void* thread_state,
                                  std::size_t capacity, std::uint32_t round, Walk& last) noexcept {
-  return Walker<kIndex, Reader>(code_type, last).run(thread_state, capacity, round);
+  return Walker<kIndex, Straight>(code_type, last).run(thread_state, capacity, round);
+}
+template <std::size_t kIndex>
+[[gnu::cold]] bool check_by_layout(const void* code_type, const void* thread_state,
+                                   std::size_t capacity, std::uint32_t round, Walk& last) noexcept {
+  return Walker<kIndex, Checked>(code_type, last).run(thread_state, capacity, round);
 }
 
-template <class Reader, std::size_t... kIndex>
-Interpreter::Read read_of(std::size_t index, std::index_sequence<kIndex...>) noexcept {
-  constexpr Interpreter::Read kReads[] = {read_by_layout<kIndex, Reader>...};
-  return kReads[index];
+template <std::size_t... kIndex>
+void choose_walk(Interpreter& found, std::size_t index, std::index_sequence<kIndex...>) noexcept {
+  constexpr Interpreter::Read kReads[] = {read_by_layout<kIndex>...};
+  constexpr Interpreter::Read kChecks[] = {check_by_layout<kIndex>...};
+  found.read = kReads[index];
+  found.read_checked = kChecks[index];
 }
 
 void choose_layout(Interpreter& found) noexcept {
@@ -72,8 +111,7 @@ void choose_layout(Interpreter& found) noexcept {
   for (std::size_t i = 0; i < kCount; ++i) {
     if ((found.version >> 16) != (3u << 8 | kLayouts[i].minor)) continue;
     found.layout = &kLayouts[i];
-    found.read = read_of<Straight>(i, std::make_index_sequence<kCount>());
-    found.read_checked = read_of<Checked>(i, std::make_index_sequence<kCount>());
+    choose_walk(found, i, std::make_index_sequence<kCount>());
     found.thread_list = kLayouts[i].thread_list;
   }
 }
@@ -108,10 +146,8 @@ void look(LoaderList& modules) noexcept {
   found.code_type = find("PyCode_Type");
   found.is_initialized = reinterpret_cast<int (*)()>(find("Py_IsInitialized"));
   found.main_interpreter = reinterpret_cast<void* (*)()>(find("PyInterpreterState_Main"));
+  found.newest_interpreter = reinterpret_cast<void* (*)()>(find("PyInterpreterState_Head"));
   found.runtime = find("_PyRuntime");
-  void* finalizing = find("Py_IsFinalizing");
-  if (finalizing == nullptr) finalizing = find("_Py_IsFinalizing");
-  found.is_finalizing = reinterpret_cast<int (*)()>(finalizing);
   if (version_text == nullptr || found.code_type == nullptr || found.is_initialized == nullptr) {
     set_off("the interpreter does not export the functions that are needed");
     return;
@@ -122,9 +158,9 @@ void look(LoaderList& modules) noexcept {
   }
   found.version = parse_version(version_text());
   choose_layout(found);
-  const bool agrees = found.layout == nullptr || found.layout->minor < 13 ||
-                      agrees_with_debug_offsets(found.runtime, found.version, found.thread_list);
-  if (found.layout != nullptr && agrees && found.main_interpreter != nullptr) {
+  const bool agrees = found.layout != nullptr && look_at_runtime(found);
+  if (agrees && is_finalizing(found)) return;
+  if (agrees) {
     found.collector = find_collector(found.layout->minor, found.runtime, found.main_interpreter());
   }
   interpreter = found;
@@ -133,7 +169,7 @@ void look(LoaderList& modules) noexcept {
   } else if (!agrees) {
     set_off("the interpreter is free-threaded or its layout is not the expected one");
   } else {
-    // Release: pairs with the acquire in read_stack().
+    // Release: pairs with state().
     current_state.store(State::kOn, std::memory_order_release);
   }
 }
@@ -144,10 +180,8 @@ std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept {
 }
 
 [[gnu::hot]] std::uint64_t read_stack(std::size_t capacity, Walk& last) noexcept {
-  if (current_state.load(std::memory_order_acquire) != State::kOn) return 0;  // pairs with look()
-  fetch_ahead_of(last);
   const Interpreter& python = interpreter;
-  if (python.is_finalizing != nullptr && python.is_finalizing() != 0) return 0;
+  if (is_finalizing(python)) return 0;
   const void* thread_state = python.this_thread_state();
   if (thread_state == nullptr) return 0;
   const std::uint32_t round = current_round.load(std::memory_order_relaxed);  // see next_round()

@@ -56,7 +56,8 @@ enum class State : std::uint8_t {
 
 inline constinit std::atomic<State> current_state =
     State::kNotLooked;  // look() and turn_off() set it
-inline State state() noexcept { return current_state.load(std::memory_order_relaxed); }
+// Acquire: pairs with look(): what it found is complete where this is kOn.
+inline State state() noexcept { return current_state.load(std::memory_order_acquire); }
 std::string_view reason() noexcept;
 // 0x030c04f0 for 3.12.4, as PY_VERSION_HEX; 0 = none.
 std::uint32_t version_hex() noexcept;
@@ -65,8 +66,8 @@ std::uint32_t version_hex() noexcept;
 void look(LoaderList& modules) noexcept;
 void turn_off(std::string_view why) noexcept;
 
-// Reads the calling thread's innermost `capacity` frames. `last` is this thread's own. Returns a
-// hash of the frames; 0 on threads without Python frames.
+// Reads the calling thread's innermost `capacity` frames; while state() is kOn. `last` is this
+// thread's own. Returns a hash of the frames; 0 on threads without Python frames.
 std::uint64_t read_stack(std::size_t capacity, Walk& last) noexcept;
 // The frames of a walk, innermost first; returns how many. `out` has room for kMaxFrames.
 std::size_t copy_frames(const Walk& walk, Frame* out) noexcept;

@@ -65,12 +65,13 @@ struct alignas(64) Interpreter {
   Read read = nullptr;  // one more walk of a thread, by the layout
   const void* code_type = nullptr;
   void* (*this_thread_state)() = nullptr;
-  int (*is_finalizing)() = nullptr;
+  const void* const* finalizing = nullptr;  // in the runtime: 0 until the interpreter ends
   const Layout* layout = nullptr;
   std::uint32_t version = 0;
   Read read_checked = nullptr;
   int (*is_initialized)() = nullptr;
   void* (*main_interpreter)() = nullptr;
+  void* (*newest_interpreter)() = nullptr;
   const void* runtime = nullptr;  // _PyRuntime
   std::size_t thread_list = 0;    // Layout::thread_list, or what the interpreter's own table says
   Collector collector;
@@ -78,6 +79,11 @@ struct alignas(64) Interpreter {
 
 // Complete once state() is kOn.
 const Interpreter& this_interpreter() noexcept;
+
+// From then on thread states go away under those that have them.
+inline bool is_finalizing(const Interpreter& python) noexcept {
+  return __atomic_load_n(python.finalizing, __ATOMIC_RELAXED) != nullptr;  // as CPython reads it
+}
 
 template <class Value>
 Value load(const void* base, std::size_t offset) noexcept {

@@ -154,10 +154,7 @@ bool read_waiting(const void* thread_state, WaitingThread& out, std::size_t dept
 std::size_t find_waiting(WaitingThread* out, std::size_t capacity, std::size_t depth) noexcept {
   if (state() != State::kOn || depth == 0) return 0;
   const Interpreter& python = this_interpreter();
-  if (python.main_interpreter == nullptr || python.thread_list == 0 ||
-      (python.is_finalizing != nullptr && python.is_finalizing() != 0)) {
-    return 0;
-  }
+  if (python.thread_list == 0 || is_finalizing(python)) return 0;
   const auto* const interpreter = static_cast<const char*>(python.main_interpreter());
   const void* thread_state = nullptr;
   if (interpreter == nullptr ||

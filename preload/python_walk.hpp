@@ -34,7 +34,6 @@ struct Walk {
   };
   struct Note {
     std::uint32_t version;  // of the code object
-    std::uint16_t frames;   // the program's own, from the outermost to this one
     bool is_own;            // the program's, not the interpreter's
     bool is_code;
   };
@@ -45,11 +44,10 @@ struct Walk {
   };
   static constexpr std::size_t kPlaces = 64;
 
-  const void* thread_state;  // Python's, for fetch_ahead_of()
   std::uint32_t round;
   std::uint32_t count;
   std::uint32_t known;
-  std::uint32_t summed;           // links whose hash and number of frames are up to date
+  std::uint32_t summed;           // links whose hash is up to date
   bool is_cut;                    // there are frames outside the outermost link: no walk ends there
   std::uint16_t places[kPlaces];  // by a frame's address: its place in `links`; a hint
   Link links[kMaxLinks];
@@ -57,39 +55,29 @@ struct Walk {
   Fresh fresh[kMaxLinks];  // of one walk, innermost first
 };
 
-// Asks for the memory that the next walk will most likely read, before it is known where it is.
-inline void fetch_ahead_of(const Walk& walk) noexcept {
-  constexpr std::size_t kLine = 64;
-  __builtin_prefetch(walk.thread_state);
-  for (std::uint32_t i = 0; i < walk.count; ++i) {
-    const auto* const frame = static_cast<const char*>(walk.links[i].frame);
-    __builtin_prefetch(frame);
-    __builtin_prefetch(frame + kLine);
-  }
-}
-
 // One walk, with a layout that the compiler knows. Between two events a processor forgets code,
-// too: what follows is short, and what happens seldom stands apart.
+// too: what follows is short and in one piece, and what happens seldom stands apart.
 template <std::size_t kLayoutIndex, class Reader>
 class Walker {
  public:
   Walker(const void* code_type, Walk& walk) noexcept : code_type_(code_type), walk_(walk) {}
 
   // False: memory did not look like frames and code objects.
-  bool run(const void* thread_state, std::size_t capacity, std::uint32_t round) noexcept {
+  [[gnu::always_inline]] bool run(const void* thread_state, std::size_t capacity,
+                                  std::uint32_t round) noexcept {
     if (walk_.round != round) forget();
     walk_.round = round;
-    walk_.thread_state = thread_state;
     const void* innermost = nullptr;
     if (!first_frame(reader_, kLayout, thread_state, innermost)) return false;
-    if (!follow(innermost, capacity)) return fail();
-    if (kept_frames_ + own_ > capacity) [[unlikely]] {
-      walk_.is_cut = true;  // from now on: what is known reaches farther out than wanted
-      if (!follow(innermost, capacity)) return fail();
+    if (innermost == nullptr) {  // a thread that runs no Python now
+      walk_.count = 0;
+      return true;
     }
-    if (!settle()) return fail();
-    walk_.is_cut = is_cut_;
-    return true;
+    std::uint32_t place = 0;
+    std::uint32_t changed = 0;
+    if (!is_known(innermost, place) || place >= capacity || !leads_out(place, changed)) [[unlikely]]
+      return follow(innermost, capacity);
+    return take(place, changed) ? settle(place + 1) : fail();
   }
 
  private:
@@ -102,79 +90,121 @@ class Walker {
     walk_.is_cut = false;
     return false;
   }
+  bool settle(std::uint32_t count) noexcept {
+    walk_.count = count;
+    sum();
+    return true;
+  }
+
+  // Whether earlier walks found this frame, and then where its link stands.
+  bool is_known(const void* frame, std::uint32_t& place) const noexcept {
+    place = walk_.places[slot_of(frame)];
+    return place < walk_.known && !walk_.is_cut && walk_.links[place].frame == frame;
+  }
+
+  // Whether the frame of this link and all outside it are still one behind the other. What they say
+  // may differ: from the link `changed` on.
+  bool leads_out(std::uint32_t place, std::uint32_t& changed) noexcept {
+    const void* frame = walk_.links[place].frame;
+    changed = place + 1;
+    for (std::uint32_t i = place + 1; i-- > 0;) {
+      const Walk::Link& link = walk_.links[i];
+      const void* const known = link.frame;
+      const void* const read_from = another_copy(known);
+      if (frame != known) return false;
+      RawFrame raw;
+      if (!read_frame(reader_, kLayout, read_from, raw, frame)) return false;
+      if (!says_the_same(link, raw)) changed = i;
+    }
+    return frame == nullptr;
+  }
+
+  static bool says_the_same(const Walk::Link& link, const RawFrame& raw) noexcept {
+    return link.raw.code == raw.code && link.raw.instruction == raw.instruction;
+  }
+
+  // What the links from `changed` to `place` stand for now.
+  bool take(std::uint32_t place, std::uint32_t changed) noexcept {
+    for (std::uint32_t i = changed; i <= place; ++i) {
+      const Walk::Link& link = walk_.links[i];
+      RawFrame raw;
+      const void* outer = nullptr;
+      if (!read_frame(reader_, kLayout, link.frame, raw, outer)) return false;
+      if (!says_the_same(link, raw) && !put(i, link.frame, raw)) return false;
+    }
+    return true;
+  }
 
   // Collects new frames, from the innermost one to where earlier walks know the way out.
-  bool follow(const void* frame, std::size_t capacity) noexcept {
-    fresh_ = kept_ = 0;
-    own_ = kept_frames_ = 0;
-    while (frame != nullptr && own_ < capacity && fresh_ < kMaxLinks) {
-      const std::uint32_t place = walk_.places[slot_of(frame)];
-      if (place < walk_.known && place + fresh_ < kMaxLinks && !walk_.is_cut &&
-          walk_.links[place].frame == frame) {
-        bool leads_out = false;
-        if (!compare(place, leads_out)) return false;
-        if (leads_out) {
-          kept_ = place + 1;
-          if (walk_.summed < kept_) sum(kept_);
-          kept_frames_ = walk_.notes[place].frames;
-          is_cut_ = false;
-          return true;
+  [[gnu::noinline]] bool follow(const void* innermost, std::size_t capacity) noexcept {
+    std::uint32_t kept = 0;
+    std::uint32_t fresh = 0;
+    if (!collect(innermost, capacity, kept, fresh)) return fail();
+    if (kept + fresh > capacity && own_frames(kept, fresh) > capacity) {
+      walk_.is_cut = true;  // from now on: what is known reaches farther out than wanted
+      if (!collect(innermost, capacity, kept, fresh)) return fail();
+    }
+    for (std::uint32_t i = fresh; i-- > 0;) {
+      const std::uint32_t place = kept + fresh - 1 - i;
+      const Walk::Fresh& found = walk_.fresh[i];
+      if (place >= walk_.known || !says_the_same(walk_.links[place], found.raw)) {
+        if (!put(place, found.frame, found.raw)) return fail();
+      }
+      walk_.links[place].frame = found.frame;
+      walk_.places[slot_of(found.frame)] = static_cast<std::uint16_t>(place);
+    }
+    walk_.is_cut = is_cut_;
+    return settle(kept + fresh);
+  }
+
+  bool collect(const void* frame, std::size_t capacity, std::uint32_t& kept,
+               std::uint32_t& fresh) noexcept {
+    kept = fresh = 0;
+    is_cut_ = false;
+    std::size_t own = 0;
+    while (frame != nullptr && own < capacity && fresh < kMaxLinks) {
+      std::uint32_t place = 0;
+      if (is_known(frame, place) && place + fresh < kMaxLinks) {
+        std::uint32_t changed = 0;
+        if (leads_out(place, changed)) {
+          kept = place + 1;
+          return take(place, changed);
         }
         forget();
       }
-      Walk::Fresh& found = walk_.fresh[fresh_++];
+      Walk::Fresh& found = walk_.fresh[fresh++];
       found.frame = frame;
       if (!plausible_pointer(frame) || !read_owner(reader_, kLayout, frame, found.is_own) ||
           !read_frame(reader_, kLayout, frame, found.raw, frame)) {
         return false;
       }
-      if (found.is_own) ++own_;
+      if (found.is_own) ++own;
     }
     is_cut_ = frame != nullptr;
     return true;
   }
 
-  // Reads the frames of this link and all outside it. `leads_out`: they are still one behind the
-  // other; what they say may differ, and is known then.
-  bool compare(std::uint32_t place, bool& leads_out) noexcept {
-    const void* frame = walk_.links[place].frame;
-    for (std::uint32_t i = place + 1; i-- > 0;) {
-      const void* const known = walk_.links[i].frame;
-      const void* const read_from = another_copy(known);
-      if (frame != known) return true;
-      RawFrame raw;
-      if (!read_frame(reader_, kLayout, read_from, raw, frame)) return false;
-      if (!says_the_same(i, raw) && !put(i, known, raw)) return false;
-    }
-    leads_out = frame == nullptr;
-    return true;
-  }
-
-  bool says_the_same(std::uint32_t place, const RawFrame& raw) const noexcept {
-    const RawFrame& known = walk_.links[place].raw;
-    return known.code == raw.code && known.instruction == raw.instruction;
-  }
-
-  // Frames that were met for the first time become known.
-  bool settle() noexcept {
-    for (std::uint32_t i = fresh_; i-- > 0;) {
-      const std::uint32_t place = kept_ + fresh_ - 1 - i;
-      const Walk::Fresh& found = walk_.fresh[i];
-      if (place >= walk_.known || !says_the_same(place, found.raw)) {
-        if (!put(place, found.frame, found.raw)) return false;
-      }
-      walk_.links[place].frame = found.frame;
-      walk_.places[slot_of(found.frame)] = static_cast<std::uint16_t>(place);
-    }
-    walk_.count = kept_ + fresh_;
-    if (walk_.summed < walk_.count) sum(walk_.count);
-    return true;
+  // How many of these frames are the program's own.
+  std::size_t own_frames(std::uint32_t kept, std::uint32_t fresh) const noexcept {
+    std::size_t count = 0;
+    for (std::uint32_t i = 0; i < kept; ++i) count += walk_.notes[i].is_own ? 1 : 0;
+    for (std::uint32_t i = 0; i < fresh; ++i) count += walk_.fresh[i].is_own ? 1 : 0;
+    return count;
   }
 
   // Looks at the frame's code object. What the code is tells whose the frame is, too: the
   // interpreter's own frames have code that the program's have not.
   bool put(std::uint32_t place, const void* frame, const RawFrame& raw) noexcept {
     Walk::Note& note = walk_.notes[place];
+    if (walk_.summed > place) walk_.summed = place;
+    if (place < walk_.known && note.is_code && walk_.links[place].raw.code == raw.code) {
+      std::uint32_t version = 0;
+      if (!read_version(reader_, kLayout, raw.code, version)) return false;
+      if (version == note.version) {  // the same code, at another instruction
+        walk_.links[place].raw = raw;
+        return true;
+      }
+    }
     Look look = Look::kOther;
     if (!read_owner(reader_, kLayout, frame, note.is_own)) return false;
     if (note.is_own) {
@@ -184,27 +214,20 @@ class Walker {
     note.is_code = look == Look::kCode;
     walk_.links[place].raw = raw;
     if (walk_.known <= place) walk_.known = place + 1;
-    if (walk_.summed > place) walk_.summed = place;
     return true;
   }
 
-  // Brings hashes and numbers of frames up to date, as far as `end`.
-  [[gnu::noinline, gnu::hot]] void sum(std::uint32_t end) noexcept {
-    std::uint64_t hash = 0;
-    std::uint16_t frames = 0;
-    if (walk_.summed > 0) {
-      hash = walk_.links[walk_.summed - 1].hash;
-      frames = walk_.notes[walk_.summed - 1].frames;
-    }
-    for (std::uint32_t i = walk_.summed; i < end; ++i) {
+  // Brings the hashes of this walk up to date.
+  void sum() noexcept {
+    if (walk_.summed >= walk_.count) return;
+    std::uint64_t hash = walk_.summed == 0 ? 0 : walk_.links[walk_.summed - 1].hash;
+    for (std::uint32_t i = walk_.summed; i < walk_.count; ++i) {
       Walk::Link& link = walk_.links[i];
-      Walk::Note& note = walk_.notes[i];
-      if (note.is_own) ++frames;
+      const Walk::Note& note = walk_.notes[i];
       if (note.is_code) hash = hash_with(hash, frame_of(kLayout, link.raw, note.version));
       link.hash = hash;
-      note.frames = frames;
     }
-    walk_.summed = end;
+    walk_.summed = walk_.count;
   }
 
   static std::size_t slot_of(const void* frame) noexcept {
@@ -223,11 +246,7 @@ class Walker {
   Reader reader_;
   const void* code_type_;
   Walk& walk_;
-  std::uint32_t fresh_ = 0;      // frames in `fresh`
-  std::uint32_t kept_ = 0;       // links outside them
-  std::size_t own_ = 0;          // of the fresh ones, the program's own
-  std::size_t kept_frames_ = 0;  // likewise of the kept ones
-  bool is_cut_ = false;          // there are frames outside the outermost one
+  bool is_cut_ = false;  // there are frames outside the outermost one
 };
 
 }  // namespace gpumemtrace::preload::python

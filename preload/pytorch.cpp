@@ -14,6 +14,7 @@
 #include <cstdint>
 
 #include "preload/elf_symbols.hpp"
+#include "preload/python_collections.hpp"
 #include "preload/recorder.hpp"
 #include "preload/stacks.hpp"
 
@@ -59,7 +60,7 @@ class Forward {
   if (!guard.outermost() || !recording(true)) return;
   const std::uint32_t stack =
       current_stack(guard, caller, bytes > 0 ? StackUse::kBlock : StackUse::kRelease);
-  const bool collected = bytes < 0 && in_collection();
+  const bool collected = bytes < 0 && python::in_collection();
   write_event<trace::Block>(guard, [&](trace::Block& block) {
     if (collected) block.record.flags = trace::kFlagCollected;
     block.stack = stack;

@@ -14,13 +14,6 @@ constexpr std::uint64_t kPageBytes = 4096;
 constexpr std::uint64_t kMostNewBytes = 1 << 20;
 constexpr std::uint64_t kMostForeignBytes = 16 << 20;
 
-struct OwnStack {
-  std::uint64_t low;   // deepest page that was seen
-  std::uint64_t high;  // 0 until the first walk
-};
-// Static thread-local storage, so the initial-exec model: reaching it must not allocate.
-constinit thread_local OwnStack own_stack [[gnu::tls_model("initial-exec")]] = {};
-
 std::uint64_t page_of(std::uint64_t address) noexcept { return address & ~(kPageBytes - 1); }
 
 // glibc puts a thread's static thread-local storage at the top of its stack; the kernel puts the
@@ -40,6 +33,8 @@ bool page_is_readable(std::uint64_t page) noexcept {
 
 }  // namespace
 
+constinit thread_local OwnStack own_stack [[gnu::tls_model("initial-exec")]] = {};
+
 bool is_known_stack(std::uint64_t begin, std::uint64_t bytes) noexcept {
   const OwnStack& own = own_stack;
   return begin >= own.low && begin < own.high && own.high - begin >= bytes;
@@ -53,13 +48,13 @@ bool is_readable(std::uint64_t begin, std::uint64_t bytes) noexcept {
   return page >= begin + bytes;
 }
 
-void StackMemory::move_to(std::uint64_t stack_pointer) noexcept {
+void StackMemory::move_off(std::uint64_t stack_pointer) noexcept {
   OwnStack& own = own_stack;
-  if (own.high == 0) [[unlikely]] {
+  if (own.high == 0) {
     own.high = top_of_stack();
     own.low = page_of(own.high);
+    own_ = stack_pointer >= own.low && stack_pointer < own.high;
   }
-  own_ = stack_pointer >= own.low && stack_pointer < own.high;
   if (!own_ && stack_pointer < own.low && own.low - stack_pointer < kMostNewBytes &&
       is_readable(stack_pointer, own.low - stack_pointer)) {
     own.low = page_of(stack_pointer);

@@ -108,18 +108,12 @@ struct PythonFrames {
   std::size_t count;
   Owner owner;
 };
-struct NativeFrames {
-  std::uint64_t addresses[native::kMaxFrames];
-  std::size_t count;
-  bool cut;
-};
-
 std::size_t at_most(std::size_t value, std::size_t limit) noexcept {
   return value < limit ? value : limit;
 }
 
 void write_stack(std::uint32_t id, const PythonFrames& python,
-                 const NativeFrames& native) noexcept {
+                 const native::Walk& native) noexcept {
   // Both are shortened to what a record has room for.
   const bool fits = python.count + native.count <= kMaxFrames;
   const std::size_t native_count =
@@ -150,7 +144,8 @@ void write_stack(std::uint32_t id, const PythonFrames& python,
 }
 
 // The number of a stack, and whether it must be written; 0: there is no room.
-std::uint32_t intern_stack(std::uint64_t hash, bool& is_new) noexcept {
+[[gnu::always_inline]] inline std::uint32_t intern_stack(std::uint64_t hash,
+                                                         bool& is_new) noexcept {
   bool told = false;
   const std::uint32_t id = stacks.intern(hash, told);
   if (id == 0) [[unlikely]]
@@ -159,12 +154,32 @@ std::uint32_t intern_stack(std::uint64_t hash, bool& is_new) noexcept {
   return id;
 }
 
-void write_own_stack(std::uint32_t id, const python::Walk* walk,
-                     const NativeFrames& native) noexcept {
+[[gnu::noinline]] void write_own_stack(std::uint32_t id, const python::Walk* walk,
+                                       const native::Walk& native) noexcept {
   PythonFrames python;
   python.count = walk == nullptr ? 0 : python::copy_frames(*walk, python.frames);
   python.owner = Owner::kThisThread;
   write_stack(id, python, native);
+}
+
+// What the calling thread's stack is recorded as. `walk`: its Python frames, if it has some.
+[[gnu::always_inline]] inline std::uint32_t number_of(std::uint64_t hash, const python::Walk* walk,
+                                                      const native::Walk& native) noexcept {
+  bool is_new = false;
+  const std::uint32_t id = intern_stack(hash, is_new);
+  if (is_new) [[unlikely]]
+    write_own_stack(id, walk, native);
+  return id;
+}
+
+// With native frames that have to be looked for. Apart, because of the room that they take.
+[[gnu::noinline]] std::uint32_t unexpected_stack(const native::Caller& caller,
+                                                 native::WalkMemory* memory, std::uint64_t hash,
+                                                 const python::Walk* walk) noexcept {
+  std::uint64_t addresses[native::kMaxFrames];
+  const native::Walk native = native::read_frames(caller, addresses, settings.depth_limit, memory);
+  if (walk == nullptr && native.count == 0) return 0;
+  return number_of(mix(hash, native.hash), walk, native);
 }
 
 bool wants_native(StackUse use, bool has_python) noexcept {
@@ -208,33 +223,31 @@ bool map_walks() noexcept {
   const std::uint32_t writer = thread_state.writer_id;
   const python::Walk* walk = nullptr;
   std::uint64_t hash = 0;
-  if (settings.python && python::state() == python::State::kOn) {
+  if (settings.python && python::state() == python::State::kOn) [[likely]] {
     python::Walk& last = settings.walks[writer];
     hash = python::read_stack(settings.depth_limit, last);
-    if (hash != 0) walk = &last;
-    if (hash == 0) note_thread_without_python();
+    if (hash != 0) [[likely]] {
+      walk = &last;
+    } else {
+      note_thread_without_python();
+    }
   }
-  NativeFrames native;
-  native.count = 0;
-  native.cut = false;
+  native::Walk native;
+  native::WalkMemory* memory = nullptr;
   if (wants_native(use, walk != nullptr)) {
-    native::WalkMemory* const memory =
-        writer < kWalkMemories ? &settings.walk_memories[writer] : nullptr;
-    const native::Walk found =
-        native::read_frames(caller, native.addresses, settings.depth_limit, memory);
-    native.count = found.count;
-    native.cut = found.cut;
-    hash = mix(hash, found.hash);
+    if (writer < kWalkMemories) memory = &settings.walk_memories[writer];
+    if (memory == nullptr || !native::read_expected(caller, settings.depth_limit, *memory, native))
+        [[unlikely]] {
+      return unexpected_stack(caller, memory, hash, walk);
+    }
+    hash = mix(hash, native.hash);
+  } else if (walk == nullptr) {
+    return 0;
   }
-  if (walk == nullptr && native.count == 0) return 0;
-  bool is_new = false;
-  const std::uint32_t id = intern_stack(hash, is_new);
-  if (is_new) [[unlikely]]
-    write_own_stack(id, walk, native);
+  const std::uint32_t id = number_of(hash, walk, native);
+  if (memory != nullptr) memory->fetch_expected();
   return id;
 }
-
-bool in_collection() noexcept { return python_off.empty() && python::in_collection(); }
 
 std::uint32_t waiting_stack(const CallGuard&, const python::WaitingThread& thread) noexcept {
   std::uint64_t hash = 0;
@@ -246,10 +259,7 @@ std::uint32_t waiting_stack(const CallGuard&, const python::WaitingThread& threa
   python.count = thread.count;
   python.owner = Owner::kAnotherThread;
   for (std::size_t i = 0; i < thread.count; ++i) python.frames[i] = thread.frames[i];
-  NativeFrames native;
-  native.count = 0;
-  native.cut = false;
-  write_stack(id, python, native);
+  write_stack(id, python, native::Walk{});
   return id;
 }
 
@@ -263,6 +273,7 @@ void reset_stacks(const Config& config) noexcept {
   native_off = why_off(wants_native, has_room && (!wants_native || native::prepare(module_serial)),
                        "switched off by GPUMEMTRACE_NATIVE");
   settings.python = python_off.empty();
+  if (settings.python) python::watch_collector();
   settings.native = native_off.empty() ? config.native_stacks : NativeStacks::kNone;
 }
 

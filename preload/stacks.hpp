@@ -32,10 +32,6 @@ enum class StackUse {
 std::uint32_t current_stack(const CallGuard& guard, const native::Caller& caller,
                             StackUse use) noexcept;
 
-// True where what the calling thread frees now is freed by Python's cycle collector. Unknown, and
-// so false, where the interpreter's memory is not read.
-bool in_collection() noexcept;
-
 // The number of another thread's Python stack, read by the background thread; 0 where there is none
 // left. Its code objects are copied through the kernel.
 std::uint32_t waiting_stack(const CallGuard& guard, const python::WaitingThread& thread) noexcept;

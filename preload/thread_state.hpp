@@ -27,7 +27,7 @@ struct Writer {
   std::uint64_t gap[static_cast<std::size_t>(trace::DropClass::kCount)] = {};
 };
 
-inline constexpr std::uint32_t kContextStackDepth = 16;
+inline constexpr std::uint32_t kContextStackDepth = 14;  // as many as the second line has room for
 inline constexpr std::uint32_t kNoSession =
     ~std::uint32_t{0};  // never the value of control.session
 
@@ -44,6 +44,7 @@ struct alignas(64) ThreadState {
   // Contexts that were made current here, as the wrapped calls told it; ContextId values.
   std::uint32_t context = 0;
   std::uint32_t context_depth = 0;
+  std::uint64_t last_without_python = 0;  // time; see note_thread_without_python()
   std::uint32_t context_stack[kContextStackDepth] = {};
 };
 

@@ -17,15 +17,14 @@ constexpr std::uint64_t kRepeatNs = 1'000'000;
 constexpr std::uint64_t kQuietTicks = 500'000;  // 100 to 300 us on processors of our time
 
 constinit std::atomic<bool> look_wanted = false;
-constinit thread_local std::uint64_t last_without_python [[gnu::tls_model("initial-exec")]] = 0;
 
 }  // namespace
 
 [[gnu::hot]] void note_thread_without_python() noexcept {
   look_wanted.store(true, std::memory_order_relaxed);  // a hint, nothing to order
   const std::uint64_t now = ticks();
-  const bool was_quiet = now - last_without_python > kQuietTicks;
-  last_without_python = now;
+  const bool was_quiet = now - thread_state.last_without_python > kQuietTicks;
+  thread_state.last_without_python = now;
   if (was_quiet) wake_background_thread();
 }
 

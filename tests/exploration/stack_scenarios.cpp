@@ -65,11 +65,12 @@ bool copy_code(const void*, CodeCopy& out) noexcept {
   out.name_bytes = out.file_bytes = 1;
   return true;
 }
-bool in_collection() noexcept { return false; }
+void watch_collector() noexcept {}
 
 }  // namespace python
 namespace native {
 bool prepare(SerialOf) noexcept { return true; }
+bool read_expected(const Caller&, std::size_t, WalkMemory&, Walk&) noexcept { return false; }
 Walk read_frames(const Caller&, std::uint64_t*, std::size_t, WalkMemory*) noexcept { return {}; }
 }  // namespace native
 std::uint32_t module_serial(const LoadedModule&) noexcept { return 1; }

@@ -48,9 +48,13 @@ thread_local std::unique_ptr<WalkMemory> walk_memory;
 
 [[gnu::noinline]] void take() {
   std::uint64_t frames[kMaxFrames];
-  const Walk walk = read_frames(caller_of_this_function(), frames, kMaxFrames, walk_memory.get());
+  const Caller caller = caller_of_this_function();
+  Walk walk;
+  if (walk_memory == nullptr || !read_expected(caller, kMaxFrames, *walk_memory, walk)) {
+    walk = read_frames(caller, frames, kMaxFrames, walk_memory.get());
+  }
   bool told = false;
-  taken = {walk.count, walk.count == 0 ? 0 : frames[walk.count - 1],
+  taken = {walk.count, walk.count == 0 ? 0 : walk.addresses[walk.count - 1],
            stacks.intern(walk.hash, told)};
 }
 

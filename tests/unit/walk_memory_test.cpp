@@ -31,12 +31,15 @@ struct Descent {
   const Caller caller = caller_of_this_function();
   std::uint64_t with[kMaxFrames];
   std::uint64_t without[kMaxFrames];
-  const Walk found = read_frames(caller, with, descent.capacity, descent.memory);
+  Walk found;
+  if (!read_expected(caller, descent.capacity, *descent.memory, found)) {
+    found = read_frames(caller, with, descent.capacity, descent.memory);
+  }
   const Walk expected = read_frames(caller, without, descent.capacity);
   descent.frames = expected.count;
   descent.agreed = descent.agreed && found.count == expected.count && found.hash == expected.hash &&
                    found.cut == expected.cut &&
-                   std::memcmp(with, without, found.count * sizeof with[0]) == 0;
+                   std::memcmp(found.addresses, without, found.count * sizeof without[0]) == 0;
 }
 
 using Function = int (*)(Descent&);
