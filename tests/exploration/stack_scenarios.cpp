@@ -198,7 +198,7 @@ std::function<void()> user(StackWorld& world, std::uint32_t number) {
 
 // Two threads meet the same new stack.
 Outcome new_stack() {
-  StackWorld world({4}, {{0, 1}, {0, 1}});
+  StackWorld world({4}, {{0}, {0}});
   return explore(world.scenario({user(world, 0), user(world, 100)}, false));
 }
 
@@ -235,14 +235,22 @@ Outcome death_at_new_stack() {
   return explore(scenario);
 }
 
-// A signal handler jumps out while a stack is interned, before any access; the thread itself, or
-// another one, meets the stack again.
+// A signal handler jumps out while a stack is interned, before any access; the thread itself meets
+// the stack again, or another one does.
 Outcome stack_left_anywhere() {
+  StackWorld world({4}, {{0, 1}});
+  return explore(world.scenario({[&] {
+                                  world.be_attached();
+                                  run_until_left([&] { world.use(0); });
+                                  world.use(1);
+                                }},
+                                false));
+}
+Outcome stack_left_to_another() {
   StackWorld world({4}, {{0}, {0}});
   return explore(world.scenario({[&] {
                                    world.be_attached();
                                    run_until_left([&] { world.use(0); });
-                                   world.use(1);
                                  },
                                  user(world, 100)},
                                 false));
@@ -297,6 +305,7 @@ const std::vector<Proof>& proofs() {
       {"stack_of_waiting_thread", stack_of_waiting_thread},
       {"new_code", new_code},
       {"stack_left_anywhere", stack_left_anywhere},
+      {"stack_left_to_another", stack_left_to_another},
   };
   return all;
 }
