@@ -127,7 +127,7 @@ class Family {
 
   static constexpr std::size_t kRingBytes = trace::kRingHeaderBytes + trace::kMaxChunkBytes;
   World child_{{4}, /*has_begun=*/false};
-  const KeptSession session_of_child_;
+  const KeptSession session_of_child_ = {};
   World parent_{{4}};
   const std::byte* const ring_begin_ =
       reinterpret_cast<const std::byte*>(&the_session().ring.header());
