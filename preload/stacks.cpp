@@ -108,6 +108,7 @@ struct PythonFrames {
   std::size_t count;
   Owner owner;
 };
+
 std::size_t at_most(std::size_t value, std::size_t limit) noexcept {
   return value < limit ? value : limit;
 }

@@ -33,11 +33,8 @@ struct Column {
 // Decodes exactly values.size() varints; false where the column has fewer.
 [[nodiscard]] inline bool decode_varints(std::span<const std::byte> column,
                                          std::span<std::uint64_t> values) noexcept {
-  VarintReader<> in(column);
-  for (std::uint64_t& value : values) {
-    if (!in.read(value)) return false;
-  }
-  return true;
+  return read_varints<JoinBySteps>(column, values.size(),
+                                   [&](std::size_t i, std::uint64_t value) { values[i] = value; });
 }
 
 // What the varints of a column stand for, one after the other. Times and ends stay differences;
@@ -65,14 +62,10 @@ template <class Join, Encoding kEncoding, class Value>
 [[nodiscard]] bool decode_each(std::span<const std::byte> column,
                                std::span<const std::uint32_t> offsets, std::byte* field) noexcept {
   ValueDecoder<kEncoding> decoder;
-  VarintReader<Join> in(column);
-  for (const std::uint32_t offset : offsets) {
-    std::uint64_t varint = 0;
-    if (!in.read(varint)) return false;
+  return read_varints<Join>(column, offsets.size(), [&](std::size_t i, std::uint64_t varint) {
     const auto value = static_cast<Value>(decoder(varint));
-    __builtin_memcpy(field + offset, &value, sizeof value);
-  }
-  return true;
+    __builtin_memcpy(field + offsets[i], &value, sizeof value);
+  });
 }
 
 template <class Join, Encoding kEncoding>

@@ -262,13 +262,11 @@ class ImageBuilder {
     const std::size_t bytes = struct_bytes(number);
     std::fill_n(common.begin(), bytes, std::byte{0});
     common[0] = static_cast<std::byte>(number);
+    common[1] = static_cast<std::byte>(bytes / kWordBytes);
     constexpr std::uint32_t kAtBegin = 0;
     if (!fill_fields(number, ColumnForm::kSame, {&kAtBegin, 1}, common.data())) return false;
-    for (std::size_t i = 0; i < offsets.size(); ++i) {
-      std::byte* record = image_.data() + offsets[i];
-      std::memcpy(record, common.data(), bytes);
-      record[1] = static_cast<std::byte>(bytes / kWordBytes + scratch_.tail_words[begin + i]);
-    }
+    std::byte* const image = image_.data();
+    for (const std::uint32_t offset : offsets) std::memcpy(image + offset, common.data(), bytes);
     return fill_fields(number, ColumnForm::kEach, offsets, image_.data()) &&
            (!has_tail(kind) || fill_tails(number, offsets));
   }
@@ -294,10 +292,12 @@ class ImageBuilder {
   bool fill_tails(std::uint8_t number, std::span<const std::uint32_t> offsets) const {
     std::span<const std::byte> tails = columns_.find_bytes(number, kTailBytesColumn);
     const std::size_t begin = struct_bytes(number);
+    const std::uint64_t* words = scratch_.tail_words.data() + scratch_.begin_of_kind[number];
     for (const std::uint32_t offset : offsets) {
       std::byte* record = image_.data() + offset;
-      const std::size_t bytes = static_cast<std::size_t>(record[1]) * kWordBytes - begin;
+      const std::size_t bytes = *words++ * kWordBytes;
       if (tails.size() < bytes) return false;
+      record[1] = static_cast<std::byte>((begin + bytes) / kWordBytes);
       if (bytes != 0) std::memcpy(record + begin, tails.data(), bytes);
       tails = tails.subspan(bytes);
     }

@@ -2,6 +2,7 @@
 // maps small negative numbers to small unsigned ones.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -36,9 +37,22 @@ constexpr std::uint64_t join_septets(std::uint64_t bytes) noexcept {
   return (bytes & 0x0fff'ffff) | ((bytes & 0x0fff'ffff'0000'0000) >> 4);
 }
 
-// The two ways of VarintReader to do so.
+// The septets in the first so many bytes of a word.
+inline constexpr std::array<std::uint64_t, 9> kSeptetsOfBytes = {0,
+                                                                 0x7f,
+                                                                 0x7f7f,
+                                                                 0x7f'7f7f,
+                                                                 0x7f7f'7f7f,
+                                                                 0x7f'7f7f'7f7f,
+                                                                 0x7f7f'7f7f'7f7f,
+                                                                 0x7f'7f7f'7f7f'7f7f,
+                                                                 0x7f7f'7f7f'7f7f'7f7f};
+
+// The two ways to join the septets of a word's first bytes, at most eight.
 struct JoinBySteps {
-  static std::uint64_t join(std::uint64_t bytes) noexcept { return join_septets(bytes); }
+  static std::uint64_t join(std::uint64_t word, std::size_t bytes) noexcept {
+    return join_septets(word & kSeptetsOfBytes[bytes]);
+  }
 };
 
 struct JoinAtOnce {
@@ -51,15 +65,14 @@ struct JoinAtOnce {
 #endif
   }
   // Only where is_fast().
-  static std::uint64_t join(std::uint64_t bytes) noexcept {
+  static std::uint64_t join(std::uint64_t word, std::size_t bytes) noexcept {
 #if defined(__x86_64__)
     // Not by the compiler's function: what calls that one cannot run on other processors at all.
-    constexpr std::uint64_t kSeptets = 0x7f7f'7f7f'7f7f'7f7f;
     std::uint64_t joined;
-    __asm__("pext %2, %1, %0" : "=r"(joined) : "r"(bytes), "r"(kSeptets));
+    __asm__("pext %2, %1, %0" : "=r"(joined) : "r"(word), "rm"(kSeptetsOfBytes[bytes]));
     return joined;
 #else
-    return join_septets(bytes);
+    return JoinBySteps::join(word, bytes);
 #endif
   }
 };
@@ -91,64 +104,62 @@ inline const std::byte* get_varint(const std::byte* in, const std::byte* end,
   return nullptr;
 }
 
-// Bit i is set where byte i of the word ends a varint.
-constexpr std::uint64_t ends_in_word(std::uint64_t word) noexcept {
-  // The multiplication moves the bits 7, 15, 23, ... side by side to the top; none carries.
-  return ((~word & 0x8080'8080'8080'8080) >> 7) * 0x0102'0408'1020'4080 >> 56;
+// The ends of varints within a window of bytes are found at once.
+inline constexpr std::ptrdiff_t kVarintWindowBytes = 64;
+
+// Bit i is set where byte i of the window ends a varint.
+inline std::uint64_t ends_of_varints(const std::byte* window) noexcept {
+  std::uint64_t ends = 0;
+  constexpr int kStepBytes = 8;
+  for (int i = 0; i < kVarintWindowBytes; i += kStepBytes) {
+    std::uint64_t word;
+    __builtin_memcpy(&word, window + i, sizeof word);
+    // The multiplication moves the bits 7, 15, 23, ... side by side to the top; none carries.
+    const std::uint64_t last_bits = (~word & 0x8080'8080'8080'8080) >> 7;
+    ends |= (last_bits * 0x0102'0408'1020'4080 >> 56) << i;
+  }
+  return ends;
 }
 
-// Reads the varints of a column from the first to the last.
+// Calls take(i, value) for the first `count` varints of a column in turn. False where it has fewer.
 // - Each begins where the one before ends, which a processor that reads them one by one has to wait
-//   for. Here the ends within 64 bytes are found at once, and the varints between them are
-//   independent of each other.
-template <class Join = JoinBySteps>
-class VarintReader {
- public:
-  explicit VarintReader(std::span<const std::byte> column) noexcept
-      : next_(column.data()), window_(column.data()), end_(column.data() + column.size()) {}
-
-  // False where the rest of the column is no varint; then the reader is of no more use.
-  [[nodiscard]] bool read(std::uint64_t& value) noexcept {
-    while (ends_ == 0) {
-      // Eight bytes are read at once, also at the last byte of a window.
-      if (end_ - window_ < kWindowBytes + kWordBytes) return read_slowly(value);
-      ends_ = ends_in_window();
-      window_ += kWindowBytes;
+//   for. Here the varints between the ends of a window are independent of each other.
+// - Always a part of its caller, so that what `take` sums up is kept in registers.
+template <class Join, class Take>
+[[nodiscard, gnu::always_inline]] inline bool read_varints(std::span<const std::byte> column,
+                                                           std::size_t count,
+                                                           Take&& take) noexcept {
+  // A word is read at once, also at the last byte of a window.
+  constexpr auto kReadBytes = static_cast<std::ptrdiff_t>(sizeof(std::uint64_t));
+  const std::byte* const end = column.data() + column.size();
+  const std::byte* window = column.data();
+  std::ptrdiff_t last = -1;  // byte of the varint before, counted from the window
+  std::uint64_t value = 0;
+  std::size_t i = 0;
+  while (count - i >= kVarintWindowBytes && end - window >= kVarintWindowBytes + kReadBytes) {
+    for (std::uint64_t ends = ends_of_varints(window); ends != 0; ends &= ends - 1) {
+      const std::byte* const begin = window + (last + 1);
+      const std::ptrdiff_t bytes = __builtin_ctzll(ends) - last;
+      if (bytes > kReadBytes) [[unlikely]] {
+        if (get_varint(begin, end, value) != begin + bytes) return false;
+      } else {
+        std::uint64_t word;
+        __builtin_memcpy(&word, begin, sizeof word);
+        value = Join::join(word, static_cast<std::size_t>(bytes));
+      }
+      take(i++, value);
+      last += bytes;
     }
-    const std::byte* const begin = next_;
-    next_ = window_ - kWindowBytes + __builtin_ctzll(ends_) + 1;
-    ends_ &= ends_ - 1;
-    const auto bytes = static_cast<std::size_t>(next_ - begin);
-    if (bytes > kWordBytes) [[unlikely]]
-      return get_varint(begin, end_, value) == next_;
-    std::uint64_t word;
-    __builtin_memcpy(&word, begin, sizeof word);
-    value = Join::join(word & (~std::uint64_t{0} >> (64 - 8 * bytes)));
-    return true;
+    window += kVarintWindowBytes;
+    last -= kVarintWindowBytes;
   }
-
- private:
-  static constexpr std::ptrdiff_t kWindowBytes = 64;
-  static constexpr std::ptrdiff_t kWordBytes = 8;
-
-  [[nodiscard]] std::uint64_t ends_in_window() const noexcept {
-    std::uint64_t ends = 0;
-    for (int i = 0; i < kWindowBytes / kWordBytes; ++i) {
-      std::uint64_t word;
-      __builtin_memcpy(&word, window_ + i * kWordBytes, sizeof word);
-      ends |= ends_in_word(word) << (i * kWordBytes);
-    }
-    return ends;
+  const std::byte* next = window + (last + 1);
+  for (; i != count; ++i) {
+    next = get_varint(next, end, value);
+    if (next == nullptr) return false;
+    take(i, value);
   }
-  [[nodiscard]] bool read_slowly(std::uint64_t& value) noexcept {
-    next_ = get_varint(next_, end_, value);
-    return next_ != nullptr;
-  }
-
-  const std::byte* next_;
-  const std::byte* window_;  // where the next ends are to be looked for
-  const std::byte* end_;
-  std::uint64_t ends_ = 0;  // of the window before that; bit 0 is its first byte
-};
+  return true;
+}
 
 }  // namespace gpumemtrace::trace

@@ -72,14 +72,6 @@ Unjoined Activity::why_without_time(std::uint64_t start) {
   return start == 0 ? Unjoined::kNoTime : Unjoined::kClockUnknown;
 }
 
-StreamCopies& Activity::stream_of(const StreamKey& key) {
-  if (latest_copies_ == nullptr || latest_stream_ != key) {
-    latest_stream_ = key;
-    latest_copies_ = &streams_[key];
-  }
-  return *latest_copies_;
-}
-
 void Activity::apply_copy(const trace::ActivityCopy& record) {
   StreamCopies& stream = stream_of({record.device, record.context, record.stream});
   ++stream.count;

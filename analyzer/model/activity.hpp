@@ -101,7 +101,13 @@ class Activity {
 
  private:
   [[nodiscard]] static Unjoined why_without_time(std::uint64_t start);
-  [[nodiscard]] StreamCopies& stream_of(const StreamKey& key);
+  [[nodiscard]] StreamCopies& stream_of(const StreamKey& key) {
+    if (latest_copies_ == nullptr || latest_stream_ != key) {
+      latest_stream_ = key;
+      latest_copies_ = &streams_[key];
+    }
+    return *latest_copies_;
+  }
   void apply_copy(const trace::ActivityCopy& record);
   void apply_set(const trace::ActivitySet& record);
   void apply_kernel(const trace::ActivityKernel& record);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -10,6 +11,8 @@ namespace {
 
 constexpr double kNsPerSecond = 1e9;
 constexpr double kFarthestTicks = 9e18;  // fits into 63 bits
+constexpr std::uint64_t kEndOfTime = std::numeric_limits<std::uint64_t>::max();
+constexpr double kReadingNs = 500;
 // No record is taken over later than this after it started.
 constexpr double kLongestDelayNs = 86'400 * kNsPerSecond;
 // A clock that shows the time of day to within this is the time of day.
@@ -31,6 +34,7 @@ ActivityClocks::ActivityClocks(const std::vector<trace::ActivityClock>& pairs, c
   if (duration_ns != 0) {
     ticks_per_ns_ = static_cast<double>(kTicks) / static_cast<double>(duration_ns);
   }
+  update_limits();
   std::set<std::uint32_t> libraries;
   std::set<std::uint32_t> libraries_from_the_start;
   for (const trace::ActivityClock& pair : pairs) {
@@ -99,7 +103,7 @@ void ActivityClocks::measure(Epoch& epoch, std::size_t changed) {
            difference(pairs[to].timestamp, pairs[from].timestamp);
   };
   const std::size_t last = pairs.size() - 1;
-  epoch.latest = 0;
+  epoch.latest = {};
   epoch.ticks_per_unit = last == 0 ? rate_of_single(pairs[0], epoch.number == 0) : rate(0, last);
   for (std::size_t i = changed < 2 ? 0 : changed - 2; i <= last; ++i) {
     pairs[i].ticks_per_unit = i == last ? epoch.ticks_per_unit : rate(i, i + 1);
@@ -112,6 +116,13 @@ void ActivityClocks::measure(Epoch& epoch, std::size_t changed) {
     }
     error_ticks_ = std::max(error_ticks_, error);
   }
+  update_limits();
+}
+
+void ActivityClocks::update_limits() {
+  limits_.longest = kLongestDelayNs * ticks_per_ns_;
+  limits_.shortest_delay = -(static_cast<double>(error_ticks_) + 1e6 * ticks_per_ns_);
+  limits_.tolerance = error_ticks_ + static_cast<std::uint64_t>(kReadingNs * ticks_per_ns_);
 }
 
 double ActivityClocks::rate_of_single(const Pair& pair, bool is_first) const {
@@ -125,45 +136,45 @@ double ActivityClocks::rate_of_single(const Pair& pair, bool is_first) const {
   return std::abs(off_ns) < kSameClockNs ? ticks_per_ns_ : 0;
 }
 
-const ActivityClocks::Pair& ActivityClocks::pair_before(const Epoch& epoch,
-                                                        std::uint64_t timestamp) {
+// Nearly always the piece of the record before.
+const ActivityClocks::Piece& ActivityClocks::piece_of(const Epoch& epoch, std::uint64_t timestamp) {
+  if (timestamp - epoch.latest.begin >= epoch.latest.length) look_up(epoch, timestamp);
+  return epoch.latest;
+}
+
+void ActivityClocks::look_up(const Epoch& epoch, std::uint64_t timestamp) {
   const std::vector<Pair>& pairs = epoch.pairs;
-  const auto fits = [&](std::size_t i) {
-    return pairs[i].timestamp <= timestamp &&
-           (i + 1 == pairs.size() || timestamp < pairs[i + 1].timestamp);
-  };
-  if (!fits(epoch.latest)) {
-    const auto after = std::partition_point(
-        pairs.begin(), pairs.end(), [&](const Pair& pair) { return pair.timestamp <= timestamp; });
-    epoch.latest = after == pairs.begin() ? 0 : static_cast<std::size_t>(after - pairs.begin()) - 1;
-  }
-  return pairs[epoch.latest];
+  const auto after = std::partition_point(
+      pairs.begin(), pairs.end(), [&](const Pair& pair) { return pair.timestamp <= timestamp; });
+  const auto pair = after == pairs.begin() ? after : after - 1;
+  const auto next = pair + 1;
+  Piece& piece = epoch.latest;
+  piece.begin = pair == pairs.begin() ? 0 : pair->timestamp;
+  piece.length = (next == pairs.end() ? kEndOfTime : next->timestamp) - piece.begin;
+  piece.timestamp = pair->timestamp;
+  piece.ticks = pair->ticks;
+  piece.ticks_per_unit = pair->ticks_per_unit;
 }
 
 std::optional<TickSpan> ActivityClocks::place(std::uint16_t library, std::uint64_t start,
                                               std::uint64_t end, std::uint64_t taken_over) const {
-  if (start == 0 || end < start) return std::nullopt;
-  // What is read after it was taken over can only be the clocks' error.
-  const double latest = static_cast<double>(error_ticks_) + 1e6 * ticks_per_ns_;
-  double smallest_delay = kLongestDelayNs * ticks_per_ns_;
-  bool is_found = false;
-  TickSpan found;
+  std::optional<TickSpan> found;
+  if (start == 0 || end < start) return found;
+  double smallest_delay = limits_.longest;
   for (const Epoch& epoch : epochs_) {
     if (epoch.library != library || epoch.ticks_per_unit <= 0) continue;
-    const Pair& pair = pair_before(epoch, start);
-    const double distance = difference(start, pair.timestamp) * pair.ticks_per_unit;
+    const Piece& piece = piece_of(epoch, start);
+    const double distance = difference(start, piece.timestamp) * piece.ticks_per_unit;
     if (std::abs(distance) > kFarthestTicks) continue;
-    const double delay = difference(taken_over, pair.ticks) - distance;
-    if (delay < -latest || delay >= smallest_delay) continue;
+    const double delay = difference(taken_over, piece.ticks) - distance;
+    if (delay < limits_.shortest_delay || delay >= smallest_delay) continue;
     smallest_delay = delay;
-    const double length = static_cast<double>(end - start) * pair.ticks_per_unit;
-    if (length > kLongestDelayNs * ticks_per_ns_) continue;
+    const double length = static_cast<double>(end - start) * piece.ticks_per_unit;
+    if (length > limits_.longest) continue;
     const std::uint64_t ticks =
-        pair.ticks + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance));
-    found = {ticks, ticks + static_cast<std::uint64_t>(length)};
-    is_found = true;
+        piece.ticks + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance));
+    found.emplace(TickSpan{ticks, ticks + static_cast<std::uint64_t>(length)});
   }
-  if (!is_found) return std::nullopt;
   return found;
 }
 

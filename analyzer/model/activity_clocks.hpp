@@ -42,37 +42,50 @@ class ActivityClocks {
   [[nodiscard]] std::uint64_t error_ticks() const { return error_ticks_; }
   // Intervals that stick out of one another by less may still be one in the other: the error, and
   // what reading two clocks one after the other takes.
-  [[nodiscard]] std::uint64_t tolerance_ticks() const {
-    return error_ticks_ + static_cast<std::uint64_t>(kReadingNs * ticks_per_ns_);
-  }
+  [[nodiscard]] std::uint64_t tolerance_ticks() const { return limits_.tolerance; }
 
  private:
-  static constexpr double kReadingNs = 500;
-
   struct Pair {
     std::uint64_t timestamp = 0;
     std::uint64_t ticks = 0;  // in the middle of the reading
     std::uint64_t uncertainty = 0;
     double ticks_per_unit = 0;  // up to the next pair
   };
+  // The times that are told by one pair.
+  struct Piece {
+    std::uint64_t begin = 0;
+    std::uint64_t length = 0;
+    std::uint64_t timestamp = 0;  // the pair's
+    std::uint64_t ticks = 0;
+    double ticks_per_unit = 0;
+  };
   struct Epoch {
     std::uint32_t library = 0;
     std::uint32_t number = 0;
     std::vector<Pair> pairs;
-    double ticks_per_unit = 0;       // 0 = not known
-    mutable std::size_t latest = 0;  // where the search before ended
+    double ticks_per_unit = 0;  // 0 = not known
+    mutable Piece latest;       // that was looked up
+  };
+  // What follows from the error and the rate of the ticks.
+  struct Limits {
+    double longest = 0;         // ticks that a record, or its delay, may take
+    double shortest_delay = 0;  // below 0: read after it was taken over, by the clocks' error alone
+    std::uint64_t tolerance = 0;
   };
 
   [[nodiscard]] Epoch& find_or_add_epoch(std::uint32_t library, std::uint32_t number);
   void assume_time_of_day(std::uint32_t library);
   void measure(Epoch& epoch, std::size_t changed);
+  void update_limits();
   [[nodiscard]] double rate_of_single(const Pair& pair, bool is_first) const;
-  [[nodiscard]] static const Pair& pair_before(const Epoch& epoch, std::uint64_t timestamp);
+  [[nodiscard]] static const Piece& piece_of(const Epoch& epoch, std::uint64_t timestamp);
+  static void look_up(const Epoch& epoch, std::uint64_t timestamp);
 
   std::vector<Epoch> epochs_;  // a few, by library and number
   std::vector<ClockPoint> realtime_;
   double ticks_per_ns_ = 1.0;
   std::uint64_t error_ticks_ = 0;
+  Limits limits_;
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -66,8 +66,8 @@ std::string_view name_of(Unjoined reason) {
 void ActivityJoin::add_call(std::uint32_t writer, const trace::CallHeader& call, CallWork work,
                             const CallSize& size, std::uint32_t counted) {
   ++counts_.calls;
-  CallId id = calls_.add(writer, call.record.time, std::max(call.record.time, call.end));
-  PendingCall& pending = *calls_.find(id);
+  PendingCall& pending = calls_.add(writer, call.record.time, std::max(call.record.time, call.end));
+  CallId id = calls_.last();
   pending.bytes = size.bytes;
   pending.batch_bytes = size.part == 0 ? size.bytes : 0;
   pending.counted = counted;
@@ -100,9 +100,9 @@ void ActivityJoin::add_launch(std::uint32_t writer, const trace::CallHeader& cal
   add_call(writer, call, CallWork::kLaunch, {}, known->second);
   if (early_.empty()) return;
   // A launch takes its place in the order when it returns; its record may stand before that.
-  const std::deque<EarlyCall> early = std::exchange(early_, {});
-  for (const EarlyCall& waiting : early) {
-    if (!match(waiting.record, waiting.time, false)) early_.push_back(waiting);
+  const std::deque<ApiSpan> early = std::exchange(early_, {});
+  for (const ApiSpan& waiting : early) {
+    if (!match(waiting, false)) early_.push_back(waiting);
   }
 }
 
@@ -111,24 +111,22 @@ void ActivityJoin::apply(const trace::ActivityCall& record) {
   without_api_records_ = false;
   const std::uint64_t activity = activity_key(record.library, record.correlation);
   // A call of the driver inside one of the runtime has the same correlation.
-  if (api_calls_.find(activity) != nullptr) return;
+  if (api_calls_.find(activity).is_known()) return;
   const std::optional<TickSpan> time =
       clocks_.place(record.library, record.start, record.end, record.record.time);
   if (!time) return remember(activity, 0, Unjoined::kClockUnknown);
-  if (match(record, *time, false)) return;
-  early_.push_back({record, *time});
+  const ApiSpan api{activity, {time->start, time->end}, record.thread_id, record.domain};
+  if (match(api, false)) return;
+  early_.push_back(api);
   if (early_.size() <= kMaxEarlyCalls) return;
-  const EarlyCall oldest = early_.front();
+  const ApiSpan oldest = early_.front();
   early_.pop_front();
-  (void)match(oldest.record, oldest.time, true);
+  (void)match(oldest, true);
 }
 
 // False where the call may still come.
-bool ActivityJoin::match(const trace::ActivityCall& record, const TickSpan& time,
-                         bool is_last_chance) {
-  const ApiSpan api{
-      activity_key(record.library, record.correlation), {time.start, time.end}, record.domain};
-  const std::vector<std::uint32_t>& threads = calls_.threads_of(record.thread_id);
+bool ActivityJoin::match(const ApiSpan& api, bool is_last_chance) {
+  const std::vector<std::uint32_t>& threads = calls_.threads_of(api.thread_id);
   Match& found = match_;
   found.restart();
   for (auto thread = threads.rbegin(); thread != threads.rend(); ++thread) {
@@ -141,11 +139,11 @@ bool ActivityJoin::match(const trace::ActivityCall& record, const TickSpan& time
   }
   if (found.is_early && !is_last_chance) return false;
   remember(api.activity, 0,
-           time.start < cut_ticks_  ? Unjoined::kBeforeCheckpoint
-           : found.is_other_library ? Unjoined::kOtherLibrary
-           : threads.empty()        ? Unjoined::kUnknownThread
-           : found.is_forgotten     ? Unjoined::kCallForgotten
-                                    : Unjoined::kNoCall);
+           api.time.start < cut_ticks_ ? Unjoined::kBeforeCheckpoint
+           : found.is_other_library    ? Unjoined::kOtherLibrary
+           : threads.empty()           ? Unjoined::kUnknownThread
+           : found.is_forgotten        ? Unjoined::kCallForgotten
+                                       : Unjoined::kNoCall);
   return true;
 }
 
@@ -224,18 +222,25 @@ void ActivityJoin::take(const ApiSpan& api, const Match& match) {
 }
 
 void ActivityJoin::remember(std::uint64_t activity, CallId first, Unjoined reason) {
-  if (api_calls_.find(activity) != nullptr) return;
-  api_calls_.set(activity, first, reason);
-  if (waiting_.empty()) return;
+  const bool is_new = api_calls_.add(activity, first, reason);
+  if (is_new && !waiting_.empty()) join_waiting(activity, {first, reason});
+}
+
+void ActivityJoin::join_waiting(std::uint64_t activity, const ApiCall& api) {
   const auto waiting = waiting_.find(activity);
   if (waiting == waiting_.end()) return;
   const std::vector<DeviceWork> works = std::move(waiting->second);
   waiting_.erase(waiting);
-  for (const DeviceWork& work : works) join(work, {first, reason, true});
+  for (const DeviceWork& work : works) join(work, api);
 }
 
 void ActivityJoin::apply(const DeviceWork& work) {
-  if (const ApiCall* api = api_calls_.find(work.activity)) return join(work, *api);
+  const ApiCall api = api_calls_.find(work.activity);
+  if (api.is_known()) return join(work, api);
+  apply_without_api(work);
+}
+
+void ActivityJoin::apply_without_api(const DeviceWork& work) {
   if (!without_api_records_) return wait(work);
   without_api_.push_back(work);
   if (without_api_.size() >= kMaxWaiting / 4) infer_all();
@@ -243,30 +248,25 @@ void ActivityJoin::apply(const DeviceWork& work) {
 
 void ActivityJoin::join(const DeviceWork& work, const ApiCall& api) {
   if (api.first == 0) return count_unjoined(api.reason);
-  PendingCall* call = part_for(work, api.first);
+  PendingCall* const first = calls_.find(api.first);
+  PendingCall* const call = first == nullptr ? nullptr : part_for(work, *first);
   if (call == nullptr) return count_unjoined(Unjoined::kCallForgotten);
   if (call->counted == PendingCall::kNothing) return count_unjoined(Unjoined::kNoCall);
   ++(call->is_inferred ? counts_.inferred : counts_.exact);
-  if (!spread_over_batch(work, api.first)) attach(work, *call);
+  if (first->next == 0 || !spread_over_batch(work, *first)) attach(work, *call);
 }
 
-std::uint64_t ActivityJoin::bytes_of_parts(CallId first) {
+std::uint64_t ActivityJoin::bytes_of_parts(const PendingCall& first) {
   std::uint64_t bytes = 0;
-  for (CallId id = first; id != 0;) {
-    const PendingCall* call = calls_.find(id);
-    if (call == nullptr) break;
-    id = call->next;
+  for (const PendingCall* call = &first; call != nullptr; call = next_part(*call)) {
     if (call->work == CallWork::kCopy) bytes += call->bytes;
   }
   return bytes;
 }
 
 // One record for a whole batch: each part gets its share of the time, one after the other.
-bool ActivityJoin::spread_over_batch(const DeviceWork& work, CallId first) {
-  const PendingCall* head = calls_.find(first);
-  if (head == nullptr || head->next == 0 || head->batch_bytes != work.bytes || work.is_set) {
-    return false;
-  }
+bool ActivityJoin::spread_over_batch(const DeviceWork& work, PendingCall& first) {
+  if (first.batch_bytes != work.bytes || work.is_set) return false;
   if (bytes_of_parts(first) != work.bytes) return false;  // there are other calls beside the batch
   const auto share = [&](std::uint64_t bytes) {
     return work.time.start +
@@ -274,10 +274,7 @@ bool ActivityJoin::spread_over_batch(const DeviceWork& work, CallId first) {
                                       static_cast<double>(bytes) / static_cast<double>(work.bytes));
   };
   std::uint64_t done_bytes = 0;
-  for (CallId id = first; id != 0;) {
-    PendingCall* call = calls_.find(id);
-    if (call == nullptr) break;
-    id = call->next;
+  for (PendingCall* call = &first; call != nullptr; call = next_part(*call)) {
     if (call->work != CallWork::kCopy || call->bytes == 0) continue;
     DeviceWork piece = work;
     piece.bytes = call->bytes;
@@ -291,15 +288,13 @@ bool ActivityJoin::spread_over_batch(const DeviceWork& work, CallId first) {
 
 // Of the calls that one record of CUPTI is about, the first that still asks for as much as this; or
 // else the first that asks for work of this kind.
-PendingCall* ActivityJoin::part_for(const DeviceWork& work, CallId first) {
+PendingCall* ActivityJoin::part_for(const DeviceWork& work, PendingCall& first) {
   PendingCall* any = nullptr;
   PendingCall* with_room = nullptr;
-  for (CallId id = first; id != 0;) {
-    PendingCall* call = calls_.find(id);
-    if (call == nullptr) break;
-    id = call->next;
+  for (PendingCall* call = &first; call != nullptr; call = next_part(*call)) {
     if (call->work == CallWork::kLaunch) return call;
     if ((call->work == CallWork::kSet) != work.is_set) continue;
+    if (first.next == 0) return call;
     if (any == nullptr) any = call;
     const std::uint64_t left = call->bytes - std::min(call->bytes, call->seen_bytes);
     if (left == work.bytes) return call;
@@ -402,10 +397,10 @@ void ActivityJoin::infer_all() {
     return std::tie(a.activity, a.time.start) < std::tie(b.activity, b.time.start);
   });
   for (const DeviceWork& work : without_api_) {
-    const ApiCall* api = api_calls_.find(work.activity);
+    const ApiCall api = api_calls_.find(work.activity);
     // What graphs do has no call of its own that it could be taken for.
-    if (api != nullptr) {
-      join(work, *api);
+    if (api.is_known()) {
+      join(work, api);
     } else if (work.graph_node != 0) {
       count_unjoined(Unjoined::kNoApiRecord);
     } else {
@@ -449,13 +444,13 @@ void ActivityJoin::infer(const DeviceWork& work) {
       part = taken->next;
     }
     remember(work.activity, first, Unjoined::kNoCall);
-    return join(work, {first, Unjoined::kNoCall, true});
+    return join(work, {first, Unjoined::kNoCall});
   }
   count_unjoined(Unjoined::kNoApiRecord);
 }
 
 void ActivityJoin::finish() {
-  for (const EarlyCall& call : early_) (void)match(call.record, call.time, true);
+  for (const ApiSpan& call : early_) (void)match(call, true);
   early_.clear();
   infer_waiting();
   infer_all();

@@ -113,32 +113,32 @@ class ActivityJoin {
       violation = 0;
     }
   };
-  struct EarlyCall {
-    trace::ActivityCall record;
-    TickSpan time;
-  };
-
   struct Batch {
     CallId first = 0;
     CallId last = 0;
   };
+  // A call as CUPTI saw it.
   struct ApiSpan {
     std::uint64_t activity = 0;
     TickSpan time;
+    std::uint32_t thread_id = 0;
     trace::ActivityDomain domain = trace::ActivityDomain::kDriver;
   };
 
   [[nodiscard]] Batch& batch_of(std::uint32_t writer);
-  bool match(const trace::ActivityCall& record, const TickSpan& time, bool is_last_chance);
+  bool match(const ApiSpan& api, bool is_last_chance);
   bool match_in(const PendingCalls::Thread& thread, const ApiSpan& api, Match& match);
   // Whether the call may be taken; says in `match` if it is another library's already.
   bool is_free(PendingCall& call, const ApiSpan& api, Match& match);
   void take(const ApiSpan& api, const Match& match);
   void remember(std::uint64_t activity, CallId first, Unjoined reason);
+  void join_waiting(std::uint64_t activity, const ApiCall& api);
   void join(const DeviceWork& work, const ApiCall& api);
-  PendingCall* part_for(const DeviceWork& work, CallId first);
-  [[nodiscard]] std::uint64_t bytes_of_parts(CallId first);
-  bool spread_over_batch(const DeviceWork& work, CallId first);
+  void apply_without_api(const DeviceWork& work);
+  [[nodiscard]] PendingCall* next_part(const PendingCall& call) { return calls_.find(call.next); }
+  PendingCall* part_for(const DeviceWork& work, PendingCall& first);
+  [[nodiscard]] std::uint64_t bytes_of_parts(const PendingCall& first);
+  bool spread_over_batch(const DeviceWork& work, PendingCall& first);
   void attach(const DeviceWork& work, PendingCall& call);
   [[nodiscard]] std::uint32_t row_in_graph(const DeviceWork& work, const PendingCall& launch);
   void compare_kinds(const DeviceWork& work, const TransferKey& key);
@@ -157,7 +157,7 @@ class ActivityJoin {
   Match match_;                                                         // the present record's
   std::unordered_map<std::uint64_t, std::vector<DeviceWork>> waiting_;  // by activity
   std::deque<std::uint64_t> waiting_order_;
-  std::deque<EarlyCall> early_;
+  std::deque<ApiSpan> early_;
   bool without_api_records_ = false;
   std::unordered_map<std::uint64_t, std::deque<CallId>> by_size_;
   std::vector<DeviceWork> without_api_;               // what will be inferred

@@ -26,9 +26,10 @@ enum class Unjoined : std::uint8_t {
 
 // What a record of CUPTI about a call led to.
 struct ApiCall {
-  CallId first = 0;  // 0 = no call, for this reason:
-  Unjoined reason = Unjoined::kNoCall;
-  bool is_known = false;
+  CallId first = 0;                    // 0 = no call, for this reason:
+  Unjoined reason = Unjoined::kCount;  // kCount where nothing is known
+
+  [[nodiscard]] bool is_known() const { return reason != Unjoined::kCount; }
 };
 
 // - CUPTI hands correlations out one by one, so neighbours are asked for in turn: they share a
@@ -39,52 +40,44 @@ class ApiCalls {
   static constexpr std::size_t kPageCalls = 8;
   static constexpr std::size_t kMaxPages = std::size_t{1} << 17;
 
-  // `activity` is library and correlation, never 0. nullptr where nothing is known of it.
-  [[nodiscard]] const ApiCall* find(std::uint64_t activity) {
+  // `activity` is library and correlation, never 0.
+  [[nodiscard]] ApiCall find(std::uint64_t activity) {
     const Page* page = find_page(activity);
-    if (page == nullptr) return nullptr;
-    const ApiCall& call = page->calls[activity % kPageCalls];
-    return call.is_known ? &call : nullptr;
+    if (page == nullptr) return {};
+    const std::size_t i = activity % kPageCalls;
+    return {page->first[i], page->reason[i]};
   }
-  void set(std::uint64_t activity, CallId first, Unjoined reason) {
+  // False where something is known of it already, which stays.
+  bool add(std::uint64_t activity, CallId first, Unjoined reason) {
     Page* page = find_page(activity);
     if (page == nullptr) page = &add_page(activity);
-    page->calls[activity % kPageCalls] = {first, reason, true};
+    const std::size_t i = activity % kPageCalls;
+    if (page->reason[i] != Unjoined::kCount) return false;
+    page->first[i] = first;
+    page->reason[i] = reason;
+    return true;
   }
 
  private:
   struct Page {
     std::uint64_t key = 0;
-    std::array<ApiCall, kPageCalls> calls;
+    std::array<CallId, kPageCalls> first;
+    std::array<Unjoined, kPageCalls> reason;  // kCount where nothing is known
   };
   struct Place {
     std::uint64_t key = 0;
-    std::uint64_t page = 0;  // its number
+    std::uint64_t page = 0;  // its number; 0 = there is none
   };
 
   [[nodiscard]] static std::uint64_t key_of(std::uint64_t activity) {
     return activity / kPageCalls;
   }
   [[nodiscard]] Page* find_page(std::uint64_t activity) {
-    if (key_of(activity) == latest_.key) return pages_.find(latest_.page);
-    const Place* place = places_.find(key_of(activity));
-    if (place == nullptr) return nullptr;
-    latest_ = *place;
+    if (key_of(activity) != latest_.key) look_up(key_of(activity));
     return pages_.find(latest_.page);
   }
-  Page& add_page(std::uint64_t activity) {
-    if (pages_.is_full()) {
-      Place forgotten;
-      places_.erase(pages_.find(pages_.first())->key, forgotten);
-    }
-    Page& page = pages_.add();
-    page.key = key_of(activity);
-    for (ApiCall& call : page.calls) call.is_known = false;
-    latest_.key = page.key;
-    latest_.page = pages_.last();
-    places_.add(page.key).page = latest_.page;
-    return page;
-  }
+  void look_up(std::uint64_t key);
+  Page& add_page(std::uint64_t activity);
 
   Recent<Page, kMaxPages> pages_;
   FlatMap<Place, &Place::key> places_;

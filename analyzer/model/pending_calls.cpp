@@ -17,6 +17,7 @@ constexpr std::size_t kTrimEvery = 1024;
 
 void PendingCalls::add_thread(std::uint32_t writer, const trace::Thread& record) {
   if (writer >= kMaxWriters) return;
+  latest_threads_ = nullptr;
   const auto next = static_cast<std::uint32_t>(threads_.size());
   const auto [known, is_new] = by_thread_id_.try_emplace(record.thread_id, next);
   if (is_new) threads_.emplace_back();
@@ -41,7 +42,7 @@ std::uint32_t PendingCalls::thread_of_writer(std::uint32_t writer) {
   return by_writer_[writer] - 1;
 }
 
-CallId PendingCalls::add(std::uint32_t writer, std::uint64_t start, std::uint64_t end) {
+PendingCall& PendingCalls::add(std::uint32_t writer, std::uint64_t start, std::uint64_t end) {
   PendingCall& call = calls_.add();
   call = PendingCall{};
   call.time.start = start;
@@ -51,11 +52,11 @@ CallId PendingCalls::add(std::uint32_t writer, std::uint64_t start, std::uint64_
     for (Thread& thread : threads_) trim(thread);
   }
   const std::uint32_t index = thread_of_writer(writer);
-  if (index >= threads_.size()) return id;
+  if (index >= threads_.size()) return call;
   Thread& thread = threads_[index];
   thread.calls.push_back({{start, end}, id});
   if (thread.calls.size() % kTrimEvery == 0) trim(thread);
-  return id;
+  return call;
 }
 
 // Gives back the room of what is forgotten.
@@ -70,33 +71,25 @@ void PendingCalls::trim(Thread& thread) const {
   if (calls.empty()) std::vector<InThread>().swap(calls);
 }
 
-// Records about a thread's calls come in nearly the order of the calls, so the search begins where
-// the one before ended, and takes longer and longer steps.
-std::vector<PendingCalls::InThread>::const_iterator PendingCalls::Thread::first_ending_from(
+std::vector<PendingCalls::InThread>::const_iterator PendingCalls::Thread::search(
     std::uint64_t ticks) const {
   const auto ends_before = [&](const InThread& call) { return call.time.end < ticks; };
-  const auto hint = calls.begin() + static_cast<std::ptrdiff_t>(latest);
   auto low = calls.begin();
-  auto high = hint;
-  if (latest == 0 || ends_before(*(hint - 1))) {
-    low = hint;
+  auto high = low + static_cast<std::ptrdiff_t>(latest);
+  if (latest == 0 || ends_before(*(high - 1))) {
+    low = high;
     std::ptrdiff_t step = 1;
     for (; step < calls.end() - low && ends_before(low[step - 1]); step *= 2) low += step;
     high = low + std::min(step, calls.end() - low);
   }
-  const auto found = std::partition_point(low, high, ends_before);
-  latest = static_cast<std::size_t>(found - calls.begin());
-  return found;
+  return std::partition_point(low, high, ends_before);
 }
 
-const std::vector<std::uint32_t>& PendingCalls::threads_of(std::uint32_t thread_id) const {
+void PendingCalls::look_up_threads(std::uint32_t thread_id) const {
   static const std::vector<std::uint32_t> kNone;
-  if (latest_threads_ != nullptr && latest_short_id_ == thread_id) return *latest_threads_;
   const auto found = by_short_id_.find(thread_id);
-  if (found == by_short_id_.end()) return kNone;
   latest_short_id_ = thread_id;
-  latest_threads_ = &found->second;
-  return found->second;
+  latest_threads_ = found == by_short_id_.end() ? &kNone : &found->second;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -42,10 +42,11 @@ class PendingCalls {
 
   // The records that follow in the writer's stream are this thread's.
   void add_thread(std::uint32_t writer, const trace::Thread& thread);
-  // A call of that time, of which nothing else is known yet.
-  CallId add(std::uint32_t writer, std::uint64_t start, std::uint64_t end);
+  // A call of that time, of which nothing else is known yet. Its number is last().
+  PendingCall& add(std::uint32_t writer, std::uint64_t start, std::uint64_t end);
+  [[nodiscard]] CallId last() const { return calls_.last(); }
 
-  // nullptr where it is forgotten. Valid until the next add().
+  // nullptr where it is forgotten, and of 0. Valid until it is forgotten.
   [[nodiscard]] PendingCall* find(CallId id) { return calls_.find(id); }
 
   struct InThread {
@@ -56,13 +57,29 @@ class PendingCalls {
     std::vector<InThread> calls;     // forgotten ones may be among them
     mutable std::size_t latest = 0;  // where the search before ended
 
-    // The first call that ends then or later.
+    // The first call that ends then or later. Records about a thread's calls come in nearly the
+    // order of the calls, so it is often the one after the last that was found.
     [[nodiscard]] std::vector<InThread>::const_iterator first_ending_from(
-        std::uint64_t ticks) const;
+        std::uint64_t ticks) const {
+      const std::size_t next = latest + 1;
+      const bool is_next =
+          next < calls.size() && calls[latest].time.end < ticks && ticks <= calls[next].time.end;
+      const auto found =
+          is_next ? calls.begin() + static_cast<std::ptrdiff_t>(next) : search(ticks);
+      latest = static_cast<std::size_t>(found - calls.begin());
+      return found;
+    }
+
+   private:
+    // Takes longer and longer steps from where the search before ended.
+    [[nodiscard]] std::vector<InThread>::const_iterator search(std::uint64_t ticks) const;
   };
   // The threads that CUPTI may mean: by the system's id, or the low half of pthread_self(); the
   // likeliest is the last.
-  [[nodiscard]] const std::vector<std::uint32_t>& threads_of(std::uint32_t thread_id) const;
+  [[nodiscard]] const std::vector<std::uint32_t>& threads_of(std::uint32_t thread_id) const {
+    if (latest_threads_ == nullptr || latest_short_id_ != thread_id) look_up_threads(thread_id);
+    return *latest_threads_;
+  }
   [[nodiscard]] const Thread& thread(std::uint32_t index) const { return threads_[index]; }
   template <class Visit>
   void for_each(Visit&& visit) {
@@ -72,13 +89,14 @@ class PendingCalls {
  private:
   [[nodiscard]] std::uint32_t thread_of_writer(std::uint32_t writer);
   void trim(Thread& thread) const;
+  void look_up_threads(std::uint32_t thread_id) const;
 
   Recent<PendingCall, kMaxCalls> calls_;
   std::vector<Thread> threads_;
   std::vector<std::uint32_t> by_writer_;  // index of the thread + 1
   std::unordered_map<std::uint64_t, std::uint32_t> by_thread_id_;
   std::unordered_map<std::uint32_t, std::vector<std::uint32_t>> by_short_id_;
-  // What was found last; an element of by_short_id_ keeps its place.
+  // What was looked up last; nullptr = nothing yet.
   mutable std::uint32_t latest_short_id_ = 0;
   mutable const std::vector<std::uint32_t>* latest_threads_ = nullptr;
 };

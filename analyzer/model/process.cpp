@@ -37,22 +37,27 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   in_checkpoint_ = writer == trace::kCheckpointWriter;
   writer_ = writer;
   if (course_.exec_time != 0 && writer == exec_writer_) course_.exec_time = 0;  // it failed
-  if (trace::is_call(record.kind)) {
-    const trace::CallHeader& call = trace::as<trace::OtherCall>(record).call;
-    ++course_.events;
-    if (call.end == 0) return note_unfinished(record);
-    note_stack(call.stack, writer, false);
-    if (activity_.checks_memory() && !hands_memory_out_or_moves_it(record.kind)) {
-      activity_.memory_check().add_other_call(call);
-    }
+  if (trace::is_call(record.kind)) return apply_call(record, writer);
+  if (Activity::is_activity(record.kind)) return activity_.apply(record);
+  if (record.kind == trace::RecordKind::kBlock) {
+    return apply_block(trace::as<trace::Block>(record), writer);
+  }
+  apply_rest(record, writer);
+}
+
+void ProcessModel::apply_call(const trace::RecordHeader& record, std::uint32_t writer) {
+  const trace::CallHeader& call = trace::as<trace::OtherCall>(record).call;
+  ++course_.events;
+  if (call.end == 0) return note_unfinished(record);
+  note_stack(call.stack, writer, false);
+  if (activity_.checks_memory() && !hands_memory_out_or_moves_it(record.kind)) {
+    activity_.memory_check().add_other_call(call);
   }
   switch (record.kind) {
     case trace::RecordKind::kAllocation:
       return apply_allocation(trace::as<trace::Allocation>(record), writer);
     case trace::RecordKind::kFree:
       return apply_free(trace::as<trace::Free>(record), writer);
-    case trace::RecordKind::kBlock:
-      return apply_block(trace::as<trace::Block>(record), writer);
     case trace::RecordKind::kCopy:
       return apply_copy(trace::as<trace::Copy>(record));
     case trace::RecordKind::kSet:
@@ -67,10 +72,8 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
       return apply_import(trace::as<trace::Import>(record));
     case trace::RecordKind::kContextCall:
       return apply_context_call(trace::as<trace::ContextCall>(record));
-    case trace::RecordKind::kFrameworkOom:
-      return apply_framework_oom(trace::as<trace::FrameworkOom>(record), writer);
     default:
-      return apply_rest(record, writer);
+      return;
   }
 }
 
@@ -83,6 +86,8 @@ void ProcessModel::note_unfinished(const trace::RecordHeader& record) {
 
 void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t writer) {
   switch (record.kind) {
+    case trace::RecordKind::kFrameworkOom:
+      return apply_framework_oom(trace::as<trace::FrameworkOom>(record), writer);
     case trace::RecordKind::kThread: {
       const auto& thread = trace::as<trace::Thread>(record);
       threads_.add(thread, trace::tail_of(record), writer);
@@ -149,7 +154,7 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
     case trace::RecordKind::kCheckpoint:
       return apply_checkpoint(trace::as<trace::Checkpoint>(record));
     default:
-      return Activity::is_activity(record.kind) ? activity_.apply(record) : dictionary_.add(record);
+      return dictionary_.add(record);
   }
 }
 

@@ -187,6 +187,7 @@ class ProcessModel {
 
  private:
   // process.cpp: the course of the trace, contexts, devices, samples
+  void apply_call(const trace::RecordHeader& record, std::uint32_t writer);
   void apply_rest(const trace::RecordHeader& record, std::uint32_t writer);
   // A call that the trace ends in.
   void note_unfinished(const trace::RecordHeader& record);
@@ -251,7 +252,9 @@ class ProcessModel {
 
   // process_transfers.cpp
   // Allocations are missing, so an address that nobody knows may be anything.
-  [[nodiscard]] bool blind() const;
+  [[nodiscard]] bool blind() const {
+    return course_.pauses != 0 || course_.dropped.allocations != 0;
+  }
   void apply_copy(const trace::Copy& call);
   // `row` is where the copy was counted.
   void note_round_trip(const trace::Copy& call, Direction direction, std::uint32_t row,

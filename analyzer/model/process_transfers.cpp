@@ -17,8 +17,6 @@ bool is_asynchronous(const trace::CallHeader& call) {
 
 }  // namespace
 
-bool ProcessModel::blind() const { return course_.pauses != 0 || course_.dropped.allocations != 0; }
-
 void ProcessModel::await_activity(const trace::CallHeader& call, CallWork work,
                                   const ActivityJoin::CallSize& size, std::uint32_t row) {
   if (activity_.is_on() && !in_checkpoint_) {

@@ -29,26 +29,29 @@ TEST_CASE("a list of the recent ones keeps numbers and forgets the oldest", "[un
 TEST_CASE("calls are known by their correlation until many others have come", "[unit]") {
   constexpr std::uint64_t kLibrary = std::uint64_t{1} << 32;
   ApiCalls calls;
-  CHECK(calls.find(kLibrary + 5) == nullptr);
-  calls.set(kLibrary + 5, 50, Unjoined::kNoCall);
-  calls.set(kLibrary + 6, 0, Unjoined::kUnknownThread);
-  calls.set(2 * kLibrary + 5, 70, Unjoined::kNoCall);
-  REQUIRE(calls.find(kLibrary + 5) != nullptr);
-  CHECK(calls.find(kLibrary + 5)->first == 50);
-  CHECK(calls.find(kLibrary + 6)->reason == Unjoined::kUnknownThread);
-  CHECK(calls.find(2 * kLibrary + 5)->first == 70);
+  CHECK_FALSE(calls.find(kLibrary + 5).is_known());
+  calls.add(kLibrary + 5, 50, Unjoined::kNoCall);
+  calls.add(kLibrary + 6, 0, Unjoined::kUnknownThread);
+  calls.add(2 * kLibrary + 5, 70, Unjoined::kNoCall);
+  REQUIRE(calls.find(kLibrary + 5).is_known());
+  CHECK(calls.find(kLibrary + 5).first == 50);
+  CHECK(calls.find(kLibrary + 6).reason == Unjoined::kUnknownThread);
+  CHECK(calls.find(2 * kLibrary + 5).first == 70);
+  // What is known stays.
+  CHECK_FALSE(calls.add(kLibrary + 5, 51, Unjoined::kNoCall));
+  CHECK(calls.find(kLibrary + 5).first == 50);
   // A neighbour on the same page is not known for that.
-  CHECK(calls.find(kLibrary + 4) == nullptr);
-  const auto set_page = [&](std::uint64_t page) {
-    calls.set(3 * kLibrary + page * ApiCalls::kPageCalls, page + 1, Unjoined::kNoCall);
+  CHECK_FALSE(calls.find(kLibrary + 4).is_known());
+  const auto add_page = [&](std::uint64_t page) {
+    calls.add(3 * kLibrary + page * ApiCalls::kPageCalls, page + 1, Unjoined::kNoCall);
   };
-  for (std::uint64_t page = 0; page < ApiCalls::kMaxPages - 2; ++page) set_page(page);
-  CHECK(calls.find(kLibrary + 5) != nullptr);
-  set_page(ApiCalls::kMaxPages);
-  CHECK(calls.find(kLibrary + 5) == nullptr);
-  CHECK(calls.find(2 * kLibrary + 5) != nullptr);
+  for (std::uint64_t page = 0; page < ApiCalls::kMaxPages - 2; ++page) add_page(page);
+  CHECK(calls.find(kLibrary + 5).is_known());
+  add_page(ApiCalls::kMaxPages);
+  CHECK_FALSE(calls.find(kLibrary + 5).is_known());
+  CHECK(calls.find(2 * kLibrary + 5).is_known());
   // Its page can come again, without what was on it.
-  calls.set(kLibrary + 4, 40, Unjoined::kNoCall);
-  CHECK(calls.find(kLibrary + 4)->first == 40);
-  CHECK(calls.find(kLibrary + 5) == nullptr);
+  calls.add(kLibrary + 4, 40, Unjoined::kNoCall);
+  CHECK(calls.find(kLibrary + 4).first == 40);
+  CHECK_FALSE(calls.find(kLibrary + 5).is_known());
 }

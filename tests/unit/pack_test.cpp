@@ -145,14 +145,16 @@ TEMPLATE_TEST_CASE("a column's varints are read as they were written, whatever t
     std::vector<std::uint64_t> values(1000);
     for (std::uint64_t& value : values) value = random() >> (64 - most_bits + random() % most_bits);
     const std::vector<std::byte> column = column_of(values);
-    VarintReader<TestType> reader(column);
-    for (const std::uint64_t value : values) {
-      std::uint64_t back = 0;
-      REQUIRE(reader.read(back));
-      REQUIRE(back == value);
-    }
-    std::uint64_t ignored = 0;
-    CHECK_FALSE(reader.read(ignored));
+    std::vector<std::uint64_t> back(values.size() + 1);
+    const auto take = [&](std::size_t i, std::uint64_t value) { back[i] = value; };
+    CHECK_FALSE(read_varints<TestType>(column, values.size() + 1, take));
+    back.assign(values.size(), 0);
+    CHECK(read_varints<TestType>(column, values.size(), take));
+    CHECK(back == values);
+    // What comes after the last one asked for is left alone.
+    back.assign(values.size() / 2, 0);
+    CHECK(read_varints<TestType>(column, back.size(), take));
+    CHECK(std::equal(back.begin(), back.end(), values.begin()));
   }
 }
 
@@ -160,10 +162,9 @@ TEMPLATE_TEST_CASE("a column that ends within a varint, or holds none, is refuse
                    JoinBySteps, JoinAtOnce) {
   if (!can_run<TestType>()) return;
   const auto count_readable = [](std::span<const std::byte> column) {
-    VarintReader<TestType> reader(column);
     std::size_t count = 0;
-    std::uint64_t ignored = 0;
-    while (reader.read(ignored)) ++count;
+    CHECK_FALSE(read_varints<TestType>(column, column.size() + 1,
+                                       [&](std::size_t i, std::uint64_t) { count = i + 1; }));
     return count;
   };
   const std::vector<std::byte> column = column_of(std::vector<std::uint64_t>(100, 1 << 20));
