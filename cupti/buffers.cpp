@@ -18,11 +18,8 @@ bool Buffers::reserve() noexcept {
 std::uint8_t* Buffers::find(State from, State to) noexcept {
   for (std::size_t i = 0; range_ != nullptr && i < kCount; ++i) {
     State expected = from;
-    if (slots_[i].state.load(std::memory_order_relaxed) != from) continue;  // the exchange decides
-    // Acquire: pairs with the release of whoever gave the buffer this state.
-    if (slots_[i].state.compare_exchange_strong(expected, to, std::memory_order_acquire)) {
-      return range_ + i * kBytes;
-    }
+    if (slots_[i].state.load() != from) continue;
+    if (slots_[i].state.compare_exchange_strong(expected, to)) return range_ + i * kBytes;
   }
   return nullptr;
 }
@@ -44,30 +41,35 @@ void Buffers::completed(std::uint8_t* buffer, std::size_t valid_bytes, std::size
   slot.valid_bytes = valid_bytes < kBytes ? valid_bytes : kBytes;
   slot.library = library;
   const bool is_read = !discard && valid_bytes != 0;
-  // Release: pairs with find(): whoever takes the buffer sees what it holds.
-  slot.state.store(is_read ? State::kFilled : State::kFree, std::memory_order_release);
-  if (is_read) filled_count_.fetch_add(1, std::memory_order_release);  // pairs with take_filled()
+  // Counted first: the count must never say that there is none while there is one.
+  if (is_read) filled_count_.fetch_add(1);
+  slot.state.store(is_read ? State::kFilled : State::kFree);
 }
 
 bool Buffers::take_filled(Filled& filled) noexcept {
-  if (filled_count_.load(std::memory_order_acquire) == 0) return false;  // pairs with completed()
+  if (filled_count_.load() == 0) return false;
   std::uint8_t* const buffer = find(State::kFilled, State::kBeingRead);
   if (buffer == nullptr) return false;
-  filled_count_.fetch_sub(1, std::memory_order_relaxed);  // orders nothing
+  filled_count_.fetch_sub(1);
   const Slot& slot = slots_[index_of(buffer)];
   filled = {buffer, slot.valid_bytes, slot.library};
   return true;
 }
 
 void Buffers::release(const Filled& filled) noexcept {
-  // Release: pairs with take(): CUPTI writes after we have read.
-  slots_[index_of(filled.bytes)].state.store(State::kFree, std::memory_order_release);
+  slots_[index_of(filled.bytes)].state.store(State::kFree);
+}
+
+void Buffers::let_go(const std::uint8_t* buffer) noexcept {
+  State expected = State::kFilled;
+  if (slots_[index_of(buffer)].state.compare_exchange_strong(expected, State::kFree)) {
+    filled_count_.fetch_sub(1);
+  }
 }
 
 void Buffers::reset() noexcept {
-  for (Slot& slot : slots_)
-    slot.state.store(State::kFree, std::memory_order_relaxed);  // one thread
-  filled_count_.store(0, std::memory_order_relaxed);
+  for (Slot& slot : slots_) slot.state.store(State::kFree);
+  filled_count_.store(0);
 }
 
 }  // namespace gpumemtrace::cupti

@@ -2,6 +2,7 @@
 // that an address tells whether and which buffer of ours it is.
 //
 //   free --take()--> with CUPTI --completed()--> filled --take_filled()--> being read --release()
+//                                                       --let_go()
 //
 // - Any thread, no lock, no allocation. take() touches no memory.
 // - A buffer may stay with CUPTI for ever (one a thread that stopped using CUDA).
@@ -41,9 +42,11 @@ class Buffers {
     std::size_t valid_bytes = 0;
     std::size_t library = 0;
   };
-  // False where there is none.
+  // False where there is none that was completed before.
   bool take_filled(Filled& filled) noexcept;
   void release(const Filled& filled) noexcept;
+  // A completed buffer is not to be read after all, unless it is being read.
+  void let_go(const std::uint8_t* buffer) noexcept;
 
   // In a forked child: all buffers are free.
   void reset() noexcept;
@@ -61,7 +64,7 @@ class Buffers {
 
   std::uint8_t* range_ = nullptr;
   Slot slots_[kCount];
-  std::atomic<std::size_t> filled_count_ = 0;
+  std::atomic<std::size_t> filled_count_ = 0;  // at least
 };
 
 }  // namespace gpumemtrace::cupti

@@ -223,6 +223,10 @@ void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* b
     // What is taken over of a buffer is settled when start() is over.
     const bool keep = collection.reading_.load() && collection.state_.load() != State::kOff;
     collection.buffers_.completed(buffer, valid_bytes, library->index(), !keep);
+    // The reading may have ended meanwhile. Who ends it and who fills a buffer both look at what
+    // the other one has done, in the one order of sequentially consistent operations: none stays
+    // filled.
+    if (keep && !collection.reading_.load()) collection.buffers_.let_go(buffer);
     if (collection.buffers_.many_are_filled()) collection.recorder_->wake();
   }
   errno = saved_errno;

@@ -51,7 +51,8 @@ class Collection {
 
   // --- The thread that records.
 
-  // Until set, and from when it is taken back, completed buffers are not kept.
+  // Until set, and from when it is taken back, completed buffers are not kept. What was kept before
+  // is still to be read.
   void set_reading(bool reading) noexcept { reading_.store(reading); }
   // States, and pairs of clocks, that other threads have noted.
   void write_notes(const Recorder& recorder) noexcept;

@@ -18,7 +18,7 @@
 #include "preload/clock.hpp"
 #include "preload/cupti_doors.hpp"
 #include "preload/driver.hpp"
-#include "preload/libc_compat.hpp"
+#include "preload/late_functions.hpp"
 #include "preload/message.hpp"
 #include "preload/module_list.hpp"
 #include "preload/own_thread.hpp"
@@ -73,7 +73,8 @@ class BackgroundThread {
       answer_flush(guard);
       pause(packed || (is_recording() && WaitingWatch::is_wanted()), wakes);
     }
-    end_reading_cupti();
+    const CallGuard guard;
+    end_reading_activities(guard);
     // Whoever waits for a flush must not wait for a thread that is gone.
     session_.background_runs.store(false);
   }
@@ -109,7 +110,13 @@ class BackgroundThread {
     read_activities(guard);
     if (session_.ring.header().exit_seen.load() == 0) return;
     cupti_ended_ = true;
+    end_reading_activities(guard);
+  }
+
+  // No buffer stays filled: CUPTI, and with it a profiler of the program's, would lack it.
+  void end_reading_activities(const CallGuard& guard) noexcept {
     end_reading_cupti();
+    read_activities(guard);
   }
 
   bool pack_sealed() noexcept {
@@ -420,7 +427,7 @@ bool start_background_thread() noexcept {
   the_session().background_runs.store(true);
   pthread_t thread;
   const bool started = start_own_thread(thread_main, thread);
-  if (started) gpumemtrace_libc_pthread_detach(thread);
+  if (started) libc_pthread_detach(thread);
   if (!started) the_session().background_runs.store(false);
   // Not for ever: a lock of the program that it holds here may be needed there.
   for (int tries = 0; started && tries < 2000 && !the_session().background_is_ready.load();

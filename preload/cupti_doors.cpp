@@ -14,7 +14,7 @@
 #include "cupti/collection.hpp"
 #include "preload/config.hpp"
 #include "preload/cupti_libraries.hpp"
-#include "preload/libc_compat.hpp"
+#include "preload/late_functions.hpp"
 #include "preload/message.hpp"
 #include "preload/recorder.hpp"
 #include "preload/session_state.hpp"
@@ -135,8 +135,8 @@ void open_named_library() noexcept {
   if (path.empty()) return;
   Line file;
   file << path;
-  if (gpumemtrace_libc_dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return;
-  const char* const reason = gpumemtrace_libc_dlerror();
+  if (libc_dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return;
+  const char* const reason = libc_dlerror();
   message(Line() << "GPUMEMTRACE_CUPTI_LIBRARY cannot be loaded: "
                  << (reason == nullptr ? "" : reason) << ". CUPTI's records are not collected.");
 }
@@ -164,9 +164,8 @@ constexpr Recorder kRecorder = {read_ticks, write_activity, wake};
 
 void start_through(Library& library, const Plan& plan) noexcept {
   // Our thread calls it from now on: a program that closes it must not take it away.
-  if (gpumemtrace_libc_dlopen(path_of(library), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) ==
-      nullptr) {
-    gpumemtrace_libc_dlerror();  // the look-up was ours
+  if (libc_dlopen(path_of(library), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr) {
+    libc_dlerror();  // the look-up was ours
   }
   the_collection().start(library, plan, kRecorder);
 }

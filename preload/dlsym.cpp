@@ -8,6 +8,7 @@
 #include "preload/cuda_abi.hpp"
 #include "preload/cupti_doors.hpp"
 #include "preload/elf_symbols.hpp"
+#include "preload/late_functions.hpp"
 #include "preload/libc_compat.hpp"
 
 namespace gpumemtrace::preload {
@@ -42,7 +43,7 @@ Answer answer_for_own_symbol(void* own, const char* name) noexcept {
   const bool loaded = driver::is_loaded();
   void* const behind_us = real_dlsym(RTLD_NEXT, name);
   if (!loaded || (behind_us == nullptr && driver::query(name) == nullptr)) return {behind_us, 1};
-  if (behind_us == nullptr) gpumemtrace_libc_dlerror();  // the search was ours
+  if (behind_us == nullptr) libc_dlerror();  // the search was ours
   return {own, 1};
 }
 
@@ -50,7 +51,7 @@ Answer answer_cupti(void* found, const char* name) noexcept {
   if (!is_in_this_library(found)) return {wrap_cupti(found, name), 1};
   void* const behind_us = real_dlsym(RTLD_NEXT, name);
   void* const answer = answer_cupti_symbol(found, behind_us, name);
-  if (behind_us == nullptr && answer != nullptr) gpumemtrace_libc_dlerror();  // the search was ours
+  if (behind_us == nullptr && answer != nullptr) libc_dlerror();  // the search was ours
   return {answer, 1};
 }
 

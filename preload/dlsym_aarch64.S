@@ -24,7 +24,10 @@ dlsym:
         ldp     x29, x30, [sp], #32
         adrp    x9, gpumemtrace_real_dlsym
         ldr     x9, [x9, #:lo12:gpumemtrace_real_dlsym]
+        cbz     x9, 3f
         br      x9
+3:      mov     x0, xzr // the process has no dlsym
+        ret
         .size   dlsym, .-dlsym
 
         .globl  dlvsym

@@ -35,7 +35,10 @@ dlsym:
         popq    %rsi
         popq    %rdi
         movq    gpumemtrace_real_dlsym(%rip), %rax
+        testq   %rax, %rax
+        je      3f
         jmp     *%rax
+3:      ret     // nullptr: the process has no dlsym
         .size   dlsym, .-dlsym
 
         .globl  dlvsym

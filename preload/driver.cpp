@@ -9,7 +9,7 @@
 #include "preload/dlsym.hpp"
 #include "preload/elf_symbols.hpp"
 #include "preload/endings.hpp"
-#include "preload/libc_compat.hpp"
+#include "preload/late_functions.hpp"
 
 namespace gpumemtrace::preload::driver {
 namespace {
@@ -78,9 +78,9 @@ void resolve_function(Resolved& function, void* handle, const char* symbol, void
 // True once the driver's functions are known.
 bool resolve() noexcept {
   if (resolution.load(std::memory_order_acquire) == kReady) return true;  // pairs with the release
-  void* handle = gpumemtrace_libc_dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
+  void* handle = libc_dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
   if (handle == nullptr) {
-    gpumemtrace_libc_dlerror();  // the failed look-up was ours, the program must not see it
+    libc_dlerror();  // the failed look-up was ours, the program must not see it
     return false;
   }
   int expected = kUnresolved;
@@ -102,7 +102,7 @@ bool resolve() noexcept {
                    reinterpret_cast<void*>(get_proc_address_wrapper(2, Door::kExported)),
                    reinterpret_cast<void*>(get_proc_address_wrapper(2, Door::kPointer)));
   find_endings();
-  gpumemtrace_libc_dlerror();  // functions that this driver lacks are no error of the program
+  libc_dlerror();  // functions that this driver lacks are no error of the program
   resolution.store(kReady, std::memory_order_release);
   return true;
 }

@@ -5,7 +5,8 @@
 #include <atomic>
 
 #include "preload/dlsym.hpp"
-#include "preload/libc_compat.hpp"
+#include "preload/elf_symbols.hpp"
+#include "preload/late_functions.hpp"
 #include "preload/session.hpp"
 #include "trace/records.hpp"
 
@@ -28,10 +29,10 @@ void* find(Ending& ending) noexcept {
   void* real = ending.real.load(std::memory_order_relaxed);  // the pointer is all there is
   if (real != nullptr) return real;
   real = real_dlsym(RTLD_NEXT, ending.symbol);
-  if (real == nullptr) {
-    gpumemtrace_libc_dlerror();  // the look-up was ours
-    real = reinterpret_cast<void*>(no_such_function);
-  }
+  if (real == nullptr && libc_dlerror) libc_dlerror();  // the look-up was ours
+  // Before glibc 2.34 a program without libdl has no dlsym.
+  if (real == nullptr) real = find_symbol_at_start("libc.so.6", ending.symbol);
+  if (real == nullptr) real = reinterpret_cast<void*>(no_such_function);
   ending.real.store(real, std::memory_order_relaxed);
   return real;
 }

@@ -6,7 +6,7 @@
 #include <atomic>
 
 #include "preload/dlsym.hpp"
-#include "preload/libc_compat.hpp"
+#include "preload/late_functions.hpp"
 #include "preload/own_thread.hpp"
 
 namespace gpumemtrace::preload::nvml {
@@ -70,7 +70,7 @@ bool initialize() noexcept {
 }
 
 void* open(void*) noexcept {
-  void* handle = gpumemtrace_libc_dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* handle = libc_dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (handle != nullptr) {
     library.init = load<Init>(handle, "nvmlInit_v2");
     library.memory_info = load<MemoryInfo>(handle, "nvmlDeviceGetMemoryInfo_v2");
@@ -96,7 +96,7 @@ void open_library() noexcept {
     nanosleep(&pause, nullptr);
   }
   // Not joined: that would wait by a futex, for which libc aborts where a sandbox forbids futexes.
-  gpumemtrace_libc_pthread_detach(thread);
+  libc_pthread_detach(thread);
 }
 
 bool read_device(const char* pci_bus_id, DeviceUse& use) noexcept {

@@ -18,7 +18,7 @@
 #include "preload/annotations.hpp"
 #include "preload/config.hpp"
 #include "preload/dlsym.hpp"
-#include "preload/libc_compat.hpp"
+#include "preload/late_functions.hpp"
 #include "preload/message.hpp"
 #include "preload/nvtx_abi.hpp"
 #include "preload/nvtx_handles.hpp"
@@ -350,7 +350,7 @@ class Instance {
 
 // A library that NVTX loads by path is no part of the process's own scope; a preloaded one is.
 bool is_preloaded() noexcept {
-  void* const program = gpumemtrace_libc_dlopen(nullptr, RTLD_LAZY);
+  void* const program = libc_dlopen(nullptr, RTLD_LAZY);
   return program != nullptr && real_dlsym(program, "gpumemtrace_step") != nullptr;
 }
 
@@ -359,7 +359,7 @@ bool start_other_tool(GetExportTable get_export_table) noexcept {
   const std::string_view path = environment("GPUMEMTRACE_NVTX_CHAIN");
   if (path.empty()) return false;
   static constinit std::atomic<bool> failure_said = false;
-  void* const library = gpumemtrace_libc_dlopen(path.data(), RTLD_LAZY);
+  void* const library = libc_dlopen(path.data(), RTLD_LAZY);
   void* const initialize =
       library == nullptr ? nullptr : real_dlsym(library, "InitializeInjectionNvtx2");
   if (initialize == nullptr) {

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "preload/libc_compat.hpp"
+#include "preload/late_functions.hpp"
 
 namespace gpumemtrace::preload {
 
@@ -18,22 +18,22 @@ constexpr std::size_t kLeastStackBytes = 1 << 20;
 
 int create_thread(void* (*main)(void*), pthread_t& thread) noexcept {
   pthread_attr_t attributes;
-  int error = gpumemtrace_libc_pthread_attr_init(&attributes);
+  int error = libc_pthread_attr_init(&attributes);
   if (error != 0) return error;
   std::size_t bytes = 0;
-  gpumemtrace_libc_pthread_attr_getstacksize(&attributes, &bytes);
+  libc_pthread_attr_getstacksize(&attributes, &bytes);
   if (bytes < kLeastStackBytes) {
-    gpumemtrace_libc_pthread_attr_setstacksize(&attributes, kLeastStackBytes);
+    libc_pthread_attr_setstacksize(&attributes, kLeastStackBytes);
   }
-  error = gpumemtrace_libc_pthread_create(&thread, &attributes, main, nullptr);
-  gpumemtrace_libc_pthread_attr_destroy(&attributes);
+  error = libc_pthread_create(&thread, &attributes, main, nullptr);
+  libc_pthread_attr_destroy(&attributes);
   return error;
 }
 
 }  // namespace
 
 bool start_own_thread(void* (*main)(void*), pthread_t& thread) noexcept {
-  if (gpumemtrace_libc_pthread_create == nullptr) return false;
+  if (!libc_pthread_create) return false;
   // The thread inherits a mask that blocks everything.
   std::uint64_t all = ~std::uint64_t{0};
   std::uint64_t before = 0;

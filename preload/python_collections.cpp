@@ -109,13 +109,15 @@ bool knows_collector() noexcept { return this_interpreter().collector.collecting
 void watch_collector() noexcept {
   const Interpreter& python = this_interpreter();
   const std::uint32_t* flag = &kNever;
-  if (state() == State::kOn && knows_collector()) {
+  Interpreters interpreters;
+  if (state() == State::kOn && knows_collector() &&
+      read_through_kernel(python.interpreters, interpreters)) {
     flag = &kPerhaps;
     // None, once it has ended. Before 3.11 its memory goes away then.
-    const auto* const interpreter = static_cast<const char*>(python.main_interpreter());
-    if (interpreter != nullptr && python.layout->minor >= kFirstWithStaticInterpreter &&
-        python.newest_interpreter != nullptr && python.newest_interpreter() == interpreter) {
-      flag = reinterpret_cast<const std::uint32_t*>(interpreter + python.collector.collecting);
+    if (interpreters.main != nullptr && interpreters.main == interpreters.newest &&
+        python.layout->minor >= kFirstWithStaticInterpreter) {
+      flag = reinterpret_cast<const std::uint32_t*>(static_cast<const char*>(interpreters.main) +
+                                                    python.collector.collecting);
     }
   }
   // Relaxed: what it points to has long been there.

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/python_frames.hpp"
+
 namespace gpumemtrace::preload::python {
 
 // Where an interpreter keeps what is asked for, in bytes.
@@ -24,7 +26,7 @@ Collector find_collector(unsigned minor, const void* runtime, const void* interp
 bool knows_collector() noexcept;
 
 // Where 0 stands while no thread collects: the flag of the only interpreter. Where it is not that
-// simple, what is there is never 0.
+// simple, what is there is never 0. To be read while is_loaded().
 extern constinit std::atomic<const std::uint32_t*> some_thread_collects;
 bool collects_here() noexcept;
 
@@ -35,10 +37,9 @@ void watch_collector() noexcept;
 // True where a collection of cycles runs on the calling thread. Any thread, no lock, no call of
 // Python that could wait; false where it is not known, and while the interpreter ends.
 inline bool in_collection() noexcept {
-  // Relaxed: what it points to exists as long as the process.
-  if (*some_thread_collects.load(std::memory_order_relaxed) == 0) [[likely]]
-    return false;
-  return collects_here();
+  // Relaxed: what it points to has long been there.
+  return is_loaded() && *some_thread_collects.load(std::memory_order_relaxed) != 0 &&
+         collects_here();
 }
 
 }  // namespace gpumemtrace::preload::python

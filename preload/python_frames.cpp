@@ -51,39 +51,60 @@ bool read_debug_offsets(Interpreter& found) noexcept {
   if (!read_through_kernel(found.runtime, &head, sizeof head) ||
       memcmp(head.cookie, "xdebugpy", sizeof head.cookie) != 0 ||
       (head.version >> 16) != (found.version >> 16) || head.free_threaded != 0 ||
-      head.runtime_state[1] > kFarthest) {
+      head.runtime_state[1] > kFarthest || head.runtime_state[2] > kFarthest) {
     return false;
   }
-  found.finalizing = reinterpret_cast<const void* const*>(static_cast<const char*>(found.runtime) +
-                                                          head.runtime_state[1]);
+  const auto* const runtime = static_cast<const char*>(found.runtime);
+  found.finalizing = reinterpret_cast<const void* const*>(runtime + head.runtime_state[1]);
+  found.interpreters = reinterpret_cast<const Interpreters*>(runtime + head.runtime_state[2]);
   found.thread_list = head.interpreter[3];
   return true;
 }
 
 // Before, the runtime has in its first words: what says that it ends, a lock, its newest
 // interpreter, its main one (pycore_runtime.h of 3.9 to 3.12).
-bool find_finalizing(Interpreter& found) noexcept {
+bool search_first_words(const Interpreters& known, Interpreter& found) noexcept {
   constexpr std::size_t kWords = 16;
   const void* words[kWords];
   if (!read_through_kernel(found.runtime, words, sizeof words)) return false;
-  const void* const newest = found.newest_interpreter();
-  const void* const main = found.main_interpreter();
   for (std::size_t i = 0; i + 3 < kWords; ++i) {
-    if (words[i + 2] == newest && words[i + 3] == main && main != nullptr) {
-      found.finalizing = static_cast<const void* const*>(found.runtime) + i;
-    }
+    if (words[i + 2] != known.newest || words[i + 3] != known.main) continue;
+    found.finalizing = static_cast<const void* const*>(found.runtime) + i;
+    found.interpreters = reinterpret_cast<const Interpreters*>(found.finalizing + 2);
   }
-  return found.finalizing != nullptr;
+  return found.interpreters != nullptr;
 }
 
 // Where the runtime has what is not in the layout. False where it is another one.
-bool look_at_runtime(Interpreter& found) noexcept {
-  if (found.runtime == nullptr || found.main_interpreter == nullptr ||
-      found.newest_interpreter == nullptr) {
-    return false;
-  }
+bool look_at_runtime(const Interpreters& known, Interpreter& found) noexcept {
+  if (found.runtime == nullptr || known.main == nullptr) return false;
   const bool describes_itself = found.layout->minor >= kFirstWithDebugOffsets;
-  return describes_itself ? read_debug_offsets(found) : find_finalizing(found);
+  Interpreters there;
+  return (describes_itself ? read_debug_offsets(found) : search_first_words(known, found)) &&
+         read_through_kernel(found.interpreters, there) && there.newest == known.newest &&
+         there.main == known.main;
+}
+
+// The base of the file that has the address; 0 where none has.
+std::uint64_t base_of(const LoaderList& modules, const void* address) noexcept {
+  struct Search {
+    std::uint64_t address;
+    std::uint64_t base;
+  } search = {reinterpret_cast<std::uintptr_t>(address), 0};
+  const auto surrounds = [](dl_phdr_info* info, std::size_t, void* argument) noexcept {
+    auto& wanted = *static_cast<Search*>(argument);
+    for (std::size_t i = 0; i < info->dlpi_phnum; ++i) {
+      const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+      if (segment.p_type == PT_LOAD &&
+          wanted.address - (info->dlpi_addr + segment.p_vaddr) < segment.p_memsz) {
+        wanted.base = info->dlpi_addr;
+        return 1;
+      }
+    }
+    return 0;
+  };
+  modules.visit(surrounds, &search);
+  return search.base;
 }
 
 // A walk for each version, with its layout compiled in.
@@ -130,8 +151,29 @@ const Interpreter& this_interpreter() noexcept { return interpreter; }
 std::uint32_t version_hex() noexcept { return interpreter.version; }
 void turn_off(std::string_view why) noexcept { set_off(why); }
 
+bool look_whether_loaded() noexcept {
+  if (state() != State::kOn) return false;
+  const std::uint32_t unloads_before = unload_count();
+  LoadedModule module;
+  const bool found = find_module(reinterpret_cast<std::uintptr_t>(interpreter.runtime), module) &&
+                     module.base == interpreter.base;
+  // Relaxed: see is_loaded().
+  if (found && !unload_is_running()) {
+    seen_after_unloads.store(unloads_before, std::memory_order_relaxed);
+  }
+  return found;
+}
+
 void look(LoaderList& modules) noexcept {
-  if (state() == State::kOn || state() == State::kOff) return;
+  if (state() == State::kOff) return;
+  if (state() == State::kOn) {
+    LoadedModule ours;  // found, unless nothing is
+    if (!is_loaded() && find_module(reinterpret_cast<std::uintptr_t>(&look), ours)) {
+      set_off("the interpreter has ended and was unloaded");
+    }
+    return;
+  }
+  const std::uint32_t unloads_before = unload_count();
   modules.look();
   if (state() == State::kAbsent && looked_changes == modules.changes()) return;
   looked_changes = modules.changes();
@@ -144,26 +186,28 @@ void look(LoaderList& modules) noexcept {
   }
   auto* version_text = reinterpret_cast<const char* (*)()>(find("Py_GetVersion"));
   found.code_type = find("PyCode_Type");
-  found.is_initialized = reinterpret_cast<int (*)()>(find("Py_IsInitialized"));
-  found.main_interpreter = reinterpret_cast<void* (*)()>(find("PyInterpreterState_Main"));
-  found.newest_interpreter = reinterpret_cast<void* (*)()>(find("PyInterpreterState_Head"));
+  auto* is_initialized = reinterpret_cast<int (*)()>(find("Py_IsInitialized"));
+  auto* newest = reinterpret_cast<const void* (*)()>(find("PyInterpreterState_Head"));
+  auto* main = reinterpret_cast<const void* (*)()>(find("PyInterpreterState_Main"));
   found.runtime = find("_PyRuntime");
-  if (version_text == nullptr || found.code_type == nullptr || found.is_initialized == nullptr) {
+  found.base = base_of(modules, found.runtime);
+  if (version_text == nullptr || found.code_type == nullptr || is_initialized == nullptr ||
+      newest == nullptr || main == nullptr) {
     set_off("the interpreter does not export the functions that are needed");
     return;
   }
-  if (found.is_initialized() == 0) {
+  if (is_initialized() == 0) {
     current_state.store(State::kNotLooked);  // it begins without a change of the modules
     return;
   }
   found.version = parse_version(version_text());
   choose_layout(found);
-  const bool agrees = found.layout != nullptr && look_at_runtime(found);
+  const Interpreters known = {newest(), main()};
+  const bool agrees = found.layout != nullptr && look_at_runtime(known, found);
   if (agrees && is_finalizing(found)) return;
-  if (agrees) {
-    found.collector = find_collector(found.layout->minor, found.runtime, found.main_interpreter());
-  }
+  if (agrees) found.collector = find_collector(found.layout->minor, found.runtime, known.main);
   interpreter = found;
+  seen_after_unloads.store(unloads_before);
   if (found.layout == nullptr) {
     set_off("this version of Python is not known; 3.9 to 3.14 are");
   } else if (!agrees) {
@@ -181,7 +225,7 @@ std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept {
 
 [[gnu::hot]] std::uint64_t read_stack(std::size_t capacity, Walk& last) noexcept {
   const Interpreter& python = interpreter;
-  if (is_finalizing(python)) return 0;
+  if (!is_loaded() || is_finalizing(python)) return 0;
   const void* thread_state = python.this_thread_state();
   if (thread_state == nullptr) return 0;
   const std::uint32_t round = current_round.load(std::memory_order_relaxed);  // see next_round()

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "preload/key_table.hpp"
+#include "preload/loaded_module.hpp"
 
 namespace gpumemtrace::preload {
 class LoaderList;
@@ -59,6 +60,18 @@ inline constinit std::atomic<State> current_state =
 // Acquire: pairs with look(): what it found is complete where this is kOn.
 inline State state() noexcept { return current_state.load(std::memory_order_acquire); }
 std::string_view reason() noexcept;
+
+// Whether the interpreter's memory is still there: an embedded one can be unloaded after its end.
+// While state() is kOn; any thread.
+inline constinit std::atomic<std::uint32_t> seen_after_unloads = 0;
+bool look_whether_loaded() noexcept;
+inline bool is_loaded() noexcept {
+  // Relaxed: a number, and a thread that sees an older one looks.
+  return (!unload_is_running() &&
+          seen_after_unloads.load(std::memory_order_relaxed) == unload_count()) ||
+         look_whether_loaded();
+}
+
 // 0x030c04f0 for 3.12.4, as PY_VERSION_HEX; 0 = none.
 std::uint32_t version_hex() noexcept;
 

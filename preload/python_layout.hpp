@@ -57,6 +57,12 @@ inline constexpr std::uint16_t kTextStateOffset = 32;
 inline constexpr std::uint16_t kBytesOffset = 32;
 inline constexpr std::uint16_t kNextThread = 8;  // in the thread state
 
+// Of one process, as the runtime has them; null where there is none.
+struct Interpreters {
+  const void* newest = nullptr;
+  const void* main = nullptr;
+};
+
 // The interpreter of this process. What every walk needs stands first, in one cache line.
 struct alignas(64) Interpreter {
   using Read = bool (*)(const void* code_type, const void* thread_state, std::size_t capacity,
@@ -69,11 +75,10 @@ struct alignas(64) Interpreter {
   const Layout* layout = nullptr;
   std::uint32_t version = 0;
   Read read_checked = nullptr;
-  int (*is_initialized)() = nullptr;
-  void* (*main_interpreter)() = nullptr;
-  void* (*newest_interpreter)() = nullptr;
-  const void* runtime = nullptr;  // _PyRuntime
-  std::size_t thread_list = 0;    // Layout::thread_list, or what the interpreter's own table says
+  const void* runtime = nullptr;               // _PyRuntime
+  std::uint64_t base = 0;                      // of the file that it belongs to
+  const Interpreters* interpreters = nullptr;  // in the runtime
+  std::size_t thread_list = 0;  // Layout::thread_list, or what the interpreter's own table says
   Collector collector;
 };
 

@@ -154,11 +154,13 @@ bool read_waiting(const void* thread_state, WaitingThread& out, std::size_t dept
 std::size_t find_waiting(WaitingThread* out, std::size_t capacity, std::size_t depth) noexcept {
   if (state() != State::kOn || depth == 0) return 0;
   const Interpreter& python = this_interpreter();
-  if (python.thread_list == 0 || is_finalizing(python)) return 0;
-  const auto* const interpreter = static_cast<const char*>(python.main_interpreter());
+  const void* finalizing = nullptr;
+  Interpreters interpreters;
   const void* thread_state = nullptr;
-  if (interpreter == nullptr ||
-      !read_through_kernel(interpreter + python.thread_list, thread_state)) {
+  if (python.thread_list == 0 || !read_through_kernel(python.finalizing, finalizing) ||
+      finalizing != nullptr || !read_through_kernel(python.interpreters, interpreters) ||
+      !read_through_kernel(static_cast<const char*>(interpreters.main) + python.thread_list,
+                           thread_state)) {
     return 0;
   }
   std::size_t found = 0;

@@ -12,7 +12,7 @@
 #include "preload/background.hpp"
 #include "preload/errno_keeper.hpp"
 #include "preload/hook_search.hpp"
-#include "preload/libc_compat.hpp"
+#include "preload/late_functions.hpp"
 #include "preload/message.hpp"
 #include "preload/recorder.hpp"
 #include "preload/session_state.hpp"
@@ -110,8 +110,9 @@ Session& the_session() noexcept {
 
 bool make_thread_end_key() noexcept {
   if (thread_end_key_made) return true;
-  thread_end_key_made = gpumemtrace_libc_pthread_key_create != nullptr &&
-                        gpumemtrace_libc_pthread_key_create(&thread_end_key, thread_ends) == 0;
+  // Both are looked for now, and not by a thread that others may wait for.
+  thread_end_key_made = libc_pthread_key_create && libc_pthread_setspecific &&
+                        libc_pthread_key_create(&thread_end_key, thread_ends) == 0;
   return thread_end_key_made;
 }
 
@@ -158,7 +159,7 @@ bool attach_thread(bool may_start) noexcept {
     return false;
   }
   // Not for the background thread, nor in signal handlers: libc may allocate memory for the value.
-  gpumemtrace_libc_pthread_setspecific(thread_end_key, thread_state.writer);
+  libc_pthread_setspecific(thread_end_key, thread_state.writer);
   return true;
 }
 

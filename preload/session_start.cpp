@@ -118,6 +118,7 @@ const char* start_session(Wish wish) noexcept {
   choose_module_lookup();  // hooks ask for modules also where native stacks are not wanted
   forget_modules();
   session->modules.look();
+  publish_modules(session->modules);
   python::look(session->modules);
   load_sampler();
   reset_names();

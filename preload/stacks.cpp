@@ -89,14 +89,16 @@ bool write_other_code(std::uint32_t id, const void* object) noexcept {
                          {code.line_table, code.line_table_bytes});
 }
 
-// The number of a code object; its texts go into the trace the first time.
-std::uint32_t intern_code(const python::Frame& frame, Owner owner) noexcept {
+// The number of a code object; its texts go into the trace the first time. `has_room` becomes false
+// where the ring had none for them.
+std::uint32_t intern_code(const python::Frame& frame, Owner owner, bool& has_room) noexcept {
   bool told = false;
   const std::uint32_t id = codes.intern(python::key_of_code(frame), told);
   if (id == 0 || told) return id;
   const bool written = owner == Owner::kThisThread ? write_own_code(id, frame.code)
                                                    : write_other_code(id, frame.code);
   if (written) codes.was_told(id);
+  has_room = has_room && written;
   return id;
 }
 
@@ -121,9 +123,11 @@ void write_stack(std::uint32_t id, const PythonFrames& python,
   const std::size_t python_count = at_most(python.count, kMaxFrames - native_count);
   std::uint64_t words[kMaxFrames];
   std::size_t count = 0;
+  bool has_room = true;
   for (std::size_t i = 0; i < python_count; ++i) {
     const python::Frame& frame = python.frames[i];
-    words[count++] = std::uint64_t{intern_code(frame, python.owner)} << 32 | frame.instruction;
+    const std::uint64_t code = intern_code(frame, python.owner, has_room);
+    words[count++] = code << 32 | frame.instruction;
   }
   for (std::size_t i = 0; i < native_count; ++i) words[count++] = native.addresses[i];
   trace::Stack record;
@@ -134,10 +138,10 @@ void write_stack(std::uint32_t id, const PythonFrames& python,
   record.python_frames = static_cast<std::uint32_t>(python_count);
   record.python_version = python::version_hex();
   record.native_frames = static_cast<std::uint32_t>(native_count);
-  if (write_record(&record, sizeof record, reinterpret_cast<const char*>(words),
-                   count * sizeof words[0])) {
-    stacks.was_told(id);
-  }
+  const bool written = write_record(&record, sizeof record, reinterpret_cast<const char*>(words),
+                                    count * sizeof words[0]);
+  // Where a code object is missing, whoever meets the stack next writes both once more.
+  if (written && has_room) stacks.was_told(id);
 }
 
 // The number of a stack, and whether it must be written; 0: there is no room.

@@ -82,6 +82,15 @@ class Library(support.EndToEnd):
             max((int(major), int(minor)) for major, minor in versions), OLDEST_GLIBC)
         self.assertNotIn("GLIBCXX", readelf("--version-info"))
 
+    def test_asks_libc_for_nothing_that_stood_in_another_file_before_glibc_2_34(self):
+        # Loaders before glibc 2.30 end a program over such a reference, even a weak one.
+        undefined = {line.split()[7].split("@")[0]
+                     for line in readelf("--dyn-syms").splitlines() if " UND " in line
+                     and len(line.split()) >= 8}
+        self.assertIn("fcntl", undefined)
+        elsewhere = {name for name in undefined if re.match(r"dl[a-z]|pthread_|sem_|shm_|timer_", name)}
+        self.assertEqual(elsewhere - {"dl_iterate_phdr", "pthread_self"}, set())
+
     def test_initializes_nothing_at_first_use(self):
         symbols = subprocess.run(
             ["nm", str(support.LIBRARY)], check=True, capture_output=True, text=True).stdout

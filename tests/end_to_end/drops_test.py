@@ -65,6 +65,13 @@ class SlowPacker(support.EndToEnd):
             report["traces"][0]["dropped"],
             sum(count for name, count in lost.items() if name.startswith("dropped_")))
 
+    def test_copies_are_dropped_before_allocations_and_frees(self):
+        rounds = 500
+        report = self.record_until_dropped(
+            "dropped_copies", support.VICTIMS / "copy_flood", rounds)
+        device = support.usage(report, "driver", "device")
+        self.assertEqual((device["allocations"], device["frees"]), (4 * rounds, 4 * rounds))
+
     @unittest.skipUnless(platform.machine() == "x86_64", "the program is for x86-64")
     def test_a_stack_that_was_dropped_is_written_when_it_comes_again(self):
         report = self.record_until_dropped(

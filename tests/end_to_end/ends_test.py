@@ -36,7 +36,8 @@ class Exec(support.EndToEnd):
             self.ends_by_allocations("fails_and_goes_on", -signal.SIGKILL), {4: "killed"})
 
     def test_what_a_child_in_the_same_memory_does_is_not_the_end(self):
-        self.assertEqual(self.ends_by_allocations("fails_in_a_child"), {4: "exit"})
+        self.assertEqual(
+            self.ends_by_allocations("fails_in_a_child", -signal.SIGKILL), {4: "killed"})
 
     def test_other_threads_work_until_the_end(self):
         ends = self.ends_by_allocations("while_a_thread_works")

@@ -79,11 +79,21 @@ class Interpreter:
                     if found[int(size)]:
                         self.assert_frames(found[int(size)], frames, size)
 
+    def shared_library(self):
+        """Of one of these interpreters, and its prefix."""
+        for facts in self.found:
+            if library := pythons.shared_library(facts):
+                return library, facts["prefix"]
+        self.skipTest("there is no shared libpython of Python %d.%d" % self.VERSION)
+
+    def test_an_interpreter_that_is_unloaded_is_not_read_any_more(self):
+        library, prefix = self.shared_library()
+        self.record(EMBEDS, library, PYTHONHOME=prefix)
+        allocations = [line for line in support.dump(self.only_trace()) if "  allocation " in line]
+        self.assertEqual(len(allocations), 1001)
+
     def test_an_interpreter_that_begins_after_the_recording_is_found(self):
-        library = next(filter(None, map(pythons.shared_library, self.found)), None)
-        if library is None:
-            self.skipTest("there is no shared libpython of Python %d.%d" % self.VERSION)
-        prefix, = [facts["prefix"] for facts in self.found if pythons.shared_library(facts) == library]
+        library, prefix = self.shared_library()
         stop = self.folder / "stop"
         process = self.start([EMBEDS, library, SCRIPT, stop],
                              support.recorded_environment(PYTHONHOME=prefix),

@@ -274,6 +274,7 @@ void Exploration::die() {
 }
 
 void Exploration::wait_for_others() {
+  if (mode_ == Mode::kDying) violate("after a death or fork, one waits for what is gone");
   if (mode_ != Mode::kThread) return;
   const Inside inside(*this);
   Fiber& fiber = fibers_[current_];

@@ -8,15 +8,8 @@ function(add_mutant name file text replacement)
     set(scenarios ${ARGV4})
   endif()
   set(folder ${CMAKE_CURRENT_BINARY_DIR}/mutants/${name})
-  file(READ ${PROJECT_SOURCE_DIR}/${file} source)
-  string(FIND "${source}" "${text}" place)
-  if(place EQUAL -1)
-    message(FATAL_ERROR "tests/exploration/mutants.cmake: ${file} has no text '${text}' for ${name}")
-  endif()
-  string(REPLACE "${text}" "${replacement}" source "${source}")
-  file(CONFIGURE OUTPUT ${folder}/${file} CONTENT "${source}" @ONLY)
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${file})
-  add_exploration(mutant_${name} ${scenarios} ${folder})
+  add_changed_copy(${folder} ${file} "${text}" "${replacement}")
+  add_exploration(mutant_${name} ${scenarios} "${folder};${few_buffers}")
   add_test(NAME exploration.finds.${name} COMMAND mutant_${name} --mutant)
   set_tests_properties(exploration.finds.${name} PROPERTIES LABELS unit TIMEOUT 120)
 endfunction()
@@ -128,3 +121,80 @@ add_session_mutant(claimed_without_exchange preload/key_table.hpp
 add_session_mutant(session_of_parent preload/recorder.hpp
   "if (thread_state.session == session) [[likely]]"
   "(void)session;\n  if (thread_state.session != kNoSession) [[likely]]")
+
+# --- Pauses.
+function(add_pause_mutant name file text replacement)
+  add_mutant(${name} ${file} "${text}" "${replacement}" pause_scenarios)
+endfunction()
+add_pause_mutant(paused_before_told preload/session.cpp
+  "  write_mark(trace::MarkKind::kStopped, {});\n  Session& session = the_session();\n  std::uint32_t recording_id = session.id;\n  return control.session.compare_exchange_strong(recording_id, kPaused);"
+  "  std::uint32_t recording_id = the_session().id;\n  const bool done = control.session.compare_exchange_strong(recording_id, kPaused);\n  write_mark(trace::MarkKind::kStopped, {});\n  return done;")
+add_pause_mutant(pause_overrules preload/session.cpp
+  "return control.session.compare_exchange_strong(recording_id, kPaused);"
+  "return control.session.exchange(kPaused) == recording_id++;")
+add_pause_mutant(resume_overrules preload/session.cpp
+  "if (!control.session.compare_exchange_strong(paused, the_session().id)) return false;"
+  "control.session.store(the_session().id);")
+add_pause_mutant(end_during_pause_not_told preload/session.cpp
+  "  return session_exists() &&\n         syscall(SYS_getpid)"
+  "  return control.session.load() == the_session().id &&\n         syscall(SYS_getpid)")
+add_pause_mutant(wish_not_kept preload/session.cpp
+  "program_wish.store(wanted ? Wish::kRecord : Wish::kPause);"
+  "if (wanted) program_wish.store(Wish::kPause);")
+
+# --- Call stacks.
+function(add_stack_mutant name file text replacement)
+  add_mutant(${name} ${file} "${text}" "${replacement}" stack_scenarios)
+endfunction()
+add_stack_mutant(stack_told_early preload/stacks.cpp
+  "  trace::Stack record;" "  stacks.was_told(id);\n  trace::Stack record;")
+add_stack_mutant(stack_told_without_code preload/stacks.cpp
+  "if (written && has_room) stacks" "if (written) stacks")
+add_stack_mutant(code_told_early preload/stacks.cpp
+  "  const bool written = owner ==" "  codes.was_told(id);\n  const bool written = owner ==")
+add_stack_mutant(code_told_without_room preload/stacks.cpp
+  "if (written) codes.was_told(id);" "codes.was_told(id);")
+
+# --- CUPTI's buffers.
+function(add_cupti_mutant name file text replacement)
+  add_mutant(${name} ${file} "${text}" "${replacement}" cupti_scenarios)
+endfunction()
+add_cupti_mutant(filled_without_release cupti/buffers.cpp
+  "fetch_add(1);\n  slot.state.store(is_read ? State::kFilled : State::kFree)"
+  "fetch_add(1, std::memory_order_relaxed);\n  slot.state.store(is_read ? State::kFilled : State::kFree, std::memory_order_relaxed)")
+add_cupti_mutant(filled_without_acquire cupti/buffers.cpp
+  "    if (slots_[i].state.load() != from) continue;\n    if (slots_[i].state.compare_exchange_strong(expected, to))"
+  "    if (slots_[i].state.load(std::memory_order_relaxed) != from) continue;\n    if (slots_[i].state.compare_exchange_strong(expected, to, std::memory_order_relaxed))")
+add_cupti_mutant(free_without_release cupti/buffers.cpp
+  "slots_[index_of(filled.bytes)].state.store(State::kFree)"
+  "slots_[index_of(filled.bytes)].state.store(State::kFree, std::memory_order_relaxed)")
+add_cupti_mutant(buffer_taken_without_exchange cupti/buffers.cpp
+  "if (slots_[i].state.compare_exchange_strong(expected, to))" "if (slots_[i].state.store(to), (expected = to) == to)")
+add_cupti_mutant(filled_counted_late cupti/buffers.cpp
+  "  if (is_read) filled_count_.fetch_add(1);\n  slot.state.store(is_read ? State::kFilled : State::kFree);"
+  "  slot.state.store(is_read ? State::kFilled : State::kFree);\n  if (is_read) filled_count_.fetch_add(1);")
+add_cupti_mutant(read_after_release cupti/collection.cpp
+  "  if (!buffers_.take_filled(filled)) return false;"
+  "  if (!buffers_.take_filled(filled)) return false;\n  buffers_.release(filled);")
+add_cupti_mutant(served_after_completed cupti/collection.cpp
+  "collection.buffers_.completed(buffer, valid_bytes, library->index(), !keep);"
+  "collection.buffers_.completed(buffer, valid_bytes, library->index(), !keep);\n    library->serve_program(buffer, valid_bytes);")
+add_cupti_mutant(filled_behind_the_end cupti/collection.cpp
+  "if (keep && !collection.reading_.load())" "if (false)")
+add_cupti_mutant(call_begins_unseen cupti/collection.cpp
+  "  in_call_.store(true);\n  if (state_.load() == State::kCollecting) return true;"
+  "  const bool is_there = state_.load() == State::kCollecting;\n  in_call_.store(true);\n  if (is_there) return true;")
+add_cupti_mutant(call_not_awaited cupti/collection.cpp
+  "in_call_.load() && step" "false && step")
+add_cupti_mutant(call_ends_early cupti/collection.cpp
+  "  const std::uint64_t round = library.flush_begins();"
+  "  end_call();\n  const std::uint64_t round = library.flush_begins();")
+add_cupti_mutant(collecting_before_settled cupti/collection.cpp
+  "  what_.kinds = own.kinds;" "  state_.store(State::kCollecting);\n  what_.kinds = own.kinds;")
+add_cupti_mutant(drops_given_up cupti/collection.cpp
+  "  dropped_by_recorder_.fetch_add(record.by_recorder);" "")
+add_cupti_mutant(drops_cleared_unread cupti/collection.cpp
+  "record.by_recorder = dropped_by_recorder_.exchange(0);"
+  "record.by_recorder = dropped_by_recorder_.load();\n  dropped_by_recorder_.store(0);")
+add_cupti_mutant(child_has_parents_buffers cupti/collection.cpp "  buffers_.reset();" "")
+add_cupti_mutant(child_has_parents_lock cupti/collection.cpp "  notes_lock_.free_in_child();" "")

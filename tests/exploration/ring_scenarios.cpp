@@ -6,22 +6,8 @@
 #include <string>
 
 #include "tests/exploration/run_all.hpp"
+#include "tests/exploration/session_stub.hpp"
 #include "tests/exploration/world.hpp"
-
-// What session.cpp has in the recorder.
-namespace gpumemtrace::preload {
-
-constinit thread_local ThreadState thread_state [[gnu::tls_model("initial-exec")]];
-constinit Control control;
-
-Session& the_session() noexcept {
-  alignas(Session) static constinit std::byte storage[sizeof(Session)] = {};
-  return *std::launder(reinterpret_cast<Session*>(storage));
-}
-// No scenario jumps out of a hook.
-bool CallGuard::is_left(std::uintptr_t) noexcept { return false; }
-
-}  // namespace gpumemtrace::preload
 
 namespace gpumemtrace::exploration {
 namespace {

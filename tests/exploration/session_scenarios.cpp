@@ -1,106 +1,18 @@
 // A session's life in every order of its steps: threads that come while it starts, the program's
-// wishes, pauses, the end, a background thread that gives up, and the names that threads meet for
-// the first time. What a session is made of (session_start.cpp) is the scenario's.
+// wishes, the end, a background thread that gives up, and the names that threads meet for the first
+// time.
 #include <array>
 #include <functional>
 #include <set>
 #include <string_view>
 
 #include "preload/annotations.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
-#include "preload/session.cpp"      // NOLINT
-#include "tests/exploration/run_all.hpp"
-#include "tests/exploration/world.hpp"
+#include "tests/exploration/session_world.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::exploration {
 namespace {
 
-// What start_session() does in a scenario.
-struct Beginning {
-  bool fails = false;
-  bool is_paused_by_environment = false;
-  int count = 0;  // unseen
-  // Of a forked child: what a session is made of, instead of what its parent left there.
-  const std::vector<std::byte>* session_of_child = nullptr;
-  std::atomic<bool> background_thread_began = false;
-};
-Beginning beginning;
-
-}  // namespace
-}  // namespace gpumemtrace::exploration
-
-// The rest of the recorder.
-namespace gpumemtrace::preload {
-
-const char* start_session(Wish wish) noexcept {
-  exploration::Beginning& beginning = exploration::beginning;
-  {
-    const exploration::Unseen unseen;
-    ++beginning.count;
-  }
-  if (beginning.fails) return "";
-  // Plainly stored: who reads it must have been told.
-  Session& session = the_session();
-  if (beginning.session_of_child != nullptr) {
-    memcpy(static_cast<void*>(&session), beginning.session_of_child->data(), sizeof session);
-  }
-  session.id = kFirstSessionId + (beginning.session_of_child != nullptr ? 1 : 0);
-  session.config.start_paused =
-      wish == Wish::kNone ? beginning.is_paused_by_environment : wish == Wish::kPause;
-  beginning.background_thread_began.store(true);
-  return nullptr;
-}
-void announce_context(std::uint32_t) noexcept {}
-void want_sample() noexcept {}
-namespace tracking {
-std::uint32_t context_count() noexcept { return 0; }
-void reset_if_forked() noexcept {}
-}  // namespace tracking
-
-}  // namespace gpumemtrace::preload
-
-namespace gpumemtrace::exploration {
-namespace {
-
-// A world without a session; the first thread that wants to record makes it.
-class Unbegun : public World {
- public:
-  explicit Unbegun(RingSize size, bool fails = false, bool is_paused = false)
-      : World(size, /*has_begun=*/false) {
-    silence_messages();
-    promise(make_thread_end_key(), "there is no key for the ends of threads");
-    beginning.fails = fails;
-    beginning.is_paused_by_environment = is_paused;
-  }
-  ~Unbegun() { beginning.fails = beginning.is_paused_by_environment = false; }
-
-  // False where nothing is to be recorded.
-  bool use(std::uint32_t number) {
-    if (!recording(/*may_start=*/true)) return false;
-    record(number);
-    return true;
-  }
-  void wish(bool to_record) {
-    const CallGuard guard;
-    want_recording(guard, to_record);
-  }
-  Outcome explore_until(std::vector<std::function<void()>> threads, std::function<void()> check) {
-    Scenario whole = scenario(std::move(threads), /*may_die=*/false);
-    whole.begin = [this] {
-      begin();
-      const Unseen unseen;
-      beginning.count = 0;
-    };
-    whole.end = [this, check = std::move(check)] {
-      promise(beginning.count == 1, "a session is made twice");
-      check();
-      end();
-    };
-    return explore(whole);
-  }
-};
-
-bool is_recording() { return control.session.load() == the_session().id; }
 // Threads come at once: one makes the session, the others wait for it, and all record.
 Outcome start() {
   Unbegun world({4});
@@ -149,26 +61,6 @@ Outcome background_thread_gives_up() {
 
 // The process ends while another thread records, by one thread or by two: what the ending thread
 // has recorded is packed before it goes on.
-void promise_own_is_packed() {
-  const Unseen unseen;
-  const trace::ChunkHeader& chunk = *thread_state.chunk;
-  promise(chunk.packed == chunk.committed.load(),
-          "the end came before what was recorded is packed");
-}
-// What the background thread does when it is asked `times`.
-void answer(World& world, std::uint32_t times) {
-  const auto answers = [&world] {
-    const Unseen unseen;
-    return world.session().flush_answered.load();
-  };
-  for (std::uint32_t before = answers(); before < times; before = answers()) {
-    answer_flush(world.session(), [&world] {
-      world.pack_sealed();
-      world.pack_active();
-    });
-    if (answers() == before) wait_for_others();
-  }
-}
 Outcome end_while_others_record() {
   World world({5});
   world.session().background_runs.store(true);
@@ -235,7 +127,7 @@ class Family {
 
   static constexpr std::size_t kRingBytes = trace::kRingHeaderBytes + trace::kMaxChunkBytes;
   World child_{{4}, /*has_begun=*/false};
-  const KeptSession session_of_child_;
+  const KeptSession session_of_child_ = {};
   World parent_{{4}};
   const std::byte* const ring_begin_ =
       reinterpret_cast<const std::byte*>(&the_session().ring.header());
@@ -258,16 +150,10 @@ Outcome forked_child() {
 
 // Two threads meet the same new name: where one's record is left, what it names is left, too, even
 // if the process dies at once.
-const trace::RecordHeader* find_name(std::uint32_t writer) {
+const trace::RecordHeader* find_name(std::uint32_t of_writer) {
   const trace::RecordHeader* found = nullptr;
-  the_session().ring.for_each_chunk([&](const trace::ChunkHeader& chunk) {
-    if (chunk.state.load() == trace::ChunkState::kFree || chunk.writer != writer) return;
-    const std::byte* const content = content_of(chunk);
-    for (std::uint32_t offset = 0; offset < chunk.committed.load();) {
-      const auto* record = reinterpret_cast<const trace::RecordHeader*>(content + offset);
-      if (record->kind == trace::RecordKind::kName) found = record;
-      offset += record->words * static_cast<std::uint32_t>(trace::kWordBytes);
-    }
+  for_each_record_in_ring([&](std::uint32_t writer, const trace::RecordHeader& record) {
+    if (writer == of_writer && record.kind == trace::RecordKind::kName) found = &record;
   });
   return found;
 }

@@ -1,5 +1,7 @@
 // The functions that code compiled with -fsanitize=thread calls at its accesses to memory, and the
 // copies that libc makes for it. Names and types are the compilers'.
+#include <time.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -166,6 +168,16 @@ void* __wrap_memcpy(void* to, const void* from, std::size_t bytes) {
 void* __wrap_memset(void* to, int value, std::size_t bytes) {
   exploration::before_plain(to, bytes, exploration::PlainAccess::kWrite);
   return __real_memset(to, value, bytes);
+}
+
+// A thread that sleeps or gives way looks again once others have done something.
+int __wrap_nanosleep(const timespec*, timespec*) {
+  exploration::wait_for_others();
+  return 0;
+}
+int __wrap_sched_yield() {
+  exploration::wait_for_others();
+  return 0;
 }
 
 }  // extern "C"

@@ -5,9 +5,11 @@
 
 #include <stdarg.h>
 
+#include <array>
 #include <cstring>
 #include <functional>
 #include <new>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -37,11 +39,6 @@ extern "C" long __wrap_syscall(long number, ...) {
                         arguments[4], arguments[5]);
 }
 
-extern "C" int __wrap_nanosleep(const timespec*, timespec*) {
-  gpumemtrace::exploration::wait_for_others();
-  return 0;
-}
-
 namespace gpumemtrace::exploration {
 namespace {
 
@@ -55,6 +52,26 @@ struct RingSize {
   std::uint32_t chunks = 0;  // free ones, of the smallest size
   bool can_grow = false;     // by one chunk of the largest size
 };
+
+// Calls `work` with each record of a chunk's content or a piece.
+template <class Work>
+void for_each_record(std::span<const std::byte> records, Work&& work) {
+  for (std::size_t offset = 0; offset < records.size();) {
+    const auto* record = reinterpret_cast<const trace::RecordHeader*>(records.data() + offset);
+    work(*record);
+    offset += record->words * trace::kWordBytes;
+  }
+}
+
+// Likewise of all that is committed in the ring, and whose it is.
+template <class Work>
+void for_each_record_in_ring(Work&& work) {
+  the_session().ring.for_each_chunk([&](const trace::ChunkHeader& chunk) {
+    if (chunk.state.load() == trace::ChunkState::kFree) return;
+    for_each_record({content_of(chunk), chunk.committed.load()},
+                    [&](const trace::RecordHeader& record) { work(chunk.writer, record); });
+  });
+}
 
 // One session with a ring of few chunks. Made before the exploration, which puts back whatever
 // happens to it.
@@ -100,6 +117,15 @@ class World {
     // Where there is no chunk, the record that names the thread is dropped.
     if (thread_state.chunk == nullptr) ledger_.drops_unnumbered();
   }
+  // `count` threads attach before the exploration, which is then about what they do later.
+  void attach_before(std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      attach();
+      attached_[i] = std::exchange(thread_state, ThreadState{});
+    }
+  }
+  // The calling thread is the one of them that has its number.
+  void be_attached() { thread_state = attached_[current_thread()]; }
   void attach_with_large_chunks() {
     const std::uint32_t index = take_writer(session_);
     session_.writers[index].size_class = Ring::kSizeClasses - 1;
@@ -117,10 +143,10 @@ class World {
     ledger_.ends(number, write_record(&text, sizeof text, tail, sizeof tail));
   }
   // A call that is recorded before and completed after.
-  void call(std::uint32_t number) {
+  void call(std::uint32_t number, std::uint32_t stack = 0) {
     const CallGuard guard;
     ledger_.begins(number);
-    Slot<trace::Free> slot(guard, 0, 0, reinterpret_cast<void*>(std::uintptr_t{number}), 0, 0,
+    Slot<trace::Free> slot(guard, 0, 0, reinterpret_cast<void*>(std::uintptr_t{number}), stack, 0,
                            [](trace::Free& free) { free.address = 1; });
     if (slot) slot.complete(kCallResult, 1);
     ledger_.ends(number, static_cast<bool>(slot));
@@ -213,6 +239,7 @@ class World {
   const RingSize size_;
   Session& session_ = *new (&the_session()) Session;
   Ledger ledger_;
+  std::array<ThreadState, kMostThreads> attached_ = {};
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 // A C++ program with an interpreter in it, and a second interpreter in that one.
-// Usage: embeds_python LIBPYTHON SCRIPT [STOP_FILE]
+// Usage: embeds_python LIBPYTHON [SCRIPT [STOP_FILE]]
 // With a file's name CUDA is used before there is an interpreter, and the script runs again and
-// again until the file exists, and once more then.
+// again until the file exists, and once more then. Without a script CUDA is used while there is an
+// interpreter and after its library was unloaded.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -51,23 +52,42 @@ void run_in_two_interpreters(const std::string& script) {
   run_script(script, std::size_t{3} << 20);
 }
 
+void end_interpreter() {
+  require(python<int()>("Py_FinalizeEx")() == 0, "the interpreter did not end in order");
+}
+
+void use_cuda_while_and_after(const char* path) {
+  constexpr int kAllocations = 1000;
+  require(python<int(const char*)>("PyRun_SimpleString")("pass") == 0, "the interpreter failed");
+  start_driver();
+  free_memory(allocate(512));
+  end_interpreter();
+  dlclose(library);
+  require(dlopen(path, RTLD_NOW | RTLD_NOLOAD) == nullptr, "the library was not unloaded");
+  for (int i = 0; i < kAllocations; ++i) free_memory(allocate(1024));
+}
+
 }  // namespace
 }  // namespace gpumemtrace::victims
 
 int main(int count, char** arguments) {
   using namespace gpumemtrace::victims;
-  require(count == 3 || count == 4, "usage: embeds_python LIBPYTHON SCRIPT [STOP_FILE]");
+  require(count >= 2 && count <= 4, "usage: embeds_python LIBPYTHON [SCRIPT [STOP_FILE]]");
   // Global, because extension modules find the interpreter's functions so.
   library = dlopen(arguments[1], RTLD_NOW | RTLD_GLOBAL);
   require(library != nullptr, dlerror());
   if (count == 4) start_driver();
   python<void(int)>("Py_InitializeEx")(0);
+  if (count == 2) {
+    use_cuda_while_and_after(arguments[1]);
+    return 0;
+  }
   if (count == 4) {
     run_until(arguments[3], arguments[2]);
   } else {
     run_in_two_interpreters(arguments[2]);
   }
-  require(python<int()>("Py_FinalizeEx")() == 0, "the interpreter did not end in order");
+  end_interpreter();
   start_driver();
   free_memory(allocate(512));
   return 0;

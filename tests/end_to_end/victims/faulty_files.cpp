@@ -1,12 +1,12 @@
 // A library to be preloaded before the recorder: lets the recorder's calls of one function of libc
 // fail, as they would on a full disk or an odd file system. The program's own calls pass.
 //
-//   FAULTY_CALL     the function, one of those below
-//   FAULTY_FILE     where set, only calls on files whose names end so, of those that take a
-//   descriptor FAULTY_FIRST    the number of the first call that fails, from 1 FAULTY_LAST     the
-//   number of the last one FAULTY_ERRNO    how they fail FAULTY_HALF     where set, the call before
-//   the first of these writes half of its bytes FAULTY_COUNTER  a file of eight bytes: how often
-//   the function was called
+// - FAULTY_CALL: the function, one of those below.
+// - FAULTY_FILE: where set, only calls on files whose names end so.
+// - FAULTY_FIRST, FAULTY_LAST: the numbers of the first and the last call that fail, from 1.
+// - FAULTY_ERRNO: how they fail.
+// - FAULTY_HALF: where set, the call before the first of these writes half of its bytes.
+// - FAULTY_COUNTER: a file of eight bytes: how often the function was called.
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,0 +1,125 @@
+// A session that its threads begin and end: what the programs of the explorer that explore it have
+// in common. What a session is made of (session_start.cpp) is theirs.
+#pragma once
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+#include "preload/session.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "tests/exploration/run_all.hpp"
+#include "tests/exploration/world.hpp"
+
+namespace gpumemtrace::exploration {
+namespace {
+
+// What start_session() does in a scenario.
+struct Beginning {
+  bool fails = false;
+  bool is_paused_by_environment = false;
+  int count = 0;  // unseen
+  // Of a forked child: what a session is made of, instead of what its parent left there.
+  const std::vector<std::byte>* session_of_child = nullptr;
+  std::atomic<bool> background_thread_began = false;
+};
+Beginning beginning;
+
+}  // namespace
+}  // namespace gpumemtrace::exploration
+
+// The rest of the recorder.
+namespace gpumemtrace::preload {
+
+const char* start_session(Wish wish) noexcept {
+  exploration::Beginning& beginning = exploration::beginning;
+  {
+    const exploration::Unseen unseen;
+    ++beginning.count;
+  }
+  if (beginning.fails) return "";
+  // Plainly stored: who reads it must have been told.
+  Session& session = the_session();
+  if (beginning.session_of_child != nullptr) {
+    memcpy(static_cast<void*>(&session), beginning.session_of_child->data(), sizeof session);
+  }
+  session.id = kFirstSessionId + (beginning.session_of_child != nullptr ? 1 : 0);
+  session.config.start_paused =
+      wish == Wish::kNone ? beginning.is_paused_by_environment : wish == Wish::kPause;
+  beginning.background_thread_began.store(true);
+  return nullptr;
+}
+void announce_context(std::uint32_t) noexcept {}
+void want_sample() noexcept {}
+namespace tracking {
+std::uint32_t context_count() noexcept { return 0; }
+void reset_if_forked() noexcept {}
+}  // namespace tracking
+
+}  // namespace gpumemtrace::preload
+
+namespace gpumemtrace::exploration {
+namespace {
+
+// A world without a session; the first thread that wants to record makes it.
+class Unbegun : public World {
+ public:
+  explicit Unbegun(RingSize size, bool fails = false, bool is_paused = false)
+      : World(size, /*has_begun=*/false) {
+    silence_messages();
+    promise(make_thread_end_key(), "there is no key for the ends of threads");
+    beginning.fails = fails;
+    beginning.is_paused_by_environment = is_paused;
+  }
+  ~Unbegun() { beginning.fails = beginning.is_paused_by_environment = false; }
+
+  // False where nothing is to be recorded.
+  bool use(std::uint32_t number) {
+    if (!recording(/*may_start=*/true)) return false;
+    record(number);
+    return true;
+  }
+  void wish(bool to_record) {
+    const CallGuard guard;
+    want_recording(guard, to_record);
+  }
+  Outcome explore_until(std::vector<std::function<void()>> threads, std::function<void()> check) {
+    Scenario whole = scenario(std::move(threads), /*may_die=*/false);
+    whole.begin = [this] {
+      begin();
+      const Unseen unseen;
+      beginning.count = 0;
+    };
+    whole.end = [this, check = std::move(check)] {
+      promise(beginning.count == 1, "a session is made twice");
+      check();
+      end();
+    };
+    return explore(whole);
+  }
+};
+
+bool is_recording() { return control.session.load() == the_session().id; }
+
+void promise_own_is_packed() {
+  const Unseen unseen;
+  const trace::ChunkHeader& chunk = *thread_state.chunk;
+  promise(chunk.packed == chunk.committed.load(),
+          "the end came before what was recorded is packed");
+}
+// What the background thread does when it is asked `times`.
+void answer(World& world, std::uint32_t times) {
+  const auto answers = [&world] {
+    const Unseen unseen;
+    return world.session().flush_answered.load();
+  };
+  for (std::uint32_t before = answers(); before < times; before = answers()) {
+    answer_flush(world.session(), [&world] {
+      world.pack_sealed();
+      world.pack_active();
+    });
+    if (answers() == before) wait_for_others();
+  }
+}
+
+}  // namespace
+}  // namespace gpumemtrace::exploration

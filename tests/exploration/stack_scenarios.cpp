@@ -1,0 +1,313 @@
+// Call stacks that threads meet for the first time, in every order of their steps: what a record
+// names stands in the trace with it, the stack and the code objects that the stack names, even if
+// the process dies at once, a thread is jumped out of, or the ring has no room for a while.
+// The interpreter and the native frames are the scenario's.
+#include <array>
+#include <atomic>
+#include <functional>
+#include <list>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "preload/stacks.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "tests/exploration/run_all.hpp"
+#include "tests/exploration/session_stub.hpp"
+#include "tests/exploration/world.hpp"
+#include "trace/reader.hpp"
+
+namespace gpumemtrace::exploration {
+namespace {
+
+// What the thread with this number stands in: code objects, innermost first.
+std::array<std::vector<int>, kMostThreads> frames_of_thread;
+
+const void* code_object(int number) {
+  static const std::array<int, 8> objects = {};
+  return &objects[static_cast<std::size_t>(number)];
+}
+
+}  // namespace
+}  // namespace gpumemtrace::exploration
+
+// The interpreter.
+namespace gpumemtrace::preload {
+namespace python {
+
+std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept {
+  return mix(hash, key_of_code(frame));
+}
+std::uint32_t version_hex() noexcept { return 0x030b0000; }
+std::uint64_t read_stack(std::size_t, Walk&) noexcept {
+  const exploration::Unseen unseen;
+  const std::vector<int>& own = exploration::frames_of_thread[exploration::current_thread()];
+  std::uint64_t hash = 0;
+  for (std::size_t i = own.size(); i-- > 0;) {
+    hash = hash_with(hash, {exploration::code_object(own[i]), 0, 0});
+  }
+  return hash;
+}
+std::size_t copy_frames(const Walk&, Frame* out) noexcept {
+  const exploration::Unseen unseen;
+  std::size_t count = 0;
+  for (const int number : exploration::frames_of_thread[exploration::current_thread()]) {
+    out[count++] = {exploration::code_object(number), 0, 0};
+  }
+  return count;
+}
+bool read_code(const void*, Code&) noexcept { return true; }
+std::size_t copy_text(const void*, char* out, std::size_t) noexcept {
+  out[0] = 'f';
+  return 1;
+}
+std::string_view bytes_of(const void*) noexcept { return {}; }
+bool copy_code(const void*, CodeCopy& out) noexcept {
+  out.name_bytes = out.file_bytes = 1;
+  return true;
+}
+void watch_collector() noexcept {}
+
+}  // namespace python
+namespace native {
+bool prepare(SerialOf) noexcept { return true; }
+bool read_expected(const Caller&, std::size_t, WalkMemory&, Walk&) noexcept { return false; }
+Walk read_frames(const Caller&, std::uint64_t*, std::size_t, WalkMemory*) noexcept { return {}; }
+}  // namespace native
+std::uint32_t module_serial(const LoadedModule&) noexcept { return 1; }
+void note_thread_without_python() noexcept {}
+}  // namespace gpumemtrace::preload
+
+namespace gpumemtrace::exploration {
+namespace {
+
+// What the trace tells of stacks and code objects, by their numbers.
+class Told {
+ public:
+  void add(const trace::RecordHeader& record) {
+    if (record.kind == trace::RecordKind::kStack) {
+      const auto& stack = trace::as<trace::Stack>(record);
+      stacks_[stack.id] = &record;
+      for (const std::uint64_t frame : trace::python_frames_of(stack)) {
+        codes_of_[stack.id].insert(static_cast<std::uint32_t>(frame >> 32));
+      }
+    } else if (record.kind == trace::RecordKind::kCode) {
+      const auto& code = trace::as<trace::Code>(record);
+      texts_of_[code.id][code.text] = &record;
+    } else if (record.kind == trace::RecordKind::kFree) {
+      named_.insert(trace::as<trace::Free>(record).call.stack);
+    }
+  }
+  // What `own_writer` wrote itself comes before what others wrote.
+  void add_ring(std::uint32_t own_writer) {
+    for (const bool adds_own : {false, true}) {
+      for_each_record_in_ring([&](std::uint32_t writer, const trace::RecordHeader& record) {
+        if ((writer == own_writer) == adds_own) add(record);
+      });
+    }
+  }
+
+  // What calls name is there, and what stacks name.
+  void promise_all() const {
+    for (const std::uint32_t stack : named_) {
+      promise(stacks_.count(stack) != 0, "a call names a stack that no record tells");
+    }
+    constexpr std::size_t kTexts = 3;
+    for (const auto& [stack, codes] : codes_of_) {
+      for (const std::uint32_t code : codes) {
+        const auto texts = texts_of_.find(code);
+        promise(texts != texts_of_.end() && texts->second.size() == kTexts,
+                "a stack names a code object that no record tells");
+      }
+    }
+  }
+  // The records that tell of a stack.
+  std::vector<const trace::RecordHeader*> records_of(std::uint32_t stack) const {
+    std::vector<const trace::RecordHeader*> records = {stacks_.at(stack)};
+    for (const std::uint32_t code : codes_of_.at(stack)) {
+      for (const auto& [text, record] : texts_of_.at(code)) records.push_back(record);
+    }
+    return records;
+  }
+
+ private:
+  std::map<std::uint32_t, const trace::RecordHeader*> stacks_;
+  std::map<std::uint32_t, std::set<std::uint32_t>> codes_of_;
+  std::map<std::uint32_t, std::map<trace::CodeText, const trace::RecordHeader*>> texts_of_;
+  std::set<std::uint32_t> named_;
+};
+
+class StackWorld : public World {
+ public:
+  StackWorld(RingSize size, std::vector<std::vector<int>> frames) : World(size) {
+    Config config;
+    config.native_stacks = NativeStacks::kNone;
+    reset_stacks(config);
+    python::current_state.store(python::State::kOn);
+    attach_before(frames.size());
+    for (std::size_t i = 0; i < frames.size(); ++i) frames_of_thread[i] = std::move(frames[i]);
+  }
+  ~StackWorld() { python::current_state.store(python::State::kNotLooked); }
+
+  // A call under the calling thread's stack.
+  void use(std::uint32_t number) {
+    const CallGuard guard;
+    const std::uint32_t stack = current_stack(guard, {}, StackUse::kCall);
+    call(number, stack);
+    promise_is_told(stack);
+  }
+  // The background thread's look at a thread that waits in this code object.
+  void look_at_waiting(std::uint32_t number, int code) {
+    static python::WaitingThread thread = {};
+    {
+      const Unseen unseen;
+      thread.count = 1;
+      thread.frames[0] = {code_object(code), 0, 0};
+    }
+    const CallGuard guard;
+    const std::uint32_t stack = waiting_stack(guard, thread);
+    call(number, stack);
+    promise_is_told(stack);
+  }
+
+ private:
+  // Whatever happens to the process from now on.
+  static void promise_is_told(std::uint32_t stack) {
+    std::vector<const trace::RecordHeader*> records;
+    {
+      const Unseen unseen;
+      Told told;
+      told.add_ring(thread_state.writer_id);
+      told.promise_all();
+      records = told.records_of(stack);
+    }
+    for (const trace::RecordHeader* record : records) {
+      read_published(record, record->words * trace::kWordBytes);
+    }
+    const Unseen unseen;
+    records = {};  // before the explorer may leave this function for good
+  }
+};
+
+// What a thread does that uses its stack once.
+std::function<void()> user(StackWorld& world, std::uint32_t number) {
+  return [&world, number] {
+    world.be_attached();
+    world.use(number);
+  };
+}
+
+// Two threads meet the same new stack.
+Outcome new_stack() {
+  StackWorld world({4}, {{0}, {0}});
+  return explore(world.scenario({user(world, 0), user(world, 100)}, false));
+}
+
+// Two new stacks have a new code object in common.
+Outcome new_code() {
+  StackWorld world({4}, {{0, 1}, {2, 1}});
+  return explore(world.scenario({user(world, 0), user(world, 100)}, false));
+}
+
+// The background thread writes the stack of a thread that waits, while another one meets it, too.
+Outcome stack_of_waiting_thread() {
+  StackWorld world({4}, {{0}, {}});
+  return explore(world.scenario({user(world, 0),
+                                 [&] {
+                                   world.be_attached();
+                                   world.look_at_waiting(100, 0);
+                                 }},
+                                false));
+}
+
+// The process dies before any store: a stack that is there has its code objects.
+Outcome death_at_new_stack() {
+  StackWorld world({4}, {{0, 1}});
+  Scenario scenario = world.scenario({user(world, 0)}, true);
+  scenario.death = [&] {
+    {
+      const Unseen unseen;
+      Told told;
+      told.add_ring(0);
+      told.promise_all();
+    }
+    world.die();
+  };
+  return explore(scenario);
+}
+
+// A signal handler jumps out while a stack is interned, before any access; the thread itself meets
+// the stack again, or another one does.
+Outcome stack_left_anywhere() {
+  StackWorld world({4}, {{0, 1}});
+  return explore(world.scenario({[&] {
+                                  world.be_attached();
+                                  run_until_left([&] { world.use(0); });
+                                  world.use(1);
+                                }},
+                                false));
+}
+Outcome stack_left_to_another() {
+  StackWorld world({4}, {{0}, {0}});
+  return explore(world.scenario({[&] {
+                                   world.be_attached();
+                                   run_until_left([&] { world.use(0); });
+                                 },
+                                 user(world, 100)},
+                                false));
+}
+
+// The ring has no room while a stack is met for the first time, and has again at any moment: what
+// is named later, with room for all of it, is there.
+Outcome stack_without_room() {
+  StackWorld world({2}, {{0}, {}});
+  Told told;
+  std::list<std::vector<std::byte>> packed;  // unseen; what `told` points to
+  static std::atomic<bool> has_room = false;
+  const auto pack = [&] {
+    preload::pack_sealed(world.session().ring, [&](const Piece& piece) {
+      const Unseen unseen;
+      packed.emplace_back(piece.records.begin(), piece.records.end());
+      for_each_record(packed.back(), [&](const trace::RecordHeader& record) { told.add(record); });
+      return true;
+    });
+    has_room.store(true);
+  };
+  Scenario scenario;
+  scenario.begin = [&] {
+    world.begin();
+    const Unseen unseen;
+    told = Told{};
+    packed.clear();
+  };
+  scenario.threads = {[&] {
+                        world.be_attached();
+                        for (std::uint32_t i = 0; i < 4; ++i) world.record(i);
+                        current_stack(CallGuard(), {}, StackUse::kCall);
+                        while (!has_room.load()) wait_for_others();
+                        world.call(5, current_stack(CallGuard(), {}, StackUse::kCall));
+                      },
+                      pack};
+  scenario.end = [&] {
+    const Unseen unseen;
+    told.add_ring(0);
+    told.promise_all();
+  };
+  return explore(scenario);
+}
+
+}  // namespace
+
+const std::vector<Proof>& proofs() {
+  static const std::vector<Proof> all = {
+      {"stack_without_room", stack_without_room},
+      {"death_at_new_stack", death_at_new_stack},
+      {"new_stack", new_stack},
+      {"stack_of_waiting_thread", stack_of_waiting_thread},
+      {"new_code", new_code},
+      {"stack_left_anywhere", stack_left_anywhere},
+      {"stack_left_to_another", stack_left_to_another},
+  };
+  return all;
+}
+
+}  // namespace gpumemtrace::exploration

@@ -1,0 +1,17 @@
+#include "preload/late_functions.hpp"
+
+#include "tests/catch.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+TEST_CASE("a function that is looked for late is the process's own, or absent", "[unit]") {
+  constinit static LateFunction<int(const char*)> number_in{"atoi"};
+  REQUIRE(number_in);
+  CHECK(number_in("42") == 42);
+  constinit static LateFunction<int()> none{"gpumemtrace_function_that_nobody_has"};
+  CHECK_FALSE(none);
+}
+
+}  // namespace
+}  // namespace gpumemtrace::preload
