@@ -9,10 +9,10 @@ namespace {
 // Most records of one writer that one search looks at behind the window.
 constexpr std::size_t kMaxReadAhead = 64;
 
-// Most records of one writer in a window: those of 64 writers stay in a second-level cache.
+// Most records of one writer in a window, which bounds its memory; with more it is no faster.
 constexpr std::size_t kMaxOfOneSource = 512;
 
-// So many records of one writer before any other's are not worth to be sorted together with others.
+// So many records of one writer before any other's are passed without those of others.
 constexpr std::size_t kRun = 32;
 
 constexpr std::uint64_t kMaxKeyOffset = std::numeric_limits<std::uint32_t>::max();
