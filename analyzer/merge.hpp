@@ -22,7 +22,8 @@ class LookAhead {
  public:
   virtual ~LookAhead() = default;
   // Searches a short stretch of the other writers' records. Where a successful free of the address
-  // is found, it is taken out of the order and true is returned: the caller applies it now.
+  // is found, it is taken out of the order and true is returned: the caller applies it now. Of
+  // several it is that of the first writer.
   [[nodiscard]] virtual bool take_free(std::uint64_t address) = 0;
   // When the next record of a writer, which is not the present record's, takes effect, in ticks;
   // the largest number where it has none.

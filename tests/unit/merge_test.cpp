@@ -36,12 +36,15 @@ class ManyWriters {
 
   // Returns the address, which no other record has.
   std::uint64_t free(std::uint64_t time) {
+    free_again(time, ++last_address_);
+    return last_address_;
+  }
+  void free_again(std::uint64_t time, std::uint64_t address) {
     trace::Free call;
     call.call.record.time = time;
     call.call.end = time + 1;
-    call.address = ++last_address_;
-    add(call, time << 1, call.address);
-    return call.address;
+    call.address = address;
+    add(call, time << 1, address);
   }
   std::uint64_t allocate(std::uint64_t time) {
     trace::Allocation call;
@@ -254,6 +257,30 @@ TEST_CASE("a free that another writer recorded a little later is found and comes
       std::erase_if(expected, [&](const Passed& record) { return record.address == wanted; });
       CHECK(passed == expected);
     }
+  }
+}
+
+TEST_CASE("of two frees of an address the one of the first writer is taken", "[unit]") {
+  // Among the records at hand, and in pieces that are still to be read.
+  for (const bool is_at_hand : {true, false}) {
+    ManyWriters trace;
+    const std::uint64_t asked_at = trace.allocate(1000);
+    if (is_at_hand) trace.allocate(2000);
+    trace.end_piece(1);
+    trace.free_again(1020, asked_at);
+    trace.allocate(2000);
+    trace.end_piece(2);
+    trace.free_again(1010, asked_at);
+    trace.allocate(2000);
+    trace.end_piece(3);
+    const trace::TraceFile file = trace.file();
+    ProcessMerge merge(file);
+    const std::vector<Passed> passed =
+        ask_at(asked_at, merge, [&] { (void)merge.take_free(asked_at); });
+    std::vector<Passed> expected = trace.in_order();
+    std::erase(expected, Passed{1020, 2, asked_at});
+    // The question is asked at each record of the address; the second one finds nothing new.
+    CHECK(passed == expected);
   }
 }
 
