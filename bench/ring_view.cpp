@@ -68,7 +68,9 @@ void RingView::wait_until_packed() const {
 
 std::uint64_t RingView::dropped() const {
   std::uint64_t sum = 0;
-  for (const auto& count : header().dropped) sum += count.load();
+  for (std::size_t i = 0; i < static_cast<std::size_t>(trace::DropClass::kCount); ++i) {
+    sum += trace::dropped_records(header(), static_cast<trace::DropClass>(i));
+  }
   return sum;
 }
 

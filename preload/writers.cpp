@@ -39,8 +39,10 @@ std::string_view thread_name(char (&name)[16]) noexcept {
 
 void count_drop(Session& session, trace::DropClass drop_class) noexcept {
   const auto index = static_cast<std::size_t>(drop_class);
-  session.ring.header().dropped[index].fetch_add(1, std::memory_order_relaxed);
   Writer& writer = *thread_state.writer;
+  trace::RingHeader& header = session.ring.header();
+  trace::DropCounts& line = header.dropped_by_writers[writer.id % header.kDropLines];
+  line.counts[index].fetch_add(1, std::memory_order_relaxed);  // a counter
   if (writer.gap_since == 0) writer.gap_since = ticks();
   ++writer.gap[index];
 }

@@ -252,7 +252,9 @@ void TraceFile::read_ring(const RingHeader& header, Writers& writers) {
     exit_seen_ = header.exit_seen.load() != 0;
     end_is_marked_ = header.marked_end.load() != 0;
     ended_by_signal_ = static_cast<int>(header.ended_by_signal.load() & 0x7f);
-    for (std::size_t i = 0; i < dropped_.size(); ++i) dropped_[i] = header.dropped[i].load();
+    for (std::size_t i = 0; i < dropped_.size(); ++i) {
+      dropped_[i] = dropped_records(header, static_cast<DropClass>(i));
+    }
     calls_taken_for_parts_ = header.calls_taken_for_parts.load();
     read_chunks(writers);
   } else {

@@ -51,6 +51,11 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 // What is counted when the ring is full; the order is that of Gap's fields.
 enum class DropClass : std::uint32_t { kAllocation, kFree, kCopy, kBlock, kOther, kCount };
 
+// Dropped records by class, those of some of the writers.
+struct alignas(64) DropCounts {
+  std::atomic<std::uint64_t> counts[static_cast<std::size_t>(DropClass::kCount)] = {};
+};
+
 enum class ControlCommand : std::uint32_t { kNone = 0, kStart = 1, kStop = 2, kMark = 3 };
 
 // `gpumemtrace ctl` writes command and text, then raises `requested`; the background thread of
@@ -71,6 +76,7 @@ struct RingHeader {
   std::uint32_t process_id = 0;
   std::uint32_t reserved = 0;
   std::atomic<std::uint64_t> used_bytes = kRingHeaderBytes;  // file offset after the last chunk
+  // Of threads without a writer; rings of former versions have all here.
   std::atomic<std::uint64_t> dropped[static_cast<std::size_t>(DropClass::kCount)] = {};
   std::atomic<std::uint32_t> exit_seen = 0;  // 1 once the process's exit handlers run
   std::uint32_t unused = 0;
@@ -84,7 +90,22 @@ struct RingHeader {
   // Calls that were not recorded because another call of their thread seemed to be under way, and
   // whose stack could not be followed to see whether it is.
   std::atomic<std::uint64_t> calls_taken_for_parts = 0;
+  // By the writer's number, several writers to one: each in a cache line of its own, so that
+  // threads which drop at the same time do not wait for each other.
+  static constexpr std::size_t kDropLines = 32;
+  DropCounts dropped_by_writers[kDropLines];
 };
 static_assert(sizeof(RingHeader) <= kRingHeaderBytes);
+
+// All that was dropped of a class.
+inline std::uint64_t dropped_records(const RingHeader& header, DropClass drop_class) {
+  const auto index = static_cast<std::size_t>(drop_class);
+  // Relaxed: a counter, nothing is ordered by it.
+  std::uint64_t sum = header.dropped[index].load(std::memory_order_relaxed);
+  for (const DropCounts& line : header.dropped_by_writers) {
+    sum += line.counts[index].load(std::memory_order_relaxed);
+  }
+  return sum;
+}
 
 }  // namespace gpumemtrace::trace
