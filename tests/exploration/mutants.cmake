@@ -62,7 +62,7 @@ add_mutant(packed_not_remembered preload/packer.hpp "  chunk.packed = end;" "")
 add_mutant(open_calls_packed preload/packer.hpp
   "completed_bytes(chunk, chunk.packed, committed)" "committed")
 add_mutant(drop_not_counted preload/writers.cpp
-  "dropped[index].fetch_add(1, " "dropped[index].fetch_add(0, ")
+  "counts[index].fetch_add(1, " "counts[index].fetch_add(0, ")
 add_mutant(writer_returned_early preload/writers.cpp
   "  ThreadState& state = thread_state;\n  Writer& writer = *state.writer;\n  writer.chunk = state.chunk"
   "  ThreadState& state = thread_state;\n  Writer& writer = *state.writer;\n  session.idle_writers.push(writer.id, session.writer_links);\n  writer.chunk = state.chunk")
