@@ -36,9 +36,12 @@ class LookAhead {
 //   every writer up to the first place in the order behind which a writer's may not be in memory.
 //   So no record waits for a comparison, and the next ones are known before they are needed.
 //
-//     writer 1   a......b.c...|          letters: decoded records, |: the end of a decoded piece
-//     writer 2   .d.e.......f.....|      the window is a d e b c; then writer 1 reads its next
-//     piece writer 3   ...............g.|      asleep: its next record lies behind the window
+//     writer 1   a......b.c...|
+//     writer 2   .d.e.......f.....|
+//     writer 3   ...............g.|
+//
+//   Letters are decoded records, | is the end of a decoded piece. The window is a d e b c; then
+//   writer 1 reads its next piece. Writer 3 sleeps: its next record lies behind the window.
 //
 // - A writer that sleeps takes no time.
 class ProcessMerge final : public LookAhead {

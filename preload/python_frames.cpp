@@ -20,6 +20,7 @@ constexpr std::size_t kCheckedWalks = 64;
 constexpr std::uint8_t kFirstWithDebugOffsets = 13;
 
 constinit Interpreter interpreter;
+constinit std::atomic<const void*> main_interpreter = nullptr;
 constinit std::atomic<std::uint32_t> current_round = 0;
 constinit std::atomic<std::size_t> checked_walks = 0;
 constinit char off_reason[128] = {};
@@ -151,12 +152,14 @@ const Interpreter& this_interpreter() noexcept { return interpreter; }
 std::uint32_t version_hex() noexcept { return interpreter.version; }
 void turn_off(std::string_view why) noexcept { set_off(why); }
 
+// By what only this runtime has at its place: before glibc 2.35 no module is found for a while
+// after an unload.
 bool look_whether_loaded() noexcept {
   if (state() != State::kOn) return false;
   const std::uint32_t unloads_before = unload_count();
-  LoadedModule module;
-  const bool found = find_module(reinterpret_cast<std::uintptr_t>(interpreter.runtime), module) &&
-                     module.base == interpreter.base;
+  Interpreters now;
+  const bool found = read_through_kernel(interpreter.interpreters, now) && now.main != nullptr &&
+                     now.main == main_interpreter.load(std::memory_order_relaxed);  // a number
   // Relaxed: see is_loaded().
   if (found && !unload_is_running()) {
     seen_after_unloads.store(unloads_before, std::memory_order_relaxed);
@@ -164,15 +167,27 @@ bool look_whether_loaded() noexcept {
   return found;
 }
 
-void look(LoaderList& modules) noexcept {
-  if (state() == State::kOff) return;
-  if (state() == State::kOn) {
-    LoadedModule ours;  // found, unless nothing is
-    if (!is_loaded() && find_module(reinterpret_cast<std::uintptr_t>(&look), ours)) {
-      set_off("the interpreter has ended and was unloaded");
-    }
+namespace {
+
+// The interpreter may have ended, and begun once more or gone.
+void look_again() noexcept {
+  LoadedModule ours;
+  LoadedModule module;
+  if (!find_module(reinterpret_cast<std::uintptr_t>(&look), ours)) return;  // none is found now
+  if (!find_module(reinterpret_cast<std::uintptr_t>(interpreter.runtime), module) ||
+      module.base != interpreter.base) {
+    set_off("the interpreter has ended and was unloaded");
     return;
   }
+  Interpreters now;
+  if (read_through_kernel(interpreter.interpreters, now)) main_interpreter.store(now.main);
+}
+
+}  // namespace
+
+void look(LoaderList& modules) noexcept {
+  if (state() == State::kOff) return;
+  if (state() == State::kOn) return look_again();
   const std::uint32_t unloads_before = unload_count();
   modules.look();
   if (state() == State::kAbsent && looked_changes == modules.changes()) return;
@@ -207,6 +222,7 @@ void look(LoaderList& modules) noexcept {
   if (agrees && is_finalizing(found)) return;
   if (agrees) found.collector = find_collector(found.layout->minor, found.runtime, known.main);
   interpreter = found;
+  main_interpreter.store(known.main);
   seen_after_unloads.store(unloads_before);
   if (found.layout == nullptr) {
     set_off("this version of Python is not known; 3.9 to 3.14 are");
