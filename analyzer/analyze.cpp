@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/analyze.hpp"
 
 #include <algorithm>
 
-#include "analyzer/job.hpp"
+#include "analyzer/job/job.hpp"
 #include "analyzer/report/sections.hpp"
 #include "analyzer/rules/rules.hpp"
 #include "trace/reader.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The analyzer's only door: traces in, report out.
 #pragma once
 
@@ -6,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "analyzer/input_error.hpp"
-#include "analyzer/rules/thresholds.hpp"
+#include "analyzer/base/input_error.hpp"
+#include "analyzer/findings/thresholds.hpp"
 #include "analyzer/symbols/symbol_options.hpp"
 
 namespace gpumemtrace::analyzer {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The names of all native code that traces mention, for an analysis on another machine.
 #pragma once
 
@@ -6,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "analyzer/input_error.hpp"
+#include "analyzer/base/input_error.hpp"
 #include "analyzer/symbols/symbol_options.hpp"
 
 namespace gpumemtrace::analyzer {

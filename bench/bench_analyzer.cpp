@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a trace costs at rest, and how fast it becomes a report.
 //
 //   bench_analyzer [--folder DIR] [EVENTS...]      default: 1000000 10000000 100000000

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Beside the recorder: malloc and free from 20 frames deep, which bench_neighbours.py lets
 // heaptrack record, with and without it.
 //

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What other recorders cost that Linux distributions package, for the parts that can be compared:
 one event of LTTng-UST, and a malloc and free from 20 frames deep under heaptrack.
 

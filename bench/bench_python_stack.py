@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """What Python adds to recording one block, as rows for bench/run: a stack of 30 frames to one that is
 handed out, the question whether the cycle collector runs to one that is taken back.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What recording costs the traced thread.
 //
 //   bench_recorder [--folder DIR] [--rounds N] [calls] [latency] [threads] [growth]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Beside the recorder: the same six numbers as one line of spdlog's asynchronous logger, with its
 // file on the same disk. Bursts as in bench_recorder, and a pause until the queue is empty.
 //

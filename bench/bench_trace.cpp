@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Google Benchmark of the steps between a chunk of the ring and the trace file, and back: what the
 // background thread pays for a chunk of PyTorch's block events, and what the reader pays.
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls from many frames deep, for what recorders of call stacks cost.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* In C and apart from the rest: LTTng's macros are not clean of our warnings. */
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* LTTng-UST's description of one event with the numbers of an allocation record. The form is
  * lttng-ust(3)'s: LTTng reads this file several times. */
 #undef LTTNG_UST_TRACEPOINT_PROVIDER

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A libc10.so whose only function returns at once: PyTorch's allocator calls the real one for every
 // block (c10/core/Allocator.h, PyTorch 2.0 and later).
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The measured calls, each in two forms: as a program under the recorder gets them, and the
 // functions behind.
 #pragma once
@@ -5,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/cuda_abi.hpp"
+#include "preload/driver/cuda_abi.hpp"
 
 namespace gpumemtrace::bench {
 

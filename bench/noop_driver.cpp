@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A libcuda.so.1 whose functions return at once: what a wrapped call costs more than an unwrapped
 // one is then the wrapper's. It exports only what bench_recorder calls and what the recorder asks
 // on that way. Out-parameters stay as the caller left them.
@@ -5,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "preload/cuda_abi.hpp"
+#include "preload/driver/cuda_abi.hpp"
 
 namespace cuda_abi = gpumemtrace::cuda_abi;
 

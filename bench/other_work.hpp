@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a program does between two events: it reads other memory and runs other code, and what the
 // recorder needs leaves the nearest caches. In a loop of events alone everything is at hand.
 #pragma once

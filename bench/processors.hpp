@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which processor runs what. The recorder's background thread reads what the traced thread has
 // written; on the same core it would leave those lines in that core's cache, and the next records
 // would be cheaper there than they are on a machine with cores to spare.

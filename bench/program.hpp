@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What every bench program does around what it measures.
 #pragma once
 

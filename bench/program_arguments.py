@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The arguments of the bench programs that are written in Python."""
 
 import argparse

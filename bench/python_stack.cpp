@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What bench_python_stack.py calls by ctypes: a burst of blocks under the Python frames of the
 // calling thread.
 

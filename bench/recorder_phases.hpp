@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The measurements of bench_recorder. Each compares bursts of wrapped calls with bursts of the same
 // calls unwrapped, in turns, and lets the background thread catch up in between: calls that do
 // nothing come a hundred times as fast as real ones, and dropped records would be cheap ones.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a bench program found, as rows of the table that bench/run prints.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/ring_view.hpp"
 
 #include <fcntl.h>

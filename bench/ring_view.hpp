@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The recorder's ring file, seen from the traced program: is everything packed, was anything lost?
 #pragma once
 

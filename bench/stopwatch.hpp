@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Time by the processor's counter: the same instruction that the recorder uses.
 #pragma once
 

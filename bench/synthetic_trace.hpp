@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces of any length that look to packer, reader and analyzer like those of real jobs: repeating
 // steps, addresses of a caching allocator, times that jitter. The same arguments give the same
 // file.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "bench/trace_output.hpp"
 
 #include <stdexcept>
@@ -8,7 +9,7 @@
 namespace gpumemtrace::bench {
 namespace {
 
-constexpr int kCompressionLevel = 3;  // as preload/trace_writer.cpp
+constexpr int kCompressionLevel = 3;  // as preload/trace_file/trace_writer.cpp
 
 }  // namespace
 

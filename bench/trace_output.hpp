@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes a packed trace without a ring: records into chunks, chunks through the packer and the
 // compressor into the file, as the recorder's background thread does.
 #pragma once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # Adds a test that runs a target under the recorder and judges its GPU memory.
 #
 #   include(gpumemtrace_check)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # What every target of ours is compiled with, as one INTERFACE target, and functions that make the
 # few kinds of targets there are.
 

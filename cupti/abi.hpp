@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUPTI's Activity API as far as the recorder calls or serves it: types by CUPTI's reference,
 // numbers that never change between versions (tests/unit/cupti_abi_check.cpp compares them with
 // CUPTI's own headers). Nothing of CUPTI is needed to build.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The memory that CUPTI fills with records: one reserved range cut into buffers of equal size, so
 // that an address tells whether and which buffer of ours it is.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When calls began, by the correlation that they share with what they made. Whether a copy is the
 // program's is decided by when it was asked for, and its own record says only when it ran.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program's own use of one libcupti, as far as it cannot be left to CUPTI once our callbacks
 // are the registered ones: its callbacks, what it has switched on and when, what was dropped.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Our own collection of activity records: at most one in a process, through one libcupti.
 //
 //   kOff --start()--> kCollecting --the program's cuptiFinalize--> kFinalizing --> kLost

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of CUDA whose API records are collected, to find the call that made a copy.
 #pragma once
 

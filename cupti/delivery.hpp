@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies records into the program's buffers.
 //
 // As with CUPTI alone, a program that collects has a buffer out from early on, it comes back when

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions of one loaded libcupti, by their names.
 #pragma once
 

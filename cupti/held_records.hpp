@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records of which it is not known yet whether they are the program's: they ran near the time at
 // which the program switched their kind, and the call that asked for them has not been seen.
 //

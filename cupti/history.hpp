@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // When something was switched on and off, by CUPTI's clock: a record belongs to a client if the
 // client had its kind on at the record's time.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where the members of CUPTI's activity records lie: CUpti_ActivityMemcpy and its successors, and
 // so on. Records only grew at their ends; kBytes is how long one is that has all members here but
 // those of newer versions. tests/unit/cupti_abi_check.cpp compares all of it with cupti_activity.h.

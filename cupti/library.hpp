@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One loaded libcupti, as the program sees it. As long as nobody collects through it, every verb is
 // the real function, and only what the program wants is remembered. While we collect (attach() to
 // detach()), our callbacks are the registered ones, and each verb gives the program what CUPTI

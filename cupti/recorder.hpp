@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What cupti/ needs of the library that it is part of. Set once, before anything else is called.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUPTI's records made into the trace's. Only the part of a record that is the same in every
 // version from CUDA 11.8 on is read; what came later, where record and version have it.
 #pragma once

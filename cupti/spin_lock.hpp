@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A lock for a few instructions: never held around a call of CUPTI or of the program.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The records of a completed buffer, one by one. CUPTI's own function finds the next; how long a
 // record is follows from where the next one begins, so that none of a newer version is cut.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What CUPTI's activity records say, one kind here for each kind there. Times are those of CUPTI's
 // clock, unchanged; ActivityClock records pair it with ticks. `time` of the header is when the
 // record was taken over. Enumerators and ids are CUPTI's (cupti_activity.h); `library` tells the

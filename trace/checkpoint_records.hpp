@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a checkpoint keeps of records that are gone: totals of alike calls, the peaks before the cut
 // and who held them. The rules of trace/records.hpp apply.
 #pragma once

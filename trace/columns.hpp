@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The way back from a column to the fields of records. No allocation, no exception: the reader and
 // the recorder, which reads its own file for a checkpoint, both use it.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Columns back to records where writer and reader are of one version: the recorder reads its own
 // file so when it makes a checkpoint. No allocation, no exception. For files of others: unpack.hpp.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The packed trace file, `NAME.gmt`:
 //
 //   FileHeader | schema block | block | block | ...

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records as they lie in memory once a piece of a trace is decoded.
 #pragma once
 

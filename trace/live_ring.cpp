@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "trace/live_ring.hpp"
 
 #include <sys/mman.h>

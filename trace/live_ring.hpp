@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ring of a process that is still running: what it holds at one moment, to read at leisure.
 #pragma once
 

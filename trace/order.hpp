@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order in which records took effect, and which results of a free leave nothing alive. Whoever
 // replays a trace needs both: the analyzer, and the recorder where it makes a checkpoint.
 #pragma once

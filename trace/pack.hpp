@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Packs the records of a chunk into columns: all kinds, then field by field of each kind. Columns
 // of one field repeat from training step to training step, which is what makes the compressor
 // effective.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reads a trace: the packed file and, beside it, what is left of the ring.
 //
 // Hostile input is expected: nothing here trusts a length. Memory is bounded by one image (of at

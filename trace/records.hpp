@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every record of a trace, declared once: the recorder fills these structs in the ring, the packer
 // turns their fields into columns, the reader turns columns back into these structs, `dump` prints
 // their fields and docs/format.md lists them.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The ring file, `NAME.gmt.ring`: records that are not packed yet, in shared memory that outlives
 // the process.
 //

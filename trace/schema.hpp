@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each record kind consists of: the table that packer, reader, `dump` and docs/format.md walk.
 // The table is checked at compile time against the structs of the records: every byte of a struct
 // belongs to exactly one field.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The reading side of pack(): a file's own schema, and columns back into records of this version's
 // layout. May allocate; used by the reader and never by the recorder.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Variable-length integers (LEB128: seven bits a byte, least significant first) and zigzag, which
 // maps small negative numbers to small unsigned ones.
 #pragma once

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the connection between a device and the host can carry.
 #pragma once
 
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "analyzer/model/devices.hpp"
-#include "analyzer/model/transfers.hpp"
+#include "analyzer/model/accounts/devices.hpp"
+#include "analyzer/model/copies/transfers.hpp"
 
 namespace gpumemtrace::analyzer {
 

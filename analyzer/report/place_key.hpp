@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What growth and collections of cycles are summed by.
 #pragma once
 

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/report/redaction.hpp"
 
 #include <algorithm>
 #include <sstream>
 
-#include "analyzer/owners.hpp"
+#include "analyzer/owners/owners.hpp"
 #include "analyzer/report/stack_names.hpp"
 
 namespace gpumemtrace::analyzer {

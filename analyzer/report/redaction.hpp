@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Replaces what tells of a user, a machine or a program's own code by names without meaning, so
 // that a report can be given away. docs/security.md says what is replaced and what stays.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What CUPTI reported: its state, how its records were joined to calls, and copies by stream.
 #include <algorithm>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the driver's own number for a device consists of.
 #include <algorithm>
 

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/report/report_context.hpp"
 
 #include <algorithm>
 #include <tuple>
 
-#include "analyzer/owners.hpp"
+#include "analyzer/owners/owners.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {

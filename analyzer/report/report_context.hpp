@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What all sections of the report share: ids, names, and who holds what.
 #pragma once
 
@@ -10,8 +11,8 @@
 #include <tuple>
 #include <vector>
 
-#include "analyzer/job.hpp"
-#include "analyzer/losses.hpp"
+#include "analyzer/base/losses.hpp"
+#include "analyzer/job/job.hpp"
 #include "analyzer/report/stack_names.hpp"
 
 namespace gpumemtrace::analyzer {

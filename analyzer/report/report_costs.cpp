@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Bytes by stack: what flame graphs and other profiles are drawn from.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the framework's and the pools' free memory lies.
 #include <algorithm>
 

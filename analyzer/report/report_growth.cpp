@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places whose live memory rises throughout the run: leaks.growth[].
 #include <algorithm>
 #include <array>

@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places whose copies cost more than they must: transfers.hotspots[].
 #include <algorithm>
 #include <cmath>
 #include <optional>
 #include <string>
 
+#include "analyzer/findings/rule_table.hpp"
 #include "analyzer/report/link.hpp"
 #include "analyzer/report/sections.hpp"
-#include "analyzer/rules/rule_table.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {

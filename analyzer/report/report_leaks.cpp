@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What was live when the process ended.
 #include <algorithm>
 #include <tuple>

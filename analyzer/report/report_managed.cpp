@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Managed memory that moves: what the driver migrated, by who allocated it.
 #include <algorithm>
 #include <cmath>

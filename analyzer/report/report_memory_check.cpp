@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the recorded allocations and CUPTI's own record of them agree.
 #include <algorithm>
 #include <array>

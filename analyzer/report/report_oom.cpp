@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Failures for want of memory.
 #include <algorithm>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The call stacks that rows of the report name.
 #include <set>
 

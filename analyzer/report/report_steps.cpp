@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The program's steps and named ranges.
 #include "analyzer/report/sections.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How the job was recorded: traces, processes, devices, what was wrapped and what was lost.
 #include <algorithm>
 #include <charconv>
@@ -5,10 +6,10 @@
 #include <cstring>
 #include <string>
 
-#include "analyzer/owners.hpp"
+#include "analyzer/findings/rule_table.hpp"
+#include "analyzer/owners/owners.hpp"
 #include "analyzer/report/link.hpp"
 #include "analyzer/report/sections.hpp"
-#include "analyzer/rules/rule_table.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies and memory sets by kind; transfers.hotspots[] is filled by report_hotspots.cpp.
 #include <cmath>
 

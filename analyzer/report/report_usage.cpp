@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much of what kind, the peaks with their holders, and the owners.
 #include <algorithm>
 #include <array>
 
-#include "analyzer/owners.hpp"
+#include "analyzer/owners/owners.hpp"
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {

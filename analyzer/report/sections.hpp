@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // The sections of the report, each a pure function of the job: one key of the JSON, one function.
 #pragma once
 
+#include "analyzer/findings/thresholds.hpp"
 #include "analyzer/report/report_context.hpp"
-#include "analyzer/rules/thresholds.hpp"
 
 namespace gpumemtrace::analyzer {
 

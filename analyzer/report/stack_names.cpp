@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/report/stack_names.hpp"
 
 #include <algorithm>
 
-#include "analyzer/owners.hpp"
+#include "analyzer/owners/owners.hpp"
 #include "analyzer/stacks/autograd_nodes.hpp"
 #include "analyzer/stacks/waiting_copies.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a process's stacks say in words: frames, whose code asked, and where in the user's code.
 #pragma once
 
@@ -7,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/code_owners.hpp"
-#include "analyzer/model/process.hpp"
+#include "analyzer/model/process/process.hpp"
+#include "analyzer/owners/code_owners.hpp"
 #include "analyzer/report/redaction.hpp"
 #include "analyzer/symbols/symbolizer.hpp"
 

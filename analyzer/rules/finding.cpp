@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/rules/finding.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <tuple>
 
-#include "analyzer/owners.hpp"
+#include "analyzer/owners/owners.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One finding: what a rule saw, where, and what to do about it.
 #pragma once
 
@@ -5,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/amounts.hpp"
-#include "analyzer/rules/rule_table.hpp"
+#include "analyzer/base/amounts.hpp"
+#include "analyzer/findings/rule_table.hpp"
 
 namespace gpumemtrace::analyzer {
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What was in use when memory ran out, by the names of PyTorch's own message.
 #pragma once
 

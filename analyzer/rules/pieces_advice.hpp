@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What helps where PyTorch's free memory lies in pieces.
 #pragma once
 

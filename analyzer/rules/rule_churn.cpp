@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that goes back and forth between the program and the driver.
 #include <string>
 

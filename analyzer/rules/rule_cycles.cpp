@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that nobody could reach and that stayed until Python's cycle collector ran.
 #include <algorithm>
 #include <string>

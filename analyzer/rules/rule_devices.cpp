@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which process uses which device, and pools in which a trace cannot see.
 #include <map>
 #include <string>

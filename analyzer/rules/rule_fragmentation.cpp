@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reserved memory that lies in pieces beside live blocks.
 #include <string>
 

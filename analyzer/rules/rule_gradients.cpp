@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Gradients that live longer than the optimizer needs them.
 #include <string>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Places whose memory rises throughout the run.
 #include <string>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that was never freed, and frees that were refused.
 #include <array>
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Managed memory that the driver moves to and fro.
 #include <cstdio>
 #include <string>

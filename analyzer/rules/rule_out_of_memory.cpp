@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Requests for memory that failed: what was asked, what was free, who held the rest.
 #include <algorithm>
 #include <map>

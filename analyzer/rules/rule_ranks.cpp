@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranks of one job that hold much more or much less than the others.
 #include <algorithm>
 #include <map>

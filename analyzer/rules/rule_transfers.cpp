@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies that cost more than they must. What they are is decided where transfers.hotspots[] is
 // made.
 #include <cstdio>

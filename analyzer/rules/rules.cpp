@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/rules/rules.hpp"
 
 namespace gpumemtrace::analyzer {

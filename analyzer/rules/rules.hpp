@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules, one file a family. Each is a pure function: what it needs is in the report's sections,
 // so that findings and report cannot disagree; churn, cycles, gradients, bare contexts and places
 // where ranks differ ask the model.
@@ -5,9 +6,9 @@
 
 #include <vector>
 
+#include "analyzer/findings/thresholds.hpp"
 #include "analyzer/report/report_context.hpp"
 #include "analyzer/rules/finding.hpp"
-#include "analyzer/rules/thresholds.hpp"
 
 namespace gpumemtrace::analyzer {
 

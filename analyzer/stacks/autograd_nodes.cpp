@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/stacks/autograd_nodes.hpp"
 
-#include "analyzer/owners.hpp"
+#include "analyzer/owners/owners.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {

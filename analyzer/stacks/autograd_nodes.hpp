@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // PyTorch's backward pass as its frames show it.
 #pragma once
 

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/stacks/module_map.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-#include "analyzer/owners.hpp"
+#include "analyzer/owners/owners.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which file lay where in a process's address space, and when.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/stacks/native_stacks.hpp"
 
 #include "trace/reader.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The native halves of a process's stacks: return addresses, and when they were recorded.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which source line a byte code instruction belongs to, from a code object's line table. The form
 // of the table changed with CPython's versions:
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/stacks/python_stacks.hpp"
 
 #include "analyzer/stacks/python_lines.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The Python stacks of a process: collected from dictionary records in any order, resolved when all
 // records are in.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies behind which the caller waits at once, although the copy itself is asynchronous.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Asks the servers in DEBUGINFOD_URLS for debug information, through the system's libdebuginfod.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/symbols/dwarf_lines.hpp"
 
 #include <dwarf.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Functions, inlined functions, files and lines from DWARF debug information.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file of machine code or of debug information, opened to read names from it.
 #pragma once
 

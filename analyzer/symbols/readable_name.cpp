@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/symbols/readable_name.hpp"
 
 #include <cxxabi.h>

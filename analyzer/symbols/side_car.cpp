@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "analyzer/symbols/side_car.hpp"
 
 #include <algorithm>
@@ -6,7 +7,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "analyzer/input_error.hpp"
+#include "analyzer/base/input_error.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {

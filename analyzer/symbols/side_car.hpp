@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of code, kept apart from the files that they were read from: what `gpumemtrace symbolize`
 // writes, for an analysis on a machine that does not have those files.
 //

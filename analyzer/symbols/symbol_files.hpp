@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finds the files that hold the names of a module's code.
 #pragma once
 

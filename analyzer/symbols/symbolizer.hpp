@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns places in modules into functions, files and lines.
 #pragma once
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a program can tell gpumemtrace about its own course. C and C++, this header alone: nothing
  * to link (before glibc 2.34: -ldl). In a process that does not run under gpumemtrace every call
  * does nothing, so the calls may stay in the program.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a program can tell gpumemtrace about its own course.
 
 One file without dependencies: copy it beside the program, or put its folder on PYTHONPATH. In a

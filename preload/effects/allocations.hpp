@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that hand memory out and take it back.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/driver/tracking.hpp"
 #include "preload/effects/effect.hpp"
-#include "preload/tracking.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload::effects {

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that make, end or select a context.
 #pragma once
 
+#include "preload/driver/tracking.hpp"
 #include "preload/effects/effect.hpp"
-#include "preload/tracking.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload::effects {

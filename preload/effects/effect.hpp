@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a driver function means for memory, as types: apis.def binds each exported symbol to one of
 // those in this folder, a file a family. An effect names its record and fills it in two steps:
 //
@@ -16,7 +17,7 @@
 #include <tuple>
 #include <type_traits>
 
-#include "preload/cuda_abi.hpp"
+#include "preload/driver/cuda_abi.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload::effects {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What of the families is not said in a line: structures that arguments point to.
 #include "preload/effects/allocations.hpp"
 #include "preload/effects/graphs.hpp"

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory in graphs, and captures.
 #pragma once
 
 #include <cstdint>
 
+#include "preload/driver/tracking.hpp"
 #include "preload/effects/effect.hpp"
-#include "preload/tracking.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload::effects {

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of other processes and of other APIs.
 #pragma once
 
+#include "preload/driver/tracking.hpp"
 #include "preload/effects/effect.hpp"
-#include "preload/tracking.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload::effects {

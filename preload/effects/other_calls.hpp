@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that matter for their time and result only.
 #pragma once
 
-#include "preload/cupti_doors.hpp"
+#include "preload/driver/tracking.hpp"
 #include "preload/effects/effect.hpp"
-#include "preload/tracking.hpp"
+#include "preload/hooks/cupti_hooks.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload::effects {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls about a range of existing memory.
 #pragma once
 

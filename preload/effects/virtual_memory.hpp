@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Reservations, mappings and handles of virtual memory management.
 #pragma once
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The library as a file: what it needs, what it exports, how it is mapped."""
 
 import re
@@ -24,7 +25,7 @@ def readelf(option):
 def wrapped_functions():
     """The symbols of the rows of apis.def."""
     names = set()
-    for line in (SOURCE / "preload" / "apis.def").read_text().splitlines():
+    for line in (SOURCE / "preload" / "driver" / "apis.def").read_text().splitlines():
         row = re.match(r"GPUMEMTRACE_API(?:_AND_(PTSZ|PTDS))?\((\w+), \"", line)
         if row is None:
             continue
@@ -35,9 +36,9 @@ def wrapped_functions():
 
 
 def endings():
-    """The symbols of the rows of endings.def."""
+    """The symbols of the rows of process_exit.def."""
     return set(re.findall(r"^GPUMEMTRACE_ENDING\((\w+), ",
-                          (SOURCE / "preload" / "endings.def").read_text(), re.MULTILINE))
+                          (SOURCE / "preload" / "hooks" / "process_exit.def").read_text(), re.MULTILINE))
 
 
 def cupti_functions():

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--max-trace-bytes: the oldest part of a trace is replaced by a checkpoint, and no number changes."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`check`, `run --check` and `diff` as build servers run them; every recipe of docs/ci.md; the
 integrations with pytest, CMake, Catch2 and GoogleTest."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Drivers and runtimes of other CUDA versions.
 
 The simulated driver is also built with the symbols of older drivers alone (11040 is that of R470).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recording that is stopped, started and marked from outside."""
 
 import subprocess

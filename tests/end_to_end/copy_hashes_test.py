@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """--hash-copies: what copies from host memory send has a hash, and nothing else changes."""
 
 import re

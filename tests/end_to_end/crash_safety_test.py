@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whatever ends a process, what it recorded is in the trace.
 
 GPUMEMTRACE_TEST_KILLS sets how often each victim is killed at a random moment.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CUPTI's activity records, on the simulated libcupti: ours, and those of a program that has a
 profiler of its own. The program must not notice that somebody else collects records, too."""
 

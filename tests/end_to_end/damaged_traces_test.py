@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A trace that was cut or damaged on its way: what is readable is read, what is lost is said, and
 `check` tells an incomplete trace from a good one."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that close every descriptor and use the numbers themselves, as daemons do."""
 
 import unittest

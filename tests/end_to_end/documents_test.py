@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the documents point to exists, and the lists of tests and programs in them are complete."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ways in which a program reaches the driver: each is seen once, and behaves as without us."""
 
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A full ring: what is not recorded is counted, and what that may have falsified is marked."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a process ended is in its report: exit, exec, a signal, or killed."""
 
 import os

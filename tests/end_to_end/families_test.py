@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every family of driver functions: programs behave as without us, and the report's numbers are the
 programs' own arithmetic (tests/programs/README.md)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A job is never disturbed: not by our presence where CUDA is not used, not by our troubles."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `cmake --install` puts in place works there, wherever the place is."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Load: as many threads as one has at their full rate with the smallest ring, and a run that is long
 for its trace. The defaults take seconds; README.md says how to make them minutes."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The background thread waits for nobody: a lock of libc that it never takes is never left held."""
 
 import subprocess

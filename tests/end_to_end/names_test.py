@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Odd names, long command lines and other languages: what is written stays whole and can be read."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Native stacks of a trace, by the function names in the symbol tables of the files."""
 
 import bisect

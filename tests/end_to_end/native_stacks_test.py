@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Native call stacks that are known, through every kind of frame."""
 
 import platform

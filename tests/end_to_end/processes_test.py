@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Several processes: each has a trace of its own, under a name of its own."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether Python's cycle collector freed something, by every interpreter that is installed here."""
 
 import json

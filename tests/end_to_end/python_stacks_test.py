@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Python stacks of every interpreter that is installed here, against what Python itself sees."""
 
 import json

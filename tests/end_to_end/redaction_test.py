@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Redacted reports: every number stays, and no name that is private."""
 
 import gzip

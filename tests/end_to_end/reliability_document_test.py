@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/reliability.md names a test for each of its promises: every one of them exists."""
 
 import ast

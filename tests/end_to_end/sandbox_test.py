@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Filters of system calls: whatever a sandbox forbids, the program's result is its own."""
 
 import concurrent.futures

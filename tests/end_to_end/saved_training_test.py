@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Steps and categories in traces of real trainings, saved with the truth that PyTorch told."""
 
 import gzip

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What traces hold and who can read them: names but no data, files of the user alone, no links."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Full disks and odd file systems: whichever call of the recorder fails, the program does not notice.
 
 Each test lets one call after another fail, until there is no further one. The program runs as

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Everything at once: native threads, libraries that come and go, Python threads."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ends that come from outside, or from within a hook: the rest of them is in crash_safety_test."""
 
 import os

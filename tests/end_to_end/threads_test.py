@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many threads: exact counts, the order of events, bounded memory and files."""
 
 import json
@@ -48,7 +49,7 @@ class ShortThreads(support.EndToEnd):
 
 
 class ManyAtOnce(support.EndToEnd):
-    WRITERS = 8191  # of threads that record at once; see preload/session_state.hpp
+    WRITERS = 8191  # of threads that record at once; see preload/session/session_state.hpp
 
     def record_threads(self, count):
         result = self.run_command(

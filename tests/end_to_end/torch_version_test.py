@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The version of PyTorch is in the report, without a line of Python of ours in the process."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Under valgrind's memcheck: the tool that reads traces makes no error with memory, and the recorder
 works in programs that are looked at with it."""
 

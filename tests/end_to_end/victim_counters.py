@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many calls of a victim returned, by its own count, and how many the report has."""
 
 import mmap

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Backward: blocks of the engine's threads, and the Python stack of the thread that waits."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small programs with one planted fault each, and their clean twins.
 
 tests/zoo/README.md says how a program is written. Every fault is found with its rule and severity

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUPTI's buffers in every order of their steps: threads on which CUPTI asks for buffers and
 // completes them, the one that reads them, a program that takes CUPTI apart, a fork at any moment.
 // There are four buffers instead of 1024. CUPTI, the program's part of a buffer (library.hpp) and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/exploration/explorer.hpp"
 
 #include <errno.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs a few threads of real code in every order of their steps, with every value that the C++
 // memory model lets a load see, and with the process dying before any store into the watched file.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the functions that the compiler calls (tsan_interface.cpp) tell the explorer.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What the threads of a scenario have recorded, what was packed, and whether the two agree: the
 // trace's own reader reads what is left.
 #pragma once
@@ -9,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "preload/packer.hpp"
+#include "preload/ring/packer.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "trace/records.hpp"
 

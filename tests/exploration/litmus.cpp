@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The explorer against small programs whose outcomes are known, and against itself without the
 // reduction. A tool that finds nothing proves something only if it finds what is there.
 #include <atomic>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the recorder's protocols in every order of their steps.
 //   exploration               all scenarios; 0 where every promise holds
 //   exploration --mutant      the code was made wrong: 0 where a scenario says so

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What each thread may see of memory: the stores of each atomic place, who has seen what, and which
 // plain accesses race. Knows nothing of schedules.
 #pragma once

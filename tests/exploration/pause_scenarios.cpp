@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pauses in every order of their steps: threads that stop the recording and go on with it meet each
 // other, threads that record, the start and the end. A pause is told of before it leaves anything
 // out, and the last wish of all holds.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The recorder's own code, in every order of its steps: the stacks of free chunks and writers, the
 // hand-out of chunks, the commit of records, sealing, packing, recycling, writers that change
 // hands, and the process's death at any of these steps.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The tree of decisions: which thread makes the next step, which of several values a load returns.
 // Walks it depth first and leaves out orders that no step can tell apart.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A session's life in every order of its steps: threads that come while it starts, the program's
 // wishes, the end, a background thread that gives up, and the names that threads meet for the first
 // time.
@@ -6,7 +7,7 @@
 #include <set>
 #include <string_view>
 
-#include "preload/annotations.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/session/annotations.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
 #include "tests/exploration/session_world.hpp"
 #include "trace/reader.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What session.cpp has in the recorder, where a session's life is not explored.
 #pragma once
 
@@ -5,8 +6,8 @@
 #include <cstdint>
 #include <new>
 
-#include "preload/session.hpp"
-#include "preload/session_state.hpp"
+#include "preload/session/session.hpp"
+#include "preload/session/session_state.hpp"
 
 namespace gpumemtrace::preload {
 

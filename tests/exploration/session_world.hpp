@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A session that its threads begin and end: what the programs of the explorer that explore it have
 // in common. What a session is made of (session_start.cpp) is theirs.
 #pragma once
@@ -6,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "preload/session.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/session/session.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
 #include "tests/exploration/run_all.hpp"
 #include "tests/exploration/world.hpp"
 

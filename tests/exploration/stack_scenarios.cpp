@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Call stacks that threads meet for the first time, in every order of their steps: what a record
 // names stands in the trace with it, the stack and the code objects that the stack names, even if
 // the process dies at once, a thread is jumped out of, or the ring has no room for a while.
@@ -10,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "preload/stacks.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/stacks/stacks.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
 #include "tests/exploration/run_all.hpp"
 #include "tests/exploration/session_stub.hpp"
 #include "tests/exploration/world.hpp"

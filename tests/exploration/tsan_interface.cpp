@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The functions that code compiled with -fsanitize=thread calls at its accesses to memory, and the
 // copies that libc makes for it. Names and types are the compilers'.
 #include <time.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A session with a ring of few chunks, and what threads do in it: what the programs of the explorer
 // have in common. Each is one unit with the recorder's sources in it, compiled with
 // -fsanitize=thread; the_session() is theirs.
@@ -13,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "preload/packer.hpp"
-#include "preload/ring.cpp"     // NOLINT: one unit, so that a mutant is compiled at once
-#include "preload/writers.cpp"  // NOLINT
+#include "preload/ring/packer.hpp"
+#include "preload/ring/ring.cpp"     // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/ring/writers.cpp"  // NOLINT
 #include "tests/exploration/explorer.hpp"
 #include "tests/exploration/ledger.hpp"
 #include "tests/support/raw_trace.hpp"

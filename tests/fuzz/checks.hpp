@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What must hold for whatever the reader hands out, however broken the input.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How one input of fuzz_unpack stands for a schema and the columns or records that it describes.
 //
 //   options (1 byte) | schema: length (2), bytes; only without kUnpackOwnSchema | content

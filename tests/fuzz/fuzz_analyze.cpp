@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whatever stands in a trace, through the whole analyzer to a report that the tools can draw.
 #include <cstddef>
 #include <cstdint>
@@ -6,7 +7,7 @@
 #include "analyzer/analyze.hpp"
 #include "tests/fuzz/trace_input.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "tools/summary_text.hpp"
+#include "tools/summary/summary_text.hpp"
 #include "trace/reader.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

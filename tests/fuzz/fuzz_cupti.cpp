@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUPTI's activity records of any length and content into the trace's.
 #include <algorithm>
 #include <cstddef>

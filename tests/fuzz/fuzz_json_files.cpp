@@ -1,16 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
 // The small JSON files that people keep beside a job: the baseline of `check`, the names that
 // `symbolize` wrote, rules of owners.
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
-#include "analyzer/code_owners.hpp"
-#include "analyzer/input_error.hpp"
+#include "analyzer/base/input_error.hpp"
+#include "analyzer/owners/code_owners.hpp"
 #include "analyzer/symbols/side_car.hpp"
 #include "tests/fuzz/checks.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tools/base/failure.hpp"
 #include "tools/check/baseline.hpp"
-#include "tools/failure.hpp"
 
 namespace {
 

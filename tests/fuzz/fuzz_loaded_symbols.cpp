@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The recorder's look-up of symbols in the memory of a library that may be gone: program headers,
 // as many as the first byte says, then what lies in memory at the place of the library.
 #include <link.h>
@@ -9,7 +10,7 @@
 #include <cstring>
 #include <vector>
 
-#include "preload/elf_symbols.hpp"
+#include "preload/loader/elf_symbols.hpp"
 #include "tests/fuzz/checks.hpp"
 
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Line tables of Python's code objects, in the forms of all versions: version, first line, then the
 // table.
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Opens whatever stands in an input as a trace and reads it to the end.
 #include <cstddef>
 #include <cstdint>

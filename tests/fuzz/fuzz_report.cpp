@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A report that somebody else made, through everything that is drawn from one: summary, verdict in
 // all its forms, difference, stacks for viewers.
 #include <cstddef>
@@ -6,13 +7,13 @@
 #include <span>
 
 #include "tests/support/temporary_folder.hpp"
+#include "tools/base/failure.hpp"
 #include "tools/check/verdict.hpp"
 #include "tools/check/verdict_output.hpp"
 #include "tools/diff/difference.hpp"
-#include "tools/failure.hpp"
-#include "tools/report_input.hpp"
-#include "tools/stack_export.hpp"
-#include "tools/summary_text.hpp"
+#include "tools/export/stack_export.hpp"
+#include "tools/report_view/report_input.hpp"
+#include "tools/summary/summary_text.hpp"
 
 namespace {
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What users write by hand: a policy, suppressions, thresholds, sizes. The first
 // byte of an input says which.
 #include <cstddef>
@@ -6,11 +7,11 @@
 #include <string_view>
 
 #include "tests/fuzz/checks.hpp"
+#include "tools/base/failure.hpp"
+#include "tools/base/sizes.hpp"
 #include "tools/check/policy.hpp"
 #include "tools/check/suppressions.hpp"
-#include "tools/failure.hpp"
-#include "tools/sizes.hpp"
-#include "tools/threshold_options.hpp"
+#include "tools/report_view/threshold_options.hpp"
 
 namespace {
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A file that claims to be a library or its debug information: symbol tables, DWARF, build-id, and
 // the names found in it.
 #include <cstddef>

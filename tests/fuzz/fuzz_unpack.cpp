@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Schemas, columns and raw records straight into what decodes them. What was decoded must also
 // come back unchanged from packing and unpacking it once more.
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The recorder's readers of what stands in a loaded file: the unwind tables, the rules and
 // expressions in them, and the notes with the build-id.
 #include <elf.h>
@@ -9,10 +10,10 @@
 #include <cstring>
 #include <vector>
 
-#include "preload/build_id.hpp"
-#include "preload/frame_description.hpp"
-#include "preload/frame_registers.hpp"
-#include "preload/frame_rules.hpp"
+#include "preload/loader/build_id.hpp"
+#include "preload/native/frame_description.hpp"
+#include "preload/native/frame_registers.hpp"
+#include "preload/native/frame_rules.hpp"
 #include "tests/fuzz/checks.hpp"
 
 namespace {

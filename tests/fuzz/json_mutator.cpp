@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Changes one value of a JSON document, so that mutations get behind the parser: another type,
 // another number, a key less, a row more. Every fourth time the bytes themselves are changed.
 #include <bit>

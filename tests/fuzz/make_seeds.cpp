@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Turns recorded traces into seeds for the fuzzers: a few records of every kind, uncompressed, as
 // blocks, ring chunks, columns and raw records.   make_seeds FOLDER TRACE...
 // writes into FOLDER/reader and FOLDER/unpack.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs the harness over kept inputs, with any compiler: `PROGRAM FOLDER_OR_FILE...`.
 #include <cstddef>
 #include <cstdint>

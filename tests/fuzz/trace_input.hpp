@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How one input of fuzz_reader stands for a trace file and its ring.
 //
 //   options (1 byte) | bytes of the file part (2) | file part | ring part

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs that are judged by their findings: with a planted fault, their twins, and clean ones.
 
 What each deserves stands in its source, at the line that is at fault (tests/zoo/README.md). A

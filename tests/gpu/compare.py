@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Compares a report of gpumemtrace with what programs knew about themselves.
 
     compare.py REPORT TRUTH... [--dump PID=FILE]...

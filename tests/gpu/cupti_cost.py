@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What CUPTI's records cost: calls one by one and a training step, without the recorder and with it
 in each mode, as the table of docs/performance.md.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running programs with and without gpumemtrace, and judging what came out.
 
 Everything of one program lies in a folder of its own below the output folder:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs with a planted fault and their clean twins, judged by the findings of the report."""
 
 import dataclasses

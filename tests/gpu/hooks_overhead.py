@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Measures what the hooks cost a launch-bound training, within one process.
 
 Started under LD_PRELOAD=libgpumemtrace.so. The training goes through stretches of ten steps: with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What this machine offers to the programs: GPUs, frameworks, compilers and their versions."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions and lines of a report's native frames against what other tools say of them.
 
 Functions are compared by their own name, without namespaces, arguments and clones: tools differ in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """NVIDIA's own tools around a recorded program: they say the same as without the recorder, and the
 recorder says why CUPTI's records are missing, because such a tool has CUPTI for itself."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The programs that `run` knows: how each is started, what it needs and what it disturbs."""
 
 import dataclasses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """compute-sanitizer's leak checker as the truth for `leaks`."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small traces from real GPUs, kept with the truth beside them, and judged again later.
 
 One folder a program; every file is compressed with gzip (without a time stamp, so that

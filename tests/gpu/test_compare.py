@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of compare.py with truth and report made by hand."""
 
 import json

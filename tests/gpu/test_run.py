@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tests of `run` with a false library, a false analyzer and programs that need no GPU."""
 
 import contextlib

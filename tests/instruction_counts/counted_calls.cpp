@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls of one kind, made in a function that callgrind counts by its name:
 //   counted_calls KIND COUNT
 // The same as a library, for programs in Python: counted_calls(KIND, COUNT).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """counted_calls.py LIBRARY KIND COUNT: the calls of counted_calls.cpp under 30 Python frames."""
 
 import ctypes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // counted_trace FILE EVENTS: a trace of the length, always the same.
 #include <cstdio>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads that all allocate and free one size, so that a freed address is at once another
 // thread's. Usage: address_reuse [ALLOCATIONS [THREADS]]
 #include <cstddef>

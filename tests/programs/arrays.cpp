@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Arrays and mipmapped arrays. Their bytes are the descriptor's arithmetic; a driver may take more.
 #include <cstddef>
 

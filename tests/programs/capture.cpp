@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stream capture: what is called while a stream captures is a node of a graph, not an allocation
 // or a copy. The same calls in another thread with a capture mode of its own are real.
 #include <cstddef>

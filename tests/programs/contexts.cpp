@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Contexts: memory that ends with its context, pushing and popping, the primary context retained
 // several times, released, reset.
 #include <cstddef>

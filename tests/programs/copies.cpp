@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Every copy and set function of the driver: synchronous and asynchronous, all versions, variants
 // for per-thread default streams, rows, boxes, arrays, peers and batches.
 #include "tests/programs/support/copies.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Device memory: linear and pitched, sizes from one byte up, some of it left allocated.
 #include <cstddef>
 #include <vector>

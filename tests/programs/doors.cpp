@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The same allocation through every way to reach the driver: linked calls, dlsym on a handle and
 // on RTLD_DEFAULT, cuGetProcAddress in both versions and from itself. Each way has a size of its
 // own, so that a missing one shows.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allocates, copies and frees until it is killed, and counts the calls that have returned in a
 // file that outlives it: one 64-bit number per counter, in the order of `Counter`.
 // Usage: endless FILE [THREADS]

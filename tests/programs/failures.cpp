@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that fail: no memory left, addresses that are no allocations, double frees, no context.
 #include <cstddef>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes: a child of fork has no working driver and its calls fail; a child that replaces itself
 // (this program again, with the argument `child`) uses CUDA on its own. Each prints its truth.
 #include <sys/wait.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Graphs built by hand: nodes that allocate, copy, set and free; memory that outlives its launch;
 // launches that free it themselves. Truth: a graph allocation lives from launch to free.
 #include <cstddef>

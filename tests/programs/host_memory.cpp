@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Pinned and registered host memory, in all forms of their functions.
 #include <cstddef>
 #include <cstdlib>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory of one process in another: the parent allocates and sends a handle, the child (this
 // program again, with the argument `child`) opens it, reads, closes it. Each prints its truth.
 #include <spawn.h>

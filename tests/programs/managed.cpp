@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Managed memory: allocation, use on the host, prefetch and advice in both of their forms, attach.
 #include <cstddef>
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stream-ordered memory: the device's own pool, an explicit one, the current pool, both kinds of
 // free, trimming, attributes.
 #include <cstddef>

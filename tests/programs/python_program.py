@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocations, copies and stream-ordered memory from Python, by ctypes on the driver's functions.
 
 Prints its truth as the C++ programs do; README.md in this folder describes it.

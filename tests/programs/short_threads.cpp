@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Many threads one after the other, a few calls each. Prints the most memory that was resident
 // before the truth. Usage: short_threads [THREADS]
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A static object frees device memory in its destructor, after main: no leak.
 #include <cstddef>
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small job that behaves like training: weights that stay, activations that come and go, batches
 // copied up from pageable memory and a loss copied down in every step. It has three faults to find:
 // a buffer of metrics leaks now and then, long-lived scraps between short-lived blocks fragment a

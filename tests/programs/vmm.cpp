@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Virtual memory management: a segment that grows by mapping, partial unmapping, a handle released
 // before its mapping, a handle retained from an address, export and import.
 #include <unistd.h>

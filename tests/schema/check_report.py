@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """Says whether reports agree with docs/report.schema.json and whether their numbers add up.
 
 Usage: check_report.py REPORT...

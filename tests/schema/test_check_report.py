@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """check_report.py accepts the published example and names what is wrong in a broken one."""
 
 import copy

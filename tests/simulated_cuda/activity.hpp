@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 
-#include "preload/cuda_abi.hpp"
+#include "preload/driver/cuda_abi.hpp"
 
 // What a profiling library learns of the driver's work: the simulated libcupti listens.
 

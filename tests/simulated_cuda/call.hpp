@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <atomic>
@@ -5,7 +6,7 @@
 #include <string>
 #include <type_traits>
 
-#include "preload/cuda_abi.hpp"
+#include "preload/driver/cuda_abi.hpp"
 #include "tests/simulated_cuda/activity.hpp"
 
 // What every exported function does around its implementation: checks, injected failures, the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -8,11 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "preload/cuda_abi.hpp"
+#include "preload/driver/cuda_abi.hpp"
 #include "tests/simulated_cuda/free_ranges.hpp"
 
 // What the opaque handles of the CUDA driver ABI point to in the simulated driver. The names are
-// the tags that preload/cuda_types.hpp declares, so that handles need no casts.
+// the tags that preload/driver/cuda_types.hpp declares, so that handles need no casts.
 
 namespace gpumemtrace::cuda_abi::simulated {
 

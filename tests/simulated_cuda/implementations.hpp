@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/cuda_abi.hpp"
+#include "preload/driver/cuda_abi.hpp"
 #include "tests/simulated_cuda/state.hpp"
 
 // What the exported functions do, one function for all symbols that differ in nothing but the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The environment variables of the simulated driver. Usage: settings_test.py FOLDER_OF_THE_DRIVER"""
 
 import os

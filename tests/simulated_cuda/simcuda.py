@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A few calls of the CUDA driver from Python, by ctypes alone.
 
 Works with the simulated driver and with a real one: whichever libcuda.so.1 the loader finds. Every

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The simulated driver by itself. Each test uses a context of its own and compares differences, so
 // that tests may run in one process or in many.
 #include <cstddef>

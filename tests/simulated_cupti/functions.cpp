@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The exported functions, with the results and side effects that a real CUPTI 13.0 was measured to
 // have.
 #include <cstring>

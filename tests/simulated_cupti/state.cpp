@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tests/simulated_cupti/state.hpp"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Adds CUPTI's records to a trace that TraceBuilder writes. Times are given in ticks of the trace,
 // as everywhere; the records have them on CUPTI's clock.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Small libraries that tests compile, to have files whose functions and lines are known.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUPTI's activity records as bytes, and a function that walks them, for tests without CUPTI.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The stage on which the collection is tested without CUPTI: a CUPTI of which the test says what
 // happens in it, a recorder that keeps what is written, and a program with a profiler of its own.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Traces of a program with a library of its own, and the findings about it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A random job that keeps the driver's rules: what several threads recorded of it, call by call.
 #pragma once
 

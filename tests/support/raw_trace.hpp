@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trace file and its ring put together block by block, for tests of the reader: what a recorder
 // writes, and what it never would. TraceBuilder is the one for tests of what a trace means.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records of stacks, modules and threads for traces that tests build.
 #pragma once
 

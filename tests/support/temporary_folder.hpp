@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A folder of its own for one test or measurement, removed with everything in it.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Writes small traces for tests of everything that reads them: what a recorder would have written,
 // said in a line a call. One tick of these traces is one nanosecond.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A training program in a trace: blocks with Python stacks as PyTorch has them, on the thread of
 // the program and on an engine thread, which has none.
 #pragma once

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The parts of `check`: patterns, policies, baselines and the verdict.
 #include <fstream>
 

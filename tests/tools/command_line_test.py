@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The program as users run it: exit codes, messages, environment of a run.
 
 GPUMEMTRACE_PROGRAM names the program, GPUMEMTRACE_LIBRARY a library that it may preload,

@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // What changed between two jobs or two steps.
 #include <fstream>
 
 #include "tests/catch.hpp"
+#include "tools/base/failure.hpp"
 #include "tools/diff/difference.hpp"
-#include "tools/failure.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

@@ -1,4 +1,5 @@
-#include "tools/launch_environment.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/launch_environment.hpp"
 
 #include <cstdlib>
 

@@ -1,4 +1,5 @@
-#include "tools/record_text.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/traces/record_text.hpp"
 
 #include <cstring>
 #include <vector>

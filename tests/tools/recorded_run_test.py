@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Real recordings on the simulated driver, from `run` to the report.
 
 GPUMEMTRACE_PROGRAM names the program; library and simulated driver lie beside it in the build.

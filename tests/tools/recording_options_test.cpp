@@ -1,10 +1,11 @@
-#include "tools/recording_options.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/recording_options.hpp"
 
 #include <CLI/CLI.hpp>
 #include <set>
 
 #include "tests/catch.hpp"
-#include "tools/failure.hpp"
+#include "tools/base/failure.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

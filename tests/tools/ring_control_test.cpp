@@ -1,4 +1,5 @@
-#include "tools/ring_control.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/traces/ring_control.hpp"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -9,7 +10,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/support/temporary_folder.hpp"
-#include "tools/failure.hpp"
+#include "tools/base/failure.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

@@ -1,4 +1,5 @@
-#include "tools/sizes.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/base/sizes.hpp"
 
 #include "tests/catch.hpp"
 

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 // Stacks of a report in the formats of flame graph viewers, and in lines of text.
-#include "tools/stack_export.hpp"
+#include "tools/export/stack_export.hpp"
 
 #include <fstream>
 #include <sstream>
 
 #include "tests/catch.hpp"
-#include "tools/stack_text.hpp"
+#include "tools/report_view/stack_text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

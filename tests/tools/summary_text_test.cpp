@@ -1,4 +1,5 @@
-#include "tools/summary_text.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/summary/summary_text.hpp"
 
 #include <algorithm>
 #include <fstream>

@@ -1,4 +1,5 @@
-#include "tools/untraced_reason.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/traces/untraced_reason.hpp"
 
 #include <elf.h>
 

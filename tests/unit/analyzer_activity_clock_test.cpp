@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUPTI's clock on the axis of the job, also after other clients exchanged it.
-#include "analyzer/model/activity_clocks.hpp"
+#include "analyzer/model/activity/activity_clocks.hpp"
 #include "tests/catch.hpp"
 
 using namespace gpumemtrace::analyzer;

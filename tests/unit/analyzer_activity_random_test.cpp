@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Random threads, calls, streams and deliveries, against what the making of them says: every
 // record joins the call that made it.
 #include <algorithm>

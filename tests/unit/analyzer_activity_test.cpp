@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUPTI's records: whose call a copy on the GPU was, and how long it took.
 #include "tests/catch.hpp"
 #include "tests/support/activity_builder.hpp"

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // What framework memory is for: the roles of stacks, the rules, and whole programs.
-#include "analyzer/model/categories.hpp"
-#include "analyzer/model/stack_roles.hpp"
+#include "analyzer/model/program/categories.hpp"
+#include "analyzer/model/program/stack_roles.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 #include "tests/support/training_trace.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How a recording went, and what the report says about it.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"

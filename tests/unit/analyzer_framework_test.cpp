@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The framework's blocks inside driver memory: segments, fragmentation, composition.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"

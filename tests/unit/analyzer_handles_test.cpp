@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Handles that a program opened and never released: leaks.handles[].
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"

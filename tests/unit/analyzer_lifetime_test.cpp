@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory whose life is not one allocation and one free: contexts, graphs, virtual memory, pools,
 // imports.
 #include "tests/catch.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // CUPTI's own record of allocations held against ours, and what it says of managed memory.
 #include "tests/catch.hpp"
 #include "tests/support/activity_builder.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of records of several threads: when calls take effect, and what reuse of an address
 // means for it.
 #include "tests/catch.hpp"

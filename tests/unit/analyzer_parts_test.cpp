@@ -1,12 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
 // The analyzer's small parts, each alone.
 #include <map>
 #include <random>
 
-#include "analyzer/clock.hpp"
-#include "analyzer/flat_map.hpp"
-#include "analyzer/model/address_map.hpp"
-#include "analyzer/model/geometry.hpp"
-#include "analyzer/owners.hpp"
+#include "analyzer/base/clock.hpp"
+#include "analyzer/base/flat_map.hpp"
+#include "analyzer/model/memory/address_map.hpp"
+#include "analyzer/model/memory/geometry.hpp"
+#include "analyzer/owners/owners.hpp"
 #include "tests/catch.hpp"
 
 using namespace gpumemtrace::analyzer;

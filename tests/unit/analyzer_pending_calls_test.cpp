@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls that wait for CUPTI's records: where they are found.
 #include <algorithm>
 #include <cstdint>
 #include <random>
 #include <vector>
 
-#include "analyzer/model/pending_calls.hpp"
+#include "analyzer/model/activity/pending_calls.hpp"
 #include "tests/catch.hpp"
 
 using namespace gpumemtrace::analyzer;

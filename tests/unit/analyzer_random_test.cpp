@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Records that no recorder would write: the analyzer must stay sane, and its numbers consistent.
 #include <random>
 

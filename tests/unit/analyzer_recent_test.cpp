@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
 
-#include "analyzer/model/api_calls.hpp"
-#include "analyzer/recent.hpp"
+#include "analyzer/base/recent.hpp"
+#include "analyzer/model/activity/api_calls.hpp"
 #include "tests/catch.hpp"
 
 using namespace gpumemtrace::analyzer;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A report with something in every section agrees with the published schema and adds up.
 #include <cstdlib>
 

@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // Steps by each of their sources, ranges, and what they are measured by.
-#include "analyzer/model/steps.hpp"
+#include "analyzer/model/program/steps.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 #include "tests/support/training_trace.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies and sets: direction by the addresses, not by the function's name.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // usage, peak and owners: what was allocated, by whom, and how much at once.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"

@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whose code is whose, by the built-in tables and by rules of the user.
-#include "analyzer/code_owners.hpp"
+#include "analyzer/owners/code_owners.hpp"
 
 #include <fstream>
 
-#include "analyzer/input_error.hpp"
-#include "analyzer/owners.hpp"
+#include "analyzer/base/input_error.hpp"
+#include "analyzer/owners/owners.hpp"
 #include "analyzer/stacks/autograd_nodes.hpp"
 #include "analyzer/stacks/waiting_copies.hpp"
 #include "tests/catch.hpp"

@@ -1,6 +1,8 @@
-// Compares preload/cuda_abi.hpp with the toolkit's own cuda.h, at compile time. Without a toolkit
-// of CUDA 13.0 or later this file is empty: the headers of older ones lack some of the functions.
-#include "preload/cuda_abi.hpp"
+// SPDX-License-Identifier: Apache-2.0
+// Compares preload/driver/cuda_abi.hpp with the toolkit's own cuda.h, at compile time. Without a
+// toolkit of CUDA 13.0 or later this file is empty: the headers of older ones lack some of the
+// functions.
+#include "preload/driver/cuda_abi.hpp"
 
 #if __has_include(<cuda.h>)
 // Makes cuda.h declare every exported symbol under its own name, legacy ones included.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Compares cupti/'s own types, numbers, places of members and functions with CUPTI's headers, at
 // compile time. Empty without them.
 #include "cupti/abi.hpp"

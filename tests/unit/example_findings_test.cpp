@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // The published example holds what the rules make of its other sections.
 // GPUMEMTRACE_UPDATE_DOCUMENTS=1 writes it anew.
 #include <cstdlib>
 #include <fstream>
 
-#include "analyzer/job.hpp"
+#include "analyzer/job/job.hpp"
 #include "analyzer/rules/rules.hpp"
 #include "tests/catch.hpp"
 

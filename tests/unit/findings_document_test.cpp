@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
 // docs/findings.md lists every rule and every threshold.
 #include <fstream>
 #include <sstream>
 
-#include "analyzer/rules/rule_table.hpp"
-#include "analyzer/rules/thresholds.hpp"
+#include "analyzer/findings/rule_table.hpp"
+#include "analyzer/findings/thresholds.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumemtrace::analyzer {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A trace whose oldest parts were folded again and again must give the report of the whole trace.
 
 #include <map>
@@ -5,7 +6,7 @@
 #include <random>
 #include <span>
 
-#include "preload/checkpoint.hpp"
+#include "preload/checkpoint/checkpoint.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/random_job.hpp"
 #include "tests/support/report_query.hpp"

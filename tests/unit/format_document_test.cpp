@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // docs/format.md lists every record kind and field. Its tables are written from the declarations:
 // run this test with GPUMEMTRACE_UPDATE_DOCUMENTS=1 to write them anew.
 

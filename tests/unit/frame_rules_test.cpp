@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // Unwind rules against what readelf prints of the same files, and with damaged tables.
 
-#include "preload/frame_rules.hpp"
+#include "preload/native/frame_rules.hpp"
 
 #include <dlfcn.h>
 
@@ -11,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "preload/frame_registers.hpp"
-#include "preload/loaded_module.hpp"
-#include "preload/loader_list.hpp"
+#include "preload/loader/loaded_module.hpp"
+#include "preload/loader/loader_list.hpp"
+#include "preload/native/frame_registers.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumemtrace::preload::native {

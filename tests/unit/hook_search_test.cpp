@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a hook that marked its frame is still on the stack.
 
-#include "preload/hook_search.hpp"
+#include "preload/native/hook_search.hpp"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -10,7 +11,7 @@
 #include <cstring>
 #include <vector>
 
-#include "preload/loaded_module.hpp"
+#include "preload/loader/loaded_module.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumemtrace::preload::native {

@@ -1,5 +1,5 @@
-#include "preload/late_functions.hpp"
-
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/loader/lazy_symbols.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumemtrace::preload {

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // Finding the file around an address, by the loader and by our own list, and its build-id.
 
-#include "preload/loaded_module.hpp"
+#include "preload/loader/loaded_module.hpp"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -10,9 +11,9 @@
 #include <memory>
 #include <string>
 
-#include "preload/build_id.hpp"
-#include "preload/loader_list.hpp"
-#include "preload/rule_table.hpp"
+#include "preload/loader/build_id.hpp"
+#include "preload/loader/loader_list.hpp"
+#include "preload/native/frame_rule_cache.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumemtrace::preload {

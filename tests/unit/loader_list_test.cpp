@@ -1,4 +1,5 @@
-#include "preload/loader_list.hpp"
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/loader/loader_list.hpp"
 
 #include <dlfcn.h>
 
@@ -11,7 +12,7 @@
 #include <tuple>
 #include <vector>
 
-#include "preload/elf_symbols.hpp"
+#include "preload/loader/elf_symbols.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/trace_builder.hpp"
 

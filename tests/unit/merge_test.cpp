@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
 // The order of many writers' records, checked against a plain sort of all of them.
-#include "analyzer/merge.hpp"
+#include "analyzer/order/merge.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "analyzer/radix_sort.hpp"
+#include "analyzer/base/radix_sort.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/raw_trace.hpp"
 #include "tests/support/temporary_folder.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Which file an address belonged to, when files come and go.
 #include "analyzer/stacks/module_map.hpp"
 

@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 // The native unwinder against what others say of the same stack.
 
-#include "preload/native_frames.hpp"
+#include "preload/native/native_frames.hpp"
 
 #include <dlfcn.h>
 #include <execinfo.h>
@@ -15,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "preload/stack_memory.hpp"
+#include "preload/native/stack_memory.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumemtrace::preload::native {

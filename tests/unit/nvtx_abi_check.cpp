@@ -1,5 +1,7 @@
-// Compares preload/nvtx_abi.hpp with NVTX 3's own headers, at compile time. Empty without them.
-#include "preload/nvtx_abi.hpp"
+// SPDX-License-Identifier: Apache-2.0
+// Compares preload/hooks/nvtx_abi.hpp with NVTX 3's own headers, at compile time. Empty without
+// them.
+#include "preload/hooks/nvtx_abi.hpp"
 
 #if __has_include(<nvtx3/nvToolsExt.h>)
 #include <nvtx3/nvToolsExt.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Line tables of one function, compiled by each version:
 //
 //   1 def f(a):

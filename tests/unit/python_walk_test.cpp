@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 // A walk that remembers the last one finds what a walk without memory finds, over frames that lie
 // in memory as those of the interpreter do.
 
-#include "preload/python_walk.hpp"
+#include "preload/python/python_walk.hpp"
 
 #include <array>
 #include <cstring>

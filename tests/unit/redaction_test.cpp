@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What --redact takes for private, and what for public.
 #include "analyzer/report/redaction.hpp"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The rules that need CUPTI's records.
 #include "tests/catch.hpp"
 #include "tests/support/activity_builder.hpp"

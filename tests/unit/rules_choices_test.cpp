@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // Where several changes would mend a fault, its fix says which one applies and how that is known.
 #include <algorithm>
 #include <fstream>
 
-#include "analyzer/job.hpp"
+#include "analyzer/job/job.hpp"
 #include "analyzer/rules/rules.hpp"
 #include "tests/support/finding_query.hpp"
 #include "tests/support/stack_records.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Memory that Python's cycle collector freed.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A finding names every line that its reader may have to edit, and how much is at stake there.
 #include "tests/catch.hpp"
 #include "tests/support/finding_query.hpp"

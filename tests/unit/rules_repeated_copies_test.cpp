@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies that send the same bytes again, told by the hashes of what they sent.
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"

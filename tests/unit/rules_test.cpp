@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // Each rule on a small trace with one fault, and on its clean twin.
 #include <cstdlib>
 #include <set>
 
-#include "analyzer/rules/rule_table.hpp"
+#include "analyzer/findings/rule_table.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/program_trace.hpp"
 

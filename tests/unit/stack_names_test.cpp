@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Owners, sites and stacks of the report, from stacks with native and Python frames.
 #include "tests/catch.hpp"
 #include "tests/support/compiled_library.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Names of code out of files, compared with addr2line and with files that are wrong.
 #include "analyzer/symbols/symbolizer.hpp"
 
@@ -5,7 +6,7 @@
 #include <random>
 #include <sstream>
 
-#include "analyzer/input_error.hpp"
+#include "analyzer/base/input_error.hpp"
 #include "analyzer/symbols/readable_name.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/compiled_library.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The unwinder, its rules and the table of stacks under many threads while libraries come and go.
 // The thread sanitizer runs this, too: there the unwinder is built with it.
 
@@ -10,10 +11,10 @@
 #include <thread>
 #include <vector>
 
-#include "preload/key_table.hpp"
-#include "preload/loaded_module.hpp"
-#include "preload/native_frames.hpp"
-#include "preload/walk_memory.hpp"
+#include "preload/base/key_table.hpp"
+#include "preload/loader/loaded_module.hpp"
+#include "preload/native/native_frames.hpp"
+#include "preload/native/walk_cache.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/compiled_library.hpp"
 

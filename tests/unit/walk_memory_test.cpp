@@ -1,6 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
 // What walks remember makes them faster and never changes what they find.
-
-#include "preload/walk_memory.hpp"
 
 #include <array>
 #include <cstring>
@@ -9,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "preload/native_frames.hpp"
+#include "preload/native/native_frames.hpp"
+#include "preload/native/walk_cache.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumemtrace::preload::native {

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Scratch memory comes from the driver in every step; the clean twin's comes from a pool."""
 
 import sys

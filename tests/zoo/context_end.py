@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A buffer is left to the reset of the device instead of being freed."""
 
 import sys

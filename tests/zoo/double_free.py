@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A buffer is freed by its owner and again by a clean-up that does not know."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small long-lived blocks between large short-lived ones: most of what is reserved is free in pieces.
 
 The clean twin allocates what stays before the loop.

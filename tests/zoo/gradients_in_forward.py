@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Zeroes the gradients instead of letting go of them: they lie beside the next activations.
 
 The clean twin sets them to None.

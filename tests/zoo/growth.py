@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server whose cache keeps one block of every fiftieth request, under noise.
 
 The clean twin empties its cache now and then: a sawtooth. Both free everything at the end.

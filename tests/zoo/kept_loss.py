@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A training loop that appends the loss itself to a list, and so keeps each step's graph.
 
 The clean twin keeps the number. In both, the optimizer's state appears at step 2: no leak.

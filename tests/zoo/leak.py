@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Three buffers are allocated and two are freed."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A staging buffer of pinned host memory is never unpinned."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Arrays from a pool that takes one arena of the driver's memory, which is all that a trace sees.
 
 The clean twin takes them from the driver's own pool, one call each.

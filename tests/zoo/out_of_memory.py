@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A batch that does not fit on the device; the framework gives up and the program goes on."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs out of memory with 40 % of the device free: in each segment a long-lived block keeps the rest.
 
 The clean twin gives empty segments back before it places what stays.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A request that fits only after the cache has been given back, and is repeated then."""
 
 import sys

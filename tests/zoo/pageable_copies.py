@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batches go up through the asynchronous function, but from memory that nobody pinned."""
 
 import sys

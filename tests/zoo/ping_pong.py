@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A state is parked on the host after each step and fetched back before the next.
 
 The clean twin only saves it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A staging buffer is pinned anew in every step; the clean twin keeps one."""
 
 import sys

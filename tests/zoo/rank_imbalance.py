@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two ranks, of which one also gathers the results of both; the clean twin gathers on the host."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A model whose layers know their parent: each round's model lives on until the collector runs.
 
 The clean twin refers to the parent weakly. Both collect after every tenth round, as training

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A table that never changes goes up in every round; the clean twin sends a new one each time.
 
 Only a recording that hashes what copies send can tell them apart.

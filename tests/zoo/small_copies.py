@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A structure goes up field by field; the clean twin gathers it first."""
 
 import sys

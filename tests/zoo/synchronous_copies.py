@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The loss is read back in every step; the clean twin reads it every fiftieth."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A pool of its own for each of three plug-ins, of which one is never destroyed."""
 
 import sys

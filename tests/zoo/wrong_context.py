@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two ranks, of which one opens a context on the other's device and never uses it."""
 
 import sys

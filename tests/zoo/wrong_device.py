@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two ranks, of which one makes its first buffer before it has chosen its device."""
 
 import sys

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/check/baseline.hpp"
 
 #include <algorithm>
@@ -5,8 +6,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "tools/failure.hpp"
-#include "tools/text.hpp"
+#include "tools/base/failure.hpp"
+#include "tools/base/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What a job is known to do: findings by fingerprint, peaks and copied bytes. A small, sorted JSON
 // file that is meant to be committed beside the code it judges.
 #pragma once
@@ -8,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/report_row.hpp"
+#include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
 

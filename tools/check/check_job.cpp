@@ -1,14 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/check/check_job.hpp"
 
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 
+#include "tools/base/messages.hpp"
+#include "tools/base/output_file.hpp"
+#include "tools/base/text.hpp"
 #include "tools/check/verdict_output.hpp"
-#include "tools/messages.hpp"
-#include "tools/output_file.hpp"
-#include "tools/report_input.hpp"
-#include "tools/text.hpp"
+#include "tools/report_view/report_input.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

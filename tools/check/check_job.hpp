@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // From inputs and a policy to a verdict that is printed and written: what `check` and `run --check`
 // share.
 #pragma once
@@ -6,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/rules/thresholds.hpp"
+#include "analyzer/findings/thresholds.hpp"
 #include "tools/check/policy.hpp"
-#include "tools/report_input.hpp"
+#include "tools/report_view/report_input.hpp"
 
 namespace gpumemtrace::tools {
 

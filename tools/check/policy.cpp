@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/check/policy.hpp"
 
 #include <CLI/CLI.hpp>
@@ -7,10 +8,10 @@
 #include <fstream>
 #include <sstream>
 
-#include "analyzer/rules/rule_table.hpp"
-#include "tools/failure.hpp"
-#include "tools/sizes.hpp"
-#include "tools/text.hpp"
+#include "analyzer/findings/rule_table.hpp"
+#include "tools/base/failure.hpp"
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

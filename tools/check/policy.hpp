@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What `check` asks of a job: the limits and rules that flags or a policy file name.
 #pragma once
 
@@ -8,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/cli_forward.hpp"
+#include "tools/cli/cli_forward.hpp"
 
 namespace gpumemtrace::tools {
 

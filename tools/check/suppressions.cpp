@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/check/suppressions.hpp"
 
 #include <algorithm>
@@ -7,9 +8,9 @@
 #include <set>
 #include <sstream>
 
-#include "analyzer/rules/rule_table.hpp"
-#include "tools/failure.hpp"
-#include "tools/text.hpp"
+#include "analyzer/findings/rule_table.hpp"
+#include "tools/base/failure.hpp"
+#include "tools/base/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/check/verdict.hpp"
 
 #include <algorithm>
 
-#include "analyzer/rules/rule_table.hpp"
-#include "tools/report_input.hpp"
-#include "tools/sizes.hpp"
-#include "tools/text.hpp"
+#include "analyzer/findings/rule_table.hpp"
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
+#include "tools/report_view/report_input.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

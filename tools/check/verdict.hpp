@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Whether a job holds to a policy, and what speaks against it.
 #pragma once
 
@@ -5,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "tools/base/failure.hpp"
 #include "tools/check/baseline.hpp"
 #include "tools/check/policy.hpp"
 #include "tools/check/suppressions.hpp"
-#include "tools/failure.hpp"
-#include "tools/report_row.hpp"
+#include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
 

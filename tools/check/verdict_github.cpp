@@ -1,5 +1,6 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/base/text.hpp"
 #include "tools/check/verdict_output.hpp"
-#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

@@ -1,7 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "tools/base/text.hpp"
 #include "tools/check/verdict_output.hpp"
-#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A verdict in the forms that people and build servers read. Pure functions.
 #pragma once
 

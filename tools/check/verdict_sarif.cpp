@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "analyzer/rules/rule_table.hpp"
+#include "analyzer/findings/rule_table.hpp"
 #include "tools/check/verdict_output.hpp"
 
 namespace gpumemtrace::tools {

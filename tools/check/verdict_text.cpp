@@ -1,13 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
 #include "tools/check/verdict_output.hpp"
-#include "tools/launch_environment.hpp"
-#include "tools/sizes.hpp"
-#include "tools/stack_text.hpp"
-#include "tools/text.hpp"
+#include "tools/launch/launch_environment.hpp"
+#include "tools/report_view/stack_text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

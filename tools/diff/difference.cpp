@@ -1,11 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "tools/diff/difference.hpp"
 
 #include <algorithm>
 #include <map>
 
+#include "tools/base/failure.hpp"
+#include "tools/base/text.hpp"
 #include "tools/check/baseline.hpp"
-#include "tools/failure.hpp"
-#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

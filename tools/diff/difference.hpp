@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What changed from one job to another, or from one step to another of one job.
 #pragma once
 
@@ -7,7 +8,7 @@
 #include <vector>
 
 #include "tools/check/policy.hpp"
-#include "tools/report_row.hpp"
+#include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
 

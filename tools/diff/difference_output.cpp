@@ -1,6 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
 #include "tools/diff/difference.hpp"
-#include "tools/sizes.hpp"
-#include "tools/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Catch2 (2 and 3): include this in one source file of the tests, behind Catch2's own header; with
 // Catch2 2 in the file that defines CATCH_CONFIG_MAIN. Each test case is a range of the trace, so
 // that `gpumemtrace check` and the report name the test in which memory was lost. Without the

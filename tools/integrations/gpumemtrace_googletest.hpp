@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // GoogleTest: include this in one source file of the tests. Each test is a range of the trace, so
 // that `gpumemtrace check` and the report name the test in which memory was lost. Without the
 // recorder it does nothing.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """pytest plugin: limits of GPU memory and leaks for single tests.
 
     @pytest.mark.limit_gpu_memory("2 GiB")                     # physical bytes at the peak

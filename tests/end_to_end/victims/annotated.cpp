@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Tells gpumemtrace about its course through gpumemtrace.h: two steps with a range each, the first
 // words before any CUDA call. `pause` allocates also what must not be recorded, `long` takes
 // 200,000 steps, and so does `window`, which keeps 1 MiB from before leaks count and 1 KiB of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tells gpumemtrace about its course through gpumemtrace.py, and prints whether it is recorded."""
 
 import gpumemtrace

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* gpumemtrace.h in C, and in a program that is not recorded. */
 #include "preload/api/gpumemtrace.h"
 

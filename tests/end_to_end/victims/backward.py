@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A training step whose backward runs on a thread of the engine.
 
 Usage: backward.py LIBRARY STOP_FILE [function]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Uses CUDA and becomes another program, in each way that libc has. The new program is this one
 // again: it checks its arguments and a variable, uses CUDA, and exits. Usage: becomes FORM
 #include <fcntl.h>

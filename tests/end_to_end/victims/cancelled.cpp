@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads that are cancelled while they use CUDA. One that waits for room in the ring is cancelled
 // there. Prints how many allocations and frees returned. Usage: cancelled THREADS
 #include <pthread.h>

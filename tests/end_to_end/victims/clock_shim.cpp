@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A library that stands before clock_gettime. After its first answers the clock of the day
 // goes back by a day, as an administrator or a time server may set it.
 #include <sys/syscall.h>

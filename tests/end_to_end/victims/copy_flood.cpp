@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads that copy without end to the ring's disadvantage: an allocation and its free a thread are
 // followed by a thousand copies, again and again. Usage: copy_flood ROUNDS
 // Prints how many allocations and copies all threads made.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies that send the same bytes, nearly the same, and what cannot be read.
 
 Prints the name of each copy that succeeds, in order, and what the driver said to the last one.

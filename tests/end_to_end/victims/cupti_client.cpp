@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program with a profiler of its own: it registers CUPTI's activity callbacks, switches kinds on
 // and off around its work, and prints every record that it gets, without what differs from run to
 // run. Argument: what it does. Whether somebody else collects records in the process must not make

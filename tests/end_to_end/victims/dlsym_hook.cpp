@@ -1,10 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
 // A library that stands before dlsym and gives out its own cuMemAlloc_v2, as other tools do.
 // `hook_calls` tells how often that was called.
 #include <dlfcn.h>
 
 #include <cstring>
 
-#include "preload/cuda_abi.hpp"
+#include "preload/driver/cuda_abi.hpp"
 
 namespace abi = gpumemtrace::cuda_abi;
 

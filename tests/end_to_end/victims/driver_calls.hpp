@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The few driver functions that most victims call, by dlsym, without truth-keeping: a victim shows
 // one hazard and nothing else. Whatever fails ends the program with code 3.
 #pragma once
@@ -8,7 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "preload/cuda_abi.hpp"
+#include "preload/driver/cuda_abi.hpp"
 
 namespace gpumemtrace::victims {
 

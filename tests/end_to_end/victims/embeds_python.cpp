@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A C++ program with an interpreter in it, and a second interpreter in that one.
 // Usage: embeds_python LIBPYTHON [SCRIPT [STOP_FILE]]
 // With a file's name CUDA is used before there is an interpreter, and the script runs again and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allocates, copies and frees in threads, counting the calls that have returned in FILE as
 // `endless` does, then ends in one of many ways: after its threads have ended (`quiet`), or while
 // they run

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What PyTorch's autograd engine is to the recorder: a function that a Python thread calls without
 // the GIL and that waits while another thread, without Python frames, uses the allocator.
 #include <dlfcn.h>

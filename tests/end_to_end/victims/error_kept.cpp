@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The error of a failed dlopen stays pending, and errno as it is, across the driver calls between.
 // The first of them starts a recording. Prints both.
 #include <cerrno>

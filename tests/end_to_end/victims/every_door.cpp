@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // One allocation and its free through each way in which a program can reach the driver, each of a
 // size of its own: 1 KiB, 2 KiB, 4 KiB, ... so that their sum tells which were seen, and how often.
 // Prints how many doors there were. Linked with the driver; libdoor.so, its argument, too.

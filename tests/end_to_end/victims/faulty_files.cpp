@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A library to be preloaded before the recorder: lets the recorder's calls of one function of libc
 // fail, as they would on a full disk or an odd file system. The program's own calls pass.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Two threads of a Python program meet in here: one waits without the GIL until the other, which
 // holds it, lets it free something.
 #include <semaphore.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Resolves functions that the recorder does not know, then uses one that it does, by dlsym and by
 // dlvsym: this driver's symbols have no versions, so any version finds them.
 #include "tests/end_to_end/victims/driver_calls.hpp"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Waits for the engine where torch/autograd/graph.py does."""
 
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Frames that compilers rarely or never make. All: rdi is a function to call, rsi its argument.
 #if defined(__x86_64__)
         .text

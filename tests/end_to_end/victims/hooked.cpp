@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allocates and frees ten times by linked calls (the argument `linked`) or by dlsym, then prints
 // how often another tool's library was called.
 #include <cstring>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A timer's handler jumps out of whatever runs, to a place from which the same is called again at
 // the same depth of the stack, as programs do that give up a call after a time. Prints how many
 // allocations and frees returned, and how many jumps there were.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Leaks through functions whose lines are known: called, inlined, recursive.
 #include <cstddef>
 

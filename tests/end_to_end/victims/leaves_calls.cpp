@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Leaves calls without returning: the driver faults in them and the handler jumps out. After each,
 // the next calls come from deeper in the stack, and nothing has overwritten what the left one had
 // there. Prints how many allocations returned, and as many frees did.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Works under a limit that is set once the driver is there. Prints how often it allocated.
 // Usage: limited AS|NOFILE|FSIZE|STACK VALUE ROUNDS; VALUE of AS and NOFILE adds to what is in use,
 // that of STACK is the stack of every thread that does not ask for another one.

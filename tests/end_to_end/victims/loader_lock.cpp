@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Uses the driver while it holds the loader's locks: inside the constructor of a library that is
 // being opened, and there inside a walk over the loaded files. Says so, and goes on when it is told
 // to, by a line on its standard input. Usage: loader_lock LIBRARY

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Prints what dlsym and dlvsym answer to many questions, with dlerror and errno, so that a test can
 // compare runs with and without the recorder. Usage: lookups none|local|global (how the driver is
 // loaded). Addresses are not printed, only whose they are.

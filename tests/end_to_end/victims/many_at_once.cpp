@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // So many threads at once, each of which allocates and frees once while all of them live. Prints
 // how many allocations were made. Ends with 77 where the system does not allow as many threads.
 // Usage: many_at_once THREADS

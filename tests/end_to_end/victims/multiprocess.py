@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Workers of Python's multiprocessing that use CUDA.
 
 The parent uses CUDA before it spawns; before it forks it must not. Worker number N allocates N + 1

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* For musl: threads, look-ups, children and replacement of the program, with what each answers.
    Called with a number, it only exits with that. */
 #define _GNU_SOURCE

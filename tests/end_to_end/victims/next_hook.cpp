@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // A library that stands before the driver's functions and finds the real ones by RTLD_NEXT, as
 // other tools do. `hook_calls` tells how often it was called.
 #include <dlfcn.h>
 
-#include "preload/cuda_abi.hpp"
+#include "preload/driver/cuda_abi.hpp"
 
 namespace abi = gpumemtrace::cuda_abi;
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Ranges and marks through NVTX: NVTX's own headers where the toolkit is there (nvtx_ranges_real),
 // else a small client of our own. Prints what the calls return. With the argument `only`, CUDA is
 // never used.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Another tool for NVTX. It follows nesting and ranges with numbers of its own, from 40 and 1000,
 // and prints at the end which of its functions were called. With NVTX_TOOL_REFUSES set it sets a
 // callback and then says that it does not want to run.
@@ -6,7 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "preload/nvtx_abi.hpp"
+#include "preload/hooks/nvtx_abi.hpp"
 
 namespace {
 

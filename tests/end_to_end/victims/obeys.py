@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Does what standard input says, a line at a time, and answers each with `done`.
 
 `alloc N` allocates N blocks, and frees them again.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Runs out of stack while it uses CUDA, at ever other instructions: of its own, and of the hooks.
 // To be run on the driver that needs no stack (future_driver), so that no lock is left held.
 // Usage: overflows dies|exits|goes_on

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Has a malloc of its own, which finds the next one by dlsym, as memory checkers do. Prints how
 // often the working thread called it while it allocated device memory.
 #include <atomic>

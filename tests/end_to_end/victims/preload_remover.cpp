@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A library that takes LD_PRELOAD away from whatever the program starts, as some launchers do.
 #include <stdlib.h>
 

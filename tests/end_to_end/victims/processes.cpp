@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Processes that come from one another in every way there is. The program allocates three times
 // where it says `uses CUDA`, and its children are told apart by how often they allocate. Usage:
 // processes MODE; modes are the rows of kModes below.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frees memory in collections of cycles and outside of them, each allocation with a size of its own.
 
 Usage: python_collections.py LIBRARY

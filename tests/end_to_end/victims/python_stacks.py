@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocates through Python call stacks of every kind, each with a size of its own.
 
 Usage: python_stacks.py [FIRST_SIZE]

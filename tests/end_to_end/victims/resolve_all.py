@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resolves every function that the driver exports, then allocates and frees once."""
 
 import ctypes

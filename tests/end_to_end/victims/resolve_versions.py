@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks cuGetProcAddress for functions as a CUDA runtime of another version does.
 
 Usage: resolve_versions.py VERSION NAME...; VERSION is as 12080. A driver before CUDA 12 has only

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Works where one system call fails, from before the first use of the device to the end. Prints how
 // often it allocated, and ends when its input does. Usage: sandboxed NUMBER ERROR
 #include "tests/end_to_end/victims/system_call_filter.hpp"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allocates through a library that resolves the driver in a scope of its own, then by itself.
 // Usage: scopes deepbind|namespace LIBRARY
 #include <cstring>

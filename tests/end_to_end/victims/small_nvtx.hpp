@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // As much of an NVTX client as nvtx_ranges.cpp needs, for machines without the toolkit: finds the
 // tool as NVTX 3 does and gives it function tables. `kShort` clients are older: they have fewer
 // functions.
@@ -9,7 +10,7 @@
 #include <cstdlib>
 #include <iterator>
 
-#include "preload/nvtx_abi.hpp"
+#include "preload/hooks/nvtx_abi.hpp"
 
 namespace gpumemtrace::victims::small_nvtx {
 

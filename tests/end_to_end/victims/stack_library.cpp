@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Built several times with frames of different sizes: libraries whose code looks alike, so that
 // return addresses are the same where they are loaded to the same place, and whose frames do not.
 #include <cstddef>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // How much stack the driver's functions take, seen by a thread that works on a stack full of marks.
 // Prints a line `WHAT BYTES` for the first call of the process, the first of another thread, many
 // calls, and calls from ever new places.

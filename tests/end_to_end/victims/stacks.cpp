@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Allocates through call stacks that are known: functions have names of their own, and each
 // allocation a size of its own, by which the test finds it. Usage: stacks CASE [ARGUMENT...]
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A library for storm.py: native threads that allocate through many stacks, and one that opens,
 // calls and closes libraries meanwhile.
 #include <atomic>

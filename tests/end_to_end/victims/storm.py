@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Native threads that allocate, libraries that come and go, and Python threads that allocate, too.
 
 Usage: storm.py LIBRARY ROUNDS FIRST_LIBRARY SECOND_LIBRARY

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Leaks, and says in itself that this is to be left out.
 #include "preload/api/gpumemtrace.h"
 #include "tests/end_to_end/victims/driver_calls.hpp"

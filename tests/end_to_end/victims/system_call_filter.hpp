@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A filter of system calls, as sandboxes and container engines set one.
 #pragma once
 

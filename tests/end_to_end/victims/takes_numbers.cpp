@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Closes all descriptors from a number on at once while threads of it use CUDA, as a daemon does,
 // and takes all the numbers for a file of its own. Each of CHILDREN processes does so at another
 // moment. FILE must exist; nobody may write to it. Fails where a number was closed behind its back.

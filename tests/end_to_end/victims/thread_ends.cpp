@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Threads that use CUDA memory while they end: in destructors of thread-local objects, and in
 // destructors of thread-specific keys that ask for another round as long as there is one.
 // Prints the number of allocations. Usage: thread_ends THREADS

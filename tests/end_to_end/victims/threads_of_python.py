@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Prints the names of this process's threads, before and after the first use of CUDA memory."""
 
 import os

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program that uses the driver only where its symbols are bound. Prints `absent`, or what cuInit
 // and cuMemAlloc_v2 return.
 #include <cstdio>
 
-#include "preload/cuda_abi.hpp"
+#include "preload/driver/cuda_abi.hpp"
 
 namespace abi = gpumemtrace::cuda_abi;
 

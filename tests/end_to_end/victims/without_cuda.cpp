@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A C++ program that never uses CUDA. Prints how many threads it has and which descriptors are
 // open.
 #include <dirent.h>

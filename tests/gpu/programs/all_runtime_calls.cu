@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Calls every allocation, copy and set function of the CUDA runtime that needs no graphics API
 // and no second process, and keeps its own books. Built four ways: static or shared runtime,
 // legacy or per-thread default stream. Output is the same in every run.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls the driver and the runtime through NVIDIA's own bindings (`cuda.bindings`).
 
 Truth: the program's own arithmetic.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Copies whose time on the GPU is known from CUDA events, and graphs, sets and small copies whose
 // number is known from the program's own arithmetic. Linked with libcupti, so that a collector
 // finds it loaded. Output is the same in every run.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // What calls cost: the median of many bursts of a few calls each, in microseconds a call. Linked
 // with libcupti, so that a recorder which is asked to collect finds it. ../cupti_cost.py runs it
 // without a recorder and with one in each mode, and compares.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A program with a profiler of its own that opens libcupti long after CUDA was initialised, as
 // profilers do that are plugins. What the profiler gets is printed: it must be the same whether
 // somebody else collects records in the process or not. Whoever collects, too, has the copies since

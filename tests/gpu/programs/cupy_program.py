@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Works with CuPy's own pool, with its pinned pool and with CUDA's stream-ordered pool.
 
 Truth: what CuPy's pools and a MemoryHook count, and for the stream-ordered part the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A few driver calls through ctypes, for programs that need no framework."""
 
 import ctypes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Driver API only: one process makes physical memory (VMM) and a plain allocation, a second one
 // opens both through file descriptor and IPC handle. The memory exists once: the second process
 // must show imports, not allocations.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a Flax network with Optax while XLA asks the driver for every buffer (`platform`).
 
 Truth: the parameters and the optimizer's state are alive at the end, each in an allocation of its

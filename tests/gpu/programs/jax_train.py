@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a small network with JAX; prints the loss of every step as a hex float.
 
 JAX takes its memory from the driver in large pieces and divides it itself, so the truth

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Leaks known amounts of device memory beside memory that is freed properly. With --reset the
 // program ends with cudaDeviceReset, which compute-sanitizer needs to look for leaks; with --busy
 // it also works for a while, so that the cost of tools can be compared.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Managed memory of which the program knows how many bytes must move, there and back: moved by
 // page faults, moved by prefetches, and never moved. Linked with libcupti, so that a collector
 // finds it loaded. Output is the same in every run.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The few NVML queries that serve as truth, through ctypes; no package is needed."""
 
 import ctypes

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The books of all_runtime_calls: what each call of the CUDA runtime allocated, freed or moved.
 #pragma once
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // A small program for debuggers, profilers and checkers: one kernel, two copies, one allocation
 // that is never freed. Linked with libcupti, so that a recorder which is asked to collect tries to.
 // Output is the same in every run.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a network that is compiled by Inductor, and tells which line asked for each block.
 
 Truth: PyTorch's own memory history. What compiled code allocates belongs to the line of the model

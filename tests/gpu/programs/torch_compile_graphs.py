@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs a network that torch.compile turned into CUDA graphs (`reduce-overhead`).
 
 Truth: PyTorch's counters and live blocks.

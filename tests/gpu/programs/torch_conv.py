@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a small convolution network with changing batch sizes and empty_cache().
 
 Leaves through the interpreter's normal exit, so destructors free memory after the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Captures a training step in a CUDA graph, with a private pool, and replays it.
 
 Truth: PyTorch's counters and live blocks; a replay allocates nothing.

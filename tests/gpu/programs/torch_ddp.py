@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains with DistributedDataParallel over NCCL; start with torchrun, one GPU a rank.
 
 Every rank writes a truth of its own.

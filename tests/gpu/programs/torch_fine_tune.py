@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fine-tunes low-rank adapters of PEFT with Accelerate, accumulating gradients.
 
 Truth: PyTorch's counters and live blocks.

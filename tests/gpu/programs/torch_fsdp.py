@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains with fully sharded data parallelism; start with torchrun, one GPU a rank.
 
 Every rank writes a truth of its own: PyTorch's counters and live blocks.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a graph network of PyTorch Geometric, whose tensors are small, many and ragged.
 
 Truth: PyTorch's counters and live blocks.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch's own memory history as the truth about who asked for which block."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a GPT-2 of Hugging Face transformers with gradient checkpointing and generates text.
 
 Truth: PyTorch's counters and live blocks. The model is made from a configuration, so nothing is

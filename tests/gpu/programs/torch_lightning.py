@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains with Lightning's Trainer; worker processes load the data into pinned memory.
 
 Truth: PyTorch's counters and live blocks.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Allocates from pools of its own (`torch.cuda.MemPool`), on side streams and through DLPack.
 
 Truth: PyTorch's counters and live blocks, which count the pools' memory, too.

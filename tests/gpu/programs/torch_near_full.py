@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fills the card with a balloon and lets PyTorch recover from failed allocations.
 
 Blocks of growing sizes never fit the cached ones, so PyTorch asks the driver again and

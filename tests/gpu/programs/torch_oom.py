@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs out of memory once: the exception is caught and the program goes on."""
 
 import torch

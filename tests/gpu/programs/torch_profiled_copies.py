@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a small model inside torch.profiler and states what its trace says of copies and sets.
 
 The profiler's window holds all GPU work of the program, so its numbers of Memcpy and Memset events

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch.profiler's own view of a training loop, for a comparison with and without the recorder.
 
 Prints one JSON object: for each profiler session how many events of each kind its trace has, and

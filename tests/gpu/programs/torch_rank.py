@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One rank of a job over NCCL, started by torchrun with one GPU a rank. Import it before torch.
 
 NVLink multicast stays off: it is not needed here, and a job that dies with a multicast object can

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends tensors to a process that torch.multiprocessing spawned; the memory is shared by CUDA IPC.
 
 Truth: PyTorch's counters and live blocks in the sender; what the receiver opens is imported memory

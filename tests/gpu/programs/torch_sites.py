@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a small network that lies in several files, and tells which line asked for each block.
 
 Truth: PyTorch's own memory history (the Python frames of every block, by address), the line of the

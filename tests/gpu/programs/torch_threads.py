@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Eight threads allocate, compute and free on streams of their own, with record_stream.
 
 Every thread works on integers, so its checksum does not depend on the order of threads.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a small GPT-like transformer; prints the loss of every step as a hex float.
 
 Run with the native allocator, with PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True

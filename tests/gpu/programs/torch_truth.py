@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The truth that PyTorch's own counters give, the same for every PyTorch program."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Trains a ResNet of timm in half precision with a loss scaler and channels-last images.
 
 Truth: PyTorch's counters and live blocks.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compiles and runs two Triton kernels over tensors of PyTorch."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a program knows about its own memory, written as checks for compare.py.
 
 A truth file is JSON: who wrote it (program, pid, versions), a list of checks and,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two processes take turns on one GPU; the parent watches it with NVML.
 
 The plan below makes the peak of the sum smaller than the sum of the peaks, so a tool

@@ -1,8 +1,9 @@
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>
 
-#include "preload/cuda_abi.hpp"
+#include "preload/driver/cuda_abi.hpp"
 
 // Access to the CUDA driver for programs that link nothing: whichever libcuda.so.1 the loader
 // finds, real or simulated. Every call is counted in the program's truth.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a program's source says of its faults, and whether a report found exactly these.
 
 A line at fault ends with a comment `fault: RULE SEVERITY [KEY=VALUE ...] [-]`: the finding's rule,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starts a program of the zoo as a job of two ranks."""
 
 import os

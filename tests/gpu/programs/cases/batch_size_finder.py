@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Doubles the batch until the GPU is full, catches the error, and goes on with what fitted.
 
 The clean twin asks how much is free.

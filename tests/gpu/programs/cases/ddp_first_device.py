@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two ranks, without set_device: each makes its first tensor on GPU 0. Start with torchrun.
 
 NVLink multicast stays off: it is not needed here, and a job that dies with a multicast object can

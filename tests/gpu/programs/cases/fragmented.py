@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Runs out of memory with 40 % of the GPU free: long-lived tensors lie in pieces of old, larger ones.
 
 The clean twin calls empty_cache() in between, so that they get segments of their own size.

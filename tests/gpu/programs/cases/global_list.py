@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keeps every activation in a global list, to look at later. The clean twin keeps the last four."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server that keeps the state of every request. The clean twin keeps the eight latest."""
 
 import collections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the loss back in every step. The clean twin adds it up on the GPU and reads the sum once."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A training loop that appends the loss itself to a list. The clean twin keeps a running sum."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Accumulates gradients, so the optimizer's state appears at the second step: no leak."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each round's model has layers that know their parent: it lives on until the collector runs.
 
 The clean twin refers to the parent weakly. Both collect after every tenth round, as training

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A constant table goes to the GPU in every round; the clean twin sends each round's own batch.
 
 recorded with: GPUMEMTRACE_HASH_COPIES=1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """retain_graph=True was forgotten in backward, and the loss is kept: each step's graph stays.
 
 The clean twin does not retain the graph and keeps the value without it, of the last step alone.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks for more than fits beside PyTorch's cache: each request fails, the cache goes, it is met.
 
 The clean twin gives the cache back before it asks.

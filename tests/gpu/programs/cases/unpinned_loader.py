@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batches come from a loader that does not pin them, so non_blocking copies wait all the same."""
 
 import sys

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // cuDNN: one convolution with a workspace.
 #include <cuda_runtime.h>
 #include <cudnn.h>

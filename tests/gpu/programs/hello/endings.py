@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How a program may end: by returning, by os._exit, or with its last work in an atexit handler."""
 
 import atexit

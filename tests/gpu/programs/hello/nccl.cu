@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // NCCL: a sum over one rank.
 #include <cuda_runtime.h>
 #include <nccl.h>

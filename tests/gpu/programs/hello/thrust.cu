@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // Thrust: a vector is filled, sorted and summed.
 #include <thrust/device_vector.h>
 #include <thrust/functional.h>

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PyTorch with cuDNN and cuBLAS: a convolution, a product, one training step."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """CuPy: an array, a product, a sum."""
 
 import cupy

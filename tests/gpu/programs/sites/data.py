@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batches of random numbers for torch_sites.py, moved to the device here."""
 
 import torch

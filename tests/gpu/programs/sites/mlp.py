@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A network for torch_compile.py. PyTorch compiles forward() in two parts, which are one function
 of the user's."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small residual network for torch_sites.py; every line of forward() allocates."""
 
 import torch

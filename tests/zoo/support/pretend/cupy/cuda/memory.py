@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pools in the place where CuPy has its own."""
 
 

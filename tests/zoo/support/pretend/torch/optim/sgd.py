@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An optimizer in the place where PyTorch has its own: the analyzer knows them by their folder."""
 
 

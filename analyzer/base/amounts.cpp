@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/base/amounts.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdio>
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+std::string with_unit(double value, int digits, const char* unit) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f %s", digits, value, unit);
+  return text;
+}
+
+}  // namespace
+
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  constexpr double kKibi = 1024.0;
+  if (bytes < 1024) return std::to_string(bytes) + " bytes";
+  double value = static_cast<double>(bytes) / kKibi;
+  std::size_t unit = 0;
+  // 1023.95 would be printed as 1024.0.
+  while (value >= 1023.95 && unit + 1 < kUnits.size()) {
+    value /= kKibi;
+    ++unit;
+  }
+  return with_unit(value, 1, kUnits[unit]);
+}
+
+std::string duration_text(std::uint64_t duration_ns) {
+  const auto value = static_cast<double>(duration_ns);
+  if (duration_ns < 1'000) return std::to_string(duration_ns) + " ns";
+  if (duration_ns < 1'000'000) return with_unit(value / 1e3, 1, "us");
+  if (duration_ns < 1'000'000'000) return with_unit(value / 1e6, 1, "ms");
+  if (duration_ns < 120'000'000'000) return with_unit(value / 1e9, 2, "s");
+  if (duration_ns < 7'200'000'000'000) return with_unit(value / 60e9, 1, "min");
+  return with_unit(value / 3600e9, 1, "h");
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ticks of a recorder to nanoseconds of the job.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace gpumemtrace::analyzer {
+
+// One calibration of a process's tick counter.
+struct ClockPoint {
+  std::uint64_t ticks = 0;
+  std::uint64_t monotonic_ns = 0;
+  std::uint64_t realtime_ns = 0;
+  std::uint64_t uncertainty_ticks = 0;
+};
+
+// The clock of one process: piecewise linear between its calibrations, and straight on before the
+// first and after the last.
+// - Times are those of the machine's monotonic clock less an origin, which joins the processes of a
+//   job (see set_origin).
+// - Without two calibrations the header's tick rate is used; without that a tick counts as 1 ns.
+class Clock {
+ public:
+  Clock() = default;
+  Clock(std::vector<ClockPoint> points, std::uint64_t ticks_per_second);
+
+  // Nanoseconds since the job's start; 0 for what lies before it.
+  [[nodiscard]] std::uint64_t to_job_ns(std::uint64_t ticks) const;
+  // The last tick that is not after the time.
+  [[nodiscard]] std::uint64_t to_ticks(std::uint64_t job_ns) const;
+  // A length of time, by the average rate.
+  [[nodiscard]] std::uint64_t duration_ns(std::uint64_t ticks) const;
+
+  [[nodiscard]] bool calibrated() const { return points_.size() >= 2; }
+  [[nodiscard]] const std::vector<ClockPoint>& points() const { return points_; }
+  // Largest uncertainty of a calibration.
+  [[nodiscard]] std::uint64_t error_ns() const;
+
+  // What this process's monotonic clock shows when the job begins.
+  void set_origin(std::int64_t origin_monotonic_ns) { origin_ns_ = origin_monotonic_ns; }
+  [[nodiscard]] std::int64_t to_monotonic_ns(std::uint64_t ticks) const;
+
+ private:
+  struct Piece {
+    std::uint64_t ticks = 0;
+    std::int64_t ns = 0;
+    double ns_per_tick = 1.0;
+  };
+
+  [[nodiscard]] const Piece& piece_of(std::uint64_t ticks) const;
+
+  std::vector<ClockPoint> points_;
+  std::vector<Piece> pieces_{Piece{}};
+  double ns_per_tick_ = 1.0;
+  std::int64_t origin_ns_ = 0;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every part of the analyzer throws when an input cannot be used.
+#pragma once
+
+#include <stdexcept>
+
+namespace gpumemtrace::analyzer {
+
+// The inputs cannot be analyzed. One sentence for the user: what, which file, what to do.
+class InputError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A list that grows at one end and forgets at the other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gpumemtrace::analyzer {
+
+// - Elements have numbers, 1, 2, 3, ..., which they keep.
+// - Memory grows with what is kept, up to kMost elements; then the oldest gives way. Address space
+//   for all of them is taken with the first, so that none ever moves.
+// - References are valid until the element is forgotten.
+template <class Value, std::size_t kMost>
+class Recent {
+  static_assert((kMost & (kMost - 1)) == 0, "the place of an element is found by a mask");
+
+ public:
+  // A new element, with the value that a forgotten one has left. Its number is last().
+  Value& add() {
+    if (is_full()) {
+      ++first_;
+    } else {
+      if (values_.empty()) values_.reserve(kMost);
+      values_.emplace_back();
+    }
+    return values_[place_of(next_++)];
+  }
+  // nullptr where it is forgotten, or still to come.
+  [[nodiscard]] Value* find(std::uint64_t number) {
+    return number - first_ < next_ - first_ ? &values_[place_of(number)] : nullptr;
+  }
+  [[nodiscard]] std::uint64_t first() const { return first_; }
+  [[nodiscard]] std::uint64_t last() const { return next_ - 1; }
+  // The next add() forgets the first.
+  [[nodiscard]] bool is_full() const { return next_ - first_ == kMost; }
+
+ private:
+  [[nodiscard]] static std::size_t place_of(std::uint64_t number) {
+    return (number - 1) & (kMost - 1);
+  }
+
+  std::vector<Value> values_;
+  std::uint64_t first_ = 1;
+  std::uint64_t next_ = 1;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// From which size or number on a rule speaks up: one table, each row of which users can override.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace gpumemtrace::analyzer {
+
+enum class Threshold : std::uint8_t {
+  kLeakBytes,
+  kGrowthBytes,
+  kGrowthRises,
+  kGrowthWarmupShare,
+  kGrowthFreeShare,
+  kCyclesBytes,
+  kCyclesCollections,
+  kRepeatedBytes,
+  kRepeatedTimes,
+  kPageableBytes,
+  kSynchronousCount,
+  kSmallCount,
+  kSmallMeanBytes,
+  kPingPongCount,
+  kPingPongBytes,
+  kLowBandwidthMeanBytes,
+  kLowBandwidthShare,
+  kNotHiddenMeanBytes,
+  kNotHiddenShare,
+  kManagedRoundTrips,
+  kFragmentationBytes,
+  kFragmentationShare,
+  kChurnCount,
+  kChurnWarmupShare,
+  kRankBytes,
+  kRankShare,
+  kGradientBytes,
+  kCount,
+};
+
+enum class ThresholdUnit : std::uint8_t { kBytes, kCount, kShare };
+
+struct ThresholdInfo {
+  std::string_view name;
+  ThresholdUnit unit = ThresholdUnit::kCount;
+  double value = 0;  // the default; shares are 0 to 1
+  std::string_view meaning;
+};
+
+inline constexpr std::array kThresholds = {
+    ThresholdInfo{"leak.bytes", ThresholdUnit::kBytes, 1, "least bytes that one place lost"},
+    ThresholdInfo{"growth.bytes", ThresholdUnit::kBytes, 16 * 1024, "least bytes of growth"},
+    ThresholdInfo{"growth.rises", ThresholdUnit::kCount, 6,
+                  "least number of stretches of the run in which live memory rose for good"},
+    ThresholdInfo{"growth.warmup_share", ThresholdUnit::kShare, 0.25,
+                  "part of the run's allocations and frees that counts as warm-up"},
+    ThresholdInfo{"growth.free_share", ThresholdUnit::kShare, 0.3,
+                  "least frees for an allocation after the warm-up; below it the run only builds "
+                  "up"},
+    ThresholdInfo{"reference_cycles.bytes", ThresholdUnit::kBytes, 16 * 1024 * 1024,
+                  "least bytes of one place that one collection freed"},
+    ThresholdInfo{"reference_cycles.collections", ThresholdUnit::kCount, 3,
+                  "least number of collections that freed memory of one place"},
+    ThresholdInfo{"repeated_copies.bytes", ThresholdUnit::kBytes, 16 * 1024 * 1024,
+                  "least bytes that one place sends again"},
+    ThresholdInfo{"repeated_copies.times", ThresholdUnit::kCount, 8,
+                  "least number of times that one place sends each of its contents, in the mean"},
+    ThresholdInfo{"pageable_copies.bytes", ThresholdUnit::kBytes, 16 * 1024 * 1024,
+                  "least bytes that one place copies, most of them where it has copied before: "
+                  "a model that is loaded does not count"},
+    ThresholdInfo{"synchronous_copies.count", ThresholdUnit::kCount, 100,
+                  "least number of copies by one place"},
+    ThresholdInfo{"small_copies.count", ThresholdUnit::kCount, 1000,
+                  "least number of copies by one place"},
+    ThresholdInfo{"small_copies.mean_bytes", ThresholdUnit::kBytes, 64 * 1024,
+                  "largest mean size of a small copy"},
+    ThresholdInfo{"ping_pong.count", ThresholdUnit::kCount, 16,
+                  "least number of round trips of one place"},
+    ThresholdInfo{"ping_pong.bytes", ThresholdUnit::kBytes, 16 * 1024 * 1024,
+                  "least bytes that come back to one place"},
+    ThresholdInfo{"low_bandwidth.mean_bytes", ThresholdUnit::kBytes, 1024 * 1024,
+                  "least mean size of a copy that can fill its link"},
+    ThresholdInfo{"low_bandwidth.share", ThresholdUnit::kShare, 0.5,
+                  "part of the link's bandwidth that is too little below"},
+    ThresholdInfo{"copies_not_hidden.mean_bytes", ThresholdUnit::kBytes, 1024 * 1024,
+                  "least mean size of a copy that is worth hiding"},
+    ThresholdInfo{"copies_not_hidden.share", ThresholdUnit::kShare, 0.25,
+                  "part of the copies' time beside kernels that is too little below"},
+    ThresholdInfo{"managed_thrash.round_trips", ThresholdUnit::kCount, 2,
+                  "least number of times that an allocation's size went up and came down again"},
+    ThresholdInfo{"fragmentation.bytes", ThresholdUnit::kBytes, 64 * 1024 * 1024,
+                  "least free bytes beside live blocks"},
+    ThresholdInfo{"fragmentation.share", ThresholdUnit::kShare, 0.2,
+                  "least part of the reserved bytes that is free beside live blocks"},
+    ThresholdInfo{"churn.count", ThresholdUnit::kCount, 100,
+                  "least number of allocations by one place after the warm-up"},
+    ThresholdInfo{"churn.warmup_share", ThresholdUnit::kShare, 0.25,
+                  "part of the run's allocations and frees that counts as warm-up"},
+    ThresholdInfo{"rank_imbalance.bytes", ThresholdUnit::kBytes, 64 * 1024 * 1024,
+                  "least difference from the median of the other ranks"},
+    ThresholdInfo{"rank_imbalance.share", ThresholdUnit::kShare, 0.1,
+                  "least difference as a part of that median"},
+    ThresholdInfo{"gradients_in_forward.bytes", ThresholdUnit::kBytes, 16 * 1024 * 1024,
+                  "least bytes of gradients that live on"},
+};
+static_assert(kThresholds.size() == static_cast<std::size_t>(Threshold::kCount));
+
+// The values in force: the defaults unless set() changed them.
+class Thresholds {
+ public:
+  [[nodiscard]] double operator[](Threshold threshold) const {
+    return values_[static_cast<std::size_t>(threshold)];
+  }
+  [[nodiscard]] std::uint64_t bytes(Threshold threshold) const { return number(threshold); }
+  [[nodiscard]] std::uint64_t count(Threshold threshold) const { return number(threshold); }
+  void set(std::size_t row, double value) { values_[row] = value; }
+
+  friend bool operator==(const Thresholds&, const Thresholds&) = default;
+
+ private:
+  [[nodiscard]] std::uint64_t number(Threshold threshold) const {
+    return static_cast<std::uint64_t>((*this)[threshold]);
+  }
+
+  std::array<double, kThresholds.size()> values_ = [] {
+    std::array<double, kThresholds.size()> defaults{};
+    for (std::size_t i = 0; i < defaults.size(); ++i) defaults[i] = kThresholds[i].value;
+    return defaults;
+  }();
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sums of one process: who allocated how much of what, now and at the moments that matter.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "analyzer/model/accounts/history.hpp"
+#include "analyzer/model/accounts/levels.hpp"
+#include "analyzer/model/accounts/phase_clock.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// One thing that is live: an allocation, a framework block, a piece of physical memory, a mapping.
+struct LiveAllocation {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t born = 0;   // model time, never 0
+  std::uint32_t group = 0;  // who allocated it
+  std::uint32_t link = 0;   // driver memory and blocks: SegmentId; pool memory: index of the pool
+};
+
+// What is gone, and how it lived.
+struct ReleasedAllocation {
+  LiveAllocation entry;
+  Lifetime lifetime;
+};
+
+// What one group had at a moment before a checkpoint's cut.
+struct ToldHolder {
+  std::uint32_t group = 0;
+  bool segment = false;  // it was a segment of the framework
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+};
+
+// Remembers who was live at the most recent moment of a kind (the highest peak so far, say) without
+// a copy of everything: what was live then is what is still live and older than the moment, and
+// what was released since, which is kept here. Memory is bounded by what was live at the moment.
+class Moment {
+ public:
+  void set(std::uint64_t time, std::uint64_t bytes) {
+    time_ = time;
+    bytes_ = bytes;
+    is_told_ = false;
+    released_.clear();
+    told_.clear();
+  }
+  // A moment before a checkpoint's cut: who was live then is told with add_holder(), all of it.
+  void tell(std::uint64_t time, std::uint64_t bytes) {
+    set(time, bytes);
+    is_told_ = true;
+  }
+  void add_holder(const ToldHolder& holder) { told_.push_back(holder); }
+  void note_release(const LiveAllocation& entry, const PhaseClock& clock) {
+    if (was_live(entry)) released_.push_back({entry, clock.lifetime_of_freed(entry.born)});
+  }
+  [[nodiscard]] bool was_live(const LiveAllocation& entry) const {
+    return entry.born <= time_ && !is_told_;
+  }
+
+  [[nodiscard]] bool happened() const { return time_ != 0; }
+  // It is known who held how much, but no longer where it lay.
+  [[nodiscard]] bool is_told() const { return is_told_; }
+  [[nodiscard]] std::uint64_t time() const { return time_; }
+  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] const std::vector<ReleasedAllocation>& released() const { return released_; }
+  [[nodiscard]] const std::vector<ToldHolder>& told() const { return told_; }
+
+ private:
+  std::uint64_t time_ = 0;  // 0 = has not happened
+  std::uint64_t bytes_ = 0;
+  bool is_told_ = false;
+  std::vector<ReleasedAllocation> released_;
+  std::vector<ToldHolder> told_;
+};
+
+// Allocations of one group that a checkpoint replaced.
+struct FoldedAllocations {
+  std::uint64_t count = 0;
+  std::uint64_t freed = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t largest_bytes = 0;
+};
+
+// All memory of one level on one device.
+struct Account {
+  Level level = Level::kDriver;
+  std::int32_t device = kHostDevice;
+  std::uint64_t bytes = 0;
+  Moment peak;
+  PhaseClock clock_at_peak;
+  std::vector<Moment*> watchers;  // other moments that ask for what is released here
+};
+
+// All memory of one kind on one device; for pools, of one pool.
+struct UsageRow {
+  Kind kind = Kind::kDevice;
+  std::int32_t device = kHostDevice;
+  std::uint32_t pool = 0;      // index of the pool; meaningful for stream_ordered
+  Account* account = nullptr;  // never, once the row is there
+  std::uint64_t allocations = 0;
+  std::uint64_t frees = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t allocated_bytes = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  std::uint64_t peak_bytes = 0;
+  std::uint64_t peak_time = 0;
+  std::uint64_t largest_bytes = 0;
+};
+
+// Where a call came from, as far as the record says it.
+struct CallSite {
+  std::uint64_t caller = 0;
+  std::uint32_t stack = 0;
+  std::uint16_t api = 0;
+  bool from_table = false;  // the caller got the pointer from cuGetProcAddress
+
+  friend bool operator==(const CallSite&, const CallSite&) = default;
+  friend auto operator<=>(const CallSite&, const CallSite&) = default;
+};
+
+// Where the call came from.
+[[nodiscard]] inline CallSite site_of(const trace::CallHeader& call) {
+  return {call.caller, call.stack, call.record.api,
+          (call.record.flags & trace::kFlagByPointer) != 0};
+}
+
+// How long the call held its thread.
+[[nodiscard]] inline std::uint64_t host_ticks_of(const trace::CallHeader& call) {
+  return call.end > call.record.time ? call.end - call.record.time : 0;
+}
+
+// Where in a table of 256 remembered answers the one about this call site stands.
+inline std::size_t slot_of(const CallSite& site, std::uint64_t more) {
+  const std::uint64_t mixed = (site.caller + (more << 20) + (std::uint64_t{site.api} << 40) +
+                               (std::uint64_t{site.stack} << 32)) *
+                              0x9E37'79B9'7F4A'7C15u;
+  return static_cast<std::size_t>(mixed >> 56);
+}
+
+// Allocations of one kind from one call site in one context.
+struct GroupKey {
+  CallSite site;
+  Kind kind = Kind::kDevice;
+  std::int32_t device = kHostDevice;
+  std::uint32_t pool = 0;
+  std::uint32_t context = 0;
+  Phase phase = Phase::kNone;  // of the program; blocks of the framework only
+
+  friend bool operator==(const GroupKey&, const GroupKey&) = default;
+  friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
+};
+
+// Sums over all devices, of what the program's steps are measured by.
+struct Flow {
+  std::uint64_t bytes = 0;
+  std::uint64_t highest_bytes = 0;  // since Accounts::restart_highest()
+  std::uint64_t allocations = 0;
+};
+enum class FlowKind : std::uint8_t { kFramework, kDriverAndPools, kRest };
+inline constexpr std::size_t kFlowKinds = 3;
+constexpr FlowKind flow_of(Level level) {
+  if (level == Level::kFramework) return FlowKind::kFramework;
+  return level == Level::kDriver || level == Level::kPool ? FlowKind::kDriverAndPools
+                                                          : FlowKind::kRest;
+}
+
+// What calls gave back of what a place had asked for; not what the end of a context took.
+struct Releases {
+  std::uint64_t count = 0;
+  CallSite first_at{};           // not known of the framework's blocks
+  bool has_other_sites = false;  // not all of them at that one
+
+  void note_site(const CallSite& site) {
+    if (first_at == CallSite{}) first_at = site;
+    if (first_at != site) has_other_sites = true;
+  }
+  void merge(const Releases& more) {
+    count += more.count;
+    if (more.first_at != CallSite{}) note_site(more.first_at);
+    has_other_sites = has_other_sites || more.has_other_sites;
+  }
+};
+
+struct Group {
+  GroupKey key;
+  std::uint32_t row = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t allocated_bytes = 0;
+  std::uint64_t segments = 0;    // of the allocations, those that the framework deals blocks from
+  std::uint64_t host_ticks = 0;  // spent in the calls that allocated and freed
+  std::uint64_t last_time = 0;   // of its last allocation; 0 = not known
+  bool is_folded = false;        // some are over, and their single times and places gone
+  Releases freed;
+};
+
+// - Accounts are created on demand and never removed; pointers to them stay valid.
+// - Knows sums, not addresses: what is live is kept by the classes that own the address spaces.
+class Accounts {
+ public:
+  [[nodiscard]] std::uint32_t group_of(const GroupKey& key) {
+    const std::size_t slot = slot_of(key.site, key.context + 64 * static_cast<unsigned>(key.kind));
+    CachedGroup& cached = cache_[slot];
+    if (!cached.valid || !(cached.key == key)) cached = {key, find_or_add_group(key), true};
+    return cached.group;
+  }
+
+  void add(std::uint32_t group, std::uint64_t bytes, std::uint64_t now) {
+    Group& owner = groups_[group];
+    ++owner.allocations;
+    owner.allocated_bytes += bytes;
+    owner.last_time = now;
+    UsageRow& row = rows_[owner.row];
+    ++row.allocations;
+    ++row.count;
+    row.allocated_bytes += bytes;
+    row.bytes += bytes;
+    if (bytes > row.largest_bytes) row.largest_bytes = bytes;
+    if (row.bytes > row.peak_bytes) {
+      row.peak_bytes = row.bytes;
+      row.peak_time = now;
+    }
+    Account& account = *row.account;
+    account.bytes += bytes;
+    if (account.bytes > account.peak.bytes()) set_peak(account, now);
+    history_.allocate(group, bytes, now);
+    Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
+    ++flow.allocations;
+    flow.bytes += bytes;
+    if (flow.bytes > flow.highest_bytes) flow.highest_bytes = flow.bytes;
+  }
+
+  enum class End { kFreed, kImplicit };
+  void remove(const LiveAllocation& entry, End end) {
+    Group& owner = groups_[entry.group];
+    UsageRow& row = rows_[owner.row];
+    if (end == End::kFreed) {
+      ++row.frees;
+      ++owner.freed.count;
+    }
+    --row.count;
+    row.bytes -= entry.bytes;
+    Account& account = *row.account;
+    account.bytes -= entry.bytes;
+    history_.free(entry.group, entry.bytes, end == End::kFreed);
+    flows_[static_cast<std::size_t>(flow_of(account.level))].bytes -= entry.bytes;
+    account.peak.note_release(entry, phase_clock_);
+    for (Moment* moment : account.watchers) moment->note_release(entry, phase_clock_);
+  }
+
+  [[nodiscard]] const Flow& flow(FlowKind kind) const {
+    return flows_[static_cast<std::size_t>(kind)];
+  }
+  void restart_highest() {
+    for (Flow& flow : flows_) flow.highest_bytes = flow.bytes;
+  }
+  // What tells how long something lived; kept by Phases.
+  [[nodiscard]] PhaseClock& phase_clock() { return phase_clock_; }
+  [[nodiscard]] const PhaseClock& phase_clock() const { return phase_clock_; }
+
+  // Counts what is over; nothing of it is live.
+  void add_folded(std::uint32_t group, const FoldedAllocations& folded);
+  // At a checkpoint's cut: of groups with folded allocations nobody knows which was the last.
+  void forget_last_of_folded();
+  // The highest point of a row before a checkpoint's cut.
+  void tell_row_peak(Kind kind, std::int32_t device, std::uint32_t pool, std::uint64_t bytes,
+                     std::uint64_t time);
+
+  void count_failure(const GroupKey& key) { ++rows_[groups_[group_of(key)].row].failed; }
+
+  // An allocation of the group turned out to be a segment of the framework.
+  void count_segment(std::uint32_t group, std::uint64_t count = 1) {
+    groups_[group].segments += count;
+  }
+  // Where something of the group is given back.
+  void note_free(std::uint32_t group, const CallSite& site) {
+    groups_[group].freed.note_site(site);
+  }
+  // Time that a call spent on an allocation of the group.
+  void note_host_ticks(std::uint32_t group, std::uint64_t ticks) {
+    groups_[group].host_ticks += ticks;
+  }
+  // The size of something live became known after it was added.
+  void grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now);
+
+  [[nodiscard]] Account& account_of(Level level, std::int32_t device) {
+    return accounts_[find_or_add_account(level, device)];
+  }
+  [[nodiscard]] const Group& group(std::uint32_t index) const { return groups_[index]; }
+  [[nodiscard]] const UsageRow& row_of(std::uint32_t group) const {
+    return rows_[groups_[group].row];
+  }
+
+  [[nodiscard]] const std::deque<Account>& accounts() const { return accounts_; }
+  [[nodiscard]] const std::vector<UsageRow>& rows() const { return rows_; }
+  [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
+  [[nodiscard]] const History& history() const { return history_; }
+
+ private:
+  struct CachedGroup {
+    GroupKey key;
+    std::uint32_t group = 0;
+    bool valid = false;
+  };
+
+  void set_peak(Account& account, std::uint64_t now) const {
+    account.peak.set(now, account.bytes);
+    account.clock_at_peak = phase_clock_;
+  }
+  std::uint32_t find_or_add_group(const GroupKey& key);
+  std::uint32_t find_or_add_row(const GroupKey& key);
+  std::uint32_t find_or_add_account(Level level, std::int32_t device);
+
+  std::deque<Account> accounts_;
+  std::vector<UsageRow> rows_;
+  std::vector<Group> groups_;
+  History history_;
+  std::map<std::pair<Level, std::int32_t>, std::uint32_t> account_index_;
+  std::map<std::tuple<Kind, std::int32_t, std::uint32_t>, std::uint32_t> row_index_;
+  std::map<GroupKey, std::uint32_t> group_index_;
+  std::array<CachedGroup, 256> cache_{};
+  std::array<Flow, kFlowKinds> flows_{};
+  PhaseClock phase_clock_;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The devices as one process sees them: what it holds of each, and what the driver says about it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "analyzer/model/accounts/accounts.hpp"
+#include "trace/checkpoint_records.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// Physical memory of one device over all processes of the job.
+struct SharedDevice {
+  std::uint64_t bytes = 0;
+  std::uint64_t peak_bytes = 0;
+  std::uint64_t peak_time = 0;  // in the model time of the process that set the peak
+  std::uint32_t peak_process = 0;
+};
+
+// How the process's physical bytes on a device divide at one moment.
+struct Parts {
+  std::uint64_t time = 0;
+  std::uint64_t framework_allocated = 0;
+  std::uint64_t pool_used = 0;
+  std::uint64_t pool_reserved = 0;
+  std::uint64_t driver = 0;
+
+  [[nodiscard]] std::uint64_t physical() const { return driver + pool_reserved; }
+};
+
+// One look of the driver at the device, and what the process held by its own calls just then.
+struct DriverSample {
+  std::uint64_t time = 0;  // 0 = there is none
+  std::uint64_t free_bytes = 0;
+  std::uint64_t total_bytes = 0;
+  std::uint64_t process_bytes = 0;
+  std::uint64_t other_bytes = 0;
+  trace::SampleSource source = trace::SampleSource::kNone;
+  std::uint64_t physical_bytes = 0;  // Parts::physical() at the sample
+};
+
+struct DeviceState {
+  std::int32_t ordinal = 0;
+  std::string name;
+  std::uint64_t total_bytes = 0;
+  std::uint64_t uuid_low = 0;
+  std::uint64_t uuid_high = 0;
+  std::uint32_t pcie_generation = 0;  // 0 = not known
+  std::uint32_t pcie_width = 0;
+  bool described = false;  // a Device record was seen
+
+  Account* driver = nullptr;
+  std::uint64_t physical_bytes = 0;
+  Moment physical_peak;  // watches driver memory
+  Parts at_peak;
+  DriverSample before_peak;  // the last sample before the peak, the first one after it
+  DriverSample after_peak;
+  DriverSample last_sample;
+  bool peak_is_told = false;       // before a checkpoint's cut: what others held then is not known
+  SharedDevice own;                // until the physical device is known
+  SharedDevice* shared = nullptr;  // nullptr: `own`
+
+  [[nodiscard]] SharedDevice& total() { return shared == nullptr ? own : *shared; }
+};
+
+// Devices are created on demand; references stay valid.
+class Devices {
+ public:
+  explicit Devices(Accounts& accounts) : accounts_(accounts) {}
+
+  [[nodiscard]] DeviceState& state(std::int32_t ordinal) {
+    if (last_ == nullptr || last_->ordinal != ordinal) find(ordinal);
+    return *last_;
+  }
+  void describe(const trace::Device& record, std::string_view name);
+  [[nodiscard]] const std::map<std::int32_t, DeviceState>& devices() const { return devices_; }
+
+ private:
+  void find(std::int32_t ordinal);
+
+  Accounts& accounts_;
+  std::map<std::int32_t, DeviceState> devices_;
+  DeviceState* last_ = nullptr;
+};
+
+// The process's physical bytes on the device are now `physical`. True where that is a new peak of
+// the process: the caller then fills `at_peak`.
+bool change_physical(DeviceState& device, std::uint64_t physical, std::uint32_t process,
+                     std::uint64_t now);
+// The process's highest point before a checkpoint's cut.
+void tell_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint32_t process);
+// From now on the device's bytes also count in `shared`.
+void join(DeviceState& device, SharedDevice& shared, std::uint32_t process, std::uint64_t now);
+void note_sample(DeviceState& device, const trace::MemorySample& record, std::uint64_t now);
+
+}  // namespace gpumemtrace::analyzer

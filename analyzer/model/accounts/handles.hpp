@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program opened or created and must close or destroy by a handle.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "analyzer/model/accounts/accounts.hpp"
+
+namespace gpumemtrace::analyzer {
+
+enum class HandleKind : std::uint8_t {
+  kVmm,
+  kVmmHost,
+  kImportedVmm,
+  kIpc,
+  kExternal,
+  kPool,
+  kGraphExecutable,  // only those that allocate memory
+};
+
+constexpr std::string_view name_of(HandleKind kind) {
+  switch (kind) {
+    case HandleKind::kVmm:
+      return "vmm";
+    case HandleKind::kVmmHost:
+      return "vmm_host";
+    case HandleKind::kImportedVmm:
+      return "imported_vmm";
+    case HandleKind::kIpc:
+      return "ipc";
+    case HandleKind::kExternal:
+      return "external";
+    case HandleKind::kPool:
+      return "pool";
+    case HandleKind::kGraphExecutable:
+      break;
+  }
+  return "graph_executable";
+}
+
+// A handle that is still open. The memory behind it may be gone, as where a context ended it, and
+// memory may outlive its handle, as where it is still mapped.
+struct OpenHandle {
+  HandleKind kind = HandleKind::kVmm;
+  CallSite site;  // of the call that opened it
+  std::int32_t device = kUnknownDevice;
+  bool is_segment = false;  // the framework deals blocks from its memory
+  bool knows_bytes = false;
+  std::uint64_t bytes = 0;
+  std::uint64_t time = 0;
+};
+
+// How many handles of one kind one place opened, and what became of them.
+struct OpenedHandles {
+  HandleKind kind = HandleKind::kVmm;
+  CallSite site;
+  std::int32_t device = kUnknownDevice;
+  bool is_segment = false;
+  std::uint64_t count = 0;
+  std::uint64_t last_time = 0;  // of its last one
+  Releases closed;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the live memory of every group of allocations went over the run, in a few dozen steps: what
+// growth and churn are seen by.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gpumemtrace::analyzer {
+
+// - The run is cut into equal stretches by the number of its events (allocations and frees), not by
+//   time, so that the same program gives the same history however fast it ran. When there are more
+//   than kMaxStretches, neighbours are joined in pairs.
+// - Memory: 32 bytes a stretch and group. Groups catch up with the stretches when they are touched.
+// - What a checkpoint replaced is not in it.
+class History {
+ public:
+  static constexpr std::size_t kMaxStretches = 64;
+
+  struct Stretch {
+    std::uint64_t low_bytes = 0;  // the least that was live at any moment of it
+    std::uint64_t low_count = 0;  // the least number of allocations, which may be another moment
+    std::uint64_t allocations = 0;
+    std::uint64_t frees = 0;  // by calls
+  };
+  // Of the whole process.
+  struct Flow {
+    std::uint64_t allocations = 0;
+    std::uint64_t frees = 0;
+    std::uint64_t end = 0;  // model time of the last allocation up to its end
+  };
+
+  void allocate(std::uint32_t group, std::uint64_t bytes, std::uint64_t now) {
+    GroupCourse& course = touch(group);
+    ++flow_.back().allocations;
+    ++course.present.allocations;
+    course.live_bytes += bytes;
+    ++course.live_count;
+    flow_.back().end = now;
+    count_event();
+  }
+  // `by_call`: not by the end of a context.
+  void free(std::uint32_t group, std::uint64_t bytes, bool by_call) {
+    GroupCourse& course = touch(group);
+    ++flow_.back().frees;
+    if (by_call) ++course.present.frees;
+    course.live_bytes -= bytes;
+    --course.live_count;
+    if (course.live_bytes < course.present.low_bytes) course.present.low_bytes = course.live_bytes;
+    if (course.live_count < course.present.low_count) course.present.low_count = course.live_count;
+    count_event();
+  }
+  // The size of something live became known.
+  void grow(std::uint32_t group, std::uint64_t more_bytes) {
+    touch(group).live_bytes += more_bytes;
+  }
+
+  // One row a stretch, the last of which may be shorter than the others.
+  [[nodiscard]] const std::vector<Flow>& flow() const { return flow_; }
+  // As many rows as flow().
+  [[nodiscard]] std::vector<Stretch> stretches_of(std::uint32_t group) const;
+
+ private:
+  struct GroupCourse {
+    std::uint64_t live_bytes = 0;
+    std::uint64_t live_count = 0;
+    Stretch present;                   // of stretch `done.size()`
+    std::vector<Stretch> done;         // all stretches before it
+    std::uint32_t joins_seen = 0;      // how often the stretches had been joined at the last touch
+    std::uint64_t stretches_seen = 0;  // how many had begun then
+  };
+
+  // In which the group has not been touched.
+  static Stretch quiet_stretch(const GroupCourse& course) {
+    return {course.live_bytes, course.live_count, 0, 0};
+  }
+  GroupCourse& touch(std::uint32_t group) {
+    if (group >= courses_.size()) courses_.resize(group + 1);
+    GroupCourse& course = courses_[group];
+    if (course.stretches_seen != stretches_begun_) {
+      course.stretches_seen = stretches_begun_;
+      catch_up(course, joins_, flow_.size());
+    }
+    return course;
+  }
+  void count_event() {
+    if (++events_in_stretch_ == events_per_stretch_) begin_stretch();
+  }
+  void begin_stretch();
+  static void catch_up(GroupCourse& course, std::uint32_t joins, std::size_t stretches);
+  static void join_pairs(GroupCourse& course);
+
+  std::vector<GroupCourse> courses_;  // by group
+  std::vector<Flow> flow_{1};
+  std::uint64_t events_per_stretch_ = 1;
+  std::uint64_t events_in_stretch_ = 0;
+  std::uint32_t joins_ = 0;
+  std::uint64_t stretches_begun_ = 1;
+};
+
+}  // namespace gpumemtrace::analyzer

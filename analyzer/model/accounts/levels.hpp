@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The closed words of the report for what memory is: levels and kinds.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// kMapping is the model's own: address space of the process, which no report counts as memory.
+enum class Level : std::uint8_t {
+  kDriver,
+  kPool,
+  kManaged,
+  kHost,
+  kFramework,
+  kImported,
+  kMapping,
+};
+
+enum class Kind : std::uint8_t {
+  kDevice,
+  kPitched,
+  kArray,
+  kVmm,
+  kGraph,
+  kStreamOrdered,
+  kManaged,
+  kPinned,
+  kRegistered,
+  kVmmHost,
+  kBlock,
+  kIpc,
+  kImportedVmm,
+  kExternal,
+  kMapping,
+};
+
+struct KindName {
+  Kind kind;
+  Level level;
+  std::string_view name;
+};
+
+inline constexpr std::array kKindNames = {
+    KindName{Kind::kDevice, Level::kDriver, "device"},
+    KindName{Kind::kPitched, Level::kDriver, "pitched"},
+    KindName{Kind::kArray, Level::kDriver, "array"},
+    KindName{Kind::kVmm, Level::kDriver, "vmm"},
+    KindName{Kind::kGraph, Level::kDriver, "graph"},
+    KindName{Kind::kStreamOrdered, Level::kPool, "stream_ordered"},
+    KindName{Kind::kManaged, Level::kManaged, "managed"},
+    KindName{Kind::kPinned, Level::kHost, "pinned"},
+    KindName{Kind::kRegistered, Level::kHost, "registered"},
+    KindName{Kind::kVmmHost, Level::kHost, "vmm_host"},
+    KindName{Kind::kBlock, Level::kFramework, "block"},
+    KindName{Kind::kIpc, Level::kImported, "ipc"},
+    KindName{Kind::kImportedVmm, Level::kImported, "vmm"},
+    KindName{Kind::kExternal, Level::kImported, "external"},
+    KindName{Kind::kMapping, Level::kMapping, "mapping"},
+};
+
+constexpr const KindName& describe(Kind kind) { return kKindNames[static_cast<std::size_t>(kind)]; }
+constexpr Level level_of(Kind kind) { return describe(kind).level; }
+constexpr std::string_view name_of(Kind kind) { return describe(kind).name; }
+
+constexpr std::string_view name_of(Level level) {
+  constexpr std::array<std::string_view, 7> kNames = {"driver",    "pool",     "managed", "host",
+                                                      "framework", "imported", "mapping"};
+  return kNames[static_cast<std::size_t>(level)];
+}
+
+static_assert([] {
+  for (std::size_t i = 0; i < kKindNames.size(); ++i) {
+    if (static_cast<std::size_t>(kKindNames[i].kind) != i) return false;
+  }
+  return true;
+}());
+
+// What a driver allocation counts as. kUnknown counts as device memory.
+constexpr Kind kind_of(trace::MemoryKind memory) {
+  switch (memory) {
+    case trace::MemoryKind::kPitched:
+      return Kind::kPitched;
+    case trace::MemoryKind::kManaged:
+      return Kind::kManaged;
+    case trace::MemoryKind::kStreamOrdered:
+      return Kind::kStreamOrdered;
+    case trace::MemoryKind::kPinned:
+      return Kind::kPinned;
+    case trace::MemoryKind::kRegistered:
+      return Kind::kRegistered;
+    case trace::MemoryKind::kArray:
+    case trace::MemoryKind::kMipmappedArray:
+      return Kind::kArray;
+    case trace::MemoryKind::kPhysical:
+      return Kind::kVmm;
+    case trace::MemoryKind::kPhysicalHost:
+      return Kind::kVmmHost;
+    case trace::MemoryKind::kUnknown:
+    case trace::MemoryKind::kDevice:
+      break;
+  }
+  return Kind::kDevice;
+}
+
+// Device ordinals of the model. Host memory has no device; an unknown context has no known one.
+inline constexpr std::int32_t kHostDevice = -1;
+inline constexpr std::int32_t kUnknownDevice = -2;
+
+}  // namespace gpumemtrace::analyzer

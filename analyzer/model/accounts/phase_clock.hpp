@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long something lived, told in phases of a training program instead of in time.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace gpumemtrace::analyzer {
+
+// What the program was doing. kNone: nothing of these, or not known.
+enum class Phase : std::uint8_t { kNone, kForward, kBackward, kOptimizer };
+
+constexpr std::string_view name_of(Phase phase) {
+  switch (phase) {
+    case Phase::kForward:
+      return "forward";
+    case Phase::kBackward:
+      return "backward";
+    case Phase::kOptimizer:
+      return "optimizer";
+    case Phase::kNone:
+      break;
+  }
+  return {};
+}
+
+// The life of a block up to its free, or up to now.
+struct Lifetime {
+  bool freed = false;
+  bool freed_by_zero_grad = false;
+  bool outlived_phase = false;      // another phase began
+  bool outlived_step = false;       // an optimizer phase began
+  bool outlived_next_step = false;  // and a second one, with work between
+};
+
+// When phases began, in model time; 0 = not yet.
+struct PhaseClock {
+  Phase phase = Phase::kNone;  // the last one that began
+  bool in_zero_grad = false;   // the present event stands in Optimizer.zero_grad
+  std::uint64_t phase_began = 0;
+  std::uint64_t optimizer_began = 0;
+  std::uint64_t former_optimizer_began = 0;
+
+  [[nodiscard]] Lifetime lifetime_of_live(std::uint64_t born) const {
+    Lifetime lifetime;
+    lifetime.outlived_phase = born < phase_began;
+    lifetime.outlived_step = born < optimizer_began;
+    lifetime.outlived_next_step = born < former_optimizer_began;
+    return lifetime;
+  }
+  [[nodiscard]] Lifetime lifetime_of_freed(std::uint64_t born) const {
+    Lifetime lifetime = lifetime_of_live(born);
+    lifetime.freed = true;
+    lifetime.freed_by_zero_grad = in_zero_grad;
+    return lifetime;
+  }
+};
+
+}  // namespace gpumemtrace::analyzer

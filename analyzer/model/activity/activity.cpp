@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/activity/activity.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "analyzer/model/activity/activity_kinds.hpp"
+#include "trace/reader.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// cuptiGetVersion() of CUDA 12.5, the first that reports calls of single functions.
+constexpr std::uint32_t kFirstVersionWithCalls = 23;
+
+}  // namespace
+
+void Activity::apply(const trace::RecordHeader& record) {
+  switch (record.kind) {
+    case trace::RecordKind::kActivityCall:
+      return join_.apply(trace::as<trace::ActivityCall>(record));
+    case trace::RecordKind::kActivityCopy:
+      return apply_copy(trace::as<trace::ActivityCopy>(record));
+    case trace::RecordKind::kActivitySet:
+      return apply_set(trace::as<trace::ActivitySet>(record));
+    case trace::RecordKind::kActivityKernel:
+      return apply_kernel(trace::as<trace::ActivityKernel>(record));
+    case trace::RecordKind::kActivityMemory:
+      return apply_memory(trace::as<trace::ActivityMemory>(record));
+    case trace::RecordKind::kActivityPool:
+      return apply_pool(trace::as<trace::ActivityPool>(record));
+    case trace::RecordKind::kActivityManaged:
+      return apply_managed(trace::as<trace::ActivityManaged>(record));
+    case trace::RecordKind::kActivityClock:
+      return clocks_.add(trace::as<trace::ActivityClock>(record));
+    case trace::RecordKind::kActivityState:
+      return apply_state(trace::as<trace::ActivityState>(record));
+    case trace::RecordKind::kActivityDropped: {
+      const auto& dropped = trace::as<trace::ActivityDropped>(record);
+      dropped_.by_cupti += dropped.by_cupti;
+      dropped_.by_recorder += dropped.by_recorder;
+      return;
+    }
+    default:
+      return;
+  }
+}
+
+void Activity::finish() {
+  join_.finish();
+  overlap_.finish();
+  managed_.finish();
+  memory_check_.finish();
+}
+
+void Activity::apply_state(const trace::ActivityState& record) {
+  const std::string_view reason = trace::tail_of(record.record);
+  // That the program has joined, say, takes nothing back of what was said of the same mode.
+  if (!reason.empty() || !status_.is_known || record.mode != status_.mode) status_.reason = reason;
+  status_.is_known = true;
+  status_.mode = record.mode;
+  status_.is_shared = status_.is_shared || record.is_shared != 0;
+  if (record.version != 0) status_.version = record.version;
+  if (is_collecting(record.mode)) {
+    status_.widest_mode = std::max(status_.widest_mode, record.mode);
+  }
+  if (record.version != 0 && record.version < kFirstVersionWithCalls) {
+    join_.expect_no_api_records();
+  }
+}
+
+Unjoined Activity::why_without_time(std::uint64_t start) {
+  return start == 0 ? Unjoined::kNoTime : Unjoined::kClockUnknown;
+}
+
+void Activity::apply_copy(const trace::ActivityCopy& record) {
+  StreamCopies& stream = stream_of({record.device, record.context, record.stream});
+  ++stream.count;
+  stream.bytes += record.bytes;
+  const auto time = clocks_.place(record.library, record.start, record.end, record.record.time);
+  if (!time) return join_.count_unjoined(why_without_time(record.start));
+  stream.gpu_ticks += time->ticks();
+  DeviceWork work;
+  work.activity = activity_key(record.library, record.correlation);
+  work.time.start = time->start;
+  work.time.end = time->end;
+  work.bytes = record.bytes;
+  work.graph_node = record.graph_node;
+  work.device = record.device;
+  work.copy_kind = record.copy_kind;
+  work.source_kind = record.source_kind;
+  work.destination_kind = record.destination_kind;
+  join_.apply(work);
+}
+
+void Activity::apply_set(const trace::ActivitySet& record) {
+  const auto time = clocks_.place(record.library, record.start, record.end, record.record.time);
+  if (!time) return join_.count_unjoined(why_without_time(record.start));
+  DeviceWork work;
+  work.activity = activity_key(record.library, record.correlation);
+  work.time.start = time->start;
+  work.time.end = time->end;
+  work.bytes = record.bytes;
+  work.graph_node = record.graph_node;
+  work.device = record.device;
+  work.destination_kind = static_cast<std::uint8_t>(record.memory_kind);
+  work.is_set = true;
+  join_.apply(work);
+}
+
+void Activity::apply_kernel(const trace::ActivityKernel& record) {
+  const auto time = clocks_.place(static_cast<std::uint16_t>(record.library), record.start,
+                                  record.end, record.record.time);
+  if (time) overlap_.add_kernel(record.device, *time);
+}
+
+void Activity::apply_memory(const trace::ActivityMemory& record) {
+  memory_check_.apply(record, clocks_.place(record.library, record.timestamp, record.timestamp,
+                                            record.record.time));
+}
+
+void Activity::apply_managed(const trace::ActivityManaged& record) {
+  // Faults have no end.
+  managed_.apply(record, clocks_.place(static_cast<std::uint16_t>(record.library), record.start,
+                                       std::max(record.start, record.end), record.record.time));
+}
+
+void Activity::apply_pool(const trace::ActivityPool& record) {
+  if (record.pool == 0) return;
+  PoolActivity& pool = pools_[record.pool];
+  pool.device = record.device;
+  ++pool.records;
+  pool.reserved_peak_bytes = std::max(pool.reserved_peak_bytes, record.reserved_bytes);
+  pool.used_peak_bytes = std::max(pool.used_peak_bytes, record.used_bytes);
+}
+
+}  // namespace gpumemtrace::analyzer

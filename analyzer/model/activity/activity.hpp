@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// What CUPTI reported of one process.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "analyzer/model/activity/activity_clocks.hpp"
+#include "analyzer/model/activity/activity_join.hpp"
+#include "analyzer/model/activity/kernel_overlap.hpp"
+#include "analyzer/model/activity/managed_traffic.hpp"
+#include "analyzer/model/activity/memory_check.hpp"
+#include "trace/activity_records.hpp"
+#include "trace/checkpoint_records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+constexpr bool is_collecting(trace::ActivityMode mode) {
+  return mode == trace::ActivityMode::kCopies || mode == trace::ActivityMode::kFull;
+}
+
+struct StreamKey {
+  std::int32_t device = kUnknownDevice;
+  std::uint32_t context = 0;  // CUPTI's numbers
+  std::uint32_t stream = 0;
+  friend auto operator<=>(const StreamKey&, const StreamKey&) = default;
+};
+
+struct StreamCopies {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t gpu_ticks = 0;
+};
+
+// A stream-ordered pool as CUPTI saw it.
+struct PoolActivity {
+  std::int32_t device = kUnknownDevice;
+  std::uint64_t records = 0;
+  std::uint64_t reserved_peak_bytes = 0;
+  std::uint64_t used_peak_bytes = 0;
+};
+
+// The last that was said about the collection.
+struct ActivityStatus {
+  bool is_known = false;
+  trace::ActivityMode mode = trace::ActivityMode::kOff;
+  bool is_shared = false;  // the program has used CUPTI, too
+  std::uint32_t version = 0;
+  std::string reason;
+  trace::ActivityMode widest_mode = trace::ActivityMode::kOff;  // that it ever had
+};
+
+// - Takes CUPTI's records in the order of the merge. Does nothing in traces without any.
+class Activity {
+ public:
+  // `widest_mode`: as far as it is known before the first record. The recorder tells its mode up to
+  // a second after it began.
+  Activity(Transfers& transfers, ActivityClocks clocks, trace::ActivityMode widest_mode)
+      : clocks_(std::move(clocks)), overlap_(transfers), join_(transfers, overlap_, clocks_) {
+    status_.widest_mode = widest_mode;
+  }
+  Activity(const Activity&) = delete;
+  Activity& operator=(const Activity&) = delete;
+
+  // Whether calls have to be kept for records that may come.
+  [[nodiscard]] bool is_on() const {
+    return !clocks_.empty() || status_.is_known || status_.widest_mode != trace::ActivityMode::kOff;
+  }
+  [[nodiscard]] ActivityJoin& join() { return join_; }
+  [[nodiscard]] ManagedTraffic& managed() { return managed_; }
+  [[nodiscard]] const ManagedTraffic& managed() const { return managed_; }
+  // Whether CUPTI reports allocations, too.
+  [[nodiscard]] bool checks_memory() const {
+    return status_.widest_mode == trace::ActivityMode::kFull;
+  }
+  [[nodiscard]] MemoryCheck& memory_check() { return memory_check_; }
+  [[nodiscard]] const MemoryCheck& memory_check() const { return memory_check_; }
+
+  [[nodiscard]] static constexpr bool is_activity(trace::RecordKind kind) {
+    return kind >= trace::RecordKind::kActivityCall && kind <= trace::RecordKind::kActivityDropped;
+  }
+  void apply(const trace::RecordHeader& record);
+  // Of what came before, calls and their records are gone.
+  void apply_checkpoint(const trace::Checkpoint& checkpoint) {
+    folded_records_ += checkpoint.activity_records;
+    join_.set_cut(checkpoint.record.time);
+  }
+  void finish();
+
+  [[nodiscard]] const ActivityStatus& status() const { return status_; }
+  [[nodiscard]] const ActivityClocks& clocks() const { return clocks_; }
+  [[nodiscard]] const JoinCounts& counts() const { return join_.counts(); }
+  [[nodiscard]] const std::map<StreamKey, StreamCopies>& streams() const { return streams_; }
+  [[nodiscard]] const std::map<std::uint64_t, PoolActivity>& pools() const { return pools_; }
+  [[nodiscard]] const trace::ActivityDropped& dropped() const { return dropped_; }
+  [[nodiscard]] std::uint64_t folded_records() const { return folded_records_; }
+  [[nodiscard]] bool has_kernels() const { return overlap_.has_kernels(); }
+
+ private:
+  [[nodiscard]] static Unjoined why_without_time(std::uint64_t start);
+  [[nodiscard]] StreamCopies& stream_of(const StreamKey& key) {
+    if (latest_copies_ == nullptr || latest_stream_ != key) {
+      latest_stream_ = key;
+      latest_copies_ = &streams_[key];
+    }
+    return *latest_copies_;
+  }
+  void apply_copy(const trace::ActivityCopy& record);
+  void apply_set(const trace::ActivitySet& record);
+  void apply_kernel(const trace::ActivityKernel& record);
+  void apply_memory(const trace::ActivityMemory& record);
+  void apply_managed(const trace::ActivityManaged& record);
+  void apply_pool(const trace::ActivityPool& record);
+  void apply_state(const trace::ActivityState& record);
+
+  ActivityClocks clocks_;
+  KernelOverlap overlap_;
+  ActivityJoin join_;
+  ManagedTraffic managed_;
+  MemoryCheck memory_check_;
+  std::map<std::uint64_t, PoolActivity> pools_;  // by handle
+  ActivityStatus status_;
+  std::map<StreamKey, StreamCopies> streams_;
+  StreamKey latest_stream_;
+  StreamCopies* latest_copies_ = nullptr;  // its
+  trace::ActivityDropped dropped_;
+  std::uint64_t folded_records_ = 0;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// CUPTI's times to ticks of the recorder.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analyzer/base/clock.hpp"
+#include "trace/activity_records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// When something ran, in ticks.
+struct TickSpan {
+  std::uint64_t start = 0;
+  std::uint64_t end = 0;
+  [[nodiscard]] std::uint64_t ticks() const { return end - start; }
+};
+
+// Each copy of libcupti has a clock of its own, and other clients may exchange it: the time between
+// two exchanges is an epoch. Within an epoch the mapping is piecewise linear between the pairs that
+// the recorder took, and straight on before the first and after the last.
+// - An epoch with one pair alone has a rate only where that pair says what the clock counts: the
+//   ticks themselves or, in epoch 0, nanoseconds of CLOCK_REALTIME.
+class ActivityClocks {
+ public:
+  ActivityClocks() = default;
+  // `clock` is the process's own; it tells how fast its ticks are.
+  ActivityClocks(const std::vector<trace::ActivityClock>& pairs, const Clock& clock);
+
+  // Pairs may come in any order, and more than once.
+  void add(const trace::ActivityClock& pair);
+
+  // Where a record stands that was taken over at `taken_over` ticks. It belongs to the epoch under
+  // which it starts latest before that; nullopt where there is none, or the record has no times.
+  [[nodiscard]] std::optional<TickSpan> place(std::uint16_t library, std::uint64_t start,
+                                              std::uint64_t end, std::uint64_t taken_over) const;
+
+  [[nodiscard]] bool empty() const { return epochs_.empty(); }
+  // By how much a placed time may be wrong: the largest sum of half of a pair's uncertainty and its
+  // distance from the line through its neighbours.
+  [[nodiscard]] std::uint64_t error_ticks() const { return error_ticks_; }
+  // Intervals that stick out of one another by less may still be one in the other: the error, and
+  // what reading two clocks one after the other takes.
+  [[nodiscard]] std::uint64_t tolerance_ticks() const { return limits_.tolerance; }
+
+ private:
+  struct Pair {
+    std::uint64_t timestamp = 0;
+    std::uint64_t ticks = 0;  // in the middle of the reading
+    std::uint64_t uncertainty = 0;
+    double ticks_per_unit = 0;  // up to the next pair
+  };
+  // The times that are told by one pair.
+  struct Piece {
+    std::uint64_t begin = 0;
+    std::uint64_t length = 0;
+    std::uint64_t timestamp = 0;  // the pair's
+    std::uint64_t ticks = 0;
+    double ticks_per_unit = 0;
+  };
+  struct Epoch {
+    std::uint32_t library = 0;
+    std::uint32_t number = 0;
+    std::vector<Pair> pairs;
+    double ticks_per_unit = 0;  // 0 = not known
+    mutable Piece latest;       // that was looked up
+  };
+  // What follows from the error and the rate of the ticks.
+  struct Limits {
+    double longest = 0;         // ticks that a record, or its delay, may take
+    double shortest_delay = 0;  // below 0: read after it was taken over, by the clocks' error alone
+    std::uint64_t tolerance = 0;
+  };
+
+  [[nodiscard]] Epoch& find_or_add_epoch(std::uint32_t library, std::uint32_t number);
+  void assume_time_of_day(std::uint32_t library);
+  void measure(Epoch& epoch, std::size_t changed);
+  void update_limits();
+  [[nodiscard]] double rate_of_single(const Pair& pair, bool is_first) const;
+  [[nodiscard]] static const Piece& piece_of(const Epoch& epoch, std::uint64_t timestamp);
+  static void look_up(const Epoch& epoch, std::uint64_t timestamp);
+
+  std::vector<Epoch> epochs_;  // a few, by library and number
+  std::vector<ClockPoint> realtime_;
+  double ticks_per_ns_ = 1.0;
+  std::uint64_t error_ticks_ = 0;
+  Limits limits_;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finds the intercepted call behind what CUPTI reports, and gives the call's row its time on the
+// GPU.
+//
+//   our slot            |----- cuMemcpyHtoD -----|            PendingCall, one thread's in order
+//   RUNTIME record   |------- cudaMemcpy ----------|          encloses our slots
+//   DRIVER record         |---------------------|             lies in our slot
+//   copy record                   (GPU) |=========|           has the correlation of the above
+//
+// Calls of one thread do not overlap, so the middle of the shorter interval lies in the longer one
+// of the same call and in no other. The ends say how far the clocks are off.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/model/activity/activity_clocks.hpp"
+#include "analyzer/model/activity/api_calls.hpp"
+#include "analyzer/model/activity/kernel_overlap.hpp"
+#include "analyzer/model/activity/pending_calls.hpp"
+#include "analyzer/model/copies/transfers.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// A copy or a set as the GPU carried it out.
+struct DeviceWork {
+  std::uint64_t activity = 0;  // library and correlation, never 0
+  TickSpan time;
+  std::uint64_t bytes = 0;
+  std::uint64_t graph_node = 0;
+  std::int32_t device = kUnknownDevice;
+  std::uint8_t copy_kind = 0;  // CUPTI's enumerations
+  std::uint8_t source_kind = 0;
+  std::uint8_t destination_kind = 0;
+  bool is_set = false;
+};
+
+[[nodiscard]] std::string_view name_of(Unjoined reason);
+inline constexpr std::size_t kUnjoinedReasons = static_cast<std::size_t>(Unjoined::kCount);
+
+struct JoinCounts {
+  std::uint64_t calls = 0;        // intercepted while records were taken
+  std::uint64_t api_records = 0;  // CUPTI's records of calls
+  std::uint64_t exact = 0;        // copies and sets
+  std::uint64_t inferred = 0;
+  std::array<std::uint64_t, kUnjoinedReasons> unjoined{};
+  std::uint64_t kind_disagreements = 0;  // CUPTI names another kind of memory than our addresses
+  std::uint64_t largest_violation_ticks = 0;
+
+  [[nodiscard]] std::uint64_t all_unjoined() const {
+    std::uint64_t sum = 0;
+    for (const std::uint64_t count : unjoined) sum += count;
+    return sum;
+  }
+};
+
+// - Calls and records come in the order of the merge: a record when it was taken over, up to
+// seconds
+//   after its call.
+// - Exact: the containment holds to within the clocks' error, and leaves no choice. Inferred:
+//   anything else. Without API records (CUPTI before 12.5, or loaded after the context was made)
+//   the oldest call of the same size is taken, in the order of correlations, which CUPTI hands out
+//   one by one to the calls as they are made.
+// - What waits is bounded; the oldest gives way and counts as unjoined.
+class ActivityJoin {
+ public:
+  static constexpr std::size_t kMaxWaiting = std::size_t{1} << 18;
+  // So many records without one about a call: none will come.
+  static constexpr std::size_t kEnoughWithoutApi = 4096;
+
+  ActivityJoin(Transfers& transfers, KernelOverlap& overlap, const ActivityClocks& clocks)
+      : transfers_(transfers), overlap_(overlap), clocks_(clocks) {}
+
+  void add_thread(std::uint32_t writer, const trace::Thread& thread) {
+    calls_.add_thread(writer, thread);
+  }
+  struct CallSize {
+    std::uint64_t bytes = 0;
+    std::uint32_t part = 0;  // of a batch
+  };
+  // `counted`: the row of Transfers, or PendingCall::kNothing.
+  void add_call(std::uint32_t writer, const trace::CallHeader& call, CallWork work,
+                const CallSize& size, std::uint32_t counted);
+  void add_launch(std::uint32_t writer, const trace::CallHeader& call, const CallSite& site);
+
+  void apply(const trace::ActivityCall& record);
+  void apply(const DeviceWork& work);
+  void count_unjoined(Unjoined reason) { ++counts_.unjoined[static_cast<std::size_t>(reason)]; }
+  // Calls that began before have been replaced by a checkpoint.
+  void set_cut(std::uint64_t ticks) { cut_ticks_ = ticks; }
+  // CUPTI never tells of calls.
+  void expect_no_api_records();
+  // All records are in: what still waits finds its call now or never.
+  void finish();
+
+  [[nodiscard]] const JoinCounts& counts() const { return counts_; }
+
+ private:
+  struct Match {
+    std::vector<CallId> calls;
+    bool is_inferred = false;
+    bool is_other_library = false;
+    bool is_early = false;  // the thread's calls do not reach that far yet
+    bool is_forgotten = false;
+    std::uint64_t violation = 0;
+
+    void restart() {
+      calls.clear();
+      is_inferred = is_other_library = is_early = is_forgotten = false;
+      violation = 0;
+    }
+  };
+  struct Batch {
+    CallId first = 0;
+    CallId last = 0;
+  };
+  // A call as CUPTI saw it.
+  struct ApiSpan {
+    std::uint64_t activity = 0;
+    TickSpan time;
+    std::uint32_t thread_id = 0;
+    trace::ActivityDomain domain = trace::ActivityDomain::kDriver;
+  };
+
+  [[nodiscard]] Batch& batch_of(std::uint32_t writer);
+  bool match(const ApiSpan& api, bool is_last_chance);
+  bool match_in(const PendingCalls::Thread& thread, const ApiSpan& api, Match& match);
+  // Whether the call may be taken; says in `match` if it is another library's already.
+  bool is_free(PendingCall& call, const ApiSpan& api, Match& match);
+  void take(const ApiSpan& api, const Match& match);
+  void remember(std::uint64_t activity, CallId first, Unjoined reason);
+  void join_waiting(std::uint64_t activity, const ApiCall& api);
+  void join(const DeviceWork& work, const ApiCall& api);
+  void apply_without_api(const DeviceWork& work);
+  [[nodiscard]] PendingCall* next_part(const PendingCall& call) { return calls_.find(call.next); }
+  PendingCall* part_for(const DeviceWork& work, PendingCall& first);
+  [[nodiscard]] std::uint64_t bytes_of_parts(const PendingCall& first);
+  bool spread_over_batch(const DeviceWork& work, PendingCall& first);
+  void attach(const DeviceWork& work, PendingCall& call);
+  [[nodiscard]] std::uint32_t row_in_graph(const DeviceWork& work, const PendingCall& launch);
+  void compare_kinds(const DeviceWork& work, const TransferKey& key);
+  void wait(const DeviceWork& work);
+  void index_by_size(CallId id, const PendingCall& call);
+  // The oldest call of the work's size that nothing has joined yet.
+  void infer(const DeviceWork& work);
+  void infer_all();
+  void infer_waiting();
+
+  Transfers& transfers_;
+  KernelOverlap& overlap_;
+  const ActivityClocks& clocks_;
+  PendingCalls calls_;
+  ApiCalls api_calls_;
+  Match match_;                                                         // the present record's
+  std::unordered_map<std::uint64_t, std::vector<DeviceWork>> waiting_;  // by activity
+  std::deque<std::uint64_t> waiting_order_;
+  std::deque<ApiSpan> early_;
+  bool without_api_records_ = false;
+  std::unordered_map<std::uint64_t, std::deque<CallId>> by_size_;
+  std::vector<DeviceWork> without_api_;               // what will be inferred
+  std::unordered_map<std::uint32_t, Batch> batches_;  // by writer: its latest call
+  std::uint32_t latest_writer_ = 0;
+  Batch* latest_batch_ = nullptr;  // its
+  std::vector<CallSite> launch_sites_;
+  std::map<CallSite, std::uint32_t> launch_site_index_;
+  std::uint64_t cut_ticks_ = 0;
+  JoinCounts counts_;
+};
+
+}  // namespace gpumemtrace::analyzer

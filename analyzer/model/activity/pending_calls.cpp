@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/activity/pending_calls.hpp"
+
+#include <algorithm>
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Far above what any process has; a damaged record must not make the table huge.
+constexpr std::uint32_t kMaxWriters = 1 << 20;
+
+// Threads that come one after the other often have the same pthread_self().
+constexpr std::size_t kMaxNamesakes = 8;
+
+constexpr std::size_t kTrimEvery = 1024;
+
+}  // namespace
+
+void PendingCalls::add_thread(std::uint32_t writer, const trace::Thread& record) {
+  if (writer >= kMaxWriters) return;
+  latest_threads_ = nullptr;
+  const auto next = static_cast<std::uint32_t>(threads_.size());
+  const auto [known, is_new] = by_thread_id_.try_emplace(record.thread_id, next);
+  if (is_new) threads_.emplace_back();
+  if (writer >= by_writer_.size()) by_writer_.resize(writer + 1);
+  by_writer_[writer] = known->second + 1;
+  for (const std::uint64_t id : {record.thread_id, record.pthread_self}) {
+    std::vector<std::uint32_t>& named = by_short_id_[static_cast<std::uint32_t>(id)];
+    if (id == 0) continue;
+    named.erase(std::remove(named.begin(), named.end(), known->second), named.end());
+    if (named.size() == kMaxNamesakes) named.erase(named.begin());
+    named.push_back(known->second);
+  }
+}
+
+std::uint32_t PendingCalls::thread_of_writer(std::uint32_t writer) {
+  if (writer < by_writer_.size() && by_writer_[writer] != 0) return by_writer_[writer] - 1;
+  // Its thread record is missing: nothing will find its calls, but they are counted.
+  trace::Thread unknown;
+  unknown.thread_id = (std::uint64_t{1} << 32) + writer;
+  if (writer >= kMaxWriters) return 0;
+  add_thread(writer, unknown);
+  return by_writer_[writer] - 1;
+}
+
+PendingCall& PendingCalls::add(std::uint32_t writer, std::uint64_t start, std::uint64_t end) {
+  PendingCall& call = calls_.add();
+  call = PendingCall{};
+  call.time.start = start;
+  call.time.end = end;
+  const CallId id = calls_.last();
+  if (id % kMaxCalls == 0) {
+    for (Thread& thread : threads_) trim(thread);
+  }
+  const std::uint32_t index = thread_of_writer(writer);
+  if (index >= threads_.size()) return call;
+  Thread& thread = threads_[index];
+  thread.calls.push_back({{start, end}, id});
+  if (thread.calls.size() % kTrimEvery == 0) trim(thread);
+  return call;
+}
+
+// Gives back the room of what is forgotten.
+void PendingCalls::trim(Thread& thread) const {
+  std::vector<InThread>& calls = thread.calls;
+  const auto kept = std::partition_point(
+      calls.begin(), calls.end(), [&](const InThread& call) { return call.id < calls_.first(); });
+  const auto forgotten = static_cast<std::size_t>(kept - calls.begin());
+  if (forgotten * 2 < calls.size()) return;
+  calls.erase(calls.begin(), kept);
+  thread.latest -= std::min(thread.latest, forgotten);
+  if (calls.empty()) std::vector<InThread>().swap(calls);
+}
+
+std::vector<PendingCalls::InThread>::const_iterator PendingCalls::Thread::search(
+    std::uint64_t ticks) const {
+  const auto ends_before = [&](const InThread& call) { return call.time.end < ticks; };
+  auto low = calls.begin();
+  auto high = low + static_cast<std::ptrdiff_t>(latest);
+  if (latest == 0 || ends_before(*(high - 1))) {
+    low = high;
+    std::ptrdiff_t step = 1;
+    for (; step < calls.end() - low && ends_before(low[step - 1]); step *= 2) low += step;
+    high = low + std::min(step, calls.end() - low);
+  }
+  return std::partition_point(low, high, ends_before);
+}
+
+void PendingCalls::look_up_threads(std::uint32_t thread_id) const {
+  static const std::vector<std::uint32_t> kNone;
+  const auto found = by_short_id_.find(thread_id);
+  latest_short_id_ = thread_id;
+  latest_threads_ = found == by_short_id_.end() ? &kNone : &found->second;
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/copies/transfers.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// What the call named as host memory is that, also where nobody knows whether it was pinned.
+bool is_host(const Location& end) {
+  return end.memory == MemoryClass::kPageable || end.memory == MemoryClass::kPinned ||
+         (end.memory == MemoryClass::kUnknown && end.device == kHostDevice);
+}
+
+// Managed memory counts as device memory: where its pages are at the moment nobody tells us.
+bool is_device(const Location& end) {
+  return end.memory == MemoryClass::kDevice || end.memory == MemoryClass::kArray ||
+         end.memory == MemoryClass::kManaged;
+}
+
+}  // namespace
+
+std::string_view name_of(Direction direction) {
+  switch (direction) {
+    case Direction::kHostToDevice:
+      return "host_to_device";
+    case Direction::kDeviceToHost:
+      return "device_to_host";
+    case Direction::kDeviceToDevice:
+      return "device_to_device";
+    case Direction::kPeer:
+      return "peer";
+    case Direction::kHostToHost:
+      return "host_to_host";
+    case Direction::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+std::string_view name_of(MemoryClass memory) {
+  switch (memory) {
+    case MemoryClass::kPageable:
+      return "pageable";
+    case MemoryClass::kPinned:
+      return "pinned";
+    case MemoryClass::kDevice:
+      return "device";
+    case MemoryClass::kManaged:
+      return "managed";
+    case MemoryClass::kArray:
+      return "array";
+    case MemoryClass::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+Location locate(const AddressMap& map, std::uint64_t address, trace::EndType told,
+                std::int32_t context_device, bool blind) {
+  if (told == trace::EndType::kArray) return {MemoryClass::kArray, context_device};
+  const Location found = map.find(address);
+  if (found.memory != MemoryClass::kUnknown) return found;
+  switch (told) {
+    case trace::EndType::kHost: {
+      return {blind ? MemoryClass::kUnknown : MemoryClass::kPageable, kHostDevice};
+    }
+    case trace::EndType::kDevice: {
+      // A global of a module, or memory whose allocation is not in the trace.
+      return {MemoryClass::kDevice, context_device};
+    }
+    case trace::EndType::kUnified:
+    case trace::EndType::kUnknown:
+    case trace::EndType::kArray: {
+      break;
+    }
+  }
+  if (blind) return {MemoryClass::kUnknown, kUnknownDevice};
+  return {MemoryClass::kPageable, kHostDevice};
+}
+
+Direction direction_of(const Location& source, const Location& destination) {
+  if (is_host(source) && is_host(destination)) return Direction::kHostToHost;
+  if (is_host(source) && is_device(destination)) return Direction::kHostToDevice;
+  if (is_device(source) && is_host(destination)) return Direction::kDeviceToHost;
+  if (is_device(source) && is_device(destination)) {
+    const bool across =
+        source.device != destination.device && source.device >= 0 && destination.device >= 0;
+    return across ? Direction::kPeer : Direction::kDeviceToDevice;
+  }
+  return Direction::kUnknown;
+}
+
+std::uint32_t Transfers::find_or_add(const TransferKey& key) {
+  const auto next = static_cast<std::uint32_t>(rows_.size());
+  const auto [found, added] = index_.try_emplace(key, next);
+  if (added) {
+    rows_.emplace_back();
+    rows_.back().key = key;
+  }
+  return found->second;
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies and memory sets, counted by kind.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/model/accounts/accounts.hpp"
+#include "analyzer/model/memory/address_map.hpp"
+#include "analyzer/model/memory/covered_ranges.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+enum class Direction : std::uint8_t {
+  kHostToDevice,
+  kDeviceToHost,
+  kDeviceToDevice,
+  kPeer,
+  kHostToHost,
+  kUnknown,
+};
+
+// As the report says it.
+[[nodiscard]] std::string_view name_of(Direction direction);
+[[nodiscard]] std::string_view name_of(MemoryClass memory);
+
+// One end of a copy. The address decides; what the arguments say counts only where nothing is
+// known about the address. `blind`: allocations are missing from the trace, so an address that
+// nobody knows may be anything.
+[[nodiscard]] Location locate(const AddressMap& map, std::uint64_t address, trace::EndType told,
+                              std::int32_t context_device, bool blind);
+[[nodiscard]] Direction direction_of(const Location& source, const Location& destination);
+
+struct TransferKey {
+  CallSite site;
+  std::int32_t device = kUnknownDevice;
+  Direction direction = Direction::kUnknown;
+  MemoryClass source = MemoryClass::kUnknown;
+  MemoryClass destination = MemoryClass::kUnknown;
+  bool asynchronous = false;
+  bool is_set = false;
+  bool in_graph = false;  // launches carried it out; no call of its own
+
+  friend bool operator==(const TransferKey&, const TransferKey&) = default;
+  friend auto operator<=>(const TransferKey&, const TransferKey&) = default;
+};
+
+// What CUPTI's records say of the calls of a row that they were joined to.
+struct GpuTimes {
+  std::uint64_t calls = 0;
+  std::uint64_t records = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t ticks = 0;       // sum of the records' durations
+  std::uint64_t busy_ticks = 0;  // of each call, from its first record's start to its last's end
+  std::uint64_t overlapped_ticks = 0;  // of `ticks`, while kernels ran on the device
+
+  void add(const GpuTimes& more) {
+    calls += more.calls;
+    records += more.records;
+    bytes += more.bytes;
+    ticks += more.ticks;
+    busy_ticks += more.busy_ticks;
+    overlapped_ticks += more.overlapped_ticks;
+  }
+};
+
+// Copies that sent again what the same place had sent before.
+struct Repeats {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t host_ticks = 0;
+
+  void add(const Repeats& more) {
+    count += more.count;
+    bytes += more.bytes;
+    host_ticks += more.host_ticks;
+  }
+};
+
+// Copies up that RoundTrips saw bring back what a copy down had taken.
+struct Returns {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t up_ticks = 0;        // in the calls of these copies
+  std::uint64_t down_ticks = 0;      // in those of their ways down
+  std::uint64_t away_ticks = 0;      // between the two calls
+  std::uint64_t to_same_memory = 0;  // of them, those whose GPU memory stayed allocated meanwhile
+  std::uint64_t to_new_memory = 0;   // or had been freed; of the rest it is not known
+
+  void add(const Returns& more) {
+    count += more.count;
+    bytes += more.bytes;
+    up_ticks += more.up_ticks;
+    down_ticks += more.down_ticks;
+    away_ticks += more.away_ticks;
+    to_same_memory += more.to_same_memory;
+    to_new_memory += more.to_new_memory;
+  }
+};
+
+struct TransferRow {
+  TransferKey key;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t host_ticks = 0;
+  Returns returned;                // of these copies
+  std::uint32_t down_row = 0;      // in which the first of their ways down was counted
+  std::uint64_t hashed_count = 0;  // of these copies, those whose content has a hash
+  Repeats repeats;                 // of those, whose content RepeatedCopies has seen before
+  // Of copies with pageable memory: bytes at device addresses where the row had copied before. A
+  // loop has many of them, a model that is loaded none.
+  std::uint64_t repeated_bytes = 0;
+  CoveredRanges device_ranges;
+  GpuTimes gpu;
+};
+
+class Transfers {
+ public:
+  // Returns the row's index, which stays.
+  std::uint32_t count(const TransferKey& key, std::uint64_t bytes, std::uint64_t host_ticks,
+                      std::uint64_t calls = 1) {
+    const std::size_t slot = slot_of(
+        key.site, static_cast<unsigned>(key.source) * 8 + static_cast<unsigned>(key.destination));
+    Cached& cached = cache_[slot];
+    if (!cached.valid || !(cached.key == key)) cached = {key, find_or_add(key), true};
+    TransferRow& row = rows_[cached.row];
+    row.count += calls;
+    row.bytes += bytes;
+    row.host_ticks += host_ticks;
+    return cached.row;
+  }
+  [[nodiscard]] TransferRow& row(std::uint32_t index) { return rows_[index]; }
+  [[nodiscard]] const std::vector<TransferRow>& rows() const { return rows_; }
+
+ private:
+  struct Cached {
+    TransferKey key;
+    std::uint32_t row = 0;
+    bool valid = false;
+  };
+
+  std::uint32_t find_or_add(const TransferKey& key);
+
+  std::vector<TransferRow> rows_;
+  std::map<TransferKey, std::uint32_t> index_;
+  std::array<Cached, 256> cache_{};
+};
+
+}  // namespace gpumemtrace::analyzer

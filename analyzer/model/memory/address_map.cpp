@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/memory/address_map.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+std::uint64_t end_of(std::uint64_t address, std::uint64_t bytes) {
+  const std::uint64_t room = std::numeric_limits<std::uint64_t>::max() - address;
+  return address + std::min(bytes, room);
+}
+
+}  // namespace
+
+std::size_t AddressMap::first_ending_after(std::uint64_t address) const {
+  const auto found = std::partition_point(ranges_.begin(), ranges_.end(),
+                                          [&](const Range& range) { return range.end <= address; });
+  return static_cast<std::size_t>(found - ranges_.begin());
+}
+
+Location AddressMap::find(std::uint64_t address) const {
+  const auto contains = [&](std::size_t i) {
+    return i < ranges_.size() && ranges_[i].begin <= address && address < ranges_[i].end;
+  };
+  std::uint32_t& hint = hint_of(address);
+  if (!contains(hint)) {
+    const std::size_t i = first_ending_after(address);
+    if (!contains(i)) return {};
+    hint = static_cast<std::uint32_t>(i);
+  }
+  return ranges_[hint].location;
+}
+
+bool AddressMap::is_free_for(std::uint64_t begin, std::uint64_t end, Location location) const {
+  for (std::size_t i = first_ending_after(begin); i < ranges_.size() && ranges_[i].begin < end;
+       ++i) {
+    if (!(ranges_[i].location == location)) return false;
+  }
+  return true;
+}
+
+void AddressMap::set_slowly(std::uint64_t address, std::uint64_t bytes, Location location) {
+  std::uint64_t begin = address;
+  std::uint64_t end = end_of(address, bytes);
+  if (end == begin) return;
+  const std::size_t i = first_ending_after(begin);
+  if (i < ranges_.size() && ranges_[i].begin <= begin && end <= ranges_[i].end &&
+      ranges_[i].location == location) {
+    hint_of(address) = static_cast<std::uint32_t>(i);
+    return;
+  }
+  const bool host = location.memory == MemoryClass::kPinned;
+  const std::uint64_t wide_begin = begin & ~(kPageBytes - 1);
+  const std::uint64_t wide_end = end_of(end - 1, kPageBytes) & ~(kPageBytes - 1);
+  if (!host && wide_end > end && is_free_for(wide_begin, wide_end, location)) {
+    begin = wide_begin;
+    end = wide_end;
+  }
+  insert({begin, end, location});
+}
+
+void AddressMap::insert(const Range& range) {
+  forget(range.begin, range.end - range.begin);
+  const std::size_t i = first_ending_after(range.begin);
+  const auto joins = [&](std::size_t other) { return ranges_[other].location == range.location; };
+  const bool joins_previous = i > 0 && ranges_[i - 1].end == range.begin && joins(i - 1);
+  const bool joins_next = i < ranges_.size() && ranges_[i].begin == range.end && joins(i);
+  if (joins_previous && joins_next) {
+    ranges_[i - 1].end = ranges_[i].end;
+    ranges_.erase(ranges_.begin() + static_cast<std::ptrdiff_t>(i));
+  } else if (joins_previous) {
+    ranges_[i - 1].end = range.end;
+  } else if (joins_next) {
+    ranges_[i].begin = range.begin;
+  } else {
+    ranges_.insert(ranges_.begin() + static_cast<std::ptrdiff_t>(i), range);
+  }
+}
+
+void AddressMap::forget(std::uint64_t address, std::uint64_t bytes) {
+  const std::uint64_t end = end_of(address, bytes);
+  std::size_t i = first_ending_after(address);
+  if (i < ranges_.size() && ranges_[i].begin < address) {
+    const Range right{end, ranges_[i].end, ranges_[i].location};
+    ranges_[i].end = address;
+    ++i;
+    if (right.begin < right.end) {
+      ranges_.insert(ranges_.begin() + static_cast<std::ptrdiff_t>(i), right);
+      return;
+    }
+  }
+  const std::size_t first = i;
+  while (i < ranges_.size() && ranges_[i].end <= end) ++i;
+  if (i < ranges_.size() && ranges_[i].begin < end) ranges_[i].begin = end;
+  ranges_.erase(ranges_.begin() + static_cast<std::ptrdiff_t>(first),
+                ranges_.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lies where in the address space of a process, for telling the two ends of a copy apart.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace gpumemtrace::analyzer {
+
+enum class MemoryClass : std::uint8_t { kUnknown, kPageable, kPinned, kDevice, kManaged, kArray };
+
+struct Location {
+  MemoryClass memory = MemoryClass::kUnknown;
+  std::int32_t device = -1;
+
+  friend bool operator==(const Location&, const Location&) = default;
+};
+
+// - Device and managed ranges stay known after their free: the driver keeps its address space, and
+//   so an allocation loop costs one comparison here. Host ranges are forgotten exactly, because the
+//   same pages are pageable memory afterwards.
+// - Device ranges are widened to whole pages of the driver's address space, and neighbours of one
+//   kind are joined, so the map stays small.
+class AddressMap {
+ public:
+  void set(std::uint64_t address, std::uint64_t bytes, Location location) {
+    const std::uint32_t hint = hint_of(address);
+    if (hint < ranges_.size()) {
+      const Range& range = ranges_[hint];
+      if (range.begin <= address && bytes <= range.end - range.begin &&
+          address - range.begin <= range.end - range.begin - bytes && range.location == location) {
+        return;
+      }
+    }
+    set_slowly(address, bytes, location);
+  }
+  void forget(std::uint64_t address, std::uint64_t bytes);
+  // kUnknown where nothing is known about the address.
+  [[nodiscard]] Location find(std::uint64_t address) const;
+
+ private:
+  // The driver hands out device address space in pages of this size, so what shares a page with
+  // device memory is device memory.
+  static constexpr int kPageShift = 21;
+  static constexpr std::uint64_t kPageBytes = std::uint64_t{1} << kPageShift;
+
+  struct Range {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    Location location;
+  };
+
+  [[nodiscard]] std::uint32_t& hint_of(std::uint64_t address) const {
+    return hints_[((address >> kPageShift) * 0x9E37'79B9'7F4A'7C15u) >> 56];
+  }
+  void set_slowly(std::uint64_t address, std::uint64_t bytes, Location location);
+  void insert(const Range& range);
+  [[nodiscard]] bool is_free_for(std::uint64_t begin, std::uint64_t end, Location location) const;
+  [[nodiscard]] std::size_t first_ending_after(std::uint64_t address) const;
+
+  std::vector<Range> ranges_;  // sorted, disjoint
+  // Where in ranges_ an address of the page was found last; not to be believed unchecked.
+  mutable std::array<std::uint32_t, 256> hints_{};
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/memory/framework.hpp"
+
+#include <algorithm>
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Segments of PyTorch are multiples of 2 MiB, so a page rarely belongs to two of them.
+constexpr int kPageShift = 21;
+
+// 4 TiB, more than any device has.
+constexpr std::uint64_t kMaxIndexedBytes = std::uint64_t{1} << 42;
+
+}  // namespace
+
+void Framework::find_device(std::int32_t ordinal) {
+  const auto [found, added] = devices_.try_emplace(ordinal);
+  last_device_ = &found->second;
+  if (!added) return;
+  FrameworkDevice& device = found->second;
+  device.device = ordinal;
+  device.blocks = &accounts_.account_of(Level::kFramework, ordinal);
+  device.blocks->watchers.push_back(&device.worst);
+  for (const Level level : {Level::kDriver, Level::kMapping}) {
+    Account& account = accounts_.account_of(level, ordinal);
+    account.watchers.push_back(&device.blocks->peak);
+    account.watchers.push_back(&device.worst);
+  }
+}
+
+const FrameworkDevice* Framework::find(std::int32_t ordinal) const {
+  const auto found = devices_.find(ordinal);
+  return found == devices_.end() ? nullptr : &found->second;
+}
+
+std::uint32_t Framework::find_segment(std::uint64_t address) const {
+  const Page* page = pages_.find(address >> kPageShift);
+  if (page == nullptr) return unindexed_pieces_ == 0 ? 0 : find_by_begin(address);
+  const Segment& segment = segments_[page->segment - 1];
+  if (segment.live && segment.begin <= address && address < segment.end) return page->segment;
+  return find_by_begin(address);
+}
+
+std::uint32_t Framework::find_by_begin(std::uint64_t address) const {
+  auto position = by_begin_.upper_bound(address);
+  if (position == by_begin_.begin()) return 0;
+  --position;
+  return address < segments_[position->second - 1].end ? position->second : 0;
+}
+
+std::uint32_t Framework::add_segment(const Segment& segment, std::uint64_t now) {
+  std::uint32_t id;
+  if (unused_.empty()) {
+    segments_.emplace_back();
+    id = static_cast<std::uint32_t>(segments_.size());
+  } else {
+    id = unused_.back();
+    unused_.pop_back();
+  }
+  Segment& added = segments_[id - 1];
+  added = segment;
+  added.bytes = 0;
+  added.live = true;
+  by_begin_[segment.begin] = id;
+  ++device(segment.device).segments_allocated;
+  if (!segment.mapped) grow_segment(id, segment.begin, segment.bytes, segment.born, now);
+  return id;
+}
+
+void Framework::grow_segment(std::uint32_t id, std::uint64_t address, std::uint64_t bytes,
+                             std::uint64_t born, std::uint64_t now) {
+  Segment& segment = segments_[id - 1];
+  FrameworkDevice& owner = device(segment.device);
+  const std::uint64_t before = segment.stranded();
+  segment.bytes += bytes;
+  owner.segment_bytes += bytes;
+  // The first block in a segment may come long after the framework got the segment and counted it.
+  if (born < owner.reported_time) owner.segment_bytes_then += bytes;
+  owner.reserved_peak_bytes = std::max(owner.reserved_peak_bytes, owner.reserved_bytes());
+  change_stranded(owner, before, segment.stranded(), now);
+  index_pages(id, address, bytes);
+}
+
+void Framework::shrink_segment(std::uint32_t id, std::uint64_t address, std::uint64_t bytes,
+                               std::uint64_t now) {
+  Segment& segment = segments_[id - 1];
+  FrameworkDevice& owner = device(segment.device);
+  const std::uint64_t before = segment.stranded();
+  const std::uint64_t gone = std::min(segment.bytes, bytes);
+  segment.bytes -= gone;
+  owner.segment_bytes -= gone;
+  unindex_pages(id, address, bytes);
+  change_stranded(owner, before, segment.stranded(), now);
+}
+
+void Framework::remove_segment(std::uint32_t id, std::uint64_t now) {
+  Segment& segment = segments_[id - 1];
+  if (segment.bytes != 0) shrink_segment(id, segment.begin, segment.bytes, now);
+  by_begin_.erase(segment.begin);
+  segment.live = false;
+  ++device(segment.device).segments_freed;
+  // Blocks that the trace shows as living on would point at the next segment of this id.
+  if (segment.live_blocks == 0) unused_.push_back(id);
+}
+
+void Framework::index_pages(std::uint32_t id, std::uint64_t address, std::uint64_t bytes) {
+  if (bytes == 0) return;
+  if (bytes > kMaxIndexedBytes) {
+    ++unindexed_pieces_;
+    return;
+  }
+  for (std::uint64_t page = address >> kPageShift; page <= (address + bytes - 1) >> kPageShift;
+       ++page) {
+    Page* known = page == 0 ? nullptr : pages_.find(page);
+    if (known != nullptr) {
+      if (known->segment != id) ++known->overlaps;
+    } else if (page != 0) {
+      pages_.insert({page, id, 0});
+    }
+  }
+}
+
+void Framework::unindex_pages(std::uint32_t id, std::uint64_t address, std::uint64_t bytes) {
+  if (bytes == 0 || bytes > kMaxIndexedBytes) return;
+  for (std::uint64_t page = address >> kPageShift; page <= (address + bytes - 1) >> kPageShift;
+       ++page) {
+    Page* known = pages_.find(page);
+    if (known == nullptr) continue;
+    if (known->overlaps != 0) {
+      // The ordered index still finds whoever shares the page.
+      --known->overlaps;
+    } else if (known->segment == id) {
+      Page erased;
+      pages_.erase(page, erased);
+    }
+  }
+}
+
+void Framework::change_stranded(FrameworkDevice& device, std::uint64_t before, std::uint64_t after,
+                                std::uint64_t now) {
+  device.stranded_bytes += after - before;
+  if (device.stranded_bytes > device.worst.bytes()) device.worst.set(now, device.stranded_bytes);
+}
+
+void Framework::add_block(const trace::Block& record, std::uint32_t group, std::uint32_t segment,
+                          std::uint64_t now) {
+  const auto bytes = static_cast<std::uint64_t>(record.bytes);
+  LiveAllocation& block = blocks_.add(record.address);
+  block.bytes = bytes;
+  block.born = now;
+  block.group = group;
+  block.link = segment;
+  accounts_.add(group, bytes, now);
+  if (segment == 0) return;
+  Segment& around = segments_[segment - 1];
+  const std::uint64_t before = around.stranded();
+  ++around.live_blocks;
+  around.allocated += bytes;
+  change_stranded(device(around.device), before, around.stranded(), now);
+}
+
+bool Framework::remove_block(std::uint64_t address, std::uint64_t now) {
+  LiveAllocation removed;
+  if (!blocks_.erase(address, removed)) return false;
+  accounts_.remove(removed, Accounts::End::kFreed);
+  if (removed.link == 0) return true;
+  Segment& around = segments_[removed.link - 1];
+  const std::uint64_t before = around.stranded();
+  --around.live_blocks;
+  around.allocated -= removed.bytes;
+  if (!around.live) {
+    if (around.live_blocks == 0) unused_.push_back(removed.link);
+    return true;
+  }
+  change_stranded(device(around.device), before, around.stranded(), now);
+  return true;
+}
+
+bool Framework::check_totals(const trace::Block& record, std::uint64_t now) {
+  FrameworkDevice& owner = device(record.device);
+  owner.reported_time = now;
+  owner.reported_reserved = record.reserved_bytes;
+  owner.segment_bytes_then = owner.segment_bytes;
+  owner.reserved_peak_bytes = std::max(owner.reserved_peak_bytes, record.reserved_bytes);
+  const auto difference = static_cast<std::int64_t>(record.allocated - owner.blocks->bytes);
+  const bool went_apart = difference != owner.difference;
+  owner.difference = difference;
+  return went_apart;
+}
+
+}  // namespace gpumemtrace::analyzer

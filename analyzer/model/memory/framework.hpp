@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// The framework's caching allocator: its blocks, and the segments of driver memory they lie in.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "analyzer/base/flat_map.hpp"
+#include "analyzer/model/accounts/accounts.hpp"
+#include "analyzer/model/memory/memory.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// A piece of memory that the framework deals blocks from: one driver allocation, or one
+// reservation of virtual memory, of which `bytes` are mapped.
+struct Segment {
+  std::uint64_t born = 0;  // when the driver handed it out; of a reservation each piece has its own
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;    // of the address range
+  std::uint64_t bytes = 0;  // that are memory
+  std::uint64_t allocated = 0;
+  std::uint64_t live_blocks = 0;
+  std::int32_t device = kUnknownDevice;
+  bool mapped = false;  // a reservation
+  bool live = false;
+
+  // Free bytes that cannot go back to the driver because blocks live beside them.
+  [[nodiscard]] std::uint64_t stranded() const {
+    return live_blocks != 0 && bytes > allocated ? bytes - allocated : 0;
+  }
+};
+
+// The framework's memory on one device.
+struct FrameworkDevice {
+  std::int32_t device = kUnknownDevice;
+  Account* blocks = nullptr;
+  Moment worst;  // most stranded bytes; watches blocks, driver memory and mappings
+  std::uint64_t stranded_bytes = 0;
+  std::uint64_t segment_bytes = 0;
+  std::uint64_t segments_allocated = 0;
+  std::uint64_t segments_freed = 0;
+  // What the framework itself said last, and how large our segments were then.
+  std::uint64_t reported_time = 0;  // 0 = never
+  std::uint64_t reported_reserved = 0;
+  std::uint64_t segment_bytes_then = 0;
+  std::uint64_t reserved_peak_bytes = 0;
+  std::int64_t difference = 0;  // the framework's total of its blocks minus ours
+
+  [[nodiscard]] std::uint64_t reserved_bytes() const {
+    if (reported_time == 0) return segment_bytes;
+    return reported_reserved + segment_bytes - segment_bytes_then;
+  }
+};
+
+// - Segments are found by their blocks: the caller of record asks for the segment of a new block's
+//   address and, where there is none, adds the driver memory around it as one.
+// - Segment ids are stable and begin at 1; 0 means none.
+class Framework {
+ public:
+  explicit Framework(Accounts& accounts) : accounts_(accounts) {}
+
+  [[nodiscard]] std::uint32_t find_segment(std::uint64_t address) const;
+  std::uint32_t add_segment(const Segment& segment, std::uint64_t now);
+  // A part of a segment became memory at `born`, or is none any more.
+  void grow_segment(std::uint32_t id, std::uint64_t address, std::uint64_t bytes,
+                    std::uint64_t born, std::uint64_t now);
+  void shrink_segment(std::uint32_t id, std::uint64_t address, std::uint64_t bytes,
+                      std::uint64_t now);
+  void remove_segment(std::uint32_t id, std::uint64_t now);
+
+  [[nodiscard]] LiveAllocation* find_block(std::uint64_t address) { return blocks_.find(address); }
+  void add_block(const trace::Block& record, std::uint32_t group, std::uint32_t segment,
+                 std::uint64_t now);
+  // False where no such block is live.
+  bool remove_block(std::uint64_t address, std::uint64_t now);
+  // Compares the framework's own totals with ours. True where they went apart at this event.
+  bool check_totals(const trace::Block& record, std::uint64_t now);
+
+  // A checkpoint does not tell how memory lay before its cut: the worst is looked for from here on.
+  void forget_worst(std::uint64_t now) {
+    for (auto& [ordinal, owner] : devices_) owner.worst.set(now, owner.stranded_bytes);
+  }
+
+  [[nodiscard]] FrameworkDevice& device(std::int32_t ordinal) {
+    if (last_device_ == nullptr || last_device_->device != ordinal) find_device(ordinal);
+    return *last_device_;
+  }
+  // nullptr where the framework never used the device.
+  [[nodiscard]] const FrameworkDevice* find(std::int32_t ordinal) const;
+  [[nodiscard]] const std::map<std::int32_t, FrameworkDevice>& devices() const { return devices_; }
+  [[nodiscard]] const Segment& segment(std::uint32_t id) const { return segments_[id - 1]; }
+  template <class Visit>
+  void for_each_block(Visit&& visit) const {
+    blocks_.for_each(visit);
+  }
+
+ private:
+  struct Page {
+    std::uint64_t number = 0;  // address / page size, never 0
+    std::uint32_t segment = 0;
+    std::uint32_t overlaps = 0;  // other segments that touch the page
+  };
+
+  void find_device(std::int32_t ordinal);
+  [[nodiscard]] std::uint32_t find_by_begin(std::uint64_t address) const;
+  void index_pages(std::uint32_t id, std::uint64_t address, std::uint64_t bytes);
+  void unindex_pages(std::uint32_t id, std::uint64_t address, std::uint64_t bytes);
+  void change_stranded(FrameworkDevice& device, std::uint64_t before, std::uint64_t after,
+                       std::uint64_t now);
+
+  Accounts& accounts_;
+  LiveMap blocks_;
+  std::vector<Segment> segments_;
+  std::vector<std::uint32_t> unused_;  // indexes of segments_ that can be taken again
+  std::map<std::uint64_t, std::uint32_t> by_begin_;
+  std::uint64_t unindexed_pieces_ = 0;  // too large for the page index
+  FlatMap<Page, &Page::number> pages_;
+  std::map<std::int32_t, FrameworkDevice> devices_;
+  FrameworkDevice* last_device_ = nullptr;
+};
+
+}  // namespace gpumemtrace::analyzer

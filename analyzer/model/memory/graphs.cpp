@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/memory/graphs.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// A capture spreads from its first stream to others that wait for it; the trace does not say to
+// which. With one capture open, which is nearly always, there is no question.
+GraphMemory& Graphs::capture_of(std::uint64_t stream) {
+  const auto found = captures_.find(stream);
+  if (found != captures_.end()) return found->second;
+  if (!captures_.empty()) return captures_.begin()->second;
+  return captures_[stream];
+}
+
+void Graphs::capture_allocation(std::uint64_t stream, const GraphAllocation& allocation) {
+  capture_of(stream).allocations.push_back(allocation);
+}
+
+void Graphs::capture_free(std::uint64_t stream, std::uint64_t address) {
+  capture_of(stream).frees.push_back(address);
+}
+
+void Graphs::end_capture(std::uint64_t stream, std::uint64_t graph) {
+  const auto found = captures_.find(stream);
+  if (found == captures_.end()) return;
+  if (graph != 0 && !found->second.empty()) {
+    // A capture into a graph that exists adds to what the graph has.
+    GraphMemory& memory = graphs_[graph];
+    const GraphMemory& captured = found->second;
+    memory.allocations.insert(memory.allocations.end(), captured.allocations.begin(),
+                              captured.allocations.end());
+    memory.frees.insert(memory.frees.end(), captured.frees.begin(), captured.frees.end());
+  }
+  captures_.erase(found);
+}
+
+void Graphs::clone(std::uint64_t original, std::uint64_t copy) {
+  const auto found = graphs_.find(original);
+  if (found == graphs_.end()) return;
+  GraphMemory memory = found->second;
+  graphs_[copy] = std::move(memory);
+}
+
+void Graphs::instantiate(const trace::Graph& call, std::uint64_t now) {
+  const auto found = graphs_.find(call.graph);
+  if (found == graphs_.end()) return;
+  executables_[call.executable] = {found->second, site_of(call.call), now};
+}
+
+const GraphExecutable* Graphs::find_executable(std::uint64_t executable) const {
+  const auto found = executables_.find(executable);
+  return found == executables_.end() ? nullptr : &found->second;
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that belongs to CUDA graphs: allocation and free nodes, captured or added by hand.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/model/accounts/accounts.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+struct GraphAllocation {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t group = 0;
+};
+
+// What a launch of an executable graph does to memory, in this order.
+struct GraphMemory {
+  std::vector<GraphAllocation> allocations;
+  std::vector<std::uint64_t> frees;
+
+  [[nodiscard]] bool empty() const { return allocations.empty() && frees.empty(); }
+};
+
+struct GraphExecutable {
+  GraphMemory memory;
+  CallSite instantiated_at;
+  std::uint64_t time = 0;
+};
+
+// The model: a node costs nothing. A launch makes every allocation of its graph live, and then
+// ends what the graph's own free nodes name, as if the launch ran at once. What a graph allocates
+// and does not free lives on until a free from outside, also when the graph is destroyed (CUDA
+// Programming Guide, "Graph Memory Nodes"); a launch with such memory still live begins it anew.
+class Graphs {
+ public:
+  void begin_capture(std::uint64_t stream) { captures_[stream] = GraphMemory{}; }
+  void end_capture(std::uint64_t stream, std::uint64_t graph);
+  void capture_allocation(std::uint64_t stream, const GraphAllocation& allocation);
+  void capture_free(std::uint64_t stream, std::uint64_t address);
+
+  void add_allocation(std::uint64_t graph, const GraphAllocation& allocation) {
+    graphs_[graph].allocations.push_back(allocation);
+  }
+  void add_free(std::uint64_t graph, std::uint64_t address) {
+    graphs_[graph].frees.push_back(address);
+  }
+  void clone(std::uint64_t original, std::uint64_t copy);
+  void instantiate(const trace::Graph& call, std::uint64_t now);
+  void destroy(std::uint64_t graph) { graphs_.erase(graph); }
+  void destroy_executable(std::uint64_t executable) { executables_.erase(executable); }
+  // nullptr where a launch of it does nothing to memory.
+  [[nodiscard]] const GraphExecutable* find_executable(std::uint64_t executable) const;
+  template <class Visit>
+  void for_each_executable(Visit&& visit) const {
+    for (const auto& [handle, executable] : executables_) visit(executable);
+  }
+
+ private:
+  [[nodiscard]] GraphMemory& capture_of(std::uint64_t stream);
+
+  std::map<std::uint64_t, GraphMemory> captures_;  // open ones, by the stream they began on
+  std::unordered_map<std::uint64_t, GraphMemory> graphs_;
+  std::map<std::uint64_t, GraphExecutable> executables_;  // that do something to memory
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Failures for want of memory, and what became of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "analyzer/model/accounts/accounts.hpp"
+
+namespace gpumemtrace::analyzer {
+
+enum class OomOutcome : std::uint8_t { kUnknown, kRaised, kRecovered };
+
+// One shortage on one thread: the first failed call and all that followed because of it.
+struct OomIncident {
+  Level level = Level::kDriver;
+  std::int32_t device = kUnknownDevice;
+  CallSite site;
+  std::uint64_t time = 0;
+  std::uint64_t start_ticks = 0;
+  std::uint64_t requested_bytes = 0;
+  std::uint64_t attempts = 0;
+  std::uint64_t flushed_bytes = 0;
+  std::uint32_t snapshot = 0;  // index + 1; 0 = none was taken
+};
+
+// Like incidents: same level, device, outcome and caller.
+struct OomRow {
+  OomIncident first;
+  OomOutcome outcome = OomOutcome::kUnknown;
+  std::uint64_t count = 0;
+  std::uint64_t attempts = 0;
+  std::uint64_t lost_ticks = 0;
+  std::uint64_t flushed_bytes = 0;
+};
+
+// An incident is
+// - recovered where the same code on the same thread then gets what it asked for, after the
+//   framework or the program gave memory back,
+// - raised where the framework says that it gives up,
+// - unknown else: what the program made of the error code, the trace does not show.
+class OutOfMemory {
+ public:
+  // True where this failure begins an incident of a kind that has no snapshot yet. The caller may
+  // then pass one to set_snapshot().
+  bool failed(std::uint32_t writer, const OomIncident& failure);
+  void set_snapshot(std::uint32_t writer, std::uint32_t snapshot);
+
+  [[nodiscard]] bool pending() const { return !pending_.empty(); }
+  // Memory went back while an incident of the thread was open.
+  void flushed(std::uint32_t writer, std::uint64_t bytes);
+  void succeeded(std::uint32_t writer, const CallSite& site, std::int32_t device,
+                 std::uint64_t bytes, std::uint64_t end_ticks);
+  // True where the row is new: the caller may pass a snapshot to set_raised_snapshot().
+  bool raised(std::uint32_t writer, const OomIncident& failure);
+  void set_raised_snapshot(std::uint32_t snapshot) { last_raised_->first.snapshot = snapshot; }
+  void finish();
+
+  [[nodiscard]] std::vector<OomRow> rows() const;
+
+ private:
+  struct Key {
+    Level level;
+    std::int32_t device;
+    OomOutcome outcome;
+    CallSite site;
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
+
+  OomRow& close(const OomIncident& incident, OomOutcome outcome, std::uint64_t end_ticks);
+
+  std::map<std::uint32_t, OomIncident> pending_;  // by writer
+  std::map<Key, OomRow> rows_;
+  OomRow* last_raised_ = nullptr;
+  std::map<Key, bool> has_snapshot_;
+};
+
+}  // namespace gpumemtrace::analyzer

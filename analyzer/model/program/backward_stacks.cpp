@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/program/backward_stacks.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "analyzer/stacks/autograd_nodes.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Far above what any recorder gives; a damaged record must not make the table huge.
+constexpr std::uint32_t kMaxStacks = std::uint32_t{1} << 22;
+constexpr std::size_t kMaxJoined = std::size_t{1} << 22;
+
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
+
+}  // namespace
+
+BackwardStacks::BackwardStacks(std::vector<trace::WaitingStack> waits, LookAhead& look_ahead,
+                               const PythonStacks& stacks)
+    : look_ahead_(look_ahead), stacks_(stacks) {
+  std::stable_sort(waits.begin(), waits.end(),
+                   [](const auto& a, const auto& b) { return a.record.time < b.record.time; });
+  for (const trace::WaitingStack& wait : waits) {
+    // Stack 0, of older recorders, says that the thread waits no more, as its own events say, too.
+    if (wait.stack != 0) waits_[wait.thread_id].push_back(wait);
+  }
+}
+
+void BackwardStacks::add_stack(const trace::Stack& record) {
+  if (record.python_frames == 0 || record.id >= kMaxStacks) return;
+  any_python_ = true;
+  if (record.id >= roots_.size()) roots_.resize(record.id + 1);
+  roots_[record.id] = Root::kNotLooked;
+}
+
+void BackwardStacks::add_thread(std::uint32_t writer, std::uint64_t thread_id) {
+  Thread& thread = threads_[writer];
+  thread = Thread();
+  thread.thread_id = thread_id;
+  waiting_until_ = 0;
+}
+
+BackwardStacks::Thread& BackwardStacks::thread_of(std::uint32_t writer) {
+  if (last_thread_ == nullptr || last_writer_ != writer) {
+    last_writer_ = writer;
+    last_thread_ = &threads_[writer];
+  }
+  return *last_thread_;
+}
+
+BackwardStacks::Root BackwardStacks::root_of(std::uint32_t stack) {
+  if (stack >= roots_.size()) return Root::kNone;
+  Root& root = roots_[stack];
+  if (root == Root::kNotLooked) [[unlikely]] {
+    const std::vector<CodePlace> places = stacks_.places_of(stack);
+    const std::uint32_t code = places.empty() ? 0 : places.back().code;
+    const bool is_engine = is_way_into_function(stacks_.text_of(code, trace::CodeText::kFile),
+                                                stacks_.text_of(code, trace::CodeText::kName));
+    root = is_engine ? Root::kEngine : Root::kPython;
+  }
+  return root;
+}
+
+std::uint32_t BackwardStacks::find_stack(std::uint32_t writer, std::uint32_t stack,
+                                         std::uint64_t time, bool is_block) {
+  Thread& thread = thread_of(writer);
+  const Root root = root_of(stack);
+  if (root == Root::kEngine && thread.role != Role::kEngine) {
+    thread.role = Role::kEngine;
+    waiting_until_ = 0;
+  }
+  if (root == Root::kPython && thread.role == Role::kWithoutPython) thread.role = Role::kPython;
+  if (thread.role == Role::kPython) {
+    // Stack 0 says nothing: memory that is taken back has none.
+    const bool strange = root == Root::kNone && stack != 0 && is_block;
+    if (!strange || !turns_out_engine(thread, time)) {
+      note_own(thread, root == Root::kNone ? 0 : stack, time, is_block);
+      return stack;
+    }
+  }
+  if (time >= waiting_until_) update_waiting(time);
+  if (waiting_.inferred == 0) return stack;
+  if (waiting_.seen_waiting && is_block) thread.role = Role::kEngine;
+  return join(stack);
+}
+
+void BackwardStacks::note_own(Thread& thread, std::uint32_t stack, std::uint64_t time,
+                              bool is_block) {
+  thread.last_own = time;
+  waiting_until_ = 0;
+  if (stack == 0 || !is_block) return;
+  thread.last_block = time;
+  thread.last_block_stack = stack;
+}
+
+bool BackwardStacks::turns_out_engine(Thread& thread, std::uint64_t time) {
+  thread.role = Role::kEngine;  // so that it does not wait for itself
+  update_waiting(time);
+  if (!waiting_.seen_waiting) thread.role = Role::kPython;
+  return waiting_.seen_waiting;
+}
+
+void BackwardStacks::update_waiting(std::uint64_t time) {
+  waiting_ = find_waiting(time);
+  const auto next = static_cast<std::uint32_t>(waiting_numbers_.size());
+  waiting_number_ = waiting_numbers_.try_emplace(waiting_, next).first->second;
+}
+
+BackwardStacks::Waiting BackwardStacks::find_waiting(std::uint64_t time) {
+  Waiting seen;
+  Waiting guessed;
+  std::uint64_t seen_own = 0;
+  std::uint64_t guessed_own = 0;
+  waiting_until_ = kNever;
+  for (const auto& [writer, thread] : threads_) {
+    if (thread.role != Role::kPython) continue;
+    const std::uint64_t next_own = look_ahead_.next_ticks_of(writer);
+    waiting_until_ = std::min(waiting_until_, std::max(next_own, time + 1));
+    if (thread.last_block_stack != 0 && thread.last_block >= guessed_own) {
+      guessed_own = thread.last_block;
+      guessed = {thread.last_block_stack, thread.thread_id, false};
+    }
+    const auto waits = waits_.find(thread.thread_id);
+    if (waits == waits_.end()) continue;
+    const auto first = std::lower_bound(waits->second.begin(), waits->second.end(), thread.last_own,
+                                        [](const trace::WaitingStack& wait, std::uint64_t ticks) {
+                                          return wait.record.time < ticks;
+                                        });
+    if (first == waits->second.end() || first->record.time >= next_own) continue;
+    if (seen.inferred != 0 && thread.last_own < seen_own) continue;
+    seen_own = thread.last_own;
+    seen = {first->stack, thread.thread_id, true};
+  }
+  return seen.inferred != 0 ? seen : guessed;
+}
+
+std::uint32_t BackwardStacks::join(std::uint32_t own) {
+  const std::uint64_t key = own | std::uint64_t{waiting_number_ + 1} << 32;
+  const Slot* known = slots_.find(key);
+  if (known != nullptr) return known->joined;
+  if (joined_.size() == kMaxJoined) return own;
+  const auto joined = static_cast<std::uint32_t>(kFirstJoined + joined_.size());
+  joined_.push_back({own, waiting_.inferred, waiting_.thread_id, waiting_.seen_waiting});
+  slots_.insert({key, joined});
+  return joined;
+}
+
+}  // namespace gpumemtrace::analyzer

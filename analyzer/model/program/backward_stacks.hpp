@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Joins the stacks of PyTorch's autograd threads with that of the Python thread that waits for
+// them: a backward pass is carried out on threads of PyTorch's own.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "analyzer/base/flat_map.hpp"
+#include "analyzer/order/merge.hpp"
+#include "analyzer/stacks/python_stacks.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// What stands for a stack number from kFirstJoined on.
+struct JoinedStack {
+  std::uint32_t own = 0;        // recorded with the event; 0 = none was
+  std::uint32_t inferred = 0;   // of the thread that waited
+  std::uint64_t thread_id = 0;  // its
+  // The recorder saw it wait. Else it is what the thread did last before, which counts only where
+  // that was a backward call.
+  bool seen_waiting = false;
+
+  friend bool operator==(const JoinedStack&, const JoinedStack&) = default;
+};
+
+// A thread that waits records nothing. So a WaitingStack record says where the thread was from its
+// last own event before the record until its next own event after it, and events of other threads
+// in that time are its doing. The records are known ahead; where a thread's next event stands, the
+// merge tells.
+//
+// Which threads are joined: those that never had Python frames, and the engine's. Python code of an
+// autograd.Function, a compiled function or a hook runs on the engine's threads, too. Such a thread
+// is told by a stack that begins in PyTorch's way into a Function, or by a block without Python
+// frames while another thread is known to wait: a thread of Python has none of those.
+//
+// An event costs one test in a process without Python stacks, and one comparison more for the
+// Python threads' own; what was found for other threads is kept until a Python thread goes on.
+class BackwardStacks {
+ public:
+  static constexpr std::uint32_t kFirstJoined = std::uint32_t{1} << 31;
+
+  // `stacks` has all stacks and code objects that came before an event.
+  BackwardStacks(std::vector<trace::WaitingStack> waits, LookAhead& look_ahead,
+                 const PythonStacks& stacks);
+
+  void add_stack(const trace::Stack& record);
+  void add_thread(std::uint32_t writer, std::uint64_t thread_id);
+
+  // The number to use for the stack of an event: its own, or that of a joined one.
+  [[nodiscard]] std::uint32_t stack_of_event(std::uint32_t writer, std::uint32_t stack,
+                                             std::uint64_t time, bool is_block) {
+    return any_python_ ? find_stack(writer, stack, time, is_block) : stack;
+  }
+
+  // The thread has had Python frames and is none of the engine's.
+  [[nodiscard]] bool is_python_thread(std::uint32_t writer) {
+    return any_python_ && thread_of(writer).role == Role::kPython;
+  }
+
+  // nullptr where the number stands for a recorded stack.
+  [[nodiscard]] const JoinedStack* find(std::uint32_t stack) const {
+    const std::size_t index = stack - kFirstJoined;
+    return stack >= kFirstJoined && index < joined_.size() ? &joined_[index] : nullptr;
+  }
+
+ private:
+  enum class Role : std::uint8_t { kWithoutPython, kPython, kEngine };
+  enum class Root : std::uint8_t { kNone, kNotLooked, kPython, kEngine };  // of a Python stack
+
+  struct Thread {
+    Role role = Role::kWithoutPython;
+    std::uint64_t thread_id = 0;
+    std::uint64_t last_own = 0;    // time
+    std::uint64_t last_block = 0;  // time of its last block with a stack
+    std::uint32_t last_block_stack = 0;
+  };
+  // Whose stack stands for the missing one, and from when on that is asked anew.
+  struct Waiting {
+    std::uint32_t inferred = 0;
+    std::uint64_t thread_id = 0;
+    bool seen_waiting = false;
+    friend auto operator<=>(const Waiting&, const Waiting&) = default;
+  };
+  struct Slot {
+    std::uint64_t key = 0;  // own stack, and 1 + the number of the Waiting above it
+    std::uint32_t joined = 0;
+  };
+
+  [[nodiscard]] std::uint32_t find_stack(std::uint32_t writer, std::uint32_t stack,
+                                         std::uint64_t time, bool is_block);
+  [[nodiscard]] Thread& thread_of(std::uint32_t writer);
+  [[nodiscard]] Root root_of(std::uint32_t stack);
+  void note_own(Thread& thread, std::uint32_t stack, std::uint64_t time, bool is_block);
+  // Of a Python thread that has a block without Python frames: whether it is the engine's.
+  [[nodiscard]] bool turns_out_engine(Thread& thread, std::uint64_t time);
+  // Who waits for the engine's threads at the time.
+  [[nodiscard]] Waiting find_waiting(std::uint64_t time);
+  void update_waiting(std::uint64_t time);
+  [[nodiscard]] std::uint32_t join(std::uint32_t own);
+
+  std::map<std::uint64_t, std::vector<trace::WaitingStack>> waits_;  // by thread, in time order
+  LookAhead& look_ahead_;
+  const PythonStacks& stacks_;
+  bool any_python_ = false;
+  std::vector<Root> roots_;                  // by stack
+  std::map<std::uint32_t, Thread> threads_;  // by writer
+  std::uint32_t last_writer_ = 0;
+  Thread* last_thread_ = nullptr;
+
+  Waiting waiting_;
+  std::uint32_t waiting_number_ = 0;
+  std::uint64_t waiting_until_ = 0;  // times before this one have the same answer; 0 = ask anew
+  std::map<Waiting, std::uint32_t> waiting_numbers_;
+  FlatMap<Slot, &Slot::key> slots_;
+  std::vector<JoinedStack> joined_;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Follows a training program through its phases, by the stacks of its events.
+#pragma once
+
+#include <cstdint>
+
+#include "analyzer/model/accounts/phase_clock.hpp"
+#include "analyzer/model/program/categories.hpp"
+#include "analyzer/model/program/stack_roles.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// - Events come in the order in which they took effect, from all threads.
+// - A stack that says nothing belongs to the forward phase where that is under way: the loss is
+//   often computed beside the modules.
+class Phases {
+ public:
+  Phases(const PythonStacks& stacks, PhaseClock& clock)
+      : stacks_(stacks), roles_(stacks), clock_(clock) {}
+
+  // Takes an event at the time `now` and returns the phase that it belongs to. `may_be_engine`: it
+  // is the framework's, on a thread other than the first. PyTorch runs backward on threads that
+  // have no Python frames.
+  Phase note(std::uint32_t stack, bool may_be_engine, std::uint64_t now) {
+    const StackRole& role = roles_.role_of(stack);
+    clock_.in_zero_grad = role.zero_grad;
+    if (!role.has_python && !(may_be_engine && !stacks_.empty())) return Phase::kNone;
+    const Phase phase = role.has_python ? role.phase : Phase::kBackward;
+    if (phase == clock_.phase && !left_) [[likely]]
+      return phase;  // a phase goes on
+    return change(role, phase, now);
+  }
+  // A Python thread let go of a block that the backward phase made, as zero_grad does. Recorders
+  // leave out the stacks of frees, so this stands for zero_grad's frames.
+  void note_gradient_release(std::uint64_t now) {
+    clock_.in_zero_grad = true;
+    note_zero_grad(now);
+  }
+  void note_other_release() { clock_.in_zero_grad = false; }
+  // The same of an event outside the order: what its stack alone says.
+  [[nodiscard]] const StackRole& role_of(std::uint32_t stack) const {
+    return roles_.role_of(stack);
+  }
+
+  [[nodiscard]] Placed placed_by(std::uint32_t stack) const {
+    const StackRole& role = roles_.role_of(stack);
+    if (!role.placement) return Placed::kNowhere;
+    return roles_.moves_buffers(role) ? Placed::kAsBuffer : Placed::kAsParameter;
+  }
+
+  // True once after each step of an optimizer that followed forward or backward work. Where the
+  // optimizer itself allocates and copies nothing, zero_grad shows that there was one.
+  [[nodiscard]] bool take_step_end() {
+    const bool ended = step_ended_;
+    step_ended_ = false;
+    return ended;
+  }
+  // A step has begun whose optimizer nothing shows, and the trace may end with it.
+  [[nodiscard]] bool has_invisible_step() const { return worked_ && grads_were_freed_; }
+  // A forward or backward phase was seen.
+  [[nodiscard]] bool has_worked() const { return has_worked_; }
+
+ private:
+  Phase change(const StackRole& role, Phase phase, std::uint64_t now);
+  void begin(Phase phase, std::uint64_t now);
+  void note_zero_grad(std::uint64_t now);
+  void end_step();
+  void end_invisible_step(std::uint64_t now);
+
+  const PythonStacks& stacks_;
+  mutable StackRoles roles_;  // a memory of answers
+  PhaseClock& clock_;
+  bool left_ = false;              // something else than the last phase has happened since
+  bool worked_ = false;            // since the last step ended
+  bool grads_were_freed_ = false;  // likewise
+  bool has_worked_ = false;
+  bool step_ended_ = false;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/program/steps.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+constexpr std::uint64_t kNoNumber = ~std::uint64_t{0};
+// With so many steps told, the allocations need not be asked.
+constexpr std::uint64_t kEnoughSteps = 3;
+// Pushes without pops and starts without ends must not fill the memory.
+constexpr std::size_t kMaxNesting = 1024;
+
+bool equal_without_case(std::string_view a, std::string_view b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
+    return std::tolower(static_cast<unsigned char>(x)) ==
+           std::tolower(static_cast<unsigned char>(y));
+  });
+}
+
+}  // namespace
+
+std::string_view name_of(StepSource source) {
+  constexpr std::array<std::string_view, 4> kNames = {"api", "nvtx", "optimizer", "period"};
+  return kNames[static_cast<std::size_t>(source)];
+}
+
+std::optional<std::uint64_t> step_number_of(std::string_view range_name) {
+  static constexpr auto kWords = std::to_array<std::string_view>(
+      {"ProfilerStep", "step", "train_step", "training_step", "iteration", "iter", "batch"});
+  const std::size_t word_end = range_name.find_first_of("#: 0123456789");
+  if (word_end == std::string_view::npos) return std::nullopt;
+  std::string_view word = range_name.substr(0, word_end);
+  if (!word.empty() && word.back() == '_') word.remove_suffix(1);
+  const bool is_step = std::any_of(kWords.begin(), kWords.end(), [&](std::string_view known) {
+    return equal_without_case(word, known);
+  });
+  const std::size_t number_begin = range_name.find_first_not_of("#: _", word_end);
+  if (!is_step || number_begin == std::string_view::npos) return std::nullopt;
+  std::uint64_t number = 0;
+  const std::string_view digits = range_name.substr(number_begin);
+  if (digits.size() > 18) return std::nullopt;
+  for (const char digit : digits) {
+    if (digit < '0' || digit > '9') return std::nullopt;
+    number = number * 10 + static_cast<std::uint64_t>(digit - '0');
+  }
+  return number;
+}
+
+void Steps::begin_step(Track& track, std::uint64_t index, std::uint64_t now) {
+  end_step(track, now);
+  track.open = meter_.begin(index, 0, now);
+  track.next_index = index + 1;
+}
+
+void Steps::end_step(Track& track, std::uint64_t now) {
+  if (track.open == IntervalMeter::kNone) return;
+  track.over.add(meter_.end(track.open, now));
+  track.open = IntervalMeter::kNone;
+}
+
+Steps::OpenRange Steps::begin_range(const trace::Annotation& annotation, std::uint64_t now) {
+  OpenRange range;
+  range.id = annotation.value;
+  range.slot = meter_.begin(range_count_++, annotation.name, now);
+  const auto name = names_.find(annotation.name);
+  if (name == names_.end() || annotation.source != trace::AnnotationSource::kNvtx) return range;
+  if (const std::optional<std::uint64_t> number = step_number_of(name->second)) {
+    range.is_step = true;
+    begin_step(track(StepSource::kNvtx), *number, now);
+  }
+  return range;
+}
+
+void Steps::end_range(const OpenRange& range, std::uint64_t now) {
+  if (range.slot != IntervalMeter::kNone) ranges_.add(meter_.end(range.slot, now));
+  if (range.is_step) end_step(track(StepSource::kNvtx), now);
+}
+
+void Steps::end_process_range(std::vector<OpenRange>& open, std::uint64_t id, std::uint64_t now) {
+  const auto found = std::find_if(open.begin(), open.end(),
+                                  [&](const OpenRange& range) { return range.id == id; });
+  if (found == open.end()) return;
+  end_range(*found, now);
+  open.erase(found);
+}
+
+void Steps::apply(const trace::Annotation& annotation, std::uint32_t writer, std::uint64_t now) {
+  using trace::AnnotationOperation;
+  const auto open_in = [&](std::uint32_t scope) -> std::vector<OpenRange>& {
+    return open_ranges_[{scope, annotation.source, annotation.domain}];
+  };
+  switch (annotation.operation) {
+    case AnnotationOperation::kStep: {
+      Track& api = track(StepSource::kApi);
+      begin_step(api, annotation.value == kNoNumber ? api.next_index : annotation.value, now);
+      return;
+    }
+    case AnnotationOperation::kPush: {
+      std::vector<OpenRange>& open = open_in(writer);
+      if (open.size() < kMaxNesting) open.push_back(begin_range(annotation, now));
+      return;
+    }
+    case AnnotationOperation::kPop: {
+      std::vector<OpenRange>& open = open_in(writer);
+      if (open.empty()) return;  // begun before the recording
+      end_range(open.back(), now);
+      open.pop_back();
+      return;
+    }
+    case AnnotationOperation::kStart: {
+      std::vector<OpenRange>& open = open_in(kWholeProcess);
+      if (open.size() < kMaxNesting) open.push_back(begin_range(annotation, now));
+      return;
+    }
+    case AnnotationOperation::kEnd: {
+      // NVTX lets a range end without its domain.
+      for (auto& [nest, open] : open_ranges_) {
+        if (std::get<0>(nest) == kWholeProcess) end_process_range(open, annotation.value, now);
+      }
+      return;
+    }
+    case AnnotationOperation::kMark: {
+      const auto name = names_.find(annotation.name);
+      if (name != names_.end() && name->second == trace::kLeaksFromHere) leaks_from_ = now;
+      return;
+    }
+  }
+}
+
+void Steps::thread_changed(std::uint32_t writer, std::uint64_t now) {
+  for (auto nest = open_ranges_.lower_bound({writer, trace::AnnotationSource::kUnknown, 0});
+       nest != open_ranges_.end() && std::get<0>(nest->first) == writer; ++nest) {
+    for (const OpenRange& range : nest->second) end_range(range, now);
+    nest->second.clear();
+  }
+}
+
+void Steps::work_began(std::uint64_t now) {
+  Track& optimizer = track(StepSource::kOptimizer);
+  if (optimizer.open == IntervalMeter::kNone) begin_step(optimizer, optimizer.next_index, now);
+}
+
+void Steps::optimizer_ended(std::uint64_t now) {
+  Track& optimizer = track(StepSource::kOptimizer);
+  begin_step(optimizer, optimizer.next_index, now);
+}
+
+void Steps::allocated(std::uint32_t site, std::uint64_t bytes, std::uint64_t now) {
+  for (const Track& told : tracks_) {
+    if (told.over.count() >= kEnoughSteps) return;
+  }
+  const std::size_t candidate = periods_.add(site, bytes);
+  if (candidate == Periods::kNone) return;
+  Track& track = period_tracks_[candidate];
+  begin_step(track, track.next_index, now);
+}
+
+void Steps::finish(bool keep_optimizer_step, std::uint64_t shortest_period) {
+  for (auto& [nest, open] : open_ranges_) {
+    for (const OpenRange& range : open) {
+      if (range.slot != IntervalMeter::kNone) ranges_.add(meter_.cut(range.slot));
+    }
+    open.clear();
+  }
+  const auto keep_open_step = [&](StepSource source) {
+    Track& open = track(source);
+    if (open.open != IntervalMeter::kNone) open.over.add(meter_.cut(open.open));
+    open.open = IntervalMeter::kNone;
+  };
+  keep_open_step(StepSource::kApi);
+  keep_open_step(StepSource::kNvtx);
+  if (keep_optimizer_step) keep_open_step(StepSource::kOptimizer);
+  for (const StepSource source : {StepSource::kApi, StepSource::kNvtx, StepSource::kOptimizer}) {
+    if (!source_ && track(source).over.count() != 0) source_ = source;
+  }
+  if (!source_ && has_periods_of(shortest_period)) source_ = StepSource::kPeriod;
+}
+
+bool Steps::has_periods_of(std::uint64_t shortest_period) const {
+  if (periods_.best() == Periods::kNone) return false;
+  const KeptIntervals& periods = period_tracks_[periods_.best()].over;
+  if (periods.count() == 0) return false;
+  const std::vector<Interval> kept = periods.all();
+  return (kept.back().end - kept.front().start) / periods.count() >= shortest_period;
+}
+
+const KeptIntervals* Steps::kept_steps() const {
+  if (!source_) return nullptr;
+  if (*source_ == StepSource::kPeriod) return &period_tracks_[periods_.best()].over;
+  return &tracks_[static_cast<std::size_t>(*source_)].over;
+}
+
+std::vector<Interval> Steps::steps() const {
+  const KeptIntervals* const kept = kept_steps();
+  return kept == nullptr ? std::vector<Interval>() : kept->all();
+}
+
+std::uint64_t Steps::steps_left_out() const {
+  const KeptIntervals* const kept = kept_steps();
+  return kept == nullptr ? 0 : kept->left_out();
+}
+
+std::optional<std::uint64_t> Steps::step_at(std::uint64_t time) const {
+  for (const Interval& step : steps()) {
+    if (step.start <= time && (step.end == 0 || time < step.end)) return step.index;
+  }
+  return std::nullopt;
+}
+
+std::string Steps::name_of_range(const Interval& range) const {
+  const auto found = names_.find(range.name);
+  return found == names_.end() ? std::string() : found->second;
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The steps of a program, by the best source there is, and its named ranges.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "analyzer/model/program/intervals.hpp"
+#include "analyzer/model/program/periods.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// Best first.
+enum class StepSource : std::uint8_t { kApi, kNvtx, kOptimizer, kPeriod };
+[[nodiscard]] std::string_view name_of(StepSource source);
+
+// The number in the name of a range that is a step, such as PyTorch's "ProfilerStep#7".
+[[nodiscard]] std::optional<std::uint64_t> step_number_of(std::string_view range_name);
+
+// - Every source is followed from the begin; which one tells the steps is decided at the end.
+// - Memory is bounded, whatever the number of steps and ranges.
+class Steps {
+ public:
+  explicit Steps(Accounts& accounts) : meter_(accounts) {}
+
+  void add_name(std::uint32_t id, std::string_view text) { names_[id] = text; }
+  void apply(const trace::Annotation& annotation, std::uint32_t writer, std::uint64_t now);
+  // Another thread goes on with the writer's stream: the former one's ranges are over.
+  void thread_changed(std::uint32_t writer, std::uint64_t now);
+  void optimizer_ended(std::uint64_t now);
+  // Forward or backward work: the first step begins where optimizers tell the steps.
+  void work_began(std::uint64_t now);
+  void allocated(std::uint32_t site, std::uint64_t bytes, std::uint64_t now);
+  void count_transfer(std::uint64_t bytes) { meter_.count_transfer(bytes); }
+  // `keep_optimizer_step`: what follows the last optimizer phase is a step, too. Periods below
+  // `shortest_period` ticks on average are no steps but loops.
+  void finish(bool keep_optimizer_step, std::uint64_t shortest_period);
+
+  // What was born up to this time is no leak: the program said so. 0 = it did not.
+  [[nodiscard]] std::uint64_t leaks_from() const { return leaks_from_; }
+
+  // Nothing where no source tells any step.
+  [[nodiscard]] std::optional<StepSource> source() const { return source_; }
+  [[nodiscard]] std::vector<Interval> steps() const;
+  [[nodiscard]] std::vector<Interval> ranges() const { return ranges_.all(); }
+  [[nodiscard]] std::string name_of_range(const Interval& range) const;
+  // The step that the moment lies in, as far as that step is kept.
+  [[nodiscard]] std::optional<std::uint64_t> step_at(std::uint64_t time) const;
+  [[nodiscard]] std::uint64_t steps_left_out() const;
+  [[nodiscard]] std::uint64_t ranges_left_out() const {
+    return ranges_.left_out() + meter_.left_out();
+  }
+
+ private:
+  struct Track {
+    std::size_t open = IntervalMeter::kNone;
+    std::uint64_t next_index = 0;
+    KeptIntervals over;
+  };
+  struct OpenRange {
+    std::size_t slot = IntervalMeter::kNone;
+    bool is_step = false;
+    std::uint64_t id = 0;  // of process ranges
+  };
+  // Ranges of a thread that nest; those of the process have the writer kWholeProcess.
+  using Nest = std::tuple<std::uint32_t, trace::AnnotationSource, std::uint32_t>;
+  static constexpr std::uint32_t kWholeProcess = ~std::uint32_t{0};
+
+  [[nodiscard]] Track& track(StepSource source) {
+    return tracks_[static_cast<std::size_t>(source)];
+  }
+  void begin_step(Track& track, std::uint64_t index, std::uint64_t now);
+  void end_step(Track& track, std::uint64_t now);
+  [[nodiscard]] OpenRange begin_range(const trace::Annotation& annotation, std::uint64_t now);
+  void end_range(const OpenRange& range, std::uint64_t now);
+  void end_process_range(std::vector<OpenRange>& open, std::uint64_t id, std::uint64_t now);
+  [[nodiscard]] const KeptIntervals* kept_steps() const;
+  [[nodiscard]] bool has_periods_of(std::uint64_t shortest_period) const;
+
+  IntervalMeter meter_;
+  std::array<Track, 3> tracks_;  // all but kPeriod
+  std::array<Track, Periods::kMaxCandidates> period_tracks_;
+  Periods periods_;
+  KeptIntervals ranges_;
+  std::uint64_t range_count_ = 0;
+  std::map<Nest, std::vector<OpenRange>> open_ranges_;
+  std::map<std::uint32_t, std::string> names_;
+  std::uint64_t leaks_from_ = 0;
+  std::optional<StepSource> source_;
+};
+
+}  // namespace gpumemtrace::analyzer

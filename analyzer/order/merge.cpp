@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/order/merge.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Most records of one writer that one search looks at behind the window.
+constexpr std::size_t kMaxReadAhead = 64;
+
+// Most records of one writer in a window, which bounds its memory; with more it is no faster.
+constexpr std::size_t kMaxOfOneSource = 512;
+
+// So many records of one writer before any other's are passed without those of others.
+constexpr std::size_t kRun = 32;
+
+constexpr std::uint64_t kMaxKeyOffset = std::numeric_limits<std::uint32_t>::max();
+
+bool is_free_of(const trace::RecordHeader& record, std::uint64_t address) {
+  return record.kind == trace::RecordKind::kFree &&
+         trace::as<trace::Free>(record).address == address && record.result == 0 &&
+         trace::as<trace::Free>(record).call.end != 0 && (record.flags & trace::kFlagCaptured) == 0;
+}
+
+void add(trace::ReadLosses& sum, const trace::ReadLosses& more) {
+  sum.corrupt_blocks += more.corrupt_blocks;
+  sum.truncated_tail += more.truncated_tail;
+  sum.missing_chunks += more.missing_chunks;
+  sum.malformed_records += more.malformed_records;
+  sum.unknown_records += more.unknown_records;
+}
+
+}  // namespace
+
+ProcessMerge::ProcessMerge(const trace::TraceFile& file) : losses_(file.losses()) {
+  sources_.reserve(file.writers().size());
+  for (const trace::WriterStream& stream : file.writers()) {
+    const auto source = static_cast<Source>(sources_.size());
+    sources_.emplace_back(file, stream);
+    if (refill(source)) asleep_.push(next_place_of(source));
+  }
+  make_window();
+}
+
+bool ProcessMerge::refill(Source source) {
+  if (sources_[source].refill()) return true;
+  add(losses_, sources_[source].finish());
+  return false;
+}
+
+void ProcessMerge::make_window() {
+  next_ = end_ = nullptr;
+  std::erase_if(awake_, [&](Source source) { return !refill(source); });
+  const Place end = find_end();
+  std::size_t most = kFetchAhead;
+  for (const Source source : awake_) most += records_in_reach(source);
+  if (window_.size() < most) window_.resize(most);
+  WindowRecord* out = window_.data();
+  std::size_t still_awake = 0;
+  for (const Source source : awake_) {
+    WindowRecord* const begin = out;
+    out = add_records_of(source, end, begin);
+    if (out == begin) {
+      asleep_.push(next_place_of(source));
+    } else {
+      awake_[still_awake++] = source;
+    }
+  }
+  awake_.resize(still_awake);
+  const auto count = static_cast<std::size_t>(out - window_.data());
+  if (still_awake > 1) {
+    sorter_.sort(window_, count, static_cast<std::uint32_t>(end.first - first_key_));
+  }
+  next_ = window_.data();
+  end_ = next_ + count;
+  for (std::size_t i = 0; i < std::min(kFetchAhead, count); ++i) fetch(window_[i]);
+}
+
+ProcessMerge::Place ProcessMerge::find_end() {
+  Place first = kNowhere;
+  Place second = kNowhere;
+  Place end = kNowhere;
+  const auto take_in = [&](Source source) {
+    const Place place = next_place_of(source);
+    second = std::min(second, std::max(first, place));
+    first = std::min(first, place);
+    end = std::min(end, last_place_in_reach(source));
+  };
+  for (const Source source : awake_) take_in(source);
+  first_key_ = asleep_.empty() ? first.first : std::min(first.first, asleep_.top().first);
+  end = std::min(end, Place{first_key_ + std::min(kMaxKeyOffset, kNoMore - first_key_), 0});
+  const std::size_t were_awake = awake_.size();
+  while (!asleep_.empty() && asleep_.top() <= end) {
+    awake_.push_back(asleep_.top().second);
+    asleep_.pop();
+    take_in(awake_.back());
+  }
+  if (awake_.size() != were_awake) std::sort(awake_.begin(), awake_.end());
+  return has_run(first, second) ? std::min(end, place_before(second)) : end;
+}
+
+bool ProcessMerge::has_run(Place first, Place second) const {
+  if (first == kNowhere) return false;
+  const std::span<const std::uint64_t> keys = sources_[first.second].keys();
+  return keys.size() >= kRun && Place{keys[kRun - 1], first.second} < second;
+}
+
+ProcessMerge::Place ProcessMerge::place_before(Place place) {
+  if (place.second > 0) return {place.first, place.second - 1};
+  return {place.first - 1, std::numeric_limits<Source>::max()};
+}
+
+std::size_t ProcessMerge::records_in_reach(Source source) const {
+  return std::min(sources_[source].keys().size(), kMaxOfOneSource);
+}
+
+ProcessMerge::Place ProcessMerge::last_place_in_reach(Source source) const {
+  return {sources_[source].keys()[records_in_reach(source) - 1], source};
+}
+
+ProcessMerge::WindowRecord* ProcessMerge::add_records_of(Source source, Place end,
+                                                         WindowRecord* out) {
+  WriterRecords& records = sources_[source];
+  const std::span<const std::uint64_t> keys = records.keys();
+  const std::uint32_t writer = records.writer();
+  const std::uint64_t first_key = first_key_;
+  // Of records at the end's own key those of sources up to the end's are in the window.
+  const std::uint64_t behind = end.first + (source <= end.second ? 1 : 0);
+  const std::size_t most = records_in_reach(source);
+  std::size_t i = 0;
+  for (; i < most && keys[i] < behind; ++i) {
+    out[i] = {static_cast<std::uint32_t>(keys[i] - first_key), writer, records.record(i)};
+  }
+  records.pass(i);
+  return out + i;
+}
+
+const ProcessMerge::WindowRecord* ProcessMerge::end_of_run(std::uint64_t last_key,
+                                                           std::uint64_t max_records) const {
+  const auto count = static_cast<std::uint64_t>(end_ - next_);
+  const WindowRecord* const end = next_ + std::min(count, max_records);
+  if (key_of(end[-1]) <= last_key) return end;
+  return std::partition_point(
+      next_, end, [&](const WindowRecord& element) { return key_of(element) <= last_key; });
+}
+
+bool ProcessMerge::take_free(std::uint64_t address) {
+  const WindowRecord& present = next_[-1];
+  const std::uint64_t limit =
+      trace::last_key_of_ticks(trace::ticks_of_key(key_of(present)) + trace::kReorderWindowTicks);
+  trace::RecordHeader* found = nullptr;
+  std::uint32_t found_by = 0;
+  const auto is_it = [&](trace::RecordHeader* record, std::uint32_t writer) {
+    if (writer == present.writer || (found != nullptr && writer >= found_by)) return false;
+    if (!is_free_of(*record, address)) return false;
+    found = record;
+    found_by = writer;
+    return true;
+  };
+  const auto count = static_cast<std::size_t>(end_ - next_);
+  const WindowRecord* const stop = next_ + std::min(count, kMaxReadAhead * sources_.size());
+  const WindowRecord* next = next_;
+  for (; next != stop && key_of(*next) <= limit; ++next) (void)is_it(next->record, next->writer);
+  if (next == end_) {
+    for (WriterRecords& source : sources_) {
+      for (std::size_t distance = 0; distance < kMaxReadAhead; ++distance) {
+        const PlacedRecord ahead = source.look_ahead(distance);
+        if (ahead.record == nullptr || ahead.key > limit) break;
+        if (is_it(ahead.record, source.writer())) break;
+      }
+    }
+  }
+  if (found == nullptr) return false;
+  // Taken: it stays in its place as a record that does nothing.
+  found->kind = trace::RecordKind::kNone;
+  return true;
+}
+
+std::uint64_t ProcessMerge::next_ticks_of(std::uint32_t writer) {
+  const WindowRecord& present = next_[-1];
+  for (WriterRecords& source : sources_) {
+    if (source.writer() != writer) continue;
+    const std::uint64_t key = key_of(present) + (writer < present.writer ? 1 : 0);
+    const PlacedRecord next = source.first_from(key);
+    if (next.record != nullptr) return trace::ticks_of_key(next.key);
+  }
+  return std::numeric_limits<std::uint64_t>::max();
+}
+
+}  // namespace gpumemtrace::analyzer

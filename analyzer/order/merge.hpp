@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// The records of all writers of one process in the order in which they took effect
+// (trace/order.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <queue>
+#include <utility>
+#include <vector>
+
+#include "analyzer/base/radix_sort.hpp"
+#include "analyzer/order/writer_records.hpp"
+#include "trace/order.hpp"
+#include "trace/reader.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// Lets the model look for a free that another thread recorded and that is still to come.
+class LookAhead {
+ public:
+  virtual ~LookAhead() = default;
+  // Searches a short stretch of the other writers' records. Where a successful free of the address
+  // is found, it is taken out of the order and true is returned: the caller applies it now. Of
+  // several it is that of the first writer.
+  [[nodiscard]] virtual bool take_free(std::uint64_t address) = 0;
+  // When the next record of a writer, which is not the present record's, takes effect, in ticks;
+  // the largest number where it has none.
+  [[nodiscard]] virtual std::uint64_t next_ticks_of(std::uint32_t writer) = 0;
+};
+
+// - A writer's records stay in their own order, whatever their times say. Those of different
+//   writers with the same key come in the order of the writers.
+// - Records are put in order window by window, by a radix sort: a window has the next records of
+//   every writer up to the first place in the order behind which a writer's may not be in memory.
+//   So no record waits for a comparison, and the next ones are known before they are needed.
+//
+//     writer 1   a......b.c...|
+//     writer 2   .d.e.......f.....|
+//     writer 3   ...............g.|
+//
+//   Letters are decoded records, | is the end of a decoded piece. The window is a d e b c; then
+//   writer 1 reads its next piece. Writer 3 sleeps: its next record lies behind the window.
+//
+// - A writer that sleeps takes no time.
+class ProcessMerge final : public LookAhead {
+ public:
+  explicit ProcessMerge(const trace::TraceFile& file);
+
+  static constexpr std::uint64_t kNoMore = std::numeric_limits<std::uint64_t>::max();
+  // Order key of the next record, or kNoMore.
+  [[nodiscard]] std::uint64_t next_key() const { return next_ == end_ ? kNoMore : key_of(*next_); }
+  // Passes the records up to and including the key, which is not kNoMore, but at most
+  // `max_records`, to sink.apply(record, writer, ticks), where `ticks` is when the record took
+  // effect.
+  template <class Sink>
+  void run_until(std::uint64_t last_key, std::uint64_t max_records, Sink& sink);
+
+  [[nodiscard]] bool take_free(std::uint64_t address) override;
+  [[nodiscard]] std::uint64_t next_ticks_of(std::uint32_t writer) override;
+  [[nodiscard]] const trace::ReadLosses& losses() const { return losses_; }
+  [[nodiscard]] std::uint64_t records() const { return records_; }
+
+ private:
+  // The number of a writer's records among sources_.
+  using Source = std::uint32_t;
+
+  // A place in the order of all records. Of two with the same key the smaller source comes first.
+  using Place = std::pair<std::uint64_t, Source>;
+
+  static constexpr Place kNowhere{kNoMore, 0};
+
+  struct WindowRecord {
+    std::uint32_t key_offset = 0;  // key, less that of the window's first record
+    std::uint32_t writer = 0;
+    trace::RecordHeader* record = nullptr;
+  };
+
+  [[nodiscard]] std::uint64_t key_of(const WindowRecord& element) const {
+    return first_key_ + element.key_offset;
+  }
+  [[nodiscard]] Place next_place_of(Source source) const {
+    return {sources_[source].keys().front(), source};
+  }
+  // How many of the source's records can be in the next window, and where the last of them stands.
+  [[nodiscard]] std::size_t records_in_reach(Source source) const;
+  [[nodiscard]] Place last_place_in_reach(Source source) const;
+
+  // False where the source has no more records.
+  bool refill(Source source);
+  void make_window();
+  // Wakes the sources that have records in the next window. Returns its end and sets first_key_.
+  [[nodiscard]] Place find_end();
+  // Whether so many records of one source come first that they are a window of their own, which
+  // needs no sorting.
+  [[nodiscard]] bool has_run(Place first, Place second) const;
+  [[nodiscard]] static Place place_before(Place place);
+  // Writes the source's records up to the end to `out` and returns where the next ones go.
+  [[nodiscard]] WindowRecord* add_records_of(Source source, Place end, WindowRecord* out);
+  // Up to where the window's records are to be passed now.
+  [[nodiscard]] const WindowRecord* end_of_run(std::uint64_t last_key,
+                                               std::uint64_t max_records) const;
+  static void fetch(const WindowRecord& element);
+
+  // Far enough ahead for memory, near enough for the first-level cache.
+  static constexpr std::size_t kFetchAhead = 8;
+
+  std::vector<WriterRecords> sources_;  // in the order of their writers
+  std::vector<Source> awake_;           // sorted
+  std::priority_queue<Place, std::vector<Place>, std::greater<>> asleep_;  // by their next records
+  std::vector<WindowRecord> window_;    // memory for a window and kFetchAhead records behind it
+  const WindowRecord* next_ = nullptr;  // in it
+  const WindowRecord* end_ = nullptr;   // of the window
+  std::uint64_t first_key_ = 0;
+  RadixSorter<WindowRecord, &WindowRecord::key_offset> sorter_;
+  trace::ReadLosses losses_;
+  std::uint64_t records_ = 0;
+};
+
+inline void ProcessMerge::fetch(const WindowRecord& element) {
+  constexpr std::size_t kCacheLineBytes = 64;
+  const auto* const begin = reinterpret_cast<const std::byte*>(element.record);
+  __builtin_prefetch(begin);
+  __builtin_prefetch(begin + kCacheLineBytes);
+}
+
+template <class Sink>
+void ProcessMerge::run_until(std::uint64_t last_key, std::uint64_t max_records, Sink& sink) {
+  while (next_key() <= last_key && max_records > 0) {
+    const WindowRecord* const stop = end_of_run(last_key, max_records);
+    const auto count = static_cast<std::uint64_t>(stop - next_);
+    records_ += count;
+    max_records -= count;
+    while (next_ != stop) {
+      const WindowRecord& present = *next_++;
+      // Behind the end stand records of former windows, which may be gone: to ask for memory reads
+      // none of it.
+      fetch(next_[kFetchAhead - 1]);
+      sink.apply(*present.record, present.writer, trace::ticks_of_key(key_of(present)));
+    }
+    if (next_ == end_) make_window();
+  }
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables of owners.hpp, extended by the user's own rules.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpumemtrace::analyzer {
+
+// - The user's rules come first, in their order; the first that fits decides.
+// - docs/owners.md describes the file of rules.
+class CodeOwners {
+ public:
+  // Adds the rules of a file. Throws InputError where it is missing or malformed.
+  void read(const std::filesystem::path& path);
+
+  // Whose native code it is; empty for code that passes calls on and for code in no known file.
+  [[nodiscard]] std::string_view owner_of_code(std::string_view module, std::string_view function,
+                                               std::string_view executable) const;
+  // Whose code the immediate caller is, where no stack was recorded; empty for a CUDA runtime.
+  [[nodiscard]] std::string_view owner_of_caller(std::string_view module,
+                                                 std::string_view executable) const;
+  // Whose Python code it is; empty for the standard library.
+  [[nodiscard]] std::string_view owner_of_python(std::string_view file) const;
+  [[nodiscard]] bool is_users_code(std::string_view module, std::string_view function,
+                                   std::string_view executable) const;
+  [[nodiscard]] bool is_users_python(std::string_view file, std::string_view function) const;
+
+ private:
+  enum class Subject { kFile, kFolder, kFunction };
+  enum class IsUsers { kNotSaid, kYes, kNo };
+  struct Rule {
+    Subject subject = Subject::kFile;
+    std::string text;
+    std::string owner;  // empty = not said
+    IsUsers is_users = IsUsers::kNotSaid;
+  };
+
+  [[nodiscard]] static bool fits(const Rule& rule, std::string_view path,
+                                 std::string_view function);
+  // The first rule that fits and says something about the owner, or about whether it is the user's.
+  [[nodiscard]] const Rule* rule_of_owner(std::string_view path, std::string_view function) const;
+  [[nodiscard]] const Rule* rule_of_user(std::string_view path, std::string_view function) const;
+
+  std::vector<Rule> rules_;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/owners/owners.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+struct OwnerRule {
+  std::string_view prefix;  // of the file's name
+  std::string_view owner;
+};
+
+// The first rule that fits decides.
+constexpr std::array kOwnerRules = {
+    OwnerRule{"libtorch", "pytorch"},
+    OwnerRule{"libc10", "pytorch"},
+    OwnerRule{"libcaffe2", "pytorch"},
+    OwnerRule{"libnccl", "nccl"},
+    OwnerRule{"libnvshmem", "nvshmem"},
+    OwnerRule{"libcublas", "cublas"},
+    OwnerRule{"libnvblas", "cublas"},
+    OwnerRule{"libcudnn", "cudnn"},
+    OwnerRule{"libcufft", "cufft"},
+    OwnerRule{"libcurand", "curand"},
+    OwnerRule{"libcusolver", "cusolver"},
+    OwnerRule{"libcusparse", "cusparse"},
+    OwnerRule{"libcutensor", "cutensor"},
+    OwnerRule{"libnvinfer", "tensorrt"},
+    OwnerRule{"libnvonnxparser", "tensorrt"},
+    OwnerRule{"libnpp", "npp"},
+    OwnerRule{"libnvjpeg", "nvjpeg"},
+    OwnerRule{"libcupti", "cupti"},
+    OwnerRule{"libcufile", "cufile"},
+    OwnerRule{"libcuda.so", "cuda_driver"},
+    OwnerRule{"xla_cuda_plugin", "jax"},
+    OwnerRule{"pjrt_c_api_gpu_plugin", "jax"},
+    OwnerRule{"libjax", "jax"},
+    OwnerRule{"xla_extension", "jax"},
+    OwnerRule{"libtensorflow", "tensorflow"},
+    OwnerRule{"_pywrap_tensorflow", "tensorflow"},
+    OwnerRule{"libtriton", "triton"},
+    OwnerRule{"librmm", "rmm"},
+    OwnerRule{"libcudf", "cudf"},
+    OwnerRule{"libucm", "ucx"},
+    OwnerRule{"libuct", "ucx"},
+    OwnerRule{"libucp", "ucx"},
+    OwnerRule{"libmpi", "mpi"},
+    OwnerRule{"libopen-pal", "mpi"},
+};
+
+// For extension modules, whose names are short and general: the package's folder decides.
+constexpr std::array kFolderRules = {
+    OwnerRule{"/jax_cuda", "jax"},   OwnerRule{"/jaxlib/", "jax"},
+    OwnerRule{"/cupy/", "cupy"},     OwnerRule{"/cupy_backends/", "cupy"},
+    OwnerRule{"/triton/", "triton"}, OwnerRule{"/.triton/", "triton"},
+    OwnerRule{"/torch/", "pytorch"}, OwnerRule{"/tensorflow/", "tensorflow"},
+    OwnerRule{"/rmm/", "rmm"},       OwnerRule{"/numba_cuda/", "numba"},
+    OwnerRule{"/numba/", "numba"},   OwnerRule{"/pycuda/", "pycuda"},
+    OwnerRule{"/mxnet/", "mxnet"},   OwnerRule{"/paddle/", "paddle"},
+};
+
+// Libraries that others link in statically, by the beginning of a function's name.
+constexpr std::array kFunctionRules = {
+    OwnerRule{"nccl", "nccl"},         OwnerRule{"pncclComm", "nccl"},
+    OwnerRule{"cudnn", "cudnn"},       OwnerRule{"cublas", "cublas"},
+    OwnerRule{"cufft", "cufft"},       OwnerRule{"cusolver", "cusolver"},
+    OwnerRule{"cusparse", "cusparse"}, OwnerRule{"curand", "curand"},
+    OwnerRule{"nvshmem", "nvshmem"},   OwnerRule{"cutensor", "cutensor"},
+    OwnerRule{"rmm::", "rmm"},         OwnerRule{"xla::", "jax"},
+};
+
+// By the beginning of the file's name.
+constexpr auto kPassingModules = std::to_array<std::string_view>(
+    {"libcuda.so", "libcudart.so", "libcuda_",       "libc.so",   "libc-2.", "libm.so",
+     "libpthread", "libdl.so",     "librt.so",       "ld-linux",  "ld-2.",   "libstdc++",
+     "libc++",     "libgcc_s",     "libgomp",        "libomp",    "libiomp", "libasan",
+     "libtsan",    "libubsan",     "libgpumemtrace", "linux-vdso"});
+constexpr auto kPassingFunctions = std::to_array<std::string_view>(
+    {"cuda", "__cuda", "libcudart_static_", "cuMem", "cuMipmapped", "cuArray", "cuGraph"});
+constexpr auto kInterpreterModules =
+    std::to_array<std::string_view>({"libpython", "python", "libffi", "_ctypes.", "_ctypes_"});
+
+// What C++ code has compiled into it.
+constexpr auto kLibraryFunctions = std::to_array<std::string_view>({"std::",
+                                                                    "__gnu_cxx::",
+                                                                    "__cxxabi",
+                                                                    "thrust::",
+                                                                    "cub::",
+                                                                    "cuda::",
+                                                                    "cooperative_groups::",
+                                                                    "cutlass::",
+                                                                    "at::",
+                                                                    "c10::",
+                                                                    "torch::",
+                                                                    "caffe2::",
+                                                                    "rmm::",
+                                                                    "raft::",
+                                                                    "xla::",
+                                                                    "pybind11::",
+                                                                    "boost::",
+                                                                    "fmt::",
+                                                                    "_start",
+                                                                    "__libc_start",
+                                                                    "operator new",
+                                                                    "operator delete"});
+
+// Where distributions install libraries. /usr/local is the user's.
+constexpr auto kSystemFolders = std::to_array<std::string_view>(
+    {"/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/lib32/", "/usr/local/cuda"});
+
+constexpr std::array kOpaquePools = {
+    OpaquePool{"jax", "XLA's arena", "XLA_PYTHON_CLIENT_ALLOCATOR=cuda_async"},
+    OpaquePool{"tensorflow", "TensorFlow's BFC arena", "TF_GPU_ALLOCATOR=cuda_malloc_async"},
+    OpaquePool{"cupy", "CuPy's memory pool",
+               "cupy.cuda.set_allocator(cupy.cuda.MemoryAsyncPool().malloc)"},
+    OpaquePool{"rmm", "RMM's pool",
+               "rmm.mr.set_current_device_resource(rmm.mr.CudaAsyncMemoryResource())"},
+};
+
+bool starts_with(std::string_view text, std::string_view prefix) {
+  return text.substr(0, prefix.size()) == prefix;
+}
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+template <std::size_t kCount>
+bool starts_with_any(std::string_view text, const std::array<std::string_view, kCount>& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](std::string_view prefix) { return starts_with(text, prefix); });
+}
+
+template <std::size_t kCount>
+bool contains_any(std::string_view text, const std::array<std::string_view, kCount>& parts) {
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view part) { return contains(text, part); });
+}
+
+// The owner by the file's own name, or by its folder.
+std::string_view owner_by_table(std::string_view path) {
+  const std::string_view name = base_name(path);
+  for (const OwnerRule& rule : kOwnerRules) {
+    if (starts_with(name, rule.prefix)) return rule.owner;
+  }
+  return owner_of_folder(path);
+}
+
+bool is_installed_package(std::string_view path) {
+  return contains(path, "/site-packages/") || contains(path, "/dist-packages/");
+}
+
+}  // namespace
+
+std::string_view base_name(std::string_view path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string_view::npos ? path : path.substr(slash + 1);
+}
+
+bool is_builtin_owner(std::string_view owner) {
+  const auto is_of = [&](const auto& rules) {
+    return std::any_of(rules.begin(), rules.end(),
+                       [&](const OwnerRule& rule) { return rule.owner == owner; });
+  };
+  return is_of(kOwnerRules) || is_of(kFolderRules) || is_of(kFunctionRules) || owner == "program" ||
+         owner == "python_extension" || owner == "other";
+}
+
+bool is_cuda_runtime(std::string_view path) { return starts_with(base_name(path), "libcudart.so"); }
+
+std::string_view owner_of_module(std::string_view path, std::string_view executable) {
+  if (path.empty() || is_cuda_runtime(path)) return {};
+  const std::string_view owner = owner_by_table(path);
+  if (!owner.empty()) return owner;
+  if (path == executable) return "program";
+  const std::string_view name = base_name(path);
+  if (contains(name, ".cpython-") || contains(name, ".abi3.so") || is_installed_package(path)) {
+    return "python_extension";
+  }
+  // A library that no rule knows is most likely the user's own.
+  return "program";
+}
+
+std::string_view owner_of_folder(std::string_view path) {
+  for (const OwnerRule& rule : kFolderRules) {
+    if (contains(path, rule.prefix)) return rule.owner;
+  }
+  return {};
+}
+
+std::string_view owner_of_function(std::string_view function) {
+  const std::string_view name = bare_function_name(function);
+  for (const OwnerRule& rule : kFunctionRules) {
+    if (starts_with(name, rule.prefix)) return rule.owner;
+  }
+  return {};
+}
+
+bool passes_calls_on(std::string_view path) {
+  return starts_with_any(base_name(path), kPassingModules);
+}
+
+bool function_passes_calls_on(std::string_view function) {
+  return starts_with_any(bare_function_name(function), kPassingFunctions);
+}
+
+bool is_interpreter(std::string_view path) {
+  return starts_with_any(base_name(path), kInterpreterModules);
+}
+
+bool is_users_module(std::string_view path, std::string_view executable) {
+  if (path.empty() || passes_calls_on(path) || is_interpreter(path)) return false;
+  if (path == executable) return true;
+  return owner_by_table(path).empty() && !is_installed_package(path) &&
+         !starts_with_any(path, kSystemFolders);
+}
+
+bool is_users_function(std::string_view function) {
+  const std::string_view name = bare_function_name(function);
+  return !starts_with_any(name, kLibraryFunctions) && owner_of_function(name).empty() &&
+         !function_passes_calls_on(name);
+}
+
+bool is_users_source_file(std::string_view file) {
+  static constexpr auto kForeignParts = std::to_array<std::string_view>(
+      {"/include/c++/", "/cuda/include/", "/targets/x86_64-linux/include/", "/site-packages/",
+       "/dist-packages/"});
+  return !starts_with(file, "/usr/include/") && !contains_any(file, kForeignParts);
+}
+
+namespace {
+
+// What PyTorch's Inductor writes, in whichever folder its cache is: the first two letters of the
+// content's hash as a folder, and in it `c` and the whole hash, 51 letters and digits of base 32.
+bool is_inductor_file(std::string_view file) {
+  constexpr std::size_t kFolderLetters = 2;
+  constexpr std::size_t kHashLetters = 51;
+  const std::string_view name = base_name(file);
+  if (name.size() != 1 + kHashLetters + 3 || name.front() != 'c' ||
+      name.substr(1 + kHashLetters) != ".py") {
+    return false;
+  }
+  const std::string_view hash = name.substr(1, kHashLetters);
+  std::string_view folder = file.substr(0, file.size() - name.size());
+  if (!folder.empty()) folder.remove_suffix(1);
+  return base_name(folder) == hash.substr(0, kFolderLetters) &&
+         hash.find_first_not_of("abcdefghijklmnopqrstuvwxyz234567") == std::string_view::npos;
+}
+
+}  // namespace
+
+bool is_users_python_file(std::string_view file) {
+  // Installed packages, the standard library (its zip and frozen modules too), generated code.
+  static constexpr auto kForeignParts = std::to_array<std::string_view>(
+      {"/site-packages/", "/dist-packages/", "/lib/python3.", "/lib64/python3.", "torchinductor_",
+       "/torch_compile_debug/"});
+  static constexpr auto kForeignBegins =
+      std::to_array<std::string_view>({"<frozen ", "<eval_with_key>", "fx_generated_",
+                                       "<__array_function__", "<attrs ", "<lambdifygenerated"});
+  return !file.empty() && !contains_any(file, kForeignParts) &&
+         !starts_with_any(file, kForeignBegins) && !is_inductor_file(file);
+}
+
+std::string_view bare_function_name(std::string_view function) {
+  int depth = 0;
+  std::size_t begin = 0;
+  for (std::size_t i = 0; i < function.size(); ++i) {
+    const std::string_view rest = function.substr(i);
+    if (starts_with(rest, "operator")) break;  // its own brackets are part of the name
+    if (starts_with(rest, "(anonymous namespace)")) {
+      i += std::string_view("(anonymous namespace)").size() - 1;
+      continue;
+    }
+    const char c = function[i];
+    if (c == '<') ++depth;
+    if (c == '>') --depth;
+    if (depth != 0) continue;
+    if (c == '(') return function.substr(begin, i - begin);
+    if (c == ' ') begin = i + 1;
+  }
+  return function.substr(begin);
+}
+
+const OpaquePool* find_opaque_pool(std::string_view owner) {
+  for (const OpaquePool& pool : kOpaquePools) {
+    if (pool.owner == owner) return &pool;
+  }
+  return nullptr;
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose code a file or a function is: the built-in tables behind `owner` and `site` of the report.
+#pragma once
+
+#include <string_view>
+
+namespace gpumemtrace::analyzer {
+
+// The owner of code in the file `path`, by the file's name. Empty for code that only passes calls
+// on (a shared CUDA runtime): who called it, the immediate caller does not tell.
+// `executable` is the path of the process's own program.
+[[nodiscard]] std::string_view owner_of_module(std::string_view path, std::string_view executable);
+
+// The owner that a file's folder tells, for modules and Python files; empty where it tells none.
+[[nodiscard]] std::string_view owner_of_folder(std::string_view path);
+
+// The owner of a function wherever it is linked into (NCCL in libtorch_cuda, say), by its
+// unqualified or outermost name; empty where the file decides.
+[[nodiscard]] std::string_view owner_of_function(std::string_view function);
+
+// True for the owners that this page's functions give, for `program`, `python_extension`, `other`.
+[[nodiscard]] bool is_builtin_owner(std::string_view owner);
+
+// True for a shared CUDA runtime, whose callers are the ones that matter.
+[[nodiscard]] bool is_cuda_runtime(std::string_view path);
+
+// True for code that asks for memory on behalf of its caller: CUDA's driver and runtime, the C and
+// C++ libraries, the loader.
+[[nodiscard]] bool passes_calls_on(std::string_view path);
+// The same for functions of a CUDA runtime that is linked in.
+[[nodiscard]] bool function_passes_calls_on(std::string_view function);
+
+// True for an interpreter of Python and what it calls foreign functions through: Python frames say
+// more than its own.
+[[nodiscard]] bool is_interpreter(std::string_view path);
+
+// True for native code that the user may have written: of no table, not of the system.
+[[nodiscard]] bool is_users_module(std::string_view path, std::string_view executable);
+// False for functions of libraries that are compiled into the user's code, such as std::vector's.
+[[nodiscard]] bool is_users_function(std::string_view function);
+// False for source files of the system and of CUDA, whose templates are compiled into others' code.
+[[nodiscard]] bool is_users_source_file(std::string_view file);
+// True for a file of the user: not the standard library, not an installed package, not code that a
+// framework generated.
+[[nodiscard]] bool is_users_python_file(std::string_view file);
+
+// The name without arguments and return type: `nccl::alloc<int>` of `void nccl::alloc<int>(int*)`.
+[[nodiscard]] std::string_view bare_function_name(std::string_view function);
+
+// A pool that takes memory in large pieces and deals it out where this trace cannot see.
+struct OpaquePool {
+  std::string_view owner;
+  std::string_view name;
+  std::string_view setting;  // what opens it to the next trace
+};
+
+// nullptr where the owner has no such pool.
+[[nodiscard]] const OpaquePool* find_opaque_pool(std::string_view owner);
+
+// The file's name without its folders.
+[[nodiscard]] std::string_view base_name(std::string_view path);
+
+}  // namespace gpumemtrace::analyzer

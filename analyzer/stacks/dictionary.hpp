@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the numbers in a process's records mean: modules, functions, texts.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "analyzer/model/accounts/accounts.hpp"
+#include "analyzer/stacks/module_map.hpp"
+#include "analyzer/stacks/native_stacks.hpp"
+#include "analyzer/stacks/python_stacks.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// The caller of an allocation or copy, in the user's words.
+struct SiteName {
+  std::string_view api;      // the function of CUDA that was called
+  std::string_view module;   // path; empty = the caller lies in no known module
+  std::uint64_t offset = 0;  // of the caller in the module
+
+  friend bool operator==(const SiteName&, const SiteName&) = default;
+};
+
+// Collects dictionary records in any order; questions are asked when all records are in.
+class Dictionary {
+ public:
+  // Takes what is a dictionary record and ignores the rest.
+  void add(const trace::RecordHeader& record);
+
+  [[nodiscard]] SiteName name_of(const CallSite& site) const;
+  // The function that the user's code called: `cudaMalloc` where a CUDA runtime stood in between.
+  [[nodiscard]] std::string_view function_of(const CallSite& site) const;
+  // Empty where the process did not tell.
+  [[nodiscard]] std::string text(trace::TextKey key) const;
+  [[nodiscard]] const std::vector<std::string>& notes() const { return notes_; }
+  // Of a text whose parts are lines of their own.
+  [[nodiscard]] std::vector<std::string> lines(trace::TextKey key) const;
+  // How many functions the recorder wraps.
+  [[nodiscard]] std::size_t function_count() const { return functions_.size(); }
+  // A loaded file whose name begins so, or empty.
+  [[nodiscard]] std::string_view find_module(std::string_view name_prefix) const {
+    return modules_.find_by_name(name_prefix);
+  }
+  [[nodiscard]] const ModuleMap& modules() const { return modules_; }
+  [[nodiscard]] const std::map<std::string, std::uint64_t>& unwrapped() const { return unwrapped_; }
+  [[nodiscard]] const PythonStacks& python_stacks() const { return python_stacks_; }
+  [[nodiscard]] const NativeStacks& native_stacks() const { return native_stacks_; }
+
+ private:
+  struct Function {
+    std::string symbol;
+    std::string runtime_name;  // empty = no runtime function reaches it
+  };
+
+  void add_text(const trace::Text& text);
+  [[nodiscard]] const LoadedModule* module_of(std::uint64_t address) const {
+    return modules_.find(address, ModuleMap::kLatest);
+  }
+  [[nodiscard]] bool holds_runtime(const LoadedModule& module) const;
+
+  ModuleMap modules_;
+  std::map<std::uint16_t, Function> functions_;
+  std::map<trace::TextKey, std::map<std::uint32_t, std::string>> texts_;
+  std::vector<std::string> notes_;
+  std::set<std::uint64_t> requesters_;
+  std::map<std::string, std::uint64_t> unwrapped_;
+  PythonStacks python_stacks_;
+  NativeStacks native_stacks_;
+};
+
+}  // namespace gpumemtrace::analyzer

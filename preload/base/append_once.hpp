@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What any thread notes for the background thread to write.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+
+namespace gpumemtrace::preload {
+
+// - Any thread, no lock, no allocation. What does not fit is left out: add() says so.
+// - Entries are claimed in order and each becomes complete on its own; readers stop at the first
+//   that is not.
+template <class Entry, std::size_t kMaxEntries>
+struct NoteBook {
+  Entry entries[kMaxEntries] = {};
+  std::atomic<bool> complete[kMaxEntries] = {};
+  std::atomic<std::size_t> claimed = 0;
+
+  std::size_t count() const noexcept {
+    std::size_t i = 0;
+    while (i < kMaxEntries && complete[i].load()) ++i;
+    return i;
+  }
+  // False where the book is full. An entry that is there already is not added again.
+  template <class Equals, class Fill>
+  bool add(Equals&& equals, Fill&& fill) noexcept {
+    const std::size_t present = count();
+    for (std::size_t i = 0; i < present; ++i) {
+      if (equals(entries[i])) return true;
+    }
+    const std::size_t index = claimed.fetch_add(1);
+    if (index >= kMaxEntries) return false;
+    fill(entries[index]);
+    complete[index].store(true);
+    return true;
+  }
+};
+
+}  // namespace gpumemtrace::preload

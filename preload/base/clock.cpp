@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/base/clock.hpp"
+
+#include <string_view>
+
+#include "preload/base/files.hpp"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace gpumemtrace::preload {
+
+constinit bool counter_is_invariant = false;
+
+#if defined(__x86_64__)
+namespace {
+
+bool processor_says_invariant() noexcept {
+  unsigned int a = 0;
+  unsigned int b = 0;
+  unsigned int c = 0;
+  unsigned int d = 0;
+  // CPUID 0x80000007, EDX bit 8: invariant TSC (Intel SDM volume 3, "Invariant TSC").
+  return __get_cpuid(0x80000007u, &a, &b, &c, &d) != 0 && (d & (1u << 8)) != 0;
+}
+
+// The kernel watches the counter and takes it off this list where it drifts, or differs between
+// processors, whatever the processor says. Where the list is hidden, the processor's word counts.
+bool kernel_trusts_counter() noexcept {
+  char list[256];
+  const std::size_t size = read_small_file(
+      "/sys/devices/system/clocksource/clocksource0/available_clocksource", list, sizeof list);
+  std::string_view rest(list, size);
+  while (!rest.empty()) {
+    std::size_t end = 0;
+    while (end < rest.size() && rest[end] != ' ' && rest[end] != '\n') ++end;
+    if (std::string_view(rest.data(), end) == "tsc") return true;
+    rest.remove_prefix(end < rest.size() ? end + 1 : end);
+  }
+  return size == 0;
+}
+
+}  // namespace
+
+void choose_clock() noexcept {
+  counter_is_invariant = processor_says_invariant() && kernel_trusts_counter();
+}
+#else
+// The Arm generic timer is invariant by its architecture.
+void choose_clock() noexcept { counter_is_invariant = true; }
+#endif
+
+}  // namespace gpumemtrace::preload

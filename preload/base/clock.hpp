@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// The clock of the records: the time stamp counter where it is invariant (one rate on all cores,
+// also in sleep) and the kernel trusts it, else CLOCK_MONOTONIC in nanoseconds. Clock records tie
+// it to the system's clocks.
+#pragma once
+
+#include <time.h>
+
+#include <cstdint>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+#endif
+
+namespace gpumemtrace::preload {
+
+inline std::uint64_t clock_ns(clockid_t clock) noexcept {
+  timespec now;
+  clock_gettime(clock, &now);
+  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(now.tv_nsec);
+}
+
+// Set once before the first record; a process with a non-invariant counter falls back.
+extern bool counter_is_invariant;
+void choose_clock() noexcept;
+
+inline std::uint64_t ticks() noexcept {
+  if (!counter_is_invariant) [[unlikely]]
+    return clock_ns(CLOCK_MONOTONIC);
+#if defined(__x86_64__)
+  return __rdtsc();
+#elif defined(__aarch64__)
+  std::uint64_t value;
+  __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value));
+  return value;
+#endif
+}
+
+}  // namespace gpumemtrace::preload

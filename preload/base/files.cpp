@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/base/files.hpp"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/base/libc_compat.hpp"
+
+namespace gpumemtrace::preload {
+bool is_locked_by_another(const char* path) noexcept {
+  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  const bool locked =
+      gpumemtrace_libc_fcntl(descriptor, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+  close(descriptor);
+  return locked;
+}
+
+int read_at(int descriptor, std::uint64_t offset, void* data, std::size_t bytes) noexcept {
+  char* position = static_cast<char*>(data);
+  while (bytes > 0) {
+    const ssize_t got = pread(descriptor, position, bytes, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno;
+    if (got == 0) return EIO;
+    position += got;
+    offset += static_cast<std::uint64_t>(got);
+    bytes -= static_cast<std::size_t>(got);
+  }
+  return 0;
+}
+
+void make_folders(const char* path) noexcept {
+  char partial[4096];
+  for (std::size_t i = 0; path[i] != '\0' && i + 1 < sizeof partial; ++i) {
+    partial[i] = path[i];
+    if (path[i] != '/' || i == 0) continue;
+    partial[i] = '\0';
+    mkdir(partial, 0700);
+    partial[i] = '/';
+  }
+}
+
+namespace {
+
+// By number: fstat's symbol version is newer than the oldest glibc that we run on. Not statx, which
+// older sandboxes forbid.
+bool identify_at(int folder, const char* path, int flags, FileIdentity& identity) noexcept {
+  struct stat status;
+  if (syscall(SYS_newfstatat, folder, path, &status, flags) != 0) return false;
+  identity.device = status.st_dev;
+  identity.inode = status.st_ino;
+  return true;
+}
+
+}  // namespace
+
+bool identify(int descriptor, FileIdentity& identity) noexcept {
+  return identify_at(descriptor, "", AT_EMPTY_PATH, identity);
+}
+
+bool identify(const char* path, FileIdentity& identity) noexcept {
+  return identify_at(AT_FDCWD, path, 0, identity);
+}
+
+std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept {
+  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return 0;
+  std::size_t size = 0;
+  while (size < capacity) {
+    const ssize_t got = read(descriptor, out + size, capacity - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  close(descriptor);
+  return size;
+}
+
+}  // namespace gpumemtrace::preload

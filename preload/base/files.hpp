@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// The few file operations of the recorder. Errors are errno values; nothing here prints.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemtrace::preload {
+
+// True where a process other than this one holds that lock. Not for a file that this process has
+// locked: closing any descriptor of it would give the lock up.
+bool is_locked_by_another(const char* path) noexcept;
+
+// Reads exactly `bytes` at `offset`; 0 or an errno value, EIO where the file ends before.
+int read_at(int descriptor, std::uint64_t offset, void* data, std::size_t bytes) noexcept;
+
+// Makes every folder on the way to `path`'s last part that is not there, for the user alone.
+void make_folders(const char* path) noexcept;
+
+// Identity of an open file, to notice that the program closed our descriptor and the number now
+// belongs to something else.
+struct FileIdentity {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+bool identify(int descriptor, FileIdentity& identity) noexcept;
+bool identify(const char* path, FileIdentity& identity) noexcept;
+
+// Reads a small file as a whole; returns the number of bytes, 0 on any error.
+std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept;
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers for keys of 64 bits, in mapped memory: what was seen before has its number at the cost of
+// one look-up.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemtrace::preload {
+
+// Step of a hash over numbers.
+constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
+  hash = (hash ^ value) * 0xff51afd7ed558ccdull;  // the multiplier of MurmurHash3's finalizer
+  return hash ^ (hash >> 32);
+}
+
+// Zeros that come into being as they are touched; nullptr where the system has no room.
+inline void* map_zeros(std::size_t bytes) noexcept {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+// Keys by open addressing, in memory of fixed size; a slot is claimed once. Any thread interns,
+// signal handlers too; no lock.
+//
+// What a number stands for must be told, in the trace. Until somebody has done so, everybody who
+// meets the key is asked to: whoever was asked first may be slow, find no room, or never come back.
+//
+//   thread 1  intern -> number, untold              writes, was_told
+//   thread 2                  intern -> the same number, untold      writes it once more
+//   thread 3                                                 intern -> the same number, told
+//
+// In front of the table stands a small one of buckets: the few hundred stacks of a training step
+// then lie in a few pages, which stay in the processor's caches between two events.
+class KeyTable {
+ public:
+  // Makes the table empty, with room for `slots` keys, a power of two. False where there is no
+  // memory. While nobody else uses it.
+  bool map(std::size_t slots) noexcept {
+    if (keys_ == nullptr) {
+      slots_ = slots;
+      keys_ = static_cast<std::atomic<std::uint64_t>*>(
+          map_zeros((kFrontSlots + slots) * sizeof *keys_));
+      return keys_ != nullptr;
+    }
+    madvise(keys_, (kFrontSlots + slots_) * sizeof *keys_, MADV_DONTNEED);  // zeros again
+    return true;
+  }
+
+  // 1 + slot of the key; 0 where the neighbourhood is full or there is no table. `told`: what the
+  // number stands for was told before.
+  std::uint32_t intern(std::uint64_t key, bool& told) noexcept {
+    if (keys_ == nullptr) return 0;
+    key |= 3;  // with or without kTold, it is no empty slot
+    const std::uint64_t spread = key * 0x9e3779b97f4a7c15ull;
+    const std::size_t bucket = bucket_of(spread);
+    for (std::size_t slot = bucket; slot < bucket + kBucketSlots; ++slot) {
+      if (keys_[slot].load(std::memory_order_acquire) != key) continue;  // pairs with was_told()
+      told = true;
+      return static_cast<std::uint32_t>(slot) + 1;
+    }
+    return find_or_claim(key, spread, told);
+  }
+
+  // What the number stands for stands in the trace.
+  void was_told(std::uint32_t number) noexcept {
+    // Release: pairs with intern(): what names the number comes into the trace after this.
+    keys_[number - 1].fetch_or(kTold, std::memory_order_release);
+  }
+
+ private:
+  static constexpr std::size_t kFrontSlots = std::size_t{1} << 12;
+  static constexpr std::size_t kBucketSlots = 8;  // a cache line
+  static constexpr std::size_t kMaxProbes = 64;
+  static constexpr std::uint64_t kTold = 1;  // of a slot's key
+
+  static std::size_t bucket_of(std::uint64_t spread) noexcept {
+    return (spread >> 32) % (kFrontSlots / kBucketSlots) * kBucketSlots;
+  }
+
+  [[gnu::noinline]] std::uint32_t find_or_claim(std::uint64_t key, std::uint64_t spread,
+                                                bool& told) noexcept {
+    const std::size_t bucket = bucket_of(spread);
+    for (std::size_t slot = bucket; slot < bucket + kBucketSlots; ++slot) {
+      if (claim(slot, key, told)) return static_cast<std::uint32_t>(slot) + 1;
+    }
+    for (std::size_t probe = 0; probe < kMaxProbes; ++probe) {
+      const std::size_t slot = kFrontSlots + (((spread >> 20) + probe) & (slots_ - 1));
+      if (claim(slot, key, told)) return static_cast<std::uint32_t>(slot) + 1;
+    }
+    return 0;
+  }
+
+  // True where the slot holds the key, now or since before.
+  bool claim(std::size_t slot, std::uint64_t key, bool& told) noexcept {
+    std::uint64_t present = keys_[slot].load(std::memory_order_acquire);  // pairs with was_told()
+    // Acquire: somebody may just have claimed it and told.
+    if (present == 0 &&
+        keys_[slot].compare_exchange_strong(present, key & ~kTold, std::memory_order_acquire)) {
+      present = key & ~kTold;
+    }
+    told = present == key;
+    return (present | kTold) == key;
+  }
+
+  std::atomic<std::uint64_t>* keys_ = nullptr;
+  std::size_t slots_ = 0;
+};
+
+}  // namespace gpumemtrace::preload

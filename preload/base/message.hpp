@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages to the user on file descriptor 2: problems only, one line each, never twice.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace gpumemtrace::preload {
+
+// Part of a text. Unlike std::string_view::substr it cannot throw, which would need the C++
+// runtime.
+constexpr std::string_view slice(std::string_view text, std::size_t begin,
+                                 std::size_t count = std::string_view::npos) noexcept {
+  if (begin > text.size()) return {};
+  const std::size_t left = text.size() - begin;
+  return {text.data() + begin, count < left ? count : left};
+}
+
+// A line of text in a fixed buffer; what does not fit is cut. No allocation, any thread.
+class Line {
+ public:
+  static constexpr std::size_t kCapacity = 4095;
+
+  Line& operator<<(std::string_view text) noexcept;
+  Line& operator<<(std::uint64_t number) noexcept;
+  std::string_view text() const noexcept { return {buffer_, size_}; }
+  const char* c_str() noexcept {
+    buffer_[size_] = '\0';
+    return buffer_;
+  }
+  std::size_t size() const noexcept { return size_; }
+  void truncate(std::size_t size) noexcept { size_ = size < size_ ? size : size_; }
+
+ private:
+  char buffer_[kCapacity + 1];
+  std::size_t size_ = 0;
+};
+
+void silence_messages() noexcept;
+
+// Messages go to what is the standard error now. A program that later has another file under that
+// number gets none, unless it is a log: a file opened for appending.
+void remember_standard_error() noexcept;
+
+// Writes "gpumemtrace: TEXT" and a line end; system calls, so not in the steady state.
+void message(const Line& line) noexcept;
+
+// Text of an errno value for the few that matter, else its number.
+std::string_view errno_text(int error) noexcept;
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// A file that the recorder made and keeps open, in a process whose program may close any number and
+// open a file of its own under it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/base/files.hpp"
+
+namespace gpumemtrace::preload {
+
+// - Every verb asks the kernel first whether the number is still that of the file; if not, it
+//   returns EBADF and touches nothing. Question and access are two system calls: a program that
+//   exchanges the file between them is not protected (docs/reliability.md).
+// - All return 0 or an errno value; nothing here prints. One thread at a time, except allocate().
+class OwnFile {
+ public:
+  // Makes a new file for reading and writing, mode 0600, closed on exec, at a high number out of
+  // the way of programs that expect low ones. Fails where it exists.
+  [[nodiscard]] int create(const char* path) noexcept;
+  // Gives the number up. The file stays.
+  void close() noexcept;
+
+  [[nodiscard]] int write_at(std::uint64_t offset, const void* data, std::size_t bytes) noexcept;
+  // EIO where the file ends before.
+  [[nodiscard]] int read_at(std::uint64_t offset, void* data, std::size_t bytes) const noexcept;
+  [[nodiscard]] int truncate(std::uint64_t bytes) noexcept;
+  // Makes the bytes real: later stores through a mapping cannot fail for want of space.
+  [[nodiscard]] int allocate(std::uint64_t offset, std::uint64_t bytes) noexcept;
+  // Gives the disk space of the bytes back, where the file system can.
+  void release(std::uint64_t offset, std::uint64_t bytes) noexcept;
+  // Maps the first bytes, shared; they may lie past the file's end. nullptr with `error` set.
+  [[nodiscard]] void* map(std::uint64_t bytes, int& error) noexcept;
+  // Takes the lock that tells readers the trace is being written.
+  void lock() noexcept;
+
+  const FileIdentity& identity() const noexcept { return identity_; }
+
+ private:
+  bool is_ours() const noexcept;
+
+  int descriptor_ = -1;
+  FileIdentity identity_;
+};
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/checkpoint/checkpoint.hpp"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <new>
+
+#include "preload/base/message.hpp"
+#include "preload/checkpoint/fold.hpp"
+#include "preload/checkpoint/packed_streams.hpp"
+#include "trace/order.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+constexpr std::uint64_t kCopyBytes = 1 << 20;  // between two calls of keep_up
+constexpr std::size_t kImageBytes = trace::kMaxChunkBytes / 2;
+
+class CheckpointMaker {
+ public:
+  CheckpointMaker(TraceWriter& writer, const CheckpointRequest& request) noexcept
+      : writer_(writer), request_(request) {
+    replacement_path_ << request.path << ".tmp";
+  }
+
+  CheckpointResult run(int& error) noexcept {
+    error_ = index_.scan(writer_.file(), sizeof(trace::FileHeader), writer_.bytes());
+    if (error_ == 0 && !choose_cut()) return CheckpointResult::kNothingToFold;
+    if (error_ == 0) fold_all();
+    const bool whole = error_ == 0 && !abandoned_;
+    // A checkpoint is folded as a whole or not at all.
+    if (whole && !former_checkpoint_is_folded()) return CheckpointResult::kNothingToFold;
+    if (whole) write_all();
+    error = error_;
+    if (error_ == 0 && !abandoned_) return CheckpointResult::kDone;
+    writer_.drop_replacement(replacement_path_.c_str());
+    return error_ != 0 ? CheckpointResult::kFailed : CheckpointResult::kAbandoned;
+  }
+
+ private:
+  // True while the work goes on.
+  bool going_on() noexcept {
+    if (error_ == 0 && !abandoned_ && !request_.keep_up(request_.owner)) abandoned_ = true;
+    return error_ == 0 && !abandoned_;
+  }
+
+  // The newest blocks stay, as many as fit. False where nothing is older than them.
+  bool choose_cut() noexcept {
+    std::uint64_t foldable_bytes = 0;
+    for (const PackedBlock& block : index_.blocks()) {
+      if (block.header.type == trace::BlockType::kRecords) foldable_bytes += block.file_bytes();
+      if (block.header.type == trace::BlockType::kCheckpoint &&
+          block.header.last_time > former_cut_ticks_) {
+        former_cut_ticks_ = block.header.last_time;
+      }
+    }
+    std::uint64_t keep_bytes = request_.keep_bytes;
+    if (keep_bytes > foldable_bytes / 2) keep_bytes = foldable_bytes / 2;
+    std::uint64_t kept_bytes = 0;
+    for (std::size_t i = index_.blocks().size(); i-- > 0;) {
+      const PackedBlock& block = index_.blocks()[i];
+      if (block.header.type != trace::BlockType::kRecords) continue;
+      kept_bytes += block.file_bytes();
+      cut_ticks_ = block.header.last_time;
+      if (kept_bytes > keep_bytes) break;
+    }
+    if (cut_ticks_ >= request_.limit_ticks) cut_ticks_ = request_.limit_ticks - 1;
+    return cut_ticks_ > former_cut_ticks_;
+  }
+
+  void fold_all() noexcept {
+    error_ = streams_.start(index_, writer_.file(), cut_ticks_);
+    while (error_ == 0) {
+      const trace::RecordHeader* record = streams_.head();
+      if (record == nullptr) return;
+      const std::uint64_t ticks = trace::ticks_of_key(streams_.head_key());
+      // Whether the missing free comes in time stands behind the cut: then this is the cut.
+      if (ticks + trace::kReorderWindowTicks > cut_ticks_ && fold_.is_conflict(*record)) return;
+      fold_.add(*record, streams_.head_writer(), ticks);
+      folded_ticks_ = ticks;
+      const bool at_block_end = streams_.is_at_block_end();
+      error_ = fold_.failed() ? ENOMEM : streams_.advance();
+      if (at_block_end && !going_on()) return;
+    }
+  }
+
+  bool former_checkpoint_is_folded() noexcept {
+    for (const PackedBlock& block : index_.blocks()) {
+      if (block.header.type == trace::BlockType::kCheckpoint && !block.is_folded) return false;
+    }
+    return folded_ticks_ > former_cut_ticks_;
+  }
+
+  void write_all() noexcept {
+    error_ = writer_.begin_replacement(replacement_path_.c_str());
+    if (error_ != 0) return;
+    write_checkpoint();
+    write_folded_marks();
+    write_split_blocks();
+    copy_kept_blocks();
+    copy_newest_blocks();
+    if (error_ != 0 || abandoned_) return;
+    error_ = writer_.finish_replacement(replacement_path_.c_str(), request_.path);
+  }
+
+  void write_checkpoint() noexcept {
+    void* memory =
+        mmap(nullptr, kImageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) {
+      error_ = ENOMEM;
+      return;
+    }
+    image_ = static_cast<std::byte*>(memory);
+    const RecordSink sink{this, [](void* owner, const trace::RecordHeader& record) noexcept {
+                            return static_cast<CheckpointMaker*>(owner)->take(record);
+                          }};
+    if (fold_.write(folded_ticks_, sink)) {
+      flush_image();
+    } else if (error_ == 0 && !abandoned_) {
+      error_ = ENOMEM;
+    }
+    munmap(memory, kImageBytes);
+  }
+
+  bool take(const trace::RecordHeader& record) noexcept {
+    const std::size_t bytes = record.words * trace::kWordBytes;
+    if (bytes > kImageBytes - image_bytes_ && !flush_image()) return false;
+    memcpy(image_ + image_bytes_, &record, bytes);
+    image_bytes_ += bytes;
+    return true;
+  }
+
+  bool flush_image() noexcept {
+    if (image_bytes_ == 0) return true;
+    error_ = writer_.append_to_replacement(trace::BlockType::kCheckpoint, trace::kCheckpointWriter,
+                                           checkpoint_blocks_++, 0,
+                                           std::span<const std::byte>(image_, image_bytes_));
+    image_bytes_ = 0;
+    return going_on();
+  }
+
+  // Chunks of the ring that were packed, and are folded now, may still stand in it: a mark a writer
+  // tells the reader how far the checkpoint goes.
+  void write_folded_marks() noexcept {
+    for (const PackedStream& stream : streams_.streams()) {
+      if (error_ != 0 || abandoned_) return;
+      const std::uint32_t writer = streams_.writer_of(stream);
+      if (writer == trace::kCheckpointWriter || !has_folded(stream)) continue;
+      if (is_split(stream)) {
+        const trace::BlockHeader& block = streams_.block(stream.next).header;
+        error_ =
+            writer_.append_folded(writer, block.sequence, block.begin_offset + stream.position);
+      } else {
+        const trace::BlockHeader& block = streams_.block(stream.next - 1).header;
+        error_ = writer_.append_folded(writer, block.sequence, block.end_offset);
+      }
+    }
+    for (const PackedBlock& block : index_.blocks()) {
+      if (error_ != 0 || abandoned_) return;
+      const trace::BlockHeader& mark = block.header;
+      if (mark.type != trace::BlockType::kFolded || has_newer_mark(mark.writer)) continue;
+      error_ = writer_.append_folded(mark.writer, mark.sequence, mark.end_offset);
+    }
+  }
+
+  bool has_newer_mark(std::uint32_t writer) noexcept {
+    for (const PackedStream& stream : streams_.streams()) {
+      if (streams_.writer_of(stream) == writer) return has_folded(stream);
+    }
+    return false;
+  }
+  static bool is_split(const PackedStream& stream) noexcept {
+    return stream.is_loaded && stream.position > 0;
+  }
+  static bool has_folded(const PackedStream& stream) noexcept {
+    return stream.next > stream.first || is_split(stream);
+  }
+
+  // Blocks that the cut goes through: their later records become blocks of their own.
+  void write_split_blocks() noexcept {
+    for (const PackedStream& stream : streams_.streams()) {
+      if (error_ != 0 || abandoned_) return;
+      if (!is_split(stream)) continue;
+      const trace::BlockHeader& block = streams_.block(stream.next).header;
+      error_ = writer_.append_to_replacement(
+          trace::BlockType::kRecords, block.writer, block.sequence,
+          block.begin_offset + stream.position,
+          std::span<const std::byte>(stream.image + stream.position,
+                                     stream.image_bytes - stream.position));
+      streams_.mark_folded(stream);
+    }
+  }
+
+  void copy_kept_blocks() noexcept {
+    for (const PackedBlock& block : index_.blocks()) {
+      if (error_ != 0 || abandoned_) return;
+      if (block.header.type != trace::BlockType::kRecords || block.is_folded) continue;
+      copy(block.offset, block.file_bytes());
+    }
+  }
+
+  // What keep_up has appended since the index was made.
+  void copy_newest_blocks() noexcept {
+    std::uint64_t copied = index_.end();
+    while (error_ == 0 && !abandoned_ && copied < writer_.bytes()) {
+      const std::uint64_t bytes = writer_.bytes() - copied;
+      const std::uint64_t piece = bytes < kCopyBytes ? bytes : kCopyBytes;
+      copy(copied, piece);
+      copied += piece;
+    }
+  }
+
+  void copy(std::uint64_t offset, std::uint64_t bytes) noexcept {
+    error_ = writer_.copy_to_replacement(offset, bytes);
+    since_kept_up_ += bytes;
+    if (since_kept_up_ < kCopyBytes) return;
+    since_kept_up_ = 0;
+    going_on();
+  }
+
+  TraceWriter& writer_;
+  const CheckpointRequest& request_;
+  Line replacement_path_;
+  PackedIndex index_;
+  PackedStreams streams_;
+  Fold fold_;
+  std::uint64_t cut_ticks_ = 0;
+  std::uint64_t folded_ticks_ = 0;  // of the last folded record
+  std::uint64_t former_cut_ticks_ = 0;
+  std::uint64_t since_kept_up_ = 0;
+  std::byte* image_ = nullptr;
+  std::size_t image_bytes_ = 0;
+  std::uint32_t checkpoint_blocks_ = 0;
+  int error_ = 0;
+  bool abandoned_ = false;
+};
+
+}  // namespace
+
+CheckpointResult make_checkpoint(TraceWriter& writer, const CheckpointRequest& request,
+                                 int& error) noexcept {
+  return CheckpointMaker(writer, request).run(error);
+}
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps the trace file below --max-trace-bytes: replaces its oldest part by a checkpoint.
+//
+//   NAME.gmt:       header | schema | old blocks ......... | newest blocks
+//                                     |  fold()              |  copied
+//   NAME.gmt.tmp:   header | schema | checkpoint | folded marks | newest blocks   -> NAME.gmt
+//
+// A rename puts the new file in the old one's place, so a process that is killed at any moment
+// leaves the one or the other, whole. docs/format.md describes what a checkpoint is.
+#pragma once
+
+#include <cstdint>
+
+#include "preload/trace_file/trace_writer.hpp"
+
+namespace gpumemtrace::preload {
+
+enum class CheckpointResult {
+  kDone,
+  kNothingToFold,  // whatever could be folded already is
+  kAbandoned,      // `keep_up` said so
+  kFailed,         // `error` says why; the trace is as it was
+};
+
+struct CheckpointRequest {
+  const char* path = nullptr;    // of the trace
+  std::uint64_t keep_bytes = 0;  // of the newest blocks
+  // Whatever is not in the file yet took effect later.
+  std::uint64_t limit_ticks = 0;
+  // Called about every millisecond: may append to the trace; false ends the work.
+  bool (*keep_up)(void* owner) = nullptr;
+  void* owner = nullptr;
+};
+
+// The thread that owns the writer. Takes about a tenth of a microsecond a folded record; memory
+// grows with what is live. `error` is an errno value.
+[[nodiscard]] CheckpointResult make_checkpoint(TraceWriter& writer,
+                                               const CheckpointRequest& request,
+                                               int& error) noexcept;
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/checkpoint/kept_records.hpp"
+
+#include <string.h>
+
+namespace gpumemtrace::preload {
+namespace {
+
+constexpr std::size_t kFewWords = 1 << 16;  // holes below this are not worth closing
+
+}  // namespace
+
+KeptId KeptRecords::keep(const trace::RecordHeader& record) noexcept {
+  if (dropped_words_ > kFewWords && dropped_words_ * 2 > words_.size()) close_holes();
+  const std::size_t place = words_.size();
+  if (!words_.resize(place + 1 + record.words)) return 0;
+  KeptId id = 0;
+  if (unused_.empty()) {
+    if (!places_.push(place)) return 0;
+    id = static_cast<KeptId>(places_.size());
+  } else {
+    id = unused_.back();
+    unused_.erase(unused_.size() - 1, unused_.size());
+    places_[id - 1] = place;
+  }
+  words_[place] = std::uint64_t{id} << 8 | record.words;
+  memcpy(&words_[place + 1], &record, record.words * trace::kWordBytes);
+  return id;
+}
+
+void KeptRecords::drop(KeptId id) noexcept {
+  std::uint64_t& word = words_[places_[id - 1]];
+  word = length_of(word);
+  dropped_words_ += 1 + length_of(word);
+  // Without memory for the list the id is not given again, which harms nobody.
+  [[maybe_unused]] const bool listed = unused_.push(id);
+}
+
+trace::RecordHeader& KeptRecords::record(KeptId id) noexcept {
+  return reinterpret_cast<trace::RecordHeader&>(words_[places_[id - 1] + 1]);
+}
+
+void KeptRecords::close_holes() noexcept {
+  std::size_t end = 0;
+  for (std::size_t i = 0; i < words_.size();) {
+    const std::size_t length = 1 + length_of(words_[i]);
+    if (const KeptId id = id_of(words_[i]); id != 0) {
+      memmove(&words_[end], &words_[i], length * trace::kWordBytes);
+      places_[id - 1] = end;
+      end += length;
+    }
+    i += length;
+  }
+  words_.erase(end, words_.size());
+  dropped_words_ = 0;
+}
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/checkpoint/packed_streams.hpp"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+
+#define ZSTD_STATIC_LINKING_ONLY
+#include <zstd.h>
+
+#include "trace/checksum.hpp"
+#include "trace/decode.hpp"
+#include "trace/order.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+constexpr std::size_t kDecompressorBytes = 512 << 10;
+
+template <class Value>
+Value* map_memory(std::size_t bytes) noexcept {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : static_cast<Value*>(memory);
+}
+
+bool holds_records(const PackedBlock& block) noexcept {
+  return block.header.type == trace::BlockType::kRecords ||
+         block.header.type == trace::BlockType::kCheckpoint;
+}
+
+}  // namespace
+
+struct PackedStreams::Workspace {
+  trace::DecodeScratch scratch;
+  std::byte columns[trace::kMaxColumnBytes];
+  std::byte stored[ZSTD_COMPRESSBOUND(trace::kMaxColumnBytes)];
+  alignas(64) std::byte decompressor_memory[kDecompressorBytes];
+  ZSTD_DCtx* decompressor;
+};
+
+int PackedIndex::scan(const OwnFile& file, std::uint64_t from, std::uint64_t to) noexcept {
+  for (end_ = from; end_ < to;) {
+    PackedBlock block;
+    block.offset = end_;
+    if (const int error = file.read_at(end_, &block.header, sizeof block.header); error != 0) {
+      return error;
+    }
+    const std::uint32_t checksum =
+        trace::crc32c(&block.header, offsetof(trace::BlockHeader, header_checksum));
+    if (block.header.magic != trace::kBlockMagic || block.header.header_checksum != checksum) {
+      return EILSEQ;
+    }
+    if (!blocks_.push(block)) return ENOMEM;
+    end_ += block.file_bytes();
+  }
+  return 0;
+}
+
+PackedStreams::~PackedStreams() {
+  for (PackedStream& stream : streams_) unload(stream);
+  if (workspace_ != nullptr) munmap(workspace_, sizeof(Workspace));
+}
+
+int PackedStreams::start(PackedIndex& index, const OwnFile& file,
+                         std::uint64_t cut_ticks) noexcept {
+  index_ = &index;
+  file_ = &file;
+  cut_ticks_ = cut_ticks;
+  last_key_ = trace::last_key_of_ticks(cut_ticks);
+  workspace_ = map_memory<Workspace>(sizeof(Workspace));
+  if (workspace_ == nullptr) return ENOMEM;
+  workspace_->decompressor =
+      ZSTD_initStaticDCtx(workspace_->decompressor_memory, sizeof workspace_->decompressor_memory);
+  if (workspace_->decompressor == nullptr) return ENOMEM;
+  if (const int error = sort_blocks(); error != 0) return error;
+  return make_streams();
+}
+
+int PackedStreams::sort_blocks() noexcept {
+  const MappedArray<PackedBlock>& blocks = index_->blocks();
+  for (std::uint32_t i = 0; i < blocks.size(); ++i) {
+    if (holds_records(blocks[i]) && !order_.push(i)) return ENOMEM;
+  }
+  std::sort(order_.begin(), order_.end(), [&](std::uint32_t a, std::uint32_t b) noexcept {
+    const trace::BlockHeader& left = blocks[a].header;
+    const trace::BlockHeader& right = blocks[b].header;
+    if (left.writer != right.writer) return left.writer < right.writer;
+    if (left.sequence != right.sequence) return left.sequence < right.sequence;
+    return left.begin_offset < right.begin_offset;
+  });
+  return 0;
+}
+
+int PackedStreams::make_streams() noexcept {
+  for (std::uint32_t i = 0; i < order_.size(); ++i) {
+    if (streams_.empty() || block(i).header.writer != writer_of(streams_.back())) {
+      PackedStream stream;
+      stream.first = stream.next = i;
+      if (!streams_.push(stream)) return ENOMEM;
+    }
+    streams_.back().end = i + 1;
+  }
+  for (std::uint32_t i = 0; i < streams_.size(); ++i) {
+    bool is_over = false;
+    if (const int error = find_head(streams_[i], is_over); error != 0) return error;
+    if (!is_over && !heap_.push(i)) return ENOMEM;
+  }
+  std::sort(heap_.begin(), heap_.end(),
+            [&](std::uint32_t a, std::uint32_t b) noexcept { return is_before(a, b); });
+  return 0;
+}
+
+// By key; at the same key, by writer, as the analyzer has it.
+bool PackedStreams::is_before(std::uint32_t a, std::uint32_t b) const noexcept {
+  return streams_[a].key != streams_[b].key ? streams_[a].key < streams_[b].key : a < b;
+}
+
+const trace::RecordHeader* PackedStreams::head() const noexcept {
+  if (heap_.empty()) return nullptr;
+  const PackedStream& stream = streams_[heap_[0]];
+  return reinterpret_cast<const trace::RecordHeader*>(stream.image + stream.position);
+}
+
+bool PackedStreams::is_at_block_end() const noexcept {
+  const PackedStream& stream = streams_[heap_[0]];
+  return stream.position + head()->words * trace::kWordBytes == stream.image_bytes;
+}
+
+int PackedStreams::advance() noexcept {
+  PackedStream& stream = streams_[heap_[0]];
+  stream.position += static_cast<std::uint32_t>(head()->words * trace::kWordBytes);
+  bool is_over = false;
+  if (const int error = find_head(stream, is_over); error != 0) return error;
+  if (is_over) {
+    heap_[0] = heap_.back();
+    heap_.erase(heap_.size() - 1, heap_.size());
+  }
+  if (!heap_.empty()) sink_front();
+  return 0;
+}
+
+void PackedStreams::sink_front() noexcept {
+  std::size_t i = 0;
+  for (;;) {
+    std::size_t smallest = i;
+    for (const std::size_t child : {2 * i + 1, 2 * i + 2}) {
+      if (child < heap_.size() && is_before(heap_[child], heap_[smallest])) smallest = child;
+    }
+    if (smallest == i) return;
+    std::swap(heap_[i], heap_[smallest]);
+    i = smallest;
+  }
+}
+
+int PackedStreams::find_head(PackedStream& stream, bool& is_over) noexcept {
+  if (stream.is_loaded && stream.position == stream.image_bytes) {
+    index_->blocks()[order_[stream.next]].is_folded = true;
+    ++stream.next;
+    stream.is_loaded = false;
+    stream.position = 0;
+  }
+  if (!stream.is_loaded) {
+    is_over = stream.next == stream.end || block(stream.next).header.first_time > cut_ticks_;
+    if (is_over) {
+      unload(stream);
+      return 0;
+    }
+    if (const int error = load(stream); error != 0) return error;
+  }
+  const auto* record = reinterpret_cast<const trace::RecordHeader*>(stream.image + stream.position);
+  stream.key = std::max(stream.key, trace::order_key(*record));
+  is_over = stream.key > last_key_;
+  return 0;
+}
+
+int PackedStreams::load(PackedStream& stream) noexcept {
+  const PackedBlock& source = block(stream.next);
+  const trace::BlockHeader& header = source.header;
+  const std::uint32_t image_bytes = header.end_offset - header.begin_offset;
+  if (header.stored_bytes > sizeof workspace_->stored ||
+      header.column_bytes > sizeof workspace_->columns || image_bytes > trace::kMaxChunkBytes) {
+    return EILSEQ;
+  }
+  if (stream.image == nullptr) stream.image = map_memory<std::byte>(trace::kMaxChunkBytes);
+  if (stream.image == nullptr) return ENOMEM;
+  if (const int error =
+          file_->read_at(source.offset + sizeof header, workspace_->stored, header.stored_bytes);
+      error != 0) {
+    return error;
+  }
+  if (trace::crc32c(workspace_->stored, header.stored_bytes) != header.payload_checksum) {
+    return EILSEQ;
+  }
+  const std::byte* columns = workspace_->stored;
+  if (header.codec == trace::Codec::kZstd) {
+    const std::size_t got =
+        ZSTD_decompressDCtx(workspace_->decompressor, workspace_->columns,
+                            sizeof workspace_->columns, workspace_->stored, header.stored_bytes);
+    if (ZSTD_isError(got) != 0 || got != header.column_bytes) return EILSEQ;
+    columns = workspace_->columns;
+  }
+  if (!trace::decode(std::span(columns, header.column_bytes), std::span(stream.image, image_bytes),
+                     workspace_->scratch)) {
+    return EILSEQ;
+  }
+  stream.image_bytes = image_bytes;
+  stream.is_loaded = true;
+  stream.position = 0;
+  return 0;
+}
+
+void PackedStreams::unload(PackedStream& stream) noexcept {
+  if (stream.image != nullptr) munmap(stream.image, trace::kMaxChunkBytes);
+  stream.image = nullptr;
+}
+
+}  // namespace gpumemtrace::preload

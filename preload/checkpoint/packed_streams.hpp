@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads the recorder's own packed file back, for a checkpoint: finds its blocks, decodes them, and
+// merges the writers' records in the order in which they took effect.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/base/mapped_array.hpp"
+#include "preload/base/own_file.hpp"
+#include "trace/file_layout.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::preload {
+
+struct PackedBlock {
+  std::uint64_t offset = 0;  // of the header, in the file
+  trace::BlockHeader header;
+  bool is_folded = false;
+
+  std::uint64_t file_bytes() const noexcept { return sizeof header + header.stored_bytes; }
+};
+
+// All blocks in the order of the file.
+class PackedIndex {
+ public:
+  // Reads the headers of blocks in [from, to) of the file. 0 or an errno value.
+  [[nodiscard]] int scan(const OwnFile& file, std::uint64_t from, std::uint64_t to) noexcept;
+
+  MappedArray<PackedBlock>& blocks() noexcept { return blocks_; }
+  std::uint64_t end() const noexcept { return end_; }
+
+ private:
+  MappedArray<PackedBlock> blocks_;
+  std::uint64_t end_ = 0;
+};
+
+// One writer's blocks.
+struct PackedStream {
+  std::uint32_t first = 0;  // places in PackedStreams::order()
+  std::uint32_t next = 0;   // the block that is loaded, or that would be next
+  std::uint32_t end = 0;
+  bool is_loaded = false;
+  std::uint32_t position = 0;  // of the head in the image: what comes before was taken
+  std::uint32_t image_bytes = 0;
+  std::uint64_t key = 0;       // of the head, never less than that of a record before it
+  std::byte* image = nullptr;  // room for the largest chunk
+};
+
+// - start(), then head() and advance() until head() is nullptr: at the cut, or at the end.
+// - All functions with an int return 0 or an errno value.
+class PackedStreams {
+ public:
+  PackedStreams() noexcept = default;
+  ~PackedStreams();
+  PackedStreams(const PackedStreams&) = delete;
+  PackedStreams& operator=(const PackedStreams&) = delete;
+
+  // The index and the file must stay as they are.
+  [[nodiscard]] int start(PackedIndex& index, const OwnFile& file,
+                          std::uint64_t cut_ticks) noexcept;
+  const trace::RecordHeader* head() const noexcept;
+  std::uint64_t head_key() const noexcept { return streams_[heap_[0]].key; }
+  std::uint32_t head_writer() const noexcept { return writer_of(streams_[heap_[0]]); }
+  // True where the next advance() loads a block, which takes a while.
+  bool is_at_block_end() const noexcept;
+  [[nodiscard]] int advance() noexcept;
+
+  const MappedArray<PackedStream>& streams() const noexcept { return streams_; }
+  const PackedBlock& block(std::uint32_t place) const noexcept {
+    return index_->blocks()[order_[place]];
+  }
+  // The rest of the stream's loaded block stands elsewhere.
+  void mark_folded(const PackedStream& stream) noexcept {
+    index_->blocks()[order_[stream.next]].is_folded = true;
+  }
+  std::uint32_t writer_of(const PackedStream& stream) const noexcept {
+    return block(stream.first).header.writer;
+  }
+
+ private:
+  struct Workspace;
+  int sort_blocks() noexcept;
+  int make_streams() noexcept;
+  // Sets the stream's head; one without a head is over.
+  int find_head(PackedStream& stream, bool& is_over) noexcept;
+  int load(PackedStream& stream) noexcept;
+  static void unload(PackedStream& stream) noexcept;
+  bool is_before(std::uint32_t a, std::uint32_t b) const noexcept;
+  void sink_front() noexcept;
+
+  PackedIndex* index_ = nullptr;
+  const OwnFile* file_ = nullptr;
+  std::uint64_t last_key_ = 0;  // of the cut
+  std::uint64_t cut_ticks_ = 0;
+  Workspace* workspace_ = nullptr;
+  MappedArray<std::uint32_t> order_;  // indexes of blocks: by writer, sequence, offset
+  MappedArray<PackedStream> streams_;
+  MappedArray<std::uint32_t> heap_;  // streams with a head, the first one in front
+};
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wrapped functions as an enumeration and tables, made from apis.def.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "trace/records.hpp"
+
+namespace gpumemtrace::preload {
+
+// The number that records carry in `api`; 0 is none. It means something only together with the
+// ApiName records of the same trace.
+enum class ApiId : std::uint16_t {
+  kNone = 0,
+#define GPUMEMTRACE_API(symbol, runtime, ...) symbol,
+#include "preload/driver/apis.def"
+  kCount
+};
+
+inline constexpr std::size_t kApiCount = static_cast<std::size_t>(ApiId::kCount);
+
+struct ApiInfo {
+  const char* symbol = nullptr;
+  const char* runtime_name = nullptr;
+  void* exported = nullptr;  // the wrapper that the library exports
+  void* pointer = nullptr;   // the wrapper that dlsym and cuGetProcAddress hand out
+  trace::RecordKind record = trace::RecordKind::kNone;
+};
+
+// Index by ApiId; entry 0 is empty.
+const std::array<ApiInfo, kApiCount>& apis() noexcept;
+
+}  // namespace gpumemtrace::preload

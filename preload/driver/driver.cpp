@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/driver/driver.hpp"
+
+#include <string.h>
+
+#include <atomic>
+
+#include "preload/driver/cuda_abi.hpp"
+#include "preload/hooks/dlsym.hpp"
+#include "preload/hooks/process_exit.hpp"
+#include "preload/loader/elf_symbols.hpp"
+#include "preload/loader/lazy_symbols.hpp"
+#include "preload/session/announce.hpp"
+
+namespace gpumemtrace::preload::driver {
+namespace {
+
+using namespace cuda_abi;
+
+struct Resolved {
+  std::atomic<void*> exported = nullptr;
+  std::atomic<void*> pointer = nullptr;
+};
+
+// An open-addressed map from what a program could have got to the wrapper that stands for it.
+// Filled once, then only read.
+class IdentityMap {
+ public:
+  void insert(void* address, void* wrapper) noexcept {
+    if (address == nullptr || find(address) != nullptr) return;
+    for (std::size_t i = slot(address);; i = (i + 1) % kSlots) {
+      if (entries_[i].address != nullptr) continue;
+      entries_[i] = {address, wrapper};
+      return;
+    }
+  }
+  void* find(void* address) const noexcept {
+    for (std::size_t i = slot(address); entries_[i].address != nullptr; i = (i + 1) % kSlots) {
+      if (entries_[i].address == address) return entries_[i].wrapper;
+    }
+    return nullptr;
+  }
+
+ private:
+  static constexpr std::size_t kSlots = 4096;
+  static_assert(kSlots > 4 * 2 * kApiCount, "two identities an entry must leave the map sparse");
+  static std::size_t slot(const void* address) noexcept {
+    return (reinterpret_cast<std::uintptr_t>(address) >> 4) * 0x9e3779b97f4a7c15ull >> 52;
+  }
+  struct Entry {
+    void* address;
+    void* wrapper;
+  };
+  Entry entries_[kSlots] = {};
+};
+
+constexpr char kLibrary[] = "libcuda.so.1";
+constexpr char kFilePrefix[] = "libcuda.so";
+
+enum : int { kUnresolved, kResolving, kReady };
+
+constinit std::atomic<int> resolution = kUnresolved;
+constinit Resolved functions[kApiCount];
+constinit Resolved get_proc_address[2];
+constinit IdentityMap identities;
+constinit ElfLibrary library;  // complete once `resolution` says so; never unloaded: it is held
+
+void resolve_function(Resolved& function, void* handle, const char* symbol, void* exported_wrapper,
+                      void* pointer_wrapper) noexcept {
+  void* by_handle = real_dlsym(handle, symbol);
+  void* next = real_dlsym(RTLD_NEXT, symbol);
+  function.pointer.store(by_handle);
+  function.exported.store(next != nullptr && next != exported_wrapper ? next : by_handle);
+  identities.insert(by_handle, pointer_wrapper);
+  // What cuGetProcAddress of the driver itself returns, where another library hooks dlsym.
+  identities.insert(symbol_of(library, symbol), pointer_wrapper);
+}
+
+// True once the driver's functions are known.
+bool resolve() noexcept {
+  if (resolution.load(std::memory_order_acquire) == kReady) return true;  // pairs with the release
+  void* handle = libc_dlopen(kLibrary, RTLD_NOW | RTLD_NOLOAD);
+  if (handle == nullptr) {
+    libc_dlerror();  // the failed look-up was ours, the program must not see it
+    return false;
+  }
+  int expected = kUnresolved;
+  if (!resolution.compare_exchange_strong(expected, kResolving)) {
+    // Another thread is at it; it needs well under a millisecond and takes none of our locks.
+    for (int spin = 0; spin < 100'000'000 && resolution.load() != kReady; ++spin) {
+    }
+    return resolution.load() == kReady;
+  }
+  find_library(kFilePrefix, "cuInit", library);
+  for (std::size_t i = 1; i < kApiCount; ++i) {
+    const ApiInfo& api = apis()[i];
+    resolve_function(functions[i], handle, api.symbol, api.exported, api.pointer);
+  }
+  resolve_function(get_proc_address[0], handle, "cuGetProcAddress",
+                   reinterpret_cast<void*>(get_proc_address_wrapper(1, Door::kExported)),
+                   reinterpret_cast<void*>(get_proc_address_wrapper(1, Door::kPointer)));
+  resolve_function(get_proc_address[1], handle, "cuGetProcAddress_v2",
+                   reinterpret_cast<void*>(get_proc_address_wrapper(2, Door::kExported)),
+                   reinterpret_cast<void*>(get_proc_address_wrapper(2, Door::kPointer)));
+  find_endings();
+  libc_dlerror();  // functions that this driver lacks are no error of the program
+  resolution.store(kReady, std::memory_order_release);
+  return true;
+}
+
+// An unwrapped function of the driver, looked up at its first use.
+template <class Function>
+class Query {
+ public:
+  explicit constexpr Query(const char* name) noexcept : name_(name) {}
+  Function* get() noexcept {
+    void* known = address_.load(std::memory_order_relaxed);  // the pointer is all there is
+    if (known == nullptr) {
+      known = query(name_);
+      address_.store(known, std::memory_order_relaxed);
+    }
+    return reinterpret_cast<Function*>(known);
+  }
+
+ private:
+  const char* name_;
+  std::atomic<void*> address_ = nullptr;
+};
+constinit Query<cuCtxGetCurrent_t> get_current("cuCtxGetCurrent");
+constinit Query<cuCtxGetDevice_t> get_device("cuCtxGetDevice");
+constinit Query<cuDevicePrimaryCtxGetState_t> get_primary_state("cuDevicePrimaryCtxGetState");
+constinit Query<cuStreamIsCapturing_t> is_capturing("cuStreamIsCapturing");
+constinit Query<cuStreamIsCapturing_t> is_capturing_per_thread("cuStreamIsCapturing_ptsz");
+constinit Query<cuMemGetAddressRange_v2_t> get_address_range("cuMemGetAddressRange_v2");
+
+// Names that allocate, free, map, copy or set memory, as far as a name tells. Getters and the
+// functions of kHarmless do none of it.
+bool looks_like_memory_function(const char* name) noexcept {
+  static constexpr const char* kPrefixes[] = {"cuMem",
+                                              "cuArray",
+                                              "cuMipmappedArray",
+                                              "cuIpcOpenMem",
+                                              "cuIpcClose",
+                                              "cuMulticast",
+                                              "cuImportExternalM",
+                                              "cuExternalMemory",
+                                              "cuDestroyE",
+                                              "cuGraphAddMem",
+                                              "cuGraphAddNode",
+                                              "cuGraphicsMap",
+                                              "cuCtxCreate",
+                                              "cuCtxDestroy",
+                                              "cuDevicePrimaryCtxRe",
+                                              "cuStreamBeginCapture",
+                                              "cuGraphLaunch",
+                                              "cuGraphInstantiate",
+                                              "cuDeviceSetMemPool",
+                                              "cuDeviceGraphMemTrim"};
+  static constexpr const char* kHarmless[] = {"cuMemPoolSetAccess", "cuMemRangeGetAttribute",
+                                              "cuMulticastAddDevice", "cuMemHostUnregister",
+                                              "cuDestroyExternalSemaphore"};
+  if (strstr(name, "Get") != nullptr) return false;
+  for (const char* harmless : kHarmless) {
+    if (strncmp(name, harmless, strlen(harmless)) == 0) return false;
+  }
+  for (const char* prefix : kPrefixes) {
+    if (strncmp(name, prefix, strlen(prefix)) == 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+bool is_loaded() noexcept { return resolve(); }
+
+void* real(ApiId api, Door door) noexcept {
+  const Resolved& function = functions[static_cast<std::size_t>(api)];
+  const auto load = [&]() noexcept {
+    // Relaxed: the pointer is all there is; the code behind it was there before.
+    return door == Door::kExported ? function.exported.load(std::memory_order_relaxed)
+                                   : function.pointer.load(std::memory_order_relaxed);
+  };
+  if (void* known = load(); known != nullptr) [[likely]]
+    return known;
+  return resolve() ? load() : nullptr;
+}
+
+void* real_get_proc_address(int version, Door door) noexcept {
+  if (!resolve()) return nullptr;
+  const Resolved& function = get_proc_address[version - 1];
+  return door == Door::kExported ? function.exported.load() : function.pointer.load();
+}
+
+void* wrap(void* address, const char* name) noexcept {
+  if (address == nullptr || !resolve()) return address;
+  if (void* wrapper = identities.find(address); wrapper != nullptr) return wrapper;
+  if (name != nullptr && looks_like_memory_function(name)) announce_unwrapped(name, address);
+  return address;
+}
+
+void* query(const char* name) noexcept { return resolve() ? symbol_of(library, name) : nullptr; }
+
+std::uint64_t current_context() noexcept {
+  cuCtxGetCurrent_t* function = get_current.get();
+  CUcontext context = nullptr;
+  if (function == nullptr || function(&context) != CUDA_SUCCESS) return 0;
+  return reinterpret_cast<std::uintptr_t>(context);
+}
+
+// The driver answers for the current context only, so only that one's device can be known.
+int device_of_context(std::uint64_t handle) noexcept {
+  if (current_context() != handle) return -1;
+  cuCtxGetDevice_t* function = get_device.get();
+  CUdevice device = -1;
+  if (function == nullptr || function(&device) != CUDA_SUCCESS) return -1;
+  return device;
+}
+
+bool primary_context_is_active(int device) noexcept {
+  cuDevicePrimaryCtxGetState_t* function = get_primary_state.get();
+  unsigned int flags = 0;
+  int active = 0;
+  return function != nullptr && function(device, &flags, &active) == CUDA_SUCCESS && active != 0;
+}
+
+bool stream_is_capturing(std::uint64_t stream, bool per_thread_default) noexcept {
+  cuStreamIsCapturing_t* function =
+      per_thread_default ? is_capturing_per_thread.get() : is_capturing.get();
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return function != nullptr &&
+         function(reinterpret_cast<CUstream>(stream), &status) == CUDA_SUCCESS &&
+         status == CU_STREAM_CAPTURE_STATUS_ACTIVE;
+}
+
+std::uint64_t mapped_bytes(std::uint64_t address) noexcept {
+  cuMemGetAddressRange_v2_t* function = get_address_range.get();
+  CUdeviceptr base = 0;
+  std::size_t bytes = 0;
+  if (function == nullptr || function(&base, &bytes, address) != CUDA_SUCCESS) return 0;
+  return bytes;
+}
+
+}  // namespace gpumemtrace::preload::driver

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// The real CUDA driver behind the wrappers: its functions, and the few questions that the recorder
+// asks it. Nothing here loads a driver: where none is loaded, there is none.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/driver/apis.hpp"
+
+namespace gpumemtrace::preload::driver {
+
+enum class Door {
+  kExported,  // the caller was linked against libcuda.so.1 and reached our symbol
+  kPointer,   // the caller got a pointer from dlsym or cuGetProcAddress
+};
+
+// What a wrapper calls: the next definition of the symbol in the process for kExported (another
+// preloaded library may stand before the driver), what dlsym on the driver gives for kPointer.
+// nullptr where no driver is loaded or it lacks the function. Any thread; the first call resolves.
+void* real(ApiId api, Door door) noexcept;
+
+// The real cuGetProcAddress (version 1 or 2).
+void* real_get_proc_address(int version, Door door) noexcept;
+
+// The wrapper that stands for `address`, or `address` itself where we wrap no such function.
+// `name` (may be nullptr) is what was asked for, for the coverage report.
+void* wrap(void* address, const char* name) noexcept;
+
+// Functions that are not wrapped, by exported name; nullptr if missing. Resolves each time.
+void* query(const char* name) noexcept;
+
+bool is_loaded() noexcept;
+
+// --- Questions. Each returns its neutral value where the driver cannot answer.
+
+std::uint64_t current_context() noexcept;
+int device_of_context(std::uint64_t handle) noexcept;  // -1 = unknown
+bool primary_context_is_active(int device) noexcept;
+bool stream_is_capturing(std::uint64_t stream, bool per_thread_default) noexcept;
+std::uint64_t mapped_bytes(std::uint64_t address) noexcept;
+
+}  // namespace gpumemtrace::preload::driver

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// State that the hooks keep besides the records: which context is current on each thread, which
+// primary contexts and pools exist, whether a stream capture is open. Updated by the effects
+// whether or not anything is recorded, so that a recording that starts late knows it too.
+//
+// All functions: any thread, no lock, no allocation. Those that ask the driver say so.
+#pragma once
+
+#include <cstdint>
+
+namespace gpumemtrace::preload::tracking {
+
+// --- Contexts. A ContextId is 1 + the index in a table that only grows; 0 = unknown.
+
+std::uint32_t context_id(std::uint64_t handle) noexcept;
+void context_created(std::uint64_t handle, int device) noexcept;  // and made current
+void context_destroyed(std::uint64_t handle) noexcept;
+void context_seen(std::uint64_t handle) noexcept;  // device not told by the call
+void context_set(std::uint64_t handle) noexcept;
+void context_pushed(std::uint64_t handle) noexcept;
+void context_popped() noexcept;
+void primary_retained(std::uint64_t handle, int device) noexcept;
+void primary_ended(int device) noexcept;
+std::uint32_t primary_context_id(int device) noexcept;
+bool primary_is_active(int device) noexcept;  // asks the driver
+
+// The calling thread's current context. Asks the driver on threads where no wrapped call made one
+// current.
+std::uint32_t current_context() noexcept;
+
+struct ContextInfo {
+  std::uint64_t handle = 0;
+  int device = -1;
+  bool primary = false;
+  bool ended = false;
+};
+std::uint32_t context_count() noexcept;
+ContextInfo context_info(std::uint32_t id) noexcept;
+
+// --- Pools that the program uses, for the background thread's samples.
+
+inline constexpr std::uint32_t kMaxPools = 256;
+void pool_seen(std::uint64_t pool) noexcept;
+void pools_in_use() noexcept;                 // some device's current pool, whichever that is
+void pool_ends(std::uint64_t pool) noexcept;  // waits while the background thread asks about it
+bool any_pool_in_use() noexcept;
+std::uint64_t pool_at(std::uint32_t index) noexcept;  // 0 = no entry
+
+// --- The gate between samples and teardown: the background thread asks the driver about a
+// context only between begin_sample() and end_sample(), and never while one is being torn down.
+
+bool begin_sample() noexcept;  // false: a teardown is going on; ask later
+void end_sample() noexcept;
+void teardown_begins() noexcept;  // waits for a sample that is under way, at most 100 ms
+void teardown_ended() noexcept;
+
+// --- Stream captures.
+
+void capture_began() noexcept;
+void capture_ended() noexcept;
+bool captures_open() noexcept;
+bool stream_is_capturing(std::uint64_t stream,
+                         bool per_thread_default) noexcept;  // asks the driver
+
+// --- The rest.
+
+std::uint64_t mapped_bytes(std::uint64_t address) noexcept;  // asks the driver; 0 = unknown
+void driver_initialized() noexcept;
+
+// What a forked child's parent knew of the driver means nothing in the child.
+void reset_if_forked() noexcept;
+
+}  // namespace gpumemtrace::preload::tracking

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes the wrappers of apis.def: for each row a function with the driver's prototype, once for
+// each door, and the exported symbol.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "preload/driver/apis.hpp"
+#include "preload/driver/cuda_abi.hpp"
+#include "preload/driver/driver.hpp"
+#include "preload/driver/tracking.hpp"
+#include "preload/effects/allocations.hpp"
+#include "preload/effects/contexts.hpp"
+#include "preload/effects/copies.hpp"
+#include "preload/effects/graphs.hpp"
+#include "preload/effects/imports.hpp"
+#include "preload/effects/other_calls.hpp"
+#include "preload/effects/pools.hpp"
+#include "preload/effects/ranges.hpp"
+#include "preload/effects/virtual_memory.hpp"
+#include "preload/python/python_collections.hpp"
+#include "preload/ring/recorder.hpp"
+#include "preload/session/background.hpp"
+#include "preload/session/content_hash.hpp"
+#include "preload/stacks/stacks.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+using cuda_abi::CUresult;
+using driver::Door;
+
+// What apis.def says about a function.
+template <ApiId kApi>
+struct Row;
+
+namespace rows {
+using namespace effects;
+using trace::ContextOperation;
+using trace::EndType;
+using trace::GraphOperation;
+using trace::ImportOperation;
+using trace::MappingOperation;
+using trace::MemoryKind;
+using trace::PoolOperation;
+using trace::RangeOperation;
+#define GPUMEMTRACE_API(symbol, runtime, ...) using effect_of_##symbol = __VA_ARGS__;
+#include "preload/driver/apis.def"
+}  // namespace rows
+
+#define GPUMEMTRACE_API(symbol, runtime, ...)          \
+  template <>                                          \
+  struct Row<ApiId::symbol> {                          \
+    using Signature = cuda_abi::symbol##_t;            \
+    using Effect = rows::effect_of_##symbol;           \
+    static constexpr std::string_view kName = #symbol; \
+  };
+#include "preload/driver/apis.def"
+
+template <class Effect>
+constexpr bool is_recorded() {
+  if constexpr (requires { Effect::kRecorded; }) {
+    return Effect::kRecorded;
+  } else {
+    return true;
+  }
+}
+
+constexpr std::uint16_t flags_of(std::string_view name, Door door) {
+  std::uint16_t flags = 0;
+  if (door == Door::kPointer) flags |= trace::kFlagByPointer;
+  if (name.find("Async") != name.npos) flags |= trace::kFlagAsynchronous;
+  if (name.ends_with("_ptsz") || name.ends_with("_ptds")) flags |= trace::kFlagPerThreadStream;
+  return flags;
+}
+
+// A recording begins with the first context, allocation or copy, not with a mere cuInit or a
+// module load.
+template <class Record>
+constexpr bool starts_recording() {
+  return !std::is_same_v<Record, trace::OtherCall>;
+}
+
+// Stream-ordered memory comes and goes as often as a framework's blocks: with PyTorch's
+// cudaMallocAsync backend each tensor is one such call.
+template <class Record>
+constexpr StackUse stack_use_of(std::uint16_t flags) {
+  if ((flags & trace::kFlagAsynchronous) != 0) {
+    if (std::is_same_v<Record, trace::Allocation>) return StackUse::kBlock;
+    if (std::is_same_v<Record, trace::Free>) return StackUse::kRelease;
+  }
+  return StackUse::kCall;
+}
+
+// Asynchronous calls on a capturing stream become graph nodes instead of being carried out.
+template <class Record>
+void mark_captured(Record& record) noexcept {
+  if constexpr (requires { record.stream; }) {
+    if (!tracking::captures_open()) return;
+    const bool per_thread = (record.call.record.flags & trace::kFlagPerThreadStream) != 0;
+    if (tracking::stream_is_capturing(record.stream, per_thread)) {
+      record.call.record.flags |= trace::kFlagCaptured;
+    }
+  }
+}
+
+template <class Record>
+void mark_collected(Record& record) noexcept {
+  if constexpr (std::is_same_v<Record, trace::Free>) {
+    if (python::in_collection()) record.call.record.flags |= trace::kFlagCollected;
+  }
+}
+
+template <class Record>
+void mark_content(Record& record) noexcept {
+  if constexpr (std::is_same_v<Record, trace::Copy>) {
+    if (hashes_contents()) [[unlikely]]
+      record.content = hash_of_source(record);
+  }
+}
+
+template <ApiId kApi, Door kDoor, class Signature = typename Row<kApi>::Signature>
+struct Wrapper;
+
+template <ApiId kApi, Door kDoor, class... Arguments>
+struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
+  using Effect = typename Row<kApi>::Effect;
+  using Record = typename Effect::Record;
+  using Function = CUresult(Arguments...);
+  static constexpr std::uint16_t kFlags = flags_of(Row<kApi>::kName, kDoor);
+  static constexpr StackUse kStackUse = stack_use_of<Record>(kFlags);
+
+  static CUresult call(Arguments... arguments) {
+    auto* const real = reinterpret_cast<Function*>(driver::real(kApi, kDoor));
+    if (real == nullptr) [[unlikely]]
+      return cuda_abi::CUDA_ERROR_NOT_INITIALIZED;
+    const CallGuard guard;
+    if constexpr (requires { Effect::prepare(arguments...); }) Effect::prepare(arguments...);
+    if constexpr (is_recorded<Effect>()) {
+      if (guard.outermost() && recording(starts_recording<Record>())) [[likely]] {
+        return record(guard, real, native::caller_of_this_function(), arguments...);
+      }
+    }
+    const CUresult result = real(arguments...);
+    track(result, arguments...);
+    return result;
+  }
+
+ private:
+  static void track(CUresult result, Arguments... arguments) noexcept {
+    if constexpr (requires { Effect::track(result, arguments...); }) {
+      Effect::track(result, arguments...);
+    }
+  }
+
+  [[gnu::always_inline]] static inline CUresult record(const CallGuard& guard, Function* real,
+                                                       const native::Caller& above,
+                                                       Arguments... arguments) {
+    const std::uint32_t stack = current_stack(guard, above, kStackUse);
+    const auto* const caller = reinterpret_cast<const void*>(above.return_address);
+    Slot<Record> slot(guard, static_cast<std::uint16_t>(kApi), kFlags, caller, stack,
+                      tracking::current_context(), [&](Record& record) noexcept {
+                        Effect::before(record, arguments...);
+                        if constexpr ((kFlags & trace::kFlagAsynchronous) != 0) {
+                          mark_captured(record);
+                        }
+                        mark_collected(record);
+                        mark_content(record);
+                      });
+    const CUresult result = real(arguments...);
+    const std::uint64_t end = ticks();
+    track(result, arguments...);
+    if (!slot) [[unlikely]]
+      return result;
+    if (result == cuda_abi::CUDA_SUCCESS) {
+      if constexpr (requires { Effect::after(slot.record(), arguments...); }) {
+        Effect::after(slot.record(), arguments...);
+      }
+    } else if (result == cuda_abi::CUDA_ERROR_OUT_OF_MEMORY) {
+      want_sample();
+    }
+    const std::uint64_t begin = slot.record().call.record.time;
+    slot.complete(result, end);
+    if constexpr (requires { Effect::parts(arguments...); }) {
+      if (result == cuda_abi::CUDA_SUCCESS) {
+        record_parts(guard, caller, stack, begin, end, arguments...);
+      }
+    }
+    return result;
+  }
+
+  // The further elements of a batched call: records of their own with the call's times.
+  static void record_parts(const CallGuard& guard, const void* caller, std::uint32_t stack,
+                           std::uint64_t begin, std::uint64_t end,
+                           Arguments... arguments) noexcept {
+    const std::uint32_t parts = Effect::parts(arguments...);
+    for (std::uint32_t part = 1; part < parts; ++part) {
+      Slot<Record> slot(guard, static_cast<std::uint16_t>(kApi), kFlags, caller, stack,
+                        tracking::current_context(), [&](Record& record) noexcept {
+                          Effect::part(record, part, arguments...);
+                          mark_captured(record);
+                        });
+      if (!slot) return;
+      slot.record().call.record.time = begin;
+      slot.complete(cuda_abi::CUDA_SUCCESS, end);
+    }
+  }
+};
+
+}  // namespace
+
+// The exported symbols. A prototype cannot be written down from a type alone, so each symbol is a
+// jump through a constant pointer to its wrapper. Its second, hidden name is for apis(): by the
+// exported one the loader would look up every function in every process, 11 us at each exec.
+#if defined(__x86_64__)
+#define GPUMEMTRACE_JUMP(symbol) "endbr64\n\tjmp *gpumemtrace_exported_" #symbol "(%rip)\n"
+#elif defined(__aarch64__)
+#define GPUMEMTRACE_JUMP(symbol)            \
+  "adrp x16, gpumemtrace_exported_" #symbol \
+  "\n\t"                                    \
+  "ldr x16, [x16, #:lo12:gpumemtrace_exported_" #symbol "]\n\tbr x16\n"
+#endif
+
+#define GPUMEMTRACE_HIDDEN_NAME(symbol)                                          \
+  ".globl gpumemtrace_symbol_" #symbol "\n\t.hidden gpumemtrace_symbol_" #symbol \
+  "\ngpumemtrace_symbol_" #symbol ":\n\t"
+
+#define GPUMEMTRACE_API(symbol, runtime, ...)                                                     \
+  extern "C" {                                                                                    \
+  [[gnu::visibility("hidden")]] extern cuda_abi::symbol##_t* const gpumemtrace_exported_##symbol; \
+  [[gnu::used]] constinit cuda_abi::symbol##_t* const gpumemtrace_exported_##symbol =             \
+      &Wrapper<ApiId::symbol, Door::kExported>::call;                                             \
+  [[gnu::visibility("hidden")]] void gpumemtrace_symbol_##symbol();                               \
+  }                                                                                               \
+  __asm__(".text\n\t.globl " #symbol "\n\t.type " #symbol ", %function\n\t.p2align 4\n" #symbol   \
+          ":\n\t" GPUMEMTRACE_HIDDEN_NAME(symbol) GPUMEMTRACE_JUMP(symbol) "\t.size " #symbol     \
+                                                                           ", .-" #symbol "\n");
+#include "preload/driver/apis.def"
+
+const std::array<ApiInfo, kApiCount>& apis() noexcept {
+  // Initialized by the compiler, although a cast of an address is no constant expression to all.
+  static const std::array<ApiInfo, kApiCount> table = {
+      ApiInfo{},
+#define GPUMEMTRACE_API(symbol, runtime, ...)                                      \
+  ApiInfo{#symbol, runtime, reinterpret_cast<void*>(&gpumemtrace_symbol_##symbol), \
+          reinterpret_cast<void*>(&Wrapper<ApiId::symbol, Door::kPointer>::call),  \
+          trace::kind_of<rows::effect_of_##symbol::Record>()},
+#include "preload/driver/apis.def"
+  };
+  return table;
+}
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Looks symbols up in loaded libraries through their own dynamic tables: without touching what
+// dlerror() would say, and without running any code of the library.
+#pragma once
+
+#include <elf.h>
+#include <link.h>
+
+#include <cstdint>
+
+namespace gpumemtrace::preload {
+
+class LoaderList;
+
+// A loaded library, as far as a look-up needs it.
+struct ElfLibrary {
+  std::uint64_t base = 0;
+  const char* strings = nullptr;
+  const ElfW(Sym) * symbols = nullptr;
+  const std::uint32_t* gnu_hash = nullptr;
+  const std::uint32_t* sysv_hash = nullptr;
+};
+
+// The first loaded library whose file name begins with `file_name_prefix` ("libc10.so") and that
+// defines the symbol. False where there is none. Threads of the program, also inside its locks:
+// takes the loader's lock for the list of files, as the unwinder of exceptions does.
+bool find_library(const char* file_name_prefix, const char* symbol, ElfLibrary& library) noexcept;
+
+// The tables of a loaded file; false where it has none. The file stays loaded meanwhile.
+bool read_library(const dl_phdr_info& info, ElfLibrary& library) noexcept;
+
+// Calls `visit` with each name of a file that this loaded one needs (DT_NEEDED).
+template <class Visit>
+void for_each_needed(const dl_phdr_info& info, Visit&& visit) noexcept {
+  ElfLibrary library;
+  if (!read_library(info, library)) return;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    if (info.dlpi_phdr[i].p_type != PT_DYNAMIC) continue;
+    const auto* entry =
+        reinterpret_cast<const ElfW(Dyn)*>(info.dlpi_addr + info.dlpi_phdr[i].p_vaddr);
+    for (; entry->d_tag != DT_NULL; ++entry) {
+      if (entry->d_tag == DT_NEEDED) visit(library.strings + entry->d_un.d_val);
+    }
+  }
+}
+
+// Address of a symbol in a library that stays loaded; nullptr where it defines none. Any thread, no
+// lock.
+void* symbol_of(const ElfLibrary& library, const char* symbol) noexcept;
+
+// Of a library that was loaded with the program and stays: no lock, and no function of another
+// library is called, so that it works while a sanitizer's runtime is still starting.
+void* find_symbol_at_start(const char* file_name_prefix, const char* symbol) noexcept;
+
+// find_library and symbol_of in one.
+void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept;
+
+// Address of a symbol of a module that may be unloaded meanwhile, with something else at its place:
+// its tables are read through the kernel and may hold anything. No lock; time is bounded.
+void* find_symbol_checked(const dl_phdr_info& info, const char* symbol) noexcept;
+
+// Address of a symbol of the first of these modules that defines it; likewise.
+void* find_symbol(const LoaderList& modules, const char* symbol) noexcept;
+
+}  // namespace gpumemtrace::preload

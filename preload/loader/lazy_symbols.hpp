@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+// Functions that are in libdl and libpthread before glibc 2.34, and that a process may lack. They
+// are looked for when they are first used, in the order in which the loader would look.
+//
+// Not weak references: where we are built those name libc.so.6 as the file that has the function,
+// and loaders before glibc 2.30 end every program in which that file has no such function, each
+// `sh` of a job. A program that has neither library never gets to the code that calls these.
+//
+// - Any thread. The first use takes the loader's lock, later ones take none.
+// - To call what the process has not is an error; ask first where that can be.
+#pragma once
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+
+#include "preload/loader/elf_symbols.hpp"
+
+namespace gpumemtrace::preload {
+
+template <class Function>
+class LateFunction {
+ public:
+  constexpr explicit LateFunction(const char* name) noexcept : name_(name) {}
+
+  // False where the process has none.
+  explicit operator bool() const noexcept { return get() != nullptr; }
+  template <class... Arguments>
+  auto operator()(Arguments... arguments) const noexcept {
+    return get()(arguments...);
+  }
+
+ private:
+  Function* get() const noexcept {
+    Function* known = found_.load(std::memory_order_relaxed);  // the pointer is all there is
+    if (known == nullptr) {
+      known = reinterpret_cast<Function*>(find_symbol("", name_));
+      found_.store(known, std::memory_order_relaxed);
+    }
+    return known;
+  }
+
+  const char* name_;
+  mutable std::atomic<Function*> found_ = nullptr;
+};
+
+inline constinit LateFunction<void*(const char*, int)> libc_dlopen{"dlopen"};
+inline constinit LateFunction<char*()> libc_dlerror{"dlerror"};
+
+inline constinit LateFunction<int(pthread_attr_t*)> libc_pthread_attr_init{"pthread_attr_init"};
+inline constinit LateFunction<int(pthread_attr_t*)> libc_pthread_attr_destroy{
+    "pthread_attr_destroy"};
+inline constinit LateFunction<int(const pthread_attr_t*, std::size_t*)>
+    libc_pthread_attr_getstacksize{"pthread_attr_getstacksize"};
+inline constinit LateFunction<int(pthread_attr_t*, std::size_t)> libc_pthread_attr_setstacksize{
+    "pthread_attr_setstacksize"};
+inline constinit LateFunction<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>
+    libc_pthread_create{"pthread_create"};
+inline constinit LateFunction<int(pthread_t)> libc_pthread_detach{"pthread_detach"};
+
+inline constinit LateFunction<int(pthread_key_t*, void (*)(void*))> libc_pthread_key_create{
+    "pthread_key_create"};
+inline constinit LateFunction<int(pthread_key_t, const void*)> libc_pthread_setspecific{
+    "pthread_setspecific"};
+
+}  // namespace gpumemtrace::preload

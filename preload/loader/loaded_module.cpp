@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/loader/loaded_module.hpp"
+
+#include <elf.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include <atomic>
+
+#include "preload/loader/elf_symbols.hpp"
+#include "preload/loader/loader_list.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+constexpr std::uint64_t kFirstPageBytes = 4096;
+
+// What glibc 2.35 and later answer (struct dl_find_object of dlfcn.h, of which older headers know
+// nothing).
+struct FoundObject {
+  unsigned long long flags;
+  void* map_start;
+  void* map_end;
+  link_map* map;
+  void* eh_frame;
+  unsigned long long reserved[7];
+};
+using FindObject = int (*)(void* address, FoundObject* result);
+
+constinit FindObject loader_find_object = nullptr;
+
+// The unwind tables with the file-backed part of the segment that they lie in.
+native::UnwindTables find_tables(std::uint64_t base, const ProgramHeaders& program) noexcept {
+  std::uint64_t address = 0;
+  for (std::size_t i = 0; i < program.count; ++i) {
+    if (program.headers[i].p_type == PT_GNU_EH_FRAME) address = program.headers[i].p_vaddr;
+  }
+  native::UnwindTables tables;
+  for (std::size_t i = 0; i < program.count && address != 0; ++i) {
+    const ElfW(Phdr)& segment = program.headers[i];
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_R) == 0) continue;
+    if (address < segment.p_vaddr || address - segment.p_vaddr >= segment.p_filesz) continue;
+    tables.header = reinterpret_cast<const std::uint8_t*>(base + address);
+    tables.begin = reinterpret_cast<const std::uint8_t*>(base + segment.p_vaddr);
+    tables.end = tables.begin + segment.p_filesz;
+  }
+  return tables;
+}
+
+// The list for older loaders: two copies, sorted by address. A reader takes the one that is
+// published and looks afterwards whether it still is.
+constexpr std::size_t kMaxListed = 4096;
+struct ModuleList {
+  LoadedModule modules[kMaxListed];
+  std::size_t count;
+};
+struct Lists {
+  ModuleList copies[2];
+};
+constinit Lists* lists = nullptr;
+// Counts publications; the copy with its lowest bit is the published one. 0: none yet.
+constinit std::atomic<std::uint64_t> published = 0;
+constinit std::atomic<std::uint32_t> published_unloads = 0;
+constinit std::atomic<std::uint32_t> loader_unloads = 0;  // as the loader counts them
+
+int add_module(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto& list = *static_cast<ModuleList*>(argument);
+  if (list.count == kMaxListed) return 1;
+  LoadedModule module;
+  module.base = info->dlpi_addr;
+  module.begin = ~std::uint64_t{0};
+  for (std::size_t i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD) continue;
+    const std::uint64_t begin = module.base + segment.p_vaddr;
+    if (begin < module.begin) module.begin = begin;
+    if (begin + segment.p_memsz > module.end) module.end = begin + segment.p_memsz;
+  }
+  module.path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
+  module.unwind = find_tables(module.base, {info->dlpi_phdr, info->dlpi_phnum});
+  std::size_t place = list.count++;
+  for (; place > 0 && list.modules[place - 1].begin > module.begin; --place) {
+    list.modules[place] = list.modules[place - 1];
+  }
+  list.modules[place] = module;
+  return 0;
+}
+
+bool search(const ModuleList& list, std::uint64_t address, LoadedModule& out) noexcept {
+  std::size_t first = 0;
+  std::size_t last = list.count < kMaxListed ? list.count : kMaxListed;
+  while (first < last) {
+    const std::size_t middle = first + (last - first) / 2;
+    if (list.modules[middle].end <= address) {
+      first = middle + 1;
+    } else {
+      last = middle;
+    }
+  }
+  if (first >= kMaxListed || first >= list.count) return false;
+  out = list.modules[first];
+  return address >= out.begin && address < out.end;
+}
+
+}  // namespace
+
+constinit Unloads unloads = {};
+
+bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept {
+  const std::uint64_t number = published.load(std::memory_order_acquire);  // pairs with publishing
+  if (number == 0 || unloads.running.load() != 0 ||
+      published_unloads.load() != unloads.count.load()) {
+    return false;
+  }
+  const bool found = search(lists->copies[number & 1], address, out);
+  // An exchange that changes nothing. Release: what was read of the list is read before the number
+  // is looked at again.
+  return found && published.fetch_add(0, std::memory_order_acq_rel) == number;
+}
+
+void publish_module_list(const LoaderList& modules) noexcept {
+  if (lists == nullptr) {
+    void* memory = mmap(nullptr, sizeof(Lists), PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return;
+    lists = static_cast<Lists*>(memory);
+  }
+  const std::uint32_t unloads_before = unloads.count.load();
+  const std::uint64_t number = published.load() + 1;
+  ModuleList& list = lists->copies[number & 1];
+  list.count = 0;
+  modules.visit(add_module, &list, LoaderList::Names::kLoaders);
+  if (unloads.running.load() != 0 || unloads.count.load() != unloads_before) return;
+  published_unloads.store(unloads_before);
+  published.store(number, std::memory_order_release);  // pairs with find_listed_module()
+}
+
+void choose_module_lookup() noexcept {
+  if (loader_find_object != nullptr) return;  // a forked child has it from its parent
+  void* found = find_symbol("libc.so.6", "_dl_find_object");
+  if (found == nullptr) found = find_symbol("ld-linux", "_dl_find_object");
+  loader_find_object = reinterpret_cast<FindObject>(found);
+}
+
+void publish_modules(const LoaderList& modules) noexcept {
+  if (loader_find_object == nullptr) publish_module_list(modules);
+}
+
+bool find_module(std::uint64_t address, LoadedModule& out) noexcept {
+  if (loader_find_object == nullptr) return find_listed_module(address, out);
+  FoundObject found;
+  if (loader_find_object(reinterpret_cast<void*>(address), &found) != 0) return false;
+  out.base = found.map->l_addr;
+  out.begin = reinterpret_cast<std::uintptr_t>(found.map_start);
+  out.end = reinterpret_cast<std::uintptr_t>(found.map_end);
+  out.path = found.map->l_name == nullptr ? "" : found.map->l_name;
+  out.unwind = find_tables(out.base, program_headers_at(out.begin));
+  return true;
+}
+
+void unload_begins() noexcept { unloads.running.fetch_add(1); }
+
+void unload_ends() noexcept {
+  const auto read_unloads = [](dl_phdr_info* info, std::size_t, void* argument) noexcept {
+    *static_cast<std::uint32_t*>(argument) = static_cast<std::uint32_t>(info->dlpi_subs);
+    return 1;
+  };
+  std::uint32_t count = 0;
+  dl_iterate_phdr(read_unloads, &count);
+  std::uint32_t known = loader_unloads.load();
+  while (known < count && !loader_unloads.compare_exchange_weak(known, count)) {
+  }
+  if (known < count) unloads.count.fetch_add(1);
+  unloads.running.fetch_sub(1);
+}
+
+void unload_was_noticed() noexcept { unloads.count.fetch_add(1); }
+
+ProgramHeaders program_headers_at(std::uint64_t begin) noexcept {
+  const auto* header = reinterpret_cast<const ElfW(Ehdr)*>(begin);
+  if (memcmp(header->e_ident, ELFMAG, SELFMAG) != 0 || header->e_phentsize != sizeof(ElfW(Phdr)) ||
+      header->e_phoff >= kFirstPageBytes ||
+      header->e_phoff + header->e_phnum * sizeof(ElfW(Phdr)) > kFirstPageBytes) {
+    return {};
+  }
+  return {reinterpret_cast<const ElfW(Phdr)*>(begin + header->e_phoff), header->e_phnum};
+}
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The loaded file around an address, found without the loader's locks.
+#pragma once
+
+#include <link.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/native/frame_description.hpp"
+
+namespace gpumemtrace::preload {
+
+class LoaderList;
+
+// Addresses and path are valid while the module stays loaded.
+struct LoadedModule {
+  std::uint64_t base = 0;   // load address of the file's virtual address 0
+  std::uint64_t begin = 0;  // first and last + 1 address of its segments
+  std::uint64_t end = 0;
+  const char* path = nullptr;  // the loader's; empty for the program itself
+  native::UnwindTables unwind;
+};
+
+// Finds the module whose segments surround the address. Any thread, signal handlers too; no lock.
+// With glibc 2.35 and later the loader answers. Before, a list does that publish_modules() made;
+// nothing is found while a library is being unloaded and until the list is made anew.
+bool find_module(std::uint64_t address, LoadedModule& out) noexcept;
+
+// Looks for the loader's function; before the first use of find_module() in the process.
+void choose_module_lookup() noexcept;
+
+// Makes the list for older loaders, a no-op with newer ones. One thread at a time.
+void publish_modules(const LoaderList& modules) noexcept;
+
+// Around every dlclose. What was derived from a module's tables is not to be used while an unload
+// runs, and to be forgotten when their number has changed; a dlclose that unloads nothing does not
+// change it. Ask in this order: whether one runs, then the number.
+void unload_begins() noexcept;
+void unload_ends() noexcept;
+// A library is gone although no dlclose was seen: libc unloads its own without it.
+void unload_was_noticed() noexcept;
+struct Unloads {
+  std::atomic<std::uint32_t> running;
+  std::atomic<std::uint32_t> count;
+};
+extern constinit Unloads unloads;
+
+// Whoever runs a library's code at an address where another one was has loaded it after that one
+// was unmapped, and so sees the unload running or, in this order, its count.
+inline bool unload_is_running() noexcept {
+  return unloads.running.load(std::memory_order_acquire) != 0;  // pairs with unload_ends()
+}
+inline std::uint32_t unload_count() noexcept {
+  return unloads.count.load(std::memory_order_relaxed);  // ordered by unload_is_running()
+}
+
+// The program headers of a file in memory, which begins with its ELF header; none where it does not
+// have them at hand. The file is loaded and stays so meanwhile.
+struct ProgramHeaders {
+  const ElfW(Phdr) * headers = nullptr;
+  std::size_t count = 0;
+};
+ProgramHeaders program_headers_at(std::uint64_t begin) noexcept;
+
+// For tests: answers from the list alone.
+bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept;
+void publish_module_list(const LoaderList& modules) noexcept;
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files that the loader has mapped, read from the list that it keeps for debuggers.
+//
+// Without the loader's lock: whoever makes a child while another thread holds that lock leaves the
+// child without a loader. fork resets a part of the locks, raw clone none, and the background
+// thread would look at the list at a moment that the program cannot know.
+//
+// What is read may change or go away meanwhile, so everything is read through the kernel, and a
+// look counts only where the list was the same before and after it.
+#pragma once
+
+#include <link.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/base/mapped_array.hpp"
+
+namespace gpumemtrace::preload {
+
+// Where the loader has its list, and the program headers of the main program, which stays.
+struct ListPlace {
+  const r_debug* head = nullptr;
+  const ElfW(Phdr) * program_segments = nullptr;
+  std::size_t program_segment_count = 0;
+};
+
+// - One thread at a time. The first look takes the loader's lock: a thread of the program's.
+// - Memory of a module may be unmapped at any moment: read it through the kernel.
+// - A module whose program headers cannot be found, in memory or in its file, is left out.
+class LoaderList {
+ public:
+  // Called as dl_iterate_phdr would: the main program's name is empty; another value than 0 ends
+  // the visit and is what visit() returns.
+  using Visitor = int(dl_phdr_info* info, std::size_t bytes, void* argument);
+
+  // True where the list is another one than the last look found. False also where the loader is
+  // changing it: the next look will find it changed. Without a change, two system calls for 32
+  // modules.
+  bool look() noexcept;
+  // How often look() found the list changed.
+  std::uint32_t changes() const noexcept { return changes_; }
+
+  // Whose text dlpi_name is: a copy, valid until the next look, or the loader's, which goes with
+  // the module.
+  enum class Names { kCopied, kLoaders };
+  // The modules of the last look that found a change.
+  int visit(Visitor* visitor, void* argument, Names names = Names::kCopied) const noexcept;
+
+ private:
+  struct Module {
+    const link_map* entry = nullptr;
+    link_map content = {};
+    std::uint32_t name = 0;        // begin in names_
+    std::uint32_t name_bytes = 0;  // with the zero at its end
+    std::uint32_t segments = 0;    // begin in segments_
+    std::uint32_t segment_count = 0;
+  };
+
+  const link_map* first_entry() const noexcept;
+  bool read_all() noexcept;
+  bool read_module(const link_map* entry, Module& module) noexcept;
+  bool read_segments(Module& module) noexcept;
+  bool take_segments(Module& module, const void* address, std::size_t count) noexcept;
+  bool take_segments_of_file(Module& module) noexcept;
+  bool describes(const Module& module) const noexcept;
+  bool is_unchanged() const noexcept;
+  bool are_unchanged(std::size_t first, std::size_t count) const noexcept;
+  void swap(LoaderList& other) noexcept;
+
+  ListPlace list_;
+  MappedArray<Module> modules_;
+  MappedArray<char> names_;
+  MappedArray<ElfW(Phdr)> segments_;
+  std::uint32_t changes_ = 0;
+};
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The calling thread's native frames, above a hook.
+//
+// x86-64: by the unwind tables of the loaded files (.eh_frame), so that code without frame
+// pointers, signal frames, realigned stacks and PLT entries are followed. What the tables say of a
+// return address is worked out once and kept; a frame then costs one look-up and two loads. Code
+// without tables (JIT) is followed by its frame pointer where what it leads to looks like a return
+// address. 64-bit Arm: by frame pointers.
+//
+// - Any thread, signal handlers too. No lock, no allocation; no system call in the steady state.
+// - Reads only memory that is known to be there; wrong tables end a walk, they never crash it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/loader/loaded_module.hpp"
+
+namespace gpumemtrace::preload::native {
+
+inline constexpr std::size_t kMaxFrames = 200;
+
+// A function's caller, as it was when it called: where it goes on, and its registers then.
+struct Caller {
+  std::uint64_t return_address;
+  std::uint64_t stack_pointer;
+  std::uint64_t frame_pointer;
+};
+
+// The caller of the function that this is inlined into, which thereby gets a frame pointer.
+[[gnu::always_inline]] inline Caller caller_of_this_function() noexcept {
+  const auto* frame = static_cast<const std::uint64_t*>(__builtin_frame_address(0));
+  return {reinterpret_cast<std::uintptr_t>(__builtin_return_address(0)),
+          reinterpret_cast<std::uintptr_t>(frame + 2), *frame};
+}
+
+struct Walk {
+  const std::uint64_t* addresses =
+      nullptr;  // return addresses, innermost first, the caller's first
+  std::size_t count = 0;
+  std::uint64_t hash = 0;  // of the addresses and of whose code it is
+  bool cut = false;        // there are frames beyond the capacity
+};
+
+// Gives a number to the file around an address, the same each time that the same file stands at the
+// same place, at most kMaxModuleSerial; 0 where there is none left. Called when a rule is worked
+// out, any thread.
+using SerialOf = std::uint32_t (*)(const LoadedModule& module) noexcept;
+
+// Before the first walk of a process. False where there is no memory for the rules.
+[[nodiscard]] bool prepare(SerialOf serial_of) noexcept;
+
+class WalkMemory;  // walk_memory.hpp
+
+// The walk that the thread's earlier ones let expect, if the stack has it; its addresses are those
+// in `memory`, the thread's own. Else false, and read_frames() is needed.
+bool read_expected(const Caller& caller, std::size_t capacity, WalkMemory& memory,
+                   Walk& out) noexcept;
+
+// Any walk. `out` has room for `capacity` addresses; `memory` is the thread's own, or nullptr. What
+// a signal interrupted appears as its address + 1, so that address - 1 always lies in the
+// instruction that is meant.
+Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
+                 WalkMemory* memory = nullptr) noexcept;
+
+}  // namespace gpumemtrace::preload::native

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which memory a walk up the calling thread's stack may read. Reading anything else could fault.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemtrace::preload::native {
+
+// The part of a thread's own stack that is known to be readable.
+struct OwnStack {
+  std::uint64_t low;   // deepest page that was seen
+  std::uint64_t high;  // 0 until the first walk
+};
+// Static thread-local storage, so the initial-exec model: reaching it must not allocate.
+extern constinit thread_local OwnStack own_stack [[gnu::tls_model("initial-exec")]];
+
+// One walk's view. Belongs to the thread that made it.
+//
+// - On the thread's own stack, everything from the deepest stack pointer seen so far to the stack's
+//   top is known to be readable: no system call while the thread does not go deeper.
+// - Elsewhere (an alternate signal stack, a coroutine's) each page is asked for when it is reached.
+class StackMemory {
+ public:
+  explicit StackMemory(std::uint64_t stack_pointer) noexcept { move_to(stack_pointer); }
+
+  // The walk goes on from there: another stack, beyond a signal frame.
+  void move_to(std::uint64_t stack_pointer) noexcept {
+    const OwnStack& own = own_stack;
+    own_ = stack_pointer >= own.low && stack_pointer < own.high;
+    if (!own_) [[unlikely]]
+      return move_off(stack_pointer);
+    begin_ = own.low;
+    end_ = own.high;
+  }
+
+  // Everything from the stack pointer up to there is known to be readable.
+  std::uint64_t known_end() const noexcept { return end_; }
+  // True where everything from the stack pointer up to `end` can be read.
+  bool reaches(std::uint64_t end) noexcept { return end <= end_ || extend(end); }
+
+  // Any address; false where it cannot be read. Slow outside of what was reached.
+  bool read(std::uint64_t address, std::uint64_t& out) noexcept;
+
+ private:
+  // Below the part of the own stack that was seen so far, or on another one.
+  void move_off(std::uint64_t stack_pointer) noexcept;
+  bool extend(std::uint64_t end) noexcept;
+
+  std::uint64_t begin_ = 0;
+  std::uint64_t end_ = 0;
+  bool own_ = false;
+};
+
+// True where [begin, begin + bytes) lies in the part of the calling thread's own stack that a walk
+// has seen. No system call.
+bool is_known_stack(std::uint64_t begin, std::uint64_t bytes) noexcept;
+
+// True where the whole of [begin, begin + bytes) can be read. One system call a page.
+bool is_readable(std::uint64_t begin, std::uint64_t bytes) noexcept;
+
+}  // namespace gpumemtrace::preload::native

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether Python's cycle collector runs on the calling thread: what it frees then, nobody had to
+// free, and nobody could reach any more.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/python/python_frames.hpp"
+
+namespace gpumemtrace::preload::python {
+
+// Where an interpreter keeps what is asked for, in bytes.
+struct Collector {
+  std::size_t collecting = 0;  // in the interpreter: an int; 0 = not known where
+  // Where the lock of the interpreter stands: in the runtime, or, from 3.12 on, behind a pointer in
+  // the interpreter.
+  std::size_t lock = 0;
+};
+
+// Of a CPython 3.`minor`, verified against its memory, which is read through the kernel. Not known
+// where the memory looks different.
+Collector find_collector(unsigned minor, const void* runtime, const void* interpreter) noexcept;
+
+// Whether the one of this process was found; once state() is kOn.
+bool knows_collector() noexcept;
+
+// Where 0 stands while no thread collects: the flag of the only interpreter. Where it is not that
+// simple, what is there is never 0. To be read while is_loaded().
+extern constinit std::atomic<const std::uint32_t*> some_thread_collects;
+bool collects_here() noexcept;
+
+// Sets `some_thread_collects` for the interpreters that there are now. Background thread, from time
+// to time.
+void watch_collector() noexcept;
+
+// True where a collection of cycles runs on the calling thread. Any thread, no lock, no call of
+// Python that could wait; false where it is not known, and while the interpreter ends.
+inline bool in_collection() noexcept {
+  // Relaxed: what it points to has long been there.
+  return is_loaded() && *some_thread_collects.load(std::memory_order_relaxed) != 0 &&
+         collects_here();
+}
+
+}  // namespace gpumemtrace::preload::python

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// How CPython's structures lie in memory, and the walk over a thread's frames: what
+// python_frames.cpp (the calling thread) and python_waiting.cpp (other threads) share.
+#pragma once
+
+#include <string.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/base/checked_memory.hpp"
+#include "preload/base/key_table.hpp"
+#include "preload/python/python_collections.hpp"
+#include "preload/python/python_frames.hpp"
+
+namespace gpumemtrace::preload::python {
+
+// Where things stand in the structures of one minor version, in bytes, on 64-bit Linux. Measured by
+// compiling against the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1 and 3.13.0; 3.14 from its own
+// table of offsets (_Py_DebugOffsets), which from 3.13 on every interpreter carries and which is
+// compared with these at start. 3.14.10 ran.
+struct Layout {
+  std::uint8_t minor;
+  std::uint16_t first_frame;         // in the thread state: the frame, or what points to it
+  std::int16_t frame_behind;         // >= 0: one more pointer to follow, at this offset
+  std::uint16_t previous;            // in the frame
+  std::uint16_t code;                // in the frame
+  std::uint16_t instruction;         // in the frame
+  std::int16_t owner;                // in the frame; -1 = none
+  std::uint8_t first_foreign_owner;  // frames of this owner and above are the interpreter's own
+  bool instruction_is_index;         // an int, else a pointer into the code
+  std::uint8_t index_scale;
+  std::uint16_t first_line;  // in the code object
+  std::uint16_t file;
+  std::uint16_t qualified_name;
+  std::uint16_t line_table;
+  std::uint16_t first_instruction;  // in the code object: base of the instruction pointer
+  std::int16_t code_version;        // in the code object; -1 = none
+  std::uint16_t ascii_text;         // in a str object: its characters, if they are ASCII
+  std::uint16_t other_text;         // likewise, if they are not
+  std::uint16_t thread_list;        // in the interpreter: its first thread state; 0 = by own table
+  std::uint16_t thread_id;          // in the thread state: of the kernel from 3.11 on, else pthread
+};
+
+inline constexpr Layout kLayouts[] = {
+    {9, 24, -1, 24, 32, 104, -1, 255, true, 1, 40, 104, 112, 120, 0, -1, 48, 72, 8, 176},
+    {10, 24, -1, 24, 32, 96, -1, 255, true, 2, 40, 104, 112, 120, 0, -1, 48, 72, 8, 176},
+    {11, 56, 8, 48, 32, 56, 69, 255, false, 1, 72, 112, 128, 136, 184, -1, 48, 72, 16, 160},
+    {12, 56, 0, 8, 0, 56, 70, 3, false, 1, 68, 112, 128, 136, 192, 92, 40, 56, 72, 144},
+    {13, 72, -1, 8, 0, 56, 70, 3, false, 1, 68, 112, 128, 136, 200, 92, 40, 56, 0, 160},
+    {14, 72, -1, 8, 0, 56, 74, 3, false, 1, 68, 112, 128, 136, 208, 92, 40, 56, 0, 160},
+};
+
+inline constexpr std::uint64_t kTagBits = 3;  // 3.14: low bits of a frame's code reference
+inline constexpr std::uint16_t kTypeOffset = 8;
+inline constexpr std::uint16_t kSizeOffset = 16;
+inline constexpr std::uint16_t kTextStateOffset = 32;
+inline constexpr std::uint16_t kBytesOffset = 32;
+inline constexpr std::uint16_t kNextThread = 8;  // in the thread state
+
+// Of one process, as the runtime has them; null where there is none.
+struct Interpreters {
+  const void* newest = nullptr;
+  const void* main = nullptr;
+};
+
+// The interpreter of this process. What every walk needs stands first, in one cache line.
+struct alignas(64) Interpreter {
+  using Read = bool (*)(const void* code_type, const void* thread_state, std::size_t capacity,
+                        std::uint32_t round, Walk& last) noexcept;
+
+  Read read = nullptr;  // one more walk of a thread, by the layout
+  const void* code_type = nullptr;
+  void* (*this_thread_state)() = nullptr;
+  const void* const* finalizing = nullptr;  // in the runtime: 0 until the interpreter ends
+  const Layout* layout = nullptr;
+  std::uint32_t version = 0;
+  Read read_checked = nullptr;
+  const void* runtime = nullptr;               // _PyRuntime
+  std::uint64_t base = 0;                      // of the file that it belongs to
+  const Interpreters* interpreters = nullptr;  // in the runtime
+  std::size_t thread_list = 0;  // Layout::thread_list, or what the interpreter's own table says
+  Collector collector;
+};
+
+// Complete once state() is kOn.
+const Interpreter& this_interpreter() noexcept;
+
+// From then on thread states go away under those that have them.
+inline bool is_finalizing(const Interpreter& python) noexcept {
+  return __atomic_load_n(python.finalizing, __ATOMIC_RELAXED) != nullptr;  // as CPython reads it
+}
+
+template <class Value>
+Value load(const void* base, std::size_t offset) noexcept {
+  Value value;
+  memcpy(&value, static_cast<const char*>(base) + offset, sizeof value);
+  return value;
+}
+
+// Two ways to read: straight, and through the kernel, where the offsets are not yet trusted or the
+// memory may go away. The latter takes the begin of a structure as a whole, in one system call.
+struct Straight {
+  template <class Value>
+  bool read(const void* base, std::size_t offset, Value& out) noexcept {
+    out = load<Value>(base, offset);
+    return true;
+  }
+};
+class Checked {
+ public:
+  template <class Value>
+  bool read(const void* base, std::size_t offset, Value& out) noexcept {
+    const Block* block = block_at(base);
+    if (block != nullptr && offset + sizeof out <= sizeof block->content) {
+      memcpy(&out, block->content + offset, sizeof out);
+      return true;
+    }
+    return read_through_kernel(static_cast<const char*>(base) + offset, &out, sizeof out);
+  }
+
+ private:
+  struct Block {
+    const void* base = nullptr;
+    char content[112];
+  };
+
+  // nullptr where there is less to read than a block.
+  const Block* block_at(const void* base) noexcept {
+    for (const Block& block : blocks_) {
+      if (block.base == base) return &block;
+    }
+    Block& block = blocks_[next_];
+    next_ = 1 - next_;
+    block.base = nullptr;
+    if (!read_through_kernel(base, block.content, sizeof block.content)) return nullptr;
+    block.base = base;
+    return &block;
+  }
+
+  Block blocks_[2];  // a frame and its code
+  std::size_t next_ = 0;
+};
+
+// What the state word of a str says: how it was interned (two bits), then the bytes of a character
+// (kind, three bits), then whether it is compact and whether it is ASCII. While 3.14 was developed
+// the first part had 16 bits (python/cpython pull request 128196); 3.14.10 has two again. As no
+// kind is 0, a word tells which it is.
+struct TextForm {
+  std::uint32_t kind;
+  bool compact;
+  bool ascii;
+};
+inline TextForm text_form(const Layout& layout, std::uint32_t state) noexcept {
+  const unsigned kind_shift = layout.minor >= 14 && (state >> 2 & 7) == 0 ? 16 : 2;
+  return {(state >> kind_shift) & 7, ((state >> (kind_shift + 3)) & 1) != 0,
+          ((state >> (kind_shift + 4)) & 1) != 0};
+}
+
+inline bool plausible_pointer(const void* pointer) noexcept {
+  return pointer != nullptr && (reinterpret_cast<std::uintptr_t>(pointer) & 7) == 0;
+}
+
+// The innermost frame of a thread, nullptr where it has none; false: no memory.
+template <class Reader>
+[[gnu::always_inline]] inline bool first_frame(Reader& reader, const Layout& layout,
+                                               const void* thread_state,
+                                               const void*& frame) noexcept {
+  if (!reader.read(thread_state, layout.first_frame, frame)) return false;
+  return layout.frame_behind < 0 || frame == nullptr ||
+         reader.read(frame, static_cast<std::size_t>(layout.frame_behind), frame);
+}
+
+// What a frame says, and the next outer one.
+template <class Reader>
+[[gnu::always_inline]] inline bool read_frame(Reader& reader, const Layout& layout,
+                                              const void* frame, RawFrame& out,
+                                              const void*& previous) noexcept {
+  std::uint64_t reference = 0;
+  if (!reader.read(frame, layout.code, reference) ||
+      !reader.read(frame, layout.previous, previous)) {
+    return false;
+  }
+  if (layout.minor >= 14) reference &= ~kTagBits;
+  out.code = reinterpret_cast<const void*>(reference);
+  if (!layout.instruction_is_index) {
+    return reader.read(frame, layout.instruction, out.instruction);
+  }
+  std::int32_t index = -1;
+  if (!reader.read(frame, layout.instruction, index)) return false;
+  out.instruction = index < 0 ? 0 : static_cast<std::uint64_t>(index);
+  return true;
+}
+
+// `is_own`: the frame is the program's, not the interpreter's.
+template <class Reader>
+[[gnu::always_inline]] inline bool read_owner(Reader& reader, const Layout& layout,
+                                              const void* frame, bool& is_own) noexcept {
+  std::uint8_t owner = 0;
+  if (layout.owner >= 0 && !reader.read(frame, static_cast<std::size_t>(layout.owner), owner)) {
+    return false;
+  }
+  is_own = owner < layout.first_foreign_owner;
+  return true;
+}
+
+// Innermost first; returns how many, -1: memory did not look like frames.
+template <class Reader>
+std::ptrdiff_t walk(Reader& reader, const Layout& layout, const void* thread_state, RawFrame* out,
+                    std::size_t capacity) noexcept {
+  const void* frame = nullptr;
+  if (!first_frame(reader, layout, thread_state, frame)) return -1;
+  std::size_t count = 0;
+  for (std::size_t steps = 0; frame != nullptr && count < capacity && steps < 4 * kMaxFrames;
+       ++steps) {
+    RawFrame found;
+    bool is_own = false;
+    if (!plausible_pointer(frame) || !read_owner(reader, layout, frame, is_own) ||
+        !read_frame(reader, layout, frame, found, frame)) {
+      return -1;
+    }
+    if (is_own) out[count++] = found;
+  }
+  return static_cast<std::ptrdiff_t>(count);
+}
+
+enum class Look : std::uint8_t { kCode, kOther, kNoMemory };
+
+// What tells a code object from one that stood at its place before. Interpreters before 3.12 give
+// it no version; there its first line and where its file's name and its line table are stand for
+// it. Only where all three are the same again, the object is taken for the one before.
+template <class Reader>
+[[gnu::always_inline]] inline bool read_version(Reader& reader, const Layout& layout,
+                                                const void* code, std::uint32_t& version) noexcept {
+  if (layout.code_version >= 0) {
+    return reader.read(code, static_cast<std::size_t>(layout.code_version), version);
+  }
+  std::uint64_t file = 0;
+  std::uint64_t line_table = 0;
+  if (!reader.read(code, layout.first_line, version) || !reader.read(code, layout.file, file) ||
+      !reader.read(code, layout.line_table, line_table)) {
+    return false;
+  }
+  version = static_cast<std::uint32_t>(mix(mix(version, file), line_table));
+  return true;
+}
+
+// Whether it is a code object, and which version.
+template <class Reader>
+[[gnu::always_inline]] inline Look look_at_code(Reader& reader, const Layout& layout,
+                                                const void* code_type, const void* code,
+                                                std::uint32_t& version) noexcept {
+  const void* type = nullptr;
+  if (!plausible_pointer(code) || !reader.read(code, kTypeOffset, type)) return Look::kNoMemory;
+  // From 3.13 on a frame may hold something else than a code object.
+  if (type != code_type) return layout.minor < 13 ? Look::kNoMemory : Look::kOther;
+  return read_version(reader, layout, code, version) ? Look::kCode : Look::kNoMemory;
+}
+
+inline Frame frame_of(const Layout& layout, const RawFrame& raw, std::uint32_t version) noexcept {
+  std::uint64_t offset = raw.instruction * layout.index_scale;
+  if (!layout.instruction_is_index) {
+    offset =
+        raw.instruction - (reinterpret_cast<std::uintptr_t>(raw.code) + layout.first_instruction);
+  }
+  return {raw.code, offset < (1u << 30) ? static_cast<std::uint32_t>(offset) : 0, version};
+}
+
+}  // namespace gpumemtrace::preload::python

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/python/python_waiting.hpp"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "preload/base/message.hpp"
+#include "preload/python/python_layout.hpp"
+
+namespace gpumemtrace::preload::python {
+namespace {
+
+constexpr std::size_t kMaxThreads = 4096;
+
+// A str or bytes object, copied with what follows its header.
+class ObjectCopy {
+ public:
+  // `header_bytes` and then `item_bytes` for each of the object's items, at most `most_items`.
+  bool read(const void* object, std::size_t header_bytes, std::size_t item_bytes,
+            std::size_t most_items) noexcept {
+    std::int64_t length = 0;
+    if (!read_through_kernel(static_cast<const char*>(object) + kSizeOffset, &length,
+                             sizeof length) ||
+        length < 0) {
+      return false;
+    }
+    std::size_t items = static_cast<std::size_t>(length);
+    if (items > most_items) items = most_items;
+    if (header_bytes + items * item_bytes > sizeof content_) return false;
+    if (!read_through_kernel(object, content_, header_bytes + items * item_bytes)) return false;
+    const auto kept = static_cast<std::int64_t>(items);
+    memcpy(content_ + kSizeOffset, &kept, sizeof kept);
+    return true;
+  }
+  const void* object() const noexcept { return content_; }
+
+ private:
+  alignas(8) char content_[72 + 65536];
+};
+
+// Too large for a stack; the background thread's alone.
+constinit ObjectCopy object_copy = {};
+
+std::size_t copy_str(const void* text, char* out, std::size_t capacity) noexcept {
+  const Layout& layout = *this_interpreter().layout;
+  constexpr std::size_t kWidestCharacter = 4;
+  std::uint32_t state = 0;
+  if (!read_through_kernel(static_cast<const char*>(text) + kTextStateOffset, &state,
+                           sizeof state)) {
+    return 0;
+  }
+  const TextForm form = text_form(layout, state);
+  const std::size_t header = form.ascii ? layout.ascii_text : layout.other_text;
+  if (form.kind == 0 || form.kind > kWidestCharacter ||
+      !object_copy.read(text, header, form.kind, capacity)) {
+    return 0;
+  }
+  return copy_text(object_copy.object(), out, capacity);
+}
+
+bool ends_with(std::string_view text, std::string_view end) noexcept {
+  return text.size() >= end.size() && slice(text, text.size() - end.size()) == end;
+}
+
+// The function through which PyTorch waits: _engine_run_backward since 2.3, before it those of
+// torch/autograd/__init__.py themselves.
+bool waits_for_engine(const void* code) noexcept {
+  const Layout& layout = *this_interpreter().layout;
+  Checked reader;
+  const void* name = nullptr;
+  const void* file = nullptr;
+  if (!reader.read(code, layout.qualified_name, name) || !plausible_pointer(name) ||
+      !reader.read(code, layout.file, file) || !plausible_pointer(file)) {
+    return false;
+  }
+  char text[256];
+  const std::string_view function(text, copy_str(name, text, sizeof text));
+  if (function == "_engine_run_backward") return true;
+  if (function != "backward" && function != "grad") return false;
+  return ends_with({text, copy_str(file, text, sizeof text)}, "torch/autograd/__init__.py");
+}
+
+// The kernel's number of a thread that is known by its pthread_t, which glibc keeps in the
+// structure behind that, where our own thread has its own.
+std::uint64_t thread_id_of(std::uint64_t pthread) noexcept {
+  constexpr std::size_t kSearchedBytes = 1024;
+  const auto own_id = static_cast<std::uint32_t>(syscall(SYS_gettid));
+  const auto* const own = reinterpret_cast<const char*>(pthread_self());
+  for (std::size_t offset = 0; offset < kSearchedBytes; offset += sizeof own_id) {
+    std::uint32_t word = 0;
+    if (!read_through_kernel(own + offset, word)) return 0;
+    if (word != own_id) continue;
+    return read_through_kernel(reinterpret_cast<const char*>(pthread) + offset, word) ? word : 0;
+  }
+  return 0;
+}
+
+std::uint64_t read_thread_id(const void* thread_state) noexcept {
+  const Layout& layout = *this_interpreter().layout;
+  std::uint64_t id = 0;
+  if (!read_through_kernel(static_cast<const char*>(thread_state) + layout.thread_id, id)) return 0;
+  return layout.minor >= 11 ? id : thread_id_of(id);
+}
+
+bool same_frames(const Frame* left, const Frame* right, std::size_t count) noexcept {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (left[i].code != right[i].code || left[i].instruction != right[i].instruction ||
+        left[i].version != right[i].version) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Innermost first; returns how many, -1: memory did not look like frames.
+std::ptrdiff_t walk_checked(const Interpreter& python, const void* thread_state, Frame* out,
+                            std::size_t capacity) noexcept {
+  Checked reader;
+  RawFrame raw[kMaxFrames];
+  const std::ptrdiff_t count = walk(reader, *python.layout, thread_state, raw, capacity);
+  std::ptrdiff_t found = 0;
+  for (std::ptrdiff_t i = 0; i < count; ++i) {
+    std::uint32_t version = 0;
+    const Look look = look_at_code(reader, *python.layout, python.code_type, raw[i].code, version);
+    if (look == Look::kNoMemory) return -1;
+    if (look == Look::kCode) out[found++] = frame_of(*python.layout, raw[i], version);
+  }
+  return count < 0 ? count : found;
+}
+
+bool read_waiting(const void* thread_state, WaitingThread& out, std::size_t depth) noexcept {
+  const Interpreter& python = this_interpreter();
+  Frame innermost[1];
+  if (walk_checked(python, thread_state, innermost, 1) != 1 ||
+      !waits_for_engine(innermost[0].code)) {
+    return false;
+  }
+  if (depth > kMaxFrames) depth = kMaxFrames;
+  const std::ptrdiff_t count = walk_checked(python, thread_state, out.frames, depth);
+  Frame again[kMaxFrames];
+  if (count <= 0 || walk_checked(python, thread_state, again, depth) != count ||
+      !same_frames(out.frames, again, static_cast<std::size_t>(count)) ||
+      out.frames[0].code != innermost[0].code) {
+    return false;
+  }
+  out.count = static_cast<std::size_t>(count);
+  out.thread_id = read_thread_id(thread_state);
+  return true;
+}
+
+}  // namespace
+
+std::size_t find_waiting(WaitingThread* out, std::size_t capacity, std::size_t depth) noexcept {
+  if (state() != State::kOn || depth == 0) return 0;
+  const Interpreter& python = this_interpreter();
+  const void* finalizing = nullptr;
+  Interpreters interpreters;
+  const void* thread_state = nullptr;
+  if (python.thread_list == 0 || !read_through_kernel(python.finalizing, finalizing) ||
+      finalizing != nullptr || !read_through_kernel(python.interpreters, interpreters) ||
+      !read_through_kernel(static_cast<const char*>(interpreters.main) + python.thread_list,
+                           thread_state)) {
+    return 0;
+  }
+  std::size_t found = 0;
+  for (std::size_t i = 0; i < kMaxThreads && found < capacity; ++i) {
+    if (!plausible_pointer(thread_state)) break;
+    if (read_waiting(thread_state, out[found], depth)) ++found;
+    if (!read_through_kernel(static_cast<const char*>(thread_state) + kNextThread, thread_state)) {
+      break;
+    }
+  }
+  return found;
+}
+
+bool copy_code(const void* code, CodeCopy& out) noexcept {
+  const Interpreter& python = this_interpreter();
+  const Layout& layout = *python.layout;
+  Checked reader;
+  const void* type = nullptr;
+  const void* name = nullptr;
+  const void* file = nullptr;
+  const void* table = nullptr;
+  if (!reader.read(code, kTypeOffset, type) || type != python.code_type ||
+      !reader.read(code, layout.first_line, out.first_line) ||
+      !reader.read(code, layout.qualified_name, name) || !plausible_pointer(name) ||
+      !reader.read(code, layout.file, file) || !plausible_pointer(file) ||
+      !reader.read(code, layout.line_table, table) || !plausible_pointer(table)) {
+    return false;
+  }
+  out.name_bytes = copy_str(name, out.name, sizeof out.name);
+  out.file_bytes = copy_str(file, out.file, sizeof out.file);
+  out.line_table_bytes = 0;
+  if (object_copy.read(table, kBytesOffset, 1, sizeof out.line_table)) {
+    const std::string_view content = bytes_of(object_copy.object());
+    memcpy(out.line_table, content.data(), content.size());
+    out.line_table_bytes = content.size();
+  }
+  return true;
+}
+
+}  // namespace gpumemtrace::preload::python

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+// A thread's walk over its Python frames, with the help of its earlier ones.
+//
+// Between two events a program does other work, and what a walk reads has left the nearest caches.
+// A frame names the next outer one, so to follow the frames is to wait for each in turn. But most
+// of them are where they were at the last walk: that one's addresses are read, all at once, and
+// each frame's own word says afterwards whether the next one is still there. The program reads
+// nothing that this walk was not led to; only the processor runs ahead of the comparisons.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/python/python_frames.hpp"
+#include "preload/python/python_layout.hpp"
+
+namespace gpumemtrace::preload::python {
+
+inline constexpr std::size_t kMaxLinks = 2 * kMaxFrames;  // the interpreter's own are among them
+
+// What a thread's walks found, outermost frame first. All zeros is a thread that never walked.
+//
+//   links    |#################|/////////////|          |
+//            0               count         known
+//
+// Behind `count` stand the inner frames of earlier walks, which may come again. A link is compared
+// with the frame that it stands for before it is used, and where that says the same as before, its
+// code object is not looked at again. A code object that another one replaced at the same address
+// would go unseen, so whatever is older than the present round is forgotten.
+struct Walk {
+  struct Link {
+    const void* frame;
+    RawFrame raw;
+    std::uint64_t hash;  // of this frame and all outside it
+  };
+  struct Note {
+    std::uint32_t version;  // of the code object
+    bool is_own;            // the program's, not the interpreter's
+    bool is_code;
+  };
+  struct Fresh {
+    const void* frame;
+    RawFrame raw;
+    bool is_own;
+  };
+  static constexpr std::size_t kPlaces = 64;
+
+  std::uint32_t round;
+  std::uint32_t count;
+  std::uint32_t known;
+  std::uint32_t summed;           // links whose hash is up to date
+  bool is_cut;                    // there are frames outside the outermost link: no walk ends there
+  std::uint16_t places[kPlaces];  // by a frame's address: its place in `links`; a hint
+  Link links[kMaxLinks];
+  Note notes[kMaxLinks];   // apart, because most walks need only one of them
+  Fresh fresh[kMaxLinks];  // of one walk, innermost first
+};
+
+// One walk, with a layout that the compiler knows. Between two events a processor forgets code,
+// too: what follows is short and in one piece, and what happens seldom stands apart.
+template <std::size_t kLayoutIndex, class Reader>
+class Walker {
+ public:
+  Walker(const void* code_type, Walk& walk) noexcept : code_type_(code_type), walk_(walk) {}
+
+  // False: memory did not look like frames and code objects.
+  [[gnu::always_inline]] bool run(const void* thread_state, std::size_t capacity,
+                                  std::uint32_t round) noexcept {
+    if (walk_.round != round) forget();
+    walk_.round = round;
+    const void* innermost = nullptr;
+    if (!first_frame(reader_, kLayout, thread_state, innermost)) return false;
+    if (innermost == nullptr) {  // a thread that runs no Python now
+      walk_.count = 0;
+      return true;
+    }
+    std::uint32_t place = 0;
+    std::uint32_t changed = 0;
+    if (!is_known(innermost, place) || place >= capacity || !leads_out(place, changed)) [[unlikely]]
+      return follow(innermost, capacity);
+    return take(place, changed) ? settle(place + 1) : fail();
+  }
+
+ private:
+  static constexpr const Layout& kLayout = kLayouts[kLayoutIndex];
+
+  void forget() noexcept { walk_.known = walk_.summed = 0; }
+  bool fail() noexcept {
+    forget();
+    walk_.count = 0;
+    walk_.is_cut = false;
+    return false;
+  }
+  bool settle(std::uint32_t count) noexcept {
+    walk_.count = count;
+    sum();
+    return true;
+  }
+
+  // Whether earlier walks found this frame, and then where its link stands.
+  bool is_known(const void* frame, std::uint32_t& place) const noexcept {
+    place = walk_.places[slot_of(frame)];
+    return place < walk_.known && !walk_.is_cut && walk_.links[place].frame == frame;
+  }
+
+  // Whether the frame of this link and all outside it are still one behind the other. What they say
+  // may differ: from the link `changed` on.
+  bool leads_out(std::uint32_t place, std::uint32_t& changed) noexcept {
+    const void* frame = walk_.links[place].frame;
+    changed = place + 1;
+    for (std::uint32_t i = place + 1; i-- > 0;) {
+      const Walk::Link& link = walk_.links[i];
+      const void* const known = link.frame;
+      const void* const read_from = another_copy(known);
+      if (frame != known) return false;
+      RawFrame raw;
+      if (!read_frame(reader_, kLayout, read_from, raw, frame)) return false;
+      if (!says_the_same(link, raw)) changed = i;
+    }
+    return frame == nullptr;
+  }
+
+  static bool says_the_same(const Walk::Link& link, const RawFrame& raw) noexcept {
+    return link.raw.code == raw.code && link.raw.instruction == raw.instruction;
+  }
+
+  // What the links from `changed` to `place` stand for now.
+  bool take(std::uint32_t place, std::uint32_t changed) noexcept {
+    for (std::uint32_t i = changed; i <= place; ++i) {
+      const Walk::Link& link = walk_.links[i];
+      RawFrame raw;
+      const void* outer = nullptr;
+      if (!read_frame(reader_, kLayout, link.frame, raw, outer)) return false;
+      if (!says_the_same(link, raw) && !put(i, link.frame, raw)) return false;
+    }
+    return true;
+  }
+
+  // Collects new frames, from the innermost one to where earlier walks know the way out.
+  [[gnu::noinline]] bool follow(const void* innermost, std::size_t capacity) noexcept {
+    std::uint32_t kept = 0;
+    std::uint32_t fresh = 0;
+    if (!collect(innermost, capacity, kept, fresh)) return fail();
+    if (kept + fresh > capacity && own_frames(kept, fresh) > capacity) {
+      walk_.is_cut = true;  // from now on: what is known reaches farther out than wanted
+      if (!collect(innermost, capacity, kept, fresh)) return fail();
+    }
+    for (std::uint32_t i = fresh; i-- > 0;) {
+      const std::uint32_t place = kept + fresh - 1 - i;
+      const Walk::Fresh& found = walk_.fresh[i];
+      if (place >= walk_.known || !says_the_same(walk_.links[place], found.raw)) {
+        if (!put(place, found.frame, found.raw)) return fail();
+      }
+      walk_.links[place].frame = found.frame;
+      walk_.places[slot_of(found.frame)] = static_cast<std::uint16_t>(place);
+    }
+    walk_.is_cut = is_cut_;
+    return settle(kept + fresh);
+  }
+
+  bool collect(const void* frame, std::size_t capacity, std::uint32_t& kept,
+               std::uint32_t& fresh) noexcept {
+    kept = fresh = 0;
+    is_cut_ = false;
+    std::size_t own = 0;
+    while (frame != nullptr && own < capacity && fresh < kMaxLinks) {
+      std::uint32_t place = 0;
+      if (is_known(frame, place) && place + fresh < kMaxLinks) {
+        std::uint32_t changed = 0;
+        if (leads_out(place, changed)) {
+          kept = place + 1;
+          return take(place, changed);
+        }
+        forget();
+      }
+      Walk::Fresh& found = walk_.fresh[fresh++];
+      found.frame = frame;
+      if (!plausible_pointer(frame) || !read_owner(reader_, kLayout, frame, found.is_own) ||
+          !read_frame(reader_, kLayout, frame, found.raw, frame)) {
+        return false;
+      }
+      if (found.is_own) ++own;
+    }
+    is_cut_ = frame != nullptr;
+    return true;
+  }
+
+  // How many of these frames are the program's own.
+  std::size_t own_frames(std::uint32_t kept, std::uint32_t fresh) const noexcept {
+    std::size_t count = 0;
+    for (std::uint32_t i = 0; i < kept; ++i) count += walk_.notes[i].is_own ? 1 : 0;
+    for (std::uint32_t i = 0; i < fresh; ++i) count += walk_.fresh[i].is_own ? 1 : 0;
+    return count;
+  }
+
+  // Looks at the frame's code object. What the code is tells whose the frame is, too: the
+  // interpreter's own frames have code that the program's have not.
+  bool put(std::uint32_t place, const void* frame, const RawFrame& raw) noexcept {
+    Walk::Note& note = walk_.notes[place];
+    if (walk_.summed > place) walk_.summed = place;
+    if (place < walk_.known && note.is_code && walk_.links[place].raw.code == raw.code) {
+      std::uint32_t version = 0;
+      if (!read_version(reader_, kLayout, raw.code, version)) return false;
+      if (version == note.version) {  // the same code, at another instruction
+        walk_.links[place].raw = raw;
+        return true;
+      }
+    }
+    Look look = Look::kOther;
+    if (!read_owner(reader_, kLayout, frame, note.is_own)) return false;
+    if (note.is_own) {
+      look = look_at_code(reader_, kLayout, code_type_, raw.code, note.version);
+      if (look == Look::kNoMemory) return false;
+    }
+    note.is_code = look == Look::kCode;
+    walk_.links[place].raw = raw;
+    if (walk_.known <= place) walk_.known = place + 1;
+    return true;
+  }
+
+  // Brings the hashes of this walk up to date.
+  void sum() noexcept {
+    if (walk_.summed >= walk_.count) return;
+    std::uint64_t hash = walk_.summed == 0 ? 0 : walk_.links[walk_.summed - 1].hash;
+    for (std::uint32_t i = walk_.summed; i < walk_.count; ++i) {
+      Walk::Link& link = walk_.links[i];
+      const Walk::Note& note = walk_.notes[i];
+      if (note.is_code) hash = hash_with(hash, frame_of(kLayout, link.raw, note.version));
+      link.hash = hash;
+    }
+    walk_.summed = walk_.count;
+  }
+
+  static std::size_t slot_of(const void* frame) noexcept {
+    constexpr int kBits = 6;
+    static_assert(Walk::kPlaces == std::size_t{1} << kBits);
+    return reinterpret_cast<std::uintptr_t>(frame) * 0x9e37'79b9'7f4a'7c15u >> (64 - kBits);
+  }
+
+  // The same address, of which the compiler does not know that. Where it has just been compared
+  // with another one, it would read through that one, for which the processor has to wait.
+  static const void* another_copy(const void* address) noexcept {
+    __asm__("" : "+r"(address));
+    return address;
+  }
+
+  Reader reader_;
+  const void* code_type_;
+  Walk& walk_;
+  bool is_cut_ = false;  // there are frames outside the outermost one
+};
+
+}  // namespace gpumemtrace::preload::python

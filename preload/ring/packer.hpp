@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the ring to the trace file: which bytes of which chunk, and when a chunk is free again.
+//
+// - All functions are for the background thread.
+// - `append` is called as bool(const Piece&) and writes the piece to the file. False: it could not,
+//   and the piece stays where it is.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "preload/ring/ring.hpp"
+#include "trace/records.hpp"
+#include "trace/schema.hpp"
+
+namespace gpumemtrace::preload {
+
+// Records of one writer: bytes [begin, begin + records.size()) of its chunk's content.
+struct Piece {
+  std::uint32_t writer = 0;
+  std::uint32_t sequence = 0;
+  std::uint32_t begin = 0;
+  std::span<const std::byte> records;
+};
+
+inline const std::byte* content_of(const trace::ChunkHeader& chunk) noexcept {
+  return reinterpret_cast<const std::byte*>(&chunk + 1);
+}
+
+// Bytes at the begin of [begin, end) of a chunk's content that hold only calls which returned.
+inline std::uint32_t completed_bytes(const trace::ChunkHeader& chunk, std::uint32_t begin,
+                                     std::uint32_t end) noexcept {
+  const std::byte* const content = content_of(chunk);
+  std::uint32_t offset = begin;
+  while (offset < end) {
+    const auto* record = reinterpret_cast<const trace::RecordHeader*>(content + offset);
+    if (trace::is_call(record->kind)) {
+      auto* call = const_cast<trace::CallHeader*>(
+          reinterpret_cast<const trace::CallHeader*>(content + offset));
+      // Acquire: pairs with Slot::complete(); with the end come result and outputs.
+      if (std::atomic_ref(call->end).load(std::memory_order_acquire) == 0) break;
+    }
+    offset += static_cast<std::uint32_t>(record->words * trace::kWordBytes);
+  }
+  return offset;
+}
+
+template <class Append>
+bool pack(trace::ChunkHeader& chunk, std::uint32_t end, Append&& append) noexcept {
+  if (end <= chunk.packed) return true;
+  const Piece piece{chunk.writer, chunk.sequence, chunk.packed,
+                    std::span(content_of(chunk) + chunk.packed, end - chunk.packed)};
+  if (!append(piece)) return false;
+  chunk.packed = end;
+  return true;
+}
+
+// Sealed chunks to the file, then back to the ring. True where there were any.
+template <class Append>
+bool pack_sealed(Ring& ring, Append&& append) noexcept {
+  std::uint32_t index = ring.take_sealed();
+  const bool any = index != kNoIndex;
+  while (index != kNoIndex) {
+    const std::uint32_t next = ring.next_sealed(index);
+    trace::ChunkHeader& chunk = *ring.chunk(index);
+    // Acquire: pairs with commit().
+    if (pack(chunk, chunk.committed.load(std::memory_order_acquire), append)) ring.recycle(&chunk);
+    index = next;
+  }
+  return any;
+}
+
+// What is committed and complete in chunks that are still being written.
+template <class Append>
+void pack_active(Ring& ring, Append&& append) noexcept {
+  ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
+    // Acquire: pairs with reserve_in_new_chunk().
+    if (chunk.state.load(std::memory_order_acquire) != trace::ChunkState::kActive) return;
+    const std::uint32_t committed =
+        chunk.committed.load(std::memory_order_acquire);  // pairs with commit()
+    pack(chunk, completed_bytes(chunk, chunk.packed, committed), append);
+  });
+}
+
+// When the first record that is committed and not packed took effect at the earliest; `ticks` where
+// there is none that old.
+inline std::uint64_t first_unpacked_ticks(const Ring& ring, std::uint64_t ticks) noexcept {
+  ring.for_each_chunk([&](const trace::ChunkHeader& chunk) noexcept {
+    // Acquire: pairs with reserve_in_new_chunk().
+    if (chunk.state.load(std::memory_order_acquire) == trace::ChunkState::kFree) return;
+    const std::uint32_t committed =
+        chunk.committed.load(std::memory_order_acquire);  // pairs with commit()
+    if (committed <= chunk.packed) return;
+    const auto* record =
+        reinterpret_cast<const trace::RecordHeader*>(content_of(chunk) + chunk.packed);
+    if (record->time < ticks) ticks = record->time;
+  });
+  return ticks;
+}
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/ring/ring.hpp"
+
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <new>
+
+namespace gpumemtrace::preload {
+namespace {
+
+constexpr std::size_t kPageBytes = 4096;
+
+constexpr std::uint32_t chunk_bytes(std::uint32_t size_class) noexcept {
+  return static_cast<std::uint32_t>(trace::kMinChunkBytes) << size_class;
+}
+static_assert(chunk_bytes(Ring::kSizeClasses - 1) == trace::kMaxChunkBytes);
+
+constexpr std::uint32_t class_of(std::uint32_t bytes) noexcept {
+  constexpr auto kSmallest = static_cast<std::uint32_t>(trace::kMinChunkBytes);
+  return static_cast<std::uint32_t>(__builtin_ctz(bytes / kSmallest));
+}
+
+// Free chunks that the background thread keeps ready, by size class: enough for threads that
+// start together, and for what one thread writes between two rounds of the background thread.
+constexpr std::int32_t kReserve[Ring::kSizeClasses] = {16, 4, 4, 4, 4, 4, 6};
+
+}  // namespace
+
+int Ring::create(const char* path, const trace::TraceId& id, std::uint64_t capacity) noexcept {
+  capacity_ = trace::kRingHeaderBytes + capacity / trace::kMaxChunkBytes * trace::kMaxChunkBytes;
+  if (const int error = file_.create(path); error != 0) return error;
+  const int error = map_file(id);
+  if (error != 0) discard(path);
+  return error;
+}
+
+// Also the mapping, which would hold the disk space.
+void Ring::discard(const char* path) noexcept {
+  if (base_ != nullptr) munmap(base_, capacity_);
+  base_ = nullptr;
+  header_ = nullptr;
+  file_.close();
+  unlink(path);
+}
+
+int Ring::map_file(const trace::TraceId& id) noexcept {
+  if (const int error = file_.allocate(0, trace::kRingHeaderBytes); error != 0) return error;
+  // The whole capacity is mapped at once; pages past the end of the file are never touched.
+  int error = 0;
+  base_ = static_cast<std::byte*>(file_.map(capacity_, error));
+  if (base_ == nullptr) return error;
+  void* links = mmap(nullptr, capacity_ / trace::kMinChunkBytes * sizeof *links_,
+                     PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (links == MAP_FAILED) return errno;
+  links_ = static_cast<std::atomic<std::uint32_t>*>(links);
+  header_ = new (base_) trace::RingHeader;
+  header_->id = id;
+  header_->process_id = static_cast<std::uint32_t>(getpid());
+  // Not inherited by fork, gone with the process: the sign that the trace is still being written.
+  file_.lock();
+  return grow(0) && replenish() ? 0 : growth_error();
+}
+
+trace::ChunkHeader* Ring::chunk(std::uint32_t index) const noexcept {
+  return reinterpret_cast<trace::ChunkHeader*>(base_ + std::uint64_t{index} * kPageBytes);
+}
+
+std::uint32_t Ring::index_of(const trace::ChunkHeader* chunk) const noexcept {
+  return static_cast<std::uint32_t>(
+      static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(chunk) - base_) / kPageBytes);
+}
+
+// Claims one extent and cuts it into free chunks. Several threads may grow at once: each has an
+// extent of its own.
+bool Ring::grow(std::uint32_t size_class) noexcept {
+  if (growth_error() != 0) return false;
+  std::uint64_t offset = header_->used_bytes.load();
+  do {
+    if (offset + trace::kMaxChunkBytes > capacity_) return false;
+  } while (!header_->used_bytes.compare_exchange_weak(offset, offset + trace::kMaxChunkBytes));
+  if (const int error = file_.allocate(offset, trace::kMaxChunkBytes); error != 0) {
+    growth_error_.store(error, std::memory_order_relaxed);  // a hint, nothing to order
+    return false;
+  }
+  for (std::size_t page = 0; page < trace::kMaxChunkBytes; page += kPageBytes) {
+    *reinterpret_cast<volatile std::byte*>(base_ + offset + page) = std::byte{0};
+  }
+  const std::uint32_t bytes = chunk_bytes(size_class);
+  for (std::size_t at = 0; at < trace::kMaxChunkBytes; at += bytes) {
+    auto* chunk = new (base_ + offset + at) trace::ChunkHeader;
+    chunk->bytes = bytes;
+    free_[size_class].push(index_of(chunk), links_);
+  }
+  mark_made(offset);
+  return true;
+}
+
+bool Ring::extent_is_made(std::uint64_t offset) const noexcept {
+  const std::uint64_t extent = offset / trace::kMaxChunkBytes;
+  // Acquire: pairs with mark_made(); the chunk headers are there.
+  return (made_[extent / 64].load(std::memory_order_acquire) >> (extent % 64) & 1) != 0;
+}
+
+void Ring::mark_made(std::uint64_t offset) noexcept {
+  const std::uint64_t extent = offset / trace::kMaxChunkBytes;
+  // Release: pairs with extent_is_made().
+  made_[extent / 64].fetch_or(std::uint64_t{1} << (extent % 64), std::memory_order_release);
+}
+
+bool Ring::is_short() const noexcept {
+  // Relaxed: an estimate of a moment that is over when it is known.
+  if (header_->used_bytes.load(std::memory_order_relaxed) + trace::kMaxChunkBytes <= capacity_) {
+    return false;
+  }
+  std::uint64_t free_bytes = 0;
+  for (std::uint32_t c = 0; c < kSizeClasses; ++c) {
+    const std::int32_t count = free_[c].count();
+    if (count > 0) free_bytes += static_cast<std::uint64_t>(count) * chunk_bytes(c);
+  }
+  return free_bytes < capacity_ / 8;
+}
+
+trace::ChunkHeader* Ring::take(std::uint32_t size_class, bool important) noexcept {
+  const auto try_all = [&]() noexcept {
+    std::uint32_t index = free_[size_class].pop(links_);
+    for (std::uint32_t smaller = size_class; index == kNoIndex && smaller-- > 0;) {
+      index = free_[smaller].pop(links_);
+    }
+    for (std::uint32_t larger = size_class + 1; index == kNoIndex && larger < kSizeClasses;
+         ++larger) {
+      index = free_[larger].pop(links_);
+    }
+    return index;
+  };
+  if (!important && is_short()) return nullptr;
+  std::uint32_t index = free_[size_class].pop(links_);
+  if (index == kNoIndex && grow(size_class)) index = free_[size_class].pop(links_);
+  if (index == kNoIndex) index = try_all();
+  if (index == kNoIndex) return nullptr;
+  return chunk(index);
+}
+
+void Ring::seal(trace::ChunkHeader* chunk) noexcept {
+  // Release: pairs with the reader of a killed process's file and with the background thread.
+  chunk->state.store(trace::ChunkState::kSealed, std::memory_order_release);
+  sealed_.push(index_of(chunk), links_);
+}
+
+void Ring::recycle(trace::ChunkHeader* chunk) noexcept {
+  chunk->state.store(trace::ChunkState::kFree, std::memory_order_release);  // as in seal()
+  free_[class_of(chunk->bytes)].push(index_of(chunk), links_);
+}
+
+void Ring::release_free_chunks() noexcept {
+  growth_error_.store(ECANCELED, std::memory_order_relaxed);  // a hint, as in grow()
+  for (std::uint32_t size_class = 1; size_class < kSizeClasses; ++size_class) {
+    for (std::uint32_t index = free_[size_class].pop(links_); index != kNoIndex;
+         index = free_[size_class].pop(links_)) {
+      // The first page holds the header, which readers walk over.
+      file_.release((std::uint64_t{index} + 1) * kPageBytes, chunk_bytes(size_class) - kPageBytes);
+    }
+  }
+}
+
+bool Ring::replenish() noexcept {
+  for (std::uint32_t size_class = 0; size_class < kSizeClasses; ++size_class) {
+    while (free_[size_class].count() < kReserve[size_class]) {
+      // A ring of the smallest size has no room for a reserve of every class; take() substitutes.
+      if (header_->used_bytes.load() + trace::kMaxChunkBytes > capacity_) return true;
+      if (!grow(size_class)) return growth_error() == 0;
+    }
+  }
+  return true;
+}
+
+}  // namespace gpumemtrace::preload

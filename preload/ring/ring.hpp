@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ring: chunks of shared memory in a file that outlives the process.
+//
+//   background thread              traced thread                 background thread
+//   grow(): free, touched  ----->  take(): active  --seal()-->   packs it, recycle(): free again
+//
+// - take() and seal() are called by traced threads: one atomic exchange each, no lock, no system
+//   call while the ring has free chunks. A thread that finds none grows the ring itself, up to the
+//   capacity; after that take() returns nullptr and the caller counts a drop.
+// - Everything else is for the background thread, or for the one thread that starts the recording.
+// - An extent is kMaxChunkBytes of file, cut into chunks of one size. Memory is allocated on disk
+//   and touched before anyone gets it: a full disk is an error here, never a SIGBUS there.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/base/lock_free_stack.hpp"
+#include "preload/base/own_file.hpp"
+#include "trace/ring_layout.hpp"
+
+namespace gpumemtrace::preload {
+
+class Ring {
+ public:
+  static constexpr std::uint32_t kSizeClasses = 7;  // 4 KiB, 8 KiB, ... 256 KiB
+
+  // Makes the file and maps it. 0, or an errno value, and then no file.
+  int create(const char* path, const trace::TraceId& id, std::uint64_t capacity) noexcept;
+  // Removes the file that create() has made, before anyone has taken a chunk.
+  void discard(const char* path) noexcept;
+
+  // A chunk of the wanted size class, or of another one where there is none. `important` calls may
+  // use the last eighth of the capacity. nullptr: the ring is full.
+  trace::ChunkHeader* take(std::uint32_t size_class, bool important) noexcept;
+  void seal(trace::ChunkHeader* chunk) noexcept;
+
+  // Sealed chunks, newest first: next_sealed(kNoIndex) takes all, then follow.
+  std::uint32_t take_sealed() noexcept { return sealed_.take_all(); }
+  std::uint32_t next_sealed(std::uint32_t index) const noexcept {
+    return IndexInbox::next(index, links_);
+  }
+  trace::ChunkHeader* chunk(std::uint32_t index) const noexcept;
+  void recycle(trace::ChunkHeader* chunk) noexcept;
+
+  // Keeps a reserve of free chunks of every size; false where the file cannot grow.
+  bool replenish() noexcept;
+  // Why the file cannot grow any more: an errno value, 0 while it can.
+  int growth_error() const noexcept {
+    return growth_error_.load(std::memory_order_relaxed);  // a hint, nothing to order
+  }
+
+  // The process ends: gives the disk space of free chunks back. Those of the smallest size stay
+  // usable for what is still recorded after this; the others are taken out of use.
+  void release_free_chunks() noexcept;
+
+  trace::RingHeader& header() const noexcept { return *header_; }
+  std::uint64_t capacity() const noexcept { return capacity_; }
+  // At capacity with less than an eighth of it free: what is left is for important records.
+  bool is_short() const noexcept;
+  // Visits all chunks in the order of the file; for the last pass over unsealed ones.
+  template <class Visitor>
+  void for_each_chunk(Visitor&& visit) const noexcept {
+    for (std::uint64_t extent = trace::kRingHeaderBytes;
+         extent + trace::kMaxChunkBytes <= capacity_; extent += trace::kMaxChunkBytes) {
+      if (!extent_is_made(extent)) continue;
+      std::uint64_t offset = extent;
+      while (offset < extent + trace::kMaxChunkBytes) {
+        auto* chunk = reinterpret_cast<trace::ChunkHeader*>(base_ + offset);
+        if (chunk->magic != trace::kChunkMagic || chunk->bytes < trace::kMinChunkBytes) break;
+        visit(*chunk);
+        offset += chunk->bytes;
+      }
+    }
+  }
+
+ private:
+  int map_file(const trace::TraceId& id) noexcept;
+  // Extents are claimed in order and finished in any; memory of one that is not finished may lie
+  // past the end of the file.
+  static constexpr std::size_t kMaxExtents = 65536;
+  bool grow(std::uint32_t size_class) noexcept;
+  bool extent_is_made(std::uint64_t offset) const noexcept;
+  void mark_made(std::uint64_t offset) noexcept;
+  std::uint32_t index_of(const trace::ChunkHeader* chunk) const noexcept;
+
+  std::byte* base_ = nullptr;
+  trace::RingHeader* header_ = nullptr;
+  std::atomic<std::uint32_t>* links_ = nullptr;
+  OwnFile file_;
+  std::uint64_t capacity_ = 0;
+  std::atomic<int> growth_error_ = 0;
+  std::atomic<std::uint64_t> made_[kMaxExtents / 64] = {};
+  IndexStack free_[kSizeClasses];
+  IndexInbox sealed_;
+};
+
+}  // namespace gpumemtrace::preload

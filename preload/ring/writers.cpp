@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/ring/writers.hpp"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <iterator>
+#include <string_view>
+
+#include "preload/base/clock.hpp"
+#include "preload/base/errno_keeper.hpp"
+#include "preload/ring/recorder.hpp"
+#include "preload/session/session_state.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+std::uint32_t current_thread_id() noexcept {
+  return static_cast<std::uint32_t>(syscall(SYS_gettid));
+}
+
+void write_thread_record(std::uint32_t thread_id, std::string_view name) noexcept {
+  trace::Thread record;
+  record.record.kind = trace::RecordKind::kThread;
+  record.record.time = ticks();
+  record.thread_id = thread_id;
+  record.pthread_self = static_cast<std::uint64_t>(pthread_self());
+  write_record(&record, sizeof record, name.data(), name.size());
+}
+
+// The name that the thread has now; `name` has room for it.
+std::string_view thread_name(char (&name)[16]) noexcept {
+  if (prctl(PR_GET_NAME, name, 0, 0, 0) != 0) return {};
+  return {name, strnlen(name, sizeof name)};
+}
+
+void count_drop(Session& session, trace::DropClass drop_class) noexcept {
+  const auto index = static_cast<std::size_t>(drop_class);
+  Writer& writer = *thread_state.writer;
+  trace::RingHeader& header = session.ring.header();
+  trace::DropCounts& line = header.dropped_by_writers[writer.id % header.kDropLines];
+  line.counts[index].fetch_add(1, std::memory_order_relaxed);  // a counter
+  if (writer.gap_since == 0) writer.gap_since = ticks();
+  ++writer.gap[index];
+}
+
+// Tells the trace, at the begin of the first chunk after a gap, what is missing.
+void write_gap() noexcept {
+  Writer& writer = *thread_state.writer;
+  if (writer.gap_since == 0) return;
+  trace::Gap record;
+  record.record.kind = trace::RecordKind::kGap;
+  record.record.words = sizeof record / trace::kWordBytes;
+  record.record.time = ticks();
+  record.since = writer.gap_since;
+  std::uint64_t* counts[] = {&record.allocations, &record.frees, &record.copies, &record.blocks,
+                             &record.others};
+  for (std::size_t i = 0; i < std::size(counts); ++i) {
+    *counts[i] = writer.gap[i];
+    writer.gap[i] = 0;
+  }
+  writer.gap_since = 0;
+  memcpy(thread_state.cursor, &record, sizeof record);
+  commit(sizeof record);
+}
+
+trace::ChunkHeader* take_chunk(Session& session, std::uint32_t size_class,
+                               bool important) noexcept {
+  trace::ChunkHeader* chunk = session.ring.take(size_class, important);
+  while (chunk == nullptr && session.config.on_full == OnFull::kBlock &&
+         control.session.load() == session.id && session.background_runs.load() &&
+         thread_state.writer->id != 0) {
+    const timespec pause{0, 200'000};
+    nanosleep(&pause, nullptr);
+    chunk = session.ring.take(size_class, important);
+  }
+  return chunk;
+}
+
+// A chunk that was left before anything was committed in it is no gap in the writer's stream.
+std::uint32_t sequence_after(const trace::ChunkHeader& chunk) noexcept {
+  // Relaxed: the thread's own store, or that of one that is gone.
+  return chunk.sequence + (chunk.committed.load(std::memory_order_relaxed) != 0 ? 1 : 0);
+}
+
+// The thread's chunk is full. A signal handler may jump out of here: what is forgotten and not
+// sealed stays active, and is packed as such.
+void seal_chunk(Session& session, Writer& writer) noexcept {
+  ThreadState& state = thread_state;
+  trace::ChunkHeader* const chunk = state.chunk;
+  writer.next_sequence = sequence_after(*chunk);
+  std::atomic_signal_fence(std::memory_order_release);
+  state.chunk = nullptr;
+  state.cursor = state.end = nullptr;
+  std::atomic_signal_fence(std::memory_order_release);
+  session.ring.seal(chunk);
+}
+
+// The cursor of a thread that is gone was its own; a fresh chunk is safe, and its last one is
+// sealed by what it committed.
+void abandon_chunk(Session& session, Writer& writer) noexcept {
+  session.ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
+    // In this order: whose a chunk is that nobody has may be changing.
+    if (chunk.state.load() != trace::ChunkState::kActive || chunk.writer != writer.id) return;
+    if (chunk.sequence >= writer.next_sequence) writer.next_sequence = sequence_after(chunk);
+    session.ring.seal(&chunk);
+  });
+  writer.taken = nullptr;
+  writer.chunk = nullptr;
+  writer.cursor = writer.end = nullptr;
+}
+
+}  // namespace
+
+std::uint32_t take_writer(Session& session) noexcept {
+  const std::uint32_t idle = session.idle_writers.pop(session.writer_links);
+  if (idle != kNoIndex) return idle;
+  const std::uint32_t fresh = session.writer_count.fetch_add(1);
+  if (fresh < kMaxWriters) return fresh;
+  session.writer_count.store(kMaxWriters);
+  return kNoIndex;
+}
+
+bool acquire_writer(Session& session, std::uint32_t index) noexcept {
+  if (index == kNoIndex) return false;
+  ThreadState& state = thread_state;
+  Writer& writer = session.writers[index];
+  writer.id = index;
+  state.writer = &writer;
+  state.writer_id = index;
+  state.chunk = writer.chunk;
+  state.cursor = writer.cursor;
+  state.end = writer.end;
+  state.session = session.id;
+  const std::uint32_t thread_id = current_thread_id();
+  writer.thread_id.store(thread_id);
+  char name[16] = {};
+  write_thread_record(thread_id, thread_name(name));
+  return true;
+}
+
+void return_writer(Session& session) noexcept {
+  ThreadState& state = thread_state;
+  Writer& writer = *state.writer;
+  writer.chunk = state.chunk;
+  writer.cursor = state.cursor;
+  writer.end = state.end;
+  writer.thread_id.store(0);
+  state.writer = nullptr;
+  state.chunk = nullptr;
+  state.cursor = state.end = nullptr;
+  state.session = kNoSession;
+  session.idle_writers.push(writer.id, session.writer_links);
+}
+
+void reclaim_writers(Session& session, bool (*thread_is_gone)(std::uint32_t thread_id)) noexcept {
+  const std::uint32_t count = session.writer_count.load();
+  for (std::uint32_t i = kBackgroundWriter + 1; i < count && i < kMaxWriters; ++i) {
+    Writer& writer = session.writers[i];
+    std::uint32_t thread_id = writer.thread_id.load();
+    if (thread_id == 0 || !thread_is_gone(thread_id)) continue;
+    // Fails where the thread returned the writer in its last moments: it may be another's by now.
+    if (!writer.thread_id.compare_exchange_strong(thread_id, 0)) continue;
+    abandon_chunk(session, writer);
+    session.idle_writers.push(i, session.writer_links);
+  }
+}
+
+bool reserve_is_over(trace::DropClass drop_class) noexcept {
+  Session& session = the_session();
+  thread_state.chunk_is_reserved = session.ring.is_short();
+  if (thread_state.chunk_is_reserved) count_drop(session, drop_class);
+  return !thread_state.chunk_is_reserved;
+}
+
+std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) noexcept {
+  const ErrnoKeeper errno_keeper;
+  Session& session = the_session();
+  ThreadState& state = thread_state;
+  Writer& writer = *state.writer;
+  if (state.chunk != nullptr) seal_chunk(session, writer);
+  const bool important = drop_class != trace::DropClass::kCopy;
+  // One that was taken and never begun comes first: a signal handler may jump out of here.
+  if (writer.taken == nullptr) writer.taken = take_chunk(session, writer.size_class, important);
+  trace::ChunkHeader* const chunk = writer.taken;
+  if (chunk == nullptr) {
+    count_drop(session, drop_class);
+    return nullptr;
+  }
+  // A reader of a killed process's ring must never see old content under a new name: the state is
+  // "free" until the chunk is the writer's in all other respects.
+  chunk->committed.store(0, std::memory_order_relaxed);
+  chunk->packed = 0;
+  chunk->writer = writer.id;
+  chunk->sequence = writer.next_sequence;
+  ++chunk->generation;
+  // Release: pairs with readers of the file and the background thread's walk over the chunks.
+  chunk->state.store(trace::ChunkState::kActive, std::memory_order_release);
+  if (writer.size_class + 1 < Ring::kSizeClasses) ++writer.size_class;
+  writer.taken = nullptr;
+  std::atomic_signal_fence(std::memory_order_release);
+  state.chunk = chunk;
+  state.chunk_is_reserved = session.config.on_full == OnFull::kDrop && session.ring.is_short();
+  state.cursor = reinterpret_cast<std::byte*>(chunk + 1);
+  // A signal handler may jump out of here: until it has an end, the chunk has less than no room.
+  std::atomic_signal_fence(std::memory_order_release);
+  state.end = reinterpret_cast<std::byte*>(chunk) + chunk->bytes;
+  write_gap();
+  write_thread_record(writer.thread_id.load(std::memory_order_relaxed), {});  // own store
+  return static_cast<std::size_t>(state.end - state.cursor) < bytes ? nullptr : state.cursor;
+}
+
+bool write_record(const void* record, std::size_t bytes, const char* tail,
+                  std::size_t tail_bytes) noexcept {
+  const std::size_t padded =
+      (tail_bytes + trace::kWordBytes - 1) / trace::kWordBytes * trace::kWordBytes;
+  const std::size_t total = bytes + padded;
+  ThreadState& state = thread_state;
+  std::byte* out = state.end - state.cursor < static_cast<std::ptrdiff_t>(total)
+                       ? reserve_in_new_chunk(total, trace::DropClass::kOther)
+                       : state.cursor;
+  if (out == nullptr) return false;
+  memcpy(out, record, bytes);
+  memset(out + bytes, 0, padded);
+  if (tail_bytes > 0) memcpy(out + bytes, tail, tail_bytes);
+  out[1] = static_cast<std::byte>(total / trace::kWordBytes);
+  commit(total);
+  return true;
+}
+
+}  // namespace gpumemtrace::preload

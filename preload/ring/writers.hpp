@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who has which writer, and how its chunks follow each other.
+//
+// A thread takes a writer with its first record and returns it when it ends; the next new thread
+// goes on with it, in the same chunk. tests/exploration/ runs all of this in every order of steps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/ring/thread_state.hpp"
+#include "trace/ring_layout.hpp"
+
+namespace gpumemtrace::preload {
+
+struct Session;
+
+// The background thread's own. No other thread ever has it.
+inline constexpr std::uint32_t kBackgroundWriter = 0;
+
+// Index of a writer that no thread has; kNoIndex where there is none left.
+std::uint32_t take_writer(Session& session) noexcept;
+// Gives the thread a writer and tells the trace whose records follow; false for kNoIndex.
+bool acquire_writer(Session& session, std::uint32_t index) noexcept;
+// The thread ends: its writer is the next thread's.
+void return_writer(Session& session) noexcept;
+// Takes the writers back from threads that ended without returning them: pthread keys exhausted
+// their rounds, or the thread was killed. The background thread.
+void reclaim_writers(Session& session, bool (*thread_is_gone)(std::uint32_t thread_id)) noexcept;
+
+// Room for a record of `bytes` in a new chunk; nullptr and a counted drop where there is none.
+// Slow path; keeps errno.
+std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) noexcept;
+
+// A copy's record meets a chunk of the ring's reserve. True where the ring has room again; else the
+// record is counted as dropped.
+bool reserve_is_over(trace::DropClass drop_class) noexcept;
+
+// Writes a record with a tail for the calling thread, which must be attached; false if dropped.
+bool write_record(const void* record, std::size_t bytes, const char* tail,
+                  std::size_t tail_bytes) noexcept;
+
+}  // namespace gpumemtrace::preload

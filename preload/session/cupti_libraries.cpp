@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/session/cupti_libraries.hpp"
+
+#include <link.h>
+#include <string.h>
+
+#include "cupti/collection.hpp"
+#include "cupti/spin_lock.hpp"
+#include "preload/loader/elf_symbols.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+constexpr char kFilePrefix[] = "libcupti";
+constexpr char kMarkSymbol[] = "cuptiActivityRegisterCallbacks";
+// Triton's profiler. It opens a libcupti of its own when it is used.
+constexpr char kProton[] = "libproton.so";
+constexpr std::size_t kMaxPath = 512;
+
+struct Copy {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  void* mark = nullptr;  // address of kMarkSymbol: tells a file from one loaded in its place
+  ElfLibrary symbols;
+  char path[kMaxPath] = {};
+  cupti::Library library;
+};
+
+struct Copies {
+  Copy entries[cupti::kMostLibraries];
+  std::size_t count = 0;
+  cupti::SpinLock lock;
+};
+constinit Copies copies;
+
+const char* file_name(const char* path) noexcept {
+  const char* slash = strrchr(path, '/');
+  return slash == nullptr ? path : slash + 1;
+}
+
+bool begins_with(const char* text, const char* prefix) noexcept {
+  return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+struct Range {
+  std::uint64_t begin = ~std::uint64_t{0};
+  std::uint64_t end = 0;
+};
+
+Range range_of(const dl_phdr_info& info) noexcept {
+  Range range;
+  for (int i = 0; i < info.dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info.dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD) continue;
+    const std::uint64_t begin = info.dlpi_addr + segment.p_vaddr;
+    if (begin < range.begin) range.begin = begin;
+    if (begin + segment.p_memsz > range.end) range.end = begin + segment.p_memsz;
+  }
+  return range;
+}
+
+// The entry of a loaded file, made where there is none yet; nullptr where the file is no libcupti
+// or there are too many.
+Copy* entry_of(const dl_phdr_info& info) noexcept {
+  if (info.dlpi_name == nullptr || !begins_with(file_name(info.dlpi_name), kFilePrefix)) {
+    return nullptr;
+  }
+  ElfLibrary symbols;
+  if (!read_library(info, symbols)) return nullptr;
+  void* const mark = symbol_of(symbols, kMarkSymbol);
+  if (mark == nullptr) return nullptr;
+  const cupti::SpinGuard guard(copies.lock);
+  for (std::size_t i = 0; i < copies.count; ++i) {
+    if (copies.entries[i].mark == mark) return &copies.entries[i];
+  }
+  if (copies.count == cupti::kMostLibraries) return nullptr;
+  Copy& copy = copies.entries[copies.count];
+  const Range range = range_of(info);
+  copy.begin = range.begin;
+  copy.end = range.end;
+  copy.mark = mark;
+  copy.symbols = symbols;
+  strncpy(copy.path, info.dlpi_name, kMaxPath - 1);
+  cupti::Functions functions;
+  cupti::load(functions, [&](const char* name) noexcept { return symbol_of(symbols, name); });
+  copy.library.found(functions, copies.count, cupti::the_collection());
+  ++copies.count;
+  return &copy;
+}
+
+struct AddressSearch {
+  std::uint64_t address;
+  Copy* found = nullptr;
+};
+
+int visit_for_address(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto& search = *static_cast<AddressSearch*>(argument);
+  const Range range = range_of(*info);
+  if (search.address < range.begin || search.address >= range.end) return 0;
+  search.found = entry_of(*info);
+  return 1;
+}
+
+struct AllCopies {
+  Copy* entries[cupti::kMostLibraries] = {};
+  std::size_t count = 0;
+  const char* proton = nullptr;
+};
+
+int visit_all(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto& all = *static_cast<AllCopies*>(argument);
+  if (info->dlpi_name == nullptr) return 0;
+  if (begins_with(file_name(info->dlpi_name), kProton)) all.proton = info->dlpi_name;
+  Copy* const copy = entry_of(*info);
+  if (copy != nullptr && all.count < cupti::kMostLibraries) all.entries[all.count++] = copy;
+  return 0;
+}
+
+// The files that the file around an address names as needed.
+struct NeededSearch {
+  std::uint64_t address;
+  const AllCopies* copies;
+  Copy* found = nullptr;
+};
+
+int visit_needed(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto& search = *static_cast<NeededSearch*>(argument);
+  const Range range = range_of(*info);
+  if (search.address < range.begin || search.address >= range.end) return 0;
+  for_each_needed(*info, [&](const char* name) noexcept {
+    for (std::size_t i = 0; i < search.copies->count; ++i) {
+      Copy* const copy = search.copies->entries[i];
+      if (search.found == nullptr && begins_with(file_name(copy->path), name)) search.found = copy;
+    }
+  });
+  return 1;
+}
+
+// Library is a member of Copy.
+const Copy& copy_of(const cupti::Library& library) noexcept {
+  return copies.entries[library.index()];
+}
+
+}  // namespace
+
+cupti::Library* cupti_library_around(const void* address) noexcept {
+  AddressSearch search{reinterpret_cast<std::uintptr_t>(address)};
+  dl_iterate_phdr(visit_for_address, &search);
+  return search.found == nullptr ? nullptr : &search.found->library;
+}
+
+cupti::Library* cupti_library_for(const void* caller) noexcept {
+  AllCopies all;
+  dl_iterate_phdr(visit_all, &all);
+  if (all.count == 0) return nullptr;
+  if (all.count == 1) return &all.entries[0]->library;
+  NeededSearch search{reinterpret_cast<std::uintptr_t>(caller), &all};
+  dl_iterate_phdr(visit_needed, &search);
+  return search.found == nullptr ? &all.entries[0]->library : &search.found->library;
+}
+
+LoadedCupti look_for_cupti() noexcept {
+  AllCopies all;
+  dl_iterate_phdr(visit_all, &all);
+  LoadedCupti loaded;
+  loaded.count = all.count;
+  loaded.other = all.count > 1 ? all.entries[1]->path : all.proton;
+  if (all.count == 0) return loaded;
+  Copy* chosen = all.entries[0];
+  // Another copy cannot be used any more once the program has registered with one.
+  for (std::size_t i = 0; i < all.count; ++i) {
+    if (!all.entries[i]->library.program_has_callbacks()) continue;
+    chosen = all.entries[i];
+    loaded.other = nullptr;
+  }
+  loaded.library = &chosen->library;
+  return loaded;
+}
+
+void* symbol_of(const cupti::Library& library, const char* name) noexcept {
+  return symbol_of(copy_of(library).symbols, name);
+}
+
+const char* path_of(const cupti::Library& library) noexcept { return copy_of(library).path; }
+
+void reset_cupti_libraries() noexcept {
+  copies.lock.free_in_child();
+  for (std::size_t i = 0; i < copies.count; ++i) copies.entries[i].library.reset();
+}
+
+}  // namespace gpumemtrace::preload

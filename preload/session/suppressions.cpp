@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/session/suppressions.hpp"
+
+#include <string.h>
+
+#include "preload/base/append_once.hpp"
+#include "preload/base/message.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+constexpr std::size_t kMaxSuppressions = 128;
+constexpr std::size_t kMaxSuppressionBytes = 248;
+
+struct NotedSuppression {
+  std::size_t size = 0;
+  char text[kMaxSuppressionBytes] = {};
+
+  std::string_view view() const noexcept { return {text, size}; }
+};
+
+constinit NoteBook<NotedSuppression, kMaxSuppressions> noted;
+
+bool note(std::string_view line) noexcept {
+  if (line.size() > kMaxSuppressionBytes) return false;
+  return noted.add([&](const NotedSuppression& entry) { return entry.view() == line; },
+                   [&](NotedSuppression& entry) {
+                     memcpy(entry.text, line.data(), line.size());
+                     entry.size = line.size();
+                   });
+}
+
+}  // namespace
+
+void note_suppressions(std::string_view text) noexcept {
+  bool all = true;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    const std::string_view line = slice(text, 0, end);
+    if (!line.empty()) all = note(line) && all;
+    text = slice(text, end == std::string_view::npos ? text.size() : end + 1);
+  }
+  if (all) return;
+  Line line;
+  line << "some suppressions of the program are left out: more than " << kMaxSuppressions
+       << " lines, or a line of more than " << kMaxSuppressionBytes
+       << " bytes; put them into a file for --suppressions";
+  message(line);
+}
+
+std::size_t noted_suppression_count() noexcept { return noted.count(); }
+std::string_view noted_suppression(std::size_t index) noexcept {
+  return noted.entries[index].view();
+}
+
+}  // namespace gpumemtrace::preload

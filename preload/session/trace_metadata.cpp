@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <charconv>
+
+#include "preload/base/clock.hpp"
+#include "preload/driver/apis.hpp"
+#include "preload/driver/driver.hpp"
+#include "preload/driver/tracking.hpp"
+#include "preload/session/announce.hpp"
+#include "preload/session/session_state.hpp"
+#include "trace/schema.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+constexpr std::size_t kMaxTailBytes = 1600;
+
+// Collects records in memory of its own.
+class ImageBuilder {
+ public:
+  explicit ImageBuilder(std::span<std::byte> out) noexcept : out_(out) {}
+
+  template <class Record>
+  void add(Record record, std::string_view tail = {}) noexcept {
+    if (tail.size() > kMaxTailBytes) tail = slice(tail, 0, kMaxTailBytes);
+    const std::size_t padded =
+        (tail.size() + trace::kWordBytes - 1) / trace::kWordBytes * trace::kWordBytes;
+    const std::size_t bytes = sizeof(Record) + padded;
+    if (out_.size() - used_ < bytes) return;
+    record.record.kind = trace::kind_of<Record>();
+    record.record.words = static_cast<std::uint8_t>(bytes / trace::kWordBytes);
+    record.record.time = ticks();
+    std::byte* at = out_.data() + used_;
+    memset(at + sizeof record, 0, padded);
+    memcpy(at, &record, sizeof record);
+    if (!tail.empty()) memcpy(at + sizeof record, tail.data(), tail.size());
+    used_ += bytes;
+  }
+
+  // Long texts come in several records of increasing part.
+  void add_text(trace::TextKey key, std::string_view text) noexcept {
+    std::uint32_t part = 0;
+    do {
+      trace::Text record;
+      record.key = key;
+      record.part = part++;
+      add(record, slice(text, 0, kMaxTailBytes));
+      text.remove_prefix(text.size() < kMaxTailBytes ? text.size() : kMaxTailBytes);
+    } while (!text.empty());
+  }
+
+  std::span<const std::byte> image() const noexcept { return out_.first(used_); }
+
+ private:
+  std::span<std::byte> out_;
+  std::size_t used_ = 0;
+};
+
+void add_number(ImageBuilder& image, trace::TextKey key, std::uint64_t number) noexcept {
+  char digits[20];
+  const char* const end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+  image.add_text(key, {digits, static_cast<std::size_t>(end - digits)});
+}
+
+// The allocator backend that PyTorch's settings name; empty where they name none.
+std::string_view torch_backend() noexcept {
+  constexpr std::string_view kKey = "backend:";
+  for (const std::string_view name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
+    const std::string_view settings = environment(name);
+    const std::size_t found = settings.find(kKey);
+    if (found == settings.npos) continue;
+    const std::string_view value = slice(settings, found + kKey.size());
+    return slice(value, 0, value.find(','));
+  }
+  return {};
+}
+
+void add_process_facts(ImageBuilder& image, const JobFacts& job) noexcept {
+  using trace::TextKey;
+  static char buffer[trace::kMaxCommandLineBytes];
+  image.add_text(TextKey::kToolVersion, GPUMEMTRACE_VERSION);
+  add_number(image, TextKey::kProcessId, static_cast<std::uint64_t>(getpid()));
+  add_number(image, TextKey::kParentProcessId, static_cast<std::uint64_t>(getppid()));
+  image.add_text(TextKey::kExecutable, executable_path());
+  std::size_t size = read_small_file("/proc/self/cmdline", buffer, sizeof buffer);
+  image.add_text(TextKey::kCommandLine, {buffer, size});
+  image.add_text(TextKey::kHost, host_name());
+  size = read_small_file("/proc/sys/kernel/random/boot_id", buffer, sizeof buffer);
+  while (size > 0 && buffer[size - 1] == '\n') --size;
+  image.add_text(TextKey::kBootId, {buffer, size});
+  image.add_text(TextKey::kClockSource, counter_is_invariant ? "counter" : "monotonic");
+  const std::pair<TextKey, std::string_view> optional[] = {
+      {TextKey::kRank, job.rank},
+      {TextKey::kLocalRank, job.local_rank},
+      {TextKey::kWorldSize, job.world_size},
+      {TextKey::kJob, job.job},
+      {TextKey::kTorchAllocator, torch_backend()}};
+  for (const auto& [key, value] : optional) {
+    if (!value.empty()) image.add_text(key, value);
+  }
+}
+
+void add_clock(ImageBuilder& image) noexcept {
+  trace::Clock clock;
+  const std::uint64_t before = ticks();
+  clock.monotonic_ns = clock_ns(CLOCK_MONOTONIC);
+  clock.realtime_ns = clock_ns(CLOCK_REALTIME);
+  clock.uncertainty_ticks = ticks() - before;
+  image.add(clock);
+}
+
+void add_apis(ImageBuilder& image) noexcept {
+  for (std::size_t i = 1; i < kApiCount; ++i) {
+    const ApiInfo& api = apis()[i];
+    char names[160] = {};
+    std::size_t size = strlen(api.symbol);
+    memcpy(names, api.symbol, size + 1);
+    const std::size_t runtime = strlen(api.runtime_name);
+    memcpy(names + size + 1, api.runtime_name, runtime);
+    trace::ApiName record;
+    record.id = static_cast<std::uint32_t>(i);
+    record.record_kind = static_cast<std::uint32_t>(api.record);
+    image.add(record, {names, size + 1 + runtime});
+  }
+}
+
+void add_contexts(ImageBuilder& image) noexcept {
+  for (std::uint32_t id = 1; id <= tracking::context_count(); ++id) {
+    const tracking::ContextInfo info = tracking::context_info(id);
+    trace::Context record;
+    record.id = id;
+    record.handle = info.handle;
+    record.device = info.device;
+    record.primary = info.primary ? 1 : 0;
+    image.add(record);
+  }
+}
+
+}  // namespace
+
+int write_prologue(Session& session) noexcept {
+  void* memory = mmap(nullptr, trace::kMaxChunkBytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) return ENOMEM;
+  ImageBuilder image(std::span(static_cast<std::byte*>(memory), trace::kMaxChunkBytes));
+  add_clock(image);
+  add_process_facts(image, session.job);
+  add_apis(image);
+  add_contexts(image);
+  if (session.config.start_paused) {
+    trace::Mark stopped;
+    stopped.mark = trace::MarkKind::kStopped;
+    image.add(stopped);
+  }
+  const int error = session.writer.append(0, 0, 0, image.image());
+  munmap(memory, trace::kMaxChunkBytes);
+  return error;
+}
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/stacks/module_list.hpp"
+
+#include <string.h>
+
+#include <cstddef>
+
+#include "preload/base/key_table.hpp"
+#include "preload/loader/build_id.hpp"
+#include "preload/loader/loader_list.hpp"
+#include "preload/ring/recorder.hpp"
+#include "preload/trace_file/output_path.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+constexpr std::size_t kMaxModules = 4096;
+constexpr std::size_t kMaxPath = 1024;
+constexpr std::size_t kSerialSlots = std::size_t{1} << 14;
+
+struct KnownModule {
+  std::uint64_t base = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  std::uint64_t path_hash = 0;
+  bool seen = false;
+};
+
+struct ModuleTable {
+  KnownModule modules[kMaxModules];
+  std::size_t count = 0;
+  std::uint32_t changes = 0;  // of the list that was written
+};
+constinit ModuleTable table;
+constinit KeyTable serials;
+
+std::uint64_t hash_text(const char* text) noexcept {
+  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
+  for (; *text != '\0'; ++text) {
+    hash = (hash ^ static_cast<unsigned char>(*text)) * 0x100000001b3ull;
+  }
+  return hash;
+}
+
+// False where the ring had no room.
+bool write_module(const KnownModule& module, const char* path, const BuildId& id,
+                  bool unloaded) noexcept {
+  trace::Module record;
+  record.record.kind = trace::RecordKind::kModule;
+  record.record.time = ticks();
+  record.base = module.base;
+  record.begin = module.begin;
+  record.end = module.end;
+  record.unloaded = unloaded ? 1 : 0;
+  std::uint64_t words[] = {0, 0, 0};
+  static_assert(sizeof words == sizeof id.content);
+  memcpy(words, id.content, sizeof words);
+  record.build_id_0 = words[0];
+  record.build_id_1 = words[1];
+  record.build_id_2 = words[2];
+  record.build_id_bytes = id.bytes;
+  std::size_t length = strlen(path);
+  if (length > kMaxPath) length = kMaxPath;
+  return write_record(&record, sizeof record, path, length);
+}
+
+// The loader's name for the main program is empty.
+const char* path_of(const char* name) noexcept {
+  return name == nullptr || name[0] == '\0' ? executable_path().data() : name;
+}
+
+int visit(dl_phdr_info* info, std::size_t, void*) noexcept {
+  KnownModule module;
+  module.base = info->dlpi_addr;
+  module.begin = ~std::uint64_t{0};
+  for (int i = 0; i < info->dlpi_phnum; ++i) {
+    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
+    if (segment.p_type != PT_LOAD) continue;
+    const std::uint64_t begin = info->dlpi_addr + segment.p_vaddr;
+    if (begin < module.begin) module.begin = begin;
+    if (begin + segment.p_memsz > module.end) module.end = begin + segment.p_memsz;
+  }
+  const char* const path = path_of(info->dlpi_name);
+  module.path_hash = hash_text(path);
+  for (std::size_t i = 0; i < table.count; ++i) {
+    KnownModule& known = table.modules[i];
+    if (known.begin == module.begin && known.path_hash == module.path_hash) {
+      known.seen = true;
+      return 0;
+    }
+  }
+  if (table.count == kMaxModules) return 0;
+  module.seen = true;
+  table.modules[table.count++] = module;
+  write_module(module, path, find_build_id(info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum),
+               false);
+  return 0;
+}
+
+// Names a file at a place. Its search table tells files of one name apart that have no build-id.
+std::uint64_t identity_of(const LoadedModule& module, const BuildId& id) noexcept {
+  std::uint64_t hash = hash_text(module.path);
+  const auto add = [&](std::uint64_t value) noexcept { hash = (hash ^ value) * 0x100000001b3ull; };
+  add(module.base);
+  add(module.begin);
+  add(module.end);
+  for (const std::uint8_t byte : id.content) add(byte);
+  constexpr std::size_t kTableBytes = 64;
+  const native::UnwindTables& tables = module.unwind;
+  for (std::size_t i = 0; i < kTableBytes && tables.header + i < tables.end; ++i) {
+    add(tables.header[i]);
+  }
+  return hash;
+}
+
+}  // namespace
+
+void record_modules(const CallGuard&, LoaderList& modules) noexcept {
+  modules.look();
+  if (table.changes == modules.changes()) return;
+  table.changes = modules.changes();
+  for (std::size_t i = 0; i < table.count; ++i) table.modules[i].seen = false;
+  modules.visit(visit, nullptr);
+  publish_modules(modules);
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < table.count; ++i) {
+    if (table.modules[i].seen) {
+      table.modules[kept++] = table.modules[i];
+    } else {
+      write_module(table.modules[i], "", {}, true);
+      unload_was_noticed();
+    }
+  }
+  table.count = kept;
+}
+
+std::uint32_t module_serial(const LoadedModule& module) noexcept {
+  const BuildId id = find_build_id(module);
+  bool told = false;
+  const std::uint32_t serial = serials.intern(identity_of(module, id), told);
+  if (serial != 0 && !told &&
+      write_module({module.base, module.begin, module.end}, path_of(module.path), id, false)) {
+    serials.was_told(serial);
+  }
+  return serial;
+}
+
+void forget_modules() noexcept {
+  table.count = 0;
+  table.changes = 0;
+  serials.map(kSerialSlots);
+}
+
+}  // namespace gpumemtrace::preload

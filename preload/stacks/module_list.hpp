@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// The files mapped into the process, as records: addresses mean something only with them.
+#pragma once
+
+#include <cstdint>
+
+#include "preload/loader/loaded_module.hpp"
+
+namespace gpumemtrace::preload {
+
+class CallGuard;
+class LoaderList;
+
+// Writes a Module record for every loaded file that was not written yet, and one for each that is
+// gone. Cheap where nothing was loaded or unloaded since the last call. Background thread.
+void record_modules(const CallGuard& guard, LoaderList& modules) noexcept;
+
+// The number of a file in stacks (native::SerialOf). Writes its Module record where this file was
+// not met at this place before, so that no stack names a file that nobody has recorded, however
+// short it is loaded. Any thread that may record; the file is in use and stays loaded meanwhile.
+std::uint32_t module_serial(const LoadedModule& module) noexcept;
+
+// Forgets what was written: a new recording writes all again.
+void forget_modules() noexcept;
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,287 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/stacks/stacks.hpp"
+
+#include <atomic>
+#include <cstddef>
+
+#include "preload/base/key_table.hpp"
+#include "preload/native/walk_cache.hpp"
+#include "preload/python/python_collections.hpp"
+#include "preload/python/python_frames.hpp"
+#include "preload/python/python_walk.hpp"
+#include "preload/ring/recorder.hpp"
+#include "preload/session/session_state.hpp"
+#include "preload/stacks/module_list.hpp"
+#include "preload/stacks/waiting_watch.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+constexpr std::size_t kStackSlots = std::size_t{1} << 20;
+constexpr std::size_t kCodeSlots = std::size_t{1} << 18;
+constexpr std::size_t kWalkMemories = 32;
+constexpr std::size_t kMaxTextBytes = 1024;
+constexpr std::size_t kMaxPieceBytes = 1600;
+// A record's length is told in one byte, in words.
+constexpr std::size_t kMaxFrames = 255 - sizeof(trace::Stack) / trace::kWordBytes;
+static_assert(python::kMaxFrames <= kMaxFrames && native::kMaxFrames <= kMaxFrames);
+
+constinit KeyTable stacks;
+constinit KeyTable codes;
+constinit std::string_view python_off;
+constinit std::string_view native_off;
+
+// What every stack needs, in one cache line.
+struct alignas(64) Settings {
+  python::Walk* walks = nullptr;                // by writer
+  native::WalkMemory* walk_memories = nullptr;  // by writer, for the first of them
+  std::size_t depth_limit = 0;
+  bool python = false;
+  NativeStacks native = NativeStacks::kNone;
+};
+constinit Settings settings;
+
+constinit std::atomic<std::uint64_t> without_room = 0;
+
+// These return false where the ring had no room.
+bool write_code_text(std::uint32_t id, std::uint32_t first_line, trace::CodeText text,
+                     std::string_view content) noexcept {
+  std::uint32_t part = 0;
+  do {
+    const std::size_t size = content.size() < kMaxPieceBytes ? content.size() : kMaxPieceBytes;
+    trace::Code record;
+    record.record.kind = trace::RecordKind::kCode;
+    record.record.time = ticks();
+    record.id = id;
+    record.first_line = first_line;
+    record.text = text;
+    record.part = part++;
+    record.bytes = static_cast<std::uint32_t>(size);
+    if (!write_record(&record, sizeof record, content.data(), size)) return false;
+    content.remove_prefix(size);
+  } while (!content.empty());
+  return true;
+}
+
+// Whose frames they are decides how their code objects may be read.
+enum class Owner { kThisThread, kAnotherThread };
+
+bool write_own_code(std::uint32_t id, const void* object) noexcept {
+  python::Code code;
+  if (!python::read_code(object, code)) return true;
+  char name[kMaxTextBytes];
+  char file[kMaxTextBytes];
+  const std::size_t name_bytes = python::copy_text(code.qualified_name, name, sizeof name);
+  const std::size_t file_bytes = python::copy_text(code.file, file, sizeof file);
+  return write_code_text(id, code.first_line, trace::CodeText::kName, {name, name_bytes}) &&
+         write_code_text(id, code.first_line, trace::CodeText::kFile, {file, file_bytes}) &&
+         write_code_text(id, code.first_line, trace::CodeText::kLineTable,
+                         python::bytes_of(code.line_table));
+}
+
+bool write_other_code(std::uint32_t id, const void* object) noexcept {
+  static constinit python::CodeCopy code = {};  // large, and the background thread's alone
+  if (!python::copy_code(object, code)) return true;
+  return write_code_text(id, code.first_line, trace::CodeText::kName,
+                         {code.name, code.name_bytes}) &&
+         write_code_text(id, code.first_line, trace::CodeText::kFile,
+                         {code.file, code.file_bytes}) &&
+         write_code_text(id, code.first_line, trace::CodeText::kLineTable,
+                         {code.line_table, code.line_table_bytes});
+}
+
+// The number of a code object; its texts go into the trace the first time. `has_room` becomes false
+// where the ring had none for them.
+std::uint32_t intern_code(const python::Frame& frame, Owner owner, bool& has_room) noexcept {
+  bool told = false;
+  const std::uint32_t id = codes.intern(python::key_of_code(frame), told);
+  if (id == 0 || told) return id;
+  const bool written = owner == Owner::kThisThread ? write_own_code(id, frame.code)
+                                                   : write_other_code(id, frame.code);
+  if (written) codes.was_told(id);
+  has_room = has_room && written;
+  return id;
+}
+
+// What a new stack is written from. Without initial values: most of it stays unused.
+struct PythonFrames {
+  python::Frame frames[python::kMaxFrames];  // innermost first
+  std::size_t count;
+  Owner owner;
+};
+
+std::size_t at_most(std::size_t value, std::size_t limit) noexcept {
+  return value < limit ? value : limit;
+}
+
+void write_stack(std::uint32_t id, const PythonFrames& python,
+                 const native::Walk& native) noexcept {
+  // Both are shortened to what a record has room for.
+  const bool fits = python.count + native.count <= kMaxFrames;
+  const std::size_t native_count =
+      fits ? native.count
+           : at_most(native.count, kMaxFrames - at_most(python.count, kMaxFrames - kMaxFrames / 2));
+  const std::size_t python_count = at_most(python.count, kMaxFrames - native_count);
+  std::uint64_t words[kMaxFrames];
+  std::size_t count = 0;
+  bool has_room = true;
+  for (std::size_t i = 0; i < python_count; ++i) {
+    const python::Frame& frame = python.frames[i];
+    const std::uint64_t code = intern_code(frame, python.owner, has_room);
+    words[count++] = code << 32 | frame.instruction;
+  }
+  for (std::size_t i = 0; i < native_count; ++i) words[count++] = native.addresses[i];
+  trace::Stack record;
+  record.record.kind = trace::RecordKind::kStack;
+  record.record.flags = native.cut || !fits ? trace::kFlagCut : std::uint16_t{0};
+  record.record.time = ticks();
+  record.id = id;
+  record.python_frames = static_cast<std::uint32_t>(python_count);
+  record.python_version = python::version_hex();
+  record.native_frames = static_cast<std::uint32_t>(native_count);
+  const bool written = write_record(&record, sizeof record, reinterpret_cast<const char*>(words),
+                                    count * sizeof words[0]);
+  // Where a code object is missing, whoever meets the stack next writes both once more.
+  if (written && has_room) stacks.was_told(id);
+}
+
+// The number of a stack, and whether it must be written; 0: there is no room.
+[[gnu::always_inline]] inline std::uint32_t intern_stack(std::uint64_t hash,
+                                                         bool& is_new) noexcept {
+  bool told = false;
+  const std::uint32_t id = stacks.intern(hash, told);
+  if (id == 0) [[unlikely]]
+    without_room.fetch_add(1, std::memory_order_relaxed);  // a counter, nothing is ordered by it
+  is_new = id != 0 && !told;
+  return id;
+}
+
+[[gnu::noinline]] void write_own_stack(std::uint32_t id, const python::Walk* walk,
+                                       const native::Walk& native) noexcept {
+  PythonFrames python;
+  python.count = walk == nullptr ? 0 : python::copy_frames(*walk, python.frames);
+  python.owner = Owner::kThisThread;
+  write_stack(id, python, native);
+}
+
+// What the calling thread's stack is recorded as. `walk`: its Python frames, if it has some.
+[[gnu::always_inline]] inline std::uint32_t number_of(std::uint64_t hash, const python::Walk* walk,
+                                                      const native::Walk& native) noexcept {
+  bool is_new = false;
+  const std::uint32_t id = intern_stack(hash, is_new);
+  if (is_new) [[unlikely]]
+    write_own_stack(id, walk, native);
+  return id;
+}
+
+// With native frames that have to be looked for. Apart, because of the room that they take.
+[[gnu::noinline]] std::uint32_t unexpected_stack(const native::Caller& caller,
+                                                 native::WalkMemory* memory, std::uint64_t hash,
+                                                 const python::Walk* walk) noexcept {
+  std::uint64_t addresses[native::kMaxFrames];
+  const native::Walk native = native::read_frames(caller, addresses, settings.depth_limit, memory);
+  if (walk == nullptr && native.count == 0) return 0;
+  return number_of(mix(hash, native.hash), walk, native);
+}
+
+bool wants_native(StackUse use, bool has_python) noexcept {
+  switch (settings.native) {
+    case NativeStacks::kNone:
+      return false;
+    case NativeStacks::kAuto:
+      return use == StackUse::kCall || !has_python;
+    case NativeStacks::kFull:
+      break;
+  }
+  return true;
+}
+
+std::string_view why_off(bool is_wanted, bool has_room, std::string_view unwanted) noexcept {
+  if (!is_wanted) return unwanted;
+  if (!has_room) return "there is no memory for call stacks";
+  if (settings.depth_limit == 0) return "GPUMEMTRACE_STACK_DEPTH is 0";
+  return {};
+}
+
+// What threads remember of their walks; nothing, to begin with.
+bool map_walks() noexcept {
+  constexpr std::size_t kMemoryBytes = kWalkMemories * sizeof(native::WalkMemory);
+  if (settings.walks == nullptr) {
+    settings.walks = static_cast<python::Walk*>(map_zeros(kMaxWriters * sizeof *settings.walks));
+  }
+  if (settings.walk_memories == nullptr) {
+    settings.walk_memories = static_cast<native::WalkMemory*>(map_zeros(kMemoryBytes));
+  } else {
+    madvise(settings.walk_memories, kMemoryBytes, MADV_DONTNEED);  // zeros again
+  }
+  return settings.walks != nullptr && settings.walk_memories != nullptr;
+}
+
+}  // namespace
+
+[[gnu::hot]] std::uint32_t current_stack(const CallGuard&, const native::Caller& caller,
+                                         StackUse use) noexcept {
+  if (use == StackUse::kRelease) return 0;
+  const std::uint32_t writer = thread_state.writer_id;
+  const python::Walk* walk = nullptr;
+  std::uint64_t hash = 0;
+  if (settings.python && python::state() == python::State::kOn) [[likely]] {
+    python::Walk& last = settings.walks[writer];
+    hash = python::read_stack(settings.depth_limit, last);
+    if (hash != 0) [[likely]] {
+      walk = &last;
+    } else {
+      note_thread_without_python();
+    }
+  }
+  native::Walk native;
+  native::WalkMemory* memory = nullptr;
+  if (wants_native(use, walk != nullptr)) {
+    if (writer < kWalkMemories) memory = &settings.walk_memories[writer];
+    if (memory == nullptr || !native::read_expected(caller, settings.depth_limit, *memory, native))
+        [[unlikely]] {
+      return unexpected_stack(caller, memory, hash, walk);
+    }
+    hash = mix(hash, native.hash);
+  } else if (walk == nullptr) {
+    return 0;
+  }
+  const std::uint32_t id = number_of(hash, walk, native);
+  if (memory != nullptr) memory->fetch_expected();
+  return id;
+}
+
+std::uint32_t waiting_stack(const CallGuard&, const python::WaitingThread& thread) noexcept {
+  std::uint64_t hash = 0;
+  for (std::size_t i = thread.count; i-- > 0;) hash = python::hash_with(hash, thread.frames[i]);
+  bool is_new = false;
+  const std::uint32_t id = intern_stack(hash, is_new);
+  if (!is_new) return id;
+  PythonFrames python;
+  python.count = thread.count;
+  python.owner = Owner::kAnotherThread;
+  for (std::size_t i = 0; i < thread.count; ++i) python.frames[i] = thread.frames[i];
+  write_stack(id, python, native::Walk{});
+  return id;
+}
+
+void reset_stacks(const Config& config) noexcept {
+  settings.depth_limit =
+      at_most(config.stack_depth, at_most(python::kMaxFrames, native::kMaxFrames));
+  without_room.store(0);
+  const bool wants_native = config.native_stacks != NativeStacks::kNone;
+  const bool has_room = map_walks() && stacks.map(kStackSlots) && codes.map(kCodeSlots);
+  python_off = why_off(config.python_stacks, has_room, "switched off by GPUMEMTRACE_PYTHON");
+  native_off = why_off(wants_native, has_room && (!wants_native || native::prepare(module_serial)),
+                       "switched off by GPUMEMTRACE_NATIVE");
+  settings.python = python_off.empty();
+  if (settings.python) python::watch_collector();
+  settings.native = native_off.empty() ? config.native_stacks : NativeStacks::kNone;
+}
+
+std::size_t stack_depth() noexcept { return settings.depth_limit; }
+std::string_view python_stacks_off() noexcept { return python_off; }
+std::string_view native_stacks_off() noexcept { return native_off; }
+std::uint64_t stacks_without_room() noexcept { return without_room.load(); }
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Interned call stacks. A stack that was seen before costs its walk, its hash and one look-up; a
+// new one is written to the trace once, with the code objects that it names for the first time.
+//
+// - Any thread, no lock, no allocation; the caller holds a CallGuard and may record.
+// - A StackId is 1 + the stack's slot in the table, so two threads that meet the same new stack
+//   agree on its number without waiting for each other.
+// - 0: no stack. The thread has none, stacks are switched off, or the table is full (counted).
+// - Python and native frames are cut at the depth limit, each at its outer end; a record has room
+//   for 251 frames, of which native ones give way first, down to half.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "preload/base/config.hpp"
+#include "preload/native/native_frames.hpp"
+#include "preload/python/python_waiting.hpp"
+
+namespace gpumemtrace::preload {
+
+class CallGuard;
+
+// What the stack is for decides how much of it NativeStacks::kAuto wants.
+enum class StackUse {
+  kCall,     // a call of the driver: always native frames
+  kBlock,    // a framework's block, stream-ordered memory: where there are no Python frames
+  kRelease,  // either is taken back: no stack, it says nothing about who held the memory
+};
+
+// The calling thread's stack, from the hook's caller on.
+std::uint32_t current_stack(const CallGuard& guard, const native::Caller& caller,
+                            StackUse use) noexcept;
+
+// The number of another thread's Python stack, read by the background thread; 0 where there is none
+// left. Its code objects are copied through the kernel.
+std::uint32_t waiting_stack(const CallGuard& guard, const python::WaitingThread& thread) noexcept;
+
+// Most frames of each kind in a stack.
+std::size_t stack_depth() noexcept;
+
+// Empties the tables: a new trace needs every stack again. Before the session's first record.
+void reset_stacks(const Config& config) noexcept;
+
+// Why Python or native frames are not recorded although the thread may have them; empty where they
+// are.
+std::string_view python_stacks_off() noexcept;
+std::string_view native_stacks_off() noexcept;
+
+// Stacks that were not recorded because the table was full.
+std::uint64_t stacks_without_room() noexcept;
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/stacks/waiting_watch.hpp"
+
+#include <time.h>
+
+#include <atomic>
+
+#include "preload/base/clock.hpp"
+#include "preload/ring/recorder.hpp"
+#include "preload/session/session_state.hpp"
+#include "preload/stacks/stacks.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+constexpr std::uint64_t kLookPeriodNs = 200'000;
+constexpr std::uint64_t kRepeatNs = 1'000'000;
+constexpr std::uint64_t kQuietTicks = 500'000;  // 100 to 300 us on processors of our time
+
+constinit std::atomic<bool> look_wanted = false;
+
+}  // namespace
+
+[[gnu::hot]] void note_thread_without_python() noexcept {
+  look_wanted.store(true, std::memory_order_relaxed);  // a hint, nothing to order
+  const std::uint64_t now = ticks();
+  const bool was_quiet = now - thread_state.last_without_python > kQuietTicks;
+  thread_state.last_without_python = now;
+  if (was_quiet) wake_background_thread();
+}
+
+bool WaitingWatch::is_wanted() noexcept {
+  return look_wanted.load(std::memory_order_relaxed);  // a hint
+}
+
+void WaitingWatch::look(const CallGuard& guard) noexcept {
+  if (!is_wanted()) return;
+  const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+  if (now_ns - last_look_ns_ < kLookPeriodNs) return;
+  last_look_ns_ = now_ns;
+  look_wanted.store(false, std::memory_order_relaxed);  // a hint
+  if (!python_stacks_off().empty()) return;
+  const std::size_t count = python::find_waiting(found_, kMaxThreads, stack_depth());
+  forget_all_but_found(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::uint32_t stack = waiting_stack(guard, found_[i]);
+    Known& last = known(found_[i].thread_id);
+    if (stack == 0 || (last.stack == stack && now_ns - last.written_ns <= kRepeatNs)) continue;
+    last.stack = stack;
+    last.written_ns = now_ns;
+    write_event<trace::WaitingStack>(guard, [&](trace::WaitingStack& record) {
+      record.thread_id = last.thread_id;
+      record.stack = stack;
+    });
+  }
+}
+
+void WaitingWatch::forget_all_but_found(std::size_t found) noexcept {
+  for (Known& last : known_) {
+    bool still_waits = false;
+    for (std::size_t i = 0; i < found; ++i) {
+      still_waits = still_waits || found_[i].thread_id == last.thread_id;
+    }
+    if (!still_waits) last.stack = 0;
+  }
+}
+
+// The thread's, else the place of the one that was written longest ago.
+WaitingWatch::Known& WaitingWatch::known(std::uint64_t thread_id) noexcept {
+  Known* oldest = &known_[0];
+  for (Known& last : known_) {
+    if (last.thread_id == thread_id) return last;
+    if (last.written_ns < oldest->written_ns) oldest = &last;
+  }
+  *oldest = {thread_id, 0, 0};
+  return *oldest;
+}
+
+}  // namespace gpumemtrace::preload

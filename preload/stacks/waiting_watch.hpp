@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who waits for PyTorch's autograd engine, as the background thread sees it from time to time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/python/python_waiting.hpp"
+
+namespace gpumemtrace::preload {
+
+class CallGuard;
+
+// A thread without Python frames uses memory: it may be one of PyTorch's autograd engine, and
+// another thread may wait for it. Has the background thread look for that, at once where this
+// thread was quiet before. Any thread; mostly one store, at most one system call each 200 us or so.
+void note_thread_without_python() noexcept;
+
+// Writes a WaitingStack record for each Python thread that waits. What stands in the trace already
+// is written again where the thread did something else meanwhile, or after a while. Background
+// thread only.
+class WaitingWatch {
+ public:
+  // Somebody asked for a look, and there was none since.
+  static bool is_wanted() noexcept;
+  // A look where one is wanted and the last one is not too near. The session records.
+  void look(const CallGuard& guard) noexcept;
+
+ private:
+  static constexpr std::size_t kMaxThreads = 8;
+
+  // What was written last of a thread; stack 0: it was seen not to wait since.
+  struct Known {
+    std::uint64_t thread_id = 0;
+    std::uint64_t written_ns = 0;
+    std::uint32_t stack = 0;
+  };
+
+  void forget_all_but_found(std::size_t found) noexcept;
+  Known& known(std::uint64_t thread_id) noexcept;
+
+  std::uint64_t last_look_ns_ = 0;
+  Known known_[kMaxThreads];
+  python::WaitingThread found_[kMaxThreads];
+};
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the trace goes: expands the pattern of --output.
+//
+//   %h host   %p process id   %e executable   %t start time (seconds since 1970)   %n host's short
+//   name   %r rank   %j job id   %q{VAR} an environment variable   %% a percent sign
+//
+// A %r without a rank vanishes together with the dot and the letter r before it (".r%r").
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "preload/base/message.hpp"
+
+namespace gpumemtrace::preload {
+
+// The process's place in a job, from the variables of torchrun, Open MPI, MPICH, Slurm and others.
+struct JobFacts {
+  std::string_view rank;
+  std::string_view local_rank;
+  std::string_view world_size;
+  std::string_view job;
+};
+JobFacts read_job_facts() noexcept;
+
+// Base name of the executable and the host's name, in buffers that live as long as the process.
+std::string_view executable_path() noexcept;
+std::string_view executable_name() noexcept;
+std::string_view host_name() noexcept;
+
+// The path without number, absolute. `pattern` empty: the default, a file in the current folder,
+// or in a folder for the job where the process is a rank of several.
+void expand_output_path(std::string_view pattern, const JobFacts& job, Line& path) noexcept;
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/trace_file/trace_writer.hpp"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <new>
+
+#define ZSTD_STATIC_LINKING_ONLY
+#include <zstd.h>
+
+#include "preload/base/clock.hpp"
+#include "trace/checksum.hpp"
+#include "trace/pack.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+// Level 3 packs a GPT-2 training's events to half the size of level 1 at a cost that the
+// background thread does not notice.
+constexpr int kCompressionLevel = 3;
+constexpr std::size_t kCompressorBytes = 4 << 20;
+
+}  // namespace
+
+// Mapped, not allocated: the recorder never uses the program's malloc.
+struct TraceWriter::Workspace {
+  trace::PackScratch scratch;
+  std::byte columns[trace::kMaxColumnBytes];
+  // A whole block, so that it reaches the file in one write.
+  std::byte block[sizeof(trace::BlockHeader) + ZSTD_COMPRESSBOUND(trace::kMaxColumnBytes)];
+  alignas(64) std::byte compressor_memory[kCompressorBytes];
+  ZSTD_CCtx* compressor = nullptr;
+};
+
+int TraceWriter::create(const char* path, const trace::TraceId& id) noexcept {
+  if (const int error = trace_.file.create(path); error != 0) return error;
+  header_.id = id;
+  header_.start_realtime_ns = clock_ns(CLOCK_REALTIME);
+  header_.process_id = static_cast<std::uint32_t>(getpid());
+  header_.checksum = trace::crc32c(&header_, offsetof(trace::FileHeader, checksum));
+  int error = make_workspace();
+  if (error == 0) error = write_beginning(trace_);
+  if (error != 0) discard(path);
+  return error;
+}
+
+void TraceWriter::discard(const char* path) noexcept {
+  trace_.file.close();
+  unlink(path);
+}
+
+int TraceWriter::make_workspace() noexcept {
+  void* memory = mmap(nullptr, sizeof(Workspace), PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) return ENOMEM;
+  // The mapping is zeros already; storing them again would touch every page of it.
+  workspace_ = static_cast<Workspace*>(memory);
+  workspace_->compressor =
+      ZSTD_initStaticCCtx(workspace_->compressor_memory, sizeof workspace_->compressor_memory);
+  return 0;
+}
+
+int TraceWriter::write_beginning(PackedFile& file) noexcept {
+  if (const int error = file.file.write_at(0, &header_, sizeof header_); error != 0) {
+    return error;
+  }
+  file.bytes = sizeof header_;
+  const std::size_t bytes = trace::write_schema(workspace_->columns);
+  trace::BlockHeader block;
+  block.type = trace::BlockType::kSchema;
+  return append_block(file, block, std::span<const std::byte>(workspace_->columns, bytes));
+}
+
+int TraceWriter::append(std::uint32_t writer, std::uint32_t sequence, std::uint32_t begin,
+                        std::span<const std::byte> image) noexcept {
+  trace::BlockHeader block;
+  block.writer = writer;
+  block.sequence = sequence;
+  block.begin_offset = begin;
+  return append_image(trace_, block, image);
+}
+
+int TraceWriter::append_image(PackedFile& file, trace::BlockHeader& block,
+                              std::span<const std::byte> image) noexcept {
+  const trace::PackResult packed = trace::pack(image, workspace_->columns, workspace_->scratch);
+  if (packed.column_bytes == 0) return EILSEQ;
+  block.end_offset = block.begin_offset + static_cast<std::uint32_t>(image.size());
+  block.records = packed.records;
+  block.first_time = packed.first_time;
+  block.last_time = packed.last_time;
+  return append_block(file, block,
+                      std::span<const std::byte>(workspace_->columns, packed.column_bytes));
+}
+
+int TraceWriter::append_block(PackedFile& file, trace::BlockHeader& header,
+                              std::span<const std::byte> columns) noexcept {
+  std::byte* payload = workspace_->block + sizeof header;
+  std::size_t stored = 0;
+  if (workspace_->compressor != nullptr) {
+    const std::size_t compressed =
+        ZSTD_compressCCtx(workspace_->compressor, payload, sizeof workspace_->block - sizeof header,
+                          columns.data(), columns.size(), kCompressionLevel);
+    if (ZSTD_isError(compressed) == 0 && compressed < columns.size()) {
+      stored = compressed;
+      header.codec = trace::Codec::kZstd;
+    }
+  }
+  if (stored == 0) {
+    memcpy(payload, columns.data(), columns.size());
+    stored = columns.size();
+  }
+  header.column_bytes = static_cast<std::uint32_t>(columns.size());
+  return write_block(file, header, stored);
+}
+
+// Completes the header and writes it with the payload that stands in the workspace.
+int TraceWriter::write_block(PackedFile& file, trace::BlockHeader& header,
+                             std::size_t stored) noexcept {
+  header.header_bytes = sizeof header;
+  header.stored_bytes = static_cast<std::uint32_t>(stored);
+  header.payload_checksum = trace::crc32c(workspace_->block + sizeof header, stored);
+  header.header_checksum = trace::crc32c(&header, offsetof(trace::BlockHeader, header_checksum));
+  memcpy(workspace_->block, &header, sizeof header);
+
+  if (const int error = file.file.write_at(file.bytes, workspace_->block, sizeof header + stored);
+      error != 0) {
+    [[maybe_unused]] const int ignored = file.file.truncate(file.bytes);
+    return error;
+  }
+  file.bytes += sizeof header + stored;
+  return 0;
+}
+
+int TraceWriter::begin_replacement(const char* path) noexcept {
+  unlink(path);  // left of a process that was killed while it made a checkpoint
+  replacement_ = PackedFile{};
+  if (const int error = replacement_.file.create(path); error != 0) return error;
+  return write_beginning(replacement_);
+}
+
+int TraceWriter::append_to_replacement(trace::BlockType type, std::uint32_t writer,
+                                       std::uint32_t sequence, std::uint32_t begin,
+                                       std::span<const std::byte> image) noexcept {
+  trace::BlockHeader block;
+  block.type = type;
+  block.writer = writer;
+  block.sequence = sequence;
+  block.begin_offset = begin;
+  return append_image(replacement_, block, image);
+}
+
+int TraceWriter::append_folded(std::uint32_t writer, std::uint32_t sequence,
+                               std::uint32_t end) noexcept {
+  trace::BlockHeader block;
+  block.type = trace::BlockType::kFolded;
+  block.writer = writer;
+  block.sequence = sequence;
+  block.end_offset = end;
+  return write_block(replacement_, block, 0);
+}
+
+int TraceWriter::copy_to_replacement(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  while (bytes > 0) {
+    const std::size_t wanted = bytes < sizeof workspace_->block ? static_cast<std::size_t>(bytes)
+                                                                : sizeof workspace_->block;
+    if (const int error = trace_.file.read_at(offset, workspace_->block, wanted); error != 0) {
+      return error;
+    }
+    if (const int error = replacement_.file.write_at(replacement_.bytes, workspace_->block, wanted);
+        error != 0) {
+      return error;
+    }
+    replacement_.bytes += wanted;
+    offset += wanted;
+    bytes -= wanted;
+  }
+  return 0;
+}
+
+int TraceWriter::finish_replacement(const char* replacement_path, const char* path) noexcept {
+  // Who moved or removed the trace does not want another one in its place.
+  FileIdentity now;
+  if (!identify(path, now) || !(now == trace_.file.identity())) return ENOENT;
+  if (rename(replacement_path, path) != 0) return errno;
+  trace_.file.close();
+  trace_ = replacement_;
+  replacement_ = PackedFile{};
+  return 0;
+}
+
+void TraceWriter::drop_replacement(const char* path) noexcept {
+  replacement_.file.close();
+  replacement_ = PackedFile{};
+  unlink(path);
+}
+
+}  // namespace gpumemtrace::preload

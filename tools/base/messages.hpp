@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages of the program itself. They go to stderr, so that stdout stays what was asked for.
+#pragma once
+
+#include <string>
+
+namespace gpumemtrace::tools {
+
+// One line each, behind the program's name.
+void say(const std::string& message);
+void warn(const std::string& message);
+void report_failure(const std::string& message);
+
+}  // namespace gpumemtrace::tools

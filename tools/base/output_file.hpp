@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes what a command makes: to a file, or to stdout.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace gpumemtrace::tools {
+
+// To stdout where `path` is empty. A file gets its name when it is whole, so that a reader never
+// sees half of it; a device or a pipe is written as it is. Follows no link. Throws Failure.
+void write_output(const std::filesystem::path& path, const std::string& content);
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/base/sizes.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+
+namespace gpumemtrace::tools {
+namespace {
+
+struct SizeUnit {
+  std::string_view name;  // lower case
+  double bytes;
+};
+
+constexpr double kKibi = 1024.0;
+constexpr auto kSizeUnits = std::to_array<SizeUnit>({
+    {"", 1.0},
+    {"b", 1.0},
+    {"bytes", 1.0},
+    {"kib", kKibi},
+    {"kb", 1e3},
+    {"mib", kKibi* kKibi},
+    {"mb", 1e6},
+    {"gib", kKibi* kKibi* kKibi},
+    {"gb", 1e9},
+    {"tib", kKibi* kKibi* kKibi* kKibi},
+    {"tb", 1e12},
+});
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+std::string to_lower(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+  return lower;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> parse_size(std::string_view text) {
+  text = trim(text);
+  const std::size_t number_length = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string_view number = text.substr(0, number_length);
+  const std::string unit_name = to_lower(trim(text.substr(number_length)));
+  const auto unit = std::find_if(kSizeUnits.begin(), kSizeUnits.end(),
+                                 [&](const SizeUnit& row) { return row.name == unit_name; });
+  if (number.empty() || unit == kSizeUnits.end()) return std::nullopt;
+
+  const char* const end = number.data() + number.size();
+  std::uint64_t whole = 0;
+  const auto [whole_end, whole_error] = std::from_chars(number.data(), end, whole);
+  if (whole_error == std::errc() && whole_end == end && unit->bytes == 1.0) return whole;
+
+  double value = 0;
+  const auto [value_end, value_error] = std::from_chars(number.data(), end, value);
+  if (value_error != std::errc() || value_end != end) return std::nullopt;
+  const double bytes = value * unit->bytes;
+  // 2^63 and not 2^64: every double below it converts without a surprise.
+  if (bytes >= 0x1p63 || bytes != std::floor(bytes)) return std::nullopt;
+  return static_cast<std::uint64_t>(bytes);
+}
+
+std::optional<double> parse_share(std::string_view text) {
+  text = trim(text);
+  const bool percent = !text.empty() && text.back() == '%';
+  if (percent) text = trim(text.substr(0, text.size() - 1));
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  if (percent) value /= 100;
+  if (!(value >= 0 && value <= 1)) return std::nullopt;
+  return value;
+}
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string format_count(std::uint64_t count) {
+  std::string text = std::to_string(count);
+  for (std::size_t position = text.size(); position > 3;) {
+    position -= 3;
+    text.insert(position, 1, ',');
+  }
+  return text;
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sizes, counts and times as people write and read them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "analyzer/base/amounts.hpp"
+
+namespace gpumemtrace::tools {
+
+using analyzer::duration_text;
+using analyzer::size_text;
+
+// "2GiB", "2GB", "512 KiB", "1.5GiB" or plain bytes. Empty where the text is no size, or one that
+// does not fit.
+[[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
+
+// "20%" or "0.2": 0 to 1 and, in percent, 0 to 100. Empty for anything else.
+[[nodiscard]] std::optional<double> parse_share(std::string_view text);
+
+// A whole number without sign. Empty for anything else.
+[[nodiscard]] std::optional<std::uint64_t> parse_number(std::string_view text);
+
+// 73098330112 -> "73,098,330,112".
+std::string format_count(std::uint64_t count);
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/base/text.hpp"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <system_error>
+
+namespace gpumemtrace::tools {
+
+std::string format_args(fmt::string_view pattern, fmt::format_args arguments) {
+  return fmt::vformat(pattern, arguments);
+}
+
+void write_text(std::FILE* stream, const std::string& text) {
+  if (std::fwrite(text.data(), 1, text.size(), stream) < text.size()) {
+    throw std::system_error(errno, std::generic_category(), "cannot write to file");
+  }
+}
+
+}  // namespace gpumemtrace::tools

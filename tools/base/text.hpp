@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text by the patterns of fmt. Only text.cpp compiles fmt itself, which takes seconds; files that
+// format include this instead.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <string>
+
+namespace gpumemtrace::tools {
+
+[[nodiscard]] std::string format_args(fmt::string_view pattern, fmt::format_args arguments);
+
+// The pattern is checked against the arguments when the program is compiled.
+template <class... Arguments>
+[[nodiscard]] std::string format_text(fmt::format_string<Arguments...> pattern,
+                                      Arguments&&... arguments) {
+  return format_args(pattern, fmt::make_format_args(arguments...));
+}
+
+// Throws std::system_error where the stream takes no more.
+void write_text(std::FILE* stream, const std::string& text);
+
+template <class... Arguments>
+void print_text(std::FILE* stream, fmt::format_string<Arguments...> pattern,
+                Arguments&&... arguments) {
+  write_text(stream, format_args(pattern, fmt::make_format_args(arguments...)));
+}
+
+}  // namespace gpumemtrace::tools

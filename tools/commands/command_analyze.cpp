@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <memory>
+
+#include "tools/base/output_file.hpp"
+#include "tools/commands/command.hpp"
+#include "tools/commands/input_options.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr const char* kFooter =
+    R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job, such as
+the ranks of a distributed run. docs/report.schema.json describes the report.
+
+Examples:
+  gpumemtrace analyze job.gmt -o report.json
+  gpumemtrace analyze traces/ | jq .leaks.total_bytes
+  gpumemtrace analyze job.gmt --redact -o for_others.json
+
+Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
+24 events are missing and --require-complete was given.)TEXT";
+
+struct AnalyzeOptions {
+  InputOptions input;
+  std::string output;
+};
+
+int analyze(const AnalyzeOptions& options) {
+  const Json report = options.input.load();
+  // A command line or a file name need not be valid UTF-8.
+  const std::string text = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  write_output(options.output, text);
+  return options.input.exit_code(report);
+}
+
+}  // namespace
+
+Action define_analyze(CLI::App& app, const std::vector<std::string>&) {
+  app.footer(kFooter);
+  auto options = std::make_shared<AnalyzeOptions>();
+  options->input.add_options(app);
+  app.add_option("-o,--output", options->output, "Write the report there instead of to stdout.")
+      ->type_name("FILE");
+  return [options] { return analyze(*options); };
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string_view>
+
+#include "tools/base/failure.hpp"
+#include "tools/commands/command.hpp"
+#include "tools/traces/ring_control.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr const char* kFooter =
+    R"TEXT(Examples:
+  gpumemtrace run --start-paused -- python3 train.py &
+  gpumemtrace ctl 4711 start
+  gpumemtrace ctl 4711 mark after-warm-up
+  gpumemtrace ctl 4711 stop
+
+Exit codes: 0 the process did it, 1 it is not being recorded or did not answer, 2 usage.)TEXT";
+
+struct ControlAction {
+  std::string_view name;
+  trace::ControlCommand command;
+  bool takes_text;
+};
+
+constexpr auto kControlActions = std::to_array<ControlAction>({
+    {"start", trace::ControlCommand::kStart, false},
+    {"stop", trace::ControlCommand::kStop, false},
+    {"mark", trace::ControlCommand::kMark, true},
+});
+
+struct CtlOptions {
+  pid_t pid = 0;
+  std::string action;
+  std::string text;
+};
+
+int control(const CtlOptions& options) {
+  const auto* const action =
+      std::find_if(kControlActions.begin(), kControlActions.end(),
+                   [&](const ControlAction& row) { return row.name == options.action; });
+  if (action->takes_text && options.text.empty()) {
+    throw Failure("mark needs a name, as in `gpumemtrace ctl PID mark after-warm-up`",
+                  ExitCode::kUsage);
+  }
+  if (!action->takes_text && !options.text.empty()) {
+    throw Failure(options.action + " takes no name; leave '" + options.text + "' out",
+                  ExitCode::kUsage);
+  }
+  control_recording(options.pid, action->command, options.text);
+  return 0;
+}
+
+}  // namespace
+
+Action define_ctl(CLI::App& app, const std::vector<std::string>&) {
+  app.footer(kFooter);
+  auto options = std::make_shared<CtlOptions>();
+  std::vector<std::string> names;
+  for (const ControlAction& action : kControlActions) names.emplace_back(action.name);
+  app.add_option("PID", options->pid, "The recorded process.")
+      ->required()
+      ->check(CLI::PositiveNumber.description(""))
+      ->type_name("");
+  app.add_option("ACTION", options->action, "start, stop, or mark with a name.")
+      ->required()
+      ->check(CLI::IsMember(names).description(""))
+      ->type_name("");
+  app.add_option("NAME", options->text, "What the mark is called in trace and report.")
+      ->type_name("");
+  return [options] { return control(*options); };
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "tools/base/failure.hpp"
+#include "tools/base/text.hpp"
+#include "tools/commands/command.hpp"
+#include "tools/traces/machine_checks.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr const char* kFooter =
+    R"TEXT(Each line says ok, note or bad, what was found, and for the last two what to do.
+
+Exit codes: 0 programs can be recorded here, 1 they cannot, 2 usage.)TEXT";
+
+const char* word_for(CheckState state) {
+  switch (state) {
+    case CheckState::kOk:
+      return "ok";
+    case CheckState::kNote:
+      return "note";
+    case CheckState::kBad:
+      return "bad";
+  }
+  return "bad";
+}
+
+int print_checks() {
+  ExitCode exit_code = ExitCode::kSuccess;
+  for (const CheckResult& check : check_machine()) {
+    print_text(stdout, "{:<5} {}: {}{}{}\n", word_for(check.state), check.subject, check.finding,
+               check.remedy.empty() ? "" : "; ", check.remedy);
+    if (check.state == CheckState::kBad) exit_code = ExitCode::kFailure;
+  }
+  return to_int(exit_code);
+}
+
+}  // namespace
+
+Action define_doctor(CLI::App& app, const std::vector<std::string>&) {
+  app.footer(kFooter);
+  return [] { return print_checks(); };
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <utility>
+
+#include "analyzer/base/clock.hpp"
+#include "tools/base/failure.hpp"
+#include "tools/base/text.hpp"
+#include "tools/commands/command.hpp"
+#include "tools/traces/record_text.hpp"
+#include "trace/reader.hpp"
+#include "trace/schema.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr const char* kFooter =
+    R"TEXT(One record a line, thread by thread, each thread's records in the order in which it made
+them: time since the first record, kind, then every field as name=value.
+
+Examples:
+  gpumemtrace dump job.gmt | less
+  gpumemtrace dump job.gmt --kind allocation --kind free
+
+Exit codes: 0 done, 1 the trace cannot be read, 2 usage.)TEXT";
+
+struct DumpOptions {
+  std::filesystem::path trace;
+  std::vector<std::string> kinds;  // empty: all
+};
+
+// Names and clock records may lie in another thread's stream than the records that need them.
+RecordDictionary read_dictionary(const trace::TraceFile& file) {
+  RecordDictionary dictionary;
+  std::vector<analyzer::ClockPoint> calibrations;
+  std::uint64_t first_time = std::numeric_limits<std::uint64_t>::max();
+  for (const trace::WriterStream& stream : file.writers()) {
+    trace::WriterCursor cursor(file, stream);
+    while (const trace::RecordHeader* record = cursor.next()) {
+      first_time = std::min(first_time, record->time);
+      if (record->kind == trace::RecordKind::kApiName) {
+        const std::string_view names = trace::tail_of(*record);
+        dictionary.api_names[static_cast<std::uint16_t>(trace::as<trace::ApiName>(*record).id)] =
+            names.substr(0, names.find('\0'));
+      } else if (record->kind == trace::RecordKind::kClock) {
+        const auto& clock = trace::as<trace::Clock>(*record);
+        calibrations.push_back(
+            {record->time, clock.monotonic_ns, clock.realtime_ns, clock.uncertainty_ticks});
+      }
+    }
+  }
+  dictionary.clock = analyzer::Clock(std::move(calibrations), file.header().ticks_per_second);
+  dictionary.clock.set_origin(dictionary.clock.to_monotonic_ns(first_time));
+  return dictionary;
+}
+
+bool is_wanted(const trace::RecordHeader& record, const std::vector<std::string>& kinds) {
+  if (kinds.empty()) return true;
+  const trace::KindInfo* const info = trace::find_kind(record.kind);
+  return info != nullptr && std::find(kinds.begin(), kinds.end(), info->name) != kinds.end();
+}
+
+int dump(const DumpOptions& options) {
+  try {
+    const trace::TraceFile file(options.trace);
+    const RecordDictionary dictionary = read_dictionary(file);
+    for (const trace::WriterStream& stream : file.writers()) {
+      print_text(stdout, "# writer {}\n", stream.writer);
+      trace::WriterCursor cursor(file, stream);
+      while (const trace::RecordHeader* record = cursor.next()) {
+        if (is_wanted(*record, options.kinds))
+          print_text(stdout, "{}\n", record_text(*record, dictionary));
+      }
+    }
+    return 0;
+  } catch (const trace::TraceError& error) {
+    throw Failure(error.what());
+  }
+}
+
+}  // namespace
+
+Action define_dump(CLI::App& app, const std::vector<std::string>&) {
+  app.footer(kFooter);
+  auto options = std::make_shared<DumpOptions>();
+  app.add_option("TRACE", options->trace, "The trace, NAME.gmt; its ring is found beside it.")
+      ->required()
+      ->type_name("");
+  std::vector<std::string> kinds;
+  for (const trace::KindInfo& info : trace::kKinds) kinds.emplace_back(info.name);
+  app.add_option("--kind", options->kinds, "Only records of this kind; may be given several times.")
+      ->type_name("KIND")
+      ->check(CLI::IsMember(kinds).description(""));
+  return [options] { return dump(*options); };
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <memory>
+
+#include "tools/base/text.hpp"
+#include "tools/commands/command.hpp"
+#include "tools/launch/installation.hpp"
+#include "tools/launch/launch_recipes.hpp"
+#include "tools/launch/recording_options.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr const char* kFooter =
+    R"TEXT(Examples:
+  eval "$(gpumemtrace env)"
+  gpumemtrace env --for srun -o '/shared/traces/%h.%r.gmt'
+
+Exit codes: 0 printed, 1 the recording library was not found, 2 usage.)TEXT";
+
+struct EnvOptions {
+  RecordingSettings recording;
+  std::string launcher{kLaunchRecipes.front().launcher};
+};
+
+int print_recipe(const EnvOptions& options) {
+  const LaunchSettings settings{find_library(), options.recording.environment()};
+  const auto* const recipe =
+      std::find_if(kLaunchRecipes.begin(), kLaunchRecipes.end(),
+                   [&](const LaunchRecipe& row) { return row.launcher == options.launcher; });
+  write_text(stdout, recipe->text(settings));
+  return 0;
+}
+
+}  // namespace
+
+Action define_env(CLI::App& app, const std::vector<std::string>&) {
+  app.footer(kFooter);
+  auto options = std::make_shared<EnvOptions>();
+  std::vector<std::string> launchers;
+  std::string value_name;
+  for (const LaunchRecipe& recipe : kLaunchRecipes) {
+    launchers.emplace_back(recipe.launcher);
+    value_name += (value_name.empty() ? "" : "|") + launchers.back();
+  }
+  app.add_option("--for", options->launcher, "What starts the program; a plain shell by default.")
+      ->type_name(value_name)
+      ->check(CLI::IsMember(launchers).description(""));
+  options->recording.add_options(app);
+  return [options] { return print_recipe(*options); };
+}
+
+}  // namespace gpumemtrace::tools

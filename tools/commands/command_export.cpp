@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <memory>
+
+#include "tools/base/failure.hpp"
+#include "tools/base/output_file.hpp"
+#include "tools/base/text.hpp"
+#include "tools/commands/command.hpp"
+#include "tools/commands/input_options.hpp"
+#include "tools/export/stack_export.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr const char* kFooter =
+    R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job.
+
+Formats:
+  collapsed   one line a stack, for flamegraph.pl and most viewers
+  speedscope  a file for speedscope.app
+
+Costs:
+  peak       bytes held at the peak; of the framework's blocks where there are any
+  leaked     bytes that the program lost
+  allocated  bytes of all allocations; of the framework's blocks where there are any
+  copied     bytes of all copies
+
+Examples:
+  gpumemtrace export job.gmt --to collapsed | flamegraph.pl > peak.svg
+  gpumemtrace export report.json --to speedscope --cost copied -o copies.speedscope.json
+
+Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
+24 events are missing and --require-complete was given.)TEXT";
+
+struct Format {
+  const char* name;
+  std::string (*write)(const Json& report, const StackExport& what);
+};
+constexpr std::array kFormats = {
+    Format{"collapsed", collapsed_stacks},
+    Format{"speedscope", speedscope_profile},
+};
+
+struct ExportOptions {
+  InputOptions input;
+  std::string format;
+  std::string cost = "peak";
+  std::string level;
+  std::string output;
+};
+
+template <class Rows>
+std::vector<std::string> names_of(const Rows& rows) {
+  std::vector<std::string> names;
+  for (const auto& row : rows) names.emplace_back(row.name);
+  return names;
+}
+
+// One of `names`, which the help lists.
+CLI::Option* add_choice(CLI::App& app, const std::string& flag, std::string& value,
+                        const std::vector<std::string>& names, const std::string& help) {
+  return app.add_option(flag, value, help)
+      ->type_name(CLI::detail::join(names, "|"))
+      ->check(CLI::IsMember(names).description(""));
+}
+
+int export_report(const ExportOptions& options) {
+  const auto* const format = std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& row) {
+    return options.format == row.name;
+  });
+  const auto* const measure =
+      std::find_if(kCostMeasures.begin(), kCostMeasures.end(),
+                   [&](const CostMeasure& row) { return options.cost == row.name; });
+  const Json report = options.input.load();
+  try {
+    write_output(options.output, format->write(report, {*measure, options.level}));
+  } catch (const nlohmann::json::exception& error) {
+    throw Failure(
+        format_text("{} is no complete report ({}); make it again with `gpumemtrace analyze`",
+                    options.input.inputs.front().string(), error.what()));
+  }
+  return options.input.exit_code(report);
+}
+
+}  // namespace
+
+Action define_export(CLI::App& app, const std::vector<std::string>&) {
+  app.footer(kFooter);
+  auto options = std::make_shared<ExportOptions>();
+  options->input.add_options(app);
+  add_choice(app, "--to", options->format, names_of(kFormats), "The format to write.")->required();
+  add_choice(app, "--cost", options->cost, names_of(kCostMeasures),
+             "What the width of a frame stands for (default peak).");
+  add_choice(app, "--level", options->level, {"driver", "pool", "managed", "host", "framework"},
+             "Only memory of this level.");
+  app.add_option("-o,--output", options->output, "Write there instead of to stdout.")
+      ->type_name("FILE");
+  return [options] { return export_report(*options); };
+}
+
+}  // namespace gpumemtrace::tools

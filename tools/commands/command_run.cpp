@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+#include "tools/base/failure.hpp"
+#include "tools/base/messages.hpp"
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
+#include "tools/check/check_job.hpp"
+#include "tools/cli/help_formatter.hpp"
+#include "tools/commands/command.hpp"
+#include "tools/launch/child_process.hpp"
+#include "tools/launch/installation.hpp"
+#include "tools/launch/launch_environment.hpp"
+#include "tools/launch/recording_options.hpp"
+#include "tools/traces/trace_endings.hpp"
+#include "tools/traces/trace_files.hpp"
+#include "tools/traces/untraced_reason.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr const char* kFooter =
+    R"TEXT(The name in brackets is the environment variable of an option: with it a plain
+LD_PRELOAD=libgpumemtrace.so works the same.
+
+Examples:
+  gpumemtrace run -- python3 train.py
+  gpumemtrace run -o 'traces/%e.%r.%p.gmt' -- torchrun --nproc-per-node=2 train.py
+  gpumemtrace run --simulate -- ./driver_api_program
+  gpumemtrace run --check --max-leak 0 -- ./my_test
+
+--check judges the traces as `gpumemtrace check` does; options of a policy imply it.
+
+Exit codes: those of the command (128 + signal where a signal ended it); where the command
+returned 0, with --check those of `gpumemtrace check`;
+1 the command could not be started, 2 usage.)TEXT";
+
+constexpr std::size_t kMostTracesListed = 4;
+
+struct RunOptions {
+  RecordingSettings recording;
+  bool simulate = false;
+  bool check = false;
+  PolicyOptions policy;
+  std::filesystem::path verdict_file;
+
+  [[nodiscard]] bool checks() const { return check || policy.given() || !verdict_file.empty(); }
+};
+
+// CLI11 does not know that a command follows the options.
+class RunFormatter : public HelpFormatter {
+ public:
+  std::string make_usage(const CLI::App*, std::string) const override {
+    return "Usage: gpumemtrace run [OPTIONS] -- COMMAND [ARGUMENT...]\n";
+  }
+};
+
+std::string value_of(const std::vector<EnvironmentVariable>& environment, std::string_view name) {
+  for (const EnvironmentVariable& variable : environment) {
+    if (variable.name == name) return variable.value;
+  }
+  const char* const inherited = std::getenv(std::string(name).c_str());
+  return inherited == nullptr ? std::string() : std::string(inherited);
+}
+
+bool is_on(const std::vector<EnvironmentVariable>& environment, std::string_view name) {
+  const std::string value = value_of(environment, name);
+  return !value.empty() && value != "0" && value != "false" && value != "no";
+}
+
+// The program may change its folder before it writes. The folder's own percent signs are no fields.
+std::string absolute_pattern(const std::string& pattern) {
+  if (pattern.starts_with("/")) return pattern;
+  std::string absolute;
+  for (const char letter : std::filesystem::current_path().string()) {
+    absolute += letter == '%' ? "%%" : std::string(1, letter);
+  }
+  return absolute + "/" + pattern;
+}
+
+std::vector<EnvironmentVariable> child_environment(const RunOptions& options) {
+  std::vector<EnvironmentVariable> environment = options.recording.environment();
+  for (EnvironmentVariable& variable : environment) {
+    if (variable.name == kOutputVariable) variable.value = absolute_pattern(variable.value);
+  }
+  const std::filesystem::path library = find_library();
+  environment.push_back(preload_variable(library));
+  for (EnvironmentVariable& variable : nvtx_variables(library)) {
+    environment.push_back(std::move(variable));
+  }
+  if (options.simulate) environment.push_back(library_path_variable(find_simulated_driver()));
+  return environment;
+}
+
+std::uint64_t realtime_ns() {
+  const auto since_epoch = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(since_epoch).count());
+}
+
+// As short as it can be typed from here.
+std::string display_path(const std::filesystem::path& path) {
+  const std::string relative = path.lexically_proximate(std::filesystem::current_path()).string();
+  return relative.starts_with("..") ? path.string() : relative;
+}
+
+// What `summary` is given next: a few traces by name, many by their folder.
+std::string next_input(const std::vector<WrittenTrace>& traces) {
+  if (traces.size() > kMostTracesListed) {
+    const std::filesystem::path folder = traces.front().path.parent_path();
+    return shell_word(folder.empty() ? "." : display_path(folder));
+  }
+  std::string names;
+  for (const WrittenTrace& trace : traces) {
+    names += (names.empty() ? "" : " ") + shell_word(display_path(trace.path));
+  }
+  return names;
+}
+
+void say_what_was_written(const std::vector<WrittenTrace>& traces) {
+  for (std::size_t i = 0; i < std::min(traces.size(), kMostTracesListed); ++i) {
+    const WrittenTrace& trace = traces[i];
+    say(format_text("wrote {} ({}, process {})", display_path(trace.path), size_text(trace.bytes),
+                    trace.process_id));
+  }
+  if (traces.size() > kMostTracesListed) {
+    say(format_text("and {} more traces", traces.size() - kMostTracesListed));
+  }
+  say(format_text("next: gpumemtrace summary {}", next_input(traces)));
+}
+
+// The exit code of the verdict on what the command left.
+int check_traces(const RunOptions& options, const std::vector<WrittenTrace>& traces) {
+  CheckRequest request;
+  for (const WrittenTrace& trace : traces) request.inputs.emplace_back(display_path(trace.path));
+  request.policy = options.policy.policy();
+  request.files.json = options.verdict_file;
+  request.print = VerdictPrint::kTextToStderr;
+  try {
+    return check_job(request);
+  } catch (const Failure& failure) {
+    report_failure(failure.what());
+    return to_int(failure.exit_code());
+  }
+}
+
+int run(const RunOptions& options, const std::vector<std::string>& command) {
+  if (options.checks()) (void)options.policy.policy();  // a bad policy is told before the run
+  const std::vector<EnvironmentVariable> environment = child_environment(options);
+  const std::uint64_t started_ns = realtime_ns();
+  const ChildEnd end = run_child(command, environment);
+  const bool quiet = is_on(environment, "GPUMEMTRACE_QUIET");
+  if (end.signal != 0 && !quiet) {
+    say(format_text("the command was ended by signal {} ({})", end.signal, strsignal(end.signal)));
+  }
+  std::vector<WrittenTrace> traces =
+      find_written_traces(value_of(environment, kOutputVariable), started_ns);
+  note_end(traces, end);
+  remove_spent_rings(traces);
+  if (traces.empty()) {
+    warn("nothing was recorded: " +
+         (is_on(environment, "GPUMEMTRACE_START_PAUSED")
+              ? "recording started paused and `gpumemtrace ctl PID start` may not have come"
+              : why_untraced(command)));
+  } else if (!quiet) {
+    say_what_was_written(traces);
+  }
+  if (!options.checks()) return end.exit_code;
+  const int verdict = check_traces(options, traces);
+  return end.exit_code != 0 ? end.exit_code : verdict;
+}
+
+}  // namespace
+
+Action define_run(CLI::App& app, const std::vector<std::string>& words_after_dashes) {
+  app.footer(kFooter);
+  app.prefix_command();
+  app.formatter(std::make_shared<RunFormatter>());
+  auto options = std::make_shared<RunOptions>();
+  options->recording.add_options(app);
+  app.add_flag("--simulate", options->simulate,
+               "Run on the simulated CUDA driver: no GPU is needed or used.");
+  app.add_flag("--check", options->check, "Judge the traces when the command has ended.");
+  app.add_option("--verdict-file", options->verdict_file, "Write the verdict there as JSON.")
+      ->type_name("FILE");
+  options->policy.add_options(app);
+  return [&app, &words_after_dashes, options] {
+    std::vector<std::string> command = app.remaining();
+    if (!command.empty() && command.front().starts_with("-")) {
+      throw Failure(
+          format_text("run has no option '{}'; see `gpumemtrace run --help`, and put `--` "
+                      "before the command",
+                      command.front()),
+          ExitCode::kUsage);
+    }
+    command.insert(command.end(), words_after_dashes.begin(), words_after_dashes.end());
+    if (command.empty()) {
+      throw Failure("run needs a command, as in `gpumemtrace run -- python3 train.py`",
+                    ExitCode::kUsage);
+    }
+    return run(*options, command);
+  };
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "analyzer/symbolize.hpp"
+#include "tools/base/failure.hpp"
+#include "tools/base/output_file.hpp"
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
+#include "tools/commands/command.hpp"
+#include "tools/commands/input_options.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr const char* kFooter =
+    R"TEXT(Run it where the program ran, or where its files are: a trace holds addresses, and their
+names stand in the program, its libraries and their debug information. Only files of the recorded
+build are read.
+
+Examples:
+  gpumemtrace symbolize job.gmt -o job.symbols.json
+  gpumemtrace analyze job.gmt --symbols job.symbols.json -o report.json
+
+Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage.)TEXT";
+
+struct SymbolizeOptions {
+  std::vector<std::filesystem::path> inputs;
+  NamingOptions naming;
+  std::string output;
+};
+
+int symbolize(const SymbolizeOptions& options) {
+  try {
+    const analyzer::SymbolizeResult result =
+        analyzer::symbolize(options.inputs, symbol_options(options.naming));
+    const std::string text =
+        result.side_car.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    write_output(options.output, text);
+    print_text(stderr, "gpumemtrace: named {} of {} places in native code\n",
+               format_count(result.named_places), format_count(result.places));
+  } catch (const analyzer::InputError& error) {
+    throw Failure(error.what());
+  }
+  return to_int(ExitCode::kSuccess);
+}
+
+}  // namespace
+
+Action define_symbolize(CLI::App& app, const std::vector<std::string>&) {
+  app.footer(kFooter);
+  auto options = std::make_shared<SymbolizeOptions>();
+  app.add_option("TRACE", options->inputs, "Traces (*.gmt) and folders of traces.")
+      ->required()
+      ->type_name("");
+  app.add_option("-o,--output", options->output, "Write the names there instead of to stdout.")
+      ->type_name("FILE");
+  add_symbol_options(app, options->naming);
+  return [options] { return symbolize(*options); };
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where this program's other parts lie: beside it in a build folder, or as installed.
+#pragma once
+
+#include <filesystem>
+
+namespace gpumemtrace::tools {
+
+// The recording library: what GPUMEMTRACE_LIBRARY names, else relative to this executable. Throws
+// Failure that says where it looked, and also where LD_PRELOAD could not take the path.
+std::filesystem::path find_library();
+
+// The folder that holds the simulated libcuda.so.1. Throws Failure.
+std::filesystem::path find_simulated_driver();
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/launch_environment.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+
+namespace gpumemtrace::tools {
+namespace {
+
+std::string environment_text(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+bool list_holds(std::string_view list, std::string_view separators, std::string_view entry) {
+  while (!list.empty()) {
+    const std::size_t length = std::min(list.find_first_of(separators), list.size());
+    if (list.substr(0, length) == entry) return true;
+    list.remove_prefix(std::min(length + 1, list.size()));
+  }
+  return false;
+}
+
+std::string prepend(const std::string& entry, const std::string& list,
+                    std::string_view separators) {
+  if (list.empty()) return entry;
+  return list_holds(list, separators, entry) ? list : entry + ":" + list;
+}
+
+bool is_address_sanitizer(const std::filesystem::path& library) {
+  const std::string name = library.filename().string();
+  return name.starts_with("libasan.so") || name.starts_with("libclang_rt.asan");
+}
+
+}  // namespace
+
+EnvironmentVariable preload_variable(const std::filesystem::path& library) {
+  const std::string list = environment_text("LD_PRELOAD");
+  // AddressSanitizer's runtime ends a program in which it is not the first library.
+  if (is_address_sanitizer(list.substr(0, list.find_first_of(": ")))) {
+    const bool is_there = list_holds(list, ": ", library.string());
+    return {"LD_PRELOAD", is_there ? list : list + ":" + library.string()};
+  }
+  return {"LD_PRELOAD", prepend(library.string(), list, ": ")};
+}
+
+std::vector<EnvironmentVariable> nvtx_variables(const std::filesystem::path& library) {
+  std::vector<EnvironmentVariable> variables = {{std::string(kNvtxVariable), library.string()}};
+  const std::string former = environment_text(kNvtxVariable.data());
+  if (!former.empty() && former != library.string()) {
+    variables.push_back({std::string(kNvtxChainVariable), former});
+  }
+  return variables;
+}
+
+EnvironmentVariable library_path_variable(const std::filesystem::path& folder) {
+  // The first entry decides, so one that stands further behind does not count.
+  const std::string list = environment_text("LD_LIBRARY_PATH");
+  return {"LD_LIBRARY_PATH", list.empty() ? folder.string() : folder.string() + ":" + list};
+}
+
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kSafe =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,";
+  if (!text.empty() && text.find_first_not_of(kSafe) == std::string::npos) return text;
+  std::string quoted = "'";
+  for (const char letter : text) {
+    if (letter == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += letter;
+    }
+  }
+  return quoted + "'";
+}
+
+}  // namespace gpumemtrace::tools

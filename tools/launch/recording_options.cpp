@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/launch/recording_options.hpp"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+#include <optional>
+
+#include "tools/base/failure.hpp"
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr std::string_view kPatternFields = "hpetnrj%";
+
+std::string check_size(const std::string& text) {
+  if (parse_size(text)) return {};
+  return format_text("'{}' is no size; write 2GiB, 2GB or a number of bytes", text);
+}
+
+std::vector<std::string> split_choices(const std::string& choices) {
+  return CLI::detail::split(choices, '|');
+}
+
+// The length of the % field at the front of `text`; 0 where there is no such field.
+std::size_t field_length(std::string_view text) {
+  if (text.size() < 2) return 0;
+  if (kPatternFields.find(text[1]) != std::string_view::npos) return 2;
+  if (text.substr(1, 2) != "q{") return 0;
+  const std::size_t close = text.find('}');
+  return close == std::string_view::npos || close == 3 ? 0 : close + 1;
+}
+
+// As the library takes it: a folder ends with a slash.
+std::string output_pattern(std::string pattern) {
+  check_output_pattern(pattern);
+  std::error_code ignored;
+  if (pattern.back() != '/' && std::filesystem::is_directory(pattern, ignored)) pattern += '/';
+  return pattern;
+}
+
+}  // namespace
+
+void check_output_pattern(std::string_view pattern) {
+  for (std::size_t at = pattern.find('%'); at != std::string_view::npos;
+       at = pattern.find('%', at)) {
+    const std::size_t length = field_length(pattern.substr(at));
+    if (length == 0) {
+      throw Failure(format_text("the output pattern '{}' has an unknown field at '{}'; known are "
+                                "%h %p %e %t %n %r %j %q{{VAR}} and %% for a percent sign",
+                                pattern, pattern.substr(at, 3)),
+                    ExitCode::kUsage);
+    }
+    at += length;
+  }
+  if (pattern.empty()) {
+    throw Failure("the output pattern is empty; name a file or a folder", ExitCode::kUsage);
+  }
+}
+
+void RecordingSettings::add_options(CLI::App& app) {
+  for (std::size_t i = 0; i < kRecordingOptions.size(); ++i) {
+    const RecordingOption& row = kRecordingOptions[i];
+    const std::string help = format_text("{}\n[{}]", row.help, row.variable);
+    if (row.kind == ValueKind::kFlag) {
+      options_[i] = app.add_flag(row.flags, help);
+      continue;
+    }
+    if (row.kind == ValueKind::kSwitch) {
+      options_[i] = app.add_flag(row.flags, switches_[i], help);
+      continue;
+    }
+    options_[i] = app.add_option(row.flags, texts_[i], help)->type_name(row.value_name);
+    if (row.kind == ValueKind::kSize) {
+      options_[i]->check(CLI::Validator(check_size, ""));
+    } else if (row.kind == ValueKind::kNumber) {
+      options_[i]->check(CLI::Validator(CLI::NonNegativeNumber).description(""));
+    } else if (row.kind == ValueKind::kChoice) {
+      options_[i]->check(CLI::IsMember(split_choices(row.choices)).description(""));
+    }
+  }
+}
+
+std::vector<EnvironmentVariable> RecordingSettings::environment() const {
+  std::vector<EnvironmentVariable> variables;
+  for (std::size_t i = 0; i < kRecordingOptions.size(); ++i) {
+    const RecordingOption& row = kRecordingOptions[i];
+    if (options_[i]->count() == 0) continue;
+    if (row.kind == ValueKind::kFlag) {
+      variables.push_back({row.variable, "1"});
+      continue;
+    }
+    if (row.kind == ValueKind::kSwitch) {
+      variables.push_back({row.variable, switches_[i] ? "1" : "0"});
+      continue;
+    }
+    std::string value = texts_[i];
+    if (row.kind == ValueKind::kSize) value = std::to_string(*parse_size(value));
+    if (row.variable == kOutputVariable) value = output_pattern(value);
+    variables.push_back({row.variable, std::move(value)});
+  }
+  return variables;
+}
+
+}  // namespace gpumemtrace::tools

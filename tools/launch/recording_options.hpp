@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// The settings of a recording: options of `run` and `env`, variables for the recording library.
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/cli/cli_forward.hpp"
+
+namespace gpumemtrace::tools {
+
+struct EnvironmentVariable {
+  std::string name;
+  std::string value;
+};
+
+enum class ValueKind {
+  kFlag,    // present: "1"
+  kText,    // as typed
+  kSize,    // 2GiB, 2GB or bytes; handed on in bytes
+  kChoice,  // one of `choices`
+  kSwitch,  // --name or --no-name: "1" or "0"
+  kNumber,  // not negative
+};
+
+inline constexpr std::string_view kOutputVariable = "GPUMEMTRACE_OUTPUT";
+
+// One setting. The library reads the variable, so a plain LD_PRELOAD has every setting too.
+struct RecordingOption {
+  const char* flags;  // as CLI11 takes them
+  const char* variable;
+  ValueKind kind;
+  const char* value_name;  // how the help calls the value
+  const char* choices;     // separated by '|'; for kChoice
+  const char* help;
+};
+
+// The one list of settings: a new setting of the library is a row here.
+inline constexpr auto kRecordingOptions = std::to_array<RecordingOption>({
+    {"--output,-o", kOutputVariable.data(), ValueKind::kText, "PATTERN", "",
+     "The trace's file, or a folder for it. %e executable, %h host, %n host without domain, "
+     "%p process id, %r rank, %j job, %t time, %q{VAR} a variable."},
+    {"--force", "GPUMEMTRACE_FORCE", ValueKind::kFlag, "", "",
+     "Overwrite a trace of the same name; else .2, .3 is added."},
+    {"--quiet", "GPUMEMTRACE_QUIET", ValueKind::kFlag, "", "",
+     "Print nothing unless something goes wrong."},
+    {"--ring-size", "GPUMEMTRACE_RING_SIZE", ValueKind::kSize, "SIZE", "",
+     "Most memory for events that are not in the file yet (default 64MiB)."},
+    {"--max-trace-bytes", "GPUMEMTRACE_MAX_TRACE_BYTES", ValueKind::kSize, "SIZE", "",
+     "Largest trace (default 4GiB); beyond it, totals replace the oldest detail."},
+    {"--on-full", "GPUMEMTRACE_ON_FULL", ValueKind::kChoice, "drop|block", "drop|block",
+     "A full ring drops events and counts them (default), or makes the program wait."},
+    {"--python,!--no-python", "GPUMEMTRACE_PYTHON", ValueKind::kSwitch, "", "",
+     "Record Python call stacks (default), or do not."},
+    {"--native", "GPUMEMTRACE_NATIVE", ValueKind::kChoice, "off|auto|full", "off|auto|full",
+     "Native call stacks. auto (default): where a thread has Python frames, not for a framework's "
+     "blocks and stream-ordered memory, which come too often; full: always."},
+    {"--stack-depth", "GPUMEMTRACE_STACK_DEPTH", ValueKind::kNumber, "FRAMES", "",
+     "Most Python and most native frames of a stack (default 64 each, at most 200); outer ones "
+     "are cut."},
+    {"--cupti", "GPUMEMTRACE_CUPTI", ValueKind::kChoice, "off|copies|full|full,kernels",
+     "off|copies|full|full,kernels",
+     "CUPTI's records: off (default); copies: when copies and sets ran on the GPU, for which "
+     "each kernel launch takes about 0.5 us more; full: also the driver's own allocations, pools "
+     "and page migrations."},
+    {"--cupti-library", "GPUMEMTRACE_CUPTI_LIBRARY", ValueKind::kText, "FILE", "",
+     "The libcupti to load in a program that loads none."},
+    {"--hash-copies", "GPUMEMTRACE_HASH_COPIES", ValueKind::kFlag, "", "",
+     "Hash what copies from host memory send, to find data that is sent again; reads it on the "
+     "program's thread."},
+    {"--start-paused", "GPUMEMTRACE_START_PAUSED", ValueKind::kFlag, "", "",
+     "Record nothing until `gpumemtrace ctl PID start`."},
+});
+
+// The values typed for kRecordingOptions. It must stay where it is while CLI11 parses, and the
+// CLI::App must outlive it.
+class RecordingSettings {
+ public:
+  // Adds every row of kRecordingOptions to `app`, with checks of the values.
+  void add_options(CLI::App& app);
+
+  // One variable for each option that was given. Throws Failure for an output pattern that cannot
+  // name a file.
+  std::vector<EnvironmentVariable> environment() const;
+
+ private:
+  std::array<std::string, kRecordingOptions.size()> texts_;
+  std::array<bool, kRecordingOptions.size()> switches_{};
+  std::array<CLI::Option*, kRecordingOptions.size()> options_{};  // borrowed from the CLI::App
+};
+
+// Throws Failure where `pattern` is empty or has an unknown % field.
+void check_output_pattern(std::string_view pattern);
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/report_view/report_row.hpp"
+
+#include <algorithm>
+
+#include "analyzer/owners/owners.hpp"
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+// "models/block.py" of "/home/me/project/models/block.py": enough to tell files apart on a line.
+std::string with_folder(const std::string& path) {
+  const std::size_t name = path.rfind('/');
+  if (name == std::string::npos || name == 0) return path;
+  const std::size_t folder = path.rfind('/', name - 1);
+  return folder == std::string::npos ? path : path.substr(folder + 1);
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> number_in(const Json& row, const char* key) {
+  const auto value = row.find(key);
+  if (value == row.end() || !value->is_number()) return std::nullopt;
+  if (value->is_number_unsigned()) return value->get<std::uint64_t>();
+  // Written by hand or with a sign: not what does not fit.
+  const auto number = value->get<double>();
+  if (!(number >= 0 && number < 0x1p64)) return std::nullopt;
+  return static_cast<std::uint64_t>(number);
+}
+
+std::optional<double> double_in(const Json& row, const char* key) {
+  const auto found = row.find(key);
+  if (found == row.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+std::optional<std::string> text_in(const Json& row, const char* key) {
+  const auto value = row.find(key);
+  if (value == row.end() || !value->is_string()) return std::nullopt;
+  return value->get<std::string>();
+}
+
+std::uint64_t number_or_zero(const Json& row, const char* key) {
+  return number_in(row, key).value_or(0);
+}
+
+std::string text_or(const Json& row, const char* key, std::string_view otherwise) {
+  return text_in(row, key).value_or(std::string(otherwise));
+}
+
+std::string size_or_unknown(const Json& row, const char* key) {
+  const std::optional<std::uint64_t> bytes = number_in(row, key);
+  return bytes ? size_text(*bytes) : "an unknown size";
+}
+
+std::string time_or_unknown(const Json& row, const char* key) {
+  const std::optional<std::uint64_t> time_ns = number_in(row, key);
+  return time_ns ? duration_text(*time_ns) : "an unknown time";
+}
+
+bool is_exact(const Json& row) { return row.value("exact", true); }
+
+std::vector<const Json*> rows_where(const Json& rows, const char* bytes_key,
+                                    const std::function<bool(const Json&)>& wanted) {
+  std::vector<const Json*> found;
+  for (const Json& row : rows) {
+    if (wanted(row)) found.push_back(&row);
+  }
+  std::stable_sort(found.begin(), found.end(), [&](const Json* a, const Json* b) {
+    return number_or_zero(*a, bytes_key) > number_or_zero(*b, bytes_key);
+  });
+  return found;
+}
+
+std::string count_of(std::uint64_t count, std::string_view one, std::string_view many) {
+  return format_text("{} {}", format_count(count), count == 1 ? one : many);
+}
+
+std::string name_holder(const Json& row) {
+  const std::optional<std::string> owner = text_in(row, "owner");
+  const auto site = row.find("site");
+  if (site == row.end() || !site->is_object()) return owner.value_or("owner not known");
+
+  std::string place;
+  if (const auto file = text_in(*site, "file")) {
+    const auto line = number_in(*site, "line");
+    const std::string name = with_folder(*file);
+    place = line ? format_text("{}:{}", name, *line) : name;
+  } else if (const auto module = text_in(*site, "module")) {
+    place = *module;
+  }
+  auto function = text_in(*site, "function");
+  if (!function) function = text_in(*site, "api");
+  if (function) {
+    const std::string_view name = analyzer::bare_function_name(*function);
+    place = place.empty() ? std::string(name) : format_text("{} in {}", place, name);
+  }
+  const auto node = text_in(*site, "node");
+  if (node && node != function) place += format_text(", backward of {}", *node);
+  if (place.empty()) return owner.value_or("owner not known");
+  return owner ? format_text("{} at {}", *owner, place) : place;
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// A record of a trace as one line of text.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "analyzer/base/clock.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::tools {
+
+// What the numbers in records mean, from the dictionary records of the same trace.
+struct RecordDictionary {
+  std::map<std::uint16_t, std::string> api_names;
+  analyzer::Clock clock;  // its origin is the trace's first record
+};
+
+// "0.001204500 s  allocation api=cuMemAlloc_v2 result=0 ... bytes=4096"
+std::string record_text(const trace::RecordHeader& record, const RecordDictionary& dictionary);
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/traces/ring_control.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "tools/base/failure.hpp"
+#include "tools/base/text.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr std::string_view kRingSuffix = ".gmt.ring";
+constexpr auto kPollInterval = std::chrono::milliseconds(1);
+
+// A ring file's header page, mapped and locked against other callers; released with the object.
+class MappedRing {
+ public:
+  // Throws Failure where the file cannot be opened for writing or is no ring of this version.
+  explicit MappedRing(const std::string& path) {
+    descriptor_ = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    if (descriptor_ < 0) fail(path, std::strerror(errno));
+    struct stat status = {};
+    if (fstat(descriptor_, &status) != 0 ||
+        status.st_size < static_cast<off_t>(trace::kRingHeaderBytes)) {
+      fail(path, "it is too short");
+    }
+    void* const mapping =
+        mmap(nullptr, trace::kRingHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+    if (mapping == MAP_FAILED) fail(path, std::strerror(errno));
+    header_ = static_cast<trace::RingHeader*>(mapping);
+    if (header_->magic != trace::kRingMagic || header_->version != trace::kFileVersion) {
+      fail(path, "it is of another version of gpumemtrace");
+    }
+    while (flock(descriptor_, LOCK_EX) != 0) {
+      if (errno != EINTR) fail(path, std::strerror(errno));
+    }
+  }
+
+  ~MappedRing() { release(); }
+  MappedRing(const MappedRing&) = delete;
+  MappedRing& operator=(const MappedRing&) = delete;
+
+  trace::RingHeader& header() { return *header_; }
+
+ private:
+  [[noreturn]] void fail(const std::string& path, const std::string& reason) {
+    release();
+    throw Failure(
+        format_text("cannot use the ring file {}: {}; run ctl as the user of the process "
+                    "and with the same version",
+                    path, reason));
+  }
+
+  void release() {
+    if (header_ != nullptr) munmap(header_, trace::kRingHeaderBytes);
+    if (descriptor_ >= 0) close(descriptor_);
+    header_ = nullptr;
+    descriptor_ = -1;
+  }
+
+  int descriptor_ = -1;
+  trace::RingHeader* header_ = nullptr;
+};
+
+// The numbers that the process goes by in its own and the outer process namespaces.
+std::vector<std::uint32_t> process_ids_of(pid_t pid) {
+  std::ifstream status(format_text("/proc/{}/status", pid));
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("NSpid:")) continue;
+    std::istringstream words(line.substr(6));
+    std::vector<std::uint32_t> ids;
+    for (std::uint32_t id = 0; words >> id;) ids.push_back(id);
+    return ids;
+  }
+  return {static_cast<std::uint32_t>(pid)};
+}
+
+// Ring files that the process has mapped, as paths that are valid here.
+std::vector<std::string> rings_mapped_by(pid_t pid) {
+  std::ifstream maps(format_text("/proc/{}/maps", pid));
+  if (!maps) {
+    throw Failure(
+        format_text("cannot look into process {}: {}; give the id of a running process "
+                    "of yours",
+                    pid, std::strerror(errno)));
+  }
+  std::vector<std::string> rings;
+  for (std::string line; std::getline(maps, line);) {
+    const std::size_t path_at = line.find('/');
+    if (path_at == std::string::npos || !line.ends_with(kRingSuffix)) continue;
+    const std::string path = format_text("/proc/{}/root{}", pid, line.substr(path_at));
+    if (std::find(rings.begin(), rings.end(), path) == rings.end()) rings.push_back(path);
+  }
+  return rings;
+}
+
+void post(MappedRing& ring, pid_t pid, trace::ControlCommand command, const std::string& text) {
+  trace::ControlMailbox& mailbox = ring.header().mailbox;
+  mailbox.command = command;
+  mailbox.text_bytes = static_cast<std::uint32_t>(text.size());
+  std::memcpy(mailbox.text, text.data(), text.size());
+  // Release: the acquire load of the library's background thread sees command and text.
+  const std::uint32_t request = mailbox.requested.fetch_add(1, std::memory_order_release) + 1;
+
+  const auto deadline =
+      std::chrono::steady_clock::now() + std::chrono::milliseconds(kControlTimeoutMs);
+  // Acquire: pairs with the release store by which the background thread answers.
+  while (mailbox.answered.load(std::memory_order_acquire) != request) {
+    if (std::chrono::steady_clock::now() > deadline) {
+      throw Failure(
+          format_text("process {} did not answer within {} ms; it may be stopped or at "
+                      "its end",
+                      pid, kControlTimeoutMs));
+    }
+    std::this_thread::sleep_for(kPollInterval);
+  }
+}
+
+}  // namespace
+
+void control_recording(pid_t pid, trace::ControlCommand command, const std::string& text) {
+  if (text.size() > sizeof(trace::ControlMailbox::text)) {
+    throw Failure(format_text("the name is longer than {} bytes; shorten it",
+                              sizeof(trace::ControlMailbox::text)),
+                  ExitCode::kUsage);
+  }
+  const std::vector<std::uint32_t> ids = process_ids_of(pid);
+  for (const std::string& path : rings_mapped_by(pid)) {
+    MappedRing ring(path);
+    // A forked child still maps its parent's ring.
+    if (std::find(ids.begin(), ids.end(), ring.header().process_id) == ids.end()) continue;
+    post(ring, pid, command, text);
+    return;
+  }
+  throw Failure(
+      format_text("process {} is not being recorded: it was not started with the "
+                  "recording library, or has not used CUDA yet",
+                  pid));
+}
+
+}  // namespace gpumemtrace::tools

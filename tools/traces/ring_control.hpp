@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Talks to the recording library inside another process, through the mailbox in its ring file.
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+
+#include "trace/ring_layout.hpp"
+
+namespace gpumemtrace::tools {
+
+inline constexpr int kControlTimeoutMs = 5000;
+
+// Has process `pid` carry out `command`; `text` is the name of a mark. Waits for the answer, and
+// for other callers of this function before. Throws Failure where the process is not being
+// recorded, may not be reached or does not answer within kControlTimeoutMs.
+void control_recording(pid_t pid, trace::ControlCommand command, const std::string& text);
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only the one who started a process can do for its traces once the process has ended.
+#pragma once
+
+#include <vector>
+
+#include "tools/launch/child_process.hpp"
+#include "tools/traces/trace_files.hpp"
+
+namespace gpumemtrace::tools {
+
+// Notes in the ring of the child's last trace which signal ended the child; nothing where it
+// exited. A ring that cannot be written keeps its trace as it is.
+void note_end(const std::vector<WrittenTrace>& traces, const ChildEnd& end);
+
+// Removes the rings that hold nothing but what the packed trace holds too. The traces of processes
+// that still run, were killed or lost records keep theirs.
+void remove_spent_rings(std::vector<WrittenTrace>& traces);
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/traces/trace_files.hpp"
+
+#include <algorithm>
+#include <fstream>
+#include <optional>
+#include <string_view>
+
+#include "trace/file_layout.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kTraceSuffix = ".gmt";
+constexpr std::string_view kDefaultNameStart = "gpumemtrace-";
+
+// Where the names that a pattern makes can lie.
+struct SearchSpace {
+  fs::path folder;
+  std::string name_start;    // what every name in `folder` starts with
+  std::ptrdiff_t depth = 0;  // folders below `folder`
+};
+
+SearchSpace search_space(const std::string& pattern) {
+  if (pattern.empty()) return {".", std::string(kDefaultNameStart), 1};
+  std::string fixed = pattern.substr(0, pattern.find('%'));
+  // A taken name NAME.gmt becomes NAME.2.gmt.
+  if (fixed.ends_with(kTraceSuffix)) fixed.resize(fixed.size() - kTraceSuffix.size());
+  const fs::path fixed_path(fixed);
+  return {
+      fixed_path.has_parent_path() ? fixed_path.parent_path() : ".", fixed_path.filename().string(),
+      std::count(pattern.begin() + static_cast<std::ptrdiff_t>(fixed.size()), pattern.end(), '/')};
+}
+
+std::optional<trace::FileHeader> read_header(const fs::path& path) {
+  trace::FileHeader header;
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(reinterpret_cast<char*>(&header), sizeof(header))) return std::nullopt;
+  if (header.magic != trace::kFileMagic) return std::nullopt;
+  return header;
+}
+
+}  // namespace
+
+std::vector<WrittenTrace> find_written_traces(const std::string& pattern,
+                                              std::uint64_t since_realtime_ns) {
+  const SearchSpace space = search_space(pattern);
+  std::vector<WrittenTrace> found;
+  std::error_code error;
+  fs::recursive_directory_iterator entries(space.folder,
+                                           fs::directory_options::skip_permission_denied, error);
+  for (; !error && entries != fs::recursive_directory_iterator(); entries.increment(error)) {
+    const fs::path& path = entries->path();
+    const bool possible =
+        entries.depth() > 0 || path.filename().string().starts_with(space.name_start);
+    if (!possible || entries.depth() >= space.depth) entries.disable_recursion_pending();
+    std::error_code ignored;
+    if (!possible || !entries->is_regular_file(ignored)) continue;
+    const std::optional<trace::FileHeader> header = read_header(path);
+    if (!header || header->start_realtime_ns < since_realtime_ns) continue;
+    found.push_back(
+        {path.lexically_normal(), header->process_id, header->start_realtime_ns, bytes_of(path)});
+  }
+  std::sort(found.begin(), found.end(),
+            [](const WrittenTrace& a, const WrittenTrace& b) { return a.path < b.path; });
+  return found;
+}
+
+fs::path ring_of(const fs::path& trace) { return fs::path(trace.string() + ".ring"); }
+
+std::uint64_t bytes_of(const fs::path& trace) {
+  std::uint64_t total = 0;
+  for (const fs::path& part : {trace, ring_of(trace)}) {
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(part, error);
+    if (!error) total += bytes;
+  }
+  return total;
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Says why a program that ran has left no trace.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace gpumemtrace::tools {
+
+// What the loader does with LD_PRELOAD when it starts a file.
+enum class Preloading {
+  kWorks,
+  kNotAnExecutable,    // no ELF file: a script, or not readable
+  kStaticallyLinked,   // no dynamic loader runs
+  kOtherArchitecture,  // 32 bits, or another processor
+  kOtherLibc,          // its loader is not glibc's
+  kAddressSanitizer,   // works where the sanitizer's runtime is preloaded before us
+  kPrivileged,         // setuid, setgid or file capabilities: the loader drops LD_PRELOAD
+};
+
+Preloading examine_executable(const std::filesystem::path& file);
+
+// One sentence: the reason that can be seen from the command, else that no CUDA memory was used.
+std::string why_untraced(const std::vector<std::string>& command);
+
+}  // namespace gpumemtrace::tools
