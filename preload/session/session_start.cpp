@@ -10,8 +10,14 @@
 #include <new>
 
 #include "preload/base/clock.hpp"
+#include "preload/base/file_thread.hpp"
+#include "preload/base/file_thread.hpp"
 #include "preload/base/message.hpp"
+#include "preload/loader/lazy_symbols.hpp"
+#include "preload/loader/lazy_symbols.hpp"
 #include "preload/loader/loaded_module.hpp"
+#include "preload/loader/own_thread.hpp"
+#include "preload/loader/own_thread.hpp"
 #include "preload/python/python_frames.hpp"
 #include "preload/session/annotations.hpp"
 #include "preload/session/content_hash.hpp"
@@ -108,41 +114,59 @@ int begin_trace(Session& session) noexcept {
                          ? "Make the ring smaller with --ring-size."
                          : "Choose another place with --output or GPUMEMTRACE_OUTPUT."));
 }
-}  // namespace
 
-const char* start_session(Wish wish) noexcept {
+bool start_file_thread() noexcept {
+  file_thread::prepare();
+  pthread_t thread;
+  if (!start_own_thread(file_thread::main, thread)) return false;
+  libc_pthread_detach(thread);
+  return file_thread::wait_until_ready();
+}
+
+constexpr const char* kNoThread = "the system allows no further thread, or has no memory for one";
+
+const char* make_session(Session& session, Wish wish) noexcept {
   choose_clock();
-  auto* session = new (&the_session()) Session;
-  session->config = read_config();
-  if (wish != Wish::kNone) session->config.start_paused = wish == Wish::kPause;
-  session->job = read_job_facts();
+  session.config = read_config();
+  if (wish != Wish::kNone) session.config.start_paused = wish == Wish::kPause;
+  session.job = read_job_facts();
   choose_module_lookup();  // hooks ask for modules also where native stacks are not wanted
   forget_modules();
-  session->modules.look();
-  publish_modules(session->modules);
-  python::look(session->modules);
+  session.modules.look();
+  publish_modules(session.modules);
+  python::look(session.modules);
   load_sampler();
   reset_names();
-  session->writers = map_array<Writer>(kMaxWriters);
-  session->writer_links = map_array<std::atomic<std::uint32_t>>(kMaxWriters);
-  if (session->writers == nullptr || session->writer_links == nullptr) {
+  session.writers = map_array<Writer>(kMaxWriters);
+  session.writer_links = map_array<std::atomic<std::uint32_t>>(kMaxWriters);
+  if (session.writers == nullptr || session.writer_links == nullptr) {
     return "there is no memory for the recorder";
   }
   if (!make_thread_end_key()) return "the process has no thread-specific key left";
-  if (const int error = begin_trace(*session); error != 0) {
-    say_trace_cannot_be_written(*session, error);
+  if (const int error = begin_trace(session); error != 0) {
+    say_trace_cannot_be_written(session, error);
     return "";
   }
-  session->id = kFirstSessionId + static_cast<std::uint32_t>(getpid());
-  session->writer_count.store(1);  // writer 0 is the background thread's
-  session->writers[0].next_sequence = 1;
-  reset_stacks(session->config);
-  set_content_hashing(session->config);
+  session.id = kFirstSessionId + static_cast<std::uint32_t>(getpid());
+  session.writer_count.store(1);  // writer 0 is the background thread's
+  session.writers[0].next_sequence = 1;
+  reset_stacks(session.config);
+  set_content_hashing(session.config);
   if (!start_background_thread()) {
-    discard_files(*session);
-    return "the system allows no further thread";
+    discard_files(session);
+    return kNoThread;
   }
   return nullptr;
+}
+
+}  // namespace
+
+const char* start_session(Wish wish) noexcept {
+  auto* session = new (&the_session()) Session;
+  if (!start_file_thread()) return kNoThread;
+  const char* const failure = make_session(*session, wish);
+  if (failure != nullptr) file_thread::stop();
+  return failure;
 }
 
 }  // namespace gpumemtrace::preload
