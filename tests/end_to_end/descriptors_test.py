@@ -1,23 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs that close every descriptor and use the numbers themselves, as daemons do."""
 
+import os
 import unittest
 
 import support
 
+MANY = int(os.environ.get("GPUMEMTRACE_TEST_TAKERS", "200"))
 ROUNDS = 3000  # of each thread of takes_numbers
+FEW_ROUNDS = 30
 CONTENT = bytes(range(1, 256)) * 8192  # without a zero: a hole would be one
 
 
 class TakesNumbers(support.EndToEnd):
     """Runs processes that take all numbers from `first` on, each at another moment."""
 
-    def take(self, first, children, threads, *options):
+    def take(self, first, children, threads, rounds=ROUNDS, table="own"):
         """What they said; their file is as it was."""
         file = self.folder / "file of the program"
         file.write_bytes(CONTENT)
         result = self.run_command(
-            [support.VICTIMS / "takes_numbers", file, first, children, threads, *options],
+            [support.VICTIMS / "takes_numbers", file, first, children, threads, rounds,
+             table],
             support.recorded_environment(GPUMEMTRACE_RING_SIZE="2MiB", GPUMEMTRACE_ON_FULL="block",
                                          GPUMEMTRACE_MAX_TRACE_BYTES="256KiB"))
         self.assertEqual(result.returncode, 0, result.stderr)
@@ -52,6 +56,13 @@ class TakenNumbers(TakesNumbers):
         self.assertEqual(self.take(0, 40, 2), [])
         self.check_traces(40, 2)
 
+    def test_early_in_a_great_many_processes(self):
+        for _ in range(0, MANY, 200):
+            self.assertEqual(self.take(3, 200, 1, rounds=FEW_ROUNDS), [])
+            self.assertEqual(len(self.traces()), 200)
+            for file in self.folder.glob("*.gmt*"):
+                file.unlink()
+
 
 class TakenNumbersOfOneTable(TakesNumbers):
     """Where the system gives the recorder no descriptors of its own, its files are among what was
@@ -67,14 +78,14 @@ class TakenNumbersOfOneTable(TakesNumbers):
             self.assertGreater(support.usage(report, "driver", "device")["allocations"], 0)
 
     def test_all_but_the_standard_ones_at_any_moment(self):
-        messages = self.take(3, 40, 4, "shared")
+        messages = self.take(3, 40, 4, table="shared")
         self.assertEqual(len(messages), 40)
         for message in messages:
             self.assertIn("the program has closed the recorder's file", message)
         self.check_traces(40)
 
     def test_all_of_them_and_no_message_lands_in_the_file_that_is_number_2_now(self):
-        self.assertEqual(self.take(0, 40, 2, "shared"), [])
+        self.assertEqual(self.take(0, 40, 2, table="shared"), [])
         self.check_traces(40)
 
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Closes all descriptors from a number on at once while threads of it use CUDA, as a daemon does,
-// and takes all the numbers for a file of its own. Each of CHILDREN processes does so at another
-// moment. FILE must exist; nobody may write to it. Fails where a number was closed behind its back,
-// or read from. Each thread allocates and frees ROUNDS times. With "shared" no thread can have
-// descriptors of its own.
+// and takes all the numbers for a file of its own. Each of CHILDREN processes does so from another
+// moment on, again and again until its threads have allocated and freed ROUNDS times. FILE must
+// exist; nobody may write to it. Fails where a number was closed behind its back, or read from.
+// Prints how often all numbers were taken. With "shared" no thread can have descriptors of its own.
 // Usage: takes_numbers FILE FIRST CHILDREN THREADS ROUNDS own|shared
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -14,6 +15,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -57,6 +59,9 @@ void work(abi::CUcontext context, int rounds, std::atomic<int>* done) {
   }
 }
 
+// Of all children: lives in memory that they share.
+std::atomic<int>* take_count = nullptr;
+
 void be_child(const char* path, unsigned first, int thread_count, int rounds, int moment) {
   abi::CUcontext const context = start_driver();
   std::atomic<int> done = 0;
@@ -65,7 +70,10 @@ void be_child(const char* path, unsigned first, int thread_count, int rounds, in
     threads.emplace_back(work, context, rounds, &done);
   }
   while (done < moment) std::this_thread::yield();
-  take_all_numbers(path, first);
+  do {
+    take_all_numbers(path, first);
+    ++*take_count;
+  } while (done < rounds * thread_count);
   for (std::thread& thread : threads) thread.join();
   require_all_numbers(path, first);
 }
@@ -73,6 +81,10 @@ void be_child(const char* path, unsigned first, int thread_count, int rounds, in
 int run(const char* path, unsigned first, int children, int thread_count, int rounds) {
   const rlimit limit{kNumbers + 100, kNumbers + 100};
   require(setrlimit(RLIMIT_NOFILE, &limit) == 0, "the limit cannot be set");
+  void* const shared = mmap(nullptr, sizeof *take_count, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  require(shared != MAP_FAILED, "there is no memory");
+  take_count = new (shared) std::atomic<int>(0);
   for (int number = 0; number < children; ++number) {
     const pid_t child = fork();
     if (child == 0) {
@@ -85,6 +97,7 @@ int run(const char* path, unsigned first, int children, int thread_count, int ro
                              ? "a number of the program was closed or read from"
                              : "a child has failed");
   }
+  std::printf("%d\n", take_count->load());
   return 0;
 }
 
