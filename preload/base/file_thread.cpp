@@ -65,6 +65,16 @@ void do_what_is_asked() noexcept {
   if (state.requested.exchange(false)) state.served(state.served_argument);
 }
 
+void work_until_stopped() noexcept {
+  while (state.life.load() == kRuns) {
+    const std::uint32_t wakes = state.wakes.load();
+    do_what_is_asked();
+    if (state.life.load() == kRuns) {
+      wait_for_change(state.wakes, wakes, kLongestWaitNs, kMillisecondNs);
+    }
+  }
+}
+
 }  // namespace
 
 void prepare() noexcept {
@@ -80,13 +90,7 @@ void* main(void*) noexcept {
   // Fails where nobody waits for it any more.
   if (!state.life.compare_exchange_strong(starts, kRuns)) return nullptr;
   wake_all(state.life);
-  while (state.life.load() == kRuns) {
-    const std::uint32_t wakes = state.wakes.load();
-    do_what_is_asked();
-    if (state.life.load() == kRuns) {
-      wait_for_change(state.wakes, wakes, kLongestWaitNs, kMillisecondNs);
-    }
-  }
+  work_until_stopped();
   return nullptr;
 }
 

@@ -101,8 +101,8 @@ bool Ring::grow(std::uint32_t size_class) noexcept {
   for (std::size_t at = 0; at < trace::kMaxChunkBytes; at += bytes) {
     (new (base_ + offset + at) trace::ChunkHeader)->bytes = bytes;
   }
-  // Before anyone has one of them: the reader of a killed process's file looks no further than this.
-  // Release: pairs with for_each_chunk().
+  // Before anyone has one of them: the reader of a killed process's file looks no further than
+  // this. Release: pairs with for_each_chunk().
   header_->used_bytes.store(offset + trace::kMaxChunkBytes, std::memory_order_release);
   for (std::size_t at = 0; at < trace::kMaxChunkBytes; at += bytes) {
     auto* const chunk = reinterpret_cast<trace::ChunkHeader*>(base_ + offset + at);

@@ -5,8 +5,8 @@
 //   grow(): free, touched  ----->  take(): active  --seal()-->   packs it, recycle(): free again
 //
 // - take() and seal() are called by traced threads: one atomic exchange each, no lock, no system
-//   call while the ring has free chunks. A thread that finds none has the file thread grow the ring,
-//   up to the capacity; after that take() returns nullptr and the caller counts a drop.
+//   call while the ring has free chunks. A thread that finds none has the file thread grow the
+//   ring, up to the capacity; after that take() returns nullptr and the caller counts a drop.
 // - Everything else is for the background thread, or for the one thread that starts the recording.
 // - An extent is kMaxChunkBytes of file, cut into chunks of one size. Memory is allocated on disk
 //   and touched before anyone gets it: a full disk is an error here, never a SIGBUS there.

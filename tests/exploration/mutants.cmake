@@ -72,9 +72,16 @@ add_mutant(reclaimed_without_exchange preload/ring/writers.cpp
   "writer.thread_id.store(0);")
 add_mutant(abandoned_chunk_kept preload/ring/writers.cpp
   "  writer.chunk = nullptr;\n  writer.cursor = writer.end = nullptr;" "")
+add_mutant(work_done_early preload/base/file_thread.cpp
+  "    state.work(state.argument);\n    state.done.store(asked);"
+  "    state.done.store(asked);\n    state.work(state.argument);")
+add_mutant(asleep_though_woken preload/base/file_thread.cpp
+  "    const std::uint32_t wakes = state.wakes.load();\n    do_what_is_asked();"
+  "    do_what_is_asked();\n    const std::uint32_t wakes = state.wakes.load();")
+add_mutant(request_forgotten preload/base/file_thread.cpp "  state.requested.store(true);" "")
 add_mutant(growth_not_wanted preload/ring/ring.cpp
   "    wanted_[size_class].store(true);" "")
-add_mutant(grown_after_handed_out preload/ring/ring.cpp
+add_mutant(growth_not_told preload/ring/ring.cpp
   "  header_->used_bytes.store(offset + trace::kMaxChunkBytes, std::memory_order_release);" "")
 add_mutant(sequence_taken_early preload/ring/writers.cpp
   "  chunk->sequence = writer.next_sequence;" "  chunk->sequence = writer.next_sequence++;")

@@ -81,8 +81,8 @@ void be_child(const char* path, unsigned first, int thread_count, int rounds, in
 int run(const char* path, unsigned first, int children, int thread_count, int rounds) {
   const rlimit limit{kNumbers + 100, kNumbers + 100};
   require(setrlimit(RLIMIT_NOFILE, &limit) == 0, "the limit cannot be set");
-  void* const shared = mmap(nullptr, sizeof *take_count, PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* const shared =
+      mmap(nullptr, sizeof *take_count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   require(shared != MAP_FAILED, "there is no memory");
   take_count = new (shared) std::atomic<int>(0);
   for (int number = 0; number < children; ++number) {
@@ -108,6 +108,6 @@ int main(int count, char** arguments) {
   using namespace gpumemtrace::victims;
   require(count == 7, "usage: takes_numbers FILE FIRST CHILDREN THREADS ROUNDS own|shared");
   if (std::strcmp(arguments[6], "shared") == 0) forbid_own_descriptors();
-  return run(arguments[1], static_cast<unsigned>(std::atoi(arguments[2])),
-             std::atoi(arguments[3]), std::atoi(arguments[4]), std::atoi(arguments[5]));
+  return run(arguments[1], static_cast<unsigned>(std::atoi(arguments[2])), std::atoi(arguments[3]),
+             std::atoi(arguments[4]), std::atoi(arguments[5]));
 }
