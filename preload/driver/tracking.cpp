@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/driver/tracking.hpp"
 
-#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -9,8 +8,6 @@
 
 #include "preload/driver/driver.hpp"
 #include "preload/ring/thread_state.hpp"
-#include "preload/session/announce.hpp"
-#include "preload/session/session.hpp"
 
 namespace gpumemtrace::preload::tracking {
 namespace {
@@ -53,14 +50,20 @@ std::uint32_t add_context(std::uint64_t handle, int device, bool primary) noexce
   entry.device.store(device);
   entry.primary.store(primary);
   entry.handle.store(handle);
-  announce_context(index + 1);
   return index + 1;
 }
 
-std::uint32_t find_or_add(std::uint64_t handle) noexcept {
+// A context that is not new, and its id; or one that is.
+struct Found {
+  std::uint32_t id = 0;
+  bool is_new = false;
+  std::uint32_t new_id() const noexcept { return is_new ? id : 0; }
+};
+
+Found find_or_add(std::uint64_t handle) noexcept {
   const std::uint32_t id = context_id(handle);
-  if (id != 0 || handle == 0) return id;
-  return add_context(handle, driver::device_of_context(handle), false);
+  if (id != 0 || handle == 0) return {id, false};
+  return {add_context(handle, driver::device_of_context(handle), false), true};
 }
 
 void set_top(std::uint32_t id) noexcept {
@@ -84,11 +87,11 @@ std::uint32_t context_id(std::uint64_t handle) noexcept {
   return 0;
 }
 
-void context_created(std::uint64_t handle, int device) noexcept {
+std::uint32_t context_created(std::uint64_t handle, int device) noexcept {
   const std::uint32_t id = add_context(handle, device, false);
-  ThreadState& thread = thread_state;
-  ++thread.context_depth;
+  ++thread_state.context_depth;
   set_top(id);
+  return id;
 }
 
 void context_destroyed(std::uint64_t handle) noexcept {
@@ -98,19 +101,23 @@ void context_destroyed(std::uint64_t handle) noexcept {
   if (thread_state.context == id) context_popped();
 }
 
-void context_seen(std::uint64_t handle) noexcept { find_or_add(handle); }
+std::uint32_t context_seen(std::uint64_t handle) noexcept { return find_or_add(handle).new_id(); }
 
-void context_set(std::uint64_t handle) noexcept {
+std::uint32_t context_set(std::uint64_t handle) noexcept {
   const std::uint32_t current = thread_state.context;
   if (current != 0 && context_info(current).handle == handle && !context_info(current).ended) {
-    return;
+    return 0;
   }
-  set_top(find_or_add(handle));
+  const Found found = find_or_add(handle);
+  set_top(found.id);
+  return found.new_id();
 }
 
-void context_pushed(std::uint64_t handle) noexcept {
+std::uint32_t context_pushed(std::uint64_t handle) noexcept {
   ++thread_state.context_depth;
-  set_top(find_or_add(handle));
+  const Found found = find_or_add(handle);
+  set_top(found.id);
+  return found.new_id();
 }
 
 void context_popped() noexcept {
@@ -120,14 +127,17 @@ void context_popped() noexcept {
   thread.context = depth > 0 && depth <= kContextStackDepth ? thread.context_stack[depth - 1] : 0;
 }
 
-void primary_retained(std::uint64_t handle, int device) noexcept {
-  std::uint32_t id = context_id(handle);
-  if (id == 0) {
-    id = add_context(handle, device, true);
-  } else if (id <= kMaxContexts) {
-    state.contexts[id - 1].primary.store(true);
+std::uint32_t primary_retained(std::uint64_t handle, int device) noexcept {
+  Found found{context_id(handle), false};
+  if (found.id == 0) {
+    found = {add_context(handle, device, true), true};
+  } else {
+    state.contexts[found.id - 1].primary.store(true);
   }
-  if (device >= 0 && device < static_cast<int>(kMaxDevices)) state.primary_id[device].store(id);
+  if (device >= 0 && device < static_cast<int>(kMaxDevices)) {
+    state.primary_id[device].store(found.id);
+  }
+  return found.new_id();
 }
 
 void primary_ended(int device) noexcept {
@@ -141,17 +151,12 @@ std::uint32_t primary_context_id(int device) noexcept {
   return state.primary_id[device].load();
 }
 
-bool primary_is_active(int device) noexcept { return driver::primary_context_is_active(device); }
-
-std::uint32_t current_context() noexcept {
-  const std::uint32_t known = thread_state.context;
-  if (known != 0) [[likely]]
-    return known;
+std::uint32_t ask_current_context() noexcept {
   const std::uint64_t handle = driver::current_context();
   if (handle == 0) return 0;
-  const std::uint32_t id = find_or_add(handle);
-  set_top(id);
-  return id;
+  const Found found = find_or_add(handle);
+  set_top(found.id);
+  return found.new_id();
 }
 
 std::uint32_t context_count() noexcept {
@@ -221,18 +226,6 @@ void capture_ended() noexcept {
 
 bool captures_open() noexcept {
   return state.captures.load(std::memory_order_relaxed) != 0;  // orders nothing
-}
-
-bool stream_is_capturing(std::uint64_t stream, bool per_thread_default) noexcept {
-  return driver::stream_is_capturing(stream, per_thread_default);
-}
-
-std::uint64_t mapped_bytes(std::uint64_t address) noexcept { return driver::mapped_bytes(address); }
-
-// Registered after the driver's own exit handlers, so it runs before them.
-void driver_initialized() noexcept {
-  static constinit std::atomic<bool> registered = false;
-  if (!registered.exchange(true)) atexit([] { ending_comes(trace::MarkKind::kExit); });
 }
 
 void reset_if_forked() noexcept {

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other parts ask of the background thread.
+// The one thread that the recorder adds to a process. It packs sealed chunks, keeps free chunks
+// ready, samples the driver about once a second, writes the dictionary entries that others kept for
+// it, and carries out what `gpumemtrace ctl` asks.
 #pragma once
 
 namespace gpumemtrace::preload {
 
-// Asks for a sample of the driver's numbers soon, for example after an allocation failed. Any
-// thread, one store.
-void want_sample() noexcept;
-
-// Gives the background thread its writer; the thread calls this itself.
-bool attach_background_thread() noexcept;
+// Starts the thread; false where the system refuses.
+[[nodiscard]] bool start_background_thread() noexcept;
 
 }  // namespace gpumemtrace::preload

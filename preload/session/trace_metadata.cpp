@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "preload/session/trace_metadata.hpp"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,7 +13,6 @@
 #include "preload/driver/apis.hpp"
 #include "preload/driver/driver.hpp"
 #include "preload/driver/tracking.hpp"
-#include "preload/session/announce.hpp"
 #include "preload/session/session_state.hpp"
 #include "trace/schema.hpp"
 
@@ -143,7 +144,7 @@ void add_contexts(ImageBuilder& image) noexcept {
 
 }  // namespace
 
-int write_prologue(Session& session) noexcept {
+int write_trace_metadata(Session& session) noexcept {
   void* memory = mmap(nullptr, trace::kMaxChunkBytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) return ENOMEM;

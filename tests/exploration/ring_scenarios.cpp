@@ -147,7 +147,7 @@ Outcome change_of_hands() {
     return [&world, first] {
       world.attach();
       world.record(first);
-      return_writer(world.session());
+      return_writer(world.session().pool);
     };
   };
   return explore(world.scenario({thread(0), thread(100)}, false));
@@ -163,7 +163,7 @@ Outcome reclaimed_writers() {
   return explore(world.scenario({[&] {
                                    world.attach();
                                    world.record(0);
-                                   return_writer(world.session());
+                                   return_writer(world.session().pool);
                                    dead[0].store(true);
                                  },
                                  [&] {
@@ -171,7 +171,7 @@ Outcome reclaimed_writers() {
                                    world.record(100);
                                    world.record(101);
                                  },
-                                 [&] { reclaim_writers(world.session(), is_dead); }},
+                                 [&] { reclaim_writers(world.session().pool, is_dead); }},
                                 false));
 }
 
@@ -181,13 +181,13 @@ Outcome abandoned_writer() {
   return explore(world.scenario({[&] {
                                    world.attach();
                                    world.record(0);
-                                   return_writer(world.session());
+                                   return_writer(world.session().pool);
                                    world.attach();
                                    world.record(1);
                                    dead[0].store(true);
                                  },
                                  [&] {
-                                   reclaim_writers(world.session(), is_dead);
+                                   reclaim_writers(world.session().pool, is_dead);
                                    world.pack_sealed();
                                    world.attach();
                                    world.record(100);

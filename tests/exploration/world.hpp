@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session with a ring of few chunks, and what threads do in it: what the programs of the explorer
 // have in common. Each is one unit with the recorder's sources in it, compiled with
-// -fsanitize=thread; the_session() is theirs.
+// -fsanitize=thread.
 #pragma once
 
 #include <stdarg.h>
@@ -14,9 +14,14 @@
 #include <utility>
 #include <vector>
 
+#include "preload/ring/control.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
 #include "preload/ring/packer.hpp"
-#include "preload/ring/ring.cpp"     // NOLINT: one unit, so that a mutant is compiled at once
-#include "preload/ring/writers.cpp"  // NOLINT
+#include "preload/ring/recorder.hpp"
+#include "preload/ring/ring.cpp"              // NOLINT
+#include "preload/ring/thread_state.cpp"      // NOLINT
+#include "preload/ring/writer_pool.cpp"       // NOLINT
+#include "preload/ring/writers.cpp"           // NOLINT
+#include "preload/session/session_state.cpp"  // NOLINT
 #include "tests/exploration/explorer.hpp"
 #include "tests/exploration/ledger.hpp"
 #include "tests/support/raw_trace.hpp"
@@ -84,18 +89,16 @@ class World {
     const int error = session_.ring.create(ledger_.ring_path().c_str(), tests::RawTrace::kId,
                                            extents * trace::kMaxChunkBytes);
     if (error != 0) violate("the ring could not be made");
-    session_.writers = static_cast<Writer*>(map(sizeof(Writer) * kMaxWriters));
-    session_.writer_links = static_cast<std::atomic<std::uint32_t>*>(
-        map(sizeof(std::atomic<std::uint32_t>) * kMaxWriters));
-    session_.writer_count.store(1);
+    if (!session_.pool.map_writers()) violate("no memory");
+    writer_pool = &session_.pool;
     // No thread waits for a chunk: there is no background thread to wait for.
-    session_.config.on_full = OnFull::kBlock;
+    session_.pool.on_full = OnFull::kBlock;
     take_away(size);
     if (has_begun) start();
   }
   ~World() {
-    munmap(session_.writers, sizeof(Writer) * kMaxWriters);
-    munmap(session_.writer_links, sizeof(std::atomic<std::uint32_t>) * kMaxWriters);
+    munmap(session_.pool.writers, sizeof(Writer) * kMaxWriters);
+    munmap(session_.pool.links, sizeof(std::atomic<std::uint32_t>) * kMaxWriters);
     session_.~Session();
     control.session.store(kNotStarted);
   }
@@ -107,14 +110,14 @@ class World {
 
   // So that the threads find it begun.
   void start() {
-    session_.id = kFirstSessionId;
-    control.session.store(session_.id);
+    session_.pool.session_id = kFirstSessionId;
+    control.session.store(session_.id());
   }
 
   // --- What threads do.
 
   void attach() {
-    acquire_writer(session_, take_writer(session_));
+    acquire_writer(session_.pool, take_writer(session_.pool));
     // Where there is no chunk, the record that names the thread is dropped.
     if (thread_state.chunk == nullptr) ledger_.drops_unnumbered();
   }
@@ -128,9 +131,9 @@ class World {
   // The calling thread is the one of them that has its number.
   void be_attached() { thread_state = attached_[current_thread()]; }
   void attach_with_large_chunks() {
-    const std::uint32_t index = take_writer(session_);
-    session_.writers[index].size_class = Ring::kSizeClasses - 1;
-    acquire_writer(session_, index);
+    const std::uint32_t index = take_writer(session_.pool);
+    session_.pool.writers[index].size_class = Ring::kSizeClasses - 1;
+    acquire_writer(session_.pool, index);
     if (thread_state.chunk == nullptr) ledger_.drops_unnumbered();
   }
   // One record that fills half a chunk.
@@ -216,13 +219,6 @@ class World {
       if (size_class > 0 && !size.can_grow) break;
       for (std::uint32_t i = 0; i < count; ++i) session_.ring.take(size_class, true);
     }
-  }
-
-  static void* map(std::size_t bytes) {
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) violate("no memory");
-    return memory;
   }
 
   void check_chunks() {

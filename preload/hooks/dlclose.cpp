@@ -7,8 +7,8 @@
 
 #include <atomic>
 
-#include "preload/hooks/dlsym.hpp"
 #include "preload/loader/loaded_module.hpp"
+#include "preload/loader/real_dlsym.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
