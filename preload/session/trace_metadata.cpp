@@ -10,6 +10,7 @@
 #include <charconv>
 
 #include "preload/base/clock.hpp"
+#include "preload/base/file_thread.hpp"
 #include "preload/driver/apis.hpp"
 #include "preload/driver/driver.hpp"
 #include "preload/driver/tracking.hpp"
@@ -103,6 +104,11 @@ void add_process_facts(ImageBuilder& image, const JobFacts& job) noexcept {
       {TextKey::kTorchAllocator, torch_backend()}};
   for (const auto& [key, value] : optional) {
     if (!value.empty()) image.add_text(key, value);
+  }
+  if (!file_thread::has_own_descriptors()) {
+    image.add_text(TextKey::kNote,
+                   "The system gave the recorder no descriptors of its own: a program that closes "
+                   "descriptors which are not its own ends the recording.");
   }
 }
 
