@@ -137,8 +137,10 @@ void add_apis(ImageBuilder& image) noexcept {
 }
 
 void add_contexts(ImageBuilder& image) noexcept {
-  for (std::uint32_t id = 1; id <= tracking::context_count(); ++id) {
+  const std::uint32_t count = tracking::context_count();
+  for (std::uint32_t id = 1; id <= count; ++id) {
     const tracking::ContextInfo info = tracking::context_info(id);
+    if (info.handle == 0) continue;  // the thread that adds it writes its record
     trace::Context record;
     record.id = id;
     record.handle = info.handle;

@@ -164,6 +164,22 @@ add_stack_mutant(code_told_early preload/stacks/stacks.cpp
 add_stack_mutant(code_told_without_room preload/stacks/stacks.cpp
   "if (written) codes.was_told(id);" "codes.was_told(id);")
 
+# --- Contexts.
+function(add_context_mutant name file text replacement)
+  add_mutant(${name} ${file} "${text}" "${replacement}" context_scenarios)
+endfunction()
+add_context_mutant(context_claimed_without_exchange preload/driver/tracking.cpp
+  "if (entry.claimed.compare_exchange_strong(free, handle)) {"
+  "if ((free = entry.claimed.load()) == 0) {\n      entry.claimed.store(handle);")
+add_context_mutant(context_of_another_not_seen preload/driver/tracking.cpp
+  "    if (is_entry_of(entry, handle)) return {index + 1, false};" "")
+add_context_mutant(context_published_early preload/driver/tracking.cpp
+  "      entry.device.store(device);" "      entry.handle.store(handle);\n      entry.device.store(device);")
+add_context_mutant(context_ended_still_found preload/driver/tracking.cpp
+  "entry.claimed.load() == handle && !entry.ended.load()" "entry.claimed.load() == handle")
+add_context_mutant(start_not_awaited_by_context preload/session/context_records.cpp
+  "if (!recording(false)) return;" "if (!session_exists() || !recording(false)) return;")
+
 # --- CUPTI's buffers.
 function(add_cupti_mutant name file text replacement)
   add_mutant(${name} ${file} "${text}" "${replacement}" cupti_scenarios)
