@@ -164,6 +164,8 @@ Json report_traces(const ReportContext& context) {
     rows.push_back(
         {{"file", context.redaction().replace(Secret::kTrace, file.path().filename().string())},
          {"process", process.id},
+         {"recorder_version",
+          text_json(process.model().dictionary().text(trace::TextKey::kToolVersion))},
          {"complete", complete},
          {"end", name_of(process.end)},
          {"events", course.events},

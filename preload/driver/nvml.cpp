@@ -6,9 +6,9 @@
 
 #include <atomic>
 
-#include "preload/hooks/dlsym.hpp"
 #include "preload/loader/lazy_symbols.hpp"
 #include "preload/loader/own_thread.hpp"
+#include "preload/loader/real_dlsym.hpp"
 
 namespace gpumemtrace::preload::nvml {
 namespace {

@@ -18,10 +18,10 @@
 
 #include "preload/base/config.hpp"
 #include "preload/base/message.hpp"
-#include "preload/hooks/dlsym.hpp"
 #include "preload/hooks/nvtx_abi.hpp"
 #include "preload/hooks/nvtx_handles.hpp"
 #include "preload/loader/lazy_symbols.hpp"
+#include "preload/loader/real_dlsym.hpp"
 #include "preload/session/annotations.hpp"
 
 extern "C" [[gnu::visibility("default")]] int InitializeInjectionNvtx2(

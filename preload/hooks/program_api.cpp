@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions that preload/api/gpumemtrace.h and gpumemtrace.py find in a recorded process.
 
-#include <errno.h>
-
 #include <atomic>
 #include <cstdint>
 #include <string_view>
 
+#include "preload/base/errno_keeper.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/session/annotations.hpp"
-#include "preload/session/session.hpp"
+#include "preload/session/attach.hpp"
 #include "preload/session/suppressions.hpp"
 
 namespace gpumemtrace::preload {
@@ -55,24 +54,21 @@ extern "C" {
 }
 
 [[gnu::visibility("default")]] void gpumemtrace_suppress(const char* lines) {
-  const int saved_errno = errno;
+  const gpumemtrace::preload::ErrnoKeeper errno_keeper;
   if (lines != nullptr) {
     gpumemtrace::preload::note_suppressions(std::string_view(lines, __builtin_strlen(lines)));
   }
-  errno = saved_errno;
 }
 
 [[gnu::visibility("default")]] void gpumemtrace_start() {
-  const int saved_errno = errno;
+  const gpumemtrace::preload::ErrnoKeeper errno_keeper;
   const CallGuard guard;
-  if (guard.outermost()) gpumemtrace::preload::want_recording(guard, true);
-  errno = saved_errno;
+  if (guard.outermost()) gpumemtrace::preload::request_recording(guard, true);
 }
 
 [[gnu::visibility("default")]] void gpumemtrace_stop() {
-  const int saved_errno = errno;
+  const gpumemtrace::preload::ErrnoKeeper errno_keeper;
   const CallGuard guard;
-  if (guard.outermost()) gpumemtrace::preload::want_recording(guard, false);
-  errno = saved_errno;
+  if (guard.outermost()) gpumemtrace::preload::request_recording(guard, false);
 }
 }

@@ -30,12 +30,12 @@ using FindObject = int (*)(void* address, FoundObject* result);
 constinit FindObject loader_find_object = nullptr;
 
 // The unwind tables with the file-backed part of the segment that they lie in.
-native::UnwindTables find_tables(std::uint64_t base, const ProgramHeaders& program) noexcept {
+UnwindTables find_tables(std::uint64_t base, const ProgramHeaders& program) noexcept {
   std::uint64_t address = 0;
   for (std::size_t i = 0; i < program.count; ++i) {
     if (program.headers[i].p_type == PT_GNU_EH_FRAME) address = program.headers[i].p_vaddr;
   }
-  native::UnwindTables tables;
+  UnwindTables tables;
   for (std::size_t i = 0; i < program.count && address != 0; ++i) {
     const ElfW(Phdr)& segment = program.headers[i];
     if (segment.p_type != PT_LOAD || (segment.p_flags & PF_R) == 0) continue;

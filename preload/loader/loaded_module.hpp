@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/native/frame_description.hpp"
+#include "preload/loader/unwind_tables.hpp"
 
 namespace gpumemtrace::preload {
 
@@ -20,7 +20,7 @@ struct LoadedModule {
   std::uint64_t begin = 0;  // first and last + 1 address of its segments
   std::uint64_t end = 0;
   const char* path = nullptr;  // the loader's; empty for the program itself
-  native::UnwindTables unwind;
+  UnwindTables unwind;
 };
 
 // Finds the module whose segments surround the address. Any thread, signal handlers too; no lock.

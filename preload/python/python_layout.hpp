@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How CPython's structures lie in memory, and the walk over a thread's frames: what
-// python_frames.cpp (the calling thread) and python_waiting.cpp (other threads) share.
+// How CPython's structures lie in memory, and how they are read: what those share that read the
+// calling thread's frames and those that read other threads'.
 #pragma once
 
 #include <string.h>
@@ -10,8 +10,7 @@
 
 #include "preload/base/checked_memory.hpp"
 #include "preload/base/key_table.hpp"
-#include "preload/python/python_collections.hpp"
-#include "preload/python/python_frames.hpp"
+#include "preload/python/python_types.hpp"
 
 namespace gpumemtrace::preload::python {
 
@@ -57,39 +56,6 @@ inline constexpr std::uint16_t kSizeOffset = 16;
 inline constexpr std::uint16_t kTextStateOffset = 32;
 inline constexpr std::uint16_t kBytesOffset = 32;
 inline constexpr std::uint16_t kNextThread = 8;  // in the thread state
-
-// Of one process, as the runtime has them; null where there is none.
-struct Interpreters {
-  const void* newest = nullptr;
-  const void* main = nullptr;
-};
-
-// The interpreter of this process. What every walk needs stands first, in one cache line.
-struct alignas(64) Interpreter {
-  using Read = bool (*)(const void* code_type, const void* thread_state, std::size_t capacity,
-                        std::uint32_t round, Walk& last) noexcept;
-
-  Read read = nullptr;  // one more walk of a thread, by the layout
-  const void* code_type = nullptr;
-  void* (*this_thread_state)() = nullptr;
-  const void* const* finalizing = nullptr;  // in the runtime: 0 until the interpreter ends
-  const Layout* layout = nullptr;
-  std::uint32_t version = 0;
-  Read read_checked = nullptr;
-  const void* runtime = nullptr;               // _PyRuntime
-  std::uint64_t base = 0;                      // of the file that it belongs to
-  const Interpreters* interpreters = nullptr;  // in the runtime
-  std::size_t thread_list = 0;  // Layout::thread_list, or what the interpreter's own table says
-  Collector collector;
-};
-
-// Complete once state() is kOn.
-const Interpreter& this_interpreter() noexcept;
-
-// From then on thread states go away under those that have them.
-inline bool is_finalizing(const Interpreter& python) noexcept {
-  return __atomic_load_n(python.finalizing, __ATOMIC_RELAXED) != nullptr;  // as CPython reads it
-}
 
 template <class Value>
 Value load(const void* base, std::size_t offset) noexcept {

@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "preload/python/python_frames.hpp"
+#include "preload/python/python_types.hpp"
 
 namespace gpumemtrace::preload::python {
 

@@ -11,8 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/python/python_frames.hpp"
 #include "preload/python/python_layout.hpp"
+#include "preload/python/python_types.hpp"
 
 namespace gpumemtrace::preload::python {
 

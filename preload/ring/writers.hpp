@@ -13,20 +13,20 @@
 
 namespace gpumemtrace::preload {
 
-struct Session;
+struct WriterPool;
 
 // The background thread's own. No other thread ever has it.
 inline constexpr std::uint32_t kBackgroundWriter = 0;
 
 // Index of a writer that no thread has; kNoIndex where there is none left.
-std::uint32_t take_writer(Session& session) noexcept;
+std::uint32_t take_writer(WriterPool& pool) noexcept;
 // Gives the thread a writer and tells the trace whose records follow; false for kNoIndex.
-bool acquire_writer(Session& session, std::uint32_t index) noexcept;
+bool acquire_writer(WriterPool& pool, std::uint32_t index) noexcept;
 // The thread ends: its writer is the next thread's.
-void return_writer(Session& session) noexcept;
+void return_writer(WriterPool& pool) noexcept;
 // Takes the writers back from threads that ended without returning them: pthread keys exhausted
 // their rounds, or the thread was killed. The background thread.
-void reclaim_writers(Session& session, bool (*thread_is_gone)(std::uint32_t thread_id)) noexcept;
+void reclaim_writers(WriterPool& pool, bool (*thread_is_gone)(std::uint32_t thread_id)) noexcept;
 
 // Room for a record of `bytes` in a new chunk; nullptr and a counted drop where there is none.
 // Slow path; keeps errno.

@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one thread that the recorder adds to a process. It packs sealed chunks, keeps free chunks
-// ready, samples the driver about once a second, writes the dictionary entries that others noted,
-// and carries out what `gpumemtrace ctl` asks.
-
 #include "preload/session/background.hpp"
 
-#include <errno.h>
-#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -17,23 +11,24 @@
 #include "preload/base/clock.hpp"
 #include "preload/base/message.hpp"
 #include "preload/checkpoint/checkpoint.hpp"
-#include "preload/driver/driver.hpp"
-#include "preload/driver/tracking.hpp"
-#include "preload/hooks/cupti_hooks.hpp"
+#include "preload/driver/coverage.hpp"
 #include "preload/loader/lazy_symbols.hpp"
 #include "preload/loader/own_thread.hpp"
 #include "preload/loader/torch_version.hpp"
 #include "preload/python/python_collections.hpp"
 #include "preload/python/python_frames.hpp"
+#include "preload/python/python_interpreter.hpp"
 #include "preload/ring/packer.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/writers.hpp"
-#include "preload/session/announce.hpp"
+#include "preload/session/cupti_collection.hpp"
 #include "preload/session/sampler.hpp"
+#include "preload/session/session.hpp"
 #include "preload/session/session_state.hpp"
 #include "preload/session/suppressions.hpp"
 #include "preload/stacks/module_list.hpp"
 #include "preload/stacks/stacks.hpp"
+#include "preload/stacks/waiting_request.hpp"
 #include "preload/stacks/waiting_watch.hpp"
 
 namespace gpumemtrace::preload {
@@ -46,8 +41,6 @@ constexpr std::uint64_t kPythonRoundNs = 5'000'000;
 constexpr long kBusyPauseNs = 500'000;
 constexpr long kIdlePauseNs = 10'000'000;
 
-constinit std::atomic<bool> sample_wanted = false;
-
 bool thread_is_gone(std::uint32_t thread_id) noexcept {
   return syscall(SYS_tgkill, getpid(), thread_id, 0) != 0;
 }
@@ -57,13 +50,13 @@ class BackgroundThread {
   explicit BackgroundThread(Session& session) noexcept : session_(session) {}
 
   void run() noexcept {
-    attach_background_thread();
+    static_cast<void>(attach_background_thread());  // writer 0 is there
     begin_reading_cupti();
     while (control.session.load() != kOff) {
       const CallGuard guard;
       guard_ = &guard;
       begin_python_round();
-      const std::uint32_t wakes = session_.wakes.load();
+      const std::uint32_t wakes = background_wake.count();
       if (is_recording()) waiting_.look(guard);
       const bool packed = pack_sealed();
       replenish_ring();
@@ -72,17 +65,17 @@ class BackgroundThread {
       obey_control(guard);
       if (is_recording()) periodic_work(guard);
       answer_flush(guard);
-      pause(packed || (is_recording() && WaitingWatch::is_wanted()), wakes);
+      pause(packed || (is_recording() && waiting_look_is_wanted()), wakes);
     }
     const CallGuard guard;
     end_reading_activities(guard);
     // Whoever waits for a flush must not wait for a thread that is gone.
-    session_.background_runs.store(false);
+    session_.pool.is_emptied.store(false);
   }
 
  private:
   // False before the start has ended, while paused, and after the end.
-  bool is_recording() const noexcept { return control.session.load() == session_.id; }
+  bool is_recording() const noexcept { return control.session.load() == session_.id(); }
 
   void begin_python_round() noexcept {
     const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
@@ -197,10 +190,11 @@ class BackgroundThread {
     // The first time follows the start at once: until it has told the devices, nobody can say that
     // two processes share one.
     const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-    if (now_ns - last_sample_ns_ < kSamplePeriodNs && !sample_wanted.exchange(false)) return;
+    if (now_ns - last_sample_ns_ < kSamplePeriodNs && !session_.sample_wanted.exchange(false))
+      return;
     last_sample_ns_ = now_ns;
     observe(guard);
-    reclaim_writers(session_, thread_is_gone);
+    reclaim_writers(session_.pool, thread_is_gone);
   }
 
   void observe(const CallGuard& guard) noexcept {
@@ -212,7 +206,7 @@ class BackgroundThread {
       devices_written_ = true;
     }
     record_modules(guard, session_.modules);
-    python::look(session_.modules);
+    python::refresh(session_.modules);
     write_notes(guard);
     write_common_losses(guard);
     record_samples(guard);
@@ -315,18 +309,19 @@ class BackgroundThread {
     write_native_state();
     write_torch_version();
     write_suppressions();
-    for (; requesters_written_ < noted_requester_count(); ++requesters_written_) {
+    for (; runtime_callers_written_ < driver::runtime_caller_count(); ++runtime_callers_written_) {
       write_event<trace::Requester>(guard, [&](trace::Requester& record) {
-        record.caller = reinterpret_cast<std::uintptr_t>(noted_requester(requesters_written_));
+        record.caller =
+            reinterpret_cast<std::uintptr_t>(driver::runtime_caller_at(runtime_callers_written_));
       });
     }
-    for (; unwrapped_written_ < noted_unwrapped_count(); ++unwrapped_written_) {
-      const NotedName& noted = noted_unwrapped(unwrapped_written_);
+    for (; unwrapped_written_ < driver::unwrapped_count(); ++unwrapped_written_) {
+      const driver::Unwrapped& entry = driver::unwrapped_at(unwrapped_written_);
       trace::Unwrapped record;
       record.record.kind = trace::RecordKind::kUnwrapped;
       record.record.time = ticks();
-      record.address = reinterpret_cast<std::uintptr_t>(noted.address);
-      write_record(&record, sizeof record, noted.name, strlen(noted.name));
+      record.address = reinterpret_cast<std::uintptr_t>(entry.address);
+      write_record(&record, sizeof record, entry.name, strlen(entry.name));
     }
   }
 
@@ -374,11 +369,7 @@ class BackgroundThread {
   // Sleeps until the next round, not at all where somebody asked for one since this one began.
   void pause(bool busy, std::uint32_t wakes) noexcept {
     pause_ns_ = busy ? kBusyPauseNs : (pause_ns_ * 2 < kIdlePauseNs ? pause_ns_ * 2 : kIdlePauseNs);
-    const timespec pause{0, pause_ns_};
-    const long waited =
-        syscall(SYS_futex, &session_.wakes, FUTEX_WAIT_PRIVATE, wakes, &pause, nullptr, 0);
-    // A sandbox that forbids to wait must not make this thread spin.
-    if (waited != 0 && (errno == EPERM || errno == ENOSYS)) nanosleep(&pause, nullptr);
+    background_wake.pause(wakes, pause_ns_);
   }
 
   Session& session_;
@@ -398,7 +389,7 @@ class BackgroundThread {
   python::State python_state_written_ = python::State::kNotLooked;
   bool torch_version_written_ = false;
   std::uint32_t torch_looked_ = 0;  // changes of the modules at the last look for PyTorch
-  std::size_t requesters_written_ = 0;
+  std::size_t runtime_callers_written_ = 0;
   std::size_t unwrapped_written_ = 0;
 };
 
@@ -420,16 +411,12 @@ void* thread_main(void*) noexcept {
 
 }  // namespace
 
-void want_sample() noexcept {
-  sample_wanted.store(true, std::memory_order_relaxed);  // a hint, nothing to order
-}
-
 bool start_background_thread() noexcept {
-  the_session().background_runs.store(true);
+  the_session().pool.is_emptied.store(true);
   pthread_t thread;
   const bool started = start_own_thread(thread_main, thread);
   if (started) libc_pthread_detach(thread);
-  if (!started) the_session().background_runs.store(false);
+  if (!started) the_session().pool.is_emptied.store(false);
   // Not for ever: a lock of the program that it holds here may be needed there.
   for (int tries = 0; started && tries < 2000 && !the_session().background_is_ready.load();
        ++tries) {

@@ -19,7 +19,7 @@ struct NotedSuppression {
   std::string_view view() const noexcept { return {text, size}; }
 };
 
-constinit NoteBook<NotedSuppression, kMaxSuppressions> noted;
+constinit AppendOnce<NotedSuppression, kMaxSuppressions> noted;
 
 bool note(std::string_view line) noexcept {
   if (line.size() > kMaxSuppressionBytes) return false;

@@ -106,7 +106,7 @@ std::uint64_t identity_of(const LoadedModule& module, const BuildId& id) noexcep
   add(module.end);
   for (const std::uint8_t byte : id.content) add(byte);
   constexpr std::size_t kTableBytes = 64;
-  const native::UnwindTables& tables = module.unwind;
+  const UnwindTables& tables = module.unwind;
   for (std::size_t i = 0; i < kTableBytes && tables.header + i < tables.end; ++i) {
     add(tables.header[i]);
   }

@@ -8,11 +8,12 @@
 #include "preload/native/walk_cache.hpp"
 #include "preload/python/python_collections.hpp"
 #include "preload/python/python_frames.hpp"
+#include "preload/python/python_interpreter.hpp"
 #include "preload/python/python_walk.hpp"
 #include "preload/ring/recorder.hpp"
-#include "preload/session/session_state.hpp"
+#include "preload/ring/writer_pool.hpp"
 #include "preload/stacks/module_list.hpp"
-#include "preload/stacks/waiting_watch.hpp"
+#include "preload/stacks/waiting_request.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -231,7 +232,7 @@ bool map_walks() noexcept {
     if (hash != 0) [[likely]] {
       walk = &last;
     } else {
-      note_thread_without_python();
+      request_waiting_look();
     }
   }
   native::Walk native;

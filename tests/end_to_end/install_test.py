@@ -36,7 +36,8 @@ class Installed(support.EndToEnd):
              "include/gpumemtrace.h", "include/gpumemtrace_catch2.hpp",
              "include/gpumemtrace_googletest.hpp", "lib/gpumemtrace/python/gpumemtrace.py",
              "lib/gpumemtrace/python/gpumemtrace_pytest.py",
-             "lib/cmake/gpumemtrace/gpumemtrace_check.cmake", "share/doc/gpumemtrace/findings.md"},
+             "lib/cmake/gpumemtrace/gpumemtrace_check.cmake", "share/doc/gpumemtrace/findings.md",
+             "share/doc/gpumemtrace/LICENSE"},
             {str(path.relative_to(moved)) for path in moved.rglob("*") if path.is_file()})
 
         for installed in (moved / "bin" / "gpumemtrace",

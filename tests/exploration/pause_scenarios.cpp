@@ -26,7 +26,7 @@ class Attached : public World {
   Attached(RingSize size, std::size_t threads) : World(size) {
     silence_messages();
     attach_before(threads);
-    session().background_runs.store(true);
+    session().pool.is_emptied.store(true);
   }
 
   // False where the recording is paused.
@@ -80,7 +80,7 @@ class Attached : public World {
  private:
   static void wish(bool to_record) {
     const CallGuard guard;
-    want_recording(guard, to_record);
+    request_recording(guard, to_record);
   }
   void promise_is_told() {
     const Unseen unseen;
@@ -95,7 +95,7 @@ void is_going_on() { promise(is_recording(), "a wish to record is lost"); }
 void is_paused() { promise(control.session.load() == kPaused, "a wish for a pause is lost"); }
 void is_either() {
   const std::uint32_t word = control.session.load();
-  promise(word == kPaused || word == the_session().id, "the session is lost");
+  promise(word == kPaused || word == the_session().id(), "the session is lost");
 }
 
 // What a thread does behind its own wish follows it, whoever records meanwhile; and the process may
@@ -173,7 +173,7 @@ Outcome pause_meets_end() {
   Attached world({8}, 3);
   return world.explore_all({[&] {
                               world.use(0);
-                              ending_comes(trace::MarkKind::kExit);
+                              process_ends(trace::MarkKind::kExit);
                               promise_own_is_packed();
                               const Unseen unseen;
                               promise(the_session().ring.header().exit_seen.load() != 0,
@@ -192,8 +192,8 @@ Outcome wishes_meet_start() {
   Unbegun world({6});
   return world.explore_until({[&] { world.use(0); },
                               [&] {
-                                world.wish(false);
-                                world.wish(true);
+                                world.request(false);
+                                world.request(true);
                               }},
                              is_going_on);
 }

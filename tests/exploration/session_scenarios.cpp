@@ -36,13 +36,13 @@ Outcome failed_start() {
 // The program's wish comes before the session, while it starts, or later: it holds.
 Outcome wish_for_a_pause() {
   Unbegun world({4});
-  return world.explore_until({[&] { world.use(0); }, [&] { world.wish(false); }}, [] {
+  return world.explore_until({[&] { world.use(0); }, [&] { world.request(false); }}, [] {
     promise(control.session.load() == kPaused, "a wish for a pause is lost");
   });
 }
 Outcome wish_to_record() {
   Unbegun world({4}, /*fails=*/false, /*is_paused=*/true);
-  return world.explore_until({[&] { world.use(0); }, [&] { world.wish(true); }},
+  return world.explore_until({[&] { world.use(0); }, [&] { world.request(true); }},
                              [] { promise(is_recording(), "a wish to record is lost"); });
 }
 
@@ -53,7 +53,7 @@ Outcome background_thread_gives_up() {
   return world.explore_until({[&] { world.use(0); },
                               [] {
                                 while (!beginning.background_thread_began.load()) wait_for_others();
-                                attach_background_thread();
+                                static_cast<void>(attach_background_thread());
                                 const CallGuard guard;
                                 disable(guard, "the disk is full");
                               }},
@@ -64,7 +64,7 @@ Outcome background_thread_gives_up() {
 // has recorded is packed before it goes on.
 Outcome end_while_others_record() {
   World world({5});
-  world.session().background_runs.store(true);
+  world.session().pool.is_emptied.store(true);
   return explore(world.scenario({[&] {
                                    world.attach();
                                    world.call(0);
@@ -80,12 +80,12 @@ Outcome end_while_others_record() {
 }
 Outcome two_ends() {
   World world({5});
-  world.session().background_runs.store(true);
+  world.session().pool.is_emptied.store(true);
   const auto thread = [&world](std::uint32_t number) {
     return [&world, number] {
       world.attach();
       world.call(number);
-      ending_comes(trace::MarkKind::kExit);
+      process_ends(trace::MarkKind::kExit);
       promise_own_is_packed();
     };
   };
@@ -105,7 +105,7 @@ class Family {
     beginning.session_of_child = &session_of_child_.bytes;
     promise(recording(/*may_start=*/true), "a forked child does not record");
     child_.record(0);
-    promise(thread_state.session == the_session().id, "a forked child has its parent's session");
+    promise(thread_state.session == the_session().id(), "a forked child has its parent's session");
     const Unseen unseen;
     beginning.session_of_child = nullptr;
     promise(ring_of_parent() == before, "a forked child stores into its parent's ring");

@@ -35,9 +35,6 @@ const void* code_object(int number) {
 namespace gpumemtrace::preload {
 namespace python {
 
-std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept {
-  return mix(hash, key_of_code(frame));
-}
 std::uint32_t version_hex() noexcept { return 0x030b0000; }
 std::uint64_t read_stack(std::size_t, Walk&) noexcept {
   const exploration::Unseen unseen;
@@ -75,7 +72,7 @@ bool read_expected(const Caller&, std::size_t, WalkMemory&, Walk&) noexcept { re
 Walk read_frames(const Caller&, std::uint64_t*, std::size_t, WalkMemory*) noexcept { return {}; }
 }  // namespace native
 std::uint32_t module_serial(const LoadedModule&) noexcept { return 1; }
-void note_thread_without_python() noexcept {}
+void request_waiting_look() noexcept {}
 }  // namespace gpumemtrace::preload
 
 namespace gpumemtrace::exploration {

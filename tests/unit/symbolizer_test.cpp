@@ -10,6 +10,7 @@
 #include "analyzer/symbols/readable_name.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/compiled_library.hpp"
+#include "tests/support/error_text.hpp"
 
 using namespace gpumemtrace::analyzer;
 using namespace gpumemtrace::tests;
@@ -213,12 +214,22 @@ TEST_CASE("a side-car says elsewhere what was known here", "[unit]") {
 TEST_CASE("a file that is no side-car is refused in one sentence that names it", "[unit]") {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "symbols.json";
-  for (const char* text : {"", "{}", "[1]", R"({"format": "gpumemtrace-symbols", "version": 2})",
-                           R"({"format": "gpumemtrace-symbols", "version": 1, "modules": [7]})"}) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", " is no file of symbols ("},
+      {"{}", " is no file of symbols ("},
+      {"[1]", " is no file of symbols ("},
+      {R"({"format": "gpumemtrace-symbols", "version": 2})",
+       " is no file of symbols of this version"},
+      {R"({"format": "gpumemtrace-symbols", "version": 1, "modules": [7]})",
+       " is no file of symbols ("}};
+  for (const auto& [text, reason] : cases) {
     std::ofstream(path, std::ios::trunc) << text;
     SymbolOptions options;
     options.side_cars = {path};
-    CHECK_THROWS_AS(Symbolizer(options), InputError);
+    const std::string refusal = error_of<InputError>([&] { return Symbolizer(options); });
+    CAPTURE(text, refusal);
+    CHECK(refusal.starts_with(path.string() + reason));
+    CHECK(refusal.ends_with("make it with `gpumemtrace symbolize`."));
   }
 }
 
