@@ -58,8 +58,8 @@ void judge(const Json& report) {
 
 void export_stacks(const Json& report) {
   for (const tools::CostMeasure& measure : tools::kCostMeasures) {
-    tools::collapsed_stacks(report, {measure, ""});
-    tools::speedscope_profile(report, {measure, "driver"});
+    (void)tools::collapsed_stacks(report, {measure, ""});
+    (void)tools::speedscope_profile(report, {measure, "driver"});
   }
 }
 
