@@ -16,7 +16,8 @@ constexpr std::uint32_t kMaxContexts = 1024;
 constexpr std::uint32_t kMaxDevices = 128;
 
 struct ContextEntry {
-  std::atomic<std::uint64_t> handle = 0;  // stored last: an entry with a handle is complete
+  std::atomic<std::uint64_t> claimed = 0;  // the handle, by whoever has the entry
+  std::atomic<std::uint64_t> handle = 0;   // likewise, stored last: then the entry is complete
   std::atomic<int> device = -1;
   std::atomic<bool> primary = false;
   std::atomic<bool> ended = false;
@@ -24,11 +25,9 @@ struct ContextEntry {
 
 struct State {
   ContextEntry contexts[kMaxContexts];
-  std::atomic<std::uint32_t> context_count = 0;
   std::atomic<std::uint32_t> primary_id[kMaxDevices] = {};
   std::atomic<std::uint64_t> pools[kMaxPools] = {};
   std::atomic<bool> pools_in_use = false;
-  std::atomic<std::uint64_t> sampled_pool = 0;
   std::atomic<bool> sampling = false;
   std::atomic<int> teardowns = 0;
   std::atomic<int> captures = 0;
@@ -40,30 +39,46 @@ void sleep_100_microseconds() noexcept {
   nanosleep(&pause, nullptr);
 }
 
-std::uint32_t add_context(std::uint64_t handle, int device, bool primary) noexcept {
-  const std::uint32_t index = state.context_count.fetch_add(1);
-  if (index >= kMaxContexts) {
-    state.context_count.store(kMaxContexts);
-    return 0;
-  }
-  ContextEntry& entry = state.contexts[index];
-  entry.device.store(device);
-  entry.primary.store(primary);
-  entry.handle.store(handle);
-  return index + 1;
-}
-
-// A context that is not new, and its id; or one that is.
+// The id of a context, and whether this call has met it first.
 struct Found {
   std::uint32_t id = 0;
   bool is_new = false;
   std::uint32_t new_id() const noexcept { return is_new ? id : 0; }
 };
 
-Found find_or_add(std::uint64_t handle) noexcept {
-  const std::uint32_t id = context_id(handle);
-  if (id != 0 || handle == 0) return {id, false};
-  return {add_context(handle, driver::device_of_context(handle), false), true};
+bool is_entry_of(const ContextEntry& entry, std::uint64_t handle) noexcept {
+  return entry.claimed.load() == handle && !entry.ended.load();
+}
+
+// The newest of the first `count` entries that is the handle's; 0 where none is.
+std::uint32_t find_among(std::uint32_t count, std::uint64_t handle) noexcept {
+  while (count > 0 && !is_entry_of(state.contexts[count - 1], handle)) --count;
+  return count;
+}
+
+// Entries are claimed in order, each by one exchange. Of two threads that meet the same context at
+// once both come to the same free entry, and the one that is late finds the other's handle there.
+Found add_from(std::uint32_t index, std::uint64_t handle, int device, bool primary) noexcept {
+  for (; index < kMaxContexts; ++index) {
+    ContextEntry& entry = state.contexts[index];
+    std::uint64_t free = 0;
+    if (entry.claimed.compare_exchange_strong(free, handle)) {
+      entry.device.store(device);
+      entry.primary.store(primary);
+      entry.handle.store(handle);
+      return {index + 1, true};
+    }
+    if (is_entry_of(entry, handle)) return {index + 1, false};
+  }
+  return {};
+}
+
+// The device is the driver's to say.
+Found find_or_ask(std::uint64_t handle) noexcept {
+  if (handle == 0) return {};
+  const std::uint32_t count = context_count();
+  if (const std::uint32_t id = find_among(count, handle); id != 0) return {id, false};
+  return add_from(count, handle, driver::device_of_context(handle), false);
 }
 
 void set_top(std::uint32_t id) noexcept {
@@ -78,20 +93,15 @@ void set_top(std::uint32_t id) noexcept {
 }  // namespace
 
 std::uint32_t context_id(std::uint64_t handle) noexcept {
-  if (handle == 0) return 0;
-  std::uint32_t count = context_count();
-  while (count-- > 0) {
-    const ContextEntry& entry = state.contexts[count];
-    if (entry.handle.load() == handle && !entry.ended.load()) return count + 1;
-  }
-  return 0;
+  return handle == 0 ? 0 : find_among(context_count(), handle);
 }
 
+// Always a new one: the handle's former context may have ended unseen.
 std::uint32_t context_created(std::uint64_t handle, int device) noexcept {
-  const std::uint32_t id = add_context(handle, device, false);
+  const Found found = add_from(context_count(), handle, device, false);
   ++thread_state.context_depth;
-  set_top(id);
-  return id;
+  set_top(found.id);
+  return found.new_id();
 }
 
 void context_destroyed(std::uint64_t handle) noexcept {
@@ -101,21 +111,21 @@ void context_destroyed(std::uint64_t handle) noexcept {
   if (thread_state.context == id) context_popped();
 }
 
-std::uint32_t context_seen(std::uint64_t handle) noexcept { return find_or_add(handle).new_id(); }
+std::uint32_t context_seen(std::uint64_t handle) noexcept { return find_or_ask(handle).new_id(); }
 
 std::uint32_t context_set(std::uint64_t handle) noexcept {
   const std::uint32_t current = thread_state.context;
   if (current != 0 && context_info(current).handle == handle && !context_info(current).ended) {
     return 0;
   }
-  const Found found = find_or_add(handle);
+  const Found found = find_or_ask(handle);
   set_top(found.id);
   return found.new_id();
 }
 
 std::uint32_t context_pushed(std::uint64_t handle) noexcept {
   ++thread_state.context_depth;
-  const Found found = find_or_add(handle);
+  const Found found = find_or_ask(handle);
   set_top(found.id);
   return found.new_id();
 }
@@ -128,12 +138,10 @@ void context_popped() noexcept {
 }
 
 std::uint32_t primary_retained(std::uint64_t handle, int device) noexcept {
-  Found found{context_id(handle), false};
-  if (found.id == 0) {
-    found = {add_context(handle, device, true), true};
-  } else {
-    state.contexts[found.id - 1].primary.store(true);
-  }
+  const std::uint32_t count = context_count();
+  Found found{find_among(count, handle), false};
+  if (found.id == 0) found = add_from(count, handle, device, true);
+  if (found.id != 0) state.contexts[found.id - 1].primary.store(true);
   if (device >= 0 && device < static_cast<int>(kMaxDevices)) {
     state.primary_id[device].store(found.id);
   }
@@ -154,18 +162,19 @@ std::uint32_t primary_context_id(int device) noexcept {
 std::uint32_t ask_current_context() noexcept {
   const std::uint64_t handle = driver::current_context();
   if (handle == 0) return 0;
-  const Found found = find_or_add(handle);
+  const Found found = find_or_ask(handle);
   set_top(found.id);
   return found.new_id();
 }
 
 std::uint32_t context_count() noexcept {
-  const std::uint32_t count = state.context_count.load();
-  return count < kMaxContexts ? count : kMaxContexts;
+  std::uint32_t count = 0;
+  while (count < kMaxContexts && state.contexts[count].claimed.load() != 0) ++count;
+  return count;
 }
 
 ContextInfo context_info(std::uint32_t id) noexcept {
-  if (id == 0 || id > context_count()) return {};
+  if (id == 0 || id > kMaxContexts) return {};
   const ContextEntry& entry = state.contexts[id - 1];
   return {entry.handle.load(), entry.device.load(), entry.primary.load(), entry.ended.load()};
 }
@@ -235,10 +244,10 @@ void reset_if_forked() noexcept {
   known_process = process;
   if (before == 0 || before == process) return;
   for (ContextEntry& entry : state.contexts) {
+    entry.claimed.store(0);
     entry.handle.store(0);
     entry.ended.store(false);
   }
-  state.context_count.store(0);
   for (auto& id : state.primary_id) id.store(0);
   for (auto& pool : state.pools) pool.store(0);
   state.pools_in_use.store(false);

@@ -38,6 +38,7 @@ struct ContextInfo {
   bool ended = false;
 };
 std::uint32_t context_count() noexcept;
+// A handle of 0: there is none, or the thread that adds it has not finished.
 ContextInfo context_info(std::uint32_t id) noexcept;
 
 // --- Pools that the program uses, for the background thread's samples.

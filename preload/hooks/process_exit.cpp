@@ -46,9 +46,10 @@ gpumemtrace_exit_hook:
         jmp     *%r11
         .size   gpumemtrace_exit_hook, .-gpumemtrace_exit_hook
 )");
-#define GPUMEMTRACE_TO_EXIT_HOOK(symbol)                                      \
-  "endbr64\n\tleaq gpumemtrace_exit_function_" #symbol "(%rip), %r11\n\tjmp " \
-                                                       "gpumemtrace_exit_hook\n"
+#define GPUMEMTRACE_TO_EXIT_HOOK(symbol)               \
+  "endbr64\n\tleaq gpumemtrace_exit_function_" #symbol \
+  "(%rip), %r11\n\tjmp "                               \
+  "gpumemtrace_exit_hook\n"
 #elif defined(__aarch64__)
 __asm__(R"(
         .text

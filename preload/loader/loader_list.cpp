@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "preload/base/checked_memory.hpp"
+#include "preload/base/file_thread.hpp"
 #include "preload/base/files.hpp"
 
 namespace gpumemtrace::preload {
@@ -136,6 +137,12 @@ bool LoaderList::take_segments(Module& module, const void* address, std::size_t 
 }
 
 bool LoaderList::take_segments_of_file(Module& module) noexcept {
+  bool has_memory = true;
+  file_thread::run([&]() noexcept { has_memory = read_segments_of_file(module); });
+  return has_memory;
+}
+
+bool LoaderList::read_segments_of_file(Module& module) noexcept {
   module.segment_count = 0;
   const char* name = names_.data() + module.name;
   const int descriptor = open(name[0] == '\0' ? "/proc/self/exe" : name, O_RDONLY | O_CLOEXEC);

@@ -63,6 +63,7 @@ class LoaderList {
   bool read_segments(Module& module) noexcept;
   bool take_segments(Module& module, const void* address, std::size_t count) noexcept;
   bool take_segments_of_file(Module& module) noexcept;
+  bool read_segments_of_file(Module& module) noexcept;
   bool describes(const Module& module) const noexcept;
   bool is_unchanged() const noexcept;
   bool are_unchanged(std::size_t first, std::size_t count) const noexcept;

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/ring/control.hpp"
 
-#include <errno.h>
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
+#include "preload/base/futex.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -25,14 +21,11 @@ bool attach_thread(bool may_start) noexcept { return installed_attach(may_start)
 
 void BackgroundWake::wake() noexcept {
   count_.fetch_add(1);
-  syscall(SYS_futex, &count_, FUTEX_WAKE_PRIVATE, 1, nullptr, nullptr, 0);
+  wake_all(count_);
 }
 
 void BackgroundWake::pause(std::uint32_t count, long ns) noexcept {
-  const timespec time{0, ns};
-  const long waited = syscall(SYS_futex, &count_, FUTEX_WAIT_PRIVATE, count, &time, nullptr, 0);
-  // A sandbox that forbids to wait must not make this thread spin.
-  if (waited != 0 && (errno == EPERM || errno == ENOSYS)) nanosleep(&time, nullptr);
+  wait_for_change(count_, count, ns, ns);
 }
 
 }  // namespace gpumemtrace::preload

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one thread that the recorder adds to a process. It packs sealed chunks, keeps free chunks
-// ready, samples the driver about once a second, writes the dictionary entries that others kept for
-// it, and carries out what `gpumemtrace ctl` asks.
+// The thread that does a session's work; a second one has the files (preload/base/file_thread.hpp).
+// It packs sealed chunks, sees to free chunks, samples the driver about once a second, writes the
+// dictionary entries that others kept for it, and carries out what `gpumemtrace ctl` asks.
 #pragma once
 
 namespace gpumemtrace::preload {

@@ -7,11 +7,12 @@
 namespace gpumemtrace::preload {
 
 void record_context(std::uint32_t context_id) noexcept {
-  if (context_id == 0) return;
+  const tracking::ContextInfo info = tracking::context_info(context_id);
+  if (info.handle == 0) return;
   const CallGuard guard;
-  if (!session_exists() || !recording(false)) return;
+  // Waits for a start that is under way: what stands at the start of the trace may be without it.
+  if (!recording(false)) return;
   write_event<trace::Context>(guard, [&](trace::Context& record) {
-    const tracking::ContextInfo info = tracking::context_info(context_id);
     record.id = context_id;
     record.handle = info.handle;
     record.device = info.device;

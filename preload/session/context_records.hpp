@@ -7,7 +7,7 @@
 namespace gpumemtrace::preload {
 
 // Writes the context's record where the calling thread records; else the recording does so when it
-// starts or goes on. Nothing for 0. Any thread.
+// starts or goes on. Nothing for 0, or where the context's own thread is about to. Any thread.
 void record_context(std::uint32_t context_id) noexcept;
 
 // The calling thread's current context; its record is written where it is a new one. Asks the

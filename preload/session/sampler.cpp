@@ -227,7 +227,8 @@ void record_devices(const CallGuard&) noexcept {
 void record_samples(const CallGuard& guard) noexcept {
   if (!prepare() || !tracking::begin_sample()) return;
   bool has_context[kMaxDevices] = {};
-  for (std::uint32_t id = 1; id <= tracking::context_count(); ++id) {
+  const std::uint32_t contexts = tracking::context_count();
+  for (std::uint32_t id = 1; id <= contexts; ++id) {
     const tracking::ContextInfo context = tracking::context_info(id);
     if (context.ended || context.handle == 0 || context.device < 0 ||
         context.device >= kMaxDevices || has_context[context.device]) {

@@ -64,7 +64,8 @@ bool resume_recording(const CallGuard&) noexcept {
   if (!control.session.compare_exchange_strong(paused, the_session().id())) return false;
   if (!recording(false)) return false;
   write_mark(trace::MarkKind::kStarted, {});
-  for (std::uint32_t id = 1; id <= tracking::context_count(); ++id) record_context(id);
+  const std::uint32_t contexts = tracking::context_count();
+  for (std::uint32_t id = 1; id <= contexts; ++id) record_context(id);
   return true;
 }
 

@@ -10,8 +10,11 @@
 #include <new>
 
 #include "preload/base/clock.hpp"
+#include "preload/base/file_thread.hpp"
 #include "preload/base/message.hpp"
+#include "preload/loader/lazy_symbols.hpp"
 #include "preload/loader/loaded_module.hpp"
+#include "preload/loader/own_thread.hpp"
 #include "preload/python/python_interpreter.hpp"
 #include "preload/ring/control.hpp"
 #include "preload/session/annotations.hpp"
@@ -105,6 +108,58 @@ int begin_trace(Session& session) noexcept {
                          : "Choose another place with --output or GPUMEMTRACE_OUTPUT."));
 }
 
+bool start_file_thread() noexcept {
+  file_thread::prepare();
+  pthread_t thread;
+  if (!start_own_thread(file_thread::main, thread)) return false;
+  libc_pthread_detach(thread);
+  return file_thread::wait_until_ready();
+}
+
+void say_no_thread() noexcept {
+  say_not_recording("the system allows no further thread, or has no memory for one");
+}
+
+bool make_session(Session& session, RequestedState requested) noexcept {
+  choose_clock();
+  writer_pool = &session.pool;
+  session.config = read_config();
+  if (requested != RequestedState::kNone) {
+    session.config.start_paused = requested == RequestedState::kPause;
+  }
+  session.pool.on_full = session.config.on_full;
+  session.job = read_job_facts();
+  choose_module_lookup();  // hooks ask for modules also where native stacks are not wanted
+  forget_modules();
+  session.modules.look();
+  publish_modules(session.modules);
+  python::refresh(session.modules);
+  load_sampler();
+  reset_names();
+  if (!session.pool.map_writers()) {
+    say_not_recording("there is no memory for the recorder");
+    return false;
+  }
+  if (!make_thread_end_key()) {
+    say_not_recording("the process has no thread-specific key left");
+    return false;
+  }
+  if (const int error = begin_trace(session); error != 0) {
+    say_trace_cannot_be_written(session, error);
+    return false;
+  }
+  session.pool.session_id = kFirstSessionId + static_cast<std::uint32_t>(getpid());
+  session.pool.writers[0].next_sequence = 1;
+  reset_stacks(session.config);
+  set_content_hashing(session.config);
+  if (!start_background_thread()) {
+    discard_files(session);
+    say_no_thread();
+    return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 // Apart, likewise.
@@ -113,44 +168,14 @@ int begin_trace(Session& session) noexcept {
 }
 
 bool start_session(RequestedState requested) noexcept {
-  choose_clock();
   auto* session = new (&the_session()) Session;
-  writer_pool = &session->pool;
-  session->config = read_config();
-  if (requested != RequestedState::kNone) {
-    session->config.start_paused = requested == RequestedState::kPause;
-  }
-  session->pool.on_full = session->config.on_full;
-  session->job = read_job_facts();
-  choose_module_lookup();  // hooks ask for modules also where native stacks are not wanted
-  forget_modules();
-  session->modules.look();
-  publish_modules(session->modules);
-  python::refresh(session->modules);
-  load_sampler();
-  reset_names();
-  if (!session->pool.map_writers()) {
-    say_not_recording("there is no memory for the recorder");
+  if (!start_file_thread()) {
+    say_no_thread();
     return false;
   }
-  if (!make_thread_end_key()) {
-    say_not_recording("the process has no thread-specific key left");
-    return false;
-  }
-  if (const int error = begin_trace(*session); error != 0) {
-    say_trace_cannot_be_written(*session, error);
-    return false;
-  }
-  session->pool.session_id = kFirstSessionId + static_cast<std::uint32_t>(getpid());
-  session->pool.writers[0].next_sequence = 1;
-  reset_stacks(session->config);
-  set_content_hashing(session->config);
-  if (!start_background_thread()) {
-    discard_files(*session);
-    say_not_recording("the system allows no further thread");
-    return false;
-  }
-  return true;
+  const bool is_made = make_session(*session, requested);
+  if (!is_made) file_thread::stop();
+  return is_made;
 }
 
 }  // namespace gpumemtrace::preload

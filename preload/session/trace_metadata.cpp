@@ -10,6 +10,7 @@
 #include <charconv>
 
 #include "preload/base/clock.hpp"
+#include "preload/base/file_thread.hpp"
 #include "preload/driver/apis.hpp"
 #include "preload/driver/driver.hpp"
 #include "preload/driver/tracking.hpp"
@@ -104,6 +105,11 @@ void add_process_facts(ImageBuilder& image, const JobFacts& job) noexcept {
   for (const auto& [key, value] : optional) {
     if (!value.empty()) image.add_text(key, value);
   }
+  if (!file_thread::has_own_descriptors()) {
+    image.add_text(TextKey::kNote,
+                   "The system gave the recorder no descriptors of its own: a program that closes "
+                   "descriptors which are not its own ends the recording.");
+  }
 }
 
 void add_clock(ImageBuilder& image) noexcept {
@@ -131,8 +137,10 @@ void add_apis(ImageBuilder& image) noexcept {
 }
 
 void add_contexts(ImageBuilder& image) noexcept {
-  for (std::uint32_t id = 1; id <= tracking::context_count(); ++id) {
+  const std::uint32_t count = tracking::context_count();
+  for (std::uint32_t id = 1; id <= count; ++id) {
     const tracking::ContextInfo info = tracking::context_info(id);
+    if (info.handle == 0) continue;  // the thread that adds it writes its record
     trace::Context record;
     record.id = id;
     record.handle = info.handle;

@@ -38,11 +38,11 @@ add_mutant(sealed_without_release preload/base/lock_free_stack.hpp
 add_mutant(sealed_without_acquire preload/base/lock_free_stack.hpp
   "exchange(0, std::memory_order_acquire)" "exchange(0, std::memory_order_relaxed)")
 
-add_mutant(made_without_release preload/ring/ring.cpp
-  "(extent % 64), std::memory_order_release" "(extent % 64), std::memory_order_relaxed")
-add_mutant(made_without_acquire preload/ring/ring.cpp
-  "made_[extent / 64].load(std::memory_order_acquire)"
-  "made_[extent / 64].load(std::memory_order_relaxed)")
+add_mutant(growth_without_release preload/ring/ring.cpp
+  "offset + trace::kMaxChunkBytes, std::memory_order_release"
+  "offset + trace::kMaxChunkBytes, std::memory_order_relaxed")
+add_mutant(growth_without_acquire preload/ring/ring.hpp
+  "used_bytes.load(std::memory_order_acquire)" "used_bytes.load(std::memory_order_relaxed)")
 
 # --- Steps in another order, or left out.
 add_mutant(no_tag preload/base/lock_free_stack.hpp "((head >> 32) + 1) << 32" "(head >> 32) << 32")
@@ -72,9 +72,17 @@ add_mutant(reclaimed_without_exchange preload/ring/writers.cpp
   "writer.thread_id.store(0);")
 add_mutant(abandoned_chunk_kept preload/ring/writers.cpp
   "  writer.chunk = nullptr;\n  writer.cursor = writer.end = nullptr;" "")
-add_mutant(extent_claimed_twice preload/ring/ring.cpp
-  "while (!header_->used_bytes.compare_exchange_weak(offset, offset + trace::kMaxChunkBytes))"
-  "while (header_->used_bytes.store(offset + trace::kMaxChunkBytes), false)")
+add_mutant(work_done_early preload/base/file_thread.cpp
+  "    state.work(state.argument);\n    state.done.store(asked);"
+  "    state.done.store(asked);\n    state.work(state.argument);")
+add_mutant(asleep_though_woken preload/base/file_thread.cpp
+  "    const std::uint32_t wakes = state.wakes.load();\n    do_what_is_asked();"
+  "    do_what_is_asked();\n    const std::uint32_t wakes = state.wakes.load();")
+add_mutant(request_forgotten preload/base/file_thread.cpp "  state.requested.store(true);" "")
+add_mutant(growth_not_wanted preload/ring/ring.cpp
+  "    wanted_[size_class].store(true);" "")
+add_mutant(growth_not_told preload/ring/ring.cpp
+  "  header_->used_bytes.store(offset + trace::kMaxChunkBytes, std::memory_order_release);" "")
 add_mutant(sequence_taken_early preload/ring/writers.cpp
   "  chunk->sequence = writer.next_sequence;" "  chunk->sequence = writer.next_sequence++;")
 add_mutant(passed_before_filled preload/ring/recorder.hpp
@@ -155,6 +163,22 @@ add_stack_mutant(code_told_early preload/stacks/stacks.cpp
   "  const bool written = owner ==" "  codes.was_told(id);\n  const bool written = owner ==")
 add_stack_mutant(code_told_without_room preload/stacks/stacks.cpp
   "if (written) codes.was_told(id);" "codes.was_told(id);")
+
+# --- Contexts.
+function(add_context_mutant name file text replacement)
+  add_mutant(${name} ${file} "${text}" "${replacement}" context_scenarios)
+endfunction()
+add_context_mutant(context_claimed_without_exchange preload/driver/tracking.cpp
+  "if (entry.claimed.compare_exchange_strong(free, handle)) {"
+  "if ((free = entry.claimed.load()) == 0) {\n      entry.claimed.store(handle);")
+add_context_mutant(context_of_another_not_seen preload/driver/tracking.cpp
+  "    if (is_entry_of(entry, handle)) return {index + 1, false};" "")
+add_context_mutant(context_published_early preload/driver/tracking.cpp
+  "      entry.device.store(device);" "      entry.handle.store(handle);\n      entry.device.store(device);")
+add_context_mutant(context_ended_still_found preload/driver/tracking.cpp
+  "entry.claimed.load() == handle && !entry.ended.load()" "entry.claimed.load() == handle")
+add_context_mutant(start_not_awaited_by_context preload/session/context_records.cpp
+  "if (!recording(false)) return;" "if (!session_exists() || !recording(false)) return;")
 
 # --- CUPTI's buffers.
 function(add_cupti_mutant name file text replacement)

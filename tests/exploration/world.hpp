@@ -4,9 +4,13 @@
 // -fsanitize=thread.
 #pragma once
 
+#include <errno.h>
+#include <linux/futex.h>
 #include <stdarg.h>
+#include <sys/syscall.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <new>
@@ -14,7 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "preload/ring/control.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/base/file_thread.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/ring/control.cpp"      // NOLINT
 #include "preload/ring/packer.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/ring.cpp"              // NOLINT
@@ -30,7 +35,26 @@ namespace gpumemtrace::preload {
 constinit bool counter_is_invariant = true;
 }  // namespace gpumemtrace::preload
 
-// Threads are told apart by their numbers; to the system they are one.
+namespace gpumemtrace::exploration {
+
+// As in the kernel, but that time never runs out.
+inline long futex(const long (&arguments)[6]) {
+  if ((arguments[1] & FUTEX_CMD_MASK) != FUTEX_WAIT) return 0;
+  const auto is_expected = [&] {
+    const Unseen unseen;  // this and the sleep are one step
+    return reinterpret_cast<const std::atomic<std::uint32_t>*>(arguments[0])->load() ==
+           static_cast<std::uint32_t>(arguments[2]);
+  };
+  errno = EAGAIN;
+  if (!is_expected()) return -1;
+  while (is_expected()) wait_for_others();
+  return 0;
+}
+
+}  // namespace gpumemtrace::exploration
+
+// Threads are told apart by their numbers; to the system they are one: none sleeps in it, has
+// descriptors of its own, or signals to block.
 extern "C" long __real_syscall(long number, ...);
 extern "C" long __wrap_syscall(long number, ...) {
   if (number == SYS_gettid) {
@@ -41,6 +65,8 @@ extern "C" long __wrap_syscall(long number, ...) {
   long arguments[6];
   for (long& argument : arguments) argument = va_arg(list, long);
   va_end(list);
+  if (number == SYS_futex) return gpumemtrace::exploration::futex(arguments);
+  if (number == SYS_close_range || number == SYS_rt_sigprocmask) return 0;
   return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
                         arguments[4], arguments[5]);
 }
@@ -168,6 +194,19 @@ class World {
     preload::pack_active(session_.ring, [this](const Piece& piece) { return append(piece); });
   }
 
+  // The file thread, until all others have left it.
+  void be_file_thread() {
+    file_thread::is_file_thread = true;
+    file_thread::work_until_stopped();
+  }
+  void leave_file_thread() {
+    const bool is_last = [this] {
+      const Unseen unseen;
+      return --users_of_file_thread_ == 0;
+    }();
+    if (is_last) file_thread::stop();
+  }
+
   // --- Around an execution.
 
   void begin() {
@@ -199,6 +238,26 @@ class World {
     ledger_.check_left(session_.ring);
   }
 
+  // Likewise with a thread more, the last one: the file thread.
+  Scenario scenario_with_file_thread(std::vector<std::function<void()>> threads, bool may_die) {
+    const auto users = threads.size();
+    for (std::function<void()>& thread : threads) {
+      thread = [this, work = std::move(thread)] {
+        work();
+        leave_file_thread();
+      };
+    }
+    threads.push_back([this] { be_file_thread(); });
+    Scenario whole = scenario(std::move(threads), may_die);
+    whole.begin = [this, users] {
+      begin();
+      make_thread_local(&file_thread::is_file_thread, sizeof file_thread::is_file_thread);
+      file_thread::state.life.store(file_thread::kRuns);
+      const Unseen unseen;
+      users_of_file_thread_ = users;
+    };
+    return whole;
+  }
   Scenario scenario(std::vector<std::function<void()>> threads, bool may_die) {
     Scenario scenario;
     scenario.begin = [this] { begin(); };
@@ -239,6 +298,7 @@ class World {
   Session& session_ = *new (&the_session()) Session;
   Ledger ledger_;
   std::array<ThreadState, kMostThreads> attached_ = {};
+  std::size_t users_of_file_thread_ = 0;  // unseen
 };
 
 }  // namespace
