@@ -82,11 +82,12 @@ TEST_CASE("leaks, copies and categories are compared by their own bytes", "[unit
 
 TEST_CASE("the text shows ten changes of a section and counts the others", "[unit]") {
   DifferenceSection section{"peak", "Peak by level", {}};
-  for (std::uint64_t i = 0; i < 13; ++i) section.rows.push_back({std::to_string(i), 0, 4096});
+  for (std::uint64_t i = 0; i < 13; ++i) section.rows.push_back({std::to_string(i), 4096, 12288});
   section.rows.push_back({"the same", 1, 1});
   const std::string text = difference_text({section}, {}, false);
   CHECK(tests::contains(text, "  and 3 more; --json has all\n"));
   CHECK_FALSE(tests::contains(text, "the same"));
+  CHECK(tests::contains(text, "+8.0 KiB"));
   section.rows.erase(section.rows.begin(), section.rows.begin() + 3);
   CHECK_FALSE(tests::contains(difference_text({section}, {}, false), "more; --json"));
 }
