@@ -40,7 +40,8 @@ TEST_CASE("a job differs from itself in nothing", "[unit]") {
   CHECK(difference_text(sections, {}, true).find("PASSED") == 0);
 }
 
-TEST_CASE("what grew is named by level, owner and place, and lines may move", "[unit]") {
+TEST_CASE("what grew is named by allocator layer, owner and call site, and lines may move",
+          "[unit]") {
   const Json base = example_report();
   Json next = example_report();
   Json& peak = next["peak"][0];
