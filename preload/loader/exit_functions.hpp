@@ -11,7 +11,7 @@ namespace gpumemtrace::preload {
 
 struct ExitFunction {
   const char* symbol;
-  trace::MarkKind mark;  // what the trace is told
+  trace::MarkKind mark;  // what the trace says
   std::atomic<void*> real = nullptr;
 };
 
