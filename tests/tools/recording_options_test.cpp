@@ -71,6 +71,7 @@ TEST_CASE("what to collect from CUPTI reaches the library as typed", "[unit]") {
 
 TEST_CASE("an output pattern may use every known field", "[unit]") {
   CHECK_NOTHROW(check_output_pattern("traces/%h.%p.%e.%t.%n.%r.%j.%q{SLURM_PROCID}.100%%.gmt"));
+  CHECK_NOTHROW(check_output_pattern("%p"));
 }
 
 TEST_CASE("a folder reaches the library with a slash at its end", "[unit]") {
