@@ -59,8 +59,7 @@ std::vector<std::filesystem::path> unique_traces(const std::vector<std::filesyst
 
 }  // namespace
 
-nlohmann::ordered_json analyze(const std::vector<std::filesystem::path>& inputs,
-                               const Options& options) {
+Json analyze(const std::vector<std::filesystem::path>& inputs, const Options& options) {
   // Bad files of the user are better told now than after the traces were read.
   Symbolizer symbolizer(options.symbols);
   CodeOwners owners;

@@ -4,10 +4,10 @@
 
 #include <filesystem>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "analyzer/base/input_error.hpp"
+#include "analyzer/base/json.hpp"
 #include "analyzer/findings/thresholds.hpp"
 #include "analyzer/symbols/symbol_options.hpp"
 
@@ -26,7 +26,7 @@ struct Options {
 // The report of the job that `inputs` (traces and folders of traces) belong to, as
 // docs/report.schema.json describes it. The same traces give the same report, byte for byte.
 // Throws InputError where an input is missing, unreadable or no trace.
-[[nodiscard]] nlohmann::ordered_json analyze(const std::vector<std::filesystem::path>& inputs,
-                                             const Options& options);
+[[nodiscard]] Json analyze(const std::vector<std::filesystem::path>& inputs,
+                           const Options& options);
 
 }  // namespace gpumemtrace::analyzer

@@ -37,7 +37,7 @@ std::optional<double> link_bytes_per_second(const DeviceState& device, Direction
   return pcie_bytes_per_second(device.pcie_generation, device.pcie_width);
 }
 
-nlohmann::ordered_json link_json(const DeviceState& device) {
+Json link_json(const DeviceState& device) {
   const auto bytes_per_second = pcie_bytes_per_second(device.pcie_generation, device.pcie_width);
   if (!bytes_per_second) return nullptr;
   return {{"kind", "pcie"},

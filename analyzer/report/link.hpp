@@ -2,9 +2,9 @@
 // What the connection between a device and the host can carry.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "analyzer/base/json.hpp"
 #include "analyzer/model/accounts/devices.hpp"
 #include "analyzer/model/copies/transfers.hpp"
 
@@ -22,6 +22,6 @@ namespace gpumemtrace::analyzer {
                                                           Direction direction);
 
 // devices[].link
-[[nodiscard]] nlohmann::ordered_json link_json(const DeviceState& device);
+[[nodiscard]] Json link_json(const DeviceState& device);
 
 }  // namespace gpumemtrace::analyzer

@@ -5,19 +5,17 @@
 #include <compare>
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <vector>
 
+#include "analyzer/base/json.hpp"
 #include "analyzer/base/losses.hpp"
 #include "analyzer/job/job.hpp"
 #include "analyzer/report/stack_names.hpp"
 
 namespace gpumemtrace::analyzer {
-
-using Json = nlohmann::ordered_json;
 
 // How a trace ended.
 enum class TraceEnd { kExit, kExec, kSignal, kKilled, kRunning, kUnknown };

@@ -8,10 +8,10 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 void collect_ids(const Json& json, std::set<std::string>& ids) {
-  for (const auto& [key, value] : json.items()) {
-    if (value.is_structured()) collect_ids(value, ids);
-    if (json.is_object() && key == "stack" && value.is_string())
-      ids.insert(value.get<std::string>());
+  const Json* const stack = json.find("stack");
+  if (stack != json.end() && stack->is_string()) ids.insert(stack->text());
+  for (const Json& value : json) {
+    if (value.is_object() || value.is_array()) collect_ids(value, ids);
   }
 }
 

@@ -2,16 +2,14 @@
 // One finding: what a rule saw, where, and what to do about it.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "analyzer/base/amounts.hpp"
+#include "analyzer/base/json.hpp"
 #include "analyzer/findings/rule_table.hpp"
 
 namespace gpumemtrace::analyzer {
-
-using Json = nlohmann::ordered_json;
 
 // Nullable values are JSON: null where they do not apply or are not known.
 struct Finding {

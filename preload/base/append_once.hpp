@@ -24,7 +24,7 @@ struct AppendOnce {
   }
   // False where the table is full. An entry that is there already is not added again.
   template <class Equals, class Fill>
-  bool add(Equals&& equals, Fill&& fill) noexcept {
+  [[nodiscard]] bool add(Equals&& equals, Fill&& fill) noexcept {
     const std::size_t present = count();
     for (std::size_t i = 0; i < present; ++i) {
       if (equals(entries[i])) return true;

@@ -16,18 +16,18 @@ constinit AppendOnce<const void*, kMaxEntries> runtime_callers;
 }  // namespace
 
 void record_unwrapped(const char* name, const void* address) noexcept {
-  unwrapped.add([&](const Unwrapped& entry) { return strcmp(entry.name, name) == 0; },
-                [&](Unwrapped& entry) {
-                  for (std::size_t i = 0; i < kMaxUnwrappedName && name[i] != '\0'; ++i) {
-                    entry.name[i] = name[i];
-                  }
-                  entry.address = address;
-                });
+  const auto is_same = [&](const Unwrapped& entry) { return strcmp(entry.name, name) == 0; };
+  const auto fill = [&](Unwrapped& entry) {
+    for (std::size_t i = 0; i < kMaxUnwrappedName && name[i] != '\0'; ++i) entry.name[i] = name[i];
+    entry.address = address;
+  };
+  static_cast<void>(unwrapped.add(is_same, fill));  // the first of them are enough for a warning
 }
 
 void record_runtime_caller(const void* caller) noexcept {
-  runtime_callers.add([&](const void* entry) { return entry == caller; },
-                      [&](const void*& entry) { entry = caller; });
+  const auto is_same = [&](const void* entry) { return entry == caller; };
+  const auto fill = [&](const void*& entry) { entry = caller; };
+  static_cast<void>(runtime_callers.add(is_same, fill));  // likewise
 }
 
 std::size_t unwrapped_count() noexcept { return unwrapped.count(); }

@@ -92,7 +92,7 @@ bool resolve() noexcept {
     }
     return resolution.load() == kReady;
   }
-  find_library(kFilePrefix, "cuInit", library);
+  static_cast<void>(find_library(kFilePrefix, "cuInit", library));  // else it stays empty
   for (std::size_t i = 1; i < kApiCount; ++i) {
     const ApiInfo& api = apis()[i];
     resolve_function(functions[i], handle, api.symbol, api.exported, api.pointer);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/driver/tracking.hpp"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 
+#include "preload/base/sleep.hpp"
 #include "preload/driver/driver.hpp"
 #include "preload/ring/thread_state.hpp"
 
@@ -33,11 +33,6 @@ struct State {
   std::atomic<int> captures = 0;
 };
 constinit State state;
-
-void sleep_100_microseconds() noexcept {
-  const timespec pause{0, 100'000};
-  nanosleep(&pause, nullptr);
-}
 
 // The id of a context, and whether this call has met it first.
 struct Found {
@@ -220,7 +215,7 @@ void end_sample() noexcept { state.sampling.store(false); }
 
 void teardown_begins() noexcept {
   state.teardowns.fetch_add(1);
-  for (int tries = 0; state.sampling.load() && tries < 1000; ++tries) sleep_100_microseconds();
+  wait_until([] { return !state.sampling.load(); }, 1000, 100);
 }
 
 void teardown_ended() noexcept { state.teardowns.fetch_sub(1); }

@@ -53,7 +53,7 @@ std::uint64_t pool_at(std::uint32_t index) noexcept;  // 0 = no entry
 // --- The gate between samples and teardown: the background thread asks the driver about a
 // context only between begin_sample() and end_sample(), and never while one is being torn down.
 
-bool begin_sample() noexcept;  // false: a teardown is going on; ask later
+[[nodiscard]] bool begin_sample() noexcept;  // false: a teardown is going on; ask later
 void end_sample() noexcept;
 void teardown_begins() noexcept;  // waits for a sample that is under way, at most 100 ms
 void teardown_ended() noexcept;

@@ -14,7 +14,7 @@ namespace gpumemtrace::preload {
 
 // A CUDA runtime fetches the driver's table right after asking for cuGetProcAddress itself, or
 // probing with an empty name: its code is around the caller.
-inline void note_runtime_caller(const char* name, const void* caller) noexcept {
+inline void recognize_runtime(const char* name, const void* caller) noexcept {
   static constexpr char kOwnName[] = "cuGetProcAddress";
   if (name == nullptr) return;
   std::size_t i = 0;
@@ -29,7 +29,7 @@ cuda_abi::CUresult get_proc_address_v1(const char* name, void** function, int ve
   auto* real =
       reinterpret_cast<cuda_abi::cuGetProcAddress_t*>(driver::real_get_proc_address(1, kEntry));
   if (real == nullptr) return cuda_abi::CUDA_ERROR_NOT_INITIALIZED;
-  note_runtime_caller(name, __builtin_return_address(0));
+  recognize_runtime(name, __builtin_return_address(0));
   const cuda_abi::CUresult result = real(name, function, version, flags);
   if (result == cuda_abi::CUDA_SUCCESS && function != nullptr)
     *function = driver::wrap(*function, name);
@@ -43,7 +43,7 @@ cuda_abi::CUresult get_proc_address_v2(const char* name, void** function, int ve
   auto* real =
       reinterpret_cast<cuda_abi::cuGetProcAddress_v2_t*>(driver::real_get_proc_address(2, kEntry));
   if (real == nullptr) return cuda_abi::CUDA_ERROR_NOT_INITIALIZED;
-  note_runtime_caller(name, __builtin_return_address(0));
+  recognize_runtime(name, __builtin_return_address(0));
   const cuda_abi::CUresult result = real(name, function, version, flags, status);
   if (result == cuda_abi::CUDA_SUCCESS && function != nullptr)
     *function = driver::wrap(*function, name);

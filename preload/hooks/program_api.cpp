@@ -17,8 +17,9 @@ namespace {
 // Counts also what is not recorded, so that a step keeps its number when recording begins late.
 constinit std::atomic<std::uint64_t> step_count = 0;
 
-void note(trace::AnnotationOperation operation, const char* name, std::uint64_t value) noexcept {
-  Note text;
+void annotate_by_api(trace::AnnotationOperation operation, const char* name,
+                     std::uint64_t value) noexcept {
+  Annotation text;
   text.operation = operation;
   text.source = trace::AnnotationSource::kApi;
   text.value = value;
@@ -29,8 +30,8 @@ void note(trace::AnnotationOperation operation, const char* name, std::uint64_t 
 }  // namespace
 }  // namespace gpumemtrace::preload
 
+using gpumemtrace::preload::annotate_by_api;
 using gpumemtrace::preload::CallGuard;
-using gpumemtrace::preload::note;
 using gpumemtrace::preload::step_count;
 using gpumemtrace::trace::AnnotationOperation;
 
@@ -38,25 +39,26 @@ extern "C" {
 
 [[gnu::visibility("default")]] void gpumemtrace_step() {
   // Relaxed: a number, nothing is ordered by it.
-  note(AnnotationOperation::kStep, nullptr, step_count.fetch_add(1, std::memory_order_relaxed));
+  annotate_by_api(AnnotationOperation::kStep, nullptr,
+                  step_count.fetch_add(1, std::memory_order_relaxed));
 }
 
 [[gnu::visibility("default")]] void gpumemtrace_mark(const char* name) {
-  note(AnnotationOperation::kMark, name, 0);
+  annotate_by_api(AnnotationOperation::kMark, name, 0);
 }
 
 [[gnu::visibility("default")]] void gpumemtrace_push(const char* name) {
-  note(AnnotationOperation::kPush, name, 0);
+  annotate_by_api(AnnotationOperation::kPush, name, 0);
 }
 
 [[gnu::visibility("default")]] void gpumemtrace_pop() {
-  note(AnnotationOperation::kPop, nullptr, 0);
+  annotate_by_api(AnnotationOperation::kPop, nullptr, 0);
 }
 
 [[gnu::visibility("default")]] void gpumemtrace_suppress(const char* lines) {
   const gpumemtrace::preload::ErrnoKeeper errno_keeper;
   if (lines != nullptr) {
-    gpumemtrace::preload::note_suppressions(std::string_view(lines, __builtin_strlen(lines)));
+    gpumemtrace::preload::keep_suppressions(std::string_view(lines, __builtin_strlen(lines)));
   }
 }
 

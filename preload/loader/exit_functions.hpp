@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of libc that end the process, or this program in it, behind our own of the same
-// name (preload/hooks/process_exit.hpp): one object for each row of exit_functions.def.
+// name (preload/hooks/process_exit.cpp): one object for each row of exit_functions.def.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@ namespace gpumemtrace::preload {
 
 struct ExitFunction {
   const char* symbol;
-  trace::MarkKind mark;  // what the trace is told
+  trace::MarkKind mark;  // what the trace says
   std::atomic<void*> real = nullptr;
 };
 

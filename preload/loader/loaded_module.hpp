@@ -26,7 +26,7 @@ struct LoadedModule {
 // Finds the module whose segments surround the address. Any thread, signal handlers too; no lock.
 // With glibc 2.35 and later the loader answers. Before, a list does that publish_modules() made;
 // nothing is found while a library is being unloaded and until the list is made anew.
-bool find_module(std::uint64_t address, LoadedModule& out) noexcept;
+[[nodiscard]] bool find_module(std::uint64_t address, LoadedModule& out) noexcept;
 
 // Looks for the loader's function; before the first use of find_module() in the process.
 void choose_module_lookup() noexcept;
@@ -65,7 +65,7 @@ struct ProgramHeaders {
 ProgramHeaders program_headers_at(std::uint64_t begin) noexcept;
 
 // For tests: answers from the list alone.
-bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept;
+[[nodiscard]] bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept;
 void publish_module_list(const LoaderList& modules) noexcept;
 
 }  // namespace gpumemtrace::preload

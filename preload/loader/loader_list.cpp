@@ -20,7 +20,7 @@ constexpr std::size_t kModulesAtOnce = 32;
 
 // The loader's own walk calls this for the main program first.
 int find_list(dl_phdr_info* program, std::size_t, void* argument) noexcept {
-  auto& list = *static_cast<ListPlace*>(argument);
+  auto& list = *static_cast<ListHead*>(argument);
   list.program_segments = program->dlpi_phdr;
   list.program_segment_count = program->dlpi_phnum;
   for (int i = 0; i < program->dlpi_phnum; ++i) {
@@ -46,7 +46,7 @@ bool is_elf(const ElfW(Ehdr) & header) noexcept {
 
 }  // namespace
 
-bool LoaderList::look() noexcept {
+bool LoaderList::refresh() noexcept {
   // The symbol _r_debug may be a copy in the program that the loader never updates.
   if (list_.head == nullptr) dl_iterate_phdr(find_list, &list_);
   if (!modules_.empty() && is_unchanged()) return false;

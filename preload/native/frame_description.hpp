@@ -27,7 +27,7 @@ struct FrameDescription {
 
 // False where the tables have no entry for the address, are damaged, or use what compilers do not
 // emit. Any thread; reads only.
-bool find_frame_description(const UnwindTables& tables, std::uint64_t address,
-                            FrameDescription& out) noexcept;
+[[nodiscard]] bool find_frame_description(const UnwindTables& tables, std::uint64_t address,
+                                          FrameDescription& out) noexcept;
 
 }  // namespace gpumemtrace::preload::native

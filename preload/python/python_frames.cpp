@@ -45,7 +45,7 @@ std::size_t copy_frames(const Walk& walk, Frame* out) noexcept {
 }
 
 void next_round() noexcept {
-  // Relaxed: threads may take up a new round late, and nothing else is told by it.
+  // Relaxed: threads may take up a new round late, and nothing else is known by it.
   current_round.fetch_add(1, std::memory_order_relaxed);
 }
 

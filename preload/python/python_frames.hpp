@@ -40,7 +40,7 @@ std::size_t copy_frames(const Walk& walk, Frame* out) noexcept;
 void next_round() noexcept;
 
 // False where the object does not look like a code object.
-bool read_code(const void* code, Code& out) noexcept;
+[[nodiscard]] bool read_code(const void* code, Code& out) noexcept;
 
 // Copies the text of a str object as UTF-8, at most `capacity` bytes; returns how many.
 std::size_t copy_text(const void* text, char* out, std::size_t capacity) noexcept;

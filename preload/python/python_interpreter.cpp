@@ -10,6 +10,7 @@
 #include "preload/base/checked_memory.hpp"
 #include "preload/loader/elf_symbols.hpp"
 #include "preload/loader/loader_list.hpp"
+#include "preload/loader/segments.hpp"
 #include "preload/python/python_collector.hpp"
 #include "preload/python/python_walk.hpp"
 
@@ -90,15 +91,9 @@ std::uint64_t base_of(const LoaderList& modules, const void* address) noexcept {
   } search = {reinterpret_cast<std::uintptr_t>(address), 0};
   const auto surrounds = [](dl_phdr_info* info, std::size_t, void* argument) noexcept {
     auto& wanted = *static_cast<Search*>(argument);
-    for (std::size_t i = 0; i < info->dlpi_phnum; ++i) {
-      const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-      if (segment.p_type == PT_LOAD &&
-          wanted.address - (info->dlpi_addr + segment.p_vaddr) < segment.p_memsz) {
-        wanted.base = info->dlpi_addr;
-        return 1;
-      }
-    }
-    return 0;
+    if (!range_of(*info).contains(wanted.address)) return 0;
+    wanted.base = info->dlpi_addr;
+    return 1;
   };
   modules.visit(surrounds, &search);
   return search.base;
@@ -147,7 +142,7 @@ void turn_off(std::string_view why) noexcept {
   current_state.store(State::kOff);
 }
 
-// By what only this runtime has at its place: before glibc 2.35 no module is found for a while
+// By what only this runtime has at its address: before glibc 2.35 no module is found for a while
 // after an unload.
 bool look_whether_loaded() noexcept {
   if (state() != State::kOn) return false;
@@ -185,7 +180,7 @@ void refresh(LoaderList& modules) noexcept {
   if (state() == State::kOff) return;
   if (state() == State::kOn) return look_again();
   const std::uint32_t unloads_before = unload_count();
-  modules.look();
+  modules.refresh();
   if (state() == State::kAbsent && looked_changes == modules.changes()) return;
   looked_changes = modules.changes();
   const auto find = [&](const char* symbol) noexcept { return find_symbol(modules, symbol); };

@@ -65,10 +65,10 @@ Value load(const void* base, std::size_t offset) noexcept {
 }
 
 // Two ways to read: straight, and through the kernel, where the offsets are not yet trusted or the
-// memory may go away. The latter takes the begin of a structure as a whole, in one system call.
+// memory may go away. The latter takes the start of a structure as a whole, in one system call.
 struct Straight {
   template <class Value>
-  bool read(const void* base, std::size_t offset, Value& out) noexcept {
+  [[nodiscard]] bool read(const void* base, std::size_t offset, Value& out) noexcept {
     out = load<Value>(base, offset);
     return true;
   }
@@ -76,7 +76,7 @@ struct Straight {
 class Checked {
  public:
   template <class Value>
-  bool read(const void* base, std::size_t offset, Value& out) noexcept {
+  [[nodiscard]] bool read(const void* base, std::size_t offset, Value& out) noexcept {
     const Block* block = block_at(base);
     if (block != nullptr && offset + sizeof out <= sizeof block->content) {
       memcpy(&out, block->content + offset, sizeof out);
@@ -129,9 +129,9 @@ inline bool plausible_pointer(const void* pointer) noexcept {
 
 // The innermost frame of a thread, nullptr where it has none; false: no memory.
 template <class Reader>
-[[gnu::always_inline]] inline bool first_frame(Reader& reader, const Layout& layout,
-                                               const void* thread_state,
-                                               const void*& frame) noexcept {
+[[nodiscard, gnu::always_inline]] inline bool first_frame(Reader& reader, const Layout& layout,
+                                                          const void* thread_state,
+                                                          const void*& frame) noexcept {
   if (!reader.read(thread_state, layout.first_frame, frame)) return false;
   return layout.frame_behind < 0 || frame == nullptr ||
          reader.read(frame, static_cast<std::size_t>(layout.frame_behind), frame);
@@ -139,9 +139,9 @@ template <class Reader>
 
 // What a frame says, and the next outer one.
 template <class Reader>
-[[gnu::always_inline]] inline bool read_frame(Reader& reader, const Layout& layout,
-                                              const void* frame, RawFrame& out,
-                                              const void*& previous) noexcept {
+[[nodiscard, gnu::always_inline]] inline bool read_frame(Reader& reader, const Layout& layout,
+                                                         const void* frame, RawFrame& out,
+                                                         const void*& previous) noexcept {
   std::uint64_t reference = 0;
   if (!reader.read(frame, layout.code, reference) ||
       !reader.read(frame, layout.previous, previous)) {
@@ -160,8 +160,8 @@ template <class Reader>
 
 // `is_own`: the frame is the program's, not the interpreter's.
 template <class Reader>
-[[gnu::always_inline]] inline bool read_owner(Reader& reader, const Layout& layout,
-                                              const void* frame, bool& is_own) noexcept {
+[[nodiscard, gnu::always_inline]] inline bool read_owner(Reader& reader, const Layout& layout,
+                                                         const void* frame, bool& is_own) noexcept {
   std::uint8_t owner = 0;
   if (layout.owner >= 0 && !reader.read(frame, static_cast<std::size_t>(layout.owner), owner)) {
     return false;
@@ -196,8 +196,9 @@ enum class Look : std::uint8_t { kCode, kOther, kNoMemory };
 // it no version; there its first line and where its file's name and its line table are stand for
 // it. Only where all three are the same again, the object is taken for the one before.
 template <class Reader>
-[[gnu::always_inline]] inline bool read_version(Reader& reader, const Layout& layout,
-                                                const void* code, std::uint32_t& version) noexcept {
+[[nodiscard, gnu::always_inline]] inline bool read_version(Reader& reader, const Layout& layout,
+                                                           const void* code,
+                                                           std::uint32_t& version) noexcept {
   if (layout.code_version >= 0) {
     return reader.read(code, static_cast<std::size_t>(layout.code_version), version);
   }

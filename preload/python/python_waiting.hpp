@@ -34,6 +34,6 @@ struct CodeCopy {
   char file[1024];
   char line_table[65536];
 };
-bool copy_code(const void* code, CodeCopy& out) noexcept;
+[[nodiscard]] bool copy_code(const void* code, CodeCopy& out) noexcept;
 
 }  // namespace gpumemtrace::preload::python

@@ -113,7 +113,8 @@ bool Ring::grow(std::uint32_t size_class) noexcept {
 
 void Ring::grow_as_wanted() noexcept {
   for (std::uint32_t size_class = 0; size_class < kSizeClasses; ++size_class) {
-    if (wanted_[size_class].exchange(false)) grow(size_class);
+    // growth_error() says why where it could not.
+    if (wanted_[size_class].exchange(false)) static_cast<void>(grow(size_class));
   }
   growths_.fetch_add(1);
   wake_all(growths_);

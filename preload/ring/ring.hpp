@@ -27,7 +27,8 @@ class Ring {
   static constexpr std::uint32_t kSizeClasses = 7;  // 4 KiB, 8 KiB, ... 256 KiB
 
   // Makes the file and maps it. 0, or an errno value, and then no file.
-  int create(const char* path, const trace::TraceId& id, std::uint64_t capacity) noexcept;
+  [[nodiscard]] int create(const char* path, const trace::TraceId& id,
+                           std::uint64_t capacity) noexcept;
   // Removes the file that create() has made, before anyone has taken a chunk.
   void discard(const char* path) noexcept;
 
@@ -45,7 +46,7 @@ class Ring {
   void recycle(trace::ChunkHeader* chunk) noexcept;
 
   // Keeps a reserve of free chunks of every size; false where the file cannot grow.
-  bool replenish() noexcept;
+  [[nodiscard]] bool replenish() noexcept;
   // Makes what threads that found no chunk wait for. The file thread.
   void grow_as_wanted() noexcept;
   // Why the file cannot grow any more: an errno value, 0 while it can.
@@ -75,12 +76,12 @@ class Ring {
   }
 
  private:
-  int create_here(const char* path, const trace::TraceId& id) noexcept;
-  int map_file(const trace::TraceId& id) noexcept;
+  [[nodiscard]] int create_here(const char* path, const trace::TraceId& id) noexcept;
+  [[nodiscard]] int map_file(const trace::TraceId& id) noexcept;
   // On the file thread: one more extent, of chunks of this size.
-  bool grow(std::uint32_t size_class) noexcept;
+  [[nodiscard]] bool grow(std::uint32_t size_class) noexcept;
   bool has_reserve() const noexcept;
-  bool fill_reserve() noexcept;
+  [[nodiscard]] bool fill_reserve() noexcept;
   bool is_at_capacity() const noexcept;
   std::uint32_t wait_for_growth(std::uint32_t size_class) noexcept;
   std::uint32_t index_of(const trace::ChunkHeader* chunk) const noexcept;

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <iterator>
@@ -13,6 +12,7 @@
 
 #include "preload/base/clock.hpp"
 #include "preload/base/errno_keeper.hpp"
+#include "preload/base/sleep.hpp"
 #include "preload/ring/control.hpp"
 #include "preload/ring/cursor.hpp"
 #include "preload/ring/writer_pool.hpp"
@@ -27,11 +27,9 @@ std::uint32_t current_thread_id() noexcept {
 
 void write_thread_record(std::uint32_t thread_id, std::string_view name) noexcept {
   trace::Thread record;
-  record.record.kind = trace::RecordKind::kThread;
-  record.record.time = ticks();
   record.thread_id = thread_id;
   record.pthread_self = static_cast<std::uint64_t>(pthread_self());
-  write_record(&record, sizeof record, name.data(), name.size());
+  write_record(record, name);
 }
 
 // The name that the thread has now; `name` has room for it.
@@ -50,7 +48,7 @@ void count_drop(WriterPool& pool, trace::DropClass drop_class) noexcept {
   ++writer.gap[index];
 }
 
-// Tells the trace, at the begin of the first chunk after a gap, what is missing.
+// Tells the trace, at the start of the first chunk after a gap, what is missing.
 void write_gap() noexcept {
   Writer& writer = *thread_state.writer;
   if (writer.gap_since == 0) return;
@@ -76,8 +74,7 @@ trace::ChunkHeader* take_chunk(WriterPool& pool, std::uint32_t size_class,
   while (chunk == nullptr && pool.on_full == OnFull::kBlock &&
          control.session.load() == pool.session_id && pool.is_emptied.load() &&
          thread_state.writer->id != 0) {
-    const timespec pause{0, 200'000};
-    nanosleep(&pause, nullptr);
+    sleep_microseconds(200);
     chunk = pool.ring.take(size_class, important);
   }
   return chunk;
@@ -216,8 +213,8 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   return static_cast<std::size_t>(state.end - state.cursor) < bytes ? nullptr : state.cursor;
 }
 
-bool write_record(const void* record, std::size_t bytes, const char* tail,
-                  std::size_t tail_bytes) noexcept {
+bool write_bytes(const void* record, std::size_t bytes, const char* tail,
+                 std::size_t tail_bytes) noexcept {
   const std::size_t padded =
       (tail_bytes + trace::kWordBytes - 1) / trace::kWordBytes * trace::kWordBytes;
   const std::size_t total = bytes + padded;

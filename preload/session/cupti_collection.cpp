@@ -2,7 +2,6 @@
 #include "preload/session/cupti_collection.hpp"
 
 #include <pthread.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -14,6 +13,7 @@
 #include "preload/base/config.hpp"
 #include "preload/base/errno_keeper.hpp"
 #include "preload/base/message.hpp"
+#include "preload/base/sleep.hpp"
 #include "preload/loader/lazy_symbols.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/session/cupti_libraries.hpp"
@@ -78,7 +78,7 @@ bool write_activity(const void* record, std::size_t bytes, const char* tail,
   const auto left = static_cast<std::size_t>(state.end - state.cursor);
   const bool needs_chunk = left < bytes + tail_bytes + trace::kWordBytes;
   if ((needs_chunk || state.chunk_is_reserved) && the_session().ring.is_short()) return false;
-  return write_record(record, bytes, tail, tail_bytes);
+  return write_bytes(record, bytes, tail, tail_bytes);
 }
 
 // CUPTI may complete buffers before there is a recording, and those are not kept.
@@ -93,7 +93,7 @@ void start_through(Library& library, const Plan& plan) noexcept {
   if (libc_dlopen(path_of(library), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr) {
     libc_dlerror();  // the look-up was ours
   }
-  the_collection().start(library, plan, kRecorder);
+  static_cast<void>(the_collection().start(library, plan, kRecorder));  // the state says why not
 }
 
 void start_collection() noexcept {
@@ -122,8 +122,6 @@ void start_collection() noexcept {
 // threads wait a while, so that none registers callbacks of its own behind our back; not for ever,
 // because they may hold what CUPTI waits for. The thread that starts may be called back by CUPTI.
 void start_late(Library& library) noexcept {
-  constexpr int kMostWaits = 10'000;
-  constexpr timespec kWait{0, 100'000};
   static constinit std::atomic<pthread_t> starting_thread = 0;
   const ErrnoKeeper errno_keeper;
   LateStart expected = LateStart::kMayCome;
@@ -135,10 +133,10 @@ void start_late(Library& library) noexcept {
     late_start.store(LateStart::kNone);
     starting_thread.store(0);
   }
-  for (int i = 0; i < kMostWaits && late_start.load() == LateStart::kGoesOn; ++i) {
-    if (starting_thread.load() == pthread_self()) break;
-    nanosleep(&kWait, nullptr);
-  }
+  const auto is_over = [] {
+    return late_start.load() != LateStart::kGoesOn || starting_thread.load() == pthread_self();
+  };
+  wait_until(is_over, 10'000, 100);
 }
 
 }  // namespace

@@ -3,13 +3,13 @@
 
 #include <stdlib.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 
 #include "preload/base/errno_keeper.hpp"
 #include "preload/base/message.hpp"
+#include "preload/base/sleep.hpp"
 #include "preload/driver/tracking.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/writers.hpp"
@@ -17,14 +17,6 @@
 #include "preload/session/session_state.hpp"
 
 namespace gpumemtrace::preload {
-namespace {
-
-void sleep_microseconds(long microseconds) noexcept {
-  const timespec pause{0, microseconds * 1000};
-  nanosleep(&pause, nullptr);
-}
-
-}  // namespace
 
 bool attach_background_thread() noexcept {
   return thread_state.session == the_session().id() ||
@@ -36,18 +28,14 @@ void request_sample() noexcept {
 }
 
 std::uint32_t settled_session() noexcept {
-  for (int tries = 0; control.session.load() == kStarting && tries < 20'000; ++tries) {
-    sleep_microseconds(100);
-  }
+  wait_until([] { return control.session.load() != kStarting; }, 20'000, 100);
   return control.session.load();
 }
 
 bool write_mark(trace::MarkKind kind, std::string_view name) noexcept {
   trace::Mark record;
-  record.record.kind = trace::RecordKind::kMark;
-  record.record.time = ticks();
   record.mark = kind;
-  return write_record(&record, sizeof record, name.data(), name.size());
+  return write_record(record, name);
 }
 
 bool pause_recording(const CallGuard&) noexcept {
@@ -86,11 +74,10 @@ void flush_and_wait() noexcept {
   if (!session.pool.is_emptied.load()) return;
   const std::uint32_t wanted = session.flush_requested.fetch_add(1) + 1;
   background_wake.wake();
-  for (int tries = 0;
-       tries < 10'000 && session.pool.is_emptied.load() && session.flush_answered.load() < wanted;
-       ++tries) {
-    sleep_microseconds(100);
-  }
+  const auto is_answered = [&] {
+    return !session.pool.is_emptied.load() || session.flush_answered.load() >= wanted;
+  };
+  wait_until(is_answered, 10'000, 100);
 }
 
 // False in a child of vfork: it has our memory and another number.

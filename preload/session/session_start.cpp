@@ -55,7 +55,7 @@ int create_files(Session& session) noexcept {
   expand_output_path(session.config.output_pattern, session.job, path);
   constexpr std::size_t kLongestPath = Line::kCapacity - 64;  // a number and endings follow
   if (path.size() > kLongestPath) {
-    path.truncate(200);  // as much as is told
+    path.truncate(200);  // as much as is reported
     return ENAMETOOLONG;
   }
   make_folders(path.c_str());
@@ -131,7 +131,7 @@ bool make_session(Session& session, RequestedState requested) noexcept {
   session.job = read_job_facts();
   choose_module_lookup();  // hooks ask for modules also where native stacks are not wanted
   forget_modules();
-  session.modules.look();
+  session.modules.refresh();
   publish_modules(session.modules);
   python::refresh(session.modules);
   load_sampler();

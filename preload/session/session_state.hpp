@@ -8,6 +8,7 @@
 #include "preload/base/config.hpp"
 #include "preload/base/message.hpp"
 #include "preload/loader/loader_list.hpp"
+#include "preload/ring/control.hpp"
 #include "preload/ring/ring.hpp"
 #include "preload/ring/writer_pool.hpp"
 #include "preload/trace_file/output_path.hpp"
@@ -35,6 +36,8 @@ struct Session {
 
   // What control.session is while it records.
   std::uint32_t id() const noexcept { return pool.session_id; }
+  // False before the start has ended, while paused, and after the end.
+  bool is_recording() const noexcept { return control.session.load() == id(); }
 };
 
 // Storage of the process's one session; meaningful from kStarting on.

@@ -16,7 +16,7 @@ constexpr std::uint64_t kRepeatNs = 1'000'000;
 
 }  // namespace
 
-void WaitingWatch::look(const CallGuard& guard) noexcept {
+void WaitingWatch::refresh(const CallGuard& guard) noexcept {
   if (!waiting_look_is_wanted()) return;
   const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
   if (now_ns - last_look_ns_ < kLookPeriodNs) return;

@@ -17,7 +17,7 @@ class CallGuard;
 class WaitingWatch {
  public:
   // A look where one is wanted and the last one is not too near. The session records.
-  void look(const CallGuard& guard) noexcept;
+  void refresh(const CallGuard& guard) noexcept;
 
  private:
   static constexpr std::size_t kMaxThreads = 8;

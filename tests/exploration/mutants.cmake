@@ -97,7 +97,7 @@ add_session_mutant(two_starts preload/session/attach.cpp
   "if (control.session.compare_exchange_strong(session, kStarting)) start();"
   "control.session.store(kStarting), start();")
 add_session_mutant(start_not_awaited preload/session/session.cpp
-  "control.session.load() == kStarting && tries < 20'000" "false && tries < 20'000")
+  "return control.session.load() != kStarting;" "return true;")
 add_session_mutant(start_overrules preload/session/attach.cpp
   "control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id())"
   "(void)starting, control.session.store(paused ? kPaused : the_session().id())")
@@ -118,15 +118,15 @@ add_session_mutant(answered_before_packed preload/session/session_state.hpp
 add_session_mutant(answered_later_request preload/session/session_state.hpp
   "  session.flush_answered.store(requested);"
   "  session.flush_answered.store(session.flush_requested.load());")
-add_session_mutant(told_before_written preload/session/annotations.cpp
-  "  if (id != 0 && !told) {" "  if (id != 0 && !told) {\n    names.was_told(id);")
-add_session_mutant(told_without_release preload/base/key_table.hpp
-  "fetch_or(kTold, std::memory_order_release)" "fetch_or(kTold, std::memory_order_relaxed)")
-add_session_mutant(told_without_acquire preload/base/key_table.hpp
+add_session_mutant(emitted_before_written preload/session/annotations.cpp
+  "  if (id != 0 && !emitted) {" "  if (id != 0 && !emitted) {\n    names.mark_emitted(id);")
+add_session_mutant(emitted_without_release preload/base/key_table.hpp
+  "fetch_or(kEmitted, std::memory_order_release)" "fetch_or(kEmitted, std::memory_order_relaxed)")
+add_session_mutant(emitted_without_acquire preload/base/key_table.hpp
   "keys_[slot].load(std::memory_order_acquire)" "keys_[slot].load(std::memory_order_relaxed)")
 add_session_mutant(claimed_without_exchange preload/base/key_table.hpp
-  "keys_[slot].compare_exchange_strong(present, key & ~kTold, std::memory_order_acquire)"
-  "(keys_[slot].store(key & ~kTold), true)")
+  "keys_[slot].compare_exchange_strong(present, key & ~kEmitted, std::memory_order_acquire)"
+  "(keys_[slot].store(key & ~kEmitted), true)")
 add_session_mutant(session_of_parent preload/ring/control.hpp
   "if (thread_state.session == session) [[likely]]"
   "(void)session;\n  if (thread_state.session != kNoSession) [[likely]]")
@@ -155,14 +155,14 @@ add_pause_mutant(request_not_kept preload/session/attach.cpp
 function(add_stack_mutant name file text replacement)
   add_mutant(${name} ${file} "${text}" "${replacement}" stack_scenarios)
 endfunction()
-add_stack_mutant(stack_told_early preload/stacks/stacks.cpp
-  "  trace::Stack record;" "  stacks.was_told(id);\n  trace::Stack record;")
-add_stack_mutant(stack_told_without_code preload/stacks/stacks.cpp
+add_stack_mutant(stack_emitted_early preload/stacks/stacks.cpp
+  "  trace::Stack record;" "  stacks.mark_emitted(id);\n  trace::Stack record;")
+add_stack_mutant(stack_emitted_without_code preload/stacks/stacks.cpp
   "if (written && has_room) stacks" "if (written) stacks")
-add_stack_mutant(code_told_early preload/stacks/stacks.cpp
-  "  const bool written = owner ==" "  codes.was_told(id);\n  const bool written = owner ==")
-add_stack_mutant(code_told_without_room preload/stacks/stacks.cpp
-  "if (written) codes.was_told(id);" "codes.was_told(id);")
+add_stack_mutant(code_emitted_early preload/stacks/stacks.cpp
+  "  const bool written = owner ==" "  codes.mark_emitted(id);\n  const bool written = owner ==")
+add_stack_mutant(code_emitted_without_room preload/stacks/stacks.cpp
+  "if (written) codes.mark_emitted(id);" "codes.mark_emitted(id);")
 
 # --- Contexts.
 function(add_context_mutant name file text replacement)

@@ -85,7 +85,7 @@ struct RingSize {
   bool can_grow = false;     // by one chunk of the largest size
 };
 
-// Calls `work` with each record of a chunk's content or a piece.
+// Calls `work` with each record of a chunk's content or a span.
 template <class Work>
 void for_each_record(std::span<const std::byte> records, Work&& work) {
   for (std::size_t offset = 0; offset < records.size();) {
@@ -143,7 +143,7 @@ class World {
   // --- What threads do.
 
   void attach() {
-    acquire_writer(session_.pool, take_writer(session_.pool));
+    promise(acquire_writer(session_.pool, take_writer(session_.pool)), "there is no writer");
     // Where there is no chunk, the record that names the thread is dropped.
     if (thread_state.chunk == nullptr) ledger_.drops_unnumbered();
   }
@@ -159,18 +159,16 @@ class World {
   void attach_with_large_chunks() {
     const std::uint32_t index = take_writer(session_.pool);
     session_.pool.writers[index].size_class = Ring::kSizeClasses - 1;
-    acquire_writer(session_.pool, index);
+    promise(acquire_writer(session_.pool, index), "there is no writer");
     if (thread_state.chunk == nullptr) ledger_.drops_unnumbered();
   }
   // One record that fills half a chunk.
   void record(std::uint32_t number) {
     static const char tail[kBigTailBytes] = {};
     trace::Text text;
-    text.record.kind = trace::RecordKind::kText;
-    text.record.time = ticks();
     text.part = number;
     ledger_.begins(number);
-    ledger_.ends(number, write_record(&text, sizeof text, tail, sizeof tail));
+    ledger_.ends(number, write_record(text, {tail, sizeof tail}));
   }
   // A call that is recorded before and completed after.
   void call(std::uint32_t number, std::uint32_t stack = 0) {
@@ -181,17 +179,17 @@ class World {
     if (slot) slot.complete(kCallResult, 1);
     ledger_.ends(number, static_cast<bool>(slot));
   }
-  bool append(const Piece& piece) {
-    read_published(piece.records.data(), piece.records.size());
+  bool append(const Span& span) {
+    read_published(span.records.data(), span.records.size());
     file_changes();
-    ledger_.append(piece);
+    ledger_.append(span);
     return true;
   }
   void pack_sealed() {
-    preload::pack_sealed(session_.ring, [this](const Piece& piece) { return append(piece); });
+    preload::pack_sealed(session_.ring, [this](const Span& span) { return append(span); });
   }
   void pack_active() {
-    preload::pack_active(session_.ring, [this](const Piece& piece) { return append(piece); });
+    preload::pack_active(session_.ring, [this](const Span& span) { return append(span); });
   }
 
   // The file thread, until all others have left it.

@@ -3,9 +3,9 @@
 // all its forms, difference, stacks for viewers.
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <span>
 
+#include "analyzer/base/json.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/check/verdict.hpp"
@@ -26,7 +26,7 @@ template <class Reader>
 void try_reader(Reader&& reader) {
   try {
     reader();
-  } catch (const nlohmann::json::exception&) {
+  } catch (const analyzer::JsonError&) {
   } catch (const tools::Failure&) {
   }
 }
@@ -58,8 +58,8 @@ void judge(const Json& report) {
 
 void export_stacks(const Json& report) {
   for (const tools::CostMeasure& measure : tools::kCostMeasures) {
-    tools::collapsed_stacks(report, {measure, ""});
-    tools::speedscope_profile(report, {measure, "driver"});
+    (void)tools::collapsed_stacks(report, {measure, ""});
+    (void)tools::speedscope_profile(report, {measure, "driver"});
   }
 }
 

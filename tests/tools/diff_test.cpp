@@ -40,7 +40,8 @@ TEST_CASE("a job differs from itself in nothing", "[unit]") {
   CHECK(difference_text(sections, {}, true).find("PASSED") == 0);
 }
 
-TEST_CASE("what grew is named by level, owner and place, and lines may move", "[unit]") {
+TEST_CASE("what grew is named by allocator layer, owner and call site, and lines may move",
+          "[unit]") {
   const Json base = example_report();
   Json next = example_report();
   Json& peak = next["peak"][0];
@@ -57,6 +58,39 @@ TEST_CASE("what grew is named by level, owner and place, and lines may move", "[
   REQUIRE(regressions.size() == 1);
   CHECK(regressions[0].name == "peak, driver");
   CHECK(regressions_of(sections, {0.5, 0}).empty());
+}
+
+TEST_CASE("leaks, copies and categories are compared by their own bytes", "[unit]") {
+  const Json base = example_report();
+  Json next = example_report();
+  const auto add = [](Json& row, std::uint64_t bytes) {
+    row["bytes"] = row["bytes"].get<std::uint64_t>() + bytes;
+  };
+  for (Json& row : next["leaks"]["exit"]) add(row, row["class"] == "lost" ? 100 : 1000);
+  add(next["transfers"]["by_kind"][0], 300);
+  add(next["peak"][0]["holders"][1], 500);
+  const auto sections = compare_jobs(base, next);
+  const auto first_of = [&](const char* name) { return section_of(sections, name).rows[0]; };
+  CHECK(first_of("leaks").base_bytes == 50'331'648);
+  CHECK(first_of("leaks").new_bytes == 50'331'748);
+  CHECK(section_of(sections, "leaks").rows.size() == 1);
+  const auto copied = base["transfers"]["by_kind"][0]["bytes"].get<std::uint64_t>();
+  CHECK(first_of("transfers").base_bytes == copied);
+  CHECK(first_of("transfers").new_bytes == copied + 300);
+  CHECK(first_of("transfers").name == "host_to_device, pageable to device");
+  CHECK(first_of("categories").new_bytes == first_of("categories").base_bytes + 500);
+}
+
+TEST_CASE("the text shows ten changes of a section and counts the others", "[unit]") {
+  DifferenceSection section{"peak", "Peak by level", {}};
+  for (std::uint64_t i = 0; i < 13; ++i) section.rows.push_back({std::to_string(i), 4096, 12288});
+  section.rows.push_back({"the same", 1, 1});
+  const std::string text = difference_text({section}, {}, false);
+  CHECK(tests::contains(text, "  and 3 more; --json has all\n"));
+  CHECK_FALSE(tests::contains(text, "the same"));
+  CHECK(tests::contains(text, "+8.0 KiB"));
+  section.rows.erase(section.rows.begin(), section.rows.begin() + 3);
+  CHECK_FALSE(tests::contains(difference_text({section}, {}, false), "more; --json"));
 }
 
 TEST_CASE("two steps of one run are compared", "[unit]") {

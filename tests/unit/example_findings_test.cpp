@@ -12,8 +12,8 @@ namespace gpumemtrace::analyzer {
 
 TEST_CASE("docs/report.example.json holds the findings of its sections", "[unit]") {
   const char* const path = GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json";
-  Json example;
-  std::ifstream(path) >> example;
+  std::ifstream file(path);
+  Json example = Json::parse(file);
   const Job no_job;  // what rules ask the model is not in it
   Symbolizer symbolizer(SymbolOptions{});
   const CodeOwners owners;

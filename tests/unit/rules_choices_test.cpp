@@ -318,8 +318,8 @@ TEST_CASE("memory that grew throughout the run is what to stop where memory ran 
 }
 
 TEST_CASE("parameters that fill the device do not shrink with the batch", "[unit]") {
-  Json report;
-  std::ifstream(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json") >> report;
+  std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
+  Json report = Json::parse(file);
   Json& failure = report.at("oom")[0];
   failure["outcome"] = "raised";
   failure["verdict"] = "exhausted";

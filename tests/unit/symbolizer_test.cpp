@@ -147,6 +147,12 @@ TEST_CASE("debug information is found apart from the code, by build-id", "[unit]
     fs::rename(library.path, tree / "libshop.so");
     options.folders = {tree};
   }
+  SECTION("where a copy of the whole file system is left") {
+    const fs::path copy = tree / library.path.relative_path();
+    fs::create_directories(copy.parent_path());
+    fs::rename(library.path, copy);
+    options.folders = {tree};
+  }
   Symbolizer symbolizer(options);
   CHECK(as_addr2line(symbolizer.frames_at(library.identity(), library.begin_of(kAdd) + 2)) ==
         expected);

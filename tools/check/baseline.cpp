@@ -34,7 +34,7 @@ Json environment_of(const Json& report) {
                               text_or(torch, "allocator", "unknown"));
     }
   }
-  return {{"devices", devices},
+  return {{"devices", std::vector<Json>(devices.begin(), devices.end())},
           {"driver_version", driver},
           {"framework", framework},
           {"world_size", world_size}};
@@ -129,8 +129,8 @@ Baseline Baseline::read(const std::filesystem::path& path) {
     throw Failure(format_text("cannot open the baseline {}: {}; make it with --write-baseline",
                               path.string(), std::strerror(errno)));
   }
-  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
   try {
+    const Json json = Json::parse(file);
     if (json.at("format") != kFormat || json.at("version") != kVersion) {
       throw Failure(
           format_text("{} is no baseline of version {}; make it again with "
@@ -142,7 +142,7 @@ Baseline Baseline::read(const std::filesystem::path& path) {
       baseline.entries_.push_back(entry_of(entry, path.string()));
     }
     return baseline;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const analyzer::JsonError& error) {
     throw Failure(format_text("{} is no baseline ({}); make it again with --write-baseline",
                               path.string(), error.what()));
   }

@@ -16,7 +16,7 @@ namespace {
 
 std::string dump(const Json& json) {
   // A name in the traced program need not be valid UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 void add_step_summary(const Verdict& verdict) {
@@ -82,7 +82,7 @@ int check_job(const CheckRequest& request) {
         judge(report, request.policy, std::move(suppressions), has_baseline ? &baseline : nullptr);
     publish(verdict, request);
     return to_int(exit_code_of(verdict.outcome));
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const analyzer::JsonError& error) {
     throw Failure(
         format_text("{} is no complete report ({}); make it again with `gpumemtrace "
                     "analyze`",

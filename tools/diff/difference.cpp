@@ -37,10 +37,10 @@ DifferenceSection compare(std::string name, std::string title, const BytesByName
 }
 
 // A line moves when code above it changes, so it is no part of the name.
-std::string place_of(const Json& row) {
-  Json place = {{"owner", row.at("owner")}, {"site", row.at("site")}};
-  if (place["site"].is_object()) place["site"]["line"] = nullptr;
-  return name_holder(place);
+std::string call_site_of(const Json& row) {
+  Json call_site = {{"owner", row.at("owner")}, {"site", row.at("site")}};
+  if (call_site["site"].is_object()) call_site["site"]["line"] = nullptr;
+  return name_holder(call_site);
 }
 
 // Each level for itself: framework memory lies inside the driver's.
@@ -66,13 +66,13 @@ BytesByName by_owner(const Json& report) {
                     [](const Json& holder) { return text_or(holder, "owner", "not known"); });
 }
 
-BytesByName by_place(const Json& report) { return holders_by(report, place_of); }
+BytesByName by_call_site(const Json& report) { return holders_by(report, call_site_of); }
 
 BytesByName leaked(const Json& report) {
   BytesByName bytes;
   for (const Json& row : report.at("leaks").at("exit")) {
     if (row.at("class") == "lost" && row.at("inside").is_null()) {
-      bytes[place_of(row)] += number_or_zero(row, "bytes");
+      bytes[call_site_of(row)] += number_or_zero(row, "bytes");
     }
   }
   return bytes;
@@ -96,10 +96,10 @@ struct SectionInfo {
   bool is_limited;  // its rows count as regressions
 };
 constexpr SectionInfo kSections[] = {
-    {"peak", "Peak by level", peaks_of, true},
+    {"peak", "Peak by allocator layer", peaks_of, true},
     {"categories", "At the peak by category", by_category, false},
     {"owners", "At the peak by owner", by_owner, false},
-    {"places", "At the peak by place", by_place, false},
+    {"places", "At the peak by call site", by_call_site, false},
     {"leaks", "Lost at exit", leaked, true},
     {"transfers", "Copied", transferred, true},
 };

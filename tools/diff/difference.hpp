@@ -28,8 +28,9 @@ struct DifferenceSection {
   std::vector<DifferenceRow> rows;
 };
 
-// Peaks by level, holders at the driver's and the framework's peak by category, owner and place,
-// leaks by place, transfers by kind. Places are compared by function and file, not by line.
+// Peaks by level, holders at the driver's and the framework's peak by category, owner and call
+// site, leaks by call site, transfers by kind. Call sites are compared by function and file, not by
+// line.
 [[nodiscard]] std::vector<DifferenceSection> compare_jobs(const Json& base, const Json& next);
 
 // The numbers of two steps. Throws Failure where a report has no such step.

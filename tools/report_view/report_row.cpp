@@ -83,24 +83,24 @@ std::string name_holder(const Json& row) {
   const auto site = row.find("site");
   if (site == row.end() || !site->is_object()) return owner.value_or("owner not known");
 
-  std::string place;
+  std::string location;
   if (const auto file = text_in(*site, "file")) {
     const auto line = number_in(*site, "line");
     const std::string name = with_folder(*file);
-    place = line ? format_text("{}:{}", name, *line) : name;
+    location = line ? format_text("{}:{}", name, *line) : name;
   } else if (const auto module = text_in(*site, "module")) {
-    place = *module;
+    location = *module;
   }
   auto function = text_in(*site, "function");
   if (!function) function = text_in(*site, "api");
   if (function) {
     const std::string_view name = analyzer::bare_function_name(*function);
-    place = place.empty() ? std::string(name) : format_text("{} in {}", place, name);
+    location = location.empty() ? std::string(name) : format_text("{} in {}", location, name);
   }
   const auto node = text_in(*site, "node");
-  if (node && node != function) place += format_text(", backward of {}", *node);
-  if (place.empty()) return owner.value_or("owner not known");
-  return owner ? format_text("{} at {}", *owner, place) : place;
+  if (node && node != function) location += format_text(", backward of {}", *node);
+  if (location.empty()) return owner.value_or("owner not known");
+  return owner ? format_text("{} at {}", *owner, location) : location;
 }
 
 }  // namespace gpumemtrace::tools

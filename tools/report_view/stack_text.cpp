@@ -16,12 +16,12 @@ std::string file_of(const Json& frame) {
 }
 
 // "(train.py:12)" or "(libops.so)"; empty where neither is known.
-std::string place_of(const Json& frame) {
-  std::string place = file_of(frame);
+std::string location_of(const Json& frame) {
+  std::string location = file_of(frame);
   const auto line = number_in(frame, "line");
-  if (!place.empty() && line) place += format_text(":{}", *line);
-  if (place.empty()) place = text_or(frame, "module", "");
-  return place.empty() ? place : " (" + place + ")";
+  if (!location.empty() && line) location += format_text(":{}", *line);
+  if (location.empty()) location = text_or(frame, "module", "");
+  return location.empty() ? location : " (" + location + ")";
 }
 
 const Json* find_stack(const Json& report, const std::string& id) {
@@ -56,7 +56,7 @@ std::vector<const Json*> readable_frames(const Json& stack) {
 }
 
 std::string name_frame(const Json& frame) {
-  if (const auto function = text_in(frame, "function")) return *function + place_of(frame);
+  if (const auto function = text_in(frame, "function")) return *function + location_of(frame);
   const std::uint64_t offset = number_or_zero(frame, "offset");
   const auto module = text_in(frame, "module");
   if (module) return format_text("{}+{:#x}", *module, offset);
@@ -81,7 +81,7 @@ std::string short_stack(const Json& report, const Json& row, std::size_t most_fr
     if (frame != innermost && !is_users(**frame)) continue;
     const auto function = text_in(**frame, "function");
     if (!function) continue;
-    text += (text.empty() ? "" : " < ") + short_function(*function) + place_of(**frame);
+    text += (text.empty() ? "" : " < ") + short_function(*function) + location_of(**frame);
     ++shown;
   }
   return text;

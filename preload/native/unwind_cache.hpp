@@ -67,7 +67,7 @@ inline void copy_steps(RememberedWalk& to, const RememberedWalk& from, std::size
 }
 
 // Belongs to one thread at a time. All zeros remembers nothing.
-class WalkMemory {
+class UnwindCache {
  public:
   // What followed last time that the last few walks were these.
   const RememberedWalk& expected() const noexcept { return walks_[expected_[history_]]; }
@@ -75,7 +75,7 @@ class WalkMemory {
   // Asks for the memory of what is expected next, before it is needed.
   void fetch_expected() const noexcept { fetch(expected()); }
 
-  // Another one came. It takes the place of the one that was remembered first.
+  // Another one came. It replaces the one that was remembered first.
   void other_came(const RememberedWalk& walk) noexcept {
     std::uint8_t& by_hash = by_hash_[walk.hash % kHistories];
     if (walks_[by_hash].hash != walk.hash || walks_[by_hash].generation != walk.generation) {
@@ -93,20 +93,20 @@ class WalkMemory {
 
   void append(std::uint8_t index) noexcept { history_ = (history_ << 3 ^ index) % kHistories; }
 
-  static void write(RememberedWalk& place, const RememberedWalk& walk) noexcept {
+  static void write(RememberedWalk& slot, const RememberedWalk& walk) noexcept {
     // A signal handler may leave this function by longjmp: half a walk must not be believed.
-    place.count = 0;
+    slot.count = 0;
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    place.hash = walk.hash;
-    place.generation = walk.generation;
-    place.is_whole = walk.is_whole;
-    copy_steps(place, walk, walk.count);
+    slot.hash = walk.hash;
+    slot.generation = walk.generation;
+    slot.is_whole = walk.is_whole;
+    copy_steps(slot, walk, walk.count);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    place.count = walk.count;
+    slot.count = walk.count;
   }
 
   std::size_t history_;                // the last walks, the older the less of them
-  std::uint8_t oldest_;                // place that is taken next
+  std::uint8_t oldest_;                // slot that is taken next
   std::uint8_t by_hash_[kHistories];   // hints
   std::uint8_t expected_[kHistories];  // by history
   RememberedWalk walks_[kWalks];

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What walks remember makes them faster and never changes what they find.
 
+#include "preload/native/unwind_cache.hpp"
+
 #include <array>
 #include <cstring>
 #include <memory>
@@ -9,7 +11,6 @@
 #include <vector>
 
 #include "preload/native/native_frames.hpp"
-#include "preload/native/walk_cache.hpp"
 #include "tests/catch.hpp"
 
 namespace gpumemtrace::preload::native {
@@ -22,7 +23,7 @@ struct Descent {
   std::vector<std::uint8_t> functions;
   std::size_t depth = 0;
   std::size_t capacity = kMaxFrames;
-  WalkMemory* memory = nullptr;
+  UnwindCache* memory = nullptr;
   bool agreed = true;
   std::size_t frames = 0;
 };
@@ -85,7 +86,7 @@ std::vector<std::uint8_t> random_way(std::mt19937& random, std::size_t most) {
 TEST_CASE("a walk with a memory finds what one without finds", "[unit]") {
   REQUIRE(prepare(one_serial));
   std::mt19937 random(7);
-  const auto memory = std::make_unique<WalkMemory>();
+  const auto memory = std::make_unique<UnwindCache>();
   std::vector<std::vector<std::uint8_t>> ways;
   for (int i = 0; i < 60; ++i) ways.push_back(random_way(random, 60));
   Descent descent;
@@ -106,7 +107,7 @@ TEST_CASE("a walk with a memory finds what one without finds", "[unit]") {
 TEST_CASE("walks that come again in the same order are expected", "[unit]") {
   REQUIRE(prepare(one_serial));
   std::mt19937 random(11);
-  const auto memory = std::make_unique<WalkMemory>();
+  const auto memory = std::make_unique<UnwindCache>();
   std::vector<std::vector<std::uint8_t>> ways;
   for (int i = 0; i < 20; ++i) ways.push_back(random_way(random, 10));
   Descent descent;
