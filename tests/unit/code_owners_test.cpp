@@ -96,13 +96,13 @@ TEST_CASE("rules that say nothing, or more than is known, are refused", "[unit]"
   const std::string one_of = R"(each rule needs one of "file", "folder" and "function")";
   const std::pair<const char*, std::string> cases[] = {
       {"", "parse error"},
-      {"[]", "at()"},
+      {"[]", R"("rules" is missing)"},
       {R"({"rules": [{"file": "x"}]})", R"(each rule needs an "owner", or "user", or both)"},
       {R"({"rules": [{"owner": "x"}]})", one_of},
       {R"({"rules": [{"file": "x", "folder": "y", "owner": "z"}]})", one_of},
       {R"({"rules": [{"file": "x", "owner": "z", "colour": "red"}]})",
        R"(there is no key "colour")"},
-      {R"({"rules": [{"file": 7, "owner": "z"}]})", "must be string"},
+      {R"({"rules": [{"file": 7, "owner": "z"}]})", "a text is missing"},
       {R"({"rules": [{"file": "", "owner": "z"}]})", one_of}};
   for (const auto& [rules, reason] : cases) {
     const std::string refusal = error_of<InputError>([&] { return owners_with(rules); });

@@ -72,7 +72,7 @@ TEST_CASE("bytes that are no UTF-8 are replaced", "[unit]") {
 TEST_CASE("text that is no JSON is refused, also where it is nested too deeply", "[unit]") {
   CHECK(refusal_of("{").starts_with("parse error at line 1"));
   CHECK(refusal_of("[1] 2").starts_with("parse error"));
-  CHECK(refusal_of("1e999").find("out of range") != std::string::npos);
+  CHECK(refusal_of("1e999").starts_with("number overflow"));
   CHECK(refusal_of(std::string(500, '[') + std::string(500, ']')).empty());
   CHECK(refusal_of(std::string(501, '[')) == "it is nested too deeply");
 }
