@@ -122,7 +122,7 @@ Json report_memory2_disagreements(const ReportContext& context) {
 Json report_pool_activity(const ReportContext& context) {
   Json rows = Json::array();
   for (const ReportProcess& process : context.processes()) {
-    const std::vector<PoolState>& known = process.model().pools().pools();
+    const ledger::MappedArray<PoolState>& known = process.model().pools().pools();
     for (const auto& [handle, pool] : process.model().activity().pools()) {
       const auto same =
           std::find_if(known.begin(), known.end(),

@@ -221,7 +221,7 @@ Json report_devices(const ReportContext& context, const Job& job) {
     for (const auto& [process, state] : device.seen_as) {
       seen_as.push_back({{"process", process->id}, {"ordinal", state->ordinal}});
       inexact = inexact || process->inexact.memory;
-      inexact = inexact || (state->peak_is_told && device.seen_as.size() > 1);
+      inexact = inexact || (state->peak_is_restored && device.seen_as.size() > 1);
     }
     const SharedDevice& total = first.shared == nullptr ? first.own : *first.shared;
     Json peak = nullptr;

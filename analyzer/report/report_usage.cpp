@@ -54,14 +54,14 @@ void add_framework_fields(Json& json, const ProcessModel& model, std::int32_t de
 }
 
 // Pools that the program made are counted in the order in which they came.
-std::string pool_name(const std::vector<PoolState>& pools, std::uint32_t index) {
+std::string pool_name(const ledger::MappedArray<PoolState>& pools, std::uint32_t index) {
   if (pools[index].is_default) return "default";
   std::size_t number = 0;
   for (std::uint32_t i = 1; i <= index; ++i) number += pools[i].is_default ? 0 : 1;
   return "pool " + std::to_string(number);
 }
 
-void add_pool_fields(Json& json, const std::vector<PoolState>& pools, std::uint32_t index) {
+void add_pool_fields(Json& json, const ledger::MappedArray<PoolState>& pools, std::uint32_t index) {
   const PoolState& pool = pools[index];
   // Without a word of the driver only a lower bound is known, which is no answer.
   json["reserved_peak_bytes"] = pool.sampled ? Json(pool.reserved_peak_bytes) : Json(nullptr);

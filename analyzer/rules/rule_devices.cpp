@@ -166,7 +166,7 @@ void find_bare_contexts(const RuleInput& input, const LocalRanks& ranks, Finding
     for (const ReportProcess& traced : context.processes()) {
       if (process->at("id") != traced.id) continue;
       std::map<std::string, BareContext> strange;
-      for (const ProcessModel::ContextInfo& opened : traced.model().contexts()) {
+      for (const ledger::Context& opened : traced.model().contexts()) {
         const Json device = context.device_id(traced, opened.device);
         if (!device.is_string() || devices.count(device) != 0) continue;
         const auto owner = ranks.owner_of_device.find(device);

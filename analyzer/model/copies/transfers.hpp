@@ -9,11 +9,14 @@
 #include <vector>
 
 #include "analyzer/model/accounts/accounts.hpp"
-#include "analyzer/model/memory/address_map.hpp"
 #include "analyzer/model/memory/covered_ranges.hpp"
+#include "trace/ledger/address_map.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
+
+using ledger::Location;
+using ledger::MemoryClass;
 
 enum class Direction : std::uint8_t {
   kHostToDevice,
@@ -26,13 +29,7 @@ enum class Direction : std::uint8_t {
 
 // As the report says it.
 [[nodiscard]] std::string_view name_of(Direction direction);
-[[nodiscard]] std::string_view name_of(MemoryClass memory);
 
-// One end of a copy. The address decides; what the arguments say counts only where nothing is
-// known about the address. `blind`: allocations are missing from the trace, so an address that
-// nobody knows may be anything.
-[[nodiscard]] Location locate(const AddressMap& map, std::uint64_t address, trace::EndType told,
-                              std::int32_t context_device, bool blind);
 [[nodiscard]] Direction direction_of(const Location& source, const Location& destination);
 
 struct TransferKey {
