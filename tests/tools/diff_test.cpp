@@ -2,6 +2,7 @@
 // What changed between two jobs or two steps.
 #include <fstream>
 
+#include "analyzer/json/report_json.hpp"
 #include "tests/catch.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/diff/difference.hpp"
@@ -9,9 +10,11 @@
 namespace gpumemtrace::tools {
 namespace {
 
-Json example_report() {
+namespace rows = analyzer::rows;
+
+rows::Report example_report() {
   std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
-  return Json::parse(file);
+  return analyzer::report_of_json(Json::parse(file));
 }
 
 const DifferenceSection& section_of(const std::vector<DifferenceSection>& sections,
@@ -22,10 +25,14 @@ const DifferenceSection& section_of(const std::vector<DifferenceSection>& sectio
   throw std::runtime_error("no section " + name);
 }
 
-Json step(std::uint64_t index, std::uint64_t bytes) {
-  return {{"process", "p1"},  {"index", index},           {"start_ns", 0},
-          {"end_ns", 1},      {"inferred", false},        {"peak_bytes", bytes},
-          {"allocations", 1}, {"live_bytes_at_end", 100}, {"transfers_bytes", 7}};
+rows::Step step(std::uint64_t index, std::uint64_t bytes) {
+  rows::Step row;
+  row.process = "p1";
+  row.index = index;
+  row.peak_bytes = bytes;
+  row.live_bytes_at_end = 100;
+  row.transfers_bytes = 7;
+  return row;
 }
 
 }  // namespace
@@ -40,13 +47,13 @@ TEST_CASE("a job differs from itself in nothing", "[unit]") {
 }
 
 TEST_CASE("what grew is named by level, owner and place, and lines may move", "[unit]") {
-  const Json base = example_report();
-  Json next = example_report();
-  Json& peak = next["peak"][0];
-  peak["bytes"] = peak["bytes"].get<std::uint64_t>() + 1000;
-  Json& holder = peak["holders"][1];
-  holder["bytes"] = holder["bytes"].get<std::uint64_t>() + 1000;
-  holder["site"]["line"] = 77;
+  const rows::Report base = example_report();
+  rows::Report next = example_report();
+  rows::Peak& peak = next.peak[0];
+  peak.bytes += 1000;
+  rows::Holder& holder = peak.holders[1];
+  holder.bytes += 1000;
+  holder.origin.site->line = 77;
   const auto sections = compare_jobs(base, next);
   CHECK(section_of(sections, "peak").rows[0].name == "driver");
   CHECK(section_of(sections, "owners").rows[0].name == "driver: python_extension");
@@ -59,8 +66,8 @@ TEST_CASE("what grew is named by level, owner and place, and lines may move", "[
 }
 
 TEST_CASE("two steps of one run are compared", "[unit]") {
-  Json report = example_report();
-  report["steps"] = {step(3, 1000), step(30, 5000)};
+  rows::Report report = example_report();
+  report.steps = {step(3, 1000), step(30, 5000)};
   const auto sections = compare_steps(report, 3, report, 30);
   REQUIRE(sections.size() == 1);
   CHECK(sections[0].rows[0].name == "peak_bytes");

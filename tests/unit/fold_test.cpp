@@ -132,7 +132,7 @@ Json comparable(Json report) {
 }
 
 Json report_of(const PackedTrace& trace) {
-  Json report = comparable(analyzer::analyze({trace.path()}, {}));
+  Json report = comparable(analyze_json({trace.path()}, {}));
   keep_report(report);
   return report;
 }
@@ -211,7 +211,7 @@ TEST_CASE("records in no sensible order are folded into a trace that can be read
     const TemporaryFolder folder;
     PackedTrace folded(folder.path() / "folded.gmt");
     pack_and_fold(damaged(job.records(), seed), folded, seed);
-    const Json report = analyzer::analyze({folded.path()}, {});
+    const Json report = analyze_json({folded.path()}, {});
     for (const Json& peak : report.at("peak")) {
       std::uint64_t sum = 0;
       for (const Json& holder : peak.at("holders")) sum += holder.at("bytes").get<std::uint64_t>();
@@ -271,11 +271,11 @@ TEST_CASE("a late free keeps its order in a checkpoint when its allocation must 
     end = record.end;
   }
   folded.pack();
-  const auto expected = analyzer::analyze({folded.path()}, {});
+  const auto expected = analyze_json({folded.path()}, {});
   for (int fold = 0; fold < 3; ++fold) {
     REQUIRE(folded.fold(1000 - 400u * static_cast<unsigned>(fold), end + 1) ==
             preload::CheckpointResult::kDone);
-    const auto report = analyzer::analyze({folded.path()}, {});
+    const auto report = analyze_json({folded.path()}, {});
     CHECK(report.at("usage") == expected.at("usage"));
     CHECK(report.at("leaks").at("total_bytes") == expected.at("leaks").at("total_bytes"));
     CHECK(report.at("leaks").at("invalid_frees") == expected.at("leaks").at("invalid_frees"));
@@ -350,7 +350,7 @@ TEST_CASE("a checkpoint counts CUPTI's records that it replaced, and the rest is
     folded.pack();
     REQUIRE(folded.fold(0, records[i + 1].start) == preload::CheckpointResult::kDone);
   }
-  const Json report = analyzer::analyze({folded.path()}, {});
+  const Json report = analyze_json({folded.path()}, {});
   const std::uint64_t gone = loss_of(report, "activity_before_checkpoint");
   CHECK(gone > 0);
   CHECK(loss_of(report, "cupti_dropped_records") == kCopies);
@@ -436,7 +436,7 @@ TEST_CASE("leaks count from the mark on although a checkpoint replaced what lay 
     end = record.end;
   }
   const auto exit_rows = [&] {
-    Json rows = analyzer::analyze({folded.path()}, {}).at("leaks").at("exit");
+    Json rows = analyze_json({folded.path()}, {}).at("leaks").at("exit");
     for (Json& row : rows) forget_single_events(row);
     return rows;
   };

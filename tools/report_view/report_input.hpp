@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analyzer/findings/thresholds.hpp"
+#include "analyzer/rows/report.hpp"
 #include "analyzer/symbols/symbol_options.hpp"
 #include "tools/report_view/report_row.hpp"
 
@@ -31,14 +32,21 @@ analyzer::SymbolOptions symbol_options(const NamingOptions& naming);
 Json load_report(const std::vector<std::filesystem::path>& inputs, const NamingOptions& naming,
                  const analyzer::Thresholds& thresholds = {}, bool tell_progress = false);
 
+// The same as rows. Throws Failure also for a report that lacks what reports have.
+[[nodiscard]] analyzer::rows::Report load_rows(const std::vector<std::filesystem::path>& inputs,
+                                               const NamingOptions& naming,
+                                               const analyzer::Thresholds& thresholds = {});
+
 // True where all inputs are folders without a trace; also where there is no input.
 bool is_without_trace(const std::vector<std::filesystem::path>& inputs);
 
 // True where no trace of the report misses an event.
 bool is_complete(const Json& report);
+bool is_complete(const analyzer::rows::Report& report);
 
 // Until when the report has sums alone, so that some rules looked at the rest; empty where it has
 // every event.
 std::optional<std::uint64_t> only_sums_until_ns(const Json& report);
+std::optional<std::uint64_t> only_sums_until_ns(const analyzer::rows::Report& report);
 
 }  // namespace gpumemtrace::tools

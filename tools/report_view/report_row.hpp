@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/rows/site.hpp"
+
 namespace gpumemtrace::tools {
 
 using Json = nlohmann::ordered_json;
@@ -38,5 +40,6 @@ std::string count_of(std::uint64_t count, std::string_view one, std::string_view
 // "pytorch", "pytorch at train.py:12 in step", "libfastops.so"; what is known of who allocated.
 // Work of a backward pass says so: "pytorch at train.py:30 in main, backward of AddmmBackward0".
 std::string name_holder(const Json& row);
+std::string name_holder(const analyzer::rows::Origin& origin);
 
 }  // namespace gpumemtrace::tools

@@ -18,42 +18,6 @@ bool is_device(const Location& end) {
 
 }  // namespace
 
-std::string_view name_of(Direction direction) {
-  switch (direction) {
-    case Direction::kHostToDevice:
-      return "host_to_device";
-    case Direction::kDeviceToHost:
-      return "device_to_host";
-    case Direction::kDeviceToDevice:
-      return "device_to_device";
-    case Direction::kPeer:
-      return "peer";
-    case Direction::kHostToHost:
-      return "host_to_host";
-    case Direction::kUnknown:
-      break;
-  }
-  return "unknown";
-}
-
-std::string_view name_of(MemoryClass memory) {
-  switch (memory) {
-    case MemoryClass::kPageable:
-      return "pageable";
-    case MemoryClass::kPinned:
-      return "pinned";
-    case MemoryClass::kDevice:
-      return "device";
-    case MemoryClass::kManaged:
-      return "managed";
-    case MemoryClass::kArray:
-      return "array";
-    case MemoryClass::kUnknown:
-      break;
-  }
-  return "unknown";
-}
-
 Location locate(const AddressMap& map, std::uint64_t address, trace::EndType told,
                 std::int32_t context_device, bool blind) {
   if (told == trace::EndType::kArray) return {MemoryClass::kArray, context_device};

@@ -8,25 +8,13 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/base/words.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
 #include "analyzer/model/memory/address_map.hpp"
 #include "analyzer/model/memory/covered_ranges.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
-
-enum class Direction : std::uint8_t {
-  kHostToDevice,
-  kDeviceToHost,
-  kDeviceToDevice,
-  kPeer,
-  kHostToHost,
-  kUnknown,
-};
-
-// As the report says it.
-[[nodiscard]] std::string_view name_of(Direction direction);
-[[nodiscard]] std::string_view name_of(MemoryClass memory);
 
 // One end of a copy. The address decides; what the arguments say counts only where nothing is
 // known about the address. `blind`: allocations are missing from the trace, so an address that

@@ -6,32 +6,15 @@
 
 #include <cstdint>
 #include <map>
-#include <string_view>
 #include <vector>
 
 #include "analyzer/base/flat_map.hpp"
+#include "analyzer/base/words.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
 
 namespace gpumemtrace::analyzer {
 
 using LiveMap = FlatMap<LiveAllocation, &LiveAllocation::address>;
-
-// Why allocations ended without a free of their own.
-enum class EndedBy : std::uint8_t { kNothing, kContextDestroyed, kPrimaryReset, kPrimaryReleased };
-
-constexpr std::string_view name_of(EndedBy end) {
-  switch (end) {
-    case EndedBy::kContextDestroyed:
-      return "context_destroyed";
-    case EndedBy::kPrimaryReset:
-      return "primary_context_reset";
-    case EndedBy::kPrimaryReleased:
-      return "primary_context_released";
-    case EndedBy::kNothing:
-      break;
-  }
-  return "";
-}
 
 // The end of a context, which ends what was allocated in it.
 struct Teardown {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/base/words.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
 #include "analyzer/model/accounts/devices.hpp"
 #include "analyzer/model/accounts/handles.hpp"
@@ -67,15 +68,6 @@ struct Course {
   std::uint64_t folded_records = 0;   // that a checkpoint replaced
   std::uint64_t checkpoint_time = 0;  // its cut; 0 = there is none
   bool peaks_are_inexact = false;     // graphs allocated memory before a checkpoint's cut
-};
-
-// What lay at the address of a free that the driver refused, as far as the trace shows it.
-enum class FreedWhat : std::uint8_t {
-  kLiveMemory,   // the address is right, the function is not
-  kFreedBefore,  // and nothing was allocated there since
-  kEndedBefore,  // with its context
-  kInsideLive,   // an address within an allocation, not its begin
-  kNothingKnown,
 };
 
 // Frees that the driver refused, of one place.
