@@ -4,17 +4,17 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "analyzer/base/input_error.hpp"
+#include "analyzer/base/json.hpp"
 #include "analyzer/symbols/symbol_options.hpp"
 
 namespace gpumemtrace::analyzer {
 
 struct SymbolizeResult {
-  nlohmann::ordered_json side_car;  // analyzer/symbols/side_car.hpp describes it
-  std::uint64_t places = 0;         // that stacks mention
+  Json side_car;             // analyzer/symbols/side_car.hpp describes it
+  std::uint64_t places = 0;  // that stacks mention
   std::uint64_t named_places = 0;
 };
 

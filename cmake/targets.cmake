@@ -48,6 +48,22 @@ if(GPUMEMTRACE_SANITIZE MATCHES undefined)
     $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=undefined> -fsanitize-undefined-trap-on-error)
 endif()
 
+# Installs a program or a library without its debug information, which then lies beside it as
+# NAME.debug, where debuggers and `gpumemtrace symbolize` find it (gnu-debuglink).
+function(gpumemtrace_install target destination)
+  install(TARGETS ${target} RUNTIME DESTINATION ${destination} LIBRARY DESTINATION ${destination})
+  if(NOT CMAKE_OBJCOPY)
+    return()
+  endif()
+  install(CODE "
+    set(file \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${destination}/$<TARGET_FILE_NAME:${target}>\")
+    execute_process(COMMAND \"${CMAKE_OBJCOPY}\" --only-keep-debug \"\${file}\" \"\${file}.debug\"
+      COMMAND_ERROR_IS_FATAL ANY)
+    execute_process(COMMAND \"${CMAKE_OBJCOPY}\" --strip-unneeded
+      \"--add-gnu-debuglink=\${file}.debug\" \"\${file}\" COMMAND_ERROR_IS_FATAL ANY)
+    file(CHMOD \"\${file}.debug\" PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)")
+endfunction()
+
 # Links everything but glibc into an executable, so that one build folder runs on other machines.
 add_library(gpumemtrace_static_runtime INTERFACE)
 if(NOT GPUMEMTRACE_SANITIZE)

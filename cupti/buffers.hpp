@@ -23,7 +23,7 @@ class Buffers {
   static constexpr std::size_t kTouched = 4;
 
   // Reserves the range; true where there is one. The first call only, one thread.
-  bool reserve() noexcept;
+  [[nodiscard]] bool reserve() noexcept;
 
   // nullptr where CUPTI has them all.
   std::uint8_t* take() noexcept;
@@ -44,7 +44,7 @@ class Buffers {
     std::size_t library = 0;
   };
   // False where there is none that was completed before.
-  bool take_filled(Filled& filled) noexcept;
+  [[nodiscard]] bool take_filled(Filled& filled) noexcept;
   void release(const Filled& filled) noexcept;
   // A completed buffer is not to be read after all, unless it is being read.
   void let_go(const std::uint8_t* buffer) noexcept;

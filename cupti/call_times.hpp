@@ -17,7 +17,7 @@ namespace gpumemtrace::cupti {
 class CallTimes {
  public:
   // One thread, before anything else; false where there is no memory.
-  bool reserve() noexcept {
+  [[nodiscard]] bool reserve() noexcept {
     if (calls_ != nullptr) return true;
     void* memory = mmap(nullptr, kCapacity * sizeof(Call), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -33,7 +33,7 @@ class CallTimes {
   }
 
   // False, and `start` as it was, where the call is not known.
-  bool find(std::uint32_t correlation, std::uint64_t& start) noexcept {
+  [[nodiscard]] bool find(std::uint32_t correlation, std::uint64_t& start) noexcept {
     if (calls_ == nullptr || correlation == 0) return false;
     const SpinGuard guard(lock_);
     const Call& call = calls_[correlation % kCapacity];

@@ -237,7 +237,7 @@ void Collection::complete(Context context, std::uint32_t stream, std::uint8_t* b
 
 void Collection::program_joined() noexcept { add_state(mode_, kSuccess, nullptr, nullptr); }
 
-void Collection::note_clock() noexcept {
+void Collection::record_clock() noexcept {
   const trace::ActivityClock clock = read_clock(recorder_->ticks);
   const SpinGuard guard(notes_lock_);
   if (clock_count_ < kMostClocks) clocks_[clock_count_++] = clock;
@@ -245,7 +245,7 @@ void Collection::note_clock() noexcept {
 
 void Collection::clock_changed() noexcept {
   epoch_.fetch_add(1);
-  note_clock();
+  record_clock();
 }
 
 void Collection::finalize_begins() noexcept {
@@ -256,7 +256,7 @@ void Collection::finalize_begins() noexcept {
     const timespec pause{0, kWaitStepNs};
     nanosleep(&pause, nullptr);
   }
-  note_clock();
+  record_clock();
 }
 
 void Collection::finalize_ended(bool finalized) noexcept {

@@ -31,7 +31,7 @@ struct Plan {
 class Collection {
  public:
   // Starts through `library`; false, and a state with the reason, where that is not possible.
-  bool start(Library& library, const Plan& plan, const Recorder& recorder) noexcept;
+  [[nodiscard]] bool start(Library& library, const Plan& plan, const Recorder& recorder) noexcept;
   // Says why nothing is collected. `path` (may be nullptr) is added to the reason.
   void stay_off(const char* reason, const char* path) noexcept;
   // Adds a remark to the state: something that a reader of the trace must know.
@@ -42,10 +42,10 @@ class Collection {
   // --- What the program does with the library (called by Library).
   void program_joined() noexcept;
   // Around the exchange of CUPTI's clock: the last moment of the one, the first of the other.
-  void clock_changes() noexcept { note_clock(); }
+  void clock_changes() noexcept { record_clock(); }
   void clock_changed() noexcept;
   // The program has flushed: two pairs make a rate, also in a session that is soon over.
-  void program_flushed() noexcept { note_clock(); }
+  void program_flushed() noexcept { record_clock(); }
   void count_dropped(std::uint64_t records) noexcept { dropped_by_cupti_.fetch_add(records); }
   void finalize_begins() noexcept;
   void finalize_ended(bool finalized) noexcept;
@@ -55,7 +55,7 @@ class Collection {
   // Until set, and from when it is taken back, completed buffers are not kept. What was kept before
   // is still to be read.
   void set_reading(bool reading) noexcept { reading_.store(reading); }
-  // States, and pairs of clocks, that other threads have noted.
+  // States, and pairs of clocks, that other threads have left.
   void write_notes(const Recorder& recorder) noexcept;
   // Asks CUPTI for what it has, `forced` also for activities that are not complete. Writes the
   // clock and what was dropped.
@@ -82,14 +82,14 @@ class Collection {
                        std::size_t bytes, std::size_t valid_bytes) noexcept;
 
   void set_small_device_buffers(Library& library) noexcept;
-  bool select_functions(const Functions& real) noexcept;
+  [[nodiscard]] bool select_functions(const Functions& real) noexcept;
   Result enable_kinds(const Functions& real, const Plan& plan, OwnUse& own) noexcept;
   void fail(Library& library, Result result, const char* call) noexcept;
   void add_state(trace::ActivityMode mode, Result returned, const char* text,
                  const char* path) noexcept;
-  bool begin_call() noexcept;
+  [[nodiscard]] bool begin_call() noexcept;
   void end_call() noexcept { in_call_.store(false); }
-  void note_clock() noexcept;
+  void record_clock() noexcept;
   trace::ActivityClock read_clock(std::uint64_t (*ticks)()) noexcept;
   void write_dropped(const Recorder& recorder) noexcept;
 

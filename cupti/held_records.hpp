@@ -21,7 +21,7 @@ namespace gpumemtrace::cupti {
 class HeldRecords {
  public:
   // One thread, before anything else; false where there is no memory.
-  bool reserve() noexcept {
+  [[nodiscard]] bool reserve() noexcept {
     if (areas_[0].bytes != nullptr) return true;
     void* memory = mmap(nullptr, 2 * kAreaBytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -36,7 +36,7 @@ class HeldRecords {
   std::uint64_t end_round() noexcept { return round_.fetch_add(1); }
 
   // False where there is no room.
-  bool hold(const RawRecord& record) noexcept { return hold(record, round_.load()); }
+  [[nodiscard]] bool hold(const RawRecord& record) noexcept { return hold(record, round_.load()); }
 
   // Gives each held record and its round to `decide`, which says whether it is to be held further.
   // Another thread that is at it is waited for where `wait` says so, else this does nothing.
@@ -52,7 +52,8 @@ class HeldRecords {
       Header header;
       memcpy(&header, under_review.bytes + at, sizeof header);
       const RawRecord record = {under_review.bytes + at + sizeof header, header.size};
-      if (decide(record, header.round)) hold(record, header.round);
+      // Lost where others have filled the area meanwhile.
+      if (decide(record, header.round)) static_cast<void>(hold(record, header.round));
       at += sizeof header + (header.size + 7) / 8 * 8;
     }
     reviewing_.store(false, std::memory_order_release);
@@ -78,7 +79,7 @@ class HeldRecords {
     std::uint64_t round = 0;
   };
 
-  bool hold(const RawRecord& record, std::uint64_t round) noexcept {
+  [[nodiscard]] bool hold(const RawRecord& record, std::uint64_t round) noexcept {
     const SpinGuard guard(lock_);
     Area& area = areas_[filling_];
     const std::size_t padded = (record.size + 7) / 8 * 8;

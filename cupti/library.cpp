@@ -63,7 +63,7 @@ Result Library::register_callbacks(RequestFunction* request, CompleteFunction* c
 }
 
 // When the calls began that this buffer tells of, for what they made: it may come in another one.
-void Library::note_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept {
+void Library::record_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept {
   Walk walk(real_, buffer, valid_bytes);
   for (RawRecord record; walk.next(record);) {
     if (is_call(kind_of(record))) call_times_.note(correlation_of(record), start_of(record));
@@ -85,7 +85,7 @@ void Library::open_program_buffer() noexcept {
 }
 
 void Library::serve_program(std::uint8_t* buffer, std::size_t valid_bytes) noexcept {
-  if (own_calls_.load()) note_calls(buffer, valid_bytes);
+  if (own_calls_.load()) record_calls(buffer, valid_bytes);
   Callbacks callbacks;
   if (!get_callbacks(callbacks)) return;
   Delivery delivery(callbacks, open_);

@@ -53,13 +53,13 @@ class Library {
   // --- The collection's.
 
   // Before our callbacks are registered; false where there is no memory.
-  bool prepare() noexcept { return call_times_.reserve() && held_.reserve(); }
+  [[nodiscard]] bool prepare() noexcept { return call_times_.reserve() && held_.reserve(); }
   void attach(const OwnUse& own) noexcept;
   void detach() noexcept { attached_.store(false); }
   bool is_attached() const noexcept { return attached_.load(); }
   // Where there may be a context already: API records of the functions that copy, and of no others.
   // False where CUPTI refuses.
-  bool select_within_kinds() noexcept;
+  [[nodiscard]] bool select_within_kinds() noexcept;
   bool program_has_callbacks() noexcept { return client_.callbacks().complete != nullptr; }
   bool program_has_set(Attribute attribute) const noexcept;
   // What the library had before we changed it, for a program that asks.
@@ -102,12 +102,12 @@ class Library {
   enum class Owner { kProgram, kNotProgram, kNotKnown };
   Owner owner_of(const RawRecord& record) noexcept;
   Owner guess_owner_of(const RawRecord& record) noexcept;
-  void note_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
+  void record_calls(std::uint8_t* buffer, std::size_t valid_bytes) noexcept;
   void deliver_held(Delivery& delivery, bool wait) noexcept;
   void decide_held() noexcept;
   void settle_held(std::uint64_t round) noexcept;
   void flushed(std::uint64_t round) noexcept;
-  bool get_callbacks(Callbacks& callbacks) noexcept;
+  [[nodiscard]] bool get_callbacks(Callbacks& callbacks) noexcept;
   void restore_defaults() noexcept;
 
   Functions real_;

@@ -25,7 +25,7 @@ class Walk {
   }
 
   // False at the end, and where the rest cannot be read.
-  bool next(RawRecord& record) noexcept {
+  [[nodiscard]] bool next(RawRecord& record) noexcept {
     if (following_ == nullptr) return false;
     const std::uint8_t* const begin = following_;
     advance();

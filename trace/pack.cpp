@@ -183,7 +183,7 @@ PackResult pack(std::span<const std::byte> image, std::span<std::byte> out,
   for (std::size_t k = 0; k < kKinds.size(); ++k) next_of_kind[k] = begin_of_kind[k];
   for (std::uint32_t i = 0; i < count; ++i) {
     const RecordKind kind = header_at(image, scratch.offset[i]).kind;
-    const auto k = static_cast<std::size_t>(schema::kIndex[static_cast<std::size_t>(kind)]);
+    const std::size_t k = static_cast<std::uint8_t>(schema::kIndex[static_cast<std::size_t>(kind)]);
     scratch.grouped[next_of_kind[k]++] = i;
   }
 

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/json/report_json.hpp"
 
-#include <nlohmann/json.hpp>
-
 #include "analyzer/base/input_error.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 template <class Word>
 concept IsWord = std::is_enum_v<Word>;
@@ -50,7 +46,7 @@ class Writer {
   }
 
  private:
-  void put(const char* key, Json value) { fields_.emplace_back(key, std::move(value)); }
+  void put(const char* key, Json value) { object_[key] = std::move(value); }
 
   static Json json_of(bool value) { return value; }
   static Json json_of(std::uint64_t value) { return value; }
@@ -74,7 +70,7 @@ class Writer {
   }
   static Json json_of(const rows::NamedNumbers& numbers) {
     Writer writer;
-    for (const auto& [name, number] : numbers) writer.put(name.c_str(), number);
+    for (const auto& [name, number] : numbers) writer.put(name.c_str(), Json(number));
     return std::move(writer.object_);
   }
   static Json json_of(const rows::Thread& thread) {
@@ -91,8 +87,6 @@ class Writer {
   }
 
   Json object_ = Json::object();
-  // A table has each key once, so no search for it is needed.
-  std::vector<Json::object_t::value_type>& fields_ = object_.get_ref<Json::object_t&>();
 };
 
 [[noreturn]] void refuse(const std::string& key, const char* why) {
@@ -149,7 +143,7 @@ class Reader {
   }
   static void read(const std::string& key, const Json& json, std::uint64_t& value) {
     if (json.is_number_unsigned()) {
-      value = json.get<std::uint64_t>();
+      value = json.unsigned_number();
       return;
     }
     // Written by hand or with a sign: not what does not fit.
@@ -158,8 +152,10 @@ class Reader {
     value = static_cast<std::uint64_t>(number);
   }
   static void read(const std::string& key, const Json& json, std::int64_t& value) {
-    if (!json.is_number_integer()) refuse(key, "is no whole number");
-    value = json.get<std::int64_t>();
+    const double number = json.is_number() ? json.real() : 0x1p63;
+    if (!(number >= -0x1p63 && number < 0x1p63)) refuse(key, "is no number of that size");
+    value = json.is_number_unsigned() ? static_cast<std::int64_t>(json.unsigned_number())
+                                      : static_cast<std::int64_t>(number);
   }
   static void read(const std::string& key, const Json& json, double& value) {
     if (!json.is_number()) refuse(key, "is no number");
@@ -232,9 +228,7 @@ Json to_json(const rows::Report& report) { return Writer::json_of(report); }
 
 Json to_json(const rows::Finding& finding) { return Writer::json_of(finding); }
 
-std::string to_text(const rows::Report& report) {
-  return to_json(report).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string to_text(const rows::Report& report) { return to_json(report).dump(2) + "\n"; }
 
 rows::Report report_of_json(const Json& json) {
   rows::Report report;

@@ -3,16 +3,16 @@
 // tables in rows/.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
+#include "analyzer/base/json.hpp"
 #include "analyzer/rows/report.hpp"
 
 namespace gpumemtrace::analyzer {
 
-[[nodiscard]] nlohmann::ordered_json to_json(const rows::Report& report);
-[[nodiscard]] nlohmann::ordered_json to_json(const rows::Finding& finding);
+[[nodiscard]] Json to_json(const rows::Report& report);
+[[nodiscard]] Json to_json(const rows::Finding& finding);
 
 // The report as a file: indented, with a line break at its end. What is no UTF-8 in it (a command
 // line or a file name may be anything) is replaced.
@@ -20,9 +20,9 @@ namespace gpumemtrace::analyzer {
 
 // Throws InputError where a key is missing or its value is none that a report of this version has.
 // Keys that came later may be missing; keys that are not known are left out.
-[[nodiscard]] rows::Report report_of_json(const nlohmann::ordered_json& json);
+[[nodiscard]] rows::Report report_of_json(const Json& json);
 // The same of a row of oom[], and of one of stacks[].
-[[nodiscard]] rows::Oom oom_of_json(const nlohmann::ordered_json& json);
-[[nodiscard]] rows::Stack stack_of_json(const nlohmann::ordered_json& json);
+[[nodiscard]] rows::Oom oom_of_json(const Json& json);
+[[nodiscard]] rows::Stack stack_of_json(const Json& json);
 
 }  // namespace gpumemtrace::analyzer

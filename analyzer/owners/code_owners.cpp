@@ -5,15 +5,14 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "analyzer/base/input_error.hpp"
+#include "analyzer/base/json.hpp"
 #include "analyzer/owners/owners.hpp"
 
 namespace gpumemtrace::analyzer {
 
 void CodeOwners::read(const std::filesystem::path& path) {
-  using Json = nlohmann::json;
   std::ifstream file(path);
   if (!file) throw InputError("Cannot open " + path.string() + ": " + std::strerror(errno) + ".");
   const auto refuse = [&](const std::string& what) {
@@ -48,7 +47,7 @@ void CodeOwners::read(const std::filesystem::path& path) {
       }
       rules_.push_back(std::move(rule));
     }
-  } catch (const Json::exception& error) {
+  } catch (const JsonError& error) {
     refuse(error.what());
   }
 }

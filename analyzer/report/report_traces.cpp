@@ -183,6 +183,8 @@ std::vector<rows::Trace> report_traces(const ReportContext& context) {
     rows::Trace row;
     row.file = file.path().filename().string();
     row.process = process.id;
+    row.recorder_version =
+        text_or_none(process.model().dictionary().text(trace::TextKey::kToolVersion));
     row.complete = !process.losses.any_data_loss() && process.losses[Loss::paused] == 0 &&
                    process.losses[Loss::missing_ring] == 0;
     row.end = process.end;

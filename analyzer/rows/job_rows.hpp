@@ -22,6 +22,7 @@ struct Overhead {
 struct Trace {
   std::string file;
   std::string process;
+  OptionalText recorder_version;
   bool complete = false;
   TraceEnd end = TraceEnd::kUnknown;
   std::uint64_t events = 0;
@@ -35,6 +36,7 @@ struct Trace {
   static void fields(Self& self, Visitor& v) {
     v("file", self.file);
     v("process", self.process);
+    v.added("recorder_version", self.recorder_version);
     v("complete", self.complete);
     v("end", self.end);
     v("events", self.events);

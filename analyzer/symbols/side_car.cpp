@@ -6,14 +6,11 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "analyzer/base/input_error.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "gpumemtrace-symbols";
 constexpr int kVersion = 1;
@@ -72,13 +69,13 @@ void SideCar::read(const std::filesystem::path& path) {
         add(identity, offset_of(offset), std::move(named));
       }
     }
-  } catch (const Json::exception& error) {
+  } catch (const JsonError& error) {
     throw InputError(path.string() + " is no file of symbols (" + error.what() +
                      "); make it with `gpumemtrace symbolize`.");
   }
 }
 
-nlohmann::ordered_json SideCar::to_json() const {
+Json SideCar::to_json() const {
   Json modules = Json::array();
   for (const auto& [key, module] : modules_) {
     Json offsets = Json::object();

@@ -13,10 +13,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "analyzer/base/json.hpp"
 #include "analyzer/symbols/dwarf_lines.hpp"
 #include "analyzer/symbols/symbol_files.hpp"
 
@@ -26,7 +26,7 @@ class SideCar {
  public:
   // Adds what the file holds. Throws InputError where it is missing or no side-car.
   void read(const std::filesystem::path& path);
-  [[nodiscard]] nlohmann::ordered_json to_json() const;
+  [[nodiscard]] Json to_json() const;
 
   // nullptr where nothing is known about the place. Modules are compared by build-id, and by path
   // where they have none.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What any thread notes for the background thread to write.
+// A table that only grows, and has each entry once: what any thread keeps for the background thread
+// to write.
 #pragma once
 
 #include <atomic>
@@ -11,7 +12,7 @@ namespace gpumemtrace::preload {
 // - Entries are claimed in order and each becomes complete on its own; readers stop at the first
 //   that is not.
 template <class Entry, std::size_t kMaxEntries>
-struct NoteBook {
+struct AppendOnce {
   Entry entries[kMaxEntries] = {};
   std::atomic<bool> complete[kMaxEntries] = {};
   std::atomic<std::size_t> claimed = 0;
@@ -21,9 +22,9 @@ struct NoteBook {
     while (i < kMaxEntries && complete[i].load()) ++i;
     return i;
   }
-  // False where the book is full. An entry that is there already is not added again.
+  // False where the table is full. An entry that is there already is not added again.
   template <class Equals, class Fill>
-  bool add(Equals&& equals, Fill&& fill) noexcept {
+  [[nodiscard]] bool add(Equals&& equals, Fill&& fill) noexcept {
     const std::size_t present = count();
     for (std::size_t i = 0; i < present; ++i) {
       if (equals(entries[i])) return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads numbers from a bounded piece of memory, in the encodings of DWARF 4 (section 7.6) and of
+// Reads numbers from a bounded part of memory, in the encodings of DWARF 4 (section 7.6) and of
 // the Linux Standard Base's exception tables (section 10.5, "DWARF Exception Header Encoding").
 #pragma once
 
@@ -35,7 +35,7 @@ class ByteReader {
     if (require(bytes)) next_ += bytes;
   }
   // The next `bytes` as a reader of their own.
-  ByteReader piece(std::uint64_t bytes) noexcept {
+  ByteReader part(std::uint64_t bytes) noexcept {
     if (!require(bytes)) return {};
     const ByteReader part(next_, next_ + bytes);
     next_ += bytes;

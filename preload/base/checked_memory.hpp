@@ -9,17 +9,18 @@
 namespace gpumemtrace::preload {
 
 // All: true where everything could be read. One system call; any thread, no lock. Keep errno.
-bool read_through_kernel(const void* address, void* out, std::size_t bytes) noexcept;
+[[nodiscard]] bool read_through_kernel(const void* address, void* out, std::size_t bytes) noexcept;
 
-// Several pieces, one behind the other into `out`; at most 1024 (IOV_MAX).
-bool read_through_kernel(const iovec* pieces, std::size_t count, void* out) noexcept;
+// Several ranges, one behind the other into `out`; at most 1024 (IOV_MAX).
+[[nodiscard]] bool read_through_kernel(const iovec* ranges, std::size_t count, void* out) noexcept;
 
 template <class Value>
-bool read_through_kernel(const void* address, Value& out) noexcept {
+[[nodiscard]] bool read_through_kernel(const void* address, Value& out) noexcept {
   return read_through_kernel(address, &out, sizeof out);
 }
 
 // A text of less than `capacity` bytes with the zero at its end; some system calls.
-bool read_text_through_kernel(const char* address, char* out, std::size_t capacity) noexcept;
+[[nodiscard]] bool read_text_through_kernel(const char* address, char* out,
+                                            std::size_t capacity) noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -33,6 +33,6 @@ std::string_view environment(std::string_view name) noexcept;
 Config read_config() noexcept;
 
 // "512KiB", "64MB", "1GiB" or bytes; false where the text is no size.
-bool parse_size(std::string_view text, std::uint64_t& bytes) noexcept;
+[[nodiscard]] bool parse_size(std::string_view text, std::uint64_t& bytes) noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -7,18 +7,21 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/base/file_thread.hpp"
 #include "preload/base/libc_compat.hpp"
 
 namespace gpumemtrace::preload {
 bool is_locked_by_another(const char* path) noexcept {
-  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return false;
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  const bool locked =
-      gpumemtrace_libc_fcntl(descriptor, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-  close(descriptor);
+  bool locked = false;
+  file_thread::run([&]() noexcept {
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return;
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    locked = gpumemtrace_libc_fcntl(descriptor, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    close(descriptor);
+  });
   return locked;
 }
 
@@ -70,16 +73,18 @@ bool identify(const char* path, FileIdentity& identity) noexcept {
 }
 
 std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept {
-  const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return 0;
   std::size_t size = 0;
-  while (size < capacity) {
-    const ssize_t got = read(descriptor, out + size, capacity - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    size += static_cast<std::size_t>(got);
-  }
-  close(descriptor);
+  file_thread::run([&]() noexcept {
+    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return;
+    while (size < capacity) {
+      const ssize_t got = read(descriptor, out + size, capacity - size);
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) break;
+      size += static_cast<std::size_t>(got);
+    }
+    close(descriptor);
+  });
   return size;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The few file operations of the recorder. Errors are errno values; nothing here prints.
+// The few file operations of the recorder. Errors are errno values; nothing here prints. What opens
+// a file has the file thread do it.
 #pragma once
 
 #include <cstddef>

@@ -9,6 +9,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/base/map_zeros.hpp"
+
 namespace gpumemtrace::preload {
 
 // Step of a hash over numbers.
@@ -17,22 +19,16 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
   return hash ^ (hash >> 32);
 }
 
-// Zeros that come into being as they are touched; nullptr where the system has no room.
-inline void* map_zeros(std::size_t bytes) noexcept {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory == MAP_FAILED ? nullptr : memory;
-}
-
 // Keys by open addressing, in memory of fixed size; a slot is claimed once. Any thread interns,
 // signal handlers too; no lock.
 //
-// What a number stands for must be told, in the trace. Until somebody has done so, everybody who
-// meets the key is asked to: whoever was asked first may be slow, find no room, or never come back.
+// What a number stands for must be emitted into the trace. Until somebody has done so, everybody
+// who meets the key is asked to: whoever was asked first may be slow, find no room, or never come
+// back.
 //
-//   thread 1  intern -> number, untold              writes, was_told
-//   thread 2                  intern -> the same number, untold      writes it once more
-//   thread 3                                                 intern -> the same number, told
+//   thread 1  intern -> number, not emitted         writes it, mark_emitted
+//   thread 2        intern -> the same number, not emitted       writes it once more
+//   thread 3                                               intern -> the same number, emitted
 //
 // In front of the table stands a small one of buckets: the few hundred stacks of a training step
 // then lie in a few pages, which stay in the processor's caches between two events.
@@ -40,7 +36,7 @@ class KeyTable {
  public:
   // Makes the table empty, with room for `slots` keys, a power of two. False where there is no
   // memory. While nobody else uses it.
-  bool map(std::size_t slots) noexcept {
+  [[nodiscard]] bool map(std::size_t slots) noexcept {
     if (keys_ == nullptr) {
       slots_ = slots;
       keys_ = static_cast<std::atomic<std::uint64_t>*>(
@@ -51,60 +47,62 @@ class KeyTable {
     return true;
   }
 
-  // 1 + slot of the key; 0 where the neighbourhood is full or there is no table. `told`: what the
-  // number stands for was told before.
-  std::uint32_t intern(std::uint64_t key, bool& told) noexcept {
+  // 1 + slot of the key; 0 where the neighbourhood is full or there is no table. `emitted`: what
+  // the number stands for was emitted before.
+  std::uint32_t intern(std::uint64_t key, bool& emitted) noexcept {
     if (keys_ == nullptr) return 0;
-    key |= 3;  // with or without kTold, it is no empty slot
+    key |= 3;  // with or without kEmitted, it is no empty slot
     const std::uint64_t spread = key * 0x9e3779b97f4a7c15ull;
     const std::size_t bucket = bucket_of(spread);
     for (std::size_t slot = bucket; slot < bucket + kBucketSlots; ++slot) {
-      if (keys_[slot].load(std::memory_order_acquire) != key) continue;  // pairs with was_told()
-      told = true;
+      if (keys_[slot].load(std::memory_order_acquire) != key)
+        continue;  // pairs with mark_emitted()
+      emitted = true;
       return static_cast<std::uint32_t>(slot) + 1;
     }
-    return find_or_claim(key, spread, told);
+    return find_or_claim(key, spread, emitted);
   }
 
   // What the number stands for stands in the trace.
-  void was_told(std::uint32_t number) noexcept {
+  void mark_emitted(std::uint32_t number) noexcept {
     // Release: pairs with intern(): what names the number comes into the trace after this.
-    keys_[number - 1].fetch_or(kTold, std::memory_order_release);
+    keys_[number - 1].fetch_or(kEmitted, std::memory_order_release);
   }
 
  private:
   static constexpr std::size_t kFrontSlots = std::size_t{1} << 12;
   static constexpr std::size_t kBucketSlots = 8;  // a cache line
   static constexpr std::size_t kMaxProbes = 64;
-  static constexpr std::uint64_t kTold = 1;  // of a slot's key
+  static constexpr std::uint64_t kEmitted = 1;  // of a slot's key
 
   static std::size_t bucket_of(std::uint64_t spread) noexcept {
     return (spread >> 32) % (kFrontSlots / kBucketSlots) * kBucketSlots;
   }
 
   [[gnu::noinline]] std::uint32_t find_or_claim(std::uint64_t key, std::uint64_t spread,
-                                                bool& told) noexcept {
+                                                bool& emitted) noexcept {
     const std::size_t bucket = bucket_of(spread);
     for (std::size_t slot = bucket; slot < bucket + kBucketSlots; ++slot) {
-      if (claim(slot, key, told)) return static_cast<std::uint32_t>(slot) + 1;
+      if (claim(slot, key, emitted)) return static_cast<std::uint32_t>(slot) + 1;
     }
     for (std::size_t probe = 0; probe < kMaxProbes; ++probe) {
       const std::size_t slot = kFrontSlots + (((spread >> 20) + probe) & (slots_ - 1));
-      if (claim(slot, key, told)) return static_cast<std::uint32_t>(slot) + 1;
+      if (claim(slot, key, emitted)) return static_cast<std::uint32_t>(slot) + 1;
     }
     return 0;
   }
 
   // True where the slot holds the key, now or since before.
-  bool claim(std::size_t slot, std::uint64_t key, bool& told) noexcept {
-    std::uint64_t present = keys_[slot].load(std::memory_order_acquire);  // pairs with was_told()
-    // Acquire: somebody may just have claimed it and told.
+  bool claim(std::size_t slot, std::uint64_t key, bool& emitted) noexcept {
+    std::uint64_t present =
+        keys_[slot].load(std::memory_order_acquire);  // pairs with mark_emitted()
+    // Acquire: somebody may just have claimed it and emitted what it stands for.
     if (present == 0 &&
-        keys_[slot].compare_exchange_strong(present, key & ~kTold, std::memory_order_acquire)) {
-      present = key & ~kTold;
+        keys_[slot].compare_exchange_strong(present, key & ~kEmitted, std::memory_order_acquire)) {
+      present = key & ~kEmitted;
     }
-    told = present == key;
-    return (present | kTold) == key;
+    emitted = present == key;
+    return (present | kEmitted) == key;
   }
 
   std::atomic<std::uint64_t>* keys_ = nullptr;

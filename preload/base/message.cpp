@@ -8,6 +8,7 @@
 
 #include <iterator>
 
+#include "preload/base/errno_keeper.hpp"
 #include "preload/base/files.hpp"
 #include "preload/base/libc_compat.hpp"
 
@@ -66,9 +67,8 @@ void remember_standard_error() noexcept {
 void silence_messages() noexcept { silent = true; }
 
 void message(const Line& line) noexcept {
-  const int saved_errno = errno;
+  const ErrnoKeeper errno_keeper;
   if (!silent && has_place_for_messages()) write_message(line);
-  errno = saved_errno;
 }
 
 std::string_view errno_text(int error) noexcept {

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "preload/base/file_thread.hpp"
 #include "preload/base/libc_compat.hpp"
 
 namespace gpumemtrace::preload {
@@ -24,6 +25,12 @@ bool is_beyond_size_limit(std::uint64_t end) noexcept {
 }  // namespace
 
 int OwnFile::create(const char* path) noexcept {
+  int error = 0;
+  file_thread::run([&]() noexcept { error = create_here(path); });
+  return error;
+}
+
+int OwnFile::create_here(const char* path) noexcept {
   const int low = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (low < 0) return errno;
   descriptor_ = low;
@@ -32,17 +39,26 @@ int OwnFile::create(const char* path) noexcept {
     descriptor_ = high;
   }
   if (identify(descriptor_, identity_)) return 0;
-  close();
+  ::close(descriptor_);
+  descriptor_ = -1;
   unlink(path);
   return EIO;
 }
 
 void OwnFile::close() noexcept {
-  if (is_ours()) ::close(descriptor_);
+  file_thread::run([&]() noexcept {
+    if (is_ours()) ::close(descriptor_);
+  });
   descriptor_ = -1;
 }
 
 int OwnFile::write_at(std::uint64_t offset, const void* data, std::size_t bytes) noexcept {
+  int error = 0;
+  file_thread::run([&]() noexcept { error = write_here(offset, data, bytes); });
+  return error;
+}
+
+int OwnFile::write_here(std::uint64_t offset, const void* data, std::size_t bytes) noexcept {
   if (is_beyond_size_limit(offset + bytes)) return EFBIG;
   const char* position = static_cast<const char*>(data);
   while (bytes > 0) {
@@ -59,15 +75,28 @@ int OwnFile::write_at(std::uint64_t offset, const void* data, std::size_t bytes)
 }
 
 int OwnFile::read_at(std::uint64_t offset, void* data, std::size_t bytes) const noexcept {
-  return is_ours() ? preload::read_at(descriptor_, offset, data, bytes) : EBADF;
+  int error = EBADF;
+  file_thread::run([&]() noexcept {
+    if (is_ours()) error = preload::read_at(descriptor_, offset, data, bytes);
+  });
+  return error;
 }
 
 int OwnFile::truncate(std::uint64_t bytes) noexcept {
-  if (!is_ours()) return EBADF;
-  return ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  int error = EBADF;
+  file_thread::run([&]() noexcept {
+    if (is_ours()) error = ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  });
+  return error;
 }
 
 int OwnFile::allocate(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  int error = 0;
+  file_thread::run([&]() noexcept { error = allocate_here(offset, bytes); });
+  return error;
+}
+
+int OwnFile::allocate_here(std::uint64_t offset, std::uint64_t bytes) noexcept {
   if (is_beyond_size_limit(offset + bytes)) return EFBIG;
   if (!is_ours()) return EBADF;
   if (fallocate(descriptor_, 0, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0) {
@@ -77,37 +106,46 @@ int OwnFile::allocate(std::uint64_t offset, std::uint64_t bytes) noexcept {
   if (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINTR && errno != EPERM) return errno;
   static constexpr char kZeros[4096] = {};
   for (std::uint64_t done = 0; done < bytes; done += sizeof kZeros) {
-    if (const int error = write_at(offset + done, kZeros, sizeof kZeros); error != 0) return error;
+    if (const int error = write_here(offset + done, kZeros, sizeof kZeros); error != 0) {
+      return error;
+    }
   }
   return 0;
 }
 
 void OwnFile::release(std::uint64_t offset, std::uint64_t bytes) noexcept {
-  if (!is_ours()) return;
-  fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
-            static_cast<off_t>(bytes));
+  file_thread::run([&]() noexcept {
+    if (!is_ours()) return;
+    fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
+              static_cast<off_t>(bytes));
+  });
 }
 
 void* OwnFile::map(std::uint64_t bytes, int& error) noexcept {
-  error = is_ours() ? 0 : EBADF;
-  if (error != 0) return nullptr;
-  void* mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
-  if (mapped != MAP_FAILED) return mapped;
-  error = errno;
-  return nullptr;
+  void* mapped = nullptr;
+  error = EBADF;
+  file_thread::run([&]() noexcept {
+    if (!is_ours()) return;
+    mapped = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
+    error = mapped == MAP_FAILED ? errno : 0;
+  });
+  return error == 0 ? mapped : nullptr;
 }
 
 void OwnFile::lock() noexcept {
-  if (!is_ours()) return;
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  gpumemtrace_libc_fcntl(descriptor_, F_SETLK, &lock);
+  file_thread::run([&]() noexcept {
+    if (!is_ours()) return;
+    struct flock lock = {};
+    lock.l_type = F_WRLCK;
+    lock.l_whence = SEEK_SET;
+    gpumemtrace_libc_fcntl(descriptor_, F_SETLK, &lock);
+  });
 }
 
 bool OwnFile::is_ours() const noexcept {
+  if (descriptor_ < 0 || file_thread::has_own_descriptors()) return descriptor_ >= 0;
   FileIdentity now;
-  return descriptor_ >= 0 && identify(descriptor_, now) && now == identity_;
+  return identify(descriptor_, now) && now == identity_;
 }
 
 }  // namespace gpumemtrace::preload

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A file that the recorder made and keeps open, in a process whose program may close any number and
-// open a file of its own under it.
+// open a file of its own under it: the file thread has the number.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,13 @@
 
 namespace gpumemtrace::preload {
 
-// - Every verb asks the kernel first whether the number is still that of the file; if not, it
-//   returns EBADF and touches nothing. Question and access are two system calls: a program that
-//   exchanges the file between them is not protected (docs/reliability.md).
-// - All return 0 or an errno value; nothing here prints. One thread at a time, except allocate().
+// - Every verb has the file thread do it and waits (file_thread::run()): who does several in a row
+//   has them all done in one run().
+// - Where that thread has no descriptors of its own, it asks the kernel first whether the number is
+//   still that of the file; if not, the verb returns EBADF and touches nothing. Question and access
+//   are two system calls: there a program that exchanges the file between them is not protected
+//   (docs/reliability.md).
+// - All return 0 or an errno value; nothing here prints.
 class OwnFile {
  public:
   // Makes a new file for reading and writing, mode 0600, closed on exec, at a high number out of
@@ -38,6 +41,10 @@ class OwnFile {
   const FileIdentity& identity() const noexcept { return identity_; }
 
  private:
+  // On the file thread.
+  int create_here(const char* path) noexcept;
+  int write_here(std::uint64_t offset, const void* data, std::size_t bytes) noexcept;
+  int allocate_here(std::uint64_t offset, std::uint64_t bytes) noexcept;
   bool is_ours() const noexcept;
 
   int descriptor_ = -1;

@@ -10,6 +10,7 @@
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 
+#include "preload/base/file_thread.hpp"
 #include "trace/checksum.hpp"
 #include "trace/decode.hpp"
 #include "trace/order.hpp"
@@ -42,6 +43,12 @@ struct PackedStreams::Workspace {
 };
 
 int PackedIndex::scan(const OwnFile& file, std::uint64_t from, std::uint64_t to) noexcept {
+  int error = 0;
+  file_thread::run([&]() noexcept { error = scan_here(file, from, to); });
+  return error;
+}
+
+int PackedIndex::scan_here(const OwnFile& file, std::uint64_t from, std::uint64_t to) noexcept {
   for (end_ = from; end_ < to;) {
     PackedBlock block;
     block.offset = end_;

@@ -30,7 +30,15 @@ struct ApiInfo {
   trace::RecordKind record = trace::RecordKind::kNone;
 };
 
+inline constexpr std::size_t kGetProcAddressVersions = 2;
+
+// The two tables of wrappers. They are the one thing of this room that a higher one defines
+// (preload/hooks/entry_points.cpp, where the wrappers are): constant data, which the linker joins,
+// so that what stands for a function can be looked up down here.
+
 // Index by ApiId; entry 0 is empty.
 const std::array<ApiInfo, kApiCount>& apis() noexcept;
+// Versions 1 and 2 of cuGetProcAddress, which is wrapped and not recorded.
+const std::array<ApiInfo, kGetProcAddressVersions>& get_proc_address_versions() noexcept;
 
 }  // namespace gpumemtrace::preload

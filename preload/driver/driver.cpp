@@ -4,13 +4,14 @@
 #include <string.h>
 
 #include <atomic>
+#include <iterator>
 
+#include "preload/driver/coverage.hpp"
 #include "preload/driver/cuda_abi.hpp"
-#include "preload/hooks/dlsym.hpp"
-#include "preload/hooks/process_exit.hpp"
 #include "preload/loader/elf_symbols.hpp"
+#include "preload/loader/exit_functions.hpp"
 #include "preload/loader/lazy_symbols.hpp"
-#include "preload/session/announce.hpp"
+#include "preload/loader/real_dlsym.hpp"
 
 namespace gpumemtrace::preload::driver {
 namespace {
@@ -61,7 +62,7 @@ enum : int { kUnresolved, kResolving, kReady };
 
 constinit std::atomic<int> resolution = kUnresolved;
 constinit Resolved functions[kApiCount];
-constinit Resolved get_proc_address[2];
+constinit Resolved get_proc_address[kGetProcAddressVersions];
 constinit IdentityMap identities;
 constinit ElfLibrary library;  // complete once `resolution` says so; never unloaded: it is held
 
@@ -91,18 +92,17 @@ bool resolve() noexcept {
     }
     return resolution.load() == kReady;
   }
-  find_library(kFilePrefix, "cuInit", library);
+  static_cast<void>(find_library(kFilePrefix, "cuInit", library));  // else it stays empty
   for (std::size_t i = 1; i < kApiCount; ++i) {
     const ApiInfo& api = apis()[i];
     resolve_function(functions[i], handle, api.symbol, api.exported, api.pointer);
   }
-  resolve_function(get_proc_address[0], handle, "cuGetProcAddress",
-                   reinterpret_cast<void*>(get_proc_address_wrapper(1, Door::kExported)),
-                   reinterpret_cast<void*>(get_proc_address_wrapper(1, Door::kPointer)));
-  resolve_function(get_proc_address[1], handle, "cuGetProcAddress_v2",
-                   reinterpret_cast<void*>(get_proc_address_wrapper(2, Door::kExported)),
-                   reinterpret_cast<void*>(get_proc_address_wrapper(2, Door::kPointer)));
-  find_endings();
+  for (std::size_t i = 0; i < std::size(get_proc_address); ++i) {
+    const ApiInfo& version = get_proc_address_versions()[i];
+    resolve_function(get_proc_address[i], handle, version.symbol, version.exported,
+                     version.pointer);
+  }
+  find_exit_functions();
   libc_dlerror();  // functions that this driver lacks are no error of the program
   resolution.store(kReady, std::memory_order_release);
   return true;
@@ -173,28 +173,28 @@ bool looks_like_memory_function(const char* name) noexcept {
 
 bool is_loaded() noexcept { return resolve(); }
 
-void* real(ApiId api, Door door) noexcept {
+void* real(ApiId api, Entry entry) noexcept {
   const Resolved& function = functions[static_cast<std::size_t>(api)];
   const auto load = [&]() noexcept {
     // Relaxed: the pointer is all there is; the code behind it was there before.
-    return door == Door::kExported ? function.exported.load(std::memory_order_relaxed)
-                                   : function.pointer.load(std::memory_order_relaxed);
+    return entry == Entry::kExported ? function.exported.load(std::memory_order_relaxed)
+                                     : function.pointer.load(std::memory_order_relaxed);
   };
   if (void* known = load(); known != nullptr) [[likely]]
     return known;
   return resolve() ? load() : nullptr;
 }
 
-void* real_get_proc_address(int version, Door door) noexcept {
+void* real_get_proc_address(int version, Entry entry) noexcept {
   if (!resolve()) return nullptr;
   const Resolved& function = get_proc_address[version - 1];
-  return door == Door::kExported ? function.exported.load() : function.pointer.load();
+  return entry == Entry::kExported ? function.exported.load() : function.pointer.load();
 }
 
 void* wrap(void* address, const char* name) noexcept {
   if (address == nullptr || !resolve()) return address;
   if (void* wrapper = identities.find(address); wrapper != nullptr) return wrapper;
-  if (name != nullptr && looks_like_memory_function(name)) announce_unwrapped(name, address);
+  if (name != nullptr && looks_like_memory_function(name)) record_unwrapped(name, address);
   return address;
 }
 

@@ -10,7 +10,8 @@
 
 namespace gpumemtrace::preload::driver {
 
-enum class Door {
+// How the caller reached our wrapper.
+enum class Entry {
   kExported,  // the caller was linked against libcuda.so.1 and reached our symbol
   kPointer,   // the caller got a pointer from dlsym or cuGetProcAddress
 };
@@ -18,10 +19,10 @@ enum class Door {
 // What a wrapper calls: the next definition of the symbol in the process for kExported (another
 // preloaded library may stand before the driver), what dlsym on the driver gives for kPointer.
 // nullptr where no driver is loaded or it lacks the function. Any thread; the first call resolves.
-void* real(ApiId api, Door door) noexcept;
+void* real(ApiId api, Entry entry) noexcept;
 
 // The real cuGetProcAddress (version 1 or 2).
-void* real_get_proc_address(int version, Door door) noexcept;
+void* real_get_proc_address(int version, Entry entry) noexcept;
 
 // The wrapper that stands for `address`, or `address` itself where we wrap no such function.
 // `name` (may be nullptr) is what was asked for, for the coverage report.

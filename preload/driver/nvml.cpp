@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/driver/nvml.hpp"
 
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 
-#include "preload/hooks/dlsym.hpp"
+#include "preload/base/sleep.hpp"
 #include "preload/loader/lazy_symbols.hpp"
 #include "preload/loader/own_thread.hpp"
+#include "preload/loader/real_dlsym.hpp"
 
 namespace gpumemtrace::preload::nvml {
 namespace {
@@ -31,7 +31,6 @@ struct ProcessInfo {
 };
 constexpr unsigned long long kNotAvailable = ~0ull;
 constexpr int kSuccess = 0;
-constexpr int kOpeningTries = 2000;  // a tenth of a second
 
 using Device = void*;
 using Init = int();
@@ -92,10 +91,7 @@ void open_library() noexcept {
   opened.store(false);
   pthread_t thread;
   if (!start_own_thread(open, thread)) return;
-  for (int tries = 0; tries < kOpeningTries && !opened.load(); ++tries) {
-    const timespec pause{0, 50'000};
-    nanosleep(&pause, nullptr);
-  }
+  wait_until([] { return opened.load(); }, 2000, 50);  // a tenth of a second
   // Not joined: that would wait by a futex, for which libc aborts where a sandbox forbids futexes.
   libc_pthread_detach(thread);
 }

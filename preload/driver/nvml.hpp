@@ -23,7 +23,7 @@ void open_library() noexcept;
 
 // Background thread. `pci_bus_id` as cuDeviceGetPCIBusId gives it. False where NVML is absent,
 // refuses, or does not list this process (another process-id namespace).
-bool read_device(const char* pci_bus_id, DeviceUse& use) noexcept;
+[[nodiscard]] bool read_device(const char* pci_bus_id, DeviceUse& use) noexcept;
 
 struct Link {
   std::uint32_t generation = 0;

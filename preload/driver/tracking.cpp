@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/driver/tracking.hpp"
 
-#include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 
+#include "preload/base/sleep.hpp"
 #include "preload/driver/driver.hpp"
 #include "preload/ring/thread_state.hpp"
-#include "preload/session/announce.hpp"
-#include "preload/session/session.hpp"
 
 namespace gpumemtrace::preload::tracking {
 namespace {
@@ -19,7 +16,8 @@ constexpr std::uint32_t kMaxContexts = 1024;
 constexpr std::uint32_t kMaxDevices = 128;
 
 struct ContextEntry {
-  std::atomic<std::uint64_t> handle = 0;  // stored last: an entry with a handle is complete
+  std::atomic<std::uint64_t> claimed = 0;  // the handle, by whoever has the entry
+  std::atomic<std::uint64_t> handle = 0;   // likewise, stored last: then the entry is complete
   std::atomic<int> device = -1;
   std::atomic<bool> primary = false;
   std::atomic<bool> ended = false;
@@ -27,40 +25,55 @@ struct ContextEntry {
 
 struct State {
   ContextEntry contexts[kMaxContexts];
-  std::atomic<std::uint32_t> context_count = 0;
   std::atomic<std::uint32_t> primary_id[kMaxDevices] = {};
   std::atomic<std::uint64_t> pools[kMaxPools] = {};
   std::atomic<bool> pools_in_use = false;
-  std::atomic<std::uint64_t> sampled_pool = 0;
   std::atomic<bool> sampling = false;
   std::atomic<int> teardowns = 0;
   std::atomic<int> captures = 0;
 };
 constinit State state;
 
-void sleep_100_microseconds() noexcept {
-  const timespec pause{0, 100'000};
-  nanosleep(&pause, nullptr);
+// The id of a context, and whether this call has met it first.
+struct Found {
+  std::uint32_t id = 0;
+  bool is_new = false;
+  std::uint32_t new_id() const noexcept { return is_new ? id : 0; }
+};
+
+bool is_entry_of(const ContextEntry& entry, std::uint64_t handle) noexcept {
+  return entry.claimed.load() == handle && !entry.ended.load();
 }
 
-std::uint32_t add_context(std::uint64_t handle, int device, bool primary) noexcept {
-  const std::uint32_t index = state.context_count.fetch_add(1);
-  if (index >= kMaxContexts) {
-    state.context_count.store(kMaxContexts);
-    return 0;
+// The newest of the first `count` entries that is the handle's; 0 where none is.
+std::uint32_t find_among(std::uint32_t count, std::uint64_t handle) noexcept {
+  while (count > 0 && !is_entry_of(state.contexts[count - 1], handle)) --count;
+  return count;
+}
+
+// Entries are claimed in order, each by one exchange. Of two threads that meet the same context at
+// once both come to the same free entry, and the one that is late finds the other's handle there.
+Found add_from(std::uint32_t index, std::uint64_t handle, int device, bool primary) noexcept {
+  for (; index < kMaxContexts; ++index) {
+    ContextEntry& entry = state.contexts[index];
+    std::uint64_t free = 0;
+    if (entry.claimed.compare_exchange_strong(free, handle)) {
+      entry.device.store(device);
+      entry.primary.store(primary);
+      entry.handle.store(handle);
+      return {index + 1, true};
+    }
+    if (is_entry_of(entry, handle)) return {index + 1, false};
   }
-  ContextEntry& entry = state.contexts[index];
-  entry.device.store(device);
-  entry.primary.store(primary);
-  entry.handle.store(handle);
-  announce_context(index + 1);
-  return index + 1;
+  return {};
 }
 
-std::uint32_t find_or_add(std::uint64_t handle) noexcept {
-  const std::uint32_t id = context_id(handle);
-  if (id != 0 || handle == 0) return id;
-  return add_context(handle, driver::device_of_context(handle), false);
+// The device is the driver's to say.
+Found find_or_ask(std::uint64_t handle) noexcept {
+  if (handle == 0) return {};
+  const std::uint32_t count = context_count();
+  if (const std::uint32_t id = find_among(count, handle); id != 0) return {id, false};
+  return add_from(count, handle, driver::device_of_context(handle), false);
 }
 
 void set_top(std::uint32_t id) noexcept {
@@ -75,20 +88,15 @@ void set_top(std::uint32_t id) noexcept {
 }  // namespace
 
 std::uint32_t context_id(std::uint64_t handle) noexcept {
-  if (handle == 0) return 0;
-  std::uint32_t count = context_count();
-  while (count-- > 0) {
-    const ContextEntry& entry = state.contexts[count];
-    if (entry.handle.load() == handle && !entry.ended.load()) return count + 1;
-  }
-  return 0;
+  return handle == 0 ? 0 : find_among(context_count(), handle);
 }
 
-void context_created(std::uint64_t handle, int device) noexcept {
-  const std::uint32_t id = add_context(handle, device, false);
-  ThreadState& thread = thread_state;
-  ++thread.context_depth;
-  set_top(id);
+// Always a new one: the handle's former context may have ended unseen.
+std::uint32_t context_created(std::uint64_t handle, int device) noexcept {
+  const Found found = add_from(context_count(), handle, device, false);
+  ++thread_state.context_depth;
+  set_top(found.id);
+  return found.new_id();
 }
 
 void context_destroyed(std::uint64_t handle) noexcept {
@@ -98,19 +106,23 @@ void context_destroyed(std::uint64_t handle) noexcept {
   if (thread_state.context == id) context_popped();
 }
 
-void context_seen(std::uint64_t handle) noexcept { find_or_add(handle); }
+std::uint32_t context_seen(std::uint64_t handle) noexcept { return find_or_ask(handle).new_id(); }
 
-void context_set(std::uint64_t handle) noexcept {
+std::uint32_t context_set(std::uint64_t handle) noexcept {
   const std::uint32_t current = thread_state.context;
   if (current != 0 && context_info(current).handle == handle && !context_info(current).ended) {
-    return;
+    return 0;
   }
-  set_top(find_or_add(handle));
+  const Found found = find_or_ask(handle);
+  set_top(found.id);
+  return found.new_id();
 }
 
-void context_pushed(std::uint64_t handle) noexcept {
+std::uint32_t context_pushed(std::uint64_t handle) noexcept {
   ++thread_state.context_depth;
-  set_top(find_or_add(handle));
+  const Found found = find_or_ask(handle);
+  set_top(found.id);
+  return found.new_id();
 }
 
 void context_popped() noexcept {
@@ -120,14 +132,15 @@ void context_popped() noexcept {
   thread.context = depth > 0 && depth <= kContextStackDepth ? thread.context_stack[depth - 1] : 0;
 }
 
-void primary_retained(std::uint64_t handle, int device) noexcept {
-  std::uint32_t id = context_id(handle);
-  if (id == 0) {
-    id = add_context(handle, device, true);
-  } else if (id <= kMaxContexts) {
-    state.contexts[id - 1].primary.store(true);
+std::uint32_t primary_retained(std::uint64_t handle, int device) noexcept {
+  const std::uint32_t count = context_count();
+  Found found{find_among(count, handle), false};
+  if (found.id == 0) found = add_from(count, handle, device, true);
+  if (found.id != 0) state.contexts[found.id - 1].primary.store(true);
+  if (device >= 0 && device < static_cast<int>(kMaxDevices)) {
+    state.primary_id[device].store(found.id);
   }
-  if (device >= 0 && device < static_cast<int>(kMaxDevices)) state.primary_id[device].store(id);
+  return found.new_id();
 }
 
 void primary_ended(int device) noexcept {
@@ -141,26 +154,22 @@ std::uint32_t primary_context_id(int device) noexcept {
   return state.primary_id[device].load();
 }
 
-bool primary_is_active(int device) noexcept { return driver::primary_context_is_active(device); }
-
-std::uint32_t current_context() noexcept {
-  const std::uint32_t known = thread_state.context;
-  if (known != 0) [[likely]]
-    return known;
+std::uint32_t ask_current_context() noexcept {
   const std::uint64_t handle = driver::current_context();
   if (handle == 0) return 0;
-  const std::uint32_t id = find_or_add(handle);
-  set_top(id);
-  return id;
+  const Found found = find_or_ask(handle);
+  set_top(found.id);
+  return found.new_id();
 }
 
 std::uint32_t context_count() noexcept {
-  const std::uint32_t count = state.context_count.load();
-  return count < kMaxContexts ? count : kMaxContexts;
+  std::uint32_t count = 0;
+  while (count < kMaxContexts && state.contexts[count].claimed.load() != 0) ++count;
+  return count;
 }
 
 ContextInfo context_info(std::uint32_t id) noexcept {
-  if (id == 0 || id > context_count()) return {};
+  if (id == 0 || id > kMaxContexts) return {};
   const ContextEntry& entry = state.contexts[id - 1];
   return {entry.handle.load(), entry.device.load(), entry.primary.load(), entry.ended.load()};
 }
@@ -206,7 +215,7 @@ void end_sample() noexcept { state.sampling.store(false); }
 
 void teardown_begins() noexcept {
   state.teardowns.fetch_add(1);
-  for (int tries = 0; state.sampling.load() && tries < 1000; ++tries) sleep_100_microseconds();
+  wait_until([] { return !state.sampling.load(); }, 1000, 100);
 }
 
 void teardown_ended() noexcept { state.teardowns.fetch_sub(1); }
@@ -223,18 +232,6 @@ bool captures_open() noexcept {
   return state.captures.load(std::memory_order_relaxed) != 0;  // orders nothing
 }
 
-bool stream_is_capturing(std::uint64_t stream, bool per_thread_default) noexcept {
-  return driver::stream_is_capturing(stream, per_thread_default);
-}
-
-std::uint64_t mapped_bytes(std::uint64_t address) noexcept { return driver::mapped_bytes(address); }
-
-// Registered after the driver's own exit handlers, so it runs before them.
-void driver_initialized() noexcept {
-  static constinit std::atomic<bool> registered = false;
-  if (!registered.exchange(true)) atexit([] { ending_comes(trace::MarkKind::kExit); });
-}
-
 void reset_if_forked() noexcept {
   static constinit pid_t known_process = 0;
   const pid_t process = getpid();
@@ -242,10 +239,10 @@ void reset_if_forked() noexcept {
   known_process = process;
   if (before == 0 || before == process) return;
   for (ContextEntry& entry : state.contexts) {
+    entry.claimed.store(0);
     entry.handle.store(0);
     entry.ended.store(false);
   }
-  state.context_count.store(0);
   for (auto& id : state.primary_id) id.store(0);
   for (auto& pool : state.pools) pool.store(0);
   state.pools_in_use.store(false);

@@ -11,22 +11,25 @@
 namespace gpumemtrace::preload::tracking {
 
 // --- Contexts. A ContextId is 1 + the index in a table that only grows; 0 = unknown.
+//
+// What may meet a context for the first time returns its id where it did, else 0: the caller has
+// its record written (preload/session/context_records.hpp).
 
 std::uint32_t context_id(std::uint64_t handle) noexcept;
-void context_created(std::uint64_t handle, int device) noexcept;  // and made current
+[[nodiscard]] std::uint32_t context_created(std::uint64_t handle, int device) noexcept;  // current
 void context_destroyed(std::uint64_t handle) noexcept;
-void context_seen(std::uint64_t handle) noexcept;  // device not told by the call
-void context_set(std::uint64_t handle) noexcept;
-void context_pushed(std::uint64_t handle) noexcept;
+// The call does not say which device it belongs to.
+[[nodiscard]] std::uint32_t context_seen(std::uint64_t handle) noexcept;
+[[nodiscard]] std::uint32_t context_set(std::uint64_t handle) noexcept;
+[[nodiscard]] std::uint32_t context_pushed(std::uint64_t handle) noexcept;
 void context_popped() noexcept;
-void primary_retained(std::uint64_t handle, int device) noexcept;
+[[nodiscard]] std::uint32_t primary_retained(std::uint64_t handle, int device) noexcept;
 void primary_ended(int device) noexcept;
 std::uint32_t primary_context_id(int device) noexcept;
-bool primary_is_active(int device) noexcept;  // asks the driver
 
-// The calling thread's current context. Asks the driver on threads where no wrapped call made one
-// current.
-std::uint32_t current_context() noexcept;
+// Asks the driver which context is current on this thread: for threads on which no wrapped call
+// made one current. thread_state.context has it afterwards.
+[[nodiscard]] std::uint32_t ask_current_context() noexcept;
 
 struct ContextInfo {
   std::uint64_t handle = 0;
@@ -35,6 +38,7 @@ struct ContextInfo {
   bool ended = false;
 };
 std::uint32_t context_count() noexcept;
+// A handle of 0: there is none, or the thread that adds it has not finished.
 ContextInfo context_info(std::uint32_t id) noexcept;
 
 // --- Pools that the program uses, for the background thread's samples.
@@ -49,7 +53,7 @@ std::uint64_t pool_at(std::uint32_t index) noexcept;  // 0 = no entry
 // --- The gate between samples and teardown: the background thread asks the driver about a
 // context only between begin_sample() and end_sample(), and never while one is being torn down.
 
-bool begin_sample() noexcept;  // false: a teardown is going on; ask later
+[[nodiscard]] bool begin_sample() noexcept;  // false: a teardown is going on; ask later
 void end_sample() noexcept;
 void teardown_begins() noexcept;  // waits for a sample that is under way, at most 100 ms
 void teardown_ended() noexcept;
@@ -59,13 +63,8 @@ void teardown_ended() noexcept;
 void capture_began() noexcept;
 void capture_ended() noexcept;
 bool captures_open() noexcept;
-bool stream_is_capturing(std::uint64_t stream,
-                         bool per_thread_default) noexcept;  // asks the driver
 
 // --- The rest.
-
-std::uint64_t mapped_bytes(std::uint64_t address) noexcept;  // asks the driver; 0 = unknown
-void driver_initialized() noexcept;
 
 // What a forked child's parent knew of the driver means nothing in the child.
 void reset_if_forked() noexcept;

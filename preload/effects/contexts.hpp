@@ -2,8 +2,10 @@
 // Calls that make, end or select a context.
 #pragma once
 
+#include "preload/driver/driver.hpp"
 #include "preload/driver/tracking.hpp"
 #include "preload/effects/effect.hpp"
+#include "preload/session/context_records.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload::effects {
@@ -29,7 +31,7 @@ struct CreatesContext : OutputsContext {
   template <class... A>
   static void track(CUresult result, const A&... a) noexcept {
     if (result != CUDA_SUCCESS || argument<0>(a...) == nullptr) return;
-    tracking::context_created(output<0>(a...), argument<kDevice>(a...));
+    record_context(tracking::context_created(output<0>(a...), argument<kDevice>(a...)));
   }
 };
 
@@ -51,7 +53,7 @@ struct SetsCurrentContext {
   using Record = trace::ContextCall;
   static constexpr bool kRecorded = false;
   static void track(CUresult result, CUcontext context) noexcept {
-    if (result == CUDA_SUCCESS) tracking::context_set(bits(context));
+    if (result == CUDA_SUCCESS) record_context(tracking::context_set(bits(context)));
   }
 };
 
@@ -59,7 +61,7 @@ struct PushesContext {
   using Record = trace::ContextCall;
   static constexpr bool kRecorded = false;
   static void track(CUresult result, CUcontext context) noexcept {
-    if (result == CUDA_SUCCESS) tracking::context_pushed(bits(context));
+    if (result == CUDA_SUCCESS) record_context(tracking::context_pushed(bits(context)));
   }
 };
 
@@ -78,7 +80,7 @@ struct RetainsPrimary : OutputsContext {
   }
   static void track(CUresult result, CUcontext* context, CUdevice device) noexcept {
     if (result != CUDA_SUCCESS || context == nullptr) return;
-    tracking::primary_retained(bits(*context), device);
+    record_context(tracking::primary_retained(bits(*context), device));
   }
 };
 
@@ -92,12 +94,12 @@ struct EndsPrimary {
     record.handle_context = tracking::primary_context_id(device);
   }
   static void after(Record& record, CUdevice device) noexcept {
-    record.still_active = tracking::primary_is_active(device) ? 1 : 0;
+    record.still_active = driver::primary_context_is_active(device) ? 1 : 0;
   }
   static void prepare(CUdevice) noexcept { tracking::teardown_begins(); }
   static void track(CUresult result, CUdevice device) noexcept {
     tracking::teardown_ended();
-    if (result == CUDA_SUCCESS && !tracking::primary_is_active(device)) {
+    if (result == CUDA_SUCCESS && !driver::primary_context_is_active(device)) {
       tracking::primary_ended(device);
     }
   }
@@ -127,7 +129,8 @@ struct GetsContextOfGreen {
   using Record = trace::ContextCall;
   static constexpr bool kRecorded = false;
   static void track(CUresult result, CUcontext* context, CUgreenCtx) noexcept {
-    if (result == CUDA_SUCCESS && context != nullptr) tracking::context_seen(bits(*context));
+    if (result != CUDA_SUCCESS || context == nullptr) return;
+    record_context(tracking::context_seen(bits(*context)));
   }
 };
 

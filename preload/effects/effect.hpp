@@ -57,7 +57,7 @@ std::uint64_t output(const Arguments&... arguments) noexcept {
   return pointer == nullptr ? 0 : bits(*pointer);
 }
 
-// The driver stores one thing, and the record has one place for it.
+// The driver stores one thing, and the record has one field for it.
 template <auto kMember, int kIndex = 0>
 struct Outputs;
 template <class RecordType, std::uint64_t RecordType::*kMember, int kIndex>

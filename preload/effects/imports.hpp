@@ -2,7 +2,7 @@
 // Memory of other processes and of other APIs.
 #pragma once
 
-#include "preload/driver/tracking.hpp"
+#include "preload/driver/driver.hpp"
 #include "preload/effects/effect.hpp"
 #include "trace/records.hpp"
 
@@ -28,7 +28,7 @@ struct OpensIpc {
   template <class... A>
   static void after(Record& record, const A&... a) noexcept {
     record.address = output<0>(a...);
-    record.bytes = tracking::mapped_bytes(record.address);
+    record.bytes = driver::mapped_bytes(record.address);
   }
 };
 

@@ -2,9 +2,9 @@
 // Calls that matter for their time and result only.
 #pragma once
 
-#include "preload/driver/tracking.hpp"
 #include "preload/effects/effect.hpp"
-#include "preload/hooks/cupti_hooks.hpp"
+#include "preload/session/cupti_collection.hpp"
+#include "preload/session/session.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload::effects {
@@ -23,9 +23,10 @@ struct Initializes {
   static constexpr bool kRecorded = false;
   static void track(CUresult result, unsigned int) noexcept {
     if (result != CUDA_SUCCESS) return;
-    // First: what is registered last runs first at exit, while CUPTI still works.
+    // In this order: what is registered last runs first at exit, while CUPTI still works, and
+    // before the driver's own exit handlers.
     start_cupti_collection();
-    tracking::driver_initialized();
+    watch_exit();
   }
 };
 

@@ -1,65 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/hooks/cupti_hooks.hpp"
 
-#include <errno.h>
-#include <pthread.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <string_view>
 
 #include "cupti/collection.hpp"
-#include "preload/base/config.hpp"
-#include "preload/base/message.hpp"
-#include "preload/loader/lazy_symbols.hpp"
-#include "preload/ring/recorder.hpp"
+#include "preload/session/cupti_collection.hpp"
 #include "preload/session/cupti_libraries.hpp"
-#include "preload/session/session_state.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
 
 using namespace cupti;
 
-constinit std::atomic<pid_t> owner_process = 0;
-
-// The process had no libcupti when it initialised CUDA, and may have one later.
-enum class LateStart { kNone, kMayCome, kGoesOn };
-constinit std::atomic<LateStart> late_start = LateStart::kNone;
-
-// What a forked child's parent did with CUPTI means nothing in the child. True where this is one
-// that has just been noticed.
-bool notice_fork() noexcept {
-  const pid_t process = getpid();
-  const pid_t before = owner_process.exchange(process);
-  if (before == 0 || before == process) return false;
-  late_start.store(LateStart::kNone);
-  the_collection().reset();
-  reset_cupti_libraries();
-  return true;
-}
-
-void start_late(Library& library) noexcept;
-
-// Before each call of the program.
-void enter(Library& library) noexcept {
-  notice_fork();
-  if (late_start.load() != LateStart::kNone) start_late(library);
-}
-
-// --- The wrappers, one set a copy of libcupti: a pointer says which copy it belongs to.
+// The wrappers, one set a copy of libcupti: a pointer says which copy it belongs to.
 
 template <std::size_t kIndex>
-struct Door {
+struct CopyWrappers {
   static inline constinit std::atomic<Library*> library = nullptr;
 #define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
   static Result symbol parameters {                                   \
     Library& copy = *library.load();                                  \
-    enter(copy);                                                      \
+    program_calls_cupti(copy);                                        \
     return copy.verb arguments;                                       \
   }
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
@@ -70,9 +35,9 @@ struct Door {
 
 template <std::size_t kIndex>
 void* wrapper_in(Library& library, std::string_view name) noexcept {
-  Door<kIndex>::library.store(&library);
+  CopyWrappers<kIndex>::library.store(&library);
 #define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
-  if (name == #symbol) return reinterpret_cast<void*>(&Door<kIndex>::symbol);
+  if (name == #symbol) return reinterpret_cast<void*>(&CopyWrappers<kIndex>::symbol);
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
 #include "cupti/functions.def"
 #undef GPUMEMTRACE_CUPTI_SERVED
@@ -105,120 +70,6 @@ void* wrapper_of(Library& library, std::string_view name) noexcept {
   }
 }
 
-// --- What the user wants
-
-struct Wish {
-  Plan plan;
-  const char* why_off = nullptr;
-};
-
-Wish read_wish() noexcept {
-  Wish wish;
-  const std::string_view value = environment("GPUMEMTRACE_CUPTI");
-  if (value == "full" || value == "full,kernels") {
-    wish.plan.mode = trace::ActivityMode::kFull;
-    wish.plan.kernels = value != "full";
-  } else if (value == "off") {
-    wish.why_off = "switched off (--cupti off)";
-  } else if (value != "copies") {
-    wish.why_off = "not asked for (--cupti copies)";
-  }
-  if (wish.why_off != nullptr && !value.empty() && value != "off") {
-    message(Line() << "GPUMEMTRACE_CUPTI=" << value
-                   << " is none of off, copies, full and full,kernels; using off.");
-  }
-  return wish;
-}
-
-// The libcupti that the user names is opened where the process has none.
-void open_named_library() noexcept {
-  const std::string_view path = environment("GPUMEMTRACE_CUPTI_LIBRARY");
-  if (path.empty()) return;
-  Line file;
-  file << path;
-  if (libc_dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return;
-  const char* const reason = libc_dlerror();
-  message(Line() << "GPUMEMTRACE_CUPTI_LIBRARY cannot be loaded: "
-                 << (reason == nullptr ? "" : reason) << ". CUPTI's records are not collected.");
-}
-
-// --- The recorder that cupti/ sees
-
-std::uint64_t read_ticks() { return ticks(); }
-
-// Takes nothing of the ring's reserve: where the ring is short these records are dropped first.
-bool write_activity(const void* record, std::size_t bytes, const char* tail,
-                    std::size_t tail_bytes) {
-  const ThreadState& state = thread_state;
-  const auto left = static_cast<std::size_t>(state.end - state.cursor);
-  const bool needs_chunk = left < bytes + tail_bytes + trace::kWordBytes;
-  if ((needs_chunk || state.chunk_is_reserved) && the_session().ring.is_short()) return false;
-  return write_record(record, bytes, tail, tail_bytes);
-}
-
-// CUPTI may complete buffers before there is a recording, and those are not kept.
-void wake() {
-  if (session_exists()) wake_background_thread();
-}
-
-constexpr Recorder kRecorder = {read_ticks, write_activity, wake};
-
-void start_through(Library& library, const Plan& plan) noexcept {
-  // Our thread calls it from now on: a program that closes it must not take it away.
-  if (libc_dlopen(path_of(library), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr) {
-    libc_dlerror();  // the look-up was ours
-  }
-  the_collection().start(library, plan, kRecorder);
-}
-
-void start_collection() noexcept {
-  notice_fork();
-  Collection& collection = the_collection();
-  const Wish wish = read_wish();
-  if (wish.why_off != nullptr) return collection.stay_off(wish.why_off, nullptr);
-  LoadedCupti loaded = look_for_cupti();
-  if (loaded.library == nullptr && loaded.other == nullptr) {
-    open_named_library();
-    loaded = look_for_cupti();
-  }
-  if (loaded.other != nullptr) {
-    return collection.stay_off("another copy of CUPTI may be used by", loaded.other);
-  }
-  if (loaded.library == nullptr) {
-    // With an injected tool (nsys, say) a libcupti that comes later may be the tool's own.
-    if (environment("CUDA_INJECTION64_PATH").empty()) late_start.store(LateStart::kMayCome);
-    return collection.stay_off("the process had not loaded libcupti when it initialised CUDA",
-                               nullptr);
-  }
-  start_through(*loaded.library, wish.plan);
-}
-
-// A profiler of the program's has loaded a libcupti and calls it for the first time. Its other
-// threads wait a while, so that none registers callbacks of its own behind our back; not for ever,
-// because they may hold what CUPTI waits for. The thread that starts may be called back by CUPTI.
-void start_late(Library& library) noexcept {
-  constexpr int kMostWaits = 10'000;
-  constexpr timespec kWait{0, 100'000};
-  static constinit std::atomic<pthread_t> starting_thread = 0;
-  const int saved_errno = errno;
-  LateStart expected = LateStart::kMayCome;
-  if (late_start.compare_exchange_strong(expected, LateStart::kGoesOn)) {
-    starting_thread.store(pthread_self());
-    Plan plan = read_wish().plan;
-    plan.is_late = true;
-    start_through(library, plan);
-    late_start.store(LateStart::kNone);
-    starting_thread.store(0);
-  }
-  for (int i = 0; i < kMostWaits && late_start.load() == LateStart::kGoesOn; ++i) {
-    if (starting_thread.load() == pthread_self()) break;
-    nanosleep(&kWait, nullptr);
-  }
-  errno = saved_errno;
-}
-
-constinit std::atomic<pid_t> started_in = 0;
-
 }  // namespace
 
 bool is_cupti_name(const char* name) noexcept {
@@ -228,7 +79,7 @@ bool is_cupti_name(const char* name) noexcept {
 void* wrap_cupti(void* address, const char* name) noexcept {
   Library* library = cupti_library_around(address);
   if (library == nullptr) return address;
-  notice_fork();
+  notice_cupti_fork();
   Library* const collecting = the_collection().collecting();
   // With ours active, another copy could only answer that somebody else uses CUPTI.
   if (collecting != nullptr && collecting != library) {
@@ -250,32 +101,6 @@ void* answer_cupti_symbol(void* own, void* behind_us, const char* name) noexcept
   return look_for_cupti().library == nullptr ? nullptr : own;
 }
 
-void start_cupti_collection() noexcept {
-  const pid_t process = getpid();
-  if (started_in.exchange(process) == process) return;
-  const int saved_errno = errno;
-  start_collection();
-  errno = saved_errno;
-}
-
-void begin_reading_cupti() noexcept {
-  if (notice_fork()) {
-    the_collection().stay_off("CUDA was initialised before this process was forked", nullptr);
-  }
-  the_collection().set_reading(true);
-}
-void end_reading_cupti() noexcept { the_collection().set_reading(false); }
-
-void write_cupti_notes(const CallGuard&) noexcept { the_collection().write_notes(kRecorder); }
-
-void flush_cupti(const CallGuard&, bool forced) noexcept {
-  the_collection().flush(forced, kRecorder);
-}
-
-bool read_cupti_buffer(const CallGuard&, bool recorded) noexcept {
-  return the_collection().read_one(recorded ? &kRecorder : nullptr);
-}
-
 }  // namespace gpumemtrace::preload
 
 // The exported symbols, for objects that are linked to a libcupti.
@@ -284,7 +109,7 @@ bool read_cupti_buffer(const CallGuard&, bool recorded) noexcept {
     gpumemtrace::cupti::Library* const library =                                           \
         gpumemtrace::preload::cupti_library_for(__builtin_return_address(0));              \
     if (library == nullptr) return gpumemtrace::cupti::kNotInitialized;                    \
-    gpumemtrace::preload::enter(*library);                                                 \
+    gpumemtrace::preload::program_calls_cupti(*library);                                   \
     return library->verb arguments;                                                        \
   }
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlsym and dlvsym on 64-bit Arm (see preload/hooks/dlsym.hpp). The return address is in x30, which a
+// dlsym and dlvsym on 64-bit Arm (see preload/hooks/dlsym.cpp). The return address is in x30, which a
 // branch without link leaves as the caller set it. An answer comes back as address in x0 and "final"
 // in x1.
 #if defined(__aarch64__)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// dlsym and dlvsym on x86-64 (see preload/hooks/dlsym.hpp). A first look at the name decides without a
+// dlsym and dlvsym on x86-64 (see preload/hooks/dlsym.cpp). A first look at the name decides without a
 // call: nearly every look-up of a process is not for us. An answer comes back as address in rax and
 // "final" in rdx.
 #if defined(__x86_64__)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes the wrappers of apis.def: for each row a function with the driver's prototype, once for
-// each door, and the exported symbol.
+// each way in, and the exported symbol.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,17 +19,19 @@
 #include "preload/effects/pools.hpp"
 #include "preload/effects/ranges.hpp"
 #include "preload/effects/virtual_memory.hpp"
+#include "preload/hooks/get_proc_address.hpp"
 #include "preload/python/python_collections.hpp"
 #include "preload/ring/recorder.hpp"
-#include "preload/session/background.hpp"
 #include "preload/session/content_hash.hpp"
+#include "preload/session/context_records.hpp"
+#include "preload/session/session.hpp"
 #include "preload/stacks/stacks.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
 
 using cuda_abi::CUresult;
-using driver::Door;
+using driver::Entry;
 
 // What apis.def says about a function.
 template <ApiId kApi>
@@ -67,9 +69,9 @@ constexpr bool is_recorded() {
   }
 }
 
-constexpr std::uint16_t flags_of(std::string_view name, Door door) {
+constexpr std::uint16_t flags_of(std::string_view name, Entry entry) {
   std::uint16_t flags = 0;
-  if (door == Door::kPointer) flags |= trace::kFlagByPointer;
+  if (entry == Entry::kPointer) flags |= trace::kFlagByPointer;
   if (name.find("Async") != name.npos) flags |= trace::kFlagAsynchronous;
   if (name.ends_with("_ptsz") || name.ends_with("_ptds")) flags |= trace::kFlagPerThreadStream;
   return flags;
@@ -99,7 +101,7 @@ void mark_captured(Record& record) noexcept {
   if constexpr (requires { record.stream; }) {
     if (!tracking::captures_open()) return;
     const bool per_thread = (record.call.record.flags & trace::kFlagPerThreadStream) != 0;
-    if (tracking::stream_is_capturing(record.stream, per_thread)) {
+    if (driver::stream_is_capturing(record.stream, per_thread)) {
       record.call.record.flags |= trace::kFlagCaptured;
     }
   }
@@ -120,19 +122,19 @@ void mark_content(Record& record) noexcept {
   }
 }
 
-template <ApiId kApi, Door kDoor, class Signature = typename Row<kApi>::Signature>
+template <ApiId kApi, Entry kEntry, class Signature = typename Row<kApi>::Signature>
 struct Wrapper;
 
-template <ApiId kApi, Door kDoor, class... Arguments>
-struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
+template <ApiId kApi, Entry kEntry, class... Arguments>
+struct Wrapper<kApi, kEntry, CUresult(Arguments...)> {
   using Effect = typename Row<kApi>::Effect;
   using Record = typename Effect::Record;
   using Function = CUresult(Arguments...);
-  static constexpr std::uint16_t kFlags = flags_of(Row<kApi>::kName, kDoor);
+  static constexpr std::uint16_t kFlags = flags_of(Row<kApi>::kName, kEntry);
   static constexpr StackUse kStackUse = stack_use_of<Record>(kFlags);
 
   static CUresult call(Arguments... arguments) {
-    auto* const real = reinterpret_cast<Function*>(driver::real(kApi, kDoor));
+    auto* const real = reinterpret_cast<Function*>(driver::real(kApi, kEntry));
     if (real == nullptr) [[unlikely]]
       return cuda_abi::CUDA_ERROR_NOT_INITIALIZED;
     const CallGuard guard;
@@ -160,7 +162,7 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
     const std::uint32_t stack = current_stack(guard, above, kStackUse);
     const auto* const caller = reinterpret_cast<const void*>(above.return_address);
     Slot<Record> slot(guard, static_cast<std::uint16_t>(kApi), kFlags, caller, stack,
-                      tracking::current_context(), [&](Record& record) noexcept {
+                      current_context(), [&](Record& record) noexcept {
                         Effect::before(record, arguments...);
                         if constexpr ((kFlags & trace::kFlagAsynchronous) != 0) {
                           mark_captured(record);
@@ -178,7 +180,7 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
         Effect::after(slot.record(), arguments...);
       }
     } else if (result == cuda_abi::CUDA_ERROR_OUT_OF_MEMORY) {
-      want_sample();
+      request_sample();
     }
     const std::uint64_t begin = slot.record().call.record.time;
     slot.complete(result, end);
@@ -197,7 +199,7 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
     const std::uint32_t parts = Effect::parts(arguments...);
     for (std::uint32_t part = 1; part < parts; ++part) {
       Slot<Record> slot(guard, static_cast<std::uint16_t>(kApi), kFlags, caller, stack,
-                        tracking::current_context(), [&](Record& record) noexcept {
+                        current_context(), [&](Record& record) noexcept {
                           Effect::part(record, part, arguments...);
                           mark_captured(record);
                         });
@@ -230,7 +232,7 @@ struct Wrapper<kApi, kDoor, CUresult(Arguments...)> {
   extern "C" {                                                                                    \
   [[gnu::visibility("hidden")]] extern cuda_abi::symbol##_t* const gpumemtrace_exported_##symbol; \
   [[gnu::used]] constinit cuda_abi::symbol##_t* const gpumemtrace_exported_##symbol =             \
-      &Wrapper<ApiId::symbol, Door::kExported>::call;                                             \
+      &Wrapper<ApiId::symbol, Entry::kExported>::call;                                            \
   [[gnu::visibility("hidden")]] void gpumemtrace_symbol_##symbol();                               \
   }                                                                                               \
   __asm__(".text\n\t.globl " #symbol "\n\t.type " #symbol ", %function\n\t.p2align 4\n" #symbol   \
@@ -244,11 +246,35 @@ const std::array<ApiInfo, kApiCount>& apis() noexcept {
       ApiInfo{},
 #define GPUMEMTRACE_API(symbol, runtime, ...)                                      \
   ApiInfo{#symbol, runtime, reinterpret_cast<void*>(&gpumemtrace_symbol_##symbol), \
-          reinterpret_cast<void*>(&Wrapper<ApiId::symbol, Door::kPointer>::call),  \
+          reinterpret_cast<void*>(&Wrapper<ApiId::symbol, Entry::kPointer>::call), \
           trace::kind_of<rows::effect_of_##symbol::Record>()},
 #include "preload/driver/apis.def"
   };
   return table;
 }
 
+const std::array<ApiInfo, kGetProcAddressVersions>& get_proc_address_versions() noexcept {
+  static const std::array<ApiInfo, kGetProcAddressVersions> table = {
+      ApiInfo{"cuGetProcAddress", "",
+              reinterpret_cast<void*>(&get_proc_address_v1<Entry::kExported>),
+              reinterpret_cast<void*>(&get_proc_address_v1<Entry::kPointer>)},
+      ApiInfo{"cuGetProcAddress_v2", "",
+              reinterpret_cast<void*>(&get_proc_address_v2<Entry::kExported>),
+              reinterpret_cast<void*>(&get_proc_address_v2<Entry::kPointer>)}};
+  return table;
+}
+
 }  // namespace gpumemtrace::preload
+
+extern "C" [[gnu::visibility("default")]] gpumemtrace::cuda_abi::CUresult cuGetProcAddress(
+    const char* name, void** function, int version, std::uint64_t flags) {
+  return gpumemtrace::preload::get_proc_address_v1<gpumemtrace::preload::driver::Entry::kExported>(
+      name, function, version, flags);
+}
+
+extern "C" [[gnu::visibility("default")]] gpumemtrace::cuda_abi::CUresult cuGetProcAddress_v2(
+    const char* name, void** function, int version, std::uint64_t flags,
+    gpumemtrace::cuda_abi::CUdriverProcAddressQueryResult* status) {
+  return gpumemtrace::preload::get_proc_address_v2<gpumemtrace::preload::driver::Entry::kExported>(
+      name, function, version, flags, status);
+}

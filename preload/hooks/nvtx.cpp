@@ -9,19 +9,18 @@
 // - Tools give the same functions to every NVTX of a process, so one set is remembered.
 // - In a process that did not preload us nothing is recorded: only the other tool is started.
 
-#include <errno.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
 #include "preload/base/config.hpp"
+#include "preload/base/errno_keeper.hpp"
 #include "preload/base/message.hpp"
-#include "preload/hooks/dlsym.hpp"
 #include "preload/hooks/nvtx_abi.hpp"
 #include "preload/hooks/nvtx_handles.hpp"
 #include "preload/loader/lazy_symbols.hpp"
+#include "preload/loader/real_dlsym.hpp"
 #include "preload/session/annotations.hpp"
 
 extern "C" [[gnu::visibility("default")]] int InitializeInjectionNvtx2(
@@ -137,13 +136,13 @@ class MessageText {
 
 void record(AnnotationOperation operation, std::string_view name, const void* domain = nullptr,
             std::uint64_t value = 0) noexcept {
-  Note note;
-  note.operation = operation;
-  note.source = trace::AnnotationSource::kNvtx;
-  note.value = value;
-  note.name = name;
-  note.domain = text_of_handle(domain);
-  annotate(note);
+  Annotation annotation;
+  annotation.operation = operation;
+  annotation.source = trace::AnnotationSource::kNvtx;
+  annotation.value = value;
+  annotation.name = name;
+  annotation.domain = text_of_handle(domain);
+  annotate(annotation);
 }
 
 // How deep the calling thread's ranges are nested in each domain that it used first.
@@ -390,9 +389,6 @@ int initialize(GetExportTable get_export_table) noexcept {
 }  // namespace gpumemtrace::preload::nvtx
 
 int InitializeInjectionNvtx2(gpumemtrace::preload::nvtx::GetExportTable get_export_table) {
-  const int saved_errno = errno;
-  const int result =
-      get_export_table == nullptr ? 0 : gpumemtrace::preload::nvtx::initialize(get_export_table);
-  errno = saved_errno;
-  return result;
+  const gpumemtrace::preload::ErrnoKeeper errno_keeper;
+  return get_export_table == nullptr ? 0 : gpumemtrace::preload::nvtx::initialize(get_export_table);
 }

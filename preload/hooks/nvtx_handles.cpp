@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/base/map_zeros.hpp"
 #include "preload/base/message.hpp"
 #include "preload/session/annotations.hpp"
 
@@ -41,12 +42,10 @@ Registry* get_registry() noexcept {
   // Acquire, here and below: pairs with the exchange that publishes the memory.
   Registry* known = registry.load(std::memory_order_acquire);
   if (known != nullptr) return known;
-  void* memory = mmap(nullptr, sizeof(Registry), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return nullptr;
-  auto* const fresh = static_cast<Registry*>(memory);  // zeros are its initial state
+  auto* const fresh = static_cast<Registry*>(map_zeros(sizeof(Registry)));  // its initial state
+  if (fresh == nullptr) return nullptr;
   if (registry.compare_exchange_strong(known, fresh, std::memory_order_acq_rel)) return fresh;
-  munmap(memory, sizeof(Registry));
+  munmap(fresh, sizeof(Registry));
   return known;
 }
 

@@ -1,74 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/hooks/process_exit.hpp"
+// The exported functions of preload/loader/exit_functions.def: each tells the trace that the
+// process is about to end, then jumps to the next definition of the function, with all arguments
+// where they were. So forms with any number of arguments work, and a function that fails returns to
+// its caller.
+//
+// exit() needs no such hook: it runs our exit handler (preload/effects/other_calls.hpp).
 
-#include <errno.h>
-
-#include <atomic>
-
-#include "preload/hooks/dlsym.hpp"
-#include "preload/loader/elf_symbols.hpp"
-#include "preload/loader/lazy_symbols.hpp"
+#include "preload/loader/exit_functions.hpp"
 #include "preload/session/session.hpp"
-#include "trace/records.hpp"
 
 namespace gpumemtrace::preload {
-namespace {
-
-struct Ending {
-  const char* symbol;
-  trace::MarkKind mark;
-  std::atomic<void*> real = nullptr;
-};
-
-// What stands for a function that this libc does not have.
-long no_such_function() noexcept {
-  errno = ENOSYS;
-  return -1;
-}
-
-void* find(Ending& ending) noexcept {
-  void* real = ending.real.load(std::memory_order_relaxed);  // the pointer is all there is
-  if (real != nullptr) return real;
-  real = real_dlsym(RTLD_NEXT, ending.symbol);
-  if (real == nullptr && libc_dlerror) libc_dlerror();  // the look-up was ours
-  // Before glibc 2.34 a program without libdl has no dlsym.
-  if (real == nullptr) real = find_symbol_at_start("libc.so.6", ending.symbol);
-  if (real == nullptr) real = reinterpret_cast<void*>(no_such_function);
-  ending.real.store(real, std::memory_order_relaxed);
-  return real;
-}
-
-}  // namespace
-
-extern "C" {
-
-#define GPUMEMTRACE_ENDING(symbol, kind)                                   \
-  [[gnu::visibility("hidden")]] extern Ending gpumemtrace_ending_##symbol; \
-  [[gnu::used]] constinit Ending gpumemtrace_ending_##symbol = {#symbol, trace::MarkKind::kind};
-#include "preload/hooks/process_exit.def"
-#undef GPUMEMTRACE_ENDING
 
 // Called by the assembly below; the address to jump to.
-[[gnu::used, gnu::visibility("hidden")]] void* gpumemtrace_take_ending(Ending* ending) {
-  ending_comes(ending->mark);
-  return find(*ending);
-}
-}
-
-void find_endings() noexcept {
-#define GPUMEMTRACE_ENDING(symbol, kind) find(gpumemtrace_ending_##symbol);
-#include "preload/hooks/process_exit.def"
-#undef GPUMEMTRACE_ENDING
+extern "C" [[gnu::used, gnu::visibility("hidden")]] void* gpumemtrace_before_exit(
+    ExitFunction* function) {
+  process_ends(function->mark);
+  return real_exit_function(*function);
 }
 
-// Every symbol loads the address of its Ending and goes on at one place, which keeps all registers
-// that carry arguments. Vector registers carry none here.
+// Every symbol loads the address of its ExitFunction and goes on at one place, which keeps all
+// registers that carry arguments. Vector registers carry none here.
 #if defined(__x86_64__)
 __asm__(R"(
         .text
         .p2align 4
-        .type   gpumemtrace_end, @function
-gpumemtrace_end:
+        .type   gpumemtrace_exit_hook, @function
+gpumemtrace_exit_hook:
         pushq   %rdi
         pushq   %rsi
         pushq   %rdx
@@ -77,7 +34,7 @@ gpumemtrace_end:
         pushq   %r9
         pushq   %rax
         movq    %r11, %rdi
-        call    gpumemtrace_take_ending
+        call    gpumemtrace_before_exit
         movq    %rax, %r11
         popq    %rax
         popq    %r9
@@ -87,16 +44,18 @@ gpumemtrace_end:
         popq    %rsi
         popq    %rdi
         jmp     *%r11
-        .size   gpumemtrace_end, .-gpumemtrace_end
+        .size   gpumemtrace_exit_hook, .-gpumemtrace_exit_hook
 )");
-#define GPUMEMTRACE_TO_END(symbol) \
-  "endbr64\n\tleaq gpumemtrace_ending_" #symbol "(%rip), %r11\n\tjmp gpumemtrace_end\n"
+#define GPUMEMTRACE_TO_EXIT_HOOK(symbol)               \
+  "endbr64\n\tleaq gpumemtrace_exit_function_" #symbol \
+  "(%rip), %r11\n\tjmp "                               \
+  "gpumemtrace_exit_hook\n"
 #elif defined(__aarch64__)
 __asm__(R"(
         .text
         .p2align 4
-        .type   gpumemtrace_end, %function
-gpumemtrace_end:
+        .type   gpumemtrace_exit_hook, %function
+gpumemtrace_exit_hook:
         stp     x29, x30, [sp, #-80]!
         mov     x29, sp
         stp     x0, x1, [sp, #16]
@@ -104,7 +63,7 @@ gpumemtrace_end:
         stp     x4, x5, [sp, #48]
         stp     x6, x7, [sp, #64]
         mov     x0, x16
-        bl      gpumemtrace_take_ending
+        bl      gpumemtrace_before_exit
         mov     x16, x0
         ldp     x0, x1, [sp, #16]
         ldp     x2, x3, [sp, #32]
@@ -112,17 +71,17 @@ gpumemtrace_end:
         ldp     x6, x7, [sp, #64]
         ldp     x29, x30, [sp], #80
         br      x16
-        .size   gpumemtrace_end, .-gpumemtrace_end
+        .size   gpumemtrace_exit_hook, .-gpumemtrace_exit_hook
 )");
-#define GPUMEMTRACE_TO_END(symbol)                                                               \
-  "adrp x16, gpumemtrace_ending_" #symbol "\n\tadd x16, x16, #:lo12:gpumemtrace_ending_" #symbol \
-  "\n\tb gpumemtrace_end\n"
+#define GPUMEMTRACE_TO_EXIT_HOOK(symbol)         \
+  "adrp x16, gpumemtrace_exit_function_" #symbol \
+  "\n\tadd x16, x16, #:lo12:gpumemtrace_exit_function_" #symbol "\n\tb gpumemtrace_exit_hook\n"
 #endif
 
-#define GPUMEMTRACE_ENDING(symbol, kind)                                                        \
+#define GPUMEMTRACE_EXIT_FUNCTION(symbol, kind)                                                 \
   __asm__(".text\n\t.globl " #symbol "\n\t.type " #symbol ", %function\n\t.p2align 4\n" #symbol \
-          ":\n\t" GPUMEMTRACE_TO_END(symbol) "\t.size " #symbol ", .-" #symbol "\n");
-#include "preload/hooks/process_exit.def"
-#undef GPUMEMTRACE_ENDING
+          ":\n\t" GPUMEMTRACE_TO_EXIT_HOOK(symbol) "\t.size " #symbol ", .-" #symbol "\n");
+#include "preload/loader/exit_functions.def"
+#undef GPUMEMTRACE_EXIT_FUNCTION
 
 }  // namespace gpumemtrace::preload

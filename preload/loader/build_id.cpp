@@ -6,24 +6,12 @@
 
 #include "preload/base/byte_reader.hpp"
 #include "preload/base/checked_memory.hpp"
+#include "preload/loader/segments.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::size_t kMaxNoteBytes = 1024;
-
-// True where the part belongs to what is mapped of the file.
-bool is_loaded(const ElfW(Phdr) & part, const ElfW(Phdr) * headers, std::size_t count) noexcept {
-  for (std::size_t i = 0; i < count; ++i) {
-    const ElfW(Phdr)& segment = headers[i];
-    if (segment.p_type == PT_LOAD && (segment.p_flags & PF_R) != 0 &&
-        part.p_vaddr >= segment.p_vaddr && part.p_memsz <= segment.p_filesz &&
-        part.p_vaddr - segment.p_vaddr <= segment.p_filesz - part.p_memsz) {
-      return true;
-    }
-  }
-  return false;
-}
 
 // Looks through the notes of one segment.
 bool find_in_notes(native::ByteReader notes, std::uint64_t alignment, BuildId& id) noexcept {
@@ -36,8 +24,8 @@ bool find_in_notes(native::ByteReader notes, std::uint64_t alignment, BuildId& i
     const auto name_bytes = notes.fixed<std::uint32_t>();
     const auto content_bytes = notes.fixed<std::uint32_t>();
     const auto type = notes.fixed<std::uint32_t>();
-    const native::ByteReader name = notes.piece(padded(kHeaderBytes + name_bytes) - kHeaderBytes);
-    const native::ByteReader content = notes.piece(content_bytes);
+    const native::ByteReader name = notes.part(padded(kHeaderBytes + name_bytes) - kHeaderBytes);
+    const native::ByteReader content = notes.part(content_bytes);
     const std::uint64_t gap = padded(content_bytes) - content_bytes;
     notes.skip(gap < notes.left() ? gap : notes.left());
     if (!notes.ok() || type != NT_GNU_BUILD_ID || name_bytes != sizeof ELF_NOTE_GNU ||
@@ -60,7 +48,8 @@ BuildId find(std::uint64_t base, const ElfW(Phdr) * headers, std::size_t count,
   for (std::size_t i = 0; i < count; ++i) {
     const ElfW(Phdr)& part = headers[i];
     std::uint8_t notes[kMaxNoteBytes];
-    if (part.p_type != PT_NOTE || part.p_memsz > sizeof notes || !is_loaded(part, headers, count) ||
+    if (part.p_type != PT_NOTE || part.p_memsz > sizeof notes ||
+        segment_with(headers, count, part.p_vaddr, part.p_memsz) == nullptr ||
         !read(reinterpret_cast<const void*>(base + part.p_vaddr), notes, part.p_memsz)) {
       continue;
     }

@@ -170,7 +170,7 @@ void* look_up(const ElfLibrary& library, const char* symbol) noexcept {
   return is_found ? reinterpret_cast<void*>(library.base + found.st_value) : nullptr;
 }
 
-// The head of the loader's list, by the program's own headers, which the kernel told.
+// The head of the loader's list, by the program's own headers, which the kernel gave.
 const link_map* first_loaded() noexcept {
   const auto* segments = reinterpret_cast<const ElfW(Phdr)*>(getauxval(AT_PHDR));
   const std::size_t count = segments == nullptr ? 0 : getauxval(AT_PHNUM);

@@ -24,10 +24,11 @@ struct ElfLibrary {
 // The first loaded library whose file name begins with `file_name_prefix` ("libc10.so") and that
 // defines the symbol. False where there is none. Threads of the program, also inside its locks:
 // takes the loader's lock for the list of files, as the unwinder of exceptions does.
-bool find_library(const char* file_name_prefix, const char* symbol, ElfLibrary& library) noexcept;
+[[nodiscard]] bool find_library(const char* file_name_prefix, const char* symbol,
+                                ElfLibrary& library) noexcept;
 
 // The tables of a loaded file; false where it has none. The file stays loaded meanwhile.
-bool read_library(const dl_phdr_info& info, ElfLibrary& library) noexcept;
+[[nodiscard]] bool read_library(const dl_phdr_info& info, ElfLibrary& library) noexcept;
 
 // Calls `visit` with each name of a file that this loaded one needs (DT_NEEDED).
 template <class Visit>
@@ -55,8 +56,8 @@ void* find_symbol_at_start(const char* file_name_prefix, const char* symbol) noe
 // find_library and symbol_of in one.
 void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept;
 
-// Address of a symbol of a module that may be unloaded meanwhile, with something else at its place:
-// its tables are read through the kernel and may hold anything. No lock; time is bounded.
+// Address of a symbol of a module that may be unloaded meanwhile, with something else at its
+// address: its tables are read through the kernel and may hold anything. No lock; time is bounded.
 void* find_symbol_checked(const dl_phdr_info& info, const char* symbol) noexcept;
 
 // Address of a symbol of the first of these modules that defines it; likewise.

@@ -21,9 +21,9 @@
 namespace gpumemtrace::preload {
 
 template <class Function>
-class LateFunction {
+class LazySymbol {
  public:
-  constexpr explicit LateFunction(const char* name) noexcept : name_(name) {}
+  constexpr explicit LazySymbol(const char* name) noexcept : name_(name) {}
 
   // False where the process has none.
   explicit operator bool() const noexcept { return get() != nullptr; }
@@ -46,23 +46,22 @@ class LateFunction {
   mutable std::atomic<Function*> found_ = nullptr;
 };
 
-inline constinit LateFunction<void*(const char*, int)> libc_dlopen{"dlopen"};
-inline constinit LateFunction<char*()> libc_dlerror{"dlerror"};
+inline constinit LazySymbol<void*(const char*, int)> libc_dlopen{"dlopen"};
+inline constinit LazySymbol<char*()> libc_dlerror{"dlerror"};
 
-inline constinit LateFunction<int(pthread_attr_t*)> libc_pthread_attr_init{"pthread_attr_init"};
-inline constinit LateFunction<int(pthread_attr_t*)> libc_pthread_attr_destroy{
-    "pthread_attr_destroy"};
-inline constinit LateFunction<int(const pthread_attr_t*, std::size_t*)>
+inline constinit LazySymbol<int(pthread_attr_t*)> libc_pthread_attr_init{"pthread_attr_init"};
+inline constinit LazySymbol<int(pthread_attr_t*)> libc_pthread_attr_destroy{"pthread_attr_destroy"};
+inline constinit LazySymbol<int(const pthread_attr_t*, std::size_t*)>
     libc_pthread_attr_getstacksize{"pthread_attr_getstacksize"};
-inline constinit LateFunction<int(pthread_attr_t*, std::size_t)> libc_pthread_attr_setstacksize{
+inline constinit LazySymbol<int(pthread_attr_t*, std::size_t)> libc_pthread_attr_setstacksize{
     "pthread_attr_setstacksize"};
-inline constinit LateFunction<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>
+inline constinit LazySymbol<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>
     libc_pthread_create{"pthread_create"};
-inline constinit LateFunction<int(pthread_t)> libc_pthread_detach{"pthread_detach"};
+inline constinit LazySymbol<int(pthread_t)> libc_pthread_detach{"pthread_detach"};
 
-inline constinit LateFunction<int(pthread_key_t*, void (*)(void*))> libc_pthread_key_create{
+inline constinit LazySymbol<int(pthread_key_t*, void (*)(void*))> libc_pthread_key_create{
     "pthread_key_create"};
-inline constinit LateFunction<int(pthread_key_t, const void*)> libc_pthread_setspecific{
+inline constinit LazySymbol<int(pthread_key_t, const void*)> libc_pthread_setspecific{
     "pthread_setspecific"};
 
 }  // namespace gpumemtrace::preload

@@ -3,12 +3,13 @@
 
 #include <elf.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include <atomic>
 
+#include "preload/base/map_zeros.hpp"
 #include "preload/loader/elf_symbols.hpp"
 #include "preload/loader/loader_list.hpp"
+#include "preload/loader/segments.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -30,20 +31,17 @@ using FindObject = int (*)(void* address, FoundObject* result);
 constinit FindObject loader_find_object = nullptr;
 
 // The unwind tables with the file-backed part of the segment that they lie in.
-native::UnwindTables find_tables(std::uint64_t base, const ProgramHeaders& program) noexcept {
+UnwindTables find_tables(std::uint64_t base, const ProgramHeaders& program) noexcept {
   std::uint64_t address = 0;
   for (std::size_t i = 0; i < program.count; ++i) {
     if (program.headers[i].p_type == PT_GNU_EH_FRAME) address = program.headers[i].p_vaddr;
   }
-  native::UnwindTables tables;
-  for (std::size_t i = 0; i < program.count && address != 0; ++i) {
-    const ElfW(Phdr)& segment = program.headers[i];
-    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_R) == 0) continue;
-    if (address < segment.p_vaddr || address - segment.p_vaddr >= segment.p_filesz) continue;
-    tables.header = reinterpret_cast<const std::uint8_t*>(base + address);
-    tables.begin = reinterpret_cast<const std::uint8_t*>(base + segment.p_vaddr);
-    tables.end = tables.begin + segment.p_filesz;
-  }
+  UnwindTables tables;
+  const ElfW(Phdr)* segment = segment_with(program.headers, program.count, address, 1);
+  if (address == 0 || segment == nullptr) return tables;
+  tables.header = reinterpret_cast<const std::uint8_t*>(base + address);
+  tables.begin = reinterpret_cast<const std::uint8_t*>(base + segment->p_vaddr);
+  tables.end = tables.begin + segment->p_filesz;
   return tables;
 }
 
@@ -68,21 +66,16 @@ int add_module(dl_phdr_info* info, std::size_t, void* argument) noexcept {
   if (list.count == kMaxListed) return 1;
   LoadedModule module;
   module.base = info->dlpi_addr;
-  module.begin = ~std::uint64_t{0};
-  for (std::size_t i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-    if (segment.p_type != PT_LOAD) continue;
-    const std::uint64_t begin = module.base + segment.p_vaddr;
-    if (begin < module.begin) module.begin = begin;
-    if (begin + segment.p_memsz > module.end) module.end = begin + segment.p_memsz;
-  }
+  const AddressRange range = range_of(*info);
+  module.begin = range.begin;
+  module.end = range.end;
   module.path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
   module.unwind = find_tables(module.base, {info->dlpi_phdr, info->dlpi_phnum});
-  std::size_t place = list.count++;
-  for (; place > 0 && list.modules[place - 1].begin > module.begin; --place) {
-    list.modules[place] = list.modules[place - 1];
+  std::size_t i = list.count++;
+  for (; i > 0 && list.modules[i - 1].begin > module.begin; --i) {
+    list.modules[i] = list.modules[i - 1];
   }
-  list.modules[place] = module;
+  list.modules[i] = module;
   return 0;
 }
 
@@ -120,10 +113,8 @@ bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept {
 
 void publish_module_list(const LoaderList& modules) noexcept {
   if (lists == nullptr) {
-    void* memory = mmap(nullptr, sizeof(Lists), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return;
-    lists = static_cast<Lists*>(memory);
+    lists = static_cast<Lists*>(map_zeros(sizeof(Lists)));
+    if (lists == nullptr) return;
   }
   const std::uint32_t unloads_before = unloads.count.load();
   const std::uint64_t number = published.load() + 1;

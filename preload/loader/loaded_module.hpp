@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/native/frame_description.hpp"
+#include "preload/loader/unwind_tables.hpp"
 
 namespace gpumemtrace::preload {
 
@@ -20,13 +20,13 @@ struct LoadedModule {
   std::uint64_t begin = 0;  // first and last + 1 address of its segments
   std::uint64_t end = 0;
   const char* path = nullptr;  // the loader's; empty for the program itself
-  native::UnwindTables unwind;
+  UnwindTables unwind;
 };
 
 // Finds the module whose segments surround the address. Any thread, signal handlers too; no lock.
 // With glibc 2.35 and later the loader answers. Before, a list does that publish_modules() made;
 // nothing is found while a library is being unloaded and until the list is made anew.
-bool find_module(std::uint64_t address, LoadedModule& out) noexcept;
+[[nodiscard]] bool find_module(std::uint64_t address, LoadedModule& out) noexcept;
 
 // Looks for the loader's function; before the first use of find_module() in the process.
 void choose_module_lookup() noexcept;
@@ -65,7 +65,7 @@ struct ProgramHeaders {
 ProgramHeaders program_headers_at(std::uint64_t begin) noexcept;
 
 // For tests: answers from the list alone.
-bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept;
+[[nodiscard]] bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept;
 void publish_module_list(const LoaderList& modules) noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "preload/base/checked_memory.hpp"
+#include "preload/base/file_thread.hpp"
 #include "preload/base/files.hpp"
 
 namespace gpumemtrace::preload {
@@ -19,7 +20,7 @@ constexpr std::size_t kModulesAtOnce = 32;
 
 // The loader's own walk calls this for the main program first.
 int find_list(dl_phdr_info* program, std::size_t, void* argument) noexcept {
-  auto& list = *static_cast<ListPlace*>(argument);
+  auto& list = *static_cast<ListHead*>(argument);
   list.program_segments = program->dlpi_phdr;
   list.program_segment_count = program->dlpi_phnum;
   for (int i = 0; i < program->dlpi_phnum; ++i) {
@@ -45,7 +46,7 @@ bool is_elf(const ElfW(Ehdr) & header) noexcept {
 
 }  // namespace
 
-bool LoaderList::look() noexcept {
+bool LoaderList::refresh() noexcept {
   // The symbol _r_debug may be a copy in the program that the loader never updates.
   if (list_.head == nullptr) dl_iterate_phdr(find_list, &list_);
   if (!modules_.empty() && is_unchanged()) return false;
@@ -136,6 +137,12 @@ bool LoaderList::take_segments(Module& module, const void* address, std::size_t 
 }
 
 bool LoaderList::take_segments_of_file(Module& module) noexcept {
+  bool has_memory = true;
+  file_thread::run([&]() noexcept { has_memory = read_segments_of_file(module); });
+  return has_memory;
+}
+
+bool LoaderList::read_segments_of_file(Module& module) noexcept {
   module.segment_count = 0;
   const char* name = names_.data() + module.name;
   const int descriptor = open(name[0] == '\0' ? "/proc/self/exe" : name, O_RDONLY | O_CLOEXEC);

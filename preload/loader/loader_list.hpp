@@ -19,7 +19,7 @@
 namespace gpumemtrace::preload {
 
 // Where the loader has its list, and the program headers of the main program, which stays.
-struct ListPlace {
+struct ListHead {
   const r_debug* head = nullptr;
   const ElfW(Phdr) * program_segments = nullptr;
   std::size_t program_segment_count = 0;
@@ -37,8 +37,8 @@ class LoaderList {
   // True where the list is another one than the last look found. False also where the loader is
   // changing it: the next look will find it changed. Without a change, two system calls for 32
   // modules.
-  bool look() noexcept;
-  // How often look() found the list changed.
+  bool refresh() noexcept;
+  // How often refresh() found the list changed.
   std::uint32_t changes() const noexcept { return changes_; }
 
   // Whose text dlpi_name is: a copy, valid until the next look, or the loader's, which goes with
@@ -58,17 +58,18 @@ class LoaderList {
   };
 
   const link_map* first_entry() const noexcept;
-  bool read_all() noexcept;
-  bool read_module(const link_map* entry, Module& module) noexcept;
-  bool read_segments(Module& module) noexcept;
-  bool take_segments(Module& module, const void* address, std::size_t count) noexcept;
-  bool take_segments_of_file(Module& module) noexcept;
+  [[nodiscard]] bool read_all() noexcept;
+  [[nodiscard]] bool read_module(const link_map* entry, Module& module) noexcept;
+  [[nodiscard]] bool read_segments(Module& module) noexcept;
+  [[nodiscard]] bool take_segments(Module& module, const void* address, std::size_t count) noexcept;
+  [[nodiscard]] bool take_segments_of_file(Module& module) noexcept;
+  [[nodiscard]] bool read_segments_of_file(Module& module) noexcept;
   bool describes(const Module& module) const noexcept;
   bool is_unchanged() const noexcept;
   bool are_unchanged(std::size_t first, std::size_t count) const noexcept;
   void swap(LoaderList& other) noexcept;
 
-  ListPlace list_;
+  ListHead list_;
   MappedArray<Module> modules_;
   MappedArray<char> names_;
   MappedArray<ElfW(Phdr)> segments_;

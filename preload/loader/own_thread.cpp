@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/loader/own_thread.hpp"
 
-#include <signal.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <cstddef>
 
-#include <cstdint>
-
+#include "preload/base/signals_blocked.hpp"
 #include "preload/loader/lazy_symbols.hpp"
 
 namespace gpumemtrace::preload {
@@ -35,13 +32,8 @@ int create_thread(void* (*main)(void*), pthread_t& thread) noexcept {
 
 bool start_own_thread(void* (*main)(void*), pthread_t& thread) noexcept {
   if (!libc_pthread_create) return false;
-  // The thread inherits a mask that blocks everything.
-  std::uint64_t all = ~std::uint64_t{0};
-  std::uint64_t before = 0;
-  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof all);
-  const bool started = create_thread(main, thread) == 0;
-  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, nullptr, sizeof before);
-  return started;
+  const SignalsBlocked inherited_by_the_thread;
+  return create_thread(main, thread) == 0;
 }
 
 }  // namespace gpumemtrace::preload

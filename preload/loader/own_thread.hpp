@@ -7,6 +7,6 @@
 namespace gpumemtrace::preload {
 
 // False where the system refuses. The caller detaches or joins it.
-bool start_own_thread(void* (*main)(void*), pthread_t& thread) noexcept;
+[[nodiscard]] bool start_own_thread(void* (*main)(void*), pthread_t& thread) noexcept;
 
 }  // namespace gpumemtrace::preload

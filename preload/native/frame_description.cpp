@@ -19,7 +19,7 @@ bool entry_at(const UnwindTables& tables, std::uint64_t address, ByteReader& out
   ByteReader reader(tables.begin + (address - begin), tables.end);
   const auto length = reader.fixed<std::uint32_t>();
   if (length == 0 || length == kLongLength) return false;
-  out = reader.piece(length);
+  out = reader.part(length);
   return reader.ok();
 }
 
@@ -99,7 +99,7 @@ bool read_common(const UnwindTables& tables, std::uint64_t address,
   if (length > 0) {
     if (text[0] != 'z') return false;
     out.has_augmentation = true;
-    ByteReader data = reader.piece(reader.uleb());
+    ByteReader data = reader.part(reader.uleb());
     if (!reader.ok() || !read_augmentation(data, text + 1, out)) return false;
   }
   out.initial_program = reader;

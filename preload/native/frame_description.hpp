@@ -7,15 +7,9 @@
 #include <cstdint>
 
 #include "preload/base/byte_reader.hpp"
+#include "preload/loader/unwind_tables.hpp"
 
 namespace gpumemtrace::preload::native {
-
-// A module's tables in memory. Nothing outside [begin, end), the segment that holds them, is read.
-struct UnwindTables {
-  const std::uint8_t* header = nullptr;  // PT_GNU_EH_FRAME
-  const std::uint8_t* begin = nullptr;
-  const std::uint8_t* end = nullptr;
-};
 
 // The entry of one function (FDE) with what it shares with others (CIE).
 struct FrameDescription {
@@ -33,7 +27,7 @@ struct FrameDescription {
 
 // False where the tables have no entry for the address, are damaged, or use what compilers do not
 // emit. Any thread; reads only.
-bool find_frame_description(const UnwindTables& tables, std::uint64_t address,
-                            FrameDescription& out) noexcept;
+[[nodiscard]] bool find_frame_description(const UnwindTables& tables, std::uint64_t address,
+                                          FrameDescription& out) noexcept;
 
 }  // namespace gpumemtrace::preload::native

@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/base/map_zeros.hpp"
+
 namespace gpumemtrace::preload::native {
 
 enum class CachedKind : std::uint8_t {
@@ -57,18 +59,15 @@ constexpr CachedRule unpack(std::uint64_t word) noexcept {
 //
 //   writer   key = kBusy      rule = R2 (release)                     key = K2 (release)
 //   reader        key == K1?            rule (acquire): R2   key == K1? no -> not found
-class RuleTable {
+class RuleCache {
  public:
   // Makes the table, or empties it. False where there is no memory. While nobody else uses it.
   [[nodiscard]] bool reset() noexcept {
     if (buckets_ != nullptr) {
       return madvise(buckets_, kBuckets * sizeof(Bucket), MADV_DONTNEED) == 0;  // zeros again
     }
-    void* memory = mmap(nullptr, kBuckets * sizeof(Bucket), PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) return false;
-    buckets_ = static_cast<Bucket*>(memory);
-    return true;
+    buckets_ = static_cast<Bucket*>(map_zeros(kBuckets * sizeof(Bucket)));
+    return buckets_ != nullptr;
   }
 
   // The packed rule, 0 where there is none.
@@ -121,13 +120,13 @@ class RuleTable {
   // The entry that has the key, an empty one, one of another generation, or any.
   Entry& place_for(std::uint64_t address, std::uint64_t key) noexcept {
     Bucket& bucket = buckets_[bucket_of(address)];
-    Entry* place = &bucket.entries[address % kEntries];
+    Entry* chosen = &bucket.entries[address % kEntries];
     for (Entry& entry : bucket.entries) {
       const std::uint64_t present = entry.key.load(std::memory_order_relaxed);  // a hint
       if (present == key) return entry;
-      if (present == 0 || (present ^ key) % (1u << 17) != 0) place = &entry;
+      if (present == 0 || (present ^ key) % (1u << 17) != 0) chosen = &entry;
     }
-    return *place;
+    return *chosen;
   }
 
   Bucket* buckets_ = nullptr;

@@ -181,8 +181,8 @@ class Interpreter {
     return scaled(static_cast<std::uint64_t>(program.sleb()));
   }
   static Expression expression(ByteReader& program) noexcept {
-    const ByteReader piece = program.piece(program.uleb());
-    return {piece.position(), static_cast<std::uint32_t>(piece.left())};
+    const ByteReader expression = program.part(program.uleb());
+    return {expression.position(), static_cast<std::uint32_t>(expression.left())};
   }
 
   void frame(std::uint64_t number, std::int64_t offset) noexcept {
@@ -193,8 +193,8 @@ class Interpreter {
 
   // Vector registers and others that are not followed are accepted and forgotten.
   bool set(std::uint64_t number, RuleKind kind, std::int64_t value,
-           Expression place = {}) noexcept {
-    if (number < kRegisters) rules_.registers[number] = {kind, value, place};
+           Expression expression = {}) noexcept {
+    if (number < kRegisters) rules_.registers[number] = {kind, value, expression};
     return true;
   }
   bool restore(std::uint64_t number) noexcept {

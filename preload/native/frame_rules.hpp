@@ -48,9 +48,11 @@ struct FrameRules {
 };
 
 // False where the program is damaged or uses what compilers do not emit. Any thread.
-bool rules_at(const FrameDescription& description, std::uint64_t address, FrameRules& out) noexcept;
+[[nodiscard]] bool rules_at(const FrameDescription& description, std::uint64_t address,
+                            FrameRules& out) noexcept;
 
 // The same from a module's tables; false also where it has none, or none for the address.
-bool find_rules(const UnwindTables& tables, std::uint64_t address, FrameRules& out) noexcept;
+[[nodiscard]] bool find_rules(const UnwindTables& tables, std::uint64_t address,
+                              FrameRules& out) noexcept;
 
 }  // namespace gpumemtrace::preload::native

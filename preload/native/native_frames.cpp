@@ -5,7 +5,7 @@
 
 #include "preload/base/key_table.hpp"
 #include "preload/native/stack_memory.hpp"
-#include "preload/native/walk_cache.hpp"
+#include "preload/native/unwind_cache.hpp"
 
 #if defined(__x86_64__)
 #include "preload/native/frame_registers.hpp"
@@ -28,7 +28,7 @@ std::uint64_t load(std::uint64_t address) noexcept {
 
 #if defined(__x86_64__)
 
-constinit RuleTable table;
+constinit RuleCache table;
 constinit SerialOf serial_of_module = nullptr;
 
 // True where the bytes before the address are a call instruction: e8 and a displacement, or ff /2
@@ -36,7 +36,7 @@ constinit SerialOf serial_of_module = nullptr;
 bool follows_a_call(std::uint64_t address) noexcept {
   constexpr std::uint64_t kLongestCall = 7;
   std::uint8_t code[kLongestCall] = {};
-  std::uint64_t bytes = kLongestCall;  // fewer at the begin of a mapping
+  std::uint64_t bytes = kLongestCall;  // fewer at the start of a mapping
   while (bytes > 1 && !is_readable(address - bytes, bytes)) --bytes;
   if (bytes == 1) return false;
   memcpy(code + kLongestCall - bytes, reinterpret_cast<const void*>(address - bytes), bytes);
@@ -116,9 +116,9 @@ const Value* opaque(const Value* address) noexcept {
   return address;
 }
 
-std::uint64_t rbp_at(std::uint32_t place, const Caller& caller) noexcept {
-  return place == RememberedWalk::kNotSaved ? caller.frame_pointer
-                                            : load(caller.stack_pointer + place);
+std::uint64_t rbp_at(std::uint32_t offset, const Caller& caller) noexcept {
+  return offset == RememberedWalk::kNotSaved ? caller.frame_pointer
+                                             : load(caller.stack_pointer + offset);
 }
 
 // How many steps lead from one expected frame to the next expected one. All addresses come from
@@ -163,7 +163,7 @@ class Walker {
         walk_{out, 0, 0, false} {}
 
   // With the help of the thread's memory. False where more registers are needed.
-  bool run(WalkMemory& memory) noexcept {
+  bool run(UnwindCache& memory) noexcept {
     const RememberedWalk& expected = memory.expected();
     std::size_t steps = 0;
     if (keeps_rules_ && is_usable(expected, capacity_, generation_)) {
@@ -242,7 +242,7 @@ class Walker {
   }
 
   // From where the stack is not the expected one.
-  [[gnu::noinline]] bool run_and_remember(std::size_t steps, WalkMemory& memory,
+  [[gnu::noinline]] bool run_and_remember(std::size_t steps, UnwindCache& memory,
                                           const RememberedWalk& expected) noexcept {
     RememberedWalk fresh;
     fresh.generation = generation_;
@@ -274,7 +274,7 @@ class Walker {
       rbp_place_ = static_cast<std::uint32_t>(frame - begin_ - rule.rbp_distance);
     }
     fresh_->is_whole = rule.kind == CachedKind::kOutermost;
-    // What follows is not told by these alone.
+    // What follows is not known by these alone.
     if (rule.kind != CachedKind::kPlain || rule.guessed ||
         fresh_->count == RememberedWalk::kMaxFrames ||
         fresh_->by_rbp_count == RememberedWalk::kMaxByRbp || frame <= stack_pointer_ ||
@@ -362,7 +362,7 @@ bool prepare(SerialOf serial_of) noexcept {
   return table.reset();
 }
 
-[[gnu::hot]] bool read_expected(const Caller& caller, std::size_t capacity, WalkMemory& memory,
+[[gnu::hot]] bool read_expected(const Caller& caller, std::size_t capacity, UnwindCache& memory,
                                 Walk& out) noexcept {
   const RememberedWalk& expected = *opaque(&memory.expected());
   const OwnStack& own = own_stack;
@@ -377,7 +377,7 @@ bool prepare(SerialOf serial_of) noexcept {
 }
 
 Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
-                 WalkMemory* memory) noexcept {
+                 UnwindCache* memory) noexcept {
   Walker walker(caller, out, capacity);
   if (memory == nullptr ? walker.run(nullptr) : walker.run(*memory)) return walker.walk();
   const Walk all = read_with_all_registers(caller, out, capacity);
@@ -391,12 +391,12 @@ bool prepare(SerialOf) noexcept {
   return true;
 }
 
-bool read_expected(const Caller&, std::size_t, WalkMemory&, Walk&) noexcept { return false; }
+bool read_expected(const Caller&, std::size_t, UnwindCache&, Walk&) noexcept { return false; }
 
 // A frame record is two words, the caller's frame pointer and its return address (AAPCS64, 6.4.6).
 // Bits above the address are a signature (pointer authentication).
 Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
-                 WalkMemory*) noexcept {
+                 UnwindCache*) noexcept {
   constexpr std::uint64_t kAddressBits = kEndOfUserAddresses - 1;
   Walk walk{out};
   StackMemory memory(caller.stack_pointer);

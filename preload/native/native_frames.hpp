@@ -50,17 +50,17 @@ using SerialOf = std::uint32_t (*)(const LoadedModule& module) noexcept;
 // Before the first walk of a process. False where there is no memory for the rules.
 [[nodiscard]] bool prepare(SerialOf serial_of) noexcept;
 
-class WalkMemory;  // walk_memory.hpp
+class UnwindCache;  // walk_memory.hpp
 
 // The walk that the thread's earlier ones let expect, if the stack has it; its addresses are those
 // in `memory`, the thread's own. Else false, and read_frames() is needed.
-bool read_expected(const Caller& caller, std::size_t capacity, WalkMemory& memory,
-                   Walk& out) noexcept;
+[[nodiscard]] bool read_expected(const Caller& caller, std::size_t capacity, UnwindCache& memory,
+                                 Walk& out) noexcept;
 
 // Any walk. `out` has room for `capacity` addresses; `memory` is the thread's own, or nullptr. What
 // a signal interrupted appears as its address + 1, so that address - 1 always lies in the
 // instruction that is meant.
 Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
-                 WalkMemory* memory = nullptr) noexcept;
+                 UnwindCache* memory = nullptr) noexcept;
 
 }  // namespace gpumemtrace::preload::native

@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "preload/base/errno_keeper.hpp"
+
 namespace gpumemtrace::preload::native {
 namespace {
 
@@ -42,10 +44,9 @@ bool is_known_stack(std::uint64_t begin, std::uint64_t bytes) noexcept {
 }
 
 bool is_readable(std::uint64_t begin, std::uint64_t bytes) noexcept {
-  const int saved_errno = errno;
+  const ErrnoKeeper errno_keeper;
   std::uint64_t page = page_of(begin);
   while (page < begin + bytes && page_is_readable(page)) page += kPageBytes;
-  errno = saved_errno;
   return page >= begin + bytes;
 }
 

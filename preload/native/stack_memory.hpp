@@ -37,15 +37,15 @@ class StackMemory {
   // Everything from the stack pointer up to there is known to be readable.
   std::uint64_t known_end() const noexcept { return end_; }
   // True where everything from the stack pointer up to `end` can be read.
-  bool reaches(std::uint64_t end) noexcept { return end <= end_ || extend(end); }
+  [[nodiscard]] bool reaches(std::uint64_t end) noexcept { return end <= end_ || extend(end); }
 
   // Any address; false where it cannot be read. Slow outside of what was reached.
-  bool read(std::uint64_t address, std::uint64_t& out) noexcept;
+  [[nodiscard]] bool read(std::uint64_t address, std::uint64_t& out) noexcept;
 
  private:
   // Below the part of the own stack that was seen so far, or on another one.
   void move_off(std::uint64_t stack_pointer) noexcept;
-  bool extend(std::uint64_t end) noexcept;
+  [[nodiscard]] bool extend(std::uint64_t end) noexcept;
 
   std::uint64_t begin_ = 0;
   std::uint64_t end_ = 0;
@@ -57,6 +57,6 @@ class StackMemory {
 bool is_known_stack(std::uint64_t begin, std::uint64_t bytes) noexcept;
 
 // True where the whole of [begin, begin + bytes) can be read. One system call a page.
-bool is_readable(std::uint64_t begin, std::uint64_t bytes) noexcept;
+[[nodiscard]] bool is_readable(std::uint64_t begin, std::uint64_t bytes) noexcept;
 
 }  // namespace gpumemtrace::preload::native

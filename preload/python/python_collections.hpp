@@ -7,21 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/python/python_frames.hpp"
+#include "preload/python/python_interpreter.hpp"
 
 namespace gpumemtrace::preload::python {
-
-// Where an interpreter keeps what is asked for, in bytes.
-struct Collector {
-  std::size_t collecting = 0;  // in the interpreter: an int; 0 = not known where
-  // Where the lock of the interpreter stands: in the runtime, or, from 3.12 on, behind a pointer in
-  // the interpreter.
-  std::size_t lock = 0;
-};
-
-// Of a CPython 3.`minor`, verified against its memory, which is read through the kernel. Not known
-// where the memory looks different.
-Collector find_collector(unsigned minor, const void* runtime, const void* interpreter) noexcept;
 
 // Whether the one of this process was found; once state() is kOn.
 bool knows_collector() noexcept;

@@ -4,244 +4,22 @@
 #include <string.h>
 
 #include <atomic>
-#include <iterator>
-#include <utility>
 
-#include "preload/base/checked_memory.hpp"
-#include "preload/base/key_table.hpp"
-#include "preload/loader/elf_symbols.hpp"
-#include "preload/loader/loader_list.hpp"
-#include "preload/python/python_layout.hpp"
+#include "preload/python/python_interpreter.hpp"
 #include "preload/python/python_walk.hpp"
 
 namespace gpumemtrace::preload::python {
 namespace {
 
 constexpr std::size_t kCheckedWalks = 64;
-constexpr std::uint8_t kFirstWithDebugOffsets = 13;
 
-constinit Interpreter interpreter;
-constinit std::atomic<const void*> main_interpreter = nullptr;
 constinit std::atomic<std::uint32_t> current_round = 0;
 constinit std::atomic<std::size_t> checked_walks = 0;
-constinit char off_reason[128] = {};
-constinit std::uint32_t looked_changes = 0;  // of the modules that were looked through last
-
-// "3.12.4 (main, ...)" as PY_VERSION_HEX; the release level does not matter here.
-std::uint32_t parse_version(const char* text) noexcept {
-  std::uint32_t parts[3] = {};
-  for (std::uint32_t& part : parts) {
-    while (*text >= '0' && *text <= '9') {
-      part = part * 10 + static_cast<std::uint32_t>(*text++ - '0');
-    }
-    if (*text == '.') ++text;
-  }
-  return parts[0] << 24 | parts[1] << 16 | parts[2] << 8 | 0xf0;
-}
-
-// From 3.13 on the interpreter describes itself; a build that moved its fields is noticed here.
-// The first words of _PyRuntime: "xdebugpy", version, whether it is free-threaded. Then offsets.
-bool read_debug_offsets(Interpreter& found) noexcept {
-  struct {
-    char cookie[8];
-    std::uint64_t version;
-    std::uint64_t free_threaded;
-    std::uint64_t runtime_state[3];  // size, finalizing, interpreters
-    std::uint64_t interpreter[4];    // size, id, next, threads
-  } head;
-  constexpr std::uint64_t kFarthest = 1 << 16;
-  if (!read_through_kernel(found.runtime, &head, sizeof head) ||
-      memcmp(head.cookie, "xdebugpy", sizeof head.cookie) != 0 ||
-      (head.version >> 16) != (found.version >> 16) || head.free_threaded != 0 ||
-      head.runtime_state[1] > kFarthest || head.runtime_state[2] > kFarthest) {
-    return false;
-  }
-  const auto* const runtime = static_cast<const char*>(found.runtime);
-  found.finalizing = reinterpret_cast<const void* const*>(runtime + head.runtime_state[1]);
-  found.interpreters = reinterpret_cast<const Interpreters*>(runtime + head.runtime_state[2]);
-  found.thread_list = head.interpreter[3];
-  return true;
-}
-
-// Before, the runtime has in its first words: what says that it ends, a lock, its newest
-// interpreter, its main one (pycore_runtime.h of 3.9 to 3.12).
-bool search_first_words(const Interpreters& known, Interpreter& found) noexcept {
-  constexpr std::size_t kWords = 16;
-  const void* words[kWords];
-  if (!read_through_kernel(found.runtime, words, sizeof words)) return false;
-  for (std::size_t i = 0; i + 3 < kWords; ++i) {
-    if (words[i + 2] != known.newest || words[i + 3] != known.main) continue;
-    found.finalizing = static_cast<const void* const*>(found.runtime) + i;
-    found.interpreters = reinterpret_cast<const Interpreters*>(found.finalizing + 2);
-  }
-  return found.interpreters != nullptr;
-}
-
-// Where the runtime has what is not in the layout. False where it is another one.
-bool look_at_runtime(const Interpreters& known, Interpreter& found) noexcept {
-  if (found.runtime == nullptr || known.main == nullptr) return false;
-  const bool describes_itself = found.layout->minor >= kFirstWithDebugOffsets;
-  Interpreters there;
-  return (describes_itself ? read_debug_offsets(found) : search_first_words(known, found)) &&
-         read_through_kernel(found.interpreters, there) && there.newest == known.newest &&
-         there.main == known.main;
-}
-
-// The base of the file that has the address; 0 where none has.
-std::uint64_t base_of(const LoaderList& modules, const void* address) noexcept {
-  struct Search {
-    std::uint64_t address;
-    std::uint64_t base;
-  } search = {reinterpret_cast<std::uintptr_t>(address), 0};
-  const auto surrounds = [](dl_phdr_info* info, std::size_t, void* argument) noexcept {
-    auto& wanted = *static_cast<Search*>(argument);
-    for (std::size_t i = 0; i < info->dlpi_phnum; ++i) {
-      const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-      if (segment.p_type == PT_LOAD &&
-          wanted.address - (info->dlpi_addr + segment.p_vaddr) < segment.p_memsz) {
-        wanted.base = info->dlpi_addr;
-        return 1;
-      }
-    }
-    return 0;
-  };
-  modules.visit(surrounds, &search);
-  return search.base;
-}
-
-// A walk for each version, with its layout compiled in.
-template <std::size_t kIndex>
-[[gnu::hot]] bool read_by_layout(const void* code_type, const void* thread_state,
-                                 std::size_t capacity, std::uint32_t round, Walk& last) noexcept {
-  return Walker<kIndex, Straight>(code_type, last).run(thread_state, capacity, round);
-}
-template <std::size_t kIndex>
-[[gnu::cold]] bool check_by_layout(const void* code_type, const void* thread_state,
-                                   std::size_t capacity, std::uint32_t round, Walk& last) noexcept {
-  return Walker<kIndex, Checked>(code_type, last).run(thread_state, capacity, round);
-}
-
-template <std::size_t... kIndex>
-void choose_walk(Interpreter& found, std::size_t index, std::index_sequence<kIndex...>) noexcept {
-  constexpr Interpreter::Read kReads[] = {read_by_layout<kIndex>...};
-  constexpr Interpreter::Read kChecks[] = {check_by_layout<kIndex>...};
-  found.read = kReads[index];
-  found.read_checked = kChecks[index];
-}
-
-void choose_layout(Interpreter& found) noexcept {
-  constexpr std::size_t kCount = std::size(kLayouts);
-  for (std::size_t i = 0; i < kCount; ++i) {
-    if ((found.version >> 16) != (3u << 8 | kLayouts[i].minor)) continue;
-    found.layout = &kLayouts[i];
-    choose_walk(found, i, std::make_index_sequence<kCount>());
-    found.thread_list = kLayouts[i].thread_list;
-  }
-}
-
-void set_off(std::string_view why) noexcept {
-  const std::size_t size = why.size() < sizeof off_reason - 1 ? why.size() : sizeof off_reason - 1;
-  memcpy(off_reason, why.data(), size);
-  off_reason[size] = '\0';
-  current_state.store(State::kOff);
-}
 
 }  // namespace
-
-std::string_view reason() noexcept { return off_reason; }
-const Interpreter& this_interpreter() noexcept { return interpreter; }
-std::uint32_t version_hex() noexcept { return interpreter.version; }
-void turn_off(std::string_view why) noexcept { set_off(why); }
-
-// By what only this runtime has at its place: before glibc 2.35 no module is found for a while
-// after an unload.
-bool look_whether_loaded() noexcept {
-  if (state() != State::kOn) return false;
-  const std::uint32_t unloads_before = unload_count();
-  Interpreters now;
-  const bool found = read_through_kernel(interpreter.interpreters, now) && now.main != nullptr &&
-                     now.main == main_interpreter.load(std::memory_order_relaxed);  // a number
-  // Relaxed: see is_loaded().
-  if (found && !unload_is_running()) {
-    seen_after_unloads.store(unloads_before, std::memory_order_relaxed);
-  }
-  return found;
-}
-
-namespace {
-
-// The interpreter may have ended, and begun once more or gone.
-void look_again() noexcept {
-  LoadedModule ours;
-  LoadedModule module;
-  if (!find_module(reinterpret_cast<std::uintptr_t>(&look), ours)) return;  // none is found now
-  if (!find_module(reinterpret_cast<std::uintptr_t>(interpreter.runtime), module) ||
-      module.base != interpreter.base) {
-    set_off("the interpreter has ended and was unloaded");
-    return;
-  }
-  Interpreters now;
-  if (read_through_kernel(interpreter.interpreters, now)) main_interpreter.store(now.main);
-}
-
-}  // namespace
-
-void look(LoaderList& modules) noexcept {
-  if (state() == State::kOff) return;
-  if (state() == State::kOn) return look_again();
-  const std::uint32_t unloads_before = unload_count();
-  modules.look();
-  if (state() == State::kAbsent && looked_changes == modules.changes()) return;
-  looked_changes = modules.changes();
-  const auto find = [&](const char* symbol) noexcept { return find_symbol(modules, symbol); };
-  Interpreter found;
-  found.this_thread_state = reinterpret_cast<void* (*)()>(find("PyGILState_GetThisThreadState"));
-  if (found.this_thread_state == nullptr) {
-    current_state.store(State::kAbsent);
-    return;
-  }
-  auto* version_text = reinterpret_cast<const char* (*)()>(find("Py_GetVersion"));
-  found.code_type = find("PyCode_Type");
-  auto* is_initialized = reinterpret_cast<int (*)()>(find("Py_IsInitialized"));
-  auto* newest = reinterpret_cast<const void* (*)()>(find("PyInterpreterState_Head"));
-  auto* main = reinterpret_cast<const void* (*)()>(find("PyInterpreterState_Main"));
-  found.runtime = find("_PyRuntime");
-  found.base = base_of(modules, found.runtime);
-  if (version_text == nullptr || found.code_type == nullptr || is_initialized == nullptr ||
-      newest == nullptr || main == nullptr) {
-    set_off("the interpreter does not export the functions that are needed");
-    return;
-  }
-  if (is_initialized() == 0) {
-    current_state.store(State::kNotLooked);  // it begins without a change of the modules
-    return;
-  }
-  found.version = parse_version(version_text());
-  choose_layout(found);
-  const Interpreters known = {newest(), main()};
-  const bool agrees = found.layout != nullptr && look_at_runtime(known, found);
-  if (agrees && is_finalizing(found)) return;
-  if (agrees) found.collector = find_collector(found.layout->minor, found.runtime, known.main);
-  interpreter = found;
-  main_interpreter.store(known.main);
-  seen_after_unloads.store(unloads_before);
-  if (found.layout == nullptr) {
-    set_off("this version of Python is not known; 3.9 to 3.14 are");
-  } else if (!agrees) {
-    set_off("the interpreter is free-threaded or its layout is not the expected one");
-  } else {
-    // Release: pairs with state().
-    current_state.store(State::kOn, std::memory_order_release);
-  }
-}
-
-std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept {
-  const std::uint64_t place = std::uint64_t{frame.version} << 32 | frame.instruction;
-  return mix(mix(hash, reinterpret_cast<std::uintptr_t>(frame.code)), place);
-}
 
 [[gnu::hot]] std::uint64_t read_stack(std::size_t capacity, Walk& last) noexcept {
-  const Interpreter& python = interpreter;
+  const Interpreter& python = this_interpreter();
   if (!is_loaded() || is_finalizing(python)) return 0;
   const void* thread_state = python.this_thread_state();
   if (thread_state == nullptr) return 0;
@@ -249,7 +27,7 @@ std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept {
   if (checked_walks.load(std::memory_order_relaxed) >= kCheckedWalks) [[likely]] {
     if (!python.read(python.code_type, thread_state, capacity, round, last)) return 0;
   } else if (!python.read_checked(python.code_type, thread_state, capacity, round, last)) {
-    set_off("the interpreter's frames are not where its version has them");
+    turn_off("the interpreter's frames are not where its version has them");
     return 0;
   } else if (last.count > 0) {
     checked_walks.fetch_add(1, std::memory_order_relaxed);
@@ -261,19 +39,19 @@ std::size_t copy_frames(const Walk& walk, Frame* out) noexcept {
   std::size_t count = 0;
   for (std::size_t i = walk.count; i-- > 0;) {
     if (!walk.notes[i].is_code) continue;
-    out[count++] = frame_of(*interpreter.layout, walk.links[i].raw, walk.notes[i].version);
+    out[count++] = frame_of(*this_interpreter().layout, walk.links[i].raw, walk.notes[i].version);
   }
   return count;
 }
 
 void next_round() noexcept {
-  // Relaxed: threads may take up a new round late, and nothing else is told by it.
+  // Relaxed: threads may take up a new round late, and nothing else is known by it.
   current_round.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool read_code(const void* code, Code& out) noexcept {
-  const Layout& layout = *interpreter.layout;
-  if (load<const void*>(code, kTypeOffset) != interpreter.code_type) return false;
+  const Layout& layout = *this_interpreter().layout;
+  if (load<const void*>(code, kTypeOffset) != this_interpreter().code_type) return false;
   out.first_line = load<std::uint32_t>(code, layout.first_line);
   out.qualified_name = load<const void*>(code, layout.qualified_name);
   out.file = load<const void*>(code, layout.file);
@@ -313,7 +91,7 @@ std::size_t put_utf8(std::uint32_t point, char* out, std::size_t room) noexcept 
 }  // namespace
 
 std::size_t copy_text(const void* text, char* out, std::size_t capacity) noexcept {
-  const Layout& layout = *interpreter.layout;
+  const Layout& layout = *this_interpreter().layout;
   const auto length = load<std::int64_t>(text, kSizeOffset);
   const TextForm form = text_form(layout, load<std::uint32_t>(text, kTextStateOffset));
   const std::uint32_t kind = form.kind;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How CPython's structures lie in memory, and the walk over a thread's frames: what
-// python_frames.cpp (the calling thread) and python_waiting.cpp (other threads) share.
+// How CPython's structures lie in memory, and how they are read: what those share that read the
+// calling thread's frames and those that read other threads'.
 #pragma once
 
 #include <string.h>
@@ -10,8 +10,7 @@
 
 #include "preload/base/checked_memory.hpp"
 #include "preload/base/key_table.hpp"
-#include "preload/python/python_collections.hpp"
-#include "preload/python/python_frames.hpp"
+#include "preload/python/python_types.hpp"
 
 namespace gpumemtrace::preload::python {
 
@@ -58,39 +57,6 @@ inline constexpr std::uint16_t kTextStateOffset = 32;
 inline constexpr std::uint16_t kBytesOffset = 32;
 inline constexpr std::uint16_t kNextThread = 8;  // in the thread state
 
-// Of one process, as the runtime has them; null where there is none.
-struct Interpreters {
-  const void* newest = nullptr;
-  const void* main = nullptr;
-};
-
-// The interpreter of this process. What every walk needs stands first, in one cache line.
-struct alignas(64) Interpreter {
-  using Read = bool (*)(const void* code_type, const void* thread_state, std::size_t capacity,
-                        std::uint32_t round, Walk& last) noexcept;
-
-  Read read = nullptr;  // one more walk of a thread, by the layout
-  const void* code_type = nullptr;
-  void* (*this_thread_state)() = nullptr;
-  const void* const* finalizing = nullptr;  // in the runtime: 0 until the interpreter ends
-  const Layout* layout = nullptr;
-  std::uint32_t version = 0;
-  Read read_checked = nullptr;
-  const void* runtime = nullptr;               // _PyRuntime
-  std::uint64_t base = 0;                      // of the file that it belongs to
-  const Interpreters* interpreters = nullptr;  // in the runtime
-  std::size_t thread_list = 0;  // Layout::thread_list, or what the interpreter's own table says
-  Collector collector;
-};
-
-// Complete once state() is kOn.
-const Interpreter& this_interpreter() noexcept;
-
-// From then on thread states go away under those that have them.
-inline bool is_finalizing(const Interpreter& python) noexcept {
-  return __atomic_load_n(python.finalizing, __ATOMIC_RELAXED) != nullptr;  // as CPython reads it
-}
-
 template <class Value>
 Value load(const void* base, std::size_t offset) noexcept {
   Value value;
@@ -99,10 +65,10 @@ Value load(const void* base, std::size_t offset) noexcept {
 }
 
 // Two ways to read: straight, and through the kernel, where the offsets are not yet trusted or the
-// memory may go away. The latter takes the begin of a structure as a whole, in one system call.
+// memory may go away. The latter takes the start of a structure as a whole, in one system call.
 struct Straight {
   template <class Value>
-  bool read(const void* base, std::size_t offset, Value& out) noexcept {
+  [[nodiscard]] bool read(const void* base, std::size_t offset, Value& out) noexcept {
     out = load<Value>(base, offset);
     return true;
   }
@@ -110,7 +76,7 @@ struct Straight {
 class Checked {
  public:
   template <class Value>
-  bool read(const void* base, std::size_t offset, Value& out) noexcept {
+  [[nodiscard]] bool read(const void* base, std::size_t offset, Value& out) noexcept {
     const Block* block = block_at(base);
     if (block != nullptr && offset + sizeof out <= sizeof block->content) {
       memcpy(&out, block->content + offset, sizeof out);
@@ -163,9 +129,9 @@ inline bool plausible_pointer(const void* pointer) noexcept {
 
 // The innermost frame of a thread, nullptr where it has none; false: no memory.
 template <class Reader>
-[[gnu::always_inline]] inline bool first_frame(Reader& reader, const Layout& layout,
-                                               const void* thread_state,
-                                               const void*& frame) noexcept {
+[[nodiscard, gnu::always_inline]] inline bool first_frame(Reader& reader, const Layout& layout,
+                                                          const void* thread_state,
+                                                          const void*& frame) noexcept {
   if (!reader.read(thread_state, layout.first_frame, frame)) return false;
   return layout.frame_behind < 0 || frame == nullptr ||
          reader.read(frame, static_cast<std::size_t>(layout.frame_behind), frame);
@@ -173,9 +139,9 @@ template <class Reader>
 
 // What a frame says, and the next outer one.
 template <class Reader>
-[[gnu::always_inline]] inline bool read_frame(Reader& reader, const Layout& layout,
-                                              const void* frame, RawFrame& out,
-                                              const void*& previous) noexcept {
+[[nodiscard, gnu::always_inline]] inline bool read_frame(Reader& reader, const Layout& layout,
+                                                         const void* frame, RawFrame& out,
+                                                         const void*& previous) noexcept {
   std::uint64_t reference = 0;
   if (!reader.read(frame, layout.code, reference) ||
       !reader.read(frame, layout.previous, previous)) {
@@ -194,8 +160,8 @@ template <class Reader>
 
 // `is_own`: the frame is the program's, not the interpreter's.
 template <class Reader>
-[[gnu::always_inline]] inline bool read_owner(Reader& reader, const Layout& layout,
-                                              const void* frame, bool& is_own) noexcept {
+[[nodiscard, gnu::always_inline]] inline bool read_owner(Reader& reader, const Layout& layout,
+                                                         const void* frame, bool& is_own) noexcept {
   std::uint8_t owner = 0;
   if (layout.owner >= 0 && !reader.read(frame, static_cast<std::size_t>(layout.owner), owner)) {
     return false;
@@ -230,8 +196,9 @@ enum class Look : std::uint8_t { kCode, kOther, kNoMemory };
 // it no version; there its first line and where its file's name and its line table are stand for
 // it. Only where all three are the same again, the object is taken for the one before.
 template <class Reader>
-[[gnu::always_inline]] inline bool read_version(Reader& reader, const Layout& layout,
-                                                const void* code, std::uint32_t& version) noexcept {
+[[nodiscard, gnu::always_inline]] inline bool read_version(Reader& reader, const Layout& layout,
+                                                           const void* code,
+                                                           std::uint32_t& version) noexcept {
   if (layout.code_version >= 0) {
     return reader.read(code, static_cast<std::size_t>(layout.code_version), version);
   }

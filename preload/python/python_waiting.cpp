@@ -7,7 +7,8 @@
 #include <unistd.h>
 
 #include "preload/base/message.hpp"
-#include "preload/python/python_layout.hpp"
+#include "preload/python/python_frames.hpp"
+#include "preload/python/python_interpreter.hpp"
 
 namespace gpumemtrace::preload::python {
 namespace {

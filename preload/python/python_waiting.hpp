@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "preload/python/python_frames.hpp"
+#include "preload/python/python_types.hpp"
 
 namespace gpumemtrace::preload::python {
 
@@ -34,6 +34,6 @@ struct CodeCopy {
   char file[1024];
   char line_table[65536];
 };
-bool copy_code(const void* code, CodeCopy& out) noexcept;
+[[nodiscard]] bool copy_code(const void* code, CodeCopy& out) noexcept;
 
 }  // namespace gpumemtrace::preload::python

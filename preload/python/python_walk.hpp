@@ -11,8 +11,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/python/python_frames.hpp"
 #include "preload/python/python_layout.hpp"
+#include "preload/python/python_types.hpp"
 
 namespace gpumemtrace::preload::python {
 
@@ -43,14 +43,14 @@ struct Walk {
     RawFrame raw;
     bool is_own;
   };
-  static constexpr std::size_t kPlaces = 64;
+  static constexpr std::size_t kIndexes = 64;
 
   std::uint32_t round;
   std::uint32_t count;
   std::uint32_t known;
-  std::uint32_t summed;           // links whose hash is up to date
-  bool is_cut;                    // there are frames outside the outermost link: no walk ends there
-  std::uint16_t places[kPlaces];  // by a frame's address: its place in `links`; a hint
+  std::uint32_t summed;  // links whose hash is up to date
+  bool is_cut;           // there are frames outside the outermost link: no walk ends there
+  std::uint16_t indexes[kIndexes];  // by a frame's address: its index in `links`; a hint
   Link links[kMaxLinks];
   Note notes[kMaxLinks];   // apart, because most walks need only one of them
   Fresh fresh[kMaxLinks];  // of one walk, innermost first
@@ -74,11 +74,11 @@ class Walker {
       walk_.count = 0;
       return true;
     }
-    std::uint32_t place = 0;
+    std::uint32_t index = 0;
     std::uint32_t changed = 0;
-    if (!is_known(innermost, place) || place >= capacity || !leads_out(place, changed)) [[unlikely]]
+    if (!is_known(innermost, index) || index >= capacity || !leads_out(index, changed)) [[unlikely]]
       return follow(innermost, capacity);
-    return take(place, changed) ? settle(place + 1) : fail();
+    return take(index, changed) ? settle(index + 1) : fail();
   }
 
  private:
@@ -98,17 +98,17 @@ class Walker {
   }
 
   // Whether earlier walks found this frame, and then where its link stands.
-  bool is_known(const void* frame, std::uint32_t& place) const noexcept {
-    place = walk_.places[slot_of(frame)];
-    return place < walk_.known && !walk_.is_cut && walk_.links[place].frame == frame;
+  bool is_known(const void* frame, std::uint32_t& index) const noexcept {
+    index = walk_.indexes[slot_of(frame)];
+    return index < walk_.known && !walk_.is_cut && walk_.links[index].frame == frame;
   }
 
   // Whether the frame of this link and all outside it are still one behind the other. What they say
   // may differ: from the link `changed` on.
-  bool leads_out(std::uint32_t place, std::uint32_t& changed) noexcept {
-    const void* frame = walk_.links[place].frame;
-    changed = place + 1;
-    for (std::uint32_t i = place + 1; i-- > 0;) {
+  bool leads_out(std::uint32_t index, std::uint32_t& changed) noexcept {
+    const void* frame = walk_.links[index].frame;
+    changed = index + 1;
+    for (std::uint32_t i = index + 1; i-- > 0;) {
       const Walk::Link& link = walk_.links[i];
       const void* const known = link.frame;
       const void* const read_from = another_copy(known);
@@ -124,9 +124,9 @@ class Walker {
     return link.raw.code == raw.code && link.raw.instruction == raw.instruction;
   }
 
-  // What the links from `changed` to `place` stand for now.
-  bool take(std::uint32_t place, std::uint32_t changed) noexcept {
-    for (std::uint32_t i = changed; i <= place; ++i) {
+  // What the links from `changed` to `index` stand for now.
+  bool take(std::uint32_t index, std::uint32_t changed) noexcept {
+    for (std::uint32_t i = changed; i <= index; ++i) {
       const Walk::Link& link = walk_.links[i];
       RawFrame raw;
       const void* outer = nullptr;
@@ -146,13 +146,13 @@ class Walker {
       if (!collect(innermost, capacity, kept, fresh)) return fail();
     }
     for (std::uint32_t i = fresh; i-- > 0;) {
-      const std::uint32_t place = kept + fresh - 1 - i;
+      const std::uint32_t index = kept + fresh - 1 - i;
       const Walk::Fresh& found = walk_.fresh[i];
-      if (place >= walk_.known || !says_the_same(walk_.links[place], found.raw)) {
-        if (!put(place, found.frame, found.raw)) return fail();
+      if (index >= walk_.known || !says_the_same(walk_.links[index], found.raw)) {
+        if (!put(index, found.frame, found.raw)) return fail();
       }
-      walk_.links[place].frame = found.frame;
-      walk_.places[slot_of(found.frame)] = static_cast<std::uint16_t>(place);
+      walk_.links[index].frame = found.frame;
+      walk_.indexes[slot_of(found.frame)] = static_cast<std::uint16_t>(index);
     }
     walk_.is_cut = is_cut_;
     return settle(kept + fresh);
@@ -164,12 +164,12 @@ class Walker {
     is_cut_ = false;
     std::size_t own = 0;
     while (frame != nullptr && own < capacity && fresh < kMaxLinks) {
-      std::uint32_t place = 0;
-      if (is_known(frame, place) && place + fresh < kMaxLinks) {
+      std::uint32_t index = 0;
+      if (is_known(frame, index) && index + fresh < kMaxLinks) {
         std::uint32_t changed = 0;
-        if (leads_out(place, changed)) {
-          kept = place + 1;
-          return take(place, changed);
+        if (leads_out(index, changed)) {
+          kept = index + 1;
+          return take(index, changed);
         }
         forget();
       }
@@ -195,14 +195,14 @@ class Walker {
 
   // Looks at the frame's code object. What the code is tells whose the frame is, too: the
   // interpreter's own frames have code that the program's have not.
-  bool put(std::uint32_t place, const void* frame, const RawFrame& raw) noexcept {
-    Walk::Note& note = walk_.notes[place];
-    if (walk_.summed > place) walk_.summed = place;
-    if (place < walk_.known && note.is_code && walk_.links[place].raw.code == raw.code) {
+  bool put(std::uint32_t index, const void* frame, const RawFrame& raw) noexcept {
+    Walk::Note& note = walk_.notes[index];
+    if (walk_.summed > index) walk_.summed = index;
+    if (index < walk_.known && note.is_code && walk_.links[index].raw.code == raw.code) {
       std::uint32_t version = 0;
       if (!read_version(reader_, kLayout, raw.code, version)) return false;
       if (version == note.version) {  // the same code, at another instruction
-        walk_.links[place].raw = raw;
+        walk_.links[index].raw = raw;
         return true;
       }
     }
@@ -213,8 +213,8 @@ class Walker {
       if (look == Look::kNoMemory) return false;
     }
     note.is_code = look == Look::kCode;
-    walk_.links[place].raw = raw;
-    if (walk_.known <= place) walk_.known = place + 1;
+    walk_.links[index].raw = raw;
+    if (walk_.known <= index) walk_.known = index + 1;
     return true;
   }
 
@@ -233,7 +233,7 @@ class Walker {
 
   static std::size_t slot_of(const void* frame) noexcept {
     constexpr int kBits = 6;
-    static_assert(Walk::kPlaces == std::size_t{1} << kBits);
+    static_assert(Walk::kIndexes == std::size_t{1} << kBits);
     return reinterpret_cast<std::uintptr_t>(frame) * 0x9e37'79b9'7f4a'7c15u >> (64 - kBits);
   }
 

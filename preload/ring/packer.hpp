@@ -2,8 +2,8 @@
 // From the ring to the trace file: which bytes of which chunk, and when a chunk is free again.
 //
 // - All functions are for the background thread.
-// - `append` is called as bool(const Piece&) and writes the piece to the file. False: it could not,
-//   and the piece stays where it is.
+// - `append` is called as bool(const Span&) and writes the span to the file. False: it could not,
+//   and the span stays where it is.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 namespace gpumemtrace::preload {
 
 // Records of one writer: bytes [begin, begin + records.size()) of its chunk's content.
-struct Piece {
+struct Span {
   std::uint32_t writer = 0;
   std::uint32_t sequence = 0;
   std::uint32_t begin = 0;
@@ -29,7 +29,7 @@ inline const std::byte* content_of(const trace::ChunkHeader& chunk) noexcept {
   return reinterpret_cast<const std::byte*>(&chunk + 1);
 }
 
-// Bytes at the begin of [begin, end) of a chunk's content that hold only calls which returned.
+// Bytes at the start of [begin, end) of a chunk's content that hold only calls which returned.
 inline std::uint32_t completed_bytes(const trace::ChunkHeader& chunk, std::uint32_t begin,
                                      std::uint32_t end) noexcept {
   const std::byte* const content = content_of(chunk);
@@ -48,11 +48,11 @@ inline std::uint32_t completed_bytes(const trace::ChunkHeader& chunk, std::uint3
 }
 
 template <class Append>
-bool pack(trace::ChunkHeader& chunk, std::uint32_t end, Append&& append) noexcept {
+[[nodiscard]] bool pack(trace::ChunkHeader& chunk, std::uint32_t end, Append&& append) noexcept {
   if (end <= chunk.packed) return true;
-  const Piece piece{chunk.writer, chunk.sequence, chunk.packed,
-                    std::span(content_of(chunk) + chunk.packed, end - chunk.packed)};
-  if (!append(piece)) return false;
+  const Span span{chunk.writer, chunk.sequence, chunk.packed,
+                  std::span(content_of(chunk) + chunk.packed, end - chunk.packed)};
+  if (!append(span)) return false;
   chunk.packed = end;
   return true;
 }
@@ -80,7 +80,8 @@ void pack_active(Ring& ring, Append&& append) noexcept {
     if (chunk.state.load(std::memory_order_acquire) != trace::ChunkState::kActive) return;
     const std::uint32_t committed =
         chunk.committed.load(std::memory_order_acquire);  // pairs with commit()
-    pack(chunk, completed_bytes(chunk, chunk.packed, committed), append);
+    // What cannot be written stays where it is.
+    static_cast<void>(pack(chunk, completed_bytes(chunk, chunk.packed, committed), append));
   });
 }
 

@@ -7,6 +7,9 @@
 
 #include <new>
 
+#include "preload/base/file_thread.hpp"
+#include "preload/base/futex.hpp"
+
 namespace gpumemtrace::preload {
 namespace {
 
@@ -26,13 +29,25 @@ constexpr std::uint32_t class_of(std::uint32_t bytes) noexcept {
 // start together, and for what one thread writes between two rounds of the background thread.
 constexpr std::int32_t kReserve[Ring::kSizeClasses] = {16, 4, 4, 4, 4, 4, 6};
 
+// How often and how long a thread waits for a larger ring: a disk that stands still is not waited
+// for.
+constexpr int kGrowthTries = 100;
+constexpr long kGrowthWaitNs = 1'000'000;
+
 }  // namespace
 
 int Ring::create(const char* path, const trace::TraceId& id, std::uint64_t capacity) noexcept {
   capacity_ = trace::kRingHeaderBytes + capacity / trace::kMaxChunkBytes * trace::kMaxChunkBytes;
+  int error = 0;
+  file_thread::run([&]() noexcept { error = create_here(path, id); });
+  return error;
+}
+
+int Ring::create_here(const char* path, const trace::TraceId& id) noexcept {
   if (const int error = file_.create(path); error != 0) return error;
   const int error = map_file(id);
   if (error != 0) discard(path);
+  file_thread::serve([](void* ring) noexcept { static_cast<Ring*>(ring)->grow_as_wanted(); }, this);
   return error;
 }
 
@@ -60,7 +75,7 @@ int Ring::map_file(const trace::TraceId& id) noexcept {
   header_->process_id = static_cast<std::uint32_t>(getpid());
   // Not inherited by fork, gone with the process: the sign that the trace is still being written.
   file_.lock();
-  return grow(0) && replenish() ? 0 : growth_error();
+  return grow(0) && fill_reserve() ? 0 : growth_error();
 }
 
 trace::ChunkHeader* Ring::chunk(std::uint32_t index) const noexcept {
@@ -72,14 +87,9 @@ std::uint32_t Ring::index_of(const trace::ChunkHeader* chunk) const noexcept {
       static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(chunk) - base_) / kPageBytes);
 }
 
-// Claims one extent and cuts it into free chunks. Several threads may grow at once: each has an
-// extent of its own.
 bool Ring::grow(std::uint32_t size_class) noexcept {
-  if (growth_error() != 0) return false;
-  std::uint64_t offset = header_->used_bytes.load();
-  do {
-    if (offset + trace::kMaxChunkBytes > capacity_) return false;
-  } while (!header_->used_bytes.compare_exchange_weak(offset, offset + trace::kMaxChunkBytes));
+  if (growth_error() != 0 || is_at_capacity()) return false;
+  const std::uint64_t offset = header_->used_bytes.load();
   if (const int error = file_.allocate(offset, trace::kMaxChunkBytes); error != 0) {
     growth_error_.store(error, std::memory_order_relaxed);  // a hint, nothing to order
     return false;
@@ -89,31 +99,49 @@ bool Ring::grow(std::uint32_t size_class) noexcept {
   }
   const std::uint32_t bytes = chunk_bytes(size_class);
   for (std::size_t at = 0; at < trace::kMaxChunkBytes; at += bytes) {
-    auto* chunk = new (base_ + offset + at) trace::ChunkHeader;
-    chunk->bytes = bytes;
+    (new (base_ + offset + at) trace::ChunkHeader)->bytes = bytes;
+  }
+  // Before anyone has one of them: the reader of a killed process's file looks no further than
+  // this. Release: pairs with for_each_chunk().
+  header_->used_bytes.store(offset + trace::kMaxChunkBytes, std::memory_order_release);
+  for (std::size_t at = 0; at < trace::kMaxChunkBytes; at += bytes) {
+    auto* const chunk = reinterpret_cast<trace::ChunkHeader*>(base_ + offset + at);
     free_[size_class].push(index_of(chunk), links_);
   }
-  mark_made(offset);
   return true;
 }
 
-bool Ring::extent_is_made(std::uint64_t offset) const noexcept {
-  const std::uint64_t extent = offset / trace::kMaxChunkBytes;
-  // Acquire: pairs with mark_made(); the chunk headers are there.
-  return (made_[extent / 64].load(std::memory_order_acquire) >> (extent % 64) & 1) != 0;
+void Ring::grow_as_wanted() noexcept {
+  for (std::uint32_t size_class = 0; size_class < kSizeClasses; ++size_class) {
+    // growth_error() says why where it could not.
+    if (wanted_[size_class].exchange(false)) static_cast<void>(grow(size_class));
+  }
+  growths_.fetch_add(1);
+  wake_all(growths_);
 }
 
-void Ring::mark_made(std::uint64_t offset) noexcept {
-  const std::uint64_t extent = offset / trace::kMaxChunkBytes;
-  // Release: pairs with extent_is_made().
-  made_[extent / 64].fetch_or(std::uint64_t{1} << (extent % 64), std::memory_order_release);
+// Only static memory is known to the thread that makes the ring larger: a signal handler may jump
+// out of here.
+std::uint32_t Ring::wait_for_growth(std::uint32_t size_class) noexcept {
+  for (int tries = 0; tries < kGrowthTries; ++tries) {
+    const std::uint32_t growths = growths_.load();
+    const bool can_grow = growth_error() == 0 && !is_at_capacity();
+    const std::uint32_t index = free_[size_class].pop(links_);
+    if (index != kNoIndex || !can_grow) return index;
+    wanted_[size_class].store(true);
+    file_thread::request();
+    wait_for_change(growths_, growths, kGrowthWaitNs, kGrowthWaitNs / 10);
+  }
+  return kNoIndex;
+}
+
+bool Ring::is_at_capacity() const noexcept {
+  // Relaxed: it only grows, by the hand of one thread; whoever sees it late asks once more.
+  return header_->used_bytes.load(std::memory_order_relaxed) + trace::kMaxChunkBytes > capacity_;
 }
 
 bool Ring::is_short() const noexcept {
-  // Relaxed: an estimate of a moment that is over when it is known.
-  if (header_->used_bytes.load(std::memory_order_relaxed) + trace::kMaxChunkBytes <= capacity_) {
-    return false;
-  }
+  if (!is_at_capacity()) return false;
   std::uint64_t free_bytes = 0;
   for (std::uint32_t c = 0; c < kSizeClasses; ++c) {
     const std::int32_t count = free_[c].count();
@@ -136,7 +164,7 @@ trace::ChunkHeader* Ring::take(std::uint32_t size_class, bool important) noexcep
   };
   if (!important && is_short()) return nullptr;
   std::uint32_t index = free_[size_class].pop(links_);
-  if (index == kNoIndex && grow(size_class)) index = free_[size_class].pop(links_);
+  if (index == kNoIndex) index = wait_for_growth(size_class);
   if (index == kNoIndex) index = try_all();
   if (index == kNoIndex) return nullptr;
   return chunk(index);
@@ -155,21 +183,37 @@ void Ring::recycle(trace::ChunkHeader* chunk) noexcept {
 
 void Ring::release_free_chunks() noexcept {
   growth_error_.store(ECANCELED, std::memory_order_relaxed);  // a hint, as in grow()
-  for (std::uint32_t size_class = 1; size_class < kSizeClasses; ++size_class) {
-    for (std::uint32_t index = free_[size_class].pop(links_); index != kNoIndex;
-         index = free_[size_class].pop(links_)) {
-      // The first page holds the header, which readers walk over.
-      file_.release((std::uint64_t{index} + 1) * kPageBytes, chunk_bytes(size_class) - kPageBytes);
+  file_thread::run([this]() noexcept {
+    for (std::uint32_t size_class = 1; size_class < kSizeClasses; ++size_class) {
+      for (std::uint32_t index = free_[size_class].pop(links_); index != kNoIndex;
+           index = free_[size_class].pop(links_)) {
+        // The first page holds the header, which readers walk over.
+        file_.release((std::uint64_t{index} + 1) * kPageBytes,
+                      chunk_bytes(size_class) - kPageBytes);
+      }
     }
-  }
+  });
 }
 
 bool Ring::replenish() noexcept {
+  bool has_grown = true;
+  if (!has_reserve()) file_thread::run([&]() noexcept { has_grown = fill_reserve(); });
+  return has_grown;
+}
+
+bool Ring::has_reserve() const noexcept {
+  for (std::uint32_t size_class = 0; size_class < kSizeClasses; ++size_class) {
+    if (free_[size_class].count() < kReserve[size_class]) return is_at_capacity();
+  }
+  return true;
+}
+
+bool Ring::fill_reserve() noexcept {
   for (std::uint32_t size_class = 0; size_class < kSizeClasses; ++size_class) {
     while (free_[size_class].count() < kReserve[size_class]) {
       // A ring of the smallest size has no room for a reserve of every class; take() substitutes.
-      if (header_->used_bytes.load() + trace::kMaxChunkBytes > capacity_) return true;
-      if (!grow(size_class)) return growth_error() == 0;
+      if (is_at_capacity()) return true;
+      if (!grow(size_class)) return false;
     }
   }
   return true;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ring: chunks of shared memory in a file that outlives the process.
 //
-//   background thread              traced thread                 background thread
+//   file thread                    traced thread                 background thread
 //   grow(): free, touched  ----->  take(): active  --seal()-->   packs it, recycle(): free again
 //
 // - take() and seal() are called by traced threads: one atomic exchange each, no lock, no system
-//   call while the ring has free chunks. A thread that finds none grows the ring itself, up to the
-//   capacity; after that take() returns nullptr and the caller counts a drop.
+//   call while the ring has free chunks. A thread that finds none has the file thread grow the
+//   ring, up to the capacity; after that take() returns nullptr and the caller counts a drop.
 // - Everything else is for the background thread, or for the one thread that starts the recording.
 // - An extent is kMaxChunkBytes of file, cut into chunks of one size. Memory is allocated on disk
 //   and touched before anyone gets it: a full disk is an error here, never a SIGBUS there.
@@ -27,7 +27,8 @@ class Ring {
   static constexpr std::uint32_t kSizeClasses = 7;  // 4 KiB, 8 KiB, ... 256 KiB
 
   // Makes the file and maps it. 0, or an errno value, and then no file.
-  int create(const char* path, const trace::TraceId& id, std::uint64_t capacity) noexcept;
+  [[nodiscard]] int create(const char* path, const trace::TraceId& id,
+                           std::uint64_t capacity) noexcept;
   // Removes the file that create() has made, before anyone has taken a chunk.
   void discard(const char* path) noexcept;
 
@@ -45,7 +46,9 @@ class Ring {
   void recycle(trace::ChunkHeader* chunk) noexcept;
 
   // Keeps a reserve of free chunks of every size; false where the file cannot grow.
-  bool replenish() noexcept;
+  [[nodiscard]] bool replenish() noexcept;
+  // Makes what threads that found no chunk wait for. The file thread.
+  void grow_as_wanted() noexcept;
   // Why the file cannot grow any more: an errno value, 0 while it can.
   int growth_error() const noexcept {
     return growth_error_.load(std::memory_order_relaxed);  // a hint, nothing to order
@@ -62,27 +65,25 @@ class Ring {
   // Visits all chunks in the order of the file; for the last pass over unsealed ones.
   template <class Visitor>
   void for_each_chunk(Visitor&& visit) const noexcept {
-    for (std::uint64_t extent = trace::kRingHeaderBytes;
-         extent + trace::kMaxChunkBytes <= capacity_; extent += trace::kMaxChunkBytes) {
-      if (!extent_is_made(extent)) continue;
-      std::uint64_t offset = extent;
-      while (offset < extent + trace::kMaxChunkBytes) {
-        auto* chunk = reinterpret_cast<trace::ChunkHeader*>(base_ + offset);
-        if (chunk->magic != trace::kChunkMagic || chunk->bytes < trace::kMinChunkBytes) break;
-        visit(*chunk);
-        offset += chunk->bytes;
-      }
+    // Acquire: pairs with grow(); the chunk headers are there.
+    const std::uint64_t end = header_->used_bytes.load(std::memory_order_acquire);
+    for (std::uint64_t offset = trace::kRingHeaderBytes; offset < end;) {
+      auto* chunk = reinterpret_cast<trace::ChunkHeader*>(base_ + offset);
+      if (chunk->bytes < trace::kMinChunkBytes) return;  // somebody else wrote to the file
+      visit(*chunk);
+      offset += chunk->bytes;
     }
   }
 
  private:
-  int map_file(const trace::TraceId& id) noexcept;
-  // Extents are claimed in order and finished in any; memory of one that is not finished may lie
-  // past the end of the file.
-  static constexpr std::size_t kMaxExtents = 65536;
-  bool grow(std::uint32_t size_class) noexcept;
-  bool extent_is_made(std::uint64_t offset) const noexcept;
-  void mark_made(std::uint64_t offset) noexcept;
+  [[nodiscard]] int create_here(const char* path, const trace::TraceId& id) noexcept;
+  [[nodiscard]] int map_file(const trace::TraceId& id) noexcept;
+  // On the file thread: one more extent, of chunks of this size.
+  [[nodiscard]] bool grow(std::uint32_t size_class) noexcept;
+  bool has_reserve() const noexcept;
+  [[nodiscard]] bool fill_reserve() noexcept;
+  bool is_at_capacity() const noexcept;
+  std::uint32_t wait_for_growth(std::uint32_t size_class) noexcept;
   std::uint32_t index_of(const trace::ChunkHeader* chunk) const noexcept;
 
   std::byte* base_ = nullptr;
@@ -91,7 +92,8 @@ class Ring {
   OwnFile file_;
   std::uint64_t capacity_ = 0;
   std::atomic<int> growth_error_ = 0;
-  std::atomic<std::uint64_t> made_[kMaxExtents / 64] = {};
+  std::atomic<bool> wanted_[kSizeClasses] = {};  // threads wait for chunks of this size
+  std::atomic<std::uint32_t> growths_ = 0;       // raised to end their waits
   IndexStack free_[kSizeClasses];
   IndexInbox sealed_;
 };

@@ -34,55 +34,22 @@ inline constexpr std::uint32_t kNoSession =
 
 // What every event needs lies in two cache lines that come together.
 struct alignas(64) ThreadState {
-  std::uint32_t session = kNoSession;  // the session that `writer` belongs to; see Control
-  std::uintptr_t hook_frame = 0;       // frame pointer of the outermost hook; 0: none
+  std::uint32_t session =
+      kNoSession;  // the session that `writer` belongs to; see preload/ring/control.hpp
+  std::uintptr_t hook_frame = 0;  // frame pointer of the outermost hook; 0: none
   Writer* writer = nullptr;
   std::byte* cursor = nullptr;  // the writer's, while this thread has it
   std::byte* end = nullptr;
   trace::ChunkHeader* chunk = nullptr;
   bool chunk_is_reserved = false;  // from the ring's reserve: copies must not fill it
   std::uint32_t writer_id = 0;     // the writer's, while this thread has it
-  // Contexts that were made current here, as the wrapped calls told it; ContextId values.
+  // Contexts that were made current here, as the wrapped calls said; ContextId values.
   std::uint32_t context = 0;
   std::uint32_t context_depth = 0;
-  std::uint64_t last_without_python = 0;  // time; see note_thread_without_python()
+  std::uint64_t last_without_python = 0;  // time; see request_waiting_look()
   std::uint32_t context_stack[kContextStackDepth] = {};
 };
 
 extern constinit thread_local ThreadState thread_state [[gnu::tls_model("initial-exec")]];
-
-// Marks the thread as being inside one of our hooks. Only the outermost guard records: what the
-// driver calls inside a call is that call's business.
-//
-// A longjmp out of a hook, or a thread that is cancelled in one, leaves the mark behind. A guard
-// that finds a mark therefore looks whether that hook is still on the stack.
-//
-// - At most one in a function, and none in a function that is inlined into one with a guard.
-class CallGuard {
- public:
-  // Into the function whose frame it is about.
-  [[gnu::always_inline]] CallGuard() noexcept {
-    const auto frame = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
-    ThreadState& state = thread_state;
-    outermost_ = state.hook_frame == 0 || is_left(frame);
-    if (outermost_) [[likely]]
-      state.hook_frame = frame;
-  }
-  ~CallGuard() {
-    if (outermost_) [[likely]]
-      thread_state.hook_frame = 0;
-  }
-  CallGuard(const CallGuard&) = delete;
-  CallGuard& operator=(const CallGuard&) = delete;
-
-  bool outermost() const noexcept { return outermost_; }
-
- private:
-  // Whether the marked hook never returned. `frame` is that of the function that asks. Where the
-  // stack does not tell, the answer is no, and counted.
-  static bool is_left(std::uintptr_t frame) noexcept;
-
-  bool outermost_;
-};
 
 }  // namespace gpumemtrace::preload

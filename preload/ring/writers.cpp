@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <iterator>
@@ -13,8 +12,11 @@
 
 #include "preload/base/clock.hpp"
 #include "preload/base/errno_keeper.hpp"
-#include "preload/ring/recorder.hpp"
-#include "preload/session/session_state.hpp"
+#include "preload/base/sleep.hpp"
+#include "preload/ring/control.hpp"
+#include "preload/ring/cursor.hpp"
+#include "preload/ring/writer_pool.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -25,11 +27,9 @@ std::uint32_t current_thread_id() noexcept {
 
 void write_thread_record(std::uint32_t thread_id, std::string_view name) noexcept {
   trace::Thread record;
-  record.record.kind = trace::RecordKind::kThread;
-  record.record.time = ticks();
   record.thread_id = thread_id;
   record.pthread_self = static_cast<std::uint64_t>(pthread_self());
-  write_record(&record, sizeof record, name.data(), name.size());
+  write_record(record, name);
 }
 
 // The name that the thread has now; `name` has room for it.
@@ -38,17 +38,17 @@ std::string_view thread_name(char (&name)[16]) noexcept {
   return {name, strnlen(name, sizeof name)};
 }
 
-void count_drop(Session& session, trace::DropClass drop_class) noexcept {
+void count_drop(WriterPool& pool, trace::DropClass drop_class) noexcept {
   const auto index = static_cast<std::size_t>(drop_class);
   Writer& writer = *thread_state.writer;
-  trace::RingHeader& header = session.ring.header();
+  trace::RingHeader& header = pool.ring.header();
   trace::DropCounts& line = header.dropped_by_writers[writer.id % header.kDropLines];
   line.counts[index].fetch_add(1, std::memory_order_relaxed);  // a counter
   if (writer.gap_since == 0) writer.gap_since = ticks();
   ++writer.gap[index];
 }
 
-// Tells the trace, at the begin of the first chunk after a gap, what is missing.
+// Tells the trace, at the start of the first chunk after a gap, what is missing.
 void write_gap() noexcept {
   Writer& writer = *thread_state.writer;
   if (writer.gap_since == 0) return;
@@ -68,15 +68,14 @@ void write_gap() noexcept {
   commit(sizeof record);
 }
 
-trace::ChunkHeader* take_chunk(Session& session, std::uint32_t size_class,
+trace::ChunkHeader* take_chunk(WriterPool& pool, std::uint32_t size_class,
                                bool important) noexcept {
-  trace::ChunkHeader* chunk = session.ring.take(size_class, important);
-  while (chunk == nullptr && session.config.on_full == OnFull::kBlock &&
-         control.session.load() == session.id && session.background_runs.load() &&
+  trace::ChunkHeader* chunk = pool.ring.take(size_class, important);
+  while (chunk == nullptr && pool.on_full == OnFull::kBlock &&
+         control.session.load() == pool.session_id && pool.is_emptied.load() &&
          thread_state.writer->id != 0) {
-    const timespec pause{0, 200'000};
-    nanosleep(&pause, nullptr);
-    chunk = session.ring.take(size_class, important);
+    sleep_microseconds(200);
+    chunk = pool.ring.take(size_class, important);
   }
   return chunk;
 }
@@ -89,7 +88,7 @@ std::uint32_t sequence_after(const trace::ChunkHeader& chunk) noexcept {
 
 // The thread's chunk is full. A signal handler may jump out of here: what is forgotten and not
 // sealed stays active, and is packed as such.
-void seal_chunk(Session& session, Writer& writer) noexcept {
+void seal_chunk(WriterPool& pool, Writer& writer) noexcept {
   ThreadState& state = thread_state;
   trace::ChunkHeader* const chunk = state.chunk;
   writer.next_sequence = sequence_after(*chunk);
@@ -97,17 +96,17 @@ void seal_chunk(Session& session, Writer& writer) noexcept {
   state.chunk = nullptr;
   state.cursor = state.end = nullptr;
   std::atomic_signal_fence(std::memory_order_release);
-  session.ring.seal(chunk);
+  pool.ring.seal(chunk);
 }
 
 // The cursor of a thread that is gone was its own; a fresh chunk is safe, and its last one is
 // sealed by what it committed.
-void abandon_chunk(Session& session, Writer& writer) noexcept {
-  session.ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
+void abandon_chunk(WriterPool& pool, Writer& writer) noexcept {
+  pool.ring.for_each_chunk([&](trace::ChunkHeader& chunk) noexcept {
     // In this order: whose a chunk is that nobody has may be changing.
     if (chunk.state.load() != trace::ChunkState::kActive || chunk.writer != writer.id) return;
     if (chunk.sequence >= writer.next_sequence) writer.next_sequence = sequence_after(chunk);
-    session.ring.seal(&chunk);
+    pool.ring.seal(&chunk);
   });
   writer.taken = nullptr;
   writer.chunk = nullptr;
@@ -116,26 +115,26 @@ void abandon_chunk(Session& session, Writer& writer) noexcept {
 
 }  // namespace
 
-std::uint32_t take_writer(Session& session) noexcept {
-  const std::uint32_t idle = session.idle_writers.pop(session.writer_links);
+std::uint32_t take_writer(WriterPool& pool) noexcept {
+  const std::uint32_t idle = pool.idle.pop(pool.links);
   if (idle != kNoIndex) return idle;
-  const std::uint32_t fresh = session.writer_count.fetch_add(1);
+  const std::uint32_t fresh = pool.count.fetch_add(1);
   if (fresh < kMaxWriters) return fresh;
-  session.writer_count.store(kMaxWriters);
+  pool.count.store(kMaxWriters);
   return kNoIndex;
 }
 
-bool acquire_writer(Session& session, std::uint32_t index) noexcept {
+bool acquire_writer(WriterPool& pool, std::uint32_t index) noexcept {
   if (index == kNoIndex) return false;
   ThreadState& state = thread_state;
-  Writer& writer = session.writers[index];
+  Writer& writer = pool.writers[index];
   writer.id = index;
   state.writer = &writer;
   state.writer_id = index;
   state.chunk = writer.chunk;
   state.cursor = writer.cursor;
   state.end = writer.end;
-  state.session = session.id;
+  state.session = pool.session_id;
   const std::uint32_t thread_id = current_thread_id();
   writer.thread_id.store(thread_id);
   char name[16] = {};
@@ -143,7 +142,7 @@ bool acquire_writer(Session& session, std::uint32_t index) noexcept {
   return true;
 }
 
-void return_writer(Session& session) noexcept {
+void return_writer(WriterPool& pool) noexcept {
   ThreadState& state = thread_state;
   Writer& writer = *state.writer;
   writer.chunk = state.chunk;
@@ -154,41 +153,41 @@ void return_writer(Session& session) noexcept {
   state.chunk = nullptr;
   state.cursor = state.end = nullptr;
   state.session = kNoSession;
-  session.idle_writers.push(writer.id, session.writer_links);
+  pool.idle.push(writer.id, pool.links);
 }
 
-void reclaim_writers(Session& session, bool (*thread_is_gone)(std::uint32_t thread_id)) noexcept {
-  const std::uint32_t count = session.writer_count.load();
+void reclaim_writers(WriterPool& pool, bool (*thread_is_gone)(std::uint32_t thread_id)) noexcept {
+  const std::uint32_t count = pool.count.load();
   for (std::uint32_t i = kBackgroundWriter + 1; i < count && i < kMaxWriters; ++i) {
-    Writer& writer = session.writers[i];
+    Writer& writer = pool.writers[i];
     std::uint32_t thread_id = writer.thread_id.load();
     if (thread_id == 0 || !thread_is_gone(thread_id)) continue;
     // Fails where the thread returned the writer in its last moments: it may be another's by now.
     if (!writer.thread_id.compare_exchange_strong(thread_id, 0)) continue;
-    abandon_chunk(session, writer);
-    session.idle_writers.push(i, session.writer_links);
+    abandon_chunk(pool, writer);
+    pool.idle.push(i, pool.links);
   }
 }
 
 bool reserve_is_over(trace::DropClass drop_class) noexcept {
-  Session& session = the_session();
-  thread_state.chunk_is_reserved = session.ring.is_short();
-  if (thread_state.chunk_is_reserved) count_drop(session, drop_class);
+  WriterPool& pool = *writer_pool;
+  thread_state.chunk_is_reserved = pool.ring.is_short();
+  if (thread_state.chunk_is_reserved) count_drop(pool, drop_class);
   return !thread_state.chunk_is_reserved;
 }
 
 std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) noexcept {
   const ErrnoKeeper errno_keeper;
-  Session& session = the_session();
+  WriterPool& pool = *writer_pool;
   ThreadState& state = thread_state;
   Writer& writer = *state.writer;
-  if (state.chunk != nullptr) seal_chunk(session, writer);
+  if (state.chunk != nullptr) seal_chunk(pool, writer);
   const bool important = drop_class != trace::DropClass::kCopy;
   // One that was taken and never begun comes first: a signal handler may jump out of here.
-  if (writer.taken == nullptr) writer.taken = take_chunk(session, writer.size_class, important);
+  if (writer.taken == nullptr) writer.taken = take_chunk(pool, writer.size_class, important);
   trace::ChunkHeader* const chunk = writer.taken;
   if (chunk == nullptr) {
-    count_drop(session, drop_class);
+    count_drop(pool, drop_class);
     return nullptr;
   }
   // A reader of a killed process's ring must never see old content under a new name: the state is
@@ -204,7 +203,7 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   writer.taken = nullptr;
   std::atomic_signal_fence(std::memory_order_release);
   state.chunk = chunk;
-  state.chunk_is_reserved = session.config.on_full == OnFull::kDrop && session.ring.is_short();
+  state.chunk_is_reserved = pool.on_full == OnFull::kDrop && pool.ring.is_short();
   state.cursor = reinterpret_cast<std::byte*>(chunk + 1);
   // A signal handler may jump out of here: until it has an end, the chunk has less than no room.
   std::atomic_signal_fence(std::memory_order_release);
@@ -214,8 +213,8 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   return static_cast<std::size_t>(state.end - state.cursor) < bytes ? nullptr : state.cursor;
 }
 
-bool write_record(const void* record, std::size_t bytes, const char* tail,
-                  std::size_t tail_bytes) noexcept {
+bool write_bytes(const void* record, std::size_t bytes, const char* tail,
+                 std::size_t tail_bytes) noexcept {
   const std::size_t padded =
       (tail_bytes + trace::kWordBytes - 1) / trace::kWordBytes * trace::kWordBytes;
   const std::size_t total = bytes + padded;

@@ -7,26 +7,29 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
+#include "preload/base/clock.hpp"
 #include "preload/ring/thread_state.hpp"
 #include "trace/ring_layout.hpp"
+#include "trace/schema.hpp"
 
 namespace gpumemtrace::preload {
 
-struct Session;
+struct WriterPool;
 
 // The background thread's own. No other thread ever has it.
 inline constexpr std::uint32_t kBackgroundWriter = 0;
 
 // Index of a writer that no thread has; kNoIndex where there is none left.
-std::uint32_t take_writer(Session& session) noexcept;
+std::uint32_t take_writer(WriterPool& pool) noexcept;
 // Gives the thread a writer and tells the trace whose records follow; false for kNoIndex.
-bool acquire_writer(Session& session, std::uint32_t index) noexcept;
+[[nodiscard]] bool acquire_writer(WriterPool& pool, std::uint32_t index) noexcept;
 // The thread ends: its writer is the next thread's.
-void return_writer(Session& session) noexcept;
+void return_writer(WriterPool& pool) noexcept;
 // Takes the writers back from threads that ended without returning them: pthread keys exhausted
 // their rounds, or the thread was killed. The background thread.
-void reclaim_writers(Session& session, bool (*thread_is_gone)(std::uint32_t thread_id)) noexcept;
+void reclaim_writers(WriterPool& pool, bool (*thread_is_gone)(std::uint32_t thread_id)) noexcept;
 
 // Room for a record of `bytes` in a new chunk; nullptr and a counted drop where there is none.
 // Slow path; keeps errno.
@@ -34,10 +37,17 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
 
 // A copy's record meets a chunk of the ring's reserve. True where the ring has room again; else the
 // record is counted as dropped.
-bool reserve_is_over(trace::DropClass drop_class) noexcept;
+[[nodiscard]] bool reserve_is_over(trace::DropClass drop_class) noexcept;
 
 // Writes a record with a tail for the calling thread, which must be attached; false if dropped.
-bool write_record(const void* record, std::size_t bytes, const char* tail,
-                  std::size_t tail_bytes) noexcept;
+bool write_bytes(const void* record, std::size_t bytes, const char* tail,
+                 std::size_t tail_bytes) noexcept;
+// Likewise; sets the record's kind and time.
+template <class Record>
+bool write_record(Record& record, std::string_view tail) noexcept {
+  record.record.kind = trace::kind_of<Record>();
+  record.record.time = ticks();
+  return write_bytes(&record, sizeof record, tail.data(), tail.size());
+}
 
 }  // namespace gpumemtrace::preload

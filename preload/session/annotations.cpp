@@ -22,35 +22,33 @@ std::uint64_t hash_of(std::string_view text) noexcept {
 std::uint32_t intern_name(std::string_view text) noexcept {
   if (text.empty()) return 0;
   text = slice(text, 0, kMaxNameBytes);
-  bool told = false;
-  const std::uint32_t id = names.intern(hash_of(text), told);
-  if (id != 0 && !told) {
+  bool emitted = false;
+  const std::uint32_t id = names.intern(hash_of(text), emitted);
+  if (id != 0 && !emitted) {
     trace::Name record;
-    record.record.kind = trace::RecordKind::kName;
-    record.record.time = ticks();
     record.id = id;
-    if (write_record(&record, sizeof record, text.data(), text.size())) names.was_told(id);
+    if (write_record(record, text)) names.mark_emitted(id);
   }
   return id;
 }
 
 }  // namespace
 
-void annotate(const Note& note) noexcept {
+void annotate(const Annotation& given) noexcept {
   const CallGuard guard;
   if (!guard.outermost() || !recording(false)) return;
-  const std::uint32_t name = intern_name(note.name);
-  const std::uint32_t domain = intern_name(note.domain);
+  const std::uint32_t name = intern_name(given.name);
+  const std::uint32_t domain = intern_name(given.domain);
   write_event<trace::Annotation>(guard, [&](trace::Annotation& annotation) {
-    annotation.value = note.value;
-    annotation.operation = note.operation;
+    annotation.value = given.value;
+    annotation.operation = given.operation;
     annotation.name = name;
     annotation.domain = domain;
-    annotation.source = note.source;
+    annotation.source = given.source;
   });
 }
 
 // Without memory for the table every name is unknown.
-void reset_names() noexcept { names.map(kNameSlots); }
+void reset_names() noexcept { static_cast<void>(names.map(kNameSlots)); }
 
 }  // namespace gpumemtrace::preload

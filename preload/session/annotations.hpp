@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the program says of its own course: steps, marks and ranges, through gpumemtrace.h or NVTX.
+// What the program says of its own progress: steps, marks and ranges, through gpumemtrace.h or
+// NVTX.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace gpumemtrace::preload {
 
-struct Note {
+struct Annotation {
   trace::AnnotationOperation operation = trace::AnnotationOperation::kMark;
   trace::AnnotationSource source = trace::AnnotationSource::kUnknown;
   std::uint64_t value = 0;
@@ -22,7 +23,7 @@ inline constexpr std::size_t kMaxNameBytes = 512;
 
 // Records the note on the calling thread. Does nothing where nothing is recorded: notes alone start
 // no trace. Any thread; no lock, no allocation, no system call in the steady state.
-void annotate(const Note& note) noexcept;
+void annotate(const Annotation& annotation) noexcept;
 
 // Forgets which names the trace has: a new trace needs every name again. Before the session's first
 // record. Without memory annotations have no names.

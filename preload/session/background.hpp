@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What other parts ask of the background thread.
+// The thread that does a session's work; a second one has the files (preload/base/file_thread.hpp).
+// It packs sealed chunks, sees to free chunks, samples the driver about once a second, writes the
+// dictionary entries that others kept for it, and carries out what `gpumemtrace ctl` asks.
 #pragma once
 
 namespace gpumemtrace::preload {
 
-// Asks for a sample of the driver's numbers soon, for example after an allocation failed. Any
-// thread, one store.
-void want_sample() noexcept;
-
-// Gives the background thread its writer; the thread calls this itself.
-bool attach_background_thread() noexcept;
+// Starts the thread; false where the system refuses.
+[[nodiscard]] bool start_background_thread() noexcept;
 
 }  // namespace gpumemtrace::preload

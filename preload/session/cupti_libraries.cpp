@@ -7,6 +7,7 @@
 #include "cupti/collection.hpp"
 #include "cupti/spin_lock.hpp"
 #include "preload/loader/elf_symbols.hpp"
+#include "preload/loader/segments.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -42,23 +43,6 @@ bool begins_with(const char* text, const char* prefix) noexcept {
   return strncmp(text, prefix, strlen(prefix)) == 0;
 }
 
-struct Range {
-  std::uint64_t begin = ~std::uint64_t{0};
-  std::uint64_t end = 0;
-};
-
-Range range_of(const dl_phdr_info& info) noexcept {
-  Range range;
-  for (int i = 0; i < info.dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = info.dlpi_phdr[i];
-    if (segment.p_type != PT_LOAD) continue;
-    const std::uint64_t begin = info.dlpi_addr + segment.p_vaddr;
-    if (begin < range.begin) range.begin = begin;
-    if (begin + segment.p_memsz > range.end) range.end = begin + segment.p_memsz;
-  }
-  return range;
-}
-
 // The entry of a loaded file, made where there is none yet; nullptr where the file is no libcupti
 // or there are too many.
 Copy* entry_of(const dl_phdr_info& info) noexcept {
@@ -75,7 +59,7 @@ Copy* entry_of(const dl_phdr_info& info) noexcept {
   }
   if (copies.count == cupti::kMostLibraries) return nullptr;
   Copy& copy = copies.entries[copies.count];
-  const Range range = range_of(info);
+  const AddressRange range = range_of(info);
   copy.begin = range.begin;
   copy.end = range.end;
   copy.mark = mark;
@@ -95,8 +79,8 @@ struct AddressSearch {
 
 int visit_for_address(dl_phdr_info* info, std::size_t, void* argument) noexcept {
   auto& search = *static_cast<AddressSearch*>(argument);
-  const Range range = range_of(*info);
-  if (search.address < range.begin || search.address >= range.end) return 0;
+  const AddressRange range = range_of(*info);
+  if (!range.contains(search.address)) return 0;
   search.found = entry_of(*info);
   return 1;
 }
@@ -125,8 +109,8 @@ struct NeededSearch {
 
 int visit_needed(dl_phdr_info* info, std::size_t, void* argument) noexcept {
   auto& search = *static_cast<NeededSearch*>(argument);
-  const Range range = range_of(*info);
-  if (search.address < range.begin || search.address >= range.end) return 0;
+  const AddressRange range = range_of(*info);
+  if (!range.contains(search.address)) return 0;
   for_each_needed(*info, [&](const char* name) noexcept {
     for (std::size_t i = 0; i < search.copies->count; ++i) {
       Copy* const copy = search.copies->entries[i];

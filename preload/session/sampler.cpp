@@ -158,8 +158,6 @@ void record_pools(const CallGuard& guard, const bool (&has_context)[kMaxDevices]
 
 void record_device(int device, const nvml::Link& link) noexcept {
   trace::Device record;
-  record.record.kind = trace::RecordKind::kDevice;
-  record.record.time = ticks();
   record.ordinal = device;
   record.pcie_generation = link.generation;
   record.pcie_width = link.width;
@@ -174,7 +172,7 @@ void record_device(int device, const nvml::Link& link) noexcept {
   }
   char name[256] = {};
   if (functions.device_name != nullptr) functions.device_name(name, sizeof name, device);
-  write_record(&record, sizeof record, name, strnlen(name, sizeof name));
+  write_record(record, {name, strnlen(name, sizeof name)});
 }
 
 }  // namespace
@@ -212,7 +210,7 @@ void record_devices(const CallGuard&) noexcept {
   if (!prepare() || functions.device_count(&count) != CUDA_SUCCESS) return;
   if (count > kMaxDevices) count = kMaxDevices;
   for (int device = 0; device < count; ++device) record_device(device, {});
-  // Again with their links: NVML takes its time, and the devices must be told at once.
+  // Again with their links: NVML takes its time, and the devices must be known at once.
   for (int device = 0; device < count; ++device) {
     char bus_id[32] = {};
     if (functions.bus_id == nullptr ||
@@ -227,7 +225,8 @@ void record_devices(const CallGuard&) noexcept {
 void record_samples(const CallGuard& guard) noexcept {
   if (!prepare() || !tracking::begin_sample()) return;
   bool has_context[kMaxDevices] = {};
-  for (std::uint32_t id = 1; id <= tracking::context_count(); ++id) {
+  const std::uint32_t contexts = tracking::context_count();
+  for (std::uint32_t id = 1; id <= contexts; ++id) {
     const tracking::ContextInfo context = tracking::context_info(id);
     if (context.ended || context.handle == 0 || context.device < 0 ||
         context.device >= kMaxDevices || has_context[context.device]) {

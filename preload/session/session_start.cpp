@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a session is made of: its files, its tables, and the background thread.
+#include "preload/session/session_start.hpp"
+
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -10,26 +10,25 @@
 #include <new>
 
 #include "preload/base/clock.hpp"
+#include "preload/base/file_thread.hpp"
 #include "preload/base/message.hpp"
+#include "preload/loader/lazy_symbols.hpp"
 #include "preload/loader/loaded_module.hpp"
-#include "preload/python/python_frames.hpp"
+#include "preload/loader/own_thread.hpp"
+#include "preload/python/python_interpreter.hpp"
+#include "preload/ring/control.hpp"
 #include "preload/session/annotations.hpp"
+#include "preload/session/background.hpp"
 #include "preload/session/content_hash.hpp"
 #include "preload/session/sampler.hpp"
-#include "preload/session/session.hpp"
 #include "preload/session/session_state.hpp"
+#include "preload/session/thread_end.hpp"
+#include "preload/session/trace_metadata.hpp"
 #include "preload/stacks/module_list.hpp"
 #include "preload/stacks/stacks.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
-
-template <class Value>
-Value* map_array(std::size_t count) noexcept {
-  void* memory = mmap(nullptr, count * sizeof(Value), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory == MAP_FAILED ? nullptr : static_cast<Value*>(memory);
-}
 
 trace::TraceId random_id() noexcept {
   trace::TraceId id;
@@ -56,7 +55,7 @@ int create_files(Session& session) noexcept {
   expand_output_path(session.config.output_pattern, session.job, path);
   constexpr std::size_t kLongestPath = Line::kCapacity - 64;  // a number and endings follow
   if (path.size() > kLongestPath) {
-    path.truncate(200);  // as much as is told
+    path.truncate(200);  // as much as is reported
     return ENAMETOOLONG;
   }
   make_folders(path.c_str());
@@ -95,7 +94,7 @@ void discard_files(Session& session) noexcept {
 int begin_trace(Session& session) noexcept {
   int error = create_files(session);
   if (error != 0) return error;
-  error = write_prologue(session);
+  error = write_trace_metadata(session);
   if (error != 0) discard_files(session);
   return error;
 }
@@ -108,41 +107,75 @@ int begin_trace(Session& session) noexcept {
                          ? "Make the ring smaller with --ring-size."
                          : "Choose another place with --output or GPUMEMTRACE_OUTPUT."));
 }
-}  // namespace
 
-const char* start_session(Wish wish) noexcept {
+bool start_file_thread() noexcept {
+  file_thread::prepare();
+  pthread_t thread;
+  if (!start_own_thread(file_thread::main, thread)) return false;
+  libc_pthread_detach(thread);
+  return file_thread::wait_until_ready();
+}
+
+void say_no_thread() noexcept {
+  say_not_recording("the system allows no further thread, or has no memory for one");
+}
+
+bool make_session(Session& session, RequestedState requested) noexcept {
   choose_clock();
-  auto* session = new (&the_session()) Session;
-  session->config = read_config();
-  if (wish != Wish::kNone) session->config.start_paused = wish == Wish::kPause;
-  session->job = read_job_facts();
+  writer_pool = &session.pool;
+  session.config = read_config();
+  if (requested != RequestedState::kNone) {
+    session.config.start_paused = requested == RequestedState::kPause;
+  }
+  session.pool.on_full = session.config.on_full;
+  session.job = read_job_facts();
   choose_module_lookup();  // hooks ask for modules also where native stacks are not wanted
   forget_modules();
-  session->modules.look();
-  publish_modules(session->modules);
-  python::look(session->modules);
+  session.modules.refresh();
+  publish_modules(session.modules);
+  python::refresh(session.modules);
   load_sampler();
   reset_names();
-  session->writers = map_array<Writer>(kMaxWriters);
-  session->writer_links = map_array<std::atomic<std::uint32_t>>(kMaxWriters);
-  if (session->writers == nullptr || session->writer_links == nullptr) {
-    return "there is no memory for the recorder";
+  if (!session.pool.map_writers()) {
+    say_not_recording("there is no memory for the recorder");
+    return false;
   }
-  if (!make_thread_end_key()) return "the process has no thread-specific key left";
-  if (const int error = begin_trace(*session); error != 0) {
-    say_trace_cannot_be_written(*session, error);
-    return "";
+  if (!make_thread_end_key()) {
+    say_not_recording("the process has no thread-specific key left");
+    return false;
   }
-  session->id = kFirstSessionId + static_cast<std::uint32_t>(getpid());
-  session->writer_count.store(1);  // writer 0 is the background thread's
-  session->writers[0].next_sequence = 1;
-  reset_stacks(session->config);
-  set_content_hashing(session->config);
+  if (const int error = begin_trace(session); error != 0) {
+    say_trace_cannot_be_written(session, error);
+    return false;
+  }
+  session.pool.session_id = kFirstSessionId + static_cast<std::uint32_t>(getpid());
+  session.pool.writers[0].next_sequence = 1;
+  reset_stacks(session.config);
+  set_content_hashing(session.config);
   if (!start_background_thread()) {
-    discard_files(*session);
-    return "the system allows no further thread";
+    discard_files(session);
+    say_no_thread();
+    return false;
   }
-  return nullptr;
+  return true;
+}
+
+}  // namespace
+
+// Apart, likewise.
+[[gnu::noinline]] void say_not_recording(const char* reason) noexcept {
+  message(Line() << "not recording: " << reason << ".");
+}
+
+bool start_session(RequestedState requested) noexcept {
+  auto* session = new (&the_session()) Session;
+  if (!start_file_thread()) {
+    say_no_thread();
+    return false;
+  }
+  const bool is_made = make_session(*session, requested);
+  if (!is_made) file_thread::stop();
+  return is_made;
 }
 
 }  // namespace gpumemtrace::preload

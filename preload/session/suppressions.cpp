@@ -12,32 +12,32 @@ namespace {
 constexpr std::size_t kMaxSuppressions = 128;
 constexpr std::size_t kMaxSuppressionBytes = 248;
 
-struct NotedSuppression {
+struct Suppression {
   std::size_t size = 0;
   char text[kMaxSuppressionBytes] = {};
 
   std::string_view view() const noexcept { return {text, size}; }
 };
 
-constinit NoteBook<NotedSuppression, kMaxSuppressions> noted;
+constinit AppendOnce<Suppression, kMaxSuppressions> suppressions;
 
-bool note(std::string_view line) noexcept {
+bool keep(std::string_view line) noexcept {
   if (line.size() > kMaxSuppressionBytes) return false;
-  return noted.add([&](const NotedSuppression& entry) { return entry.view() == line; },
-                   [&](NotedSuppression& entry) {
-                     memcpy(entry.text, line.data(), line.size());
-                     entry.size = line.size();
-                   });
+  return suppressions.add([&](const Suppression& entry) { return entry.view() == line; },
+                          [&](Suppression& entry) {
+                            memcpy(entry.text, line.data(), line.size());
+                            entry.size = line.size();
+                          });
 }
 
 }  // namespace
 
-void note_suppressions(std::string_view text) noexcept {
+void keep_suppressions(std::string_view text) noexcept {
   bool all = true;
   while (!text.empty()) {
     const std::size_t end = text.find('\n');
     const std::string_view line = slice(text, 0, end);
-    if (!line.empty()) all = note(line) && all;
+    if (!line.empty()) all = keep(line) && all;
     text = slice(text, end == std::string_view::npos ? text.size() : end + 1);
   }
   if (all) return;
@@ -48,9 +48,9 @@ void note_suppressions(std::string_view text) noexcept {
   message(line);
 }
 
-std::size_t noted_suppression_count() noexcept { return noted.count(); }
-std::string_view noted_suppression(std::size_t index) noexcept {
-  return noted.entries[index].view();
+std::size_t suppression_count() noexcept { return suppressions.count(); }
+std::string_view suppression_at(std::size_t index) noexcept {
+  return suppressions.entries[index].view();
 }
 
 }  // namespace gpumemtrace::preload

@@ -9,10 +9,10 @@ namespace gpumemtrace::preload {
 
 // Keeps a copy of every line of the text for this trace and those of children. Lines that are too
 // long or too many are left out with a message. Any thread; no lock, no allocation.
-void note_suppressions(std::string_view text) noexcept;
+void keep_suppressions(std::string_view text) noexcept;
 
 // The background thread writes them.
-std::size_t noted_suppression_count() noexcept;
-std::string_view noted_suppression(std::size_t index) noexcept;
+std::size_t suppression_count() noexcept;
+std::string_view suppression_at(std::size_t index) noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "preload/session/trace_metadata.hpp"
+
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -8,10 +10,11 @@
 #include <charconv>
 
 #include "preload/base/clock.hpp"
+#include "preload/base/file_thread.hpp"
+#include "preload/base/map_zeros.hpp"
 #include "preload/driver/apis.hpp"
 #include "preload/driver/driver.hpp"
 #include "preload/driver/tracking.hpp"
-#include "preload/session/announce.hpp"
 #include "preload/session/session_state.hpp"
 #include "trace/schema.hpp"
 
@@ -21,9 +24,9 @@ namespace {
 constexpr std::size_t kMaxTailBytes = 1600;
 
 // Collects records in memory of its own.
-class ImageBuilder {
+class RecordBuffer {
  public:
-  explicit ImageBuilder(std::span<std::byte> out) noexcept : out_(out) {}
+  explicit RecordBuffer(std::span<std::byte> out) noexcept : out_(out) {}
 
   template <class Record>
   void add(Record record, std::string_view tail = {}) noexcept {
@@ -54,17 +57,17 @@ class ImageBuilder {
     } while (!text.empty());
   }
 
-  std::span<const std::byte> image() const noexcept { return out_.first(used_); }
+  std::span<const std::byte> records() const noexcept { return out_.first(used_); }
 
  private:
   std::span<std::byte> out_;
   std::size_t used_ = 0;
 };
 
-void add_number(ImageBuilder& image, trace::TextKey key, std::uint64_t number) noexcept {
+void add_number(RecordBuffer& buffer, trace::TextKey key, std::uint64_t number) noexcept {
   char digits[20];
   const char* const end = std::to_chars(digits, digits + sizeof digits, number).ptr;
-  image.add_text(key, {digits, static_cast<std::size_t>(end - digits)});
+  buffer.add_text(key, {digits, static_cast<std::size_t>(end - digits)});
 }
 
 // The allocator backend that PyTorch's settings name; empty where they name none.
@@ -80,20 +83,20 @@ std::string_view torch_backend() noexcept {
   return {};
 }
 
-void add_process_facts(ImageBuilder& image, const JobFacts& job) noexcept {
+void add_process_facts(RecordBuffer& buffer, const JobFacts& job) noexcept {
   using trace::TextKey;
-  static char buffer[trace::kMaxCommandLineBytes];
-  image.add_text(TextKey::kToolVersion, GPUMEMTRACE_VERSION);
-  add_number(image, TextKey::kProcessId, static_cast<std::uint64_t>(getpid()));
-  add_number(image, TextKey::kParentProcessId, static_cast<std::uint64_t>(getppid()));
-  image.add_text(TextKey::kExecutable, executable_path());
-  std::size_t size = read_small_file("/proc/self/cmdline", buffer, sizeof buffer);
-  image.add_text(TextKey::kCommandLine, {buffer, size});
-  image.add_text(TextKey::kHost, host_name());
-  size = read_small_file("/proc/sys/kernel/random/boot_id", buffer, sizeof buffer);
-  while (size > 0 && buffer[size - 1] == '\n') --size;
-  image.add_text(TextKey::kBootId, {buffer, size});
-  image.add_text(TextKey::kClockSource, counter_is_invariant ? "counter" : "monotonic");
+  static char text[trace::kMaxCommandLineBytes];
+  buffer.add_text(TextKey::kToolVersion, GPUMEMTRACE_VERSION);
+  add_number(buffer, TextKey::kProcessId, static_cast<std::uint64_t>(getpid()));
+  add_number(buffer, TextKey::kParentProcessId, static_cast<std::uint64_t>(getppid()));
+  buffer.add_text(TextKey::kExecutable, executable_path());
+  std::size_t size = read_small_file("/proc/self/cmdline", text, sizeof text);
+  buffer.add_text(TextKey::kCommandLine, {text, size});
+  buffer.add_text(TextKey::kHost, host_name());
+  size = read_small_file("/proc/sys/kernel/random/boot_id", text, sizeof text);
+  while (size > 0 && text[size - 1] == '\n') --size;
+  buffer.add_text(TextKey::kBootId, {text, size});
+  buffer.add_text(TextKey::kClockSource, counter_is_invariant ? "counter" : "monotonic");
   const std::pair<TextKey, std::string_view> optional[] = {
       {TextKey::kRank, job.rank},
       {TextKey::kLocalRank, job.local_rank},
@@ -101,20 +104,25 @@ void add_process_facts(ImageBuilder& image, const JobFacts& job) noexcept {
       {TextKey::kJob, job.job},
       {TextKey::kTorchAllocator, torch_backend()}};
   for (const auto& [key, value] : optional) {
-    if (!value.empty()) image.add_text(key, value);
+    if (!value.empty()) buffer.add_text(key, value);
+  }
+  if (!file_thread::has_own_descriptors()) {
+    buffer.add_text(TextKey::kNote,
+                    "The system gave the recorder no descriptors of its own: a program that closes "
+                    "descriptors which are not its own ends the recording.");
   }
 }
 
-void add_clock(ImageBuilder& image) noexcept {
+void add_clock(RecordBuffer& buffer) noexcept {
   trace::Clock clock;
   const std::uint64_t before = ticks();
   clock.monotonic_ns = clock_ns(CLOCK_MONOTONIC);
   clock.realtime_ns = clock_ns(CLOCK_REALTIME);
   clock.uncertainty_ticks = ticks() - before;
-  image.add(clock);
+  buffer.add(clock);
 }
 
-void add_apis(ImageBuilder& image) noexcept {
+void add_apis(RecordBuffer& buffer) noexcept {
   for (std::size_t i = 1; i < kApiCount; ++i) {
     const ApiInfo& api = apis()[i];
     char names[160] = {};
@@ -125,39 +133,40 @@ void add_apis(ImageBuilder& image) noexcept {
     trace::ApiName record;
     record.id = static_cast<std::uint32_t>(i);
     record.record_kind = static_cast<std::uint32_t>(api.record);
-    image.add(record, {names, size + 1 + runtime});
+    buffer.add(record, {names, size + 1 + runtime});
   }
 }
 
-void add_contexts(ImageBuilder& image) noexcept {
-  for (std::uint32_t id = 1; id <= tracking::context_count(); ++id) {
+void add_contexts(RecordBuffer& buffer) noexcept {
+  const std::uint32_t count = tracking::context_count();
+  for (std::uint32_t id = 1; id <= count; ++id) {
     const tracking::ContextInfo info = tracking::context_info(id);
+    if (info.handle == 0) continue;  // the thread that adds it writes its record
     trace::Context record;
     record.id = id;
     record.handle = info.handle;
     record.device = info.device;
     record.primary = info.primary ? 1 : 0;
-    image.add(record);
+    buffer.add(record);
   }
 }
 
 }  // namespace
 
-int write_prologue(Session& session) noexcept {
-  void* memory = mmap(nullptr, trace::kMaxChunkBytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) return ENOMEM;
-  ImageBuilder image(std::span(static_cast<std::byte*>(memory), trace::kMaxChunkBytes));
-  add_clock(image);
-  add_process_facts(image, session.job);
-  add_apis(image);
-  add_contexts(image);
+int write_trace_metadata(Session& session) noexcept {
+  void* const memory = map_zeros(trace::kMaxChunkBytes);
+  if (memory == nullptr) return ENOMEM;
+  RecordBuffer buffer(std::span(static_cast<std::byte*>(memory), trace::kMaxChunkBytes));
+  add_clock(buffer);
+  add_process_facts(buffer, session.job);
+  add_apis(buffer);
+  add_contexts(buffer);
   if (session.config.start_paused) {
     trace::Mark stopped;
     stopped.mark = trace::MarkKind::kStopped;
-    image.add(stopped);
+    buffer.add(stopped);
   }
-  const int error = session.writer.append(0, 0, 0, image.image());
+  const int error = session.writer.append(0, 0, 0, buffer.records());
   munmap(memory, trace::kMaxChunkBytes);
   return error;
 }

@@ -8,6 +8,7 @@
 #include "preload/base/key_table.hpp"
 #include "preload/loader/build_id.hpp"
 #include "preload/loader/loader_list.hpp"
+#include "preload/loader/segments.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/trace_file/output_path.hpp"
 
@@ -46,8 +47,6 @@ std::uint64_t hash_text(const char* text) noexcept {
 bool write_module(const KnownModule& module, const char* path, const BuildId& id,
                   bool unloaded) noexcept {
   trace::Module record;
-  record.record.kind = trace::RecordKind::kModule;
-  record.record.time = ticks();
   record.base = module.base;
   record.begin = module.begin;
   record.end = module.end;
@@ -61,7 +60,7 @@ bool write_module(const KnownModule& module, const char* path, const BuildId& id
   record.build_id_bytes = id.bytes;
   std::size_t length = strlen(path);
   if (length > kMaxPath) length = kMaxPath;
-  return write_record(&record, sizeof record, path, length);
+  return write_record(record, {path, length});
 }
 
 // The loader's name for the main program is empty.
@@ -72,14 +71,9 @@ const char* path_of(const char* name) noexcept {
 int visit(dl_phdr_info* info, std::size_t, void*) noexcept {
   KnownModule module;
   module.base = info->dlpi_addr;
-  module.begin = ~std::uint64_t{0};
-  for (int i = 0; i < info->dlpi_phnum; ++i) {
-    const ElfW(Phdr)& segment = info->dlpi_phdr[i];
-    if (segment.p_type != PT_LOAD) continue;
-    const std::uint64_t begin = info->dlpi_addr + segment.p_vaddr;
-    if (begin < module.begin) module.begin = begin;
-    if (begin + segment.p_memsz > module.end) module.end = begin + segment.p_memsz;
-  }
+  const AddressRange range = range_of(*info);
+  module.begin = range.begin;
+  module.end = range.end;
   const char* const path = path_of(info->dlpi_name);
   module.path_hash = hash_text(path);
   for (std::size_t i = 0; i < table.count; ++i) {
@@ -106,7 +100,7 @@ std::uint64_t identity_of(const LoadedModule& module, const BuildId& id) noexcep
   add(module.end);
   for (const std::uint8_t byte : id.content) add(byte);
   constexpr std::size_t kTableBytes = 64;
-  const native::UnwindTables& tables = module.unwind;
+  const UnwindTables& tables = module.unwind;
   for (std::size_t i = 0; i < kTableBytes && tables.header + i < tables.end; ++i) {
     add(tables.header[i]);
   }
@@ -116,7 +110,7 @@ std::uint64_t identity_of(const LoadedModule& module, const BuildId& id) noexcep
 }  // namespace
 
 void record_modules(const CallGuard&, LoaderList& modules) noexcept {
-  modules.look();
+  modules.refresh();
   if (table.changes == modules.changes()) return;
   table.changes = modules.changes();
   for (std::size_t i = 0; i < table.count; ++i) table.modules[i].seen = false;
@@ -136,11 +130,11 @@ void record_modules(const CallGuard&, LoaderList& modules) noexcept {
 
 std::uint32_t module_serial(const LoadedModule& module) noexcept {
   const BuildId id = find_build_id(module);
-  bool told = false;
-  const std::uint32_t serial = serials.intern(identity_of(module, id), told);
-  if (serial != 0 && !told &&
+  bool emitted = false;
+  const std::uint32_t serial = serials.intern(identity_of(module, id), emitted);
+  if (serial != 0 && !emitted &&
       write_module({module.base, module.begin, module.end}, path_of(module.path), id, false)) {
-    serials.was_told(serial);
+    serials.mark_emitted(serial);
   }
   return serial;
 }
@@ -148,7 +142,7 @@ std::uint32_t module_serial(const LoadedModule& module) noexcept {
 void forget_modules() noexcept {
   table.count = 0;
   table.changes = 0;
-  serials.map(kSerialSlots);
+  static_cast<void>(serials.map(kSerialSlots));  // without it no stack names a file
 }
 
 }  // namespace gpumemtrace::preload

@@ -5,24 +5,25 @@
 #include <cstddef>
 
 #include "preload/base/key_table.hpp"
-#include "preload/native/walk_cache.hpp"
+#include "preload/native/unwind_cache.hpp"
 #include "preload/python/python_collections.hpp"
 #include "preload/python/python_frames.hpp"
+#include "preload/python/python_interpreter.hpp"
 #include "preload/python/python_walk.hpp"
 #include "preload/ring/recorder.hpp"
-#include "preload/session/session_state.hpp"
+#include "preload/ring/writer_pool.hpp"
 #include "preload/stacks/module_list.hpp"
-#include "preload/stacks/waiting_watch.hpp"
+#include "preload/stacks/waiting_request.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::size_t kStackSlots = std::size_t{1} << 20;
 constexpr std::size_t kCodeSlots = std::size_t{1} << 18;
-constexpr std::size_t kWalkMemories = 32;
+constexpr std::size_t kUnwindCaches = 32;
 constexpr std::size_t kMaxTextBytes = 1024;
-constexpr std::size_t kMaxPieceBytes = 1600;
-// A record's length is told in one byte, in words.
+constexpr std::size_t kMaxPartBytes = 1600;
+// A record's length is said in one byte, in words.
 constexpr std::size_t kMaxFrames = 255 - sizeof(trace::Stack) / trace::kWordBytes;
 static_assert(python::kMaxFrames <= kMaxFrames && native::kMaxFrames <= kMaxFrames);
 
@@ -33,8 +34,8 @@ constinit std::string_view native_off;
 
 // What every stack needs, in one cache line.
 struct alignas(64) Settings {
-  python::Walk* walks = nullptr;                // by writer
-  native::WalkMemory* walk_memories = nullptr;  // by writer, for the first of them
+  python::Walk* walks = nullptr;                 // by writer
+  native::UnwindCache* unwind_caches = nullptr;  // by writer, for the first of them
   std::size_t depth_limit = 0;
   bool python = false;
   NativeStacks native = NativeStacks::kNone;
@@ -48,16 +49,14 @@ bool write_code_text(std::uint32_t id, std::uint32_t first_line, trace::CodeText
                      std::string_view content) noexcept {
   std::uint32_t part = 0;
   do {
-    const std::size_t size = content.size() < kMaxPieceBytes ? content.size() : kMaxPieceBytes;
+    const std::size_t size = content.size() < kMaxPartBytes ? content.size() : kMaxPartBytes;
     trace::Code record;
-    record.record.kind = trace::RecordKind::kCode;
-    record.record.time = ticks();
     record.id = id;
     record.first_line = first_line;
     record.text = text;
     record.part = part++;
     record.bytes = static_cast<std::uint32_t>(size);
-    if (!write_record(&record, sizeof record, content.data(), size)) return false;
+    if (!write_record(record, {content.data(), size})) return false;
     content.remove_prefix(size);
   } while (!content.empty());
   return true;
@@ -93,12 +92,12 @@ bool write_other_code(std::uint32_t id, const void* object) noexcept {
 // The number of a code object; its texts go into the trace the first time. `has_room` becomes false
 // where the ring had none for them.
 std::uint32_t intern_code(const python::Frame& frame, Owner owner, bool& has_room) noexcept {
-  bool told = false;
-  const std::uint32_t id = codes.intern(python::key_of_code(frame), told);
-  if (id == 0 || told) return id;
+  bool emitted = false;
+  const std::uint32_t id = codes.intern(python::key_of_code(frame), emitted);
+  if (id == 0 || emitted) return id;
   const bool written = owner == Owner::kThisThread ? write_own_code(id, frame.code)
                                                    : write_other_code(id, frame.code);
-  if (written) codes.was_told(id);
+  if (written) codes.mark_emitted(id);
   has_room = has_room && written;
   return id;
 }
@@ -132,27 +131,25 @@ void write_stack(std::uint32_t id, const PythonFrames& python,
   }
   for (std::size_t i = 0; i < native_count; ++i) words[count++] = native.addresses[i];
   trace::Stack record;
-  record.record.kind = trace::RecordKind::kStack;
   record.record.flags = native.cut || !fits ? trace::kFlagCut : std::uint16_t{0};
-  record.record.time = ticks();
   record.id = id;
   record.python_frames = static_cast<std::uint32_t>(python_count);
   record.python_version = python::version_hex();
   record.native_frames = static_cast<std::uint32_t>(native_count);
-  const bool written = write_record(&record, sizeof record, reinterpret_cast<const char*>(words),
-                                    count * sizeof words[0]);
+  const bool written =
+      write_record(record, {reinterpret_cast<const char*>(words), count * sizeof words[0]});
   // Where a code object is missing, whoever meets the stack next writes both once more.
-  if (written && has_room) stacks.was_told(id);
+  if (written && has_room) stacks.mark_emitted(id);
 }
 
 // The number of a stack, and whether it must be written; 0: there is no room.
 [[gnu::always_inline]] inline std::uint32_t intern_stack(std::uint64_t hash,
                                                          bool& is_new) noexcept {
-  bool told = false;
-  const std::uint32_t id = stacks.intern(hash, told);
+  bool emitted = false;
+  const std::uint32_t id = stacks.intern(hash, emitted);
   if (id == 0) [[unlikely]]
     without_room.fetch_add(1, std::memory_order_relaxed);  // a counter, nothing is ordered by it
-  is_new = id != 0 && !told;
+  is_new = id != 0 && !emitted;
   return id;
 }
 
@@ -176,7 +173,7 @@ void write_stack(std::uint32_t id, const PythonFrames& python,
 
 // With native frames that have to be looked for. Apart, because of the room that they take.
 [[gnu::noinline]] std::uint32_t unexpected_stack(const native::Caller& caller,
-                                                 native::WalkMemory* memory, std::uint64_t hash,
+                                                 native::UnwindCache* memory, std::uint64_t hash,
                                                  const python::Walk* walk) noexcept {
   std::uint64_t addresses[native::kMaxFrames];
   const native::Walk native = native::read_frames(caller, addresses, settings.depth_limit, memory);
@@ -205,16 +202,16 @@ std::string_view why_off(bool is_wanted, bool has_room, std::string_view unwante
 
 // What threads remember of their walks; nothing, to begin with.
 bool map_walks() noexcept {
-  constexpr std::size_t kMemoryBytes = kWalkMemories * sizeof(native::WalkMemory);
+  constexpr std::size_t kMemoryBytes = kUnwindCaches * sizeof(native::UnwindCache);
   if (settings.walks == nullptr) {
     settings.walks = static_cast<python::Walk*>(map_zeros(kMaxWriters * sizeof *settings.walks));
   }
-  if (settings.walk_memories == nullptr) {
-    settings.walk_memories = static_cast<native::WalkMemory*>(map_zeros(kMemoryBytes));
+  if (settings.unwind_caches == nullptr) {
+    settings.unwind_caches = static_cast<native::UnwindCache*>(map_zeros(kMemoryBytes));
   } else {
-    madvise(settings.walk_memories, kMemoryBytes, MADV_DONTNEED);  // zeros again
+    madvise(settings.unwind_caches, kMemoryBytes, MADV_DONTNEED);  // zeros again
   }
-  return settings.walks != nullptr && settings.walk_memories != nullptr;
+  return settings.walks != nullptr && settings.unwind_caches != nullptr;
 }
 
 }  // namespace
@@ -231,13 +228,13 @@ bool map_walks() noexcept {
     if (hash != 0) [[likely]] {
       walk = &last;
     } else {
-      note_thread_without_python();
+      request_waiting_look();
     }
   }
   native::Walk native;
-  native::WalkMemory* memory = nullptr;
+  native::UnwindCache* memory = nullptr;
   if (wants_native(use, walk != nullptr)) {
-    if (writer < kWalkMemories) memory = &settings.walk_memories[writer];
+    if (writer < kUnwindCaches) memory = &settings.unwind_caches[writer];
     if (memory == nullptr || !native::read_expected(caller, settings.depth_limit, *memory, native))
         [[unlikely]] {
       return unexpected_stack(caller, memory, hash, walk);

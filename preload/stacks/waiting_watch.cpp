@@ -3,42 +3,25 @@
 
 #include <time.h>
 
-#include <atomic>
-
 #include "preload/base/clock.hpp"
 #include "preload/ring/recorder.hpp"
-#include "preload/session/session_state.hpp"
 #include "preload/stacks/stacks.hpp"
+#include "preload/stacks/waiting_request.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::uint64_t kLookPeriodNs = 200'000;
 constexpr std::uint64_t kRepeatNs = 1'000'000;
-constexpr std::uint64_t kQuietTicks = 500'000;  // 100 to 300 us on processors of our time
-
-constinit std::atomic<bool> look_wanted = false;
 
 }  // namespace
 
-[[gnu::hot]] void note_thread_without_python() noexcept {
-  look_wanted.store(true, std::memory_order_relaxed);  // a hint, nothing to order
-  const std::uint64_t now = ticks();
-  const bool was_quiet = now - thread_state.last_without_python > kQuietTicks;
-  thread_state.last_without_python = now;
-  if (was_quiet) wake_background_thread();
-}
-
-bool WaitingWatch::is_wanted() noexcept {
-  return look_wanted.load(std::memory_order_relaxed);  // a hint
-}
-
-void WaitingWatch::look(const CallGuard& guard) noexcept {
-  if (!is_wanted()) return;
+void WaitingWatch::refresh(const CallGuard& guard) noexcept {
+  if (!waiting_look_is_wanted()) return;
   const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
   if (now_ns - last_look_ns_ < kLookPeriodNs) return;
   last_look_ns_ = now_ns;
-  look_wanted.store(false, std::memory_order_relaxed);  // a hint
+  waiting_look_begins();
   if (!python_stacks_off().empty()) return;
   const std::size_t count = python::find_waiting(found_, kMaxThreads, stack_depth());
   forget_all_but_found(count);

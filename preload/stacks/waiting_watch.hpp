@@ -11,20 +11,13 @@ namespace gpumemtrace::preload {
 
 class CallGuard;
 
-// A thread without Python frames uses memory: it may be one of PyTorch's autograd engine, and
-// another thread may wait for it. Has the background thread look for that, at once where this
-// thread was quiet before. Any thread; mostly one store, at most one system call each 200 us or so.
-void note_thread_without_python() noexcept;
-
 // Writes a WaitingStack record for each Python thread that waits. What stands in the trace already
 // is written again where the thread did something else meanwhile, or after a while. Background
 // thread only.
 class WaitingWatch {
  public:
-  // Somebody asked for a look, and there was none since.
-  static bool is_wanted() noexcept;
   // A look where one is wanted and the last one is not too near. The session records.
-  void look(const CallGuard& guard) noexcept;
+  void refresh(const CallGuard& guard) noexcept;
 
  private:
   static constexpr std::size_t kMaxThreads = 8;

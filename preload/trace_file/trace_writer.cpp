@@ -14,6 +14,7 @@
 #include <zstd.h>
 
 #include "preload/base/clock.hpp"
+#include "preload/base/file_thread.hpp"
 #include "trace/checksum.hpp"
 #include "trace/pack.hpp"
 
@@ -165,6 +166,12 @@ int TraceWriter::append_folded(std::uint32_t writer, std::uint32_t sequence,
 }
 
 int TraceWriter::copy_to_replacement(std::uint64_t offset, std::uint64_t bytes) noexcept {
+  int error = 0;
+  file_thread::run([&]() noexcept { error = copy_here(offset, bytes); });
+  return error;
+}
+
+int TraceWriter::copy_here(std::uint64_t offset, std::uint64_t bytes) noexcept {
   while (bytes > 0) {
     const std::size_t wanted = bytes < sizeof workspace_->block ? static_cast<std::size_t>(bytes)
                                                                 : sizeof workspace_->block;

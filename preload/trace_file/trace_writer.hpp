@@ -57,6 +57,7 @@ class TraceWriter {
                    std::span<const std::byte> image) noexcept;
   int append_block(PackedFile& file, trace::BlockHeader& header,
                    std::span<const std::byte> columns) noexcept;
+  int copy_here(std::uint64_t offset, std::uint64_t bytes) noexcept;
   int write_block(PackedFile& file, trace::BlockHeader& header, std::size_t stored) noexcept;
 
   Workspace* workspace_ = nullptr;

@@ -35,10 +35,11 @@ def wrapped_functions():
     return names
 
 
-def endings():
-    """The symbols of the rows of process_exit.def."""
-    return set(re.findall(r"^GPUMEMTRACE_ENDING\((\w+), ",
-                          (SOURCE / "preload" / "hooks" / "process_exit.def").read_text(), re.MULTILINE))
+def exit_functions():
+    """The symbols of the rows of exit_functions.def."""
+    return set(re.findall(r"^GPUMEMTRACE_EXIT_FUNCTION\((\w+), ",
+                          (SOURCE / "preload" / "loader" / "exit_functions.def").read_text(),
+                          re.MULTILINE))
 
 
 def cupti_functions():
@@ -69,7 +70,7 @@ class Library(support.EndToEnd):
         self.assertEqual(
             exported - hooks,
             wrapped
-            | endings()
+            | exit_functions()
             | cupti_functions()
             | {"cuGetProcAddress", "cuGetProcAddress_v2", "dlclose", "dlsym", "dlvsym"}
             | {f"gpumemtrace_{name}" for name in PROGRAM_API}

@@ -96,7 +96,7 @@ class Check(Ci, support.EndToEnd):
         self.expect(0, "gpumemtrace run --check -- ./my_test")
         failed = self.expect(23, "gpumemtrace run --check --verdict-file v.json -- ./my_test",
                              FAULTY="1")
-        self.assertIn("leak.py:11", failed.stderr)
+        self.assertIn("leak.py:12", failed.stderr)
         self.assertIn("--write-baseline", failed.stderr)
         verdict = json.loads((self.folder / "v.json").read_text())
         self.assertEqual((verdict["outcome"], verdict["exit_code"]), ("violated", 23))
@@ -145,7 +145,7 @@ class Check(Ci, support.EndToEnd):
         self.expect(0, "gpumemtrace run -o t.gmt -- ./my_test", FAULTY="1")
         result = self.expect(23, "gpumemtrace check t.gmt --junit j.xml --sarif s.json --github",
                              GITHUB_STEP_SUMMARY=str(self.folder / "summary.md"))
-        self.assertIn("::error file=leak.py,line=11,title=", result.stdout)
+        self.assertIn("::error file=leak.py,line=12,title=", result.stdout)
         self.assertIn("**FAIL**", (self.folder / "summary.md").read_text())
         suite = xml.etree.ElementTree.parse(self.folder / "j.xml").getroot()[0]
         self.assertEqual(suite.get("failures"), "1")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the documents point to exists, and the lists of tests and programs in them are complete."""
 
+import hashlib
 import re
 import unittest
 
@@ -10,8 +11,38 @@ ROOT = support.HERE.parent.parent
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 
 
+ROOMS = ("analyzer", "bench", "cmake", "cupti", "preload", "tests", "tools", "trace")
+# A path from the top, such as preload/hooks/dlsym.cpp or trace/{reader,unpack}.cpp; what stands
+# behind another folder, such as build/tools/, is none.
+PATH = re.compile(rf"(?<![\w/.$-])((?:{'|'.join(ROOMS)}|docs)/[\w./{{}},*-]*[\w}}*])")
+SUFFIXES = {".c", ".cmake", ".cpp", ".cu", ".def", ".h", ".hpp", ".inc", ".py", ".S"}
+COMMENT = re.compile(r"(?<!\S)(//|#) .*")
+
+
+def sources():
+    """Everything that is compiled or run: also what has no suffix and begins with #!."""
+    files = [ROOT / "CMakeLists.txt", *(ROOT / ".ci").iterdir()]
+    for room in ROOMS:
+        for file in sorted((ROOT / room).rglob("*")):
+            if {"__pycache__", "data", "regressions"} & set(file.parts) or not file.is_file():
+                continue
+            if (file.suffix in SUFFIXES or file.name == "CMakeLists.txt"
+                    or file.read_bytes()[:2] == b"#!"):
+                files.append(file)
+    return files
+
+
+def without_braces(path):
+    """a/{b,c}.d stands for a/b.d and a/c.d."""
+    found = re.search(r"\{([^{}]*)\}", path)
+    if not found:
+        return [path]
+    return [whole for part in found[1].split(",")
+            for whole in without_braces(path[:found.start()] + part + path[found.end():])]
+
+
 def documents():
-    yield ROOT / "README.md"
+    yield from sorted(ROOT.glob("*.md"))
     for folder in ("docs", "tests"):
         yield from sorted((ROOT / folder).rglob("*.md"))
 
@@ -36,6 +67,43 @@ class Links(support.EndToEnd):
                     if heading:
                         self.assertIn(heading, anchors(target))
         self.assertGreater(links, 30)
+
+
+class Paths(support.EndToEnd):
+    """Files that documents and comments name lie where they say."""
+
+    def test_every_path_that_a_document_names_exists(self):
+        self.check(sorted(documents()), lambda line: line)
+
+    def test_every_path_that_a_comment_names_exists(self):
+        self.check(sources(), lambda line: (COMMENT.search(line) or [""])[0])
+
+    def check(self, files, said_by):
+        paths = 0
+        for file in files:
+            for number, line in enumerate(file.read_text().splitlines(), 1):
+                for named in PATH.findall(said_by(line)):
+                    for path in without_braces(named):
+                        paths += 1
+                        with self.subTest(file=f"{file.relative_to(ROOT)}:{number}", path=path):
+                            # NAME and other words in capitals stand for any.
+                            pattern = re.sub(r"(?<![A-Z])[A-Z]{3,}(?![\w.]*\.md)", "*", path)
+                            self.assertTrue(any(ROOT.glob(pattern)))
+        self.assertGreater(paths, 50)
+
+
+class Licences(support.EndToEnd):
+    def test_every_source_names_its_licence_at_its_top(self):
+        files = sources()
+        for file in files:
+            with self.subTest(file=str(file.relative_to(ROOT))):
+                self.assertRegex("".join(file.read_text().splitlines(True)[:2]),
+                                 r"^(#!.*\n)?(//|#|/\*) SPDX-License-Identifier: Apache-2\.0( \*/)?\n")
+        self.assertGreater(len(files), 800)
+
+    def test_the_licence_is_the_official_text(self):
+        self.assertEqual(hashlib.sha256((ROOT / "LICENSE").read_bytes()).hexdigest(),
+                         "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30")
 
 
 class Lists(support.EndToEnd):

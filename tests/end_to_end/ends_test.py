@@ -105,6 +105,16 @@ class UnderRun(support.EndToEnd):
         end, has_ring, notes = self.end_of("sigkill", 128 + signal.SIGKILL)
         self.assertEqual((end, has_ring, notes), ("killed", True, []))
 
+    def test_rings_of_orderly_processes_go_beside_those_of_killed_ones(self):
+        victim = f"{support.VICTIMS / 'endings'} {self.folder / 'counters'}"
+        self.run_command(
+            [support.TOOL, "run", "--simulate", "-o", "job.gmt", "--", "sh", "-c",
+             f"for mode in sigkill return sigkill return; do {victim} $mode quiet; done"],
+            support.base_environment())
+        self.assertCountEqual([path.name for path in self.folder.glob("job*")],
+                              ["job.gmt", "job.gmt.ring", "job.2.gmt",
+                               "job.3.gmt", "job.3.gmt.ring", "job.4.gmt"])
+
     def test_without_run_the_report_says_what_it_cannot_know(self):
         self.run_command(
             [support.VICTIMS / "endings", self.folder / "counters", "sigterm", "quiet"],

@@ -45,14 +45,15 @@ class WithoutCuda(support.EndToEnd):
 
 
 class WithCuda(support.EndToEnd):
-    def test_there_is_one_thread_more_and_it_takes_no_signals(self):
+    def test_there_are_two_threads_more_and_they_take_no_signals(self):
         result = self.record(support.PYTHON, support.SCRIPTS / "threads_of_python.py")
         before, after, names, blocked = result.stdout.decode().splitlines()
-        self.assertEqual(int(after), int(before) + 1)
-        self.assertEqual(names, "['gpumemtrace']")
+        self.assertEqual(int(after), int(before) + 2)
+        self.assertEqual(names, "['gpumemtrace', 'gpumemtrace-io']")
         # All but SIGKILL (9) and SIGSTOP (19), which cannot be blocked, and glibc's 32 and 33.
         unblockable = {1 << (number - 1) for number in (9, 19, 32, 33)}
-        self.assertEqual(int(blocked, 16) | sum(unblockable), 2**64 - 1)
+        for mask in blocked.split():
+            self.assertEqual(int(mask, 16) | sum(unblockable), 2**64 - 1)
 
     def test_the_process_says_nothing(self):
         result = self.record(support.PROGRAMS / "device_memory")
@@ -166,9 +167,9 @@ class FullDisk(support.EndToEnd):
 class Limits(support.EndToEnd):
     ROUNDS = 50000
 
-    def run_limited(self, limit, value, **variables):
+    def run_limited(self, limit, value, *options, **variables):
         result = self.run_command(
-            [VICTIMS / "limited", limit, value, self.ROUNDS],
+            [VICTIMS / "limited", limit, value, self.ROUNDS, *options],
             support.recorded_environment(**variables))
         self.assertEqual(result.returncode, 0, result.stderr)
         self.assertEqual(result.stdout, f"{self.ROUNDS}\n".encode())
@@ -197,15 +198,21 @@ class Limits(support.EndToEnd):
         self.assertEqual(self.run_limited("STACK", 16 << 10), "")
         self.assertTrue(self.report()["traces"][0]["complete"])
 
-    def test_no_free_descriptor_is_told_once(self):
-        messages = self.run_limited("NOFILE", 0)
+    def check_that_all_is_recorded(self, messages):
+        self.assertEqual(messages, "")
+        device = support.usage(self.report(), "driver", "device")
+        self.assertEqual(device["allocations"], self.ROUNDS)
+
+    def test_no_free_descriptor_is_needed(self):
+        self.check_that_all_is_recorded(self.run_limited("NOFILE", 0))
+
+    def test_no_free_descriptor_is_told_once_where_all_threads_share_them(self):
+        messages = self.run_limited("NOFILE", 0, "shared")
         self.assertEqual(messages.count("\n"), 1, messages)
         self.assertIn("too many open files", messages)
 
-    def test_few_descriptors_are_enough(self):
-        self.assertEqual(self.run_limited("NOFILE", 8), "")
-        device = support.usage(self.report(), "driver", "device")
-        self.assertEqual(device["allocations"], self.ROUNDS)
+    def test_few_descriptors_are_enough_there(self):
+        self.check_that_all_is_recorded(self.run_limited("NOFILE", 8, "shared"))
 
     def test_a_limit_of_file_sizes_is_told_once_wherever_it_hits(self):
         for limit_bytes in (100, 2000, 5000, 100_000, 1_000_000, 3_000_000):

@@ -41,7 +41,7 @@ struct Range {
 struct Fiber {
   ucontext_t context;
   std::unique_ptr<std::byte[]> stack;
-  std::vector<std::byte> locals;  // its thread-local object while it does not run
+  std::vector<std::byte> locals;  // its thread-local objects while it does not run
   Operation next;
   bool is_over = false;
   bool is_waiting = false;
@@ -60,7 +60,7 @@ class Exploration {
   }
   std::size_t current() const { return current_; }
   void watch_file(Range file) { file_ = file; }
-  void make_thread_local(Range locals) { locals_ = locals; }
+  void make_thread_local(Range object);
   Mode exchange_mode(Mode mode) { return std::exchange(mode_, mode); }
   void file_changes();
   void wait_for_others();
@@ -106,6 +106,8 @@ class Exploration {
   void put_back();
   void leave_here(std::uintptr_t place);
   bool is_on_stack(std::uintptr_t place) const;
+  [[nodiscard]] std::vector<std::byte> locals() const;
+  void set_locals(const std::vector<std::byte>& contents);
   bool is_private(std::uintptr_t place) const;
   std::string describe_steps() const;
 
@@ -121,7 +123,7 @@ class Exploration {
   jmp_buf place_to_go_on_;
   bool is_complete_ = false;
   Range file_;
-  Range locals_;
+  std::vector<Range> locals_;
   std::vector<std::byte> initial_locals_;
   std::array<Fiber, kMostThreads> fibers_;
   ucontext_t main_;
@@ -152,16 +154,11 @@ void Exploration::run_execution() {
     const Inside inside(*this, Mode::kAlone);
     scenario_->begin();
   }
-  if (locals_.bytes != 0) {
-    const auto* from = reinterpret_cast<const std::byte*>(locals_.begin);
-    initial_locals_.assign(from, from + locals_.bytes);
-  }
+  initial_locals_ = locals();
   run_threads();
   ++outcome_.executions;
   outcome_.steps += steps_;
-  if (locals_.bytes != 0) {
-    std::memcpy(reinterpret_cast<void*>(locals_.begin), initial_locals_.data(), locals_.bytes);
-  }
+  set_locals(initial_locals_);
   if (!is_complete_ || !outcome_.violation.empty()) return;
   volatile bool came_back = false;  // violate() in end() comes back here
   getcontext(&main_);
@@ -247,11 +244,8 @@ void Exploration::hand_over(bool is_over) {
   if (thread == current_ && !is_over) return;
   const std::size_t previous = current_;
   current_ = thread;
-  auto* const locals = reinterpret_cast<std::byte*>(locals_.begin);
-  if (previous != kDeath && locals != nullptr) {
-    fibers_[previous].locals.assign(locals, locals + locals_.bytes);
-  }
-  if (locals != nullptr) std::memcpy(locals, fibers_[thread].locals.data(), locals_.bytes);
+  if (previous != kDeath) fibers_[previous].locals = locals();
+  set_locals(fibers_[thread].locals);
   if (previous == kDeath) {
     setcontext(&fibers_[thread].context);
   } else {
@@ -323,9 +317,36 @@ void Exploration::leave_here(std::uintptr_t place) {
   longjmp(place_to_go_on_, 1);
 }
 
+// Each execution says it again.
+void Exploration::make_thread_local(Range object) {
+  for (const Range& known : locals_) {
+    if (known.begin == object.begin) return;
+  }
+  locals_.push_back(object);
+}
+
+std::vector<std::byte> Exploration::locals() const {
+  std::vector<std::byte> contents;
+  for (const Range& object : locals_) {
+    const auto* from = reinterpret_cast<const std::byte*>(object.begin);
+    contents.insert(contents.end(), from, from + object.bytes);
+  }
+  return contents;
+}
+
+void Exploration::set_locals(const std::vector<std::byte>& contents) {
+  const std::byte* from = contents.data();
+  for (const Range& object : locals_) {
+    std::memcpy(reinterpret_cast<void*>(object.begin), from, object.bytes);
+    from += object.bytes;
+  }
+}
+
 // What each thread has of its own.
 bool Exploration::is_private(std::uintptr_t place) const {
-  if (locals_.contains(place)) return true;
+  for (const Range& object : locals_) {
+    if (object.contains(place)) return true;
+  }
   if (Range{reinterpret_cast<std::uintptr_t>(&errno), sizeof errno}.contains(place)) return true;
   return is_on_stack(place);
 }

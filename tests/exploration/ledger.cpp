@@ -60,10 +60,10 @@ void Ledger::drops_unnumbered() {
   ++unnumbered_drops_;
 }
 
-void Ledger::append(const preload::Piece& piece) {
+void Ledger::append(const preload::Span& span) {
   const Unseen unseen;
   appended_.push_back(
-      {piece.writer, piece.sequence, piece.begin, {piece.records.begin(), piece.records.end()}});
+      {span.writer, span.sequence, span.begin, {span.records.begin(), span.records.end()}});
 }
 
 std::uint32_t Ledger::dropped() const {
@@ -91,9 +91,9 @@ void Ledger::check_left(const preload::Ring& ring) {
 // All that decides what the reader finds and what it should find.
 std::string Ledger::describe_left(const preload::Ring& ring) const {
   std::string text;
-  for (const Appended& piece : appended_) {
-    text += " piece " + std::to_string(piece.writer) + "/" + std::to_string(piece.sequence) + "+" +
-            std::to_string(piece.begin) + describe(piece.records);
+  for (const Appended& span : appended_) {
+    text += " span " + std::to_string(span.writer) + "/" + std::to_string(span.sequence) + "+" +
+            std::to_string(span.begin) + describe(span.records);
   }
   ring.for_each_chunk([&](const trace::ChunkHeader& chunk) {
     if (chunk.state.load() == trace::ChunkState::kFree) return;
@@ -113,8 +113,8 @@ std::string Ledger::describe_left(const preload::Ring& ring) const {
 void Ledger::write_trace() const {
   tests::RawTrace trace;
   trace.add_schema(tests::own_schema_bytes());
-  for (const Appended& piece : appended_) {
-    trace.add_records(piece.writer, piece.sequence, piece.begin, piece.records);
+  for (const Appended& span : appended_) {
+    trace.add_records(span.writer, span.sequence, span.begin, span.records);
   }
   trace.write(folder_.path());
 }

@@ -31,8 +31,8 @@ class Ledger {
   void ends(std::uint32_t number, bool is_kept);
   // A record that has no number was dropped.
   void drops_unnumbered();
-  // The piece stands in the trace file.
-  void append(const preload::Piece& piece);
+  // The span stands in the trace file.
+  void append(const preload::Span& span);
   std::uint32_t dropped() const;
 
   // What is left of the process: every record that was kept is there, once and in order; none that

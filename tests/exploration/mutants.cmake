@@ -16,7 +16,7 @@ function(add_mutant name file text replacement)
 endfunction()
 
 # --- Weaker memory orders.
-add_mutant(commit_without_release preload/ring/recorder.hpp
+add_mutant(commit_without_release preload/ring/cursor.hpp
   "state.cursor - content),\n                               std::memory_order_release"
   "state.cursor - content),\n                               std::memory_order_relaxed")
 add_mutant(end_without_release preload/ring/recorder.hpp
@@ -38,11 +38,11 @@ add_mutant(sealed_without_release preload/base/lock_free_stack.hpp
 add_mutant(sealed_without_acquire preload/base/lock_free_stack.hpp
   "exchange(0, std::memory_order_acquire)" "exchange(0, std::memory_order_relaxed)")
 
-add_mutant(made_without_release preload/ring/ring.cpp
-  "(extent % 64), std::memory_order_release" "(extent % 64), std::memory_order_relaxed")
-add_mutant(made_without_acquire preload/ring/ring.cpp
-  "made_[extent / 64].load(std::memory_order_acquire)"
-  "made_[extent / 64].load(std::memory_order_relaxed)")
+add_mutant(growth_without_release preload/ring/ring.cpp
+  "offset + trace::kMaxChunkBytes, std::memory_order_release"
+  "offset + trace::kMaxChunkBytes, std::memory_order_relaxed")
+add_mutant(growth_without_acquire preload/ring/ring.hpp
+  "used_bytes.load(std::memory_order_acquire)" "used_bytes.load(std::memory_order_relaxed)")
 
 # --- Steps in another order, or left out.
 add_mutant(no_tag preload/base/lock_free_stack.hpp "((head >> 32) + 1) << 32" "(head >> 32) << 32")
@@ -66,15 +66,23 @@ add_mutant(drop_not_counted preload/ring/writers.cpp
   "counts[index].fetch_add(1, " "counts[index].fetch_add(0, ")
 add_mutant(writer_returned_early preload/ring/writers.cpp
   "  ThreadState& state = thread_state;\n  Writer& writer = *state.writer;\n  writer.chunk = state.chunk"
-  "  ThreadState& state = thread_state;\n  Writer& writer = *state.writer;\n  session.idle_writers.push(writer.id, session.writer_links);\n  writer.chunk = state.chunk")
+  "  ThreadState& state = thread_state;\n  Writer& writer = *state.writer;\n  pool.idle.push(writer.id, pool.links);\n  writer.chunk = state.chunk")
 add_mutant(reclaimed_without_exchange preload/ring/writers.cpp
   "if (!writer.thread_id.compare_exchange_strong(thread_id, 0)) continue;"
   "writer.thread_id.store(0);")
 add_mutant(abandoned_chunk_kept preload/ring/writers.cpp
   "  writer.chunk = nullptr;\n  writer.cursor = writer.end = nullptr;" "")
-add_mutant(extent_claimed_twice preload/ring/ring.cpp
-  "while (!header_->used_bytes.compare_exchange_weak(offset, offset + trace::kMaxChunkBytes))"
-  "while (header_->used_bytes.store(offset + trace::kMaxChunkBytes), false)")
+add_mutant(work_done_early preload/base/file_thread.cpp
+  "    state.work(state.argument);\n    state.done.store(asked);"
+  "    state.done.store(asked);\n    state.work(state.argument);")
+add_mutant(asleep_though_woken preload/base/file_thread.cpp
+  "    const std::uint32_t wakes = state.wakes.load();\n    do_what_is_asked();"
+  "    do_what_is_asked();\n    const std::uint32_t wakes = state.wakes.load();")
+add_mutant(request_forgotten preload/base/file_thread.cpp "  state.requested.store(true);" "")
+add_mutant(growth_not_wanted preload/ring/ring.cpp
+  "    wanted_[size_class].store(true);" "")
+add_mutant(growth_not_told preload/ring/ring.cpp
+  "  header_->used_bytes.store(offset + trace::kMaxChunkBytes, std::memory_order_release);" "")
 add_mutant(sequence_taken_early preload/ring/writers.cpp
   "  chunk->sequence = writer.next_sequence;" "  chunk->sequence = writer.next_sequence++;")
 add_mutant(passed_before_filled preload/ring/recorder.hpp
@@ -85,24 +93,24 @@ add_mutant(passed_before_filled preload/ring/recorder.hpp
 function(add_session_mutant name file text replacement)
   add_mutant(${name} ${file} "${text}" "${replacement}" session_scenarios)
 endfunction()
-add_session_mutant(two_starts preload/session/session.cpp
+add_session_mutant(two_starts preload/session/attach.cpp
   "if (control.session.compare_exchange_strong(session, kStarting)) start();"
   "control.session.store(kStarting), start();")
 add_session_mutant(start_not_awaited preload/session/session.cpp
-  "control.session.load() == kStarting && tries < 20'000" "false && tries < 20'000")
-add_session_mutant(start_overrules preload/session/session.cpp
-  "control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id)"
-  "(void)starting, control.session.store(paused ? kPaused : the_session().id)")
-add_session_mutant(start_without_release preload/session/session.cpp
-  "control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id)"
-  "control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id, std::memory_order_relaxed)")
-add_session_mutant(failure_not_told preload/session/session.cpp
+  "return control.session.load() != kStarting;" "return true;")
+add_session_mutant(start_overrules preload/session/attach.cpp
+  "control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id())"
+  "(void)starting, control.session.store(paused ? kPaused : the_session().id())")
+add_session_mutant(start_without_release preload/session/attach.cpp
+  "control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id())"
+  "control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id(), std::memory_order_relaxed)")
+add_session_mutant(failure_not_told preload/session/attach.cpp
   "    control.session.store(kOff);\n    return;\n  }\n  // Fails where"
   "    control.session.store(kNotStarted);\n    return;\n  }\n  // Fails where")
-add_session_mutant(wish_read_early preload/session/session.cpp
+add_session_mutant(request_read_early preload/session/attach.cpp
   "  std::uint32_t session = control.session.load();\n  if (session == kNotStarted) {"
   "  std::uint32_t session = control.session.load(std::memory_order_acquire);\n  if (session == kNotStarted) {")
-add_session_mutant(wish_too_early preload/session/session.cpp
+add_session_mutant(resumed_too_early preload/session/session.cpp
   "  std::uint32_t paused = settled_session();" "  std::uint32_t paused = control.session.load();")
 add_session_mutant(answered_before_packed preload/session/session_state.hpp
   "  pack_all();\n  session.flush_answered.store(requested);"
@@ -110,16 +118,16 @@ add_session_mutant(answered_before_packed preload/session/session_state.hpp
 add_session_mutant(answered_later_request preload/session/session_state.hpp
   "  session.flush_answered.store(requested);"
   "  session.flush_answered.store(session.flush_requested.load());")
-add_session_mutant(told_before_written preload/session/annotations.cpp
-  "  if (id != 0 && !told) {" "  if (id != 0 && !told) {\n    names.was_told(id);")
-add_session_mutant(told_without_release preload/base/key_table.hpp
-  "fetch_or(kTold, std::memory_order_release)" "fetch_or(kTold, std::memory_order_relaxed)")
-add_session_mutant(told_without_acquire preload/base/key_table.hpp
+add_session_mutant(emitted_before_written preload/session/annotations.cpp
+  "  if (id != 0 && !emitted) {" "  if (id != 0 && !emitted) {\n    names.mark_emitted(id);")
+add_session_mutant(emitted_without_release preload/base/key_table.hpp
+  "fetch_or(kEmitted, std::memory_order_release)" "fetch_or(kEmitted, std::memory_order_relaxed)")
+add_session_mutant(emitted_without_acquire preload/base/key_table.hpp
   "keys_[slot].load(std::memory_order_acquire)" "keys_[slot].load(std::memory_order_relaxed)")
 add_session_mutant(claimed_without_exchange preload/base/key_table.hpp
-  "keys_[slot].compare_exchange_strong(present, key & ~kTold, std::memory_order_acquire)"
-  "(keys_[slot].store(key & ~kTold), true)")
-add_session_mutant(session_of_parent preload/ring/recorder.hpp
+  "keys_[slot].compare_exchange_strong(present, key & ~kEmitted, std::memory_order_acquire)"
+  "(keys_[slot].store(key & ~kEmitted), true)")
+add_session_mutant(session_of_parent preload/ring/control.hpp
   "if (thread_state.session == session) [[likely]]"
   "(void)session;\n  if (thread_state.session != kNoSession) [[likely]]")
 
@@ -128,33 +136,49 @@ function(add_pause_mutant name file text replacement)
   add_mutant(${name} ${file} "${text}" "${replacement}" pause_scenarios)
 endfunction()
 add_pause_mutant(paused_before_told preload/session/session.cpp
-  "  write_mark(trace::MarkKind::kStopped, {});\n  Session& session = the_session();\n  std::uint32_t recording_id = session.id;\n  return control.session.compare_exchange_strong(recording_id, kPaused);"
-  "  std::uint32_t recording_id = the_session().id;\n  const bool done = control.session.compare_exchange_strong(recording_id, kPaused);\n  write_mark(trace::MarkKind::kStopped, {});\n  return done;")
+  "  write_mark(trace::MarkKind::kStopped, {});\n  Session& session = the_session();\n  std::uint32_t recording_id = session.id();\n  return control.session.compare_exchange_strong(recording_id, kPaused);"
+  "  std::uint32_t recording_id = the_session().id();\n  const bool done = control.session.compare_exchange_strong(recording_id, kPaused);\n  write_mark(trace::MarkKind::kStopped, {});\n  return done;")
 add_pause_mutant(pause_overrules preload/session/session.cpp
   "return control.session.compare_exchange_strong(recording_id, kPaused);"
   "return control.session.exchange(kPaused) == recording_id++;")
 add_pause_mutant(resume_overrules preload/session/session.cpp
-  "if (!control.session.compare_exchange_strong(paused, the_session().id)) return false;"
-  "control.session.store(the_session().id);")
+  "if (!control.session.compare_exchange_strong(paused, the_session().id())) return false;"
+  "control.session.store(the_session().id());")
 add_pause_mutant(end_during_pause_not_told preload/session/session.cpp
   "  return session_exists() &&\n         syscall(SYS_getpid)"
-  "  return control.session.load() == the_session().id &&\n         syscall(SYS_getpid)")
-add_pause_mutant(wish_not_kept preload/session/session.cpp
-  "program_wish.store(wanted ? Wish::kRecord : Wish::kPause);"
-  "if (wanted) program_wish.store(Wish::kPause);")
+  "  return control.session.load() == the_session().id() &&\n         syscall(SYS_getpid)")
+add_pause_mutant(request_not_kept preload/session/attach.cpp
+  "requested.store(wanted ? RequestedState::kRecord : RequestedState::kPause);"
+  "if (wanted) requested.store(RequestedState::kPause);")
 
 # --- Call stacks.
 function(add_stack_mutant name file text replacement)
   add_mutant(${name} ${file} "${text}" "${replacement}" stack_scenarios)
 endfunction()
-add_stack_mutant(stack_told_early preload/stacks/stacks.cpp
-  "  trace::Stack record;" "  stacks.was_told(id);\n  trace::Stack record;")
-add_stack_mutant(stack_told_without_code preload/stacks/stacks.cpp
+add_stack_mutant(stack_emitted_early preload/stacks/stacks.cpp
+  "  trace::Stack record;" "  stacks.mark_emitted(id);\n  trace::Stack record;")
+add_stack_mutant(stack_emitted_without_code preload/stacks/stacks.cpp
   "if (written && has_room) stacks" "if (written) stacks")
-add_stack_mutant(code_told_early preload/stacks/stacks.cpp
-  "  const bool written = owner ==" "  codes.was_told(id);\n  const bool written = owner ==")
-add_stack_mutant(code_told_without_room preload/stacks/stacks.cpp
-  "if (written) codes.was_told(id);" "codes.was_told(id);")
+add_stack_mutant(code_emitted_early preload/stacks/stacks.cpp
+  "  const bool written = owner ==" "  codes.mark_emitted(id);\n  const bool written = owner ==")
+add_stack_mutant(code_emitted_without_room preload/stacks/stacks.cpp
+  "if (written) codes.mark_emitted(id);" "codes.mark_emitted(id);")
+
+# --- Contexts.
+function(add_context_mutant name file text replacement)
+  add_mutant(${name} ${file} "${text}" "${replacement}" context_scenarios)
+endfunction()
+add_context_mutant(context_claimed_without_exchange preload/driver/tracking.cpp
+  "if (entry.claimed.compare_exchange_strong(free, handle)) {"
+  "if ((free = entry.claimed.load()) == 0) {\n      entry.claimed.store(handle);")
+add_context_mutant(context_of_another_not_seen preload/driver/tracking.cpp
+  "    if (is_entry_of(entry, handle)) return {index + 1, false};" "")
+add_context_mutant(context_published_early preload/driver/tracking.cpp
+  "      entry.device.store(device);" "      entry.handle.store(handle);\n      entry.device.store(device);")
+add_context_mutant(context_ended_still_found preload/driver/tracking.cpp
+  "entry.claimed.load() == handle && !entry.ended.load()" "entry.claimed.load() == handle")
+add_context_mutant(start_not_awaited_by_context preload/session/context_records.cpp
+  "if (!recording(false)) return;" "if (!session_exists() || !recording(false)) return;")
 
 # --- CUPTI's buffers.
 function(add_cupti_mutant name file text replacement)

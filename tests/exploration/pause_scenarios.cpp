@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Pauses in every order of their steps: threads that stop the recording and go on with it meet each
 // other, threads that record, the start and the end. A pause is told of before it leaves anything
-// out, and the last wish of all holds.
+// out, and the last request of all holds.
 #include <functional>
 #include <vector>
 
@@ -26,7 +26,7 @@ class Attached : public World {
   Attached(RingSize size, std::size_t threads) : World(size) {
     silence_messages();
     attach_before(threads);
-    session().background_runs.store(true);
+    session().pool.is_emptied.store(true);
   }
 
   // False where the recording is paused.
@@ -40,13 +40,13 @@ class Attached : public World {
     return false;
   }
   void must_use(std::uint32_t number) {
-    promise(use(number), "a thread that wished to record, and that nobody stopped since, does not");
+    promise(use(number), "a thread that asked to record, and that nobody stopped since, does not");
   }
   void must_not_use(std::uint32_t number) {
-    promise(!use(number), "a thread that wished for a pause, and that nobody ended, records");
+    promise(!use(number), "a thread that asked for a pause, and that nobody ended, records");
   }
-  void stop() { wish(false); }
-  void start() { wish(true); }
+  void stop() { ask(false); }
+  void start() { ask(true); }
 
   // `check`: what must hold when all threads are over.
   Outcome explore_all(std::vector<std::function<void()>> threads, std::function<void()> check,
@@ -78,9 +78,9 @@ class Attached : public World {
   }
 
  private:
-  static void wish(bool to_record) {
+  static void ask(bool to_record) {
     const CallGuard guard;
-    want_recording(guard, to_record);
+    request_recording(guard, to_record);
   }
   void promise_is_told() {
     const Unseen unseen;
@@ -91,15 +91,15 @@ class Attached : public World {
   bool something_is_left_out_ = false;  // unseen
 };
 
-void is_going_on() { promise(is_recording(), "a wish to record is lost"); }
-void is_paused() { promise(control.session.load() == kPaused, "a wish for a pause is lost"); }
+void is_going_on() { promise(is_recording(), "a request to record is lost"); }
+void is_paused() { promise(control.session.load() == kPaused, "a request for a pause is lost"); }
 void is_either() {
   const std::uint32_t word = control.session.load();
-  promise(word == kPaused || word == the_session().id, "the session is lost");
+  promise(word == kPaused || word == the_session().id(), "the session is lost");
 }
 
-// What a thread does behind its own wish follows it, whoever records meanwhile; and the process may
-// die at any step.
+// What a thread does behind its own request follows it, whoever records meanwhile; and the process
+// may die at any step.
 Outcome pause_while_others_record() {
   Attached world({8}, 2);
   return world.explore_all({[&] {
@@ -116,7 +116,7 @@ Outcome pause_while_others_record() {
                            is_going_on, /*may_die=*/true);
 }
 
-// Both end with the same wish, so it holds, whatever they wished before.
+// Both end with the same request, so it holds, whatever they asked before.
 Outcome pauses_that_end() {
   Attached world({8}, 2);
   const auto thread = [&] {
@@ -134,7 +134,7 @@ Outcome resumes_that_end() {
   return world.explore_all({thread, thread}, is_paused);
 }
 
-// One wishes this, one that, a third one records.
+// One asks for this, one for that, a third one records.
 Outcome pause_meets_resume() {
   Attached world({8}, 3);
   return world.explore_all({[&] { world.stop(); }, [&] { world.start(); }, [&] { world.use(200); }},
@@ -164,7 +164,7 @@ Outcome pause_meets_failure() {
          const CallGuard guard;
          disable(guard, "the disk is full");
        }},
-      [] { promise(control.session.load() == kOff, "a wish brings back what has failed"); });
+      [] { promise(control.session.load() == kOff, "a request brings back what has failed"); });
 }
 
 // The process ends while another thread pauses and goes on: what the ending thread has recorded is
@@ -173,7 +173,7 @@ Outcome pause_meets_end() {
   Attached world({8}, 3);
   return world.explore_all({[&] {
                               world.use(0);
-                              ending_comes(trace::MarkKind::kExit);
+                              process_ends(trace::MarkKind::kExit);
                               promise_own_is_packed();
                               const Unseen unseen;
                               promise(the_session().ring.header().exit_seen.load() != 0,
@@ -187,13 +187,13 @@ Outcome pause_meets_end() {
                            is_going_on);
 }
 
-// Several wishes while the session starts: the last one holds.
-Outcome wishes_meet_start() {
+// Several requests while the session starts: the last one holds.
+Outcome requests_meet_start() {
   Unbegun world({6});
   return world.explore_until({[&] { world.use(0); },
                               [&] {
-                                world.wish(false);
-                                world.wish(true);
+                                world.request(false);
+                                world.request(true);
                               }},
                              is_going_on);
 }
@@ -207,7 +207,7 @@ const std::vector<Proof>& proofs() {
       {"pause_meets_resume", pause_meets_resume},
       {"pause_meets_failure", pause_meets_failure},
       {"pause_while_others_record", pause_while_others_record},
-      {"wishes_meet_start", wishes_meet_start},
+      {"requests_meet_start", requests_meet_start},
       {"resume_meets_pause", resume_meets_pause},
       {"pause_meets_end", pause_meets_end},
   };

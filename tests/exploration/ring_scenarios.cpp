@@ -117,7 +117,7 @@ Outcome full_ring() {
   return explore(world.scenario({thread(0), thread(100)}, false));
 }
 
-// Two threads find the ring empty and make it larger.
+// Two threads find the ring empty, and the file thread makes it larger.
 Outcome growth() {
   World world({0, true});
   const auto thread = [&](std::uint32_t first) {
@@ -126,18 +126,62 @@ Outcome growth() {
       world.record(first);
     };
   };
-  return explore(world.scenario({thread(0), thread(100)}, false));
+  return explore(world.scenario_with_file_thread({thread(0), thread(100)}, false));
 }
 
 // The background thread walks over a ring that is being made larger.
 Outcome walk_in_growth() {
   World world({0, true});
-  return explore(world.scenario({[&] {
-                                   world.attach_with_large_chunks();
-                                   world.record(0);
-                                 },
-                                 [&] { world.pack_active(); }},
-                                false));
+  return explore(world.scenario_with_file_thread({[&] {
+                                                    world.attach_with_large_chunks();
+                                                    world.record(0);
+                                                  },
+                                                  [&] { world.pack_active(); }},
+                                                 false));
+}
+
+// The process dies while the ring is made larger or what was gained is used.
+Outcome death_in_growth() {
+  World world({0, true});
+  return explore(world.scenario_with_file_thread({[&] {
+                                                   world.attach_with_large_chunks();
+                                                   world.record(0);
+                                                 }},
+                                                 true));
+}
+
+// One thread has the file thread do two things and waits for each, another one requests something
+// and waits until it is served.
+Outcome file_work() {
+  World world({0});
+  static int value;  // plain: the hand-over orders the accesses
+  static std::atomic<std::uint32_t> served;
+  file_thread::serve(
+      [](void*) noexcept {
+        served.store(1);
+        wake_all(served);
+      },
+      nullptr);
+  Scenario scenario =
+      world.scenario_with_file_thread({[] {
+                                         for (int i = 1; i <= 2; ++i) {
+                                           file_thread::run([] { ++value; });
+                                           promise(value == i, "what was asked for is not done");
+                                         }
+                                       },
+                                       [] {
+                                         file_thread::request();
+                                         while (served.load() == 0)
+                                           wait_for_change(served, 0, 1, 1);
+                                       }},
+                                      false);
+  scenario.begin = [begin = scenario.begin] {
+    begin();
+    value = 0;
+    served.store(0);
+  };
+  scenario.end = [] {};
+  return explore(scenario);
 }
 
 // A thread ends and returns its writer, a new one takes it and goes on in its chunk.
@@ -147,7 +191,7 @@ Outcome change_of_hands() {
     return [&world, first] {
       world.attach();
       world.record(first);
-      return_writer(world.session());
+      return_writer(world.session().pool);
     };
   };
   return explore(world.scenario({thread(0), thread(100)}, false));
@@ -163,7 +207,7 @@ Outcome reclaimed_writers() {
   return explore(world.scenario({[&] {
                                    world.attach();
                                    world.record(0);
-                                   return_writer(world.session());
+                                   return_writer(world.session().pool);
                                    dead[0].store(true);
                                  },
                                  [&] {
@@ -171,7 +215,7 @@ Outcome reclaimed_writers() {
                                    world.record(100);
                                    world.record(101);
                                  },
-                                 [&] { reclaim_writers(world.session(), is_dead); }},
+                                 [&] { reclaim_writers(world.session().pool, is_dead); }},
                                 false));
 }
 
@@ -181,13 +225,13 @@ Outcome abandoned_writer() {
   return explore(world.scenario({[&] {
                                    world.attach();
                                    world.record(0);
-                                   return_writer(world.session());
+                                   return_writer(world.session().pool);
                                    world.attach();
                                    world.record(1);
                                    dead[0].store(true);
                                  },
                                  [&] {
-                                   reclaim_writers(world.session(), is_dead);
+                                   reclaim_writers(world.session().pool, is_dead);
                                    world.pack_sealed();
                                    world.attach();
                                    world.record(100);
@@ -262,6 +306,8 @@ const std::vector<Proof>& proofs() {
       {"reclaimed_writers", reclaimed_writers},
       {"death_in_reuse", death_in_reuse},
       {"full_ring", full_ring},
+      {"file_work", file_work},
+      {"death_in_growth", death_in_growth},
       {"growth", growth},
       {"walk_in_growth", walk_in_growth},
       {"active_chunks", active_chunks},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session's life in every order of its steps: threads that come while it starts, the program's
-// wishes, the end, a background thread that gives up, and the names that threads meet for the first
-// time.
+// requests, the end, a background thread that gives up, and the names that threads meet for the
+// first time.
 #include <array>
 #include <functional>
 #include <set>
@@ -33,17 +33,17 @@ Outcome failed_start() {
                              [] { promise(control.session.load() == kOff, "it is not off"); });
 }
 
-// The program's wish comes before the session, while it starts, or later: it holds.
-Outcome wish_for_a_pause() {
+// The program's request comes before the session, while it starts, or later: it holds.
+Outcome request_for_a_pause() {
   Unbegun world({4});
-  return world.explore_until({[&] { world.use(0); }, [&] { world.wish(false); }}, [] {
-    promise(control.session.load() == kPaused, "a wish for a pause is lost");
+  return world.explore_until({[&] { world.use(0); }, [&] { world.request(false); }}, [] {
+    promise(control.session.load() == kPaused, "a request for a pause is lost");
   });
 }
-Outcome wish_to_record() {
+Outcome request_to_record() {
   Unbegun world({4}, /*fails=*/false, /*is_paused=*/true);
-  return world.explore_until({[&] { world.use(0); }, [&] { world.wish(true); }},
-                             [] { promise(is_recording(), "a wish to record is lost"); });
+  return world.explore_until({[&] { world.use(0); }, [&] { world.request(true); }},
+                             [] { promise(is_recording(), "a request to record is lost"); });
 }
 
 // The background thread cannot write the file before the start has ended: nothing is recorded after
@@ -53,7 +53,7 @@ Outcome background_thread_gives_up() {
   return world.explore_until({[&] { world.use(0); },
                               [] {
                                 while (!beginning.background_thread_began.load()) wait_for_others();
-                                attach_background_thread();
+                                static_cast<void>(attach_background_thread());
                                 const CallGuard guard;
                                 disable(guard, "the disk is full");
                               }},
@@ -64,7 +64,7 @@ Outcome background_thread_gives_up() {
 // has recorded is packed before it goes on.
 Outcome end_while_others_record() {
   World world({5});
-  world.session().background_runs.store(true);
+  world.session().pool.is_emptied.store(true);
   return explore(world.scenario({[&] {
                                    world.attach();
                                    world.call(0);
@@ -80,12 +80,12 @@ Outcome end_while_others_record() {
 }
 Outcome two_ends() {
   World world({5});
-  world.session().background_runs.store(true);
+  world.session().pool.is_emptied.store(true);
   const auto thread = [&world](std::uint32_t number) {
     return [&world, number] {
       world.attach();
       world.call(number);
-      ending_comes(trace::MarkKind::kExit);
+      process_ends(trace::MarkKind::kExit);
       promise_own_is_packed();
     };
   };
@@ -105,7 +105,7 @@ class Family {
     beginning.session_of_child = &session_of_child_.bytes;
     promise(recording(/*may_start=*/true), "a forked child does not record");
     child_.record(0);
-    promise(thread_state.session == the_session().id, "a forked child has its parent's session");
+    promise(thread_state.session == the_session().id(), "a forked child has its parent's session");
     const Unseen unseen;
     beginning.session_of_child = nullptr;
     promise(ring_of_parent() == before, "a forked child stores into its parent's ring");
@@ -174,9 +174,9 @@ Outcome new_name() {
   reset_names();
   const auto thread = [&world] {
     world.attach();
-    Note note;
-    note.name = "step";
-    annotate(note);
+    Annotation annotation;
+    annotation.name = "step";
+    annotate(annotation);
     promise_name_is_left();
   };
   return explore(world.scenario({thread, thread}, false));
@@ -189,8 +189,8 @@ std::vector<std::uint64_t> keys_of_one_bucket(std::size_t count) {
   std::vector<std::uint64_t> keys;
   for (std::uint64_t key = 4; keys.size() < count; key += 4) {
     promise(empty.map(1), "there is no memory");
-    bool told = false;
-    if (empty.intern(key, told) <= kBucketSlots) keys.push_back(key);
+    bool emitted = false;
+    if (empty.intern(key, emitted) <= kBucketSlots) keys.push_back(key);
   }
   return keys;
 }
@@ -202,13 +202,13 @@ Outcome full_table() {
   KeyTable table;
   promise(table.map(1), "there is no memory");
   std::set<std::uint32_t> taken;
-  bool told = false;
-  for (std::size_t i = 0; i < 8; ++i) taken.insert(table.intern(keys[i], told));
+  bool emitted = false;
+  for (std::size_t i = 0; i < 8; ++i) taken.insert(table.intern(keys[i], emitted));
   std::array<std::uint32_t, 2> numbers = {};
   const auto thread = [&](std::size_t i) {
     return [&, i] {
-      bool is_told = false;
-      const std::uint32_t number = table.intern(keys[8 + i], is_told);
+      bool is_emitted = false;
+      const std::uint32_t number = table.intern(keys[8 + i], is_emitted);
       const Unseen unseen;
       numbers[i] = number;
     };
@@ -229,8 +229,8 @@ const std::vector<Proof>& proofs() {
   static const std::vector<Proof> all = {
       {"failed_start", failed_start},
       {"start", start},
-      {"wish_for_a_pause", wish_for_a_pause},
-      {"wish_to_record", wish_to_record},
+      {"request_for_a_pause", request_for_a_pause},
+      {"request_to_record", request_to_record},
       {"background_thread_gives_up", background_thread_gives_up},
       {"new_name", new_name},
       {"full_table", full_table},

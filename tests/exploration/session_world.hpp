@@ -7,7 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "preload/session/session.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/ring/call_guard.cpp"     // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/session/attach.cpp"      // NOLINT
+#include "preload/session/session.cpp"     // NOLINT
+#include "preload/session/thread_end.cpp"  // NOLINT
 #include "tests/exploration/run_all.hpp"
 #include "tests/exploration/world.hpp"
 
@@ -31,26 +34,27 @@ Beginning beginning;
 // The rest of the recorder.
 namespace gpumemtrace::preload {
 
-const char* start_session(Wish wish) noexcept {
+bool start_session(RequestedState requested) noexcept {
   exploration::Beginning& beginning = exploration::beginning;
   {
     const exploration::Unseen unseen;
     ++beginning.count;
   }
-  if (beginning.fails) return "";
+  if (beginning.fails) return false;
   // Plainly stored: who reads it must have been told.
   Session& session = the_session();
   if (beginning.session_of_child != nullptr) {
     memcpy(static_cast<void*>(&session), beginning.session_of_child->data(), sizeof session);
   }
-  session.id = kFirstSessionId + (beginning.session_of_child != nullptr ? 1 : 0);
-  session.config.start_paused =
-      wish == Wish::kNone ? beginning.is_paused_by_environment : wish == Wish::kPause;
+  session.pool.session_id = kFirstSessionId + (beginning.session_of_child != nullptr ? 1 : 0);
+  session.config.start_paused = requested == RequestedState::kNone
+                                    ? beginning.is_paused_by_environment
+                                    : requested == RequestedState::kPause;
   beginning.background_thread_began.store(true);
-  return nullptr;
+  return true;
 }
-void announce_context(std::uint32_t) noexcept {}
-void want_sample() noexcept {}
+void say_not_recording(const char*) noexcept {}
+void record_context(std::uint32_t) noexcept {}
 namespace tracking {
 std::uint32_t context_count() noexcept { return 0; }
 void reset_if_forked() noexcept {}
@@ -79,9 +83,9 @@ class Unbegun : public World {
     record(number);
     return true;
   }
-  void wish(bool to_record) {
+  void request(bool to_record) {
     const CallGuard guard;
-    want_recording(guard, to_record);
+    request_recording(guard, to_record);
   }
   Outcome explore_until(std::vector<std::function<void()>> threads, std::function<void()> check) {
     Scenario whole = scenario(std::move(threads), /*may_die=*/false);
@@ -99,7 +103,7 @@ class Unbegun : public World {
   }
 };
 
-bool is_recording() { return control.session.load() == the_session().id; }
+bool is_recording() { return control.session.load() == the_session().id(); }
 
 void promise_own_is_packed() {
   const Unseen unseen;

@@ -35,9 +35,6 @@ const void* code_object(int number) {
 namespace gpumemtrace::preload {
 namespace python {
 
-std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept {
-  return mix(hash, key_of_code(frame));
-}
 std::uint32_t version_hex() noexcept { return 0x030b0000; }
 std::uint64_t read_stack(std::size_t, Walk&) noexcept {
   const exploration::Unseen unseen;
@@ -71,18 +68,18 @@ void watch_collector() noexcept {}
 }  // namespace python
 namespace native {
 bool prepare(SerialOf) noexcept { return true; }
-bool read_expected(const Caller&, std::size_t, WalkMemory&, Walk&) noexcept { return false; }
-Walk read_frames(const Caller&, std::uint64_t*, std::size_t, WalkMemory*) noexcept { return {}; }
+bool read_expected(const Caller&, std::size_t, UnwindCache&, Walk&) noexcept { return false; }
+Walk read_frames(const Caller&, std::uint64_t*, std::size_t, UnwindCache*) noexcept { return {}; }
 }  // namespace native
 std::uint32_t module_serial(const LoadedModule&) noexcept { return 1; }
-void note_thread_without_python() noexcept {}
+void request_waiting_look() noexcept {}
 }  // namespace gpumemtrace::preload
 
 namespace gpumemtrace::exploration {
 namespace {
 
 // What the trace tells of stacks and code objects, by their numbers.
-class Told {
+class Written {
  public:
   void add(const trace::RecordHeader& record) {
     if (record.kind == trace::RecordKind::kStack) {
@@ -176,10 +173,10 @@ class StackWorld : public World {
     std::vector<const trace::RecordHeader*> records;
     {
       const Unseen unseen;
-      Told told;
-      told.add_ring(thread_state.writer_id);
-      told.promise_all();
-      records = told.records_of(stack);
+      Written written;
+      written.add_ring(thread_state.writer_id);
+      written.promise_all();
+      records = written.records_of(stack);
     }
     for (const trace::RecordHeader* record : records) {
       read_published(record, record->words * trace::kWordBytes);
@@ -227,9 +224,9 @@ Outcome death_at_new_stack() {
   scenario.death = [&] {
     {
       const Unseen unseen;
-      Told told;
-      told.add_ring(0);
-      told.promise_all();
+      Written written;
+      written.add_ring(0);
+      written.promise_all();
     }
     world.die();
   };
@@ -261,14 +258,15 @@ Outcome stack_left_to_another() {
 // is named later, with room for all of it, is there.
 Outcome stack_without_room() {
   StackWorld world({2}, {{0}, {}});
-  Told told;
-  std::list<std::vector<std::byte>> packed;  // unseen; what `told` points to
+  Written written;
+  std::list<std::vector<std::byte>> packed;  // unseen; what `written` points to
   static std::atomic<bool> has_room = false;
   const auto pack = [&] {
-    preload::pack_sealed(world.session().ring, [&](const Piece& piece) {
+    preload::pack_sealed(world.session().ring, [&](const Span& span) {
       const Unseen unseen;
-      packed.emplace_back(piece.records.begin(), piece.records.end());
-      for_each_record(packed.back(), [&](const trace::RecordHeader& record) { told.add(record); });
+      packed.emplace_back(span.records.begin(), span.records.end());
+      for_each_record(packed.back(),
+                      [&](const trace::RecordHeader& record) { written.add(record); });
       return true;
     });
     has_room.store(true);
@@ -277,7 +275,7 @@ Outcome stack_without_room() {
   scenario.begin = [&] {
     world.begin();
     const Unseen unseen;
-    told = Told{};
+    written = Written{};
     packed.clear();
   };
   scenario.threads = {[&] {
@@ -290,8 +288,8 @@ Outcome stack_without_room() {
                       pack};
   scenario.end = [&] {
     const Unseen unseen;
-    told.add_ring(0);
-    told.promise_all();
+    written.add_ring(0);
+    written.promise_all();
   };
   return explore(scenario);
 }

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // A session with a ring of few chunks, and what threads do in it: what the programs of the explorer
 // have in common. Each is one unit with the recorder's sources in it, compiled with
-// -fsanitize=thread; the_session() is theirs.
+// -fsanitize=thread.
 #pragma once
 
+#include <errno.h>
+#include <linux/futex.h>
 #include <stdarg.h>
+#include <sys/syscall.h>
 
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <functional>
 #include <new>
@@ -14,9 +18,15 @@
 #include <utility>
 #include <vector>
 
+#include "preload/base/file_thread.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/ring/control.cpp"      // NOLINT
 #include "preload/ring/packer.hpp"
-#include "preload/ring/ring.cpp"     // NOLINT: one unit, so that a mutant is compiled at once
-#include "preload/ring/writers.cpp"  // NOLINT
+#include "preload/ring/recorder.hpp"
+#include "preload/ring/ring.cpp"              // NOLINT
+#include "preload/ring/thread_state.cpp"      // NOLINT
+#include "preload/ring/writer_pool.cpp"       // NOLINT
+#include "preload/ring/writers.cpp"           // NOLINT
+#include "preload/session/session_state.cpp"  // NOLINT
 #include "tests/exploration/explorer.hpp"
 #include "tests/exploration/ledger.hpp"
 #include "tests/support/raw_trace.hpp"
@@ -25,7 +35,26 @@ namespace gpumemtrace::preload {
 constinit bool counter_is_invariant = true;
 }  // namespace gpumemtrace::preload
 
-// Threads are told apart by their numbers; to the system they are one.
+namespace gpumemtrace::exploration {
+
+// As in the kernel, but that time never runs out.
+inline long futex(const long (&arguments)[6]) {
+  if ((arguments[1] & FUTEX_CMD_MASK) != FUTEX_WAIT) return 0;
+  const auto is_expected = [&] {
+    const Unseen unseen;  // this and the sleep are one step
+    return reinterpret_cast<const std::atomic<std::uint32_t>*>(arguments[0])->load() ==
+           static_cast<std::uint32_t>(arguments[2]);
+  };
+  errno = EAGAIN;
+  if (!is_expected()) return -1;
+  while (is_expected()) wait_for_others();
+  return 0;
+}
+
+}  // namespace gpumemtrace::exploration
+
+// Threads are told apart by their numbers; to the system they are one: none sleeps in it, has
+// descriptors of its own, or signals to block.
 extern "C" long __real_syscall(long number, ...);
 extern "C" long __wrap_syscall(long number, ...) {
   if (number == SYS_gettid) {
@@ -36,6 +65,8 @@ extern "C" long __wrap_syscall(long number, ...) {
   long arguments[6];
   for (long& argument : arguments) argument = va_arg(list, long);
   va_end(list);
+  if (number == SYS_futex) return gpumemtrace::exploration::futex(arguments);
+  if (number == SYS_close_range || number == SYS_rt_sigprocmask) return 0;
   return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
                         arguments[4], arguments[5]);
 }
@@ -54,7 +85,7 @@ struct RingSize {
   bool can_grow = false;     // by one chunk of the largest size
 };
 
-// Calls `work` with each record of a chunk's content or a piece.
+// Calls `work` with each record of a chunk's content or a span.
 template <class Work>
 void for_each_record(std::span<const std::byte> records, Work&& work) {
   for (std::size_t offset = 0; offset < records.size();) {
@@ -84,18 +115,16 @@ class World {
     const int error = session_.ring.create(ledger_.ring_path().c_str(), tests::RawTrace::kId,
                                            extents * trace::kMaxChunkBytes);
     if (error != 0) violate("the ring could not be made");
-    session_.writers = static_cast<Writer*>(map(sizeof(Writer) * kMaxWriters));
-    session_.writer_links = static_cast<std::atomic<std::uint32_t>*>(
-        map(sizeof(std::atomic<std::uint32_t>) * kMaxWriters));
-    session_.writer_count.store(1);
+    if (!session_.pool.map_writers()) violate("no memory");
+    writer_pool = &session_.pool;
     // No thread waits for a chunk: there is no background thread to wait for.
-    session_.config.on_full = OnFull::kBlock;
+    session_.pool.on_full = OnFull::kBlock;
     take_away(size);
     if (has_begun) start();
   }
   ~World() {
-    munmap(session_.writers, sizeof(Writer) * kMaxWriters);
-    munmap(session_.writer_links, sizeof(std::atomic<std::uint32_t>) * kMaxWriters);
+    munmap(session_.pool.writers, sizeof(Writer) * kMaxWriters);
+    munmap(session_.pool.links, sizeof(std::atomic<std::uint32_t>) * kMaxWriters);
     session_.~Session();
     control.session.store(kNotStarted);
   }
@@ -107,14 +136,14 @@ class World {
 
   // So that the threads find it begun.
   void start() {
-    session_.id = kFirstSessionId;
-    control.session.store(session_.id);
+    session_.pool.session_id = kFirstSessionId;
+    control.session.store(session_.id());
   }
 
   // --- What threads do.
 
   void attach() {
-    acquire_writer(session_, take_writer(session_));
+    promise(acquire_writer(session_.pool, take_writer(session_.pool)), "there is no writer");
     // Where there is no chunk, the record that names the thread is dropped.
     if (thread_state.chunk == nullptr) ledger_.drops_unnumbered();
   }
@@ -128,20 +157,18 @@ class World {
   // The calling thread is the one of them that has its number.
   void be_attached() { thread_state = attached_[current_thread()]; }
   void attach_with_large_chunks() {
-    const std::uint32_t index = take_writer(session_);
-    session_.writers[index].size_class = Ring::kSizeClasses - 1;
-    acquire_writer(session_, index);
+    const std::uint32_t index = take_writer(session_.pool);
+    session_.pool.writers[index].size_class = Ring::kSizeClasses - 1;
+    promise(acquire_writer(session_.pool, index), "there is no writer");
     if (thread_state.chunk == nullptr) ledger_.drops_unnumbered();
   }
   // One record that fills half a chunk.
   void record(std::uint32_t number) {
     static const char tail[kBigTailBytes] = {};
     trace::Text text;
-    text.record.kind = trace::RecordKind::kText;
-    text.record.time = ticks();
     text.part = number;
     ledger_.begins(number);
-    ledger_.ends(number, write_record(&text, sizeof text, tail, sizeof tail));
+    ledger_.ends(number, write_record(text, {tail, sizeof tail}));
   }
   // A call that is recorded before and completed after.
   void call(std::uint32_t number, std::uint32_t stack = 0) {
@@ -152,17 +179,30 @@ class World {
     if (slot) slot.complete(kCallResult, 1);
     ledger_.ends(number, static_cast<bool>(slot));
   }
-  bool append(const Piece& piece) {
-    read_published(piece.records.data(), piece.records.size());
+  bool append(const Span& span) {
+    read_published(span.records.data(), span.records.size());
     file_changes();
-    ledger_.append(piece);
+    ledger_.append(span);
     return true;
   }
   void pack_sealed() {
-    preload::pack_sealed(session_.ring, [this](const Piece& piece) { return append(piece); });
+    preload::pack_sealed(session_.ring, [this](const Span& span) { return append(span); });
   }
   void pack_active() {
-    preload::pack_active(session_.ring, [this](const Piece& piece) { return append(piece); });
+    preload::pack_active(session_.ring, [this](const Span& span) { return append(span); });
+  }
+
+  // The file thread, until all others have left it.
+  void be_file_thread() {
+    file_thread::is_file_thread = true;
+    file_thread::work_until_stopped();
+  }
+  void leave_file_thread() {
+    const bool is_last = [this] {
+      const Unseen unseen;
+      return --users_of_file_thread_ == 0;
+    }();
+    if (is_last) file_thread::stop();
   }
 
   // --- Around an execution.
@@ -196,6 +236,26 @@ class World {
     ledger_.check_left(session_.ring);
   }
 
+  // Likewise with a thread more, the last one: the file thread.
+  Scenario scenario_with_file_thread(std::vector<std::function<void()>> threads, bool may_die) {
+    const auto users = threads.size();
+    for (std::function<void()>& thread : threads) {
+      thread = [this, work = std::move(thread)] {
+        work();
+        leave_file_thread();
+      };
+    }
+    threads.push_back([this] { be_file_thread(); });
+    Scenario whole = scenario(std::move(threads), may_die);
+    whole.begin = [this, users] {
+      begin();
+      make_thread_local(&file_thread::is_file_thread, sizeof file_thread::is_file_thread);
+      file_thread::state.life.store(file_thread::kRuns);
+      const Unseen unseen;
+      users_of_file_thread_ = users;
+    };
+    return whole;
+  }
   Scenario scenario(std::vector<std::function<void()>> threads, bool may_die) {
     Scenario scenario;
     scenario.begin = [this] { begin(); };
@@ -218,13 +278,6 @@ class World {
     }
   }
 
-  static void* map(std::size_t bytes) {
-    void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (memory == MAP_FAILED) violate("no memory");
-    return memory;
-  }
-
   void check_chunks() {
     std::uint32_t active = 0;
     session_.ring.for_each_chunk([&](const trace::ChunkHeader& chunk) {
@@ -243,6 +296,7 @@ class World {
   Session& session_ = *new (&the_session()) Session;
   Ledger ledger_;
   std::array<ThreadState, kMostThreads> attached_ = {};
+  std::size_t users_of_file_thread_ = 0;  // unseen
 };
 
 }  // namespace

@@ -3,10 +3,10 @@
 // all its forms, difference, stacks for viewers.
 #include <cstddef>
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "analyzer/base/input_error.hpp"
+#include "analyzer/base/json.hpp"
 #include "analyzer/json/report_json.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tools/base/failure.hpp"
@@ -28,7 +28,7 @@ template <class Reader>
 void try_reader(Reader&& reader) {
   try {
     reader();
-  } catch (const nlohmann::json::exception&) {
+  } catch (const analyzer::JsonError&) {
   } catch (const analyzer::InputError&) {
   } catch (const tools::Failure&) {
   }
@@ -67,8 +67,8 @@ void judge_and_compare(const analyzer::rows::Report& report) {
 
 void export_stacks(const Json& report) {
   for (const tools::CostMeasure& measure : tools::kCostMeasures) {
-    tools::collapsed_stacks(report, {measure, ""});
-    tools::speedscope_profile(report, {measure, "driver"});
+    (void)tools::collapsed_stacks(report, {measure, ""});
+    (void)tools::speedscope_profile(report, {measure, "driver"});
   }
 }
 

@@ -13,12 +13,26 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 
 namespace {
 
-void replay(const std::filesystem::path& path) {
+// False where the file cannot be read.
+bool replay(const std::filesystem::path& path) {
   std::ifstream in(path, std::ios::binary);
+  if (!in) return false;
   const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
   // Exactly as long as the input, so that a sanitizer notices a read behind its end.
   const std::vector<std::uint8_t> bytes(text.begin(), text.end());
   LLVMFuzzerTestOneInput(bytes.data(), bytes.size());
+  return true;
+}
+
+// How many inputs `path` is or holds.
+std::size_t replay_all(const std::filesystem::path& path) {
+  if (!std::filesystem::is_directory(path)) return replay(path) ? 1 : 0;
+  std::size_t inputs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path)) {
+    if (!replay(entry.path())) return 0;
+    ++inputs;
+  }
+  return inputs;
 }
 
 }  // namespace
@@ -26,17 +40,14 @@ void replay(const std::filesystem::path& path) {
 int main(int argc, char** argv) {
   std::size_t inputs = 0;
   for (int i = 1; i < argc; ++i) {
-    if (!std::filesystem::is_directory(argv[i])) {
-      replay(argv[i]);
-      ++inputs;
-      continue;
+    const std::size_t here = replay_all(argv[i]);
+    // The corpus is not where the test looks for it.
+    if (here == 0) {
+      std::fprintf(stderr, "%s: no input, or one that cannot be read\n", argv[i]);
+      return 1;
     }
-    for (const auto& entry : std::filesystem::directory_iterator(argv[i])) {
-      replay(entry.path());
-      ++inputs;
-    }
+    inputs += here;
   }
   std::printf("%zu inputs\n", inputs);
-  // No input means that the corpus is not where the test looks for it.
   return inputs == 0 ? 1 : 0;
 }

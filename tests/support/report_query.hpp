@@ -6,18 +6,18 @@
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "analyzer/analyze.hpp"
+#include "analyzer/base/json.hpp"
 #include "analyzer/json/report_json.hpp"
 #include "tests/support/trace_builder.hpp"
 
 namespace gpumemtrace::tests {
 
-using Json = nlohmann::ordered_json;
+using gpumemtrace::analyzer::Json;
 
 // GPUMEMTRACE_KEEP_REPORTS=FOLDER keeps every report, to look at or to hold against the schema.
 inline void keep_report(const Json& report) {

@@ -8,6 +8,7 @@ GPUMEMTRACE_STATIC_PROGRAM a statically linked executable where one could be bui
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,22 @@ LIBRARY = os.environ["GPUMEMTRACE_LIBRARY"]
 STATIC_PROGRAM = os.environ.get("GPUMEMTRACE_STATIC_PROGRAM")
 TIMEOUT_S = 300  # what takes longer hangs, on a busy machine, too
 EXAMPLE_REPORT = pathlib.Path(__file__).resolve().parents[2] / "docs" / "report.example.json"
+# What a recording can be told, and what `run` makes of an option that says so.
+SETTINGS = {
+    "OUTPUT": (["-o", "t.gmt"], "{folder}/t.gmt"),
+    "FORCE": (["--force"], "1"),
+    "QUIET": (["--quiet"], "1"),
+    "RING_SIZE": (["--ring-size", "64MiB"], "67108864"),
+    "MAX_TRACE_BYTES": (["--max-trace-bytes", "2GB"], "2000000000"),
+    "ON_FULL": (["--on-full", "block"], "block"),
+    "PYTHON": (["--no-python"], "0"),
+    "NATIVE": (["--native", "full"], "full"),
+    "STACK_DEPTH": (["--stack-depth", "100"], "100"),
+    "CUPTI": (["--cupti", "copies"], "copies"),
+    "CUPTI_LIBRARY": (["--cupti-library", "/x/libcupti.so"], "/x/libcupti.so"),
+    "HASH_COPIES": (["--hash-copies"], "1"),
+    "START_PAUSED": (["--start-paused"], "1"),
+}
 COMMANDS = ("run", "env", "analyze", "summary", "check", "diff", "export", "symbolize", "dump", "ctl",
             "doctor")
 
@@ -37,13 +54,14 @@ class CommandLine(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def call(self, *arguments, variables=None):
+    def call(self, *arguments, variables=None, stdin=""):
         environment = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
         environment.update(variables or {})
         return subprocess.run(
             [PROGRAM, *map(str, arguments)],
             cwd=self.folder,
             env=environment,
+            input=stdin,
             capture_output=True,
             text=True,
             timeout=TIMEOUT_S,
@@ -96,9 +114,7 @@ class Help(CommandLine):
 
     def test_run_names_the_variable_of_every_option(self):
         text = self.call("run", "--help").stdout
-        for variable in ("OUTPUT", "FORCE", "QUIET", "RING_SIZE", "MAX_TRACE_BYTES", "ON_FULL",
-                         "START_PAUSED", "HASH_COPIES"):
-            self.assertIn(f"[GPUMEMTRACE_{variable}]", text)
+        self.assertCountEqual(re.findall(r"\[GPUMEMTRACE_(\w+)\]", text), SETTINGS)
 
 
 class BadInput(CommandLine):
@@ -308,6 +324,8 @@ class Run(CommandLine):
     def test_stdin_stdout_and_arguments_are_the_commands_own(self):
         result = self.call("run", "--", "printf", "%s|", "--help", "-o", "--")
         self.assertEqual(result.stdout, "--help|-o|--|")
+        result = self.call("run", "--", "cat", stdin="what is\nsaid to it\n")
+        self.assertEqual(result.stdout, "what is\nsaid to it\n")
 
     def test_a_command_that_cannot_start_is_named(self):
         self.assert_refused(1, "cannot run 'no-such-program'", "run", "--", "no-such-program")
@@ -315,17 +333,15 @@ class Run(CommandLine):
         self.assert_refused(1, "cannot run './plain.txt'", "run", "--", "./plain.txt")
 
     def test_the_library_is_preloaded_and_every_option_is_a_variable(self):
+        options = [word for words, _ in SETTINGS.values() for word in words]
         result = self.call(
-            "run", "--force", "--quiet", "--start-paused", "--ring-size", "64MiB", "--on-full",
-            "block", "--max-trace-bytes", "2GB", "-o", "t.gmt", "--", "env",
+            "run", *options, "--", "env",
             # A build with AddressSanitizer otherwise refuses to run behind another library.
             variables={"LD_PRELOAD": "libc.so.6", "ASAN_OPTIONS": "verify_asan_link_order=0"})
-        for line in (f"LD_PRELOAD={LIBRARY}:libc.so.6", "GPUMEMTRACE_FORCE=1",
-                     "GPUMEMTRACE_QUIET=1", "GPUMEMTRACE_START_PAUSED=1",
-                     "GPUMEMTRACE_RING_SIZE=67108864", "GPUMEMTRACE_ON_FULL=block",
-                     "GPUMEMTRACE_MAX_TRACE_BYTES=2000000000",
-                     f"GPUMEMTRACE_OUTPUT={self.folder}/t.gmt"):
-            self.assertIn(line, result.stdout.splitlines())
+        lines = result.stdout.splitlines()
+        self.assertIn(f"LD_PRELOAD={LIBRARY}:libc.so.6", lines)
+        for name, (_, value) in SETTINGS.items():
+            self.assertIn(f"GPUMEMTRACE_{name}={value.format(folder=self.folder)}", lines)
 
     def test_options_that_are_not_given_set_nothing(self):
         result = self.call("run", "--", "env")

@@ -4,6 +4,7 @@
 
 #include "analyzer/json/report_json.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/error_text.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/diff/difference.hpp"
 
@@ -46,7 +47,8 @@ TEST_CASE("a job differs from itself in nothing", "[unit]") {
   CHECK(difference_text(sections, {}, true).find("PASSED") == 0);
 }
 
-TEST_CASE("what grew is named by level, owner and place, and lines may move", "[unit]") {
+TEST_CASE("what grew is named by allocator layer, owner and call site, and lines may move",
+          "[unit]") {
   const rows::Report base = example_report();
   rows::Report next = example_report();
   rows::Peak& peak = next.peak[0];
@@ -65,6 +67,38 @@ TEST_CASE("what grew is named by level, owner and place, and lines may move", "[
   CHECK(regressions_of(sections, {0.5, 0}).empty());
 }
 
+TEST_CASE("leaks, copies and categories are compared by their own bytes", "[unit]") {
+  const rows::Report base = example_report();
+  rows::Report next = example_report();
+  for (rows::ExitLeak& row : next.leaks.exit) {
+    row.bytes += row.leak_class == rows::LeakClass::kLost ? 100 : 1000;
+  }
+  next.transfers.by_kind[0].bytes += 300;
+  next.peak[0].holders[1].bytes += 500;
+  const auto sections = compare_jobs(base, next);
+  const auto first_of = [&](const char* name) { return section_of(sections, name).rows[0]; };
+  CHECK(first_of("leaks").base_bytes == 50'331'648);
+  CHECK(first_of("leaks").new_bytes == 50'331'748);
+  CHECK(section_of(sections, "leaks").rows.size() == 1);
+  const std::uint64_t copied = base.transfers.by_kind[0].bytes;
+  CHECK(first_of("transfers").base_bytes == copied);
+  CHECK(first_of("transfers").new_bytes == copied + 300);
+  CHECK(first_of("transfers").name == "host_to_device, pageable to device");
+  CHECK(first_of("categories").new_bytes == first_of("categories").base_bytes + 500);
+}
+
+TEST_CASE("the text shows ten changes of a section and counts the others", "[unit]") {
+  DifferenceSection section{"peak", "Peak by level", {}};
+  for (std::uint64_t i = 0; i < 13; ++i) section.rows.push_back({std::to_string(i), 4096, 12288});
+  section.rows.push_back({"the same", 1, 1});
+  const std::string text = difference_text({section}, {}, false);
+  CHECK(tests::contains(text, "  and 3 more; --json has all\n"));
+  CHECK_FALSE(tests::contains(text, "the same"));
+  CHECK(tests::contains(text, "+8.0 KiB"));
+  section.rows.erase(section.rows.begin(), section.rows.begin() + 3);
+  CHECK_FALSE(tests::contains(difference_text({section}, {}, false), "more; --json"));
+}
+
 TEST_CASE("two steps of one run are compared", "[unit]") {
   rows::Report report = example_report();
   report.steps = {step(3, 1000), step(30, 5000)};
@@ -73,7 +107,8 @@ TEST_CASE("two steps of one run are compared", "[unit]") {
   CHECK(sections[0].rows[0].name == "peak_bytes");
   CHECK(sections[0].rows[0].new_bytes == 5000);
   CHECK(regressions_of(sections, {0, 100}).size() == 1);
-  CHECK_THROWS_AS(compare_steps(report, 3, report, 31), Failure);
+  CHECK(tests::error_of<Failure>([&] { return compare_steps(report, 3, report, 31); }) ==
+        "the report has no step 31; it has 2 steps");
 }
 
 }  // namespace gpumemtrace::tools

@@ -6,6 +6,7 @@
 
 #include "tests/catch.hpp"
 #include "trace/activity_records.hpp"
+#include "trace/schema.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -28,7 +29,81 @@ bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+// The word that stands for a value of a field, of a record that is zero otherwise.
+std::string word_of(trace::RecordKind kind, std::string_view field, std::uint64_t value) {
+  const trace::KindInfo& info = *trace::find_kind(kind);
+  std::vector<std::uint64_t> words(info.bytes / trace::kWordBytes);
+  auto* const bytes = reinterpret_cast<char*>(words.data());
+  auto* const header = reinterpret_cast<trace::RecordHeader*>(bytes);
+  header->kind = kind;
+  header->words = static_cast<std::uint8_t>(words.size());
+  for (const trace::Field& column : info.fields) {
+    if (column.name == field) std::memcpy(bytes + column.offset, &value, column.bytes);
+  }
+  const std::string text = record_text(*header, {});
+  const std::string before = " " + std::string(field) + "=";
+  const std::size_t begin = text.find(before);
+  if (begin == std::string::npos) return "(no such field)";
+  const std::size_t word = begin + before.size();
+  return text.substr(word, text.find_first_of(" \n", word) - word);
+}
+
+template <class Enum>
+std::string word_of(trace::RecordKind kind, std::string_view field, Enum value) {
+  return word_of(kind, field, static_cast<std::uint64_t>(value));
+}
+
 }  // namespace
+
+TEST_CASE("the first and the last value of each enumeration have their own words", "[unit]") {
+  using trace::RecordKind;
+  const auto words = [](RecordKind kind, std::string_view field, auto first, auto last) {
+    return word_of(kind, field, first) + " " + word_of(kind, field, last);
+  };
+  CHECK(words(RecordKind::kAllocation, "memory", trace::MemoryKind::kUnknown,
+              trace::MemoryKind::kPhysicalHost) == "unknown physical_host");
+  CHECK(words(RecordKind::kMapping, "operation", trace::MappingOperation::kReserve,
+              trace::MappingOperation::kMapArray) == "reserve map_array");
+  CHECK(words(RecordKind::kPool, "operation", trace::PoolOperation::kCreate,
+              trace::PoolOperation::kImport) == "create import");
+  CHECK(words(RecordKind::kRange, "operation", trace::RangeOperation::kPrefetch,
+              trace::RangeOperation::kDecompress) == "prefetch decompress");
+  CHECK(words(RecordKind::kContextCall, "operation", trace::ContextOperation::kCreate,
+              trace::ContextOperation::kSetLimit) == "create set_limit");
+  CHECK(words(RecordKind::kGraph, "operation", trace::GraphOperation::kAddAllocation,
+              trace::GraphOperation::kClone) == "add_allocation clone");
+  CHECK(words(RecordKind::kImport, "operation", trace::ImportOperation::kIpcExport,
+              trace::ImportOperation::kGraphicsPointer) == "ipc_export graphics_pointer");
+  CHECK(words(RecordKind::kCopy, "destination_type", trace::EndType::kUnknown,
+              trace::EndType::kUnified) == "unknown unified");
+  CHECK(words(RecordKind::kCopy, "source_type", trace::EndType::kUnknown,
+              trace::EndType::kUnified) == "unknown unified");
+  CHECK(words(RecordKind::kMemorySample, "source", trace::SampleSource::kNone,
+              trace::SampleSource::kNvmlProcess) == "none nvml_process");
+  CHECK(words(RecordKind::kText, "key", trace::TextKey::kExecutable,
+              trace::TextKey::kSuppression) == "executable suppression");
+  CHECK(words(RecordKind::kCode, "text", trace::CodeText::kName, trace::CodeText::kLineTable) ==
+        "name line_table");
+  CHECK(words(RecordKind::kMark, "mark", trace::MarkKind::kUser, trace::MarkKind::kExec) ==
+        "user exec");
+  CHECK(words(RecordKind::kAnnotation, "operation", trace::AnnotationOperation::kStep,
+              trace::AnnotationOperation::kEnd) == "step end");
+  CHECK(words(RecordKind::kAnnotation, "source", trace::AnnotationSource::kApi,
+              trace::AnnotationSource::kNvtx) == "api nvtx");
+  CHECK(words(RecordKind::kActivityCall, "domain", trace::ActivityDomain::kDriver,
+              trace::ActivityDomain::kRuntime) == "driver runtime");
+  CHECK(words(RecordKind::kActivityState, "mode", trace::ActivityMode::kOff,
+              trace::ActivityMode::kLost) == "off lost");
+  // As cupti_activity.h numbers them.
+  CHECK(words(RecordKind::kActivityCopy, "copy_kind", 1, 10) == "host_to_device peer");
+  CHECK(words(RecordKind::kActivitySet, "memory_kind", 1, 7) == "pageable managed_static");
+  CHECK(words(RecordKind::kActivityMemory, "operation", 1, 2) == "allocation release");
+  CHECK(words(RecordKind::kActivityMemory, "pool_type", 1, 2) == "local imported");
+  CHECK(words(RecordKind::kActivityPool, "operation", 1, 3) == "created trimmed");
+  CHECK(words(RecordKind::kActivityPool, "pool_type", 1, 2) == "local imported");
+  CHECK(words(RecordKind::kActivityManaged, "counter", 1, 8) ==
+        "bytes_to_device bytes_between_devices");
+}
 
 TEST_CASE("CUPTI's records are read in words, and their times as they are", "[unit]") {
   trace::ActivityCopy copy;

@@ -7,6 +7,7 @@ GPUMEMTRACE_PROGRAM names the program; library and simulated driver lie beside i
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -88,6 +89,16 @@ class RecordedRun(unittest.TestCase):
         self.assertEqual(from_trace.returncode, 0, from_trace.stderr)
         self.assertIn("driver peak 10.0 MiB (10,485,760 bytes)", from_trace.stdout)
         self.assertEqual(from_trace.stdout, from_report.stdout)
+
+    def test_the_program_the_trace_and_the_report_say_the_same_version(self):
+        self.record(ALLOCATE)
+        name, version = self.call("--version").stdout.split()
+        self.assertEqual(name, "gpumemtrace")
+        texts = self.call("dump", "job.gmt", "--kind", "text").stdout
+        self.assertRegex(texts, rf'key=tool_version part=0 "{re.escape(version)}"\n')
+        report = self.report_of("job.gmt")
+        self.assertEqual(report["tool"], {"name": "gpumemtrace", "version": version})
+        self.assertEqual([trace["recorder_version"] for trace in report["traces"]], [version])
 
     def test_dump_shows_every_call_with_its_function_and_result(self):
         self.record(ALLOCATE)

@@ -23,6 +23,18 @@ TEST_CASE("text that is no whole number of bytes is no size", "[unit]") {
   }
 }
 
+TEST_CASE("a share is from nothing to all, as a part or in percent", "[unit]") {
+  CHECK(parse_share("0") == 0.0);
+  CHECK(parse_share("0%") == 0.0);
+  CHECK(parse_share("0.25") == 0.25);
+  CHECK(parse_share(" 25 % ") == 0.25);
+  CHECK(parse_share("100%") == 1.0);
+  for (const char* text : {"", "%", "1.01", "101%", "-1%", "half", "5%%", "nan", "20% or so"}) {
+    CAPTURE(text);
+    CHECK_FALSE(parse_share(text));
+  }
+}
+
 TEST_CASE("a size is shown in the unit that keeps it below 1024", "[unit]") {
   CHECK(size_text(0) == "0 bytes");
   CHECK(size_text(1023) == "1023 bytes");

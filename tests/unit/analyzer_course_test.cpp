@@ -197,6 +197,7 @@ TEST_CASE("the facts of the process reach the report", "[unit]") {
   trace.text(TextKey::kRank, "3");
   trace.text(TextKey::kDriverVersion, "13000");
   trace.text(TextKey::kTorchVersion, "2.11.0");
+  trace.text(TextKey::kToolVersion, "0.0.7");
   trace.api(1, "cuMemAlloc_v2", "cudaMalloc");
   Unwrapped unwrapped;
   trace.add(unwrapped, 1, "cuMemAllocMagic_v9");
@@ -210,4 +211,7 @@ TEST_CASE("the facts of the process reach the report", "[unit]") {
   CHECK(process.at("torch").at("version") == "2.11.0");
   CHECK(report.at("coverage").at("wrapped") == 1);
   CHECK(report.at("coverage").at("resolved_unwrapped")[0].at("name") == "cuMemAllocMagic_v9");
+  CHECK(report.at("traces")[0].at("recorder_version") == "0.0.7");
+  TraceBuilder unnamed;
+  CHECK(report_of(unnamed).at("traces")[0].at("recorder_version").is_null());
 }

@@ -90,4 +90,6 @@ TEST_CASE("other failures are no out-of-memory", "[unit]") {
   TraceBuilder trace;
   trace.allocate(0, 1, MemoryKind::kDevice, {.result = 1});
   CHECK(report_of(trace).at("oom").empty());
+  trace.allocate(0, 1, MemoryKind::kDevice, {.result = 2});
+  CHECK(report_of(trace).at("oom").size() == 1);
 }

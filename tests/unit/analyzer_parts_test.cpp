@@ -66,6 +66,13 @@ TEST_CASE("the clock is linear between calibrations and straight on outside", "[
   CHECK(clock.calibrated());
 }
 
+TEST_CASE("two calibrations tell the rate, whatever the file's header says", "[unit]") {
+  const Clock clock({{1000, 10'000'000, 0, 0}, {2000, 30'000'000, 0, 0}}, 1'000'000'000);
+  CHECK(clock.to_job_ns(1500) == 20'000'000);
+  CHECK(clock.to_job_ns(2500) == 40'000'000);
+  CHECK(clock.duration_ns(10) == 200'000);
+}
+
 TEST_CASE("a clock without calibrations uses the rate of the file's header", "[unit]") {
   const Clock clock({}, 2'000'000'000);
   CHECK(clock.to_job_ns(2000) == 1000);

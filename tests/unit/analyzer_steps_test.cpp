@@ -250,17 +250,25 @@ TEST_CASE("the period of the allocations tells steps where nothing else does", "
 }
 
 TEST_CASE("a loop of a few microseconds is no step", "[unit]") {
-  CHECK(steps_of_loop(10'000).empty());
+  CHECK(steps_of_loop(90'000).empty());
+  CHECK_FALSE(steps_of_loop(110'000).empty());
 }
 
 TEST_CASE("allocations without a period have no steps", "[unit]") {
-  TraceBuilder trace;
+  const auto steps_of_sizes = [](auto&& mib_of) {
+    TraceBuilder trace;
+    for (std::uint64_t i = 0; i < 2000; ++i) {
+      trace.wait_until(TraceBuilder::kFirstTick + i * 100'000);
+      allocate_and_free(trace, mib_of(i) * kMiB);
+    }
+    return report_of(trace).at("steps");
+  };
   std::uint64_t state = 1;
-  for (int i = 0; i < 2000; ++i) {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    allocate_and_free(trace, ((state >> 60) + 1) * kMiB);
-  }
-  CHECK(report_of(trace).at("steps").empty());
+  CHECK(steps_of_sizes([&](std::uint64_t) {
+          state = state * 6364136223846793005u + 1442695040888963407u;
+          return (state >> 60) + 1;
+        }).empty());
+  CHECK_FALSE(steps_of_sizes([](std::uint64_t i) { return i % 16 + 1; }).empty());
 }
 
 TEST_CASE("of very many steps the first, the last and the highest are reported", "[unit]") {

@@ -90,6 +90,10 @@ TEST_CASE("copies that failed or were captured did not happen", "[unit]") {
   trace.copy(kHostAddress, EndType::kHost, kHostAddress, EndType::kHost, 8,
              {.flags = kFlagCaptured});
   CHECK(report_of(trace).at("transfers").at("by_kind").empty());
+  trace.copy(kHostAddress, EndType::kHost, kHostAddress, EndType::kHost, 8);
+  const Json rows = report_of(trace).at("transfers").at("by_kind");
+  REQUIRE(rows.size() == 1);
+  CHECK(rows[0].at("bytes") == 8);
 }
 
 TEST_CASE("copies count under the name that the user called", "[unit]") {

@@ -9,9 +9,12 @@
 #include "analyzer/stacks/autograd_nodes.hpp"
 #include "analyzer/stacks/waiting_copies.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/error_text.hpp"
 #include "tests/support/trace_builder.hpp"
 
 using namespace gpumemtrace::analyzer;
+using gpumemtrace::tests::contains;
+using gpumemtrace::tests::error_of;
 using gpumemtrace::tests::TemporaryFolder;
 
 namespace {
@@ -90,17 +93,26 @@ TEST_CASE("rules of the user come before the tables", "[unit]") {
 }
 
 TEST_CASE("rules that say nothing, or more than is known, are refused", "[unit]") {
-  for (const char* rules :
-       {"", "[]", R"({"rules": [{"file": "x"}]})", R"({"rules": [{"owner": "x"}]})",
-        R"({"rules": [{"file": "x", "folder": "y", "owner": "z"}]})",
-        R"({"rules": [{"file": "x", "owner": "z", "colour": "red"}]})",
-        R"({"rules": [{"file": 7, "owner": "z"}]})",
-        R"({"rules": [{"file": "", "owner": "z"}]})"}) {
-    INFO(rules);
-    CHECK_THROWS_AS(owners_with(rules), InputError);
+  const std::string one_of = R"(each rule needs one of "file", "folder" and "function")";
+  const std::pair<const char*, std::string> cases[] = {
+      {"", "parse error"},
+      {"[]", R"("rules" is missing)"},
+      {R"({"rules": [{"file": "x"}]})", R"(each rule needs an "owner", or "user", or both)"},
+      {R"({"rules": [{"owner": "x"}]})", one_of},
+      {R"({"rules": [{"file": "x", "folder": "y", "owner": "z"}]})", one_of},
+      {R"({"rules": [{"file": "x", "owner": "z", "colour": "red"}]})",
+       R"(there is no key "colour")"},
+      {R"({"rules": [{"file": 7, "owner": "z"}]})", "a text is missing"},
+      {R"({"rules": [{"file": "", "owner": "z"}]})", one_of}};
+  for (const auto& [rules, reason] : cases) {
+    const std::string refusal = error_of<InputError>([&] { return owners_with(rules); });
+    CAPTURE(rules, refusal);
+    CHECK(contains(refusal, reason));
+    CHECK(contains(refusal, "docs/owners.md describes them."));
   }
   CodeOwners owners;
-  CHECK_THROWS_AS(owners.read("/missing/owners.json"), InputError);
+  CHECK(error_of<InputError>([&] { owners.read("/missing/owners.json"); }) ==
+        "Cannot open /missing/owners.json: No such file or directory.");
 }
 
 TEST_CASE("a function's bare name has neither arguments nor a return type", "[unit]") {

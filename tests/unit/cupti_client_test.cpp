@@ -189,22 +189,24 @@ TEST_CASE("what is held after a round's end belongs to the next one, and keeps i
     });
     return seen;
   };
-  held.hold(copy_record(1, 1, 1).raw());
+  REQUIRE(held.hold(copy_record(1, 1, 1).raw()));
   const std::uint64_t first = held.end_round();
-  held.hold(copy_record(2, 2, 2).raw());
+  REQUIRE(held.hold(copy_record(2, 2, 2).raw()));
   CHECK(rounds() == std::vector<std::uint64_t>{first, first + 1});
   CHECK(held.end_round() == first + 1);
   CHECK(rounds() == std::vector<std::uint64_t>{first, first + 1});
-  held.hold(copy_record(3, 3, 3).raw());
+  REQUIRE(held.hold(copy_record(3, 3, 3).raw()));
   CHECK(rounds() == std::vector<std::uint64_t>{first, first + 1, first + 2});
 }
 
 TEST_CASE("no more is held than there is room for", "[unit]") {
   HeldRecords held;
   REQUIRE(held.reserve());
+  constexpr std::size_t kRoom = std::size_t{4} << 20;  // of which a record takes 16 bytes more
+  const std::size_t each = copy_record(1, 1, 1).raw().size + 16;
   std::size_t count = 0;
-  while (held.hold(copy_record(1, 1, 1).raw())) ++count;
-  CHECK(count > 10'000);
+  while (count * each <= kRoom && held.hold(copy_record(1, 1, 1).raw())) ++count;
+  CHECK(count == kRoom / each);
   std::size_t seen = 0;
   held.review(true, [&](const RawRecord&, std::uint64_t) {
     ++seen;
@@ -254,13 +256,13 @@ TEST_CASE("a forked child is not kept out by what its parent held", "[unit]") {
   }));
   HeldRecords held;
   REQUIRE(held.reserve());
-  held.hold(copy_record(1, 1, 1).raw());
+  REQUIRE(held.hold(copy_record(1, 1, 1).raw()));
   bool got_in = false;
   held.review(true, [&](const RawRecord&, std::uint64_t) {
     got_in = succeeds_in_child([&] {
       held.free_in_child();
       held.forget();
-      held.hold(copy_record(2, 2, 2).raw());
+      REQUIRE(held.hold(copy_record(2, 2, 2).raw()));
       std::uint32_t seen = 0;
       held.review(true, [&](const RawRecord& record, std::uint64_t) {
         seen = correlation_of(record);

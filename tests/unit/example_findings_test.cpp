@@ -3,8 +3,8 @@
 // GPUMEMTRACE_UPDATE_DOCUMENTS=1 writes it anew.
 #include <cstdlib>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
+#include "analyzer/base/json.hpp"
 #include "analyzer/json/report_json.hpp"
 #include "analyzer/rules/rules.hpp"
 #include "tests/catch.hpp"
@@ -13,12 +13,12 @@ namespace gpumemtrace::analyzer {
 
 TEST_CASE("docs/report.example.json holds the findings of its sections", "[unit]") {
   const char* const path = GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json";
-  nlohmann::ordered_json example;
-  std::ifstream(path) >> example;
+  std::ifstream file(path);
+  Json example = Json::parse(file);
   rows::Report report = report_of_json(example);
   const rows::Observations nothing;  // what rules observe beside the report is not in it
   report.findings = find_all({report, nothing, Thresholds()});
-  const nlohmann::ordered_json findings = to_json(report).at("findings");
+  const Json findings = to_json(report).at("findings");
   if (std::getenv("GPUMEMTRACE_UPDATE_DOCUMENTS") != nullptr) {
     example["findings"] = findings;
     std::ofstream(path) << example.dump(2) << '\n';

@@ -22,13 +22,13 @@ namespace {
 // What the background thread does after each look.
 void publish_now() {
   LoaderList modules;
-  modules.look();
+  modules.refresh();
   publish_modules(modules);
 }
 
 void publish_list_now() {
   LoaderList modules;
-  modules.look();
+  modules.refresh();
   publish_module_list(modules);
 }
 
@@ -135,7 +135,7 @@ TEST_CASE("a packed rule comes back as it was", "[unit]") {
 }
 
 TEST_CASE("rules are found by address and generation, however full the table is", "[unit]") {
-  native::RuleTable table;
+  native::RuleCache table;
   REQUIRE(table.reset());
   constexpr std::uint64_t kFirst = 0x7f00'0000'1000;
   for (std::uint64_t i = 0; i < 1'000'000; ++i) {

@@ -67,9 +67,9 @@ std::string make_library(const gpumemtrace::tests::TemporaryFolder& folder,
 
 TEST_CASE("the modules found without the loader's lock are those that it knows", "[unit]") {
   LoaderList loaded;
-  REQUIRE(loaded.look());
+  REQUIRE(loaded.refresh());
   CHECK(seen_by_us(loaded) == seen_by_the_loader());
-  CHECK_FALSE(loaded.look());
+  CHECK_FALSE(loaded.refresh());
   CHECK(loaded.changes() == 1);
 }
 
@@ -77,14 +77,14 @@ TEST_CASE("a library that is opened or closed changes the list of modules", "[un
   const gpumemtrace::tests::TemporaryFolder folder;
   const std::string path = make_library(folder, content_of(path_of_libm()));
   LoaderList loaded;
-  REQUIRE(loaded.look());
+  REQUIRE(loaded.refresh());
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
-  CHECK(loaded.look());
+  CHECK(loaded.refresh());
   CHECK(seen_by_us(loaded).count(path) == 1);
   CHECK(seen_by_us(loaded) == seen_by_the_loader());
   dlclose(library);
-  CHECK(loaded.look());
+  CHECK(loaded.refresh());
   CHECK(seen_by_us(loaded).count(path) == 0);
 }
 
@@ -103,7 +103,7 @@ TEST_CASE("program headers that a tool moved behind everything else are found", 
   void* const library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   REQUIRE(library != nullptr);
   LoaderList loaded;
-  REQUIRE(loaded.look());
+  REQUIRE(loaded.refresh());
   CHECK(seen_by_us(loaded) == seen_by_the_loader());
   dlclose(library);
 }
@@ -118,7 +118,7 @@ TEST_CASE("libraries that come and go while one looks do no harm", "[unit]") {
   });
   LoaderList loaded;
   for (int found = 0; found < 200;) {
-    if (!loaded.look()) continue;
+    if (!loaded.refresh()) continue;
     ++found;
     Modules modules = seen_by_us(loaded);
     modules.erase(path);
@@ -131,7 +131,7 @@ TEST_CASE("libraries that come and go while one looks do no harm", "[unit]") {
 
 TEST_CASE("a symbol is found through the kernel where dlsym finds it", "[unit]") {
   LoaderList loaded;
-  REQUIRE(loaded.look());
+  REQUIRE(loaded.refresh());
   CHECK(find_symbol(loaded, "environ") == dlsym(RTLD_DEFAULT, "environ"));
   CHECK(find_symbol(loaded, "getpid") == dlsym(RTLD_DEFAULT, "getpid"));
   CHECK(find_symbol(loaded, "no_such_symbol") == nullptr);

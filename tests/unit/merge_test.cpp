@@ -194,6 +194,36 @@ TEST_CASE("a merge that stops at times and after numbers of records loses none",
   CHECK(collected.passed == trace.in_order());
 }
 
+TEST_CASE("what was lost of each writer is lost to the merge", "[unit]") {
+  constexpr auto kUnknownKind = static_cast<std::byte>(200);
+  std::vector<std::byte> schema = tests::own_schema_bytes();
+  schema[0] = static_cast<std::byte>(std::to_integer<unsigned>(schema[0]) + 1);
+  // Kind, no tail, 16 bytes, named "x", no fields.
+  for (const std::byte byte : {kUnknownKind, std::byte{0}, std::byte{16}, std::byte{0},
+                               std::byte{1}, std::byte{'x'}, std::byte{0}}) {
+    schema.push_back(byte);
+  }
+  RawTrace raw;
+  raw.add_schema(schema);
+  raw.begin_ring();
+  for (const std::uint32_t writer : {1, 2, 3}) {
+    RecordImage image;
+    std::vector<std::byte> unknown(16);
+    unknown[0] = kUnknownKind;
+    unknown[1] = std::byte{2};
+    image.add_raw(unknown);
+    if (writer > 1) image.add_raw(std::vector<std::byte>(16, std::byte{0xee}));
+    raw.add_chunk(writer, 0, image.bytes());
+  }
+  const TemporaryFolder folder;
+  const trace::TraceFile file(raw.write(folder.path()));
+  ProcessMerge merge(file);
+  CHECK(all_of(merge).empty());
+  CHECK(merge.losses().unknown_records == 3);
+  CHECK(merge.losses().malformed_records == 2);
+  CHECK(merge.losses().corrupt_blocks == 0);
+}
+
 TEST_CASE("a trace without records is through at once", "[unit]") {
   ManyWriters trace;
   trace.free(1);

@@ -14,12 +14,6 @@
 
 namespace gpumemtrace::preload::python {
 
-// python_frames.cpp has it in the recorder.
-std::uint64_t hash_with(std::uint64_t hash, const Frame& frame) noexcept {
-  const std::uint64_t place = std::uint64_t{frame.version} << 32 | frame.instruction;
-  return mix(mix(hash, reinterpret_cast<std::uintptr_t>(frame.code)), place);
-}
-
 namespace {
 
 constexpr std::size_t kCodes = 12;

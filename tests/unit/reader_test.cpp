@@ -15,11 +15,14 @@
 #include <vector>
 
 #include "tests/catch.hpp"
+#include "tests/support/error_text.hpp"
 #include "tests/support/raw_trace.hpp"
 #include "tests/support/trace_builder.hpp"
 #include "trace/unpack.hpp"
 
 using namespace gpumemtrace::trace;
+using gpumemtrace::tests::contains;
+using gpumemtrace::tests::error_of;
 using gpumemtrace::tests::own_schema_bytes;
 using gpumemtrace::tests::RawTrace;
 using gpumemtrace::tests::RecordImage;
@@ -84,6 +87,8 @@ std::string error_of(const std::filesystem::path& path) {
 bool says(const std::string& text, std::string_view part) {
   return text.find(part) != std::string::npos;
 }
+
+constexpr const char* kNoSchema = " holds no readable record description; it was cut or damaged.";
 
 using Times = std::vector<std::uint64_t>;
 
@@ -191,7 +196,11 @@ TEST_CASE("a trace cut at any byte gives every whole block and says what is miss
     small.trace.file.assign(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(length));
     const std::filesystem::path path = small.trace.write(folder.path());
     if (length < small.schema_end) {
-      REQUIRE_THROWS_AS(TraceFile(path), TraceError);
+      const std::string refusal = error_of<TraceError>([&] { return TraceFile(path); });
+      REQUIRE(refusal ==
+              path.string() + (length < sizeof(FileHeader)
+                                   ? " is not a gpumemtrace trace (wrong magic at its begin)."
+                                   : kNoSchema));
       continue;
     }
     Times expected;
@@ -218,7 +227,13 @@ TEST_CASE("a flipped bit costs the block that it hits, and is counted", "[unit]"
     small.trace.file[position] ^= static_cast<std::byte>(1u << position % 8);
     const std::filesystem::path path = small.trace.write(folder.path());
     if (position < small.schema_end) {
-      REQUIRE_THROWS_AS(TraceFile(path), TraceError);
+      const std::string refusal = error_of<TraceError>([&] { return TraceFile(path); });
+      const bool in_header = position < sizeof(FileHeader);
+      REQUIRE(contains(refusal, kNoSchema) == !in_header);
+      REQUIRE((contains(refusal, " is not a gpumemtrace trace") ||
+               contains(refusal, " has format version ") ||
+               contains(refusal, " has a damaged header.")) == in_header);
+      REQUIRE(contains(refusal, path.string()));
       continue;
     }
     Times expected;
@@ -443,7 +458,7 @@ TEST_CASE("compressed blocks are read, and one that is not what it says is count
 TEST_CASE("a schema block that cannot be parsed is passed over for one that can", "[unit]") {
   RawTrace trace;
   trace.add_schema(std::vector<std::byte>(3, std::byte{7}));
-  CHECK_THROWS_AS(read(trace), TraceError);
+  CHECK(contains(error_of<TraceError>([&] { return read(trace); }), kNoSchema));
   trace.add_schema(own_schema_bytes());
   trace.add_records(1, 0, 0, marks(1, 1).bytes());
   const Reading reading = read(trace);
@@ -518,10 +533,13 @@ TEST_CASE("traces are found in folders and one level below", "[unit]") {
     CHECK(found == std::vector<std::filesystem::path>{b, folder.path() / "job" / "a.gmt"});
   }
   SECTION("a folder without traces is an error") {
-    CHECK_THROWS_AS(find_traces({folder.path()}), TraceError);
+    CHECK(error_of<TraceError>([&] { return find_traces({folder.path()}); }) ==
+          "There is no trace (*.gmt) in the folder " + folder.path().string() + ".");
   }
   SECTION("so is a path that does not exist") {
-    CHECK_THROWS_AS(find_traces({folder.path() / "missing.gmt"}), TraceError);
+    const std::filesystem::path missing = folder.path() / "missing.gmt";
+    CHECK(error_of<TraceError>([&] { return find_traces({missing}); }) ==
+          "There is no file " + missing.string() + ".");
   }
   SECTION("a file is taken as it is") {
     touch("trace.old");

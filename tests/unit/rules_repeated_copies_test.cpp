@@ -57,5 +57,7 @@ TEST_CASE("new data, a second pass over the data, and copies without a hash are 
   std::vector<std::uint64_t> passes = fresh;
   passes.insert(passes.end(), fresh.begin(), fresh.end());
   CHECK(hotspots_of(passes).empty());
+  for (int i = 2; i < 10; ++i) passes.insert(passes.end(), fresh.begin(), fresh.end());
+  CHECK(hotspots_of(passes).size() == 1);
   CHECK(hotspots_of(std::vector<std::uint64_t>(32, 0)).empty());
 }

@@ -10,6 +10,7 @@
 #include "analyzer/symbols/readable_name.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/compiled_library.hpp"
+#include "tests/support/error_text.hpp"
 
 using namespace gpumemtrace::analyzer;
 using namespace gpumemtrace::tests;
@@ -146,6 +147,12 @@ TEST_CASE("debug information is found apart from the code, by build-id", "[unit]
     fs::rename(library.path, tree / "libshop.so");
     options.folders = {tree};
   }
+  SECTION("where a copy of the whole file system is left") {
+    const fs::path copy = tree / library.path.relative_path();
+    fs::create_directories(copy.parent_path());
+    fs::rename(library.path, copy);
+    options.folders = {tree};
+  }
   Symbolizer symbolizer(options);
   CHECK(as_addr2line(symbolizer.frames_at(library.identity(), library.begin_of(kAdd) + 2)) ==
         expected);
@@ -213,12 +220,22 @@ TEST_CASE("a side-car says elsewhere what was known here", "[unit]") {
 TEST_CASE("a file that is no side-car is refused in one sentence that names it", "[unit]") {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "symbols.json";
-  for (const char* text : {"", "{}", "[1]", R"({"format": "gpumemtrace-symbols", "version": 2})",
-                           R"({"format": "gpumemtrace-symbols", "version": 1, "modules": [7]})"}) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"", " is no file of symbols ("},
+      {"{}", " is no file of symbols ("},
+      {"[1]", " is no file of symbols ("},
+      {R"({"format": "gpumemtrace-symbols", "version": 2})",
+       " is no file of symbols of this version"},
+      {R"({"format": "gpumemtrace-symbols", "version": 1, "modules": [7]})",
+       " is no file of symbols ("}};
+  for (const auto& [text, reason] : cases) {
     std::ofstream(path, std::ios::trunc) << text;
     SymbolOptions options;
     options.side_cars = {path};
-    CHECK_THROWS_AS(Symbolizer(options), InputError);
+    const std::string refusal = error_of<InputError>([&] { return Symbolizer(options); });
+    CAPTURE(text, refusal);
+    CHECK(refusal.starts_with(path.string() + reason));
+    CHECK(refusal.ends_with("make it with `gpumemtrace symbolize`."));
   }
 }
 

@@ -14,7 +14,7 @@
 #include "preload/base/key_table.hpp"
 #include "preload/loader/loaded_module.hpp"
 #include "preload/native/native_frames.hpp"
-#include "preload/native/walk_cache.hpp"
+#include "preload/native/unwind_cache.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/compiled_library.hpp"
 
@@ -34,8 +34,8 @@ std::uint32_t serial_of(const LoadedModule& module) noexcept {
   for (const char* letter = module.path; *letter != '\0'; ++letter) {
     hash = mix(hash, static_cast<unsigned char>(*letter));
   }
-  bool told = false;
-  return serials.intern(hash, told);
+  bool emitted = false;
+  return serials.intern(hash, emitted);
 }
 
 struct Taken {
@@ -45,7 +45,7 @@ struct Taken {
   bool operator==(const Taken&) const = default;
 };
 thread_local Taken taken;
-thread_local std::unique_ptr<WalkMemory> walk_memory;
+thread_local std::unique_ptr<UnwindCache> walk_memory;
 
 [[gnu::noinline]] void take() {
   std::uint64_t frames[kMaxFrames];
@@ -54,9 +54,9 @@ thread_local std::unique_ptr<WalkMemory> walk_memory;
   if (walk_memory == nullptr || !read_expected(caller, kMaxFrames, *walk_memory, walk)) {
     walk = read_frames(caller, frames, kMaxFrames, walk_memory.get());
   }
-  bool told = false;
+  bool emitted = false;
   taken = {walk.count, walk.count == 0 ? 0 : walk.addresses[walk.count - 1],
-           stacks.intern(walk.hash, told)};
+           stacks.intern(walk.hash, emitted)};
 }
 
 // Through a pointer that the compiler cannot follow: else it makes a loop of the recursion.
@@ -72,7 +72,7 @@ int (*volatile recurse_again)(int) = recurse;
 
 // What differs from a thread's first stacks of the same depths.
 int count_differences(const std::atomic<bool>& over) {
-  walk_memory = std::make_unique<WalkMemory>();
+  walk_memory = std::make_unique<UnwindCache>();
   // Not known to the compiler: else it makes two loops, and the stacks differ by where they call.
   volatile int first_rounds = kDepths;
   std::array<Taken, kDepths> first;
@@ -149,8 +149,8 @@ TEST_CASE("threads that meet the same new keys agree on their numbers", "[unit]"
   for (auto& of_thread : numbers) {
     threads.emplace_back([&] {
       for (std::uint32_t key = 0; key < kKeys; ++key) {
-        bool told = false;
-        of_thread[key] = table.intern(mix(7, key), told);
+        bool emitted = false;
+        of_thread[key] = table.intern(mix(7, key), emitted);
       }
     });
   }
@@ -158,19 +158,19 @@ TEST_CASE("threads that meet the same new keys agree on their numbers", "[unit]"
   for (const auto& of_thread : numbers) CHECK(of_thread == numbers[0]);
 }
 
-TEST_CASE("a key is to be told until it was, with the same number", "[unit]") {
+TEST_CASE("a key is to be emitted until it was, with the same number", "[unit]") {
   KeyTable table;
   REQUIRE(table.map(1 << 10));
-  bool told = true;
-  const std::uint32_t number = table.intern(12, told);
-  CHECK_FALSE(told);
-  CHECK(table.intern(16, told) != number);
-  CHECK_FALSE(told);
-  CHECK(table.intern(12, told) == number);
-  CHECK_FALSE(told);
-  table.was_told(number);
-  CHECK(table.intern(12, told) == number);
-  CHECK(told);
+  bool emitted = true;
+  const std::uint32_t number = table.intern(12, emitted);
+  CHECK_FALSE(emitted);
+  CHECK(table.intern(16, emitted) != number);
+  CHECK_FALSE(emitted);
+  CHECK(table.intern(12, emitted) == number);
+  CHECK_FALSE(emitted);
+  table.mark_emitted(number);
+  CHECK(table.intern(12, emitted) == number);
+  CHECK(emitted);
 }
 
 }  // namespace gpumemtrace::preload::native

@@ -10,7 +10,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-// Back to the line's begin, and clear it.
+// Back to the line's start, and clear it.
 constexpr const char* kClearLine = "\r\x1b[K";
 
 }  // namespace

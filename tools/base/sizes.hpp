@@ -25,6 +25,6 @@ using analyzer::size_text;
 [[nodiscard]] std::optional<std::uint64_t> parse_number(std::string_view text);
 
 // 73098330112 -> "73,098,330,112".
-std::string format_count(std::uint64_t count);
+[[nodiscard]] std::string format_count(std::uint64_t count);
 
 }  // namespace gpumemtrace::tools

@@ -42,7 +42,7 @@ Json json_or_null(const std::optional<T>& value) {
 }
 
 Json environment_json(const Environment& environment) {
-  return {{"devices", environment.devices},
+  return {{"devices", std::vector<Json>(environment.devices.begin(), environment.devices.end())},
           {"driver_version", json_or_null(environment.driver_version)},
           {"framework", json_or_null(environment.framework)},
           {"world_size", json_or_null(environment.world_size)}};
@@ -50,7 +50,7 @@ Json environment_json(const Environment& environment) {
 
 Environment environment_of_json(const Json& json) {
   Environment environment;
-  environment.devices = json.at("devices").get<std::vector<std::string>>();
+  for (const Json& device : json.at("devices")) environment.devices.push_back(device.text());
   environment.driver_version = number_in(json, "driver_version");
   environment.framework = text_in(json, "framework");
   environment.world_size = number_in(json, "world_size");
@@ -144,8 +144,8 @@ Baseline Baseline::read(const std::filesystem::path& path) {
     throw Failure(format_text("cannot open the baseline {}: {}; make it with --write-baseline",
                               path.string(), std::strerror(errno)));
   }
-  const Json json = Json::parse(file, nullptr, /*allow_exceptions=*/false);
   try {
+    const Json json = Json::parse(file);
     if (json.at("format") != kFormat || json.at("version") != kVersion) {
       throw Failure(
           format_text("{} is no baseline of version {}; make it again with "
@@ -157,7 +157,7 @@ Baseline Baseline::read(const std::filesystem::path& path) {
       baseline.entries_.push_back(entry_of(entry, path.string()));
     }
     return baseline;
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const analyzer::JsonError& error) {
     throw Failure(format_text("{} is no baseline ({}); make it again with --write-baseline",
                               path.string(), error.what()));
   }

@@ -16,7 +16,7 @@ namespace {
 
 std::string dump(const Json& json) {
   // A name in the traced program need not be valid UTF-8.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2) + "\n";
 }
 
 void add_step_summary(const Verdict& verdict) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/check/policy.hpp"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -175,22 +174,22 @@ bool Policy::is_default() const {
          !max_transfer_bytes && fail_on.empty();
 }
 
-void PolicyOptions::add_options(CLI::App& app) {
+void PolicyOptions::add_options(CommandLine& line) {
   const std::vector<PolicySetting>& settings = policy_settings();
   values_.resize(settings.size());
-  app.add_option("--policy", file_,
-                 "Lines `name = value` with the names of the options below; options add to them.")
-      ->type_name("FILE");
+  line.option("--policy", file_,
+              "Lines `name = value` with the names of the options below; options add to them.")
+      .value_name("FILE");
   for (std::size_t i = 0; i < settings.size(); ++i) {
     const std::string name = std::string("--") + settings[i].name;
     if (settings[i].value_name == nullptr) {
       std::vector<std::string>& values = values_[i];
-      app.add_flag_callback(
+      line.flag(
           name, [&values] { values.emplace_back("true"); }, settings[i].help);
     } else {
-      app.add_option(name, values_[i], settings[i].help)
-          ->type_name(settings[i].value_name)
-          ->allow_extra_args(false);
+      line.option(name, values_[i], settings[i].help)
+          .value_name(settings[i].value_name)
+          .one_value_each();
     }
   }
 }

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/cli/cli_forward.hpp"
+#include "tools/cli/command_line.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -63,8 +63,8 @@ struct PolicySetting {
 // Collects the settings in the order in which they stand, the policy file's first.
 class PolicyOptions {
  public:
-  // The options write into this object, which must stay where it is while CLI11 parses.
-  void add_options(CLI::App& app);
+  // The options write into this object, which must stay where it is while the words are parsed.
+  void add_options(CommandLine& line);
   // Throws Failure for a file that cannot be read and for a setting that makes no sense.
   [[nodiscard]] Policy policy() const;
   // Whether any setting or a policy file was named.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "tools/base/output_file.hpp"
@@ -29,19 +28,19 @@ struct AnalyzeOptions {
 int analyze(const AnalyzeOptions& options) {
   const Json report = options.input.load();
   // A command line or a file name need not be valid UTF-8.
-  const std::string text = report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  const std::string text = report.dump(2) + "\n";
   write_output(options.output, text);
   return options.input.exit_code(report);
 }
 
 }  // namespace
 
-Action define_analyze(CLI::App& app, const std::vector<std::string>&) {
-  app.footer(kFooter);
+Action define_analyze(CommandLine& line, const std::vector<std::string>&) {
+  line.footer(kFooter);
   auto options = std::make_shared<AnalyzeOptions>();
-  options->input.add_options(app);
-  app.add_option("-o,--output", options->output, "Write the report there instead of to stdout.")
-      ->type_name("FILE");
+  options->input.add_options(line);
+  line.option("-o,--output", options->output, "Write the report there instead of to stdout.")
+      .value_name("FILE");
   return [options] { return analyze(*options); };
 }
 

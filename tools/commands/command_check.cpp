@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <memory>
 
 #include "tools/check/check_job.hpp"
@@ -29,30 +28,29 @@ struct CheckOptions {
   bool json = false;
 };
 
-void add_file_options(CLI::App& app, CheckOptions& options) {
+void add_file_options(CommandLine& line, CheckOptions& options) {
   VerdictFiles& files = options.request.files;
-  app.add_flag("--write-baseline", options.request.write_baseline,
-               "Write what the job does now into the baseline's FILE.");
-  app.add_flag("--json", options.json, "Print the verdict as JSON instead of text.");
-  app.add_option("--junit", files.junit, "Write the verdict as JUnit XML.")->type_name("FILE");
-  app.add_option("--sarif", files.sarif, "Write the findings as SARIF 2.1.0.")->type_name("FILE");
-  app.add_flag("--github", files.github,
-               "Print annotations for GitHub Actions and add the step summary.");
+  line.flag("--write-baseline", options.request.write_baseline,
+            "Write what the job does now into the baseline's FILE.");
+  line.flag("--json", options.json, "Print the verdict as JSON instead of text.");
+  line.option("--junit", files.junit, "Write the verdict as JUnit XML.").value_name("FILE");
+  line.option("--sarif", files.sarif, "Write the findings as SARIF 2.1.0.").value_name("FILE");
+  line.flag("--github", files.github,
+            "Print annotations for GitHub Actions and add the step summary.");
 }
 
 }  // namespace
 
-Action define_check(CLI::App& app, const std::vector<std::string>&) {
-  app.footer(kFooter);
+Action define_check(CommandLine& line, const std::vector<std::string>&) {
+  line.footer(kFooter);
   auto options = std::make_shared<CheckOptions>();
-  app.add_option("INPUT", options->request.inputs,
-                 "Traces (*.gmt), folders of traces, or one report.")
-      ->required()
-      ->type_name("");
-  options->policy.add_options(app);
-  add_file_options(app, *options);
-  options->thresholds.add_options(app);
-  add_naming_options(app, options->request.naming);
+  line.option("INPUT", options->request.inputs, "Traces (*.gmt), folders of traces, or one report.")
+      .required()
+      .value_name("");
+  options->policy.add_options(line);
+  add_file_options(line, *options);
+  options->thresholds.add_options(line);
+  add_naming_options(line, options->request.naming);
   return [options] {
     CheckRequest& request = options->request;
     request.policy = options->policy.policy();

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -57,21 +56,20 @@ int control(const CtlOptions& options) {
 
 }  // namespace
 
-Action define_ctl(CLI::App& app, const std::vector<std::string>&) {
-  app.footer(kFooter);
+Action define_ctl(CommandLine& line, const std::vector<std::string>&) {
+  line.footer(kFooter);
   auto options = std::make_shared<CtlOptions>();
   std::vector<std::string> names;
   for (const ControlAction& action : kControlActions) names.emplace_back(action.name);
-  app.add_option("PID", options->pid, "The recorded process.")
-      ->required()
-      ->check(CLI::PositiveNumber.description(""))
-      ->type_name("");
-  app.add_option("ACTION", options->action, "start, stop, or mark with a name.")
-      ->required()
-      ->check(CLI::IsMember(names).description(""))
-      ->type_name("");
-  app.add_option("NAME", options->text, "What the mark is called in trace and report.")
-      ->type_name("");
+  line.option("PID", options->pid, "The recorded process.")
+      .required()
+      .positive_number()
+      .value_name("");
+  line.option("ACTION", options->action, "start, stop, or mark with a name.")
+      .required()
+      .one_of(names)
+      .value_name("");
+  line.option("NAME", options->text, "What the mark is called in trace and report.").value_name("");
   return [options] { return control(*options); };
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -75,7 +74,7 @@ int diff(const DiffOptions& options) {
   if (has_limit) regressions = regressions_of(sections, policy.regression);
   if (options.json) {
     const Json json = difference_json(sections, regressions, has_limit);
-    print_text(stdout, "{}\n", json.dump(2, ' ', false, Json::error_handler_t::replace));
+    print_text(stdout, "{}\n", json.dump(2));
   } else {
     write_text(stdout, difference_text(sections, regressions, has_limit));
   }
@@ -84,17 +83,17 @@ int diff(const DiffOptions& options) {
 
 }  // namespace
 
-Action define_diff(CLI::App& app, const std::vector<std::string>&) {
-  app.footer(kFooter);
+Action define_diff(CommandLine& line, const std::vector<std::string>&) {
+  line.footer(kFooter);
   auto options = std::make_shared<DiffOptions>();
-  app.add_option("BASE", options->base, "What it was.")->required()->type_name("");
-  app.add_option("NEW", options->next, "What it is now.")->required()->type_name("");
-  app.add_option("--max-regression", options->max_regression,
-                 "Exit with 23 where a peak, a leak or copies grew by more (such as 5%,8MiB: the "
-                 "larger).")
-      ->type_name("SHARE|SIZE");
-  app.add_flag("--json", options->json, "Print JSON instead of text.");
-  add_naming_options(app, options->naming);
+  line.option("BASE", options->base, "What it was.").required().value_name("");
+  line.option("NEW", options->next, "What it is now.").required().value_name("");
+  line.option("--max-regression", options->max_regression,
+              "Exit with 23 where a peak, a leak or copies grew by more (such as 5%,8MiB: the "
+              "larger).")
+      .value_name("SHARE|SIZE");
+  line.flag("--json", options->json, "Print JSON instead of text.");
+  add_naming_options(line, options->naming);
   return [options] { return diff(*options); };
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "tools/base/failure.hpp"
@@ -39,8 +38,8 @@ int print_checks() {
 
 }  // namespace
 
-Action define_doctor(CLI::App& app, const std::vector<std::string>&) {
-  app.footer(kFooter);
+Action define_doctor(CommandLine& line, const std::vector<std::string>&) {
+  line.footer(kFooter);
   return [] { return print_checks(); };
 }
 

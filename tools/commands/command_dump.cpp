@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -84,17 +83,17 @@ int dump(const DumpOptions& options) {
 
 }  // namespace
 
-Action define_dump(CLI::App& app, const std::vector<std::string>&) {
-  app.footer(kFooter);
+Action define_dump(CommandLine& line, const std::vector<std::string>&) {
+  line.footer(kFooter);
   auto options = std::make_shared<DumpOptions>();
-  app.add_option("TRACE", options->trace, "The trace, NAME.gmt; its ring is found beside it.")
-      ->required()
-      ->type_name("");
+  line.option("TRACE", options->trace, "The trace, NAME.gmt; its ring is found beside it.")
+      .required()
+      .value_name("");
   std::vector<std::string> kinds;
   for (const trace::KindInfo& info : trace::kKinds) kinds.emplace_back(info.name);
-  app.add_option("--kind", options->kinds, "Only records of this kind; may be given several times.")
-      ->type_name("KIND")
-      ->check(CLI::IsMember(kinds).description(""));
+  line.option("--kind", options->kinds, "Only records of this kind; may be given several times.")
+      .value_name("KIND")
+      .one_of(kinds);
   return [options] { return dump(*options); };
 }
 

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -36,8 +35,8 @@ int print_recipe(const EnvOptions& options) {
 
 }  // namespace
 
-Action define_env(CLI::App& app, const std::vector<std::string>&) {
-  app.footer(kFooter);
+Action define_env(CommandLine& line, const std::vector<std::string>&) {
+  line.footer(kFooter);
   auto options = std::make_shared<EnvOptions>();
   std::vector<std::string> launchers;
   std::string value_name;
@@ -45,10 +44,10 @@ Action define_env(CLI::App& app, const std::vector<std::string>&) {
     launchers.emplace_back(recipe.launcher);
     value_name += (value_name.empty() ? "" : "|") + launchers.back();
   }
-  app.add_option("--for", options->launcher, "What starts the program; a plain shell by default.")
-      ->type_name(value_name)
-      ->check(CLI::IsMember(launchers).description(""));
-  options->recording.add_options(app);
+  line.option("--for", options->launcher, "What starts the program; a plain shell by default.")
+      .value_name(value_name)
+      .one_of(launchers);
+  options->recording.add_options(line);
   return [options] { return print_recipe(*options); };
 }
 

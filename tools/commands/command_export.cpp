@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -60,11 +59,9 @@ std::vector<std::string> names_of(const Rows& rows) {
 }
 
 // One of `names`, which the help lists.
-CLI::Option* add_choice(CLI::App& app, const std::string& flag, std::string& value,
-                        const std::vector<std::string>& names, const std::string& help) {
-  return app.add_option(flag, value, help)
-      ->type_name(CLI::detail::join(names, "|"))
-      ->check(CLI::IsMember(names).description(""));
+Option add_choice(CommandLine& line, const std::string& flag, std::string& value,
+                  const std::vector<std::string>& names, const std::string& help) {
+  return line.option(flag, value, help).value_name(join_choices(names)).one_of(names);
 }
 
 [[noreturn]] void refuse(const ExportOptions& options, const std::exception& error) {
@@ -83,7 +80,7 @@ int export_report(const ExportOptions& options) {
   const Json report = options.input.load();
   try {
     write_output(options.output, format->write(report, {*measure, options.level}));
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const analyzer::JsonError& error) {
     refuse(options, error);
   } catch (const analyzer::InputError& error) {
     refuse(options, error);
@@ -93,17 +90,17 @@ int export_report(const ExportOptions& options) {
 
 }  // namespace
 
-Action define_export(CLI::App& app, const std::vector<std::string>&) {
-  app.footer(kFooter);
+Action define_export(CommandLine& line, const std::vector<std::string>&) {
+  line.footer(kFooter);
   auto options = std::make_shared<ExportOptions>();
-  options->input.add_options(app);
-  add_choice(app, "--to", options->format, names_of(kFormats), "The format to write.")->required();
-  add_choice(app, "--cost", options->cost, names_of(kCostMeasures),
+  options->input.add_options(line);
+  add_choice(line, "--to", options->format, names_of(kFormats), "The format to write.").required();
+  add_choice(line, "--cost", options->cost, names_of(kCostMeasures),
              "What the width of a frame stands for (default peak).");
-  add_choice(app, "--level", options->level, {"driver", "pool", "managed", "host", "framework"},
-             "Only memory of this level.");
-  app.add_option("-o,--output", options->output, "Write there instead of to stdout.")
-      ->type_name("FILE");
+  add_choice(line, "--level", options->level, {"driver", "pool", "managed", "host", "framework"},
+             "Only memory of this allocator layer.");
+  line.option("-o,--output", options->output, "Write there instead of to stdout.")
+      .value_name("FILE");
   return [options] { return export_report(*options); };
 }
 

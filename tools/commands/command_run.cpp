@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
@@ -10,7 +9,6 @@
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/check_job.hpp"
-#include "tools/cli/help_formatter.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/launch/child_process.hpp"
 #include "tools/launch/installation.hpp"
@@ -49,14 +47,6 @@ struct RunOptions {
   std::filesystem::path verdict_file;
 
   [[nodiscard]] bool checks() const { return check || policy.given() || !verdict_file.empty(); }
-};
-
-// CLI11 does not know that a command follows the options.
-class RunFormatter : public HelpFormatter {
- public:
-  std::string make_usage(const CLI::App*, std::string) const override {
-    return "Usage: gpumemtrace run [OPTIONS] -- COMMAND [ARGUMENT...]\n";
-  }
 };
 
 std::string value_of(const std::vector<EnvironmentVariable>& environment, std::string_view name) {
@@ -149,7 +139,7 @@ int check_traces(const RunOptions& options, const std::vector<WrittenTrace>& tra
 }
 
 int run(const RunOptions& options, const std::vector<std::string>& command) {
-  if (options.checks()) (void)options.policy.policy();  // a bad policy is told before the run
+  if (options.checks()) (void)options.policy.policy();  // a bad policy is refused before the run
   const std::vector<EnvironmentVariable> environment = child_environment(options);
   const std::uint64_t started_ns = realtime_ns();
   const ChildEnd end = run_child(command, environment);
@@ -159,7 +149,7 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
   }
   std::vector<WrittenTrace> traces =
       find_written_traces(value_of(environment, kOutputVariable), started_ns);
-  note_end(traces, end);
+  record_end(traces, end);
   remove_spent_rings(traces);
   if (traces.empty()) {
     warn("nothing was recorded: " +
@@ -176,20 +166,19 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
 
 }  // namespace
 
-Action define_run(CLI::App& app, const std::vector<std::string>& words_after_dashes) {
-  app.footer(kFooter);
-  app.prefix_command();
-  app.formatter(std::make_shared<RunFormatter>());
+Action define_run(CommandLine& line, const std::vector<std::string>& words_after_dashes) {
+  line.footer(kFooter);
+  line.takes_command("Usage: gpumemtrace run [OPTIONS] -- COMMAND [ARGUMENT...]");
   auto options = std::make_shared<RunOptions>();
-  options->recording.add_options(app);
-  app.add_flag("--simulate", options->simulate,
-               "Run on the simulated CUDA driver: no GPU is needed or used.");
-  app.add_flag("--check", options->check, "Judge the traces when the command has ended.");
-  app.add_option("--verdict-file", options->verdict_file, "Write the verdict there as JSON.")
-      ->type_name("FILE");
-  options->policy.add_options(app);
-  return [&app, &words_after_dashes, options] {
-    std::vector<std::string> command = app.remaining();
+  options->recording.add_options(line);
+  line.flag("--simulate", options->simulate,
+            "Run on the simulated CUDA driver: no GPU is needed or used.");
+  line.flag("--check", options->check, "Judge the traces when the command has ended.");
+  line.option("--verdict-file", options->verdict_file, "Write the verdict there as JSON.")
+      .value_name("FILE");
+  options->policy.add_options(line);
+  return [&line, &words_after_dashes, options] {
+    std::vector<std::string> command = line.command();
     if (!command.empty() && command.front().starts_with("-")) {
       throw Failure(
           format_text("run has no option '{}'; see `gpumemtrace run --help`, and put `--` "

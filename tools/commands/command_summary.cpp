@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -35,7 +34,7 @@ int summarize(const InputOptions& options) {
   try {
     write_text(stdout, summary_text(report));
     return options.exit_code(report);
-  } catch (const nlohmann::json::exception& error) {
+  } catch (const analyzer::JsonError& error) {
     refuse(options, error);
   } catch (const analyzer::InputError& error) {
     refuse(options, error);
@@ -44,10 +43,10 @@ int summarize(const InputOptions& options) {
 
 }  // namespace
 
-Action define_summary(CLI::App& app, const std::vector<std::string>&) {
-  app.footer(kFooter);
+Action define_summary(CommandLine& line, const std::vector<std::string>&) {
+  line.footer(kFooter);
   auto options = std::make_shared<InputOptions>();
-  options->add_options(app);
+  options->add_options(line);
   return [options] { return summarize(*options); };
 }
 

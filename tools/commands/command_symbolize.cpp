@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 
@@ -35,8 +34,7 @@ int symbolize(const SymbolizeOptions& options) {
   try {
     const analyzer::SymbolizeResult result =
         analyzer::symbolize(options.inputs, symbol_options(options.naming));
-    const std::string text =
-        result.side_car.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+    const std::string text = result.side_car.dump(1) + "\n";
     write_output(options.output, text);
     print_text(stderr, "gpumemtrace: named {} of {} places in native code\n",
                format_count(result.named_places), format_count(result.places));
@@ -48,15 +46,15 @@ int symbolize(const SymbolizeOptions& options) {
 
 }  // namespace
 
-Action define_symbolize(CLI::App& app, const std::vector<std::string>&) {
-  app.footer(kFooter);
+Action define_symbolize(CommandLine& line, const std::vector<std::string>&) {
+  line.footer(kFooter);
   auto options = std::make_shared<SymbolizeOptions>();
-  app.add_option("TRACE", options->inputs, "Traces (*.gmt) and folders of traces.")
-      ->required()
-      ->type_name("");
-  app.add_option("-o,--output", options->output, "Write the names there instead of to stdout.")
-      ->type_name("FILE");
-  add_symbol_options(app, options->naming);
+  line.option("TRACE", options->inputs, "Traces (*.gmt) and folders of traces.")
+      .required()
+      .value_name("");
+  line.option("-o,--output", options->output, "Write the names there instead of to stdout.")
+      .value_name("FILE");
+  add_symbol_options(line, options->naming);
   return [options] { return symbolize(*options); };
 }
 

@@ -5,15 +5,15 @@
 #include <filesystem>
 #include <vector>
 
-#include "tools/cli/cli_forward.hpp"
+#include "tools/cli/command_line.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/threshold_options.hpp"
 
 namespace gpumemtrace::tools {
 
 // Where names come from that the traces do not hold.
-void add_symbol_options(CLI::App& app, NamingOptions& naming);
-void add_naming_options(CLI::App& app, NamingOptions& naming);
+void add_symbol_options(CommandLine& line, NamingOptions& naming);
+void add_naming_options(CommandLine& line, NamingOptions& naming);
 
 struct InputOptions {
   std::vector<std::filesystem::path> inputs;
@@ -22,13 +22,13 @@ struct InputOptions {
   NamingOptions naming;
   ThresholdOptions thresholds;
 
-  // The options write into this object, which must stay where it is while CLI11 parses.
-  void add_options(CLI::App& app);
+  // The options write into this object, which must stay where it is while the words are parsed.
+  void add_options(CommandLine& line);
 
-  Json load() const;
+  [[nodiscard]] Json load() const;
 
   // What the process returns once the report is out.
-  int exit_code(const Json& report) const;
+  [[nodiscard]] int exit_code(const Json& report) const;
 };
 
 }  // namespace gpumemtrace::tools

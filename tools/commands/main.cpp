@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The command line program `gpumemtrace`: picks the subcommand and turns failures into exit codes.
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <exception>
-#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -15,7 +14,6 @@
 
 #include "tools/base/failure.hpp"
 #include "tools/base/messages.hpp"
-#include "tools/cli/help_formatter.hpp"
 #include "tools/commands/command.hpp"
 
 namespace gpumemtrace::tools {
@@ -50,7 +48,7 @@ constexpr const char* kProgramFooter =
 
 `gpumemtrace COMMAND --help` has options, examples and exit codes.)";
 
-// What CLI11 gets, and what stands behind the first bare `--`.
+// What the parser gets, and what stands behind the first bare `--`.
 struct Arguments {
   std::vector<std::string> parsed;
   std::vector<std::string> after_dashes;
@@ -68,7 +66,7 @@ Arguments split_arguments(int count, char** words) {
   return arguments;
 }
 
-// CLI11 says only that a subcommand is missing.
+// The parser says only that a subcommand is missing.
 void require_known_command(const std::vector<std::string>& arguments) {
   std::string names;
   for (const Command& command : kCommands) {
@@ -85,30 +83,20 @@ void require_known_command(const std::vector<std::string>& arguments) {
 }
 
 int dispatch(int count, char** words) {
-  CLI::App app("Records and explains the GPU memory of CUDA programs.", "gpumemtrace");
-  app.set_version_flag("--version", "gpumemtrace " GPUMEMTRACE_VERSION);
-  app.require_subcommand(1);
-  app.formatter(std::make_shared<HelpFormatter>());  // subcommands inherit it
-  app.footer(kProgramFooter);
-
+  Program program({.name = "gpumemtrace",
+                   .summary = "Records and explains the GPU memory of CUDA programs.",
+                   .version = "gpumemtrace " GPUMEMTRACE_VERSION,
+                   .footer = kProgramFooter});
   Arguments arguments = split_arguments(count, words);
   require_known_command(arguments.parsed);
-  Action chosen;
+  std::vector<Action> actions;
   for (const Command& command : kCommands) {
-    CLI::App* const sub = app.add_subcommand(command.name, command.summary);
-    const Action action = command.define(*sub, arguments.after_dashes);
-    sub->final_callback([&chosen, action] { chosen = action; });
+    CommandLine& line = program.add_command(command.name, command.summary);
+    actions.push_back(command.define(line, arguments.after_dashes));
   }
-  try {
-    // CLI11 takes the arguments last first.
-    std::reverse(arguments.parsed.begin(), arguments.parsed.end());
-    app.parse(std::move(arguments.parsed));
-  } catch (const CLI::Success& help_or_version) {
-    return app.exit(help_or_version);
-  } catch (const CLI::ParseError& error) {
-    throw Failure(std::string(error.what()) + "; see `gpumemtrace --help`", ExitCode::kUsage);
-  }
-  const int exit_code = chosen();
+  const std::optional<std::size_t> chosen = program.parse(std::move(arguments.parsed));
+  if (!chosen) return to_int(ExitCode::kSuccess);
+  const int exit_code = actions[*chosen]();
   if (std::fflush(stdout) != 0) {
     throw Failure(std::string("cannot write to stdout: ") + std::strerror(errno) +
                   "; see whether its disk is full");

@@ -39,7 +39,7 @@ DifferenceSection compare(std::string name, std::string title, const BytesByName
 }
 
 // A line moves when code above it changes, so it is no part of the name.
-std::string place_of(rows::Origin origin) {
+std::string call_site_of(rows::Origin origin) {
   if (origin.site) origin.site->line.reset();
   return name_holder(origin);
 }
@@ -69,15 +69,15 @@ BytesByName by_owner(const rows::Report& report) {
       report, [](const rows::Holder& holder) { return holder.origin.owner.value_or("not known"); });
 }
 
-BytesByName by_place(const rows::Report& report) {
-  return holders_by(report, [](const rows::Holder& holder) { return place_of(holder.origin); });
+BytesByName by_call_site(const rows::Report& report) {
+  return holders_by(report, [](const rows::Holder& holder) { return call_site_of(holder.origin); });
 }
 
 BytesByName leaked(const rows::Report& report) {
   BytesByName bytes;
   for (const rows::ExitLeak& row : report.leaks.exit) {
     if (row.leak_class != rows::LeakClass::kLost || row.inside) continue;
-    bytes[place_of(row.origin)] += row.bytes;
+    bytes[call_site_of(row.origin)] += row.bytes;
   }
   return bytes;
 }
@@ -98,10 +98,10 @@ struct SectionInfo {
   bool is_limited;  // its rows count as regressions
 };
 constexpr SectionInfo kSections[] = {
-    {"peak", "Peak by level", peaks_of, true},
+    {"peak", "Peak by allocator layer", peaks_of, true},
     {"categories", "At the peak by category", by_category, false},
     {"owners", "At the peak by owner", by_owner, false},
-    {"places", "At the peak by place", by_place, false},
+    {"places", "At the peak by call site", by_call_site, false},
     {"leaks", "Lost at exit", leaked, true},
     {"transfers", "Copied", transferred, true},
 };

@@ -29,8 +29,9 @@ struct DifferenceSection {
   std::vector<DifferenceRow> rows;
 };
 
-// Peaks by level, holders at the driver's and the framework's peak by category, owner and place,
-// leaks by place, transfers by kind. Places are compared by function and file, not by line.
+// Peaks by level, holders at the driver's and the framework's peak by category, owner and call
+// site, leaks by call site, transfers by kind. Call sites are compared by function and file, not by
+// line.
 [[nodiscard]] std::vector<DifferenceSection> compare_jobs(const analyzer::rows::Report& base,
                                                           const analyzer::rows::Report& next);
 

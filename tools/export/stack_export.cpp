@@ -149,7 +149,7 @@ std::string speedscope_profile(const Json& report, const StackExport& what) {
                      {"name", format_text("GPU memory, {} bytes", what.measure.name)},
                      {"activeProfileIndex", 0},
                      {"exporter", "gpumemtrace " GPUMEMTRACE_VERSION}};
-  return file.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return file.dump(1) + "\n";
 }
 
 }  // namespace gpumemtrace::tools

@@ -31,9 +31,9 @@ struct StackExport {
 
 // One line a stack: frames from the outermost in, joined by semicolons, a space and the bytes
 // (Brendan Gregg's collapsed stacks). Sorted; empty where nothing has that cost.
-std::string collapsed_stacks(const Json& report, const StackExport& what);
+[[nodiscard]] std::string collapsed_stacks(const Json& report, const StackExport& what);
 
 // A file of speedscope.app: one sampled profile a process, weights in bytes.
-std::string speedscope_profile(const Json& report, const StackExport& what);
+[[nodiscard]] std::string speedscope_profile(const Json& report, const StackExport& what);
 
 }  // namespace gpumemtrace::tools

@@ -20,7 +20,7 @@ struct ChildEnd {
 // Runs `command` with `environment` on top of the own one. The child stays in this process group,
 // so Ctrl-C reaches it directly and this process only waits; signals that another process sends to
 // this one alone are passed on. Throws Failure where the program cannot be started.
-ChildEnd run_child(const std::vector<std::string>& command,
-                   const std::vector<EnvironmentVariable>& environment);
+[[nodiscard]] ChildEnd run_child(const std::vector<std::string>& command,
+                                 const std::vector<EnvironmentVariable>& environment);
 
 }  // namespace gpumemtrace::tools

@@ -29,8 +29,8 @@ fs::path find_beside_executable(const std::array<const char*, kCount>& places, c
                                 const char* remedy) {
   const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
   std::string searched;
-  for (const char* place : places) {
-    const fs::path candidate = (folder / place).lexically_normal();
+  for (const char* relative : places) {
+    const fs::path candidate = (folder / relative).lexically_normal();
     std::error_code ignored;
     if (fs::is_regular_file(candidate, ignored)) return candidate;
     searched += format_text("{}{}", searched.empty() ? "" : ", ", candidate.string());

@@ -8,9 +8,9 @@ namespace gpumemtrace::tools {
 
 // The recording library: what GPUMEMTRACE_LIBRARY names, else relative to this executable. Throws
 // Failure that says where it looked, and also where LD_PRELOAD could not take the path.
-std::filesystem::path find_library();
+[[nodiscard]] std::filesystem::path find_library();
 
 // The folder that holds the simulated libcuda.so.1. Throws Failure.
-std::filesystem::path find_simulated_driver();
+[[nodiscard]] std::filesystem::path find_simulated_driver();
 
 }  // namespace gpumemtrace::tools

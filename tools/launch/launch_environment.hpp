@@ -13,7 +13,7 @@ namespace gpumemtrace::tools {
 
 // LD_PRELOAD with `library` in front of what is there already, never twice; behind it where that
 // begins with AddressSanitizer's runtime.
-EnvironmentVariable preload_variable(const std::filesystem::path& library);
+[[nodiscard]] EnvironmentVariable preload_variable(const std::filesystem::path& library);
 
 // Names the library that NVTX loads at its first use, and where ours keeps the one that was named
 // before.
@@ -21,12 +21,12 @@ inline constexpr std::string_view kNvtxVariable = "NVTX_INJECTION64_PATH";
 inline constexpr std::string_view kNvtxChainVariable = "GPUMEMTRACE_NVTX_CHAIN";
 
 // Makes `library` NVTX's tool, which starts the one that is there already.
-std::vector<EnvironmentVariable> nvtx_variables(const std::filesystem::path& library);
+[[nodiscard]] std::vector<EnvironmentVariable> nvtx_variables(const std::filesystem::path& library);
 
 // LD_LIBRARY_PATH with `folder` in front of what is there already.
-EnvironmentVariable library_path_variable(const std::filesystem::path& folder);
+[[nodiscard]] EnvironmentVariable library_path_variable(const std::filesystem::path& folder);
 
 // `text` as one word of a POSIX shell; unquoted where that is safe.
-std::string shell_word(const std::string& text);
+[[nodiscard]] std::string shell_word(const std::string& text);
 
 }  // namespace gpumemtrace::tools

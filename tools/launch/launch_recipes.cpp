@@ -2,8 +2,8 @@
 #include "tools/launch/launch_recipes.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "analyzer/base/json.hpp"
 #include "tools/base/text.hpp"
 #include "tools/launch/launch_environment.hpp"
 
@@ -121,7 +121,7 @@ std::string kubernetes_recipe(const LaunchSettings& settings) {
       settings.library.parent_path().string());
   for (const EnvironmentVariable& variable : container_variables(settings)) {
     text += format_text("        - name: {}\n          value: {}\n", variable.name,
-                        nlohmann::json(variable.value).dump());
+                        analyzer::Json(variable.value).dump());
   }
   return text + format_text(
                     "      volumeMounts:\n"
@@ -137,11 +137,11 @@ std::string kubernetes_recipe(const LaunchSettings& settings) {
                     "    - name: traces\n"
                     "      emptyDir: {{}}\n",
                     kFolderInContainer, kTracesInContainer,
-                    nlohmann::json(settings.library.parent_path().string()).dump());
+                    analyzer::Json(settings.library.parent_path().string()).dump());
 }
 
 std::string ray_recipe(const LaunchSettings& settings) {
-  nlohmann::ordered_json variables;
+  analyzer::Json variables;
   for (const EnvironmentVariable& variable : new_variables(settings, settings.library.string())) {
     variables[variable.name] = variable.value;
   }

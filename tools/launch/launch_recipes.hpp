@@ -23,13 +23,13 @@ struct LaunchRecipe {
   std::string (*text)(const LaunchSettings& settings);
 };
 
-std::string shell_recipe(const LaunchSettings& settings);
-std::string torchrun_recipe(const LaunchSettings& settings);
-std::string srun_recipe(const LaunchSettings& settings);
-std::string mpirun_recipe(const LaunchSettings& settings);
-std::string docker_recipe(const LaunchSettings& settings);
-std::string kubernetes_recipe(const LaunchSettings& settings);
-std::string ray_recipe(const LaunchSettings& settings);
+[[nodiscard]] std::string shell_recipe(const LaunchSettings& settings);
+[[nodiscard]] std::string torchrun_recipe(const LaunchSettings& settings);
+[[nodiscard]] std::string srun_recipe(const LaunchSettings& settings);
+[[nodiscard]] std::string mpirun_recipe(const LaunchSettings& settings);
+[[nodiscard]] std::string docker_recipe(const LaunchSettings& settings);
+[[nodiscard]] std::string kubernetes_recipe(const LaunchSettings& settings);
+[[nodiscard]] std::string ray_recipe(const LaunchSettings& settings);
 
 // `--for` takes the names of these rows; the first is for a plain shell.
 inline constexpr auto kLaunchRecipes = std::to_array<LaunchRecipe>({

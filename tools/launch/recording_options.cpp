@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/launch/recording_options.hpp"
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <optional>
 
@@ -17,10 +16,6 @@ constexpr std::string_view kPatternFields = "hpetnrj%";
 std::string check_size(const std::string& text) {
   if (parse_size(text)) return {};
   return format_text("'{}' is no size; write 2GiB, 2GB or a number of bytes", text);
-}
-
-std::vector<std::string> split_choices(const std::string& choices) {
-  return CLI::detail::split(choices, '|');
 }
 
 // The length of the % field at the front of `text`; 0 where there is no such field.
@@ -59,25 +54,25 @@ void check_output_pattern(std::string_view pattern) {
   }
 }
 
-void RecordingSettings::add_options(CLI::App& app) {
+void RecordingSettings::add_options(CommandLine& line) {
   for (std::size_t i = 0; i < kRecordingOptions.size(); ++i) {
     const RecordingOption& row = kRecordingOptions[i];
     const std::string help = format_text("{}\n[{}]", row.help, row.variable);
     if (row.kind == ValueKind::kFlag) {
-      options_[i] = app.add_flag(row.flags, help);
+      options_[i] = line.flag(row.flags, help);
       continue;
     }
     if (row.kind == ValueKind::kSwitch) {
-      options_[i] = app.add_flag(row.flags, switches_[i], help);
+      options_[i] = line.flag(row.flags, switches_[i], help);
       continue;
     }
-    options_[i] = app.add_option(row.flags, texts_[i], help)->type_name(row.value_name);
+    options_[i] = line.option(row.flags, texts_[i], help).value_name(row.value_name);
     if (row.kind == ValueKind::kSize) {
-      options_[i]->check(CLI::Validator(check_size, ""));
+      options_[i].check(check_size);
     } else if (row.kind == ValueKind::kNumber) {
-      options_[i]->check(CLI::Validator(CLI::NonNegativeNumber).description(""));
+      options_[i].number_not_negative();
     } else if (row.kind == ValueKind::kChoice) {
-      options_[i]->check(CLI::IsMember(split_choices(row.choices)).description(""));
+      options_[i].one_of(split_choices(row.choices));
     }
   }
 }
@@ -86,7 +81,7 @@ std::vector<EnvironmentVariable> RecordingSettings::environment() const {
   std::vector<EnvironmentVariable> variables;
   for (std::size_t i = 0; i < kRecordingOptions.size(); ++i) {
     const RecordingOption& row = kRecordingOptions[i];
-    if (options_[i]->count() == 0) continue;
+    if (options_[i].count() == 0) continue;
     if (row.kind == ValueKind::kFlag) {
       variables.push_back({row.variable, "1"});
       continue;

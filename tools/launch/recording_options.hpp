@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/cli/cli_forward.hpp"
+#include "tools/cli/command_line.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -29,7 +29,7 @@ inline constexpr std::string_view kOutputVariable = "GPUMEMTRACE_OUTPUT";
 
 // One setting. The library reads the variable, so a plain LD_PRELOAD has every setting too.
 struct RecordingOption {
-  const char* flags;  // as CLI11 takes them
+  const char* flags;  // as CommandLine takes them
   const char* variable;
   ValueKind kind;
   const char* value_name;  // how the help calls the value
@@ -74,21 +74,21 @@ inline constexpr auto kRecordingOptions = std::to_array<RecordingOption>({
      "Record nothing until `gpumemtrace ctl PID start`."},
 });
 
-// The values typed for kRecordingOptions. It must stay where it is while CLI11 parses, and the
-// CLI::App must outlive it.
+// The values typed for kRecordingOptions. It must stay where it is while the words are parsed, and
+// the CommandLine must outlive it.
 class RecordingSettings {
  public:
-  // Adds every row of kRecordingOptions to `app`, with checks of the values.
-  void add_options(CLI::App& app);
+  // Adds every row of kRecordingOptions to `line`, with checks of the values.
+  void add_options(CommandLine& line);
 
   // One variable for each option that was given. Throws Failure for an output pattern that cannot
   // name a file.
-  std::vector<EnvironmentVariable> environment() const;
+  [[nodiscard]] std::vector<EnvironmentVariable> environment() const;
 
  private:
   std::array<std::string, kRecordingOptions.size()> texts_;
   std::array<bool, kRecordingOptions.size()> switches_{};
-  std::array<CLI::Option*, kRecordingOptions.size()> options_{};  // borrowed from the CLI::App
+  std::array<Option, kRecordingOptions.size()> options_;
 };
 
 // Throws Failure where `pattern` is empty or has an unknown % field.

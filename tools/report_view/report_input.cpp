@@ -54,8 +54,10 @@ Json read_report(const fs::path& path, const NamingOptions& naming) {
   if (!file) {
     throw Failure(format_text("cannot open {}: {}", path.string(), std::strerror(errno)));
   }
-  Json report = Json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (report.is_discarded()) {
+  Json report;
+  try {
+    report = Json::parse(file);
+  } catch (const analyzer::JsonError&) {
     throw Failure(
         format_text("{} is no complete JSON; make the report again with "
                     "`gpumemtrace analyze TRACE -o {}`",

@@ -23,14 +23,16 @@ struct NamingOptions {
 };
 
 // Throws Failure for a path that is not there.
-analyzer::SymbolOptions symbol_options(const NamingOptions& naming);
+[[nodiscard]] analyzer::SymbolOptions symbol_options(const NamingOptions& naming);
 
 // `inputs` are traces and folders of traces, which are analyzed as one job, or a single report,
 // which is read. Throws Failure for anything else. `thresholds` and `redact` hold for traces; a
 // report was made with its own, and others are refused. How far a long analysis is stands on stderr
 // where that is a terminal; with `tell_progress` always.
-Json load_report(const std::vector<std::filesystem::path>& inputs, const NamingOptions& naming,
-                 const analyzer::Thresholds& thresholds = {}, bool tell_progress = false);
+[[nodiscard]] Json load_report(const std::vector<std::filesystem::path>& inputs,
+                               const NamingOptions& naming,
+                               const analyzer::Thresholds& thresholds = {},
+                               bool tell_progress = false);
 
 // The same as rows. Throws Failure also for a report that lacks what reports have.
 [[nodiscard]] analyzer::rows::Report load_rows(const std::vector<std::filesystem::path>& inputs,
@@ -38,15 +40,15 @@ Json load_report(const std::vector<std::filesystem::path>& inputs, const NamingO
                                                const analyzer::Thresholds& thresholds = {});
 
 // True where all inputs are folders without a trace; also where there is no input.
-bool is_without_trace(const std::vector<std::filesystem::path>& inputs);
+[[nodiscard]] bool is_without_trace(const std::vector<std::filesystem::path>& inputs);
 
 // True where no trace of the report misses an event.
-bool is_complete(const Json& report);
-bool is_complete(const analyzer::rows::Report& report);
+[[nodiscard]] bool is_complete(const Json& report);
+[[nodiscard]] bool is_complete(const analyzer::rows::Report& report);
 
 // Until when the report has sums alone, so that some rules looked at the rest; empty where it has
 // every event.
-std::optional<std::uint64_t> only_sums_until_ns(const Json& report);
-std::optional<std::uint64_t> only_sums_until_ns(const analyzer::rows::Report& report);
+[[nodiscard]] std::optional<std::uint64_t> only_sums_until_ns(const Json& report);
+[[nodiscard]] std::optional<std::uint64_t> only_sums_until_ns(const analyzer::rows::Report& report);
 
 }  // namespace gpumemtrace::tools

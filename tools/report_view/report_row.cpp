@@ -81,21 +81,21 @@ std::string count_of(std::uint64_t count, std::string_view one, std::string_view
 std::string name_holder(const analyzer::rows::Origin& origin) {
   if (!origin.site) return origin.owner.value_or("owner not known");
   const analyzer::rows::Site& site = *origin.site;
-  std::string place;
+  std::string location;
   if (site.file) {
     const std::string name = with_folder(*site.file);
-    place = site.line ? format_text("{}:{}", name, *site.line) : name;
+    location = site.line ? format_text("{}:{}", name, *site.line) : name;
   } else if (site.module) {
-    place = *site.module;
+    location = *site.module;
   }
   const auto& function = site.function ? site.function : site.api;
   if (function) {
     const std::string_view name = analyzer::bare_function_name(*function);
-    place = place.empty() ? std::string(name) : format_text("{} in {}", place, name);
+    location = location.empty() ? std::string(name) : format_text("{} in {}", location, name);
   }
-  if (site.node && site.node != function) place += format_text(", backward of {}", *site.node);
-  if (place.empty()) return origin.owner.value_or("owner not known");
-  return origin.owner ? format_text("{} at {}", *origin.owner, place) : place;
+  if (site.node && site.node != function) location += format_text(", backward of {}", *site.node);
+  if (location.empty()) return origin.owner.value_or("owner not known");
+  return origin.owner ? format_text("{} at {}", *origin.owner, location) : location;
 }
 
 std::string name_holder(const Json& row) {

@@ -4,42 +4,43 @@
 
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "analyzer/base/json.hpp"
 #include "analyzer/rows/site.hpp"
 
 namespace gpumemtrace::tools {
 
-using Json = nlohmann::ordered_json;
+using analyzer::Json;
 
 // Empty where the value is null or the optional key is missing.
-std::optional<std::uint64_t> number_in(const Json& row, const char* key);
-std::optional<double> double_in(const Json& row, const char* key);
-std::optional<std::string> text_in(const Json& row, const char* key);
+[[nodiscard]] std::optional<std::uint64_t> number_in(const Json& row, const char* key);
+[[nodiscard]] std::optional<double> double_in(const Json& row, const char* key);
+[[nodiscard]] std::optional<std::string> text_in(const Json& row, const char* key);
 
 // The value, or a word for what is not known.
-std::uint64_t number_or_zero(const Json& row, const char* key);
-std::string text_or(const Json& row, const char* key, std::string_view otherwise);
-std::string size_or_unknown(const Json& row, const char* key);
-std::string time_or_unknown(const Json& row, const char* key);
+[[nodiscard]] std::uint64_t number_or_zero(const Json& row, const char* key);
+[[nodiscard]] std::string text_or(const Json& row, const char* key, std::string_view otherwise);
+[[nodiscard]] std::string size_or_unknown(const Json& row, const char* key);
+[[nodiscard]] std::string time_or_unknown(const Json& row, const char* key);
 
 // True unless the row says that a gap in the trace may have falsified it.
-bool is_exact(const Json& row);
+[[nodiscard]] bool is_exact(const Json& row);
 
 // The rows for which `wanted` holds, largest `bytes_key` first; ties keep their order.
-std::vector<const Json*> rows_where(const Json& rows, const char* bytes_key,
-                                    const std::function<bool(const Json&)>& wanted);
+[[nodiscard]] std::vector<const Json*> rows_where(const Json& rows, const char* bytes_key,
+                                                  const std::function<bool(const Json&)>& wanted);
 
 // "1 copy", "1,440 copies".
-std::string count_of(std::uint64_t count, std::string_view one, std::string_view many);
+[[nodiscard]] std::string count_of(std::uint64_t count, std::string_view one,
+                                   std::string_view many);
 
 // "pytorch", "pytorch at train.py:12 in step", "libfastops.so"; what is known of who allocated.
 // Work of a backward pass says so: "pytorch at train.py:30 in main, backward of AddmmBackward0".
-std::string name_holder(const Json& row);
-std::string name_holder(const analyzer::rows::Origin& origin);
+[[nodiscard]] std::string name_holder(const Json& row);
+[[nodiscard]] std::string name_holder(const analyzer::rows::Origin& origin);
 
 }  // namespace gpumemtrace::tools

@@ -16,11 +16,11 @@ using analyzer::rows::Stack;
 bool is_python(const Frame& frame) { return frame.language == analyzer::rows::Language::kPython; }
 
 // "(train.py:12)" or "(libops.so)"; empty where neither is known.
-std::string place_of(const Frame& frame) {
-  std::string place(analyzer::base_name(frame.file.value_or("")));
-  if (!place.empty() && frame.line) place += format_text(":{}", *frame.line);
-  if (place.empty()) place = frame.module.value_or("");
-  return place.empty() ? place : " (" + place + ")";
+std::string location_of(const Frame& frame) {
+  std::string location(analyzer::base_name(frame.file.value_or("")));
+  if (!location.empty() && frame.line) location += format_text(":{}", *frame.line);
+  if (location.empty()) location = frame.module.value_or("");
+  return location.empty() ? location : " (" + location + ")";
 }
 
 // Of the user: their Python lines, and native lines outside of libraries that only pass calls on.
@@ -41,7 +41,8 @@ std::string short_text(const Stack& stack, std::size_t most_frames) {
   for (auto frame = frames.begin(); frame != frames.end() && shown < most_frames; ++frame) {
     if (frame != innermost && !is_users(**frame)) continue;
     if (!(*frame)->function) continue;
-    text += (text.empty() ? "" : " < ") + short_function(*(*frame)->function) + place_of(**frame);
+    text +=
+        (text.empty() ? "" : " < ") + short_function(*(*frame)->function) + location_of(**frame);
     ++shown;
   }
   return text;
@@ -63,7 +64,7 @@ std::vector<const Frame*> readable_frames(const Stack& stack) {
 }
 
 std::string name_frame(const Frame& frame) {
-  if (frame.function) return *frame.function + place_of(frame);
+  if (frame.function) return *frame.function + location_of(frame);
   const std::uint64_t offset = frame.offset.value_or(0);
   if (frame.module) return format_text("{}+{:#x}", *frame.module, offset);
   return is_python(frame) ? "unknown Python function" : format_text("{:#x}", offset);

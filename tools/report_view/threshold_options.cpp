@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/report_view/threshold_options.hpp"
 
-#include <CLI/CLI.hpp>
 #include <optional>
 
 #include "tools/base/failure.hpp"
@@ -43,11 +42,11 @@ std::string all_names() {
 
 }  // namespace
 
-void ThresholdOptions::add_options(CLI::App& app) {
-  app.add_option("--threshold", texts,
-                 "Let a rule speak up from VALUE on; may be repeated. Names: docs/findings.md")
-      ->type_name("NAME=VALUE")
-      ->allow_extra_args(false);
+void ThresholdOptions::add_options(CommandLine& line) {
+  line.option("--threshold", texts,
+              "Let a rule speak up from VALUE on; may be repeated. Names: docs/findings.md")
+      .value_name("NAME=VALUE")
+      .one_value_each();
 }
 
 analyzer::Thresholds ThresholdOptions::values() const {

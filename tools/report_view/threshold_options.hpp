@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "analyzer/findings/thresholds.hpp"
-#include "tools/cli/cli_forward.hpp"
+#include "tools/cli/command_line.hpp"
 
 namespace gpumemtrace::tools {
 
 struct ThresholdOptions {
   std::vector<std::string> texts;
 
-  // The option writes into this object, which must stay where it is while CLI11 parses.
-  void add_options(CLI::App& app);
+  // The option writes into this object, which must stay where it is while the words are parsed.
+  void add_options(CommandLine& line);
   // Throws Failure for an unknown name or a value that does not fit it.
   [[nodiscard]] analyzer::Thresholds values() const;
 };

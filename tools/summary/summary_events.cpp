@@ -148,7 +148,7 @@ Lines leak_section(const Json& report, const SummaryDetail& detail) {
     const std::string stack = short_stack(report, *lost[i], kMostStackFrames);
     if (!stack.empty()) lines.push_back(std::string(kStackIndent, ' ') + stack);
   }
-  count_rest(lines, shown, lost.size(), "more place", "more places");
+  count_rest(lines, shown, lost.size(), "more call site", "more call sites");
   const std::string held = held_by_class(leaks, "lost");
   if (!held.empty()) lines.push_back("  besides: " + held);
   return lines;
@@ -181,9 +181,9 @@ Lines fragmentation_section(const Json& report, const SummaryDetail&) {
                              text_or(*row, "level", "unknown"))};
   // How a pool's memory lies the driver does not tell.
   if (number_in(*row, "stranded_bytes")) {
-    lines.push_back(format_text("  {} beside live blocks, largest piece {}",
-                                size_or_unknown(*row, "stranded_bytes"),
-                                size_or_unknown(*row, "largest_free_bytes")));
+    lines.push_back(format_text(
+        "  {} unusable free memory, beside live blocks; largest free range {}",
+        size_or_unknown(*row, "stranded_bytes"), size_or_unknown(*row, "largest_free_bytes")));
   }
   return lines;
 }

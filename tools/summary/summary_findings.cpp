@@ -21,18 +21,19 @@ struct Fault {
   std::size_t processes = 0;
 };
 
-// What opens an opaque pool is the next command (next_section), and is not told twice.
+// What opens an opaque pool is the next command (next_section), and is not repeated.
 bool is_information(const Json&, const Json& finding) {
   return finding.at("severity") == "info" && finding.at("rule") != "opaque_pool";
 }
 
-// Memory that ran out in pieces is one fault; its fix is that of the failed request.
-bool is_told_by_failure(const Json& report, const Json& fragmentation) {
+// Memory that ran out because it was fragmented is one fault; its fix is that of the failed
+// request.
+bool is_explained_by_failure(const Json& report, const Json& fragmentation) {
   for (const Json& finding : report.at("findings")) {
     const Json& evidence = finding.at("evidence");
     if (finding.at("process") == fragmentation.at("process") &&
         finding.at("device") == fragmentation.at("device") && evidence.contains("ledger") &&
-        evidence.value("verdict", "") == "fragmented") {
+        text_or(evidence, "verdict", "") == "fragmented") {
       return true;
     }
   }
@@ -41,20 +42,20 @@ bool is_told_by_failure(const Json& report, const Json& fragmentation) {
 
 bool is_fault(const Json& report, const Json& finding) {
   if (finding.at("severity") == "info") return false;
-  return finding.at("rule") != "fragmentation" || !is_told_by_failure(report, finding);
+  return finding.at("rule") != "fragmentation" || !is_explained_by_failure(report, finding);
 }
 
 std::vector<Fault> faults_of(const Json& report,
                              bool (*is_wanted)(const Json&, const Json&) = is_fault) {
   std::vector<Fault> faults;
-  std::map<std::string, std::size_t> place;
+  std::map<std::string, std::size_t> index_of;
   for (const Json& finding : report.at("findings")) {
     if (!is_wanted(report, finding)) continue;
     // One process can have the same fault in several forms; those stay apart.
     const std::string key =
         finding.at("fingerprint").get<std::string>() + '|' +
         (report.at("processes").size() > 1 ? std::string() : finding.at("title").dump());
-    const auto [found, added] = place.try_emplace(key, faults.size());
+    const auto [found, added] = index_of.try_emplace(key, faults.size());
     if (added) faults.push_back({&finding, 0});
     ++faults[found->second].processes;
   }
@@ -67,15 +68,15 @@ std::size_t count_severity(const std::vector<Fault>& faults, std::string_view se
                     [&](const Fault& fault) { return fault.finding->at("severity") == severity; }));
 }
 
-// Who called the place of the finding; nothing where that is the place alone.
+// Who called the call site of the finding; nothing where nobody is known to have.
 void add_callers(Lines& lines, const Json& report, const Json& finding) {
   const Json& evidence = finding.at("evidence");
-  const Json* place = &finding;
+  const Json* located = &finding;
   for (const char* key : {"opened_at", "held_at"}) {
     const auto found = evidence.find(key);
-    if (found != evidence.end() && found->is_object()) place = &*found;
+    if (found != evidence.end() && found->is_object()) located = &*found;
   }
-  const std::string stack = short_stack(report, *place, kMostStackFrames);
+  const std::string stack = short_stack(report, *located, kMostStackFrames);
   if (stack.find(" < ") != std::string::npos) lines.push_back("     in " + stack);
 }
 
@@ -163,8 +164,8 @@ Lines fix_section(const Json& report, const SummaryDetail& detail) {
   if (!lines.empty()) lines.insert(lines.begin(), "What to do");
   // What is no fault takes the room that faults leave.
   const std::vector<Fault> information = faults_of(report, is_information);
-  const std::size_t told = std::min(information.size(), detail.fixes - shown);
-  for (std::size_t i = 0; i < told; ++i) {
+  const std::size_t hints = std::min(information.size(), detail.fixes - shown);
+  for (std::size_t i = 0; i < hints; ++i) {
     if (i == 0) lines.emplace_back("Worth knowing");
     lines.push_back("  " + text_or(*information[i].finding, "title", ""));
     if (detail.fix_stacks) add_callers(lines, report, *information[i].finding);

@@ -91,7 +91,7 @@ Lines wrap_parts(const std::vector<std::string>& parts) {
   return lines;
 }
 
-// What the blocks of the framework were for, largest first; nothing where none is told.
+// What the blocks of the framework were for, largest first; nothing where none is known.
 Lines category_lines(const Json& peak) {
   std::vector<std::pair<std::uint64_t, std::string>> parts;
   const auto categories = peak.find("categories");
@@ -149,7 +149,7 @@ std::vector<std::pair<std::uint64_t, std::string>> composition_parts(const Json&
 // What no call of the process shows, where the driver does not tell contexts and other processes
 // apart; empty where that is not known.
 std::optional<std::uint64_t> outside_calls(const Json& row) {
-  if (text_or(row, "source", "none") == "nvml_process") return 0;  // told in parts of its own
+  if (text_or(row, "source", "none") == "nvml_process") return 0;  // shown in parts of its own
   // Reports from before the key: right where nothing changed between the sample and the moment.
   return row.contains("outside_calls") ? number_in(row, "outside_calls")
                                        : number_in(row, "unattributed");

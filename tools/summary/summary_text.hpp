@@ -12,7 +12,7 @@ namespace gpumemtrace::tools {
 inline constexpr std::size_t kMostSummaryLines = 40;
 
 // A pure function of the report: the answer first, then where it comes from, then what to do next.
-// Throws nlohmann::json::exception for a report that lacks required keys.
-std::string summary_text(const Json& report);
+// Throws analyzer::JsonError for a report that lacks required keys.
+[[nodiscard]] std::string summary_text(const Json& report);
 
 }  // namespace gpumemtrace::tools

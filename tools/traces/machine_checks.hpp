@@ -21,6 +21,6 @@ struct CheckResult {
 };
 
 // Every check, in the order in which they are shown. Drivers are loaded in processes of their own.
-std::vector<CheckResult> check_machine();
+[[nodiscard]] std::vector<CheckResult> check_machine();
 
 }  // namespace gpumemtrace::tools

@@ -18,6 +18,7 @@ struct RecordDictionary {
 };
 
 // "0.001204500 s  allocation api=cuMemAlloc_v2 result=0 ... bytes=4096"
-std::string record_text(const trace::RecordHeader& record, const RecordDictionary& dictionary);
+[[nodiscard]] std::string record_text(const trace::RecordHeader& record,
+                                      const RecordDictionary& dictionary);
 
 }  // namespace gpumemtrace::tools

@@ -26,7 +26,7 @@ const WrittenTrace* last_trace_of(const std::vector<WrittenTrace>& traces, pid_t
 
 }  // namespace
 
-void note_end(const std::vector<WrittenTrace>& traces, const ChildEnd& end) {
+void record_end(const std::vector<WrittenTrace>& traces, const ChildEnd& end) {
   const WrittenTrace* const trace = last_trace_of(traces, end.process_id);
   if (end.signal == 0 || trace == nullptr) return;
   const int ring = open(ring_of(trace->path).c_str(), O_RDWR | O_CLOEXEC);

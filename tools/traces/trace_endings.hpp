@@ -11,7 +11,7 @@ namespace gpumemtrace::tools {
 
 // Notes in the ring of the child's last trace which signal ended the child; nothing where it
 // exited. A ring that cannot be written keeps its trace as it is.
-void note_end(const std::vector<WrittenTrace>& traces, const ChildEnd& end);
+void record_end(const std::vector<WrittenTrace>& traces, const ChildEnd& end);
 
 // Removes the rings that hold nothing but what the packed trace holds too. The traces of processes
 // that still run, were killed or lost records keep theirs.

@@ -19,12 +19,12 @@ struct WrittenTrace {
 // Traces whose process started recording at or after `since_realtime_ns`, in the places that
 // `pattern` can reach (empty: the default names in and below the current folder), sorted by path.
 // Another job that writes to the same place at the same time is counted too.
-std::vector<WrittenTrace> find_written_traces(const std::string& pattern,
-                                              std::uint64_t since_realtime_ns);
+[[nodiscard]] std::vector<WrittenTrace> find_written_traces(const std::string& pattern,
+                                                            std::uint64_t since_realtime_ns);
 
 // The name of a trace's ring file.
-std::filesystem::path ring_of(const std::filesystem::path& trace);
+[[nodiscard]] std::filesystem::path ring_of(const std::filesystem::path& trace);
 // What a trace and its ring occupy on disk.
-std::uint64_t bytes_of(const std::filesystem::path& trace);
+[[nodiscard]] std::uint64_t bytes_of(const std::filesystem::path& trace);
 
 }  // namespace gpumemtrace::tools

@@ -19,9 +19,9 @@ enum class Preloading {
   kPrivileged,         // setuid, setgid or file capabilities: the loader drops LD_PRELOAD
 };
 
-Preloading examine_executable(const std::filesystem::path& file);
+[[nodiscard]] Preloading examine_executable(const std::filesystem::path& file);
 
 // One sentence: the reason that can be seen from the command, else that no CUDA memory was used.
-std::string why_untraced(const std::vector<std::string>& command);
+[[nodiscard]] std::string why_untraced(const std::vector<std::string>& command);
 
 }  // namespace gpumemtrace::tools

@@ -75,7 +75,7 @@ bool is_meant(int file) {
   if (fault.file == nullptr) return true;
   char link[64];
   char name[4096] = {};
-  std::snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+  std::snprintf(link, sizeof link, "/proc/thread-self/fd/%d", file);
   const ssize_t size = readlink(link, name, sizeof name - 1);
   const std::size_t wanted = strlen(fault.file);
   return size >= static_cast<ssize_t>(wanted) && strcmp(name + size - wanted, fault.file) == 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Works under a limit that is set once the driver is there. Prints how often it allocated.
-// Usage: limited AS|NOFILE|FSIZE|STACK VALUE ROUNDS; VALUE of AS and NOFILE adds to what is in use,
-// that of STACK is the stack of every thread that does not ask for another one.
+// Usage: limited AS|NOFILE|FSIZE|STACK VALUE ROUNDS [shared]; VALUE of AS and NOFILE adds to what
+// is in use, that of STACK is the stack of every thread that does not ask for another one.
 #include <fcntl.h>
 #include <pthread.h>
 #include <sys/resource.h>
@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "tests/end_to_end/victims/driver_calls.hpp"
+#include "tests/end_to_end/victims/system_call_filter.hpp"
 
 namespace gpumemtrace::victims {
 namespace {
@@ -56,7 +57,8 @@ void set_limit(const char* name, rlim_t value) {
 
 int main(int count, char** arguments) {
   using namespace gpumemtrace::victims;
-  require(count == 4, "usage: limited AS|NOFILE|FSIZE|STACK VALUE ROUNDS");
+  require(count == 4 || count == 5, "usage: limited AS|NOFILE|FSIZE|STACK VALUE ROUNDS [shared]");
+  if (count == 5) forbid_own_descriptors();
   call(function<abi::cuInit_t>("cuInit")(0), "cuInit");
   set_limit(arguments[1], std::strtoul(arguments[2], nullptr, 10));
   const int rounds = std::atoi(arguments[3]);

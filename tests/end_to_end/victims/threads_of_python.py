@@ -15,21 +15,23 @@ def threads():
     return sorted(names)
 
 
-def blocked_signals(name):
+def blocked_signals():
+    """Of each thread of the recorder."""
+    blocked = []
     for task in os.listdir("/proc/self/task"):
         with open(f"/proc/self/task/{task}/status") as status:
             fields = dict(line.split(":", 1) for line in status if ":" in line)
-        if fields["Name"].strip() == name:
-            return int(fields["SigBlk"], 16)
-    return 0
+        if "gpumemtrace" in fields["Name"]:
+            blocked.append(fields["SigBlk"].strip())
+    return blocked
 
 
 print(len(threads()))
 with simcuda.Context() as cuda:
     cuda.free(cuda.alloc(4096))
-    deadline = time.monotonic() + 60  # the new thread gives itself its name
+    deadline = time.monotonic() + 60  # the new threads give themselves their names
     while "gpumemtrace" not in threads() and time.monotonic() < deadline:
         time.sleep(0.001)
     print(len(threads()))
     print([name for name in threads() if "gpumem" in name])
-    print(f"{blocked_signals('gpumemtrace'):x}")
+    print(*blocked_signals())

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/base/file_thread.hpp"
+
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <new>
+
+#include "preload/base/futex.hpp"
+#include "preload/base/signals_blocked.hpp"
+
+namespace gpumemtrace::preload::file_thread {
+namespace {
+
+// <linux/close_range.h> is younger than the oldest headers that we build with.
+constexpr long kCloseRange = 436;  // on all machines
+constexpr unsigned int kUnshare = 1u << 1;
+
+constexpr std::uint32_t kNone = 0;
+constexpr std::uint32_t kStarts = 1;
+constexpr std::uint32_t kRuns = 2;
+constexpr std::uint32_t kEnds = 3;
+
+constexpr int kStartTries = 10'000;
+constexpr long kMillisecondNs = 1'000'000;
+constexpr long kPollNs = 50'000;  // of those who wait, where futexes are forbidden
+
+struct State {
+  std::atomic<std::uint32_t> life = kNone;
+  std::atomic<std::uint32_t> wakes = 0;  // raised to end the thread's sleep
+  // One piece of work at a time: the client writes it, then raises `asked`; the thread does it,
+  // then sets `done` to the same number.
+  std::atomic<std::uint32_t> asked = 0;
+  std::atomic<std::uint32_t> done = 0;
+  Work work = nullptr;
+  void* argument = nullptr;
+  std::atomic<bool> requested = false;
+  // Plain: written before the first request.
+  Work served = nullptr;
+  void* served_argument = nullptr;
+  bool has_own_descriptors = false;  // written before kRuns
+};
+constinit State state;
+constinit thread_local bool is_file_thread [[gnu::tls_model("initial-exec")]] = false;
+
+// Nothing inherited stays open, standard error included: whoever waits for the end of a pipe must
+// not wait for this thread. One system call, which copies nothing that it would have to close.
+bool leave_descriptors() noexcept { return syscall(kCloseRange, 0, ~0u, kUnshare) == 0; }
+
+void wake() noexcept {
+  state.wakes.fetch_add(1);
+  wake_all(state.wakes);
+}
+
+void do_what_is_asked() noexcept {
+  const std::uint32_t asked = state.asked.load();
+  if (asked != state.done.load()) {
+    state.work(state.argument);
+    state.done.store(asked);
+    wake_all(state.done);
+  }
+  if (state.requested.exchange(false)) state.served(state.served_argument);
+}
+
+void work_until_stopped() noexcept {
+  while (state.life.load() == kRuns) {
+    const std::uint32_t wakes = state.wakes.load();
+    do_what_is_asked();
+    if (state.life.load() == kRuns) {
+      wait_for_change(state.wakes, wakes, kLongestWaitNs, kMillisecondNs);
+    }
+  }
+}
+
+}  // namespace
+
+void prepare() noexcept {
+  new (&state) State;
+  state.life.store(kStarts);
+}
+
+void* main(void*) noexcept {
+  prctl(PR_SET_NAME, "gpumemtrace-io", 0, 0, 0);
+  is_file_thread = true;
+  state.has_own_descriptors = leave_descriptors();
+  std::uint32_t starts = kStarts;
+  // Fails where nobody waits for it any more.
+  if (!state.life.compare_exchange_strong(starts, kRuns)) return nullptr;
+  wake_all(state.life);
+  work_until_stopped();
+  return nullptr;
+}
+
+bool wait_until_ready() noexcept {
+  for (int tries = 0; tries < kStartTries && state.life.load() == kStarts; ++tries) {
+    wait_for_change(state.life, kStarts, kMillisecondNs, kPollNs);
+  }
+  std::uint32_t starts = kStarts;
+  state.life.compare_exchange_strong(starts, kEnds);
+  return state.life.load() == kRuns;
+}
+
+void stop() noexcept {
+  state.life.store(kEnds);
+  wake();
+}
+
+bool has_own_descriptors() noexcept {
+  return state.life.load() == kRuns && state.has_own_descriptors;
+}
+
+void run(Work work, void* argument) noexcept {
+  if (is_file_thread || state.life.load() != kRuns) {
+    work(argument);
+    return;
+  }
+  const SignalsBlocked signals_blocked;
+  state.work = work;
+  state.argument = argument;
+  const std::uint32_t asked = state.asked.load() + 1;
+  state.asked.store(asked);
+  wake();
+  for (std::uint32_t done = state.done.load(); done != asked; done = state.done.load()) {
+    wait_for_change(state.done, done, kLongestWaitNs, kPollNs);
+  }
+}
+
+void serve(Work work, void* argument) noexcept {
+  state.served = work;
+  state.served_argument = argument;
+}
+
+void request() noexcept {
+  if (state.life.load() != kRuns) return;
+  state.requested.store(true);
+  wake();
+}
+
+}  // namespace gpumemtrace::preload::file_thread

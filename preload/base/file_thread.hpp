@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread that makes every access of the recorder to a file, and does nothing else. Where the
+// system allows, it has a table of descriptors of its own: the program can neither close a number
+// of ours nor open a file of its own under one (docs/decisions/0013-files-have-a-thread.md).
+//
+//   the session's one client           file thread            any thread that records
+//     run() -------- work -------->  carries it out
+//     waits for it <-- done -------
+//                                    serve()'s work  <--------- request(), does not wait
+//
+// - run() has one client at a time: the thread that starts the recording, then the background
+//   thread.
+// - The thread waits for nobody: it takes no lock, allocates nothing, and calls neither the driver,
+//   NVML, CUPTI nor the loader, whose descriptors are numbers of the process.
+// - Where there is no such thread, run() works on the caller's.
+#pragma once
+
+#include <type_traits>
+
+namespace gpumemtrace::preload::file_thread {
+
+using Work = void (*)(void* argument) noexcept;
+
+// The life of the thread: prepare(), then a thread that runs main(), then wait_until_ready(). False
+// where it does not begin; it never does then. A forked child has none until it prepares.
+void prepare() noexcept;
+void* main(void*) noexcept;
+[[nodiscard]] bool wait_until_ready() noexcept;
+// It ends once it has nothing to do; its files are closed then.
+void stop() noexcept;
+
+// False where system or sandbox refuse: its numbers are the process's like any other thread's.
+bool has_own_descriptors() noexcept;
+
+// Has it done and waits until it is. Signals wait as well: a handler that jumps out would take away
+// the stack that `argument` points to. On the thread itself: does it.
+void run(Work work, void* argument) noexcept;
+template <class Callable>
+void run(Callable&& work) noexcept {
+  using Type = std::remove_reference_t<Callable>;
+  run([](void* argument) noexcept { (*static_cast<Type*>(argument))(); }, &work);
+}
+
+// What request() asks for. Called on the thread itself, before anyone requests.
+void serve(Work work, void* argument) noexcept;
+void request() noexcept;
+
+}  // namespace gpumemtrace::preload::file_thread

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory of the system's own, for tables.
+#pragma once
+
+#include <sys/mman.h>
+
+#include <cstddef>
+
+namespace gpumemtrace::preload {
+
+// Zeros that come into being as they are touched; nullptr where the system has no room.
+inline void* map_zeros(std::size_t bytes) noexcept {
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
+}
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sleeping without anything of libc but the system call.
+#pragma once
+
+#include <time.h>
+
+namespace gpumemtrace::preload {
+
+inline void sleep_microseconds(long microseconds) noexcept {
+  const timespec pause{0, microseconds * 1000};
+  nanosleep(&pause, nullptr);
+}
+
+// Looks whether the condition holds, at most `looks` times with pauses between them: no wait is for
+// ever.
+template <class Condition>
+void wait_until(Condition&& holds, int looks, long pause_microseconds) noexcept {
+  for (int i = 0; i < looks && !holds(); ++i) sleep_microseconds(pause_microseconds);
+}
+
+}  // namespace gpumemtrace::preload

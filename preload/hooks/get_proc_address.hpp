@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wrappers of cuGetProcAddress, through which CUDA runtimes get their pointers to the driver's
+// functions: what the driver answers is exchanged if it is, by its value, a function that we wrap.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/driver/coverage.hpp"
+#include "preload/driver/cuda_abi.hpp"
+#include "preload/driver/driver.hpp"
+
+namespace gpumemtrace::preload {
+
+// A CUDA runtime fetches the driver's table right after asking for cuGetProcAddress itself, or
+// probing with an empty name: its code is around the caller.
+inline void recognize_runtime(const char* name, const void* caller) noexcept {
+  static constexpr char kOwnName[] = "cuGetProcAddress";
+  if (name == nullptr) return;
+  std::size_t i = 0;
+  while (kOwnName[i] != '\0' && name[i] == kOwnName[i]) ++i;
+  const bool own_name = name[i] == '\0' && kOwnName[i] == '\0';
+  if (name[0] == '\0' || own_name) driver::record_runtime_caller(caller);
+}
+
+template <driver::Entry kEntry>
+cuda_abi::CUresult get_proc_address_v1(const char* name, void** function, int version,
+                                       std::uint64_t flags) {
+  auto* real =
+      reinterpret_cast<cuda_abi::cuGetProcAddress_t*>(driver::real_get_proc_address(1, kEntry));
+  if (real == nullptr) return cuda_abi::CUDA_ERROR_NOT_INITIALIZED;
+  recognize_runtime(name, __builtin_return_address(0));
+  const cuda_abi::CUresult result = real(name, function, version, flags);
+  if (result == cuda_abi::CUDA_SUCCESS && function != nullptr)
+    *function = driver::wrap(*function, name);
+  return result;
+}
+
+template <driver::Entry kEntry>
+cuda_abi::CUresult get_proc_address_v2(const char* name, void** function, int version,
+                                       std::uint64_t flags,
+                                       cuda_abi::CUdriverProcAddressQueryResult* status) {
+  auto* real =
+      reinterpret_cast<cuda_abi::cuGetProcAddress_v2_t*>(driver::real_get_proc_address(2, kEntry));
+  if (real == nullptr) return cuda_abi::CUDA_ERROR_NOT_INITIALIZED;
+  recognize_runtime(name, __builtin_return_address(0));
+  const cuda_abi::CUresult result = real(name, function, version, flags, status);
+  if (result == cuda_abi::CUDA_SUCCESS && function != nullptr)
+    *function = driver::wrap(*function, name);
+  return result;
+}
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The functions of libc that end the process, or this program in it, behind our own of the same
+// name (preload/hooks/process_exit.cpp): one object for each row of exit_functions.def.
+#pragma once
+
+#include <atomic>
+
+#include "trace/records.hpp"
+
+namespace gpumemtrace::preload {
+
+struct ExitFunction {
+  const char* symbol;
+  trace::MarkKind mark;  // what the trace says
+  std::atomic<void*> real = nullptr;
+};
+
+// By name, for the assembly that stands before each.
+extern "C" {
+#define GPUMEMTRACE_EXIT_FUNCTION(symbol, kind) \
+  [[gnu::visibility("hidden")]] extern ExitFunction gpumemtrace_exit_function_##symbol;
+#include "preload/loader/exit_functions.def"
+#undef GPUMEMTRACE_EXIT_FUNCTION
+}
+
+// The next definition of the function; one that fails with ENOSYS where there is none.
+[[nodiscard]] void* real_exit_function(ExitFunction& function) noexcept;
+
+// Looks all of them up, when the driver's functions are looked up: a look-up is not for signal
+// handlers, from which these functions may be called. In processes without a driver each is looked
+// up at its first use: all of them together would cost every process 9 us.
+void find_exit_functions() noexcept;
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// The interpreter of this process: whether there is one, which, and where it has what is read.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "preload/loader/loaded_module.hpp"
+#include "preload/python/python_layout.hpp"
+#include "preload/python/python_types.hpp"
+
+namespace gpumemtrace::preload {
+class LoaderList;
+}
+
+namespace gpumemtrace::preload::python {
+
+struct Walk;  // python_walk.hpp
+
+enum class State : std::uint8_t {
+  kNotLooked,  // no interpreter was looked for yet
+  kAbsent,     // this process has none (so far)
+  kOff,        // there is one, but its frames are not read; see reason()
+  kOn,
+};
+
+inline constinit std::atomic<State> current_state =
+    State::kNotLooked;  // refresh() and turn_off() set it
+// Acquire: pairs with refresh(): what it found is complete where this is kOn.
+inline State state() noexcept { return current_state.load(std::memory_order_acquire); }
+std::string_view reason() noexcept;
+
+// Whether the interpreter's memory is still there: an embedded one can be unloaded after its end.
+// While state() is kOn; any thread.
+inline constinit std::atomic<std::uint32_t> seen_after_unloads = 0;
+bool look_whether_loaded() noexcept;
+inline bool is_loaded() noexcept {
+  // Relaxed: a number, and a thread that sees an older one looks.
+  return (!unload_is_running() &&
+          seen_after_unloads.load(std::memory_order_relaxed) == unload_count()) ||
+         look_whether_loaded();
+}
+
+// 0x030c04f0 for 3.12.4, as PY_VERSION_HEX; 0 = none.
+std::uint32_t version_hex() noexcept;
+
+// Looks for an interpreter among the loaded libraries; background thread, cheap once found.
+void refresh(LoaderList& modules) noexcept;
+void turn_off(std::string_view why) noexcept;
+
+// Of one process, as the runtime has them; null where there is none.
+struct Interpreters {
+  const void* newest = nullptr;
+  const void* main = nullptr;
+};
+
+// The interpreter of this process. What every walk needs stands first, in one cache line.
+struct alignas(64) Interpreter {
+  using Read = bool (*)(const void* code_type, const void* thread_state, std::size_t capacity,
+                        std::uint32_t round, Walk& last) noexcept;
+
+  Read read = nullptr;  // one more walk of a thread, by the layout
+  const void* code_type = nullptr;
+  void* (*this_thread_state)() = nullptr;
+  const void* const* finalizing = nullptr;  // in the runtime: 0 until the interpreter ends
+  const Layout* layout = nullptr;
+  std::uint32_t version = 0;
+  Read read_checked = nullptr;
+  const void* runtime = nullptr;               // _PyRuntime
+  std::uint64_t base = 0;                      // of the file that it belongs to
+  const Interpreters* interpreters = nullptr;  // in the runtime
+  std::size_t thread_list = 0;  // Layout::thread_list, or what the interpreter's own table says
+  Collector collector;
+};
+
+extern constinit Interpreter known_interpreter
+    [[gnu::visibility("hidden")]];  // refresh() fills it in
+// Complete once state() is kOn.
+inline const Interpreter& this_interpreter() noexcept { return known_interpreter; }
+
+// From then on thread states go away under those that have them.
+inline bool is_finalizing(const Interpreter& python) noexcept {
+  return __atomic_load_n(python.finalizing, __ATOMIC_RELAXED) != nullptr;  // as CPython reads it
+}
+
+}  // namespace gpumemtrace::preload::python

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/ring/call_guard.hpp"
+
+#include "preload/native/hook_search.hpp"
+#include "preload/ring/control.hpp"
+#include "preload/ring/writer_pool.hpp"
+
+namespace gpumemtrace::preload {
+
+bool CallGuard::is_left(std::uintptr_t frame) noexcept {
+  // Stacks grow down: what a hook calls has its frame below the hook's.
+  const std::uintptr_t marked = thread_state.hook_frame;
+  if (frame >= marked) return true;
+  // Relaxed: a session that this thread has not seen begin is not the marked hook's.
+  if (control.session.load(std::memory_order_relaxed) == kNotStarted) return true;
+  const native::HookState state = native::state_of_hook(marked);
+  if (state == native::HookState::kUnknown && session_exists()) {
+    // Relaxed: a counter, nothing is ordered by it.
+    writer_pool->ring.header().calls_taken_for_parts.fetch_add(1, std::memory_order_relaxed);
+  }
+  return state == native::HookState::kLeft;
+}
+
+}  // namespace gpumemtrace::preload

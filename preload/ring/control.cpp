@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/ring/control.hpp"
+
+#include "preload/base/futex.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+// Before the library's constructor has run nothing is recorded.
+bool attach_nothing(bool) noexcept { return false; }
+
+constinit AttachThread* installed_attach = attach_nothing;
+
+}  // namespace
+
+constinit Control control;
+constinit BackgroundWake background_wake;
+
+void install_attach_thread(AttachThread* attach) noexcept { installed_attach = attach; }
+bool attach_thread(bool may_start) noexcept { return installed_attach(may_start); }
+
+void BackgroundWake::wake() noexcept {
+  count_.fetch_add(1);
+  wake_all(count_);
+}
+
+void BackgroundWake::pause(std::uint32_t count, long ns) noexcept {
+  wait_for_change(count_, count, ns, ns);
+}
+
+}  // namespace gpumemtrace::preload

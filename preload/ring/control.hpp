@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The word that every hook reads: whether there is a recording, and which.
+//
+// Life of `control.session`:
+//
+//   kNotStarted --start()--> kStarting --> id of the session <--> kPaused --> kOff
+//
+// The word lies in memory that the kernel wipes in a forked child (MADV_WIPEONFORK), so a child,
+// whichever way it was made, finds kNotStarted and never touches its parent's ring.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/ring/thread_state.hpp"
+
+namespace gpumemtrace::preload {
+
+inline constexpr std::uint32_t kNotStarted = 0;
+inline constexpr std::uint32_t kStarting = 1;
+inline constexpr std::uint32_t kPaused = 2;
+inline constexpr std::uint32_t kOff = 3;
+inline constexpr std::uint32_t kFirstSessionId = 16;
+
+// Whole pages of its own: 64-bit Arm kernels may have pages of 64 KiB.
+#if defined(__aarch64__)
+inline constexpr std::size_t kControlBytes = 65536;
+#else
+inline constexpr std::size_t kControlBytes = 4096;
+#endif
+struct alignas(kControlBytes) Control {
+  std::atomic<std::uint32_t> session = kNotStarted;
+  char rest[kControlBytes - sizeof(std::atomic<std::uint32_t>)] = {};
+};
+extern constinit Control control [[gnu::visibility("hidden")]];
+
+// True from start to the end of the process, paused or not.
+inline bool session_exists() noexcept {
+  const std::uint32_t session = control.session.load();
+  return session == kPaused || session >= kFirstSessionId;
+}
+
+// Makes the calling thread ready to record: starts the session where `may_start` and none was
+// started, gives the thread a writer. False: nothing is to be recorded. Slow path; keeps errno.
+//
+// Rooms above this one know how to do that. They say so once, before any thread records.
+using AttachThread = bool(bool may_start) noexcept;
+void install_attach_thread(AttachThread* attach) noexcept;
+[[nodiscard]] bool attach_thread(bool may_start) noexcept;
+
+// True where the calling thread may record now.
+[[nodiscard]] inline bool recording(bool may_start) noexcept {
+  const std::uint32_t session = control.session.load(std::memory_order_relaxed);
+  // Relaxed: whatever the session owns is reached through the thread's writer, which
+  // attach_thread() got with acquire order.
+  if (thread_state.session == session) [[likely]]
+    return true;
+  return attach_thread(may_start);
+}
+
+// What the background thread sleeps on between its rounds.
+class BackgroundWake {
+ public:
+  // Ends the pause, also one that is about to begin. Any thread; a system call.
+  void wake() noexcept;
+  // For pause(): a wake() after this one ends the pause.
+  std::uint32_t count() const noexcept { return count_.load(); }
+  // Sleeps `ns`, or not at all where somebody woke the thread since `count`.
+  void pause(std::uint32_t count, long ns) noexcept;
+
+ private:
+  std::atomic<std::uint32_t> count_ = 0;
+};
+extern constinit BackgroundWake background_wake [[gnu::visibility("hidden")]];
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/session/cupti_collection.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "cupti/collection.hpp"
+#include "preload/base/config.hpp"
+#include "preload/base/errno_keeper.hpp"
+#include "preload/base/message.hpp"
+#include "preload/base/sleep.hpp"
+#include "preload/loader/lazy_symbols.hpp"
+#include "preload/ring/recorder.hpp"
+#include "preload/session/cupti_libraries.hpp"
+#include "preload/session/session_state.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+using namespace cupti;
+
+constinit std::atomic<pid_t> owner_process = 0;
+
+// The process had no libcupti when it initialised CUDA, and may have one later.
+enum class LateStart { kNone, kMayCome, kGoesOn };
+constinit std::atomic<LateStart> late_start = LateStart::kNone;
+constinit std::atomic<pid_t> started_in = 0;
+
+// What the user wants.
+struct Request {
+  Plan plan;
+  const char* why_off = nullptr;
+};
+
+Request read_request() noexcept {
+  Request request;
+  const std::string_view value = environment("GPUMEMTRACE_CUPTI");
+  if (value == "full" || value == "full,kernels") {
+    request.plan.mode = trace::ActivityMode::kFull;
+    request.plan.kernels = value != "full";
+  } else if (value == "off") {
+    request.why_off = "switched off (--cupti off)";
+  } else if (value != "copies") {
+    request.why_off = "not asked for (--cupti copies)";
+  }
+  if (request.why_off != nullptr && !value.empty() && value != "off") {
+    message(Line() << "GPUMEMTRACE_CUPTI=" << value
+                   << " is none of off, copies, full and full,kernels; using off.");
+  }
+  return request;
+}
+
+// The libcupti that the user names is opened where the process has none.
+void open_named_library() noexcept {
+  const std::string_view path = environment("GPUMEMTRACE_CUPTI_LIBRARY");
+  if (path.empty()) return;
+  Line file;
+  file << path;
+  if (libc_dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr) return;
+  const char* const reason = libc_dlerror();
+  message(Line() << "GPUMEMTRACE_CUPTI_LIBRARY cannot be loaded: "
+                 << (reason == nullptr ? "" : reason) << ". CUPTI's records are not collected.");
+}
+
+// --- The recorder that cupti/ sees.
+
+std::uint64_t read_ticks() { return ticks(); }
+
+// Takes nothing of the ring's reserve: where the ring is short these records are dropped first.
+bool write_activity(const void* record, std::size_t bytes, const char* tail,
+                    std::size_t tail_bytes) {
+  const ThreadState& state = thread_state;
+  const auto left = static_cast<std::size_t>(state.end - state.cursor);
+  const bool needs_chunk = left < bytes + tail_bytes + trace::kWordBytes;
+  if ((needs_chunk || state.chunk_is_reserved) && the_session().ring.is_short()) return false;
+  return write_bytes(record, bytes, tail, tail_bytes);
+}
+
+// CUPTI may complete buffers before there is a recording, and those are not kept.
+void wake() {
+  if (session_exists()) background_wake.wake();
+}
+
+constexpr Recorder kRecorder = {read_ticks, write_activity, wake};
+
+void start_through(Library& library, const Plan& plan) noexcept {
+  // Our thread calls it from now on: a program that closes it must not take it away.
+  if (libc_dlopen(path_of(library), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr) {
+    libc_dlerror();  // the look-up was ours
+  }
+  static_cast<void>(the_collection().start(library, plan, kRecorder));  // the state says why not
+}
+
+void start_collection() noexcept {
+  notice_cupti_fork();
+  Collection& collection = the_collection();
+  const Request request = read_request();
+  if (request.why_off != nullptr) return collection.stay_off(request.why_off, nullptr);
+  LoadedCupti loaded = look_for_cupti();
+  if (loaded.library == nullptr && loaded.other == nullptr) {
+    open_named_library();
+    loaded = look_for_cupti();
+  }
+  if (loaded.other != nullptr) {
+    return collection.stay_off("another copy of CUPTI may be used by", loaded.other);
+  }
+  if (loaded.library == nullptr) {
+    // With an injected tool (nsys, say) a libcupti that comes later may be the tool's own.
+    if (environment("CUDA_INJECTION64_PATH").empty()) late_start.store(LateStart::kMayCome);
+    return collection.stay_off("the process had not loaded libcupti when it initialised CUDA",
+                               nullptr);
+  }
+  start_through(*loaded.library, request.plan);
+}
+
+// A profiler of the program's has loaded a libcupti and calls it for the first time. Its other
+// threads wait a while, so that none registers callbacks of its own behind our back; not for ever,
+// because they may hold what CUPTI waits for. The thread that starts may be called back by CUPTI.
+void start_late(Library& library) noexcept {
+  static constinit std::atomic<pthread_t> starting_thread = 0;
+  const ErrnoKeeper errno_keeper;
+  LateStart expected = LateStart::kMayCome;
+  if (late_start.compare_exchange_strong(expected, LateStart::kGoesOn)) {
+    starting_thread.store(pthread_self());
+    Plan plan = read_request().plan;
+    plan.is_late = true;
+    start_through(library, plan);
+    late_start.store(LateStart::kNone);
+    starting_thread.store(0);
+  }
+  const auto is_over = [] {
+    return late_start.load() != LateStart::kGoesOn || starting_thread.load() == pthread_self();
+  };
+  wait_until(is_over, 10'000, 100);
+}
+
+}  // namespace
+
+bool notice_cupti_fork() noexcept {
+  const pid_t process = getpid();
+  const pid_t before = owner_process.exchange(process);
+  if (before == 0 || before == process) return false;
+  late_start.store(LateStart::kNone);
+  the_collection().reset();
+  reset_cupti_libraries();
+  return true;
+}
+
+void program_calls_cupti(Library& library) noexcept {
+  notice_cupti_fork();
+  if (late_start.load() != LateStart::kNone) start_late(library);
+}
+
+void start_cupti_collection() noexcept {
+  const pid_t process = getpid();
+  if (started_in.exchange(process) == process) return;
+  const ErrnoKeeper errno_keeper;
+  start_collection();
+}
+
+void begin_reading_cupti() noexcept {
+  if (notice_cupti_fork()) {
+    the_collection().stay_off("CUDA was initialised before this process was forked", nullptr);
+  }
+  the_collection().set_reading(true);
+}
+void end_reading_cupti() noexcept { the_collection().set_reading(false); }
+
+void write_cupti_notes(const CallGuard&) noexcept { the_collection().write_notes(kRecorder); }
+
+void flush_cupti(const CallGuard&, bool forced) noexcept {
+  the_collection().flush(forced, kRecorder);
+}
+
+bool read_cupti_buffer(const CallGuard&, bool recorded) noexcept {
+  return the_collection().read_one(recorded ? &kRecorder : nullptr);
+}
+
+}  // namespace gpumemtrace::preload

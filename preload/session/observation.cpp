@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "preload/session/observation.hpp"
+
+#include <time.h>
+
+#include "preload/base/clock.hpp"
+#include "preload/python/python_interpreter.hpp"
+#include "preload/ring/recorder.hpp"
+#include "preload/session/activity_reader.hpp"
+#include "preload/session/sampler.hpp"
+#include "preload/session/session_state.hpp"
+#include "preload/stacks/module_list.hpp"
+
+namespace gpumemtrace::preload {
+namespace {
+
+constexpr std::uint64_t kPeriodNs = 1'000'000'000;
+
+void write_clock(const CallGuard& guard) noexcept {
+  write_event<trace::Clock>(guard, [](trace::Clock& clock) {
+    const std::uint64_t before = ticks();
+    clock.monotonic_ns = clock_ns(CLOCK_MONOTONIC);
+    clock.realtime_ns = clock_ns(CLOCK_REALTIME);
+    clock.uncertainty_ticks = ticks() - before;
+    clock.background_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  });
+}
+
+}  // namespace
+
+// The first time follows the start at once: until it has written the devices, nobody can say that
+// two processes share one.
+bool Observation::is_due() noexcept {
+  const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+  if (now_ns - last_ns_ < kPeriodNs && !session_.sample_wanted.exchange(false)) return false;
+  last_ns_ = now_ns;
+  return true;
+}
+
+void Observation::observe(const CallGuard& guard) noexcept {
+  write_clock(guard);
+  activities_.flush(guard);
+  if (!devices_written_) {
+    record_devices(guard);
+    devices_written_ = true;
+  }
+  record_modules(guard, session_.modules);
+  python::refresh(session_.modules);
+  facts_.write_new(guard, session_.modules);
+  losses_.write_new(guard, session_);
+  record_samples(guard);
+}
+
+void Observation::observe_last(const CallGuard& guard) noexcept {
+  losses_.write_new(guard, session_);
+}
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is looked at from time to time and on request: clocks, the driver's numbers, loaded files,
+// and what has become known of the process.
+#pragma once
+
+#include <cstdint>
+
+#include "preload/session/common_losses.hpp"
+#include "preload/session/process_facts.hpp"
+
+namespace gpumemtrace::preload {
+
+class ActivityReader;
+class CallGuard;
+struct Session;
+
+// The background thread's; it records.
+class Observation {
+ public:
+  Observation(Session& session, ActivityReader& activities) noexcept
+      : session_(session), activities_(activities) {}
+
+  // True once a second, and where somebody has asked for it.
+  [[nodiscard]] bool is_due() noexcept;
+  void observe(const CallGuard& guard) noexcept;
+  // At the very end, when the driver may have been shut down already.
+  void observe_last(const CallGuard& guard) noexcept;
+
+ private:
+  Session& session_;
+  ActivityReader& activities_;
+  std::uint64_t last_ns_ = 0;
+  bool devices_written_ = false;
+  ProcessFacts facts_;
+  CommonLosses losses_;
+};
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contexts that threads meet for the first time, in every order of their steps: each has one id,
+// what the table says of an id is whole, and the trace is told of each, also while it starts.
+// The driver is the scenario's.
+#include <functional>
+#include <set>
+#include <vector>
+
+#include "preload/driver/tracking.cpp"  // NOLINT: one unit, so that a mutant is compiled at once
+#include "preload/session/context_records.cpp"  // NOLINT
+#include "tests/exploration/run_all.hpp"
+#include "tests/exploration/session_stub.hpp"
+#include "tests/exploration/world.hpp"
+#include "trace/reader.hpp"
+
+namespace gpumemtrace::preload::driver {
+
+std::uint64_t current_context() noexcept { return 0; }
+int device_of_context(std::uint64_t) noexcept { return 5; }
+
+}  // namespace gpumemtrace::preload::driver
+
+namespace gpumemtrace::exploration {
+namespace {
+
+constexpr std::uint64_t kHandle = 0x1000;
+constexpr std::uint64_t kOtherHandle = 0x2000;
+
+// Threads that meet contexts, without a recording.
+class Meeting {
+ public:
+  // The calling thread met a context and got this id for it, where `new_id` a new one.
+  void met(std::uint64_t handle, std::uint32_t id, std::uint32_t new_id) {
+    promise(id != 0, "a context has no id");
+    promise(new_id == 0 || new_id == id, "a context is announced by another's id");
+    if (new_id != 0) {
+      const tracking::ContextInfo info = tracking::context_info(id);
+      promise(info.handle == handle && info.device == 5, "what is announced is not whole");
+    }
+    const Unseen unseen;
+    promise(new_id == 0 || announced_.insert(id).second, "a context is announced twice");
+    ids_.insert({handle, id});
+  }
+  void sets(std::uint64_t handle) {
+    const std::uint32_t new_id = tracking::context_set(handle);
+    met(handle, thread_state.context, new_id);
+  }
+  void retains(std::uint64_t handle) {
+    const std::uint32_t new_id = tracking::primary_retained(handle, 5);
+    met(handle, tracking::primary_context_id(5), new_id);
+  }
+  Outcome explore_all(std::vector<std::function<void()>> threads, std::size_t contexts) {
+    Scenario scenario;
+    scenario.begin = [this] {
+      make_thread_local(&thread_state, sizeof thread_state);
+      const Unseen unseen;
+      announced_.clear();
+      ids_.clear();
+    };
+    scenario.threads = std::move(threads);
+    scenario.end = [this, contexts] {
+      promise(tracking::context_count() == contexts, "the table has not each context once");
+      const Unseen unseen;
+      promise(ids_.size() == contexts, "a context has two ids");
+      promise(announced_.size() == contexts, "a context is not announced");
+    };
+    return explore(scenario);
+  }
+
+ private:
+  std::set<std::uint32_t> announced_;                      // unseen
+  std::set<std::pair<std::uint64_t, std::uint32_t>> ids_;  // unseen
+};
+
+// Two threads make the same context current for the first time.
+Outcome same_context() {
+  Meeting meeting;
+  const auto thread = [&] { meeting.sets(kHandle); };
+  return meeting.explore_all({thread, thread}, 1);
+}
+
+// Three threads, two contexts.
+Outcome two_contexts() {
+  Meeting meeting;
+  return meeting.explore_all({[&] { meeting.sets(kHandle); }, [&] { meeting.sets(kOtherHandle); },
+                              [&] { meeting.sets(kHandle); }},
+                             2);
+}
+
+// Two threads retain the same primary context.
+Outcome same_primary() {
+  Meeting meeting;
+  const auto thread = [&] { meeting.retains(kHandle); };
+  return meeting.explore_all({thread, thread}, 1);
+}
+
+// A handle that the driver hands out again after its context's end is a new context.
+Outcome handle_again() {
+  Meeting meeting;
+  return meeting.explore_all({[&] {
+                                meeting.sets(kHandle);
+                                tracking::context_destroyed(kHandle);
+                                meeting.sets(kHandle);
+                              },
+                              [&] { meeting.sets(kOtherHandle); }},
+                             3);
+}
+
+// One thread meets a context while another one starts the recording: the trace is told of it, by
+// what stands at its start or by the thread itself.
+class Start : public World {
+ public:
+  Start() : World({4}, /*has_begun=*/false) {
+    starting_ = this;
+    install_attach_thread([](bool) noexcept {
+      while (control.session.load() == kStarting) wait_for_others();
+      if (control.session.load() < kFirstSessionId) return false;
+      starting_->attach();
+      return true;
+    });
+  }
+  void begin_recording() {
+    control.session.store(kStarting);
+    for (std::uint32_t id = 1; id <= tracking::context_count(); ++id) {
+      const tracking::ContextInfo info = tracking::context_info(id);
+      if (info.handle == 0) continue;
+      promise(info.device == 5, "what stands at the start is not whole");
+      const Unseen unseen;
+      told_.insert(info.handle);
+    }
+    start();
+  }
+  void meet(std::uint64_t handle) { record_context(tracking::context_seen(handle)); }
+  Outcome explore_all(std::vector<std::function<void()>> threads) {
+    Scenario whole = scenario(std::move(threads), /*may_die=*/false);
+    whole.begin = [this] {
+      begin();
+      const Unseen unseen;
+      told_.clear();
+    };
+    whole.end = [this] {
+      const Unseen unseen;
+      for_each_record_in_ring([&](std::uint32_t, const trace::RecordHeader& record) {
+        if (record.kind != trace::RecordKind::kContext) return;
+        promise(trace::as<trace::Context>(record).handle != 0, "a record is not whole");
+        told_.insert(trace::as<trace::Context>(record).handle);
+      });
+      promise(told_.count(kHandle) == 1, "the trace is not told of a context");
+    };
+    return explore(whole);
+  }
+
+ private:
+  static inline Start* starting_ = nullptr;
+  std::set<std::uint64_t> told_;  // unseen
+};
+Outcome met_while_it_starts() {
+  Start world;
+  return world.explore_all({[&] { world.begin_recording(); }, [&] { world.meet(kHandle); }});
+}
+
+}  // namespace
+
+const std::vector<Proof>& proofs() {
+  static const std::vector<Proof> all = {
+      {"same_context", same_context},
+      {"same_primary", same_primary},
+      {"two_contexts", two_contexts},
+      {"handle_again", handle_again},
+      {"met_while_it_starts", met_while_it_starts},
+  };
+  return all;
+}
+
+}  // namespace gpumemtrace::exploration

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/cli/command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <sstream>
+#include <utility>
+
+#include "tools/base/failure.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr std::size_t kDescriptionColumns = 66;
+
+std::string wrap_line(const std::string& line) {
+  std::istringstream words(line);
+  std::string wrapped;
+  std::size_t columns = 0;
+  for (std::string word; words >> word; columns += word.size() + 1) {
+    if (wrapped.empty()) {
+      columns = 0;
+    } else if (columns + word.size() > kDescriptionColumns) {
+      wrapped += '\n';
+      columns = 0;
+    } else {
+      wrapped += ' ';
+    }
+    wrapped += word;
+  }
+  return wrapped;
+}
+
+// CLI11's layout with descriptions that are wrapped beside their options.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  // Without the mark `{false}` that CLI11 puts behind a flag which means "no".
+  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
+    return CLI::detail::find_and_replace(CLI::Formatter::make_option_name(option, is_positional),
+                                         "{false}", "");
+  }
+
+  // A line end in a description stays.
+  std::string make_option_desc(const CLI::Option* option) const override {
+    std::istringstream lines(CLI::Formatter::make_option_desc(option));
+    std::string wrapped;
+    for (std::string line; std::getline(lines, line);) {
+      wrapped += (wrapped.empty() ? "" : "\n") + wrap_line(line);
+    }
+    return wrapped;
+  }
+};
+
+// CLI11 does not know that a command follows the options.
+class CommandFormatter : public HelpFormatter {
+ public:
+  explicit CommandFormatter(std::string usage) : usage_(std::move(usage)) {}
+  std::string make_usage(const CLI::App*, std::string) const override { return usage_ + '\n'; }
+
+ private:
+  std::string usage_;
+};
+
+}  // namespace
+
+Option& Option::required() {
+  option_->required();
+  return *this;
+}
+
+Option& Option::value_name(const std::string& name) {
+  option_->type_name(name);
+  return *this;
+}
+
+Option& Option::one_value_each() {
+  option_->allow_extra_args(false);
+  return *this;
+}
+
+Option& Option::one_of(const std::vector<std::string>& names) {
+  option_->check(CLI::IsMember(names).description(""));
+  return *this;
+}
+
+Option& Option::positive_number() {
+  option_->check(CLI::Validator(CLI::PositiveNumber).description(""));
+  return *this;
+}
+
+Option& Option::number_not_negative() {
+  option_->check(CLI::Validator(CLI::NonNegativeNumber).description(""));
+  return *this;
+}
+
+Option& Option::check(const std::function<std::string(const std::string&)>& complaint) {
+  option_->check(CLI::Validator([complaint](std::string& value) { return complaint(value); }, ""));
+  return *this;
+}
+
+std::size_t Option::count() const { return option_->count(); }
+
+void CommandLine::footer(const std::string& text) { app_.footer(text); }
+
+void CommandLine::takes_command(const std::string& usage) {
+  app_.prefix_command();
+  app_.formatter(std::make_shared<CommandFormatter>(usage));
+}
+
+std::vector<std::string> CommandLine::command() const { return app_.remaining(); }
+
+Option CommandLine::option(const std::string& names, std::string& value, const std::string& help) {
+  return Option(app_.add_option(names, value, help));
+}
+
+Option CommandLine::option(const std::string& names, std::filesystem::path& value,
+                           const std::string& help) {
+  return Option(app_.add_option(names, value, help));
+}
+
+Option CommandLine::option(const std::string& names, pid_t& value, const std::string& help) {
+  return Option(app_.add_option(names, value, help));
+}
+
+Option CommandLine::option(const std::string& names, std::vector<std::string>& values,
+                           const std::string& help) {
+  return Option(app_.add_option(names, values, help));
+}
+
+Option CommandLine::option(const std::string& names, std::vector<std::filesystem::path>& values,
+                           const std::string& help) {
+  return Option(app_.add_option(names, values, help));
+}
+
+Option CommandLine::flag(const std::string& names, bool& value, const std::string& help) {
+  return Option(app_.add_flag(names, value, help));
+}
+
+Option CommandLine::flag(const std::string& names, const std::function<void()>& when_given,
+                         const std::string& help) {
+  return Option(app_.add_flag_callback(names, when_given, help));
+}
+
+Option CommandLine::flag(const std::string& names, const std::string& help) {
+  return Option(app_.add_flag(names, help));
+}
+
+struct Program::Parts {
+  explicit Parts(const Text& text) : app(text.summary, text.name) {}
+
+  CLI::App app;
+  std::vector<CLI::App*> commands;
+  std::vector<std::unique_ptr<CommandLine>> lines;
+};
+
+Program::Program(const Text& text) : parts_(std::make_unique<Parts>(text)) {
+  CLI::App& app = parts_->app;
+  app.set_version_flag("--version", text.version);
+  app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>());  // commands inherit it
+  app.footer(text.footer);
+}
+
+Program::~Program() = default;
+
+CommandLine& Program::add_command(const std::string& name, const std::string& summary) {
+  parts_->commands.push_back(parts_->app.add_subcommand(name, summary));
+  parts_->lines.push_back(std::make_unique<CommandLine>(*parts_->commands.back()));
+  return *parts_->lines.back();
+}
+
+std::optional<std::size_t> Program::parse(std::vector<std::string> words) {
+  try {
+    std::reverse(words.begin(), words.end());  // CLI11 takes the last first
+    parts_->app.parse(std::move(words));
+  } catch (const CLI::Success& help_or_version) {
+    parts_->app.exit(help_or_version);
+    return std::nullopt;
+  } catch (const CLI::ParseError& error) {
+    throw Failure(std::string(error.what()) + "; see `gpumemtrace --help`", ExitCode::kUsage);
+  }
+  const auto chosen = std::find_if(parts_->commands.begin(), parts_->commands.end(),
+                                   [](const CLI::App* command) { return command->parsed(); });
+  return static_cast<std::size_t>(chosen - parts_->commands.begin());
+}
+
+std::vector<std::string> split_choices(std::string_view choices) {
+  std::vector<std::string> names;
+  while (true) {
+    const std::size_t bar = choices.find('|');
+    names.emplace_back(choices.substr(0, bar));
+    if (bar == std::string_view::npos) return names;
+    choices.remove_prefix(bar + 1);
+  }
+}
+
+std::string join_choices(const std::vector<std::string>& choices) {
+  std::string joined;
+  for (const std::string& choice : choices) joined += (joined.empty() ? "" : "|") + choice;
+  return joined;
+}
+
+}  // namespace gpumemtrace::tools

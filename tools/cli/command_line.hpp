@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// What commands say about their options. CLI11 parses them behind it: its templates take seconds in
+// every file that includes them, so that command_line.cpp is the only one.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace CLI {
+class App;
+class Option;
+}  // namespace CLI
+
+namespace gpumemtrace::tools {
+
+// One option or operand, borrowed from its CommandLine. What is said of it returns it again.
+class Option {
+ public:
+  Option() = default;
+  explicit Option(CLI::Option* option) : option_(option) {}
+
+  Option& required();
+  // How the help calls the value; empty: not at all.
+  Option& value_name(const std::string& name);
+  // One value each time that the option is given, so that an operand may follow.
+  Option& one_value_each();
+  Option& one_of(const std::vector<std::string>& names);
+  Option& positive_number();
+  Option& number_not_negative();
+  // `complaint` returns what is wrong with a value, or nothing.
+  Option& check(const std::function<std::string(const std::string&)>& complaint);
+
+  // How often it was given, once the words are parsed.
+  [[nodiscard]] std::size_t count() const;
+
+ private:
+  CLI::Option* option_ = nullptr;
+};
+
+// The options of one command, borrowed from its Program. They write into the values given here,
+// which must stay where they are until the words are parsed.
+class CommandLine {
+ public:
+  explicit CommandLine(CLI::App& app) : app_(app) {}
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  // What the help ends with.
+  void footer(const std::string& text);
+  // Words that are no options of ours belong to a command; `usage` is the help's first line.
+  void takes_command(const std::string& usage);
+  [[nodiscard]] std::vector<std::string> command() const;
+
+  // `names` are "-o,--output", or the name of an operand.
+  Option option(const std::string& names, std::string& value, const std::string& help);
+  Option option(const std::string& names, std::filesystem::path& value, const std::string& help);
+  Option option(const std::string& names, pid_t& value, const std::string& help);
+  Option option(const std::string& names, std::vector<std::string>& values,
+                const std::string& help);
+  Option option(const std::string& names, std::vector<std::filesystem::path>& values,
+                const std::string& help);
+  // Options without a value; "--name,!--no-name" has a form that means no.
+  Option flag(const std::string& names, bool& value, const std::string& help);
+  Option flag(const std::string& names, const std::function<void()>& when_given,
+              const std::string& help);
+  Option flag(const std::string& names, const std::string& help);
+
+ private:
+  CLI::App& app_;
+};
+
+// A program whose first word is a command.
+class Program {
+ public:
+  struct Text {
+    std::string name;
+    std::string summary;
+    std::string version;  // what --version prints
+    std::string footer;
+  };
+
+  explicit Program(const Text& text);
+  ~Program();
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  // The program owns it.
+  CommandLine& add_command(const std::string& name, const std::string& summary);
+
+  // The index of the command that was chosen, in the order of add_command(); empty where the words
+  // asked for help or the version, which then stands on stdout. Throws Failure for bad usage.
+  [[nodiscard]] std::optional<std::size_t> parse(std::vector<std::string> words);
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+// "a", "b" of "a|b", and back.
+[[nodiscard]] std::vector<std::string> split_choices(std::string_view choices);
+[[nodiscard]] std::string join_choices(const std::vector<std::string>& choices);
+
+}  // namespace gpumemtrace::tools
