@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "analyzer/job/job.hpp"
+#include "analyzer/report/redaction.hpp"
 #include "analyzer/report/sections.hpp"
 #include "analyzer/rules/rules.hpp"
 #include "trace/reader.hpp"
@@ -11,39 +12,38 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-Json build_report(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
-                  const Options& options) {
-  Redaction redaction(options.redact);
-  const ReportContext context(job, symbolizer, owners, redaction);
+rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
+                          const Options& options) {
+  const ReportContext context(job, symbolizer, owners);
   const Thresholds& thresholds = options.thresholds;
-  Json report;
-  report["format"] = "gpumemtrace-report";
-  report["version"] = 1;
-  report["tool"] = {{"name", "gpumemtrace"}, {"version", GPUMEMTRACE_VERSION}};
-  if (options.redact) report["redacted"] = true;
-  report["traces"] = report_traces(context);
-  report["processes"] = report_processes(context);
-  report["devices"] = report_devices(context, job);
-  report["usage"] = report_usage(context);
-  report["peak"] = report_peak(context);
-  report["composition"] = report_composition(context);
-  report["owners"] = report_owners(context);
-  report["leaks"] = report_leaks(context);
-  report["fragmentation"] = report_fragmentation(context);
-  report["transfers"] = report_transfers(context);
-  report["managed"] = report_managed(context);
-  report["oom"] = report_oom(context);
-  report["steps"] = report_steps(context);
-  report["ranges"] = report_ranges(context);
-  report["leaks"]["growth"] = report_growth(context, report, thresholds);
-  report["transfers"]["hotspots"] = report_hotspots(context, thresholds);
-  report["findings"] = report_findings({context, report, thresholds});
-  report["costs"] = report_costs(context);
-  report["stacks"] = Json::array();  // its place; filled when all names are known
-  report["coverage"] = report_coverage(context);
-  report["losses"] = Json::array();  // likewise; what could not be named is among them
-  report["stacks"] = report_stacks(context, report);
-  report["losses"] = report_losses(context);
+  rows::Report report;
+  report.tool = {"gpumemtrace", GPUMEMTRACE_VERSION};
+  if (options.redact) report.is_redacted = true;
+  report.traces = report_traces(context);
+  report.processes = report_processes(context);
+  report.devices = report_devices(context, job);
+  report.usage = report_usage(context);
+  report.peak = report_peak(context);
+  report.composition = report_composition(context);
+  report.owners = report_owners(context);
+  report.leaks = report_leaks(context);
+  report.fragmentation = report_fragmentation(context);
+  report.transfers = report_transfers(context);
+  report.managed = report_managed(context);
+  report.oom = report_oom(context);
+  report.steps = report_steps(context);
+  report.ranges = report_ranges(context);
+  report.leaks.growth = report_growth(context, report.steps, report.devices, thresholds);
+  report.transfers.hotspots = report_hotspots(context, thresholds);
+  report.costs = report_costs(context);
+  report.coverage = report_coverage(context);
+  rows::Observations seen = observe(context, thresholds);
+  Redaction redaction;
+  if (options.redact) redaction.redact(report, seen);
+  report.findings = find_all({report, seen, thresholds});
+  report.stacks = report_stacks(context, report);
+  if (options.redact) redaction.redact(report.stacks);
+  report.losses = report_losses(context, symbolizer);
   return report;
 }
 
@@ -59,8 +59,8 @@ std::vector<std::filesystem::path> unique_traces(const std::vector<std::filesyst
 
 }  // namespace
 
-Json analyze(const std::vector<std::filesystem::path>& inputs, const Options& options) {
-  // Bad files of the user are better told now than after the traces were read.
+rows::Report analyze(const std::vector<std::filesystem::path>& inputs, const Options& options) {
+  // Bad files of the user are better named now than after the traces were read.
   Symbolizer symbolizer(options.symbols);
   CodeOwners owners;
   for (const std::filesystem::path& file : options.owner_files) owners.read(file);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The analyzer's only door: traces in, report out.
+// The analyzer's entry point: traces in, report out.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "analyzer/base/input_error.hpp"
-#include "analyzer/base/json.hpp"
 #include "analyzer/findings/thresholds.hpp"
+#include "analyzer/rows/report.hpp"
 #include "analyzer/symbols/symbol_options.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -23,10 +23,10 @@ struct Options {
   bool redact = false;  // names without meaning for what is private, docs/security.md
 };
 
-// The report of the job that `inputs` (traces and folders of traces) belong to, as
-// docs/report.schema.json describes it. The same traces give the same report, byte for byte.
+// The report of the job that `inputs` (traces and folders of traces) belong to. The same traces
+// give the same report.
 // Throws InputError where an input is missing, unreadable or no trace.
-[[nodiscard]] Json analyze(const std::vector<std::filesystem::path>& inputs,
-                           const Options& options);
+[[nodiscard]] rows::Report analyze(const std::vector<std::filesystem::path>& inputs,
+                                   const Options& options);
 
 }  // namespace gpumemtrace::analyzer

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "analyzer/analyze.hpp"
+#include "analyzer/json/report_json.hpp"
 #include "bench/program.hpp"
 #include "bench/results.hpp"
 #include "bench/synthetic_trace.hpp"
@@ -103,7 +104,7 @@ Row decode_row(const std::string& name, const SyntheticTrace& trace) {
 void add_analysis_rows(const std::string& name, const SyntheticTrace& trace,
                        std::vector<Row>& rows) {
   const Usage usage = measure([&] {
-    const analyzer::Json report = analyzer::analyze({trace.path}, {});
+    const analyzer::Json report = analyzer::to_json(analyzer::analyze({trace.path}, {}));
     if (report.empty()) throw std::runtime_error("the report is empty");
   });
   Row speed;

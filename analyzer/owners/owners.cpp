@@ -168,6 +168,10 @@ bool is_builtin_owner(std::string_view owner) {
          owner == "python_extension" || owner == "other";
 }
 
+bool is_users_own(std::string_view owner) {
+  return owner.empty() || owner == "program" || owner == "python_extension";
+}
+
 bool is_cuda_runtime(std::string_view path) { return starts_with(base_name(path), "libcudart.so"); }
 
 std::string_view owner_of_module(std::string_view path, std::string_view executable) {

@@ -21,6 +21,10 @@ namespace gpumemtrace::analyzer {
 // True for the owners that this page's functions give, for `program`, `python_extension`, `other`.
 [[nodiscard]] bool is_builtin_owner(std::string_view owner);
 
+// True for code that its user can change, and for an owner that is not known (empty). A library
+// keeps its buffers as long as the process lives.
+[[nodiscard]] bool is_users_own(std::string_view owner);
+
 // True for a shared CUDA runtime, whose callers are the ones that matter.
 [[nodiscard]] bool is_cuda_runtime(std::string_view path);
 

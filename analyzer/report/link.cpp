@@ -37,14 +37,11 @@ std::optional<double> link_bytes_per_second(const DeviceState& device, Direction
   return pcie_bytes_per_second(device.pcie_generation, device.pcie_width);
 }
 
-Json link_json(const DeviceState& device) {
+std::optional<rows::Link> link_row(const DeviceState& device) {
   const auto bytes_per_second = pcie_bytes_per_second(device.pcie_generation, device.pcie_width);
-  if (!bytes_per_second) return nullptr;
-  return {{"kind", "pcie"},
-          {"generation", device.pcie_generation},
-          {"width", device.pcie_width},
-          {"bytes_per_s", *bytes_per_second},
-          {"source", "theoretical"}};
+  if (!bytes_per_second) return std::nullopt;
+  return rows::Link{"pcie", device.pcie_generation, device.pcie_width, *bytes_per_second,
+                    "theoretical"};
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -4,9 +4,9 @@
 
 #include <optional>
 
-#include "analyzer/base/json.hpp"
 #include "analyzer/model/accounts/devices.hpp"
 #include "analyzer/model/copies/transfers.hpp"
+#include "analyzer/rows/job_rows.hpp"
 
 namespace gpumemtrace::analyzer {
 
@@ -21,7 +21,7 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::optional<double> link_bytes_per_second(const DeviceState& device,
                                                           Direction direction);
 
-// devices[].link
-[[nodiscard]] Json link_json(const DeviceState& device);
+// devices[].link; no value where generation or width is not known.
+[[nodiscard]] std::optional<rows::Link> link_row(const DeviceState& device);
 
 }  // namespace gpumemtrace::analyzer

@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "analyzer/owners/owners.hpp"
-#include "analyzer/report/stack_names.hpp"
+#include "analyzer/rows/walk.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -121,15 +121,51 @@ std::string_view source_ending(std::string_view file) {
   return is_one_of(ending, kSourceEndings) ? ending : std::string_view();
 }
 
-bool is_public_frame(const StackFrame& frame) {
-  return frame.is_python ? !public_python_path(frame.file).empty()
-                         : is_public_library(frame.module);
-}
+// Which texts of a row are names; what is in other rows is gone through in turn.
+class NameReplacer {
+ public:
+  explicit NameReplacer(Redaction& redaction) : redaction_(redaction) {}
+
+  template <class T>
+  void operator()(std::string_view, T&) {}
+  void operator()(std::string_view key, rows::OptionalText& text) {
+    if (key == "owner" && text) text = redaction_.replace_owner(*text);
+  }
+  void operator()(std::string_view, rows::Site& site) { redaction_.redact(site); }
+  void operator()(std::string_view, rows::Frame& frame) { redaction_.redact(frame); }
+  void operator()(std::string_view, rows::Trace& trace) {
+    replace(Secret::kTrace, trace.file);
+    for (std::string& note : trace.notes) note = redaction_.replace_paths(note);
+  }
+  void operator()(std::string_view, rows::Process& process) {
+    replace(Secret::kHost, process.host);
+    replace(Secret::kBoot, process.boot_id);
+    replace(Secret::kProgram, process.executable);
+    for (std::string& word : process.command) replace(Secret::kArgument, word);
+    for (std::string& line : process.suppressions) replace(Secret::kSuppression, line);
+  }
+  void operator()(std::string_view, rows::Cupti& cupti) { replace_paths(cupti.reason); }
+  void operator()(std::string_view, rows::Python& python) { replace_paths(python.reason); }
+  void operator()(std::string_view, rows::Device& device) { replace(Secret::kDevice, device.uuid); }
+  void operator()(std::string_view, rows::Range& range) { replace(Secret::kRange, range.name); }
+  void operator()(std::string_view, rows::Thread& thread) { replace(Secret::kThread, thread.name); }
+
+ private:
+  void replace(Secret secret, std::string& text) { text = redaction_.replace(secret, text); }
+  void replace(Secret secret, rows::OptionalText& text) {
+    if (text) replace(secret, *text);
+  }
+  void replace_paths(rows::OptionalText& sentence) {
+    if (sentence) sentence = redaction_.replace_paths(*sentence);
+  }
+
+  Redaction& redaction_;
+};
 
 }  // namespace
 
 std::string Redaction::replace(Secret secret, const std::string& text) {
-  if (!is_on_ || text.empty()) return text;
+  if (text.empty()) return text;
   const auto kind = static_cast<std::size_t>(secret);
   const auto [known, is_new] = names_[kind].try_emplace(text);
   if (is_new) {
@@ -140,18 +176,29 @@ std::string Redaction::replace(Secret secret, const std::string& text) {
   return known->second;
 }
 
-StackFrame Redaction::replace(const StackFrame& frame) {
-  if (!is_on_) return frame;
-  StackFrame redacted = frame;
-  redacted.module = replace_module(frame.module);
-  if (is_public_frame(frame)) {
-    redacted.file = frame.is_python ? public_python_path(frame.file) : base_name(frame.file);
-    return redacted;
+template <class Row>
+void Redaction::redact_code(Row& row) {
+  const bool is_python = row.language == rows::Language::kPython;
+  const std::string file = row.file.value_or("");
+  const bool is_public =
+      is_python ? !public_python_path(file).empty() : is_public_library(row.module.value_or(""));
+  if (row.module) row.module = replace_module(*row.module);
+  if (is_public) {
+    if (row.file) row.file = is_python ? public_python_path(file) : base_name(file);
+    return;
   }
-  redacted.function = replace(Secret::kFunction, frame.function);
-  redacted.file = replace(Secret::kFile, frame.file);
-  return redacted;
+  if (row.function) row.function = replace(Secret::kFunction, *row.function);
+  if (row.file) row.file = replace(Secret::kFile, file);
 }
+
+void Redaction::redact(rows::Site& site) {
+  const bool is_node_alone = site.node && site.function == site.node;
+  if (site.node) site.node = replace_node(*site.node);
+  if (is_node_alone) site.function = site.node;
+  if (!is_node_alone) redact_code(site);
+}
+
+void Redaction::redact(rows::Frame& frame) { redact_code(frame); }
 
 std::string Redaction::replace_module(const std::string& file_name) {
   return is_public_library(file_name) ? file_name : replace(Secret::kLibrary, file_name);
@@ -172,7 +219,6 @@ std::string Redaction::replace_node(const std::string& node) {
 }
 
 std::string Redaction::replace_paths(const std::string& sentence) {
-  if (!is_on_) return sentence;
   std::istringstream words(sentence);
   std::string redacted;
   for (std::string word; std::getline(words, word, ' ');) {
@@ -180,6 +226,17 @@ std::string Redaction::replace_paths(const std::string& sentence) {
     redacted += word.find('/') == std::string::npos ? word : replace(Secret::kFile, word);
   }
   return redacted;
+}
+
+void Redaction::redact(rows::Report& report, rows::Observations& seen) {
+  rows::walk(report, NameReplacer(*this));
+  rows::walk(seen, NameReplacer(*this));
+}
+
+void Redaction::redact(std::vector<rows::Stack>& stacks) {
+  NameReplacer names(*this);
+  rows::Walker walker(names);
+  walker("stacks", stacks);
 }
 
 }  // namespace gpumemtrace::analyzer

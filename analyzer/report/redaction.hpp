@@ -8,9 +8,10 @@
 #include <string>
 #include <string_view>
 
-namespace gpumemtrace::analyzer {
+#include "analyzer/rows/observations.hpp"
+#include "analyzer/rows/report.hpp"
 
-struct StackFrame;
+namespace gpumemtrace::analyzer {
 
 // What a text is; the name that replaces it begins so.
 enum class Secret {
@@ -31,16 +32,17 @@ enum class Secret {
 };
 
 // - Equal texts get equal names within a report: function-1, function-2, as they come.
-// - What is not known to be public is replaced.
-// - Off, it gives everything back as it is. An empty text stays empty.
+// - What is not known to be public is replaced. An empty text stays empty.
 class Redaction {
  public:
-  explicit Redaction(bool is_on) : is_on_(is_on) {}
-
-  [[nodiscard]] bool is_on() const { return is_on_; }
   [[nodiscard]] std::string replace(Secret secret, const std::string& text);
+  // Every name that the records hold, in the order of the report. Findings are to be made of rows
+  // whose names are replaced already.
+  void redact(rows::Report& report, rows::Observations& seen);
+  void redact(std::vector<rows::Stack>& stacks);
   // Functions, files and lines of public libraries stay, files without their folders.
-  [[nodiscard]] StackFrame replace(const StackFrame& frame);
+  void redact(rows::Site& site);
+  void redact(rows::Frame& frame);
   [[nodiscard]] std::string replace_module(const std::string& file_name);
   // Owners of the built-in table stay.
   [[nodiscard]] std::string replace_owner(const std::string& owner);
@@ -50,7 +52,9 @@ class Redaction {
   [[nodiscard]] std::string replace_paths(const std::string& sentence);
 
  private:
-  bool is_on_;
+  template <class Row>
+  void redact_code(Row& row);
+
   std::array<std::map<std::string, std::string>, static_cast<std::size_t>(Secret::kCount)> names_;
 };
 

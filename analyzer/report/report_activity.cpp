@@ -26,70 +26,64 @@ std::string_view state_of(const ActivityStatus& status) {
   return is_collecting(status.mode) && status.is_shared ? "shared" : name_of_mode(status.mode);
 }
 
-Json join_json(const Activity& activity) {
+rows::CuptiJoin join_row(const Activity& activity) {
   const JoinCounts& counts = activity.counts();
-  Json reasons = Json::object();
+  rows::CuptiJoin join;
+  join.calls = counts.calls;
+  join.api_records = counts.api_records;
+  join.joined_exact = counts.exact;
+  join.joined_inferred = counts.inferred;
+  join.unjoined = counts.all_unjoined();
   for (std::size_t i = 0; i < kUnjoinedReasons; ++i) {
-    if (counts.unjoined[i] != 0) {
-      reasons[std::string(name_of(static_cast<Unjoined>(i)))] = counts.unjoined[i];
-    }
+    if (counts.unjoined[i] == 0) continue;
+    join.unjoined_by_reason.emplace_back(name_of(static_cast<Unjoined>(i)), counts.unjoined[i]);
   }
-  return {{"calls", counts.calls},
-          {"api_records", counts.api_records},
-          {"joined_exact", counts.exact},
-          {"joined_inferred", counts.inferred},
-          {"unjoined", counts.all_unjoined()},
-          {"unjoined_by_reason", std::move(reasons)}};
+  return join;
 }
 
 }  // namespace
 
-Json cupti_json(const ReportProcess& process, Redaction& redaction) {
+rows::Cupti cupti_row(const ReportProcess& process) {
   const Activity& activity = process.model().activity();
   const ActivityStatus& status = activity.status();
+  rows::Cupti row;
   if (!activity.is_on()) {
-    return {{"state", "off"},
-            {"reason", "this trace holds no CUPTI records"},
-            {"version", nullptr},
-            {"mode", nullptr},
-            {"clock_error_ns", nullptr},
-            {"join", nullptr}};
+    row.state = "off";
+    row.reason = "this trace holds no CUPTI records";
+    return row;
   }
-  const bool has_records = status.widest_mode != trace::ActivityMode::kOff;
-  const std::uint64_t error_ticks =
-      std::max(activity.clocks().error_ticks(), activity.counts().largest_violation_ticks);
-  return {{"state", state_of(status)},
-          {"reason", text_or_null(redaction.replace_paths(status.reason))},
-          {"version", status.version == 0 ? Json(nullptr) : Json(std::to_string(status.version))},
-          {"mode", has_records ? Json(name_of_mode(status.widest_mode)) : Json(nullptr)},
-          {"clock_error_ns", activity.clocks().empty()
-                                 ? Json(nullptr)
-                                 : Json(process.process->clock().duration_ns(error_ticks))},
-          {"join", has_records ? join_json(activity) : Json(nullptr)}};
+  row.state = state_of(status);
+  row.reason = rows::text_or_none(status.reason);
+  if (status.version != 0) row.version = std::to_string(status.version);
+  if (status.widest_mode != trace::ActivityMode::kOff) {
+    row.mode = name_of_mode(status.widest_mode);
+    row.join = join_row(activity);
+  }
+  if (!activity.clocks().empty()) {
+    row.clock_error_ns = process.duration_ns(
+        std::max(activity.clocks().error_ticks(), activity.counts().largest_violation_ticks));
+  }
+  return row;
 }
 
-Json report_streams(const ReportContext& context) {
-  std::vector<Json> rows;
+std::vector<rows::Stream> report_streams(const ReportContext& context) {
+  std::vector<rows::Stream> list;
   for (const ReportProcess& process : context.processes()) {
     for (const auto& [key, copies] : process.model().activity().streams()) {
-      rows.push_back({{"process", process.id},
-                      {"device", context.device_id(process, key.device)},
-                      {"context", key.context},
-                      {"stream", key.stream},
-                      {"count", copies.count},
-                      {"bytes", copies.bytes},
-                      {"gpu_time_ns", process.process->clock().duration_ns(copies.gpu_ticks)}});
+      list.push_back({process.id, context.device_id(process, key.device), key.context, key.stream,
+                      copies.count, copies.bytes, process.duration_ns(copies.gpu_ticks)});
     }
   }
-  return sorted_rows(std::move(rows), "bytes");
+  sort_rows(list, &rows::Stream::bytes);
+  return list;
 }
 
-Json count_unjoined(const ReportContext& context) {
-  Json count = nullptr;
+rows::OptionalNumber count_unjoined(const ReportContext& context) {
+  rows::OptionalNumber count;
   for (const ReportProcess& process : context.processes()) {
     const Activity& activity = process.model().activity();
     if (activity.status().widest_mode == trace::ActivityMode::kOff) continue;
-    count = activity.counts().all_unjoined() + (count.is_null() ? 0 : count.get<std::uint64_t>());
+    count = count.value_or(0) + activity.counts().all_unjoined();
   }
   return count;
 }

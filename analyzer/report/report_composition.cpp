@@ -19,53 +19,48 @@ std::string_view name_of(trace::SampleSource source) {
   return "none";
 }
 
-struct Moments {
-  const char* at;
+struct ComposedMoment {
+  rows::SnapshotAt at;
   Parts parts;
   DriverSample sample;
 };
 
 // What the driver counted at its sample beyond what the process's calls held just then. The sample
 // and the calls are not one moment to the nanosecond: less than nothing is not known.
-Json outside_calls(const DriverSample& sample, std::uint64_t driver_bytes) {
-  if (driver_bytes < sample.physical_bytes) return nullptr;
+rows::OptionalNumber outside_calls(const DriverSample& sample, std::uint64_t driver_bytes) {
+  if (driver_bytes < sample.physical_bytes) return std::nullopt;
   return driver_bytes - sample.physical_bytes;
 }
 
 // Fills in what the driver says, so that all parts sum to its number. What it counts for the
 // process beyond its allocations is the context and its modules; what changed between the sample
 // and the moment nobody can attribute.
-void add_driver_number(Json& row, const ReportProcess& process, const DriverSample& sample,
-                       std::uint64_t explained) {
-  row["context_and_modules"] = nullptr;
-  row["other_processes"] = nullptr;
-  row["unattributed"] = nullptr;
-  row["source"] = name_of(sample.time == 0 ? trace::SampleSource::kNone : sample.source);
-  row["driver_bytes"] = nullptr;
-  row["outside_calls"] = nullptr;
-  row["sample_time_ns"] = process.time_ns(sample.time);
+void add_driver_number(rows::Composition& row, const ReportProcess& process,
+                       const DriverSample& sample, std::uint64_t explained) {
+  row.source = name_of(sample.time == 0 ? trace::SampleSource::kNone : sample.source);
+  row.sample_time_ns = process.time_ns(sample.time);
   if (sample.time == 0) return;
   if (sample.source == trace::SampleSource::kNvmlProcess) {
     const std::uint64_t number = sample.process_bytes + sample.other_bytes;
     const std::uint64_t context =
         sample.process_bytes - std::min(sample.process_bytes, sample.physical_bytes);
-    row["context_and_modules"] = context;
-    row["other_processes"] = sample.other_bytes;
-    row["unattributed"] =
-        static_cast<std::int64_t>(number - explained - context - sample.other_bytes);
-    row["driver_bytes"] = number;
-    row["outside_calls"] = outside_calls(sample, number);
+    row.context_and_modules = context;
+    row.other_processes = sample.other_bytes;
+    row.unattributed = static_cast<std::int64_t>(number - explained - context - sample.other_bytes);
+    row.driver_bytes = number;
+    row.outside_calls = outside_calls(sample, number);
     return;
   }
   // cuMemGetInfo knows the device only: contexts and other processes cannot be told apart.
   const std::uint64_t number = sample.total_bytes - std::min(sample.total_bytes, sample.free_bytes);
-  row["unattributed"] = static_cast<std::int64_t>(number - explained);
-  row["driver_bytes"] = number;
-  row["outside_calls"] = outside_calls(sample, number);
+  row.unattributed = static_cast<std::int64_t>(number - explained);
+  row.driver_bytes = number;
+  row.outside_calls = outside_calls(sample, number);
 }
 
-Json compose(const ReportContext& context, const ReportProcess& process, std::int32_t device,
-             const Moments& moment, const Holders& driver) {
+rows::Composition compose(const ReportContext& context, const ReportProcess& process,
+                          std::int32_t device, const ComposedMoment& moment,
+                          const Holders& driver) {
   const Parts& parts = moment.parts;
   std::uint64_t segment_bytes = 0;
   std::map<std::string, std::uint64_t> by_owner;
@@ -78,26 +73,23 @@ Json compose(const ReportContext& context, const ReportProcess& process, std::in
   }
   // Blocks in memory whose allocation the trace does not have explain nothing of the driver's.
   const std::uint64_t framework_allocated = std::min(segment_bytes, parts.framework_allocated);
-  const std::uint64_t framework_cached = segment_bytes - framework_allocated;
-  const std::uint64_t pool_cached = parts.pool_reserved - parts.pool_used;
   std::uint64_t explained = segment_bytes + parts.pool_reserved;
-  std::vector<Json> other_rows;
+  rows::Composition row;
   for (const auto& [owner, bytes] : by_owner) {
-    other_rows.push_back(
-        {{"owner", owner.empty() ? Json(nullptr) : Json(owner)}, {"bytes", bytes}});
+    row.other.push_back({rows::text_or_none(owner), bytes});
     explained += bytes;
   }
-  Json row = {{"process", process.id},
-              {"device", context.device_id(process, device)},
-              {"at", moment.at},
-              {"time_ns", process.time_ns(parts.time)},
-              {"framework_allocated", framework_allocated},
-              {"framework_cached", framework_cached},
-              {"pool_used", parts.pool_used},
-              {"pool_cached", pool_cached},
-              {"other", sorted_rows(std::move(other_rows), "bytes")}};
+  sort_rows(row.other, &rows::OwnersBytes::bytes);
+  row.process = process.id;
+  row.device = context.device_id(process, device);
+  row.at = moment.at;
+  row.time_ns = process.time_ns(parts.time);
+  row.framework_allocated = framework_allocated;
+  row.framework_cached = segment_bytes - framework_allocated;
+  row.pool_used = parts.pool_used;
+  row.pool_cached = parts.pool_reserved - parts.pool_used;
   add_driver_number(row, process, moment.sample, explained);
-  mark_inexact(row, process.inexact.memory || process.inexact.framework);
+  row.is_exact = !(process.inexact.memory || process.inexact.framework);
   return row;
 }
 
@@ -112,14 +104,15 @@ const DriverSample& nearer_sample(const DeviceState& state) {
 
 }  // namespace
 
-Json compose_snapshot(const ReportContext& context, const ReportProcess& process,
-                      const OomSnapshot& snapshot) {
-  return compose(context, process, snapshot.device, {"oom", snapshot.parts, snapshot.sample},
+rows::Composition compose_snapshot(const ReportContext& context, const ReportProcess& process,
+                                   const OomSnapshot& snapshot) {
+  return compose(context, process, snapshot.device,
+                 {rows::SnapshotAt::kOom, snapshot.parts, snapshot.sample},
                  snapshot.driver_holders);
 }
 
-Json report_composition(const ReportContext& context) {
-  Json rows = Json::array();
+std::vector<rows::Composition> report_composition(const ReportContext& context) {
+  std::vector<rows::Composition> list;
   for (const ReportProcess& process : context.processes()) {
     const ProcessModel& model = process.model();
     for (const auto& [device, state] : model.devices().devices()) {
@@ -127,20 +120,21 @@ Json report_composition(const ReportContext& context) {
       if (!state.physical_peak.happened() && state.last_sample.time == 0) continue;
       if (state.physical_peak.happened()) {
         const Holders held = model.holders_at(state.physical_peak, Level::kDriver, device);
-        rows.push_back(compose(context, process, device,
-                               {"driver_peak", state.at_peak, nearer_sample(state)}, held));
+        list.push_back(compose(context, process, device,
+                               {rows::SnapshotAt::kDriverPeak, state.at_peak, nearer_sample(state)},
+                               held));
       }
       for (const OomSnapshot& snapshot : model.snapshots()) {
         if (snapshot.device == device) {
-          rows.push_back(compose_snapshot(context, process, snapshot));
+          list.push_back(compose_snapshot(context, process, snapshot));
         }
       }
-      rows.push_back(compose(context, process, device,
-                             {"end", model.parts_now(device), state.last_sample},
+      list.push_back(compose(context, process, device,
+                             {rows::SnapshotAt::kEnd, model.parts_now(device), state.last_sample},
                              sum_by_holder(model.live_now(Level::kDriver, device))));
     }
   }
-  return rows;
+  return list;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -21,7 +21,8 @@ bool ended_by_exec(const Process& process) {
          process.time_ns(course.last_time) < process.time_ns(course.exec_time) + kExecTakesNs;
 }
 
-TraceEnd end_of(const Process& process) {
+rows::TraceEnd end_of(const Process& process) {
+  using rows::TraceEnd;
   constexpr int kSigkill = 9;
   if (process.file().still_running()) return TraceEnd::kRunning;
   if (ended_by_exec(process)) return TraceEnd::kExec;
@@ -43,7 +44,7 @@ void add_activity_losses(const Activity& activity, Losses& losses) {
   losses.add(Loss::copy_memory_disagreements, counts.kind_disagreements);
 }
 
-Losses losses_of(const Process& process, TraceEnd end) {
+Losses losses_of(const Process& process, rows::TraceEnd end) {
   const Course& course = process.model().course();
   const trace::ReadLosses& read = process.read_losses();
   const trace::TraceFile& file = process.file();
@@ -63,7 +64,7 @@ Losses losses_of(const Process& process, TraceEnd end) {
   // What a killed process was about to pack is still in its ring.
   losses.add(Loss::truncated_tail, file.has_ring() ? 0 : read.truncated_tail);
   losses.add(Loss::missing_chunks, read.missing_chunks);
-  losses.add(Loss::missing_ring, end == TraceEnd::kUnknown && !file.has_ring() ? 1 : 0);
+  losses.add(Loss::missing_ring, end == rows::TraceEnd::kUnknown && !file.has_ring() ? 1 : 0);
   losses.add(Loss::malformed_records, read.malformed_records);
   losses.add(Loss::unknown_records, read.unknown_records);
   losses.add(Loss::unfinished_calls, course.unfinished_calls);
@@ -99,27 +100,8 @@ Inexact inexact_of(const Losses& losses) {
 
 }  // namespace
 
-std::string_view name_of(TraceEnd end) {
-  switch (end) {
-    case TraceEnd::kExit:
-      return "exit";
-    case TraceEnd::kExec:
-      return "exec";
-    case TraceEnd::kSignal:
-      return "signal";
-    case TraceEnd::kKilled:
-      return "killed";
-    case TraceEnd::kRunning:
-      return "running";
-    case TraceEnd::kUnknown:
-      break;
-  }
-  return "unknown";
-}
-
-ReportContext::ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
-                             Redaction& redaction)
-    : symbolizer_(symbolizer), owners_(owners), redaction_(redaction) {
+ReportContext::ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners)
+    : owners_(owners) {
   for (const auto& process : job.processes) {
     ReportProcess entry;
     entry.process = process.get();
@@ -129,9 +111,10 @@ ReportContext::ReportContext(const Job& job, Symbolizer& symbolizer, const CodeO
     entry.inexact = inexact_of(entry.losses);
     if (process->model().course().peaks_are_inexact) entry.inexact.memory = true;
     processes_.push_back(std::move(entry));
-    stack_names_.emplace_back(process->model(), symbolizer, owners, redaction);
+    stack_names_.emplace_back(process->model(), symbolizer, owners);
   }
   name_devices();
+  name_groups_and_copies();
 }
 
 void ReportContext::name_devices() {
@@ -155,15 +138,37 @@ void ReportContext::name_devices() {
   }
 }
 
-Json ReportContext::device_id(const ReportProcess& process, std::int32_t ordinal) const {
+void ReportContext::name_groups_and_copies() {
+  for (const ReportProcess& process : processes_) {
+    for (const Group& group : process.model().accounts().groups()) {
+      const CallSite framework{0, group.key.site.stack, 0, false};
+      if (group.key.kind == Kind::kBlock) {
+        name_once(process, framework);
+        continue;
+      }
+      name_once(process, group.key.site);
+      if (group.segments != 0) name_once(process, framework);
+    }
+    for (const TransferRow& copies : process.model().transfers().rows()) {
+      if (!copies.key.is_set) name_once(process, copies.key.site);
+    }
+  }
+}
+
+void ReportContext::name_once(const ReportProcess& process, const CallSite& site) {
+  const auto [known, added] = named_sites_.try_emplace({&process, site});
+  if (added) known->second = name_site(process, site);
+}
+
+rows::OptionalText ReportContext::device_id(const ReportProcess& process,
+                                            std::int32_t ordinal) const {
   const auto found = device_ids_.find({process.id, ordinal});
-  return found == device_ids_.end() ? Json(nullptr) : Json(found->second);
+  return found == device_ids_.end() ? rows::OptionalText() : found->second;
 }
 
 Identity ReportContext::identity_of_site(const ReportProcess& process, const CallSite& site) const {
-  const auto [known, added] = known_sites_.try_emplace({&process, site});
-  if (added) known->second = name_site(process, site);
-  return known->second;
+  const auto known = named_sites_.find({&process, site});
+  return known == named_sites_.end() ? name_site(process, site) : known->second;
 }
 
 // With native frames the stack says who asked and where; without, the immediate caller does.
@@ -176,12 +181,11 @@ Identity ReportContext::name_site(const ReportProcess& process, const CallSite& 
     identity.api = caller.api;
   } else if (!caller.module.empty()) {
     const std::string executable = process.model().dictionary().text(trace::TextKey::kExecutable);
-    identity.owner =
-        redaction_.replace_owner(std::string(owners_.owner_of_caller(caller.module, executable)));
+    identity.owner = owners_.owner_of_caller(caller.module, executable);
     if (!through_runtime) {
       identity.api = caller.api;
       identity.has_site = true;
-      identity.module = redaction_.replace_module(std::string(base_name(caller.module)));
+      identity.module = base_name(caller.module);
       identity.offset = caller.offset;
     }
   }
@@ -248,19 +252,24 @@ TallyByIdentity ReportContext::tally(const ReportProcess& process, const Holders
   return result;
 }
 
-Json site_json(const Identity& identity) {
-  if (!identity.has_site) return nullptr;
-  return {{"function", text_or_null(identity.function)},
-          {"file", text_or_null(identity.file)},
-          {"line", identity.line == 0 ? Json(nullptr) : Json(identity.line)},
-          {"module", text_or_null(identity.module)},
-          {"kind", identity.is_python ? "python" : "native"},
-          {"offset", identity.offset == 0 ? Json(nullptr) : Json(identity.offset)},
-          {"api", text_or_null(identity.api)},
-          {"node", text_or_null(identity.node)}};
+std::optional<rows::Site> site_row(const Identity& identity) {
+  if (!identity.has_site) return std::nullopt;
+  rows::Site site;
+  site.function = rows::text_or_none(identity.function);
+  site.file = rows::text_or_none(identity.file);
+  site.line = rows::number_or_none(identity.line);
+  site.module = rows::text_or_none(identity.module);
+  site.language = identity.is_python ? rows::Language::kPython : rows::Language::kNative;
+  site.offset = rows::number_or_none(identity.offset);
+  site.api = rows::text_or_none(identity.api);
+  site.node = rows::text_or_none(identity.node);
+  return site;
 }
 
-Json stack_json(const Identity& identity) { return text_or_null(identity.stack); }
+rows::Origin origin_of(const Identity& identity) {
+  return {rows::text_or_none(identity.owner), site_row(identity),
+          rows::text_or_none(identity.stack)};
+}
 
 bool uses_pytorch(const ReportProcess& process) {
   const Dictionary& dictionary = process.model().dictionary();
@@ -268,35 +277,27 @@ bool uses_pytorch(const ReportProcess& process) {
          !dictionary.find_module("libtorch").empty();
 }
 
-Json place_json(const ReportContext& context, const ReportProcess& process, const CallSite& site) {
-  if (site == CallSite{}) return nullptr;
+rows::OptionalLocation location_of(const ReportContext& context, const ReportProcess& process,
+                                   const CallSite& site) {
+  if (site == CallSite{}) return std::nullopt;
   const Identity identity = context.identity_of_site(process, site);
-  if (!identity.has_site) return nullptr;
-  return {{"site", site_json(identity)}, {"stack", stack_json(identity)}};
+  std::optional<rows::Site> row = site_row(identity);
+  if (!row) return std::nullopt;
+  return rows::CodeLocation{*std::move(row), rows::text_or_none(identity.stack)};
 }
 
-void add_releases(Json& row, const std::string& word, const ReportContext& context,
-                  const ReportProcess& process, const Releases* releases) {
-  const bool known = releases != nullptr;
-  row[word + "_count"] = known ? Json(releases->count) : Json(nullptr);
-  row[word + "_at"] = known ? place_json(context, process, releases->first_at) : Json(nullptr);
-  row[word + "_elsewhere"] = known ? Json(releases->has_other_sites) : Json(nullptr);
+rows::Releases releases_row(const ReportContext& context, const ReportProcess& process,
+                            const Releases* releases) {
+  if (releases == nullptr) return {};
+  return {releases->count, location_of(context, process, releases->first_at),
+          releases->has_other_sites};
 }
 
-Json text_or_null(const std::string& text) { return text.empty() ? Json(nullptr) : Json(text); }
-
-Json owner_json(const Identity& identity) { return text_or_null(identity.owner); }
-
-std::string fingerprint_of(const Identity& identity) {
-  return identity.owner + '|' + identity.function + '|' + identity.module + '|' +
-         std::to_string(identity.offset);
-}
-
-Json holders_json(const TallyByIdentity& holders, std::uint64_t total_bytes) {
-  using Holder = TallyByIdentity::value_type;
-  std::vector<const Holder*> sorted;
-  for (const Holder& holder : holders) sorted.push_back(&holder);
-  std::sort(sorted.begin(), sorted.end(), [](const Holder* a, const Holder* b) {
+std::vector<rows::Holder> holder_rows(const TallyByIdentity& holders, std::uint64_t total_bytes) {
+  using Entry = TallyByIdentity::value_type;
+  std::vector<const Entry*> sorted;
+  for (const Entry& holder : holders) sorted.push_back(&holder);
+  std::sort(sorted.begin(), sorted.end(), [](const Entry* a, const Entry* b) {
     if (a->second.bytes != b->second.bytes) return a->second.bytes > b->second.bytes;
     return a->first < b->first;
   });
@@ -304,56 +305,28 @@ Json holders_json(const TallyByIdentity& holders, std::uint64_t total_bytes) {
     if (total_bytes == 0) return 0.0;
     return std::min(1.0, static_cast<double>(bytes) / static_cast<double>(total_bytes));
   };
-  Json rows = Json::array();
-  std::uint64_t rest_bytes = total_bytes;
-  std::uint64_t rest_count = 0;
-  for (const Holder* holder : sorted) {
+  std::vector<rows::Holder> list;
+  rows::Holder rest;
+  rest.bytes = total_bytes;
+  rest.origin.owner = "other";
+  for (const Entry* holder : sorted) {
     const auto& [identity, tally] = *holder;
-    if (rows.size() == kMaxHolders) {
-      rest_count += tally.count;
+    if (list.size() == kMaxHolders) {
+      rest.count += tally.count;
       continue;
     }
-    rest_bytes -= std::min(rest_bytes, tally.bytes);
-    rows.push_back(
-        {{"bytes", tally.bytes},
-         {"count", tally.count},
-         {"share", share_of(tally.bytes)},
-         {"category", text_or_null(std::string(name_of(identity.verdict.category)))},
-         {"category_confidence", text_or_null(std::string(name_of(identity.verdict.confidence)))},
-         {"phase", text_or_null(identity.phase)},
-         {"owner", owner_json(identity)},
-         {"site", site_json(identity)},
-         {"stack", stack_json(identity)}});
+    rest.bytes -= std::min(rest.bytes, tally.bytes);
+    list.push_back({tally.bytes, tally.count, share_of(tally.bytes), identity.verdict.category,
+                    identity.verdict.confidence, rows::text_or_none(identity.phase),
+                    origin_of(identity)});
   }
-  rows.push_back({{"bytes", rest_bytes},
-                  {"count", rest_count},
-                  {"share", share_of(rest_bytes)},
-                  {"category", nullptr},
-                  {"category_confidence", nullptr},
-                  {"phase", nullptr},
-                  {"owner", "other"},
-                  {"site", nullptr},
-                  {"stack", nullptr}});
-  return rows;
-}
-
-void mark_inexact(Json& row, bool inexact) {
-  if (inexact) row["exact"] = false;
+  rest.share = share_of(rest.bytes);
+  list.push_back(std::move(rest));
+  return list;
 }
 
 bool is_inexact(const ReportProcess& process, Level level) {
   return level == Level::kFramework ? process.inexact.framework : process.inexact.memory;
-}
-
-Json sorted_rows(std::vector<Json> rows, const char* key) {
-  const auto number = [&](const Json& row) {
-    return row.at(key).is_null() ? 0 : row.at(key).get<std::uint64_t>();
-  };
-  std::stable_sort(rows.begin(), rows.end(),
-                   [&](const Json& a, const Json& b) { return number(a) > number(b); });
-  Json array = Json::array();
-  for (Json& row : rows) array.push_back(std::move(row));
-  return array;
 }
 
 }  // namespace gpumemtrace::analyzer

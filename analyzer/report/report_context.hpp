@@ -2,23 +2,21 @@
 // What all sections of the report share: ids, names, and who holds what.
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
-#include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
-#include "analyzer/base/json.hpp"
 #include "analyzer/base/losses.hpp"
 #include "analyzer/job/job.hpp"
 #include "analyzer/report/stack_names.hpp"
+#include "analyzer/rows/memory_rows.hpp"
 
 namespace gpumemtrace::analyzer {
-
-// How a trace ended.
-enum class TraceEnd { kExit, kExec, kSignal, kKilled, kRunning, kUnknown };
 
 // Whose memory it is and where it was asked for, in the words of the report. Allocations that look
 // the same to the reader are one row: the stack is that of the first, which is not compared.
@@ -57,22 +55,29 @@ struct Inexact {
 struct ReportProcess {
   const Process* process = nullptr;
   std::string id;
-  TraceEnd end = TraceEnd::kUnknown;
+  rows::TraceEnd end = rows::TraceEnd::kUnknown;
   Losses losses;
   Inexact inexact;
 
   [[nodiscard]] const ProcessModel& model() const { return process->model(); }
-  [[nodiscard]] Json time_ns(std::uint64_t model_time) const {
-    return model_time == 0 ? Json(nullptr) : Json(process->time_ns(model_time));
+  // Of a moment of the model; 0 is none.
+  [[nodiscard]] rows::OptionalNumber time_ns(std::uint64_t model_time) const {
+    return model_time == 0 ? rows::OptionalNumber() : process->time_ns(model_time);
+  }
+  // Of a moment that has come.
+  [[nodiscard]] std::uint64_t known_time_ns(std::uint64_t model_time) const {
+    return process->time_ns(model_time);
+  }
+  [[nodiscard]] std::uint64_t duration_ns(std::uint64_t ticks) const {
+    return process->clock().duration_ns(ticks);
   }
 };
 
-// Answers the questions that several sections ask. Built once all records are in. The symbolizer,
-// the owners and the redaction are borrowed.
+// Answers the questions that several sections ask. Built once all records are in, and constant from
+// then on: no answer depends on what was asked before. The symbolizer and the owners are borrowed.
 class ReportContext {
  public:
-  ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
-                Redaction& redaction);
+  ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners);
 
   struct PhysicalDevice {
     std::string id;
@@ -81,8 +86,9 @@ class ReportContext {
 
   [[nodiscard]] const std::vector<ReportProcess>& processes() const { return processes_; }
   [[nodiscard]] const std::vector<PhysicalDevice>& devices() const { return devices_; }
-  // null for host memory and where the device is not known.
-  [[nodiscard]] Json device_id(const ReportProcess& process, std::int32_t ordinal) const;
+  // No value for host memory and where the device is not known.
+  [[nodiscard]] rows::OptionalText device_id(const ReportProcess& process,
+                                             std::int32_t ordinal) const;
 
   // Who the holder is to the reader of the report.
   [[nodiscard]] Identity identity_of(const ReportProcess& process, const HolderKey& holder) const;
@@ -93,9 +99,6 @@ class ReportContext {
   [[nodiscard]] const StackNames& names_of(const ReportProcess& process) const {
     return stack_names_[static_cast<std::size_t>(&process - processes_.data())];
   }
-  [[nodiscard]] const Symbolizer& symbolizer() const { return symbolizer_; }
-  // Every name that the records hold and a section shows goes through it.
-  [[nodiscard]] Redaction& redaction() const { return redaction_; }
   [[nodiscard]] TallyByIdentity tally(const ReportProcess& process, const Holders& holders) const;
   [[nodiscard]] TallyByIdentity tally(const ReportProcess& process,
                                       const std::vector<LiveAllocation>& entries) const {
@@ -104,15 +107,15 @@ class ReportContext {
 
  private:
   void name_devices();
+  void name_groups_and_copies();
+  void name_once(const ReportProcess& process, const CallSite& site);
   [[nodiscard]] Identity name_site(const ReportProcess& process, const CallSite& site) const;
   void add_stack(const ReportProcess& process, std::uint32_t stack, Identity& identity) const;
 
-  Symbolizer& symbolizer_;
   const CodeOwners& owners_;
-  Redaction& redaction_;
   std::vector<StackNames> stack_names_;
-  // Naming is slow, and sections ask about the same sites.
-  mutable std::map<std::pair<const ReportProcess*, CallSite>, Identity> known_sites_;
+  // Naming is slow, and several sections ask about these.
+  std::map<std::pair<const ReportProcess*, CallSite>, Identity> named_sites_;
   std::vector<ReportProcess> processes_;
   std::vector<PhysicalDevice> devices_;
   std::map<std::pair<std::string, std::int32_t>, std::string> device_ids_;
@@ -120,26 +123,33 @@ class ReportContext {
 
 // The process has loaded PyTorch.
 [[nodiscard]] bool uses_pytorch(const ReportProcess& process);
-// null where nothing is known about the site.
-[[nodiscard]] Json site_json(const Identity& identity);
-[[nodiscard]] Json owner_json(const Identity& identity);
-[[nodiscard]] Json stack_json(const Identity& identity);
-// {"site": ..., "stack": ...} of a second place that a row tells of; null where it is not known.
-[[nodiscard]] Json place_json(const ReportContext& context, const ReportProcess& process,
-                              const CallSite& site);
-// WORD_count, WORD_at and WORD_elsewhere: what calls gave back of what the row's place had asked
-// for. nullptr: not known.
-void add_releases(Json& row, const std::string& word, const ReportContext& context,
-                  const ReportProcess& process, const Releases* releases);
-[[nodiscard]] Json text_or_null(const std::string& text);
-// The row's place among rows of equal bytes.
-[[nodiscard]] std::string fingerprint_of(const Identity& identity);
+[[nodiscard]] rows::Origin origin_of(const Identity& identity);
+// No value where nothing is known about the site.
+[[nodiscard]] std::optional<rows::Site> site_row(const Identity& identity);
+// A second place that a row tells of.
+[[nodiscard]] rows::OptionalLocation location_of(const ReportContext& context,
+                                                 const ReportProcess& process,
+                                                 const CallSite& site);
+// What calls gave back of what the row's site had asked for. nullptr: not known.
+[[nodiscard]] rows::Releases releases_row(const ReportContext& context,
+                                          const ReportProcess& process, const Releases* releases);
 // The largest holders, and the remainder as `other`, so that the rows sum to `total_bytes`.
-[[nodiscard]] Json holders_json(const TallyByIdentity& holders, std::uint64_t total_bytes);
-void mark_inexact(Json& row, bool inexact);
+[[nodiscard]] std::vector<rows::Holder> holder_rows(const TallyByIdentity& holders,
+                                                    std::uint64_t total_bytes);
 [[nodiscard]] bool is_inexact(const ReportProcess& process, Level level);
-// Sorted by the number under `key`, largest first, null as 0; rows that are equal keep their order.
-[[nodiscard]] Json sorted_rows(std::vector<Json> rows, const char* key);
-[[nodiscard]] std::string_view name_of(TraceEnd end);
+
+// Sorted by the number, largest first, none as 0; rows that are equal keep their order.
+template <class Row, class Number>
+void sort_rows(std::vector<Row>& list, Number Row::*number) {
+  const auto value = [number](const Row& row) -> std::uint64_t {
+    if constexpr (std::is_same_v<Number, std::uint64_t>) {
+      return row.*number;
+    } else {
+      return (row.*number).value_or(0);
+    }
+  };
+  std::stable_sort(list.begin(), list.end(),
+                   [&](const Row& a, const Row& b) { return value(a) > value(b); });
+}
 
 }  // namespace gpumemtrace::analyzer

@@ -5,11 +5,12 @@
 #include <set>
 
 #include "analyzer/report/sections.hpp"
+#include "analyzer/report/site_key.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
 
-// So many of the largest rows by each measure are told; the others are one row together.
+// So many of the largest rows by each measure are shown; the others are one row together.
 constexpr std::size_t kMostRowsByMeasure = 300;
 
 struct Costs {
@@ -89,39 +90,40 @@ std::set<const CostRow*> largest_rows(const CostRows& rows) {
   return largest;
 }
 
-Json cost_row(const ReportProcess& process, const CostKey& key, const Costs& costs) {
-  return {{"process", process.id},
-          {"level", key.is_copy ? Json(nullptr) : Json(name_of(key.level))},
-          {"owner", owner_json(key.identity)},
-          {"site", site_json(key.identity)},
-          {"stack", key.stack.empty() ? Json(nullptr) : Json(key.stack)},
-          {"peak_bytes", costs.peak_bytes},
-          {"leaked_bytes", costs.leaked_bytes},
-          {"allocated_bytes", costs.allocated_bytes},
-          {"copied_bytes", costs.copied_bytes}};
+rows::Cost cost_row(const ReportProcess& process, const CostKey& key, const Costs& costs) {
+  rows::Cost row;
+  row.process = process.id;
+  if (!key.is_copy) row.level = key.level;
+  row.origin = origin_with_stack(key.identity, key.stack);
+  row.peak_bytes = costs.peak_bytes;
+  row.leaked_bytes = costs.leaked_bytes;
+  row.allocated_bytes = costs.allocated_bytes;
+  row.copied_bytes = costs.copied_bytes;
+  return row;
 }
 
 }  // namespace
 
-Json report_costs(const ReportContext& context) {
-  std::vector<Json> json;
+std::vector<rows::Cost> report_costs(const ReportContext& context) {
+  std::vector<rows::Cost> list;
   for (const ReportProcess& process : context.processes()) {
-    const CostRows rows = rows_of(context, process);
-    const std::set<const CostRow*> largest = largest_rows(rows);
+    const CostRows sums = rows_of(context, process);
+    const std::set<const CostRow*> largest = largest_rows(sums);
     CostRows rest;
-    for (const CostRow& row : rows) {
+    for (const CostRow& row : sums) {
       const auto& [key, costs] = row;
       if (largest.count(&row) != 0) {
-        json.push_back(cost_row(process, key, costs));
+        list.push_back(cost_row(process, key, costs));
         continue;
       }
       CostKey other{key.is_copy, key.level, {}, {}};
       other.identity.owner = "other";
       rest[other].add(costs);
     }
-    for (const auto& [key, costs] : rest) json.push_back(cost_row(process, key, costs));
+    for (const auto& [key, costs] : rest) list.push_back(cost_row(process, key, costs));
   }
-  return sorted_rows(std::move(json), "allocated_bytes");
+  sort_rows(list, &rows::Cost::allocated_bytes);
+  return list;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -9,14 +9,15 @@ namespace {
 
 constexpr std::size_t kMaxPins = 10;
 
-Json share_json(const Fragmentation& fragmentation) {
-  if (fragmentation.free_bytes == 0) return nullptr;
+std::optional<double> external_share(const Fragmentation& fragmentation) {
+  if (fragmentation.free_bytes == 0) return std::nullopt;
   return 1.0 - static_cast<double>(fragmentation.largest_free_bytes) /
                    static_cast<double>(fragmentation.free_bytes);
 }
 
-Json pinned_by_json(const ReportContext& context, const ReportProcess& process,
-                    const std::map<std::uint32_t, Pin>& pins) {
+std::vector<rows::PinningBlocks> pinned_by(const ReportContext& context,
+                                           const ReportProcess& process,
+                                           const std::map<std::uint32_t, Pin>& pins) {
   // The largest first, so that its stack stands for its row.
   std::vector<std::pair<std::uint32_t, Pin>> groups(pins.begin(), pins.end());
   std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
@@ -28,58 +29,63 @@ Json pinned_by_json(const ReportContext& context, const ReportProcess& process,
     sum.held_bytes += pin.held_bytes;
     sum.stranded_bytes += pin.stranded_bytes;
   }
-  std::vector<Json> rows;
+  std::vector<rows::PinningBlocks> list;
   for (const auto& [identity, pin] : by_identity) {
-    rows.push_back({{"bytes_held", pin.held_bytes},
-                    {"bytes_stranded", pin.stranded_bytes},
-                    {"owner", owner_json(identity)},
-                    {"site", site_json(identity)},
-                    {"stack", stack_json(identity)}});
+    list.push_back({pin.held_bytes, pin.stranded_bytes, origin_of(identity)});
   }
-  Json sorted = sorted_rows(std::move(rows), "bytes_stranded");
-  while (sorted.size() > kMaxPins) sorted.erase(sorted.size() - 1);
-  return sorted;
+  sort_rows(list, &rows::PinningBlocks::bytes_unusable);
+  list.resize(std::min(list.size(), kMaxPins));
+  return list;
 }
 
-Json framework_row(const ReportContext& context, const ReportProcess& process, std::int32_t device,
-                   const char* at, std::uint64_t time, const Fragmentation& fragmentation) {
-  Json row = {{"process", process.id},
-              {"device", context.device_id(process, device)},
-              {"level", name_of(Level::kFramework)},
-              {"at", at},
-              {"time_ns", process.time_ns(time)},
-              {"reserved_bytes", fragmentation.reserved_bytes},
-              {"allocated_bytes", fragmentation.allocated_bytes},
-              {"free_bytes", fragmentation.free_bytes},
-              {"largest_free_bytes", fragmentation.largest_free_bytes},
-              {"releasable_bytes", fragmentation.releasable_bytes},
-              {"stranded_bytes", fragmentation.stranded_bytes},
-              {"external_fragmentation", share_json(fragmentation)},
-              {"pinned_by", pinned_by_json(context, process, fragmentation.pins)}};
-  mark_inexact(row, process.inexact.memory || process.inexact.framework);
+// A moment of the framework on a device.
+struct Looked {
+  rows::SnapshotAt at;
+  std::uint64_t time = 0;
+};
+
+rows::Fragmentation framework_row(const ReportContext& context, const ReportProcess& process,
+                                  std::int32_t device, Looked looked,
+                                  const Fragmentation& fragmentation) {
+  rows::Fragmentation row;
+  row.process = process.id;
+  row.device = context.device_id(process, device);
+  row.level = Level::kFramework;
+  row.at = looked.at;
+  row.time_ns = process.time_ns(looked.time);
+  row.reserved_bytes = fragmentation.reserved_bytes;
+  row.allocated_bytes = fragmentation.allocated_bytes;
+  row.free_bytes = fragmentation.free_bytes;
+  row.largest_free_bytes = fragmentation.largest_free_bytes;
+  row.releasable_bytes = fragmentation.releasable_bytes;
+  row.unusable_bytes = fragmentation.stranded_bytes;
+  row.external_fragmentation = external_share(fragmentation);
+  row.pinned_by = pinned_by(context, process, fragmentation.pins);
+  row.is_exact = !(process.inexact.memory || process.inexact.framework);
   return row;
 }
 
 void add_framework(const ReportContext& context, const ReportProcess& process,
-                   const FrameworkDevice& framework, Json& rows) {
+                   const FrameworkDevice& framework, std::vector<rows::Fragmentation>& list) {
+  using rows::SnapshotAt;
   const ProcessModel& model = process.model();
   const std::int32_t device = framework.device;
+  const auto add = [&](Looked looked, const Fragmentation& fragmentation) {
+    list.push_back(framework_row(context, process, device, looked, fragmentation));
+  };
   const PeakSnapshot& peak = framework.blocks->peak;
   if (peak.happened() && !peak.is_restored()) {
-    rows.push_back(framework_row(context, process, device, "peak", peak.time(),
-                                 model.fragmentation_at(peak, device)));
+    add({SnapshotAt::kPeak, peak.time()}, model.fragmentation_at(peak, device));
   }
   for (const OomSnapshot& snapshot : model.snapshots()) {
     if (snapshot.device != device || !snapshot.fragmentation) continue;
-    rows.push_back(framework_row(context, process, device, "oom", snapshot.parts.time,
-                                 *snapshot.fragmentation));
+    add({SnapshotAt::kOom, snapshot.parts.time}, *snapshot.fragmentation);
   }
   if (framework.worst.happened()) {
-    rows.push_back(framework_row(context, process, device, "worst", framework.worst.time(),
-                                 model.fragmentation_at(framework.worst, device)));
+    add({SnapshotAt::kWorst, framework.worst.time()},
+        model.fragmentation_at(framework.worst, device));
   }
-  rows.push_back(framework_row(context, process, device, "end", model.course().last_time,
-                               model.fragmentation_now(device)));
+  add({SnapshotAt::kEnd, model.course().last_time}, model.fragmentation_now(device));
 }
 
 // The pools of one device.
@@ -89,26 +95,23 @@ struct DevicePools {
 };
 
 // The driver tells how much a pool holds, not how it lies.
-Json pool_row(const ReportContext& context, const ReportProcess& process, std::int32_t device,
-              const char* at, std::uint64_t time, std::uint64_t used_bytes, Json reserved_bytes) {
-  Json free_bytes = nullptr;
-  if (!reserved_bytes.is_null()) free_bytes = reserved_bytes.get<std::uint64_t>() - used_bytes;
-  return {{"process", process.id},
-          {"device", context.device_id(process, device)},
-          {"level", name_of(Level::kPool)},
-          {"at", at},
-          {"time_ns", process.time_ns(time)},
-          {"reserved_bytes", std::move(reserved_bytes)},
-          {"allocated_bytes", used_bytes},
-          {"free_bytes", std::move(free_bytes)},
-          {"largest_free_bytes", nullptr},
-          {"releasable_bytes", nullptr},
-          {"stranded_bytes", nullptr},
-          {"external_fragmentation", nullptr},
-          {"pinned_by", Json::array()}};
+rows::Fragmentation pool_row(const ReportContext& context, const ReportProcess& process,
+                             std::int32_t device, Looked looked, std::uint64_t used_bytes,
+                             rows::OptionalNumber reserved_bytes) {
+  rows::Fragmentation row;
+  row.process = process.id;
+  row.device = context.device_id(process, device);
+  row.level = Level::kPool;
+  row.at = looked.at;
+  row.time_ns = process.time_ns(looked.time);
+  row.reserved_bytes = reserved_bytes;
+  row.allocated_bytes = used_bytes;
+  if (reserved_bytes) row.free_bytes = *reserved_bytes - used_bytes;
+  return row;
 }
 
-void add_pools(const ReportContext& context, const ReportProcess& process, Json& rows) {
+void add_pools(const ReportContext& context, const ReportProcess& process,
+               std::vector<rows::Fragmentation>& list) {
   const ProcessModel& model = process.model();
   std::map<std::int32_t, DevicePools> devices;
   for (const PoolState& pool : model.pools().pools()) {
@@ -120,31 +123,34 @@ void add_pools(const ReportContext& context, const ReportProcess& process, Json&
   for (const auto& [device, pools] : devices) {
     const PoolSums& sums = model.pools().sums_of(device);
     if (pools.sampled && sums.most.time != 0) {
-      Json peak = pool_row(context, process, device, "peak", sums.most.time, sums.most.used_bytes,
-                           sums.most.reserved_bytes);
+      rows::Fragmentation peak =
+          pool_row(context, process, device, {rows::SnapshotAt::kPeak, sums.most.time},
+                   sums.most.used_bytes, sums.most.reserved_bytes);
       // Between two samples they may have held more.
       const bool was_seen = sums.most.reserved_bytes == pools.peak_bytes;
-      mark_inexact(peak, process.inexact.memory || !was_seen);
-      rows.push_back(std::move(peak));
+      peak.is_exact = !process.inexact.memory && was_seen;
+      list.push_back(std::move(peak));
     }
-    Json end = pool_row(context, process, device, "end", model.course().last_time, sums.used_bytes,
-                        pools.sampled ? Json(sums.reserved_bytes) : Json(nullptr));
-    mark_inexact(end, process.inexact.memory);
-    rows.push_back(std::move(end));
+    rows::Fragmentation end = pool_row(
+        context, process, device, {rows::SnapshotAt::kEnd, model.course().last_time},
+        sums.used_bytes,
+        pools.sampled ? rows::OptionalNumber(sums.reserved_bytes) : rows::OptionalNumber());
+    end.is_exact = !process.inexact.memory;
+    list.push_back(std::move(end));
   }
 }
 
 }  // namespace
 
-Json report_fragmentation(const ReportContext& context) {
-  Json rows = Json::array();
+std::vector<rows::Fragmentation> report_fragmentation(const ReportContext& context) {
+  std::vector<rows::Fragmentation> list;
   for (const ReportProcess& process : context.processes()) {
     for (const auto& [device, framework] : process.model().framework().devices()) {
-      add_framework(context, process, framework, rows);
+      add_framework(context, process, framework, list);
     }
-    add_pools(context, process, rows);
+    add_pools(context, process, list);
   }
-  return rows;
+  return list;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places whose live memory rises throughout the run: leaks.growth[].
+// Sites whose live memory rises throughout the run: leaks.growth[].
 #include <algorithm>
 #include <array>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "analyzer/report/place_key.hpp"
 #include "analyzer/report/sections.hpp"
+#include "analyzer/report/site_key.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -17,14 +17,14 @@ constexpr std::size_t kLeastStretches = 8;
 constexpr std::uint64_t kLeastAllocations =
     32;  // of the process, else there is no loop to speak of
 
-struct Place {
+struct SiteHistory {
   std::vector<History::Stretch> stretches;
   std::string stack;  // of the group that rose most, of equals the one that allocated most
   std::pair<std::uint64_t, std::uint64_t> most;  // by which it rose, how often it allocated
   Releases freed;
 };
 
-// The part of the run that is looked at: from the end of the warm-up to the place's last
+// The part of the run that is looked at: from the end of the warm-up to the site's last
 // allocation. What is freed afterwards, at the end of the program, does not make growth undone.
 struct Window {
   std::size_t begin = 0;
@@ -42,7 +42,7 @@ struct Growth {
   std::uint64_t frees_after = 0;
 };
 
-// The other places of the level on the device that went on allocating.
+// The other sites of the level on the device that went on allocating.
 struct Others {
   std::uint64_t count = 0;
   std::uint64_t growing = 0;
@@ -137,10 +137,10 @@ void add(std::vector<History::Stretch>& sums, const std::vector<History::Stretch
   }
 }
 
-std::map<PlaceKey, Place> places_of(const ReportContext& context, const ReportProcess& process,
-                                    std::size_t begin) {
+std::map<SiteKey, SiteHistory> sites_of(const ReportContext& context, const ReportProcess& process,
+                                        std::size_t begin) {
   const Accounts& accounts = process.model().accounts();
-  std::map<PlaceKey, Place> places;
+  std::map<SiteKey, SiteHistory> sites;
   for (std::uint32_t i = 0; i < accounts.groups().size(); ++i) {
     const Group& group = accounts.group(i);
     const Level level = level_of(group.key.kind);
@@ -151,65 +151,65 @@ std::map<PlaceKey, Place> places_of(const ReportContext& context, const ReportPr
         std::any_of(stretches.begin() + static_cast<std::ptrdiff_t>(begin), stretches.end(),
                     [](const History::Stretch& stretch) { return stretch.allocations != 0; });
     if (!allocates) continue;
-    PlaceKey key{group.key.device, level, context.identity_of(process, {i, false})};
-    const std::string stack = std::move(key.identity.stack);
-    key.identity.stack.clear();
-    Place& place = places[key];
-    add(place.stretches, stretches);
-    place.freed.merge(group.freed);
+    SiteKey key{group.key.device, level, context.identity_of(process, {i, false})};
+    const std::string stack = take_stack(key.identity);
+    SiteHistory& site = sites[key];
+    add(site.stretches, stretches);
+    site.freed.merge(group.freed);
     const std::pair rank(rise_of(stretches, window_of(stretches, begin)), group.allocations);
-    if (rank > place.most) {
-      place.most = rank;
-      place.stack = stack;
+    if (rank > site.most) {
+      site.most = rank;
+      site.stack = stack;
     }
   }
-  return places;
+  return sites;
 }
 
 struct StepsPassed {
   std::uint64_t count = 0;
-  bool inferred = false;  // the job did not tell its steps
+  bool inferred = false;  // the job did not say its steps
 };
 
-// By their numbers: of very many steps the report tells only some.
-StepsPassed steps_between(const Json& steps, const std::string& process, std::uint64_t begin_ns,
-                          std::uint64_t end_ns) {
+// By their numbers: of very many steps the report has only some.
+StepsPassed steps_between(const std::vector<rows::Step>& steps, const std::string& process,
+                          std::uint64_t begin_ns, std::uint64_t end_ns) {
   std::optional<std::uint64_t> first;
   std::uint64_t last = 0;
   StepsPassed passed;
-  for (const Json& step : steps) {
-    if (step.at("process") != process || !step.at("end_ns").is_number()) continue;
-    const auto end = step.at("end_ns").get<std::uint64_t>();
-    if (end <= begin_ns || end > end_ns) continue;
-    const auto index = step.at("index").get<std::uint64_t>();
-    first = std::min(first.value_or(index), index);
-    last = std::max(last, index);
-    passed.inferred = passed.inferred || step.at("inferred").get<bool>();
+  for (const rows::Step& step : steps) {
+    if (step.process != process || !step.end_ns) continue;
+    if (*step.end_ns <= begin_ns || *step.end_ns > end_ns) continue;
+    first = std::min(first.value_or(step.index), step.index);
+    last = std::max(last, step.index);
+    passed.inferred = passed.inferred || step.is_inferred;
   }
   if (first) passed.count = last - *first + 1;
   return passed;
 }
 
-// When the device is full if memory goes on rising so; null where its size is not known.
-Json forecast_json(const Json& report, const Json& device, std::uint64_t bytes,
-                   std::uint64_t begin_ns, std::uint64_t end_ns) {
-  for (const Json& row : report.at("devices")) {
-    if (row.at("id") != device || !row.at("total_bytes").is_number()) continue;
-    if (!row.at("physical_peak").is_object() || bytes == 0 || end_ns <= begin_ns) return nullptr;
-    const auto total = row.at("total_bytes").get<double>();
-    const auto used = row.at("physical_peak").at("bytes").get<double>();
-    const double rate = static_cast<double>(bytes) / static_cast<double>(end_ns - begin_ns);
-    const double forecast = static_cast<double>(end_ns) + std::max(0.0, total - used) / rate;
-    constexpr double kTenYearsNs = 3.2e17;
-    return forecast < kTenYearsNs ? Json(static_cast<std::uint64_t>(forecast)) : Json(nullptr);
+// When the device is full if memory goes on rising so; no value where its size is not known.
+rows::OptionalNumber forecast_ns(const std::vector<rows::Device>& devices,
+                                 const rows::OptionalText& id, const rows::Growth& growth) {
+  const auto device = std::find_if(devices.begin(), devices.end(),
+                                   [&](const rows::Device& row) { return row.id == id; });
+  if (device == devices.end() || !device->total_bytes || !device->physical_peak) {
+    return std::nullopt;
   }
-  return nullptr;
+  if (growth.bytes == 0 || growth.end_ns <= growth.begin_ns) return std::nullopt;
+  const auto total = static_cast<double>(*device->total_bytes);
+  const auto used = static_cast<double>(device->physical_peak->bytes);
+  const double rate =
+      static_cast<double>(growth.bytes) / static_cast<double>(growth.end_ns - growth.begin_ns);
+  const double forecast = static_cast<double>(growth.end_ns) + std::max(0.0, total - used) / rate;
+  constexpr double kTenYearsNs = 3.2e17;
+  if (forecast >= kTenYearsNs) return std::nullopt;
+  return static_cast<std::uint64_t>(forecast);
 }
 
-using GrowthByPlace = std::map<PlaceKey, Growth>;
+using GrowthBySite = std::map<SiteKey, Growth>;
 
-// Where their blocks are freed again while this place's memory grows, nothing keeps them together.
-Others others_of(const PlaceKey& key, const GrowthByPlace& growths) {
+// Where their blocks are freed again while this site's memory grows, nothing keeps them together.
+Others others_of(const SiteKey& key, const GrowthBySite& growths) {
   Others others;
   for (const auto& [other, growth] : growths) {
     if (other == key || other.device != key.device || other.level != key.level) continue;
@@ -220,73 +220,72 @@ Others others_of(const PlaceKey& key, const GrowthByPlace& growths) {
   return others;
 }
 
-Json growth_row(const ReportContext& context, const ReportProcess& process, const Json& report,
-                const std::pair<const PlaceKey, Place>& place, const Growth& growth,
-                const Others& others) {
-  const auto& [key, what] = place;
+void add_steps(rows::Growth& row, const StepsPassed& passed) {
+  if (passed.count == 0) return;
+  row.steps = passed.count;
+  row.bytes_per_step = static_cast<double>(row.bytes) / static_cast<double>(passed.count);
+  if (!passed.inferred) row.confidence = FindingConfidence::kInferred;
+}
+
+// Without what the steps and the device say of it.
+rows::Growth growth_row(const ReportContext& context, const ReportProcess& process,
+                        const std::pair<const SiteKey, SiteHistory>& site, const Growth& growth,
+                        const Others& others) {
+  const auto& [key, history] = site;
   const std::vector<History::Flow>& flow = process.model().accounts().history().flow();
-  const std::uint64_t begin_ns = process.time_ns(flow[growth.window.begin].end);
-  const std::uint64_t end_ns = process.time_ns(flow[growth.window.end - 1].end);
-  const StepsPassed passed = steps_between(report.at("steps"), process.id, begin_ns, end_ns);
-  const std::uint64_t steps = passed.count;
-  const bool told_by_steps = steps != 0 && !passed.inferred;
-  const Json device = context.device_id(process, key.device);
-  const bool of_device = key.level != Level::kHost && key.level != Level::kManaged;
-  Json row = {
-      {"process", process.id},
-      {"device", device},
-      {"level", name_of(key.level)},
-      {"bytes_per_step",
-       steps == 0 ? Json(nullptr)
-                  : Json(static_cast<double>(growth.bytes) / static_cast<double>(steps))},
-      {"steps", steps == 0 ? Json(nullptr) : Json(steps)},
-      {"live_bytes", what.stretches.back().low_bytes},
-      {"confidence", told_by_steps ? "inferred" : "heuristic"},
-      {"forecast_ns",
-       of_device ? forecast_json(report, device, growth.bytes, begin_ns, end_ns) : Json(nullptr)},
-      {"owner", owner_json(key.identity)},
-      {"site", site_json(key.identity)},
-      {"stack", text_or_null(what.stack)},
-      {"bytes", growth.bytes},
-      {"rises", growth.rises},
-      {"allocations", growth.allocations},
-      {"blocks", growth.blocks},
-      {"begin_ns", begin_ns},
-      {"end_ns", end_ns},
-      {"frees_before", growth.frees_before},
-      {"frees", growth.frees},
-      {"frees_after", growth.frees_after},
-      {"other_places", others.count},
-      {"other_places_growing", others.growing}};
-  add_releases(row, "freed", context, process, &what.freed);
-  mark_inexact(row, is_inexact(process, key.level));
+  rows::Growth row;
+  row.process = process.id;
+  row.device = context.device_id(process, key.device);
+  row.level = key.level;
+  row.live_bytes = history.stretches.back().low_bytes;
+  row.origin = origin_with_stack(key.identity, history.stack);
+  row.bytes = growth.bytes;
+  row.rises = growth.rises;
+  row.allocations = growth.allocations;
+  row.blocks = growth.blocks;
+  row.begin_ns = process.known_time_ns(flow[growth.window.begin].end);
+  row.end_ns = process.known_time_ns(flow[growth.window.end - 1].end);
+  row.frees_before = growth.frees_before;
+  row.frees = growth.frees;
+  row.frees_after = growth.frees_after;
+  row.other_sites = others.count;
+  row.other_sites_growing = others.growing;
+  row.freed = releases_row(context, process, &history.freed);
+  row.is_exact = !is_inexact(process, key.level);
   return row;
 }
 
 }  // namespace
 
-Json report_growth(const ReportContext& context, const Json& report, const Thresholds& thresholds) {
-  std::vector<Json> rows;
+std::vector<rows::Growth> report_growth(const ReportContext& context,
+                                        const std::vector<rows::Step>& steps,
+                                        const std::vector<rows::Device>& devices,
+                                        const Thresholds& thresholds) {
+  std::vector<rows::Growth> list;
   for (const ReportProcess& process : context.processes()) {
     const History& history = process.model().accounts().history();
     const std::size_t begin = warmup_end(history, thresholds);
-    const std::map<PlaceKey, Place> places = places_of(context, process, begin);
-    GrowthByPlace growths;
-    for (const auto& [key, place] : places) {
-      growths[key] = growth_of(place.stretches, window_of(place.stretches, begin));
+    const std::map<SiteKey, SiteHistory> sites = sites_of(context, process, begin);
+    GrowthBySite growths;
+    for (const auto& [key, site] : sites) {
+      growths[key] = growth_of(site.stretches, window_of(site.stretches, begin));
     }
-    for (const auto& place : places) {
-      const Growth& growth = growths.at(place.first);
+    for (const auto& site : sites) {
+      const Growth& growth = growths.at(site.first);
       if (growth.bytes < thresholds.bytes(Threshold::kGrowthBytes) ||
           growth.rises < thresholds.count(Threshold::kGrowthRises) || growth.bytes == 0 ||
           !is_steady(history, growth.window, thresholds)) {
         continue;
       }
-      rows.push_back(
-          growth_row(context, process, report, place, growth, others_of(place.first, growths)));
+      rows::Growth row = growth_row(context, process, site, growth, others_of(site.first, growths));
+      add_steps(row, steps_between(steps, process.id, row.begin_ns, row.end_ns));
+      const bool is_on_device = row.level != Level::kHost && row.level != Level::kManaged;
+      if (is_on_device) row.forecast_ns = forecast_ns(devices, row.device, row);
+      list.push_back(std::move(row));
     }
   }
-  return sorted_rows(std::move(rows), "bytes");
+  sort_rows(list, &rows::Growth::bytes);
+  return list;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -28,29 +28,28 @@ Identity opener_of(const ReportContext& context, const ReportProcess& process, c
                     : context.identity_of_site(process, site);
 }
 
-Json handle_row(const ReportContext& context, const ReportProcess& process, const HandleKey& key,
-                const HandleTally& sum) {
-  Json row = {{"process", process.id},
-              {"device", context.device_id(process, key.device)},
-              {"kind", name_of(key.kind)},
-              {"count", sum.tally.count},
-              {"opened_count", sum.opened == 0 ? Json(nullptr) : Json(sum.opened)},
-              {"bytes", sum.knows_bytes ? Json(sum.tally.bytes) : Json(nullptr)},
-              {"owner", owner_json(key.identity)},
-              {"site", site_json(key.identity)},
-              {"stack", stack_json(key.identity)},
-              {"first_time_ns", process.time_ns(sum.tally.first_time)},
-              {"last_time_ns", process.time_ns(sum.tally.last_time)},
-              {"last_opened_ns", process.time_ns(sum.last_time)}};
-  add_releases(row, "closed", context, process, sum.opened == 0 ? nullptr : &sum.closed);
-  mark_inexact(row, process.inexact.memory);
+rows::OpenHandles handle_row(const ReportContext& context, const ReportProcess& process,
+                             const HandleKey& key, const HandleTally& sum) {
+  rows::OpenHandles row;
+  row.process = process.id;
+  row.device = context.device_id(process, key.device);
+  row.kind = key.kind;
+  row.count = sum.tally.count;
+  row.opened_count = rows::number_or_none(sum.opened);
+  if (sum.knows_bytes) row.bytes = sum.tally.bytes;
+  row.origin = origin_of(key.identity);
+  row.first_time_ns = process.time_ns(sum.tally.first_time);
+  row.last_time_ns = process.time_ns(sum.tally.last_time);
+  row.last_opened_ns = process.time_ns(sum.last_time);
+  if (row.opened_count) row.closed = releases_row(context, process, &sum.closed);
+  row.is_exact = !process.inexact.memory;
   return row;
 }
 
 }  // namespace
 
-Json report_open_handles(const ReportContext& context) {
-  std::vector<Json> rows;
+std::vector<rows::OpenHandles> report_open_handles(const ReportContext& context) {
+  std::vector<rows::OpenHandles> list;
   for (const ReportProcess& process : context.processes()) {
     std::map<HandleKey, HandleTally> sums;
     for (const OpenHandle& handle : process.model().open_handles()) {
@@ -67,9 +66,10 @@ Json report_open_handles(const ReportContext& context) {
       known->second.last_time = std::max(known->second.last_time, opened.last_time);
       known->second.closed.merge(opened.closed);
     }
-    for (const auto& [key, sum] : sums) rows.push_back(handle_row(context, process, key, sum));
+    for (const auto& [key, sum] : sums) list.push_back(handle_row(context, process, key, sum));
   }
-  return sorted_rows(std::move(rows), "bytes");
+  sort_rows(list, &rows::OpenHandles::bytes);
+  return list;
 }
 
 }  // namespace gpumemtrace::analyzer

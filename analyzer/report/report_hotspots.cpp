@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Places whose copies cost more than they must: transfers.hotspots[].
+// Sites whose copies cost more than they must: transfers.hotspots[].
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -8,19 +8,20 @@
 #include "analyzer/findings/rule_table.hpp"
 #include "analyzer/report/link.hpp"
 #include "analyzer/report/sections.hpp"
+#include "analyzer/report/site_key.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Copies that look alike to the reader: one place, one kind.
-struct PlaceKey {
+// Copies that look alike to the reader: one site, one kind.
+struct CopyKey {
   Identity identity;
   TransferKey kind;    // without its site
   bool waits = false;  // the calling thread, until the copy is complete
-  friend auto operator<=>(const PlaceKey&, const PlaceKey&) = default;
+  friend auto operator<=>(const CopyKey&, const CopyKey&) = default;
 };
 
-struct PlaceSums {
+struct CopySums {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t host_ticks = 0;
@@ -52,7 +53,7 @@ bool copy_waits(const TransferKey& key) {
          (key.direction == Direction::kDeviceToHost && key.destination == MemoryClass::kPageable);
 }
 
-// What CUPTI's records say of a place's copies, as far as they say it.
+// What CUPTI's records say of a site's copies, as far as they say it.
 struct GpuView {
   std::uint64_t time_ns = 0;  // sum of the copies; 0 = no records
   std::optional<std::uint64_t> overlapped_ns;
@@ -89,30 +90,30 @@ GpuView view_of(const ReportProcess& process, const TransferKey& key, const GpuT
   return view;
 }
 
-bool is_slow(const PlaceSums& sums, const GpuView& gpu, const Thresholds& thresholds) {
+bool is_slow(const CopySums& sums, const GpuView& gpu, const Thresholds& thresholds) {
   return sums.mean_bytes() >= thresholds.bytes(Threshold::kLowBandwidthMeanBytes) &&
          sums.bytes >= thresholds.bytes(Threshold::kPageableBytes) && gpu.link_share() &&
          *gpu.link_share() < thresholds[Threshold::kLowBandwidthShare];
 }
 
-bool is_not_hidden(const PlaceSums& sums, const GpuView& gpu, const Thresholds& thresholds) {
+bool is_not_hidden(const CopySums& sums, const GpuView& gpu, const Thresholds& thresholds) {
   return sums.mean_bytes() >= thresholds.bytes(Threshold::kNotHiddenMeanBytes) &&
          sums.bytes >= thresholds.bytes(Threshold::kPageableBytes) && gpu.overlapped_share() &&
          *gpu.overlapped_share() < thresholds[Threshold::kNotHiddenShare];
 }
 
 // What was sent again and again, not what a second pass over the data brings.
-bool is_repeated(const PlaceSums& sums, const Thresholds& thresholds) {
+bool is_repeated(const CopySums& sums, const Thresholds& thresholds) {
   const std::uint64_t contents = sums.hashed_count - sums.repeats.count;
   return sums.repeats.count != 0 &&
          sums.repeats.bytes >= thresholds.bytes(Threshold::kRepeatedBytes) &&
          sums.hashed_count >= contents * thresholds.count(Threshold::kRepeatedTimes);
 }
 
-// At most one rule a place: the one whose remedy helps most.
-Rule rule_for(const PlaceKey& place, const PlaceSums& sums, const GpuView& gpu,
+// At most one rule a site: the one whose remedy helps most.
+Rule rule_for(const CopyKey& copies, const CopySums& sums, const GpuView& gpu,
               const Thresholds& thresholds) {
-  const TransferKey& key = place.kind;
+  const TransferKey& key = copies.kind;
   if (!between_host_and_device(key)) return Rule::kCount;
   if (is_repeated(sums, thresholds)) return Rule::kRepeatedCopies;
   if (sums.returned.count >= thresholds.count(Threshold::kPingPongCount) &&
@@ -125,7 +126,7 @@ Rule rule_for(const PlaceKey& place, const PlaceSums& sums, const GpuView& gpu,
     return Rule::kPageableCopies;
   }
   if (is_slow(sums, gpu, thresholds)) return Rule::kLowBandwidth;
-  if (place.waits) {
+  if (copies.waits) {
     const bool many = sums.count >= thresholds.count(Threshold::kSynchronousCount);
     return many && !pageable ? Rule::kSynchronousCopies : Rule::kCount;
   }
@@ -135,7 +136,7 @@ Rule rule_for(const PlaceKey& place, const PlaceSums& sums, const GpuView& gpu,
 }
 
 // What the remedy could save at most.
-std::uint64_t time_lost_ns(const ReportProcess& process, Rule rule, const PlaceSums& sums,
+std::uint64_t time_lost_ns(const ReportProcess& process, Rule rule, const CopySums& sums,
                            const GpuView& gpu) {
   const Clock& clock = process.process->clock();
   switch (rule) {
@@ -153,7 +154,7 @@ std::uint64_t time_lost_ns(const ReportProcess& process, Rule rule, const PlaceS
   }
 }
 
-// Whether advice in PyTorch's words helps the place's author.
+// Whether advice in PyTorch's words helps the site's author.
 bool speaks_pytorch(const ReportProcess& process, const Identity& identity) {
   return identity.owner == "pytorch" || (identity.is_python && uses_pytorch(process));
 }
@@ -210,64 +211,65 @@ std::string advice_for(Rule rule, const TransferKey& key, bool pytorch) {
   }
 }
 
-Json rounded_or_null(const std::optional<double>& value, double parts) {
-  return value ? Json(std::round(*value * parts) / parts) : Json(nullptr);
+std::optional<double> rounded(const std::optional<double>& value, double parts) {
+  if (!value) return std::nullopt;
+  return std::round(*value * parts) / parts;
 }
 
-Json hotspot_json(const ReportContext& context, const ReportProcess& process, Rule rule,
-                  const PlaceKey& place, const PlaceSums& sums, const GpuView& gpu) {
-  const Identity& identity = place.identity;
-  const bool hashed = sums.hashed_count != 0;
-  const auto ns_of = [&](std::uint64_t ticks) {
-    return process.process->clock().duration_ns(ticks);
-  };
-  Json row = {{"rule", describe(rule).name},
-              {"process", process.id},
-              {"device", context.device_id(process, place.kind.device)},
-              {"direction", name_of(place.kind.direction)},
-              {"count", sums.count},
-              {"bytes", sums.bytes},
-              {"time_lost_ns", time_lost_ns(process, rule, sums, gpu)},
-              {"owner", owner_json(identity)},
-              {"site", site_json(identity)},
-              {"stack", text_or_null(sums.stack)},
-              {"advice", advice_for(rule, place.kind, speaks_pytorch(process, identity))},
-              {"api", identity.api},
-              {"source_memory", name_of(place.kind.source)},
-              {"destination_memory", name_of(place.kind.destination)},
-              {"mean_bytes", sums.mean_bytes()},
-              {"returned_count", sums.returned.count},
-              {"returned_bytes", sums.returned.bytes},
-              {"returned_host_ns", ns_of(sums.returned.up_ticks + sums.returned.down_ticks)},
-              {"returned_up_ns", ns_of(sums.returned.up_ticks)},
-              {"returned_away_ns", ns_of(sums.returned.away_ticks)},
-              {"returned_to_same_memory", sums.returned.to_same_memory},
-              {"returned_to_new_memory", sums.returned.to_new_memory},
-              {"down_at", place_json(context, process, sums.down_at)},
-              {"repeated_count", hashed ? Json(sums.repeats.count) : Json(nullptr)},
-              {"repeated_bytes", hashed ? Json(sums.repeats.bytes) : Json(nullptr)},
-              {"gpu_time_ns", sums.gpu.records == 0 ? Json(nullptr) : Json(gpu.time_ns)},
-              {"bandwidth_bytes_per_s", rounded_or_null(gpu.bytes_per_s, 1)},
-              {"link_share", rounded_or_null(gpu.link_share(), 1e4)},
-              {"overlapped_ns", gpu.overlapped_ns ? Json(*gpu.overlapped_ns) : Json(nullptr)}};
-  mark_inexact(row, process.inexact.copies);
+void add_returns(rows::Hotspot& row, const ReportProcess& process, const Returns& returned) {
+  row.returned_count = returned.count;
+  row.returned_bytes = returned.bytes;
+  row.returned_host_ns = process.duration_ns(returned.up_ticks + returned.down_ticks);
+  row.returned_up_ns = process.duration_ns(returned.up_ticks);
+  row.returned_away_ns = process.duration_ns(returned.away_ticks);
+  row.returned_to_same_memory = returned.to_same_memory;
+  row.returned_to_new_memory = returned.to_new_memory;
+}
+
+rows::Hotspot hotspot_row(const ReportContext& context, const ReportProcess& process, Rule rule,
+                          const CopyKey& copies, const CopySums& sums, const GpuView& gpu) {
+  const TransferKey& key = copies.kind;
+  rows::Hotspot row;
+  row.rule = rule;
+  row.process = process.id;
+  row.device = context.device_id(process, key.device);
+  row.direction = key.direction;
+  row.count = sums.count;
+  row.bytes = sums.bytes;
+  row.time_lost_ns = time_lost_ns(process, rule, sums, gpu);
+  row.origin = origin_with_stack(copies.identity, sums.stack);
+  row.advice = advice_for(rule, key, speaks_pytorch(process, copies.identity));
+  row.api = copies.identity.api;
+  row.source_memory = key.source;
+  row.destination_memory = key.destination;
+  row.mean_bytes = sums.mean_bytes();
+  add_returns(row, process, sums.returned);
+  row.down_at = location_of(context, process, sums.down_at);
+  if (sums.hashed_count != 0) {
+    row.repeated_count = sums.repeats.count;
+    row.repeated_bytes = sums.repeats.bytes;
+  }
+  if (sums.gpu.records != 0) row.gpu_time_ns = gpu.time_ns;
+  row.bandwidth_bytes_per_s = rounded(gpu.bytes_per_s, 1);
+  row.link_share = rounded(gpu.link_share(), 1e4);
+  row.overlapped_ns = gpu.overlapped_ns;
+  row.is_exact = !process.inexact.copies;
   return row;
 }
 
-std::map<PlaceKey, PlaceSums> places_of(const ReportContext& context,
-                                        const ReportProcess& process) {
-  std::map<PlaceKey, PlaceSums> places;
+std::map<CopyKey, CopySums> copies_by_site(const ReportContext& context,
+                                           const ReportProcess& process) {
+  std::map<CopyKey, CopySums> copies;
   for (const TransferRow& row : process.model().transfers().rows()) {
     if (row.key.is_set || row.key.in_graph) continue;
-    PlaceKey place{context.identity_of_site(process, row.key.site), row.key};
-    place.waits =
+    CopyKey key{context.identity_of_site(process, row.key.site), row.key};
+    key.waits =
         copy_waits(row.key) || (row.key.direction == Direction::kDeviceToHost &&
                                 context.names_of(process).waits_for_copy(row.key.site.stack));
-    const std::string stack = std::move(place.identity.stack);
-    place.identity.stack.clear();
-    place.identity.api = process.model().dictionary().function_of(row.key.site);
-    place.kind.site = CallSite{};
-    PlaceSums& sums = places[place];
+    const std::string stack = take_stack(key.identity);
+    key.identity.api = process.model().dictionary().function_of(row.key.site);
+    key.kind.site = CallSite{};
+    CopySums& sums = copies[key];
     if (sums.count == 0 || row.bytes > sums.most_bytes) {
       sums.most_bytes = row.bytes;
       sums.stack = stack;
@@ -284,22 +286,24 @@ std::map<PlaceKey, PlaceSums> places_of(const ReportContext& context,
     sums.repeated_bytes += row.repeated_bytes;
     sums.gpu.add(row.gpu);
   }
-  return places;
+  return copies;
 }
 
 }  // namespace
 
-Json report_hotspots(const ReportContext& context, const Thresholds& thresholds) {
-  std::vector<Json> rows;
+std::vector<rows::Hotspot> report_hotspots(const ReportContext& context,
+                                           const Thresholds& thresholds) {
+  std::vector<rows::Hotspot> list;
   for (const ReportProcess& process : context.processes()) {
-    for (const auto& [place, sums] : places_of(context, process)) {
-      const GpuView gpu = view_of(process, place.kind, sums.gpu);
-      const Rule rule = rule_for(place, sums, gpu, thresholds);
+    for (const auto& [copies, sums] : copies_by_site(context, process)) {
+      const GpuView gpu = view_of(process, copies.kind, sums.gpu);
+      const Rule rule = rule_for(copies, sums, gpu, thresholds);
       if (rule == Rule::kCount) continue;
-      rows.push_back(hotspot_json(context, process, rule, place, sums, gpu));
+      list.push_back(hotspot_row(context, process, rule, copies, sums, gpu));
     }
   }
-  return sorted_rows(std::move(rows), "bytes");
+  sort_rows(list, &rows::Hotspot::bytes);
+  return list;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -3,33 +3,13 @@
 #include <algorithm>
 #include <tuple>
 
+#include "analyzer/owners/owners.hpp"
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
 
-enum class LeakClass { kLost, kProcessLifetime, kFrameworkCache, kContextDestroyed, kLiveAtKill };
-
-std::string_view name_of(LeakClass leak) {
-  switch (leak) {
-    case LeakClass::kLost:
-      return "lost";
-    case LeakClass::kProcessLifetime:
-      return "process_lifetime";
-    case LeakClass::kFrameworkCache:
-      return "framework_cache";
-    case LeakClass::kContextDestroyed:
-      return "context_destroyed";
-    case LeakClass::kLiveAtKill:
-      break;
-  }
-  return "live_at_kill";
-}
-
-// Code that the user can change. A library keeps its buffers as long as the process lives.
-bool is_users_own(const std::string& owner) {
-  return owner.empty() || owner == "program" || owner == "python_extension";
-}
+using rows::LeakClass;
 
 struct Made {
   std::uint64_t allocations = 0;
@@ -40,7 +20,7 @@ struct Made {
 struct LeakRow {
   Tally tally;
   CallSite ended_at;  // of the teardown that ended the first of them
-  // What the same place made of the kind, freed ones included; not counted of blocks, whose places
+  // What the same site made of the kind, freed ones included; not counted of blocks, whose sites
   // are many and slow to name.
   Made made;
 };
@@ -79,19 +59,19 @@ class LeakList {
   // Once all rows are there.
   void count_allocations() {
     const Accounts& accounts = process_.model().accounts();
-    std::map<PlaceKey, Made> made;
-    for (const auto& [key, row] : rows_) made[place_of(key)] = {};
+    std::map<MadeKey, Made> made;
+    for (const auto& [key, row] : rows_) made[made_key_of(key)] = {};
     for (std::uint32_t i = 0; i < accounts.groups().size(); ++i) {
       const Group& group = accounts.group(i);
       if (level_of(group.key.kind) == Level::kFramework) continue;
       const Identity identity = context_.identity_of(process_, {i, group.segments != 0});
-      const auto place = made.find({group.key.device, group.key.kind, identity});
-      if (place == made.end()) continue;
-      place->second.allocations += group.allocations;
-      place->second.last_time = std::max(place->second.last_time, group.last_time);
-      place->second.freed.merge(group.freed);
+      const auto found = made.find({group.key.device, group.key.kind, identity});
+      if (found == made.end()) continue;
+      found->second.allocations += group.allocations;
+      found->second.last_time = std::max(found->second.last_time, group.last_time);
+      found->second.freed.merge(group.freed);
     }
-    for (auto& [key, row] : rows_) row.made = made.at(place_of(key));
+    for (auto& [key, row] : rows_) row.made = made.at(made_key_of(key));
   }
   [[nodiscard]] const std::map<LeakKey, LeakRow>& rows() const { return rows_; }
   [[nodiscard]] const std::map<HolderKey, std::uint64_t>& lost_by_holder() const {
@@ -99,11 +79,11 @@ class LeakList {
   }
 
  private:
-  using PlaceKey = std::tuple<std::int32_t, Kind, Identity>;
-  static PlaceKey place_of(const LeakKey& key) { return {key.device, key.kind, key.identity}; }
+  using MadeKey = std::tuple<std::int32_t, Kind, Identity>;
+  static MadeKey made_key_of(const LeakKey& key) { return {key.device, key.kind, key.identity}; }
 
   [[nodiscard]] LeakClass class_of_live(const HolderKey& holder) const {
-    if (process_.end != TraceEnd::kExit) return LeakClass::kLiveAtKill;
+    if (process_.end != rows::TraceEnd::kExit) return LeakClass::kLiveAtKill;
     const Kind kind = process_.model().accounts().group(holder.group).key.kind;
     const std::string owner = context_.identity_of(process_, holder).owner;
     const Level level = level_of(kind);
@@ -172,84 +152,62 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   return leaks;
 }
 
-// null also where the trace alone made up the steps: their numbers mean nothing to the reader.
-Json told_step_json(const ReportProcess& process, std::uint64_t model_time) {
-  const bool is_told = process.model().steps().source() != StepSource::kPeriod;
-  return is_told ? step_json(process, model_time) : Json(nullptr);
+// No value also where the trace alone made up the steps: their numbers mean nothing to the reader.
+rows::OptionalNumber stated_step_at(const ReportProcess& process, std::uint64_t model_time) {
+  const Steps& steps = process.model().steps();
+  return steps.source() == StepSource::kPeriod ? std::nullopt : steps.step_at(model_time);
 }
 
-Json exit_row(const ReportContext& context, const ReportProcess& process, const LeakKey& key,
-              const LeakRow& leak) {
+rows::ExitLeak exit_row(const ReportContext& context, const ReportProcess& process,
+                        const LeakKey& key, const LeakRow& leak) {
   const Tally& tally = leak.tally;
-  const Level level = level_of(key.kind);
-  Json row = {
-      {"process", process.id},
-      {"device", context.device_id(process, key.device)},
-      {"level", name_of(level)},
-      {"kind", name_of(key.kind)},
-      {"class", name_of(key.leak)},
-      {"bytes", tally.bytes},
-      {"count", tally.count},
-      {"owner", owner_json(key.identity)},
-      {"site", site_json(key.identity)},
-      {"stack", stack_json(key.identity)},
-      {"first_time_ns", process.time_ns(tally.first_time)},
-      {"last_time_ns", process.time_ns(tally.last_time)},
-      {"inside", level == Level::kFramework ? Json("driver") : Json(nullptr)},
-      {"ended_by", key.ended_by == EndedBy::kNothing ? Json(nullptr) : Json(name_of(key.ended_by))},
-      {"ended_at", place_json(context, process, leak.ended_at)},
-      {"allocations", leak.made.allocations == 0 ? Json(nullptr) : Json(leak.made.allocations)},
-      {"last_allocation_ns", process.time_ns(leak.made.last_time)},
-      {"first_step", told_step_json(process, tally.first_time)}};
-  add_releases(row, "freed", context, process,
-               leak.made.allocations == 0 ? nullptr : &leak.made.freed);
-  mark_inexact(row, is_inexact(process, level));
+  rows::ExitLeak row;
+  row.process = process.id;
+  row.device = context.device_id(process, key.device);
+  row.level = level_of(key.kind);
+  row.kind = key.kind;
+  row.leak_class = key.leak;
+  row.bytes = tally.bytes;
+  row.count = tally.count;
+  row.origin = origin_of(key.identity);
+  row.first_time_ns = process.time_ns(tally.first_time);
+  row.last_time_ns = process.time_ns(tally.last_time);
+  if (row.level == Level::kFramework) row.inside = Level::kDriver;
+  row.ended_by = key.ended_by;
+  row.ended_at = location_of(context, process, leak.ended_at);
+  row.allocations = rows::number_or_none(leak.made.allocations);
+  row.last_allocation_ns = process.time_ns(leak.made.last_time);
+  row.first_step = stated_step_at(process, tally.first_time);
+  if (row.allocations) row.freed = releases_row(context, process, &leak.made.freed);
+  row.is_exact = !is_inexact(process, row.level);
   return row;
 }
 
-std::string_view name_of(FreedWhat what) {
-  switch (what) {
-    case FreedWhat::kLiveMemory:
-      return "live_memory";
-    case FreedWhat::kFreedBefore:
-      return "freed_before";
-    case FreedWhat::kEndedBefore:
-      return "ended_before";
-    case FreedWhat::kInsideLive:
-      return "inside_live_memory";
-    case FreedWhat::kNothingKnown:
-      break;
-  }
-  return "nothing_known";
-}
-
-Json invalid_frees_json(const ReportContext& context) {
-  Json rows = Json::array();
+std::vector<rows::InvalidFree> invalid_free_rows(const ReportContext& context) {
+  std::vector<rows::InvalidFree> list;
   for (const ReportProcess& process : context.processes()) {
-    for (const auto& [refused, row] : process.model().invalid_frees()) {
-      const Tally& tally = row.tally;
-      const auto place = [&](const std::optional<CallSite>& site) {
-        return site ? place_json(context, process, *site) : Json(nullptr);
+    for (const auto& [refused, why] : process.model().invalid_frees()) {
+      const auto location = [&](const std::optional<CallSite>& site) {
+        return site ? location_of(context, process, *site) : rows::OptionalLocation();
       };
-      const Identity identity = context.identity_of_site(process, refused.site);
-      rows.push_back({{"process", process.id},
-                      {"function", process.model().dictionary().function_of(refused.site)},
-                      {"result", refused.result},
-                      {"address_was_live", refused.what == FreedWhat::kLiveMemory},
-                      {"count", tally.count},
-                      {"bytes", tally.bytes},
-                      {"owner", owner_json(identity)},
-                      {"site", site_json(identity)},
-                      {"stack", stack_json(identity)},
-                      {"first_time_ns", process.time_ns(tally.first_time)},
-                      {"last_time_ns", process.time_ns(tally.last_time)},
-                      {"what", name_of(refused.what)},
-                      {"allocated_at", place(row.allocated_at)},
-                      {"freed_before_at", place(row.freed_before_at)},
-                      {"offset_bytes", row.offset_bytes}});
+      rows::InvalidFree row;
+      row.process = process.id;
+      row.function = process.model().dictionary().function_of(refused.site);
+      row.result = refused.result;
+      row.address_was_live = refused.what == FreedWhat::kLiveMemory;
+      row.count = why.tally.count;
+      row.bytes = why.tally.bytes;
+      row.origin = origin_of(context.identity_of_site(process, refused.site));
+      row.first_time_ns = process.time_ns(why.tally.first_time);
+      row.last_time_ns = process.time_ns(why.tally.last_time);
+      row.what = refused.what;
+      row.allocated_at = location(why.allocated_at);
+      row.freed_before_at = location(why.freed_before_at);
+      row.offset_bytes = why.offset_bytes;
+      list.push_back(std::move(row));
     }
   }
-  return rows;
+  return list;
 }
 
 }  // namespace
@@ -259,34 +217,27 @@ std::map<HolderKey, std::uint64_t> lost_bytes_by_holder(const ReportContext& con
   return collect(context, process).lost_by_holder();
 }
 
-Json report_leaks(const ReportContext& context) {
-  std::vector<Json> rows;
-  std::uint64_t total_bytes = 0;
-  std::uint64_t total_count = 0;
-  std::uint64_t gated_bytes = 0;
+rows::Leaks report_leaks(const ReportContext& context) {
+  rows::Leaks report;
   bool all_exited = !context.processes().empty();
   for (const ReportProcess& process : context.processes()) {
-    all_exited = all_exited && process.end == TraceEnd::kExit;
+    all_exited = all_exited && process.end == rows::TraceEnd::kExit;
     LeakList leaks = collect(context, process);
     leaks.count_allocations();
     for (const auto& [key, leak] : leaks.rows()) {
       const Tally& tally = leak.tally;
-      rows.push_back(exit_row(context, process, key, leak));
+      report.exit.push_back(exit_row(context, process, key, leak));
       if (level_of(key.kind) == Level::kFramework) continue;
-      total_bytes += tally.bytes;
-      total_count += tally.count;
-      if (key.leak == LeakClass::kLost) gated_bytes += tally.bytes;
+      report.total_bytes += tally.bytes;
+      report.total_count += tally.count;
+      if (key.leak == LeakClass::kLost) report.counted_by_gate_bytes += tally.bytes;
     }
   }
-  return {{"state", all_exited ? "checked" : "not_applicable"},
-          {"total_bytes", total_bytes},
-          {"total_count", total_count},
-          {"gated_bytes", gated_bytes},
-          {"suppressed_bytes", 0},
-          {"exit", sorted_rows(std::move(rows), "bytes")},
-          {"growth", Json::array()},
-          {"handles", report_open_handles(context)},
-          {"invalid_frees", invalid_frees_json(context)}};
+  sort_rows(report.exit, &rows::ExitLeak::bytes);
+  report.state = all_exited ? rows::LeakState::kChecked : rows::LeakState::kNotApplicable;
+  report.handles = report_open_handles(context);
+  report.invalid_frees = invalid_free_rows(context);
+  return report;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "analyzer/report/sections.hpp"
+#include "analyzer/report/site_key.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -25,48 +26,46 @@ void add(ManagedSums& sum, const ManagedSums& more) {
 }
 
 // How often as many bytes as the allocation has went up and came down again.
-Json round_trips_json(const ManagedSums& sums) {
-  if (sums.worst_bytes == 0) return 0;
+std::optional<double> round_trips_of(const ManagedSums& sums) {
+  if (sums.worst_bytes == 0) return std::nullopt;
   const double times =
       static_cast<double>(sums.worst_round_trip_bytes) / static_cast<double>(sums.worst_bytes);
   return std::round(times * 100) / 100;
 }
 
-Json row_json(const ReportContext& context, const ReportProcess& process, const Identity& identity,
-              const ManagedRow& row) {
-  const ManagedCounts& counts = row.sums.counts;
-  return {{"process", process.id},
-          {"device", context.device_id(process, row.device)},
-          {"owner", owner_json(identity)},
-          {"site", site_json(identity)},
-          {"stack", text_or_null(row.stack)},
-          {"allocations", row.sums.allocations},
-          {"bytes", row.sums.bytes},
-          {"migrated_bytes",
-           counts.to_device_bytes + counts.to_host_bytes + counts.between_devices_bytes},
-          {"to_device_bytes", counts.to_device_bytes},
-          {"to_host_bytes", counts.to_host_bytes},
-          {"between_devices_bytes", counts.between_devices_bytes},
-          {"migrations", counts.migrations},
-          {"migration_time_ns", process.process->clock().duration_ns(counts.migration_ticks)},
-          {"cpu_faults", counts.cpu_faults},
-          {"gpu_faults", counts.gpu_faults},
-          {"thrashing", counts.thrashing},
-          {"round_trips", round_trips_json(row.sums)},
-          {"round_trip_bytes", row.sums.worst_bytes}};
+rows::Managed managed_row(const ReportContext& context, const ReportProcess& process,
+                          const Identity& identity, const ManagedRow& sum) {
+  const ManagedCounts& counts = sum.sums.counts;
+  rows::Managed row;
+  row.process = process.id;
+  row.device = context.device_id(process, sum.device);
+  row.origin = origin_with_stack(identity, sum.stack);
+  row.allocations = sum.sums.allocations;
+  row.bytes = sum.sums.bytes;
+  row.migrated_bytes = counts.to_device_bytes + counts.to_host_bytes + counts.between_devices_bytes;
+  row.to_device_bytes = counts.to_device_bytes;
+  row.to_host_bytes = counts.to_host_bytes;
+  row.between_devices_bytes = counts.between_devices_bytes;
+  row.migrations = counts.migrations;
+  row.migration_time_ns = process.duration_ns(counts.migration_ticks);
+  row.cpu_faults = counts.cpu_faults;
+  row.gpu_faults = counts.gpu_faults;
+  row.thrashing = counts.thrashing;
+  row.round_trips = round_trips_of(sum.sums);
+  row.round_trip_bytes = sum.sums.worst_bytes;
+  return row;
 }
 
 }  // namespace
 
-Json report_managed(const ReportContext& context) {
-  std::vector<Json> rows;
+std::vector<rows::Managed> report_managed(const ReportContext& context) {
+  std::vector<rows::Managed> list;
   for (const ReportProcess& process : context.processes()) {
     const ManagedTraffic& managed = process.model().activity().managed();
     std::map<Identity, ManagedRow> by_identity;
     for (const auto& [group, sums] : managed.by_group()) {
       Identity identity = context.identity_of(process, {group, false, {}});
-      const std::string stack = std::move(identity.stack);
-      identity.stack.clear();
+      const std::string stack = take_stack(identity);
       ManagedRow& row = by_identity[identity];
       if (row.sums.allocations == 0) {
         row.stack = stack;
@@ -75,14 +74,15 @@ Json report_managed(const ReportContext& context) {
       add(row.sums, sums);
     }
     for (const auto& [identity, row] : by_identity) {
-      rows.push_back(row_json(context, process, identity, row));
+      list.push_back(managed_row(context, process, identity, row));
     }
     if (managed.elsewhere().empty()) continue;
     ManagedRow elsewhere;
     elsewhere.sums.counts = managed.elsewhere();
-    rows.push_back(row_json(context, process, Identity(), elsewhere));
+    list.push_back(managed_row(context, process, Identity(), elsewhere));
   }
-  return sorted_rows(std::move(rows), "migrated_bytes");
+  sort_rows(list, &rows::Managed::migrated_bytes);
+  return list;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -17,63 +17,89 @@ std::string_view name_of_cupti_kind(std::uint32_t kind) {
   return kind < kNames.size() ? kNames[kind] : kNames[0];
 }
 
-// Why memory that no recorded call allocates is no hole in the recording; null where it may be.
-Json explanation_of(const DisagreementKey& key) {
-  if (key.what != Disagreement::kMissingInTrace) return nullptr;
+// Why memory that no recorded call allocates is no hole in the recording; no value where it may be.
+rows::OptionalText explanation_of(const DisagreementKey& key) {
+  if (key.what != Disagreement::kMissingInTrace) return std::nullopt;
   const std::string_view kind = name_of_cupti_kind(key.cupti_kind);
   if (kind == "device_static" || kind == "managed_static") return "module_global";
   if (key.is_at_0) return "graph_pool";
-  return key.during != 0 ? Json("made_by_another_call") : Json(nullptr);
+  return key.during != 0 ? rows::OptionalText("made_by_another_call") : std::nullopt;
 }
 
-Json disagreement_row(const ReportProcess& process, const DisagreementKey& key,
-                      const DisagreementSums& sums) {
+rows::Disagreement disagreement_row(const ReportProcess& process, const DisagreementKey& key,
+                                    const DisagreementSums& sums) {
   const Dictionary& dictionary = process.model().dictionary();
   const bool ours = key.what != Disagreement::kMissingInTrace;
   const bool theirs = key.what != Disagreement::kMissingInCupti;
   CallSite during;
   during.api = key.during;
-  return {{"process", process.id},
-          {"what", name_of(key.what)},
-          {"operation", key.is_release ? "release" : "allocation"},
-          {"function", ours ? Json(dictionary.function_of(key.site)) : Json(nullptr)},
-          {"during", key.during != 0 ? Json(dictionary.function_of(during)) : Json(nullptr)},
-          {"kind", key.kind ? Json(name_of(*key.kind)) : Json(nullptr)},
-          {"cupti_kind", theirs ? Json(name_of_cupti_kind(key.cupti_kind)) : Json(nullptr)},
-          {"explained_by", explanation_of(key)},
-          {"count", sums.count},
-          {"bytes", ours ? Json(sums.bytes) : Json(nullptr)},
-          {"cupti_bytes", theirs ? Json(sums.cupti_bytes) : Json(nullptr)}};
+  rows::Disagreement row;
+  row.process = process.id;
+  row.what = name_of(key.what);
+  row.operation = key.is_release ? "release" : "allocation";
+  if (ours) row.function = dictionary.function_of(key.site);
+  if (key.during != 0) row.during = dictionary.function_of(during);
+  row.kind = key.kind;
+  if (theirs) row.cupti_kind = name_of_cupti_kind(key.cupti_kind);
+  row.explained_by = explanation_of(key);
+  row.count = sums.count;
+  if (ours) row.bytes = sums.bytes;
+  if (theirs) row.cupti_bytes = sums.cupti_bytes;
+  return row;
 }
 
-bool is_mipmapped_array(const Json& row) {
-  return row.at("what") == "missing_in_cupti" &&
-         row.at("function").get<std::string>().find("MipmappedArray") != std::string::npos;
+// What rows have in common that read the same to the user, in the order of the report's words: a
+// word before none.
+std::string words_of(const rows::Disagreement& row) {
+  std::string words;
+  const auto add = [&](const rows::OptionalText& word) {
+    words += word ? '"' + *word + '"' : "null";
+    words += ',';
+  };
+  add(row.what);
+  add(row.operation);
+  add(row.function);
+  add(row.during);
+  add(row.kind ? rows::OptionalText(name_of(*row.kind)) : std::nullopt);
+  add(row.cupti_kind);
+  add(row.explained_by);
+  return words;
 }
 
-bool is_unknown_array(const Json& row) {
-  return row.at("what") == "missing_in_trace" && row.at("cupti_kind") == "array";
+void add(rows::OptionalNumber& sum, const rows::OptionalNumber& more) {
+  if (more) sum = sum.value_or(0) + *more;
 }
+
+bool is_mipmapped_array(const rows::Disagreement& row) {
+  return row.what == name_of(Disagreement::kMissingInCupti) &&
+         row.function->find("MipmappedArray") != std::string::npos;
+}
+
+bool is_unknown_array(const rows::Disagreement& row) {
+  return row.what == name_of(Disagreement::kMissingInTrace) && row.cupti_kind == "array";
+}
+
+using DisagreementsByWords = std::map<std::string, rows::Disagreement>;
 
 // CUPTI reports the levels of a mipmapped array as arrays of their own, with handles that the
-// program never sees. They are told by their bytes.
-void explain_mipmap_levels(std::map<std::string, Json>& rows, std::string_view operation) {
+// program never sees. They are recognized by their bytes.
+void explain_mipmap_levels(DisagreementsByWords& disagreements, std::string_view operation) {
   std::uint64_t of_calls = 0;
   std::uint64_t of_levels = 0;
-  std::vector<Json*> concerned;
-  for (auto& [name, row] : rows) {
-    if (row.at("operation") != operation) continue;
+  std::vector<rows::Disagreement*> concerned;
+  for (auto& [words, row] : disagreements) {
+    if (row.operation != operation) continue;
     if (is_mipmapped_array(row)) {
-      of_calls += row.at("bytes").get<std::uint64_t>();
+      of_calls += row.bytes.value_or(0);
     } else if (is_unknown_array(row)) {
-      of_levels += row.at("cupti_bytes").get<std::uint64_t>();
+      of_levels += row.cupti_bytes.value_or(0);
     } else {
       continue;
     }
     concerned.push_back(&row);
   }
   if (of_calls != of_levels) return;
-  for (Json* row : concerned) (*row)["explained_by"] = "mipmap_levels";
+  for (rows::Disagreement* row : concerned) row->explained_by = "mipmap_levels";
 }
 
 bool was_checked(const ReportProcess& process) {
@@ -82,61 +108,55 @@ bool was_checked(const ReportProcess& process) {
 
 }  // namespace
 
-Json report_memory2(const ReportContext& context) {
-  Json rows = Json::array();
+std::vector<rows::MemoryAgreement> report_memory2(const ReportContext& context) {
+  std::vector<rows::MemoryAgreement> list;
   for (const ReportProcess& process : context.processes()) {
     if (!was_checked(process)) continue;
     const MemoryCheck& check = process.model().activity().memory_check();
-    rows.push_back({{"process", process.id},
-                    {"records", check.records()},
-                    {"agreed", check.agreed()},
-                    {"not_judged", check.not_judged()}});
+    list.push_back({process.id, check.records(), check.agreed(), check.not_judged()});
   }
-  return rows;
+  return list;
 }
 
-Json report_memory2_disagreements(const ReportContext& context) {
-  std::vector<Json> rows;
+std::vector<rows::Disagreement> report_memory2_disagreements(const ReportContext& context) {
+  std::vector<rows::Disagreement> list;
   for (const ReportProcess& process : context.processes()) {
-    // Callers that read the same to the user are one row.
-    std::map<std::string, Json> merged;
+    DisagreementsByWords merged;
     for (const auto& [key, sums] : process.model().activity().memory_check().disagreements()) {
-      Json row = disagreement_row(process, key, sums);
-      Json name = row;
-      for (const char* sum : {"count", "bytes", "cupti_bytes"}) name.erase(sum);
-      const auto [known, is_new] = merged.try_emplace(name.dump(), row);
+      const rows::Disagreement row = disagreement_row(process, key, sums);
+      const auto [known, is_new] = merged.try_emplace(words_of(row), row);
       if (is_new) continue;
-      for (const char* sum : {"count", "bytes", "cupti_bytes"}) {
-        if (row.at(sum).is_null()) continue;
-        known->second[sum] =
-            known->second[sum].get<std::uint64_t>() + row[sum].get<std::uint64_t>();
-      }
+      known->second.count += row.count;
+      add(known->second.bytes, row.bytes);
+      add(known->second.cupti_bytes, row.cupti_bytes);
     }
     explain_mipmap_levels(merged, "allocation");
     explain_mipmap_levels(merged, "release");
-    for (auto& [name, row] : merged) rows.push_back(std::move(row));
+    for (auto& [words, row] : merged) list.push_back(std::move(row));
   }
-  return sorted_rows(std::move(rows), "count");
+  sort_rows(list, &rows::Disagreement::count);
+  return list;
 }
 
-Json report_pool_activity(const ReportContext& context) {
-  Json rows = Json::array();
+std::vector<rows::PoolActivity> report_pool_activity(const ReportContext& context) {
+  std::vector<rows::PoolActivity> list;
   for (const ReportProcess& process : context.processes()) {
     const ledger::MappedArray<PoolState>& known = process.model().pools().pools();
     for (const auto& [handle, pool] : process.model().activity().pools()) {
       const auto same =
           std::find_if(known.begin(), known.end(),
                        [&, wanted = handle](const auto& p) { return p.handle == wanted; });
-      rows.push_back({{"process", process.id},
-                      {"device", context.device_id(process, pool.device)},
-                      {"records", pool.records},
-                      {"reserved_peak_bytes", pool.reserved_peak_bytes},
-                      {"used_peak_bytes", pool.used_peak_bytes},
-                      {"sampled_reserved_peak_bytes",
-                       same == known.end() ? Json(nullptr) : Json(same->reserved_peak_bytes)}});
+      rows::PoolActivity row;
+      row.process = process.id;
+      row.device = context.device_id(process, pool.device);
+      row.records = pool.records;
+      row.reserved_peak_bytes = pool.reserved_peak_bytes;
+      row.used_peak_bytes = pool.used_peak_bytes;
+      if (same != known.end()) row.sampled_reserved_peak_bytes = same->reserved_peak_bytes;
+      list.push_back(std::move(row));
     }
   }
-  return rows;
+  return list;
 }
 
 }  // namespace gpumemtrace::analyzer

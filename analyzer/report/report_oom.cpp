@@ -7,34 +7,22 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-std::string_view name_of(OomOutcome outcome) {
-  switch (outcome) {
-    case OomOutcome::kRaised:
-      return "raised";
-    case OomOutcome::kRecovered:
-      return "recovered";
-    case OomOutcome::kUnknown:
-      break;
-  }
-  return "unknown";
-}
-
 // Free memory as the one who failed saw it: inside the framework's segments where there are any,
 // else on the device by the driver's last word.
 struct FreeMemory {
-  Json free_bytes = nullptr;
-  Json device_free_bytes = nullptr;
-  Json largest_free_bytes = nullptr;
-  std::string_view verdict = "unknown";
+  rows::OptionalNumber free_bytes;
+  rows::OptionalNumber device_free_bytes;
+  rows::OptionalNumber largest_free_bytes;
+  rows::OomVerdict verdict = rows::OomVerdict::kUnknown;
 };
 
 // By the driver's last word, and what the process itself has taken or given back since.
-Json device_free_bytes(const OomSnapshot& snapshot) {
+rows::OptionalNumber device_free_bytes(const OomSnapshot& snapshot) {
   const DriverSample& sample = snapshot.sample;
-  if (sample.time == 0 || sample.total_bytes == 0) return nullptr;
+  if (sample.time == 0 || sample.total_bytes == 0) return std::nullopt;
   const std::uint64_t taken = snapshot.parts.physical() - sample.physical_bytes;
   const std::uint64_t free = sample.free_bytes - taken;
-  return free > sample.total_bytes ? Json(nullptr) : Json(free);
+  return free > sample.total_bytes ? std::nullopt : rows::OptionalNumber(free);
 }
 
 FreeMemory free_memory_of(const OomSnapshot& snapshot, std::uint64_t requested_bytes) {
@@ -43,68 +31,67 @@ FreeMemory free_memory_of(const OomSnapshot& snapshot, std::uint64_t requested_b
   if (snapshot.fragmentation && snapshot.fragmentation->reserved_bytes != 0) {
     result.free_bytes = snapshot.fragmentation->free_bytes;
     result.largest_free_bytes = snapshot.fragmentation->largest_free_bytes;
-    const bool enough_in_pieces = snapshot.fragmentation->free_bytes >= requested_bytes;
-    result.verdict = enough_in_pieces ? "fragmented" : "exhausted";
+    const bool is_enough_in_sum = snapshot.fragmentation->free_bytes >= requested_bytes;
+    result.verdict =
+        is_enough_in_sum ? rows::OomVerdict::kFragmented : rows::OomVerdict::kExhausted;
     return result;
   }
   result.free_bytes = result.device_free_bytes;
-  if (result.free_bytes.is_number() && result.free_bytes < requested_bytes) {
-    result.verdict = "exhausted";
+  if (result.free_bytes && *result.free_bytes < requested_bytes) {
+    result.verdict = rows::OomVerdict::kExhausted;
   }
   return result;
 }
 
-Json holders_of(const ReportContext& context, const ReportProcess& process,
-                const OomSnapshot& snapshot) {
+// What is known of the moment of the first failure.
+void add_snapshot(rows::Oom& row, const ReportContext& context, const ReportProcess& process,
+                  const OomSnapshot& snapshot) {
+  const FreeMemory free = free_memory_of(snapshot, row.requested_bytes);
+  row.free_bytes = free.free_bytes;
+  row.largest_free_bytes = free.largest_free_bytes;
+  row.device_free_bytes = free.device_free_bytes;
+  row.verdict = free.verdict;
+  row.composition = compose_snapshot(context, process, snapshot);
   std::uint64_t total_bytes = 0;
   for (const auto& [holder, tally] : snapshot.holders) total_bytes += tally.bytes;
-  return holders_json(context.tally(process, snapshot.holders), total_bytes);
+  row.holders = holder_rows(context.tally(process, snapshot.holders), total_bytes);
 }
 
-Json oom_row(const ReportContext& context, const ReportProcess& process, const OomRow& row) {
-  const OomIncident& first = row.first;
-  const OomSnapshot* snapshot =
-      first.snapshot == 0 ? nullptr : &process.model().snapshots()[first.snapshot - 1];
-  const FreeMemory free =
-      snapshot == nullptr ? FreeMemory{} : free_memory_of(*snapshot, first.requested_bytes);
-  Identity identity = context.identity_of_site(process, first.site);
-  if (first.level == Level::kFramework) identity.owner = "pytorch";
-  Json json = {
-      {"process", process.id},
-      {"device", context.device_id(process, first.device)},
-      {"level", name_of(first.level)},
-      {"time_ns", process.time_ns(first.time)},
-      {"step", step_json(process, first.time)},
-      {"outcome", name_of(row.outcome)},
-      {"count", row.count},
-      {"attempts", row.attempts},
-      {"lost_ns", process.process->clock().duration_ns(row.lost_ticks)},
-      {"requested_bytes", first.requested_bytes},
-      {"free_bytes", free.free_bytes},
-      {"largest_free_bytes", free.largest_free_bytes},
-      {"device_free_bytes", free.device_free_bytes},
-      {"flushed_bytes", row.flushed_bytes},
-      {"verdict", free.verdict},
-      {"composition",
-       snapshot == nullptr ? Json(nullptr) : compose_snapshot(context, process, *snapshot)},
-      {"holders", snapshot == nullptr ? Json::array() : holders_of(context, process, *snapshot)},
-      {"owner", owner_json(identity)},
-      {"site", site_json(identity)},
-      {"stack", stack_json(identity)}};
-  mark_inexact(json, is_inexact(process, first.level));
-  return json;
+rows::Oom oom_row(const ReportContext& context, const ReportProcess& process,
+                  const OomRow& failures) {
+  const OomIncident& first = failures.first;
+  rows::Oom row;
+  row.process = process.id;
+  row.device = context.device_id(process, first.device);
+  row.level = first.level;
+  row.time_ns = process.time_ns(first.time);
+  row.step = process.model().steps().step_at(first.time);
+  row.outcome = failures.outcome;
+  row.count = failures.count;
+  row.attempts = failures.attempts;
+  row.lost_ns = process.duration_ns(failures.lost_ticks);
+  row.requested_bytes = first.requested_bytes;
+  row.flushed_bytes = failures.flushed_bytes;
+  if (first.snapshot != 0) {
+    add_snapshot(row, context, process, process.model().snapshots()[first.snapshot - 1]);
+  }
+  row.origin = origin_of(context.identity_of_site(process, first.site));
+  if (first.level == Level::kFramework) row.origin.owner = "pytorch";
+  row.is_exact = !is_inexact(process, first.level);
+  return row;
 }
 
 }  // namespace
 
-Json report_oom(const ReportContext& context) {
-  std::vector<Json> rows;
+std::vector<rows::Oom> report_oom(const ReportContext& context) {
+  std::vector<rows::Oom> list;
   for (const ReportProcess& process : context.processes()) {
-    for (const OomRow& row : process.model().out_of_memory().rows()) {
-      rows.push_back(oom_row(context, process, row));
+    for (const OomRow& failures : process.model().out_of_memory().rows()) {
+      list.push_back(oom_row(context, process, failures));
     }
   }
-  return sorted_rows(std::move(rows), "requested_bytes");
+  sort_rows(list, &rows::Oom::requested_bytes);
+  return list;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -1,62 +1,60 @@
 // SPDX-License-Identifier: Apache-2.0
 // The call stacks that rows of the report name.
 #include <set>
+#include <string_view>
 
 #include "analyzer/report/sections.hpp"
+#include "analyzer/rows/walk.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
 
-void collect_ids(const Json& json, std::set<std::string>& ids) {
-  const Json* const stack = json.find("stack");
-  if (stack != json.end() && stack->is_string()) ids.insert(stack->text());
-  for (const Json& value : json) {
-    if (value.is_object() || value.is_array()) collect_ids(value, ids);
-  }
+std::set<std::string> named_stacks(const rows::Report& sections) {
+  std::set<std::string> ids;
+  rows::walk(sections, [&](std::string_view key, const auto& value) {
+    if constexpr (std::is_same_v<decltype(value), const std::string&>) {
+      if (key == "stack") ids.insert(value);
+    }
+  });
+  return ids;
 }
 
-Json frame_json(const StackFrame& frame) {
-  Json offset = nullptr;
-  if (!frame.is_python) offset = frame.offset;
-  return {{"function", text_or_null(frame.function)},
-          {"file", text_or_null(frame.file)},
-          {"line", frame.line == 0 ? Json(nullptr) : Json(frame.line)},
-          {"module", text_or_null(frame.module)},
-          {"offset", std::move(offset)},
-          {"kind", frame.is_python ? "python" : "native"}};
+rows::Frame frame_row(const StackFrame& frame) {
+  rows::Frame row;
+  row.function = rows::text_or_none(frame.function);
+  row.file = rows::text_or_none(frame.file);
+  row.line = rows::number_or_none(frame.line);
+  row.module = rows::text_or_none(frame.module);
+  if (!frame.is_python) row.offset = frame.offset;
+  row.language = frame.is_python ? rows::Language::kPython : rows::Language::kNative;
+  return row;
 }
 
-// A thread's name, or its number where it has none.
-Json thread_json(const ThreadName& thread) {
-  if (!thread.name.empty()) return thread.name;
-  return thread.id == 0 ? Json(nullptr) : Json(thread.id);
-}
+rows::Thread thread_row(const ThreadName& thread) { return {thread.id, thread.name}; }
 
-Json stack_row(const StackNames& names, const std::string& id, std::uint32_t stack) {
-  Json frames = Json::array();
-  for (const StackFrame& frame : names.frames_of(stack)) frames.push_back(frame_json(frame));
-  const std::optional<ThreadName> inferred_from = names.inferred_from(stack);
-  return {{"id", id},
-          {"thread", thread_json(names.thread_of(stack))},
-          {"frames", std::move(frames)},
-          {"inferred_from", inferred_from ? thread_json(*inferred_from) : Json(nullptr)}};
+rows::Stack stack_row(const StackNames& names, const std::string& id, std::uint32_t stack) {
+  rows::Stack row;
+  row.id = id;
+  row.thread = thread_row(names.thread_of(stack));
+  for (const StackFrame& frame : names.frames_of(stack)) row.frames.push_back(frame_row(frame));
+  if (const auto thread = names.inferred_from(stack)) row.inferred_from = thread_row(*thread);
+  return row;
 }
 
 }  // namespace
 
-Json report_stacks(const ReportContext& context, const Json& report) {
-  std::set<std::string> ids;
-  collect_ids(report, ids);
-  Json rows = Json::array();
+std::vector<rows::Stack> report_stacks(const ReportContext& context, const rows::Report& sections) {
+  const std::set<std::string> ids = named_stacks(sections);
+  std::vector<rows::Stack> list;
   for (const ReportProcess& process : context.processes()) {
     const std::string prefix = process.id + ":";
     for (auto id = ids.lower_bound(prefix);
          id != ids.end() && id->substr(0, prefix.size()) == prefix; ++id) {
       const auto stack = static_cast<std::uint32_t>(std::stoul(id->substr(prefix.size())));
-      rows.push_back(stack_row(context.names_of(process), *id, stack));
+      list.push_back(stack_row(context.names_of(process), *id, stack));
     }
   }
-  return rows;
+  return list;
 }
 
 }  // namespace gpumemtrace::analyzer

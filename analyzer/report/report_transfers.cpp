@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies and memory sets by kind; transfers.hotspots[] is filled by report_hotspots.cpp.
+// Copies and memory sets by kind; transfers.hotspots[] is in report_hotspots.cpp.
 #include <cmath>
 
 #include "analyzer/report/link.hpp"
@@ -8,32 +8,32 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Rows of different callers that read the same to the user are one.
-using Rows = std::map<std::pair<std::string, TransferKey>, TransferRow>;
+// Those of different callers that read the same to the user are one.
+using CopiesByFunction = std::map<std::pair<std::string, TransferKey>, TransferRow>;
 
-Rows rows_by_function(const ReportProcess& process) {
-  Rows rows;
+CopiesByFunction copies_by_function(const ReportProcess& process) {
+  CopiesByFunction copies;
   for (const TransferRow& row : process.model().transfers().rows()) {
     TransferKey key = row.key;
     const std::string function(process.model().dictionary().function_of(key.site));
     key.site = CallSite{};
-    TransferRow& sum = rows[{function, key}];
+    TransferRow& sum = copies[{function, key}];
     sum.key = key;
     sum.count += row.count;
     sum.bytes += row.bytes;
     sum.host_ticks += row.host_ticks;
     sum.gpu.add(row.gpu);
   }
-  return rows;
+  return copies;
 }
 
-// What CUPTI said of the joined ones among the row's calls; null where it said nothing.
+// What CUPTI said of the joined ones among the row's calls; no value where it said nothing.
 struct GpuColumns {
-  Json time_ns = nullptr;
-  Json busy_ns = nullptr;
-  Json overlapped_ns = nullptr;
-  Json bytes_per_s = nullptr;
-  Json link_share = nullptr;
+  rows::OptionalNumber time_ns;
+  rows::OptionalNumber busy_ns;
+  rows::OptionalNumber overlapped_ns;
+  std::optional<double> bytes_per_s;
+  std::optional<double> link_share;
 };
 
 GpuColumns gpu_columns(const ReportProcess& process, const TransferRow& row) {
@@ -60,62 +60,68 @@ GpuColumns gpu_columns(const ReportProcess& process, const TransferRow& row) {
   return columns;
 }
 
-Json copy_row(const ReportContext& context, const ReportProcess& process,
-              const std::string& function, const TransferRow& row) {
-  const GpuColumns gpu = gpu_columns(process, row);
-  return {{"process", process.id},
-          {"device", context.device_id(process, row.key.device)},
-          {"direction", name_of(row.key.direction)},
-          {"source_memory", name_of(row.key.source)},
-          {"destination_memory", name_of(row.key.destination)},
-          {"api", function},
-          {"asynchronous", row.key.asynchronous},
-          {"count", row.count},
-          {"bytes", row.bytes},
-          {"host_time_ns", process.process->clock().duration_ns(row.host_ticks)},
-          {"gpu_time_ns", gpu.time_ns},
-          {"bandwidth_bytes_per_s", gpu.bytes_per_s},
-          {"link_share", gpu.link_share},
-          {"in_graph", row.key.in_graph},
-          {"joined_count", row.gpu.calls},
-          {"joined_bytes", row.gpu.bytes},
-          {"gpu_busy_ns", gpu.busy_ns},
-          {"overlapped_ns", gpu.overlapped_ns}};
+rows::Copies copies_row(const ReportContext& context, const ReportProcess& process,
+                        const std::string& function, const TransferRow& sum) {
+  const GpuColumns gpu = gpu_columns(process, sum);
+  rows::Copies row;
+  row.process = process.id;
+  row.device = context.device_id(process, sum.key.device);
+  row.direction = sum.key.direction;
+  row.source_memory = sum.key.source;
+  row.destination_memory = sum.key.destination;
+  row.api = function;
+  row.is_asynchronous = sum.key.asynchronous;
+  row.count = sum.count;
+  row.bytes = sum.bytes;
+  row.host_time_ns = process.duration_ns(sum.host_ticks);
+  row.gpu_time_ns = gpu.time_ns;
+  row.bandwidth_bytes_per_s = gpu.bytes_per_s;
+  row.link_share = gpu.link_share;
+  row.is_in_graph = sum.key.in_graph;
+  row.joined_count = sum.gpu.calls;
+  row.joined_bytes = sum.gpu.bytes;
+  row.gpu_busy_ns = gpu.busy_ns;
+  row.overlapped_ns = gpu.overlapped_ns;
+  row.is_exact = !process.inexact.copies;
+  return row;
 }
 
-Json set_row(const ReportContext& context, const ReportProcess& process,
-             const std::string& function, const TransferRow& row) {
-  return {{"process", process.id},
-          {"device", context.device_id(process, row.key.device)},
-          {"destination_memory", name_of(row.key.destination)},
-          {"api", function},
-          {"asynchronous", row.key.asynchronous},
-          {"count", row.count},
-          {"bytes", row.bytes},
-          {"host_time_ns", process.process->clock().duration_ns(row.host_ticks)},
-          {"gpu_time_ns", gpu_columns(process, row).time_ns},
-          {"in_graph", row.key.in_graph},
-          {"joined_count", row.gpu.calls}};
+rows::Sets sets_row(const ReportContext& context, const ReportProcess& process,
+                    const std::string& function, const TransferRow& sum) {
+  rows::Sets row;
+  row.process = process.id;
+  row.device = context.device_id(process, sum.key.device);
+  row.destination_memory = sum.key.destination;
+  row.api = function;
+  row.is_asynchronous = sum.key.asynchronous;
+  row.count = sum.count;
+  row.bytes = sum.bytes;
+  row.host_time_ns = process.duration_ns(sum.host_ticks);
+  row.gpu_time_ns = gpu_columns(process, sum).time_ns;
+  row.is_in_graph = sum.key.in_graph;
+  row.joined_count = sum.gpu.calls;
+  row.is_exact = !process.inexact.copies;
+  return row;
 }
 
 }  // namespace
 
-Json report_transfers(const ReportContext& context) {
-  std::vector<Json> copies;
-  std::vector<Json> sets;
+rows::Transfers report_transfers(const ReportContext& context) {
+  rows::Transfers transfers;
   for (const ReportProcess& process : context.processes()) {
-    for (const auto& [key, row] : rows_by_function(process)) {
-      Json json = row.key.is_set ? set_row(context, process, key.first, row)
-                                 : copy_row(context, process, key.first, row);
-      mark_inexact(json, process.inexact.copies);
-      (row.key.is_set ? sets : copies).push_back(std::move(json));
+    for (const auto& [key, sum] : copies_by_function(process)) {
+      if (sum.key.is_set) {
+        transfers.sets.push_back(sets_row(context, process, key.first, sum));
+      } else {
+        transfers.by_kind.push_back(copies_row(context, process, key.first, sum));
+      }
     }
   }
-  return {{"by_kind", sorted_rows(std::move(copies), "bytes")},
-          {"hotspots", Json::array()},
-          {"sets", sorted_rows(std::move(sets), "bytes")},
-          {"unjoined", count_unjoined(context)},
-          {"streams", report_streams(context)}};
+  sort_rows(transfers.by_kind, &rows::Copies::bytes);
+  sort_rows(transfers.sets, &rows::Sets::bytes);
+  transfers.unjoined = count_unjoined(context);
+  transfers.streams = report_streams(context);
+  return transfers;
 }
 
 }  // namespace gpumemtrace::analyzer

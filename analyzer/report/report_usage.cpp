@@ -11,9 +11,11 @@ namespace {
 
 // The library whose pool most of the row's memory went to, if it is one that the trace cannot see
 // into. A pool keeps what it takes: where most was given back, the library passes its requests on.
-Json opaque_pool_json(const ReportContext& context, const ReportProcess& process,
-                      const UsageRow& row) {
-  if (level_of(row.kind) != Level::kDriver || row.frees > row.allocations / 2) return nullptr;
+std::optional<rows::OpaquePool> opaque_pool_of(const ReportContext& context,
+                                               const ReportProcess& process, const UsageRow& row) {
+  if (level_of(row.kind) != Level::kDriver || row.frees > row.allocations / 2) {
+    return std::nullopt;
+  }
   std::map<std::string, std::uint64_t> bytes_of_owner;
   for (const Group& group : process.model().accounts().groups()) {
     if (group.key.kind != row.kind || group.key.device != row.device) continue;
@@ -23,10 +25,10 @@ Json opaque_pool_json(const ReportContext& context, const ReportProcess& process
   for (const auto& [owner, bytes] : bytes_of_owner) {
     const OpaquePool* pool = find_opaque_pool(owner);
     if (pool != nullptr && bytes > row.allocated_bytes / 2) {
-      return {{"name", pool->name}, {"setting", pool->setting}};
+      return rows::OpaquePool{std::string(pool->name), std::string(pool->setting)};
     }
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 std::uint64_t raised_count(const ProcessModel& model, std::int32_t device) {
@@ -37,20 +39,11 @@ std::uint64_t raised_count(const ProcessModel& model, std::int32_t device) {
   return count;
 }
 
-void add_framework_fields(Json& json, const ProcessModel& model, std::int32_t device) {
+rows::Reserved framework_reserved(const ProcessModel& model, std::int32_t device) {
   const FrameworkDevice* framework = model.framework().find(device);
-  json["failed"] = raised_count(model, device);
-  if (framework == nullptr) {
-    json["reserved_peak_bytes"] = nullptr;
-    json["reserved_bytes_at_end"] = nullptr;
-    json["segments_allocated"] = nullptr;
-    json["segments_freed"] = nullptr;
-    return;
-  }
-  json["reserved_peak_bytes"] = framework->reserved_peak_bytes;
-  json["reserved_bytes_at_end"] = framework->reserved_bytes();
-  json["segments_allocated"] = framework->segments_allocated;
-  json["segments_freed"] = framework->segments_freed;
+  if (framework == nullptr) return {};
+  return {framework->reserved_peak_bytes, framework->reserved_bytes(),
+          framework->segments_allocated, framework->segments_freed, std::nullopt};
 }
 
 // Pools that the program made are counted in the order in which they came.
@@ -61,91 +54,58 @@ std::string pool_name(const ledger::MappedArray<PoolState>& pools, std::uint32_t
   return "pool " + std::to_string(number);
 }
 
-void add_pool_fields(Json& json, const ledger::MappedArray<PoolState>& pools, std::uint32_t index) {
+rows::Reserved pool_reserved(const ledger::MappedArray<PoolState>& pools, std::uint32_t index) {
   const PoolState& pool = pools[index];
+  rows::Reserved reserved;
   // Without a word of the driver only a lower bound is known, which is no answer.
-  json["reserved_peak_bytes"] = pool.sampled ? Json(pool.reserved_peak_bytes) : Json(nullptr);
-  json["reserved_bytes_at_end"] = pool.sampled ? Json(pool.reserved_bytes) : Json(nullptr);
-  json["segments_allocated"] = nullptr;
-  json["segments_freed"] = nullptr;
-  json["pool"] = pool_name(pools, index);
+  if (pool.sampled) {
+    reserved.peak_bytes = pool.reserved_peak_bytes;
+    reserved.bytes_at_end = pool.reserved_bytes;
+  }
+  reserved.pool = pool_name(pools, index);
+  return reserved;
 }
 
-Json usage_json(const ReportContext& context, const ReportProcess& process, const UsageRow& row) {
+rows::Usage usage_row(const ReportContext& context, const ReportProcess& process,
+                      const UsageRow& row) {
   const ProcessModel& model = process.model();
-  const Level level = level_of(row.kind);
-  Json json = {{"process", process.id},
-               {"device", context.device_id(process, row.device)},
-               {"level", name_of(level)},
-               {"kind", name_of(row.kind)},
-               {"allocations", row.allocations},
-               {"frees", row.frees},
-               {"failed", row.failed},
-               {"allocated_bytes_total", row.allocated_bytes},
-               {"peak_bytes", row.peak_bytes},
-               {"peak_time_ns", process.time_ns(row.peak_time)},
-               {"live_bytes_at_end", row.bytes},
-               {"live_count_at_end", row.count},
-               {"largest_bytes", row.largest_bytes},
-               {"opaque_pool", opaque_pool_json(context, process, row)}};
-  if (level == Level::kFramework) add_framework_fields(json, model, row.device);
-  if (level == Level::kPool) add_pool_fields(json, model.pools().pools(), row.pool);
-  mark_inexact(json, is_inexact(process, level));
-  return json;
+  rows::Usage usage;
+  usage.process = process.id;
+  usage.device = context.device_id(process, row.device);
+  usage.level = level_of(row.kind);
+  usage.kind = row.kind;
+  usage.allocations = row.allocations;
+  usage.frees = row.frees;
+  usage.failed = row.failed;
+  usage.allocated_bytes_total = row.allocated_bytes;
+  usage.peak_bytes = row.peak_bytes;
+  usage.peak_time_ns = process.time_ns(row.peak_time);
+  usage.live_bytes_at_end = row.bytes;
+  usage.live_count_at_end = row.count;
+  usage.largest_bytes = row.largest_bytes;
+  usage.opaque_pool = opaque_pool_of(context, process, row);
+  if (usage.level == Level::kFramework) {
+    usage.failed = raised_count(model, row.device);
+    usage.reserved = framework_reserved(model, row.device);
+  }
+  if (usage.level == Level::kPool) usage.reserved = pool_reserved(model.pools().pools(), row.pool);
+  usage.is_exact = !is_inexact(process, usage.level);
+  return usage;
 }
 
 // What the bytes of a peak are for; the numbers sum to it.
-Json categories_json(const Holders& holders) {
+rows::NamedNumbers categories_of(const Holders& holders) {
   std::array<std::uint64_t, kCategories> bytes{};
   for (const auto& [holder, tally] : holders) {
     bytes[static_cast<std::size_t>(holder.verdict.category)] += tally.bytes;
   }
-  Json sums = Json::object();
+  rows::NamedNumbers sums;
   for (std::size_t i = 1; i < kCategories; ++i) {
-    sums[std::string(name_of(static_cast<Category>(i)))] = bytes[i];
+    sums.emplace_back(name_of(static_cast<Category>(i)), bytes[i]);
   }
-  sums["unknown"] = bytes[static_cast<std::size_t>(Category::kUnknown)];
+  sums.emplace_back("unknown", bytes[static_cast<std::size_t>(Category::kUnknown)]);
   return sums;
 }
-
-}  // namespace
-
-Json report_usage(const ReportContext& context) {
-  std::vector<Json> rows;
-  for (const ReportProcess& process : context.processes()) {
-    for (const UsageRow& row : process.model().accounts().rows()) {
-      if (level_of(row.kind) == Level::kMapping) continue;
-      if (row.allocations == 0 && row.failed == 0) continue;
-      rows.push_back(usage_json(context, process, row));
-    }
-  }
-  return sorted_rows(std::move(rows), "peak_bytes");
-}
-
-Json report_peak(const ReportContext& context) {
-  std::vector<Json> rows;
-  for (const ReportProcess& process : context.processes()) {
-    const ProcessModel& model = process.model();
-    for (const Account& account : model.accounts().accounts()) {
-      if (account.level == Level::kMapping || account.level == Level::kImported) continue;
-      if (!account.peak.happened()) continue;
-      const Holders holders = model.holders_at(account.peak, account.level, account.device);
-      Json row = {{"process", process.id},
-                  {"device", context.device_id(process, account.device)},
-                  {"level", name_of(account.level)},
-                  {"bytes", account.peak.bytes()},
-                  {"time_ns", process.time_ns(account.peak.time())},
-                  {"step", step_json(process, account.peak.time())},
-                  {"holders", holders_json(context.tally(process, holders), account.peak.bytes())}};
-      if (account.level == Level::kFramework) row["categories"] = categories_json(holders);
-      mark_inexact(row, is_inexact(process, account.level));
-      rows.push_back(std::move(row));
-    }
-  }
-  return sorted_rows(std::move(rows), "bytes");
-}
-
-namespace {
 
 struct OwnerSums {
   std::uint64_t bytes_at_peak = 0;
@@ -169,8 +129,46 @@ void count_allocations(const ReportContext& context, const ReportProcess& proces
 
 }  // namespace
 
-Json report_owners(const ReportContext& context) {
-  std::vector<Json> rows;
+std::vector<rows::Usage> report_usage(const ReportContext& context) {
+  std::vector<rows::Usage> list;
+  for (const ReportProcess& process : context.processes()) {
+    for (const UsageRow& row : process.model().accounts().rows()) {
+      if (level_of(row.kind) == Level::kMapping) continue;
+      if (row.allocations == 0 && row.failed == 0) continue;
+      list.push_back(usage_row(context, process, row));
+    }
+  }
+  sort_rows(list, &rows::Usage::peak_bytes);
+  return list;
+}
+
+std::vector<rows::Peak> report_peak(const ReportContext& context) {
+  std::vector<rows::Peak> list;
+  for (const ReportProcess& process : context.processes()) {
+    const ProcessModel& model = process.model();
+    for (const Account& account : model.accounts().accounts()) {
+      if (account.level == Level::kMapping || account.level == Level::kImported) continue;
+      if (!account.peak.happened()) continue;
+      const Holders holders = model.holders_at(account.peak, account.level, account.device);
+      rows::Peak row;
+      row.process = process.id;
+      row.device = context.device_id(process, account.device);
+      row.level = account.level;
+      row.bytes = account.peak.bytes();
+      row.time_ns = process.time_ns(account.peak.time());
+      row.step = model.steps().step_at(account.peak.time());
+      row.holders = holder_rows(context.tally(process, holders), account.peak.bytes());
+      if (account.level == Level::kFramework) row.categories = categories_of(holders);
+      row.is_exact = !is_inexact(process, account.level);
+      list.push_back(std::move(row));
+    }
+  }
+  sort_rows(list, &rows::Peak::bytes);
+  return list;
+}
+
+std::vector<rows::Owner> report_owners(const ReportContext& context) {
+  std::vector<rows::Owner> list;
   for (const ReportProcess& process : context.processes()) {
     const ProcessModel& model = process.model();
     for (const Account& account : model.accounts().accounts()) {
@@ -187,17 +185,14 @@ Json report_owners(const ReportContext& context) {
         owners[identity.owner].bytes_at_end += tally.bytes;
       }
       for (const auto& [owner, sums] : owners) {
-        rows.push_back({{"process", process.id},
-                        {"device", context.device_id(process, account.device)},
-                        {"level", name_of(account.level)},
-                        {"owner", owner.empty() ? Json(nullptr) : Json(owner)},
-                        {"bytes_at_peak", sums.bytes_at_peak},
-                        {"bytes_at_end", sums.bytes_at_end},
-                        {"allocations", sums.allocations}});
+        list.push_back({process.id, context.device_id(process, account.device), account.level,
+                        rows::text_or_none(owner), sums.bytes_at_peak, sums.bytes_at_end,
+                        sums.allocations});
       }
     }
   }
-  return sorted_rows(std::move(rows), "bytes_at_peak");
+  sort_rows(list, &rows::Owner::bytes_at_peak);
+  return list;
 }
 
 }  // namespace gpumemtrace::analyzer

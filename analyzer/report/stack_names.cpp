@@ -21,12 +21,10 @@ StackFrame to_frame(const PythonFrame& python) {
 
 }  // namespace
 
-StackNames::StackNames(const ProcessModel& model, Symbolizer& symbolizer, const CodeOwners& owners,
-                       Redaction& redaction)
+StackNames::StackNames(const ProcessModel& model, Symbolizer& symbolizer, const CodeOwners& owners)
     : model_(model),
       symbolizer_(symbolizer),
       owners_(owners),
-      redaction_(redaction),
       executable_(model.dictionary().text(trace::TextKey::kExecutable)) {}
 
 template <class Visit>
@@ -95,12 +93,10 @@ std::vector<StackFrame> StackNames::frames_of(std::uint32_t stack) const {
   const Parts parts = parts_of(stack);
   std::vector<StackFrame> frames;
   visit_native(parts.own, [&](const StackFrame& frame, std::string_view) {
-    frames.push_back(redaction_.replace(frame));
+    frames.push_back(frame);
     return false;
   });
-  for (const PythonFrame& python : python_frames(parts)) {
-    frames.push_back(redaction_.replace(to_frame(python)));
-  }
+  for (const PythonFrame& python : python_frames(parts)) frames.push_back(to_frame(python));
   return frames;
 }
 
@@ -111,26 +107,24 @@ std::string StackNames::owner_of(std::uint32_t stack) const {
     owner = owners_.owner_of_code(path, frame.function, executable_);
     return !owner.empty();
   });
-  if (!owner.empty()) return redaction_.replace_owner(owner);
+  if (!owner.empty()) return owner;
   for (const PythonFrame& frame : python_frames(parts)) {
     owner = owners_.owner_of_python(frame.file);
     if (!owner.empty()) break;
   }
-  return redaction_.replace_owner(owner);
+  return owner;
 }
 
 std::optional<StackFrame> StackNames::users_frame(std::uint32_t stack) const {
   const Parts parts = parts_of(stack);
   for (const PythonFrame& python : python_frames(parts)) {
-    if (owners_.is_users_python(python.file, python.function)) {
-      return redaction_.replace(to_frame(python));
-    }
+    if (owners_.is_users_python(python.file, python.function)) return to_frame(python);
   }
   std::optional<StackFrame> found;
   visit_native(parts.own, [&](const StackFrame& frame, std::string_view path) {
     const bool is_users = is_users_source_file(frame.file) &&
                           owners_.is_users_code(path, frame.function, executable_);
-    if (is_users) found = redaction_.replace(frame);
+    if (is_users) found = frame;
     return found.has_value();
   });
   return found;
@@ -144,7 +138,7 @@ std::string StackNames::autograd_node_of(std::uint32_t stack) const {
     node = autograd_node_name(frame.function);
     return !node.empty();
   });
-  return redaction_.replace_node(node);
+  return node;
 }
 
 bool StackNames::waits_for_copy(std::uint32_t stack) const {
@@ -159,16 +153,11 @@ bool StackNames::waits_for_copy(std::uint32_t stack) const {
 std::optional<ThreadName> StackNames::inferred_from(std::uint32_t stack) const {
   const Parts parts = parts_of(stack);
   if (!parts.is_inferred) return std::nullopt;
-  return redacted(model_.threads().of_id(parts.inferred_thread));
+  return model_.threads().of_id(parts.inferred_thread);
 }
 
 ThreadName StackNames::thread_of(std::uint32_t stack) const {
-  return redacted(model_.threads().of_stack(parts_of(stack).own));
-}
-
-ThreadName StackNames::redacted(ThreadName thread) const {
-  thread.name = redaction_.replace(Secret::kThread, thread.name);
-  return thread;
+  return model_.threads().of_stack(parts_of(stack).own);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -10,7 +10,6 @@
 
 #include "analyzer/model/process/process.hpp"
 #include "analyzer/owners/code_owners.hpp"
-#include "analyzer/report/redaction.hpp"
 #include "analyzer/symbols/symbolizer.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -24,13 +23,11 @@ struct StackFrame {
   bool is_python = false;
 };
 
-// - One process's; the model, the symbolizer, the owners and the redaction are borrowed.
-// - What is given out went through the redaction.
+// - One process's; the model, the symbolizer and the owners are borrowed.
 // - Addresses are resolved when they are asked for, and by the symbolizer only once.
 class StackNames {
  public:
-  StackNames(const ProcessModel& model, Symbolizer& symbolizer, const CodeOwners& owners,
-             Redaction& redaction);
+  StackNames(const ProcessModel& model, Symbolizer& symbolizer, const CodeOwners& owners);
 
   [[nodiscard]] bool has_native_frames(std::uint32_t stack) const;
   // Its own or inferred ones.
@@ -64,7 +61,6 @@ class StackNames {
   [[nodiscard]] Parts parts_of(std::uint32_t stack) const;
   [[nodiscard]] bool calls_backward(std::uint32_t stack) const;
   [[nodiscard]] std::vector<PythonFrame> python_frames(const Parts& parts) const;
-  [[nodiscard]] ThreadName redacted(ThreadName thread) const;
   // Calls visit(frame, path of its module) innermost first until it returns true.
   template <class Visit>
   void visit_native(std::uint32_t stack, Visit&& visit) const;
@@ -72,7 +68,6 @@ class StackNames {
   const ProcessModel& model_;
   Symbolizer& symbolizer_;
   const CodeOwners& owners_;
-  Redaction& redaction_;
   std::string executable_;
 };
 

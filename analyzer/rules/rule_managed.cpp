@@ -3,37 +3,44 @@
 #include <cstdio>
 #include <string>
 
+#include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
 
 namespace gpumemtrace::analyzer {
 
 void find_managed_thrash(const RuleInput& input, Findings& findings) {
-  for (const Json& row : input.report.at("managed")) {
-    const auto round_trips = row.at("round_trips").get<double>();
+  for (const rows::Managed& row : input.report.managed) {
+    const double round_trips = row.round_trips.value_or(0);
     if (round_trips < input.thresholds[Threshold::kManagedRoundTrips]) continue;
-    Finding finding = finding_at(Rule::kManagedThrash, row);
-    finding.level = name_of(Level::kManaged);
-    finding.bytes = row.at("migrated_bytes");
-    for (const char* key :
-         {"allocations", "bytes", "to_device_bytes", "to_host_bytes", "migrations",
-          "migration_time_ns", "cpu_faults", "gpu_faults", "round_trips", "round_trip_bytes"}) {
-      finding.evidence[key] = row.at(key);
-    }
+    rows::Finding finding = finding_at(Rule::kManagedThrash, row);
+    finding.level = Level::kManaged;
+    finding.bytes = row.migrated_bytes;
+    finding.evidence.add("allocations", row.allocations);
+    finding.evidence.add("bytes", row.bytes);
+    finding.evidence.add("to_device_bytes", row.to_device_bytes);
+    finding.evidence.add("to_host_bytes", row.to_host_bytes);
+    finding.evidence.add("migrations", row.migrations);
+    finding.evidence.add("migration_time_ns", row.migration_time_ns);
+    finding.evidence.add("cpu_faults", row.cpu_faults);
+    finding.evidence.add("gpu_faults", row.gpu_faults);
+    finding.evidence.add("round_trips", round_trips);
+    finding.evidence.add("round_trip_bytes", row.round_trip_bytes);
     char times[32];
     std::snprintf(times, sizeof times, "%.1f", round_trips);
-    const std::string place = place_text(row.at("site"));
+    const std::string place = site_text(row.origin.site);
+    const std::string migration_time = duration_text(row.migration_time_ns);
     finding.title =
         "Managed memory of " + place + " went to the device and back " + times + " times";
     finding.detail = "Of the managed memory that " + place + " allocated, one allocation of " +
-                     size_text(row.at("round_trip_bytes")) + " went up and came down " + times +
-                     " times. In all " + size_text(row.at("to_device_bytes")) +
-                     " went to the device and " + size_text(row.at("to_host_bytes")) +
-                     " came back, which took " + duration_text(row.at("migration_time_ns")) + '.';
+                     size_text(row.round_trip_bytes) + " went up and came down " + times +
+                     " times. In all " + size_text(row.to_device_bytes) +
+                     " went to the device and " + size_text(row.to_host_bytes) +
+                     " came back, which took " + migration_time + '.';
     finding.fix =
         "Touch it from one side only while it is in use: keep what the host reads in memory of its "
         "own, or move it ahead of use with cudaMemPrefetchAsync, or let the other side map it "
         "(cudaMemAdviseSetPreferredLocation, cudaMemAdviseSetAccessedBy). It would save " +
-        duration_text(row.at("migration_time_ns")) + " of migration at most (exact time).";
+        migration_time + " of migration at most (exact time).";
     findings.push_back(std::move(finding));
   }
 }

@@ -2,10 +2,12 @@
 // Requests for memory that failed: what was asked, what was free, who held the rest.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <string>
 
-#include "analyzer/rules/oom_ledger.hpp"
-#include "analyzer/rules/pieces_advice.hpp"
+#include "analyzer/rules/finding_text.hpp"
+#include "analyzer/rules/fragmentation_advice.hpp"
+#include "analyzer/rules/oom_breakdown.hpp"
 #include "analyzer/rules/rules.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -13,280 +15,287 @@ namespace {
 
 constexpr std::size_t kMaxHoldersNamed = 3;
 
-std::uint64_t number_or_zero(const Json& value) {
-  return value.is_number() ? value.get<std::uint64_t>() : 0;
+std::string owner_text(const rows::OptionalText& owner) {
+  return owner.value_or("an owner that is not known");
 }
 
 // "77.50 GiB of program": who holds most outside the framework; empty where that is little.
-std::string largest_other(const Json& row) {
-  const Json& composition = row.at("composition");
-  if (composition.is_null() || row.at("level") != "framework") return {};
-  const Json* largest = nullptr;
-  for (const Json& part : composition.at("other")) {
-    const bool is_larger = largest == nullptr ||
-                           number_or_zero(part.at("bytes")) > number_or_zero(largest->at("bytes"));
-    if (is_larger) largest = &part;
+std::string largest_other(const rows::Oom& row) {
+  if (!row.composition || row.level != Level::kFramework) return {};
+  const rows::OwnersBytes* largest = nullptr;
+  for (const rows::OwnersBytes& part : row.composition->other) {
+    if (largest == nullptr || part.bytes > largest->bytes) largest = &part;
   }
-  if (largest == nullptr || number_or_zero(largest->at("bytes")) <=
-                                number_or_zero(composition.at("framework_allocated"))) {
-    return {};
-  }
-  const Json& owner = largest->at("owner");
-  return size_text(largest->at("bytes")) + " of " +
-         (owner.is_string() ? owner.get<std::string>() : "an owner that is not known");
+  if (largest == nullptr || largest->bytes <= row.composition->framework_allocated) return {};
+  return size_text(largest->bytes) + " of " + owner_text(largest->owner);
 }
 
-std::string holders_text(const Json& row) {
+std::string holders_text(const rows::Oom& row) {
   std::string text;
   std::size_t named = 0;
-  for (const Json& holder : row.at("holders")) {
-    if (holder.at("owner") == "other" || named == kMaxHoldersNamed) continue;
-    const Json& site = holder.at("site");
-    text += (named++ == 0 ? " Held by: " : "; ") + size_text(holder.at("bytes")) + ' ';
-    text += site.is_object()               ? place_text(site)
-            : holder.at("owner").is_null() ? "an owner that is not known"
-                                           : holder.at("owner").get<std::string>();
+  for (const rows::Holder& holder : row.holders) {
+    if (holder.origin.owner == "other" || named == kMaxHoldersNamed) continue;
+    text += (named++ == 0 ? " Held by: " : "; ") + size_text(holder.bytes) + ' ';
+    text += holder.origin.site ? site_text(holder.origin.site) : owner_text(holder.origin.owner);
   }
   if (!text.empty()) text += '.';
   const std::string other = largest_other(row);
   return other.empty() ? text : text + " Outside PyTorch most is held by " + other + '.';
 }
 
-// The largest place that held memory; nullptr where none is known.
-const Json* largest_place(const Json& row) {
-  for (const Json& holder : row.at("holders")) {
-    if (holder.at("site").is_object()) return &holder;
+// The largest holder whose site is known; nullptr where none is.
+const rows::Holder* largest_site(const rows::Oom& row) {
+  for (const rows::Holder& holder : row.holders) {
+    if (holder.origin.site) return &holder;
   }
   return nullptr;
 }
 
 // "train.py:12 (step), 3.0 GiB in 4 allocations".
-std::string holder_text(const Json& holder) {
-  return place_text(holder.at("site")) + ", " + size_text(holder.at("bytes")) + " in " +
-         count_text(holder.at("count"), "allocation", "allocations");
+std::string holder_text(const rows::Holder& holder) {
+  return site_text(holder.origin.site) + ", " + size_text(holder.bytes) + " in " +
+         count_text(holder.count, "allocation", "allocations");
 }
 
-std::uint64_t bytes_held(const Json& row) {
+std::uint64_t bytes_held(const rows::Oom& row) {
   std::uint64_t bytes = 0;
-  for (const Json& holder : row.at("holders")) bytes += number_or_zero(holder.at("bytes"));
+  for (const rows::Holder& holder : row.holders) bytes += holder.bytes;
   return bytes;
 }
 
-bool grew_throughout(const Json& report, const Json& row, const Json& site) {
-  for (const Json& growth : report.at("leaks").at("growth")) {
-    if (growth.at("process") == row.at("process") && growth.at("site") == site) return true;
+bool grew_throughout(const rows::Report& report, const rows::Oom& row,
+                     const std::optional<rows::Site>& site) {
+  for (const rows::Growth& growth : report.leaks.growth) {
+    if (growth.process == row.process && growth.origin.site == site) return true;
   }
   return false;
 }
 
-Json device_free_bytes(const Json& row) {
-  const auto known = row.find("device_free_bytes");
-  return known == row.end() ? Json(nullptr) : *known;
-}
+// A failed request with what is known of the memory just then.
+struct Failure {
+  const rows::Oom& row;
+  std::optional<rows::OomBreakdown> breakdown;
+
+  [[nodiscard]] std::uint64_t capacity() const {
+    return breakdown ? breakdown->total_capacity.value_or(0) : 0;
+  }
+};
 
 // What the device had free. Where the driver said nothing near, at most: less than its size by what
 // the process held.
-std::uint64_t free_on_device(const Json& row, const Json& ledger) {
-  if (const Json known = device_free_bytes(row); known.is_number()) return known;
-  if (!ledger.is_object() || !ledger.at("total_capacity").is_number()) return 0;
-  const auto total = ledger.at("total_capacity").get<std::uint64_t>();
-  const std::uint64_t by_calls = number_or_zero(ledger.at("process_allocated_by_calls"));
+std::uint64_t free_on_device(const Failure& failure) {
+  if (failure.row.device_free_bytes) return *failure.row.device_free_bytes;
+  const std::uint64_t total = failure.capacity();
+  if (total == 0) return 0;
+  const std::uint64_t by_calls = failure.breakdown->process_allocated_by_calls.value_or(0);
   const std::uint64_t free = total - std::min(total, by_calls);
-  const Json& told = ledger.at("free");
-  return told.is_number() ? std::min(told.get<std::uint64_t>(), free) : free;
+  return std::min(failure.breakdown->free.value_or(free), free);
 }
 
-// One contiguous piece is needed: from the framework's segments or from the device.
-std::uint64_t available_bytes(const Json& row, const Json& ledger) {
-  const Json& pieces =
-      row.at("largest_free_bytes").is_null() ? row.at("free_bytes") : row.at("largest_free_bytes");
-  return std::max(number_or_zero(pieces), free_on_device(row, ledger));
+// One contiguous range is needed: from the framework's segments or from the device.
+std::uint64_t available_bytes(const Failure& failure) {
+  const rows::OptionalNumber& in_segments =
+      failure.row.largest_free_bytes ? failure.row.largest_free_bytes : failure.row.free_bytes;
+  return std::max(in_segments.value_or(0), free_on_device(failure));
 }
 
-std::uint64_t missing_bytes(const Json& row, const Json& ledger) {
-  const std::uint64_t requested = number_or_zero(row.at("requested_bytes"));
-  const std::uint64_t available = available_bytes(row, ledger);
+std::uint64_t missing_bytes(const Failure& failure) {
+  const std::uint64_t requested = failure.row.requested_bytes;
+  const std::uint64_t available = available_bytes(failure);
   return requested > available ? requested - available : requested;
 }
 
-std::string fix_for_recovered(const Json& row, bool framework) {
-  const Json* const largest = largest_place(row);
+std::string fix_for_recovered(const rows::Oom& row, bool framework) {
+  const rows::Holder* const largest = largest_site(row);
   const std::string holder = largest == nullptr ? std::string() : holder_text(*largest);
-  return size_text(row.at("flushed_bytes")) + " had to be given back first" +
-         (row.at("count") == 1 ? "" : ", over all times") +
-         ": do so before this request, or hold less" +
+  return size_text(row.flushed_bytes) + " had to be given back first" +
+         (row.count == 1 ? "" : ", over all times") + ": do so before this request, or hold less" +
          (holder.empty() ? std::string() : " (" + holder + ")") +
          (framework ? ", with a smaller batch or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. "
                     : ". ") +
-         "It would save the " + duration_text(row.at("lost_ns")) +
-         " of the failed attempts (exact).";
+         "It would save the " + duration_text(row.lost_ns) + " of the failed attempts (exact).";
 }
 
-// Whose blocks lay between the free pieces just then; nothing where most pieces lay on their own.
-std::string pinning_text(const Json& report, const Json& row) {
-  if (row.at("composition").is_null()) return {};
-  for (const Json& moment : report.at("fragmentation")) {
-    const bool is_then = moment.at("at") == "oom" && moment.at("process") == row.at("process") &&
-                         moment.at("device") == row.at("device") &&
-                         moment.at("time_ns") == row.at("composition").at("time_ns");
-    if (!is_then || moment.at("pinned_by").empty()) continue;
-    const std::uint64_t stranded = number_or_zero(moment.at("stranded_bytes"));
-    if (stranded * 2 < number_or_zero(moment.at("free_bytes"))) return {};
-    return advice_on_pieces(moment.at("pinned_by").front().at("site"));
+// Whose blocks lay between the free ones just then; nothing where most free memory lay on its own.
+std::string pinning_text(const rows::Report& report, const rows::Oom& row) {
+  if (!row.composition) return {};
+  for (const rows::Fragmentation& moment : report.fragmentation) {
+    const bool is_then = moment.at == rows::SnapshotAt::kOom && moment.process == row.process &&
+                         moment.device == row.device && moment.time_ns == row.composition->time_ns;
+    if (!is_then || moment.pinned_by.empty()) continue;
+    if (moment.unusable_bytes.value_or(0) * 2 < moment.free_bytes.value_or(0)) return {};
+    return advice_on_fragmentation(moment.pinned_by.front().origin.site);
   }
   return {};
 }
 
 // Where the request itself is what is too large: more than the device has, or than all that was
 // live.
-std::string fix_by_asking_less(const Json& row, const Json& ledger) {
-  const std::uint64_t requested = number_or_zero(row.at("requested_bytes"));
-  const std::uint64_t available = available_bytes(row, ledger);
-  const std::uint64_t total = ledger.is_object() ? number_or_zero(ledger.at("total_capacity")) : 0;
+std::string fix_by_asking_less(const Failure& failure) {
+  const rows::Oom& row = failure.row;
+  const std::uint64_t available = available_bytes(failure);
+  const std::uint64_t total = failure.capacity();
   const std::uint64_t held = bytes_held(row);
-  const bool can_never_fit = total != 0 && requested > total;
-  if (!can_never_fit && requested < held) return {};
+  const bool can_never_fit = total != 0 && row.requested_bytes > total;
+  if (!can_never_fit && row.requested_bytes < held) return {};
   std::string fix = "Ask for less";
-  if (row.at("site").is_object()) fix += " at " + place_text(row.at("site"));
+  if (row.origin.site) fix += " at " + site_text(row.origin.site);
   if (available != 0) fix += ", at most " + size_text(available) + " (arithmetic)";
   if (can_never_fit) {
     return fix + ": the device has " + size_text(total) +
            " in all, so nothing that is freed makes room for this request.";
   }
   fix += ": it is larger than all " +
-         std::string(row.at("level") == "framework" ? "live blocks of PyTorch together"
+         std::string(row.level == Level::kFramework ? "live blocks of PyTorch together"
                                                     : "live memory of the process together") +
          ", " + size_text(held) + '.';
-  fix += " If it has to be that large, free " + size_text(missing_bytes(row, ledger)) +
+  fix += " If it has to be that large, free " + size_text(missing_bytes(failure)) +
          " before it (arithmetic)";
-  const Json* const holder = largest_place(row);
+  const rows::Holder* const holder = largest_site(row);
   return fix + (holder == nullptr ? "." : ": most is held by " + holder_text(*holder) + '.');
 }
 
 // How blocks of PyTorch become fewer, by what they are for.
-std::string advice_on_category(const Json* holder) {
-  const Json category = holder == nullptr ? Json(nullptr) : holder->at("category");
-  if (category == "parameter" || category == "gradient" || category == "optimizer_state") {
-    return ": blocks of category " + category.get<std::string>() +
-           ", which a smaller batch does not change; shard or offload them.";
+std::string advice_on_category(Category category) {
+  switch (category) {
+    case Category::kParameter:
+    case Category::kGradient:
+    case Category::kOptimizerState:
+      return ": blocks of category " + std::string(name_of(category)) +
+             ", which a smaller batch does not change; shard or offload them.";
+    case Category::kActivation:
+      return ": a smaller batch, or activation checkpointing.";
+    default:
+      return ": a smaller batch, activation checkpointing, or letting go of tensors that are no "
+             "longer needed.";
   }
-  if (category == "activation") return ": a smaller batch, or activation checkpointing.";
-  return ": a smaller batch, activation checkpointing, or letting go of tensors that are no longer "
-         "needed.";
+}
+
+bool has_framework(const Failure& failure) {
+  if (failure.row.level == Level::kFramework) return true;
+  return failure.breakdown &&
+         failure.breakdown->allocated_by_pytorch.value_or(0) +
+                 failure.breakdown->reserved_by_pytorch_but_unallocated.value_or(0) !=
+             0;
 }
 
 // What would have made it fit, by the numbers of the moment.
-std::string fix_for(const Json& report, const Json& row, const Json& ledger) {
-  const std::uint64_t requested = number_or_zero(row.at("requested_bytes"));
-  const std::uint64_t free = number_or_zero(row.at("free_bytes"));
-  const bool framework =
-      row.at("level") == "framework" ||
-      (ledger.is_object() &&
-       number_or_zero(ledger.at("allocated_by_pytorch")) +
-               number_or_zero(ledger.at("reserved_by_pytorch_but_unallocated")) !=
-           0);
-  if (row.at("verdict") == "fragmented") {
+std::string fix_for(const rows::Report& report, const Failure& failure) {
+  const rows::Oom& row = failure.row;
+  const bool framework = has_framework(failure);
+  if (row.verdict == rows::OomVerdict::kFragmented) {
     return "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which needs no change of the "
            "program, so that the " +
-           size_text(free) + " that PyTorch keeps free in pieces can be one: the request needs " +
-           size_text(requested) + " (arithmetic)." + pinning_text(report, row);
+           size_text(row.free_bytes.value_or(0)) +
+           " that PyTorch keeps free in pieces can be one: the request needs " +
+           size_text(row.requested_bytes) + " (arithmetic)." + pinning_text(report, row);
   }
-  if (row.at("outcome") == "recovered") return fix_for_recovered(row, framework);
-  if (requested == 0) return {};
-  const std::string ask_less = fix_by_asking_less(row, ledger);
-  if (!ask_less.empty() && largest_other(row).empty()) return ask_less;
-  std::string fix = "Free or avoid at least " + size_text(missing_bytes(row, ledger)) +
+  if (row.outcome == OomOutcome::kRecovered) return fix_for_recovered(row, framework);
+  if (row.requested_bytes == 0) return {};
+  const std::string other = largest_other(row);
+  const std::string ask_less = fix_by_asking_less(failure);
+  if (!ask_less.empty() && other.empty()) return ask_less;
+  std::string fix = "Free or avoid at least " + size_text(missing_bytes(failure)) +
                     " before this request (arithmetic), beginning with the largest holder";
-  if (const std::string other = largest_other(row); !other.empty()) {
-    return fix + ", the " + other + " outside PyTorch.";
-  }
-  const Json* const holder = largest_place(row);
+  if (!other.empty()) return fix + ", the " + other + " outside PyTorch.";
+  const rows::Holder* const holder = largest_site(row);
   if (holder != nullptr) fix += " (" + holder_text(*holder) + ")";
-  if (holder != nullptr && grew_throughout(report, row, holder->at("site"))) {
+  if (holder != nullptr && grew_throughout(report, row, holder->origin.site)) {
     return fix + ", whose memory grew throughout the run: stop that first.";
   }
-  return fix + (framework ? advice_on_category(holder) : ".");
+  if (!framework) return fix + ".";
+  return fix + advice_on_category(holder == nullptr ? Category::kUnknown : holder->category);
 }
 
-void add_text(Finding& finding, const Json& row) {
-  const std::uint64_t requested = number_or_zero(row.at("requested_bytes"));
-  const std::string asked = size_text(requested);
-  const std::string times = count_text(row.at("count"), "time", "times");
-  const std::string place = place_text(finding.site);
-  const std::string at_place = finding.site.is_object() ? " at " + place : std::string();
-  finding.detail = "Tried to allocate " + pytorch_size_text(requested) + " at " + place;
+void add_text(rows::Finding& finding, const rows::Oom& row) {
+  const std::string asked = size_text(row.requested_bytes);
+  const std::string times = count_text(row.count, "time", "times");
+  const std::string place = site_text(row.origin.site);
+  const std::string at_place = row.origin.site ? " at " + place : std::string();
+  finding.detail = "Tried to allocate " + pytorch_size_text(row.requested_bytes) + " at " + place;
   if (const std::string free = free_memory_text(row, pytorch_size_text); !free.empty()) {
     finding.detail += " with " + free;
   }
-  finding.detail += row.at("verdict") == "unknown"
+  finding.detail += row.verdict == rows::OomVerdict::kUnknown
                         ? "."
-                        : ": the memory was " + row.at("verdict").get<std::string>() + ".";
-  if (row.at("outcome") == "recovered") {
+                        : ": the memory was " + std::string(name_of(row.verdict)) + ".";
+  if (row.outcome == OomOutcome::kRecovered) {
     finding.title =
         "A request for " + asked + at_place + " ran out of memory and recovered (" + times + ")";
-    finding.detail += " It was met after " + size_text(row.at("flushed_bytes")) +
-                      " had been given back, which took " + duration_text(row.at("lost_ns")) + ".";
+    finding.detail += " It was met after " + size_text(row.flushed_bytes) +
+                      " had been given back, which took " + duration_text(row.lost_ns) + ".";
     return;
   }
   finding.title = "Out of memory: a request for " + asked + at_place + " failed (" + times + ")";
-  if (row.at("outcome") == "unknown") {
+  if (row.outcome == OomOutcome::kUnknown) {
     finding.detail += " What the program made of the failure the trace does not show.";
   }
 }
 
-Finding finding_of(const Json& report, const Json& row) {
-  const bool recovered = row.at("outcome") == "recovered";
-  Finding finding = finding_at(recovered ? Rule::kOutOfMemoryRecovered : Rule::kOutOfMemory, row);
+void add_evidence(const Failure& failure, rows::Evidence& evidence) {
+  const rows::Oom& row = failure.row;
+  evidence.add("outcome", row.outcome);
+  evidence.add("verdict", row.verdict);
+  evidence.add("count", row.count);
+  evidence.add("attempts", row.attempts);
+  evidence.add("lost_ns", row.lost_ns);
+  evidence.add("flushed_bytes", row.flushed_bytes);
+  evidence.add("free_bytes", row.free_bytes);
+  evidence.add("largest_free_bytes", row.largest_free_bytes);
+  evidence.add("step", row.step);
+  evidence.add("ledger", failure.breakdown);
+}
+
+rows::Finding finding_of(const rows::Report& report, const rows::Oom& row) {
+  const bool recovered = row.outcome == OomOutcome::kRecovered;
+  rows::Finding finding =
+      finding_at(recovered ? Rule::kOutOfMemoryRecovered : Rule::kOutOfMemory, row);
   // A program may ask for more than there is on purpose and go on.
-  if (row.at("outcome") == "unknown") finding.severity = Severity::kWarning;
-  const Json ledger = ledger_of(report, row);
-  finding.bytes = row.at("requested_bytes");
-  finding.time_ns = row.at("time_ns");
+  if (row.outcome == OomOutcome::kUnknown) finding.severity = Severity::kWarning;
+  const Failure failure{row, breakdown_of(report.devices, row)};
+  finding.bytes = row.requested_bytes;
+  finding.time_ns = row.time_ns;
   add_text(finding, row);
-  finding.detail += ledger_text(ledger) + holders_text(row);
-  finding.fix = fix_for(report, row, ledger);
-  for (const char* key : {"outcome", "verdict", "count", "attempts", "lost_ns", "flushed_bytes",
-                          "free_bytes", "largest_free_bytes", "step"}) {
-    finding.evidence[key] = row.at(key);
-  }
-  finding.evidence["ledger"] = ledger;
+  finding.detail += breakdown_text(failure.breakdown) + holders_text(row);
+  finding.fix = fix_for(report, failure);
+  add_evidence(failure, finding.evidence);
   return finding;
 }
 
 // In a job of several ranks, which one failed and which one was the first: others often fail
 // because of it.
-void name_ranks(const Json& report, Findings& failures) {
-  std::map<std::string, std::uint64_t> rank_of;
-  for (const Json& process : report.at("processes")) {
-    if (process.at("rank").is_number()) rank_of[process.at("id")] = process.at("rank");
+void name_ranks(const rows::Report& report, Findings& failures) {
+  std::map<rows::OptionalText, std::uint64_t> rank_of;
+  for (const rows::Process& process : report.processes) {
+    if (process.rank) rank_of[process.id] = *process.rank;
   }
   if (rank_of.size() < 2) return;
-  const Finding* first = nullptr;
-  for (Finding& finding : failures) {
+  std::optional<std::size_t> first;
+  for (std::size_t i = 0; i < failures.size(); ++i) {
+    rows::Finding& finding = failures[i];
     const auto rank = rank_of.find(finding.process);
     if (rank == rank_of.end()) continue;
-    finding.evidence["rank"] = rank->second;
+    finding.evidence.add("rank", rank->second);
     finding.detail += " This was on rank " + std::to_string(rank->second) + '.';
-    const bool raised = finding.evidence.at("outcome") == "raised" && finding.time_ns.is_number();
-    if (raised && (first == nullptr || finding.time_ns < first->time_ns)) first = &finding;
+    const bool raised = report.oom[i].outcome == OomOutcome::kRaised && finding.time_ns;
+    if (raised && (!first || finding.time_ns < failures[*first].time_ns)) first = i;
   }
-  if (first == nullptr) return;
-  const Json rank = first->evidence.at("rank");
-  for (Finding& finding : failures) {
-    if (!finding.evidence.contains("rank")) continue;
-    finding.evidence["first_rank_to_fail"] = rank;
-    finding.detail += &finding == first ? " It was the first rank to fail."
-                                        : " The first rank to fail was " + rank.dump() + '.';
+  if (!first) return;
+  const std::uint64_t first_rank = rank_of.at(failures[*first].process);
+  for (std::size_t i = 0; i < failures.size(); ++i) {
+    if (!rank_of.contains(failures[i].process)) continue;
+    failures[i].evidence.add("first_rank_to_fail", first_rank);
+    failures[i].detail += i == *first
+                              ? " It was the first rank to fail."
+                              : " The first rank to fail was " + std::to_string(first_rank) + '.';
   }
 }
 
 }  // namespace
 
 void find_out_of_memory(const RuleInput& input, Findings& findings) {
-  Findings failures;
-  for (const Json& row : input.report.at("oom")) {
-    failures.push_back(finding_of(input.report, row));
-  }
+  Findings failures;  // one a row
+  for (const rows::Oom& row : input.report.oom) failures.push_back(finding_of(input.report, row));
   name_ranks(input.report, failures);
   findings.insert(findings.end(), failures.begin(), failures.end());
 }

@@ -1,40 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/rules/rules.hpp"
 
+#include <algorithm>
+#include <tuple>
+
+#include "analyzer/rules/finding_text.hpp"
+
 namespace gpumemtrace::analyzer {
 namespace {
 
 // The innermost of the ranges that were open when what was found began: the test that leaked.
-void name_range(const Json& report, Finding& finding) {
-  if (!finding.time_ns.is_number()) return;
-  const auto time_ns = finding.time_ns.get<std::uint64_t>();
-  const Json* innermost = nullptr;
-  for (const Json& range : report.at("ranges")) {
-    const auto begin_ns = range.at("start_ns").get<std::uint64_t>();
-    const bool is_over =
-        range.at("end_ns").is_number() && range.at("end_ns").get<std::uint64_t>() < time_ns;
-    if (range.at("process") != finding.process || begin_ns > time_ns || is_over) continue;
-    const bool is_inner =
-        innermost == nullptr || begin_ns >= innermost->at("start_ns").get<std::uint64_t>();
-    if (is_inner) innermost = &range;
+void name_range(const rows::Report& report, rows::Finding& finding) {
+  if (!finding.time_ns) return;
+  const rows::Range* innermost = nullptr;
+  for (const rows::Range& range : report.ranges) {
+    const bool is_over = range.end_ns && *range.end_ns < *finding.time_ns;
+    if (range.process != finding.process || range.start_ns > finding.time_ns || is_over) continue;
+    if (innermost == nullptr || range.start_ns >= innermost->start_ns) innermost = &range;
   }
   if (innermost == nullptr) return;
-  const auto name = innermost->at("name").get<std::string>();
-  finding.evidence["range"] = name;
-  finding.detail += " It began in the range " + name + '.';
+  finding.evidence.add("range", innermost->name);
+  finding.detail += " It began in the range " + innermost->name + '.';
+}
+
+void sort(Findings& findings) {
+  const auto key_of = [](const rows::Finding& finding) {
+    return std::make_tuple(finding.severity, finding.rule, ~finding.bytes.value_or(0),
+                           std::cref(finding.fingerprint));
+  };
+  std::stable_sort(
+      findings.begin(), findings.end(),
+      [&](const rows::Finding& a, const rows::Finding& b) { return key_of(a) < key_of(b); });
 }
 
 }  // namespace
 
-Json report_findings(const RuleInput& input) {
+Findings find_all(const RuleInput& input) {
   Findings findings;
   for (const auto find : {find_out_of_memory, find_leaks, find_growth, find_reference_cycles,
                           find_device_faults, find_rank_differences, find_transfer_faults,
                           find_managed_thrash, find_fragmentation, find_churn, find_gradients}) {
     find(input, findings);
   }
-  for (Finding& finding : findings) name_range(input.report, finding);
-  return findings_json(findings);
+  for (rows::Finding& finding : findings) {
+    name_range(input.report, finding);
+    finding.fingerprint = fingerprint_of(finding);
+  }
+  sort(findings);
+  return findings;
 }
 
 }  // namespace gpumemtrace::analyzer

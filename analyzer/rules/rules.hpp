@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules, one file a family. Each is a pure function: what it needs is in the report's sections,
-// so that findings and report cannot disagree; churn, cycles, gradients, bare contexts and places
-// where ranks differ ask the model.
+// The rules, one file a family. Each is a pure function of the report's rows, so that findings and
+// report cannot disagree, and of the observations that were made for rules alone.
 #pragma once
 
 #include <vector>
 
 #include "analyzer/findings/thresholds.hpp"
-#include "analyzer/report/report_context.hpp"
-#include "analyzer/rules/finding.hpp"
+#include "analyzer/rows/observations.hpp"
+#include "analyzer/rows/report.hpp"
 
 namespace gpumemtrace::analyzer {
 
 struct RuleInput {
-  const ReportContext& context;
-  const Json& report;  // all sections before findings
+  const rows::Report& report;  // all sections that are no findings
+  const rows::Observations& seen;
   const Thresholds& thresholds;
 };
 
-using Findings = std::vector<Finding>;
+using Findings = std::vector<rows::Finding>;
 
 void find_out_of_memory(const RuleInput& input, Findings& findings);
 void find_leaks(const RuleInput& input, Findings& findings);
@@ -32,7 +31,8 @@ void find_churn(const RuleInput& input, Findings& findings);
 void find_rank_differences(const RuleInput& input, Findings& findings);
 void find_gradients(const RuleInput& input, Findings& findings);
 
-// report.findings[]
-[[nodiscard]] Json report_findings(const RuleInput& input);
+// report.findings[]: of all rules, by severity, then in the order of the rules, then by bytes, then
+// by fingerprint.
+[[nodiscard]] Findings find_all(const RuleInput& input);
 
 }  // namespace gpumemtrace::analyzer

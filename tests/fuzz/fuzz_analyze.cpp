@@ -5,6 +5,7 @@
 #include <span>
 
 #include "analyzer/analyze.hpp"
+#include "analyzer/json/report_json.hpp"
 #include "tests/fuzz/trace_input.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tools/summary/summary_text.hpp"
@@ -19,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.symbols.enabled = false;  // the trace may name any file of this machine
   try {
     // A report that the tools refuse is a finding: it is ours.
-    (void)tools::summary_text(analyzer::analyze({path}, options));
+    (void)tools::summary_text(analyzer::to_json(analyzer::analyze({path}, options)));
   } catch (const trace::TraceError&) {
   } catch (const analyzer::InputError&) {
   }

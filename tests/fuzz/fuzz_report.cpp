@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <span>
 
+#include "analyzer/base/input_error.hpp"
 #include "analyzer/base/json.hpp"
+#include "analyzer/json/report_json.hpp"
 #include "tests/support/temporary_folder.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/check/verdict.hpp"
@@ -20,13 +22,14 @@ namespace {
 using namespace gpumemtrace;
 using tools::Json;
 
-// Runs one reader of the report. It may refuse the report in the two ways that commands turn into a
+// Runs one reader of the report. It may refuse the report in the ways that commands turn into a
 // sentence; anything else is a finding.
 template <class Reader>
 void try_reader(Reader&& reader) {
   try {
     reader();
   } catch (const analyzer::JsonError&) {
+  } catch (const analyzer::InputError&) {
   } catch (const tools::Failure&) {
   }
 }
@@ -40,7 +43,7 @@ tools::Policy strict_policy() {
   return policy;
 }
 
-void judge(const Json& report) {
+void judge(const analyzer::rows::Report& report) {
   static const tools::Policy policy = strict_policy();
   tools::Suppressions suppressions;
   suppressions.add_text("leak:*a*b\ntransfer:^x$\n", "fuzz");
@@ -54,6 +57,12 @@ void judge(const Json& report) {
   try_reader([&] { (void)tools::verdict_sarif(verdict, "/src"); });
   try_reader([&] { (void)tools::verdict_github(verdict, "/src"); });
   try_reader([&] { (void)tools::verdict_markdown(verdict); });
+}
+
+void judge_and_compare(const analyzer::rows::Report& report) {
+  try_reader([&] { judge(report); });
+  try_reader([&] { (void)tools::difference_text(tools::compare_jobs(report, report), {}, false); });
+  try_reader([&] { (void)tools::compare_steps(report, 0, report, 1); });
 }
 
 void export_stacks(const Json& report) {
@@ -76,9 +85,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   try_reader([&] { (void)tools::is_complete(report); });
   try_reader([&] { (void)tools::summary_text(report); });
-  try_reader([&] { judge(report); });
-  try_reader([&] { (void)tools::difference_text(tools::compare_jobs(report, report), {}, false); });
-  try_reader([&] { (void)tools::compare_steps(report, 0, report, 1); });
   try_reader([&] { export_stacks(report); });
+  try_reader([&] { judge_and_compare(analyzer::report_of_json(report)); });
   return 0;
 }

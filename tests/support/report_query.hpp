@@ -12,6 +12,7 @@
 
 #include "analyzer/analyze.hpp"
 #include "analyzer/base/json.hpp"
+#include "analyzer/json/report_json.hpp"
 #include "tests/support/trace_builder.hpp"
 
 namespace gpumemtrace::tests {
@@ -27,9 +28,15 @@ inline void keep_report(const Json& report) {
   std::ofstream(std::filesystem::path(folder) / name) << report.dump(2) << '\n';
 }
 
+// The report as users get it.
+inline Json analyze_json(const std::vector<std::filesystem::path>& inputs,
+                         const analyzer::Options& options = {}) {
+  return analyzer::to_json(analyzer::analyze(inputs, options));
+}
+
 inline Json report_of(TraceBuilder& trace, Ending ending = Ending::kExit) {
   const TemporaryFolder folder;
-  Json report = analyzer::analyze({trace.write(folder.path(), ending)}, {});
+  Json report = analyze_json({trace.write(folder.path(), ending)});
   keep_report(report);
   return report;
 }

@@ -2,6 +2,7 @@
 // The parts of `check`: patterns, policies, baselines and the verdict.
 #include <fstream>
 
+#include "analyzer/json/report_json.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/error_text.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -10,48 +11,43 @@
 namespace gpumemtrace::tools {
 namespace {
 
+namespace rows = analyzer::rows;
+
 // The published example without its findings.
-Json example_report() {
+rows::Report example_report() {
   std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
-  Json report = Json::parse(file);
-  report["findings"] = Json::array();
+  rows::Report report = analyzer::report_of_json(Json::parse(file));
+  report.findings.clear();
   return report;
 }
 
 // The example with one leak at a Python line.
-Json leaking_report() {
-  Json report = example_report();
-  report["stacks"] = {{{"id", "p1:1"},
-                       {"thread", nullptr},
-                       {"frames",
-                        {{{"function", "step"},
-                          {"file", "/home/me/train.py"},
-                          {"line", 12},
-                          {"module", nullptr},
-                          {"offset", nullptr},
-                          {"kind", "python"}},
-                         {{"function", "outer"},
-                          {"file", "/home/me/main.py"},
-                          {"line", 3},
-                          {"module", nullptr},
-                          {"offset", nullptr},
-                          {"kind", "python"}}}}}};
-  report["findings"].push_back({{"rule", "leak"},
-                                {"severity", "error"},
-                                {"confidence", "exact"},
-                                {"title", "lost <memory> & \"more\""},
-                                {"detail", "3 blocks"},
-                                {"evidence", Json::object()},
-                                {"fix", "Free them."},
-                                {"bytes", 1000},
-                                {"time_ns", 1},
-                                {"process", "p1"},
-                                {"device", "d0"},
-                                {"level", "driver"},
-                                {"owner", "program"},
-                                {"site", report["stacks"][0]["frames"][0]},
-                                {"stack", "p1:1"},
-                                {"fingerprint", "00ff"}});
+rows::Report leaking_report() {
+  rows::Report report = example_report();
+  rows::Frame step;
+  step.function = "step";
+  step.file = "/home/me/train.py";
+  step.line = 12;
+  step.language = rows::Language::kPython;
+  rows::Frame outer = step;
+  outer.function = "outer";
+  outer.file = "/home/me/main.py";
+  outer.line = 3;
+  report.stacks = {{"p1:1", {}, {step, outer}, std::nullopt}};
+  rows::Finding& finding = report.findings.emplace_back();
+  finding.rule = analyzer::Rule::kLeak;
+  finding.severity = analyzer::Severity::kError;
+  finding.title = "lost <memory> & \"more\"";
+  finding.detail = "3 blocks";
+  finding.fix = "Free them.";
+  finding.bytes = 1000;
+  finding.process = "p1";
+  rows::Site site;
+  site.function = step.function;
+  site.file = step.file;
+  site.line = step.line;
+  finding.origin = {"program", site, "p1:1"};
+  finding.fingerprint = "00ff";
   return report;
 }
 
@@ -61,7 +57,8 @@ Policy policy_of(std::string_view text) {
   return policy;
 }
 
-Verdict judge(const Json& report, std::string_view policy, std::string_view suppressions = {}) {
+Verdict judge(const rows::Report& report, std::string_view policy,
+              std::string_view suppressions = {}) {
   Suppressions rows;
   rows.add_text(suppressions, "file");
   return judge(report, policy_of(policy), std::move(rows), nullptr);
@@ -84,22 +81,22 @@ TEST_CASE("patterns match as LeakSanitizer's do", "[unit]") {
 }
 
 TEST_CASE("without a policy an exact error fails and a warning does not", "[unit]") {
-  Json report = leaking_report();
+  rows::Report report = leaking_report();
   const Verdict failed = judge(report, "");
   CHECK(failed.outcome == Outcome::kViolated);
   CHECK(to_int(exit_code_of(failed.outcome)) == 23);
   REQUIRE(failed.findings.size() == 1);
   CHECK(failed.findings[0].status == FindingStatus::kFails);
 
-  report["findings"][0]["severity"] = "warning";
+  report.findings[0].severity = analyzer::Severity::kWarning;
   CHECK(judge(report, "").outcome == Outcome::kPassed);
-  report["findings"][0]["severity"] = "error";
-  report["findings"][0]["confidence"] = "inferred";
+  report.findings[0].severity = analyzer::Severity::kError;
+  report.findings[0].confidence = analyzer::FindingConfidence::kInferred;
   CHECK(judge(report, "").outcome == Outcome::kPassed);
 }
 
 TEST_CASE("a policy replaces the default one", "[unit]") {
-  const Json report = leaking_report();
+  const rows::Report report = leaking_report();
   CHECK(judge(report, "max-peak = 1TiB").outcome == Outcome::kPassed);
   CHECK(judge(report, "max-leak = 1000").outcome == Outcome::kPassed);
   CHECK(judge(report, "max-leak = 999").outcome == Outcome::kViolated);
@@ -109,7 +106,7 @@ TEST_CASE("a policy replaces the default one", "[unit]") {
 }
 
 TEST_CASE("limits are held against the level and the device that they name", "[unit]") {
-  const Json report = example_report();  // driver peak 73,098,330,112 bytes on d0
+  const rows::Report report = example_report();  // driver peak 73,098,330,112 bytes on d0
   CHECK(judge(report, "max-peak = 73098330112").outcome == Outcome::kPassed);
   CHECK(judge(report, "max-peak = 73098330111").outcome == Outcome::kViolated);
   CHECK(judge(report, "max-peak = 73098330111,level=driver,gpu=0").outcome == Outcome::kViolated);
@@ -122,7 +119,7 @@ TEST_CASE("limits are held against the level and the device that they name", "[u
 }
 
 TEST_CASE("suppressions are held against every frame of the stack", "[unit]") {
-  const Json report = leaking_report();
+  const rows::Report report = leaking_report();
   for (const char* text :
        {"leak:^step$", "leak:train.py:12", "leak:/home/*/main.py", "leak:outer"}) {
     INFO(text);
@@ -146,15 +143,15 @@ TEST_CASE("suppressions are held against every frame of the stack", "[unit]") {
 }
 
 TEST_CASE("the suppression that the verdict proposes hides the finding", "[unit]") {
-  const Json report = leaking_report();
-  const std::string proposal = suppression_for(report["findings"][0]);
+  const rows::Report report = leaking_report();
+  const std::string proposal = suppression_for(report.findings[0]);
   CHECK(proposal == "leak:^step$");
   CHECK(judge(report, "", proposal).outcome == Outcome::kPassed);
 }
 
 TEST_CASE("a gate that saw nothing fails", "[unit]") {
-  Json report = example_report();
-  report["traces"][0]["events"] = 0;
+  rows::Report report = example_report();
+  report.traces[0].events = 0;
   CHECK(to_int(exit_code_of(judge(report, "").outcome)) == 1);
   CHECK(judge(report, "allow-empty = true").outcome == Outcome::kPassed);
   CHECK(to_int(exit_code_of(judge_nothing(policy_of("")).outcome)) == 1);
@@ -162,21 +159,20 @@ TEST_CASE("a gate that saw nothing fails", "[unit]") {
 }
 
 TEST_CASE("an incomplete trace fails, and so do leaks that could not be checked", "[unit]") {
-  Json report = example_report();
-  report["traces"][0]["complete"] = false;
+  rows::Report report = example_report();
+  report.traces[0].complete = false;
   CHECK(to_int(exit_code_of(judge(report, "").outcome)) == 24);
   CHECK(judge(report, "allow-incomplete = true").outcome == Outcome::kPassed);
-  report["traces"][0]["complete"] = true;
-  report["leaks"]["state"] = "not_applicable";
+  report.traces[0].complete = true;
+  report.leaks.state = rows::LeakState::kNotApplicable;
   CHECK(judge(report, "").outcome == Outcome::kIncomplete);
   CHECK(judge(report, "max-peak = 1TiB").outcome == Outcome::kPassed);
 }
 
 TEST_CASE("a trace with a checkpoint is complete, and the verdict says what is left of it",
           "[unit]") {
-  Json report = example_report();
-  report["coverage"]["partial_rules"] =
-      Json::array({{{"process", "p1"}, {"from_ns", 12'300'000'000}, {"rules", {"growth"}}}});
+  rows::Report report = example_report();
+  report.coverage.partial_rules = {{"p1", 12'300'000'000, {"growth"}}};
   const Verdict verdict = judge(report, "max-peak = 1TiB");
   CHECK(verdict.outcome == Outcome::kPassed);
   CHECK(verdict_text(verdict, {}).find("of the time before 12.30 s only sums are left") !=
@@ -184,27 +180,27 @@ TEST_CASE("a trace with a checkpoint is complete, and the verdict says what is l
 }
 
 TEST_CASE("a baseline accepts what it has and refuses what is new or larger", "[unit]") {
-  Json report = leaking_report();
+  rows::Report report = leaking_report();
   Baseline baseline;
   baseline.put(baseline_of(report));
   const Policy policy = policy_of("max-regression = 5%,100");
   const auto outcome = [&] { return judge(report, policy, Suppressions(), &baseline).outcome; };
   CHECK(outcome() == Outcome::kPassed);
-  report["findings"][0]["bytes"] = 1101;
+  report.findings[0].bytes = 1101;
   CHECK(outcome() == Outcome::kViolated);
-  report["findings"][0]["bytes"] = 1000;
-  report["findings"][0]["fingerprint"] = "0100";
+  report.findings[0].bytes = 1000;
+  report.findings[0].fingerprint = "0100";
   CHECK(outcome() == Outcome::kViolated);
-  report["findings"][0]["fingerprint"] = "00ff";
-  report["peak"][2]["bytes"] = 536870912 * 2;
+  report.findings[0].fingerprint = "00ff";
+  report.peak[2].bytes = 536870912 * 2;
   CHECK(outcome() == Outcome::kViolated);
 }
 
 TEST_CASE("a baseline of another environment cannot be compared", "[unit]") {
-  Json report = leaking_report();
+  rows::Report report = leaking_report();
   Baseline baseline;
   baseline.put(baseline_of(report));
-  report["devices"][0]["name"] = "NVIDIA A100";
+  report.devices[0].name = "NVIDIA A100";
   const Verdict verdict = judge(report, Policy{}, Suppressions(), &baseline);
   CHECK(verdict.outcome == Outcome::kNotComparable);
   CHECK(to_int(exit_code_of(verdict.outcome)) == 1);
@@ -213,9 +209,9 @@ TEST_CASE("a baseline of another environment cannot be compared", "[unit]") {
 TEST_CASE("a baseline is read as it was written, and written twice alike", "[unit]") {
   const tests::TemporaryFolder folder;
   Baseline baseline;
-  Json report = leaking_report();
+  rows::Report report = leaking_report();
   baseline.put(baseline_of(report));
-  report["devices"][0]["name"] = "NVIDIA A100";
+  report.devices[0].name = "NVIDIA A100";
   baseline.put(baseline_of(report));
   const auto path = folder.path() / "baseline.json";
   std::ofstream(path) << baseline.text();
@@ -251,7 +247,7 @@ TEST_CASE("JUnit has a case a check and escapes what XML does not allow", "[unit
 }
 
 TEST_CASE("SARIF names rule, fingerprint and line relative to the root", "[unit]") {
-  const Json report = leaking_report();
+  const rows::Report report = leaking_report();
   const Json sarif = verdict_sarif(judge(report, ""), "/home/me");
   const Json& run = sarif.at("runs").at(0);
   const Json& result = run.at("results").at(0);
@@ -267,9 +263,9 @@ TEST_CASE("SARIF names rule, fingerprint and line relative to the root", "[unit]
 }
 
 TEST_CASE("the same fault on many ranks is told once", "[unit]") {
-  Json report = leaking_report();
-  while (report["processes"].size() < 8) report["processes"].push_back(report["processes"][0]);
-  for (int i = 1; i < 8; ++i) report["findings"].push_back(report["findings"][0]);
+  rows::Report report = leaking_report();
+  report.processes.resize(8, report.processes[0]);
+  report.findings.resize(8, report.findings[0]);
   const Verdict verdict = judge(report, "");
   const std::string text = verdict_text(verdict, {});
   CHECK(text.find("The same 8 times in this job, 7.8 KiB together.") != std::string::npos);
@@ -283,7 +279,7 @@ TEST_CASE("paths in a verdict have no steps back", "[unit]") {
 }
 
 TEST_CASE("GitHub gets an annotation at the line", "[unit]") {
-  const Json report = leaking_report();
+  const rows::Report report = leaking_report();
   const std::string text = verdict_github(judge(report, ""), "/home/me");
   CHECK(text.find("::error file=train.py,line=12,title=") != std::string::npos);
   CHECK(text.find("%0AFix: Free them.") != std::string::npos);

@@ -2,6 +2,7 @@
 // What changed between two jobs or two steps.
 #include <fstream>
 
+#include "analyzer/json/report_json.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/error_text.hpp"
 #include "tools/base/failure.hpp"
@@ -10,9 +11,11 @@
 namespace gpumemtrace::tools {
 namespace {
 
-Json example_report() {
+namespace rows = analyzer::rows;
+
+rows::Report example_report() {
   std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
-  return Json::parse(file);
+  return analyzer::report_of_json(Json::parse(file));
 }
 
 const DifferenceSection& section_of(const std::vector<DifferenceSection>& sections,
@@ -23,10 +26,14 @@ const DifferenceSection& section_of(const std::vector<DifferenceSection>& sectio
   throw std::runtime_error("no section " + name);
 }
 
-Json step(std::uint64_t index, std::uint64_t bytes) {
-  return {{"process", "p1"},  {"index", index},           {"start_ns", 0},
-          {"end_ns", 1},      {"inferred", false},        {"peak_bytes", bytes},
-          {"allocations", 1}, {"live_bytes_at_end", 100}, {"transfers_bytes", 7}};
+rows::Step step(std::uint64_t index, std::uint64_t bytes) {
+  rows::Step row;
+  row.process = "p1";
+  row.index = index;
+  row.peak_bytes = bytes;
+  row.live_bytes_at_end = 100;
+  row.transfers_bytes = 7;
+  return row;
 }
 
 }  // namespace
@@ -42,13 +49,13 @@ TEST_CASE("a job differs from itself in nothing", "[unit]") {
 
 TEST_CASE("what grew is named by allocator layer, owner and call site, and lines may move",
           "[unit]") {
-  const Json base = example_report();
-  Json next = example_report();
-  Json& peak = next["peak"][0];
-  peak["bytes"] = peak["bytes"].get<std::uint64_t>() + 1000;
-  Json& holder = peak["holders"][1];
-  holder["bytes"] = holder["bytes"].get<std::uint64_t>() + 1000;
-  holder["site"]["line"] = 77;
+  const rows::Report base = example_report();
+  rows::Report next = example_report();
+  rows::Peak& peak = next.peak[0];
+  peak.bytes += 1000;
+  rows::Holder& holder = peak.holders[1];
+  holder.bytes += 1000;
+  holder.origin.site->line = 77;
   const auto sections = compare_jobs(base, next);
   CHECK(section_of(sections, "peak").rows[0].name == "driver");
   CHECK(section_of(sections, "owners").rows[0].name == "driver: python_extension");
@@ -61,20 +68,19 @@ TEST_CASE("what grew is named by allocator layer, owner and call site, and lines
 }
 
 TEST_CASE("leaks, copies and categories are compared by their own bytes", "[unit]") {
-  const Json base = example_report();
-  Json next = example_report();
-  const auto add = [](Json& row, std::uint64_t bytes) {
-    row["bytes"] = row["bytes"].get<std::uint64_t>() + bytes;
-  };
-  for (Json& row : next["leaks"]["exit"]) add(row, row["class"] == "lost" ? 100 : 1000);
-  add(next["transfers"]["by_kind"][0], 300);
-  add(next["peak"][0]["holders"][1], 500);
+  const rows::Report base = example_report();
+  rows::Report next = example_report();
+  for (rows::ExitLeak& row : next.leaks.exit) {
+    row.bytes += row.leak_class == rows::LeakClass::kLost ? 100 : 1000;
+  }
+  next.transfers.by_kind[0].bytes += 300;
+  next.peak[0].holders[1].bytes += 500;
   const auto sections = compare_jobs(base, next);
   const auto first_of = [&](const char* name) { return section_of(sections, name).rows[0]; };
   CHECK(first_of("leaks").base_bytes == 50'331'648);
   CHECK(first_of("leaks").new_bytes == 50'331'748);
   CHECK(section_of(sections, "leaks").rows.size() == 1);
-  const auto copied = base["transfers"]["by_kind"][0]["bytes"].get<std::uint64_t>();
+  const std::uint64_t copied = base.transfers.by_kind[0].bytes;
   CHECK(first_of("transfers").base_bytes == copied);
   CHECK(first_of("transfers").new_bytes == copied + 300);
   CHECK(first_of("transfers").name == "host_to_device, pageable to device");
@@ -94,8 +100,8 @@ TEST_CASE("the text shows ten changes of a section and counts the others", "[uni
 }
 
 TEST_CASE("two steps of one run are compared", "[unit]") {
-  Json report = example_report();
-  report["steps"] = {step(3, 1000), step(30, 5000)};
+  rows::Report report = example_report();
+  report.steps = {step(3, 1000), step(30, 5000)};
   const auto sections = compare_steps(report, 3, report, 30);
   REQUIRE(sections.size() == 1);
   CHECK(sections[0].rows[0].name == "peak_bytes");

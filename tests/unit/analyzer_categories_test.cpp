@@ -180,7 +180,7 @@ TEST_CASE("gradients that live through the next forward are told with what they 
     const auto path = trace.builder().write(folder.path());
     const auto told = [&](const Options& options) {
       Json found = Json::array();
-      const Json report = analyze({path}, options);
+      const Json report = tests::analyze_json({path}, options);
       for (const Json& finding : report.at("findings")) {
         if (finding.at("rule") == "gradients_in_forward") found.push_back(finding);
       }

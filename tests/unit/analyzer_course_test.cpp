@@ -152,7 +152,7 @@ TEST_CASE("two processes on one device share its physical peak", "[unit]") {
   write(1, 100, 300, 5);
   write(2, 200, 400, 3);
   write(3, 500, 600, 7);
-  const Json report = gpumemtrace::analyzer::analyze({folder.path()}, {});
+  const Json report = analyze_json({folder.path()}, {});
   CHECK(report.at("processes").size() == 3);
   REQUIRE(report.at("devices").size() == 1);
   const Json device = report.at("devices")[0];
@@ -170,9 +170,9 @@ TEST_CASE("two analyses of a trace are the same, byte for byte", "[unit]") {
     if (i % 2 == 0) trace.free((i - 1) << 24);
   }
   const std::filesystem::path path = trace.write(folder.path());
-  const std::string first = gpumemtrace::analyzer::analyze({path}, {}).dump();
-  CHECK(first == gpumemtrace::analyzer::analyze({path}, {}).dump());
-  CHECK(first == gpumemtrace::analyzer::analyze({path, path}, {}).dump());
+  const std::string first = analyze_json({path}, {}).dump();
+  CHECK(first == analyze_json({path}, {}).dump());
+  CHECK(first == analyze_json({path, path}, {}).dump());
 }
 
 TEST_CASE("unusable input is one sentence that names the file", "[unit]") {
@@ -182,7 +182,7 @@ TEST_CASE("unusable input is one sentence that names the file", "[unit]") {
   std::ofstream(foreign) << "This is no trace, and long enough to hold a header of one, surely.";
   for (const std::filesystem::path& path : {missing, foreign}) {
     try {
-      (void)gpumemtrace::analyzer::analyze({path}, {});
+      (void)analyze_json({path}, {});
       FAIL("no error for " << path);
     } catch (const gpumemtrace::analyzer::InputError& error) {
       CHECK(std::string(error.what()).find(path.filename().string()) != std::string::npos);

@@ -60,7 +60,7 @@ TEST_CASE("a report with something in every section agrees with the schema", "[u
     if (pid == 11) trace.mark(MarkKind::kStopped);
     trace.write(folder.path(), pid == 10 ? Ending::kExit : Ending::kKilled);
   }
-  const Json report = gpumemtrace::analyzer::analyze({folder.path()}, {});
+  const Json report = analyze_json({folder.path()}, {});
   for (const char* section : {"traces", "processes", "devices", "usage", "peak", "composition",
                               "owners", "fragmentation", "oom", "losses"}) {
     INFO(section);

@@ -108,7 +108,7 @@ Json comparable(Json report) {
 }
 
 Json report_of(const PackedTrace& trace) {
-  Json report = comparable(analyzer::analyze({trace.path()}, {}));
+  Json report = comparable(analyze_json({trace.path()}, {}));
   keep_report(report);
   return report;
 }
@@ -195,7 +195,7 @@ TEST_CASE("records in no sensible order are compacted into a trace that can be r
     const TemporaryFolder folder;
     PackedTrace compacted(folder.path() / "compacted.gmt");
     pack_and_compact(damaged(job.records(), seed), compacted, seed);
-    const Json report = analyzer::analyze({compacted.path()}, {});
+    const Json report = analyze_json({compacted.path()}, {});
     for (const Json& peak : report.at("peak")) {
       std::uint64_t sum = 0;
       for (const Json& holder : peak.at("holders")) sum += holder.at("bytes").get<std::uint64_t>();
@@ -255,11 +255,11 @@ TEST_CASE("a late free keeps its order in a checkpoint when its allocation must 
     end = record.end;
   }
   compacted.pack();
-  const auto expected = analyzer::analyze({compacted.path()}, {});
+  const auto expected = analyze_json({compacted.path()}, {});
   for (int time = 0; time < 3; ++time) {
     REQUIRE(compacted.compact(1000 - 400u * static_cast<unsigned>(time), end + 1) ==
             preload::CheckpointResult::kDone);
-    const auto report = analyzer::analyze({compacted.path()}, {});
+    const auto report = analyze_json({compacted.path()}, {});
     CHECK(report.at("usage") == expected.at("usage"));
     CHECK(report.at("leaks").at("total_bytes") == expected.at("leaks").at("total_bytes"));
     CHECK(report.at("leaks").at("invalid_frees") == expected.at("leaks").at("invalid_frees"));
@@ -319,7 +319,7 @@ TEST_CASE("what was freed before is known although a checkpoint replaced its all
     end = record.end;
   }
   const auto invalid_frees = [&] {
-    return analyzer::analyze({compacted.path()}, {}).at("leaks").at("invalid_frees");
+    return analyze_json({compacted.path()}, {}).at("leaks").at("invalid_frees");
   };
   const Json expected = invalid_frees();
   REQUIRE(expected.size() == 1);
@@ -402,7 +402,7 @@ TEST_CASE("a checkpoint counts CUPTI's records that it replaced, and the rest is
     compacted.pack();
     REQUIRE(compacted.compact(0, records[i + 1].start) == preload::CheckpointResult::kDone);
   }
-  const Json report = analyzer::analyze({compacted.path()}, {});
+  const Json report = analyze_json({compacted.path()}, {});
   const std::uint64_t gone = loss_of(report, "activity_before_checkpoint");
   CHECK(gone > 0);
   CHECK(loss_of(report, "cupti_dropped_records") == kCopies);
@@ -488,7 +488,7 @@ TEST_CASE("leaks count from the mark on although a checkpoint replaced what lay 
     end = record.end;
   }
   const auto exit_rows = [&] {
-    return analyzer::analyze({compacted.path()}, {}).at("leaks").at("exit");
+    return analyze_json({compacted.path()}, {}).at("leaks").at("exit");
   };
   const Json expected = exit_rows();
   for (int time = 0; time < 3; ++time) {

@@ -4,7 +4,8 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "analyzer/job/job.hpp"
+#include "analyzer/base/json.hpp"
+#include "analyzer/json/report_json.hpp"
 #include "analyzer/rules/rules.hpp"
 #include "tests/catch.hpp"
 
@@ -14,13 +15,10 @@ TEST_CASE("docs/report.example.json holds the findings of its sections", "[unit]
   const char* const path = GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json";
   std::ifstream file(path);
   Json example = Json::parse(file);
-  const Job no_job;  // what rules ask the model is not in it
-  Symbolizer symbolizer(SymbolOptions{});
-  const CodeOwners owners;
-  Redaction no_redaction(false);
-  const ReportContext context(no_job, symbolizer, owners, no_redaction);
-  const Thresholds thresholds;
-  const Json findings = report_findings({context, example, thresholds});
+  rows::Report report = report_of_json(example);
+  const rows::Observations nothing;  // what rules observe beside the report is not in it
+  report.findings = find_all({report, nothing, Thresholds()});
+  const Json findings = to_json(report).at("findings");
   if (std::getenv("GPUMEMTRACE_UPDATE_DOCUMENTS") != nullptr) {
     example["findings"] = findings;
     std::ofstream(path) << example.dump(2) << '\n';

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where several changes would mend a fault, its fix says which one applies and how that is known.
 #include <algorithm>
-#include <fstream>
 
-#include "analyzer/job/job.hpp"
 #include "analyzer/rules/rules.hpp"
 #include "tests/support/finding_query.hpp"
 #include "tests/support/stack_records.hpp"
@@ -108,7 +106,7 @@ Json imbalance_of(bool first_too) {
     trace.free(kAddress);
     trace.write(folder.path());
   }
-  const Json found = gpumemtrace::analyzer::analyze({folder.path()}, {}).at("findings");
+  const Json found = analyze_json({folder.path()}, {}).at("findings");
   REQUIRE(found.size() == 1);
   return found[0];
 }
@@ -318,26 +316,27 @@ TEST_CASE("memory that grew throughout the run is what to stop where memory ran 
 }
 
 TEST_CASE("parameters that fill the device do not shrink with the batch", "[unit]") {
-  std::ifstream file(GPUMEMTRACE_SOURCE_DIR "/docs/report.example.json");
-  Json report = Json::parse(file);
-  Json& failure = report.at("oom")[0];
-  failure["outcome"] = "raised";
-  failure["verdict"] = "exhausted";
-  failure["level"] = "framework";
-  const auto fix_with = [&](const char* category) {
-    failure["holders"][1]["category"] = category;
-    const gpumemtrace::analyzer::Job no_job;
-    gpumemtrace::analyzer::Symbolizer symbolizer(gpumemtrace::analyzer::SymbolOptions{});
-    const gpumemtrace::analyzer::CodeOwners owners;
-    gpumemtrace::analyzer::Redaction no_redaction(false);
-    const gpumemtrace::analyzer::ReportContext context(no_job, symbolizer, owners, no_redaction);
+  namespace rows = gpumemtrace::analyzer::rows;
+  using gpumemtrace::analyzer::Category;
+  rows::Report report;
+  rows::Oom& failure = report.oom.emplace_back();
+  failure.level = gpumemtrace::analyzer::Level::kFramework;
+  failure.outcome = gpumemtrace::analyzer::OomOutcome::kRaised;
+  failure.verdict = rows::OomVerdict::kExhausted;
+  failure.requested_bytes = kMiB;
+  rows::Holder& holder = failure.holders.emplace_back();
+  holder.bytes = 64 * kMiB;
+  holder.origin.site.emplace().function = "load";
+  const auto fix_with = [&](Category category) {
+    holder.category = category;
     gpumemtrace::analyzer::Findings found;
-    gpumemtrace::analyzer::find_out_of_memory({context, report, {}}, found);
+    gpumemtrace::analyzer::find_out_of_memory({report, {}, {}}, found);
     REQUIRE(found.size() == 1);
     return found[0].fix;
   };
-  CHECK(fix_with("parameter").find("which a smaller batch does not change") != std::string::npos);
-  CHECK(fix_with("activation").find(": a smaller batch, or activation checkpointing.") !=
+  CHECK(fix_with(Category::kParameter).find("which a smaller batch does not change") !=
+        std::string::npos);
+  CHECK(fix_with(Category::kActivation).find(": a smaller batch, or activation checkpointing.") !=
         std::string::npos);
 }
 

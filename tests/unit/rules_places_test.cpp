@@ -169,7 +169,7 @@ TEST_CASE("a context on another rank's device names the call that opened it", "[
     trace.free(kAddress);
     trace.write(folder.path());
   }
-  const Json report = gpumemtrace::analyzer::analyze({folder.path()}, {});
+  const Json report = analyze_json({folder.path()}, {});
   REQUIRE(report.at("findings").size() == 1);
   const Json found = report.at("findings")[0];
   CHECK(found.at("site").is_null());

@@ -356,7 +356,7 @@ TEST_CASE("a rank that holds memory on another rank's device is named", "[unit]"
     trace.free(0x900000000);
     trace.write(folder.path());
   }
-  const Json report = gpumemtrace::analyzer::analyze({folder.path()}, {});
+  const Json report = analyze_json({folder.path()}, {});
   REQUIRE(report.at("findings").size() == 1);
   const Json finding = report.at("findings").at(0);
   CHECK(finding.at("rule") == "wrong_device");
@@ -376,7 +376,7 @@ TEST_CASE("a context on another rank's device is named although it holds nothing
     trace.free(0x900000000);
     trace.write(folder.path());
   }
-  const Json report = gpumemtrace::analyzer::analyze({folder.path()}, {});
+  const Json report = analyze_json({folder.path()}, {});
   REQUIRE(report.at("findings").size() == 1);
   const Json finding = report.at("findings").at(0);
   CHECK(finding.at("rule") == "wrong_device");
@@ -402,7 +402,7 @@ Json report_of_ranks(const std::vector<std::int64_t>& mebibytes) {
     }
     trace.write(folder.path());
   }
-  return gpumemtrace::analyzer::analyze({folder.path()}, {});
+  return analyze_json({folder.path()}, {});
 }
 
 TEST_CASE("a rank that holds more or less than the others is named", "[unit]") {
@@ -473,9 +473,9 @@ TEST_CASE("the same trace gives the same report, byte for byte", "[unit]") {
     trace.copy(0x900000000, EndType::kDevice, 0x70000000, EndType::kHost, 4);
   }
   const auto path = trace.write(folder.path());
-  const std::string first = gpumemtrace::analyzer::analyze({path}, {}).dump();
+  const std::string first = analyze_json({path}, {}).dump();
   for (int i = 0; i < 100; ++i) {
-    REQUIRE(gpumemtrace::analyzer::analyze({path}, {}).dump() == first);
+    REQUIRE(analyze_json({path}, {}).dump() == first);
   }
 }
 
@@ -497,7 +497,7 @@ TEST_CASE("a threshold that is raised silences its rule", "[unit]") {
   keep(trace, 1);
   const auto path = trace.write(folder.path());
   gpumemtrace::analyzer::Options options;
-  CHECK(gpumemtrace::analyzer::analyze({path}, options).at("findings").size() == 1);
+  CHECK(analyze_json({path}, options).at("findings").size() == 1);
   options.thresholds.set(0, 1e9);
-  CHECK(gpumemtrace::analyzer::analyze({path}, options).at("findings").empty());
+  CHECK(analyze_json({path}, options).at("findings").empty());
 }

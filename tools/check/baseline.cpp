@@ -8,6 +8,7 @@
 
 #include "tools/base/failure.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -15,29 +16,45 @@ namespace {
 constexpr const char* kFormat = "gpumemtrace-baseline";
 constexpr int kVersion = 1;
 
-// What decides how much memory the same program takes.
-Json environment_of(const Json& report) {
-  std::vector<std::string> devices;
-  for (const Json& device : report.at("devices")) {
-    devices.push_back(text_or(device, "name", "unknown"));
+namespace rows = analyzer::rows;
+using analyzer::Direction;
+
+Environment environment_of(const rows::Report& report) {
+  Environment environment;
+  for (const rows::Device& device : report.devices) {
+    environment.devices.push_back(device.name.value_or("unknown"));
   }
-  std::sort(devices.begin(), devices.end());
-  Json driver = nullptr;
-  Json framework = nullptr;
-  Json world_size = nullptr;
-  for (const Json& process : report.at("processes")) {
-    if (driver.is_null()) driver = process.at("cuda").at("driver_version");
-    if (world_size.is_null()) world_size = process.at("world_size");
-    const Json& torch = process.at("torch");
-    if (framework.is_null() && torch.is_object()) {
-      framework = format_text("torch {} {}", text_or(torch, "version", "unknown"),
-                              text_or(torch, "allocator", "unknown"));
+  std::sort(environment.devices.begin(), environment.devices.end());
+  for (const rows::Process& process : report.processes) {
+    if (!environment.driver_version) environment.driver_version = process.cuda.driver_version;
+    if (!environment.world_size) environment.world_size = process.world_size;
+    if (!environment.framework && process.torch) {
+      environment.framework = format_text("torch {} {}", process.torch->version.value_or("unknown"),
+                                          process.torch->allocator.value_or("unknown"));
     }
   }
-  return {{"devices", std::vector<Json>(devices.begin(), devices.end())},
-          {"driver_version", driver},
-          {"framework", framework},
-          {"world_size", world_size}};
+  return environment;
+}
+
+template <class T>
+Json json_or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json environment_json(const Environment& environment) {
+  return {{"devices", std::vector<Json>(environment.devices.begin(), environment.devices.end())},
+          {"driver_version", json_or_null(environment.driver_version)},
+          {"framework", json_or_null(environment.framework)},
+          {"world_size", json_or_null(environment.world_size)}};
+}
+
+Environment environment_of_json(const Json& json) {
+  Environment environment;
+  for (const Json& device : json.at("devices")) environment.devices.push_back(device.text());
+  environment.driver_version = number_in(json, "driver_version");
+  environment.framework = text_in(json, "framework");
+  environment.world_size = number_in(json, "world_size");
+  return environment;
 }
 
 Json entry_json(const BaselineEntry& entry) {
@@ -50,7 +67,7 @@ Json entry_json(const BaselineEntry& entry) {
   }
   Json peaks = Json::object();
   for (const auto& [level, bytes] : entry.peak_bytes) peaks[level] = bytes;
-  return {{"environment", entry.environment},
+  return {{"environment", environment_json(entry.environment)},
           {"findings", std::move(findings)},
           {"peak_bytes", std::move(peaks)},
           {"transfer_bytes", entry.transfer_bytes}};
@@ -69,7 +86,7 @@ BaselineEntry entry_of(const Json& json, const std::string& where) {
     return *bytes;
   };
   BaselineEntry entry;
-  entry.environment = json.at("environment");
+  entry.environment = environment_of_json(json.at("environment"));
   entry.transfer_bytes = bytes_in(json, "transfer_bytes");
   for (const auto& [level, bytes] : json.at("peak_bytes").items()) {
     entry.peak_bytes[level] = bytes_in(json.at("peak_bytes"), level);
@@ -83,42 +100,40 @@ BaselineEntry entry_of(const Json& json, const std::string& where) {
 
 }  // namespace
 
-std::map<std::string, std::uint64_t> peaks_of(const Json& report) {
+std::map<std::string, std::uint64_t> peaks_of(const rows::Report& report) {
   std::map<std::string, std::uint64_t> peaks;
-  const auto raise = [&peaks](const std::string& level, std::uint64_t bytes) {
-    std::uint64_t& held = peaks[level];
+  const auto raise = [&peaks](std::string_view level, std::uint64_t bytes) {
+    std::uint64_t& held = peaks[std::string(level)];
     held = std::max(held, bytes);
   };
-  for (const Json& row : report.at("peak")) raise(row.at("level"), number_or_zero(row, "bytes"));
-  for (const Json& row : report.at("devices")) {
-    const Json& peak = row.at("physical_peak");
-    if (peak.is_object()) raise("physical", number_or_zero(peak, "bytes"));
+  for (const rows::Peak& row : report.peak) raise(name_of(row.level), row.bytes);
+  for (const rows::Device& row : report.devices) {
+    if (row.physical_peak) raise("physical", row.physical_peak->bytes);
   }
   return peaks;
 }
 
-std::uint64_t transfer_bytes_of(const Json& report) {
+std::uint64_t transfer_bytes_of(const rows::Report& report) {
   std::uint64_t bytes = 0;
-  for (const Json& row : report.at("transfers").at("by_kind")) {
-    const std::string direction = row.at("direction");
-    if (direction == "host_to_device" || direction == "device_to_host") {
-      bytes += number_or_zero(row, "bytes");
-    }
+  for (const rows::Copies& row : report.transfers.by_kind) {
+    const bool is_between_host_and_device =
+        row.direction == Direction::kHostToDevice || row.direction == Direction::kDeviceToHost;
+    if (is_between_host_and_device) bytes += row.bytes;
   }
   return bytes;
 }
 
-BaselineEntry baseline_of(const Json& report) {
+BaselineEntry baseline_of(const rows::Report& report) {
   BaselineEntry entry;
   entry.environment = environment_of(report);
   entry.peak_bytes = peaks_of(report);
   entry.transfer_bytes = transfer_bytes_of(report);
-  for (const Json& finding : report.at("findings")) {
-    if (finding.at("severity") == "info") continue;
-    KnownFinding& known = entry.findings[finding.at("fingerprint")];
-    known.rule = finding.at("rule");
-    known.where = name_holder(finding);
-    known.bytes += number_or_zero(finding, "bytes");
+  for (const rows::Finding& finding : report.findings) {
+    if (finding.severity == analyzer::Severity::kInfo) continue;
+    KnownFinding& known = entry.findings[finding.fingerprint];
+    known.rule = name_of(finding.rule);
+    known.where = name_holder(finding.origin);
+    known.bytes += finding.bytes.value_or(0);
   }
   return entry;
 }
@@ -148,8 +163,8 @@ Baseline Baseline::read(const std::filesystem::path& path) {
   }
 }
 
-const BaselineEntry* Baseline::find(const Json& report) const {
-  const Json environment = environment_of(report);
+const BaselineEntry* Baseline::find(const rows::Report& report) const {
+  const Environment environment = environment_of(report);
   const auto found =
       std::find_if(entries_.begin(), entries_.end(),
                    [&](const BaselineEntry& entry) { return entry.environment == environment; });
@@ -170,7 +185,7 @@ void Baseline::put(BaselineEntry entry) {
 std::string Baseline::text() const {
   std::vector<std::pair<std::string, Json>> sorted;
   for (const BaselineEntry& entry : entries_) {
-    sorted.emplace_back(entry.environment.dump(), entry_json(entry));
+    sorted.emplace_back(environment_json(entry.environment).dump(), entry_json(entry));
   }
   std::sort(sorted.begin(), sorted.end(),
             [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -6,10 +6,11 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "tools/report_view/report_row.hpp"
+#include "analyzer/rows/report.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -19,9 +20,19 @@ struct KnownFinding {
   std::uint64_t bytes = 0;
 };
 
+// What decides how much memory the same program takes.
+struct Environment {
+  std::vector<std::string> devices;  // their names, sorted
+  std::optional<std::uint64_t> driver_version;
+  std::optional<std::string> framework;
+  std::optional<std::uint64_t> world_size;
+
+  friend auto operator<=>(const Environment&, const Environment&) = default;
+};
+
 // The numbers of one environment; numbers of another one cannot be compared with them.
 struct BaselineEntry {
-  Json environment;  // devices, driver, framework, world size
+  Environment environment;
   std::map<std::string, KnownFinding> findings;
   std::map<std::string, std::uint64_t> peak_bytes;  // by level; physical: summed over the job
   std::uint64_t transfer_bytes = 0;
@@ -29,12 +40,12 @@ struct BaselineEntry {
 
 // The entry that the report would make. Findings that say what the trace could not see are no part
 // of it.
-[[nodiscard]] BaselineEntry baseline_of(const Json& report);
+[[nodiscard]] BaselineEntry baseline_of(const analyzer::rows::Report& report);
 
 // Highest peak of each level, and the highest physical one of a device under "physical".
-[[nodiscard]] std::map<std::string, std::uint64_t> peaks_of(const Json& report);
+[[nodiscard]] std::map<std::string, std::uint64_t> peaks_of(const analyzer::rows::Report& report);
 // Bytes copied between host and devices.
-[[nodiscard]] std::uint64_t transfer_bytes_of(const Json& report);
+[[nodiscard]] std::uint64_t transfer_bytes_of(const analyzer::rows::Report& report);
 
 class Baseline {
  public:
@@ -42,7 +53,7 @@ class Baseline {
   static Baseline read(const std::filesystem::path& path);
 
   // nullptr where the report's environment is not in the file.
-  [[nodiscard]] const BaselineEntry* find(const Json& report) const;
+  [[nodiscard]] const BaselineEntry* find(const analyzer::rows::Report& report) const;
   // Puts the entry in the place of the one of its environment.
   void put(BaselineEntry entry);
   [[nodiscard]] std::string text() const;

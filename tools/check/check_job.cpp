@@ -46,7 +46,7 @@ void publish(const Verdict& verdict, const CheckRequest& request) {
   }
 }
 
-int write_baseline(const Json& report, const Policy& policy) {
+int write_baseline(const analyzer::rows::Report& report, const Policy& policy) {
   if (policy.baseline.empty()) {
     throw Failure("--write-baseline needs --baseline FILE, which it writes", ExitCode::kUsage);
   }
@@ -71,23 +71,17 @@ int check_job(const CheckRequest& request) {
     publish(verdict, request);
     return to_int(exit_code_of(verdict.outcome));
   }
-  const Json report = load_report(request.inputs, request.naming, request.thresholds);
+  const analyzer::rows::Report report =
+      load_rows(request.inputs, request.naming, request.thresholds);
   suppressions.add_embedded(report);
-  try {
-    if (request.write_baseline) return write_baseline(report, request.policy);
-    Baseline baseline;
-    const bool has_baseline = !request.policy.baseline.empty();
-    if (has_baseline) baseline = Baseline::read(request.policy.baseline);
-    const Verdict verdict =
-        judge(report, request.policy, std::move(suppressions), has_baseline ? &baseline : nullptr);
-    publish(verdict, request);
-    return to_int(exit_code_of(verdict.outcome));
-  } catch (const analyzer::JsonError& error) {
-    throw Failure(
-        format_text("{} is no complete report ({}); make it again with `gpumemtrace "
-                    "analyze`",
-                    request.inputs.front().string(), error.what()));
-  }
+  if (request.write_baseline) return write_baseline(report, request.policy);
+  Baseline baseline;
+  const bool has_baseline = !request.policy.baseline.empty();
+  if (has_baseline) baseline = Baseline::read(request.policy.baseline);
+  const Verdict verdict =
+      judge(report, request.policy, std::move(suppressions), has_baseline ? &baseline : nullptr);
+  publish(verdict, request);
+  return to_int(exit_code_of(verdict.outcome));
 }
 
 }  // namespace gpumemtrace::tools

@@ -27,12 +27,7 @@ leak:^ncclCommInit
 leak:^cuptiActivity
 )";
 
-const analyzer::RuleInfo* find_rule(const std::string& name) {
-  for (const analyzer::RuleInfo& rule : analyzer::kRules) {
-    if (rule.name == name) return &rule;
-  }
-  return nullptr;
-}
+namespace rows = analyzer::rows;
 
 bool is_type(const std::string& type) {
   return std::any_of(
@@ -40,30 +35,28 @@ bool is_type(const std::string& type) {
       [&](const analyzer::RuleInfo& rule) { return rule.name == type || rule.family == type; });
 }
 
-// Begin of the first place at or after `from` where `part` stands.
+// Where `part` first stands at or after `from`.
 std::size_t find_part(std::string_view text, std::string_view part, std::size_t from) {
   return from > text.size() ? std::string_view::npos : text.find(part, from);
 }
 
-void add_place(const Json& place, std::vector<std::string>& texts) {
-  if (!place.is_object()) return;
-  for (const char* key : {"function", "file", "module"}) {
-    if (const auto text = text_in(place, key)) texts.push_back(*text);
+// Of a site or a frame.
+template <class Code>
+void add_code(const Code& code, std::vector<std::string>& texts) {
+  for (const auto& text : {code.function, code.file, code.module}) {
+    if (text) texts.push_back(*text);
   }
-  const auto file = text_in(place, "file");
-  const auto line = number_in(place, "line");
-  if (file && line) texts.push_back(format_text("{}:{}", *file, *line));
+  if (code.file && code.line) texts.push_back(format_text("{}:{}", *code.file, *code.line));
 }
 
-std::vector<std::string> texts_of(const Json& finding, const Json& report) {
+std::vector<std::string> texts_of(const rows::Finding& finding, const rows::Report& report) {
   std::vector<std::string> texts;
-  add_place(finding.at("site"), texts);
-  if (const auto owner = text_in(finding, "owner")) texts.push_back(*owner);
-  const auto stack = text_in(finding, "stack");
-  if (!stack) return texts;
-  for (const Json& row : report.at("stacks")) {
-    if (row.at("id") != *stack) continue;
-    for (const Json& frame : row.at("frames")) add_place(frame, texts);
+  if (finding.origin.site) add_code(*finding.origin.site, texts);
+  if (finding.origin.owner) texts.push_back(*finding.origin.owner);
+  if (!finding.origin.stack) return texts;
+  for (const rows::Stack& stack : report.stacks) {
+    if (stack.id != finding.origin.stack) continue;
+    for (const rows::Frame& frame : stack.frames) add_code(frame, texts);
   }
   return texts;
 }
@@ -132,48 +125,45 @@ void Suppressions::add_text(std::string_view text, const std::string& origin) {
   }
 }
 
-void Suppressions::add_embedded(const Json& report) {
+void Suppressions::add_embedded(const rows::Report& report) {
   std::set<std::string> known;
-  for (const Json& process : report.at("processes")) {
-    if (!process.contains("suppressions")) continue;
+  for (const rows::Process& process : report.processes) {
     std::string text;
-    for (const Json& line : process.at("suppressions")) {
-      const bool is_new = known.insert(line.get<std::string>()).second;
-      text += (is_new ? line.get<std::string>() : std::string()) + "\n";
+    for (const std::string& line : process.suppressions) {
+      const bool is_new = known.insert(line).second;
+      text += (is_new ? line : std::string()) + "\n";
     }
-    add_text(text, "in " + text_or(process, "executable", "the program"));
+    add_text(text, "in " + process.executable.value_or("the program"));
   }
 }
 
-const Suppression* Suppressions::use(const Json& finding, const Json& report) {
-  const analyzer::RuleInfo* const rule = find_rule(finding.at("rule"));
+const Suppression* Suppressions::use(const rows::Finding& finding, const rows::Report& report) {
+  const analyzer::RuleInfo& rule = describe(finding.rule);
   const std::vector<std::string> texts = texts_of(finding, report);
   for (Suppression& row : rows_) {
-    if (rule == nullptr || (row.type != rule->name && row.type != rule->family)) continue;
+    if (row.type != rule.name && row.type != rule.family) continue;
     const bool fits = std::any_of(texts.begin(), texts.end(), [&](const std::string& text) {
       return matches_pattern(row.pattern, text);
     });
     if (!fits) continue;
     ++row.count;
-    row.bytes += number_or_zero(finding, "bytes");
+    row.bytes += finding.bytes.value_or(0);
     return &row;
   }
   return nullptr;
 }
 
-std::string suppression_for(const Json& finding) {
-  const analyzer::RuleInfo* const rule = find_rule(finding.at("rule"));
-  const std::string type(rule == nullptr ? "leak" : rule->family);
-  const Json& site = finding.at("site");
-  if (site.is_object()) {
-    const auto function = text_in(site, "function");
+std::string suppression_for(const rows::Finding& finding) {
+  const std::string type(describe(finding.rule).family);
+  if (finding.origin.site) {
+    const rows::Site& site = *finding.origin.site;
     // Every script has these.
-    const bool common = function == "main" || function == "<module>";
-    if (function && !common) return type + ":^" + *function + "$";
-    if (const auto file = text_in(site, "file")) return type + ":" + *file;
-    if (const auto module = text_in(site, "module")) return type + ":^" + *module + "$";
+    const bool common = site.function == "main" || site.function == "<module>";
+    if (site.function && !common) return type + ":^" + *site.function + "$";
+    if (site.file) return type + ":" + *site.file;
+    if (site.module) return type + ":^" + *site.module + "$";
   }
-  if (const auto owner = text_in(finding, "owner")) return type + ":^" + *owner + "$";
+  if (finding.origin.owner) return type + ":^" + *finding.origin.owner + "$";
   return {};
 }
 

@@ -8,11 +8,11 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/report_view/report_row.hpp"
+#include "analyzer/rows/report.hpp"
 
 namespace gpumemtrace::tools {
 
-// True where `text` contains the pattern. In it `*` stands for any letters, `^` at its begin and
+// True where `text` contains the pattern. In it `*` stands for any letters, `^` at its start and
 // `$` at its end for the ends of the text.
 [[nodiscard]] bool matches_pattern(std::string_view pattern, std::string_view text);
 
@@ -39,10 +39,11 @@ class Suppressions {
   void add_text(std::string_view text, const std::string& origin);
   // Those that the programs of the report asked for. The same line of several processes counts
   // once.
-  void add_embedded(const Json& report);
+  void add_embedded(const analyzer::rows::Report& report);
 
   // The suppression that hides the finding, counted as used; nullptr where there is none.
-  const Suppression* use(const Json& finding, const Json& report);
+  const Suppression* use(const analyzer::rows::Finding& finding,
+                         const analyzer::rows::Report& report);
 
   [[nodiscard]] const std::vector<Suppression>& rows() const { return rows_; }
 
@@ -51,6 +52,6 @@ class Suppressions {
 };
 
 // What to write in a suppressions file to hide the finding.
-[[nodiscard]] std::string suppression_for(const Json& finding);
+[[nodiscard]] std::string suppression_for(const analyzer::rows::Finding& finding);
 
 }  // namespace gpumemtrace::tools

@@ -7,19 +7,25 @@
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_input.hpp"
+#include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
+
+namespace rows = analyzer::rows;
+using analyzer::Rule;
+using analyzer::Severity;
 
 int rank_of(std::string_view severity) {
   return severity == "error" ? 2 : severity == "warning" ? 1 : 0;
 }
 
-std::string family_of(const Json& finding) {
-  for (const analyzer::RuleInfo& rule : analyzer::kRules) {
-    if (finding.at("rule") == rule.name) return std::string(rule.family);
-  }
-  return {};
+// Bytes in a step; where the job has no steps, in the run.
+double growth_of(const rows::Finding& row) {
+  const auto* const per_step = row.evidence.find<double>("bytes_per_step");
+  if (per_step != nullptr) return *per_step;
+  const auto* const whole = row.evidence.find<std::uint64_t>("bytes_per_step");
+  return static_cast<double>(whole != nullptr ? *whole : row.bytes.value_or(0));
 }
 
 bool asks_for_leaks(const Policy& policy) {
@@ -31,7 +37,7 @@ bool asks_for_leaks(const Policy& policy) {
 // Goes through the questions of a policy one by one.
 class Judge {
  public:
-  Judge(const Json& report, const Policy& policy, const BaselineEntry* known)
+  Judge(const rows::Report& report, const Policy& policy, const BaselineEntry* known)
       : report_(report), policy_(policy), known_(known) {}
 
   Verdict judge(Suppressions& suppressions) {
@@ -66,15 +72,15 @@ class Judge {
 
   void sort_findings(Suppressions& suppressions) {
     std::map<std::string, std::uint64_t> bytes;
-    for (const Json& row : report_.at("findings")) {
-      bytes[row.at("fingerprint")] += number_or_zero(row, "bytes");
+    for (const rows::Finding& row : report_.findings) {
+      bytes[row.fingerprint] += row.bytes.value_or(0);
     }
-    for (const Json& row : report_.at("findings")) {
+    for (const rows::Finding& row : report_.findings) {
       JudgedFinding finding{&row, FindingStatus::kReported, ""};
       if (const Suppression* const hidden = suppressions.use(row, report_)) {
         finding.status = FindingStatus::kSuppressed;
         finding.reason = hidden->type + ":" + hidden->pattern;
-      } else if (is_known(row.at("fingerprint"), bytes[row.at("fingerprint")])) {
+      } else if (is_known(row.fingerprint, bytes[row.fingerprint])) {
         finding.status = FindingStatus::kKnown;
         finding.reason = "baseline";
       }
@@ -100,14 +106,14 @@ class Judge {
       finding.status = FindingStatus::kFails;
       if (finding.reason.empty()) finding.reason = check;
       ++sum.first;
-      sum.second += number_or_zero(*finding.row, "bytes");
+      sum.second += finding.row->bytes.value_or(0);
     }
     return sum;
   }
 
   void check_traced() {
     std::uint64_t events = 0;
-    for (const Json& trace : report_.at("traces")) events += number_or_zero(trace, "events");
+    for (const rows::Trace& trace : report_.traces) events += trace.events;
     if (events == 0 && !policy_.allow_empty) {
       add({"traced", "", "the traces hold no CUDA call, so nothing was checked", false},
           Outcome::kNothingTraced);
@@ -116,8 +122,9 @@ class Judge {
 
   void check_rules() {
     if (policy_.is_default()) {
-      const auto sum = mark("default policy", [](const Json& row) {
-        return row.at("severity") == "error" && row.at("confidence") == "exact";
+      const auto sum = mark("default policy", [](const rows::Finding& row) {
+        return row.severity == Severity::kError &&
+               row.confidence == analyzer::FindingConfidence::kExact;
       });
       add({"default policy", "",
            sum.first == 0
@@ -127,11 +134,10 @@ class Judge {
           Outcome::kViolated);
     }
     for (const FailOn& row : policy_.fail_on) {
-      const auto sum = mark("fail-on " + row.rule, [&](const Json& finding) {
-        const bool asked =
-            row.rule == "any" || finding.at("rule") == row.rule || family_of(finding) == row.rule;
-        return asked &&
-               rank_of(finding.at("severity").get<std::string>()) >= rank_of(row.least_severity);
+      const auto sum = mark("fail-on " + row.rule, [&](const rows::Finding& finding) {
+        const analyzer::RuleInfo& rule = describe(finding.rule);
+        const bool asked = row.rule == "any" || rule.name == row.rule || rule.family == row.rule;
+        return asked && rank_of(name_of(finding.severity)) >= rank_of(row.least_severity);
       });
       add({"fail-on", row.rule, count_of(sum.first, "finding", "findings"), sum.first == 0},
           Outcome::kViolated);
@@ -142,14 +148,14 @@ class Judge {
     if (!policy_.max_leak_bytes) return;
     std::uint64_t bytes = 0;
     for (const JudgedFinding& finding : verdict_.findings) {
-      const bool counts = finding.row->at("rule") == "leak" &&
+      const bool counts = finding.row->rule == Rule::kLeak &&
                           finding.status != FindingStatus::kKnown &&
                           finding.status != FindingStatus::kSuppressed;
-      if (counts) bytes += number_or_zero(*finding.row, "bytes");
+      if (counts) bytes += finding.row->bytes.value_or(0);
     }
     const bool holds = bytes <= *policy_.max_leak_bytes;
     if (!holds) {
-      (void)mark("max-leak", [](const Json& row) { return row.at("rule") == "leak"; });
+      (void)mark("max-leak", [](const rows::Finding& row) { return row.rule == Rule::kLeak; });
     }
     add({"max-leak", "",
          format_text("{} lost, {} allowed", size_text(bytes), size_text(*policy_.max_leak_bytes)),
@@ -160,10 +166,9 @@ class Judge {
   void check_growth() {
     if (!policy_.max_growth_bytes) return;
     const auto limit = static_cast<double>(*policy_.max_growth_bytes);
-    const auto sum = mark("max-growth", [limit](const Json& row) {
-      if (row.at("rule") != "growth") return false;
-      const Json& per_step = row.at("evidence").at("bytes_per_step");
-      return (per_step.is_number() ? per_step : row.at("bytes")).get<double>() > limit;
+    const auto sum = mark("max-growth", [limit](const rows::Finding& row) {
+      if (row.rule != Rule::kGrowth) return false;
+      return growth_of(row) > limit;
     });
     add({"max-growth", "",
          format_text(
@@ -174,15 +179,13 @@ class Judge {
         Outcome::kViolated);
   }
 
-  void check_peak(const PeakLimit& limit, const Json& row, const Json& peak,
-                  const std::string& device) {
+  // `process`: whose peak it is; empty for that of a device.
+  void check_peak(const PeakLimit& limit, std::uint64_t bytes, const std::string& device,
+                  const std::string& process) {
     if (!limit.device.empty() && limit.device != device) return;
-    const std::uint64_t bytes = number_or_zero(peak, "bytes");
     std::string subject = limit.level.empty() ? "physical" : limit.level;
     if (!device.empty()) subject += " on " + device;
-    if (row.contains("process") && report_.at("processes").size() > 1) {
-      subject += " in " + row.at("process").get<std::string>();
-    }
+    if (!process.empty() && report_.processes.size() > 1) subject += " in " + process;
     add({"max-peak", subject,
          format_text("{} at the peak, {} allowed", size_text(bytes), size_text(limit.bytes)),
          bytes <= limit.bytes},
@@ -192,15 +195,14 @@ class Judge {
   void check_peaks() {
     for (const PeakLimit& limit : policy_.max_peaks) {
       if (limit.level.empty()) {
-        for (const Json& row : report_.at("devices")) {
-          if (row.at("physical_peak").is_object()) {
-            check_peak(limit, row, row.at("physical_peak"), row.at("id"));
-          }
+        for (const rows::Device& row : report_.devices) {
+          if (row.physical_peak) check_peak(limit, row.physical_peak->bytes, row.id, "");
         }
         continue;
       }
-      for (const Json& row : report_.at("peak")) {
-        if (row.at("level") == limit.level) check_peak(limit, row, row, text_or(row, "device", ""));
+      for (const rows::Peak& row : report_.peak) {
+        if (name_of(row.level) != limit.level) continue;
+        check_peak(limit, row.bytes, row.device.value_or(""), row.process);
       }
     }
   }
@@ -208,10 +210,10 @@ class Judge {
   void check_stranded() {
     if (!policy_.max_stranded_share) return;
     double worst = 0;
-    for (const Json& row : report_.at("fragmentation")) {
-      const std::uint64_t reserved = number_or_zero(row, "reserved_bytes");
+    for (const rows::Fragmentation& row : report_.fragmentation) {
+      const std::uint64_t reserved = row.reserved_bytes.value_or(0);
       if (reserved == 0) continue;
-      worst = std::max(worst, static_cast<double>(number_or_zero(row, "stranded_bytes")) /
+      worst = std::max(worst, static_cast<double>(row.unusable_bytes.value_or(0)) /
                                   static_cast<double>(reserved));
     }
     add({"max-stranded", "",
@@ -265,7 +267,7 @@ class Judge {
                "or --allow-incomplete",
          complete},
         Outcome::kIncomplete);
-    if (!asks_for_leaks(policy_) || report_.at("leaks").at("state") == "checked") return;
+    if (!asks_for_leaks(policy_) || report_.leaks.state == rows::LeakState::kChecked) return;
     add({"complete", "leaks",
          "a process did not end by exit, so leaks could not be checked; let it end, or use "
          "--allow-incomplete",
@@ -273,7 +275,7 @@ class Judge {
         Outcome::kIncomplete);
   }
 
-  const Json& report_;
+  const rows::Report& report_;
   const Policy& policy_;
   const BaselineEntry* known_;
   Verdict verdict_;
@@ -326,7 +328,7 @@ std::string_view name_of(FindingStatus status) {
   return "reported";
 }
 
-Verdict judge(const Json& report, const Policy& policy, Suppressions suppressions,
+Verdict judge(const rows::Report& report, const Policy& policy, Suppressions suppressions,
               const Baseline* baseline) {
   const BaselineEntry* const known = baseline == nullptr ? nullptr : baseline->find(report);
   Judge judge(report, policy, known);

@@ -6,11 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/rows/report.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/check/baseline.hpp"
 #include "tools/check/policy.hpp"
 #include "tools/check/suppressions.hpp"
-#include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -37,13 +37,13 @@ enum class FindingStatus {
 [[nodiscard]] std::string_view name_of(FindingStatus status);
 
 struct JudgedFinding {
-  const Json* row = nullptr;  // of report.findings[]
+  const analyzer::rows::Finding* row = nullptr;  // of the report
   FindingStatus status = FindingStatus::kReported;
   std::string reason;  // the suppression, or the check that it fails
 };
 
 struct Verdict {
-  const Json* report = nullptr;  // that was judged; nullptr where there is none
+  const analyzer::rows::Report* report = nullptr;  // that was judged; nullptr: there is none
   Outcome outcome = Outcome::kPassed;
   std::vector<PolicyCheck> checks;
   std::vector<JudgedFinding> findings;
@@ -51,8 +51,8 @@ struct Verdict {
 };
 
 // The report must outlive the verdict. `baseline` is nullptr where none was given.
-[[nodiscard]] Verdict judge(const Json& report, const Policy& policy, Suppressions suppressions,
-                            const Baseline* baseline);
+[[nodiscard]] Verdict judge(const analyzer::rows::Report& report, const Policy& policy,
+                            Suppressions suppressions, const Baseline* baseline);
 
 // The verdict on a job that left no trace.
 [[nodiscard]] Verdict judge_nothing(const Policy& policy);

@@ -30,20 +30,17 @@ std::string escape(const std::string& text, bool property) {
 }
 
 std::string annotation(const JudgedFinding& finding, const std::filesystem::path& root) {
-  const Json& row = *finding.row;
-  const Json& site = row.at("site");
+  const analyzer::rows::Finding& row = *finding.row;
   std::string place;
-  if (site.is_object()) {
-    if (const auto file = text_in(site, "file")) {
-      place = "file=" + escape(path_below(*file, root), true) + ",";
-      if (const auto line = number_in(site, "line")) place += format_text("line={},", *line);
-    }
+  if (row.origin.site && row.origin.site->file) {
+    place = "file=" + escape(path_below(*row.origin.site->file, root), true) + ",";
+    if (row.origin.site->line) place += format_text("line={},", *row.origin.site->line);
   }
-  std::string message = text_or(row, "detail", "");
-  if (const auto fix = text_in(row, "fix")) message += "\nFix: " + *fix;
+  std::string message = row.detail;
+  if (!row.fix.empty()) message += "\nFix: " + row.fix;
   const bool fails = finding.status == FindingStatus::kFails;
   return format_text("::{} {}title={}::{}\n", fails ? "error" : "warning", place,
-                     escape(text_or(row, "title", ""), true), escape(message, false));
+                     escape(row.title, true), escape(message, false));
 }
 
 // A cell of a table in Markdown.
@@ -69,7 +66,7 @@ std::string verdict_github(const Verdict& verdict, const std::filesystem::path& 
   for (const FindingStatus status : {FindingStatus::kFails, FindingStatus::kReported}) {
     for (const JudgedFinding& finding : verdict.findings) {
       if (finding.status != status || shown == kMaxAnnotations) continue;
-      if (text_or(*finding.row, "severity", "") == "info") continue;
+      if (finding.row->severity == analyzer::Severity::kInfo) continue;
       text += annotation(finding, root);
       ++shown;
     }
@@ -87,8 +84,8 @@ std::string verdict_markdown(const Verdict& verdict) {
   if (verdict.findings.empty()) return text;
   text += "\n| finding | status | fix |\n| --- | --- | --- |\n";
   for (const JudgedFinding& finding : verdict.findings) {
-    text += format_text("| {} | {} | {} |\n", cell(text_or(*finding.row, "title", "")),
-                        name_of(finding.status), cell(text_or(*finding.row, "fix", "")));
+    text += format_text("| {} | {} | {} |\n", cell(finding.row->title), name_of(finding.status),
+                        cell(finding.row->fix));
   }
   return text;
 }

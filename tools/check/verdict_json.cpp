@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "analyzer/json/report_json.hpp"
 #include "tools/check/verdict_output.hpp"
 
 namespace gpumemtrace::tools {
@@ -13,7 +14,7 @@ Json verdict_json(const Verdict& verdict) {
   }
   Json findings = Json::array();
   for (const JudgedFinding& finding : verdict.findings) {
-    Json row = *finding.row;
+    Json row = analyzer::to_json(*finding.row);
     row["status"] = name_of(finding.status);
     row["reason"] = finding.reason.empty() ? Json(nullptr) : Json(finding.reason);
     findings.push_back(std::move(row));

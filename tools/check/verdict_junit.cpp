@@ -41,9 +41,8 @@ std::string reasons_of(const Verdict& verdict, const PolicyCheck& check) {
     const bool belongs = finding.reason == check.name ||
                          finding.reason == format_text("{} {}", check.name, check.subject);
     if (!belongs) continue;
-    text += format_text("{}\n{}\nFix: {}\n", text_or(*finding.row, "title", ""),
-                        text_or(*finding.row, "detail", ""),
-                        text_or(*finding.row, "fix", "none is known"));
+    text += format_text("{}\n{}\nFix: {}\n", finding.row->title, finding.row->detail,
+                        finding.row->fix.empty() ? "none is known" : finding.row->fix);
   }
   return text;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tools/check/verdict.hpp"
+#include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
 

@@ -12,25 +12,18 @@ constexpr std::size_t kMaxResults = 5000;
 constexpr const char* kSchema =
     "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 
-std::string level_of(std::string_view severity) {
-  return severity == "error" ? "error" : severity == "warning" ? "warning" : "note";
+std::string level_of(analyzer::Severity severity) {
+  return severity == analyzer::Severity::kInfo ? "note" : std::string(name_of(severity));
 }
 
 Json rules_json() {
   Json rules = Json::array();
   for (const analyzer::RuleInfo& rule : analyzer::kRules) {
-    rules.push_back(
-        {{"id", rule.name},
-         {"shortDescription", {{"text", rule.summary}}},
-         {"defaultConfiguration", {{"level", level_of(analyzer::name_of(rule.severity))}}}});
+    rules.push_back({{"id", rule.name},
+                     {"shortDescription", {{"text", rule.summary}}},
+                     {"defaultConfiguration", {{"level", level_of(rule.severity)}}}});
   }
   return rules;
-}
-
-std::size_t rule_index(const Json& name) {
-  std::size_t index = 0;
-  while (index < analyzer::kRules.size() && name != analyzer::kRules[index].name) ++index;
-  return index;
 }
 
 // Spaces and what else a URI may not hold, by number.
@@ -53,31 +46,25 @@ std::string uri_of(const std::string& path) {
   return uri;
 }
 
-Json location_json(const Json& site, const std::filesystem::path& root) {
-  const auto file = text_in(site, "file");
-  if (!file) return nullptr;
-  Json place = {{"artifactLocation", {{"uri", uri_of(path_below(*file, root))}}}};
-  if (const auto line = number_in(site, "line"); line && *line != 0) {
-    place["region"] = {{"startLine", *line}};
-  }
-  return {{"physicalLocation", std::move(place)}};
+Json location_json(const analyzer::rows::Site& site, const std::filesystem::path& root) {
+  Json location = {{"artifactLocation", {{"uri", uri_of(path_below(*site.file, root))}}}};
+  if (site.line && *site.line != 0) location["region"] = {{"startLine", *site.line}};
+  return {{"physicalLocation", std::move(location)}};
 }
 
 Json result_json(const JudgedFinding& finding, const std::filesystem::path& root) {
-  const Json& row = *finding.row;
-  std::string text = text_or(row, "detail", "");
-  if (const auto fix = text_in(row, "fix")) text += " Fix: " + *fix;
+  const analyzer::rows::Finding& row = *finding.row;
+  std::string text = row.detail;
+  if (!row.fix.empty()) text += " Fix: " + row.fix;
   const bool fails = finding.status == FindingStatus::kFails;
-  Json result = {{"ruleId", row.at("rule")},
-                 {"ruleIndex", rule_index(row.at("rule"))},
-                 {"level", fails ? "error" : level_of(text_or(row, "severity", ""))},
+  Json result = {{"ruleId", name_of(row.rule)},
+                 {"ruleIndex", static_cast<std::size_t>(row.rule)},
+                 {"level", fails ? "error" : level_of(row.severity)},
                  {"message", {{"text", text}}},
-                 {"partialFingerprints", {{"gpumemtrace/v1", row.at("fingerprint")}}},
+                 {"partialFingerprints", {{"gpumemtrace/v1", row.fingerprint}}},
                  {"locations", Json::array()}};
-  if (row.at("site").is_object()) {
-    Json location = location_json(row.at("site"), root);
-    if (!location.is_null()) result["locations"].push_back(std::move(location));
-  }
+  const auto& site = row.origin.site;
+  if (site && site->file) result["locations"].push_back(location_json(*site, root));
   if (finding.status == FindingStatus::kSuppressed || finding.status == FindingStatus::kKnown) {
     result["suppressions"] = {{{"kind", "external"}, {"justification", finding.reason}}};
   }

@@ -54,44 +54,42 @@ std::string headline(const Verdict& verdict) {
   return text + "\n";
 }
 
-// Findings of several processes that are one fault are told once.
-struct Fold {
+// Findings of several processes that are one fault are shown once.
+struct SameFault {
   const JudgedFinding* first = nullptr;
   std::size_t times = 0;
   std::uint64_t bytes = 0;
 };
 
-std::vector<Fold> folds_of(const Verdict& verdict, FindingStatus status) {
-  std::vector<Fold> folds;
-  std::map<std::string, std::size_t> place;
-  if (verdict.findings.empty()) return folds;  // there may be no report
-  const bool many = verdict.report->at("processes").size() > 1;
+std::vector<SameFault> faults_of(const Verdict& verdict, FindingStatus status) {
+  std::vector<SameFault> faults;
+  std::map<std::string, std::size_t> index;
+  if (verdict.findings.empty()) return faults;  // there may be no report
+  const bool many = verdict.report->processes.size() > 1;
   for (const JudgedFinding& finding : verdict.findings) {
     if (finding.status != status) continue;
     // One process can have the same fault in several forms; those stay apart.
-    const std::string key = text_or(*finding.row, "fingerprint", "") +
-                            (many ? std::string() : text_or(*finding.row, "title", ""));
-    const auto [found, added] = place.try_emplace(key, folds.size());
-    if (added) folds.push_back({&finding, 0, 0});
-    Fold& fold = folds[found->second];
-    ++fold.times;
-    fold.bytes += number_or_zero(*finding.row, "bytes");
+    const std::string key = finding.row->fingerprint + (many ? std::string() : finding.row->title);
+    const auto [found, added] = index.try_emplace(key, faults.size());
+    if (added) faults.push_back({&finding, 0, 0});
+    SameFault& fault = faults[found->second];
+    ++fault.times;
+    fault.bytes += finding.row->bytes.value_or(0);
   }
-  return folds;
+  return faults;
 }
 
-std::string finding_text(const Json& report, const Fold& fold) {
-  const Json& row = *fold.first->row;
-  std::string text = format_text("  {}: {}\n    {}\n", text_or(row, "rule", ""),
-                                 text_or(row, "title", ""), text_or(row, "detail", ""));
-  if (fold.times > 1) {
-    text += format_text("    The same {} times in this job, {} together.\n", fold.times,
-                        size_text(fold.bytes));
+std::string finding_text(const analyzer::rows::Report& report, const SameFault& fault) {
+  const analyzer::rows::Finding& row = *fault.first->row;
+  std::string text = format_text("  {}: {}\n    {}\n", name_of(row.rule), row.title, row.detail);
+  if (fault.times > 1) {
+    text += format_text("    The same {} times in this job, {} together.\n", fault.times,
+                        size_text(fault.bytes));
   }
-  if (const std::string stack = short_stack(report, row, kMaxFrames); !stack.empty()) {
+  if (const std::string stack = short_stack(report, row.origin.stack, kMaxFrames); !stack.empty()) {
     text += "    " + stack + "\n";
   }
-  if (const auto fix = text_in(row, "fix")) text += "    Fix: " + *fix + "\n";
+  if (!row.fix.empty()) text += "    Fix: " + row.fix + "\n";
   if (const std::string pattern = suppression_for(row); !pattern.empty()) {
     text += "    Suppress: " + pattern + "\n";
   }
@@ -99,14 +97,14 @@ std::string finding_text(const Json& report, const Fold& fold) {
 }
 
 std::string findings_text(const Verdict& verdict, FindingStatus status, std::string_view title) {
-  const std::vector<Fold> folds = folds_of(verdict, status);
-  if (folds.empty()) return {};
+  const std::vector<SameFault> faults = faults_of(verdict, status);
+  if (faults.empty()) return {};
   std::string text;
-  for (std::size_t i = 0; i < std::min(folds.size(), kMaxFindingsShown); ++i) {
-    text += finding_text(*verdict.report, folds[i]);
+  for (std::size_t i = 0; i < std::min(faults.size(), kMaxFindingsShown); ++i) {
+    text += finding_text(*verdict.report, faults[i]);
   }
-  if (folds.size() > kMaxFindingsShown) {
-    text += format_text("  and {} more; --json has all\n", folds.size() - kMaxFindingsShown);
+  if (faults.size() > kMaxFindingsShown) {
+    text += format_text("  and {} more; --json has all\n", faults.size() - kMaxFindingsShown);
   }
   return std::string(title) + "\n" + text;
 }

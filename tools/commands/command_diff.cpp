@@ -59,17 +59,10 @@ std::vector<DifferenceSection> compare(const DiffOptions& options) {
     throw Failure("one input names a step and the other does not; give both or none",
                   ExitCode::kUsage);
   }
-  const Json base_report = load_report({base.path}, options.naming);
-  const Json next_report = load_report({next.path}, options.naming);
-  try {
-    if (base.step) return compare_steps(base_report, *base.step, next_report, *next.step);
-    return compare_jobs(base_report, next_report);
-  } catch (const analyzer::JsonError& error) {
-    throw Failure(
-        format_text("{} or {} is no complete report ({}); make it again with "
-                    "`gpumemtrace analyze`",
-                    base.path, next.path, error.what()));
-  }
+  const analyzer::rows::Report base_report = load_rows({base.path}, options.naming);
+  const analyzer::rows::Report next_report = load_rows({next.path}, options.naming);
+  if (base.step) return compare_steps(base_report, *base.step, next_report, *next.step);
+  return compare_jobs(base_report, next_report);
 }
 
 int diff(const DiffOptions& options) {

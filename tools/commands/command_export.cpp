@@ -3,6 +3,7 @@
 #include <array>
 #include <memory>
 
+#include "analyzer/base/input_error.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/output_file.hpp"
 #include "tools/base/text.hpp"
@@ -63,6 +64,12 @@ Option add_choice(CommandLine& line, const std::string& flag, std::string& value
   return line.option(flag, value, help).value_name(join_choices(names)).one_of(names);
 }
 
+[[noreturn]] void refuse(const ExportOptions& options, const std::exception& error) {
+  throw Failure(
+      format_text("{} is no complete report ({}); make it again with `gpumemtrace analyze`",
+                  options.input.inputs.front().string(), error.what()));
+}
+
 int export_report(const ExportOptions& options) {
   const auto* const format = std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& row) {
     return options.format == row.name;
@@ -74,9 +81,9 @@ int export_report(const ExportOptions& options) {
   try {
     write_output(options.output, format->write(report, {*measure, options.level}));
   } catch (const analyzer::JsonError& error) {
-    throw Failure(
-        format_text("{} is no complete report ({}); make it again with `gpumemtrace analyze`",
-                    options.input.inputs.front().string(), error.what()));
+    refuse(options, error);
+  } catch (const analyzer::InputError& error) {
+    refuse(options, error);
   }
   return options.input.exit_code(report);
 }

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <memory>
 
+#include "analyzer/base/input_error.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
@@ -21,16 +22,22 @@ Examples:
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
 
+[[noreturn]] void refuse(const InputOptions& options, const std::exception& error) {
+  throw Failure(
+      format_text("{} is no complete report ({}); make it again with `gpumemtrace "
+                  "analyze`",
+                  options.inputs.front().string(), error.what()));
+}
+
 int summarize(const InputOptions& options) {
   const Json report = options.load();
   try {
     write_text(stdout, summary_text(report));
     return options.exit_code(report);
   } catch (const analyzer::JsonError& error) {
-    throw Failure(
-        format_text("{} is no complete report ({}); make it again with `gpumemtrace "
-                    "analyze`",
-                    options.inputs.front().string(), error.what()));
+    refuse(options, error);
+  } catch (const analyzer::InputError& error) {
+    refuse(options, error);
   }
 }
 

@@ -11,8 +11,10 @@
 namespace gpumemtrace::tools {
 namespace {
 
+namespace rows = analyzer::rows;
+
 using BytesByName = std::map<std::string, std::uint64_t>;
-using Collect = BytesByName (*)(const Json& report);
+using Collect = BytesByName (*)(const rows::Report& report);
 
 std::int64_t change_of(const DifferenceRow& row) {
   return static_cast<std::int64_t>(row.new_bytes) - static_cast<std::int64_t>(row.base_bytes);
@@ -37,54 +39,54 @@ DifferenceSection compare(std::string name, std::string title, const BytesByName
 }
 
 // A line moves when code above it changes, so it is no part of the name.
-std::string call_site_of(const Json& row) {
-  Json call_site = {{"owner", row.at("owner")}, {"site", row.at("site")}};
-  if (call_site["site"].is_object()) call_site["site"]["line"] = nullptr;
-  return name_holder(call_site);
+std::string call_site_of(rows::Origin origin) {
+  if (origin.site) origin.site->line.reset();
+  return name_holder(origin);
 }
 
 // Each level for itself: framework memory lies inside the driver's.
-BytesByName holders_by(const Json& report, std::string (*name)(const Json& holder)) {
+template <class Name>
+BytesByName holders_by(const rows::Report& report, Name&& name) {
   BytesByName bytes;
-  for (const Json& peak : report.at("peak")) {
-    const std::string level = peak.at("level");
-    for (const Json& holder : peak.at("holders")) {
-      const std::uint64_t held = number_or_zero(holder, "bytes");
-      if (held != 0) bytes[level + ": " + name(holder)] += held;
+  for (const rows::Peak& peak : report.peak) {
+    const std::string level(name_of(peak.level));
+    for (const rows::Holder& holder : peak.holders) {
+      if (holder.bytes != 0) bytes[level + ": " + name(holder)] += holder.bytes;
     }
   }
   return bytes;
 }
 
-BytesByName by_category(const Json& report) {
-  return holders_by(report,
-                    [](const Json& holder) { return text_or(holder, "category", "not told"); });
+BytesByName by_category(const rows::Report& report) {
+  return holders_by(report, [](const rows::Holder& holder) {
+    const std::string_view category = name_of(holder.category);
+    return std::string(category.empty() ? "not told" : category);
+  });
 }
 
-BytesByName by_owner(const Json& report) {
-  return holders_by(report,
-                    [](const Json& holder) { return text_or(holder, "owner", "not known"); });
+BytesByName by_owner(const rows::Report& report) {
+  return holders_by(
+      report, [](const rows::Holder& holder) { return holder.origin.owner.value_or("not known"); });
 }
 
-BytesByName by_call_site(const Json& report) { return holders_by(report, call_site_of); }
+BytesByName by_call_site(const rows::Report& report) {
+  return holders_by(report, [](const rows::Holder& holder) { return call_site_of(holder.origin); });
+}
 
-BytesByName leaked(const Json& report) {
+BytesByName leaked(const rows::Report& report) {
   BytesByName bytes;
-  for (const Json& row : report.at("leaks").at("exit")) {
-    if (row.at("class") == "lost" && row.at("inside").is_null()) {
-      bytes[call_site_of(row)] += number_or_zero(row, "bytes");
-    }
+  for (const rows::ExitLeak& row : report.leaks.exit) {
+    if (row.leak_class != rows::LeakClass::kLost || row.inside) continue;
+    bytes[call_site_of(row.origin)] += row.bytes;
   }
   return bytes;
 }
 
-BytesByName transferred(const Json& report) {
+BytesByName transferred(const rows::Report& report) {
   BytesByName bytes;
-  for (const Json& row : report.at("transfers").at("by_kind")) {
-    bytes[format_text("{}, {} to {}", text_or(row, "direction", "unknown"),
-                      text_or(row, "source_memory", "unknown"),
-                      text_or(row, "destination_memory", "unknown"))] +=
-        number_or_zero(row, "bytes");
+  for (const rows::Copies& row : report.transfers.by_kind) {
+    bytes[format_text("{}, {} to {}", name_of(row.direction), name_of(row.source_memory),
+                      name_of(row.destination_memory))] += row.bytes;
   }
   return bytes;
 }
@@ -106,26 +108,26 @@ constexpr SectionInfo kSections[] = {
 constexpr const char* kStepSection = "step";
 
 // Of several ranks the sums.
-BytesByName step_numbers(const Json& report, std::uint64_t step) {
+BytesByName step_numbers(const rows::Report& report, std::uint64_t step) {
   BytesByName numbers;
   bool found = false;
-  for (const Json& row : report.at("steps")) {
-    if (number_in(row, "index") != step) continue;
+  for (const rows::Step& row : report.steps) {
+    if (row.index != step) continue;
     found = true;
-    for (const char* key : {"peak_bytes", "live_bytes_at_end", "transfers_bytes"}) {
-      numbers[key] += number_or_zero(row, key);
-    }
+    numbers["peak_bytes"] += row.peak_bytes;
+    numbers["live_bytes_at_end"] += row.live_bytes_at_end;
+    numbers["transfers_bytes"] += row.transfers_bytes;
   }
   if (!found) {
     throw Failure(format_text("the report has no step {}; it has {}", step,
-                              count_of(report.at("steps").size(), "step", "steps")));
+                              count_of(report.steps.size(), "step", "steps")));
   }
   return numbers;
 }
 
 }  // namespace
 
-std::vector<DifferenceSection> compare_jobs(const Json& base, const Json& next) {
+std::vector<DifferenceSection> compare_jobs(const rows::Report& base, const rows::Report& next) {
   std::vector<DifferenceSection> sections;
   for (const SectionInfo& info : kSections) {
     sections.push_back(compare(info.name, info.title, info.collect(base), info.collect(next)));
@@ -133,8 +135,8 @@ std::vector<DifferenceSection> compare_jobs(const Json& base, const Json& next) 
   return sections;
 }
 
-std::vector<DifferenceSection> compare_steps(const Json& base, std::uint64_t base_step,
-                                             const Json& next, std::uint64_t next_step) {
+std::vector<DifferenceSection> compare_steps(const rows::Report& base, std::uint64_t base_step,
+                                             const rows::Report& next, std::uint64_t next_step) {
   return {compare(kStepSection, format_text("Step {} and step {}", base_step, next_step),
                   step_numbers(base, base_step), step_numbers(next, next_step))};
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/rows/report.hpp"
 #include "tools/check/policy.hpp"
 #include "tools/report_view/report_row.hpp"
 
@@ -31,12 +32,13 @@ struct DifferenceSection {
 // Peaks by level, holders at the driver's and the framework's peak by category, owner and call
 // site, leaks by call site, transfers by kind. Call sites are compared by function and file, not by
 // line.
-[[nodiscard]] std::vector<DifferenceSection> compare_jobs(const Json& base, const Json& next);
+[[nodiscard]] std::vector<DifferenceSection> compare_jobs(const analyzer::rows::Report& base,
+                                                          const analyzer::rows::Report& next);
 
 // The numbers of two steps. Throws Failure where a report has no such step.
-[[nodiscard]] std::vector<DifferenceSection> compare_steps(const Json& base,
+[[nodiscard]] std::vector<DifferenceSection> compare_steps(const analyzer::rows::Report& base,
                                                            std::uint64_t base_step,
-                                                           const Json& next,
+                                                           const analyzer::rows::Report& next,
                                                            std::uint64_t next_step);
 
 // Totals that grew by more than is allowed: rows of the sections "peak", "leaks" and "transfers",

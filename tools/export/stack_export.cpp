@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include "analyzer/json/report_json.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/stack_text.hpp"
 
@@ -36,16 +37,17 @@ bool is_wanted(const Json& row, const StackExport& what, bool prefers_framework)
   return what.measure.name == "copied" || (level_of(row) == "framework") == prefers_framework;
 }
 
-NamedStack stack_of(const Json& row, const std::map<std::string, const Json*>& stacks) {
+using Stacks = std::map<std::string, analyzer::rows::Stack>;
+
+NamedStack stack_of(const Json& row, const Stacks& stacks) {
   const auto stack = stacks.find(text_or(row, "stack", ""));
   NamedStack named;
   if (stack == stacks.end()) {
     named.push_back({name_holder(row), {}, 0});
     return named;
   }
-  for (const Json* frame : readable_frames(*stack->second)) {
-    named.push_back(
-        {name_frame(*frame), text_or(*frame, "file", ""), number_or_zero(*frame, "line")});
+  for (const analyzer::rows::Frame* frame : readable_frames(stack->second)) {
+    named.push_back({name_frame(*frame), frame->file.value_or(""), frame->line.value_or(0)});
   }
   std::reverse(named.begin(), named.end());
   return named;
@@ -54,8 +56,10 @@ NamedStack stack_of(const Json& row, const std::map<std::string, const Json*>& s
 // Bytes by stack of one process, or of all where `process` is empty.
 std::map<NamedStack, std::uint64_t> bytes_by_stack(const Json& report, const StackExport& what,
                                                    const std::string& process) {
-  std::map<std::string, const Json*> stacks;
-  for (const Json& stack : report.at("stacks")) stacks[text_or(stack, "id", "")] = &stack;
+  Stacks stacks;
+  for (const Json& stack : report.at("stacks")) {
+    stacks[text_or(stack, "id", "")] = analyzer::stack_of_json(stack);
+  }
   const bool prefers_framework =
       what.measure.name != "leaked" && has_framework_cost(report, what.measure.key);
   std::map<NamedStack, std::uint64_t> bytes;

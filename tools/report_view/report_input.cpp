@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "analyzer/analyze.hpp"
+#include "analyzer/json/report_json.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/progress_line.hpp"
 #include "tools/base/text.hpp"
@@ -29,7 +30,26 @@ bool looks_like_json(const fs::path& path) {
   return static_cast<bool>(file >> first) && first == '{';
 }
 
-Json read_report(const fs::path& path) {
+[[noreturn]] void refuse(const fs::path& report, const char* why) {
+  throw Failure(format_text("{} is a report{}", report.string(), why), ExitCode::kUsage);
+}
+
+// The report among the inputs, which then is the only one; nullptr where all are traces.
+const fs::path* find_report(const std::vector<fs::path>& inputs,
+                            const analyzer::Thresholds& thresholds) {
+  const auto report = std::find_if(inputs.begin(), inputs.end(), looks_like_json);
+  if (report == inputs.end()) return nullptr;
+  if (inputs.size() > 1) {
+    refuse(*report,
+           " and cannot be joined with other inputs; give the traces of one job, or one report");
+  }
+  if (!(thresholds == analyzer::Thresholds())) {
+    refuse(*report, ", which was made with its own thresholds; give the traces with --threshold");
+  }
+  return &*report;
+}
+
+Json read_report(const fs::path& path, const NamingOptions& naming) {
   std::ifstream file(path);
   if (!file) {
     throw Failure(format_text("cannot open {}: {}", path.string(), std::strerror(errno)));
@@ -55,7 +75,29 @@ Json read_report(const fs::path& path) {
                     "gpumemtrace that made it, or analyze the trace again",
                     path.string(), kReportVersion));
   }
+  if (naming.redact && !report.contains("redacted")) {
+    refuse(path, ", which was made with all names; give the traces with --redact");
+  }
   return report;
+}
+
+analyzer::rows::Report analyze_traces(const std::vector<fs::path>& inputs,
+                                      const NamingOptions& naming,
+                                      const analyzer::Thresholds& thresholds, bool tell_progress) {
+  try {
+    ProgressLine line(tell_progress);
+    analyzer::Options options;
+    options.thresholds = thresholds;
+    options.progress = [&line](double fraction) { line.update(fraction); };
+    options.symbols = symbol_options(naming);
+    options.owner_files = naming.owners;
+    options.redact = naming.redact;
+    return analyzer::analyze(inputs, options);
+  } catch (const analyzer::InputError& error) {
+    throw Failure(error.what());
+  } catch (const trace::TraceError& error) {
+    throw Failure(error.what());
+  }
 }
 
 }  // namespace
@@ -88,36 +130,22 @@ analyzer::SymbolOptions symbol_options(const NamingOptions& naming) {
 
 Json load_report(const std::vector<fs::path>& inputs, const NamingOptions& naming,
                  const analyzer::Thresholds& thresholds, bool tell_progress) {
-  const auto report = std::find_if(inputs.begin(), inputs.end(), looks_like_json);
-  if (report != inputs.end()) {
-    const auto refuse = [&](const char* why) {
-      throw Failure(format_text("{} is a report{}", report->string(), why), ExitCode::kUsage);
-    };
-    if (inputs.size() > 1) {
-      refuse(" and cannot be joined with other inputs; give the traces of one job, or one report");
-    }
-    if (!(thresholds == analyzer::Thresholds())) {
-      refuse(", which was made with its own thresholds; give the traces with --threshold");
-    }
-    const Json json = read_report(*report);
-    if (naming.redact && !json.contains("redacted")) {
-      refuse(", which was made with all names; give the traces with --redact");
-    }
-    return json;
-  }
+  const fs::path* const report = find_report(inputs, thresholds);
+  if (report != nullptr) return read_report(*report, naming);
+  return analyzer::to_json(analyze_traces(inputs, naming, thresholds, tell_progress));
+}
+
+analyzer::rows::Report load_rows(const std::vector<fs::path>& inputs, const NamingOptions& naming,
+                                 const analyzer::Thresholds& thresholds) {
+  const fs::path* const report = find_report(inputs, thresholds);
+  if (report == nullptr) return analyze_traces(inputs, naming, thresholds, false);
   try {
-    ProgressLine line(tell_progress);
-    analyzer::Options options;
-    options.thresholds = thresholds;
-    options.progress = [&line](double fraction) { line.update(fraction); };
-    options.symbols = symbol_options(naming);
-    options.owner_files = naming.owners;
-    options.redact = naming.redact;
-    return analyzer::analyze(inputs, options);
+    return analyzer::report_of_json(read_report(*report, naming));
   } catch (const analyzer::InputError& error) {
-    throw Failure(error.what());
-  } catch (const trace::TraceError& error) {
-    throw Failure(error.what());
+    throw Failure(
+        format_text("{} is no complete report ({}); make it again with `gpumemtrace "
+                    "analyze`",
+                    report->string(), error.what()));
   }
 }
 
@@ -127,12 +155,25 @@ bool is_complete(const Json& report) {
                      [](const Json& trace) { return trace.at("complete").get<bool>(); });
 }
 
+bool is_complete(const analyzer::rows::Report& report) {
+  return std::all_of(report.traces.begin(), report.traces.end(),
+                     [](const analyzer::rows::Trace& trace) { return trace.complete; });
+}
+
 std::optional<std::uint64_t> only_sums_until_ns(const Json& report) {
   std::optional<std::uint64_t> until_ns;
   const auto rows = report.at("coverage").find("partial_rules");
   if (rows == report.at("coverage").end()) return until_ns;
   for (const Json& row : *rows) {
     until_ns = std::max(until_ns.value_or(0), number_or_zero(row, "from_ns"));
+  }
+  return until_ns;
+}
+
+std::optional<std::uint64_t> only_sums_until_ns(const analyzer::rows::Report& report) {
+  std::optional<std::uint64_t> until_ns;
+  for (const analyzer::rows::PartialRules& row : report.coverage.partial_rules) {
+    until_ns = std::max(until_ns.value_or(0), row.from_ns);
   }
   return until_ns;
 }

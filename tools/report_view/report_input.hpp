@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analyzer/findings/thresholds.hpp"
+#include "analyzer/rows/report.hpp"
 #include "analyzer/symbols/symbol_options.hpp"
 #include "tools/report_view/report_row.hpp"
 
@@ -33,14 +34,21 @@ struct NamingOptions {
                                const analyzer::Thresholds& thresholds = {},
                                bool tell_progress = false);
 
+// The same as rows. Throws Failure also for a report that lacks what reports have.
+[[nodiscard]] analyzer::rows::Report load_rows(const std::vector<std::filesystem::path>& inputs,
+                                               const NamingOptions& naming,
+                                               const analyzer::Thresholds& thresholds = {});
+
 // True where all inputs are folders without a trace; also where there is no input.
 [[nodiscard]] bool is_without_trace(const std::vector<std::filesystem::path>& inputs);
 
 // True where no trace of the report misses an event.
 [[nodiscard]] bool is_complete(const Json& report);
+[[nodiscard]] bool is_complete(const analyzer::rows::Report& report);
 
 // Until when the report has sums alone, so that some rules looked at the rest; empty where it has
 // every event.
 [[nodiscard]] std::optional<std::uint64_t> only_sums_until_ns(const Json& report);
+[[nodiscard]] std::optional<std::uint64_t> only_sums_until_ns(const analyzer::rows::Report& report);
 
 }  // namespace gpumemtrace::tools

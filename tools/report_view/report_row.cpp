@@ -78,29 +78,39 @@ std::string count_of(std::uint64_t count, std::string_view one, std::string_view
   return format_text("{} {}", format_count(count), count == 1 ? one : many);
 }
 
-std::string name_holder(const Json& row) {
-  const std::optional<std::string> owner = text_in(row, "owner");
-  const auto site = row.find("site");
-  if (site == row.end() || !site->is_object()) return owner.value_or("owner not known");
-
+std::string name_holder(const analyzer::rows::Origin& origin) {
+  if (!origin.site) return origin.owner.value_or("owner not known");
+  const analyzer::rows::Site& site = *origin.site;
   std::string location;
-  if (const auto file = text_in(*site, "file")) {
-    const auto line = number_in(*site, "line");
-    const std::string name = with_folder(*file);
-    location = line ? format_text("{}:{}", name, *line) : name;
-  } else if (const auto module = text_in(*site, "module")) {
-    location = *module;
+  if (site.file) {
+    const std::string name = with_folder(*site.file);
+    location = site.line ? format_text("{}:{}", name, *site.line) : name;
+  } else if (site.module) {
+    location = *site.module;
   }
-  auto function = text_in(*site, "function");
-  if (!function) function = text_in(*site, "api");
+  const auto& function = site.function ? site.function : site.api;
   if (function) {
     const std::string_view name = analyzer::bare_function_name(*function);
     location = location.empty() ? std::string(name) : format_text("{} in {}", location, name);
   }
-  const auto node = text_in(*site, "node");
-  if (node && node != function) location += format_text(", backward of {}", *node);
-  if (location.empty()) return owner.value_or("owner not known");
-  return owner ? format_text("{} at {}", *owner, location) : location;
+  if (site.node && site.node != function) location += format_text(", backward of {}", *site.node);
+  if (location.empty()) return origin.owner.value_or("owner not known");
+  return origin.owner ? format_text("{} at {}", *origin.owner, location) : location;
+}
+
+std::string name_holder(const Json& row) {
+  analyzer::rows::Origin origin;
+  origin.owner = text_in(row, "owner");
+  if (const auto found = row.find("site"); found != row.end() && found->is_object()) {
+    analyzer::rows::Site& site = origin.site.emplace();
+    site.function = text_in(*found, "function");
+    site.file = text_in(*found, "file");
+    site.line = number_in(*found, "line");
+    site.module = text_in(*found, "module");
+    site.api = text_in(*found, "api");
+    site.node = text_in(*found, "node");
+  }
+  return name_holder(origin);
 }
 
 }  // namespace gpumemtrace::tools

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyzer/base/json.hpp"
+#include "analyzer/rows/site.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -40,5 +41,6 @@ using analyzer::Json;
 // "pytorch", "pytorch at train.py:12 in step", "libfastops.so"; what is known of who allocated.
 // Work of a backward pass says so: "pytorch at train.py:30 in main, backward of AddmmBackward0".
 [[nodiscard]] std::string name_holder(const Json& row);
+[[nodiscard]] std::string name_holder(const analyzer::rows::Origin& origin);
 
 }  // namespace gpumemtrace::tools

@@ -3,63 +3,70 @@
 
 #include <algorithm>
 
+#include "analyzer/json/report_json.hpp"
 #include "analyzer/owners/owners.hpp"
 #include "tools/base/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
 
-bool is_python(const Json& frame) { return text_or(frame, "kind", "") == "python"; }
+using analyzer::rows::Frame;
+using analyzer::rows::Stack;
 
-std::string file_of(const Json& frame) {
-  return std::string(analyzer::base_name(text_or(frame, "file", "")));
-}
+bool is_python(const Frame& frame) { return frame.language == analyzer::rows::Language::kPython; }
 
 // "(train.py:12)" or "(libops.so)"; empty where neither is known.
-std::string location_of(const Json& frame) {
-  std::string location = file_of(frame);
-  const auto line = number_in(frame, "line");
-  if (!location.empty() && line) location += format_text(":{}", *line);
-  if (location.empty()) location = text_or(frame, "module", "");
+std::string location_of(const Frame& frame) {
+  std::string location(analyzer::base_name(frame.file.value_or("")));
+  if (!location.empty() && frame.line) location += format_text(":{}", *frame.line);
+  if (location.empty()) location = frame.module.value_or("");
   return location.empty() ? location : " (" + location + ")";
 }
 
-const Json* find_stack(const Json& report, const std::string& id) {
-  for (const Json& stack : report.at("stacks")) {
-    if (text_or(stack, "id", "") == id) return &stack;
-  }
-  return nullptr;
-}
-
 // Of the user: their Python lines, and native lines outside of libraries that only pass calls on.
-bool is_users(const Json& frame) {
-  const std::string file = text_or(frame, "file", "");
+bool is_users(const Frame& frame) {
+  const std::string file = frame.file.value_or("");
   if (is_python(frame)) return analyzer::is_users_python_file(file);
   return !file.empty() && analyzer::is_users_source_file(file) &&
-         analyzer::is_users_function(text_or(frame, "function", ""));
+         analyzer::is_users_function(frame.function.value_or(""));
+}
+
+std::string short_text(const Stack& stack, std::size_t most_frames) {
+  const std::vector<const Frame*> frames = readable_frames(stack);
+  const auto innermost = std::find_if(frames.begin(), frames.end(), [](const Frame* frame) {
+    return !is_python(*frame) && frame->function;
+  });
+  std::string text;
+  std::size_t shown = 0;
+  for (auto frame = frames.begin(); frame != frames.end() && shown < most_frames; ++frame) {
+    if (frame != innermost && !is_users(**frame)) continue;
+    if (!(*frame)->function) continue;
+    text +=
+        (text.empty() ? "" : " < ") + short_function(*(*frame)->function) + location_of(**frame);
+    ++shown;
+  }
+  return text;
 }
 
 }  // namespace
 
-std::vector<const Json*> readable_frames(const Json& stack) {
-  const Json& frames = stack.at("frames");
-  const bool own_python = !frames.empty() && is_python(frames.back()) &&
-                          (!stack.contains("inferred_from") || stack.at("inferred_from").is_null());
-  std::vector<const Json*> readable;
+std::vector<const Frame*> readable_frames(const Stack& stack) {
+  const bool own_python =
+      !stack.frames.empty() && is_python(stack.frames.back()) && !stack.inferred_from;
+  std::vector<const Frame*> readable;
   bool in_interpreter = false;
-  for (const Json& frame : frames) {
-    in_interpreter = in_interpreter || analyzer::is_interpreter(text_or(frame, "module", ""));
+  for (const Frame& frame : stack.frames) {
+    in_interpreter = in_interpreter || analyzer::is_interpreter(frame.module.value_or(""));
     if (own_python && in_interpreter && !is_python(frame)) continue;
     readable.push_back(&frame);
   }
   return readable;
 }
 
-std::string name_frame(const Json& frame) {
-  if (const auto function = text_in(frame, "function")) return *function + location_of(frame);
-  const std::uint64_t offset = number_or_zero(frame, "offset");
-  const auto module = text_in(frame, "module");
-  if (module) return format_text("{}+{:#x}", *module, offset);
+std::string name_frame(const Frame& frame) {
+  if (frame.function) return *frame.function + location_of(frame);
+  const std::uint64_t offset = frame.offset.value_or(0);
+  if (frame.module) return format_text("{}+{:#x}", *frame.module, offset);
   return is_python(frame) ? "unknown Python function" : format_text("{:#x}", offset);
 }
 
@@ -67,24 +74,22 @@ std::string short_function(const std::string& function) {
   return std::string(analyzer::bare_function_name(function));
 }
 
+std::string short_stack(const analyzer::rows::Report& report,
+                        const analyzer::rows::OptionalText& stack, std::size_t most_frames) {
+  const auto found = std::find_if(report.stacks.begin(), report.stacks.end(),
+                                  [&](const Stack& row) { return row.id == stack; });
+  return found == report.stacks.end() ? std::string() : short_text(*found, most_frames);
+}
+
 std::string short_stack(const Json& report, const Json& row, std::size_t most_frames) {
   const auto id = text_in(row, "stack");
-  const Json* const stack = id ? find_stack(report, *id) : nullptr;
-  if (stack == nullptr) return {};
-  const std::vector<const Json*> frames = readable_frames(*stack);
-  const auto innermost = std::find_if(frames.begin(), frames.end(), [](const Json* frame) {
-    return !is_python(*frame) && text_in(*frame, "function");
-  });
-  std::string text;
-  std::size_t shown = 0;
-  for (auto frame = frames.begin(); frame != frames.end() && shown < most_frames; ++frame) {
-    if (frame != innermost && !is_users(**frame)) continue;
-    const auto function = text_in(**frame, "function");
-    if (!function) continue;
-    text += (text.empty() ? "" : " < ") + short_function(*function) + location_of(**frame);
-    ++shown;
+  if (!id) return {};
+  for (const Json& stack : report.at("stacks")) {
+    if (text_or(stack, "id", "") == *id) {
+      return short_text(analyzer::stack_of_json(stack), most_frames);
+    }
   }
-  return text;
+  return {};
 }
 
 }  // namespace gpumemtrace::tools

@@ -5,23 +5,29 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/rows/report.hpp"
 #include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
 
-// The frames of a row of stacks[] that say something to people, innermost first: where Python
-// frames of the same thread follow, the interpreter's own native frames are left out.
-[[nodiscard]] std::vector<const Json*> readable_frames(const Json& stack);
+// The frames of a stack that say something to people, innermost first: where Python frames of the
+// same thread follow, the interpreter's own native frames are left out.
+[[nodiscard]] std::vector<const analyzer::rows::Frame*> readable_frames(
+    const analyzer::rows::Stack& stack);
 
 // "step (train.py:12)", "model::grow(int) (model.cpp:4)", "cudnnCreate (libcudnn.so.9)",
 // "libx.so+0x1234", "0x7f0012345678".
-[[nodiscard]] std::string name_frame(const Json& frame);
+[[nodiscard]] std::string name_frame(const analyzer::rows::Frame& frame);
 
 // The function without its arguments and return type.
 [[nodiscard]] std::string short_function(const std::string& function);
 
 // The innermost native function and the user's frames, at most `most_frames` of them, innermost
-// first and joined by " < ". Empty where the row has no stack or it has no such frames.
+// first and joined by " < ". Empty where there is no such stack or it has no such frames.
+[[nodiscard]] std::string short_stack(const analyzer::rows::Report& report,
+                                      const analyzer::rows::OptionalText& stack,
+                                      std::size_t most_frames);
+// Of the stack that a row names.
 [[nodiscard]] std::string short_stack(const Json& report, const Json& row, std::size_t most_frames);
 
 }  // namespace gpumemtrace::tools

@@ -3,7 +3,8 @@
 #include <array>
 #include <map>
 
-#include "analyzer/rules/oom_ledger.hpp"
+#include "analyzer/json/report_json.hpp"
+#include "analyzer/rules/oom_breakdown.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/stack_text.hpp"
@@ -261,7 +262,7 @@ Lines out_of_memory_section(const Json& report, const SummaryDetail& detail) {
     lines.push_back(oom_line(*rows[i]));
     const std::string stack = short_stack(report, *rows[i], kMostStackFrames);
     if (!stack.empty()) lines.push_back("    in " + stack);
-    const std::string free = analyzer::free_memory_text(*rows[i], size_text);
+    const std::string free = analyzer::free_memory_text(analyzer::oom_of_json(*rows[i]), size_text);
     if (!free.empty()) lines.push_back("    with " + free);
     if (detail.holders_per_peak == 0) continue;
     const std::string held = held_at_failure(*rows[i]);

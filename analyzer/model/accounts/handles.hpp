@@ -3,41 +3,11 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
+#include "analyzer/base/words.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
 
 namespace gpumemtrace::analyzer {
-
-enum class HandleKind : std::uint8_t {
-  kVmm,
-  kVmmHost,
-  kImportedVmm,
-  kIpc,
-  kExternal,
-  kPool,
-  kGraphExecutable,  // only those that allocate memory
-};
-
-constexpr std::string_view name_of(HandleKind kind) {
-  switch (kind) {
-    case HandleKind::kVmm:
-      return "vmm";
-    case HandleKind::kVmmHost:
-      return "vmm_host";
-    case HandleKind::kImportedVmm:
-      return "imported_vmm";
-    case HandleKind::kIpc:
-      return "ipc";
-    case HandleKind::kExternal:
-      return "external";
-    case HandleKind::kPool:
-      return "pool";
-    case HandleKind::kGraphExecutable:
-      break;
-  }
-  return "graph_executable";
-}
 
 // A handle that is still open. The memory behind it may be gone, as where a context ended it, and
 // memory may outlive its handle, as where it is still mapped.

@@ -18,24 +18,6 @@ bool is_device(const Location& end) {
 
 }  // namespace
 
-std::string_view name_of(Direction direction) {
-  switch (direction) {
-    case Direction::kHostToDevice:
-      return "host_to_device";
-    case Direction::kDeviceToHost:
-      return "device_to_host";
-    case Direction::kDeviceToDevice:
-      return "device_to_device";
-    case Direction::kPeer:
-      return "peer";
-    case Direction::kHostToHost:
-      return "host_to_host";
-    case Direction::kUnknown:
-      break;
-  }
-  return "unknown";
-}
-
 Direction direction_of(const Location& source, const Location& destination) {
   if (is_host(source) && is_host(destination)) return Direction::kHostToHost;
   if (is_host(source) && is_device(destination)) return Direction::kHostToDevice;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/base/words.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
 #include "analyzer/model/memory/covered_ranges.hpp"
 #include "trace/ledger/address_map.hpp"
@@ -17,18 +18,6 @@ namespace gpumemtrace::analyzer {
 
 using ledger::Location;
 using ledger::MemoryClass;
-
-enum class Direction : std::uint8_t {
-  kHostToDevice,
-  kDeviceToHost,
-  kDeviceToDevice,
-  kPeer,
-  kHostToHost,
-  kUnknown,
-};
-
-// As the report says it.
-[[nodiscard]] std::string_view name_of(Direction direction);
 
 [[nodiscard]] Direction direction_of(const Location& source, const Location& destination);
 

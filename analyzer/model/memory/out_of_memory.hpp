@@ -6,11 +6,10 @@
 #include <map>
 #include <vector>
 
+#include "analyzer/base/words.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
 
 namespace gpumemtrace::analyzer {
-
-enum class OomOutcome : std::uint8_t { kUnknown, kRaised, kRecovered };
 
 // One shortage on one thread: the first failed call and all that followed because of it.
 struct OomIncident {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/base/words.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
 #include "analyzer/model/accounts/devices.hpp"
 #include "analyzer/model/accounts/handles.hpp"

@@ -4,12 +4,12 @@
 
 #include <string>
 
-#include "analyzer/rules/finding.hpp"
+#include "analyzer/rows/site.hpp"
 
 namespace gpumemtrace::analyzer {
 
 // What to do besides the allocator's own setting: " Or free ... before train.py:12 (step) ...".
-// `site` is where the blocks between the pieces were made; empty where that is not known.
-[[nodiscard]] std::string advice_on_pieces(const Json& site);
+// `site` is where the blocks between the free ones were made; empty where that is not known.
+[[nodiscard]] std::string advice_on_fragmentation(const std::optional<rows::Site>& site);
 
 }  // namespace gpumemtrace::analyzer

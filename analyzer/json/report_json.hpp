@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report's rows as JSON, and a report's JSON as rows. Keys and their order are those of the
+// tables in rows/.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "analyzer/base/json.hpp"
+#include "analyzer/rows/report.hpp"
+
+namespace gpumemtrace::analyzer {
+
+[[nodiscard]] Json to_json(const rows::Report& report);
+[[nodiscard]] Json to_json(const rows::Finding& finding);
+
+// The report as a file: indented, with a line break at its end. What is no UTF-8 in it (a command
+// line or a file name may be anything) is replaced.
+[[nodiscard]] std::string to_text(const rows::Report& report);
+
+// Throws InputError where a key is missing or its value is none that a report of this version has.
+// Keys that came later may be missing; keys that are not known are left out.
+[[nodiscard]] rows::Report report_of_json(const Json& json);
+// The same of a row of oom[], and of one of stacks[].
+[[nodiscard]] rows::Oom oom_of_json(const Json& json);
+[[nodiscard]] rows::Stack stack_of_json(const Json& json);
+
+}  // namespace gpumemtrace::analyzer

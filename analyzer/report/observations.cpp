@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// What rules look at beside the sections of the report.
+#include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "analyzer/report/sections.hpp"
+#include "analyzer/report/site_key.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+struct ChurnKey {
+  std::int32_t device = kHostDevice;
+  Kind kind = Kind::kDevice;
+  Identity identity;
+  friend auto operator<=>(const ChurnKey&, const ChurnKey&) = default;
+};
+
+struct ChurnSums {
+  std::uint64_t allocations_after_warmup = 0;
+  std::uint64_t stretches_after_warmup = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t live_count = 0;
+  std::uint64_t host_ticks = 0;
+  std::string stack;  // of the group that allocated most
+  std::uint64_t most_allocations = 0;
+  CallSite freed_at;  // those of that group
+};
+
+// Calls whose every use goes to the driver. Stream-ordered memory and the framework's blocks come
+// from pools and cost little.
+bool goes_to_the_driver(Kind kind) {
+  switch (level_of(kind)) {
+    case Level::kDriver:
+    case Level::kManaged:
+    case Level::kHost:
+      return kind != Kind::kGraph;
+    default:
+      return false;
+  }
+}
+
+std::map<std::uint32_t, std::uint64_t> live_count_by_group(const ProcessModel& model) {
+  std::map<std::uint32_t, std::uint64_t> count;
+  for (const Account& account : model.accounts().accounts()) {
+    for (const auto& [holder, tally] :
+         sum_by_holder(model.live_now(account.level, account.device))) {
+      count[holder.group] += tally.count;
+    }
+  }
+  return count;
+}
+
+std::map<ChurnKey, ChurnSums> churn_by_site(const ReportContext& context,
+                                            const ReportProcess& process, std::size_t begin) {
+  const Accounts& accounts = process.model().accounts();
+  std::map<std::uint32_t, std::uint64_t> live_count = live_count_by_group(process.model());
+  std::map<ChurnKey, ChurnSums> sites;
+  for (std::uint32_t i = 0; i < accounts.groups().size(); ++i) {
+    const Group& group = accounts.group(i);
+    if (!goes_to_the_driver(group.key.kind)) continue;
+    ChurnKey key{group.key.device, group.key.kind,
+                 context.identity_of(process, {i, group.segments != 0})};
+    const std::string stack = take_stack(key.identity);
+    ChurnSums& sums = sites[key];
+    const std::vector<History::Stretch> stretches = accounts.history().stretches_of(i);
+    for (std::size_t at = begin; at < stretches.size(); ++at) {
+      sums.allocations_after_warmup += stretches[at].allocations;
+      sums.stretches_after_warmup += stretches[at].allocations != 0 ? 1 : 0;
+    }
+    sums.allocations += group.allocations;
+    sums.live_count += live_count[i];
+    sums.host_ticks += group.host_ticks;
+    if (group.allocations > sums.most_allocations) {
+      sums.most_allocations = group.allocations;
+      sums.stack = stack;
+      sums.freed_at = group.freed.first_at;
+    }
+  }
+  return sites;
+}
+
+void observe_churn(const ReportContext& context, const ReportProcess& process,
+                   const Thresholds& thresholds, std::vector<rows::ChurningSite>& list) {
+  const std::size_t stretches = process.model().accounts().history().flow().size();
+  const auto begin = static_cast<std::size_t>(thresholds[Threshold::kChurnWarmupShare] *
+                                              static_cast<double>(stretches));
+  for (const auto& [key, sums] : churn_by_site(context, process, begin)) {
+    if (sums.allocations_after_warmup < thresholds.count(Threshold::kChurnCount)) continue;
+    rows::ChurningSite row;
+    row.process = process.id;
+    row.device = context.device_id(process, key.device);
+    row.level = level_of(key.kind);
+    row.kind = key.kind;
+    row.origin = origin_with_stack(key.identity, sums.stack);
+    row.allocations = sums.allocations;
+    row.allocations_after_warmup = sums.allocations_after_warmup;
+    row.stretches_after_warmup = sums.stretches_after_warmup;
+    row.all_stretches_after_warmup = stretches - begin;
+    row.live_count_at_end = sums.live_count;
+    row.time_in_calls_ns = process.duration_ns(sums.host_ticks);
+    row.freed_at = location_of(context, process, sums.freed_at);
+    list.push_back(std::move(row));
+  }
+}
+
+struct CollectedSums {
+  Collected sums;  // of several ways there: collections and the largest of the one with most
+  std::string stack;
+};
+
+void observe_collected(const ReportContext& context, const ReportProcess& process,
+                       std::vector<rows::CollectedSite>& list) {
+  std::map<SiteKey, CollectedSums> sites;
+  const Accounts& accounts = process.model().accounts();
+  process.model().collected().for_each([&](std::uint32_t index, const Collected& collected) {
+    const Group& group = accounts.group(index);
+    SiteKey key{group.key.device, level_of(group.key.kind),
+                context.identity_of(process, {index, group.segments != 0})};
+    const std::string stack = take_stack(key.identity);
+    CollectedSums& site = sites[key];
+    site.sums.count += collected.count;
+    site.sums.bytes += collected.bytes;
+    site.sums.collections = std::max(site.sums.collections, collected.collections);
+    if (collected.largest_bytes > site.sums.largest_bytes) {
+      site.sums.largest_bytes = collected.largest_bytes;
+      site.sums.largest_time = collected.largest_time;
+      site.stack = stack;
+    }
+  });
+  for (const auto& [key, site] : sites) {
+    rows::CollectedSite row;
+    row.process = process.id;
+    row.device = context.device_id(process, key.device);
+    row.level = key.level;
+    row.origin = origin_with_stack(key.identity, site.stack);
+    row.count = site.sums.count;
+    row.bytes = site.sums.bytes;
+    row.collections = site.sums.collections;
+    row.largest_bytes = site.sums.largest_bytes;
+    row.largest_time_ns = process.time_ns(site.sums.largest_time);
+    list.push_back(std::move(row));
+  }
+}
+
+void observe_gradients(const ReportContext& context, const ReportProcess& process,
+                       std::vector<rows::KeptGradients>& list) {
+  for (const Account& account : process.model().accounts().accounts()) {
+    const TallyByIdentity holders =
+        context.tally(process, process.model().gradients_left_at_peak(account));
+    if (holders.empty()) continue;
+    rows::KeptGradients row;
+    const TallyByIdentity::value_type* largest = &*holders.begin();
+    for (const auto& holder : holders) {
+      if (holder.second.bytes > largest->second.bytes) largest = &holder;
+      row.count += holder.second.count;
+      row.bytes += holder.second.bytes;
+    }
+    row.process = process.id;
+    row.device = context.device_id(process, account.device);
+    row.level = account.level;
+    row.origin = origin_of(largest->first);
+    row.peak_bytes = account.peak.bytes();
+    row.peak_time_ns = process.time_ns(account.peak.time());
+    row.phase = name_of(account.clock_at_peak.phase);
+    list.push_back(std::move(row));
+  }
+}
+
+void observe_contexts(const ReportContext& context, const ReportProcess& process,
+                      std::vector<rows::OpenedContext>& list) {
+  for (const ledger::Context& opened : process.model().contexts()) {
+    list.push_back({process.id, context.device_id(process, opened.device),
+                    location_of(context, process, opened.opened_at)});
+  }
+}
+
+// In the order in which the sites came.
+void observe_allocating(const ReportContext& context, const ReportProcess& process,
+                        std::vector<rows::AllocatingSite>& list) {
+  std::map<Identity, std::size_t> index;
+  const Accounts& accounts = process.model().accounts();
+  for (std::uint32_t i = 0; i < accounts.groups().size(); ++i) {
+    const Group& group = accounts.group(i);
+    const Level level = level_of(group.key.kind);
+    if (level != Level::kDriver && level != Level::kPool) continue;
+    const Identity identity = context.identity_of(process, {i, group.segments != 0});
+    std::optional<rows::Site> site = site_row(identity);
+    if (!site) continue;
+    const auto [found, is_new] = index.try_emplace(identity, list.size());
+    if (is_new) list.push_back({process.id, *std::move(site), 0, std::nullopt, false});
+    rows::AllocatingSite& row = list[found->second];
+    row.allocations += group.allocations;
+    row.is_freed_elsewhere =
+        row.is_freed_elsewhere || group.freed.has_other_sites || row.freed_at.has_value();
+    if (!row.freed_at) row.freed_at = location_of(context, process, group.freed.first_at);
+  }
+}
+
+}  // namespace
+
+rows::Observations observe(const ReportContext& context, const Thresholds& thresholds) {
+  rows::Observations seen;
+  const bool is_distributed = context.processes().size() > 1;
+  for (const ReportProcess& process : context.processes()) {
+    observe_churn(context, process, thresholds, seen.churning);
+    observe_collected(context, process, seen.collected);
+    observe_gradients(context, process, seen.gradients);
+    if (!is_distributed) continue;
+    observe_contexts(context, process, seen.contexts);
+    observe_allocating(context, process, seen.allocating);
+  }
+  return seen;
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// What growth and collections of cycles are summed by.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "analyzer/report/report_context.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// A line of the program that asks for memory, on one device and level. Whoever sums by it chooses
+// one of the call stacks there: that of the identity is not compared.
+struct SiteKey {
+  std::int32_t device = kHostDevice;
+  Level level = Level::kDriver;
+  Identity identity;
+  friend auto operator<=>(const SiteKey&, const SiteKey&) = default;
+};
+
+// The origin of a row that sums several stacks of one site, of which `stack` stands for all.
+[[nodiscard]] inline rows::Origin origin_with_stack(const Identity& identity,
+                                                    const std::string& stack) {
+  rows::Origin origin = origin_of(identity);
+  origin.stack = rows::text_or_none(stack);
+  return origin;
+}
+
+// Takes the stack out of an identity that is to be summed by.
+[[nodiscard]] inline std::string take_stack(Identity& identity) {
+  return std::exchange(identity.stack, std::string());
+}
+
+}  // namespace gpumemtrace::analyzer

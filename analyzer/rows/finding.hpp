@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// One finding: what a rule saw, where, and what to do about it.
+#pragma once
+
+#include <concepts>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "analyzer/rows/site.hpp"
+
+namespace gpumemtrace::analyzer::rows {
+
+// What was in use when memory ran out, by the parts of PyTorch's own message.
+struct OomBreakdown {
+  OptionalNumber tried_to_allocate;
+  OptionalNumber total_capacity;
+  OptionalNumber free;
+  OptionalNumber process_in_use;
+  OptionalNumber process_allocated_by_calls;
+  OptionalNumber allocated_by_pytorch;
+  OptionalNumber reserved_by_pytorch_but_unallocated;
+  OptionalNumber non_pytorch;
+  OptionalNumber other_processes;
+  std::string source;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("tried_to_allocate", self.tried_to_allocate);
+    v("total_capacity", self.total_capacity);
+    v("free", self.free);
+    v("process_in_use", self.process_in_use);
+    v("process_allocated_by_calls", self.process_allocated_by_calls);
+    v("allocated_by_pytorch", self.allocated_by_pytorch);
+    v("reserved_by_pytorch_but_unallocated", self.reserved_by_pytorch_but_unallocated);
+    v("non_pytorch", self.non_pytorch);
+    v("other_processes", self.other_processes);
+    v("source", self.source);
+  }
+};
+
+// What a finding rests on: values by name, in the order in which they were added. std::monostate
+// is null.
+class Evidence {
+ public:
+  using Value = std::variant<std::monostate, bool, std::uint64_t, double, std::string, CodeLocation,
+                             OomBreakdown>;
+
+  void add(std::string key, Value value) { values_.emplace_back(std::move(key), std::move(value)); }
+  void add(std::string key, std::string text) { add(std::move(key), Value(std::move(text))); }
+  void add(std::string key, std::string_view word) { add(std::move(key), std::string(word)); }
+  template <class T>
+  requires std::unsigned_integral<T> &&(!std::same_as<T, bool>)void add(std::string key, T number) {
+    add(std::move(key), Value(std::uint64_t{number}));
+  }
+  template <class Word>
+  requires std::is_enum_v<Word>
+  void add(std::string key, Word word) { add(std::move(key), name_of(word)); }
+  template <class T>
+  void add(std::string key, const std::optional<T>& value) {
+    if (!value) return add(std::move(key), Value());
+    add(std::move(key), *value);
+  }
+
+  // nullptr where there is no such value, or it is of another type.
+  template <class T>
+  [[nodiscard]] const T* find(std::string_view key) const {
+    for (const auto& [name, value] : values_) {
+      if (name == key) return std::get_if<T>(&value);
+    }
+    return nullptr;
+  }
+  [[nodiscard]] const std::vector<std::pair<std::string, Value>>& values() const { return values_; }
+
+ private:
+  std::vector<std::pair<std::string, Value>> values_;
+};
+
+struct Finding {
+  Rule rule = Rule::kCount;
+  Severity severity = Severity::kWarning;
+  FindingConfidence confidence = FindingConfidence::kExact;
+  std::string title;
+  std::string detail;
+  Evidence evidence;
+  std::string fix;  // empty = none is known
+  OptionalNumber bytes;
+  OptionalNumber time_ns;
+  OptionalText process;
+  OptionalText device;
+  std::optional<Level> level;
+  Origin origin;
+  std::string fingerprint;  // the same for the same fault in every run
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("rule", self.rule);
+    v("severity", self.severity);
+    v("confidence", self.confidence);
+    v("title", self.title);
+    v("detail", self.detail);
+    v("evidence", self.evidence);
+    v.or_null("fix", self.fix);
+    v("bytes", self.bytes);
+    v("time_ns", self.time_ns);
+    v("process", self.process);
+    v("device", self.device);
+    v("level", self.level);
+    Origin::fields(self.origin, v);
+    v("fingerprint", self.fingerprint);
+  }
+};
+
+}  // namespace gpumemtrace::analyzer::rows

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows on memory and handles that were not given back, and on frees that were refused.
+#pragma once
+
+#include "analyzer/rows/site.hpp"
+
+namespace gpumemtrace::analyzer::rows {
+
+// Memory that was live when its process ended.
+struct ExitLeak {
+  std::string process;
+  OptionalText device;
+  Level level = Level::kDriver;
+  Kind kind = Kind::kDevice;
+  LeakClass leak_class = LeakClass::kLost;
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  Origin origin;
+  OptionalNumber first_time_ns;
+  OptionalNumber last_time_ns;
+  std::optional<Level> inside;  // the level in whose memory it lies
+  EndedBy ended_by = EndedBy::kNothing;
+  OptionalLocation ended_at;
+  OptionalNumber allocations;  // that the same site made of the kind, freed ones included
+  OptionalNumber last_allocation_ns;
+  OptionalNumber first_step;
+  Releases freed;
+  bool is_exact = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("level", self.level);
+    v("kind", self.kind);
+    v("class", self.leak_class);
+    v("bytes", self.bytes);
+    v("count", self.count);
+    Origin::fields(self.origin, v);
+    v("first_time_ns", self.first_time_ns);
+    v("last_time_ns", self.last_time_ns);
+    v("inside", self.inside);
+    v.added("ended_by", self.ended_by);
+    v.added("ended_at", self.ended_at);
+    v.added("allocations", self.allocations);
+    v.added("last_allocation_ns", self.last_allocation_ns);
+    v.added("first_step", self.first_step);
+    v.added("freed_count", self.freed.count);
+    v.added("freed_at", self.freed.first_at);
+    v.added("freed_elsewhere", self.freed.elsewhere);
+    v.exact(self.is_exact);
+  }
+};
+
+// Memory of one site that rose throughout the run.
+struct Growth {
+  std::string process;
+  OptionalText device;
+  Level level = Level::kDriver;
+  std::optional<double> bytes_per_step;
+  OptionalNumber steps;
+  std::uint64_t live_bytes = 0;
+  FindingConfidence confidence = FindingConfidence::kHeuristic;
+  OptionalNumber forecast_ns;  // when the device is full at this rate
+  Origin origin;
+  std::uint64_t bytes = 0;
+  std::uint64_t rises = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t blocks = 0;
+  std::uint64_t begin_ns = 0;
+  std::uint64_t end_ns = 0;
+  std::uint64_t frees_before = 0;  // the time from begin to end, in it, and after it
+  std::uint64_t frees = 0;
+  std::uint64_t frees_after = 0;
+  std::uint64_t other_sites = 0;  // of the level on the device that went on allocating
+  std::uint64_t other_sites_growing = 0;
+  Releases freed;
+  bool is_exact = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("level", self.level);
+    v("bytes_per_step", self.bytes_per_step);
+    v("steps", self.steps);
+    v("live_bytes", self.live_bytes);
+    v("confidence", self.confidence);
+    v("forecast_ns", self.forecast_ns);
+    Origin::fields(self.origin, v);
+    v.added("bytes", self.bytes);
+    v.added("rises", self.rises);
+    v.added("allocations", self.allocations);
+    v.added("blocks", self.blocks);
+    v.added("begin_ns", self.begin_ns);
+    v.added("end_ns", self.end_ns);
+    v.added("frees_before", self.frees_before);
+    v.added("frees", self.frees);
+    v.added("frees_after", self.frees_after);
+    v.added("other_places", self.other_sites);
+    v.added("other_places_growing", self.other_sites_growing);
+    v.added("freed_count", self.freed.count);
+    v.added("freed_at", self.freed.first_at);
+    v.added("freed_elsewhere", self.freed.elsewhere);
+    v.exact(self.is_exact);
+  }
+};
+
+// Handles that were opened or made and never given back.
+struct OpenHandles {
+  std::string process;
+  OptionalText device;
+  HandleKind kind = HandleKind::kVmm;
+  std::uint64_t count = 0;
+  OptionalNumber opened_count;  // by the same site, those that were closed included
+  OptionalNumber bytes;
+  Origin origin;
+  OptionalNumber first_time_ns;
+  OptionalNumber last_time_ns;
+  OptionalNumber last_opened_ns;
+  Releases closed;
+  bool is_exact = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("kind", self.kind);
+    v("count", self.count);
+    v.added("opened_count", self.opened_count);
+    v("bytes", self.bytes);
+    Origin::fields(self.origin, v);
+    v("first_time_ns", self.first_time_ns);
+    v.added("last_time_ns", self.last_time_ns);
+    v.added("last_opened_ns", self.last_opened_ns);
+    v.added("closed_count", self.closed.count);
+    v.added("closed_at", self.closed.first_at);
+    v.added("closed_elsewhere", self.closed.elsewhere);
+    v.exact(self.is_exact);
+  }
+};
+
+// Frees that the driver refused.
+struct InvalidFree {
+  std::string process;
+  std::string function;
+  std::uint64_t result = 0;
+  bool address_was_live = false;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  Origin origin;
+  OptionalNumber first_time_ns;
+  OptionalNumber last_time_ns;
+  FreedWhat what = FreedWhat::kNothingKnown;
+  OptionalLocation allocated_at;
+  OptionalLocation freed_before_at;
+  std::uint64_t offset_bytes = 0;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("function", self.function);
+    v("result", self.result);
+    v("address_was_live", self.address_was_live);
+    v("count", self.count);
+    v("bytes", self.bytes);
+    Origin::fields(self.origin, v);
+    v("first_time_ns", self.first_time_ns);
+    v("last_time_ns", self.last_time_ns);
+    v.added("what", self.what);
+    v.added("allocated_at", self.allocated_at);
+    v.added("freed_before_at", self.freed_before_at);
+    v.added("offset_bytes", self.offset_bytes);
+  }
+};
+
+struct Leaks {
+  LeakState state = LeakState::kNotApplicable;
+  std::uint64_t total_bytes = 0;
+  std::uint64_t total_count = 0;
+  std::uint64_t counted_by_gate_bytes = 0;
+  std::uint64_t suppressed_bytes = 0;
+  std::vector<ExitLeak> exit;
+  std::vector<Growth> growth;
+  std::vector<OpenHandles> handles;
+  std::vector<InvalidFree> invalid_frees;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("state", self.state);
+    v("total_bytes", self.total_bytes);
+    v("total_count", self.total_count);
+    v("gated_bytes", self.counted_by_gate_bytes);
+    v("suppressed_bytes", self.suppressed_bytes);
+    v("exit", self.exit);
+    v("growth", self.growth);
+    v("handles", self.handles);
+    v("invalid_frees", self.invalid_frees);
+  }
+};
+
+}  // namespace gpumemtrace::analyzer::rows

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows on how much memory of what kind there was, who held it, and how it lay.
+#pragma once
+
+#include "analyzer/rows/site.hpp"
+
+namespace gpumemtrace::analyzer::rows {
+
+// A library's pool in which the trace cannot see.
+struct OpaquePool {
+  std::string name;
+  std::string setting;  // what opens it to the next trace
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("name", self.name);
+    v("setting", self.setting);
+  }
+};
+
+// What the framework or a pool reserved; of those two alone.
+struct Reserved {
+  OptionalNumber peak_bytes;
+  OptionalNumber bytes_at_end;
+  OptionalNumber segments_allocated;
+  OptionalNumber segments_freed;
+  OptionalText pool;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("reserved_peak_bytes", self.peak_bytes);
+    v.added("reserved_bytes_at_end", self.bytes_at_end);
+    v.added("segments_allocated", self.segments_allocated);
+    v.added("segments_freed", self.segments_freed);
+    v.only_if_known("pool", self.pool);
+  }
+};
+
+struct Usage {
+  std::string process;
+  OptionalText device;
+  Level level = Level::kDriver;
+  Kind kind = Kind::kDevice;
+  std::uint64_t allocations = 0;
+  std::uint64_t frees = 0;
+  std::uint64_t failed = 0;
+  std::uint64_t allocated_bytes_total = 0;
+  std::uint64_t peak_bytes = 0;
+  OptionalNumber peak_time_ns;
+  std::uint64_t live_bytes_at_end = 0;
+  std::uint64_t live_count_at_end = 0;
+  std::uint64_t largest_bytes = 0;
+  std::optional<OpaquePool> opaque_pool;
+  std::optional<Reserved> reserved;
+  bool is_exact = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("level", self.level);
+    v("kind", self.kind);
+    v("allocations", self.allocations);
+    v("frees", self.frees);
+    v("failed", self.failed);
+    v("allocated_bytes_total", self.allocated_bytes_total);
+    v("peak_bytes", self.peak_bytes);
+    v("peak_time_ns", self.peak_time_ns);
+    v("live_bytes_at_end", self.live_bytes_at_end);
+    v("live_count_at_end", self.live_count_at_end);
+    v("largest_bytes", self.largest_bytes);
+    v("opaque_pool", self.opaque_pool);
+    v.part("reserved_peak_bytes", self.reserved);
+    v.exact(self.is_exact);
+  }
+};
+
+// One of those who held memory at a moment. The last one of a list is the remainder, `other`.
+struct Holder {
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  double share = 0;
+  Category category = Category::kUnknown;
+  Confidence category_confidence = Confidence::kNone;
+  OptionalText phase;
+  Origin origin;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("bytes", self.bytes);
+    v("count", self.count);
+    v("share", self.share);
+    v("category", self.category);
+    v.added("category_confidence", self.category_confidence);
+    v.added("phase", self.phase);
+    Origin::fields(self.origin, v);
+  }
+};
+
+struct Peak {
+  std::string process;
+  OptionalText device;
+  Level level = Level::kDriver;
+  std::uint64_t bytes = 0;
+  OptionalNumber time_ns;
+  OptionalNumber step;
+  std::vector<Holder> holders;
+  std::optional<NamedNumbers> categories;  // what the framework's blocks were for
+  bool is_exact = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("level", self.level);
+    v("bytes", self.bytes);
+    v("time_ns", self.time_ns);
+    v("step", self.step);
+    v("holders", self.holders);
+    v.only_if_known("categories", self.categories);
+    v.exact(self.is_exact);
+  }
+};
+
+struct OwnersBytes {
+  OptionalText owner;
+  std::uint64_t bytes = 0;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("owner", self.owner);
+    v("bytes", self.bytes);
+  }
+};
+
+// What the driver's own number for a device consists of.
+struct Composition {
+  std::string process;
+  OptionalText device;
+  SnapshotAt at = SnapshotAt::kEnd;
+  OptionalNumber time_ns;
+  std::uint64_t framework_allocated = 0;
+  std::uint64_t framework_cached = 0;
+  std::uint64_t pool_used = 0;
+  std::uint64_t pool_cached = 0;
+  std::vector<OwnersBytes> other;
+  OptionalNumber context_and_modules;
+  OptionalNumber other_processes;
+  std::optional<std::int64_t> unattributed;
+  std::string source;
+  OptionalNumber driver_bytes;
+  OptionalNumber outside_calls;
+  OptionalNumber sample_time_ns;
+  bool is_exact = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("at", self.at);
+    v("time_ns", self.time_ns);
+    v("framework_allocated", self.framework_allocated);
+    v("framework_cached", self.framework_cached);
+    v("pool_used", self.pool_used);
+    v("pool_cached", self.pool_cached);
+    v("other", self.other);
+    v("context_and_modules", self.context_and_modules);
+    v("other_processes", self.other_processes);
+    v("unattributed", self.unattributed);
+    v("source", self.source);
+    v.added("driver_bytes", self.driver_bytes);
+    v.added("outside_calls", self.outside_calls);
+    v.added("sample_time_ns", self.sample_time_ns);
+    v.exact(self.is_exact);
+  }
+};
+
+struct Owner {
+  std::string process;
+  OptionalText device;
+  Level level = Level::kDriver;
+  OptionalText owner;
+  std::uint64_t bytes_at_peak = 0;
+  std::uint64_t bytes_at_end = 0;
+  std::uint64_t allocations = 0;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("level", self.level);
+    v("owner", self.owner);
+    v("bytes_at_peak", self.bytes_at_peak);
+    v("bytes_at_end", self.bytes_at_end);
+    v("allocations", self.allocations);
+  }
+};
+
+// Blocks that keep free memory beside them from being used.
+struct PinningBlocks {
+  std::uint64_t bytes_held = 0;
+  std::uint64_t bytes_unusable = 0;
+  Origin origin;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("bytes_held", self.bytes_held);
+    v("bytes_stranded", self.bytes_unusable);
+    Origin::fields(self.origin, v);
+  }
+};
+
+// How reserved memory lay at a moment. Of a pool the driver tells how much it holds alone.
+struct Fragmentation {
+  std::string process;
+  OptionalText device;
+  Level level = Level::kFramework;
+  SnapshotAt at = SnapshotAt::kEnd;
+  OptionalNumber time_ns;
+  OptionalNumber reserved_bytes;
+  std::uint64_t allocated_bytes = 0;
+  OptionalNumber free_bytes;
+  OptionalNumber largest_free_bytes;
+  OptionalNumber releasable_bytes;
+  OptionalNumber unusable_bytes;  // free, but in segments with live blocks
+  std::optional<double> external_fragmentation;
+  std::vector<PinningBlocks> pinned_by;
+  bool is_exact = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("level", self.level);
+    v("at", self.at);
+    v("time_ns", self.time_ns);
+    v("reserved_bytes", self.reserved_bytes);
+    v("allocated_bytes", self.allocated_bytes);
+    v("free_bytes", self.free_bytes);
+    v("largest_free_bytes", self.largest_free_bytes);
+    v("releasable_bytes", self.releasable_bytes);
+    v("stranded_bytes", self.unusable_bytes);
+    v("external_fragmentation", self.external_fragmentation);
+    v("pinned_by", self.pinned_by);
+    v.exact(self.is_exact);
+  }
+};
+
+// A failed request for memory.
+struct Oom {
+  std::string process;
+  OptionalText device;
+  Level level = Level::kDriver;
+  OptionalNumber time_ns;
+  OptionalNumber step;
+  OomOutcome outcome = OomOutcome::kUnknown;
+  std::uint64_t count = 0;
+  std::uint64_t attempts = 0;
+  std::uint64_t lost_ns = 0;
+  std::uint64_t requested_bytes = 0;
+  OptionalNumber free_bytes;
+  OptionalNumber largest_free_bytes;
+  OptionalNumber device_free_bytes;
+  std::uint64_t flushed_bytes = 0;
+  OomVerdict verdict = OomVerdict::kUnknown;
+  std::optional<Composition> composition;
+  std::vector<Holder> holders;
+  Origin origin;
+  bool is_exact = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("level", self.level);
+    v("time_ns", self.time_ns);
+    v("step", self.step);
+    v("outcome", self.outcome);
+    v("count", self.count);
+    v("attempts", self.attempts);
+    v("lost_ns", self.lost_ns);
+    v("requested_bytes", self.requested_bytes);
+    v("free_bytes", self.free_bytes);
+    v("largest_free_bytes", self.largest_free_bytes);
+    v.added("device_free_bytes", self.device_free_bytes);
+    v("flushed_bytes", self.flushed_bytes);
+    v("verdict", self.verdict);
+    v("composition", self.composition);
+    v("holders", self.holders);
+    v.added("owner", self.origin.owner);
+    v.added("site", self.origin.site);
+    v("stack", self.origin.stack);
+    v.exact(self.is_exact);
+  }
+};
+
+// What a step and a range have in common.
+struct Interval {
+  std::string process;
+  std::uint64_t index = 0;
+  OptionalNumber start_ns;
+  OptionalNumber end_ns;  // none: it was open when the trace ended
+  bool is_inferred = false;
+  std::uint64_t peak_bytes = 0;
+  std::uint64_t live_bytes_at_end = 0;
+  std::uint64_t allocations = 0;
+  std::uint64_t transfers_bytes = 0;
+  bool is_exact = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("index", self.index);
+    v("start_ns", self.start_ns);
+    v("end_ns", self.end_ns);
+    v("inferred", self.is_inferred);
+    v("peak_bytes", self.peak_bytes);
+    v("live_bytes_at_end", self.live_bytes_at_end);
+    v("allocations", self.allocations);
+    v("transfers_bytes", self.transfers_bytes);
+    v.exact(self.is_exact);
+  }
+};
+
+struct Step : Interval {
+  OptionalText source;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    Interval::fields(self, v);
+    v.only_if_known("source", self.source);
+  }
+};
+
+struct Range : Interval {
+  std::string name;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    Interval::fields(self, v);
+    v("name", self.name);
+  }
+};
+
+// Bytes by stack. Of copies without a level.
+struct Cost {
+  std::string process;
+  std::optional<Level> level;
+  Origin origin;
+  std::uint64_t peak_bytes = 0;
+  std::uint64_t leaked_bytes = 0;
+  std::uint64_t allocated_bytes = 0;
+  std::uint64_t copied_bytes = 0;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("level", self.level);
+    Origin::fields(self.origin, v);
+    v("peak_bytes", self.peak_bytes);
+    v("leaked_bytes", self.leaked_bytes);
+    v("allocated_bytes", self.allocated_bytes);
+    v("copied_bytes", self.copied_bytes);
+  }
+};
+
+}  // namespace gpumemtrace::analyzer::rows

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows that rules alone look at: what they need of the model beside the sections of the report.
+#pragma once
+
+#include "analyzer/rows/site.hpp"
+
+namespace gpumemtrace::analyzer::rows {
+
+// Memory that one site takes from the driver again and again: after the warm-up at least as often
+// as the threshold churn.count says.
+struct ChurningSite {
+  std::string process;
+  OptionalText device;
+  Level level = Level::kDriver;
+  Kind kind = Kind::kDevice;
+  Origin origin;
+  std::uint64_t allocations = 0;
+  std::uint64_t allocations_after_warmup = 0;
+  std::uint64_t stretches_after_warmup = 0;  // of the run, in which it allocates
+  std::uint64_t all_stretches_after_warmup = 0;
+  std::uint64_t live_count_at_end = 0;
+  std::uint64_t time_in_calls_ns = 0;
+  OptionalLocation freed_at;  // what the stack of the row's origin allocated
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    Origin::fields(self.origin, v);
+    v("freed_at", self.freed_at);
+  }
+};
+
+// Memory of one site that Python's cycle collector freed.
+struct CollectedSite {
+  std::string process;
+  OptionalText device;
+  Level level = Level::kDriver;
+  Origin origin;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t collections = 0;
+  std::uint64_t largest_bytes = 0;  // of one collection
+  OptionalNumber largest_time_ns;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    Origin::fields(self.origin, v);
+  }
+};
+
+// Gradients of a former step that were live at a peak. The origin is that of the largest holder.
+struct KeptGradients {
+  std::string process;
+  OptionalText device;
+  Level level = Level::kFramework;
+  Origin origin;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t peak_bytes = 0;
+  OptionalNumber peak_time_ns;
+  std::string phase;  // of the program at the peak
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    Origin::fields(self.origin, v);
+  }
+};
+
+// A context that a process of a job of several opened.
+struct OpenedContext {
+  std::string process;
+  OptionalText device;
+  OptionalLocation opened_at;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("opened_at", self.opened_at);
+  }
+};
+
+// All that one site allocated from the driver and its pools over the run, and where it was freed;
+// in jobs of several processes.
+struct AllocatingSite {
+  std::string process;
+  Site site;
+  std::uint64_t allocations = 0;
+  OptionalLocation freed_at;
+  bool is_freed_elsewhere = false;  // not all of it there
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("site", self.site);
+    v("freed_at", self.freed_at);
+  }
+};
+
+struct Observations {
+  std::vector<ChurningSite> churning;
+  std::vector<CollectedSite> collected;
+  std::vector<KeptGradients> gradients;
+  std::vector<OpenedContext> contexts;
+  std::vector<AllocatingSite> allocating;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("churning", self.churning);
+    v("collected", self.collected);
+    v("gradients", self.gradients);
+    v("contexts", self.contexts);
+    v("allocating", self.allocating);
+  }
+};
+
+}  // namespace gpumemtrace::analyzer::rows

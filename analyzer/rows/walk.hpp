@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Goes through all fields of a row and of the rows in it, in the order of the report.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+
+#include "analyzer/rows/finding.hpp"
+
+namespace gpumemtrace::analyzer::rows {
+
+// Calls see(key, value) for every field, every value of an optional and every element of a list,
+// before what is in them.
+template <class See>
+class Walker {
+ public:
+  explicit Walker(See& see) : see_(see) {}
+
+  template <class T>
+  void operator()(const char* key, T& value) {
+    see_(key, value);
+    if constexpr (requires { T::fields(value, *this); }) T::fields(value, *this);
+  }
+  template <class T>
+  void operator()(const char* key, std::vector<T>& list) {
+    see_(key, list);
+    for (T& element : list) (*this)(key, element);
+  }
+  template <class T>
+  void operator()(const char* key, const std::vector<T>& list) {
+    see_(key, list);
+    for (const T& element : list) (*this)(key, element);
+  }
+  template <class T>
+  void operator()(const char* key, std::optional<T>& value) {
+    see_(key, value);
+    if (value) (*this)(key, *value);
+  }
+  template <class T>
+  void operator()(const char* key, const std::optional<T>& value) {
+    see_(key, value);
+    if (value) (*this)(key, *value);
+  }
+  void operator()(const char* key, const Evidence& evidence) {
+    see_(key, evidence);
+    for (const auto& [name, value] : evidence.values()) {
+      if (const auto* location = std::get_if<CodeLocation>(&value))
+        (*this)(name.c_str(), *location);
+    }
+  }
+  template <class T>
+  void added(const char* key, T& value) {
+    (*this)(key, value);
+  }
+  template <class T>
+  void only_if_known(const char* key, T& value) {
+    (*this)(key, value);
+  }
+  template <class T>
+  void or_zero(const char* key, T& value) {
+    (*this)(key, value);
+  }
+  template <class T>
+  void or_null(const char* key, T& value) {
+    (*this)(key, value);
+  }
+  template <class T>
+  void part(const char* key, T& value) {
+    (*this)(key, value);
+  }
+  void exact(const bool&) {}
+
+ private:
+  See& see_;
+};
+
+template <class Row, class See>
+void walk(Row& row, See&& see) {
+  Walker<std::remove_reference_t<See>> walker(see);
+  Row::fields(row, walker);
+}
+
+}  // namespace gpumemtrace::analyzer::rows

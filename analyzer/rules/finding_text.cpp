@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/rules/finding_text.hpp"
+
+#include <cstdio>
+
+#include "analyzer/owners/owners.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// FNV-1a, 64 bits.
+std::uint64_t hash_of(const std::string& text) {
+  std::uint64_t hash = 0xcbf2'9ce4'8422'2325u;
+  for (const char letter : text) {
+    hash = (hash ^ static_cast<unsigned char>(letter)) * 0x0000'0100'0000'01b3u;
+  }
+  return hash;
+}
+
+// The base name of the file, or of the module where the file is not known.
+std::string file_or_module(const rows::Site& site) {
+  return std::string(base_name(site.file ? *site.file : site.module.value_or("")));
+}
+
+}  // namespace
+
+rows::Finding finding_of_rule(Rule rule) {
+  rows::Finding finding;
+  finding.rule = rule;
+  finding.severity = describe(rule).severity;
+  finding.confidence = describe(rule).confidence;
+  return finding;
+}
+
+std::string fingerprint_of(const rows::Finding& finding) {
+  const rows::Site site = finding.origin.site.value_or(rows::Site());
+  std::string text(name_of(finding.rule));
+  text += '|' + finding.origin.owner.value_or("");
+  text += '|' + site.function.value_or("") + '|' + file_or_module(site);
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash_of(text)));
+  return digits;
+}
+
+std::string count_text(std::uint64_t count, std::string_view one, std::string_view many) {
+  return std::to_string(count) + ' ' + std::string(count == 1 ? one : many);
+}
+
+std::string site_text(const std::optional<rows::Site>& site) {
+  std::string text = site ? file_or_module(*site) : std::string();
+  if (text.empty()) return "a place that is not known";
+  if (site->line) text += ':' + std::to_string(*site->line);
+  const rows::OptionalText& function = site->function ? site->function : site->api;
+  if (function) text += " (" + std::string(bare_function_name(*function)) + ')';
+  return text;
+}
+
+std::string location_text(const rows::OptionalLocation& location,
+                          const std::optional<rows::Site>& own) {
+  if (!location || (is_python(own) && !location->site.file)) return {};
+  return site_text(location->site);
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the rules make findings with: where they are, what they are known by, and words.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "analyzer/base/amounts.hpp"
+#include "analyzer/rows/finding.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// A finding of the rule, with its severity and confidence.
+[[nodiscard]] rows::Finding finding_of_rule(Rule rule);
+
+// The same at the place that a row names: process, device, level and origin, as far as rows of its
+// type have them.
+template <class Row>
+[[nodiscard]] rows::Finding finding_at(Rule rule, const Row& row) {
+  rows::Finding finding = finding_of_rule(rule);
+  finding.process = row.process;
+  finding.device = row.device;
+  if constexpr (requires { row.level; }) finding.level = row.level;
+  if constexpr (requires { row.origin; }) finding.origin = row.origin;
+  return finding;
+}
+
+// The same for the same fault in every run: of rule, owner, function and file's base name. Line
+// numbers, addresses and sizes are not in it.
+[[nodiscard]] std::string fingerprint_of(const rows::Finding& finding);
+
+// "1 copy", "3 copies".
+[[nodiscard]] std::string count_text(std::uint64_t count, std::string_view one,
+                                     std::string_view many);
+// "train.py:12 (step)", "libfastops.so (cudaMalloc)"; "a place that is not known".
+[[nodiscard]] std::string site_text(const std::optional<rows::Site>& site);
+// The same of a row's second place; empty where the row does not know it, or where it knows the
+// line of its own site in Python and of this one not more than a library.
+[[nodiscard]] std::string location_text(const rows::OptionalLocation& location,
+                                        const std::optional<rows::Site>& own = std::nullopt);
+
+[[nodiscard]] inline bool is_python(const std::optional<rows::Site>& site) {
+  return site && site->language == rows::Language::kPython;
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/rules/oom_breakdown.hpp"
+
+#include <cstdio>
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+std::string in_unit(const char* unit, double value) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.2f %s", value, unit);
+  return text;
+}
+
+rows::OptionalNumber difference(const rows::OptionalNumber& whole,
+                                const rows::OptionalNumber& part) {
+  if (!whole || !part || *part > *whole) return std::nullopt;
+  return *whole - *part;
+}
+
+rows::OptionalNumber capacity_of(const std::vector<rows::Device>& devices,
+                                 const rows::OptionalText& id) {
+  for (const rows::Device& device : devices) {
+    if (device.id == id) return device.total_bytes;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<rows::OomBreakdown> breakdown_of(const std::vector<rows::Device>& devices,
+                                               const rows::Oom& failure) {
+  if (!failure.composition) return std::nullopt;
+  const rows::Composition& composition = *failure.composition;
+  const std::uint64_t reserved = composition.framework_allocated + composition.framework_cached;
+  std::uint64_t by_calls = reserved + composition.pool_used + composition.pool_cached;
+  for (const rows::OwnersBytes& part : composition.other) by_calls += part.bytes;
+  rows::OomBreakdown parts;
+  parts.tried_to_allocate = failure.requested_bytes;
+  parts.total_capacity = capacity_of(devices, failure.device);
+  const rows::OptionalNumber used =
+      failure.device_free_bytes ? difference(parts.total_capacity, failure.device_free_bytes)
+                                : composition.driver_bytes;
+  parts.free = difference(parts.total_capacity, used);
+  parts.process_in_use = difference(used, composition.other_processes);
+  parts.process_allocated_by_calls = by_calls;
+  parts.allocated_by_pytorch = composition.framework_allocated;
+  parts.reserved_by_pytorch_but_unallocated = composition.framework_cached;
+  parts.non_pytorch = difference(parts.process_in_use.value_or(by_calls), reserved);
+  parts.other_processes = composition.other_processes;
+  parts.source = composition.source;
+  return parts;
+}
+
+std::string breakdown_text(const std::optional<rows::OomBreakdown>& breakdown) {
+  if (!breakdown) return {};
+  using Parts = rows::OomBreakdown;
+  struct Part {
+    rows::OptionalNumber Parts::*bytes;
+    const char* name;
+  };
+  std::string text;
+  for (const Part& part :
+       {Part{&Parts::total_capacity, "total capacity"}, Part{&Parts::free, "free"},
+        Part{&Parts::process_in_use, "in use by this process"},
+        Part{&Parts::allocated_by_pytorch, "allocated by PyTorch"},
+        Part{&Parts::reserved_by_pytorch_but_unallocated, "reserved by PyTorch but unallocated"},
+        Part{&Parts::non_pytorch, "non-PyTorch memory of this process"},
+        Part{&Parts::other_processes, "other processes"}}) {
+    const std::uint64_t bytes = ((*breakdown).*part.bytes).value_or(0);
+    if (bytes == 0) continue;
+    text += (text.empty() ? " Then: " : ", ") + pytorch_size_text(bytes) + ' ' + part.name;
+  }
+  return text.empty() ? text : text + '.';
+}
+
+std::string free_memory_text(const rows::Oom& failure, std::string (*size)(std::uint64_t)) {
+  const rows::OptionalNumber& free = failure.free_bytes;
+  const rows::OptionalNumber& on_device = failure.device_free_bytes;
+  // How free memory lies is known of the framework's segments alone.
+  if (free && failure.largest_free_bytes) {
+    std::string cached = size(*free) + " free in PyTorch's cache";
+    if (*free != 0) cached += " (largest piece " + size(*failure.largest_free_bytes) + ')';
+    return on_device ? cached + ", " + size(*on_device) + " free on the device" : cached;
+  }
+  if (on_device) return size(*on_device) + " free on the device";
+  return free ? size(*free) + " free" : std::string();
+}
+
+std::string pytorch_size_text(std::uint64_t bytes) {
+  constexpr std::uint64_t kKibi = 1024;
+  const auto value = static_cast<double>(bytes);
+  if (bytes <= kKibi) return std::to_string(bytes) + " bytes";
+  if (bytes <= kKibi * kKibi) return in_unit("KiB", value / 1024);
+  if (bytes <= kKibi * kKibi * kKibi) return in_unit("MiB", value / 1048576);
+  return in_unit("GiB", value / 1073741824);
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was in use when memory ran out, by the names of PyTorch's own message.
+#pragma once
+
+#include <string>
+
+#include "analyzer/rows/report.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// The parts of PyTorch's message about a failed request. What is free is the driver's last word
+// less what the process took since; what others hold may be a second old. No value where nothing is
+// known.
+[[nodiscard]] std::optional<rows::OomBreakdown> breakdown_of(
+    const std::vector<rows::Device>& devices, const rows::Oom& failure);
+
+// " Then: 79.18 GiB total capacity, ...": the breakdown in PyTorch's digits, to be compared with
+// its message; empty where nothing is known.
+[[nodiscard]] std::string breakdown_text(const std::optional<rows::OomBreakdown>& breakdown);
+
+// "0 bytes free in PyTorch's cache, 5.1 GiB free on the device": what was free, in `size`'s digits;
+// empty where nothing is known.
+[[nodiscard]] std::string free_memory_text(const rows::Oom& failure,
+                                           std::string (*size)(std::uint64_t));
+
+// In the digits of PyTorch's message: "20.00 MiB", "512 bytes", and "1024.00 KiB" for 1 MiB.
+[[nodiscard]] std::string pytorch_size_text(std::uint64_t bytes);
+
+}  // namespace gpumemtrace::analyzer
