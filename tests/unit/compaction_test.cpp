@@ -75,7 +75,7 @@ class PackedTrace {
   std::map<std::uint32_t, Stream> streams_;
 };
 
-// What a checkpoint cannot keep: the list of docs/decisions/0005, and nothing else.
+// What a checkpoint cannot keep: the list of decision 0005, and nothing else.
 Json comparable(Json report) {
   for (Json& trace : report["traces"]) {
     trace.erase("file");
