@@ -83,6 +83,15 @@ inline std::uint64_t order_key(const RecordHeader& record) noexcept {
 constexpr std::uint64_t ticks_of_key(std::uint64_t key) noexcept { return key >> 1; }
 constexpr std::uint64_t last_key_of_ticks(std::uint64_t ticks) noexcept { return (ticks << 1) | 1; }
 
+// Model time: the ticks at which a record took effect, made strictly increasing so that no two
+// events share a moment. What a checkpoint says of records that are gone is no event.
+inline std::uint64_t next_model_time(std::uint64_t now, RecordKind kind,
+                                     std::uint64_t ticks) noexcept {
+  const bool stands_for_others = kind >= RecordKind::kTotals && kind <= RecordKind::kRecentFree;
+  const std::uint64_t earliest = now + static_cast<std::uint64_t>(!stands_for_others);
+  return earliest > ticks ? earliest : ticks;
+}
+
 inline constexpr std::uint16_t kCudaSuccess = 0;
 inline constexpr std::uint16_t kCudaOutOfMemory = 2;
 

@@ -62,6 +62,8 @@ enum class RecordKind : std::uint8_t {
   kPeak = 61,
   kPeakHolder = 62,
   kCheckpoint = 63,
+  kRefusedFree = 64,
+  kRecentFree = 65,
   // CUPTI's activity records (trace/activity_records.hpp).
   kActivityCall = 70,
   kActivityCopy = 71,

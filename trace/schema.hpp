@@ -317,6 +317,14 @@ inline constexpr auto kTotals = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Totals, destination_type, kPlain),
     GPUMEMTRACE_FIELD(Totals, source, kPlain),
     GPUMEMTRACE_FIELD(Totals, destination, kPlain),
+    GPUMEMTRACE_FIELD(Totals, last_time, kPlain),
+    GPUMEMTRACE_FIELD(Totals, first_freed_time, kPlain),
+    GPUMEMTRACE_FIELD(Totals, freed_caller, kDelta),
+    GPUMEMTRACE_FIELD(Totals, freed_stack, kDelta),
+    GPUMEMTRACE_FIELD(Totals, freed_api, kPlain),
+    GPUMEMTRACE_FIELD(Totals, freed_flags, kPlain),
+    GPUMEMTRACE_FIELD(Totals, freed_at, kPlain),
+    GPUMEMTRACE_FIELD(Totals, reserved, kPlain),
 });
 inline constexpr auto kPeak = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Peak, record),
@@ -354,6 +362,33 @@ inline constexpr auto kCheckpoint = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Checkpoint, live_address_allocated, kPlain),
     GPUMEMTRACE_FIELD(Checkpoint, inexact, kPlain),
     GPUMEMTRACE_FIELD(Checkpoint, activity_records, kPlain),
+    GPUMEMTRACE_FIELD(Checkpoint, first_time, kPlain),
+});
+inline constexpr auto kRefusedFree = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(RefusedFree, record),
+    GPUMEMTRACE_FIELD(RefusedFree, caller, kDelta),
+    GPUMEMTRACE_FIELD(RefusedFree, count, kPlain),
+    GPUMEMTRACE_FIELD(RefusedFree, bytes, kPlain),
+    GPUMEMTRACE_FIELD(RefusedFree, first_time, kPlain),
+    GPUMEMTRACE_FIELD(RefusedFree, last_time, kPlain),
+    GPUMEMTRACE_FIELD(RefusedFree, offset_bytes, kPlain),
+    GPUMEMTRACE_FIELD(RefusedFree, allocated_caller, kDelta),
+    GPUMEMTRACE_FIELD(RefusedFree, freed_caller, kDelta),
+    GPUMEMTRACE_FIELD(RefusedFree, stack, kDelta),
+    GPUMEMTRACE_FIELD(RefusedFree, what, kPlain),
+    GPUMEMTRACE_FIELD(RefusedFree, allocated_stack, kDelta),
+    GPUMEMTRACE_FIELD(RefusedFree, freed_stack, kDelta),
+    GPUMEMTRACE_FIELD(RefusedFree, allocated_api, kPlain),
+    GPUMEMTRACE_FIELD(RefusedFree, allocated_flags, kPlain),
+    GPUMEMTRACE_FIELD(RefusedFree, freed_api, kPlain),
+    GPUMEMTRACE_FIELD(RefusedFree, freed_flags, kPlain),
+});
+inline constexpr auto kRecentFree = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(RecentFree, record),
+    GPUMEMTRACE_FIELD(RecentFree, address, kDelta),
+    GPUMEMTRACE_FIELD(RecentFree, caller, kDelta),
+    GPUMEMTRACE_FIELD(RecentFree, stack, kDelta),
+    GPUMEMTRACE_FIELD(RecentFree, reserved, kPlain),
 });
 
 inline constexpr auto kActivityCall = std::to_array<Field>({
@@ -557,6 +592,8 @@ inline constexpr std::array kKinds = {
     schema::describe<Peak>(RecordKind::kPeak, "peak", schema::kPeak),
     schema::describe<PeakHolder>(RecordKind::kPeakHolder, "peak_holder", schema::kPeakHolder),
     schema::describe<Checkpoint>(RecordKind::kCheckpoint, "checkpoint", schema::kCheckpoint),
+    schema::describe<RefusedFree>(RecordKind::kRefusedFree, "refused_free", schema::kRefusedFree),
+    schema::describe<RecentFree>(RecordKind::kRecentFree, "recent_free", schema::kRecentFree),
     schema::describe<ActivityCall>(RecordKind::kActivityCall, "activity_call",
                                    schema::kActivityCall),
     schema::describe<ActivityCopy>(RecordKind::kActivityCopy, "activity_copy",
@@ -582,7 +619,7 @@ inline constexpr std::array kKinds = {
 
 // Room for kinds that later versions add.
 inline constexpr std::size_t kKindLimit = 64;
-inline constexpr std::size_t kMaxFields = 24;
+inline constexpr std::size_t kMaxFields = 40;
 
 namespace schema {
 consteval std::array<std::int8_t, 256> index_kinds() {
@@ -642,6 +679,8 @@ GPUMEMTRACE_KIND_OF(Totals)
 GPUMEMTRACE_KIND_OF(Peak)
 GPUMEMTRACE_KIND_OF(PeakHolder)
 GPUMEMTRACE_KIND_OF(Checkpoint)
+GPUMEMTRACE_KIND_OF(RefusedFree)
+GPUMEMTRACE_KIND_OF(RecentFree)
 GPUMEMTRACE_KIND_OF(ActivityCall)
 GPUMEMTRACE_KIND_OF(ActivityCopy)
 GPUMEMTRACE_KIND_OF(ActivitySet)

@@ -1,113 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hash map for the hot path: 64-bit keys, values stored in place, no allocation per element.
+// The ledger's hash map in heap memory.
 #pragma once
 
-#include <cassert>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 #include <vector>
+
+#include "trace/ledger/flat_map.hpp"
 
 namespace gpumemtrace::analyzer {
 
-// Open addressing with linear probing; an erased slot is closed by moving its followers back, so
-// there are no tombstones and a map that lives long stays as fast as a new one.
-// - The key is the member `kKey` of the slot; key 0 marks an empty slot and cannot be stored.
-// - Pointers to slots are valid until the next insert or erase.
-// - Where a search ends is what a processor cannot predict, so a small map is kept so empty that
-//   nearly all end at once; of a large one the slots themselves are what takes time.
-// - for_each visits in an order that depends only on the history of the map.
-template <class Slot, std::uint64_t Slot::*kKey>
-class FlatMap {
-  static_assert(std::is_trivially_copyable_v<Slot>);
-
+template <class Value>
+class HeapArray {
  public:
-  [[nodiscard]] Slot* find(std::uint64_t key) {
-    if (slots_.empty()) return nullptr;
-    for (std::size_t i = home_of(key);; i = (i + 1) & mask_) {
-      if (slots_[i].*kKey == key) return key == 0 ? nullptr : &slots_[i];
-      if (slots_[i].*kKey == 0) return nullptr;
-    }
-  }
-  [[nodiscard]] const Slot* find(std::uint64_t key) const {
-    return const_cast<FlatMap*>(this)->find(key);
-  }
-
-  // A slot with the key, which must not be in the map, and nothing else.
-  // What is written field by field is filled in here: copied from a struct that was made just
-  // before, it would be read in larger pieces than it was written in, for which a processor waits.
-  Slot& add(std::uint64_t key) {
-    assert(key != 0 && find(key) == nullptr);
-    if (size_ == room_) grow();
-    ++size_;
-    Slot& slot = slots_[empty_place_for(key)];
-    slot.*kKey = key;
-    return slot;
-  }
-  Slot& insert(const Slot& slot) { return add(slot.*kKey) = slot; }
-
-  // True where the key was in the map; `erased` then holds what it stood for.
-  bool erase(std::uint64_t key, Slot& erased) {
-    Slot* slot = find(key);
-    if (slot == nullptr) return false;
-    erased = *slot;
-    close(static_cast<std::size_t>(slot - slots_.data()));
-    --size_;
+  // Always true: throws where there is no memory.
+  [[nodiscard]] bool resize(std::size_t size) {
+    values_.resize(size);
     return true;
   }
-
-  [[nodiscard]] std::size_t size() const { return size_; }
-
-  template <class Visit>
-  void for_each(Visit&& visit) const {
-    for (const Slot& slot : slots_) {
-      if (slot.*kKey != 0) visit(slot);
-    }
-  }
+  void swap(HeapArray& other) noexcept { values_.swap(other.values_); }
+  [[nodiscard]] std::size_t size() const { return values_.size(); }
+  [[nodiscard]] bool empty() const { return values_.empty(); }
+  [[nodiscard]] Value* data() { return values_.data(); }
+  [[nodiscard]] Value& operator[](std::size_t index) { return values_[index]; }
+  [[nodiscard]] const Value& operator[](std::size_t index) const { return values_[index]; }
+  [[nodiscard]] auto begin() const { return values_.begin(); }
+  [[nodiscard]] auto end() const { return values_.end(); }
 
  private:
-  static constexpr std::size_t kSmallSlots = std::size_t{1} << 15;
-
-  // Multiplication by 2^64 / golden ratio spreads aligned addresses over the high bits.
-  [[nodiscard]] std::size_t home_of(std::uint64_t key) const {
-    return static_cast<std::size_t>((key * 0x9E37'79B9'7F4A'7C15u) >> shift_);
-  }
-
-  [[nodiscard]] std::size_t empty_place_for(std::uint64_t key) const {
-    std::size_t i = home_of(key);
-    while (slots_[i].*kKey != 0) i = (i + 1) & mask_;
-    return i;
-  }
-
-  void close(std::size_t hole) {
-    for (std::size_t i = (hole + 1) & mask_; slots_[i].*kKey != 0; i = (i + 1) & mask_) {
-      const std::size_t home = home_of(slots_[i].*kKey);
-      // The slot may move back unless its home lies behind the hole.
-      if (((i - home) & mask_) >= ((i - hole) & mask_)) {
-        slots_[hole] = slots_[i];
-        hole = i;
-      }
-    }
-    slots_[hole] = Slot{};
-  }
-
-  void grow() {
-    std::vector<Slot> old = std::move(slots_);
-    const std::size_t count = old.empty() ? 64 : old.size() * 2;
-    slots_.assign(count, Slot{});
-    mask_ = count - 1;
-    room_ = count <= kSmallSlots ? count / 8 : count / 5 * 3;
-    shift_ = 64 - __builtin_ctzll(count);
-    for (const Slot& slot : old) {
-      if (slot.*kKey != 0) slots_[empty_place_for(slot.*kKey)] = slot;
-    }
-  }
-
-  std::vector<Slot> slots_;
-  std::size_t mask_ = 0;
-  std::size_t size_ = 0;
-  std::size_t room_ = 0;  // as many as it takes before it grows
-  int shift_ = 0;
+  std::vector<Value> values_;
 };
+
+inline constexpr std::size_t kSparseSlots = std::size_t{1} << 15;
+
+template <class Slot, std::uint64_t Slot::*kKey>
+using FlatMap = ledger::FlatMap<Slot, kKey, HeapArray, kSparseSlots>;
 
 }  // namespace gpumemtrace::analyzer

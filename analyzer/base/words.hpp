@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "trace/checkpoint_records.hpp"
+
 namespace gpumemtrace::analyzer {
 
 // Of a copy, between which sides it went.
@@ -38,33 +40,7 @@ constexpr std::string_view name_of(Direction direction) {
 }
 constexpr std::size_t word_count(Direction) { return 6; }
 
-// Why allocations ended without a free of their own.
-enum class EndedBy : std::uint8_t { kNothing, kContextDestroyed, kPrimaryReset, kPrimaryReleased };
-
-// Empty for kNothing.
-constexpr std::string_view name_of(EndedBy end) {
-  switch (end) {
-    case EndedBy::kContextDestroyed:
-      return "context_destroyed";
-    case EndedBy::kPrimaryReset:
-      return "primary_context_reset";
-    case EndedBy::kPrimaryReleased:
-      return "primary_context_released";
-    case EndedBy::kNothing:
-      break;
-  }
-  return "";
-}
-constexpr std::size_t word_count(EndedBy) { return 4; }
-
-// What lay at the address of a free that the driver refused, as far as the trace shows it.
-enum class FreedWhat : std::uint8_t {
-  kLiveMemory,   // the address is right, the function is not
-  kFreedBefore,  // and nothing was allocated there since
-  kEndedBefore,  // with its context
-  kInsideLive,   // an address within an allocation, not its start
-  kNothingKnown,
-};
+using trace::FreedWhat;
 
 constexpr std::string_view name_of(FreedWhat what) {
   switch (what) {

@@ -171,7 +171,7 @@ void observe_gradients(const ReportContext& context, const ReportProcess& proces
 
 void observe_contexts(const ReportContext& context, const ReportProcess& process,
                       std::vector<rows::OpenedContext>& list) {
-  for (const ProcessModel::ContextInfo& opened : process.model().contexts()) {
+  for (const ledger::Context& opened : process.model().contexts()) {
     list.push_back({process.id, context.device_id(process, opened.device),
                     location_of(context, process, opened.opened_at)});
   }

@@ -73,8 +73,8 @@ void add_framework(const ReportContext& context, const ReportProcess& process,
   const auto add = [&](Looked looked, const Fragmentation& fragmentation) {
     list.push_back(framework_row(context, process, device, looked, fragmentation));
   };
-  const Moment& peak = framework.blocks->peak;
-  if (peak.happened() && !peak.is_told()) {
+  const PeakSnapshot& peak = framework.blocks->peak;
+  if (peak.happened() && !peak.is_restored()) {
     add({SnapshotAt::kPeak, peak.time()}, model.fragmentation_at(peak, device));
   }
   for (const OomSnapshot& snapshot : model.snapshots()) {
@@ -115,7 +115,7 @@ void add_pools(const ReportContext& context, const ReportProcess& process,
   const ProcessModel& model = process.model();
   std::map<std::int32_t, DevicePools> devices;
   for (const PoolState& pool : model.pools().pools()) {
-    if (pool.device < 0 || pool.sums == nullptr) continue;
+    if (pool.device < 0 || pool.is_imported) continue;
     DevicePools& pools = devices[pool.device];
     pools.sampled = pools.sampled && pool.sampled;
     pools.peak_bytes += pool.reserved_peak_bytes;

@@ -58,10 +58,7 @@ std::vector<rows::OpenHandles> report_open_handles(const ReportContext& context)
       sum.tally.add(handle.bytes, handle.time);
       sum.knows_bytes = sum.knows_bytes && handle.knows_bytes;
     }
-    const bool is_folded = process.model().course().folded_records != 0;
     for (const OpenedHandles& opened : process.model().opened_handles()) {
-      // A checkpoint forgets pools that are gone.
-      if (is_folded && opened.kind == HandleKind::kPool) continue;
       const auto known = sums.find({opened.kind, opened.device,
                                     opener_of(context, process, opened.site, opened.is_segment)});
       if (known == sums.end()) continue;

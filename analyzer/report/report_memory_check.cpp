@@ -141,7 +141,7 @@ std::vector<rows::Disagreement> report_memory2_disagreements(const ReportContext
 std::vector<rows::PoolActivity> report_pool_activity(const ReportContext& context) {
   std::vector<rows::PoolActivity> list;
   for (const ReportProcess& process : context.processes()) {
-    const std::vector<PoolState>& known = process.model().pools().pools();
+    const ledger::MappedArray<PoolState>& known = process.model().pools().pools();
     for (const auto& [handle, pool] : process.model().activity().pools()) {
       const auto same =
           std::find_if(known.begin(), known.end(),

@@ -158,7 +158,7 @@ rows::Device device_row(const ReportContext::PhysicalDevice& device, const Job& 
   for (const auto& [process, state] : device.seen_as) {
     row.seen_as.push_back({process->id, state->ordinal});
     inexact = inexact || process->inexact.memory;
-    inexact = inexact || (state->peak_is_told && device.seen_as.size() > 1);
+    inexact = inexact || (state->peak_is_restored && device.seen_as.size() > 1);
   }
   const SharedDevice& total = first.shared == nullptr ? first.own : *first.shared;
   if (total.peak_bytes != 0) {

@@ -47,14 +47,14 @@ rows::Reserved framework_reserved(const ProcessModel& model, std::int32_t device
 }
 
 // Pools that the program made are counted in the order in which they came.
-std::string pool_name(const std::vector<PoolState>& pools, std::uint32_t index) {
+std::string pool_name(const ledger::MappedArray<PoolState>& pools, std::uint32_t index) {
   if (pools[index].is_default) return "default";
   std::size_t number = 0;
   for (std::uint32_t i = 1; i <= index; ++i) number += pools[i].is_default ? 0 : 1;
   return "pool " + std::to_string(number);
 }
 
-rows::Reserved pool_reserved(const std::vector<PoolState>& pools, std::uint32_t index) {
+rows::Reserved pool_reserved(const ledger::MappedArray<PoolState>& pools, std::uint32_t index) {
   const PoolState& pool = pools[index];
   rows::Reserved reserved;
   // Without a word of the driver only a lower bound is known, which is no answer.

@@ -10,14 +10,20 @@
 
 #include "analyzer/base/words.hpp"
 #include "analyzer/findings/rule_table.hpp"
-#include "analyzer/model/accounts/levels.hpp"
-#include "analyzer/model/memory/address_map.hpp"
 #include "analyzer/model/program/categories.hpp"
+#include "trace/ledger/address_map.hpp"
+#include "trace/ledger/contexts.hpp"
+#include "trace/ledger/levels.hpp"
 
 namespace gpumemtrace::analyzer {
 
+using ledger::EndedBy;
+using ledger::Kind;
+using ledger::Level;
+using ledger::MemoryClass;
+
 constexpr std::size_t word_count(Level) { return 7; }
-constexpr std::size_t word_count(Kind) { return kKindNames.size(); }
+constexpr std::size_t word_count(Kind) { return ledger::kKindNames.size(); }
 constexpr std::size_t word_count(Category) { return kCategories; }
 constexpr std::size_t word_count(Confidence) { return 3; }
 constexpr std::size_t word_count(Severity) { return 3; }
@@ -26,16 +32,15 @@ constexpr std::size_t word_count(Rule) { return kRules.size(); }
 
 constexpr std::string_view name_of(Rule rule) { return describe(rule).name; }
 
-constexpr std::string_view name_of(MemoryClass memory) {
-  constexpr std::array<std::string_view, 6> kNames = {"unknown", "pageable", "pinned",
-                                                      "device",  "managed",  "array"};
-  return kNames[static_cast<std::size_t>(memory)];
-}
 constexpr std::size_t word_count(MemoryClass) { return 6; }
+constexpr std::size_t word_count(EndedBy) { return 4; }
 
 }  // namespace gpumemtrace::analyzer
 
 namespace gpumemtrace::analyzer::rows {
+
+using analyzer::name_of;
+using analyzer::word_count;
 
 // In which language a line of code or a frame is written.
 enum class Language : std::uint8_t { kNative, kPython };

@@ -9,13 +9,15 @@
 #include <string_view>
 #include <vector>
 
-#include "analyzer/model/accounts/accounts.hpp"
 #include "analyzer/stacks/module_map.hpp"
 #include "analyzer/stacks/native_stacks.hpp"
 #include "analyzer/stacks/python_stacks.hpp"
+#include "trace/ledger/call_site.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
+
+using ledger::CallSite;
 
 // The caller of an allocation or copy, in the user's words.
 struct SiteName {

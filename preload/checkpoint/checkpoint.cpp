@@ -8,7 +8,7 @@
 #include <new>
 
 #include "preload/base/message.hpp"
-#include "preload/checkpoint/fold.hpp"
+#include "preload/checkpoint/compaction.hpp"
 #include "preload/checkpoint/packed_streams.hpp"
 #include "trace/order.hpp"
 
@@ -27,11 +27,11 @@ class CheckpointMaker {
 
   CheckpointResult run(int& error) noexcept {
     error_ = index_.scan(writer_.file(), sizeof(trace::FileHeader), writer_.bytes());
-    if (error_ == 0 && !choose_cut()) return CheckpointResult::kNothingToFold;
-    if (error_ == 0) fold_all();
+    if (error_ == 0 && !choose_cut()) return CheckpointResult::kNothingToCompact;
+    if (error_ == 0) compact_all();
     const bool whole = error_ == 0 && !abandoned_;
-    // A checkpoint is folded as a whole or not at all.
-    if (whole && !former_checkpoint_is_folded()) return CheckpointResult::kNothingToFold;
+    // A checkpoint is compacted as a whole or not at all.
+    if (whole && !former_checkpoint_is_compacted()) return CheckpointResult::kNothingToCompact;
     if (whole) write_all();
     error = error_;
     if (error_ == 0 && !abandoned_) return CheckpointResult::kDone;
@@ -48,16 +48,16 @@ class CheckpointMaker {
 
   // The newest blocks stay, as many as fit. False where nothing is older than them.
   bool choose_cut() noexcept {
-    std::uint64_t foldable_bytes = 0;
+    std::uint64_t compactable_bytes = 0;
     for (const PackedBlock& block : index_.blocks()) {
-      if (block.header.type == trace::BlockType::kRecords) foldable_bytes += block.file_bytes();
+      if (block.header.type == trace::BlockType::kRecords) compactable_bytes += block.file_bytes();
       if (block.header.type == trace::BlockType::kCheckpoint &&
           block.header.last_time > former_cut_ticks_) {
         former_cut_ticks_ = block.header.last_time;
       }
     }
     std::uint64_t keep_bytes = request_.keep_bytes;
-    if (keep_bytes > foldable_bytes / 2) keep_bytes = foldable_bytes / 2;
+    if (keep_bytes > compactable_bytes / 2) keep_bytes = compactable_bytes / 2;
     std::uint64_t kept_bytes = 0;
     for (std::size_t i = index_.blocks().size(); i-- > 0;) {
       const PackedBlock& block = index_.blocks()[i];
@@ -70,27 +70,28 @@ class CheckpointMaker {
     return cut_ticks_ > former_cut_ticks_;
   }
 
-  void fold_all() noexcept {
+  void compact_all() noexcept {
     error_ = streams_.start(index_, writer_.file(), cut_ticks_);
     while (error_ == 0) {
       const trace::RecordHeader* record = streams_.head();
       if (record == nullptr) return;
       const std::uint64_t ticks = trace::ticks_of_key(streams_.head_key());
       // Whether the missing free comes in time stands behind the cut: then this is the cut.
-      if (ticks + trace::kReorderWindowTicks > cut_ticks_ && fold_.is_conflict(*record)) return;
-      fold_.add(*record, streams_.head_writer(), ticks);
-      folded_ticks_ = ticks;
+      if (ticks + trace::kReorderWindowTicks > cut_ticks_ && compaction_.is_conflict(*record))
+        return;
+      compaction_.add(*record, streams_.head_writer(), ticks);
+      compacted_ticks_ = ticks;
       const bool at_block_end = streams_.is_at_block_end();
-      error_ = fold_.failed() ? ENOMEM : streams_.advance();
+      error_ = compaction_.failed() ? ENOMEM : streams_.advance();
       if (at_block_end && !going_on()) return;
     }
   }
 
-  bool former_checkpoint_is_folded() noexcept {
+  bool former_checkpoint_is_compacted() noexcept {
     for (const PackedBlock& block : index_.blocks()) {
-      if (block.header.type == trace::BlockType::kCheckpoint && !block.is_folded) return false;
+      if (block.header.type == trace::BlockType::kCheckpoint && !block.is_compacted) return false;
     }
-    return folded_ticks_ > former_cut_ticks_;
+    return compacted_ticks_ > former_cut_ticks_;
   }
 
   void write_all() noexcept {
@@ -116,7 +117,7 @@ class CheckpointMaker {
     const RecordSink sink{this, [](void* owner, const trace::RecordHeader& record) noexcept {
                             return static_cast<CheckpointMaker*>(owner)->take(record);
                           }};
-    if (fold_.write(folded_ticks_, sink)) {
+    if (compaction_.write(compacted_ticks_, sink)) {
       flush_image();
     } else if (error_ == 0 && !abandoned_) {
       error_ = ENOMEM;
@@ -141,13 +142,13 @@ class CheckpointMaker {
     return going_on();
   }
 
-  // Chunks of the ring that were packed, and are folded now, may still stand in it: a mark a writer
-  // tells the reader how far the checkpoint goes.
+  // Chunks of the ring that were packed, and are compacted now, may still stand in it: a mark a
+  // writer tells the reader how far the checkpoint goes.
   void write_folded_marks() noexcept {
     for (const PackedStream& stream : streams_.streams()) {
       if (error_ != 0 || abandoned_) return;
       const std::uint32_t writer = streams_.writer_of(stream);
-      if (writer == trace::kCheckpointWriter || !has_folded(stream)) continue;
+      if (writer == trace::kCheckpointWriter || !has_compacted(stream)) continue;
       if (is_split(stream)) {
         const trace::BlockHeader& block = streams_.block(stream.next).header;
         error_ =
@@ -167,14 +168,14 @@ class CheckpointMaker {
 
   bool has_newer_mark(std::uint32_t writer) noexcept {
     for (const PackedStream& stream : streams_.streams()) {
-      if (streams_.writer_of(stream) == writer) return has_folded(stream);
+      if (streams_.writer_of(stream) == writer) return has_compacted(stream);
     }
     return false;
   }
   static bool is_split(const PackedStream& stream) noexcept {
     return stream.is_loaded && stream.position > 0;
   }
-  static bool has_folded(const PackedStream& stream) noexcept {
+  static bool has_compacted(const PackedStream& stream) noexcept {
     return stream.next > stream.first || is_split(stream);
   }
 
@@ -189,14 +190,14 @@ class CheckpointMaker {
           block.begin_offset + stream.position,
           std::span<const std::byte>(stream.image + stream.position,
                                      stream.image_bytes - stream.position));
-      streams_.mark_folded(stream);
+      streams_.mark_compacted(stream);
     }
   }
 
   void copy_kept_blocks() noexcept {
     for (const PackedBlock& block : index_.blocks()) {
       if (error_ != 0 || abandoned_) return;
-      if (block.header.type != trace::BlockType::kRecords || block.is_folded) continue;
+      if (block.header.type != trace::BlockType::kRecords || block.is_compacted) continue;
       copy(block.offset, block.file_bytes());
     }
   }
@@ -225,9 +226,9 @@ class CheckpointMaker {
   Line replacement_path_;
   PackedIndex index_;
   PackedStreams streams_;
-  Fold fold_;
+  Compaction compaction_;
   std::uint64_t cut_ticks_ = 0;
-  std::uint64_t folded_ticks_ = 0;  // of the last folded record
+  std::uint64_t compacted_ticks_ = 0;  // of the last compacted record
   std::uint64_t former_cut_ticks_ = 0;
   std::uint64_t since_kept_up_ = 0;
   std::byte* image_ = nullptr;

@@ -2,7 +2,7 @@
 // Keeps the trace file below --max-trace-bytes: replaces its oldest part by a checkpoint.
 //
 //   NAME.gmt:       header | schema | old blocks ......... | newest blocks
-//                                     |  fold()              |  copied
+//                                     |  compacted           |  copied
 //   NAME.gmt.tmp:   header | schema | checkpoint | folded marks | newest blocks   -> NAME.gmt
 //
 // A rename puts the new file in the old one's place, so a process that is killed at any moment
@@ -17,9 +17,9 @@ namespace gpumemtrace::preload {
 
 enum class CheckpointResult {
   kDone,
-  kNothingToFold,  // whatever could be folded already is
-  kAbandoned,      // `keep_up` said so
-  kFailed,         // `error` says why; the trace is as it was
+  kNothingToCompact,  // whatever could be compacted already is
+  kAbandoned,         // `keep_up` said so
+  kFailed,            // `error` says why; the trace is as it was
 };
 
 struct CheckpointRequest {
@@ -32,7 +32,7 @@ struct CheckpointRequest {
   void* owner = nullptr;
 };
 
-// The thread that owns the writer. Takes about a tenth of a microsecond a folded record; memory
+// The thread that owns the writer. Takes about a tenth of a microsecond a compacted record; memory
 // grows with what is live. `error` is an errno value.
 [[nodiscard]] CheckpointResult make_checkpoint(TraceWriter& writer,
                                                const CheckpointRequest& request,

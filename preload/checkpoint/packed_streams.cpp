@@ -164,7 +164,7 @@ void PackedStreams::sink_front() noexcept {
 
 int PackedStreams::find_head(PackedStream& stream, bool& is_over) noexcept {
   if (stream.is_loaded && stream.position == stream.image_bytes) {
-    index_->blocks()[order_[stream.next]].is_folded = true;
+    index_->blocks()[order_[stream.next]].is_compacted = true;
     ++stream.next;
     stream.is_loaded = false;
     stream.position = 0;

@@ -6,17 +6,19 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/base/mapped_array.hpp"
 #include "preload/base/own_file.hpp"
 #include "trace/file_layout.hpp"
+#include "trace/ledger/mapped_array.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload {
 
+using ledger::MappedArray;
+
 struct PackedBlock {
   std::uint64_t offset = 0;  // of the header, in the file
   trace::BlockHeader header;
-  bool is_folded = false;
+  bool is_compacted = false;
 
   std::uint64_t file_bytes() const noexcept { return sizeof header + header.stored_bytes; }
 };
@@ -73,8 +75,8 @@ class PackedStreams {
     return index_->blocks()[order_[place]];
   }
   // The rest of the stream's loaded block stands elsewhere.
-  void mark_folded(const PackedStream& stream) noexcept {
-    index_->blocks()[order_[stream.next]].is_folded = true;
+  void mark_compacted(const PackedStream& stream) noexcept {
+    index_->blocks()[order_[stream.next]].is_compacted = true;
   }
   std::uint32_t writer_of(const PackedStream& stream) const noexcept {
     return block(stream.first).header.writer;

@@ -14,7 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/base/mapped_array.hpp"
+#include "trace/ledger/mapped_array.hpp"
 
 namespace gpumemtrace::preload {
 
@@ -70,9 +70,9 @@ class LoaderList {
   void swap(LoaderList& other) noexcept;
 
   ListHead list_;
-  MappedArray<Module> modules_;
-  MappedArray<char> names_;
-  MappedArray<ElfW(Phdr)> segments_;
+  ledger::MappedArray<Module> modules_;
+  ledger::MappedArray<char> names_;
+  ledger::MappedArray<ElfW(Phdr)> segments_;
   std::uint32_t changes_ = 0;
 };
 

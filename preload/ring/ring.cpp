@@ -29,9 +29,9 @@ constexpr std::uint32_t class_of(std::uint32_t bytes) noexcept {
 // start together, and for what one thread writes between two rounds of the background thread.
 constexpr std::int32_t kReserve[Ring::kSizeClasses] = {16, 4, 4, 4, 4, 4, 6};
 
-// How often and how long a thread waits for a larger ring: a disk that stands still is not waited
-// for.
-constexpr int kGrowthTries = 100;
+// How often and how long a thread waits for a larger ring: a disk that stands still is waited for
+// once.
+constexpr int kGrowthTries = 20;
 constexpr long kGrowthWaitNs = 1'000'000;
 
 }  // namespace
@@ -123,16 +123,18 @@ void Ring::grow_as_wanted() noexcept {
 // Only static memory is known to the thread that makes the ring larger: a signal handler may jump
 // out of here.
 std::uint32_t Ring::wait_for_growth(std::uint32_t size_class) noexcept {
-  for (int tries = 0; tries < kGrowthTries; ++tries) {
+  for (int tries = 0;; ++tries) {
     const std::uint32_t growths = growths_.load();
     const bool can_grow = growth_error() == 0 && !is_at_capacity();
     const std::uint32_t index = free_[size_class].pop(links_);
     if (index != kNoIndex || !can_grow) return index;
     wanted_[size_class].store(true);
     file_thread::request();
+    // Relaxed, both: a hint, nothing to order.
+    if (tries == kGrowthTries) given_up_.store(growths, std::memory_order_relaxed);
+    if (given_up_.load(std::memory_order_relaxed) == growths) return kNoIndex;
     wait_for_change(growths_, growths, kGrowthWaitNs, kGrowthWaitNs / 10);
   }
-  return kNoIndex;
 }
 
 bool Ring::is_at_capacity() const noexcept {

@@ -93,7 +93,9 @@ class Ring {
   std::uint64_t capacity_ = 0;
   std::atomic<int> growth_error_ = 0;
   std::atomic<bool> wanted_[kSizeClasses] = {};  // threads wait for chunks of this size
-  std::atomic<std::uint32_t> growths_ = 0;       // raised to end their waits
+  // What `growths_` was when a thread gave up waiting: nobody waits until it changes.
+  std::atomic<std::uint32_t> given_up_ = ~std::uint32_t{0};
+  std::atomic<std::uint32_t> growths_ = 0;  // raised to end their waits
   IndexStack free_[kSizeClasses];
   IndexInbox sealed_;
 };

@@ -140,6 +140,26 @@ class WhileItRecords(OneThread, support.EndToEnd):
         self.assertGreater(self.fail_each("pthread_create", errno.EAGAIN), 0)
 
 
+class StandsStill(support.EndToEnd):
+    ROUNDS = 200_000
+
+    def test_a_disk_that_stands_still_does_not_hold_the_program_up(self):
+        counter = self.folder / "calls"
+        counter.write_bytes(bytes(8))
+        result = self.run_command(
+            [support.VICTIMS / "limited", "FSIZE", 1 << 40, self.ROUNDS],
+            support.recorded_environment(
+                LD_PRELOAD=f"{support.VICTIMS / 'libfaulty_files.so'} {support.LIBRARY}",
+                GPUMEMTRACE_OUTPUT=self.folder / "trace.gmt", FAULTY_CALL="pwrite64",
+                FAULTY_FIRST=4, FAULTY_LAST=EVER, FAULTY_STILL=1, FAULTY_COUNTER=counter))
+        self.assertEqual((result.returncode, result.stderr), (0, b""))
+        report = support.analyze(self.only_trace())
+        lost = support.losses(report)
+        allocations = support.usage(report, "driver", "device")["allocations"]
+        self.assertGreater(lost["dropped_allocations"], 0)
+        self.assertEqual(allocations + lost["dropped_allocations"], self.ROUNDS)
+
+
 class OddFileSystem(OneThread, support.EndToEnd):
     def test_without_shared_mappings_there_is_a_message_and_no_file(self):
         self.run_with_fault("mmap64", 1, EVER, errno.ENODEV, file=".ring")

@@ -50,7 +50,7 @@ add_mutant(link_after_push preload/base/lock_free_stack.hpp
   "links[index].store(static_cast<std::uint32_t>(head), std::memory_order_relaxed)" "(void)links")
 add_mutant(recycle_before_packed preload/ring/packer.hpp
   "if (pack(chunk, chunk.committed.load(std::memory_order_acquire), append)) ring.recycle(&chunk)"
-  "ring.recycle(&chunk), pack(chunk, chunk.committed.load(std::memory_order_acquire), append)")
+  "ring.recycle(&chunk), void(pack(chunk, chunk.committed.load(std::memory_order_acquire), append))")
 add_mutant(next_after_recycle preload/ring/packer.hpp
   "    index = next;" "    index = next != kNoIndex ? ring.next_sealed(index) : next;")
 add_mutant(commit_before_write preload/ring/writers.cpp

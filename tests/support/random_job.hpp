@@ -2,6 +2,7 @@
 // A random job that keeps the driver's rules: what several threads recorded of it, call by call.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -152,9 +153,19 @@ class RandomJob {
     record.primary = primary ? 1 : 0;
     event(record, 1);
   }
+  // Sometimes it is announced when memory is in it already.
   void side_context() {
     side_context_ = ++last_context_;
-    context(side_context_, 0, false);
+    if (one_in(2)) {
+      unannounced_ = side_context_;
+    } else {
+      context(side_context_, 0, false);
+    }
+  }
+  void announce_late() {
+    if (unannounced_ == 0) return;
+    context(unannounced_, 0, false);
+    unannounced_ = 0;
   }
 
   void step() {
@@ -178,6 +189,8 @@ class RandomJob {
       case 9:
       case 10:
         return block();
+      case 11:
+        return one_in(2) ? free_again() : late_owner();
       default:
         return live_.size() < 10 + below(60) ? allocate() : free();
     }
@@ -242,6 +255,28 @@ class RandomJob {
     }
     live_.erase(chosen);
     call(record);
+    if (record.call.record.result == 0) freed_.push_back(record.address);
+  }
+  // What was freed before, whatever became of the address; now and then something inside of what
+  // is live, or that nobody knows.
+  void free_again() {
+    trace::Free record;
+    record.call.record.result = 1;
+    if (one_in(4)) {
+      record.address = some_address();
+    } else if (!freed_.empty()) {
+      record.address = freed_[freed_.size() - 1 - below(std::min<std::size_t>(freed_.size(), 40))];
+    }
+    if (record.address != 0) call(record);
+  }
+  // The framework deals its first block from memory that has been there for a while.
+  void late_owner() {
+    auto chosen = live_.lower_bound(below(120) << 24);
+    if (chosen == live_.end()) return;
+    Live& live = chosen->second;
+    if (live.memory != trace::MemoryKind::kDevice || live.context > 2) return;
+    live.is_segment = true;
+    add_block(chosen->first);
   }
   // Another thread has the address already when the free is recorded.
   void free_late(trace::Free record, Live& live) {
@@ -374,7 +409,9 @@ class RandomJob {
     call(record, 1);
   }
   void rare() {
+    if (one_in(8)) return announce_late();
     if (one_in(40)) {
+      announce_late();
       trace::ContextCall record;
       record.operation = trace::ContextOperation::kDestroy;
       record.handle_context = side_context_;
@@ -423,13 +460,20 @@ class RandomJob {
     blocks_[address] = static_cast<std::uint64_t>(bytes);
     put_block(address, bytes);
   }
+  // What the framework's segments have of the device.
+  std::uint64_t reserved_bytes() const {
+    std::uint64_t bytes = 0;
+    for (const auto& [address, live] : live_) bytes += live.is_segment ? live.bytes : 0;
+    for (const Physical& mapped : physical_) bytes += mapped.bytes;
+    return bytes;
+  }
   void put_block(std::uint64_t address, std::int64_t bytes) {
     framework_bytes_ += static_cast<std::uint64_t>(bytes);
     trace::Block record;
     record.address = address;
     record.bytes = bytes;
     record.allocated = framework_bytes_;
-    record.reserved_bytes = (1ull << 40) + below(1 << 20);
+    record.reserved_bytes = reserved_bytes();
     record.device_type = 1;
     record.device = 0;
     record.stack = static_cast<std::uint32_t>(below(5));
@@ -451,6 +495,8 @@ class RandomJob {
   std::uint64_t reserved_high_ = 0;
   std::uint32_t side_context_ = 0;
   std::uint32_t last_context_ = 2;
+  std::uint32_t unannounced_ = 0;  // 0 = none
+  std::vector<std::uint64_t> freed_;
   std::vector<JobRecord> records_;
 };
 

@@ -5,12 +5,15 @@
 
 #include "analyzer/base/clock.hpp"
 #include "analyzer/base/flat_map.hpp"
-#include "analyzer/model/memory/address_map.hpp"
 #include "analyzer/model/memory/geometry.hpp"
 #include "analyzer/owners/owners.hpp"
 #include "tests/catch.hpp"
+#include "trace/ledger/address_map.hpp"
 
 using namespace gpumemtrace::analyzer;
+using gpumemtrace::ledger::AddressMap;
+using gpumemtrace::ledger::Location;
+using gpumemtrace::ledger::MemoryClass;
 
 namespace {
 
@@ -39,7 +42,7 @@ TEST_CASE("a flat map does what std::map does", "[unit]") {
       REQUIRE(flat.erase(key, erased) == (ordered.erase(key) == 1));
     } else if (flat.find(key) == nullptr) {
       REQUIRE(ordered.emplace(key, i).second);
-      flat.insert({key, i});
+      *flat.add(key) = {key, i};
     } else {
       REQUIRE(ordered.at(key) == flat.find(key)->value);
     }

@@ -42,28 +42,39 @@ std::uint32_t Accounts::find_or_add_group(const GroupKey& key) {
   return found->second;
 }
 
-void Accounts::add_folded(std::uint32_t group, const FoldedAllocations& folded) {
-  groups_[group].allocations += folded.count;
-  groups_[group].allocated_bytes += folded.bytes;
-  groups_[group].is_folded = true;
-  groups_[group].freed.count += folded.freed;
-  if (folded.freed != 0) groups_[group].freed.has_other_sites = true;
-  UsageRow& row = rows_[groups_[group].row];
-  row.allocations += folded.count;
-  row.frees += folded.freed;
-  row.failed += folded.failed;
-  row.allocated_bytes += folded.bytes;
-  row.largest_bytes = std::max(row.largest_bytes, folded.largest_bytes);
+void Accounts::restore_totals(std::uint32_t index, const trace::Totals& totals) {
+  Group& group = groups_[index];
+  group.allocations += totals.count;
+  group.allocated_bytes += totals.bytes;
+  group.host_ticks += totals.host_ticks;
+  group.last_time = std::max(group.last_time, totals.last_time);
+  group.last_is_gone = group.last_is_gone || (totals.count != 0 && totals.last_time == 0);
+  Releases freed;
+  freed.count = totals.freed;
+  freed.has_other_sites = totals.freed_at == trace::FreedAt::kSeveralPlaces ||
+                          (totals.freed_at == trace::FreedAt::kNotTold && totals.freed != 0);
+  if (totals.first_freed_time != 0) {
+    freed.first_at = ledger::make_site(totals.freed_caller, totals.freed_stack, totals.freed_api,
+                                       totals.freed_flags);
+    freed.first_time = totals.first_freed_time;
+  }
+  group.freed.merge(freed);
+  UsageRow& row = rows_[group.row];
+  row.allocations += totals.count;
+  row.frees += totals.freed;
+  row.failed += totals.failed;
+  row.allocated_bytes += totals.bytes;
+  row.largest_bytes = std::max(row.largest_bytes, totals.largest_bytes);
 }
 
-void Accounts::forget_last_of_folded() {
+void Accounts::forget_last_where_gone() {
   for (Group& group : groups_) {
-    if (group.is_folded) group.last_time = 0;
+    if (group.last_is_gone) group.last_time = 0;
   }
 }
 
-void Accounts::tell_row_peak(Kind kind, std::int32_t device, std::uint32_t pool,
-                             std::uint64_t bytes, std::uint64_t time) {
+void Accounts::restore_row_peak(Kind kind, std::int32_t device, std::uint32_t pool,
+                                std::uint64_t bytes, std::uint64_t time) {
   GroupKey key;
   key.kind = kind;
   key.device = device;
@@ -72,6 +83,26 @@ void Accounts::tell_row_peak(Kind kind, std::int32_t device, std::uint32_t pool,
   if (bytes < row.peak_bytes) return;
   row.peak_bytes = bytes;
   row.peak_time = time;
+}
+
+// Of one group there may be several holders, of which only the sum counts.
+void PeakSnapshot::move_to_segments(const LiveAllocation& entry, std::uint32_t group) {
+  if (!is_restored_ || entry.born > time_) return;
+  const bool held = std::any_of(restored_.begin(), restored_.end(), [&](const auto& holder) {
+    return holder.group == group && !holder.segment;
+  });
+  if (!held) return;
+  restored_.push_back({group, false, std::uint64_t{0} - 1, std::uint64_t{0} - entry.bytes});
+  restored_.push_back({group, true, 1, entry.bytes});
+}
+
+void Accounts::move_to_segments(const LiveAllocation& entry) {
+  const GroupKey key = groups_[entry.group].key;
+  Account& account = *rows_[groups_[entry.group].row].account;
+  if (!account.peak.is_restored() && account.watchers.empty()) return;
+  const std::uint32_t group = group_of(holder_key(key.site, key.kind, key.device));
+  account.peak.move_to_segments(entry, group);
+  for (PeakSnapshot* moment : account.watchers) moment->move_to_segments(entry, group);
 }
 
 void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::uint64_t now) {

@@ -11,11 +11,21 @@
 #include <vector>
 
 #include "analyzer/model/accounts/history.hpp"
-#include "analyzer/model/accounts/levels.hpp"
 #include "analyzer/model/accounts/phase_clock.hpp"
+#include "trace/checkpoint_records.hpp"
+#include "trace/ledger/call_site.hpp"
+#include "trace/ledger/levels.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
+
+using ledger::CallSite;
+using ledger::host_ticks_of;
+using ledger::kHostDevice;
+using ledger::Kind;
+using ledger::kUnknownDevice;
+using ledger::Level;
+using ledger::level_of;
 
 // One thing that is live: an allocation, a framework block, a piece of physical memory, a mapping.
 struct LiveAllocation {
@@ -32,8 +42,8 @@ struct ReleasedAllocation {
   Lifetime lifetime;
 };
 
-// What one group had at a moment before a checkpoint's cut.
-struct ToldHolder {
+// What one group had at a peak before a checkpoint's cut.
+struct RestoredHolder {
   std::uint32_t group = 0;
   bool segment = false;  // it was a segment of the framework
   std::uint64_t count = 0;
@@ -43,51 +53,44 @@ struct ToldHolder {
 // Remembers who was live at the most recent moment of a kind (the highest peak so far, say) without
 // a copy of everything: what was live then is what is still live and older than the moment, and
 // what was released since, which is kept here. Memory is bounded by what was live at the moment.
-class Moment {
+class PeakSnapshot {
  public:
   void set(std::uint64_t time, std::uint64_t bytes) {
     time_ = time;
     bytes_ = bytes;
-    is_told_ = false;
+    is_restored_ = false;
     released_.clear();
-    told_.clear();
+    restored_.clear();
   }
-  // A moment before a checkpoint's cut: who was live then is told with add_holder(), all of it.
-  void tell(std::uint64_t time, std::uint64_t bytes) {
+  // A moment before a checkpoint's cut: add_holder() says who was live then, all of it.
+  void restore(std::uint64_t time, std::uint64_t bytes) {
     set(time, bytes);
-    is_told_ = true;
+    is_restored_ = true;
   }
-  void add_holder(const ToldHolder& holder) { told_.push_back(holder); }
-  void note_release(const LiveAllocation& entry, const PhaseClock& clock) {
+  void add_holder(const RestoredHolder& holder) { restored_.push_back(holder); }
+  // What is live and was so then turns out to be a segment. `group` is its holders' one.
+  void move_to_segments(const LiveAllocation& entry, std::uint32_t group);
+  void add_release(const LiveAllocation& entry, const PhaseClock& clock) {
     if (was_live(entry)) released_.push_back({entry, clock.lifetime_of_freed(entry.born)});
   }
   [[nodiscard]] bool was_live(const LiveAllocation& entry) const {
-    return entry.born <= time_ && !is_told_;
+    return entry.born <= time_ && !is_restored_;
   }
 
   [[nodiscard]] bool happened() const { return time_ != 0; }
   // It is known who held how much, but no longer where it lay.
-  [[nodiscard]] bool is_told() const { return is_told_; }
+  [[nodiscard]] bool is_restored() const { return is_restored_; }
   [[nodiscard]] std::uint64_t time() const { return time_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] const std::vector<ReleasedAllocation>& released() const { return released_; }
-  [[nodiscard]] const std::vector<ToldHolder>& told() const { return told_; }
+  [[nodiscard]] const std::vector<RestoredHolder>& restored() const { return restored_; }
 
  private:
   std::uint64_t time_ = 0;  // 0 = has not happened
   std::uint64_t bytes_ = 0;
-  bool is_told_ = false;
+  bool is_restored_ = false;
   std::vector<ReleasedAllocation> released_;
-  std::vector<ToldHolder> told_;
-};
-
-// Allocations of one group that a checkpoint replaced.
-struct FoldedAllocations {
-  std::uint64_t count = 0;
-  std::uint64_t freed = 0;
-  std::uint64_t failed = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t largest_bytes = 0;
+  std::vector<RestoredHolder> restored_;
 };
 
 // All memory of one level on one device.
@@ -95,9 +98,9 @@ struct Account {
   Level level = Level::kDriver;
   std::int32_t device = kHostDevice;
   std::uint64_t bytes = 0;
-  Moment peak;
+  PeakSnapshot peak;
   PhaseClock clock_at_peak;
-  std::vector<Moment*> watchers;  // other moments that ask for what is released here
+  std::vector<PeakSnapshot*> watchers;  // other moments that ask for what is released here
 };
 
 // All memory of one kind on one device; for pools, of one pool.
@@ -117,36 +120,6 @@ struct UsageRow {
   std::uint64_t largest_bytes = 0;
 };
 
-// Where a call came from, as far as the record says it.
-struct CallSite {
-  std::uint64_t caller = 0;
-  std::uint32_t stack = 0;
-  std::uint16_t api = 0;
-  bool from_table = false;  // the caller got the pointer from cuGetProcAddress
-
-  friend bool operator==(const CallSite&, const CallSite&) = default;
-  friend auto operator<=>(const CallSite&, const CallSite&) = default;
-};
-
-// Where the call came from.
-[[nodiscard]] inline CallSite site_of(const trace::CallHeader& call) {
-  return {call.caller, call.stack, call.record.api,
-          (call.record.flags & trace::kFlagByPointer) != 0};
-}
-
-// How long the call held its thread.
-[[nodiscard]] inline std::uint64_t host_ticks_of(const trace::CallHeader& call) {
-  return call.end > call.record.time ? call.end - call.record.time : 0;
-}
-
-// Where in a table of 256 remembered answers the one about this call site stands.
-inline std::size_t slot_of(const CallSite& site, std::uint64_t more) {
-  const std::uint64_t mixed = (site.caller + (more << 20) + (std::uint64_t{site.api} << 40) +
-                               (std::uint64_t{site.stack} << 32)) *
-                              0x9E37'79B9'7F4A'7C15u;
-  return static_cast<std::size_t>(mixed >> 56);
-}
-
 // Allocations of one kind from one call site in one context.
 struct GroupKey {
   CallSite site;
@@ -159,6 +132,14 @@ struct GroupKey {
   friend bool operator==(const GroupKey&, const GroupKey&) = default;
   friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
 };
+
+// The group that stands for holders of a peak before a checkpoint's cut.
+[[nodiscard]] inline GroupKey holder_key(const CallSite& site, Kind kind, std::int32_t device) {
+  GroupKey key{.site = site};
+  key.kind = kind;
+  key.device = device;
+  return key;
+}
 
 // Sums over all devices, of what the program's steps are measured by.
 struct Flow {
@@ -178,16 +159,24 @@ constexpr FlowKind flow_of(Level level) {
 struct Releases {
   std::uint64_t count = 0;
   CallSite first_at{};           // not known of the framework's blocks
+  std::uint64_t first_time = 0;  // model time of that one
   bool has_other_sites = false;  // not all of them at that one
 
-  void note_site(const CallSite& site) {
-    if (first_at == CallSite{}) first_at = site;
+  void add_site(const CallSite& site, std::uint64_t time) {
+    if (first_at == CallSite{}) {
+      first_at = site;
+      first_time = time;
+    }
     if (first_at != site) has_other_sites = true;
   }
   void merge(const Releases& more) {
     count += more.count;
-    if (more.first_at != CallSite{}) note_site(more.first_at);
     has_other_sites = has_other_sites || more.has_other_sites;
+    if (more.first_at == CallSite{}) return;
+    add_site(more.first_at, more.first_time);
+    if (more.first_time >= first_time) return;
+    first_at = more.first_at;
+    first_time = more.first_time;
   }
 };
 
@@ -199,7 +188,7 @@ struct Group {
   std::uint64_t segments = 0;    // of the allocations, those that the framework deals blocks from
   std::uint64_t host_ticks = 0;  // spent in the calls that allocated and freed
   std::uint64_t last_time = 0;   // of its last allocation; 0 = not known
-  bool is_folded = false;        // some are over, and their single times and places gone
+  bool last_is_gone = false;     // a checkpoint replaced some without telling of the last of them
   Releases freed;
 };
 
@@ -208,7 +197,8 @@ struct Group {
 class Accounts {
  public:
   [[nodiscard]] std::uint32_t group_of(const GroupKey& key) {
-    const std::size_t slot = slot_of(key.site, key.context + 64 * static_cast<unsigned>(key.kind));
+    const std::size_t slot =
+        ledger::slot_of(key.site, key.context + 64 * static_cast<unsigned>(key.kind));
     CachedGroup& cached = cache_[slot];
     if (!cached.valid || !(cached.key == key)) cached = {key, find_or_add_group(key), true};
     return cached.group;
@@ -253,8 +243,8 @@ class Accounts {
     account.bytes -= entry.bytes;
     history_.free(entry.group, entry.bytes, end == End::kFreed);
     flows_[static_cast<std::size_t>(flow_of(account.level))].bytes -= entry.bytes;
-    account.peak.note_release(entry, phase_clock_);
-    for (Moment* moment : account.watchers) moment->note_release(entry, phase_clock_);
+    account.peak.add_release(entry, phase_clock_);
+    for (PeakSnapshot* moment : account.watchers) moment->add_release(entry, phase_clock_);
   }
 
   [[nodiscard]] const Flow& flow(FlowKind kind) const {
@@ -267,13 +257,13 @@ class Accounts {
   [[nodiscard]] PhaseClock& phase_clock() { return phase_clock_; }
   [[nodiscard]] const PhaseClock& phase_clock() const { return phase_clock_; }
 
-  // Counts what is over; nothing of it is live.
-  void add_folded(std::uint32_t group, const FoldedAllocations& folded);
-  // At a checkpoint's cut: of groups with folded allocations nobody knows which was the last.
-  void forget_last_of_folded();
+  // Counts allocations that a checkpoint replaced; nothing of them is live.
+  void restore_totals(std::uint32_t group, const trace::Totals& totals);
+  // At a checkpoint's cut: which allocation was the last is not known of all groups.
+  void forget_last_where_gone();
   // The highest point of a row before a checkpoint's cut.
-  void tell_row_peak(Kind kind, std::int32_t device, std::uint32_t pool, std::uint64_t bytes,
-                     std::uint64_t time);
+  void restore_row_peak(Kind kind, std::int32_t device, std::uint32_t pool, std::uint64_t bytes,
+                        std::uint64_t time);
 
   void count_failure(const GroupKey& key) { ++rows_[groups_[group_of(key)].row].failed; }
 
@@ -282,11 +272,13 @@ class Accounts {
     groups_[group].segments += count;
   }
   // Where something of the group is given back.
-  void note_free(std::uint32_t group, const CallSite& site) {
-    groups_[group].freed.note_site(site);
+  void add_free_site(std::uint32_t group, const CallSite& site, std::uint64_t now) {
+    groups_[group].freed.add_site(site, now);
   }
+  // What is live turns out to be a segment: at peaks that a checkpoint tells of, it always was.
+  void move_to_segments(const LiveAllocation& entry);
   // Time that a call spent on an allocation of the group.
-  void note_host_ticks(std::uint32_t group, std::uint64_t ticks) {
+  void add_host_ticks(std::uint32_t group, std::uint64_t ticks) {
     groups_[group].host_ticks += ticks;
   }
   // The size of something live became known after it was added.

@@ -37,29 +37,20 @@ bool change_physical(DeviceState& device, std::uint64_t physical, std::uint32_t 
   }
   if (physical <= device.physical_peak.bytes()) return false;
   device.physical_peak.set(now, physical);
-  device.before_peak = device.last_sample;
-  device.after_peak = DriverSample{};
+  device.set_peak();
   return true;
 }
 
-void tell_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint32_t process) {
-  device.peak_is_told = true;
+void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint32_t process) {
+  device.peak_is_restored = true;
   SharedDevice& total = device.total();
   if (peak.bytes >= total.peak_bytes) {
     total.peak_bytes = peak.bytes;
     total.peak_time = peak.peak_time;
     total.peak_process = process;
   }
-  device.at_peak = {peak.peak_time, peak.framework_allocated, peak.pool_used, peak.pool_reserved,
-                    peak.bytes - peak.pool_reserved};
-  DriverSample sample;
-  if (peak.source != trace::SampleSource::kNone) {
-    sample = {peak.sample_time,  peak.sample_free, peak.sample_total,   peak.sample_process,
-              peak.sample_other, peak.source,      peak.sample_physical};
-  }
-  const bool is_after = peak.sample_time > peak.peak_time;
-  device.before_peak = is_after ? DriverSample{} : sample;
-  device.after_peak = is_after ? sample : DriverSample{};
+  device.at_peak = ledger::parts_of(peak);
+  device.restore_peak(peak);
 }
 
 void join(DeviceState& device, SharedDevice& shared, std::uint32_t process, std::uint64_t now) {
@@ -69,26 +60,6 @@ void join(DeviceState& device, SharedDevice& shared, std::uint32_t process, std:
   const bool own_was_higher = device.own.peak_bytes > shared.peak_bytes;
   if (own_was_higher) shared = {shared.bytes, device.own.peak_bytes, device.own.peak_time, process};
   if (shared.bytes > shared.peak_bytes) shared = {shared.bytes, shared.bytes, now, process};
-}
-
-void note_sample(DeviceState& device, const trace::MemorySample& record, std::uint64_t now) {
-  DriverSample sample;
-  sample.time = now;
-  sample.free_bytes = record.free_bytes;
-  sample.total_bytes = record.total_bytes;
-  sample.process_bytes = record.process_bytes;
-  sample.other_bytes = record.other_bytes;
-  sample.source = record.source;
-  sample.physical_bytes = device.physical_bytes;
-  if (record.source == trace::SampleSource::kNone) return;
-  // Each round asks cuMemGetInfo first, then NVML, which also tells the processes apart.
-  const bool tells_more = record.source == trace::SampleSource::kNvmlProcess &&
-                          device.after_peak.source == trace::SampleSource::kMemGetInfo &&
-                          device.after_peak.time == device.last_sample.time;
-  device.last_sample = sample;
-  if (device.physical_peak.happened() && (device.after_peak.time == 0 || tells_more)) {
-    device.after_peak = sample;
-  }
 }
 
 }  // namespace gpumemtrace::analyzer

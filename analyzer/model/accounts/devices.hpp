@@ -8,6 +8,7 @@
 
 #include "analyzer/model/accounts/accounts.hpp"
 #include "trace/checkpoint_records.hpp"
+#include "trace/ledger/device_samples.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -20,29 +21,10 @@ struct SharedDevice {
   std::uint32_t peak_process = 0;
 };
 
-// How the process's physical bytes on a device divide at one moment.
-struct Parts {
-  std::uint64_t time = 0;
-  std::uint64_t framework_allocated = 0;
-  std::uint64_t pool_used = 0;
-  std::uint64_t pool_reserved = 0;
-  std::uint64_t driver = 0;
+using ledger::DriverSample;
+using ledger::Parts;
 
-  [[nodiscard]] std::uint64_t physical() const { return driver + pool_reserved; }
-};
-
-// One look of the driver at the device, and what the process held by its own calls just then.
-struct DriverSample {
-  std::uint64_t time = 0;  // 0 = there is none
-  std::uint64_t free_bytes = 0;
-  std::uint64_t total_bytes = 0;
-  std::uint64_t process_bytes = 0;
-  std::uint64_t other_bytes = 0;
-  trace::SampleSource source = trace::SampleSource::kNone;
-  std::uint64_t physical_bytes = 0;  // Parts::physical() at the sample
-};
-
-struct DeviceState {
+struct DeviceState : ledger::DeviceSamples {
   std::int32_t ordinal = 0;
   std::string name;
   std::uint64_t total_bytes = 0;
@@ -54,12 +36,9 @@ struct DeviceState {
 
   Account* driver = nullptr;
   std::uint64_t physical_bytes = 0;
-  Moment physical_peak;  // watches driver memory
+  PeakSnapshot physical_peak;  // watches driver memory
   Parts at_peak;
-  DriverSample before_peak;  // the last sample before the peak, the first one after it
-  DriverSample after_peak;
-  DriverSample last_sample;
-  bool peak_is_told = false;       // before a checkpoint's cut: what others held then is not known
+  bool peak_is_restored = false;   // before a checkpoint's cut: what others held then is not known
   SharedDevice own;                // until the physical device is known
   SharedDevice* shared = nullptr;  // nullptr: `own`
 
@@ -91,9 +70,8 @@ class Devices {
 bool change_physical(DeviceState& device, std::uint64_t physical, std::uint32_t process,
                      std::uint64_t now);
 // The process's highest point before a checkpoint's cut.
-void tell_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint32_t process);
+void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint32_t process);
 // From now on the device's bytes also count in `shared`.
 void join(DeviceState& device, SharedDevice& shared, std::uint32_t process, std::uint64_t now);
-void note_sample(DeviceState& device, const trace::MemorySample& record, std::uint64_t now);
 
 }  // namespace gpumemtrace::analyzer

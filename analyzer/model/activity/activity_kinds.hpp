@@ -5,7 +5,6 @@
 #include <cstdint>
 
 #include "analyzer/model/copies/transfers.hpp"
-#include "analyzer/model/memory/address_map.hpp"
 
 namespace gpumemtrace::analyzer {
 

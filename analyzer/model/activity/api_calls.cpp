@@ -21,7 +21,7 @@ ApiCalls::Page& ApiCalls::add_page(std::uint64_t activity) {
   page.reason.fill(Unjoined::kCount);
   latest_.key = page.key;
   latest_.page = pages_.last();
-  places_.add(page.key).page = latest_.page;
+  places_.add(page.key)->page = latest_.page;
   return page;
 }
 

@@ -71,7 +71,7 @@ void MemoryCheck::add_call(const trace::CallHeader& call, std::uint64_t address,
   made.id = next_id_++;
   made.time = {call.record.time, std::max(call.record.time, call.end)};
   made.bytes = bytes;
-  made.site = site_of(call);
+  made.site = ledger::site_of(call);
   made.site.stack = 0;
   made.kind = kind;
   made.is_estimated = (call.record.flags & trace::kFlagEstimated) != 0;

@@ -18,29 +18,6 @@ bool is_device(const Location& end) {
 
 }  // namespace
 
-Location locate(const AddressMap& map, std::uint64_t address, trace::EndType told,
-                std::int32_t context_device, bool blind) {
-  if (told == trace::EndType::kArray) return {MemoryClass::kArray, context_device};
-  const Location found = map.find(address);
-  if (found.memory != MemoryClass::kUnknown) return found;
-  switch (told) {
-    case trace::EndType::kHost: {
-      return {blind ? MemoryClass::kUnknown : MemoryClass::kPageable, kHostDevice};
-    }
-    case trace::EndType::kDevice: {
-      // A global of a module, or memory whose allocation is not in the trace.
-      return {MemoryClass::kDevice, context_device};
-    }
-    case trace::EndType::kUnified:
-    case trace::EndType::kUnknown:
-    case trace::EndType::kArray: {
-      break;
-    }
-  }
-  if (blind) return {MemoryClass::kUnknown, kUnknownDevice};
-  return {MemoryClass::kPageable, kHostDevice};
-}
-
 Direction direction_of(const Location& source, const Location& destination) {
   if (is_host(source) && is_host(destination)) return Direction::kHostToHost;
   if (is_host(source) && is_device(destination)) return Direction::kHostToDevice;

@@ -10,17 +10,15 @@
 
 #include "analyzer/base/words.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
-#include "analyzer/model/memory/address_map.hpp"
 #include "analyzer/model/memory/covered_ranges.hpp"
+#include "trace/ledger/address_map.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
 
-// One end of a copy. The address decides; what the arguments say counts only where nothing is
-// known about the address. `blind`: allocations are missing from the trace, so an address that
-// nobody knows may be anything.
-[[nodiscard]] Location locate(const AddressMap& map, std::uint64_t address, trace::EndType told,
-                              std::int32_t context_device, bool blind);
+using ledger::Location;
+using ledger::MemoryClass;
+
 [[nodiscard]] Direction direction_of(const Location& source, const Location& destination);
 
 struct TransferKey {

@@ -74,10 +74,7 @@ void Framework::grow_segment(std::uint32_t id, std::uint64_t address, std::uint6
   FrameworkDevice& owner = device(segment.device);
   const std::uint64_t before = segment.stranded();
   segment.bytes += bytes;
-  owner.segment_bytes += bytes;
-  // The first block in a segment may come long after the framework got the segment and counted it.
-  if (born < owner.reported_time) owner.segment_bytes_then += bytes;
-  owner.reserved_peak_bytes = std::max(owner.reserved_peak_bytes, owner.reserved_bytes());
+  owner.grow(bytes, born);
   change_stranded(owner, before, segment.stranded(), now);
   index_pages(id, address, bytes);
 }
@@ -89,7 +86,7 @@ void Framework::shrink_segment(std::uint32_t id, std::uint64_t address, std::uin
   const std::uint64_t before = segment.stranded();
   const std::uint64_t gone = std::min(segment.bytes, bytes);
   segment.bytes -= gone;
-  owner.segment_bytes -= gone;
+  owner.shrink(gone);
   unindex_pages(id, address, bytes);
   change_stranded(owner, before, segment.stranded(), now);
 }
@@ -116,7 +113,7 @@ void Framework::index_pages(std::uint32_t id, std::uint64_t address, std::uint64
     if (known != nullptr) {
       if (known->segment != id) ++known->overlaps;
     } else if (page != 0) {
-      pages_.insert({page, id, 0});
+      *pages_.add(page) = {page, id, 0};
     }
   }
 }
@@ -146,7 +143,7 @@ void Framework::change_stranded(FrameworkDevice& device, std::uint64_t before, s
 void Framework::add_block(const trace::Block& record, std::uint32_t group, std::uint32_t segment,
                           std::uint64_t now) {
   const auto bytes = static_cast<std::uint64_t>(record.bytes);
-  LiveAllocation& block = blocks_.add(record.address);
+  LiveAllocation& block = *blocks_.add(record.address);
   block.bytes = bytes;
   block.born = now;
   block.group = group;
@@ -179,10 +176,7 @@ bool Framework::remove_block(std::uint64_t address, std::uint64_t now) {
 
 bool Framework::check_totals(const trace::Block& record, std::uint64_t now) {
   FrameworkDevice& owner = device(record.device);
-  owner.reported_time = now;
-  owner.reported_reserved = record.reserved_bytes;
-  owner.segment_bytes_then = owner.segment_bytes;
-  owner.reserved_peak_bytes = std::max(owner.reserved_peak_bytes, record.reserved_bytes);
+  owner.report(record.reserved_bytes, now);
   const auto difference = static_cast<std::int64_t>(record.allocated - owner.blocks->bytes);
   const bool went_apart = difference != owner.difference;
   owner.difference = difference;

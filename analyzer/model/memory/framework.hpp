@@ -10,6 +10,7 @@
 #include "analyzer/base/flat_map.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
 #include "analyzer/model/memory/memory.hpp"
+#include "trace/ledger/reserved_bytes.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -34,25 +35,14 @@ struct Segment {
 };
 
 // The framework's memory on one device.
-struct FrameworkDevice {
+struct FrameworkDevice : ledger::ReservedBytes {
   std::int32_t device = kUnknownDevice;
   Account* blocks = nullptr;
-  Moment worst;  // most stranded bytes; watches blocks, driver memory and mappings
+  PeakSnapshot worst;  // most stranded bytes; watches blocks, driver memory and mappings
   std::uint64_t stranded_bytes = 0;
-  std::uint64_t segment_bytes = 0;
   std::uint64_t segments_allocated = 0;
   std::uint64_t segments_freed = 0;
-  // What the framework itself said last, and how large our segments were then.
-  std::uint64_t reported_time = 0;  // 0 = never
-  std::uint64_t reported_reserved = 0;
-  std::uint64_t segment_bytes_then = 0;
-  std::uint64_t reserved_peak_bytes = 0;
   std::int64_t difference = 0;  // the framework's total of its blocks minus ours
-
-  [[nodiscard]] std::uint64_t reserved_bytes() const {
-    if (reported_time == 0) return segment_bytes;
-    return reported_reserved + segment_bytes - segment_bytes_then;
-  }
 };
 
 // - Segments are found by their blocks: the caller of record asks for the segment of a new block's

@@ -44,7 +44,7 @@ void Graphs::clone(std::uint64_t original, std::uint64_t copy) {
 void Graphs::instantiate(const trace::Graph& call, std::uint64_t now) {
   const auto found = graphs_.find(call.graph);
   if (found == graphs_.end()) return;
-  executables_[call.executable] = {found->second, site_of(call.call), now};
+  executables_[call.executable] = {found->second, ledger::site_of(call.call), now};
 }
 
 const GraphExecutable* Graphs::find_executable(std::uint64_t executable) const {

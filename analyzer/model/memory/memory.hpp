@@ -1,36 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is live in one process by address: everything that the driver handed out except physical
-// memory handles (model/virtual_memory.hpp) and what the framework made of it
-// (model/framework.hpp).
+// memory handles (virtual_memory.hpp) and what the framework made of it (framework.hpp).
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "analyzer/base/flat_map.hpp"
-#include "analyzer/base/words.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
+#include "trace/ledger/live_memory.hpp"
 
 namespace gpumemtrace::analyzer {
 
+using ledger::EndedBy;
+using ledger::Teardown;
+using trace::FreedWhat;
+
 using LiveMap = FlatMap<LiveAllocation, &LiveAllocation::address>;
-
-// The end of a context, which ends what was allocated in it.
-struct Teardown {
-  EndedBy reason = EndedBy::kNothing;
-  bool at_exit = false;  // after the process began to exit
-  CallSite site;
-
-  friend auto operator<=>(const Teardown&, const Teardown&) = default;
-};
-
-// An allocation that a teardown ended: it holds no memory any more and is still reported.
-struct EndedAllocation {
-  std::uint64_t address = 0;
-  LiveAllocation entry;
-  Teardown teardown;
-};
 
 // Number and bytes of alike allocations, and when the first and the last of them was made.
 struct Tally {
@@ -45,7 +33,7 @@ struct Tally {
     ++count;
     bytes += more_bytes;
   }
-  void add_told(std::uint64_t more_count, std::uint64_t more_bytes) {
+  void add_restored(std::uint64_t more_count, std::uint64_t more_bytes) {
     count += more_count;
     bytes += more_bytes;
   }
@@ -59,80 +47,79 @@ struct Tally {
   }
 };
 
-// - One ledger for all free functions: cuMemFree also frees pool, managed and pitched memory, and
-//   cuMemFreeAsync what cuMemAlloc gave out.
-// - Handles of arrays and of imported memory have their own key spaces: they are no addresses.
+// Every change is counted in the accounts.
 class Memory {
  public:
-  enum class Space { kAddresses, kArrays, kImports };
+  using Live = ledger::LiveMemory<LiveAllocation, HeapArray, kSparseSlots>;
+  using Space = Live::Space;
+  using Ended = Live::Ended;  // still reported
 
   explicit Memory(Accounts& accounts) : accounts_(accounts) {}
 
   [[nodiscard]] LiveAllocation* find(Space space, std::uint64_t address) {
-    return map(space).find(address);
+    return live_.find(space, address);
   }
   // The address must not be live.
   void add(Space space, const LiveAllocation& entry);
   // False where nothing is live at the address; else `removed` tells what was.
   bool remove(Space space, std::uint64_t address, Accounts::End end, LiveAllocation& removed);
 
-  // Everything that `belongs` says ends with its context. Returns what ended, sorted by address.
+  // Everything that `belongs` says ends with its context. Returns what ended, by space and address.
   template <class Belongs>
   std::vector<LiveAllocation> end_all(Belongs&& belongs, const Teardown& teardown) {
-    std::vector<LiveAllocation> ended;
-    for (const Space space : {Space::kAddresses, Space::kArrays}) {
-      const std::size_t first = ended.size();
-      map(space).for_each([&](const LiveAllocation& entry) {
-        if (belongs(entry)) ended.push_back(entry);
-      });
-      finish_ending(space, ended, first, teardown);
-    }
-    return ended;
-  }
-  [[nodiscard]] const EndedAllocation* find_ended(std::uint64_t address) const {
-    return ended_.find(address);
+    std::vector<LiveAllocation> all;
+    (void)live_.end_all(belongs, teardown, [&](const LiveAllocation& ended, const Ended* older) {
+      count_ended(ended, older);
+      all.push_back(ended);
+    });
+    return all;
   }
   // The program freed what a teardown had ended before: no leak.
-  bool forget_ended(std::uint64_t address);
+  bool forget_ended(std::uint64_t address) { return live_.forget_ended(address); }
+
+  // What a second free of the address is explained by.
+  void remember_free(const LiveAllocation& freed, const CallSite& site) {
+    live_.remember_free(freed, site);
+  }
+  void restore_free(const ledger::RecentFrees::Entry& entry) { live_.restore_free(entry); }
+  [[nodiscard]] ledger::Refusal explain_refused(Space space, std::uint64_t address) {
+    return live_.explain_refused(space, address);
+  }
 
   template <class Visit>
   void for_each(Visit&& visit) const {
-    addresses_.for_each(visit);
-    arrays_.for_each(visit);
-    imports_.for_each(visit);
+    for (const Space space : {Space::kAddresses, Space::kArrays, Space::kImports}) {
+      live_.for_each(space, visit);
+    }
   }
   template <class Visit>
   void for_each_import(Visit&& visit) const {
-    imports_.for_each(visit);
+    live_.for_each(Space::kImports, visit);
   }
   template <class Visit>
   void for_each_ended(Visit&& visit) const {
-    ended_.for_each(visit);
+    live_.for_each_ended(visit);
   }
   // Ended allocations whose address was handed out again since, by group and reason.
   [[nodiscard]] const std::map<std::pair<std::uint32_t, EndedBy>, Tally>& replaced_ended() const {
     return replaced_ended_;
   }
   // The driver allocation that contains the address, or nullptr. Walks through all of them.
-  [[nodiscard]] LiveAllocation* find_containing(std::uint64_t address);
+  [[nodiscard]] LiveAllocation* find_containing(std::uint64_t address) {
+    return live_.find_containing(address);
+  }
   // Changes with every add and remove.
   [[nodiscard]] std::uint64_t version() const { return version_; }
 
  private:
-  [[nodiscard]] LiveMap& map(Space space) {
-    return space == Space::kAddresses ? addresses_ : space == Space::kArrays ? arrays_ : imports_;
-  }
-  void finish_ending(Space space, std::vector<LiveAllocation>& ended, std::size_t first,
-                     const Teardown& teardown);
-  void remember_ended(const EndedAllocation& ended);
+  void count_ended(const LiveAllocation& ended, const Ended* older);
 
   Accounts& accounts_;
-  LiveMap addresses_;
-  LiveMap arrays_;
-  LiveMap imports_;
-  FlatMap<EndedAllocation, &EndedAllocation::address> ended_;
+  Live live_;
   std::map<std::pair<std::uint32_t, EndedBy>, Tally> replaced_ended_;
   std::uint64_t version_ = 0;
 };
+
+using EndedAllocation = Memory::Ended;
 
 }  // namespace gpumemtrace::analyzer

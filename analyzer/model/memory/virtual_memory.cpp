@@ -4,129 +4,62 @@
 namespace gpumemtrace::analyzer {
 
 bool VirtualMemory::create(const LiveAllocation& entry) {
-  std::uint32_t index;
-  if (unused_.empty()) {
-    index = static_cast<std::uint32_t>(physical_.size());
-    physical_.emplace_back();
-  } else {
-    index = unused_.back();
-    unused_.pop_back();
-  }
-  physical_[index] = {entry, 1, 0, true};
   accounts_.add(entry.group, entry.bytes, entry.born);
-  const auto [found, added] = handles_.try_emplace(entry.address, index);
-  if (!added) {
-    // The driver reuses a handle's number only when its references are gone: a release was missed.
-    const std::uint32_t older = found->second;
-    physical_[older].references = 0;
-    found->second = index;
-    free_if_unused(older);
-  }
-  return added;
-}
-
-bool VirtualMemory::retain(std::uint64_t handle, std::uint64_t address) {
-  auto found = handles_.find(handle);
-  if (found == handles_.end()) {
-    const Mapping* mapping = find_mapping(address);
-    if (mapping == nullptr) return false;
-    found = handles_.emplace(handle, mapping->physical).first;
-  }
-  ++physical_[found->second].references;
-  return true;
+  Live::Physical* const lost = live_.create(entry);
+  if (lost == nullptr) return true;
+  Removed freed;
+  end_if_unused(*lost, freed);
+  return false;
 }
 
 bool VirtualMemory::release(std::uint64_t handle, Removed& freed) {
-  const auto found = handles_.find(handle);
-  if (found == handles_.end()) return false;
-  const std::uint32_t index = found->second;
-  if (--physical_[index].references != 0) return true;
-  handles_.erase(found);
-  if (free_if_unused(index)) freed.push_back(physical_[index].entry);
+  Live::Physical* const memory = live_.release(handle);
+  if (memory == nullptr) return false;
+  end_if_unused(*memory, freed);
   return true;
 }
 
-bool VirtualMemory::free_if_unused(std::uint32_t index) {
-  Physical& physical = physical_[index];
-  if (!physical.live || physical.references != 0 || physical.mappings != 0) return false;
-  accounts_.remove(physical.entry, Accounts::End::kFreed);
-  physical.live = false;
-  unused_.push_back(index);
-  return true;
+void VirtualMemory::end_if_unused(Live::Physical& memory, Removed& freed) {
+  if (!memory.is_unused()) return;
+  accounts_.remove(memory.entry, Accounts::End::kFreed);
+  freed.push_back(memory.entry);
+  live_.end(memory);
 }
 
-void VirtualMemory::reserve(std::uint64_t address, std::uint64_t bytes) {
-  reservations_[address] = {bytes, 0};
+void VirtualMemory::join_segment(LiveAllocation& physical, std::uint32_t segment) {
+  if (physical.link == 0) accounts_.move_to_segments(physical);
+  physical.link = segment;
 }
 
-VirtualMemory::Mapping* VirtualMemory::map(std::uint64_t address, std::uint64_t bytes,
-                                           std::uint64_t handle, std::uint64_t now) {
-  const auto found = handles_.find(handle);
-  if (found == handles_.end()) return nullptr;
-  Physical& physical = physical_[found->second];
-  if (physical.entry.bytes == 0) {
-    accounts_.grow(physical.entry, bytes, now);
-    physical.entry.bytes = bytes;
+const VirtualMemory::Mapping* VirtualMemory::map(std::uint64_t address, std::uint64_t bytes,
+                                                 std::uint64_t handle, std::uint64_t now) {
+  Live::Physical* const memory = live_.find(handle);
+  if (memory == nullptr) return nullptr;
+  if (memory->entry.bytes == 0) {
+    accounts_.grow(memory->entry, bytes, now);
+    memory->entry.bytes = bytes;
   }
-  GroupKey key = accounts_.group(physical.entry.group).key;
+  GroupKey key = accounts_.group(memory->entry.group).key;
   key.kind = Kind::kMapping;
-  std::uint64_t begin = 0;
-  const Reservation* reservation = find_reservation(address, begin);
-  const std::uint32_t segment = reservation == nullptr ? 0 : reservation->segment;
-  const Mapping mapping{{address, bytes, now, accounts_.group_of(key), segment}, found->second};
-  const auto [position, added] = mappings_.try_emplace(address, mapping);
-  if (!added) return nullptr;
-  ++physical.mappings;
-  if (segment != 0) physical.entry.link = segment;
-  accounts_.add(mapping.entry.group, bytes, now);
-  return &position->second;
+  const Reservation* const reservation = find_reservation(address);
+  const std::uint32_t segment = reservation == nullptr ? 0 : reservation->tag;
+  const LiveAllocation entry{address, bytes, now, accounts_.group_of(key), segment};
+  const Mapping* const mapping = live_.map(*memory, entry);
+  if (mapping == nullptr) return nullptr;
+  if (segment != 0) join_segment(memory->entry, segment);
+  accounts_.add(entry.group, bytes, now);
+  return mapping;
 }
 
 VirtualMemory::Removed VirtualMemory::unmap(std::uint64_t address, std::uint64_t bytes,
                                             Removed& freed) {
   Removed removed;
-  for (auto position = mappings_.lower_bound(address);
-       position != mappings_.end() && position->first - address < bytes;) {
-    const Mapping mapping = position->second;
-    position = mappings_.erase(position);
+  live_.unmap(address, bytes, [&](const Mapping& mapping, Live::Physical& memory) {
     accounts_.remove(mapping.entry, Accounts::End::kFreed);
     removed.push_back(mapping.entry);
-    Physical& physical = physical_[mapping.physical];
-    --physical.mappings;
-    const LiveAllocation entry = physical.entry;
-    if (free_if_unused(mapping.physical)) freed.push_back(entry);
-  }
+    end_if_unused(memory, freed);
+  });
   return removed;
-}
-
-VirtualMemory::Mapping* VirtualMemory::find_mapping(std::uint64_t address) {
-  auto position = mappings_.upper_bound(address);
-  if (position == mappings_.begin()) return nullptr;
-  --position;
-  const LiveAllocation& entry = position->second.entry;
-  return address - entry.address < entry.bytes ? &position->second : nullptr;
-}
-
-VirtualMemory::Reservation* VirtualMemory::find_reservation(std::uint64_t address,
-                                                            std::uint64_t& begin) {
-  auto position = reservations_.upper_bound(address);
-  if (position == reservations_.begin()) return nullptr;
-  --position;
-  begin = position->first;
-  return address - begin < position->second.bytes ? &position->second : nullptr;
-}
-
-void VirtualMemory::attach_segment(
-    std::uint64_t begin, Reservation& reservation, std::uint32_t segment,
-    const std::function<void(const LiveAllocation&)>& visit_mapping) {
-  reservation.segment = segment;
-  for (auto position = mappings_.lower_bound(begin);
-       position != mappings_.end() && position->first - begin < reservation.bytes; ++position) {
-    Mapping& mapping = position->second;
-    mapping.entry.link = segment;
-    physical_[mapping.physical].entry.link = segment;
-    visit_mapping(mapping.entry);
-  }
 }
 
 }  // namespace gpumemtrace::analyzer

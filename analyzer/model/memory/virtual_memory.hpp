@@ -1,96 +1,94 @@
 // SPDX-License-Identifier: Apache-2.0
-// Virtual memory management: physical memory behind handles, reservations, mappings.
+// Virtual memory management of one process.
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <map>
-#include <unordered_map>
 #include <vector>
 
 #include "analyzer/model/accounts/accounts.hpp"
+#include "trace/ledger/virtual_memory.hpp"
 
 namespace gpumemtrace::analyzer {
 
-// - Physical memory costs its bytes from cuMemCreate until its handle has no reference left and
-//   its last mapping is gone, in whichever order.
-// - Reservations and mappings are address space: they cost nothing.
-// - Imported handles are other processes' memory; their size shows with their first mapping.
-// - Mappings have accounts of their own level, so that a moment of the past knows what was mapped.
+// - Every change is counted in the accounts. Mappings have accounts of their own level, so that a
+//   moment of the past knows what was mapped.
+// - The link of an entry is the segment that it became a part of; a reservation's tag is the
+//   segment that was found in it, 0 where no framework block has been seen there.
 class VirtualMemory {
  public:
-  struct Mapping {
-    LiveAllocation entry;        // its link is the segment that it became a part of
-    std::uint32_t physical = 0;  // index
-  };
-  struct Reservation {
-    std::uint64_t bytes = 0;
-    std::uint32_t segment = 0;  // 0 = no framework block has been seen in it
-  };
+  using Live = ledger::VirtualMemory<LiveAllocation, std::uint32_t>;
+  using Mapping = Live::Mapping;
+  using Reservation = Live::Reservation;
   using Removed = std::vector<LiveAllocation>;
 
   explicit VirtualMemory(Accounts& accounts) : accounts_(accounts) {}
 
   // False where the handle is live already; the older memory then goes on without a name.
   bool create(const LiveAllocation& entry);
-  // One more reference to memory by its handle or, where its handle had been released, by where
-  // it is mapped. False where neither is known.
-  bool retain(std::uint64_t handle, std::uint64_t address);
+  // False where neither the handle nor the address is known.
+  bool retain(std::uint64_t handle, std::uint64_t address) {
+    return live_.retain(handle, address) != nullptr;
+  }
   // Drops a reference. False where the handle is not known. Appends the memory to `freed` if that
   // is gone, too.
   bool release(std::uint64_t handle, Removed& freed);
-  [[nodiscard]] bool knows(std::uint64_t handle) const { return handles_.count(handle) != 0; }
 
-  void reserve(std::uint64_t address, std::uint64_t bytes);
-  void free_reservation(std::uint64_t address) { reservations_.erase(address); }
+  void reserve(std::uint64_t address, std::uint64_t bytes, std::uint32_t segment) {
+    live_.reserve(address, bytes, segment);
+  }
+  void free_reservation(std::uint64_t address) { live_.free_reservation(address); }
 
-  // Maps a part of the handle's memory; nullptr where the handle is not known.
-  Mapping* map(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle, std::uint64_t now);
+  // Maps a part of the handle's memory; nullptr where the handle is not known or the address is
+  // mapped.
+  const Mapping* map(std::uint64_t address, std::uint64_t bytes, std::uint64_t handle,
+                     std::uint64_t now);
   // Removes all mappings in the range. Returns what they were and appends to `freed` the physical
   // memory that went with them.
   Removed unmap(std::uint64_t address, std::uint64_t bytes, Removed& freed);
 
-  [[nodiscard]] Mapping* find_mapping(std::uint64_t address);
-  // The reservation around the address and its begin; nullptr where there is none.
-  [[nodiscard]] Reservation* find_reservation(std::uint64_t address, std::uint64_t& begin);
-  // The framework's segment `segment` lies in the reservation that begins at `begin`.
-  void attach_segment(std::uint64_t begin, Reservation& reservation, std::uint32_t segment,
-                      const std::function<void(const LiveAllocation&)>& visit_mapping);
+  [[nodiscard]] const Mapping* find_mapping(std::uint64_t address) {
+    return live_.mappings().containing(address);
+  }
+  // The reservation around the address; nullptr where there is none.
+  [[nodiscard]] Reservation* find_reservation(std::uint64_t address) {
+    return live_.reservations().containing(address);
+  }
+  // The framework's segment lies in the reservation. Calls visit(entry) for what is mapped there.
+  template <class Visit>
+  void attach_segment(Reservation& reservation, std::uint32_t segment, Visit&& visit) {
+    reservation.tag = segment;
+    live_.mappings().for_each_in(reservation.address, reservation.size_bytes,
+                                 [&](Mapping& mapping) {
+                                   mapping.entry.link = segment;
+                                   join_segment(live_.physical_of(mapping).entry, segment);
+                                   visit(mapping.entry);
+                                 });
+  }
 
   template <class Visit>
   void for_each_physical(Visit&& visit) const {
-    for (const Physical& physical : physical_) {
-      if (physical.live) visit(physical.entry);
-    }
+    live_.for_each_physical([&](const Live::Physical& memory) { visit(memory.entry); });
   }
   // The memory whose handles have references left.
   template <class Visit>
   void for_each_handle(Visit&& visit) const {
-    for (const Physical& physical : physical_) {
-      if (physical.live && physical.references != 0) visit(physical.entry);
-    }
+    live_.for_each_physical([&](const Live::Physical& memory) {
+      if (memory.references != 0) visit(memory.entry);
+    });
   }
   template <class Visit>
   void for_each_mapping(Visit&& visit) const {
-    for (const auto& [address, mapping] : mappings_) visit(mapping.entry);
+    for (const Mapping& mapping : live_.mappings().ranges()) visit(mapping.entry);
   }
+  [[nodiscard]] bool failed() const { return live_.failed(); }
 
  private:
-  struct Physical {
-    LiveAllocation entry;
-    std::uint32_t references = 1;
-    std::uint32_t mappings = 0;
-    bool live = false;
-  };
-
-  bool free_if_unused(std::uint32_t index);
+  void join_segment(LiveAllocation& physical, std::uint32_t segment);
+  // Ends the memory where nothing needs it any more, and appends it to `freed`.
+  void end_if_unused(Live::Physical& memory, Removed& freed);
 
   Accounts& accounts_;
-  std::vector<Physical> physical_;
-  std::vector<std::uint32_t> unused_;  // indexes of physical_ that can be taken again
-  std::unordered_map<std::uint64_t, std::uint32_t> handles_;
-  std::map<std::uint64_t, Reservation> reservations_;
-  std::map<std::uint64_t, Mapping> mappings_;
+  Live live_;
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/model/process/process.hpp"
 
-#include <algorithm>
+#include <new>
 
 #include "trace/order.hpp"
 #include "trace/reader.hpp"
@@ -9,30 +9,16 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Far above what any process has; a damaged record must not make the table huge.
-constexpr std::uint32_t kMaxContexts = 1 << 16;
-
 bool hands_memory_out_or_moves_it(trace::RecordKind kind) {
   return kind == trace::RecordKind::kAllocation || kind == trace::RecordKind::kFree ||
          kind == trace::RecordKind::kCopy || kind == trace::RecordKind::kSet;
-}
-
-// What a pool holds back from the driver is told after the driver's number for the device, in the
-// same round of questions: the number had counted it already. `more_bytes` may be less than
-// nothing.
-void count_in_last_sample(DeviceState& device, std::uint64_t more_bytes) {
-  const std::uint64_t round = device.last_sample.time;
-  if (round == 0) return;
-  for (DriverSample* sample : {&device.last_sample, &device.before_peak, &device.after_peak}) {
-    if (sample->time == round) sample->physical_bytes += more_bytes;
-  }
 }
 
 }  // namespace
 
 void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer,
                          std::uint64_t effective) {
-  now_ = std::max(now_ + 1, effective);
+  now_ = trace::next_model_time(now_, record.kind, effective);
   if (course_.first_time == 0) course_.first_time = now_;
   course_.last_time = now_;
   in_checkpoint_ = writer == trace::kCheckpointWriter;
@@ -103,11 +89,7 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
       return dictionary_.add(record);
     }
     case trace::RecordKind::kContext: {
-      const auto& context = trace::as<trace::Context>(record);
-      ContextInfo* const known = find_or_add_context(context.id);
-      if (known == nullptr) return;
-      known->device = context.device;
-      known->primary = context.primary != 0;
+      (void)contexts_.announce(trace::as<trace::Context>(record));
       return;
     }
     case trace::RecordKind::kDevice: {
@@ -118,7 +100,7 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
     case trace::RecordKind::kMemorySample: {
       const auto& sample = trace::as<trace::MemorySample>(record);
       DeviceState& device = devices_.state(sample.device);
-      note_sample(device, sample, now_);
+      device.add_sample(sample, now_, device.physical_bytes, device.physical_peak.happened());
       // A failure that came before the first sample: this one is nearest.
       for (OomSnapshot& snapshot : snapshots_) {
         const bool misses_one = snapshot.device == sample.device && snapshot.sample.time == 0;
@@ -126,18 +108,8 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
       }
       return;
     }
-    case trace::RecordKind::kPoolSample: {
-      const auto& sample = trace::as<trace::PoolSample>(record);
-      // Of a pool that the program made, the sample does not say the device.
-      const std::int32_t device =
-          sample.device >= 0 ? sample.device
-                             : pools_.device_of(pools_.pool_of(sample.pool, sample.device));
-      const std::uint64_t reserved_bytes = pools_.sums_of(device).reserved_bytes;
-      if (!pools_.note_sample(sample, now_)) return;
-      count_in_last_sample(devices_.state(device),
-                           pools_.sums_of(device).reserved_bytes - reserved_bytes);
-      return physical_changed(device);
-    }
+    case trace::RecordKind::kPoolSample:
+      return apply_pool_sample(trace::as<trace::PoolSample>(record));
     case trace::RecordKind::kName:
       return steps_.add_name(trace::as<trace::Name>(record).id, trace::tail_of(record));
     case trace::RecordKind::kAnnotation:
@@ -147,13 +119,17 @@ void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t w
     case trace::RecordKind::kGap:
       return apply_gap(trace::as<trace::Gap>(record));
     case trace::RecordKind::kTotals:
-      return apply_totals(trace::as<trace::Totals>(record));
+      return restore_totals(trace::as<trace::Totals>(record));
     case trace::RecordKind::kPeak:
-      return apply_peak(trace::as<trace::Peak>(record));
+      return restore_peak(trace::as<trace::Peak>(record));
     case trace::RecordKind::kPeakHolder:
-      return apply_peak_holder(trace::as<trace::PeakHolder>(record));
+      return restore_peak_holder(trace::as<trace::PeakHolder>(record));
     case trace::RecordKind::kCheckpoint:
-      return apply_checkpoint(trace::as<trace::Checkpoint>(record));
+      return finish_checkpoint(trace::as<trace::Checkpoint>(record));
+    case trace::RecordKind::kRefusedFree:
+      return restore_refused_frees(trace::as<trace::RefusedFree>(record));
+    case trace::RecordKind::kRecentFree:
+      return restore_recent_free(trace::as<trace::RecentFree>(record));
     default:
       return dictionary_.add(record);
   }
@@ -203,56 +179,28 @@ void ProcessModel::apply_gap(const trace::Gap& gap) {
   course_.dropped.parts += gap.parts;
 }
 
-ProcessModel::ContextInfo* ProcessModel::find_or_add_context(std::uint32_t id) {
-  if (id >= kMaxContexts) return nullptr;
-  if (id >= contexts_.size()) contexts_.resize(id + 1);
-  return &contexts_[id];
-}
-
 void ProcessModel::apply_context_call(const trace::ContextCall& call) {
-  if (call.call.record.result != trace::kCudaSuccess) return;
-  switch (call.operation) {
-    case trace::ContextOperation::kCreate:
-    case trace::ContextOperation::kRetainPrimary: {
-      ContextInfo* const opened = find_or_add_context(call.handle_context);
-      if (opened != nullptr && opened->opened_at == CallSite{}) {
-        opened->opened_at = site_of(call.call);
-      }
-      return;
-    }
-    case trace::ContextOperation::kDestroy:
-      return end_context(call, kUnknownDevice, EndedBy::kContextDestroyed);
-    case trace::ContextOperation::kResetPrimary:
-      return end_context(call, call.device, EndedBy::kPrimaryReset);
-    case trace::ContextOperation::kReleasePrimary: {
-      if (call.still_active == 0) end_context(call, call.device, EndedBy::kPrimaryReleased);
-      return;
-    }
-    default:
-      return;
-  }
-}
-
-// Physical memory handles belong to the process and stay. Pools belong to the device and end with
-// its primary context.
-void ProcessModel::end_context(const trace::ContextCall& call, std::int32_t device,
-                               EndedBy reason) {
-  const std::uint32_t context = call.handle_context;
-  const bool primary = reason != EndedBy::kContextDestroyed;
-  const auto in_context = [&](std::uint32_t id) {
-    if (context != 0 || !primary) return id == context && id != 0;
-    return id != 0 && id < contexts_.size() && contexts_[id].primary &&
-           contexts_[id].device == device;
-  };
+  (void)contexts_.open(call, site_of(call.call));
+  const EndedBy reason = ledger::end_of(call);
+  if (reason == EndedBy::kNothing) return;
   const auto ends = [&](const LiveAllocation& entry) {
     const GroupKey& key = accounts_.group(entry.group).key;
-    if (key.kind == Kind::kStreamOrdered) return primary && key.device == device;
-    return in_context(key.context);
+    return contexts_.ends_with(call, key.kind, key.device, key.context);
   };
   const std::vector<LiveAllocation> ended =
       memory_.end_all(ends, {reason, course_.exit_seen, site_of(call.call)});
   course_.implicit_frees += ended.size();
   for (const LiveAllocation& entry : ended) after_release(entry);
+}
+
+void ProcessModel::apply_pool_sample(const trace::PoolSample& sample) {
+  if (in_checkpoint_) return pools_.restore_sample(sample);
+  const std::int32_t device = pools_.device_of(sample);
+  const std::uint64_t reserved_bytes = pools_.sums_of(device).reserved_bytes;
+  if (!pools_.apply_sample(sample, now_)) return;
+  devices_.state(device).count_in_last_sample(pools_.sums_of(device).reserved_bytes -
+                                              reserved_bytes);
+  physical_changed(device);
 }
 
 void ProcessModel::physical_changed(std::int32_t device) {
@@ -262,6 +210,9 @@ void ProcessModel::physical_changed(std::int32_t device) {
 }
 
 void ProcessModel::finish(std::uint64_t shortest_period) {
+  if (contexts_.failed() || pools_.failed() || address_map_.failed() || virtual_memory_.failed()) {
+    throw std::bad_alloc();
+  }
   out_of_memory_.finish();
   activity_.finish();
   steps_.finish(phases_.has_invisible_step(), shortest_period);

@@ -17,15 +17,12 @@
 #include "analyzer/model/copies/repeated_copies.hpp"
 #include "analyzer/model/copies/round_trips.hpp"
 #include "analyzer/model/copies/transfers.hpp"
-#include "analyzer/model/memory/address_map.hpp"
 #include "analyzer/model/memory/collected.hpp"
 #include "analyzer/model/memory/framework.hpp"
 #include "analyzer/model/memory/geometry.hpp"
 #include "analyzer/model/memory/graphs.hpp"
 #include "analyzer/model/memory/memory.hpp"
 #include "analyzer/model/memory/out_of_memory.hpp"
-#include "analyzer/model/memory/pools.hpp"
-#include "analyzer/model/memory/recent_frees.hpp"
 #include "analyzer/model/memory/virtual_memory.hpp"
 #include "analyzer/model/program/backward_stacks.hpp"
 #include "analyzer/model/program/categories.hpp"
@@ -35,9 +32,16 @@
 #include "analyzer/order/merge.hpp"
 #include "analyzer/stacks/dictionary.hpp"
 #include "trace/checkpoint_records.hpp"
+#include "trace/ledger/address_map.hpp"
+#include "trace/ledger/contexts.hpp"
+#include "trace/ledger/pools.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
+
+using ledger::Pools;
+using ledger::PoolState;
+using ledger::PoolSums;
 
 // Where processes meet: the physical devices of the job.
 class DeviceRegistry {
@@ -154,15 +158,17 @@ class ProcessModel {
   [[nodiscard]] const Steps& steps() const { return steps_; }
 
   // What was live at the moment, of one level on one device; the moment must watch that account.
-  [[nodiscard]] std::vector<LiveAllocation> live_at(const Moment& moment, Level level,
+  [[nodiscard]] std::vector<LiveAllocation> live_at(const PeakSnapshot& moment, Level level,
                                                     std::int32_t device) const;
   // The same by holder, which is known of moments before a checkpoint's cut, too.
-  [[nodiscard]] Holders holders_at(const Moment& moment, Level level, std::int32_t device) const;
+  [[nodiscard]] Holders holders_at(const PeakSnapshot& moment, Level level,
+                                   std::int32_t device) const;
   // Gradients of a former step that were live at the account's peak, outside of the optimizer.
   [[nodiscard]] Holders gradients_left_at_peak(const Account& account) const;
   // What is live now.
   [[nodiscard]] std::vector<LiveAllocation> live_now(Level level, std::int32_t device) const;
-  [[nodiscard]] Fragmentation fragmentation_at(const Moment& moment, std::int32_t device) const;
+  [[nodiscard]] Fragmentation fragmentation_at(const PeakSnapshot& moment,
+                                               std::int32_t device) const;
   [[nodiscard]] Fragmentation fragmentation_now(std::int32_t device) const;
   [[nodiscard]] std::vector<OpenHandle> open_handles() const;
   // All that were opened, those that are closed again included; graphs are not counted.
@@ -170,13 +176,10 @@ class ProcessModel {
   // The process's physical bytes on the device by what they are for.
   [[nodiscard]] Parts parts_now(std::int32_t device) const;
 
-  struct ContextInfo {
-    std::int32_t device = kUnknownDevice;
-    bool primary = false;
-    CallSite opened_at{};  // of the first call that created or retained it
-  };
   // All that were seen, also those that have ended.
-  [[nodiscard]] const std::vector<ContextInfo>& contexts() const { return contexts_; }
+  [[nodiscard]] const ledger::MappedArray<ledger::Context>& contexts() const {
+    return contexts_.contexts();
+  }
 
  private:
   // process.cpp: the course of the trace, contexts, devices, samples
@@ -194,14 +197,9 @@ class ProcessModel {
   [[nodiscard]] CallSite site_of(const trace::CallHeader& call) const;
   void apply_mark(const trace::Mark& mark, std::uint32_t writer);
   void apply_gap(const trace::Gap& gap);
-  // nullptr for an id that no process has.
-  [[nodiscard]] ContextInfo* find_or_add_context(std::uint32_t id);
   void apply_context_call(const trace::ContextCall& call);
-  void end_context(const trace::ContextCall& call, std::int32_t device, EndedBy reason);
+  void apply_pool_sample(const trace::PoolSample& sample);
   void physical_changed(std::int32_t device);
-  [[nodiscard]] std::int32_t device_of_context(std::uint32_t context) const {
-    return context < contexts_.size() ? contexts_[context].device : kUnknownDevice;
-  }
 
   // process_memory.cpp: calls that hand memory out and take it back
   void apply_allocation(const trace::Allocation& call, std::uint32_t writer);
@@ -216,8 +214,7 @@ class ProcessModel {
     const LiveAllocation* const live = find();
     if (live != nullptr) collected_.free(writer, *live, now_);
   }
-  void apply_refused_free(const trace::Free& call, const LiveAllocation* live);
-  [[nodiscard]] InvalidFreeRow explain_refused_free(const trace::Free& call, FreedWhat& what);
+  void apply_refused_free(const trace::Free& call, Memory::Space space);
   // `call` is the one that gave it back where that is the present record.
   void release_handle(std::uint64_t handle, std::uint32_t writer,
                       const trace::CallHeader* call = nullptr);
@@ -262,13 +259,16 @@ class ProcessModel {
                       const ActivityJoin::CallSize& size, std::uint32_t row);
 
   // process_checkpoint.cpp: what stands for records that are gone
-  void apply_totals(const trace::Totals& totals);
-  void apply_folded_allocations(const trace::Totals& totals);
-  void apply_folded_transfers(const trace::Totals& totals);
-  void apply_peak(const trace::Peak& peak);
-  void apply_physical_peak(const trace::Peak& peak);
-  void apply_peak_holder(const trace::PeakHolder& holder);
-  void apply_checkpoint(const trace::Checkpoint& checkpoint);
+  void restore_totals(const trace::Totals& totals);
+  void restore_allocations(const trace::Totals& totals);
+  void restore_transfers(const trace::Totals& totals);
+  void restore_recent_free(const trace::RecentFree& recent);
+  void restore_refused_frees(const trace::RefusedFree& refused);
+  void restore_peak(const trace::Peak& peak);
+  void restore_account_peak(const trace::Peak& peak);
+  void restore_physical_peak(const trace::Peak& peak);
+  void restore_peak_holder(const trace::PeakHolder& holder);
+  void finish_checkpoint(const trace::Checkpoint& checkpoint);
 
   // process_framework.cpp: blocks and what the framework says
   void apply_block(const trace::Block& block, std::uint32_t writer);
@@ -289,10 +289,10 @@ class ProcessModel {
                                    const Lifetime& life) const;
   [[nodiscard]] HolderKey holder_of_block(const LiveAllocation& block, const Lifetime& life) const;
   [[nodiscard]] Holders live_block_holders(std::int32_t device) const;
-  [[nodiscard]] Holders block_holders_at(const Moment& moment, std::int32_t device) const;
+  [[nodiscard]] Holders block_holders_at(const PeakSnapshot& moment, std::int32_t device) const;
   // Calls visit(block, its life) for each block of the device that was live at the moment.
   template <class Visit>
-  void for_each_block_at(const Moment& moment, std::int32_t device, Visit&& visit) const;
+  void for_each_block_at(const PeakSnapshot& moment, std::int32_t device, Visit&& visit) const;
 
   // process_moments.cpp
   template <class Visit>
@@ -320,7 +320,7 @@ class ProcessModel {
   Devices devices_{accounts_};
   Pools pools_;
   Graphs graphs_;
-  AddressMap address_map_;
+  ledger::AddressMap address_map_;
   Transfers transfers_;
   Activity activity_;
   struct WriterThread {
@@ -339,9 +339,8 @@ class ProcessModel {
   OutOfMemory out_of_memory_;
   std::vector<OomSnapshot> snapshots_;
   std::map<InvalidFree, InvalidFreeRow> invalid_frees_;
-  RecentFrees recent_frees_;
   CollectedMemory collected_;
-  std::vector<ContextInfo> contexts_;
+  ledger::Contexts contexts_;
   RoundTrips round_trips_;
   RepeatedCopies repeated_copies_;
   std::set<std::uint64_t> external_mappings_;  // freed by cuMemFree, no memory of their own
@@ -352,9 +351,10 @@ class ProcessModel {
   std::uint32_t exec_writer_ = 0;
   bool in_checkpoint_ = false;  // the present record stands in a checkpoint
   // Of the checkpoint's peak record that came last: where its holders belong. nullptr: nowhere.
-  Moment* told_peak_ = nullptr;
-  Level told_level_ = Level::kDriver;
-  std::int32_t told_device_ = kUnknownDevice;
+  PeakSnapshot* restored_peak_ = nullptr;
+  Level restored_level_ = Level::kDriver;
+  std::int32_t restored_device_ = kUnknownDevice;
+  std::optional<std::uint32_t> restored_group_;  // of the checkpoint's totals that came last
   std::uint64_t searched_version_ = 0;  // of memory_, when a search for a segment found nothing
 };
 

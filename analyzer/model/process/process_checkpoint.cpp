@@ -2,107 +2,89 @@
 // What a checkpoint says about records that are gone: totals, and peaks with their holders.
 // Records that a checkpoint keeps as they are go the way of all others.
 #include <algorithm>
-#include <optional>
 
 #include "analyzer/model/process/process.hpp"
-#include "trace/order.hpp"
+#include "trace/ledger/peak_scopes.hpp"
 
 namespace gpumemtrace::analyzer {
-namespace {
 
-// The call that the totals are about, as far as it is told.
-trace::CallHeader call_of(const trace::Totals& totals) {
-  trace::CallHeader call;
-  call.record.api = totals.record.api;
-  call.record.flags = totals.record.flags;
-  call.caller = totals.caller;
-  call.stack = totals.stack;
-  call.context = totals.context;
-  // Whose context is not known counts only where a call succeeded.
-  call.record.result = totals.count == 0 ? trace::kCudaOutOfMemory : trace::kCudaSuccess;
-  return call;
-}
+using ledger::make_site;
 
-MemoryClass class_of(trace::Place place) {
-  switch (place) {
-    case trace::Place::kPinned:
-      return MemoryClass::kPinned;
-    case trace::Place::kDevice:
-      return MemoryClass::kDevice;
-    case trace::Place::kManaged:
-      return MemoryClass::kManaged;
-    case trace::Place::kUnknown:
-      break;
-  }
-  return MemoryClass::kUnknown;
-}
-
-// One level's sums; nullopt where the peak is not that of a level.
-std::optional<Level> level_of(trace::PeakScope scope) {
-  switch (scope) {
-    case trace::PeakScope::kDriver:
-      return Level::kDriver;
-    case trace::PeakScope::kPools:
-      return Level::kPool;
-    case trace::PeakScope::kManaged:
-      return Level::kManaged;
-    case trace::PeakScope::kHost:
-      return Level::kHost;
-    case trace::PeakScope::kFramework:
-      return Level::kFramework;
-    default:
-      return std::nullopt;
-  }
-}
-
-}  // namespace
-
-void ProcessModel::apply_totals(const trace::Totals& totals) {
-  present_stack_ = totals.stack;
+void ProcessModel::restore_totals(const trace::Totals& totals) {
+  restored_group_.reset();
   switch (static_cast<trace::RecordKind>(totals.kind)) {
     case trace::RecordKind::kAllocation:
     case trace::RecordKind::kBlock:
-      return apply_folded_allocations(totals);
+      return restore_allocations(totals);
     case trace::RecordKind::kCopy:
     case trace::RecordKind::kSet:
-      return apply_folded_transfers(totals);
+      return restore_transfers(totals);
     default:
       return;
   }
 }
 
-void ProcessModel::apply_folded_allocations(const trace::Totals& totals) {
+void ProcessModel::restore_allocations(const trace::Totals& totals) {
   const bool is_block = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kBlock);
-  const Kind kind = is_block ? Kind::kBlock : kind_of(totals.memory);
-  const std::uint64_t unknown_before = course_.unknown_context;
-  GroupKey key = key_of(call_of(totals), kind, totals.location);
-  if (course_.unknown_context != unknown_before) course_.unknown_context += totals.count - 1;
-  if (kind == Kind::kStreamOrdered) {
-    key.pool = pools_.pool_of(totals.pool, key.device);
+  GroupKey key;
+  key.site = make_site(totals.caller, totals.stack, totals.record.api, totals.record.flags);
+  key.kind = is_block ? Kind::kBlock : ledger::kind_of(totals.memory);
+  key.context = totals.context;
+  key.device = contexts_.device_of(key.kind, totals.location, totals.context);
+  // Whose context is not known counts only where a call succeeded.
+  if (key.device == kUnknownDevice && !is_block) course_.unknown_context += totals.count;
+  if (key.kind == Kind::kStreamOrdered) {
+    key.pool = pools_.named(totals.pool, key.device);
     if (pools_.device_of(key.pool) >= 0) key.device = pools_.device_of(key.pool);
   }
-  const std::uint32_t group = accounts_.group_of(key);
-  accounts_.add_folded(
-      group, {totals.count, totals.freed, totals.failed, totals.bytes, totals.largest_bytes});
+  restored_group_ = accounts_.group_of(key);
+  accounts_.restore_totals(*restored_group_, totals);
   const bool is_segment = (totals.record.flags & trace::kFlagSegment) != 0;
-  if (!is_segment || kind == Kind::kVmm || key.device < 0) return;
-  accounts_.count_segment(group, totals.count);
+  if (!is_segment || key.kind == Kind::kVmm || key.device < 0) return;
+  accounts_.count_segment(*restored_group_, totals.count);
   FrameworkDevice& framework = framework_.device(key.device);
   framework.segments_allocated += totals.count;
   framework.segments_freed += totals.count;
 }
 
-void ProcessModel::apply_folded_transfers(const trace::Totals& totals) {
+void ProcessModel::restore_recent_free(const trace::RecentFree& recent) {
+  if (!restored_group_) return;
+  memory_.restore_free(
+      {recent.address, *restored_group_,
+       make_site(recent.caller, recent.stack, recent.record.api, recent.record.flags)});
+}
+
+void ProcessModel::restore_refused_frees(const trace::RefusedFree& refused) {
+  InvalidFreeRow row;
+  row.offset_bytes = refused.offset_bytes;
+  if ((refused.allocated_flags & trace::kRefusedFreeKnown) != 0) {
+    row.allocated_at = make_site(refused.allocated_caller, refused.allocated_stack,
+                                 refused.allocated_api, refused.allocated_flags);
+  }
+  if ((refused.freed_flags & trace::kRefusedFreeKnown) != 0) {
+    row.freed_before_at = make_site(refused.freed_caller, refused.freed_stack, refused.freed_api,
+                                    refused.freed_flags);
+  }
+  const CallSite site =
+      make_site(refused.caller, refused.stack, refused.record.api, refused.record.flags);
+  const InvalidFree key{site, refused.record.result, refused.what};
+  invalid_frees_.try_emplace(key, row).first->second.tally.merge(
+      {refused.count, refused.bytes, refused.first_time, refused.last_time});
+}
+
+void ProcessModel::restore_transfers(const trace::Totals& totals) {
   if (totals.count == 0) return;
-  const std::int32_t context_device = device_of_context(totals.context);
-  const auto end_of = [&](trace::Place place, std::int32_t device, trace::EndType told) {
-    if (place == trace::Place::kUnknown || told == trace::EndType::kArray) {
-      return locate(AddressMap(), 0, told, context_device, blind());
+  std::int32_t context_device = totals.location;
+  if (context_device == trace::kNoKnownDevice) context_device = kUnknownDevice;
+  if (context_device == -1) context_device = contexts_.device_of(totals.context);
+  const auto end_of = [&](trace::Place place, std::int32_t device, trace::EndType said) {
+    if (place == trace::Place::kUnknown || said == trace::EndType::kArray) {
+      return ledger::locate({}, 0, said, context_device, blind());
     }
-    return Location{class_of(place), device};
+    return Location{ledger::class_of(place), device};
   };
   TransferKey key;
-  key.site = site_of(call_of(totals));
+  key.site = make_site(totals.caller, totals.stack, totals.record.api, totals.record.flags);
   key.asynchronous = (totals.record.flags & trace::kFlagAsynchronous) != 0;
   key.is_set = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kSet);
   const Location destination =
@@ -120,71 +102,83 @@ void ProcessModel::apply_folded_transfers(const trace::Totals& totals) {
   transfers_.count(key, totals.bytes, totals.host_ticks, totals.count);
 }
 
-void ProcessModel::apply_peak(const trace::Peak& peak) {
-  told_peak_ = nullptr;
-  if (peak.scope == trace::PeakScope::kKind) {
-    const Kind kind = kind_of(peak.memory);
-    const std::uint32_t pool =
-        kind == Kind::kStreamOrdered ? pools_.pool_of(peak.pool, peak.device) : 0;
-    return accounts_.tell_row_peak(kind, peak.device, pool, peak.bytes, peak.peak_time);
-  }
-  if (peak.scope == trace::PeakScope::kFrameworkReserved) {
-    FrameworkDevice& framework = framework_.device(peak.device);
-    framework.reserved_peak_bytes = std::max(framework.reserved_peak_bytes, peak.bytes);
-    return;
-  }
-  if (peak.scope == trace::PeakScope::kPoolReserved) {
-    if (pools_.tell_reserved(peak.pool, peak.device, peak.bytes, peak.pool_reserved)) {
-      physical_changed(peak.device);
+void ProcessModel::restore_peak(const trace::Peak& peak) {
+  restored_peak_ = nullptr;
+  switch (peak.scope) {
+    case trace::PeakScope::kKind: {
+      const Kind kind = ledger::kind_of(peak.memory);
+      const std::uint32_t pool =
+          kind == Kind::kStreamOrdered ? pools_.named(peak.pool, peak.device) : 0;
+      return accounts_.restore_row_peak(kind, peak.device, pool, peak.bytes, peak.peak_time);
     }
-    return;
+    case trace::PeakScope::kFrameworkReserved: {
+      return framework_.device(peak.device).restore(peak);
+    }
+    case trace::PeakScope::kPoolReserved: {
+      if (pools_.restore_reserved(peak.pool, peak.device, peak.bytes, peak.pool_reserved)) {
+        physical_changed(peak.device);
+      }
+      return;
+    }
+    case trace::PeakScope::kPoolSamples: {
+      return pools_.restore_most(peak.device, {peak.peak_time, peak.pool_used, peak.pool_reserved});
+    }
+    case trace::PeakScope::kLastSample: {
+      devices_.state(peak.device).last_sample.physical_bytes = peak.bytes;
+      return;
+    }
+    case trace::PeakScope::kPhysical:
+      return restore_physical_peak(peak);
+    default:
+      return restore_account_peak(peak);
   }
-  if (peak.scope == trace::PeakScope::kLastSample) {
-    devices_.state(peak.device).last_sample.physical_bytes = peak.bytes;
-    return;
-  }
-  if (peak.scope == trace::PeakScope::kPhysical) return apply_physical_peak(peak);
-  const std::optional<Level> level = level_of(peak.scope);
+}
+
+void ProcessModel::restore_account_peak(const trace::Peak& peak) {
+  const std::optional<Level> level = ledger::level_of(peak.scope);
   if (!level) return;
   if (*level == Level::kFramework) {
-    accounts_.tell_row_peak(Kind::kBlock, peak.device, 0, peak.bytes, peak.peak_time);
+    accounts_.restore_row_peak(Kind::kBlock, peak.device, 0, peak.bytes, peak.peak_time);
   }
   Account& account = accounts_.account_of(*level, peak.device);
   if (peak.bytes < account.peak.bytes()) return;
-  account.peak.tell(peak.peak_time, peak.bytes);
-  told_peak_ = &account.peak;
-  told_level_ = *level;
-  told_device_ = peak.device;
+  account.peak.restore(peak.peak_time, peak.bytes);
+  restored_peak_ = &account.peak;
+  restored_level_ = *level;
+  restored_device_ = peak.device;
 }
 
-void ProcessModel::apply_physical_peak(const trace::Peak& peak) {
+void ProcessModel::restore_physical_peak(const trace::Peak& peak) {
   DeviceState& device = devices_.state(peak.device);
   if (peak.bytes < device.physical_peak.bytes()) return;
-  device.physical_peak.tell(peak.peak_time, peak.bytes);
-  tell_physical_peak(device, peak, index_);
-  told_peak_ = &device.physical_peak;
-  told_level_ = Level::kDriver;
-  told_device_ = peak.device;
+  device.physical_peak.restore(peak.peak_time, peak.bytes);
+  analyzer::restore_physical_peak(device, peak, index_);
+  restored_peak_ = &device.physical_peak;
+  restored_level_ = Level::kDriver;
+  restored_device_ = peak.device;
 }
 
-void ProcessModel::apply_peak_holder(const trace::PeakHolder& holder) {
-  if (told_peak_ == nullptr) return;
-  GroupKey key;
-  key.site = {holder.caller, holder.stack, holder.record.api,
-              (holder.record.flags & trace::kFlagByPointer) != 0};
-  key.kind = told_level_ == Level::kFramework ? Kind::kBlock : kind_of(holder.memory);
-  key.device = told_device_;
-  if (analyzer::level_of(key.kind) != told_level_) return;
+void ProcessModel::restore_peak_holder(const trace::PeakHolder& holder) {
+  if (restored_peak_ == nullptr) return;
+  const Kind kind =
+      restored_level_ == Level::kFramework ? Kind::kBlock : ledger::kind_of(holder.memory);
+  if (level_of(kind) != restored_level_) return;
+  const CallSite site =
+      make_site(holder.caller, holder.stack, holder.record.api, holder.record.flags);
   const bool is_segment = (holder.record.flags & trace::kFlagSegment) != 0;
-  told_peak_->add_holder({accounts_.group_of(key), is_segment, holder.count, holder.bytes});
+  restored_peak_->add_holder({accounts_.group_of(holder_key(site, kind, restored_device_)),
+                              is_segment, holder.count, holder.bytes});
 }
 
-void ProcessModel::apply_checkpoint(const trace::Checkpoint& checkpoint) {
-  told_peak_ = nullptr;
+void ProcessModel::finish_checkpoint(const trace::Checkpoint& checkpoint) {
+  restored_peak_ = nullptr;
   course_.events += checkpoint.events;
   course_.folded_records += checkpoint.records;
   course_.checkpoint_time = now_;
-  accounts_.forget_last_of_folded();
+  if (checkpoint.first_time != 0) {
+    course_.first_time = std::min(course_.first_time, checkpoint.first_time);
+  }
+  accounts_.forget_last_where_gone();
   course_.order_repaired += checkpoint.order_repaired;
   course_.live_address_allocated += checkpoint.live_address_allocated;
   course_.peaks_are_inexact |= checkpoint.inexact != 0;

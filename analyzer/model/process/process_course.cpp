@@ -104,7 +104,7 @@ Holders ProcessModel::live_block_holders(std::int32_t device) const {
 }
 
 template <class Visit>
-void ProcessModel::for_each_block_at(const Moment& moment, std::int32_t device,
+void ProcessModel::for_each_block_at(const PeakSnapshot& moment, std::int32_t device,
                                      Visit&& visit) const {
   framework_.for_each_block([&](const LiveAllocation& block) {
     if (!moment.was_live(block) || !belongs(block, Level::kFramework, device)) return;
@@ -115,7 +115,7 @@ void ProcessModel::for_each_block_at(const Moment& moment, std::int32_t device,
   }
 }
 
-Holders ProcessModel::block_holders_at(const Moment& moment, std::int32_t device) const {
+Holders ProcessModel::block_holders_at(const PeakSnapshot& moment, std::int32_t device) const {
   Holders holders;
   for_each_block_at(moment, device, [&](const LiveAllocation& block, const Lifetime& life) {
     holders[holder_of_block(block, life)].add(block.bytes, block.born);

@@ -50,8 +50,7 @@ void ProcessModel::apply_block(const trace::Block& block, std::uint32_t writer) 
 // A block in driver memory where none was before: that memory is a segment of the framework.
 std::uint32_t ProcessModel::discover_segment(std::uint64_t address) {
   LiveAllocation* around = memory_.find(Memory::Space::kAddresses, address);
-  std::uint64_t begin = 0;
-  VirtualMemory::Reservation* reservation = virtual_memory_.find_reservation(address, begin);
+  VirtualMemory::Reservation* reservation = virtual_memory_.find_reservation(address);
   if (around == nullptr && reservation == nullptr) {
     // A new segment begins with its first block, so this happens only where something is missing.
     if (searched_version_ == memory_.version()) return 0;
@@ -67,6 +66,7 @@ std::uint32_t ProcessModel::discover_segment(std::uint64_t address) {
     segment.end = around->address + around->bytes;
     segment.bytes = around->bytes;
     segment.device = key.device;
+    if (around->link == 0) accounts_.move_to_segments(*around);
     around->link = framework_.add_segment(segment, now_);
     accounts_.count_segment(around->group);
     return around->link;
@@ -74,12 +74,12 @@ std::uint32_t ProcessModel::discover_segment(std::uint64_t address) {
   const VirtualMemory::Mapping* mapping = virtual_memory_.find_mapping(address);
   if (reservation == nullptr || mapping == nullptr) return 0;
   Segment segment;
-  segment.begin = begin;
-  segment.end = begin + reservation->bytes;
+  segment.begin = reservation->begin();
+  segment.end = reservation->begin() + reservation->bytes();
   segment.device = accounts_.group(mapping->entry.group).key.device;
   segment.mapped = true;
   const std::uint32_t id = framework_.add_segment(segment, now_);
-  virtual_memory_.attach_segment(begin, *reservation, id, [&](const LiveAllocation& mapped) {
+  virtual_memory_.attach_segment(*reservation, id, [&](const LiveAllocation& mapped) {
     framework_.grow_segment(id, mapped.address, mapped.bytes, mapped.born, now_);
   });
   return id;

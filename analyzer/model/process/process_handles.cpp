@@ -69,7 +69,7 @@ std::vector<OpenedHandles> ProcessModel::opened_handles() const {
     Releases destroyed;
     if (pool.is_destroyed) {
       destroyed.count = 1;
-      destroyed.note_site(pool.destroyed_at);
+      destroyed.add_site(pool.destroyed_at, 0);
     }
     opened.push_back(
         {HandleKind::kPool, pool.created_at, pool.device, false, 1, pool.created_time, destroyed});

@@ -12,12 +12,11 @@ void ProcessModel::apply_mapping(const trace::Mapping& call, std::uint32_t write
     case trace::MappingOperation::kReserve:
       return reserve(call);
     case trace::MappingOperation::kFreeReservation: {
-      std::uint64_t begin = 0;
-      const auto* reservation = virtual_memory_.find_reservation(call.address, begin);
-      if (reservation == nullptr || begin != call.address) return;
-      if (reservation->segment != 0) framework_.remove_segment(reservation->segment, now_);
-      address_map_.forget(begin, reservation->bytes);
-      return virtual_memory_.free_reservation(begin);
+      const auto* reservation = virtual_memory_.find_reservation(call.address);
+      if (reservation == nullptr || reservation->begin() != call.address) return;
+      if (reservation->tag != 0) framework_.remove_segment(reservation->tag, now_);
+      address_map_.forget(reservation->begin(), reservation->bytes());
+      return virtual_memory_.free_reservation(call.address);
     }
     case trace::MappingOperation::kMap:
       return map(call);
@@ -35,17 +34,17 @@ void ProcessModel::apply_mapping(const trace::Mapping& call, std::uint32_t write
 }
 
 void ProcessModel::reserve(const trace::Mapping& call) {
-  virtual_memory_.reserve(call.address, call.bytes);
-  if ((call.call.record.flags & trace::kFlagSegment) == 0) return;
-  // Its first block came before a checkpoint's cut.
-  Segment segment;
-  segment.begin = call.address;
-  segment.end = call.address + call.bytes;
-  segment.device = call.location;
-  segment.mapped = true;
-  std::uint64_t begin = 0;
-  auto* reservation = virtual_memory_.find_reservation(call.address, begin);
-  if (reservation != nullptr) reservation->segment = framework_.add_segment(segment, now_);
+  std::uint32_t id = 0;
+  if ((call.call.record.flags & trace::kFlagSegment) != 0) {
+    // Its first block came before a checkpoint's cut.
+    Segment segment;
+    segment.begin = call.address;
+    segment.end = call.address + call.bytes;
+    segment.device = call.location;
+    segment.mapped = true;
+    id = framework_.add_segment(segment, now_);
+  }
+  virtual_memory_.reserve(call.address, call.bytes, id);
 }
 
 void ProcessModel::import_handle(const trace::Mapping& call) {
@@ -79,7 +78,7 @@ void ProcessModel::unmap(const trace::Mapping& call, std::uint32_t writer) {
 
 void ProcessModel::apply_pool_call(const trace::Pool& call) {
   if (call.call.record.result != trace::kCudaSuccess) return;
-  if (pools_.note_call(call, now_)) physical_changed(call.device);
+  if (pools_.apply_call(call, now_)) physical_changed(call.device);
 }
 
 void ProcessModel::apply_graph(const trace::Graph& call, std::uint32_t writer) {
@@ -152,7 +151,7 @@ void ProcessModel::apply_import(const trace::Import& call) {
       [[fallthrough]];
     case trace::ImportOperation::kGraphicsPointer:
       return address_map_.set(call.address, call.bytes,
-                              {MemoryClass::kDevice, device_of_context(call.call.context)});
+                              {MemoryClass::kDevice, contexts_.device_of(call.call.context)});
     case trace::ImportOperation::kIpcClose:
       return release_import(call.address, call.call);
     case trace::ImportOperation::kExternalDestroy:
@@ -165,7 +164,7 @@ void ProcessModel::apply_import(const trace::Import& call) {
 void ProcessModel::release_import(std::uint64_t key_address, const trace::CallHeader& call) {
   LiveAllocation removed;
   if (memory_.remove(Memory::Space::kImports, key_address, Accounts::End::kFreed, removed)) {
-    accounts_.note_free(removed.group, site_of(call));
+    accounts_.add_free_site(removed.group, site_of(call), now_);
   }
 }
 

@@ -4,31 +4,14 @@
 #include "trace/order.hpp"
 
 namespace gpumemtrace::analyzer {
-namespace {
 
-bool is_array(trace::MemoryKind memory) {
-  return memory == trace::MemoryKind::kArray || memory == trace::MemoryKind::kMipmappedArray;
-}
-
-bool is_physical(trace::MemoryKind memory) {
-  return memory == trace::MemoryKind::kPhysical || memory == trace::MemoryKind::kPhysicalHost;
-}
-
-MemoryClass class_of(Level level) {
-  switch (level) {
-    case Level::kManaged:
-      return MemoryClass::kManaged;
-    case Level::kHost:
-      return MemoryClass::kPinned;
-    default:
-      return MemoryClass::kDevice;
-  }
-}
-
-}  // namespace
+using ledger::class_of;
+using ledger::is_array;
+using ledger::is_physical;
+using ledger::kind_of;
 
 CallSite ProcessModel::site_of(const trace::CallHeader& call) const {
-  CallSite site = analyzer::site_of(call);
+  CallSite site = ledger::site_of(call);
   site.stack = present_stack_;
   return site;
 }
@@ -38,16 +21,9 @@ GroupKey ProcessModel::key_of(const trace::CallHeader& call, Kind kind, std::int
   GroupKey key{.site = site_of(call)};
   key.kind = kind;
   key.context = call.context;
-  if (level_of(kind) == Level::kHost) {
-    key.device = kHostDevice;
-  } else if (location >= 0) {
-    key.device = location;
-  } else {
-    key.device = device_of_context(call.context);
-    if (key.device < 0) {
-      key.device = kUnknownDevice;
-      if (call.record.result == trace::kCudaSuccess) ++course_.unknown_context;
-    }
+  key.device = contexts_.device_of(kind, location, call.context);
+  if (key.device == kUnknownDevice && call.record.result == trace::kCudaSuccess) {
+    ++course_.unknown_context;
   }
   return key;
 }
@@ -75,7 +51,7 @@ void ProcessModel::apply_allocation(const trace::Allocation& call, std::uint32_t
     return;
   }
   const LiveAllocation entry{call.address, call.bytes, now_, accounts_.group_of(key), key.pool};
-  accounts_.note_host_ticks(entry.group, host_ticks_of(call.call));
+  accounts_.add_host_ticks(entry.group, host_ticks_of(call.call));
   note_for_activity(call, entry.group, kind);
   if (!in_checkpoint_ && level_of(kind) != Level::kHost && framework_.devices().empty()) {
     steps_.allocated(entry.group, call.bytes, now_);
@@ -158,9 +134,9 @@ bool ProcessModel::release(Memory::Space space, std::uint64_t address, std::uint
   if (!memory_.remove(space, address, Accounts::End::kFreed, removed)) return false;
   if (call != nullptr) {
     const CallSite site = site_of(*call);
-    accounts_.note_free(removed.group, site);
-    accounts_.note_host_ticks(removed.group, host_ticks_of(*call));
-    recent_frees_.add({address, removed.group, site});
+    accounts_.add_free_site(removed.group, site, now_);
+    accounts_.add_host_ticks(removed.group, host_ticks_of(*call));
+    memory_.remember_free(removed, site);
   }
   if (out_of_memory_.pending()) out_of_memory_.flushed(writer, removed.bytes);
   after_release(removed);
@@ -195,10 +171,9 @@ void ProcessModel::apply_free(const trace::Free& call, std::uint32_t writer) {
     if (record.result == trace::kCudaSuccess) release_handle(call.address, writer, &call.call);
     return;
   }
-  const Memory::Space space =
-      is_array(call.memory) ? Memory::Space::kArrays : Memory::Space::kAddresses;
+  const Memory::Space space = Memory::Live::space_of(call.memory);
   if (record.result != trace::kCudaSuccess && !trace::is_error_of_another_call(record.result)) {
-    return apply_refused_free(call, memory_.find(space, call.address));
+    return apply_refused_free(call, space);
   }
   if ((record.flags & trace::kFlagCaptured) != 0) {
     return graphs_.capture_free(call.stream, call.address);
@@ -214,41 +189,17 @@ void ProcessModel::apply_free(const trace::Free& call, std::uint32_t writer) {
   if (!known && record.result == trace::kCudaSuccess) ++course_.unknown_frees;
 }
 
-void ProcessModel::apply_refused_free(const trace::Free& call, const LiveAllocation* live) {
-  if (live != nullptr) accounts_.count_failure(accounts_.group(live->group).key);
-  FreedWhat what = live == nullptr ? FreedWhat::kNothingKnown : FreedWhat::kLiveMemory;
+void ProcessModel::apply_refused_free(const trace::Free& call, Memory::Space space) {
+  const ledger::Refusal refusal = memory_.explain_refused(space, call.address);
   InvalidFreeRow row;
-  if (live == nullptr) {
-    row = explain_refused_free(call, what);
-  } else {
-    row.allocated_at = accounts_.group(live->group).key.site;
+  row.offset_bytes = refusal.offset_bytes;
+  if (refusal.has_group) row.allocated_at = accounts_.group(refusal.group).key.site;
+  if (refusal.has_freed_at) row.freed_before_at = refusal.freed_at;
+  if (refusal.what == FreedWhat::kLiveMemory) {
+    accounts_.count_failure(accounts_.group(refusal.group).key);
   }
-  const InvalidFree refused{site_of(call.call), call.call.record.result, what};
-  const auto known = invalid_frees_.try_emplace(refused, row).first;
-  known->second.tally.add(live == nullptr ? 0 : live->bytes, now_);
-}
-
-// Nothing is live at the address: it was, or the address lies within something that is.
-InvalidFreeRow ProcessModel::explain_refused_free(const trace::Free& call, FreedWhat& what) {
-  InvalidFreeRow row;
-  if (const RecentFrees::Entry* const before = recent_frees_.find(call.address)) {
-    what = FreedWhat::kFreedBefore;
-    row.allocated_at = accounts_.group(before->group).key.site;
-    row.freed_before_at = before->freed_at;
-    return row;
-  }
-  if (const EndedAllocation* const ended = memory_.find_ended(call.address)) {
-    what = FreedWhat::kEndedBefore;
-    row.allocated_at = accounts_.group(ended->entry.group).key.site;
-    row.freed_before_at = ended->teardown.site;
-    return row;
-  }
-  const LiveAllocation* const around = memory_.find_containing(call.address);
-  if (around == nullptr) return row;
-  what = FreedWhat::kInsideLive;
-  row.allocated_at = accounts_.group(around->group).key.site;
-  row.offset_bytes = call.address - around->address;
-  return row;
+  const InvalidFree refused{site_of(call.call), call.call.record.result, refusal.what};
+  invalid_frees_.try_emplace(refused, row).first->second.tally.add(refusal.bytes, now_);
 }
 
 void ProcessModel::release_handle(std::uint64_t handle, std::uint32_t writer,
@@ -261,7 +212,7 @@ void ProcessModel::release_handle(std::uint64_t handle, std::uint32_t writer,
 void ProcessModel::after_physical_release(const VirtualMemory::Removed& freed, std::uint32_t writer,
                                           const trace::CallHeader* call) {
   for (const LiveAllocation& entry : freed) {
-    if (call != nullptr) accounts_.note_free(entry.group, site_of(*call));
+    if (call != nullptr) accounts_.add_free_site(entry.group, site_of(*call), now_);
     if (out_of_memory_.pending()) out_of_memory_.flushed(writer, entry.bytes);
     const GroupKey& key = accounts_.group(entry.group).key;
     if (key.kind == Kind::kVmm) physical_changed(key.device);

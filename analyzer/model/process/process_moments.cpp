@@ -27,7 +27,7 @@ void ProcessModel::for_each_live(Level level, Visit&& visit) const {
   virtual_memory_.for_each_physical(visit);
 }
 
-std::vector<LiveAllocation> ProcessModel::live_at(const Moment& moment, Level level,
+std::vector<LiveAllocation> ProcessModel::live_at(const PeakSnapshot& moment, Level level,
                                                   std::int32_t device) const {
   std::vector<LiveAllocation> live;
   for_each_live(level, [&](const LiveAllocation& entry) {
@@ -39,12 +39,14 @@ std::vector<LiveAllocation> ProcessModel::live_at(const Moment& moment, Level le
   return live;
 }
 
-Holders ProcessModel::holders_at(const Moment& moment, Level level, std::int32_t device) const {
+Holders ProcessModel::holders_at(const PeakSnapshot& moment, Level level,
+                                 std::int32_t device) const {
   Holders holders = level == Level::kFramework ? block_holders_at(moment, device)
                                                : sum_by_holder(live_at(moment, level, device));
-  for (const ToldHolder& told : moment.told()) {
-    holders[{told.group, told.segment}].add_told(told.count, told.bytes);
+  for (const RestoredHolder& holder : moment.restored()) {
+    holders[{holder.group, holder.segment}].add_restored(holder.count, holder.bytes);
   }
+  std::erase_if(holders, [](const auto& holder) { return holder.second.count == 0; });
   return holders;
 }
 
@@ -73,7 +75,8 @@ Fragmentation ProcessModel::measure(const std::vector<LiveAllocation>& driver,
   return measure_fragmentation(std::move(units), std::move(blocks));
 }
 
-Fragmentation ProcessModel::fragmentation_at(const Moment& moment, std::int32_t device) const {
+Fragmentation ProcessModel::fragmentation_at(const PeakSnapshot& moment,
+                                             std::int32_t device) const {
   return measure(live_at(moment, Level::kDriver, device), live_at(moment, Level::kMapping, device),
                  live_at(moment, Level::kFramework, device));
 }

@@ -4,6 +4,9 @@
 #include "trace/order.hpp"
 
 namespace gpumemtrace::analyzer {
+
+using ledger::locate;
+
 namespace {
 
 // Calls that failed moved nothing; captured ones move when their graph is launched.
@@ -30,7 +33,7 @@ void ProcessModel::apply_copy(const trace::Copy& call) {
     return await_activity(call.call, CallWork::kCopy, {0, call.part}, PendingCall::kNothing);
   }
   note_phase(call.call.stack, false);
-  const std::int32_t context_device = device_of_context(call.call.context);
+  const std::int32_t context_device = contexts_.device_of(call.call.context);
   const Location source =
       locate(address_map_, call.source, call.source_type, context_device, blind());
   const Location destination =
@@ -99,7 +102,7 @@ void ProcessModel::apply_set(const trace::Set& call) {
   if (!moved_something(call.call)) {
     return await_activity(call.call, CallWork::kSet, {}, PendingCall::kNothing);
   }
-  const std::int32_t context_device = device_of_context(call.call.context);
+  const std::int32_t context_device = contexts_.device_of(call.call.context);
   const Location destination =
       locate(address_map_, call.destination, trace::EndType::kDevice, context_device, blind());
   TransferKey key{.site = site_of(call.call)};

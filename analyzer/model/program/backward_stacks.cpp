@@ -143,7 +143,7 @@ std::uint32_t BackwardStacks::join(std::uint32_t own) {
   if (joined_.size() == kMaxJoined) return own;
   const auto joined = static_cast<std::uint32_t>(kFirstJoined + joined_.size());
   joined_.push_back({own, waiting_.inferred, waiting_.thread_id, waiting_.seen_waiting});
-  slots_.insert({key, joined});
+  *slots_.add(key) = {key, joined};
   return joined;
 }
 

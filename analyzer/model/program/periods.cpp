@@ -47,7 +47,7 @@ std::size_t Periods::follow(std::uint64_t key) {
 void Periods::search(std::uint64_t key) {
   Seen* const seen = seen_.find(key);
   if (seen == nullptr) {
-    if (seen_.size() < kMaxSeen) seen_.insert({key, count_, 0, 0});
+    if (seen_.size() < kMaxSeen) *seen_.add(key) = {key, count_, 0, 0};
     return;
   }
   const std::uint64_t gap = count_ - seen->last;

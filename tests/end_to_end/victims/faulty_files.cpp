@@ -6,6 +6,7 @@
 // - FAULTY_FILE: where set, only calls on files whose names end so.
 // - FAULTY_FIRST, FAULTY_LAST: the numbers of the first and the last call that fail, from 1.
 // - FAULTY_ERRNO: how they fail.
+// - FAULTY_STILL: where set, pwrite64 does not fail but never returns.
 // - FAULTY_HALF: where set, the call before the first of these writes half of its bytes.
 // - FAULTY_COUNTER: a file of eight bytes: how often the function was called.
 #include <dlfcn.h>
@@ -32,6 +33,7 @@ struct Fault {
   std::uint64_t last = 0;
   int error = 0;
   bool half = false;
+  bool still = false;
   std::atomic<std::uint64_t>* calls = nullptr;
 };
 Fault fault;
@@ -62,6 +64,7 @@ Function* next(const char* name) {
   fault.last = number_of("FAULTY_LAST");
   fault.error = static_cast<int>(number_of("FAULTY_ERRNO"));
   fault.half = number_of("FAULTY_HALF") != 0;
+  fault.still = number_of("FAULTY_STILL") != 0;
 }
 
 bool is_recorder(const void* caller) {
@@ -131,6 +134,7 @@ extern "C" [[gnu::visibility("default")]] ssize_t pwrite64(int file, const void*
   const std::uint64_t number = count("pwrite64", file, __builtin_return_address(0));
   if (fault.half && number + 1 == fault.first) bytes = (bytes + 1) / 2;
   if (!fails(number)) return real(file, data, bytes, offset);
+  while (fault.still) pause();
   errno = fault.error;
   return -1;
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "analyzer/model/memory/address_map.hpp"
+#include "trace/ledger/address_map.hpp"
 
 #include <algorithm>
 #include <limits>
 
-namespace gpumemtrace::analyzer {
+namespace gpumemtrace::ledger {
 namespace {
 
 std::uint64_t end_of(std::uint64_t address, std::uint64_t bytes) {
@@ -69,13 +69,13 @@ void AddressMap::insert(const Range& range) {
   const bool joins_next = i < ranges_.size() && ranges_[i].begin == range.end && joins(i);
   if (joins_previous && joins_next) {
     ranges_[i - 1].end = ranges_[i].end;
-    ranges_.erase(ranges_.begin() + static_cast<std::ptrdiff_t>(i));
+    ranges_.erase(i, i + 1);
   } else if (joins_previous) {
     ranges_[i - 1].end = range.end;
   } else if (joins_next) {
     ranges_[i].begin = range.begin;
   } else {
-    ranges_.insert(ranges_.begin() + static_cast<std::ptrdiff_t>(i), range);
+    add(i, range);
   }
 }
 
@@ -86,16 +86,35 @@ void AddressMap::forget(std::uint64_t address, std::uint64_t bytes) {
     const Range right{end, ranges_[i].end, ranges_[i].location};
     ranges_[i].end = address;
     ++i;
-    if (right.begin < right.end) {
-      ranges_.insert(ranges_.begin() + static_cast<std::ptrdiff_t>(i), right);
-      return;
-    }
+    if (right.begin < right.end) return add(i, right);
   }
   const std::size_t first = i;
   while (i < ranges_.size() && ranges_[i].end <= end) ++i;
   if (i < ranges_.size() && ranges_[i].begin < end) ranges_[i].begin = end;
-  ranges_.erase(ranges_.begin() + static_cast<std::ptrdiff_t>(first),
-                ranges_.begin() + static_cast<std::ptrdiff_t>(i));
+  ranges_.erase(first, i);
 }
 
-}  // namespace gpumemtrace::analyzer
+Location locate(const AddressMap& map, std::uint64_t address, trace::EndType said,
+                std::int32_t context_device, bool blind) {
+  if (said == trace::EndType::kArray) return {MemoryClass::kArray, context_device};
+  const Location found = map.find(address);
+  if (found.memory != MemoryClass::kUnknown) return found;
+  switch (said) {
+    case trace::EndType::kHost: {
+      return {blind ? MemoryClass::kUnknown : MemoryClass::kPageable, kHostDevice};
+    }
+    case trace::EndType::kDevice: {
+      // A global of a module, or memory whose allocation is not in the trace.
+      return {MemoryClass::kDevice, context_device};
+    }
+    case trace::EndType::kUnified:
+    case trace::EndType::kUnknown:
+    case trace::EndType::kArray: {
+      break;
+    }
+  }
+  if (blind) return {MemoryClass::kUnknown, kUnknownDevice};
+  return {MemoryClass::kPageable, kHostDevice};
+}
+
+}  // namespace gpumemtrace::ledger

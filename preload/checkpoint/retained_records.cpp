@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/checkpoint/kept_records.hpp"
+#include "preload/checkpoint/retained_records.hpp"
 
 #include <string.h>
 
@@ -10,43 +10,43 @@ constexpr std::size_t kFewWords = 1 << 16;  // holes below this are not worth cl
 
 }  // namespace
 
-KeptId KeptRecords::keep(const trace::RecordHeader& record) noexcept {
+RecordId RetainedRecords::retain(const trace::RecordHeader& record) noexcept {
   if (dropped_words_ > kFewWords && dropped_words_ * 2 > words_.size()) close_holes();
-  const std::size_t place = words_.size();
-  if (!words_.resize(place + 1 + record.words)) return 0;
-  KeptId id = 0;
+  const std::size_t position = words_.size();
+  if (!words_.resize(position + 1 + record.words)) return 0;
+  RecordId id = 0;
   if (unused_.empty()) {
-    if (!places_.push(place)) return 0;
-    id = static_cast<KeptId>(places_.size());
+    if (!positions_.push(position)) return 0;
+    id = static_cast<RecordId>(positions_.size());
   } else {
     id = unused_.back();
     unused_.erase(unused_.size() - 1, unused_.size());
-    places_[id - 1] = place;
+    positions_[id - 1] = position;
   }
-  words_[place] = std::uint64_t{id} << 8 | record.words;
-  memcpy(&words_[place + 1], &record, record.words * trace::kWordBytes);
+  words_[position] = std::uint64_t{id} << 8 | record.words;
+  memcpy(&words_[position + 1], &record, record.words * trace::kWordBytes);
   return id;
 }
 
-void KeptRecords::drop(KeptId id) noexcept {
-  std::uint64_t& word = words_[places_[id - 1]];
+void RetainedRecords::drop(RecordId id) noexcept {
+  std::uint64_t& word = words_[positions_[id - 1]];
   word = length_of(word);
   dropped_words_ += 1 + length_of(word);
   // Without memory for the list the id is not given again, which harms nobody.
   [[maybe_unused]] const bool listed = unused_.push(id);
 }
 
-trace::RecordHeader& KeptRecords::record(KeptId id) noexcept {
-  return reinterpret_cast<trace::RecordHeader&>(words_[places_[id - 1] + 1]);
+trace::RecordHeader& RetainedRecords::record(RecordId id) noexcept {
+  return reinterpret_cast<trace::RecordHeader&>(words_[positions_[id - 1] + 1]);
 }
 
-void KeptRecords::close_holes() noexcept {
+void RetainedRecords::close_holes() noexcept {
   std::size_t end = 0;
   for (std::size_t i = 0; i < words_.size();) {
     const std::size_t length = 1 + length_of(words_[i]);
-    if (const KeptId id = id_of(words_[i]); id != 0) {
+    if (const RecordId id = id_of(words_[i]); id != 0) {
       memmove(&words_[end], &words_[i], length * trace::kWordBytes);
-      places_[id - 1] = end;
+      positions_[id - 1] = end;
       end += length;
     }
     i += length;

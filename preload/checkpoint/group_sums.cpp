@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/checkpoint/fold_ledger.hpp"
+#include "preload/checkpoint/group_sums.hpp"
 
 #include <string.h>
 
@@ -19,7 +19,8 @@ std::uint64_t hash_of(const GroupKey& key) noexcept {
 
 // One thing that was live at the moment changes its group. Shares that were not saved follow what
 // is live.
-void move_share(Share& lost, Share& won, const Moment& moment, const LiveBytes& live) noexcept {
+void move_share(Share& lost, Share& won, const PeakSnapshot& moment,
+                const LiveBytes& live) noexcept {
   if (lost.epoch == moment.epoch) {
     lost.bytes -= live.bytes;
     --lost.count;
@@ -32,7 +33,7 @@ void move_share(Share& lost, Share& won, const Moment& moment, const LiveBytes& 
 
 }  // namespace
 
-bool Ledger::grow_index() noexcept {
+bool GroupSums::grow_index() noexcept {
   MappedArray<std::uint32_t> larger;
   const std::size_t count = index_.empty() ? 256 : index_.size() * 2;
   if (!larger.resize(count)) return false;
@@ -45,7 +46,7 @@ bool Ledger::grow_index() noexcept {
   return true;
 }
 
-std::uint32_t Ledger::group_of(const GroupKey& key) noexcept {
+std::uint32_t GroupSums::group_of(const GroupKey& key) noexcept {
   if ((groups_.size() + 1) * 2 > index_.size() && !grow_index()) {
     failed_ = true;
     return kNoIndex32;
@@ -65,31 +66,30 @@ std::uint32_t Ledger::group_of(const GroupKey& key) noexcept {
   return index_[i] - 1;
 }
 
-std::uint32_t Ledger::account_index(trace::PeakScope scope, std::int32_t device) noexcept {
+std::uint32_t GroupSums::account_index(Level level, std::int32_t device) noexcept {
   for (std::uint32_t i = 0; i < accounts_.size(); ++i) {
-    if (accounts_[i].scope == scope && accounts_[i].device == device) return i;
+    if (accounts_[i].level == level && accounts_[i].device == device) return i;
   }
   Account account;
-  account.scope = scope;
+  account.level = level;
   account.device = device;
   if (!accounts_.push(account)) failed_ = true;
   return static_cast<std::uint32_t>(accounts_.size() - 1);
 }
 
-Account* Ledger::account(trace::PeakScope scope, std::int32_t device) noexcept {
-  const std::uint32_t index = account_index(scope, device);
+Account* GroupSums::account(Level level, std::int32_t device) noexcept {
+  const std::uint32_t index = account_index(level, device);
   return failed_ ? nullptr : &accounts_[index];
 }
 
-Row* Ledger::row(trace::PeakScope scope, trace::MemoryKind memory, std::int32_t device,
-                 std::uint64_t pool) noexcept {
-  const std::uint32_t account = account_index(scope, device);
+Row* GroupSums::row(Kind kind, std::int32_t device, std::uint32_t pool) noexcept {
+  const std::uint32_t account = account_index(ledger::level_of(kind), device);
   if (failed_) return nullptr;
   for (Row& row : rows_) {
-    if (row.memory == memory && row.pool == pool && row.account == account) return &row;
+    if (row.kind == kind && row.pool == pool && row.account == account) return &row;
   }
   Row row;
-  row.memory = memory;
+  row.kind = kind;
   row.device = device;
   row.pool = pool;
   row.account = account;
@@ -100,13 +100,13 @@ Row* Ledger::row(trace::PeakScope scope, trace::MemoryKind memory, std::int32_t 
   return &rows_.back();
 }
 
-Physical* Ledger::physical(std::int32_t device) noexcept {
+Physical* GroupSums::physical(std::int32_t device) noexcept {
   for (Physical& physical : physicals_) {
     if (physical.device == device) return &physical;
   }
   Physical physical;
   physical.device = device;
-  physical.account = account_index(trace::PeakScope::kDriver, device);
+  physical.account = account_index(Level::kDriver, device);
   if (failed_ || !physicals_.push(physical)) {
     failed_ = true;
     return nullptr;
@@ -114,47 +114,47 @@ Physical* Ledger::physical(std::int32_t device) noexcept {
   return &physicals_.back();
 }
 
-void Ledger::bind(std::uint32_t group, trace::PeakScope scope, trace::MemoryKind memory,
-                  std::int32_t device, std::uint64_t pool) noexcept {
-  const Row* found = row(scope, memory, device, pool);
+void GroupSums::bind(std::uint32_t group, Kind kind, std::int32_t device,
+                     std::uint32_t pool) noexcept {
+  const Row* found = row(kind, device, pool);
   if (found == nullptr) return;
   groups_[group].row = static_cast<std::uint32_t>(found - rows_.data());
-  if (scope == trace::PeakScope::kDriver) physical(device);
+  if (ledger::level_of(kind) == Level::kDriver) physical(device);
 }
 
-void Ledger::save(const Group& group, Share& share, const Moment& moment) noexcept {
-  if (share.epoch == moment.epoch || moment.is_told) return;
+void GroupSums::save(const Group& group, Share& share, const PeakSnapshot& moment) noexcept {
+  if (share.epoch == moment.epoch || moment.is_restored) return;
   share = {moment.epoch, group.live_count, group.live_bytes};
 }
 
-void Ledger::save_shares(Group& group) noexcept {
+void GroupSums::save_shares(Group& group) noexcept {
   const Account& account = accounts_[rows_[group.row].account];
   save(group, group.at_peak, account.peak);
-  if (account.scope != trace::PeakScope::kDriver) return;
+  if (account.level != Level::kDriver) return;
   if (const Physical* device = physical(account.device); device != nullptr) {
     save(group, group.at_physical_peak, device->peak);
   }
 }
 
-void Ledger::note_peak(Moment& moment, std::uint64_t bytes, std::uint64_t now) noexcept {
+void GroupSums::raise_peak(PeakSnapshot& moment, std::uint64_t bytes, std::uint64_t now) noexcept {
   if (bytes <= moment.bytes) return;
   moment = {now, bytes, moment.epoch + 1, false};
 }
 
-void Ledger::add(std::uint32_t index, const LiveBytes& live, std::uint64_t now) noexcept {
+void GroupSums::add(std::uint32_t index, const LiveBytes& live, std::uint64_t now) noexcept {
   Group& group = groups_[index];
   save_shares(group);
   group.live_bytes += live.bytes;
   ++group.live_count;
   Row& row = rows_[group.row];
   row.bytes += live.bytes;
-  note_peak(row.peak, row.bytes, now);
+  raise_peak(row.peak, row.bytes, now);
   Account& account = accounts_[row.account];
   account.bytes += live.bytes;
-  note_peak(account.peak, account.bytes, now);
+  raise_peak(account.peak, account.bytes, now);
 }
 
-void Ledger::remove(std::uint32_t index, std::uint64_t bytes) noexcept {
+void GroupSums::remove(std::uint32_t index, std::uint64_t bytes) noexcept {
   Group& group = groups_[index];
   save_shares(group);
   group.live_bytes -= bytes;
@@ -164,37 +164,37 @@ void Ledger::remove(std::uint32_t index, std::uint64_t bytes) noexcept {
   accounts_[row.account].bytes -= bytes;
 }
 
-GroupKey Ledger::told_key(const GroupKey& key, std::int32_t device) noexcept {
-  GroupKey told;
-  told.kind = key.kind;
-  told.caller = key.caller;
-  told.stack = key.stack;
-  told.api = key.api;
-  told.flags = key.flags;
-  told.memory = key.memory;
-  told.location = device;
-  told.is_told = 1;
-  return told;
+GroupKey GroupSums::restored_key(const GroupKey& key, std::int32_t device) noexcept {
+  GroupKey restored;
+  restored.kind = key.kind;
+  restored.caller = key.caller;
+  restored.stack = key.stack;
+  restored.api = key.api;
+  restored.flags = key.flags;
+  restored.memory = key.memory;
+  restored.location = device;
+  restored.is_restored = 1;
+  return restored;
 }
 
-void Ledger::move_at(std::uint32_t from, std::uint32_t to, Share Group::*share,
-                     const Moment& moment, const LiveBytes& live) noexcept {
-  if (live.born > moment.time) {
+void GroupSums::move_at(std::uint32_t from, std::uint32_t to, Share Group::*share,
+                        const PeakSnapshot& moment, const LiveBytes& live) noexcept {
+  if (live.born_time > moment.time) {
     save(groups_[from], groups_[from].*share, moment);
     save(groups_[to], groups_[to].*share, moment);
-  } else if (!moment.is_told) {
+  } else if (!moment.is_restored) {
     move_share(groups_[from].*share, groups_[to].*share, moment, live);
   } else {
-    move_told_share(from, to, share, moment.epoch, live);
+    move_restored_share(from, to, share, moment.epoch, live);
   }
 }
 
-// What was told of the moment stands in groups of its own.
-void Ledger::move_told_share(std::uint32_t from, std::uint32_t to, Share Group::*share,
-                             std::uint32_t epoch, const LiveBytes& live) noexcept {
+// What an earlier checkpoint says of the peak stands in groups of its own.
+void GroupSums::move_restored_share(std::uint32_t from, std::uint32_t to, Share Group::*share,
+                                    std::uint32_t epoch, const LiveBytes& live) noexcept {
   const std::int32_t device = rows_[groups_[from].row].device;
-  const std::uint32_t lost = group_of(told_key(groups_[from].key, device));
-  const std::uint32_t won = group_of(told_key(groups_[to].key, device));
+  const std::uint32_t lost = group_of(restored_key(groups_[from].key, device));
+  const std::uint32_t won = group_of(restored_key(groups_[to].key, device));
   if (failed_) return;
   Share& lost_share = groups_[lost].*share;
   Share& won_share = groups_[won].*share;
@@ -207,10 +207,10 @@ void Ledger::move_told_share(std::uint32_t from, std::uint32_t to, Share Group::
   ++won_share.count;
 }
 
-void Ledger::move(std::uint32_t from, std::uint32_t to, const LiveBytes& live) noexcept {
+void GroupSums::move(std::uint32_t from, std::uint32_t to, const LiveBytes& live) noexcept {
   const Account& account = accounts_[rows_[groups_[from].row].account];
-  const Moment peak = account.peak;
-  const bool has_device = account.scope == trace::PeakScope::kDriver;
+  const PeakSnapshot peak = account.peak;
+  const bool has_device = account.level == Level::kDriver;
   const Physical* device = has_device ? physical(account.device) : nullptr;
   move_at(from, to, &Group::at_peak, peak, live);
   if (device != nullptr) move_at(from, to, &Group::at_physical_peak, device->peak, live);
@@ -220,29 +220,27 @@ void Ledger::move(std::uint32_t from, std::uint32_t to, const LiveBytes& live) n
   ++groups_[to].live_count;
 }
 
-void Ledger::physical_changed(std::int32_t device, std::uint64_t now) noexcept {
+void GroupSums::physical_changed(std::int32_t device, const ledger::PoolSums& pools,
+                                 std::uint64_t now) noexcept {
   Physical* state = physical(device);
-  const Account* framework = account(trace::PeakScope::kFramework, device);
+  const Account* framework = account(Level::kFramework, device);
   if (state == nullptr || framework == nullptr) return;
-  const std::uint64_t bytes = accounts_[state->account].bytes + state->pool_reserved;
-  if (bytes <= state->peak.bytes) return;
-  note_peak(state->peak, bytes, now);
-  state->at_peak.framework_allocated = framework->bytes;
-  state->at_peak.pool_used = state->pool_used;
-  state->at_peak.pool_reserved = state->pool_reserved;
-  state->before_peak = state->last_sample;
-  state->before_physical = state->last_physical;
-  state->after_peak = trace::MemorySample{};
+  const ledger::Parts parts{now, framework->bytes, pools.used_bytes, pools.reserved_bytes,
+                            driver_bytes(*state)};
+  if (parts.physical() <= state->peak.bytes) return;
+  raise_peak(state->peak, parts.physical(), now);
+  state->at_peak = parts;
+  state->set_peak();
 }
 
-Share Ledger::share_of(const Group& group, const Share& saved,
-                       const Moment& moment) const noexcept {
+Share GroupSums::share_of(const Group& group, const Share& saved,
+                          const PeakSnapshot& moment) const noexcept {
   if (saved.epoch == moment.epoch) return saved;
-  if (moment.is_told) return {};
+  if (moment.is_restored) return {};
   return {moment.epoch, group.live_count, group.live_bytes};
 }
 
-bool Ledger::compete(Moment& moment, std::uint64_t bytes, std::uint64_t time) noexcept {
+bool GroupSums::compete(PeakSnapshot& moment, std::uint64_t bytes, std::uint64_t time) noexcept {
   if (bytes < moment.bytes) return false;
   moment = {time, bytes, moment.epoch + 1, true};
   return true;

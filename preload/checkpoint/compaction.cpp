@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "preload/checkpoint/fold.hpp"
+#include "preload/checkpoint/compaction.hpp"
 
 #include <string.h>
 
@@ -13,7 +13,6 @@ namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::size_t kMaxThreads = 4096;
-constexpr std::uint32_t kMaxContexts = 1 << 16;  // as the analyzer
 
 bool is_event(trace::RecordKind kind) noexcept {
   return trace::is_call(kind) || kind == trace::RecordKind::kBlock ||
@@ -25,17 +24,6 @@ const Record& as(const trace::RecordHeader& record) noexcept {
   return reinterpret_cast<const Record&>(record);
 }
 
-GroupKey transfer_key(const trace::CallHeader& call) noexcept {
-  GroupKey key;
-  key.kind = static_cast<std::uint32_t>(call.record.kind);
-  key.caller = call.caller;
-  key.stack = call.stack;
-  key.context = call.context;
-  key.api = call.record.api;
-  key.flags = call.record.flags & (trace::kFlagByPointer | trace::kFlagAsynchronous);
-  return key;
-}
-
 // The tail, without the zeros that fill its last word.
 std::string_view text_of(const trace::Name& name) noexcept {
   const std::size_t bytes = name.record.words * trace::kWordBytes - sizeof name;
@@ -43,49 +31,46 @@ std::string_view text_of(const trace::Name& name) noexcept {
   return {text, strnlen(text, bytes)};
 }
 
-constexpr std::uint64_t source_of(std::uint64_t pool, std::int32_t device) noexcept {
-  return pool ^ (std::uint64_t{static_cast<std::uint32_t>(device)} << 48);
-}
-
 }  // namespace
 
-KeptId Fold::keep(const trace::RecordHeader& record) noexcept {
-  const KeptId id = kept_.keep(record);
+RecordId Compaction::retain(const trace::RecordHeader& record) noexcept {
+  const RecordId id = retained_.retain(record);
   if (id == 0) failed_ = true;
   return id;
 }
 
-void Fold::drop(KeptId id) noexcept {
+void Compaction::drop(RecordId id) noexcept {
   if (id == 0) return;
-  count_gone(kept_.record(id));
-  kept_.drop(id);
+  count_gone(retained_.record(id));
+  retained_.drop(id);
 }
 
-void Fold::count_gone(const trace::RecordHeader& record) noexcept {
+void Compaction::count_gone(const trace::RecordHeader& record) noexcept {
   ++counts_.records;
   if (is_event(record.kind)) ++counts_.events;
 }
 
 // A call whose time and arguments no report asks for.
-void Fold::count_only(const trace::RecordHeader& record) noexcept {
+void Compaction::count_only(const trace::RecordHeader& record) noexcept {
   count_gone(record);
   GroupKey key;
   key.kind = static_cast<std::uint32_t>(record.kind);
   key.api = record.api;
-  const std::uint32_t index = ledger_.group_of(key);
+  const std::uint32_t index = sums_.group_of(key);
   if (index == kNoIndex32) return;
   const bool has_failed = trace::is_call(record.kind) && record.result != trace::kCudaSuccess;
-  ++(has_failed ? ledger_.group(index).failed : ledger_.group(index).count);
+  ++(has_failed ? sums_.group(index).failed : sums_.group(index).count);
 }
 
-void Fold::add(const trace::RecordHeader& record, std::uint32_t writer,
-               std::uint64_t ticks) noexcept {
+void Compaction::add(const trace::RecordHeader& record, std::uint32_t writer,
+                     std::uint64_t ticks) noexcept {
   using trace::RecordKind;
   ticks_ = ticks;
-  now_ = now_ + 1 > ticks ? now_ + 1 : ticks;
+  now_ = trace::next_model_time(now_, record.kind, ticks);
+  if (counts_.first_time == 0) counts_.first_time = now_;
   // The process died in it, and the report says so.
   if (trace::is_call(record.kind) && as<trace::CallHeader>(record).end == 0) {
-    keep(record);
+    retain(record);
     return;
   }
   switch (record.kind) {
@@ -94,7 +79,7 @@ void Fold::add(const trace::RecordHeader& record, std::uint32_t writer,
     case RecordKind::kFree:
       return add_free(as<trace::Free>(record), writer);
     case RecordKind::kBlock:
-      return add_block(as<trace::Block>(record));
+      return add_block(as<trace::Block>(record), writer);
     case RecordKind::kCopy:
       return add_copy(as<trace::Copy>(record));
     case RecordKind::kSet:
@@ -115,12 +100,12 @@ void Fold::add(const trace::RecordHeader& record, std::uint32_t writer,
     case RecordKind::kThread:
       return add_thread(as<trace::Thread>(record), writer);
     default:
-      return add_dictionary(record);
+      return add_other(record, writer);
   }
 }
 
 // Everything that is no call and no block.
-void Fold::add_dictionary(const trace::RecordHeader& record) noexcept {
+void Compaction::add_other(const trace::RecordHeader& record, std::uint32_t writer) noexcept {
   using trace::RecordKind;
   switch (record.kind) {
     case RecordKind::kTotals:
@@ -131,18 +116,22 @@ void Fold::add_dictionary(const trace::RecordHeader& record) noexcept {
       return add_peak_holder(as<trace::PeakHolder>(record));
     case RecordKind::kCheckpoint:
       return add_checkpoint(as<trace::Checkpoint>(record));
+    case RecordKind::kRefusedFree:
+      return count_refused(as<trace::RefusedFree>(record));
+    case RecordKind::kRecentFree:
+      return add_recent_free(as<trace::RecentFree>(record));
     case RecordKind::kMemorySample:
       return add_sample(as<trace::MemorySample>(record));
     case RecordKind::kPoolSample:
-      return add_pool_sample(as<trace::PoolSample>(record));
+      return add_pool_sample(as<trace::PoolSample>(record), writer);
     case RecordKind::kClock: {
-      if (!samples_.add(kept_, record, 0)) failed_ = true;
+      if (!samples_.add(retained_, record, 0)) failed_ = true;
       return;
     }
     case RecordKind::kActivityClock: {
       const auto& clock = as<trace::ActivityClock>(record);
       const std::uint64_t source = (std::uint64_t{clock.library} << 32) | clock.epoch;
-      if (!samples_.add(kept_, record, source)) failed_ = true;
+      if (!samples_.add(retained_, record, source)) failed_ = true;
       return;
     }
     case RecordKind::kActivityCall:
@@ -166,56 +155,56 @@ void Fold::add_dictionary(const trace::RecordHeader& record) noexcept {
       if (text_of(name) == trace::kLeaksFromHere) leaks_mark_name_ = name.id;
       break;
     }
+    case RecordKind::kMark: {
+      if (as<trace::Mark>(record).mark == trace::MarkKind::kStopped)
+        allocations_are_missing_ = true;
+      break;
+    }
     case RecordKind::kGap:
       return add_gap(as<trace::Gap>(record));
     case RecordKind::kContext: {
-      const auto& context = as<trace::Context>(record);
-      if (context.id >= kMaxContexts) break;
-      if (context.id >= contexts_.size() && !contexts_.resize(context.id + 1)) {
-        failed_ = true;
-        return;
-      }
-      ContextInfo& known = contexts_[context.id];
-      if (known.is_known && known.device == context.device) return count_gone(record);
-      known = {context.device, context.primary != 0, true};
+      if (!contexts_.announce(as<trace::Context>(record))) return count_gone(record);
       break;
     }
     default: {
       break;
     }
   }
-  keep(record);
+  retain(record);
 }
 
-void Fold::add_thread(const trace::Thread& thread, std::uint32_t writer) noexcept {
+void Compaction::add_thread(const trace::Thread& thread, std::uint32_t writer) noexcept {
   const std::uint32_t stood_in = thread.writer != 0 ? thread.writer : writer;
   const std::uint64_t key = (std::uint64_t{stood_in} << 32) + thread.thread_id + 1;
   if (threads_.find(key) != nullptr || threads_.size() >= kMaxThreads) {
     return count_gone(thread.record);
   }
   if (threads_.insert({key}) == nullptr) failed_ = true;
-  const KeptId kept = keep(thread.record);
-  if (kept != 0) reinterpret_cast<trace::Thread&>(kept_.record(kept)).writer = stood_in;
+  const RecordId retained = retain(thread.record);
+  if (retained != 0) {
+    reinterpret_cast<trace::Thread&>(retained_.record(retained)).writer = stood_in;
+  }
 }
 
-void Fold::add_dropped(const trace::ActivityDropped& dropped) noexcept {
+void Compaction::add_dropped(const trace::ActivityDropped& dropped) noexcept {
   if (dropped_ == 0) {
-    dropped_ = keep(dropped.record);
+    dropped_ = retain(dropped.record);
     return;
   }
-  auto& sum = reinterpret_cast<trace::ActivityDropped&>(kept_.record(dropped_));
+  auto& sum = reinterpret_cast<trace::ActivityDropped&>(retained_.record(dropped_));
   sum.by_cupti += dropped.by_cupti;
   sum.by_recorder += dropped.by_recorder;
   count_gone(dropped.record);
 }
 
 // All gaps are reported as one sum.
-void Fold::add_gap(const trace::Gap& gap) noexcept {
+void Compaction::add_gap(const trace::Gap& gap) noexcept {
+  if (gap.allocations != 0) allocations_are_missing_ = true;
   if (gap_ == 0) {
-    gap_ = keep(gap.record);
+    gap_ = retain(gap.record);
     return;
   }
-  auto& sum = reinterpret_cast<trace::Gap&>(kept_.record(gap_));
+  auto& sum = reinterpret_cast<trace::Gap&>(retained_.record(gap_));
   sum.allocations += gap.allocations;
   sum.frees += gap.frees;
   sum.copies += gap.copies;
@@ -228,19 +217,19 @@ void Fold::add_gap(const trace::Gap& gap) noexcept {
 
 // Steps and ranges go with the detail. From where on leaks count must stay known: without it what
 // lives from before would be a leak.
-void Fold::add_annotation(const trace::Annotation& annotation) noexcept {
+void Compaction::add_annotation(const trace::Annotation& annotation) noexcept {
   const bool is_leaks_mark = annotation.operation == trace::AnnotationOperation::kMark &&
                              annotation.name != 0 && annotation.name == leaks_mark_name_;
   if (!is_leaks_mark) return count_gone(annotation.record);
   drop(leaks_mark_);
-  leaks_mark_ = keep(annotation.record);
+  leaks_mark_ = retain(annotation.record);
 }
 
-void Fold::add_transfer(const trace::CallHeader& call, const GroupKey& key, std::uint64_t bytes,
-                        bool has_time) noexcept {
-  const std::uint32_t index = ledger_.group_of(key);
+void Compaction::add_transfer(const trace::CallHeader& call, const GroupKey& key,
+                              std::uint64_t bytes, bool has_time) noexcept {
+  const std::uint32_t index = sums_.group_of(key);
   if (index == kNoIndex32) return;
-  Group& group = ledger_.group(index);
+  Group& group = sums_.group(index);
   count_gone(call.record);
   if (call.record.result != trace::kCudaSuccess) {
     ++group.failed;
@@ -250,34 +239,56 @@ void Fold::add_transfer(const trace::CallHeader& call, const GroupKey& key, std:
   ++group.count;
   group.bytes += bytes;
   if (bytes > group.largest_bytes) group.largest_bytes = bytes;
-  if (has_time && call.end > call.record.time) group.host_ticks += call.end - call.record.time;
+  if (has_time) group.host_ticks += ledger::host_ticks_of(call);
 }
 
-void Fold::add_copy(const trace::Copy& call) noexcept {
+GroupKey Compaction::transfer_key(const trace::CallHeader& call) const noexcept {
+  GroupKey key;
+  key.kind = static_cast<std::uint32_t>(call.record.kind);
+  key.caller = call.caller;
+  key.stack = call.stack;
+  key.context = call.context;
+  key.api = call.record.api;
+  key.flags = call.record.flags & (trace::kFlagByPointer | trace::kFlagAsynchronous);
+  key.location = contexts_.device_of(call.context);
+  if (key.location < 0) key.location = trace::kNoKnownDevice;
+  return key;
+}
+
+ledger::Location Compaction::locate(std::uint64_t address, trace::EndType said,
+                                    const trace::CallHeader& call) const noexcept {
+  return ledger::locate(address_map_, address, said, contexts_.device_of(call.context),
+                        allocations_are_missing_);
+}
+
+void Compaction::add_copy(const trace::Copy& call) noexcept {
   GroupKey key = transfer_key(call.call);
-  key.source_type = call.source_type;
-  key.destination_type = call.destination_type;
-  const PlaceOf source = places_.find(call.source);
-  const PlaceOf destination = places_.find(call.destination);
-  key.source = source.place;
+  const ledger::Location source = locate(call.source, call.source_type, call.call);
+  const ledger::Location destination = locate(call.destination, call.destination_type, call.call);
+  // What the call said matters where nothing was found.
+  if (source.memory == ledger::MemoryClass::kUnknown) key.source_type = call.source_type;
+  if (destination.memory == ledger::MemoryClass::kUnknown) {
+    key.destination_type = call.destination_type;
+  }
+  key.source = ledger::place_of(source.memory);
   key.source_device = source.device;
-  key.destination = destination.place;
+  key.destination = ledger::place_of(destination.memory);
   key.destination_device = destination.device;
   // The parts of a batch share one call and so one time.
   add_transfer(call.call, key, call.bytes, call.part == 0);
 }
 
-void Fold::add_set(const trace::Set& call) noexcept {
+void Compaction::add_set(const trace::Set& call) noexcept {
   GroupKey key = transfer_key(call.call);
-  const PlaceOf destination = places_.find(call.destination);
-  key.destination = destination.place;
+  const ledger::Location destination = locate(call.destination, trace::EndType::kDevice, call.call);
+  key.destination = ledger::place_of(destination.memory);
   key.destination_device = destination.device;
   add_transfer(call.call, key, call.bytes, true);
 }
 
 // As long as no graph has memory of its own, graphs change nothing that is counted. Once one has,
 // every call about graphs stays; the sums here do not follow what launches allocate.
-void Fold::add_graph(const trace::Graph& call) noexcept {
+void Compaction::add_graph(const trace::Graph& call) noexcept {
   using trace::GraphOperation;
   const trace::RecordHeader& record = call.call.record;
   if (record.result == trace::kCudaSuccess && (call.operation == GraphOperation::kAddAllocation ||
@@ -285,11 +296,11 @@ void Fold::add_graph(const trace::Graph& call) noexcept {
     graph_memory_ = true;
   }
   if (graph_memory_) {
-    keep(record);
+    retain(record);
     return;
   }
   if (call.operation == GraphOperation::kBeginCapture && open_capture_ == 0) {
-    open_capture_ = keep(record);
+    open_capture_ = retain(record);
     return;
   }
   if (call.operation == GraphOperation::kEndCapture) {
@@ -299,7 +310,7 @@ void Fold::add_graph(const trace::Graph& call) noexcept {
   count_only(record);
 }
 
-void Fold::add_import(const trace::Import& call) noexcept {
+void Compaction::add_import(const trace::Import& call) noexcept {
   const trace::RecordHeader& record = call.call.record;
   if (record.result != trace::kCudaSuccess) return count_only(record);
   switch (call.operation) {
@@ -307,7 +318,8 @@ void Fold::add_import(const trace::Import& call) noexcept {
     case trace::ImportOperation::kPoolImportPointer:
     case trace::ImportOperation::kExternalMap:
     case trace::ImportOperation::kGraphicsPointer: {
-      set_place(call.address, call.bytes, trace::Place::kDevice, device_of(call.call.context));
+      address_map_.set(call.address, call.bytes,
+                       {ledger::MemoryClass::kDevice, contexts_.device_of(call.call.context)});
       break;
     }
     case trace::ImportOperation::kIpcExport:
@@ -318,23 +330,21 @@ void Fold::add_import(const trace::Import& call) noexcept {
       break;
     }
   }
-  keep(record);
+  retain(record);
 }
 
-void Fold::add_sample(const trace::MemorySample& sample) noexcept {
+void Compaction::add_sample(const trace::MemorySample& sample) noexcept {
   const std::uint64_t used = sample.total_bytes - sample.free_bytes;
   const std::uint64_t height =
       sample.source == trace::SampleSource::kNvmlProcess ? sample.process_bytes : used;
-  if (!samples_.add(kept_, sample.record, source_of(0, sample.device), height)) failed_ = true;
-  if (sample.source == trace::SampleSource::kNone) return;
-  Physical* device = ledger_.physical(sample.device);
-  if (device == nullptr) return;
-  device->last_sample = sample;
-  device->last_physical = ledger_.accounts()[device->account].bytes + device->pool_reserved;
-  if (device->peak.time != 0 && device->after_peak.source == trace::SampleSource::kNone) {
-    device->after_peak = sample;
-    device->after_physical = device->last_physical;
+  // One that says nothing of the device does not stand for those that do.
+  const bool is_empty = sample.source == trace::SampleSource::kNone;
+  if (!samples_.add(retained_, sample.record, source_of(is_empty ? 1 : 0, sample.device), height)) {
+    failed_ = true;
   }
+  Physical* device = sums_.physical(sample.device);
+  if (device == nullptr) return;
+  device->add_sample(sample, now_, physical_bytes(*device), device->peak.time != 0);
 }
 
 }  // namespace gpumemtrace::preload

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The closed words of the report for what memory is: levels and kinds.
+// What memory is: levels and kinds, the closed words of the report.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 #include "trace/records.hpp"
 
-namespace gpumemtrace::analyzer {
+namespace gpumemtrace::ledger {
 
 // kMapping is the model's own: address space of the process, which no report counts as memory.
 enum class Level : std::uint8_t {
@@ -81,6 +81,14 @@ static_assert([] {
   return true;
 }());
 
+// Arrays have handles of their own, not addresses; physical memory has, too.
+constexpr bool is_array(trace::MemoryKind memory) {
+  return memory == trace::MemoryKind::kArray || memory == trace::MemoryKind::kMipmappedArray;
+}
+constexpr bool is_physical(trace::MemoryKind memory) {
+  return memory == trace::MemoryKind::kPhysical || memory == trace::MemoryKind::kPhysicalHost;
+}
+
 // What a driver allocation counts as. kUnknown counts as device memory.
 constexpr Kind kind_of(trace::MemoryKind memory) {
   switch (memory) {
@@ -112,4 +120,4 @@ constexpr Kind kind_of(trace::MemoryKind memory) {
 inline constexpr std::int32_t kHostDevice = -1;
 inline constexpr std::int32_t kUnknownDevice = -2;
 
-}  // namespace gpumemtrace::analyzer
+}  // namespace gpumemtrace::ledger

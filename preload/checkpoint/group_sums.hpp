@@ -1,20 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sums of a fold: how much of what is live, who holds it, and how high it has been.
+// The sums of a compaction: how much of what is live, who holds it, and how high it has been.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/base/mapped_array.hpp"
 #include "trace/checkpoint_records.hpp"
+#include "trace/ledger/call_site.hpp"
+#include "trace/ledger/device_samples.hpp"
+#include "trace/ledger/levels.hpp"
+#include "trace/ledger/mapped_array.hpp"
+#include "trace/ledger/pools.hpp"
+#include "trace/ledger/reserved_bytes.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload {
 
+using ledger::Kind;
+using ledger::Level;
+using ledger::MappedArray;
+
 inline constexpr std::uint32_t kNoIndex32 = ~std::uint32_t{0};
-// Devices as the analysis counts them: host memory has none, an unknown context an unknown one.
-inline constexpr std::int32_t kHostMemory = -1;
-inline constexpr std::int32_t kUnknownDevice = -2;
 
 // Calls that differ in nothing that a report tells. All bytes belong to a member, so that keys can
 // be hashed and compared as bytes.
@@ -27,28 +33,32 @@ struct GroupKey {
   std::uint16_t flags = 0;
   std::uint32_t kind = 0;  // trace::RecordKind
   trace::MemoryKind memory = trace::MemoryKind::kUnknown;
-  std::int32_t location = -1;
+  std::int32_t location = -1;  // as in trace::Totals
   std::int32_t source_device = -1;
   std::int32_t destination_device = -1;
   trace::EndType source_type = trace::EndType::kUnknown;
   trace::EndType destination_type = trace::EndType::kUnknown;
   trace::Place source = trace::Place::kUnknown;
   trace::Place destination = trace::Place::kUnknown;
-  std::uint32_t is_told = 0;  // 1: a holder of a peak from an earlier checkpoint
+  std::uint32_t is_restored = 0;  // 1: a holder of a peak from an earlier checkpoint
 };
 static_assert(sizeof(GroupKey) == 56);
 
+[[nodiscard]] inline ledger::CallSite site_of(const GroupKey& key) noexcept {
+  return ledger::make_site(key.caller, key.stack, key.api, key.flags);
+}
+
 // The highest point so far of some sum.
-struct Moment {
-  std::uint64_t time = 0;
+struct PeakSnapshot {
+  std::uint64_t time = 0;  // model time
   std::uint64_t bytes = 0;
   std::uint32_t epoch = 0;  // counts the highest points
   // Whose bytes it was is told by what groups saved, and by nothing else: it came from an earlier
   // checkpoint.
-  bool is_told = false;
+  bool is_restored = false;
 };
 
-// What a group had at a moment; valid while the epochs agree.
+// What a group had at a peak; valid while the epochs agree.
 struct Share {
   std::uint32_t epoch = 0;
   std::uint32_t count = 0;
@@ -66,85 +76,82 @@ struct Group {
   std::uint64_t bytes = 0;
   std::uint64_t largest_bytes = 0;
   std::uint64_t host_ticks = 0;
+  std::uint64_t last_time = 0;         // model time, of the last allocation
+  std::uint64_t first_freed_time = 0;  // model time; 0 = where it was freed is not known
+  ledger::CallSite first_freed_at;
+  trace::FreedAt freed_at = trace::FreedAt::kNotTold;
   Share at_peak;
   Share at_physical_peak;
 };
 
 // Memory of one kind on one device; of pools, of one pool.
 struct Row {
-  trace::MemoryKind memory = trace::MemoryKind::kUnknown;
-  std::int32_t device = kHostMemory;
-  std::uint64_t pool = 0;
+  Kind kind = Kind::kDevice;
+  std::int32_t device = ledger::kHostDevice;
+  std::uint32_t pool = 0;  // index
   std::uint32_t account = 0;
-  std::uint32_t reserved = 0;
   std::uint64_t bytes = 0;
-  Moment peak;
+  PeakSnapshot peak;
 };
 
 // All memory of one level on one device.
 struct Account {
-  trace::PeakScope scope = trace::PeakScope::kDriver;
-  std::int32_t device = kHostMemory;
+  Level level = Level::kDriver;
+  std::int32_t device = ledger::kHostDevice;
   std::uint64_t bytes = 0;
-  Moment peak;
+  PeakSnapshot peak;
 };
 
 // The process's physical bytes of one device: what it allocated of the driver and what its pools
 // hold.
-struct Physical {
-  std::int32_t device = kHostMemory;
+struct Physical : ledger::DeviceSamples {
+  std::int32_t device = ledger::kHostDevice;
   std::uint32_t account = 0;  // of the driver's memory
-  std::uint64_t pool_used = 0;
-  std::uint64_t pool_reserved = 0;
-  std::uint64_t framework_reserved_peak = 0;  // what the framework said
-  Moment peak;
-  trace::Peak at_peak;  // the parts and the sample
-  trace::MemorySample before_peak;
-  trace::MemorySample after_peak;
-  trace::MemorySample last_sample;
-  std::uint64_t before_physical = 0;  // physical bytes at these samples
-  std::uint64_t after_physical = 0;
-  std::uint64_t last_physical = 0;
+  ledger::ReservedBytes framework;
+  PeakSnapshot peak;
+  ledger::Parts at_peak;
 };
 
 struct LiveBytes {
   std::uint64_t bytes = 0;
-  std::uint64_t born = 0;  // model time
+  std::uint64_t born_time = 0;  // model time
 };
 
 // - A sum costs a few stores an event. Whose bytes a peak was is not copied at the peak: a group
 //   saves its share before it changes for the first time after it.
 // - failed() where the system had no memory; the sums are worthless then.
-class Ledger {
+class GroupSums {
  public:
   // Index of the group; kNoIndex32 without memory.
   std::uint32_t group_of(const GroupKey& key) noexcept;
   // The group's memory belongs to this account; the pool only where there are several.
-  void bind(std::uint32_t group, trace::PeakScope scope, trace::MemoryKind memory,
-            std::int32_t device, std::uint64_t pool) noexcept;
+  void bind(std::uint32_t group, Kind kind, std::int32_t device, std::uint32_t pool) noexcept;
 
   void add(std::uint32_t group, const LiveBytes& live, std::uint64_t now) noexcept;
   void remove(std::uint32_t group, std::uint64_t bytes) noexcept;
   // What is live turns out to belong to another group of the same row, and always did.
   void move(std::uint32_t from, std::uint32_t to, const LiveBytes& live) noexcept;
-  // The group that stands for what an earlier checkpoint told of groups like this one.
-  static GroupKey told_key(const GroupKey& key, std::int32_t device) noexcept;
+  // The group that stands for what an earlier checkpoint says of groups like this one.
+  static GroupKey restored_key(const GroupKey& key, std::int32_t device) noexcept;
 
   // The bytes that pools hold have changed, or driver memory has: looks for a new physical peak.
-  void physical_changed(std::int32_t device, std::uint64_t now) noexcept;
+  void physical_changed(std::int32_t device, const ledger::PoolSums& pools,
+                        std::uint64_t now) noexcept;
+  std::uint64_t driver_bytes(const Physical& device) const noexcept {
+    return accounts_[device.account].bytes;
+  }
 
   Group& group(std::uint32_t index) noexcept { return groups_[index]; }
   Row& row_of(std::uint32_t group) noexcept { return rows_[groups_[group].row]; }
   Account& account_of(std::uint32_t group) noexcept { return accounts_[row_of(group).account]; }
-  Account* account(trace::PeakScope scope, std::int32_t device) noexcept;
-  Row* row(trace::PeakScope scope, trace::MemoryKind memory, std::int32_t device,
-           std::uint64_t pool) noexcept;
+  Account* account(Level level, std::int32_t device) noexcept;
+  Row* row(Kind kind, std::int32_t device, std::uint32_t pool) noexcept;
   Physical* physical(std::int32_t device) noexcept;
 
   // What the group had at the moment.
-  Share share_of(const Group& group, const Share& saved, const Moment& moment) const noexcept;
+  Share share_of(const Group& group, const Share& saved, const PeakSnapshot& moment) const noexcept;
   // A peak of an earlier checkpoint: it replaces ours where it is not lower.
-  bool compete(Moment& moment, std::uint64_t bytes, std::uint64_t time) noexcept;
+  bool compete(PeakSnapshot& moment, std::uint64_t bytes, std::uint64_t time) noexcept;
 
   const MappedArray<Group>& groups() const noexcept { return groups_; }
   const MappedArray<Row>& rows() const noexcept { return rows_; }
@@ -153,15 +160,15 @@ class Ledger {
   bool failed() const noexcept { return failed_; }
 
  private:
-  void move_at(std::uint32_t from, std::uint32_t to, Share Group::*share, const Moment& moment,
-               const LiveBytes& live) noexcept;
-  void move_told_share(std::uint32_t from, std::uint32_t to, Share Group::*share,
-                       std::uint32_t epoch, const LiveBytes& live) noexcept;
+  void move_at(std::uint32_t from, std::uint32_t to, Share Group::*share,
+               const PeakSnapshot& moment, const LiveBytes& live) noexcept;
+  void move_restored_share(std::uint32_t from, std::uint32_t to, Share Group::*share,
+                           std::uint32_t epoch, const LiveBytes& live) noexcept;
   void save_shares(Group& group) noexcept;
-  static void save(const Group& group, Share& share, const Moment& moment) noexcept;
-  void note_peak(Moment& moment, std::uint64_t bytes, std::uint64_t now) noexcept;
+  static void save(const Group& group, Share& share, const PeakSnapshot& moment) noexcept;
+  void raise_peak(PeakSnapshot& moment, std::uint64_t bytes, std::uint64_t now) noexcept;
   bool grow_index() noexcept;
-  std::uint32_t account_index(trace::PeakScope scope, std::int32_t device) noexcept;
+  std::uint32_t account_index(Level level, std::int32_t device) noexcept;
 
   MappedArray<Group> groups_;
   MappedArray<std::uint32_t> index_;  // of groups_, plus 1, by hash; 0 = empty

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A growing array in memory of its own: the recorder never uses the program's malloc.
+// A growing array in memory of its own: the recorder never uses the program's malloc, and what both
+// sides use must not either.
 #pragma once
 
 #include <sys/mman.h>
@@ -7,7 +8,7 @@
 #include <cstddef>
 #include <type_traits>
 
-namespace gpumemtrace::preload {
+namespace gpumemtrace::ledger {
 
 // - Elements are zeros when they appear, and move when the array grows: no pointers to them.
 // - Where the system has no memory, resize() and push() return false and change nothing.
@@ -97,4 +98,4 @@ class MappedArray {
   std::size_t capacity_ = 0;
 };
 
-}  // namespace gpumemtrace::preload
+}  // namespace gpumemtrace::ledger

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// Records that a fold has not given up yet, in the order in which they came.
+// Records that a compaction has not given up yet, in the order in which they came.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/base/mapped_array.hpp"
+#include "trace/ledger/mapped_array.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload {
 
-// Number of a kept record; 0 = none.
-using KeptId = std::uint32_t;
+using ledger::MappedArray;
+
+// Number of a retained record; 0 = none.
+using RecordId = std::uint32_t;
 
 // - Dropped records leave holes, which are closed once they are half of the memory.
-// - Pointers to records are valid until the next keep().
-class KeptRecords {
+// - Pointers to records are valid until the next retain().
+class RetainedRecords {
  public:
   // 0 where there is no memory.
-  [[nodiscard]] KeptId keep(const trace::RecordHeader& record) noexcept;
-  void drop(KeptId id) noexcept;
-  trace::RecordHeader& record(KeptId id) noexcept;
+  [[nodiscard]] RecordId retain(const trace::RecordHeader& record) noexcept;
+  void drop(RecordId id) noexcept;
+  trace::RecordHeader& record(RecordId id) noexcept;
 
   // visit(const RecordHeader&), in order; false where a visit returned false.
   template <class Visit>
@@ -35,13 +37,13 @@ class KeptRecords {
  private:
   //   one word  | the record
   //   id << 8 | its length in words         id 0: dropped
-  static KeptId id_of(std::uint64_t word) noexcept { return static_cast<KeptId>(word >> 8); }
+  static RecordId id_of(std::uint64_t word) noexcept { return static_cast<RecordId>(word >> 8); }
   static std::size_t length_of(std::uint64_t word) noexcept { return word & 0xff; }
   void close_holes() noexcept;
 
   MappedArray<std::uint64_t> words_;
-  MappedArray<std::uint64_t> places_;  // by id - 1: where its first word stands
-  MappedArray<KeptId> unused_;         // ids that can be given again
+  MappedArray<std::uint64_t> positions_;  // by id - 1: where its first word stands
+  MappedArray<RecordId> unused_;          // ids that can be given again
   std::size_t dropped_words_ = 0;
 };
 

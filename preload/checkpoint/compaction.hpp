@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compacts the oldest records of a trace into what a checkpoint keeps of them: what is still live,
+// who held the peaks, and totals of the rest. Knows no file; preload/checkpoint/checkpoint.cpp
+// feeds it. What records mean for memory is the ledger's to say (trace/ledger/), as it is for the
+// analyzer.
+//
+//   add(record) in the order in which records took effect  ->  write(): the checkpoint's records
+//
+// Whatever is not understood to be over is retained as it is: to retain too much is always right. A
+// checkpoint's own records are compacted like others, so checkpoints do not pile up.
+#pragma once
+
+#include <cstdint>
+
+#include "preload/checkpoint/group_sums.hpp"
+#include "preload/checkpoint/retained_records.hpp"
+#include "preload/checkpoint/retained_samples.hpp"
+#include "trace/activity_records.hpp"
+#include "trace/checkpoint_records.hpp"
+#include "trace/ledger/address_map.hpp"
+#include "trace/ledger/contexts.hpp"
+#include "trace/ledger/live_memory.hpp"
+#include "trace/ledger/pools.hpp"
+#include "trace/ledger/virtual_memory.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::preload {
+
+// Takes the records of a checkpoint, one after the other; false ends the writing.
+struct RecordSink {
+  void* owner = nullptr;
+  bool (*take)(void* owner, const trace::RecordHeader& record) = nullptr;
+};
+
+// - One thread. Memory grows with what is live and with the number of call sites.
+// - failed() where the system has no memory: the result is worthless then.
+class Compaction {
+ public:
+  // The record took effect at `ticks`; records come in the order of trace/order.hpp. Its words may
+  // not change while add() runs.
+  void add(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t ticks) noexcept;
+  // The record hands out an address that is live: whether the free that is missing comes within the
+  // reorder window must be seen before it is compacted.
+  bool is_conflict(const trace::RecordHeader& record) noexcept;
+  // The checkpoint's records; all that follow in the trace took effect after `cut_ticks`.
+  bool write(std::uint64_t cut_ticks, const RecordSink& sink) noexcept;
+
+  bool failed() const noexcept {
+    return failed_ || sums_.failed() || address_map_.failed() || pools_.failed() ||
+           contexts_.failed() || virtual_memory_.failed();
+  }
+
+ private:
+  struct Live {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t born_time = 0;  // model time
+    std::uint32_t group = 0;
+    std::uint32_t pool = 0;  // of stream-ordered memory: index
+    RecordId record = 0;
+  };
+  // Physical memory, by its handle, or a mapping of it.
+  struct LiveMapped {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t born_time = 0;  // model time
+    std::uint32_t group = kNoIndex32;
+    std::int32_t device = ledger::kUnknownDevice;
+    RecordId record = 0;    // that created it, or mapped it
+    RecordId released = 0;  // the free that dropped the last reference, while mappings remain
+    bool stays = false;     // its records stay in the trace: imported, or retained
+  };
+  struct ReservationTag {
+    RecordId record = 0;
+    bool is_segment = false;
+    std::int32_t device = ledger::kUnknownDevice;  // of the segment
+  };
+  // An allocation whose address was handed out again before its free was seen.
+  struct Shadow {
+    std::uint64_t address = 0;
+    std::uint64_t deadline_ticks = 0;
+    std::uint32_t writer = 0;  // of the newer allocation
+    std::uint32_t group = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t host_ticks = 0;
+    std::uint64_t born_time = 0;
+  };
+  // Where an allocation counts.
+  struct Target {
+    Kind kind = Kind::kDevice;
+    std::int32_t device = ledger::kUnknownDevice;
+    std::uint32_t pool = 0;  // index
+  };
+  struct SeenThread {
+    std::uint64_t key = 0;  // its writer and its number plus 1
+  };
+  // How a pair of an allocation and its free counts.
+  struct Pair {
+    std::uint64_t bytes = 0;
+    std::uint64_t host_ticks = 0;
+    std::uint64_t born_time = 0;
+  };
+
+  using Memory = ledger::LiveMemory<Live, MappedArray>;
+  using Blocks = ledger::FlatMap<Live, &Live::address, MappedArray>;
+  using VirtualMemory = ledger::VirtualMemory<LiveMapped, ReservationTag>;
+
+  // compaction.cpp: what needs no more than counting or retaining
+  RecordId retain(const trace::RecordHeader& record) noexcept;
+  void drop(RecordId id) noexcept;
+  void count_gone(const trace::RecordHeader& record) noexcept;
+  void count_only(const trace::RecordHeader& record) noexcept;
+  void add_other(const trace::RecordHeader& record, std::uint32_t writer) noexcept;
+  void add_thread(const trace::Thread& thread, std::uint32_t writer) noexcept;
+  void add_dropped(const trace::ActivityDropped& dropped) noexcept;
+  void add_gap(const trace::Gap& gap) noexcept;
+  void add_annotation(const trace::Annotation& annotation) noexcept;
+  void add_copy(const trace::Copy& call) noexcept;
+  void add_set(const trace::Set& call) noexcept;
+  GroupKey transfer_key(const trace::CallHeader& call) const noexcept;
+  ledger::Location locate(std::uint64_t address, trace::EndType said,
+                          const trace::CallHeader& call) const noexcept;
+  void add_transfer(const trace::CallHeader& call, const GroupKey& key, std::uint64_t bytes,
+                    bool has_time) noexcept;
+  void add_graph(const trace::Graph& call) noexcept;
+  void add_import(const trace::Import& call) noexcept;
+  void add_sample(const trace::MemorySample& sample) noexcept;
+
+  // compaction_memory.cpp: allocations, frees, blocks, contexts
+  void add_allocation(const trace::Allocation& call, std::uint32_t writer) noexcept;
+  void add_free(const trace::Free& call, std::uint32_t writer) noexcept;
+  void add_refused_free(const trace::Free& call) noexcept;
+  void count_refused(const trace::RefusedFree& refused) noexcept;
+  void add_block(const trace::Block& block, std::uint32_t writer) noexcept;
+  void apply_block(const trace::Block& block) noexcept;
+  void add_context_call(const trace::ContextCall& call) noexcept;
+  bool end_context(const trace::ContextCall& call) noexcept;
+  std::uint32_t group_of(const GroupKey& key, const Target& target) noexcept;
+  void begin(const Live& live) noexcept;
+  void make_room(Memory::Space space, std::uint64_t address, std::uint32_t writer) noexcept;
+  void give_up(const Shadow& shadow) noexcept;
+  bool end_shadow(const trace::Free& call, std::uint32_t writer) noexcept;
+  // Takes it out of the sums; its record stays.
+  void end_sums(const Live& live) noexcept;
+  // `freed_by`: the call, where it is known; `is_freed`: not by what nobody saw.
+  void count_pair(std::uint32_t group, const Pair& pair, bool is_freed,
+                  const trace::CallHeader* freed_by) noexcept;
+  Pair pair_of(const Live& live) noexcept;
+  void mark_segment(std::uint64_t address) noexcept;
+  // What the group holds turns out to be a segment of the framework: the group that it counts in.
+  std::uint32_t move_to_segments(std::uint32_t group, const LiveBytes& live) noexcept;
+
+  // compaction_mapping.cpp: virtual memory and pools
+  void create_physical(const trace::Allocation& call, std::uint32_t group) noexcept;
+  void release_physical(const trace::Free& call) noexcept;
+  void end_physical(VirtualMemory::Physical& memory, const trace::CallHeader* freed_by) noexcept;
+  void add_mapping(const trace::Mapping& call) noexcept;
+  void map(const trace::Mapping& call) noexcept;
+  void unmap(const trace::Mapping& call) noexcept;
+  void import_handle(const trace::Mapping& call) noexcept;
+  void free_reservation(const trace::Mapping& call) noexcept;
+  void mark_reservation(VirtualMemory::Reservation& reservation, std::int32_t device) noexcept;
+  void mark_physical(VirtualMemory::Physical& memory) noexcept;
+  // The framework's segments on the device became larger or smaller.
+  void grow_segments(std::int32_t device, const LiveBytes& live) noexcept;
+  void shrink_segments(std::int32_t device, std::uint64_t bytes) noexcept;
+  static constexpr std::uint64_t source_of(std::uint64_t pool, std::int32_t device) noexcept {
+    return pool ^ (std::uint64_t{static_cast<std::uint32_t>(device)} << 48);
+  }
+  void add_pool_call(const trace::Pool& call) noexcept;
+  void add_pool_sample(const trace::PoolSample& sample, std::uint32_t writer) noexcept;
+  void physical_changed(std::int32_t device) noexcept {
+    sums_.physical_changed(device, pools_.sums_of(device), now_);
+  }
+  std::uint64_t physical_bytes(const Physical& device) const noexcept {
+    return sums_.driver_bytes(device) + pools_.sums_of(device.device).reserved_bytes;
+  }
+
+  // compaction_result.cpp: earlier checkpoints, and the new one
+  void add_totals(const trace::Totals& totals) noexcept;
+  void add_recent_free(const trace::RecentFree& recent) noexcept;
+  void add_peak(const trace::Peak& peak) noexcept;
+  void add_peak_holder(const trace::PeakHolder& holder) noexcept;
+  void add_checkpoint(const trace::Checkpoint& checkpoint) noexcept;
+  bool write_totals(std::uint64_t cut, const RecordSink& sink) noexcept;
+  bool write_account_peaks(std::uint64_t cut, const RecordSink& sink) noexcept;
+  bool write_row_peaks(std::uint64_t cut, const RecordSink& sink) noexcept;
+  bool write_pools(std::uint64_t cut, const RecordSink& sink) noexcept;
+  bool write_physical_peaks(std::uint64_t cut, const RecordSink& sink) noexcept;
+  bool write_holders(std::uint64_t cut, std::uint32_t account, const PeakSnapshot& peak,
+                     Share Group::*share, const RecordSink& sink) noexcept;
+
+  GroupSums sums_;
+  RetainedRecords retained_;
+  RetainedSamples samples_;
+  Memory memory_;
+  Blocks blocks_;
+  VirtualMemory virtual_memory_;
+  ledger::Pools pools_;
+  ledger::AddressMap address_map_;
+  ledger::Contexts contexts_;
+  ledger::FlatMap<SeenThread, &SeenThread::key, MappedArray> threads_;
+  MappedArray<Shadow> shadows_;
+  MappedArray<trace::RefusedFree> refused_frees_;
+
+  std::uint64_t now_ = 0;    // model time (trace/order.hpp)
+  std::uint64_t ticks_ = 0;  // of the present record
+  RecordId open_capture_ = 0;
+  RecordId gap_ = 0;
+  RecordId dropped_ = 0;
+  RecordId leaks_mark_ = 0;                 // the last mark that says from where on leaks count
+  std::uint32_t leaks_mark_name_ = 0;       // the number of its name; 0 = not known yet
+  std::uint32_t last_totals_ = kNoIndex32;  // the group of the totals that came last
+  // Of the peak record that came last and won, for the holders that follow it; epoch 0: none.
+  Level restored_level_ = Level::kDriver;
+  bool restored_is_physical_ = false;
+  std::int32_t restored_device_ = ledger::kHostDevice;
+  std::uint32_t restored_epoch_ = 0;
+  trace::Checkpoint counts_;
+  bool allocations_are_missing_ = false;  // an address that nobody knows may be anything
+  bool graph_memory_ = false;
+  bool failed_ = false;
+};
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lies where in the address space of a process, for telling the two ends of a copy apart.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "trace/checkpoint_records.hpp"
+#include "trace/ledger/levels.hpp"
+#include "trace/ledger/mapped_array.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::ledger {
+
+enum class MemoryClass : std::uint8_t { kUnknown, kPageable, kPinned, kDevice, kManaged, kArray };
+
+struct Location {
+  MemoryClass memory = MemoryClass::kUnknown;
+  std::int32_t device = -1;
+
+  friend bool operator==(const Location&, const Location&) = default;
+};
+
+// As the report says it.
+constexpr std::string_view name_of(MemoryClass memory) {
+  switch (memory) {
+    case MemoryClass::kPageable:
+      return "pageable";
+    case MemoryClass::kPinned:
+      return "pinned";
+    case MemoryClass::kDevice:
+      return "device";
+    case MemoryClass::kManaged:
+      return "managed";
+    case MemoryClass::kArray:
+      return "array";
+    case MemoryClass::kUnknown:
+      break;
+  }
+  return "unknown";
+}
+
+// What driver memory is for a copy.
+constexpr MemoryClass class_of(Level level) {
+  if (level == Level::kManaged) return MemoryClass::kManaged;
+  return level == Level::kHost ? MemoryClass::kPinned : MemoryClass::kDevice;
+}
+
+// What a checkpoint tells of an end of a copy.
+constexpr trace::Place place_of(MemoryClass memory) {
+  switch (memory) {
+    case MemoryClass::kPinned:
+      return trace::Place::kPinned;
+    case MemoryClass::kDevice:
+      return trace::Place::kDevice;
+    case MemoryClass::kManaged:
+      return trace::Place::kManaged;
+    case MemoryClass::kPageable:
+      return trace::Place::kPageable;
+    case MemoryClass::kArray:
+      return trace::Place::kArray;
+    case MemoryClass::kUnknown:
+      break;
+  }
+  return trace::Place::kUnknown;
+}
+constexpr MemoryClass class_of(trace::Place place) {
+  switch (place) {
+    case trace::Place::kPinned:
+      return MemoryClass::kPinned;
+    case trace::Place::kDevice:
+      return MemoryClass::kDevice;
+    case trace::Place::kManaged:
+      return MemoryClass::kManaged;
+    case trace::Place::kPageable:
+      return MemoryClass::kPageable;
+    case trace::Place::kArray:
+      return MemoryClass::kArray;
+    case trace::Place::kUnknown:
+      break;
+  }
+  return MemoryClass::kUnknown;
+}
+
+// - Device and managed ranges stay known after their free: the driver keeps its address space, and
+//   so an allocation loop costs one comparison here. Host ranges are forgotten exactly, because the
+//   same pages are pageable memory afterwards.
+// - Device ranges are widened to whole pages of the driver's address space, and neighbours of one
+//   kind are joined, so the map stays small.
+// - failed() where the system had no memory; what the map says is worthless then.
+class AddressMap {
+ public:
+  void set(std::uint64_t address, std::uint64_t bytes, Location location) {
+    const std::uint32_t hint = hint_of(address);
+    if (hint < ranges_.size()) {
+      const Range& range = ranges_[hint];
+      if (range.begin <= address && bytes <= range.end - range.begin &&
+          address - range.begin <= range.end - range.begin - bytes && range.location == location) {
+        return;
+      }
+    }
+    set_slowly(address, bytes, location);
+  }
+  void forget(std::uint64_t address, std::uint64_t bytes);
+  // kUnknown where nothing is known about the address.
+  [[nodiscard]] Location find(std::uint64_t address) const;
+  [[nodiscard]] bool failed() const { return failed_; }
+
+ private:
+  // The driver hands out device address space in pages of this size, so what shares a page with
+  // device memory is device memory.
+  static constexpr int kPageShift = 21;
+  static constexpr std::uint64_t kPageBytes = std::uint64_t{1} << kPageShift;
+
+  struct Range {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    Location location;
+  };
+
+  [[nodiscard]] std::uint32_t& hint_of(std::uint64_t address) const {
+    return hints_[((address >> kPageShift) * 0x9E37'79B9'7F4A'7C15u) >> 56];
+  }
+  void set_slowly(std::uint64_t address, std::uint64_t bytes, Location location);
+  void insert(const Range& range);
+  [[nodiscard]] bool is_free_for(std::uint64_t begin, std::uint64_t end, Location location) const;
+  [[nodiscard]] std::size_t first_ending_after(std::uint64_t address) const;
+
+  void add(std::size_t index, const Range& range) {
+    if (!ranges_.insert(index, range)) failed_ = true;
+  }
+
+  MappedArray<Range> ranges_;  // sorted, disjoint
+  bool failed_ = false;
+  // Where in ranges_ an address of the page was found last; not to be believed unchecked.
+  mutable std::array<std::uint32_t, 256> hints_{};
+};
+
+// One end of a copy. The address decides; what the arguments say counts only where nothing is
+// known about the address. `blind`: allocations are missing from the trace, so an address that
+// nobody knows may be anything.
+[[nodiscard]] Location locate(const AddressMap& map, std::uint64_t address, trace::EndType said,
+                              std::int32_t context_device, bool blind);
+
+}  // namespace gpumemtrace::ledger

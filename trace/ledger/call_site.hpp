@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a call came from.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+
+#include "trace/records.hpp"
+
+namespace gpumemtrace::ledger {
+
+// As far as the record says it.
+struct CallSite {
+  std::uint64_t caller = 0;
+  std::uint32_t stack = 0;
+  std::uint16_t api = 0;
+  bool from_table = false;  // the caller got the pointer from cuGetProcAddress
+
+  friend bool operator==(const CallSite&, const CallSite&) = default;
+  friend auto operator<=>(const CallSite&, const CallSite&) = default;
+};
+
+// `flags` are those of a record's header.
+[[nodiscard]] constexpr CallSite make_site(std::uint64_t caller, std::uint32_t stack,
+                                           std::uint16_t api, std::uint16_t flags) noexcept {
+  return {caller, stack, api, (flags & trace::kFlagByPointer) != 0};
+}
+[[nodiscard]] constexpr std::uint16_t flags_of(const CallSite& site) noexcept {
+  return site.from_table ? trace::kFlagByPointer : std::uint16_t{0};
+}
+[[nodiscard]] constexpr CallSite site_of(const trace::CallHeader& call) noexcept {
+  return make_site(call.caller, call.stack, call.record.api, call.record.flags);
+}
+
+// How long the call held its thread.
+[[nodiscard]] constexpr std::uint64_t host_ticks_of(const trace::CallHeader& call) noexcept {
+  return call.end > call.record.time ? call.end - call.record.time : 0;
+}
+
+// Where in a table of 256 remembered answers the one about this call site stands.
+[[nodiscard]] constexpr std::size_t slot_of(const CallSite& site, std::uint64_t more) noexcept {
+  const std::uint64_t mixed = (site.caller + (more << 20) + (std::uint64_t{site.api} << 40) +
+                               (std::uint64_t{site.stack} << 32)) *
+                              0x9E37'79B9'7F4A'7C15u;
+  return static_cast<std::size_t>(mixed >> 56);
+}
+
+}  // namespace gpumemtrace::ledger

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contexts: which device their memory counts on, and what ends with them.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string_view>
+
+#include "trace/ledger/call_site.hpp"
+#include "trace/ledger/levels.hpp"
+#include "trace/ledger/mapped_array.hpp"
+#include "trace/order.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::ledger {
+
+struct Context {
+  std::int32_t device = kUnknownDevice;
+  bool is_primary = false;
+  bool is_announced = false;
+  CallSite opened_at{};  // of the first call that created or retained it
+};
+
+// Why allocations ended without a free of their own.
+enum class EndedBy : std::uint8_t { kNothing, kContextDestroyed, kPrimaryReset, kPrimaryReleased };
+
+constexpr std::string_view name_of(EndedBy end) {
+  switch (end) {
+    case EndedBy::kContextDestroyed:
+      return "context_destroyed";
+    case EndedBy::kPrimaryReset:
+      return "primary_context_reset";
+    case EndedBy::kPrimaryReleased:
+      return "primary_context_released";
+    case EndedBy::kNothing:
+      break;
+  }
+  return "";
+}
+
+// The end of a context, which ends what was allocated in it.
+struct Teardown {
+  EndedBy reason = EndedBy::kNothing;
+  bool at_exit = false;  // after the process began to exit
+  CallSite site;
+
+  friend auto operator<=>(const Teardown&, const Teardown&) = default;
+};
+
+[[nodiscard]] constexpr EndedBy end_of(const trace::ContextCall& call) {
+  if (call.call.record.result != trace::kCudaSuccess) return EndedBy::kNothing;
+  switch (call.operation) {
+    case trace::ContextOperation::kDestroy:
+      return EndedBy::kContextDestroyed;
+    case trace::ContextOperation::kResetPrimary:
+      return EndedBy::kPrimaryReset;
+    case trace::ContextOperation::kReleasePrimary:
+      return call.still_active == 0 ? EndedBy::kPrimaryReleased : EndedBy::kNothing;
+    default:
+      return EndedBy::kNothing;
+  }
+}
+
+// failed() where the system had no memory; what is asked then is worthless.
+class Contexts {
+ public:
+  // nullptr for an id that no process has.
+  [[nodiscard]] Context* find_or_add(std::uint32_t id) {
+    if (id >= kMaxContexts) return nullptr;
+    if (id >= contexts_.size() && !contexts_.resize(id + 1)) {
+      failed_ = true;
+      return nullptr;
+    }
+    return &contexts_[id];
+  }
+  // False where the record tells nothing new.
+  bool announce(const trace::Context& record) {
+    Context* const context = find_or_add(record.id);
+    if (context == nullptr) return true;
+    const bool is_primary = record.primary != 0;
+    const bool is_new = !context->is_announced || context->device != record.device ||
+                        context->is_primary != is_primary;
+    context->device = record.device;
+    context->is_primary = is_primary;
+    context->is_announced = true;
+    return is_new;
+  }
+  // True where the call is the first that opened its context; it is remembered as `site`.
+  bool open(const trace::ContextCall& call, const CallSite& site) {
+    const bool opens = call.operation == trace::ContextOperation::kCreate ||
+                       call.operation == trace::ContextOperation::kRetainPrimary;
+    if (!opens || call.call.record.result != trace::kCudaSuccess) return false;
+    Context* const context = find_or_add(call.handle_context);
+    if (context == nullptr || context->opened_at != CallSite{}) return false;
+    context->opened_at = site;
+    return true;
+  }
+
+  [[nodiscard]] std::int32_t device_of(std::uint32_t context) const {
+    return context < contexts_.size() ? contexts_[context].device : kUnknownDevice;
+  }
+  // Where memory counts that a call in the context made, if it did not name a place itself.
+  [[nodiscard]] std::int32_t device_of(Kind kind, std::int32_t location,
+                                       std::uint32_t context) const {
+    if (level_of(kind) == Level::kHost) return kHostDevice;
+    if (location >= 0) return location;
+    const std::int32_t device = device_of(context);
+    return device < 0 || location == trace::kNoKnownDevice ? kUnknownDevice : device;
+  }
+  // Whether memory of this kind ends with the call, which ends a context. Physical memory belongs
+  // to the process and stays. Pools belong to the device and end with its primary context.
+  [[nodiscard]] bool ends_with(const trace::ContextCall& call, Kind kind, std::int32_t device,
+                               std::uint32_t context) const {
+    const bool is_primary = call.operation != trace::ContextOperation::kDestroy;
+    if (kind == Kind::kStreamOrdered) return is_primary && device == call.device;
+    if (context == 0) return false;
+    if (call.handle_context != 0 || !is_primary) return context == call.handle_context;
+    return context < contexts_.size() && contexts_[context].is_primary &&
+           contexts_[context].device == call.device;
+  }
+
+  [[nodiscard]] const MappedArray<Context>& contexts() const { return contexts_; }
+  [[nodiscard]] bool failed() const { return failed_; }
+
+ private:
+  // Far above what any process has; a damaged record must not make the table huge.
+  static constexpr std::uint32_t kMaxContexts = 1 << 16;
+
+  MappedArray<Context> contexts_;
+  bool failed_ = false;
+};
+
+}  // namespace gpumemtrace::ledger

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the driver said about a device around the process's highest point.
+#pragma once
+
+#include <cstdint>
+
+#include "trace/checkpoint_records.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::ledger {
+
+// How the process's physical bytes on a device divide at one moment.
+struct Parts {
+  std::uint64_t time = 0;  // model time
+  std::uint64_t framework_allocated = 0;
+  std::uint64_t pool_used = 0;
+  std::uint64_t pool_reserved = 0;
+  std::uint64_t driver = 0;
+
+  [[nodiscard]] std::uint64_t physical() const { return driver + pool_reserved; }
+};
+
+// One answer of the driver about the device, and what the process held by its own calls just then.
+struct DriverSample {
+  std::uint64_t time = 0;  // model time; 0 = there is none
+  std::uint64_t free_bytes = 0;
+  std::uint64_t total_bytes = 0;
+  std::uint64_t process_bytes = 0;
+  std::uint64_t other_bytes = 0;
+  trace::SampleSource source = trace::SampleSource::kNone;
+  std::uint64_t physical_bytes = 0;  // Parts::physical() at the sample
+};
+
+struct DeviceSamples {
+  DriverSample before_peak;  // the last sample before the peak, the first one after it
+  DriverSample after_peak;
+  DriverSample last_sample;
+
+  // `peak_happened`: there has been a peak.
+  void add_sample(const trace::MemorySample& record, std::uint64_t now,
+                  std::uint64_t physical_bytes, bool peak_happened) {
+    if (record.source == trace::SampleSource::kNone) return;
+    const DriverSample sample{now,
+                              record.free_bytes,
+                              record.total_bytes,
+                              record.process_bytes,
+                              record.other_bytes,
+                              record.source,
+                              physical_bytes};
+    // Each round asks cuMemGetInfo first, then NVML, which also tells the processes apart.
+    const bool tells_more = record.source == trace::SampleSource::kNvmlProcess &&
+                            after_peak.source == trace::SampleSource::kMemGetInfo &&
+                            after_peak.time == last_sample.time;
+    last_sample = sample;
+    if (peak_happened && (after_peak.time == 0 || tells_more)) after_peak = sample;
+  }
+  // The present moment is the highest so far.
+  void set_peak() {
+    before_peak = last_sample;
+    after_peak = {};
+  }
+  // What a pool holds back from the driver is told after the driver's number for the device, in the
+  // same round of questions: the number had counted it already. `more_bytes` may be less than
+  // nothing.
+  void count_in_last_sample(std::uint64_t more_bytes) {
+    const std::uint64_t round = last_sample.time;
+    if (round == 0) return;
+    for (DriverSample* sample : {&last_sample, &before_peak, &after_peak}) {
+      if (sample->time == round) sample->physical_bytes += more_bytes;
+    }
+  }
+  // What a checkpoint tells of the peak: the nearer one of its two samples.
+  void restore_peak(const trace::Peak& peak) {
+    DriverSample sample;
+    if (peak.source != trace::SampleSource::kNone) {
+      sample = {peak.sample_time,  peak.sample_free, peak.sample_total,   peak.sample_process,
+                peak.sample_other, peak.source,      peak.sample_physical};
+    }
+    const bool is_after = peak.sample_time > peak.peak_time;
+    before_peak = is_after ? DriverSample{} : sample;
+    after_peak = is_after ? sample : DriverSample{};
+  }
+  void store_peak(trace::Peak& peak) const {
+    const bool after_is_nearer =
+        after_peak.time != 0 && (before_peak.time == 0 || after_peak.time - peak.peak_time <
+                                                              peak.peak_time - before_peak.time);
+    const DriverSample& sample = after_is_nearer ? after_peak : before_peak;
+    peak.source = sample.source;
+    peak.sample_time = sample.time;
+    peak.sample_free = sample.free_bytes;
+    peak.sample_total = sample.total_bytes;
+    peak.sample_process = sample.process_bytes;
+    peak.sample_other = sample.other_bytes;
+    peak.sample_physical = sample.physical_bytes;
+  }
+};
+
+[[nodiscard]] inline Parts parts_of(const trace::Peak& peak) {
+  return {peak.peak_time, peak.framework_allocated, peak.pool_used, peak.pool_reserved,
+          peak.bytes - peak.pool_reserved};
+}
+
+}  // namespace gpumemtrace::ledger

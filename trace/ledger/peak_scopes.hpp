@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Levels and kinds in the words of a checkpoint's peaks.
+#pragma once
+
+#include <optional>
+
+#include "trace/checkpoint_records.hpp"
+#include "trace/ledger/levels.hpp"
+
+namespace gpumemtrace::ledger {
+
+constexpr trace::PeakScope scope_of(Level level) {
+  switch (level) {
+    case Level::kPool:
+      return trace::PeakScope::kPools;
+    case Level::kManaged:
+      return trace::PeakScope::kManaged;
+    case Level::kHost:
+      return trace::PeakScope::kHost;
+    case Level::kFramework:
+      return trace::PeakScope::kFramework;
+    default:
+      return trace::PeakScope::kDriver;
+  }
+}
+
+// One level's sums; nullopt where the peak is not that of a level.
+constexpr std::optional<Level> level_of(trace::PeakScope scope) {
+  for (const Level level :
+       {Level::kDriver, Level::kPool, Level::kManaged, Level::kHost, Level::kFramework}) {
+    if (scope_of(level) == scope) return level;
+  }
+  return std::nullopt;
+}
+
+// The kind of allocations that counts as this kind.
+constexpr trace::MemoryKind memory_kind_of(Kind kind) {
+  for (const trace::MemoryKind memory :
+       {trace::MemoryKind::kPitched, trace::MemoryKind::kManaged, trace::MemoryKind::kStreamOrdered,
+        trace::MemoryKind::kPinned, trace::MemoryKind::kRegistered, trace::MemoryKind::kArray,
+        trace::MemoryKind::kPhysical, trace::MemoryKind::kPhysicalHost}) {
+    if (kind_of(memory) == kind) return memory;
+  }
+  return trace::MemoryKind::kDevice;
+}
+
+}  // namespace gpumemtrace::ledger

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stream-ordered memory pools: who has one, and how much each holds back from the driver.
+#pragma once
+
+#include <cstdint>
+
+#include "trace/ledger/call_site.hpp"
+#include "trace/ledger/flat_map.hpp"
+#include "trace/ledger/levels.hpp"
+#include "trace/ledger/mapped_array.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::ledger {
+
+// What the pools of a device held together when the driver was asked.
+struct SampledPools {
+  std::uint64_t time = 0;  // model time; 0 = it never was
+  std::uint64_t used_bytes = 0;
+  std::uint64_t reserved_bytes = 0;
+};
+
+// Sums over the pools of a device, without imported ones.
+struct PoolSums {
+  std::uint64_t used_bytes = 0;
+  std::uint64_t reserved_bytes = 0;
+  SampledPools most;  // the sample at which they held most
+};
+
+struct PoolState {
+  std::uint64_t handle = 0;  // 0 = the device's default pool, its handle not seen yet
+  std::int32_t device = kUnknownDevice;
+  bool is_default = false;
+  bool is_imported = false;  // another process's memory: never summed here
+  bool is_destroyed = false;
+  bool sampled = false;          // the driver has told at least once
+  std::uint64_t used_bytes = 0;  // sum of the live allocations
+  // What the pool holds of the device: the driver's last number, raised where more is in use.
+  std::uint64_t reserved_bytes = 0;
+  std::uint64_t reserved_peak_bytes = 0;
+  CallSite created_at;             // where the program created or imported it, if it did
+  std::uint64_t created_time = 0;  // and when; 0 = it did not
+  CallSite destroyed_at;
+};
+
+// - Pools are created on demand: index 0 of no device is reserved, indexes are stable.
+// - failed() where the system had no memory; the numbers are worthless then.
+class Pools {
+ public:
+  Pools() { add_pool(0, kUnknownDevice); }
+
+  // The pool that an allocation comes from; handle 0 stands for the device's current one.
+  [[nodiscard]] std::uint32_t pool_of(std::uint64_t handle, std::int32_t device) {
+    if (handle == last_handle_ && device == last_device_ && last_pool_ != 0) return last_pool_;
+    last_pool_ = look_up(handle, device);
+    last_handle_ = handle;
+    last_device_ = device;
+    return last_pool_;
+  }
+
+  // The pool that a checkpoint names: handle 0 is the device's default one. Of pools that are gone,
+  // the last one that had the handle.
+  [[nodiscard]] std::uint32_t named(std::uint64_t handle, std::int32_t device);
+
+  // All return whether what the pools of the device hold has changed.
+  bool allocate(std::uint32_t pool, std::uint64_t bytes) {
+    PoolState& state = pools_[pool];
+    state.used_bytes += bytes;
+    if (PoolSums* const sums = sums_behind(state)) sums->used_bytes += bytes;
+    return state.used_bytes > state.reserved_bytes && set_reserved(state, state.used_bytes);
+  }
+  void free(std::uint32_t pool, std::uint64_t bytes) {
+    PoolState& state = pools_[pool];
+    state.used_bytes -= bytes;
+    if (PoolSums* const sums = sums_behind(state)) sums->used_bytes -= bytes;
+  }
+  bool apply_sample(const trace::PoolSample& sample, std::uint64_t now);
+  // Creation, destruction and which pool is whose.
+  bool apply_call(const trace::Pool& call, std::uint64_t now);
+  // A sample that a checkpoint retained: which pool it is about, and nothing more.
+  void restore_sample(const trace::PoolSample& sample);
+  // What the pool held at a checkpoint's cut, and the most that it held before.
+  bool restore_reserved(std::uint64_t handle, std::int32_t device, std::uint64_t bytes,
+                        std::uint64_t peak_bytes);
+  // The sample before a checkpoint's cut at which the device's pools held most.
+  void restore_most(std::int32_t device, const SampledPools& most);
+
+  // Says of a call which succeeded whether it changes which pool is whose, so that what follows
+  // cannot be understood without it. Asked before the call is applied.
+  [[nodiscard]] bool tells_pools_apart(const trace::Pool& call) const;
+
+  [[nodiscard]] const MappedArray<PoolState>& pools() const { return pools_; }
+  [[nodiscard]] std::int32_t device_of(std::uint32_t pool) const { return pools_[pool].device; }
+  // The device that a sample is about: of a pool that the program made, it does not say it.
+  [[nodiscard]] std::int32_t device_of(const trace::PoolSample& sample) {
+    return sample.device >= 0 ? sample.device : device_of(pool_of(sample.pool, sample.device));
+  }
+  [[nodiscard]] PoolSums sums_of(std::int32_t device) const {
+    const std::size_t index = find_device(device);
+    return index < devices_.size() ? devices_[index].sums : PoolSums{};
+  }
+  template <class Visit>
+  void for_each_device(Visit&& visit) const {
+    for (const PoolDevice& device : devices_) visit(device.device, device.sums);
+  }
+  [[nodiscard]] bool failed() const { return failed_; }
+
+ private:
+  struct PoolDevice {
+    std::int32_t device = kUnknownDevice;
+    std::uint32_t default_pool = 0;  // 0 = none is known
+    std::uint32_t current_pool = 0;  // that the program set
+    PoolSums sums;
+  };
+  struct NamedPool {
+    std::uint64_t handle = 0;
+    std::uint32_t pool = 0;
+  };
+
+  [[nodiscard]] std::size_t find_device(std::int32_t device) const {
+    std::size_t index = 0;
+    while (index < devices_.size() && devices_[index].device != device) ++index;
+    return index;
+  }
+  [[nodiscard]] PoolDevice& device_state(std::int32_t device);
+  [[nodiscard]] PoolSums* sums_behind(const PoolState& state) {
+    const std::size_t index = state.is_imported ? devices_.size() : find_device(state.device);
+    return index < devices_.size() ? &devices_[index].sums : nullptr;
+  }
+  [[nodiscard]] std::uint32_t look_up(std::uint64_t handle, std::int32_t device);
+  std::uint32_t default_pool_of(std::int32_t device);
+  void bind_default(std::int32_t device, std::uint64_t handle);
+  std::uint32_t add_pool(std::uint64_t handle, std::int32_t device);
+  [[nodiscard]] PoolState& sampled_pool(const trace::PoolSample& sample);
+  void name_pool(std::uint64_t handle, std::uint32_t pool);
+  PoolState& create(const trace::Pool& call, std::uint64_t now);
+  bool set_reserved(PoolState& state, std::uint64_t bytes);
+
+  MappedArray<PoolState> pools_;
+  MappedArray<PoolDevice> devices_;  // few, so they are searched one by one
+  FlatMap<NamedPool, &NamedPool::handle, MappedArray> by_handle_;
+  std::uint64_t last_handle_ = 0;
+  std::int32_t last_device_ = kUnknownDevice;
+  std::uint32_t last_pool_ = 0;
+  PoolDevice no_device_;  // where there is no memory for one
+  bool failed_ = false;
+};
+
+}  // namespace gpumemtrace::ledger
