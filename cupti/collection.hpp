@@ -16,6 +16,7 @@
 
 #include "cupti/buffers.hpp"
 #include "cupti/library.hpp"
+#include "cupti/library_observer.hpp"
 #include "cupti/recorder.hpp"
 #include "cupti/spin_lock.hpp"
 #include "trace/activity_records.hpp"
@@ -28,7 +29,7 @@ struct Plan {
   bool is_late = false;  // there may be a context
 };
 
-class Collection {
+class Collection final : public LibraryObserver {
  public:
   // Starts through `library`; false, and a state with the reason, where that is not possible.
   [[nodiscard]] bool start(Library& library, const Plan& plan, const Recorder& recorder) noexcept;
@@ -39,16 +40,17 @@ class Collection {
   // The library through which records are collected; nullptr where none are.
   Library* collecting() const noexcept;
 
-  // --- What the program does with the library (called by Library).
-  void program_joined() noexcept;
-  // Around the exchange of CUPTI's clock: the last moment of the one, the first of the other.
-  void clock_changes() noexcept { record_clock(); }
-  void clock_changed() noexcept;
+  // --- What the program does with the library.
+  void program_joined() noexcept override;
+  void clock_changes() noexcept override { record_clock(); }
+  void clock_changed() noexcept override;
   // The program has flushed: two pairs make a rate, also in a session that is soon over.
-  void program_flushed() noexcept { record_clock(); }
-  void count_dropped(std::uint64_t records) noexcept { dropped_by_cupti_.fetch_add(records); }
-  void finalize_begins() noexcept;
-  void finalize_ended(bool finalized) noexcept;
+  void program_flushed() noexcept override { record_clock(); }
+  void count_dropped(std::uint64_t records) noexcept override {
+    dropped_by_cupti_.fetch_add(records);
+  }
+  void finalize_begins() noexcept override;
+  void finalize_ended(bool finalized) noexcept override;
 
   // --- The thread that records.
 

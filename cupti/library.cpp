@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cupti/library.hpp"
 
-#include "cupti/collection.hpp"
 #include "cupti/delivery.hpp"
 
 namespace gpumemtrace::cupti {
@@ -25,10 +24,10 @@ constexpr bool is_copy(ActivityDomain domain, CallbackId function) noexcept {
 }  // namespace
 
 void Library::found(const Functions& functions, std::size_t index,
-                    Collection& collection) noexcept {
+                    LibraryObserver& observer) noexcept {
   real_ = functions;
   index_ = index;
-  collection_ = &collection;
+  observer_ = &observer;
 }
 
 void Library::attach(const OwnUse& own) noexcept {
@@ -57,7 +56,7 @@ Result Library::register_callbacks(RequestFunction* request, CompleteFunction* c
   if (result != kSuccess) return result;
   const bool is_first = !program_has_callbacks();
   client_.set_callbacks({request, complete});
-  if (is_attached() && is_first) collection_->program_joined();
+  if (is_attached() && is_first) observer_->program_joined();
   open_program_buffer();
   return result;
 }
@@ -137,7 +136,7 @@ void Library::flushed(std::uint64_t round) noexcept {
   settle_held(round);
   Callbacks callbacks;
   if (!get_callbacks(callbacks)) return;
-  collection_->program_flushed();
+  observer_->program_flushed();
   Delivery delivery(callbacks, open_);
   delivery.give_back(!client_.collects());
   // CUPTI may go on with a buffer of ours that was not complete, and ask for none.
@@ -317,7 +316,7 @@ Result Library::dropped_records(Context context, std::uint32_t stream,
                                 std::size_t* dropped) noexcept {
   const Result result = real_.cuptiActivityGetNumDroppedRecords(context, stream, dropped);
   if (!is_attached() || result != kSuccess || dropped == nullptr) return result;
-  collection_->count_dropped(*dropped);
+  observer_->count_dropped(*dropped);
   *dropped += client_.take_dropped();
   return result;
 }
@@ -328,13 +327,13 @@ Result Library::register_clock(TimestampFunction* clock) noexcept {
     const std::uint64_t round = flush_begins();
     real_.cuptiActivityFlushAll(0);
     settle_held(round);
-    collection_->clock_changes();
+    observer_->clock_changes();
   }
   const Result result = real_.cuptiActivityRegisterTimestampCallback(clock);
   if (result != kSuccess) return result;
   client_.forget_times();
   call_times_.forget();
-  if (is_attached()) collection_->clock_changed();
+  if (is_attached()) observer_->clock_changed();
   return result;
 }
 
@@ -388,12 +387,12 @@ Result Library::finalize() noexcept {
     if (result == kSuccess) client_.forget_all();
     return result;
   }
-  collection_->finalize_begins();
+  observer_->finalize_begins();
   flushed(flush_begins());
   const Result result = real_.cuptiFinalize();
   if (result == kSuccess) client_.forget_all();
   held_.forget();
-  collection_->finalize_ended(result == kSuccess);
+  observer_->finalize_ended(result == kSuccess);
   return result;
 }
 

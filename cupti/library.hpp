@@ -21,11 +21,10 @@
 #include "cupti/delivery.hpp"
 #include "cupti/functions.hpp"
 #include "cupti/held_records.hpp"
+#include "cupti/library_observer.hpp"
 #include "cupti/records.hpp"
 
 namespace gpumemtrace::cupti {
-
-class Collection;
 
 inline constexpr std::size_t kMostLibraries = 8;
 
@@ -38,7 +37,7 @@ struct OwnUse {
 class Library {
  public:
   // Found in the process; before any verb is called.
-  void found(const Functions& functions, std::size_t index, Collection& collection) noexcept;
+  void found(const Functions& functions, std::size_t index, LibraryObserver& observer) noexcept;
   const Functions& real() const noexcept { return real_; }
   std::size_t index() const noexcept { return index_; }
 
@@ -112,7 +111,7 @@ class Library {
 
   Functions real_;
   std::size_t index_ = 0;
-  Collection* collection_ = nullptr;
+  LibraryObserver* observer_ = nullptr;
   std::atomic<bool> attached_ = false;
   std::atomic<KindSet> own_kinds_ = KindSet{};
   std::atomic<bool> own_calls_ = false;

@@ -50,10 +50,11 @@ void Library::serve_program(std::uint8_t* buffer, std::size_t) noexcept {
 }
 void Library::open_program_buffer() noexcept {}
 void Library::pass_on(Context, std::uint32_t, std::uint8_t*, std::size_t, std::size_t) noexcept {}
-void Library::found(const Functions& functions, std::size_t index, Collection& the_one) noexcept {
+void Library::found(const Functions& functions, std::size_t index,
+                    LibraryObserver& observer) noexcept {
   real_ = functions;
   index_ = index;
-  collection_ = &the_one;
+  observer_ = &observer;
 }
 void Library::attach(const OwnUse&) noexcept { attached_.store(true); }
 bool Library::select_within_kinds() noexcept { return true; }
