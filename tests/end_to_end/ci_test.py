@@ -158,7 +158,7 @@ class Check(Ci, support.EndToEnd):
             self.assertTrue(all(row["partialFingerprints"].values()))
         place = run["results"][0]["locations"][0]["physicalLocation"]
         self.assertEqual(place["artifactLocation"]["uri"], "leak.py")
-        self.assertEqual(place["region"]["startLine"], 11)
+        self.assertEqual(place["region"]["startLine"], 12)
 
     @unittest.skipIf(jsonschema is None, "python3-jsonschema is not installed")
     def test_sarif_agrees_with_the_schema_of_its_standard(self):
