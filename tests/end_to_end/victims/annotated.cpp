@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tells gpumemtrace about its course through gpumemtrace.h: two steps with a range each, the first
 // words before any CUDA call. `pause` allocates also what must not be recorded, `long` takes
-// 200,000 steps, and so does `window`, which keeps 1 MiB from before leaks count and 1 KiB of
+// 800,000 steps, and so does `window`, which keeps 1 MiB from before leaks count and 1 KiB of
 // later.
 #include <string_view>
 
@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   const bool pause = argc > 1 && std::string_view(argv[1]) == "pause";
   const bool window = argc > 1 && std::string_view(argv[1]) == "window";
   const bool is_long = window || (argc > 1 && std::string_view(argv[1]) == "long");
-  const int steps = is_long ? 200'000 : 2;
+  const int steps = is_long ? 800'000 : 2;
   gpumemtrace_step();  // step 0 has no CUDA call
   gpumemtrace_push("too early");
   gpumemtrace_pop();
