@@ -62,7 +62,7 @@ void do_what_is_asked() noexcept {
     state.done.store(asked);
     wake_all(state.done);
   }
-  if (state.requested.exchange(false)) state.served(state.served_argument);
+  serve_request();
 }
 
 void work_until_stopped() noexcept {
@@ -131,6 +131,10 @@ void run(Work work, void* argument) noexcept {
 void serve(Work work, void* argument) noexcept {
   state.served = work;
   state.served_argument = argument;
+}
+
+void serve_request() noexcept {
+  if (state.requested.exchange(false)) state.served(state.served_argument);
 }
 
 void request() noexcept {

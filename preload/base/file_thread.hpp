@@ -44,5 +44,7 @@ void run(Callable&& work) noexcept {
 // What request() asks for. Called on the thread itself, before anyone requests.
 void serve(Work work, void* argument) noexcept;
 void request() noexcept;
+// Work that takes longer calls it in between.
+void serve_request() noexcept;
 
 }  // namespace gpumemtrace::preload::file_thread

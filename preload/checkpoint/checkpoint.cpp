@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
-#include <new>
+#include <algorithm>
 
+#include "preload/base/clock.hpp"
+#include "preload/base/file_thread.hpp"
 #include "preload/base/message.hpp"
 #include "preload/checkpoint/compaction.hpp"
 #include "preload/checkpoint/packed_streams.hpp"
@@ -15,7 +18,8 @@
 namespace gpumemtrace::preload {
 namespace {
 
-constexpr std::uint64_t kCopyBytes = 1 << 20;  // between two calls of keep_up
+constexpr std::uint64_t kKeepUpEveryNs = 1'000'000;
+constexpr std::uint64_t kCopyBytes = 1 << 20;  // in one step
 constexpr std::size_t kImageBytes = trace::kMaxChunkBytes / 2;
 
 class CheckpointMaker {
@@ -46,6 +50,22 @@ class CheckpointMaker {
     return error_ == 0 && !abandoned_;
   }
 
+  // Has the file thread repeat `step` until it returns false; keep_up is called in between, here.
+  // A step of its own for the file thread, block by block, would cost more than what it does.
+  template <class Step>
+  void repeat(Step step) noexcept {
+    bool has_more = true;
+    while (has_more && going_on()) {
+      file_thread::run([&]() noexcept {
+        const std::uint64_t due_ns = clock_ns(CLOCK_MONOTONIC) + kKeepUpEveryNs;
+        do {
+          has_more = step() && error_ == 0;
+          file_thread::serve_request();
+        } while (has_more && clock_ns(CLOCK_MONOTONIC) < due_ns);
+      });
+    }
+  }
+
   // The newest blocks stay, as many as fit. False where nothing is older than them.
   bool choose_cut() noexcept {
     std::uint64_t compactable_bytes = 0;
@@ -71,20 +91,27 @@ class CheckpointMaker {
   }
 
   void compact_all() noexcept {
-    error_ = streams_.start(index_, writer_.file(), cut_ticks_);
-    while (error_ == 0) {
+    file_thread::run(
+        [this]() noexcept { error_ = streams_.start(index_, writer_.file(), cut_ticks_); });
+    repeat([this]() noexcept { return compact_block(); });
+  }
+
+  // Up to the end of one of the blocks that are merged. False after the last record.
+  bool compact_block() noexcept {
+    for (bool at_block_end = false; error_ == 0 && !at_block_end;) {
       const trace::RecordHeader* record = streams_.head();
-      if (record == nullptr) return;
+      if (record == nullptr) return false;
       const std::uint64_t ticks = trace::ticks_of_key(streams_.head_key());
       // Whether the missing free comes in time stands behind the cut: then this is the cut.
-      if (ticks + trace::kReorderWindowTicks > cut_ticks_ && compaction_.is_conflict(*record))
-        return;
+      if (ticks + trace::kReorderWindowTicks > cut_ticks_ && compaction_.is_conflict(*record)) {
+        return false;
+      }
       compaction_.add(*record, streams_.head_writer(), ticks);
       compacted_ticks_ = ticks;
-      const bool at_block_end = streams_.is_at_block_end();
+      at_block_end = streams_.is_at_block_end();
       error_ = compaction_.failed() ? ENOMEM : streams_.advance();
-      if (at_block_end && !going_on()) return;
     }
+    return error_ == 0;
   }
 
   bool former_checkpoint_is_compacted() noexcept {
@@ -98,8 +125,10 @@ class CheckpointMaker {
     error_ = writer_.begin_replacement(replacement_path_.c_str());
     if (error_ != 0) return;
     write_checkpoint();
-    write_folded_marks();
-    write_split_blocks();
+    file_thread::run([this]() noexcept {
+      write_folded_marks();
+      write_split_blocks();
+    });
     copy_kept_blocks();
     copy_newest_blocks();
     if (error_ != 0 || abandoned_) return;
@@ -195,30 +224,26 @@ class CheckpointMaker {
   }
 
   void copy_kept_blocks() noexcept {
-    for (const PackedBlock& block : index_.blocks()) {
-      if (error_ != 0 || abandoned_) return;
-      if (block.header.type != trace::BlockType::kRecords || block.is_compacted) continue;
-      copy(block.offset, block.file_bytes());
-    }
+    std::size_t next = 0;
+    repeat([&]() noexcept {
+      if (next == index_.blocks().size()) return false;
+      const PackedBlock& block = index_.blocks()[next++];
+      if (block.header.type == trace::BlockType::kRecords && !block.is_compacted) {
+        error_ = writer_.copy_to_replacement(block.offset, block.file_bytes());
+      }
+      return true;
+    });
   }
 
   // What keep_up has appended since the index was made.
   void copy_newest_blocks() noexcept {
     std::uint64_t copied = index_.end();
-    while (error_ == 0 && !abandoned_ && copied < writer_.bytes()) {
-      const std::uint64_t bytes = writer_.bytes() - copied;
-      const std::uint64_t piece = bytes < kCopyBytes ? bytes : kCopyBytes;
-      copy(copied, piece);
-      copied += piece;
-    }
-  }
-
-  void copy(std::uint64_t offset, std::uint64_t bytes) noexcept {
-    error_ = writer_.copy_to_replacement(offset, bytes);
-    since_kept_up_ += bytes;
-    if (since_kept_up_ < kCopyBytes) return;
-    since_kept_up_ = 0;
-    going_on();
+    repeat([&]() noexcept {
+      const std::uint64_t bytes = std::min(writer_.bytes() - copied, kCopyBytes);
+      if (bytes > 0) error_ = writer_.copy_to_replacement(copied, bytes);
+      copied += bytes;
+      return bytes > 0;
+    });
   }
 
   TraceWriter& writer_;
@@ -230,7 +255,6 @@ class CheckpointMaker {
   std::uint64_t cut_ticks_ = 0;
   std::uint64_t compacted_ticks_ = 0;  // of the last compacted record
   std::uint64_t former_cut_ticks_ = 0;
-  std::uint64_t since_kept_up_ = 0;
   std::byte* image_ = nullptr;
   std::size_t image_bytes_ = 0;
   std::uint32_t checkpoint_blocks_ = 0;

@@ -58,7 +58,7 @@ class ProgramApi(support.EndToEnd):
         report = self.report()
         losses = support.losses(report)
         self.assertIn("detail_replaced_by_checkpoint", losses)
-        self.assertEqual(report["steps"][-1]["index"], 800_000)
+        self.assertEqual(report["steps"][-1]["index"], 200_000)
         self.assertEqual(report["steps"][-1]["allocations"], 2)
         self.assertGreater(report["steps"][0]["index"], 1)
         self.assertEqual({row["name"] for row in report["ranges"]}, {"forward", "inner"})

@@ -13,7 +13,7 @@ int main(int argc, char** argv) {
   const bool pause = argc > 1 && std::string_view(argv[1]) == "pause";
   const bool window = argc > 1 && std::string_view(argv[1]) == "window";
   const bool is_long = window || (argc > 1 && std::string_view(argv[1]) == "long");
-  const int steps = is_long ? 800'000 : 2;
+  const int steps = is_long ? 200'000 : 2;
   gpumemtrace_step();  // step 0 has no CUDA call
   gpumemtrace_push("too early");
   gpumemtrace_pop();
