@@ -13,6 +13,9 @@
 
 namespace gpumemtrace::analyzer {
 
+// Far above the ids that a recorder gives; a damaged record must not make a table huge.
+inline constexpr std::uint32_t kMaxStacks = std::uint32_t{1} << 22;
+
 struct PythonFrame {
   std::string function;  // qualified where the interpreter tells it (3.11 on)
   std::string file;

@@ -14,7 +14,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kExportFooter =
     R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job.
 
 Formats:
@@ -91,7 +91,7 @@ int export_report(const ExportOptions& options) {
 }  // namespace
 
 Action define_export(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
+  line.footer(kExportFooter);
   auto options = std::make_shared<ExportOptions>();
   options->input.add_options(line);
   add_choice(line, "--to", options->format, names_of(kFormats), "The format to write.").required();
