@@ -67,7 +67,8 @@ Lines holder_lines(const Json& report, const Json& peak, std::size_t most) {
                     size_text(bytes), name_holder(holder), category.empty() ? "" : ", ", category,
                     count_of(number_or_zero(holder, "count"), "allocation", "allocations")));
     const std::string stack = short_stack(report, holder, kMostHolderFrames);
-    if (holders++ == 0 && !stack.empty()) lines.push_back(std::string(kHolderStackIndent, ' ') + stack);
+    if (holders++ == 0 && !stack.empty())
+      lines.push_back(std::string(kHolderStackIndent, ' ') + stack);
   }
   const std::uint64_t peak_bytes = number_or_zero(peak, "bytes");
   if (rest_bytes > 0 && most > 0 && peak_bytes > 0) {
