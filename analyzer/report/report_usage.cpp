@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much of what kind, the peaks with their holders, and the owners.
 #include <algorithm>
-#include <array>
 
 #include "analyzer/owners/owners.hpp"
+#include "analyzer/report/category_sums.hpp"
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -95,16 +95,9 @@ rows::Usage usage_row(const ReportContext& context, const ReportProcess& process
 
 // What the bytes of a peak are for; the numbers sum to it.
 rows::NamedNumbers categories_of(const Holders& holders) {
-  std::array<std::uint64_t, kCategories> bytes{};
-  for (const auto& [holder, tally] : holders) {
-    bytes[static_cast<std::size_t>(holder.verdict.category)] += tally.bytes;
-  }
-  rows::NamedNumbers sums;
-  for (std::size_t i = 1; i < kCategories; ++i) {
-    sums.emplace_back(name_of(static_cast<Category>(i)), bytes[i]);
-  }
-  sums.emplace_back("unknown", bytes[static_cast<std::size_t>(Category::kUnknown)]);
-  return sums;
+  CategorySums sums;
+  for (const auto& [holder, tally] : holders) sums.add(holder.verdict.category, tally.bytes);
+  return sums.row();
 }
 
 struct OwnerSums {

@@ -29,6 +29,9 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::vector<rows::Peak> report_peak(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Owner> report_owners(const ReportContext& context);
 
+// report_modules.cpp: modules[], the framework's peaks by layer
+[[nodiscard]] std::vector<rows::Module> report_modules(const ReportContext& context);
+
 // report_composition.cpp
 [[nodiscard]] std::vector<rows::Composition> report_composition(const ReportContext& context);
 [[nodiscard]] rows::Composition compose_snapshot(const ReportContext& context,
