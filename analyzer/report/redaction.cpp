@@ -147,6 +147,14 @@ class NameReplacer {
   void operator()(std::string_view, rows::Cupti& cupti) { replace_paths(cupti.reason); }
   void operator()(std::string_view, rows::Python& python) { replace_paths(python.reason); }
   void operator()(std::string_view, rows::Device& device) { replace(Secret::kDevice, device.uuid); }
+  void operator()(std::string_view, rows::Timeline& timeline) {
+    if (timeline.parts_by != rows::PartsBy::kOwner) return;
+    for (rows::TimelineBucket& bucket : timeline.buckets) {
+      for (auto& [owner, bytes] : bucket.parts) {
+        if (owner != "unknown") owner = redaction_.replace_owner(owner);
+      }
+    }
+  }
   void operator()(std::string_view, rows::Range& range) { replace(Secret::kRange, range.name); }
   void operator()(std::string_view, rows::Thread& thread) { replace(Secret::kThread, thread.name); }
 

@@ -3,6 +3,8 @@
 // that the order of calls does not matter.
 #pragma once
 
+#include <array>
+
 #include "analyzer/findings/thresholds.hpp"
 #include "analyzer/report/report_context.hpp"
 #include "analyzer/rows/observations.hpp"
@@ -28,6 +30,11 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::vector<rows::Usage> report_usage(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Peak> report_peak(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Owner> report_owners(const ReportContext& context);
+
+// What the blocks of the framework were for, by the number of the category.
+using CategoryBytes = std::array<std::uint64_t, kCategories>;
+[[nodiscard]] CategoryBytes categories_of(const Holders& holders);
+[[nodiscard]] rows::NamedNumbers name_categories(const CategoryBytes& bytes);
 
 // report_composition.cpp
 [[nodiscard]] std::vector<rows::Composition> report_composition(const ReportContext& context);
@@ -81,6 +88,9 @@ namespace gpumemtrace::analyzer {
 // report_steps.cpp
 [[nodiscard]] std::vector<rows::Step> report_steps(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Range> report_ranges(const ReportContext& context);
+
+// report_timeline.cpp
+[[nodiscard]] std::vector<rows::Timeline> report_timeline(const ReportContext& context);
 
 // report_oom.cpp
 [[nodiscard]] std::vector<rows::Oom> report_oom(const ReportContext& context);

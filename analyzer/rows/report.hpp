@@ -6,6 +6,7 @@
 #include "analyzer/rows/job_rows.hpp"
 #include "analyzer/rows/leak_rows.hpp"
 #include "analyzer/rows/memory_rows.hpp"
+#include "analyzer/rows/time_rows.hpp"
 #include "analyzer/rows/transfer_rows.hpp"
 
 namespace gpumemtrace::analyzer::rows {
@@ -43,6 +44,7 @@ struct Report {
   std::vector<Oom> oom;
   std::vector<Step> steps;
   std::vector<Range> ranges;
+  std::vector<Timeline> timeline;
   std::vector<Finding> findings;
   std::vector<Cost> costs;
   std::vector<Stack> stacks;  // that the other sections name
@@ -69,6 +71,7 @@ struct Report {
     v("oom", self.oom);
     v("steps", self.steps);
     v("ranges", self.ranges);
+    v.added("timeline", self.timeline);
     v("findings", self.findings);
     v("costs", self.costs);
     v("stacks", self.stacks);

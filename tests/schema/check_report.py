@@ -81,6 +81,33 @@ def category_problems(place, row):
         yield f"{place}.categories: they sum to {total}, not to {row['bytes']}"
 
 
+def timeline_problems(place, row, peak):
+    """Buckets follow each other, what they hold sums, and the highest is the peak."""
+    first_highest = None
+    end = row["buckets"][0]["start_ns"] if row["buckets"] else 0
+    for index, bucket in enumerate(row["buckets"]):
+        where = f"{place}.buckets[{index}]"
+        total = sum(bucket["parts"].values())
+        if total != bucket["max_bytes"]:
+            yield f"{where}: the parts sum to {total}, not to {bucket['max_bytes']}"
+        if bucket["start_ns"] != end:
+            yield f"{where}: it begins at {bucket['start_ns']}, not at {end}"
+        end = bucket["end_ns"]
+        if not bucket["start_ns"] <= bucket["max_time_ns"] <= end:
+            yield f"{where}: its maximum is outside of it"
+        lowest = bucket["min_bytes"] or 0
+        if not lowest <= bucket["last_bytes"] <= bucket["max_bytes"]:
+            yield f"{where}: last_bytes is not between min_bytes and max_bytes"
+        if first_highest is None or bucket["max_bytes"] > first_highest["max_bytes"]:
+            first_highest = bucket
+    if peak is None or first_highest is None:
+        return
+    if (first_highest["max_bytes"], first_highest["max_time_ns"]) != (peak["bytes"], peak["time_ns"]):
+        yield f"{place}: its highest bucket is not the peak"
+    if "categories" in peak and first_highest["parts"] != peak["categories"]:
+        yield f"{place}: at the peak its parts are not those of the peak"
+
+
 def leak_problems(leaks):
     """The totals sum the exit rows that are not inside another level."""
     counted = [row for row in leaks["exit"] if row["level"] in LEVELS_IN_LEAK_TOTAL]
@@ -151,6 +178,10 @@ def arithmetic_problems(report):
     for index, row in enumerate(report["peak"]):
         yield from holder_problems(f"$.peak[{index}]", row["bytes"], row["holders"])
         yield from category_problems(f"$.peak[{index}]", row)
+    peaks = {(row["process"], row["device"], row["level"]): row for row in report["peak"]}
+    for index, row in enumerate(report.get("timeline", [])):
+        peak = peaks.get((row["process"], row["device"], row["level"]))
+        yield from timeline_problems(f"$.timeline[{index}]", row, peak)
     for index, row in enumerate(report["composition"]):
         yield from composition_problems(f"$.composition[{index}]", row, peak_without_pools)
     for index, row in enumerate(report["oom"]):
