@@ -33,6 +33,8 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.oom = report_oom(context);
   report.steps = report_steps(context);
   report.ranges = report_ranges(context);
+  report.ranges_by_name = report_ranges_by_name(context);
+  report.marks = report_marks(context);
   report.timeline = report_timeline(context);
   report.leaks.growth = report_growth(context, report.steps, report.devices, thresholds);
   report.transfers.hotspots = report_hotspots(context, thresholds);

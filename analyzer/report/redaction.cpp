@@ -156,6 +156,10 @@ class NameReplacer {
     }
   }
   void operator()(std::string_view, rows::Range& range) { replace(Secret::kRange, range.name); }
+  void operator()(std::string_view, rows::RangesOfName& ranges) {
+    replace(Secret::kRange, ranges.name);
+  }
+  void operator()(std::string_view, rows::Mark& mark) { replace(Secret::kRange, mark.name); }
   void operator()(std::string_view, rows::Thread& thread) { replace(Secret::kThread, thread.name); }
 
  private:

@@ -44,6 +44,8 @@ struct Report {
   std::vector<Oom> oom;
   std::vector<Step> steps;
   std::vector<Range> ranges;
+  std::vector<RangesOfName> ranges_by_name;
+  std::vector<Mark> marks;
   std::vector<Timeline> timeline;
   std::vector<Finding> findings;
   std::vector<Cost> costs;
@@ -71,6 +73,8 @@ struct Report {
     v("oom", self.oom);
     v("steps", self.steps);
     v("ranges", self.ranges);
+    v.added("ranges_by_name", self.ranges_by_name);
+    v.added("marks", self.marks);
     v.added("timeline", self.timeline);
     v("findings", self.findings);
     v("costs", self.costs);

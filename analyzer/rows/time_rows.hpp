@@ -52,4 +52,20 @@ struct Timeline {
   }
 };
 
+// An instant that the program, or somebody with `ctl`, gave a name.
+struct Mark {
+  std::string process;
+  std::string name;
+  std::uint64_t time_ns = 0;
+  std::string source;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("name", self.name);
+    v("time_ns", self.time_ns);
+    v("source", self.source);
+  }
+};
+
 }  // namespace gpumemtrace::analyzer::rows

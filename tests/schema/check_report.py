@@ -42,6 +42,17 @@ def transfer_problems(report):
             yield f"transfers.by_kind[{number}]: {row['joined_count']} joined of {row['count']} calls"
         if row["gpu_time_ns"] is None and row.get("joined_count", 0):
             yield f"transfers.by_kind[{number}]: joined calls, but no time on the GPU"
+    lists = [report["transfers"][name] for name in ("by_kind", "sites")]
+    for process in report["processes"]:
+        sums = [sum(row["bytes"] for row in rows if row["process"] == process["id"]) for rows in lists]
+        if sums[0] != sums[1]:
+            yield f"$.transfers.sites: those of {process['id']} sum to {sums[1]}, not to {sums[0]}"
+    for name, rows in zip(("by_kind", "sites"), lists):
+        for number, row in enumerate(rows):
+            for unit in ("bytes", "host_ns", "gpu_ns"):
+                spread = [row[f"{part}_{unit}"] for part in ("min", "mean", "max")]
+                if None not in spread and sorted(spread) != spread:
+                    yield f"$.transfers.{name}[{number}]: {unit} from {spread}"
 
 
 def holder_problems(place, bytes_at_moment, holders):

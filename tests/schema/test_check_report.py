@@ -64,6 +64,18 @@ class CheckReport(unittest.TestCase):
 
         self.assert_problem("not to the driver's", change)
 
+    def test_copies_by_line_that_do_not_sum_are_named(self):
+        def change(report):
+            report["transfers"]["sites"].pop()
+
+        self.assert_problem("$.transfers.sites: those of p1 sum to", change)
+
+    def test_a_mean_outside_of_its_extremes_is_named(self):
+        def change(report):
+            report["transfers"]["by_kind"][0]["max_gpu_ns"] = 1
+
+        self.assert_problem("$.transfers.by_kind[0]: gpu_ns from", change)
+
     def test_timeline_parts_that_do_not_sum_are_named(self):
         def change(report):
             report["timeline"][0]["buckets"][1]["parts"]["pytorch"] -= 1

@@ -40,6 +40,14 @@ Json comparable(Json report) {
   report.erase("oom");
   keep(report["composition"], [](const Json& row) { return row["at"] != "oom"; });
   report["leaks"].erase("growth");
+  for (const char* const list : {"by_kind", "sites"}) {
+    for (Json& copies : report["transfers"][list]) {
+      for (const char* const key :
+           {"min_bytes", "max_bytes", "min_host_ns", "mean_host_ns", "max_host_ns"}) {
+        copies.erase(key);
+      }
+    }
+  }
   report.erase("timeline");  // see compare_timelines()
   keep(report["findings"], [](const Json& row) {
     for (const analyzer::RuleInfo& rule : analyzer::kRules) {

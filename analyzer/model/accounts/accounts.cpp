@@ -153,6 +153,7 @@ void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::
   }
   account.timeline.rise(grid_, more_bytes, now);
   Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
+  flow.allocated_bytes += more_bytes;
   flow.bytes += more_bytes;
   flow.highest_bytes = std::max(flow.highest_bytes, flow.bytes);
   if (account.bytes > account.peak.bytes()) set_peak(account, now);

@@ -151,6 +151,7 @@ struct Flow {
   std::uint64_t bytes = 0;
   std::uint64_t highest_bytes = 0;  // since Accounts::restart_highest()
   std::uint64_t allocations = 0;
+  std::uint64_t allocated_bytes = 0;
 };
 enum class FlowKind : std::uint8_t { kFramework, kDriverAndPools, kRest };
 inline constexpr std::size_t kFlowKinds = 3;
@@ -250,6 +251,7 @@ class Accounts {
     history_.allocate(group, bytes, now);
     Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
     ++flow.allocations;
+    flow.allocated_bytes += bytes;
     flow.bytes += bytes;
     if (flow.bytes > flow.highest_bytes) flow.highest_bytes = flow.bytes;
   }

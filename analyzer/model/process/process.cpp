@@ -163,7 +163,9 @@ void ProcessModel::apply_mark(const trace::Mark& mark, std::uint32_t writer) {
       exec_writer_ = writer;
       return;
     }
-    case trace::MarkKind::kUser:
+    case trace::MarkKind::kUser: {
+      return steps_.marks().add(now_, MarkSource::kControl, trace::tail_of(mark.record));
+    }
     case trace::MarkKind::kStarted: {
       return;
     }

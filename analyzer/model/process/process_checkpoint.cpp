@@ -99,7 +99,7 @@ void ProcessModel::restore_transfers(const trace::Totals& totals) {
     if (key.device < 0) key.device = source.device;
   }
   if (key.device < 0) key.device = context_device;
-  transfers_.count(key, totals.bytes, totals.host_ticks, totals.count);
+  transfers_.restore(key, totals.bytes, totals.host_ticks, totals.count);
 }
 
 void ProcessModel::restore_peak(const trace::Peak& peak) {
