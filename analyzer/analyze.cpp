@@ -24,6 +24,7 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.devices = report_devices(context, job);
   report.usage = report_usage(context);
   report.peak = report_peak(context);
+  report.modules = report_modules(context);
   report.composition = report_composition(context);
   report.owners = report_owners(context);
   report.leaks = report_leaks(context);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory over time: timeline[].
 #include <algorithm>
-#include <array>
 
+#include "analyzer/report/category_sums.hpp"
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -12,13 +12,12 @@ namespace {
 using Parts = std::vector<std::pair<std::string, std::vector<std::uint64_t>>>;
 
 Parts parts_by_category(const Timeline& timeline) {
-  CategoryBytes none{};
   Parts parts;
-  for (const auto& [name, bytes] : name_categories(none)) {
+  for (const auto& [name, bytes] : CategorySums().row()) {
     parts.emplace_back(name, std::vector<std::uint64_t>(timeline.buckets().size()));
   }
   for (const Timeline::Part& part : timeline.parts()) {
-    // The unknown one is told last.
+    // What is of unknown use comes last.
     parts[part.id == 0 ? kCategories - 1 : part.id - 1].second = part.bytes;
   }
   return parts;
@@ -105,7 +104,7 @@ class TimelineRow {
     if (!timeline_.before()) return {};
     const Holders holders =
         process_.model().holders_at(account_.peak_before_cut, account_.level, account_.device);
-    if (account_.level == Level::kFramework) return name_categories(categories_of(holders));
+    if (account_.level == Level::kFramework) return categories_of(holders).row();
     std::map<std::string, std::uint64_t> by_owner;
     for (const auto& [holder, tally] : holders) {
       by_owner[owner_of(context_, process_, holder)] += tally.bytes;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "analyzer/owners/owners.hpp"
+#include "analyzer/report/category_sums.hpp"
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -114,23 +115,6 @@ void count_allocations(const ReportContext& context, const ReportProcess& proces
 
 }  // namespace
 
-CategoryBytes categories_of(const Holders& holders) {
-  CategoryBytes bytes{};
-  for (const auto& [holder, tally] : holders) {
-    bytes[static_cast<std::size_t>(holder.verdict.category)] += tally.bytes;
-  }
-  return bytes;
-}
-
-rows::NamedNumbers name_categories(const CategoryBytes& bytes) {
-  rows::NamedNumbers sums;
-  for (std::size_t i = 1; i < kCategories; ++i) {
-    sums.emplace_back(name_of(static_cast<Category>(i)), bytes[i]);
-  }
-  sums.emplace_back("unknown", bytes[static_cast<std::size_t>(Category::kUnknown)]);
-  return sums;
-}
-
 std::vector<rows::Usage> report_usage(const ReportContext& context) {
   std::vector<rows::Usage> list;
   for (const ReportProcess& process : context.processes()) {
@@ -160,8 +144,7 @@ std::vector<rows::Peak> report_peak(const ReportContext& context) {
       row.time_ns = process.time_ns(account.peak.time());
       row.step = model.steps().step_at(account.peak.time());
       row.holders = holder_rows(context.tally(process, holders), account.peak.bytes());
-      if (account.level == Level::kFramework)
-        row.categories = name_categories(categories_of(holders));
+      if (account.level == Level::kFramework) row.categories = categories_of(holders).row();
       row.is_exact = !is_inexact(process, account.level);
       list.push_back(std::move(row));
     }

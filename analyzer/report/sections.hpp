@@ -3,8 +3,6 @@
 // that the order of calls does not matter.
 #pragma once
 
-#include <array>
-
 #include "analyzer/findings/thresholds.hpp"
 #include "analyzer/report/report_context.hpp"
 #include "analyzer/rows/observations.hpp"
@@ -31,10 +29,8 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::vector<rows::Peak> report_peak(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Owner> report_owners(const ReportContext& context);
 
-// What the blocks of the framework were for, by the number of the category.
-using CategoryBytes = std::array<std::uint64_t, kCategories>;
-[[nodiscard]] CategoryBytes categories_of(const Holders& holders);
-[[nodiscard]] rows::NamedNumbers name_categories(const CategoryBytes& bytes);
+// report_modules.cpp: modules[], the framework's peaks by layer
+[[nodiscard]] std::vector<rows::Module> report_modules(const ReportContext& context);
 
 // report_composition.cpp
 [[nodiscard]] std::vector<rows::Composition> report_composition(const ReportContext& context);

@@ -35,6 +35,7 @@ struct Report {
   std::vector<Device> devices;
   std::vector<Usage> usage;
   std::vector<Peak> peak;
+  std::vector<Module> modules;
   std::vector<Composition> composition;
   std::vector<Owner> owners;
   Leaks leaks;
@@ -64,6 +65,7 @@ struct Report {
     v("devices", self.devices);
     v("usage", self.usage);
     v("peak", self.peak);
+    v.added("modules", self.modules);
     v("composition", self.composition);
     v("owners", self.owners);
     v("leaks", self.leaks);

@@ -9,7 +9,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kAnalyzeFooter =
     R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job, such as
 the ranks of a distributed run. docs/report.schema.json describes the report.
 
@@ -41,7 +41,7 @@ int analyze(AnalyzeOptions& options) {
 }  // namespace
 
 Action define_analyze(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
+  line.footer(kAnalyzeFooter);
   auto options = std::make_shared<AnalyzeOptions>();
   options->input.add_options(line);
   line.option("-o,--output", options->output, "Write the report there instead of to stdout.")

@@ -13,7 +13,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kDiffFooter =
     R"TEXT(BASE and NEW are a trace, a report or a folder of traces each. With @step:N behind both, two
 steps are compared: of two runs or of one.
 
@@ -84,7 +84,7 @@ int diff(const DiffOptions& options) {
 }  // namespace
 
 Action define_diff(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
+  line.footer(kDiffFooter);
   auto options = std::make_shared<DiffOptions>();
   line.option("BASE", options->base, "What it was.").required().value_name("");
   line.option("NEW", options->next, "What it is now.").required().value_name("");

@@ -9,7 +9,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kDoctorFooter =
     R"TEXT(Each line says ok, note or bad, what was found, and for the last two what to do.
 
 Exit codes: 0 programs can be recorded here, 1 they cannot, 2 usage.)TEXT";
@@ -39,7 +39,7 @@ int print_checks() {
 }  // namespace
 
 Action define_doctor(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
+  line.footer(kDoctorFooter);
   return [] { return print_checks(); };
 }
 

@@ -14,7 +14,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kExportFooter =
     R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job.
 
 Formats:
@@ -48,6 +48,7 @@ struct ExportOptions {
   std::string format;
   std::string cost = "peak";
   std::string level;
+  std::string by = "stack";
   std::string output;
 };
 
@@ -79,7 +80,7 @@ int export_report(const ExportOptions& options) {
                    [&](const CostMeasure& row) { return options.cost == row.name; });
   const Json report = options.input.load();
   try {
-    write_output(options.output, format->write(report, {*measure, options.level}));
+    write_output(options.output, format->write(report, {*measure, options.level, options.by == "module"}));
   } catch (const analyzer::JsonError& error) {
     refuse(options, error);
   } catch (const analyzer::InputError& error) {
@@ -91,7 +92,7 @@ int export_report(const ExportOptions& options) {
 }  // namespace
 
 Action define_export(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
+  line.footer(kExportFooter);
   auto options = std::make_shared<ExportOptions>();
   options->input.add_options(line);
   add_choice(line, "--to", options->format, names_of(kFormats), "The format to write.").required();
@@ -99,6 +100,8 @@ Action define_export(CommandLine& line, const std::vector<std::string>&) {
              "What the width of a frame stands for (default peak).");
   add_choice(line, "--level", options->level, {"driver", "pool", "managed", "host", "framework"},
              "Only memory of this allocator layer.");
+  add_choice(line, "--by", options->by, {"stack", "module"},
+             "What the frames are: functions, or layers of a PyTorch model (default stack).");
   line.option("-o,--output", options->output, "Write there instead of to stdout.")
       .value_name("FILE");
   return [options] { return export_report(*options); };

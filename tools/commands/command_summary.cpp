@@ -12,7 +12,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kSummaryFooter =
     R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job.
 
 Examples:
@@ -44,7 +44,7 @@ int summarize(const InputOptions& options) {
 }  // namespace
 
 Action define_summary(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
+  line.footer(kSummaryFooter);
   auto options = std::make_shared<InputOptions>();
   options->add_options(line);
   return [options] { return summarize(*options); };

@@ -13,9 +13,9 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr std::size_t kMostStackFrames = 4;
+constexpr std::size_t kMostLeakFrames = 4;
 constexpr std::size_t kMostHoldersAtFailure = 3;
-constexpr std::size_t kStackIndent = 14;  // below the name
+constexpr std::size_t kLeakStackIndent = 14;  // below the name
 
 // Adds "and N more ..." where a list was cut.
 void count_rest(Lines& lines, std::size_t shown, std::size_t all, std::string_view one,
@@ -145,8 +145,8 @@ Lines leak_section(const Json& report, const SummaryDetail& detail) {
                     name_holder(*lost[i]),
                     count_of(number_or_zero(*lost[i], "count"), "allocation", "allocations"),
                     text_or(*lost[i], "kind", "unknown")));
-    const std::string stack = short_stack(report, *lost[i], kMostStackFrames);
-    if (!stack.empty()) lines.push_back(std::string(kStackIndent, ' ') + stack);
+    const std::string stack = short_stack(report, *lost[i], kMostLeakFrames);
+    if (!stack.empty()) lines.push_back(std::string(kLeakStackIndent, ' ') + stack);
   }
   count_rest(lines, shown, lost.size(), "more call site", "more call sites");
   const std::string held = held_by_class(leaks, "lost");
@@ -260,7 +260,7 @@ Lines out_of_memory_section(const Json& report, const SummaryDetail& detail) {
   const std::size_t shown = std::min(rows.size(), detail.rows_per_list);
   for (std::size_t i = 0; i < shown; ++i) {
     lines.push_back(oom_line(*rows[i]));
-    const std::string stack = short_stack(report, *rows[i], kMostStackFrames);
+    const std::string stack = short_stack(report, *rows[i], kMostLeakFrames);
     if (!stack.empty()) lines.push_back("    in " + stack);
     const std::string free = analyzer::free_memory_text(analyzer::oom_of_json(*rows[i]), size_text);
     if (!free.empty()) lines.push_back("    with " + free);

@@ -13,7 +13,7 @@ namespace gpumemtrace::tools {
 namespace {
 
 constexpr std::size_t kMostLetters = 110;
-constexpr std::size_t kMostStackFrames = 4;
+constexpr std::size_t kMostFindingFrames = 4;
 
 // Findings of several ranks that are one fault are one row.
 struct Fault {
@@ -76,7 +76,7 @@ void add_callers(Lines& lines, const Json& report, const Json& finding) {
     const auto found = evidence.find(key);
     if (found != evidence.end() && found->is_object()) located = &*found;
   }
-  const std::string stack = short_stack(report, *located, kMostStackFrames);
+  const std::string stack = short_stack(report, *located, kMostFindingFrames);
   if (stack.find(" < ") != std::string::npos) lines.push_back("     in " + stack);
 }
 

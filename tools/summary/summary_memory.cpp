@@ -13,8 +13,8 @@ namespace gpumemtrace::tools {
 namespace {
 
 constexpr std::size_t kMostSumLetters = 96;
-constexpr std::size_t kMostStackFrames = 4;
-constexpr std::size_t kStackIndent = 25;  // below the holder's name
+constexpr std::size_t kMostHolderFrames = 4;
+constexpr std::size_t kHolderStackIndent = 25;  // below the holder's name
 
 // What stands in front of a level's peak, in the order in which levels are shown.
 struct LevelTitle {
@@ -66,8 +66,9 @@ Lines holder_lines(const Json& report, const Json& peak, std::size_t most) {
         format_text("    {:>5.1f} %  {:>10}  {}{}{}, {}", holder.value("share", 0.0) * 100,
                     size_text(bytes), name_holder(holder), category.empty() ? "" : ", ", category,
                     count_of(number_or_zero(holder, "count"), "allocation", "allocations")));
-    const std::string stack = short_stack(report, holder, kMostStackFrames);
-    if (holders++ == 0 && !stack.empty()) lines.push_back(std::string(kStackIndent, ' ') + stack);
+    const std::string stack = short_stack(report, holder, kMostHolderFrames);
+    if (holders++ == 0 && !stack.empty())
+      lines.push_back(std::string(kHolderStackIndent, ' ') + stack);
   }
   const std::uint64_t peak_bytes = number_or_zero(peak, "bytes");
   if (rest_bytes > 0 && most > 0 && peak_bytes > 0) {
