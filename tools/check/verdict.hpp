@@ -15,7 +15,14 @@
 namespace gpumemtrace::tools {
 
 // From the best to the worst; the worst that applies is the verdict.
-enum class Outcome { kPassed, kIncomplete, kViolated, kNotComparable, kNothingTraced };
+enum class Outcome {
+  kPassed,
+  kIncomplete,
+  kViolated,
+  kNothingMatched,  // a limit names what the job has not
+  kNotComparable,
+  kNothingTraced,
+};
 
 [[nodiscard]] std::string_view name_of(Outcome outcome);
 [[nodiscard]] ExitCode exit_code_of(Outcome outcome);

@@ -34,6 +34,9 @@ std::string headline(const Verdict& verdict) {
     case Outcome::kIncomplete:
       text = "INCOMPLETE";
       break;
+    case Outcome::kNothingMatched:
+      text = "NOT ALL WAS CHECKED";
+      break;
     case Outcome::kNotComparable:
       text = "NOT COMPARABLE";
       break;

@@ -10,26 +10,33 @@ namespace {
 
 constexpr const char* kFooter =
     R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job, such as
-the ranks of a distributed run. docs/report.schema.json describes the report.
+the ranks of a distributed run. docs/report.schema.json describes the report. -o replaces a report
+that is there; anything else only with --force.
+
+leaks.gated_bytes is what was lost. Rows of leaks.exit with `inside` lie in memory of another row.
 
 Examples:
   gpumemtrace analyze job.gmt -o report.json
-  gpumemtrace analyze traces/ | jq .leaks.total_bytes
+  gpumemtrace analyze traces/ | jq .leaks.gated_bytes
   gpumemtrace analyze job.gmt --redact -o for_others.json
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
 
+// A report begins with it.
+constexpr std::string_view kReportMark = "\"format\": \"gpumemtrace-report\"";
+
 struct AnalyzeOptions {
   InputOptions input;
-  std::string output;
+  OutputOptions output;
 };
 
 int analyze(const AnalyzeOptions& options) {
+  options.output.require_writable(options.input.inputs, options.input.naming, kReportMark);
   const Json report = options.input.load();
   // A command line or a file name need not be valid UTF-8.
   const std::string text = report.dump(2) + "\n";
-  write_output(options.output, text);
+  write_output(options.output.output, text);
   return options.input.exit_code(report);
 }
 
@@ -39,8 +46,7 @@ Action define_analyze(CommandLine& line, const std::vector<std::string>&) {
   line.footer(kFooter);
   auto options = std::make_shared<AnalyzeOptions>();
   options->input.add_options(line);
-  line.option("-o,--output", options->output, "Write the report there instead of to stdout.")
-      .value_name("FILE");
+  options->output.add_options(line, "Write the report there instead of to stdout.");
   return [options] { return analyze(*options); };
 }
 

@@ -31,7 +31,8 @@ Examples:
   gpumemtrace run --simulate -- ./driver_api_program
   gpumemtrace run --check --max-leak 0 -- ./my_test
 
---check judges the traces as `gpumemtrace check` does; options of a policy imply it.
+--check judges the traces as `gpumemtrace check` does; options of a policy and of a verdict imply
+it.
 
 Exit codes: those of the command (128 + signal where a signal ended it); where the command
 returned 0, with --check those of `gpumemtrace check`;
@@ -44,9 +45,9 @@ struct RunOptions {
   bool simulate = false;
   bool check = false;
   PolicyOptions policy;
-  std::filesystem::path verdict_file;
+  VerdictOptions verdict;
 
-  [[nodiscard]] bool checks() const { return check || policy.given() || !verdict_file.empty(); }
+  [[nodiscard]] bool checks() const { return check || policy.given() || verdict.given(); }
 };
 
 std::string value_of(const std::vector<EnvironmentVariable>& environment, std::string_view name) {
@@ -123,13 +124,19 @@ void say_what_was_written(const std::vector<WrittenTrace>& traces) {
   say(format_text("next: gpumemtrace summary {}", next_input(traces)));
 }
 
-// The exit code of the verdict on what the command left.
-int check_traces(const RunOptions& options, const std::vector<WrittenTrace>& traces) {
+CheckRequest check_request(const RunOptions& options, bool force) {
   CheckRequest request;
-  for (const WrittenTrace& trace : traces) request.inputs.emplace_back(display_path(trace.path));
   request.policy = options.policy.policy();
-  request.files.json = options.verdict_file;
-  request.print = VerdictPrint::kTextToStderr;
+  request.files = options.verdict.files;
+  request.print = options.verdict.json ? VerdictPrint::kJson : VerdictPrint::kTextToStderr;
+  request.write_baseline = options.verdict.write_baseline;
+  request.force = force;
+  return request;
+}
+
+// The exit code of the verdict on what the command left.
+int check_traces(CheckRequest request, const std::vector<WrittenTrace>& traces) {
+  for (const WrittenTrace& trace : traces) request.inputs.emplace_back(display_path(trace.path));
   try {
     return check_job(request);
   } catch (const Failure& failure) {
@@ -139,8 +146,9 @@ int check_traces(const RunOptions& options, const std::vector<WrittenTrace>& tra
 }
 
 int run(const RunOptions& options, const std::vector<std::string>& command) {
-  if (options.checks()) (void)options.policy.policy();  // a bad policy is refused before the run
   const std::vector<EnvironmentVariable> environment = child_environment(options);
+  const CheckRequest request = check_request(options, is_on(environment, "GPUMEMTRACE_FORCE"));
+  if (options.checks()) require_sense(request);  // before the run and not after hours
   const std::uint64_t started_ns = realtime_ns();
   const ChildEnd end = run_child(command, environment);
   const bool quiet = is_on(environment, "GPUMEMTRACE_QUIET");
@@ -160,7 +168,7 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
     say_what_was_written(traces);
   }
   if (!options.checks()) return end.exit_code;
-  const int verdict = check_traces(options, traces);
+  const int verdict = check_traces(request, traces);
   return end.exit_code != 0 ? end.exit_code : verdict;
 }
 
@@ -174,9 +182,8 @@ Action define_run(CommandLine& line, const std::vector<std::string>& words_after
   line.flag("--simulate", options->simulate,
             "Run on the simulated CUDA driver: no GPU is needed or used.");
   line.flag("--check", options->check, "Judge the traces when the command has ended.");
-  line.option("--verdict-file", options->verdict_file, "Write the verdict there as JSON.")
-      .value_name("FILE");
   options->policy.add_options(line);
+  options->verdict.add_options(line);
   return [&line, &words_after_dashes, options] {
     std::vector<std::string> command = line.command();
     if (!command.empty() && command.front().starts_with("-")) {
