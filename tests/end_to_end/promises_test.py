@@ -9,7 +9,7 @@ import subprocess
 import unittest
 
 import support
-from ci_test import Ci
+from ci_test import ZOO, Ci
 
 KEEPS = "import sys, zoo_cuda; zoo_cuda.Cuda().alloc(int(sys.argv[1]))"
 PAUSES = """
@@ -245,6 +245,22 @@ class Options(Promises, support.EndToEnd):
             self.assertIn("analyzed 100 %", result.stderr)
             self.assertNotIn("keeps.py", result.stdout)
 
+    def test_colour_and_columns_follow_the_terminal_and_the_environment(self):
+        self.record("t.gmt")
+        for command in ("check t.gmt --max-peak 1", "diff t.gmt t.gmt --max-regression 0%", "doctor"):
+            self.assertNotIn("\x1b", self.shell(f"gpumemtrace {command}").stdout)
+            self.assertIn("\x1b[1;3", self.shell(f"gpumemtrace {command} --color always").stdout)
+            self.assertNotIn("\x1b", self.shell(f"gpumemtrace {command} --color never").stdout)
+            # script(1) is a terminal to its command.
+            terminal = f"script -qec 'gpumemtrace {command}' /dev/null"
+            self.assertIn("\x1b[1;3", self.shell(terminal, TERM="xterm").stdout)
+            self.assertNotIn("\x1b[1", self.shell(terminal, TERM="xterm", NO_COLOR="1").stdout)
+        whole = self.shell("gpumemtrace check t.gmt --max-leak 0").stdout
+        broken = self.shell("gpumemtrace check t.gmt --max-leak 0", COLUMNS="60").stdout
+        self.assertEqual(whole.split(), broken.split())
+        for line in broken.splitlines():
+            self.assertTrue(len(line) <= 60 or "gpumemtrace " in line, line)
+
     def test_the_example_with_jq_gives_what_was_lost(self):
         self.record("t.gmt")
         example = re.search(r"\| jq (\S+)", self.shell("gpumemtrace analyze --help").stdout)[1]
@@ -271,6 +287,69 @@ class Folders(Promises, support.EndToEnd):
         self.assertIn("empty.gmt: ", result.stdout)
         self.assertIn("photo.gmt: ", result.stdout)
         self.expect(24, "gpumemtrace check traces/good.gmt traces/empty.gmt --max-leak 1GiB")
+
+    def test_traces_of_an_earlier_run_do_not_judge_the_new_one(self):
+        self.expect(0, "gpumemtrace run --quiet -o traces/ -- ./my_test", FAULTY="1")
+        old = next((self.folder / "traces").iterdir()).name
+        self.expect(23, "gpumemtrace check traces/")
+        self.write("leak.py", (ZOO / "leak.py").read_text().replace('"faulty"', '"never"'))
+        self.expect(0, "gpumemtrace run --quiet -o traces/ -- ./my_test", FAULTY="1")
+        result = self.expect(0, "gpumemtrace check traces/")
+        self.assertIn(f"left out traces/{old}: an earlier run of the same command", result.stdout)
+        self.expect(23, f"gpumemtrace check traces/ traces/{old}")
+        # What ran once with other arguments, or from one parent, is no earlier run.
+        self.expect(0, f"gpumemtrace run --quiet -o more/ -- {support.PYTHON} keeps.py 1000")
+        self.expect(0, f"gpumemtrace run --quiet -o more/ -- {support.PYTHON} keeps.py 2000")
+        self.assertNotIn("left out", self.expect(23, "gpumemtrace check more").stdout)
+        self.expect(0, "gpumemtrace run --quiet -o loop/ -- sh -c "
+                       f"'for i in 1 2; do {support.PYTHON} keeps.py 1000; done'")
+        self.assertEqual(json.loads(self.expect(23, "gpumemtrace check loop --json").stdout)["notes"], [])
+
+    def test_unrelated_jobs_in_a_folder_are_told_apart(self):
+        self.write("other.py", "import zoo_cuda; cuda = zoo_cuda.Cuda(); cuda.free(cuda.alloc(3 << 20))")
+        self.record("traces/", "other.py")
+        self.record("traces/", "keeps.py 1000")
+        expected = "2 unrelated jobs: other.py (1 process), keeps.py (1 process)"
+        self.assertIn(expected, self.expect(0, "gpumemtrace summary traces").stdout)
+        self.assertIn(expected, self.expect(23, "gpumemtrace check traces").stdout)
+
+    def test_a_finding_of_a_rank_names_it(self):
+        self.write("ranks.py", "import os, zoo_cuda\ncuda = zoo_cuda.Cuda()\n"
+                               "size = cuda.alloc(1 << 20)\n"
+                               "os.environ['RANK'] == '2' or cuda.free(size)\n")
+        ranks = "".join(f"RANK={rank} WORLD_SIZE=4 {support.PYTHON} ranks.py & " for rank in range(4))
+        self.expect(0, f"gpumemtrace run --quiet -o ranks/ -- sh -c '{ranks} wait'")
+        self.assertRegex(self.expect(23, "gpumemtrace check ranks").stdout, r"On rank 2 on \S+\.")
+
+
+class Advice(Promises, support.EndToEnd):
+    def test_what_accepts_a_leak_is_pasted_and_works(self):
+        self.record("t.gmt")
+        advice = self.expect(23, "gpumemtrace check t.gmt --max-leak 0").stdout
+        self.expect(0, re.search(r"To accept this as it is: (gpumemtrace .*)", advice)[1])
+        option = re.search(r"and give (--baseline \S+) from then on", advice)[1]
+        self.expect(0, f"gpumemtrace check t.gmt --max-leak 0 {option}")
+
+    def test_no_baseline_is_proposed_for_a_limit_that_it_does_not_lift(self):
+        self.record("t.gmt")
+        advice = self.expect(23, "gpumemtrace check t.gmt --max-peak 1").stdout
+        self.assertNotIn("--write-baseline", advice)
+        self.assertIn("raise the limits", advice)
+        self.assertNotIn("To leave findings out", advice)
+
+    def test_a_suppression_of_top_level_code_is_of_its_line_wherever_it_lies(self):
+        self.write("two.py", "import zoo_cuda\ncuda = zoo_cuda.Cuda()\ncuda.alloc(1000)\ncuda.alloc(2000)\n")
+        self.record("t.gmt", "two.py")
+        first, second = re.findall(r"Suppress: (\S+)", self.expect(23, "gpumemtrace check t.gmt").stdout)
+        self.write("s.txt", first + "\n")
+        self.expect(23, "gpumemtrace check t.gmt --suppressions s.txt")
+        self.write("s.txt", f"{first}\n{second}\n")
+        self.expect(0, "gpumemtrace check t.gmt --suppressions s.txt")
+        self.assertNotIn(str(self.folder), first + second)
+
+    def test_the_next_command_after_a_run_works(self):
+        result = self.expect(0, f"gpumemtrace run -o 'a b/' -- {support.PYTHON} keeps.py 1000")
+        self.expect(0, re.search(r"next: (gpumemtrace .*)", result.stderr)[1])
 
 
 if __name__ == "__main__":

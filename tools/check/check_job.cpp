@@ -7,9 +7,11 @@
 
 #include "tools/base/messages.hpp"
 #include "tools/base/output_file.hpp"
+#include "tools/base/terminal.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/verdict_output.hpp"
 #include "tools/report_view/output_rules.hpp"
+#include "tools/report_view/recorded_jobs.hpp"
 #include "tools/report_view/report_input.hpp"
 
 namespace gpumemtrace::tools {
@@ -42,9 +44,27 @@ void publish(const Verdict& verdict, const CheckRequest& request) {
   if (request.print == VerdictPrint::kJson) {
     write_text(stdout, dump(verdict_json(verdict)));
   } else {
-    print_text(request.print == VerdictPrint::kText ? stdout : stderr, "{}",
-               verdict_text(verdict, request.inputs));
+    std::FILE* const stream = request.print == VerdictPrint::kText ? stdout : stderr;
+    write_text(stream,
+               styled(verdict_text(verdict, request.inputs), style_of(stream, request.color)));
   }
+}
+
+// The report of the inputs, but for what an earlier run of the same command left in their folders:
+// a fault that is gone is not to be judged again. What was left out is noted.
+analyzer::rows::Report load_current(const CheckRequest& request, std::vector<std::string>& notes) {
+  analyzer::rows::Report report = load_rows(request.inputs, request.load);
+  const TracesOfInputs traces = split_by_run(request.inputs, report);
+  for (const std::filesystem::path& path : traces.stale) {
+    notes.push_back(
+        format_text("left out {}: an earlier run of the same command; name the file to judge it",
+                    path.string()));
+  }
+  if (!traces.stale.empty()) report = load_rows(traces.current, request.load);
+  if (const std::string jobs = unrelated_jobs_text(report); !jobs.empty()) {
+    notes.push_back(jobs + "; all of them are judged together");
+  }
+  return report;
 }
 
 void require_complete(const analyzer::rows::Report& report) {
@@ -147,14 +167,16 @@ int check_job(const CheckRequest& request) {
     publish(verdict, request);
     return to_int(exit_code_of(verdict.outcome));
   }
-  const analyzer::rows::Report report = load_rows(request.inputs, request.load);
+  std::vector<std::string> notes;
+  const analyzer::rows::Report report = load_current(request, notes);
   suppressions.add_embedded(report);
   if (request.write_baseline) return write_baseline(report, request.policy);
   Baseline baseline;
   const bool has_baseline = !request.policy.baseline.empty();
   if (has_baseline) baseline = Baseline::read(request.policy.baseline);
-  const Verdict verdict =
+  Verdict verdict =
       judge(report, request.policy, std::move(suppressions), has_baseline ? &baseline : nullptr);
+  verdict.notes = std::move(notes);
   publish(verdict, request);
   return to_int(exit_code_of(verdict.outcome));
 }

@@ -30,6 +30,7 @@ struct CheckRequest {
   VerdictPrint print = VerdictPrint::kText;
   bool write_baseline = false;
   bool force = false;  // files of others are replaced
+  std::string color = "auto";
 };
 
 // Throws Failure for options that contradict each other, would be ignored, or name files that may

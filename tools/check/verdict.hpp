@@ -55,6 +55,7 @@ struct Verdict {
   std::vector<PolicyCheck> checks;
   std::vector<JudgedFinding> findings;
   std::vector<Suppression> suppressions;  // all, with what they hid
+  std::vector<std::string> notes;         // on what was judged
 };
 
 // The report must outlive the verdict. `baseline` is nullptr where none was given.

@@ -27,6 +27,7 @@ struct CheckOptions {
   VerdictOptions verdict;
   AnalysisOptions analysis;
   bool force = false;
+  std::string color = "auto";
 };
 
 int check(const CheckOptions& options) {
@@ -39,6 +40,7 @@ int check(const CheckOptions& options) {
   if (options.verdict.json) request.print = VerdictPrint::kJson;
   request.write_baseline = options.verdict.write_baseline;
   request.force = options.force;
+  request.color = options.color;
   return check_job(request);
 }
 
@@ -53,6 +55,7 @@ Action define_check(CommandLine& line, const std::vector<std::string>&) {
   options->policy.add_options(line);
   options->verdict.add_options(line);
   add_force_option(line, options->force);
+  add_color_option(line, options->color);
   options->analysis.add_options(line);
   return [options] { return check(*options); };
 }

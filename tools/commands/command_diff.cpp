@@ -5,6 +5,7 @@
 #include "tools/base/failure.hpp"
 #include "tools/base/output_file.hpp"
 #include "tools/base/sizes.hpp"
+#include "tools/base/terminal.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
@@ -36,6 +37,7 @@ struct DiffOptions {
   std::string max_regression;
   AnalysisOptions analysis;
   OutputOptions output;
+  std::string color = "auto";
   bool json = false;
   bool allow_incomplete = false;
 };
@@ -122,8 +124,10 @@ int diff(const DiffOptions& options) {
   options.output.require_writable({base.path, next.path}, options.analysis.naming);
   Difference difference = compare(options, base, next);
   if (difference.has_limit) difference.regressions = regressions_of(difference.sections, limit);
+  const TextStyle style =
+      options.output.output.empty() ? style_of(stdout, options.color) : TextStyle();
   write_output(options.output.output, options.json ? difference_json(difference).dump(2) + "\n"
-                                                   : difference_text(difference));
+                                                   : styled(difference_text(difference), style));
   return to_int(exit_code_of(difference, options.analysis.require_complete));
 }
 
@@ -141,6 +145,7 @@ Action define_diff(CommandLine& line, const std::vector<std::string>&) {
   line.flag("--allow-incomplete", options->allow_incomplete,
             "An input that misses events is no failure.");
   line.flag("--json", options->json, "Print JSON instead of text.");
+  add_color_option(line, options->color);
   options->output.add_options(line, "Write there instead of to stdout.");
   options->analysis.add_options(line);
   return [options] { return diff(*options); };

@@ -10,6 +10,7 @@
 #include "tools/base/text.hpp"
 #include "tools/check/check_job.hpp"
 #include "tools/commands/command.hpp"
+#include "tools/commands/input_options.hpp"
 #include "tools/launch/child_process.hpp"
 #include "tools/launch/installation.hpp"
 #include "tools/launch/launch_environment.hpp"
@@ -46,6 +47,7 @@ struct RunOptions {
   bool check = false;
   PolicyOptions policy;
   VerdictOptions verdict;
+  std::string color = "auto";
 
   [[nodiscard]] bool checks() const { return check || policy.given() || verdict.given(); }
 };
@@ -131,6 +133,7 @@ CheckRequest check_request(const RunOptions& options, bool force) {
   request.print = options.verdict.json ? VerdictPrint::kJson : VerdictPrint::kTextToStderr;
   request.write_baseline = options.verdict.write_baseline;
   request.force = force;
+  request.color = options.color;
   return request;
 }
 
@@ -143,6 +146,17 @@ int check_traces(CheckRequest request, const std::vector<WrittenTrace>& traces) 
     report_failure(failure.what());
     return to_int(failure.exit_code());
   }
+}
+
+std::string why_nothing(const std::vector<EnvironmentVariable>& environment,
+                        const std::vector<std::string>& command) {
+  const std::string pattern = value_of(environment, kOutputVariable);
+  const std::string fixed = pattern.substr(0, pattern.find('%'));
+  const std::string unwritable = why_unwritable(std::filesystem::path(fixed).parent_path());
+  if (!unwritable.empty()) return unwritable;
+  return is_on(environment, "GPUMEMTRACE_START_PAUSED")
+             ? "recording started paused and `gpumemtrace ctl PID start` may not have come"
+             : why_untraced(command);
 }
 
 int run(const RunOptions& options, const std::vector<std::string>& command) {
@@ -160,10 +174,7 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
   record_end(traces, end);
   remove_spent_rings(traces);
   if (traces.empty()) {
-    warn("nothing was recorded: " +
-         (is_on(environment, "GPUMEMTRACE_START_PAUSED")
-              ? "recording started paused and `gpumemtrace ctl PID start` may not have come"
-              : why_untraced(command)));
+    warn("nothing was recorded: " + why_nothing(environment, command));
   } else if (!quiet) {
     say_what_was_written(traces);
   }
@@ -184,6 +195,7 @@ Action define_run(CommandLine& line, const std::vector<std::string>& words_after
   line.flag("--check", options->check, "Judge the traces when the command has ended.");
   options->policy.add_options(line);
   options->verdict.add_options(line);
+  add_color_option(line, options->color);
   return [&line, &words_after_dashes, options] {
     std::vector<std::string> command = line.command();
     if (!command.empty() && command.front().starts_with("-")) {

@@ -2,6 +2,7 @@
 #include "tools/commands/input_options.hpp"
 
 #include "tools/base/failure.hpp"
+#include "tools/base/terminal.hpp"
 #include "tools/report_view/output_rules.hpp"
 
 namespace gpumemtrace::tools {
@@ -22,6 +23,13 @@ void add_naming_options(CommandLine& line, NamingOptions& naming) {
               "Rules that say whose code is whose (docs/owners.md); may be repeated.")
       .value_name("FILE")
       .one_value_each();
+}
+
+void add_color_option(CommandLine& line, std::string& mode) {
+  line.option("--color", mode,
+              "Colour verdicts: auto (default) on a terminal where NO_COLOR is not set.")
+      .value_name(join_choices(color_modes()))
+      .one_of(color_modes());
 }
 
 void add_force_option(CommandLine& line, bool& force) {

@@ -56,6 +56,9 @@ struct OutputOptions {
                         const NamingOptions& naming, std::string_view own_mark = {}) const;
 };
 
+// --color of a command that prints text.
+void add_color_option(CommandLine& line, std::string& mode);
+
 // --force of a command that writes files.
 void add_force_option(CommandLine& line, bool& force);
 

@@ -65,7 +65,7 @@ void RecordingSettings::add_options(CommandLine& line) {
     if (row.kind == ValueKind::kSize) {
       options_[i].check([](const std::string& text) { return complaint_about_size(text); });
     } else if (row.kind == ValueKind::kNumber) {
-      options_[i].number_not_negative();
+      options_[i].whole_number(0, row.most);
     } else if (row.kind == ValueKind::kChoice) {
       options_[i].one_of(split_choices(row.choices));
     }

@@ -5,9 +5,11 @@
 #include <array>
 
 #include "analyzer/findings/rule_table.hpp"
+#include "analyzer/json/report_json.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/launch/launch_environment.hpp"
+#include "tools/report_view/recorded_jobs.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/summary/summary_sections.hpp"
 
@@ -201,6 +203,10 @@ Lines job_section(const Json& report, const SummaryDetail& detail) {
                                                    duration_text(own_cpu_ns) + " of CPU time")
                : format_text("  INCOMPLETE: {}, {} dropped; numbers below may be too low.",
                              count_of(events, "event", "events"), format_count(dropped))};
+  if (report.at("processes").size() > 1) {
+    const std::string jobs = unrelated_jobs_text(analyzer::report_of_json(report));
+    if (!jobs.empty()) lines.insert(lines.begin() + 1, "  " + jobs + '.');
+  }
   const std::string partial = partial_rules_line(report);
   if (!partial.empty()) lines.push_back(partial);
   lines.insert(lines.end(), notes.begin(), notes.end());
