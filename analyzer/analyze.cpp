@@ -40,14 +40,14 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.leaks.growth = report_growth(context, report.steps, report.devices, thresholds);
   report.transfers.hotspots = report_hotspots(context, thresholds);
   report.costs = report_costs(context);
-  report.coverage = report_coverage(context);
+  report.coverage = report_coverage(context, job);
   rows::Observations seen = observe(context, thresholds);
   Redaction redaction;
   if (options.redact) redaction.redact(report, seen);
   report.findings = find_all({report, seen, thresholds});
   report.stacks = report_stacks(context, report);
   if (options.redact) redaction.redact(report.stacks);
-  report.losses = report_losses(context, symbolizer);
+  report.losses = report_losses(context, symbolizer, job);
   return report;
 }
 

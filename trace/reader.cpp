@@ -476,7 +476,7 @@ std::vector<std::filesystem::path> find_traces(const std::vector<std::filesystem
       content.traces.insert(content.traces.end(), below.traces.begin(), below.traces.end());
     }
     if (content.traces.empty()) {
-      throw TraceError("There is no trace (*.gmt) in the folder " + input.string() + ".");
+      throw NoTrace("There is no trace (*.gmt) in the folder " + input.string() + ".");
     }
     found.insert(content.traces.begin(), content.traces.end());
   }

@@ -35,6 +35,12 @@ class TraceError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// A folder that can be read and holds no trace.
+class NoTrace : public TraceError {
+ public:
+  using TraceError::TraceError;
+};
+
 // What went wrong while reading, by the rows of stats.def.
 struct ReadLosses {
   std::uint64_t corrupt_blocks = 0;
@@ -190,7 +196,7 @@ std::span<const std::byte> bytes_of(const Code& code);
 
 // All traces below `inputs`: files as they are, folders searched for *.gmt (not recursive beyond
 // one level), sorted. Throws TraceError for a path that does not exist and for a folder that cannot
-// be read or holds none; folders in it that cannot be read are left out.
+// be read, NoTrace for one that holds none; folders in it that cannot be read are left out.
 std::vector<std::filesystem::path> find_traces(const std::vector<std::filesystem::path>& inputs);
 
 }  // namespace gpumemtrace::trace

@@ -183,7 +183,15 @@ void open_job(const std::vector<std::filesystem::path>& traces, std::size_t time
               Job& job) {
   for (const std::filesystem::path& path : traces) {
     const auto index = static_cast<std::uint32_t>(job.processes.size());
-    job.processes.push_back(std::make_unique<Process>(index, path, job.devices, timeline_buckets));
+    try {
+      job.processes.push_back(
+          std::make_unique<Process>(index, path, job.devices, timeline_buckets));
+    } catch (const trace::TraceError& error) {
+      job.unreadable.push_back({path, error.what()});
+    }
+  }
+  if (job.processes.empty() && !job.unreadable.empty()) {
+    throw trace::TraceError(job.unreadable.front().reason);
   }
   join_clocks(job.processes);
 }

@@ -85,13 +85,21 @@ class Process {
   ProcessModel model_;
 };
 
+// A file among the job's that is no trace, or a damaged one, and why.
+struct UnreadableTrace {
+  std::filesystem::path path;
+  std::string reason;
+};
+
 struct Job {
   JobDevices devices;
   std::vector<std::unique_ptr<Process>> processes;
+  std::vector<UnreadableTrace> unreadable;
 };
 
-// Opens the traces and joins their clocks. Timelines have at most so many buckets each. Throws
-// trace::TraceError.
+// Opens the traces and joins their clocks. Timelines have at most so many buckets each. A trace that
+// cannot be read is noted, so that it does not hide the others. Throws trace::TraceError where none
+// can be read.
 void open_job(const std::vector<std::filesystem::path>& traces, std::size_t timeline_buckets,
               Job& job);
 // Takes all records of all processes in the order of time.

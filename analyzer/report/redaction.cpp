@@ -138,6 +138,9 @@ class NameReplacer {
     replace(Secret::kTrace, trace.file);
     for (std::string& note : trace.notes) note = redaction_.replace_paths(note);
   }
+  void operator()(std::string_view, rows::UnreadableTrace& trace) {
+    replace(Secret::kTrace, trace.file);
+  }
   void operator()(std::string_view, rows::Process& process) {
     replace(Secret::kHost, process.host);
     replace(Secret::kBoot, process.boot_id);

@@ -43,6 +43,17 @@ FreeMemory free_memory_of(const OomSnapshot& snapshot, std::uint64_t requested_b
   return result;
 }
 
+// Whether the process got memory of the level after its only failure and came to its own end. When
+// the last of several failures was is not kept.
+std::optional<bool> survived(const ReportProcess& process, const OomRow& failures) {
+  if (process.end != rows::TraceEnd::kExit || failures.count != 1) return std::nullopt;
+  const auto& groups = process.model().accounts().groups();
+  return std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
+    return group.last_time > failures.first.time &&
+           level_of(group.key.kind) == failures.first.level;
+  });
+}
+
 // What is known of the moment of the first failure.
 void add_snapshot(rows::Oom& row, const ReportContext& context, const ReportProcess& process,
                   const OomSnapshot& snapshot) {
@@ -67,6 +78,7 @@ rows::Oom oom_row(const ReportContext& context, const ReportProcess& process,
   row.time_ns = process.time_ns(first.time);
   row.step = process.model().steps().step_at(first.time);
   row.outcome = failures.outcome;
+  row.survived = survived(process, failures);
   row.count = failures.count;
   row.attempts = failures.attempts;
   row.lost_ns = process.duration_ns(failures.lost_ticks);

@@ -24,6 +24,27 @@ rows::OptionalNumber number_in(const std::string& text) {
   return value;
 }
 
+// The rows of losses[] that say that events are missing.
+std::vector<std::string> missing_events(const Losses& losses) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < kLosses.size(); ++i) {
+    const auto loss = static_cast<Loss>(i);
+    const bool is_missing = kLosses[i].severity == LossSeverity::data_loss ||
+                            loss == Loss::paused || loss == Loss::missing_ring;
+    if (is_missing && losses[loss] != 0) names.emplace_back(kLosses[i].name);
+  }
+  return names;
+}
+
+// The file has a name of its own beside it, so its folders are left out.
+std::string reason_of(const UnreadableTrace& trace) {
+  std::string reason = trace.reason;
+  const std::string path = trace.path.string();
+  const std::size_t at = reason.find(path);
+  if (at != std::string::npos) reason.replace(at, path.size(), "the file");
+  return reason;
+}
+
 std::uint64_t dropped_of(const Losses& losses) {
   return losses[Loss::dropped_allocations] + losses[Loss::dropped_frees] +
          losses[Loss::dropped_copies] + losses[Loss::dropped_blocks] + losses[Loss::dropped_others];
@@ -185,8 +206,8 @@ std::vector<rows::Trace> report_traces(const ReportContext& context) {
     row.process = process.id;
     row.recorder_version =
         text_or_none(process.model().dictionary().text(trace::TextKey::kToolVersion));
-    row.complete = !process.losses.any_data_loss() && process.losses[Loss::paused] == 0 &&
-                   process.losses[Loss::missing_ring] == 0;
+    row.incomplete_because = missing_events(process.losses);
+    row.complete = row.incomplete_because.empty();
     row.end = process.end;
     row.events = process.model().course().events;
     row.dropped = dropped_of(process.losses);
@@ -240,8 +261,11 @@ std::vector<rows::Device> report_devices(const ReportContext& context, const Job
   return list;
 }
 
-rows::Coverage report_coverage(const ReportContext& context) {
+rows::Coverage report_coverage(const ReportContext& context, const Job& job) {
   rows::Coverage coverage;
+  for (const UnreadableTrace& trace : job.unreadable) {
+    coverage.unreadable_traces.push_back({trace.path.filename().string(), reason_of(trace)});
+  }
   std::size_t wrapped = 0;
   for (const ReportProcess& process : context.processes()) {
     const Dictionary& dictionary = process.model().dictionary();
@@ -258,8 +282,10 @@ rows::Coverage report_coverage(const ReportContext& context) {
   return coverage;
 }
 
-std::vector<rows::Loss> report_losses(const ReportContext& context, const Symbolizer& symbolizer) {
+std::vector<rows::Loss> report_losses(const ReportContext& context, const Symbolizer& symbolizer,
+                                      const Job& job) {
   Losses unnamed;
+  unnamed.add(Loss::unreadable_traces, job.unreadable.size());
   unnamed.add(Loss::symbols_of_another_build, symbolizer.mismatched_modules());
   unnamed.add(Loss::symbols_missing, symbolizer.missing_modules());
   std::vector<rows::Loss> list;

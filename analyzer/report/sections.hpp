@@ -15,10 +15,10 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::vector<rows::Process> report_processes(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Device> report_devices(const ReportContext& context,
                                                        const Job& job);
-[[nodiscard]] rows::Coverage report_coverage(const ReportContext& context);
+[[nodiscard]] rows::Coverage report_coverage(const ReportContext& context, const Job& job);
 // `symbolizer` counts what it could not name, so the rows are to have their names before.
 [[nodiscard]] std::vector<rows::Loss> report_losses(const ReportContext& context,
-                                                    const Symbolizer& symbolizer);
+                                                    const Symbolizer& symbolizer, const Job& job);
 
 // report_stacks.cpp: of those that the other sections name
 [[nodiscard]] std::vector<rows::Stack> report_stacks(const ReportContext& context,

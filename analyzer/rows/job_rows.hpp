@@ -24,6 +24,7 @@ struct Trace {
   std::string process;
   OptionalText recorder_version;
   bool complete = false;
+  std::vector<std::string> incomplete_because;  // rows of losses[]
   TraceEnd end = TraceEnd::kUnknown;
   std::uint64_t events = 0;
   std::uint64_t dropped = 0;
@@ -38,6 +39,7 @@ struct Trace {
     v("process", self.process);
     v.added("recorder_version", self.recorder_version);
     v("complete", self.complete);
+    v.added("incomplete_because", self.incomplete_because);
     v("end", self.end);
     v("events", self.events);
     v("dropped", self.dropped);
@@ -355,6 +357,18 @@ struct PartialRules {
   }
 };
 
+// A file that was named or found as a trace and cannot be read as one.
+struct UnreadableTrace {
+  std::string file;
+  std::string reason;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("file", self.file);
+    v("reason", self.reason);
+  }
+};
+
 struct Coverage {
   OptionalNumber wrapped;
   std::vector<UnwrappedFunction> resolved_unwrapped;
@@ -362,6 +376,7 @@ struct Coverage {
   std::vector<MemoryAgreement> memory2;
   std::vector<PoolActivity> pools;
   std::vector<PartialRules> partial_rules;
+  std::vector<UnreadableTrace> unreadable_traces;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -371,6 +386,7 @@ struct Coverage {
     v.added("memory2", self.memory2);
     v.added("pools", self.pools);
     v.added("partial_rules", self.partial_rules);
+    v.added("unreadable_traces", self.unreadable_traces);
   }
 };
 

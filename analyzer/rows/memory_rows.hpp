@@ -281,6 +281,8 @@ struct Oom {
   OptionalNumber time_ns;
   OptionalNumber step;
   OomOutcome outcome = OomOutcome::kUnknown;
+  // The process allocated at this level again and ended by exit; empty where that is not known.
+  std::optional<bool> survived;
   std::uint64_t count = 0;
   std::uint64_t attempts = 0;
   std::uint64_t lost_ns = 0;
@@ -303,6 +305,7 @@ struct Oom {
     v("time_ns", self.time_ns);
     v("step", self.step);
     v("outcome", self.outcome);
+    v.added("survived", self.survived);
     v("count", self.count);
     v("attempts", self.attempts);
     v("lost_ns", self.lost_ns);

@@ -15,15 +15,21 @@ std::string blocks_text(const rows::Growth& row) {
          (row.bytes % row.blocks == 0 ? "" : " on average");
 }
 
+// A rate over less than this says nothing of the next minute.
+constexpr std::uint64_t kShortestRateNs = 1'000'000'000;
+
+bool is_long_enough(const rows::Growth& row) {
+  return row.end_ns >= row.begin_ns + kShortestRateNs;
+}
+
 // "16.0 KiB a step over 138 steps" or, without steps, "535.2 MiB a second".
 std::string rate_text(const rows::Growth& row) {
   if (row.bytes_per_step) {
     return size_text(static_cast<std::uint64_t>(*row.bytes_per_step)) + " a step over " +
            count_text(row.steps.value_or(0), "step", "steps");
   }
-  const double seconds =
-      (static_cast<double>(row.end_ns) - static_cast<double>(row.begin_ns)) / 1e9;
-  if (seconds <= 0) return {};
+  if (!is_long_enough(row)) return {};
+  const double seconds = static_cast<double>(row.end_ns - row.begin_ns) / 1e9;
   return size_text(static_cast<std::uint64_t>(static_cast<double>(row.bytes) / seconds)) +
          " a second";
 }
@@ -119,7 +125,7 @@ void find_growth(const RuleInput& input, Findings& findings) {
                      " holds rose throughout the run, by " + bytes + " (" + blocks_text(row) +
                      ") in " + count_text(row.rises, "stretch", "stretches") +
                      ", and did not come back while the program went on allocating there.";
-    if (row.forecast_ns) {
+    if (row.forecast_ns && is_long_enough(row)) {
       finding.detail += " At this rate the device is full " + duration_text(*row.forecast_ns) +
                         " after the start.";
     }

@@ -227,7 +227,10 @@ void add_text(rows::Finding& finding, const rows::Oom& row) {
     return;
   }
   finding.title = "Out of memory: a request for " + asked + at_place + " failed (" + times + ")";
-  if (row.outcome == OomOutcome::kUnknown) {
+  if (row.survived.value_or(false)) {
+    finding.title += "; the program went on";
+    finding.detail += " The program went on, allocated again and ended by itself.";
+  } else if (row.outcome == OomOutcome::kUnknown) {
     finding.detail += " What the program made of the failure the trace does not show.";
   }
 }
@@ -235,6 +238,7 @@ void add_text(rows::Finding& finding, const rows::Oom& row) {
 void add_evidence(const Failure& failure, rows::Evidence& evidence) {
   const rows::Oom& row = failure.row;
   evidence.add("outcome", row.outcome);
+  evidence.add("survived", row.survived);
   evidence.add("verdict", row.verdict);
   evidence.add("count", row.count);
   evidence.add("attempts", row.attempts);
@@ -251,7 +255,8 @@ rows::Finding finding_of(const rows::Report& report, const rows::Oom& row) {
   rows::Finding finding =
       finding_at(recovered ? Rule::kOutOfMemoryRecovered : Rule::kOutOfMemory, row);
   // A program may ask for more than there is on purpose and go on.
-  if (row.outcome == OomOutcome::kUnknown) finding.severity = Severity::kWarning;
+  const bool went_on = row.survived.value_or(false);
+  if (row.outcome == OomOutcome::kUnknown || went_on) finding.severity = Severity::kWarning;
   const Failure failure{row, breakdown_of(report.devices, row)};
   finding.bytes = row.requested_bytes;
   finding.time_ns = row.time_ns;

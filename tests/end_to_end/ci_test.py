@@ -86,9 +86,8 @@ class Recipes(Ci, support.EndToEnd):
         self.expect(0, "gpumemtrace run -o after.gmt -- ./my_test", FAULTY="1")
         plain, limited = next(commands for commands in recipes() if "diff" in commands[0])
         self.assertIn("leak.py in load", self.expect(0, plain).stdout)
-        self.expect(0, limited)
-        failed = self.expect(23, plain + " --max-regression 0%,100")
-        self.assertIn("FAILED: ", failed.stdout)
+        self.assertIn("FAILED: ", self.expect(23, limited).stdout)
+        self.expect(0, limited.replace("after", "before"))
 
 
 class Check(Ci, support.EndToEnd):
@@ -238,6 +237,109 @@ class Pytest(Ci, support.EndToEnd):
         self.assertIn("1 skipped", result.stdout)
         self.assertIn("gpumemtrace: max-leak: 1.0 MiB lost, 0 bytes allowed", result.stdout)
         self.assertIn("test_memory.py:7", result.stdout)
+
+    def pytest(self, text, *options, conftest="", **variables):
+        self.write("conftest.py", conftest)
+        self.write("test_it.py", "import pytest, zoo_cuda\n" + text)
+        path = {"PYTHONPATH": f"{self.packages}:{INTEGRATIONS}"}
+        return self.shell(f"{support.PYTHON} -m pytest -p gpumemtrace_pytest -rA {' '.join(options)}",
+                          **{**path, **variables}).stdout
+
+    def outcomes(self, output):
+        return dict((name, outcome) for outcome, name in re.findall(
+            r"^(PASSED|FAILED|XFAIL|XPASS|ERROR|SKIPPED) test_it.py::(\S+)", output, re.MULTILINE))
+
+    def test_options_fixtures_and_parameters_are_those_of_the_session(self):
+        output = self.pytest("""
+@pytest.mark.limit_gpu_memory("1 MiB", level="driver")
+@pytest.mark.parametrize("name", ["a", "b/c [d]"])
+def test_size(size, name):
+    cuda = zoo_cuda.Cuda()
+    cuda.free(cuda.alloc(size))
+    assert size == 64, name
+""", "--size=64", "test_it.py", conftest="""
+import pytest
+def pytest_addoption(parser): parser.addoption("--size", type=int, default=1)
+@pytest.fixture
+def size(request): return request.config.getoption("--size")
+""")
+        self.assertIn("2 passed", output)
+
+    def test_xfail_strict_or_not_foresees_a_broken_limit(self):
+        output = self.pytest("""
+@pytest.mark.xfail(reason="known")
+@pytest.mark.limit_gpu_leaks("0 B")
+def test_leaks(): zoo_cuda.Cuda().alloc(1 << 20)
+
+@pytest.mark.xfail(strict=True, reason="known")
+@pytest.mark.limit_gpu_leaks("0 B")
+def test_leaks_strictly(): zoo_cuda.Cuda().alloc(1 << 20)
+
+@pytest.mark.xfail
+@pytest.mark.limit_gpu_leaks("0 B")
+def test_fails(): assert zoo_cuda.Cuda() is None
+
+@pytest.mark.xfail(strict=True)
+@pytest.mark.limit_gpu_leaks("0 B")
+def test_passes_strictly():
+    cuda = zoo_cuda.Cuda()
+    cuda.free(cuda.alloc(1))
+""")
+        self.assertEqual(self.outcomes(output), {
+            "test_leaks": "XFAIL", "test_leaks_strictly": "XFAIL", "test_fails": "XFAIL",
+            "test_passes_strictly": "FAILED"}, output)
+
+    def test_times_and_output_are_those_of_the_test(self):
+        output = self.pytest("""
+@pytest.mark.limit_gpu_leaks("0 B")
+def test_speaks():
+    cuda = zoo_cuda.Cuda()
+    print("said " + "once")
+    cuda.alloc(1 << 20)
+
+@pytest.mark.limit_gpu_leaks("0 B")
+def test_skips(): pytest.skip("not today")
+""", "--junitxml=j.xml")
+        self.assertEqual(output.count("said once"), 1, output)
+        self.assertIn("not today", output)
+        self.assertNotIn("To accept", output)
+        cases = xml.etree.ElementTree.parse(self.folder / "j.xml").getroot()[0].findall("testcase")
+        self.assertEqual([case.get("name") for case in cases], ["test_speaks", "test_skips"])
+        self.assertGreater(float(cases[0].get("time")), 0)
+
+    def test_a_missing_program_is_an_error_or_a_skip_of_the_test(self):
+        text = """
+@pytest.mark.limit_gpu_leaks("0 B")
+def test_marked(): pass
+def test_not_marked(): pass
+"""
+        missing = {"GPUMEMTRACE_PROGRAM": "/nowhere/gpumemtrace"}
+        self.assertIn("1 passed, 1 error", self.pytest(text, **missing))
+        self.assertIn("1 passed, 1 skipped",
+                      self.pytest(text, "--gpumemtrace-missing=skip", **missing))
+
+    def test_traces_are_kept_where_asked(self):
+        output = self.pytest("""
+@pytest.mark.limit_gpu_leaks("0 B")
+def test_leaks(): zoo_cuda.Cuda().alloc(1 << 20)
+""", "--gpumemtrace-traces=kept")
+        command = re.search(r"the trace is kept: (gpumemtrace .*)", output)[1]
+        self.assertIn("test_it.py:4", self.expect(0, command).stdout)
+
+    def test_a_test_that_ends_its_process_has_failed(self):
+        output = self.pytest("""
+import os
+@pytest.mark.limit_gpu_leaks("0 B")
+def test_ends(): os._exit(3)
+""")
+        self.assertIn("ended with exit code 3", output)
+
+    @unittest.skipIf(importlib.util.find_spec("xdist") is None, "pytest-xdist is not installed")
+    def test_workers_of_xdist_give_the_same(self):
+        self.write("test_memory.py", PYTEST_FILE)
+        result = self.shell(f"{support.PYTHON} -m pytest -p gpumemtrace_pytest -n 2 test_memory.py",
+                            PYTHONPATH=f"{self.packages}:{INTEGRATIONS}")
+        self.assertIn("4 failed, 3 passed, 1 skipped", result.stdout)
 
 
 CMAKE_PROJECT = """

@@ -110,7 +110,8 @@ TEST_CASE("limits are held against the level and the device that they name", "[u
   CHECK(judge(report, "max-peak = 73098330112").outcome == Outcome::kPassed);
   CHECK(judge(report, "max-peak = 73098330111").outcome == Outcome::kViolated);
   CHECK(judge(report, "max-peak = 73098330111,level=driver,gpu=0").outcome == Outcome::kViolated);
-  CHECK(judge(report, "max-peak = 1,level=driver,gpu=1").outcome == Outcome::kPassed);
+  CHECK(judge(report, "max-peak = 1,level=driver,gpu=1").outcome == Outcome::kNothingMatched);
+  CHECK(judge(report, "max-peak = 1TiB,level=managed").outcome == Outcome::kNothingMatched);
   CHECK(judge(report, "max-peak = 1,level=host").outcome == Outcome::kViolated);
   CHECK(judge(report, "max-transfer = 1GiB").outcome == Outcome::kViolated);
   CHECK(judge(report, "max-transfer = 20GiB").outcome == Outcome::kPassed);

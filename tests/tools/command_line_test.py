@@ -147,6 +147,28 @@ class BadInput(CommandLine):
                             "--threshold", "leak.bytes=1GiB")
         self.assert_refused(2, "no rule 'bugs'", "run", "--fail-on", "bugs", "--", "true")
 
+    def test_numbers_and_sizes_are_refused_in_words(self):
+        self.assert_refused(2, "'100000' is no whole number from 0 to 200",
+                            "run", "--stack-depth", "100000", "--", "true")
+        for pid in ("-5", "99999999999999999999", "self"):
+            result = self.call("ctl", pid, "stop")
+            self.assertEqual(result.returncode, 2)
+            self.assertIn("is no whole number from 1 to ", result.stderr)
+            self.assertLess(len(result.stderr), 200)
+        self.assert_refused(2, "'1G' has half a unit; write 1GiB (of 1024) or 1GB (of 1000)",
+                            "check", "x.gmt", "--max-leak", "1G")
+        self.assert_refused(2, "is more than any memory has", "check", "x.gmt", "--max-leak",
+                            "99999999999TiB")
+        for command in (("check", "x.gmt", "--baseline"), ("summary",)):
+            odd = self.write("odd.json", '{"format": 3, "version": [], "entries": 7}')
+            self.assertNotIn("json.exception", self.call(*command, odd).stderr)
+
+    def test_a_usage_error_names_the_help_of_its_command_and_what_was_meant(self):
+        self.assert_refused(2, "did you mean --max-leak?; see `gpumemtrace check --help`",
+                            "check", "x.gmt", "--max-leek", "0")
+        self.assert_refused(2, "see `gpumemtrace summary --help`", "summary", "x.gmt", "--nonsense")
+        self.assert_refused(2, "no command 'anlyze'; did you mean analyze?", "anlyze", "x.gmt")
+
     def test_a_missing_file_is_named(self):
         for command in ("analyze", "summary", "dump"):
             self.assert_refused(1, "nowhere.gmt", command, "nowhere.gmt")
@@ -301,6 +323,12 @@ class Env(CommandLine):
             self.assertIn("1073741824", result.stdout, launcher)
 
 
+    def test_the_traces_of_a_pod_outlive_it(self):
+        text = self.call("env", "--for", "k8s").stdout
+        self.assertNotIn("emptyDir", text)
+        self.assertIn("type: DirectoryOrCreate", text)
+
+
 class Run(CommandLine):
     def run_python(self, code, *options, arguments=(), variables=None):
         return self.call("run", *options, "--", sys.executable, "-c", code, *arguments,
@@ -394,6 +422,12 @@ class Run(CommandLine):
         script.chmod(0o755)
         result = self.call("run", "--", script)
         self.assertIn(f"'{script}' replaces LD_PRELOAD", result.stderr)
+
+    def test_a_place_that_cannot_be_written_is_the_reason(self):
+        self.write("file", "no folder")
+        result = self.call("run", "-o", "file/t.gmt", "--", "true")
+        self.assertIn("no trace could be written", result.stderr)
+        self.assertNotIn("no process made a CUDA call", result.stderr)
 
     def test_a_program_without_cuda_calls_is_named_as_the_reason(self):
         self.assertIn("no process made a CUDA call", self.call("run", "--", "true").stderr)

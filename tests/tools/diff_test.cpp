@@ -26,6 +26,12 @@ const DifferenceSection& section_of(const std::vector<DifferenceSection>& sectio
   throw std::runtime_error("no section " + name);
 }
 
+std::string text_of(const DifferenceSection& section) {
+  Difference difference;
+  difference.sections = {section};
+  return difference_text(difference);
+}
+
 rows::Step step(std::uint64_t index, std::uint64_t bytes) {
   rows::Step row;
   row.process = "p1";
@@ -44,7 +50,10 @@ TEST_CASE("a job differs from itself in nothing", "[unit]") {
     for (const DifferenceRow& row : section.rows) CHECK_FALSE(row.changed());
   }
   CHECK(regressions_of(sections, {0, 0}).empty());
-  CHECK(difference_text(sections, {}, true).find("PASSED") == 0);
+  Difference difference;
+  difference.sections = sections;
+  difference.has_limit = true;
+  CHECK(difference_text(difference).find("PASSED") == 0);
 }
 
 TEST_CASE("what grew is named by allocator layer, owner and call site, and lines may move",
@@ -91,12 +100,67 @@ TEST_CASE("the text shows ten changes of a section and counts the others", "[uni
   DifferenceSection section{"peak", "Peak by level", {}};
   for (std::uint64_t i = 0; i < 13; ++i) section.rows.push_back({std::to_string(i), 4096, 12288});
   section.rows.push_back({"the same", 1, 1});
-  const std::string text = difference_text({section}, {}, false);
+  const std::string text = text_of(section);
   CHECK(tests::contains(text, "  and 3 more; --json has all\n"));
   CHECK_FALSE(tests::contains(text, "the same"));
   CHECK(tests::contains(text, "+8.0 KiB"));
   section.rows.erase(section.rows.begin(), section.rows.begin() + 3);
-  CHECK_FALSE(tests::contains(difference_text({section}, {}, false), "more; --json"));
+  CHECK_FALSE(tests::contains(text_of(section), "more; --json"));
+}
+
+TEST_CASE("what is lost may not become more, whatever else may", "[unit]") {
+  const rows::Report base = example_report();
+  rows::Report next = example_report();
+  for (rows::ExitLeak& row : next.leaks.exit) {
+    if (row.leak_class == rows::LeakClass::kLost) ++row.bytes;
+  }
+  const auto regressions = regressions_of(compare_jobs(base, next), {0.5, 1 << 30});
+  REQUIRE(regressions.size() == 1);
+  CHECK(regressions[0].name.starts_with("leaks, "));
+}
+
+TEST_CASE("code has one name, whichever source of symbols named it", "[unit]") {
+  const rows::Report named = example_report();
+  rows::Report unnamed = example_report();
+  std::size_t renamed = 0;
+  const auto forget = [&renamed](rows::Origin& origin) {
+    if (!origin.site || !origin.stack) return;
+    origin.site->function.reset();
+    origin.site->file.reset();
+    origin.site->line.reset();
+    origin.site->module = "libops.so";
+    origin.owner = "libops.so";
+    ++renamed;
+  };
+  for (rows::Peak& peak : unnamed.peak) {
+    for (rows::Holder& holder : peak.holders) forget(holder.origin);
+  }
+  for (rows::Cost& row : unnamed.costs) forget(row.origin);
+  REQUIRE(renamed != 0);
+  for (const auto& sections : {compare_jobs(named, unnamed), compare_jobs(unnamed, named)}) {
+    for (const DifferenceRow& row : section_of(sections, "places").rows) {
+      INFO(row.name);
+      CHECK_FALSE(row.changed());
+    }
+  }
+}
+
+TEST_CASE("another program, GPU or version is said", "[unit]") {
+  const rows::Report base = example_report();
+  CHECK(changes_of_environment(base, base).empty());
+  rows::Report next = example_report();
+  next.devices[0].name = "Other GPU";
+  next.processes[0].command = {"python3", "infer.py"};
+  next.processes[0].cuda.driver_version = 12040;
+  next.processes[0].world_size = 4;
+  const auto changes = changes_of_environment(base, next);
+  REQUIRE(changes.size() == 4);
+  CHECK(changes[0] == "another program: train.py in BASE, infer.py in NEW");
+  CHECK(changes[1] == "another CUDA version of the driver: 13.0 in BASE, 12.4 in NEW");
+  CHECK(changes[2] == "another number of ranks: none in BASE, 4 in NEW");
+  Difference difference;
+  difference.changes = changes;
+  CHECK(tests::contains(difference_text(difference), "Note: another program: "));
 }
 
 TEST_CASE("two steps of one run are compared", "[unit]") {

@@ -76,6 +76,22 @@ TEST_CASE("a failure that the framework reports has been raised", "[unit]") {
   CHECK(usage_of(report, "device").at("failed") == 1);
 }
 
+TEST_CASE("a program that goes on after it was told has survived", "[unit]") {
+  for (const bool goes_on : {true, false}) {
+    TraceBuilder trace;
+    trace.allocate(0x200000000, 20 * kMiB);
+    trace.block(0x200000000, 6 * kSigned, 20 * kMiB);
+    fail(trace, 40 * kMiB);
+    trace.framework_oom(40 * kMiB);
+    if (goes_on) trace.block(0x200600000, 8 * kSigned, 20 * kMiB);
+    const Json report = report_of(trace);
+    CHECK(report.at("oom")[0].at("outcome") == "raised");
+    CHECK(report.at("oom")[0].at("survived") == goes_on);
+    const Json finding = row_where(report.at("findings"), {{"rule", "out_of_memory"}});
+    CHECK(finding.at("severity") == (goes_on ? "warning" : "error"));
+  }
+}
+
 TEST_CASE("what a program made of a failed call is not known", "[unit]") {
   TraceBuilder trace;
   fail(trace, 900 * kMiB);

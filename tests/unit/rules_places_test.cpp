@@ -135,22 +135,40 @@ TEST_CASE("churn names the line that frees", "[unit]") {
   CHECK(has(found, "freed it again at libmine.so"));
 }
 
-TEST_CASE("growth tells from when to when, how many blocks and how fast", "[unit]") {
+namespace {
+
+// What one place keeps of every ten rounds, where calls are `pause_ns` apart.
+Json growth_with_pauses_of(std::uint64_t pause_ns) {
   TraceBuilder trace = program_trace();
+  std::uint64_t at = trace.now();
+  const auto next = [&at, pause_ns](Call call) {
+    call.start = at += pause_ns;
+    return call;
+  };
   for (std::uint64_t round = 0; round < 500; ++round) {
-    trace.allocate(kAddress, kMiB, MemoryKind::kStreamOrdered, call_at(0x20));
-    trace.free(kAddress, MemoryKind::kStreamOrdered);
+    trace.allocate(kAddress, kMiB, MemoryKind::kStreamOrdered, next(call_at(0x20)));
+    trace.free(kAddress, MemoryKind::kStreamOrdered, next({}));
     // A large one of the same place that does not stay.
-    trace.allocate(2 * kAddress, 8 * kMiB, MemoryKind::kDevice, call_at(0x10));
-    trace.free(2 * kAddress);
+    trace.allocate(2 * kAddress, 8 * kMiB, MemoryKind::kDevice, next(call_at(0x10)));
+    trace.free(2 * kAddress, MemoryKind::kDevice, next({}));
     if (round % 10 != 9) continue;
-    trace.allocate(kAddress + round * kMiB, 64 * 1024, MemoryKind::kDevice, call_at(0x10));
+    trace.allocate(kAddress + round * kMiB, 64 * 1024, MemoryKind::kDevice, next(call_at(0x10)));
   }
-  const Json found = finding_of(trace, "growth");
+  return finding_of(trace, "growth");
+}
+
+}  // namespace
+
+TEST_CASE("growth tells from when to when, how many blocks and how fast", "[unit]") {
+  const Json found = growth_with_pauses_of(2'000'000);
   const auto blocks = found.at("bytes").get<std::uint64_t>() / (64 * 1024);
   CHECK(has(found, std::to_string(blocks) + " blocks of 64.0 KiB"));
-  CHECK(has(found, " a second"));
+  CHECK((has(found, " a second") || has(found, " a step over ")));
   CHECK(has(found, " from "));
+}
+
+TEST_CASE("a rate a second is not told of milliseconds", "[unit]") {
+  CHECK_FALSE(has(growth_with_pauses_of(10), " a second"));
 }
 
 TEST_CASE("a context on another rank's device names the call that opened it", "[unit]") {

@@ -73,6 +73,15 @@ TEST_CASE("an unknown allocator in a Python process is no error", "[unit]") {
   CHECK(found[0].at("confidence") == "inferred");
 }
 
+TEST_CASE("a few bytes of an unknown allocator in a Python process are a hint", "[unit]") {
+  TraceBuilder trace;
+  trace.text(TextKey::kExecutable, "/usr/bin/python3.12");
+  trace.allocate(0x100000000, 4);
+  const Json found = findings_of(trace, "leak");
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("severity") == "info");
+}
+
 TEST_CASE("memory that a context's end freed is told apart from lost memory", "[unit]") {
   TraceBuilder trace = program_trace();
   keep(trace, 1);

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "tools/base/failure.hpp"
 #include "tools/base/text.hpp"
@@ -38,6 +39,18 @@ int write_all(int descriptor, std::string_view content) {
   return error;
 }
 
+// A new file next to `path`, and its name; no descriptor where none can be made. What is there
+// stays: it may be a file of the user's, or a link to one, in a folder that others can write to.
+std::pair<int, std::string> create_beside(const fs::path& path) {
+  constexpr int kMostNames = 100;
+  std::string name = path.string() + ".unfinished";
+  for (int number = 2;; ++number) {
+    const int descriptor = open(name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (descriptor >= 0 || errno != EEXIST || number > kMostNames) return {descriptor, name};
+    name = format_text("{}.unfinished{}", path.string(), number);
+  }
+}
+
 }  // namespace
 
 void write_output(const fs::path& path, const std::string& content) {
@@ -55,14 +68,11 @@ void write_output(const fs::path& path, const std::string& content) {
     }
     return;
   }
-  // In a folder that others can write to, the name may be a link to a file of the user's.
-  const std::string unfinished = path.string() + ".unfinished";
-  unlink(unfinished.c_str());
-  int error =
-      write_all(open(unfinished.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666), content);
+  const auto [descriptor, unfinished] = create_beside(path);
+  int error = write_all(descriptor, content);
   if (error == 0 && rename(unfinished.c_str(), path.c_str()) != 0) error = errno;
   if (error == 0) return;
-  unlink(unfinished.c_str());
+  if (descriptor >= 0) unlink(unfinished.c_str());
   refuse(path, error);
 }
 

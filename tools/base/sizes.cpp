@@ -68,6 +68,28 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
   return static_cast<std::uint64_t>(bytes);
 }
 
+std::string complaint_about_size(std::string_view text) {
+  if (parse_size(text)) return {};
+  const std::string quoted = "'" + std::string(text) + "'";
+  const std::string_view number = without_spaces(text);
+  const std::size_t digits = std::min(number.find_first_not_of("0123456789."), number.size());
+  const std::string unit = to_lower(without_spaces(number.substr(digits)));
+  const auto is_unit = [&](const SizeUnit& row) { return row.name == unit; };
+  const bool is_number = parse_size(number.substr(0, digits)).has_value();
+  if (digits != 0 && std::any_of(kSizeUnits.begin(), kSizeUnits.end(), is_unit)) {
+    return is_number && number.substr(0, digits).find('.') == std::string_view::npos
+               ? quoted + " is more than any memory has"
+               : quoted + " is no whole number of bytes, or more than any memory has";
+  }
+  if (digits != 0 && unit.size() == 1 && std::string_view("kmgt").find(unit) != std::string::npos) {
+    const std::string written(number.substr(0, digits));
+    const std::string letter(1, static_cast<char>(std::toupper(unit.front())));
+    return quoted + " has half a unit; write " + written + letter + "iB (of 1024) or " + written +
+           letter + "B (of 1000)";
+  }
+  return quoted + " is no size; write 2GiB, 2GB or a number of bytes";
+}
+
 std::optional<double> parse_share(std::string_view text) {
   text = without_spaces(text);
   const bool percent = !text.empty() && text.back() == '%';

@@ -18,6 +18,9 @@ using analyzer::size_text;
 // does not fit.
 [[nodiscard]] std::optional<std::uint64_t> parse_size(std::string_view text);
 
+// What is wrong with a text that is to be a size, and how it is written; empty where nothing is.
+[[nodiscard]] std::string complaint_about_size(std::string_view text);
+
 // "20%" or "0.2": 0 to 1 and, in percent, 0 to 100. Empty for anything else.
 [[nodiscard]] std::optional<double> parse_share(std::string_view text);
 

@@ -60,10 +60,12 @@ Environment environment_of_json(const Json& json) {
 Json entry_json(const BaselineEntry& entry) {
   Json findings = Json::array();
   for (const auto& [fingerprint, known] : entry.findings) {
-    findings.push_back({{"fingerprint", fingerprint},
-                        {"rule", known.rule},
-                        {"where", known.where},
-                        {"bytes", known.bytes}});
+    Json row = {{"fingerprint", fingerprint},
+                {"rule", known.rule},
+                {"where", known.where},
+                {"bytes", known.bytes}};
+    if (known.count) row["count"] = *known.count;
+    findings.push_back(std::move(row));
   }
   Json peaks = Json::object();
   for (const auto& [level, bytes] : entry.peak_bytes) peaks[level] = bytes;
@@ -93,12 +95,18 @@ BaselineEntry entry_of(const Json& json, const std::string& where) {
   }
   for (const Json& row : json.at("findings")) {
     entry.findings[row.at("fingerprint")] = {row.at("rule"), row.at("where"),
-                                             bytes_in(row, "bytes")};
+                                             bytes_in(row, "bytes"), number_in(row, "count")};
   }
   return entry;
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> leak_count_of(const rows::Finding& finding) {
+  const auto* const count = finding.evidence.find<std::uint64_t>("count");
+  const bool is_leak = describe(finding.rule).family == "leak";
+  return is_leak && count != nullptr ? std::optional(*count) : std::nullopt;
+}
 
 std::map<std::string, std::uint64_t> peaks_of(const rows::Report& report) {
   std::map<std::string, std::uint64_t> peaks;
@@ -134,6 +142,7 @@ BaselineEntry baseline_of(const rows::Report& report) {
     known.rule = name_of(finding.rule);
     known.where = name_holder(finding.origin);
     known.bytes += finding.bytes.value_or(0);
+    if (const auto count = leak_count_of(finding)) known.count = known.count.value_or(0) + *count;
   }
   return entry;
 }

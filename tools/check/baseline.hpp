@@ -8,16 +8,21 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "analyzer/rows/report.hpp"
 
 namespace gpumemtrace::tools {
 
+// What a file of baselines has near its begin.
+inline constexpr std::string_view kBaselineMark = "\"gpumemtrace-baseline\"";
+
 struct KnownFinding {
   std::string rule;
   std::string where;  // for people
   std::uint64_t bytes = 0;
+  std::optional<std::uint64_t> count;  // of allocations or handles; empty where nobody counted
 };
 
 // What decides how much memory the same program takes.
@@ -37,6 +42,9 @@ struct BaselineEntry {
   std::map<std::string, std::uint64_t> peak_bytes;  // by level; physical: summed over the job
   std::uint64_t transfer_bytes = 0;
 };
+
+// Of a leak the allocations or handles that it is about.
+[[nodiscard]] std::optional<std::uint64_t> leak_count_of(const analyzer::rows::Finding& finding);
 
 // The entry that the report would make. Findings that say what the trace could not see are no part
 // of it.

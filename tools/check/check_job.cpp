@@ -7,8 +7,11 @@
 
 #include "tools/base/messages.hpp"
 #include "tools/base/output_file.hpp"
+#include "tools/base/terminal.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/verdict_output.hpp"
+#include "tools/report_view/output_rules.hpp"
+#include "tools/report_view/recorded_jobs.hpp"
 #include "tools/report_view/report_input.hpp"
 
 namespace gpumemtrace::tools {
@@ -41,45 +44,139 @@ void publish(const Verdict& verdict, const CheckRequest& request) {
   if (request.print == VerdictPrint::kJson) {
     write_text(stdout, dump(verdict_json(verdict)));
   } else {
-    print_text(request.print == VerdictPrint::kText ? stdout : stderr, "{}",
-               verdict_text(verdict, request.inputs));
+    std::FILE* const stream = request.print == VerdictPrint::kText ? stdout : stderr;
+    write_text(stream,
+               styled(verdict_text(verdict, request.inputs), style_of(stream, request.color)));
+  }
+}
+
+// The report of the inputs, but for what an earlier run of the same command left in their folders:
+// a fault that is gone is not to be judged again. What was left out is noted.
+analyzer::rows::Report load_current(const CheckRequest& request, std::vector<std::string>& notes) {
+  analyzer::rows::Report report = load_rows(request.inputs, request.load);
+  const TracesOfInputs traces = split_by_run(request.inputs, report);
+  for (const std::filesystem::path& path : traces.stale) {
+    notes.push_back(
+        format_text("left out {}: an earlier run of the same command; name the file to judge it",
+                    path.string()));
+  }
+  if (!traces.stale.empty()) report = load_rows(traces.current, request.load);
+  if (const std::string jobs = unrelated_jobs_text(report); !jobs.empty()) {
+    notes.push_back(jobs + "; all of them are judged together");
+  }
+  return report;
+}
+
+void require_complete(const analyzer::rows::Report& report) {
+  if (const std::vector<std::string> missing = missing_events(report); !missing.empty()) {
+    throw Failure(
+        format_text("the traces miss events and make no baseline, which would accept what "
+                    "it cannot see: {} Record again, or use --allow-incomplete",
+                    missing.front()),
+        ExitCode::kIncomplete);
+  }
+  if (report.leaks.state != analyzer::rows::LeakState::kChecked) {
+    throw Failure(
+        "a process did not end by exit, so that its leaks are not known and make no "
+        "baseline; let it end, or use --allow-incomplete",
+        ExitCode::kIncomplete);
+  }
+}
+
+// Lets nobody accept what nobody saw.
+void require_whole(const analyzer::rows::Report& report, const Policy& policy) {
+  if (!policy.allow_incomplete) require_complete(report);
+  std::uint64_t events = 0;
+  for (const analyzer::rows::Trace& trace : report.traces) events += trace.events;
+  if (events == 0 && !policy.allow_empty) {
+    throw Failure(
+        "the traces hold no CUDA call, so they make no baseline; use --allow-empty if "
+        "that is right");
   }
 }
 
 int write_baseline(const analyzer::rows::Report& report, const Policy& policy) {
-  if (policy.baseline.empty()) {
-    throw Failure("--write-baseline needs --baseline FILE, which it writes", ExitCode::kUsage);
-  }
+  require_whole(report, policy);
   Baseline baseline;
   if (std::filesystem::exists(policy.baseline)) baseline = Baseline::read(policy.baseline);
   BaselineEntry entry = baseline_of(report);
   const std::size_t findings = entry.findings.size();
   baseline.put(std::move(entry));
   write_output(policy.baseline, baseline.text());
-  say(format_text("wrote {} with {}", policy.baseline.string(),
-                  count_of(findings, "finding", "findings")));
+  say(format_text("wrote {} with {}{}", policy.baseline.string(),
+                  count_of(findings, "finding", "findings"),
+                  policy.is_default() ? "" : "; the policy's limits were not judged"));
   return to_int(ExitCode::kSuccess);
+}
+
+void refuse_verdict_of_baseline(const CheckRequest& request) {
+  const VerdictFiles& files = request.files;
+  const bool has_verdict = !files.json.empty() || !files.junit.empty() || !files.sarif.empty() ||
+                           files.github || request.print == VerdictPrint::kJson;
+  if (!has_verdict) return;
+  throw Failure(
+      "--write-baseline gives no verdict, so there is nothing to write for --json, "
+      "--junit, --sarif, --github or --verdict-file; leave them out",
+      ExitCode::kUsage);
 }
 
 }  // namespace
 
+void require_sense(const CheckRequest& request) {
+  const Policy& policy = request.policy;
+  if (request.write_baseline && policy.baseline.empty()) {
+    throw Failure("--write-baseline needs --baseline FILE, which it writes", ExitCode::kUsage);
+  }
+  if (request.write_baseline) refuse_verdict_of_baseline(request);
+  OutputRules rules(request.force);
+  rules.reads(request.inputs);
+  rules.reads(policy.suppression_files);
+  rules.reads(request.load.naming.symbols);
+  rules.reads(request.load.naming.owners);
+  if (request.write_baseline) rules.require_writable(policy.baseline, kBaselineMark);
+  rules.reads(policy.baseline);
+  rules.require_writable(request.files.json, "\"gpumemtrace-verdict\"");
+  rules.require_writable(request.files.junit, "<testsuite name=\"gpumemtrace\"");
+  rules.require_writable(request.files.sarif, "\"name\": \"gpumemtrace\"");
+}
+
+void VerdictOptions::add_options(CommandLine& line) {
+  line.flag("--write-baseline", write_baseline,
+            "Write what the job does now into the baseline's FILE.");
+  line.flag("--json", json, "Print the verdict as JSON instead of text.");
+  line.option("--verdict-file", files.json, "Write the verdict there as JSON.").value_name("FILE");
+  line.option("--junit", files.junit, "Write the verdict as JUnit XML.").value_name("FILE");
+  line.option("--sarif", files.sarif, "Write the findings as SARIF 2.1.0.").value_name("FILE");
+  line.flag("--github", files.github,
+            "Print annotations for GitHub Actions and add the step summary.");
+}
+
+bool VerdictOptions::given() const {
+  return json || write_baseline || files.github || !files.json.empty() || !files.junit.empty() ||
+         !files.sarif.empty();
+}
+
 int check_job(const CheckRequest& request) {
+  require_sense(request);
   Suppressions suppressions;
   for (const auto& file : request.policy.suppression_files) suppressions.add_file(file);
   if (is_without_trace(request.inputs)) {
+    if (request.write_baseline)
+      throw Failure("there is no trace, so there is no baseline to write");
     const Verdict verdict = judge_nothing(request.policy);
     publish(verdict, request);
     return to_int(exit_code_of(verdict.outcome));
   }
-  const analyzer::rows::Report report =
-      load_rows(request.inputs, request.naming, request.thresholds);
+  std::vector<std::string> notes;
+  const analyzer::rows::Report report = load_current(request, notes);
   suppressions.add_embedded(report);
   if (request.write_baseline) return write_baseline(report, request.policy);
   Baseline baseline;
   const bool has_baseline = !request.policy.baseline.empty();
   if (has_baseline) baseline = Baseline::read(request.policy.baseline);
-  const Verdict verdict =
+  Verdict verdict =
       judge(report, request.policy, std::move(suppressions), has_baseline ? &baseline : nullptr);
+  verdict.notes = std::move(notes);
   publish(verdict, request);
   return to_int(exit_code_of(verdict.outcome));
 }

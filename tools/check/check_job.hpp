@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "analyzer/findings/thresholds.hpp"
 #include "tools/check/policy.hpp"
 #include "tools/report_view/report_input.hpp"
 
@@ -26,14 +25,31 @@ enum class VerdictPrint { kText, kTextToStderr, kJson };
 struct CheckRequest {
   std::vector<std::filesystem::path> inputs;
   Policy policy;
-  NamingOptions naming;
-  analyzer::Thresholds thresholds;
+  LoadOptions load;
   VerdictFiles files;
   VerdictPrint print = VerdictPrint::kText;
   bool write_baseline = false;
+  bool force = false;  // files of others are replaced
+  std::string color = "auto";
 };
 
-// Returns the exit code. Throws Failure for inputs that cannot be read.
+// Throws Failure for options that contradict each other, would be ignored, or name files that may
+// not be written. Before the work.
+void require_sense(const CheckRequest& request);
+
+// Returns the exit code. Throws Failure for inputs that cannot be read, and what require_sense()
+// throws.
 [[nodiscard]] int check_job(const CheckRequest& request);
+
+// Where a verdict goes, as options of `check` and `run`.
+struct VerdictOptions {
+  VerdictFiles files;
+  bool json = false;
+  bool write_baseline = false;
+
+  // The options write into this object, which must stay where it is while the words are parsed.
+  void add_options(CommandLine& line);
+  [[nodiscard]] bool given() const;
+};
 
 }  // namespace gpumemtrace::tools

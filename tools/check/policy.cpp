@@ -21,11 +21,10 @@ constexpr std::array<std::string_view, 7> kLevels = {"physical", "driver",    "p
 [[noreturn]] void refuse(const std::string& message) { throw Failure(message, ExitCode::kUsage); }
 
 std::uint64_t size_of(const char* name, const std::string& value) {
-  const auto bytes = parse_size(value);
-  if (!bytes) {
-    refuse(format_text("{}: '{}' is no size; write 2GiB, 2GB or a number of bytes", name, value));
+  if (const std::string complaint = complaint_about_size(value); !complaint.empty()) {
+    refuse(format_text("{}: {}", name, complaint));
   }
-  return *bytes;
+  return *parse_size(value);
 }
 
 std::vector<std::string> split(const std::string& text, char separator) {
@@ -148,7 +147,8 @@ const std::vector<PolicySetting>& policy_settings() {
       {"baseline", "FILE", "What is known and accepted; only what is new or larger fails.",
        [](Policy& policy, const std::string& value) { policy.baseline = value; }},
       {"max-regression", "SHARE|SIZE",
-       "How much more than the baseline is no regression (default 5%,8MiB: the larger).",
+       "How much more than the baseline is no regression (default 5%,8MiB: the larger). What is "
+       "lost may not become more at all.",
        set_regression},
       {"allow-empty", nullptr, "No trace and no CUDA call is no failure.",
        [](Policy& policy, const std::string& value) {
@@ -172,6 +172,14 @@ std::uint64_t RegressionLimit::allowed_bytes(std::uint64_t base_bytes) const {
 bool Policy::is_default() const {
   return !max_leak_bytes && !max_growth_bytes && max_peaks.empty() && !max_stranded_share &&
          !max_transfer_bytes && fail_on.empty();
+}
+
+void Policy::require_sense() const {
+  if (regression && baseline.empty()) {
+    refuse(
+        "max-regression needs --baseline FILE, from which it counts; without one it checks "
+        "nothing");
+  }
 }
 
 void PolicyOptions::add_options(CommandLine& line) {
@@ -240,6 +248,7 @@ Policy PolicyOptions::policy() const {
   for (std::size_t i = 0; i < values_.size(); ++i) {
     for (const std::string& value : values_[i]) policy_settings()[i].set(policy, value);
   }
+  policy.require_sense();
   return policy;
 }
 

@@ -25,7 +25,7 @@ struct FailOn {
   std::string least_severity;
 };
 
-// The larger of the two is allowed.
+// The larger of the two is allowed. Not of leaks: what is lost may not become more at all.
 struct RegressionLimit {
   double share = 0.05;
   std::uint64_t bytes = 8 << 20;
@@ -40,7 +40,7 @@ struct Policy {
   std::optional<double> max_stranded_share;
   std::optional<std::uint64_t> max_transfer_bytes;
   std::vector<FailOn> fail_on;
-  RegressionLimit regression;
+  std::optional<RegressionLimit> regression;  // empty: that of RegressionLimit
   bool allow_empty = false;
   bool allow_incomplete = false;
   std::vector<std::filesystem::path> suppression_files;
@@ -48,6 +48,10 @@ struct Policy {
 
   // True where nothing was asked: then every exact finding of severity error fails.
   [[nodiscard]] bool is_default() const;
+
+  // Throws Failure for settings that would be ignored: what is allowed to grow, and no baseline to
+  // grow from.
+  void require_sense() const;
 };
 
 // One setting of a policy: an option of the command line and a line of a policy file.

@@ -61,6 +61,13 @@ std::vector<std::string> texts_of(const rows::Finding& finding, const rows::Repo
   return texts;
 }
 
+// "/project/train.py" of "/home/me/project/train.py"; the whole of a path that has no more.
+std::string end_of(const std::string& path) {
+  const std::size_t name = path.rfind('/');
+  if (name == std::string::npos || name == 0) return path;
+  return path.substr(path.rfind('/', name - 1));
+}
+
 }  // namespace
 
 bool matches_pattern(std::string_view pattern, std::string_view text) {
@@ -160,7 +167,10 @@ std::string suppression_for(const rows::Finding& finding) {
     // Every script has these.
     const bool common = site.function == "main" || site.function == "<module>";
     if (site.function && !common) return type + ":^" + *site.function + "$";
-    if (site.file) return type + ":" + *site.file;
+    // A line of a script and not all of it, wherever it is checked out.
+    if (site.file && site.line)
+      return format_text("{}:{}:{}$", type, end_of(*site.file), *site.line);
+    if (site.file) return type + ":" + end_of(*site.file) + "$";
     if (site.module) return type + ":^" + *site.module + "$";
   }
   if (finding.origin.owner) return type + ":^" + *finding.origin.owner + "$";

@@ -2,6 +2,8 @@
 #include "tools/check/verdict.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "analyzer/findings/rule_table.hpp"
 #include "tools/base/sizes.hpp"
@@ -28,17 +30,29 @@ double growth_of(const rows::Finding& row) {
   return static_cast<double>(whole != nullptr ? *whole : row.bytes.value_or(0));
 }
 
+// How long copies took is what CUPTI alone tells.
+bool needs_cupti(std::string_view rule) {
+  return rule == name_of(Rule::kLowBandwidth) || rule == name_of(Rule::kCopiesNotHidden);
+}
+
 bool asks_for_leaks(const Policy& policy) {
   return policy.is_default() || policy.max_leak_bytes ||
-         std::any_of(policy.fail_on.begin(), policy.fail_on.end(),
-                     [](const FailOn& row) { return row.rule == "any" || row.rule == "leak"; });
+         std::any_of(policy.fail_on.begin(), policy.fail_on.end(), [](const FailOn& row) {
+           return row.rule == "any" || row.rule == "leak" ||
+                  std::any_of(analyzer::kRules.begin(), analyzer::kRules.end(),
+                              [&](const analyzer::RuleInfo& rule) {
+                                return rule.name == row.rule && rule.family == "leak";
+                              });
+         });
 }
 
 // Goes through the questions of a policy one by one.
 class Judge {
  public:
   Judge(const rows::Report& report, const Policy& policy, const BaselineEntry* known)
-      : report_(report), policy_(policy), known_(known) {}
+      : report_(report), policy_(policy), known_(known) {
+    for (const rows::Trace& trace : report_.traces) events_ += trace.events;
+  }
 
   Verdict judge(Suppressions& suppressions) {
     sort_findings(suppressions);
@@ -65,22 +79,36 @@ class Judge {
   }
 
  private:
+  // Of all findings with one fingerprint.
+  struct Sum {
+    std::uint64_t bytes = 0;
+    std::uint64_t count = 0;
+  };
+
+  // A limit on something that the job has not: nothing was checked.
+  void add_unmatched(const std::string& name, const std::string& message) {
+    if (events_ == 0) return;  // check_traced() says it
+    add({name, "", message + "; this limit checked nothing", false}, Outcome::kNothingMatched);
+  }
+
   void add(PolicyCheck check, Outcome otherwise) {
     if (!check.holds) verdict_.outcome = std::max(verdict_.outcome, otherwise);
     verdict_.checks.push_back(std::move(check));
   }
 
   void sort_findings(Suppressions& suppressions) {
-    std::map<std::string, std::uint64_t> bytes;
+    std::map<std::string, Sum> sums;
     for (const rows::Finding& row : report_.findings) {
-      bytes[row.fingerprint] += row.bytes.value_or(0);
+      Sum& sum = sums[row.fingerprint];
+      sum.bytes += row.bytes.value_or(0);
+      sum.count += leak_count_of(row).value_or(0);
     }
     for (const rows::Finding& row : report_.findings) {
       JudgedFinding finding{&row, FindingStatus::kReported, ""};
       if (const Suppression* const hidden = suppressions.use(row, report_)) {
         finding.status = FindingStatus::kSuppressed;
         finding.reason = hidden->type + ":" + hidden->pattern;
-      } else if (is_known(row.fingerprint, bytes[row.fingerprint])) {
+      } else if (is_known(row, sums[row.fingerprint])) {
         finding.status = FindingStatus::kKnown;
         finding.reason = "baseline";
       }
@@ -88,11 +116,18 @@ class Judge {
     }
   }
 
-  [[nodiscard]] bool is_known(const std::string& fingerprint, std::uint64_t bytes) const {
+  // What is lost may not become more; the slack is for what varies from run to run.
+  [[nodiscard]] bool is_known(const rows::Finding& row, const Sum& now) const {
     if (known_ == nullptr) return false;
-    const auto found = known_->findings.find(fingerprint);
-    return found != known_->findings.end() &&
-           bytes <= policy_.regression.allowed_bytes(found->second.bytes);
+    const auto found = known_->findings.find(row.fingerprint);
+    if (found == known_->findings.end()) return false;
+    const KnownFinding& known = found->second;
+    if (describe(row.rule).family != "leak") return now.bytes <= allowed_bytes(known.bytes);
+    return now.bytes <= known.bytes && (!known.count || now.count <= *known.count);
+  }
+
+  [[nodiscard]] std::uint64_t allowed_bytes(std::uint64_t base_bytes) const {
+    return policy_.regression.value_or(RegressionLimit()).allowed_bytes(base_bytes);
   }
 
   // Marks the findings that `fails` says; returns how many there are and their bytes.
@@ -112,12 +147,15 @@ class Judge {
   }
 
   void check_traced() {
-    std::uint64_t events = 0;
-    for (const rows::Trace& trace : report_.traces) events += trace.events;
-    if (events == 0 && !policy_.allow_empty) {
+    if (events_ == 0 && !policy_.allow_empty) {
       add({"traced", "", "the traces hold no CUDA call, so nothing was checked", false},
           Outcome::kNothingTraced);
     }
+  }
+
+  [[nodiscard]] bool has_cupti() const {
+    return std::any_of(report_.processes.begin(), report_.processes.end(),
+                       [](const rows::Process& process) { return process.cupti.join.has_value(); });
   }
 
   void check_rules() {
@@ -134,6 +172,10 @@ class Judge {
           Outcome::kViolated);
     }
     for (const FailOn& row : policy_.fail_on) {
+      if (needs_cupti(row.rule) && !has_cupti()) {
+        add_unmatched("fail-on", format_text("{} needs a recording with --cupti copies", row.rule));
+        continue;
+      }
       const auto sum = mark("fail-on " + row.rule, [&](const rows::Finding& finding) {
         const analyzer::RuleInfo& rule = describe(finding.rule);
         const bool asked = row.rule == "any" || rule.name == row.rule || rule.family == row.rule;
@@ -179,42 +221,70 @@ class Judge {
         Outcome::kViolated);
   }
 
-  // `process`: whose peak it is; empty for that of a device.
-  void check_peak(const PeakLimit& limit, std::uint64_t bytes, const std::string& device,
+  // `process`: whose peak it is; empty for that of a device. False where the limit names another
+  // device.
+  bool check_peak(const PeakLimit& limit, std::uint64_t bytes, const std::string& device,
                   const std::string& process) {
-    if (!limit.device.empty() && limit.device != device) return;
+    if (!limit.device.empty() && limit.device != device) return false;
     std::string subject = limit.level.empty() ? "physical" : limit.level;
     if (!device.empty()) subject += " on " + device;
-    if (!process.empty() && report_.processes.size() > 1) subject += " in " + process;
+    if (!process.empty() && report_.processes.size() > 1) {
+      subject += " in " + name_process(report_, process);
+    }
     add({"max-peak", subject,
          format_text("{} at the peak, {} allowed", size_text(bytes), size_text(limit.bytes)),
          bytes <= limit.bytes},
         Outcome::kViolated);
+    return true;
+  }
+
+  // What a limit could have named.
+  [[nodiscard]] std::string peaks_text() const {
+    std::set<std::string> names;
+    for (const rows::Device& row : report_.devices) names.insert("physical on " + row.id);
+    for (const rows::Peak& row : report_.peak) {
+      names.insert(std::string(name_of(row.level)) + (row.device ? " on " + *row.device : ""));
+    }
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text.empty() ? "none" : text;
   }
 
   void check_peaks() {
     for (const PeakLimit& limit : policy_.max_peaks) {
+      bool matched = false;
       if (limit.level.empty()) {
         for (const rows::Device& row : report_.devices) {
-          if (row.physical_peak) check_peak(limit, row.physical_peak->bytes, row.id, "");
+          const std::uint64_t bytes = row.physical_peak ? row.physical_peak->bytes : 0;
+          matched = check_peak(limit, bytes, row.id, "") || matched;
         }
-        continue;
       }
       for (const rows::Peak& row : report_.peak) {
-        if (name_of(row.level) != limit.level) continue;
-        check_peak(limit, row.bytes, row.device.value_or(""), row.process);
+        if (limit.level.empty() || name_of(row.level) != limit.level) continue;
+        matched = check_peak(limit, row.bytes, row.device.value_or(""), row.process) || matched;
       }
+      if (matched) continue;
+      add_unmatched("max-peak",
+                    format_text("the job has no peak of {}{}; it has {}",
+                                limit.level.empty() ? "a device" : limit.level,
+                                limit.device.empty() ? "" : " on " + limit.device, peaks_text()));
     }
   }
 
   void check_stranded() {
     if (!policy_.max_stranded_share) return;
     double worst = 0;
+    bool matched = false;
     for (const rows::Fragmentation& row : report_.fragmentation) {
       const std::uint64_t reserved = row.reserved_bytes.value_or(0);
-      if (reserved == 0) continue;
-      worst = std::max(worst, static_cast<double>(row.unusable_bytes.value_or(0)) /
-                                  static_cast<double>(reserved));
+      if (reserved == 0 || !row.unusable_bytes) continue;
+      matched = true;
+      worst =
+          std::max(worst, static_cast<double>(*row.unusable_bytes) / static_cast<double>(reserved));
+    }
+    if (!matched) {
+      add_unmatched("max-stranded", "the job has no framework whose free memory the trace shows");
+      return;
     }
     add({"max-stranded", "",
          format_text("{:.1f} % of reserved memory stranded at worst, {:.1f} % allowed", worst * 100,
@@ -236,7 +306,7 @@ class Judge {
   void check_no_more(const std::string& subject, std::uint64_t base, std::uint64_t now) {
     add({"max-regression", subject,
          format_text("{}, {} in the baseline", size_text(now), size_text(base)),
-         now <= policy_.regression.allowed_bytes(base)},
+         now <= allowed_bytes(base)},
         Outcome::kViolated);
   }
 
@@ -249,24 +319,30 @@ class Judge {
     check_no_more("transfers", known_->transfer_bytes, transfer_bytes_of(report_));
   }
 
+  [[nodiscard]] std::string text_of_whole() const {
+    if (const std::optional<std::uint64_t> sums_until_ns = only_sums_until_ns(report_)) {
+      return format_text(
+          "the traces miss no event; of the time before {} only sums are left, so some rules "
+          "looked "
+          "at the rest (coverage.partial_rules in the report)",
+          duration_text(*sums_until_ns));
+    }
+    return was_paused(report_) ? "the traces miss no event that was to be recorded; it was paused "
+                                 "for a time, as was asked for"
+                               : "the traces miss no event";
+  }
+
   void check_complete() {
     if (policy_.allow_incomplete) return;
-    const bool complete = is_complete(report_);
-    const std::optional<std::uint64_t> sums_until_ns = only_sums_until_ns(report_);
-    const std::string whole =
-        sums_until_ns ? format_text(
-                            "the traces miss no event; of the time before {} only sums are "
-                            "left, so some rules looked at the rest "
-                            "(coverage.partial_rules in the report)",
-                            duration_text(*sums_until_ns))
-                      : "the traces miss no event";
-    add({"complete", "",
-         complete
-             ? whole
-             : "the traces miss events, so the numbers may be wrong; see losses in the report, "
-               "or --allow-incomplete",
-         complete},
-        Outcome::kIncomplete);
+    const std::vector<std::string> missing = missing_events(report_);
+    for (const std::string& sentence : missing) {
+      add({"complete", "",
+           "events are missing, so the numbers may be wrong: " + sentence +
+               " Or use --allow-incomplete.",
+           false},
+          Outcome::kIncomplete);
+    }
+    if (missing.empty()) add({"complete", "", text_of_whole(), true}, Outcome::kIncomplete);
     if (!asks_for_leaks(policy_) || report_.leaks.state == rows::LeakState::kChecked) return;
     add({"complete", "leaks",
          "a process did not end by exit, so leaks could not be checked; let it end, or use "
@@ -278,6 +354,7 @@ class Judge {
   const rows::Report& report_;
   const Policy& policy_;
   const BaselineEntry* known_;
+  std::uint64_t events_ = 0;  // of all traces
   Verdict verdict_;
 };
 
@@ -291,6 +368,8 @@ std::string_view name_of(Outcome outcome) {
       return "incomplete";
     case Outcome::kViolated:
       return "violated";
+    case Outcome::kNothingMatched:
+      return "nothing_matched";
     case Outcome::kNotComparable:
       return "not_comparable";
     case Outcome::kNothingTraced:
@@ -307,6 +386,7 @@ ExitCode exit_code_of(Outcome outcome) {
       return ExitCode::kIncomplete;
     case Outcome::kViolated:
       return ExitCode::kViolated;
+    case Outcome::kNothingMatched:
     case Outcome::kNotComparable:
     case Outcome::kNothingTraced:
       break;

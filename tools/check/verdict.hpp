@@ -15,7 +15,14 @@
 namespace gpumemtrace::tools {
 
 // From the best to the worst; the worst that applies is the verdict.
-enum class Outcome { kPassed, kIncomplete, kViolated, kNotComparable, kNothingTraced };
+enum class Outcome {
+  kPassed,
+  kIncomplete,
+  kViolated,
+  kNothingMatched,  // a limit names what the job has not
+  kNotComparable,
+  kNothingTraced,
+};
 
 [[nodiscard]] std::string_view name_of(Outcome outcome);
 [[nodiscard]] ExitCode exit_code_of(Outcome outcome);
@@ -48,6 +55,7 @@ struct Verdict {
   std::vector<PolicyCheck> checks;
   std::vector<JudgedFinding> findings;
   std::vector<Suppression> suppressions;  // all, with what they hid
+  std::vector<std::string> notes;         // on what was judged
 };
 
 // The report must outlive the verdict. `baseline` is nullptr where none was given.

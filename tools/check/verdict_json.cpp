@@ -33,7 +33,8 @@ Json verdict_json(const Verdict& verdict) {
           {"exit_code", to_int(exit_code_of(verdict.outcome))},
           {"checks", std::move(checks)},
           {"findings", std::move(findings)},
-          {"suppressions", std::move(suppressions)}};
+          {"suppressions", std::move(suppressions)},
+          {"notes", std::vector<Json>(verdict.notes.begin(), verdict.notes.end())}};
 }
 
 }  // namespace gpumemtrace::tools

@@ -34,6 +34,9 @@ std::string headline(const Verdict& verdict) {
     case Outcome::kIncomplete:
       text = "INCOMPLETE";
       break;
+    case Outcome::kNothingMatched:
+      text = "NOT ALL WAS CHECKED";
+      break;
     case Outcome::kNotComparable:
       text = "NOT COMPARABLE";
       break;
@@ -59,6 +62,7 @@ struct SameFault {
   const JudgedFinding* first = nullptr;
   std::size_t times = 0;
   std::uint64_t bytes = 0;
+  std::vector<std::string> processes;  // names, each once
 };
 
 std::vector<SameFault> faults_of(const Verdict& verdict, FindingStatus status) {
@@ -71,17 +75,37 @@ std::vector<SameFault> faults_of(const Verdict& verdict, FindingStatus status) {
     // One process can have the same fault in several forms; those stay apart.
     const std::string key = finding.row->fingerprint + (many ? std::string() : finding.row->title);
     const auto [found, added] = index.try_emplace(key, faults.size());
-    if (added) faults.push_back({&finding, 0, 0});
+    if (added) faults.push_back({&finding, 0, 0, {}});
     SameFault& fault = faults[found->second];
     ++fault.times;
     fault.bytes += finding.row->bytes.value_or(0);
+    if (!many || !finding.row->process) continue;
+    const std::string name = name_process(*verdict.report, *finding.row->process);
+    const bool is_new =
+        std::find(fault.processes.begin(), fault.processes.end(), name) == fault.processes.end();
+    if (is_new) fault.processes.push_back(name);
   }
   return faults;
+}
+
+// "rank 2 on node-a, rank 5 on node-b and 3 more", "all 16 processes".
+std::string processes_text(const SameFault& fault, std::size_t all) {
+  constexpr std::size_t kMostNamed = 4;
+  const std::size_t count = fault.processes.size();
+  if (count > 1 && count == all) return format_text("all {} processes", all);
+  std::string text;
+  for (std::size_t i = 0; i < std::min(count, kMostNamed); ++i) {
+    text += (i == 0 ? "" : ", ") + fault.processes[i];
+  }
+  return count <= kMostNamed ? text : text + format_text(" and {} more", count - kMostNamed);
 }
 
 std::string finding_text(const analyzer::rows::Report& report, const SameFault& fault) {
   const analyzer::rows::Finding& row = *fault.first->row;
   std::string text = format_text("  {}: {}\n    {}\n", name_of(row.rule), row.title, row.detail);
+  if (const std::string names = processes_text(fault, report.processes.size()); !names.empty()) {
+    text += "    On " + names + ".\n";
+  }
   if (fault.times > 1) {
     text += format_text("    The same {} times in this job, {} together.\n", fault.times,
                         size_text(fault.bytes));
@@ -125,17 +149,35 @@ std::string suppressions_text(const Verdict& verdict) {
   return used + unused;
 }
 
+// A baseline accepts findings and what grew since it was written; a limit holds whatever it says.
+bool baseline_would_do(const Verdict& verdict) {
+  return std::all_of(verdict.checks.begin(), verdict.checks.end(), [](const PolicyCheck& check) {
+    return check.holds || check.name == "default policy" || check.name == "fail-on" ||
+           check.name == "max-leak" || check.name == "max-growth" ||
+           check.name == "max-regression" || check.name == "baseline";
+  });
+}
+
 std::string how_to_accept(const Verdict& verdict,
                           const std::vector<std::filesystem::path>& inputs) {
-  if (verdict.outcome != Outcome::kViolated && verdict.outcome != Outcome::kNotComparable)
+  if (verdict.outcome != Outcome::kViolated && verdict.outcome != Outcome::kNotComparable) {
     return {};
-  std::string names;
-  for (const std::filesystem::path& input : inputs) names += " " + shell_word(input.string());
-  return format_text(
-      "To accept this as it is: gpumemtrace check{} --baseline gpumemtrace-baseline.json "
-      "--write-baseline\nTo leave findings out: put their `Suppress` lines into a file and give it "
-      "with --suppressions FILE\n",
-      names.empty() ? " INPUT" : names);
+  }
+  std::string text;
+  if (baseline_would_do(verdict)) {
+    std::string names;
+    for (const std::filesystem::path& input : inputs) names += " " + shell_word(input.string());
+    text = format_text(
+        "To accept this as it is: gpumemtrace check{} --baseline gpumemtrace-baseline.json "
+        "--write-baseline\nand give --baseline gpumemtrace-baseline.json from then on.\n",
+        names.empty() ? " INPUT" : names);
+  } else {
+    text = "To accept this as it is: raise the limits that are not held.\n";
+  }
+  if (count_with(verdict, FindingStatus::kFails) == 0) return text;
+  return text +
+         "To leave findings out: put their `Suppress` lines into a file and give it with "
+         "--suppressions FILE\n";
 }
 
 }  // namespace
@@ -146,6 +188,7 @@ std::string title_of(const PolicyCheck& check) {
 
 std::string verdict_text(const Verdict& verdict, const std::vector<std::filesystem::path>& inputs) {
   std::string text = headline(verdict);
+  for (const std::string& note : verdict.notes) text += "  note  " + note + "\n";
   for (const PolicyCheck& check : verdict.checks) {
     text += format_text("  {:<4}  {}: {}\n", check.holds ? "ok" : "FAIL", title_of(check),
                         check.message);

@@ -7,6 +7,9 @@
 #include <utility>
 
 #include "tools/base/failure.hpp"
+#include "tools/base/sizes.hpp"
+#include "tools/base/spelling.hpp"
+#include "tools/base/text.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -61,6 +64,22 @@ class CommandFormatter : public HelpFormatter {
   std::string usage_;
 };
 
+// "; did you mean --max-leak?" where the message ends with an option that is nearly one of the
+// command's.
+std::string spelling_hint(const CLI::App* command, const std::string& message) {
+  const std::size_t dashes = message.rfind(" --");
+  if (command == nullptr || dashes == std::string::npos) return {};
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command->get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  std::string written = message.substr(dashes + 1);
+  written.resize(std::min(written.find_first_of(" =,"), written.size()));
+  if (std::find(names.begin(), names.end(), written) != names.end()) return {};
+  const std::string nearest = nearest_name(written, names);
+  return nearest.empty() ? nearest : "; did you mean " + nearest + "?";
+}
+
 }  // namespace
 
 Option& Option::required() {
@@ -83,14 +102,12 @@ Option& Option::one_of(const std::vector<std::string>& names) {
   return *this;
 }
 
-Option& Option::positive_number() {
-  option_->check(CLI::Validator(CLI::PositiveNumber).description(""));
-  return *this;
-}
-
-Option& Option::number_not_negative() {
-  option_->check(CLI::Validator(CLI::NonNegativeNumber).description(""));
-  return *this;
+Option& Option::whole_number(std::uint64_t least, std::uint64_t most) {
+  return check([least, most](const std::string& text) -> std::string {
+    const std::optional<std::uint64_t> number = parse_number(text);
+    if (number && *number >= least && *number <= most) return {};
+    return format_text("'{}' is no whole number from {} to {}", text, least, most);
+  });
 }
 
 Option& Option::check(const std::function<std::string(const std::string&)>& complaint) {
@@ -170,6 +187,7 @@ CommandLine& Program::add_command(const std::string& name, const std::string& su
 }
 
 std::optional<std::size_t> Program::parse(std::vector<std::string> words) {
+  const std::string first = words.empty() ? std::string() : words.front();
   try {
     std::reverse(words.begin(), words.end());  // CLI11 takes the last first
     parts_->app.parse(std::move(words));
@@ -177,7 +195,13 @@ std::optional<std::size_t> Program::parse(std::vector<std::string> words) {
     parts_->app.exit(help_or_version);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    throw Failure(std::string(error.what()) + "; see `gpumemtrace --help`", ExitCode::kUsage);
+    const auto named = std::find_if(parts_->commands.begin(), parts_->commands.end(),
+                                    [&](const CLI::App* row) { return row->get_name() == first; });
+    const CLI::App* const command = named == parts_->commands.end() ? nullptr : *named;
+    throw Failure(
+        format_text("{}{}; see `gpumemtrace {}--help`", error.what(),
+                    spelling_hint(command, error.what()), command == nullptr ? "" : first + " "),
+        ExitCode::kUsage);
   }
   const auto chosen = std::find_if(parts_->commands.begin(), parts_->commands.end(),
                                    [](const CLI::App* command) { return command->parsed(); });

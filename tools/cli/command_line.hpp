@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -33,8 +34,7 @@ class Option {
   // One value each time that the option is given, so that an operand may follow.
   Option& one_value_each();
   Option& one_of(const std::vector<std::string>& names);
-  Option& positive_number();
-  Option& number_not_negative();
+  Option& whole_number(std::uint64_t least, std::uint64_t most);
   // `complaint` returns what is wrong with a value, or nothing.
   Option& check(const std::function<std::string(const std::string&)>& complaint);
 

@@ -11,19 +11,25 @@ namespace {
 
 constexpr const char* kAnalyzeFooter =
     R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job, such as
-the ranks of a distributed run. docs/report.schema.json describes the report.
+the ranks of a distributed run. docs/report.schema.json describes the report. -o replaces a report
+that is there; anything else only with --force.
+
+leaks.gated_bytes is what was lost. Rows of leaks.exit with `inside` lie in memory of another row.
 
 Examples:
   gpumemtrace analyze job.gmt -o report.json
-  gpumemtrace analyze traces/ | jq .leaks.total_bytes
+  gpumemtrace analyze traces/ | jq .leaks.gated_bytes
   gpumemtrace analyze job.gmt --redact -o for_others.json
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
 
+// A report begins with it.
+constexpr std::string_view kReportMark = "\"format\": \"gpumemtrace-report\"";
+
 struct AnalyzeOptions {
   InputOptions input;
-  std::string output;
+  OutputOptions output;
   std::string timeline_points;
 };
 
@@ -31,10 +37,11 @@ int analyze(AnalyzeOptions& options) {
   if (!options.timeline_points.empty()) {
     options.input.naming.timeline_points = parse_number(options.timeline_points);
   }
+  options.output.require_writable(options.input.inputs, options.input.naming, kReportMark);
   const Json report = options.input.load();
   // A command line or a file name need not be valid UTF-8.
   const std::string text = report.dump(2) + "\n";
-  write_output(options.output, text);
+  write_output(options.output.output, text);
   return options.input.exit_code(report);
 }
 
@@ -44,8 +51,7 @@ Action define_analyze(CommandLine& line, const std::vector<std::string>&) {
   line.footer(kAnalyzeFooter);
   auto options = std::make_shared<AnalyzeOptions>();
   options->input.add_options(line);
-  line.option("-o,--output", options->output, "Write the report there instead of to stdout.")
-      .value_name("FILE");
+  options->output.add_options(line, "Write the report there instead of to stdout.");
   line.option("--timeline-points", options->timeline_points,
               "At most so many points of time in each row of timeline[]; 1,024 where nothing is "
               "said, down to 256 in jobs of many processes.")

@@ -22,21 +22,26 @@ Exit codes: 0 the policy holds, 1 an input cannot be read, nothing was traced or
 of another environment, 2 usage, 23 the policy is violated, 24 the traces miss events.)TEXT";
 
 struct CheckOptions {
-  CheckRequest request;
+  std::vector<std::filesystem::path> inputs;
   PolicyOptions policy;
-  ThresholdOptions thresholds;
-  bool json = false;
+  VerdictOptions verdict;
+  AnalysisOptions analysis;
+  bool force = false;
+  std::string color = "auto";
 };
 
-void add_file_options(CommandLine& line, CheckOptions& options) {
-  VerdictFiles& files = options.request.files;
-  line.flag("--write-baseline", options.request.write_baseline,
-            "Write what the job does now into the baseline's FILE.");
-  line.flag("--json", options.json, "Print the verdict as JSON instead of text.");
-  line.option("--junit", files.junit, "Write the verdict as JUnit XML.").value_name("FILE");
-  line.option("--sarif", files.sarif, "Write the findings as SARIF 2.1.0.").value_name("FILE");
-  line.flag("--github", files.github,
-            "Print annotations for GitHub Actions and add the step summary.");
+int check(const CheckOptions& options) {
+  CheckRequest request;
+  request.inputs = options.inputs;
+  request.policy = options.policy.policy();
+  if (options.analysis.require_complete) request.policy.allow_incomplete = false;
+  request.load = options.analysis.load_options();
+  request.files = options.verdict.files;
+  if (options.verdict.json) request.print = VerdictPrint::kJson;
+  request.write_baseline = options.verdict.write_baseline;
+  request.force = options.force;
+  request.color = options.color;
+  return check_job(request);
 }
 
 }  // namespace
@@ -44,20 +49,15 @@ void add_file_options(CommandLine& line, CheckOptions& options) {
 Action define_check(CommandLine& line, const std::vector<std::string>&) {
   line.footer(kCheckFooter);
   auto options = std::make_shared<CheckOptions>();
-  line.option("INPUT", options->request.inputs, "Traces (*.gmt), folders of traces, or one report.")
+  line.option("INPUT", options->inputs, "Traces (*.gmt), folders of traces, or one report.")
       .required()
       .value_name("");
   options->policy.add_options(line);
-  add_file_options(line, *options);
-  options->thresholds.add_options(line);
-  add_naming_options(line, options->request.naming);
-  return [options] {
-    CheckRequest& request = options->request;
-    request.policy = options->policy.policy();
-    request.thresholds = options->thresholds.values();
-    if (options->json) request.print = VerdictPrint::kJson;
-    return check_job(request);
-  };
+  options->verdict.add_options(line);
+  add_force_option(line, options->force);
+  add_color_option(line, options->color);
+  options->analysis.add_options(line);
+  return [options] { return check(*options); };
 }
 
 }  // namespace gpumemtrace::tools

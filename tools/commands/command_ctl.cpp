@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <memory>
 #include <string_view>
 
@@ -63,7 +64,7 @@ Action define_ctl(CommandLine& line, const std::vector<std::string>&) {
   for (const ControlAction& action : kControlActions) names.emplace_back(action.name);
   line.option("PID", options->pid, "The recorded process.")
       .required()
-      .positive_number()
+      .whole_number(1, std::numeric_limits<pid_t>::max())
       .value_name("");
   line.option("ACTION", options->action, "start, stop, or mark with a name.")
       .required()

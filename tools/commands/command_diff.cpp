@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
 #include <memory>
 #include <optional>
 
 #include "tools/base/failure.hpp"
+#include "tools/base/output_file.hpp"
 #include "tools/base/sizes.hpp"
+#include "tools/base/terminal.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
@@ -22,8 +23,11 @@ Examples:
   gpumemtrace diff main.json branch.json --max-regression 5%,8MiB
   gpumemtrace diff run.gmt@step:3 run.gmt@step:30
 
+What is lost may not become more at all, whatever --max-regression allows.
+
 Exit codes: 0 done, and nothing grew by more than --max-regression allows, 1 an input cannot be
-read or has no such step, 2 usage, 23 something grew by more.)TEXT";
+read, holds no CUDA call or has no such step, 2 usage, 23 something grew by more, 24 an input misses
+events, and --max-regression or --require-complete was given.)TEXT";
 
 constexpr std::string_view kStepMark = "@step:";
 
@@ -31,8 +35,11 @@ struct DiffOptions {
   std::string base;
   std::string next;
   std::string max_regression;
-  NamingOptions naming;
+  AnalysisOptions analysis;
+  OutputOptions output;
+  std::string color = "auto";
   bool json = false;
+  bool allow_incomplete = false;
 };
 
 // "run.gmt@step:3": an input and, behind the mark, one of its steps.
@@ -52,33 +59,76 @@ DiffInput split_input(const std::string& text) {
   return {text.substr(0, mark), step};
 }
 
-std::vector<DifferenceSection> compare(const DiffOptions& options) {
+// Of a gate, which is to see everything: also leaks, which only an exit shows.
+std::vector<std::string> missing_in(const analyzer::rows::Report& report, bool is_gate) {
+  std::vector<std::string> missing = missing_events(report);
+  if (is_gate && report.leaks.state != analyzer::rows::LeakState::kChecked) {
+    missing.emplace_back("a process did not end by exit, so its leaks are not known");
+  }
+  return missing;
+}
+
+void require_events(const analyzer::rows::Report& report, const std::string& path) {
+  for (const analyzer::rows::Trace& trace : report.traces) {
+    if (trace.events != 0) return;
+  }
+  throw Failure(path + " holds no CUDA call, so --max-regression would check nothing");
+}
+
+Difference compare(const DiffOptions& options, const DiffInput& base_input,
+                   const DiffInput& next_input) {
+  const LoadOptions load = options.analysis.load_options();
+  const analyzer::rows::Report base = load_rows({base_input.path}, load);
+  const analyzer::rows::Report next = load_rows({next_input.path}, load);
+  Difference difference;
+  difference.has_limit = !options.max_regression.empty();
+  if (difference.has_limit) {
+    require_events(base, base_input.path);
+    require_events(next, next_input.path);
+  }
+  difference.sections = base_input.step
+                            ? compare_steps(base, *base_input.step, next, *next_input.step)
+                            : compare_jobs(base, next);
+  const bool sees_leaks = difference.has_limit && !base_input.step;
+  difference.base_missing = missing_in(base, sees_leaks);
+  difference.next_missing = missing_in(next, sees_leaks);
+  difference.allows_incomplete = options.allow_incomplete;
+  difference.changes = changes_of_environment(base, next);
+  return difference;
+}
+
+ExitCode exit_code_of(const Difference& difference, bool requires_complete) {
+  if (!difference.regressions.empty()) return ExitCode::kViolated;
+  const bool is_gate = difference.has_limit || requires_complete;
+  return is_gate && difference.is_incomplete() ? ExitCode::kIncomplete : ExitCode::kSuccess;
+}
+
+RegressionLimit limit_of(const std::string& text) {
+  Policy policy;
+  if (!text.empty()) apply_policy_text("max-regression = " + text, "diff", policy);
+  return policy.regression.value_or(RegressionLimit());
+}
+
+int diff(const DiffOptions& options) {
+  if (options.allow_incomplete && options.analysis.require_complete) {
+    throw Failure("--allow-incomplete and --require-complete contradict each other; give one",
+                  ExitCode::kUsage);
+  }
+  const RegressionLimit limit = limit_of(options.max_regression);
   const DiffInput base = split_input(options.base);
   const DiffInput next = split_input(options.next);
   if (base.step.has_value() != next.step.has_value()) {
     throw Failure("one input names a step and the other does not; give both or none",
                   ExitCode::kUsage);
   }
-  const analyzer::rows::Report base_report = load_rows({base.path}, options.naming);
-  const analyzer::rows::Report next_report = load_rows({next.path}, options.naming);
-  if (base.step) return compare_steps(base_report, *base.step, next_report, *next.step);
-  return compare_jobs(base_report, next_report);
-}
-
-int diff(const DiffOptions& options) {
-  const bool has_limit = !options.max_regression.empty();
-  Policy policy;
-  if (has_limit) apply_policy_text("max-regression = " + options.max_regression, "diff", policy);
-  const std::vector<DifferenceSection> sections = compare(options);
-  std::vector<DifferenceRow> regressions;
-  if (has_limit) regressions = regressions_of(sections, policy.regression);
-  if (options.json) {
-    const Json json = difference_json(sections, regressions, has_limit);
-    print_text(stdout, "{}\n", json.dump(2));
-  } else {
-    write_text(stdout, difference_text(sections, regressions, has_limit));
-  }
-  return to_int(regressions.empty() ? ExitCode::kSuccess : ExitCode::kViolated);
+  options.output.require_writable({base.path, next.path}, options.analysis.naming);
+  Difference difference = compare(options, base, next);
+  if (difference.has_limit) difference.regressions = regressions_of(difference.sections, limit);
+  const TextStyle style =
+      options.output.output.empty() ? style_of(stdout, options.color) : TextStyle();
+  write_output(options.output.output, options.json ? difference_json(difference).dump(2) + "\n"
+                                                   : styled(difference_text(difference), style));
+  return to_int(exit_code_of(difference, options.analysis.require_complete));
 }
 
 }  // namespace
@@ -89,11 +139,15 @@ Action define_diff(CommandLine& line, const std::vector<std::string>&) {
   line.option("BASE", options->base, "What it was.").required().value_name("");
   line.option("NEW", options->next, "What it is now.").required().value_name("");
   line.option("--max-regression", options->max_regression,
-              "Exit with 23 where a peak, a leak or copies grew by more (such as 5%,8MiB: the "
-              "larger).")
+              "Exit with 23 where a peak or copies grew by more (such as 5%,8MiB: the larger), or "
+              "a leak at all.")
       .value_name("SHARE|SIZE");
+  line.flag("--allow-incomplete", options->allow_incomplete,
+            "An input that misses events is no failure.");
   line.flag("--json", options->json, "Print JSON instead of text.");
-  add_naming_options(line, options->naming);
+  add_color_option(line, options->color);
+  options->output.add_options(line, "Write there instead of to stdout.");
+  options->analysis.add_options(line);
   return [options] { return diff(*options); };
 }
 

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <memory>
+#include <string>
 
 #include "tools/base/failure.hpp"
+#include "tools/base/terminal.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
+#include "tools/commands/input_options.hpp"
 #include "tools/traces/machine_checks.hpp"
 
 namespace gpumemtrace::tools {
@@ -26,13 +30,15 @@ const char* word_for(CheckState state) {
   return "bad";
 }
 
-int print_checks() {
+int print_checks(const std::string& color) {
+  std::string text;
   ExitCode exit_code = ExitCode::kSuccess;
   for (const CheckResult& check : check_machine()) {
-    print_text(stdout, "{:<5} {}: {}{}{}\n", word_for(check.state), check.subject, check.finding,
-               check.remedy.empty() ? "" : "; ", check.remedy);
+    text += format_text("{:<5} {}: {}{}{}\n", word_for(check.state), check.subject, check.finding,
+                        check.remedy.empty() ? "" : "; ", check.remedy);
     if (check.state == CheckState::kBad) exit_code = ExitCode::kFailure;
   }
+  write_text(stdout, styled(text, style_of(stdout, color)));
   return to_int(exit_code);
 }
 
@@ -40,7 +46,9 @@ int print_checks() {
 
 Action define_doctor(CommandLine& line, const std::vector<std::string>&) {
   line.footer(kDoctorFooter);
-  return [] { return print_checks(); };
+  auto color = std::make_shared<std::string>("auto");
+  add_color_option(line, *color);
+  return [color] { return print_checks(*color); };
 }
 
 }  // namespace gpumemtrace::tools

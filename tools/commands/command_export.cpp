@@ -49,7 +49,7 @@ struct ExportOptions {
   std::string cost = "peak";
   std::string level;
   std::string by = "stack";
-  std::string output;
+  OutputOptions output;
 };
 
 template <class Rows>
@@ -72,6 +72,7 @@ Option add_choice(CommandLine& line, const std::string& flag, std::string& value
 }
 
 int export_report(const ExportOptions& options) {
+  options.output.require_writable(options.input.inputs, options.input.naming);
   const auto* const format = std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& row) {
     return options.format == row.name;
   });
@@ -80,7 +81,8 @@ int export_report(const ExportOptions& options) {
                    [&](const CostMeasure& row) { return options.cost == row.name; });
   const Json report = options.input.load();
   try {
-    write_output(options.output, format->write(report, {*measure, options.level, options.by == "module"}));
+    write_output(options.output.output,
+                 format->write(report, {*measure, options.level, options.by == "module"}));
   } catch (const analyzer::JsonError& error) {
     refuse(options, error);
   } catch (const analyzer::InputError& error) {
@@ -98,12 +100,12 @@ Action define_export(CommandLine& line, const std::vector<std::string>&) {
   add_choice(line, "--to", options->format, names_of(kFormats), "The format to write.").required();
   add_choice(line, "--cost", options->cost, names_of(kCostMeasures),
              "What the width of a frame stands for (default peak).");
-  add_choice(line, "--level", options->level, {"driver", "pool", "managed", "host", "framework"},
+  add_choice(line, "--level", options->level,
+             {"driver", "pool", "managed", "host", "framework", "imported"},
              "Only memory of this allocator layer.");
   add_choice(line, "--by", options->by, {"stack", "module"},
              "What the frames are: functions, or layers of a PyTorch model (default stack).");
-  line.option("-o,--output", options->output, "Write there instead of to stdout.")
-      .value_name("FILE");
+  options->output.add_options(line, "Write there instead of to stdout.");
   return [options] { return export_report(*options); };
 }
 

@@ -10,6 +10,7 @@
 #include "tools/base/text.hpp"
 #include "tools/check/check_job.hpp"
 #include "tools/commands/command.hpp"
+#include "tools/commands/input_options.hpp"
 #include "tools/launch/child_process.hpp"
 #include "tools/launch/installation.hpp"
 #include "tools/launch/launch_environment.hpp"
@@ -31,7 +32,8 @@ Examples:
   gpumemtrace run --simulate -- ./driver_api_program
   gpumemtrace run --check --max-leak 0 -- ./my_test
 
---check judges the traces as `gpumemtrace check` does; options of a policy imply it.
+--check judges the traces as `gpumemtrace check` does; options of a policy and of a verdict imply
+it.
 
 Exit codes: those of the command (128 + signal where a signal ended it); where the command
 returned 0, with --check those of `gpumemtrace check`;
@@ -44,9 +46,10 @@ struct RunOptions {
   bool simulate = false;
   bool check = false;
   PolicyOptions policy;
-  std::filesystem::path verdict_file;
+  VerdictOptions verdict;
+  std::string color = "auto";
 
-  [[nodiscard]] bool checks() const { return check || policy.given() || !verdict_file.empty(); }
+  [[nodiscard]] bool checks() const { return check || policy.given() || verdict.given(); }
 };
 
 std::string value_of(const std::vector<EnvironmentVariable>& environment, std::string_view name) {
@@ -123,13 +126,20 @@ void say_what_was_written(const std::vector<WrittenTrace>& traces) {
   say(format_text("next: gpumemtrace summary {}", next_input(traces)));
 }
 
-// The exit code of the verdict on what the command left.
-int check_traces(const RunOptions& options, const std::vector<WrittenTrace>& traces) {
+CheckRequest check_request(const RunOptions& options, bool force) {
   CheckRequest request;
-  for (const WrittenTrace& trace : traces) request.inputs.emplace_back(display_path(trace.path));
   request.policy = options.policy.policy();
-  request.files.json = options.verdict_file;
-  request.print = VerdictPrint::kTextToStderr;
+  request.files = options.verdict.files;
+  request.print = options.verdict.json ? VerdictPrint::kJson : VerdictPrint::kTextToStderr;
+  request.write_baseline = options.verdict.write_baseline;
+  request.force = force;
+  request.color = options.color;
+  return request;
+}
+
+// The exit code of the verdict on what the command left.
+int check_traces(CheckRequest request, const std::vector<WrittenTrace>& traces) {
+  for (const WrittenTrace& trace : traces) request.inputs.emplace_back(display_path(trace.path));
   try {
     return check_job(request);
   } catch (const Failure& failure) {
@@ -138,9 +148,21 @@ int check_traces(const RunOptions& options, const std::vector<WrittenTrace>& tra
   }
 }
 
+std::string why_nothing(const std::vector<EnvironmentVariable>& environment,
+                        const std::vector<std::string>& command) {
+  const std::string pattern = value_of(environment, kOutputVariable);
+  const std::string fixed = pattern.substr(0, pattern.find('%'));
+  const std::string unwritable = why_unwritable(std::filesystem::path(fixed).parent_path());
+  if (!unwritable.empty()) return unwritable;
+  return is_on(environment, "GPUMEMTRACE_START_PAUSED")
+             ? "recording started paused and `gpumemtrace ctl PID start` may not have come"
+             : why_untraced(command);
+}
+
 int run(const RunOptions& options, const std::vector<std::string>& command) {
-  if (options.checks()) (void)options.policy.policy();  // a bad policy is refused before the run
   const std::vector<EnvironmentVariable> environment = child_environment(options);
+  const CheckRequest request = check_request(options, is_on(environment, "GPUMEMTRACE_FORCE"));
+  if (options.checks()) require_sense(request);  // before the run and not after hours
   const std::uint64_t started_ns = realtime_ns();
   const ChildEnd end = run_child(command, environment);
   const bool quiet = is_on(environment, "GPUMEMTRACE_QUIET");
@@ -152,15 +174,12 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
   record_end(traces, end);
   remove_spent_rings(traces);
   if (traces.empty()) {
-    warn("nothing was recorded: " +
-         (is_on(environment, "GPUMEMTRACE_START_PAUSED")
-              ? "recording started paused and `gpumemtrace ctl PID start` may not have come"
-              : why_untraced(command)));
+    warn("nothing was recorded: " + why_nothing(environment, command));
   } else if (!quiet) {
     say_what_was_written(traces);
   }
   if (!options.checks()) return end.exit_code;
-  const int verdict = check_traces(options, traces);
+  const int verdict = check_traces(request, traces);
   return end.exit_code != 0 ? end.exit_code : verdict;
 }
 
@@ -174,9 +193,9 @@ Action define_run(CommandLine& line, const std::vector<std::string>& words_after
   line.flag("--simulate", options->simulate,
             "Run on the simulated CUDA driver: no GPU is needed or used.");
   line.flag("--check", options->check, "Judge the traces when the command has ended.");
-  line.option("--verdict-file", options->verdict_file, "Write the verdict there as JSON.")
-      .value_name("FILE");
   options->policy.add_options(line);
+  options->verdict.add_options(line);
+  add_color_option(line, options->color);
   return [&line, &words_after_dashes, options] {
     std::vector<std::string> command = line.command();
     if (!command.empty() && command.front().starts_with("-")) {

@@ -27,15 +27,19 @@ Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage.)TEXT";
 struct SymbolizeOptions {
   std::vector<std::filesystem::path> inputs;
   NamingOptions naming;
-  std::string output;
+  OutputOptions output;
 };
 
+// A side-car begins with it.
+constexpr std::string_view kSideCarMark = "gpumemtrace-symbols";
+
 int symbolize(const SymbolizeOptions& options) {
+  options.output.require_writable(options.inputs, options.naming, kSideCarMark);
   try {
     const analyzer::SymbolizeResult result =
         analyzer::symbolize(options.inputs, symbol_options(options.naming));
     const std::string text = result.side_car.dump(1) + "\n";
-    write_output(options.output, text);
+    write_output(options.output.output, text);
     print_text(stderr, "gpumemtrace: named {} of {} places in native code\n",
                format_count(result.named_places), format_count(result.places));
   } catch (const analyzer::InputError& error) {
@@ -52,8 +56,7 @@ Action define_symbolize(CommandLine& line, const std::vector<std::string>&) {
   line.option("TRACE", options->inputs, "Traces (*.gmt) and folders of traces.")
       .required()
       .value_name("");
-  line.option("-o,--output", options->output, "Write the names there instead of to stdout.")
-      .value_name("FILE");
+  options->output.add_options(line, "Write the names there instead of to stdout.");
   add_symbol_options(line, options->naming);
   return [options] { return symbolize(*options); };
 }

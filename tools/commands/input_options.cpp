@@ -2,6 +2,8 @@
 #include "tools/commands/input_options.hpp"
 
 #include "tools/base/failure.hpp"
+#include "tools/base/terminal.hpp"
+#include "tools/report_view/output_rules.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -23,10 +25,18 @@ void add_naming_options(CommandLine& line, NamingOptions& naming) {
       .one_value_each();
 }
 
-void InputOptions::add_options(CommandLine& line) {
-  line.option("INPUT", inputs, "Traces (*.gmt), folders of traces, or one report.")
-      .required()
-      .value_name("");
+void add_color_option(CommandLine& line, std::string& mode) {
+  line.option("--color", mode,
+              "Colour verdicts: auto (default) on a terminal where NO_COLOR is not set.")
+      .value_name(join_choices(color_modes()))
+      .one_of(color_modes());
+}
+
+void add_force_option(CommandLine& line, bool& force) {
+  line.flag("--force", force, "Replace files that are there; never a trace or what is read.");
+}
+
+void AnalysisOptions::add_options(CommandLine& line) {
   line.flag("--require-complete", require_complete, "Exit with 24 where a trace misses events.");
   line.flag("--redact", naming.redact,
             "Replace private names (paths, commands, hosts, functions of the program) by "
@@ -37,13 +47,36 @@ void InputOptions::add_options(CommandLine& line) {
   thresholds.add_options(line);
 }
 
-Json InputOptions::load() const {
-  return load_report(inputs, naming, thresholds.values(), tell_progress);
+LoadOptions AnalysisOptions::load_options() const {
+  return {naming, thresholds.values(), tell_progress};
 }
+
+void InputOptions::add_options(CommandLine& line) {
+  line.option("INPUT", inputs, "Traces (*.gmt), folders of traces, or one report.")
+      .required()
+      .value_name("");
+  AnalysisOptions::add_options(line);
+}
+
+Json InputOptions::load() const { return load_report(inputs, load_options()); }
 
 int InputOptions::exit_code(const Json& report) const {
   return to_int(require_complete && !is_complete(report) ? ExitCode::kIncomplete
                                                          : ExitCode::kSuccess);
+}
+
+void OutputOptions::add_options(CommandLine& line, const std::string& help) {
+  line.option("-o,--output", output, help).value_name("FILE");
+  add_force_option(line, force);
+}
+
+void OutputOptions::require_writable(const std::vector<std::filesystem::path>& inputs,
+                                     const NamingOptions& naming, std::string_view own_mark) const {
+  OutputRules rules(force);
+  rules.reads(inputs);
+  rules.reads(naming.symbols);
+  rules.reads(naming.owners);
+  rules.require_writable(output, own_mark);
 }
 
 }  // namespace gpumemtrace::tools

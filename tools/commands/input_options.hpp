@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operands and options that `analyze` and `summary` share.
+// The operands and options that commands share.
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "tools/cli/command_line.hpp"
@@ -15,8 +17,8 @@ namespace gpumemtrace::tools {
 void add_symbol_options(CommandLine& line, NamingOptions& naming);
 void add_naming_options(CommandLine& line, NamingOptions& naming);
 
-struct InputOptions {
-  std::vector<std::filesystem::path> inputs;
+// How inputs become a report.
+struct AnalysisOptions {
   bool require_complete = false;
   bool tell_progress = false;
   NamingOptions naming;
@@ -25,10 +27,39 @@ struct InputOptions {
   // The options write into this object, which must stay where it is while the words are parsed.
   void add_options(CommandLine& line);
 
+  // Throws Failure for a threshold that makes no sense.
+  [[nodiscard]] LoadOptions load_options() const;
+};
+
+// The same with the operands, of commands that read one job.
+struct InputOptions : AnalysisOptions {
+  std::vector<std::filesystem::path> inputs;
+
+  void add_options(CommandLine& line);
+
   [[nodiscard]] Json load() const;
 
   // What the process returns once the report is out.
   [[nodiscard]] int exit_code(const Json& report) const;
 };
+
+// Where a command writes, and what it may replace there.
+struct OutputOptions {
+  std::filesystem::path output;
+  bool force = false;
+
+  // `help` says what is written.
+  void add_options(CommandLine& line, const std::string& help);
+
+  // Throws Failure where the output may not be written (OutputRules); before the work.
+  void require_writable(const std::vector<std::filesystem::path>& inputs,
+                        const NamingOptions& naming, std::string_view own_mark = {}) const;
+};
+
+// --color of a command that prints text.
+void add_color_option(CommandLine& line, std::string& mode);
+
+// --force of a command that writes files.
+void add_force_option(CommandLine& line, bool& force);
 
 }  // namespace gpumemtrace::tools

@@ -14,6 +14,7 @@
 
 #include "tools/base/failure.hpp"
 #include "tools/base/messages.hpp"
+#include "tools/base/spelling.hpp"
 #include "tools/commands/command.hpp"
 
 namespace gpumemtrace::tools {
@@ -69,17 +70,22 @@ Arguments split_arguments(int count, char** words) {
 // The parser says only that a subcommand is missing.
 void require_known_command(const std::vector<std::string>& arguments) {
   std::string names;
+  std::vector<std::string> known;
   for (const Command& command : kCommands) {
     if (!arguments.empty() && arguments.front() == command.name) return;
-    names += (names.empty() ? "" : ", ") + std::string(command.name);
+    known.emplace_back(command.name);
+    names += (names.empty() ? "" : ", ") + known.back();
   }
+  const std::string nearest = arguments.empty() ? "" : nearest_name(arguments.front(), known);
   for (const std::string_view option : {"-h", "--help", "--version"}) {
     if (!arguments.empty() && arguments.front() == option) return;
   }
-  throw Failure((arguments.empty() ? "a command is missing"
-                                   : "there is no command '" + arguments.front() + "'") +
-                    "; known are " + names + "; see `gpumemtrace --help`",
-                ExitCode::kUsage);
+  throw Failure(
+      (arguments.empty() ? "a command is missing"
+                         : "there is no command '" + arguments.front() + "'" +
+                               (nearest.empty() ? "" : "; did you mean " + nearest + "?")) +
+          "; known are " + names + "; see `gpumemtrace --help`",
+      ExitCode::kUsage);
 }
 
 int dispatch(int count, char** words) {

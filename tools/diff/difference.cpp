@@ -7,6 +7,7 @@
 #include "tools/base/failure.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/baseline.hpp"
+#include "tools/diff/common_names.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -91,6 +92,8 @@ BytesByName transferred(const rows::Report& report) {
   return bytes;
 }
 
+constexpr const char* kLeakSection = "leaks";
+
 struct SectionInfo {
   const char* name;
   const char* title;
@@ -102,7 +105,7 @@ constexpr SectionInfo kSections[] = {
     {"categories", "At the peak by category", by_category, false},
     {"owners", "At the peak by owner", by_owner, false},
     {"places", "At the peak by call site", by_call_site, false},
-    {"leaks", "Lost at exit", leaked, true},
+    {kLeakSection, "Lost at exit", leaked, true},
     {"transfers", "Copied", transferred, true},
 };
 constexpr const char* kStepSection = "step";
@@ -128,9 +131,15 @@ BytesByName step_numbers(const rows::Report& report, std::uint64_t step) {
 }  // namespace
 
 std::vector<DifferenceSection> compare_jobs(const rows::Report& base, const rows::Report& next) {
+  CommonNames names;
+  names.add(base);
+  names.add(next);
+  const rows::Report named_base = names.apply_to(base);
+  const rows::Report named_next = names.apply_to(next);
   std::vector<DifferenceSection> sections;
   for (const SectionInfo& info : kSections) {
-    sections.push_back(compare(info.name, info.title, info.collect(base), info.collect(next)));
+    sections.push_back(
+        compare(info.name, info.title, info.collect(named_base), info.collect(named_next)));
   }
   return sections;
 }
@@ -151,7 +160,9 @@ std::vector<DifferenceRow> regressions_of(const std::vector<DifferenceSection>& 
           return info.is_limited && section.name == info.name;
         });
     for (const DifferenceRow& row : section.rows) {
-      if (!is_limited || row.new_bytes <= limit.allowed_bytes(row.base_bytes)) continue;
+      const std::uint64_t allowed =
+          section.name == kLeakSection ? row.base_bytes : limit.allowed_bytes(row.base_bytes);
+      if (!is_limited || row.new_bytes <= allowed) continue;
       regressions.push_back({section.name + ", " + row.name, row.base_bytes, row.new_bytes});
     }
   }

@@ -41,15 +41,31 @@ struct DifferenceSection {
                                                            const analyzer::rows::Report& next,
                                                            std::uint64_t next_step);
 
+// What makes the two hard to compare, a sentence each: another program, GPU or version.
+[[nodiscard]] std::vector<std::string> changes_of_environment(const analyzer::rows::Report& base,
+                                                              const analyzer::rows::Report& next);
+
 // Totals that grew by more than is allowed: rows of the sections "peak", "leaks" and "transfers",
-// of a step all rows.
+// of a step all rows. What is lost may not grow at all.
 [[nodiscard]] std::vector<DifferenceRow> regressions_of(
     const std::vector<DifferenceSection>& sections, const RegressionLimit& limit);
 
-[[nodiscard]] std::string difference_text(const std::vector<DifferenceSection>& sections,
-                                          const std::vector<DifferenceRow>& regressions,
-                                          bool has_limit);
-[[nodiscard]] Json difference_json(const std::vector<DifferenceSection>& sections,
-                                   const std::vector<DifferenceRow>& regressions, bool has_limit);
+// All that `diff` says.
+struct Difference {
+  std::vector<DifferenceSection> sections;
+  std::vector<DifferenceRow> regressions;
+  bool has_limit = false;
+  std::vector<std::string> base_missing;  // events, a sentence each
+  std::vector<std::string> next_missing;
+  std::vector<std::string> changes;  // of the environment
+  bool allows_incomplete = false;
+
+  [[nodiscard]] bool is_incomplete() const {
+    return !allows_incomplete && !(base_missing.empty() && next_missing.empty());
+  }
+};
+
+[[nodiscard]] std::string difference_text(const Difference& difference);
+[[nodiscard]] Json difference_json(const Difference& difference);
 
 }  // namespace gpumemtrace::tools

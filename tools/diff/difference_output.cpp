@@ -22,18 +22,36 @@ Json row_json(const DifferenceRow& row) {
   return {{"name", row.name}, {"base_bytes", row.base_bytes}, {"new_bytes", row.new_bytes}};
 }
 
+std::string missing_text(const char* input, const std::vector<std::string>& sentences) {
+  std::string text;
+  for (const std::string& sentence : sentences) {
+    text += format_text("  {} misses events, so its numbers may be too low: {}\n", input, sentence);
+  }
+  return text;
+}
+
+std::string headline(const Difference& difference) {
+  if (!difference.has_limit) return difference.is_incomplete() ? "INCOMPLETE\n" : "";
+  std::string text;
+  if (!difference.regressions.empty()) {
+    text = format_text("FAILED: {} grew by more than is allowed\n",
+                       count_of(difference.regressions.size(), "number", "numbers"));
+    for (const DifferenceRow& row : difference.regressions) text += row_text(row);
+  } else if (difference.is_incomplete()) {
+    text = "INCOMPLETE: nothing that was seen grew by more than is allowed\n";
+  } else {
+    text = "PASSED: nothing grew by more than is allowed\n";
+  }
+  return text;
+}
+
 }  // namespace
 
-std::string difference_text(const std::vector<DifferenceSection>& sections,
-                            const std::vector<DifferenceRow>& regressions, bool has_limit) {
-  std::string text;
-  if (has_limit) {
-    text += regressions.empty() ? "PASSED: nothing grew by more than is allowed\n"
-                                : format_text("FAILED: {} grew by more than is allowed\n",
-                                              count_of(regressions.size(), "number", "numbers"));
-    for (const DifferenceRow& row : regressions) text += row_text(row);
-  }
-  for (const DifferenceSection& section : sections) {
+std::string difference_text(const Difference& difference) {
+  std::string text = headline(difference) + missing_text("BASE", difference.base_missing) +
+                     missing_text("NEW", difference.next_missing);
+  for (const std::string& change : difference.changes) text += "Note: " + change + "\n";
+  for (const DifferenceSection& section : difference.sections) {
     std::string rows;
     std::size_t changed = 0;
     for (const DifferenceRow& row : section.rows) {
@@ -47,18 +65,25 @@ std::string difference_text(const std::vector<DifferenceSection>& sections,
   return text;
 }
 
-Json difference_json(const std::vector<DifferenceSection>& sections,
-                     const std::vector<DifferenceRow>& regressions, bool has_limit) {
+Json difference_json(const Difference& difference) {
+  const auto texts = [](const std::vector<std::string>& list) {
+    return Json(std::vector<Json>(list.begin(), list.end()));
+  };
   Json json = {{"format", "gpumemtrace-diff"}, {"version", 1}, {"sections", Json::array()}};
-  for (const DifferenceSection& section : sections) {
+  for (const DifferenceSection& section : difference.sections) {
     Json rows = Json::array();
     for (const DifferenceRow& row : section.rows) rows.push_back(row_json(row));
     json["sections"].push_back({{"name", section.name}, {"rows", std::move(rows)}});
   }
-  json["regressions"] = has_limit ? Json::array() : Json(nullptr);
-  if (has_limit) {
-    for (const DifferenceRow& row : regressions) json["regressions"].push_back(row_json(row));
+  json["regressions"] = difference.has_limit ? Json::array() : Json(nullptr);
+  if (difference.has_limit) {
+    for (const DifferenceRow& row : difference.regressions) {
+      json["regressions"].push_back(row_json(row));
+    }
   }
+  json["missing"] = {{"base", texts(difference.base_missing)},
+                     {"new", texts(difference.next_missing)}};
+  json["environment_changes"] = texts(difference.changes);
   return json;
 }
 

@@ -11,9 +11,15 @@ gpumemtrace_pytest`. The program `gpumemtrace` must be on PATH, or GPUMEMTRACE_P
 
 A marked test runs alone in a process of its own under `gpumemtrace run --check`: what it loses is
 told by identity at the end of that process, and no other test's memory is in its peak. Fixtures of
-the test run in that process alone. With warmup=N the test is called N times before the call that
-counts: what those calls and the fixtures keep is no leak. Options of gpumemtrace for all tests (such as --simulate or
---suppressions FILE) are words in GPUMEMTRACE_PYTEST_OPTIONS.
+the test run in that process alone. Its options, times, output and outcome (skip, xfail, parameters)
+are those of the test without this plugin, also under pytest-xdist. With warmup=N the test is called
+N times before the call that counts: what those calls and the fixtures keep is no leak.
+
+    --gpumemtrace-traces=FOLDER        keep the traces, in a folder a test
+    --gpumemtrace-missing=error|skip   what a marked test is where there is no program `gpumemtrace`
+
+Options of gpumemtrace for all tests (such as --simulate or --suppressions FILE) are words in
+GPUMEMTRACE_PYTEST_OPTIONS.
 """
 
 import ctypes
@@ -21,6 +27,7 @@ import gc
 import json
 import os
 import pathlib
+import re
 import shlex
 import shutil
 import subprocess
@@ -29,9 +36,19 @@ import tempfile
 
 import pytest
 
+# In the child: the file for its reports. Taken out of the environment, so that a pytest which the
+# test starts is no child.
 CHILD_VARIABLE = "GPUMEMTRACE_PYTEST_CHILD"
+REPORT_FILE = os.environ.pop(CHILD_VARIABLE, None)
 LEAKS_FROM_HERE = b"gpumemtrace: leaks from here"  # GPUMEMTRACE_LEAKS_FROM_HERE of gpumemtrace.h
-SKIPPED_EXIT_CODE = 77  # of the child: the test skipped itself
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("gpumemtrace")
+    group.addoption("--gpumemtrace-traces", metavar="FOLDER",
+                    help="keep the traces of marked tests there, in a folder a test")
+    group.addoption("--gpumemtrace-missing", choices=("error", "skip"), default="error",
+                    help="what a marked test is where there is no program gpumemtrace (default error)")
 
 
 def pytest_configure(config):
@@ -39,17 +56,36 @@ def pytest_configure(config):
         "markers", "limit_gpu_memory(size, level=None): most GPU memory that the test may use")
     config.addinivalue_line(
         "markers", "limit_gpu_leaks(size, warmup=0): most GPU memory that the test may lose")
+    if REPORT_FILE is not None:
+        config.pluginmanager.register(ChildReports(config), "gpumemtrace_child")
+
+
+class ChildReports:
+    """In the child: hands the reports of the test to the parent as they are."""
+
+    def __init__(self, config):
+        self.config = config
+        self.reports = []
+
+    def pytest_runtest_logreport(self, report):
+        self.reports.append(self.config.hook.pytest_report_to_serializable(
+            config=self.config, report=report))
+        # Each time: a test may end its process.
+        pathlib.Path(REPORT_FILE).write_text(json.dumps(self.reports, default=repr))
 
 
 def policy_of(item):
-    """Options of `gpumemtrace run` for the item's marks; empty where it has none."""
+    """Options of `gpumemtrace run` for the item's marks, of which the nearest counts."""
     options = []
+    levels = set()
     for mark in item.iter_markers("limit_gpu_memory"):
         level = mark.kwargs.get("level")
-        options += ["--max-peak", mark.args[0] + (f",level={level}" if level else "")]
-    for mark in item.iter_markers("limit_gpu_leaks"):
-        options += ["--max-leak", mark.args[0]]
-    return options
+        if level in levels:
+            continue
+        levels.add(level)
+        options += ["--max-peak", f"{mark.args[0]}" + (f",level={level}" if level else "")]
+    leaks = item.get_closest_marker("limit_gpu_leaks")
+    return options + (["--max-leak", f"{leaks.args[0]}"] if leaks else [])
 
 
 def warmup_of(item):
@@ -57,45 +93,119 @@ def warmup_of(item):
                default=0)
 
 
-def run_recorded(item, policy):
-    """Runs the item in a process of its own; returns its result and the verdict, if there is one."""
-    program = os.environ.get("GPUMEMTRACE_PROGRAM") or shutil.which("gpumemtrace")
-    if program is None:
-        raise FileNotFoundError("gpumemtrace is not on PATH; set GPUMEMTRACE_PROGRAM")
-    with tempfile.TemporaryDirectory(prefix="gpumemtrace-pytest-") as folder:
-        verdict_file = pathlib.Path(folder) / "verdict.json"
+def arguments_of(config):
+    """What pytest was called with, without the tests that were named. A worker of xdist has its
+    controller's; the child is to start no workers and to write no files of the whole session."""
+    worker = getattr(config, "workerinput", {})
+    arguments = list(worker["mainargv"][1:] if "mainargv" in worker
+                     else map(str, config.invocation_params.args))
+    for named in reversed(getattr(config.option, "file_or_dir", None) or []):
+        if named in arguments:
+            del arguments[len(arguments) - 1 - arguments[::-1].index(named)]
+    if worker or config.pluginmanager.hasplugin("xdist"):
+        arguments += ["-n", "0"]
+    if any(word.startswith(("--junitxml", "--junit-xml")) for word in arguments):
+        arguments.append(f"--junitxml={os.devnull}")
+    return arguments
+
+
+class Recorded:
+    """A marked test that ran in a process of its own: its reports and what gpumemtrace found."""
+
+    def __init__(self, item, program, policy, folder):
+        self.traces = folder
+        report_file, verdict_file = folder / "reports.json", folder / "verdict.json"
+        test = f"{item.path}::{item.nodeid.split('::', 1)[1]}"
         command = [program, "run", "--quiet", "-o", f"{folder}/", "--verdict-file", verdict_file,
                    *policy, *shlex.split(os.environ.get("GPUMEMTRACE_PYTEST_OPTIONS", "")), "--",
-                   sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-                   "-p", __name__, item.nodeid]
-        result = subprocess.run([str(word) for word in command], cwd=item.config.rootpath,
-                                env={**os.environ, CHILD_VARIABLE: "1"},
+                   sys.executable, "-m", "pytest", *arguments_of(item.config),
+                   "-o", f"cache_dir={folder}/cache", "-p", __name__, test]
+        result = subprocess.run([str(word) for word in command],
+                                cwd=item.config.invocation_params.dir,
+                                env={**os.environ, CHILD_VARIABLE: str(report_file)},
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        verdict = json.loads(verdict_file.read_text()) if verdict_file.exists() else None
-    return result, verdict
+        self.output, self.exit_code = result.stdout, result.returncode
+        self.verdict = json.loads(verdict_file.read_text()) if verdict_file.exists() else None
+        data = json.loads(report_file.read_text()) if report_file.exists() else []
+        self.reports = [item.config.hook.pytest_report_from_serializable(
+            config=item.config, data=report) for report in data]
+        for report in self.reports:
+            if isinstance(report.longrepr, list):  # a tuple, which JSON does not know
+                report.longrepr = tuple(report.longrepr)
+
+    def complaint(self):
+        """What speaks against the limits; empty where they hold."""
+        if self.verdict is None:
+            return f"gpumemtrace gave no verdict (exit code {self.exit_code})\n{self.output}"
+        lines = [f"gpumemtrace: {check['name']}: {check['message']}"
+                 for check in self.verdict["checks"] if not check["holds"]]
+        for finding in self.verdict["findings"]:
+            if finding["status"] == "fails":
+                lines += [f"  {finding['title']}", f"    {finding['detail']}", f"    {finding['fix']}"]
+        return "\n".join(lines)
 
 
-def report_for(item, policy):
-    result, verdict = run_recorded(item, policy)
-    outcome, longrepr = "passed", None
-    if result.returncode == SKIPPED_EXIT_CODE:
-        outcome, longrepr = "skipped", (str(item.path), 0, "Skipped in its own process")
-    elif result.returncode != 0:
-        broken = [] if verdict is None else [
-            f"gpumemtrace: {check['name']}: {check['message']}"
-            for check in verdict["checks"] if not check["holds"]]
-        outcome, longrepr = "failed", "\n".join([*broken, result.stdout])
-    return pytest.TestReport(item.nodeid, item.location, {}, outcome, longrepr, "call",
-                             [("output of the recorded process", result.stdout)])
+def hold_to_limits(report, complaint):
+    """A call that passed and broke a limit has failed, as xfail may have foreseen."""
+    foreseen = getattr(report, "wasxfail", None)
+    strict = re.match(r"\[XPASS\(strict\)\] ?(.*)", str(report.longrepr or ""), re.DOTALL)
+    if report.passed and foreseen is None:
+        report.outcome, report.longrepr = "failed", complaint
+    elif report.passed or (report.failed and strict):
+        report.outcome = "skipped"
+        report.wasxfail = foreseen if strict is None else strict[1]
+        report.longrepr = (str(report.nodeid), 0, complaint)
+
+
+def reports_of(item, program, policy, folder, kept):
+    recorded = Recorded(item, program, policy, folder)
+    if not any(report.when == "teardown" for report in recorded.reports):
+        ended = pytest.TestReport(
+            item.nodeid, item.location, {}, "failed",
+            f"the test's process ended with exit code {recorded.exit_code}\n{recorded.output}", "call")
+        return [report for report in recorded.reports if report.when == "setup"] + [ended]
+    complaint = recorded.complaint()
+    if complaint and kept:
+        complaint += f"\n  the trace is kept: gpumemtrace summary {shlex.quote(str(folder))}"
+    for report in recorded.reports:
+        if complaint and report.when == "call":
+            hold_to_limits(report, complaint)
+    if item.config.option.capture == "no":
+        sys.stdout.write(recorded.output)
+    return recorded.reports
+
+
+def report_of_missing(item):
+    reason = "gpumemtrace is not on PATH; set GPUMEMTRACE_PROGRAM"
+    if item.config.option.gpumemtrace_missing == "skip":
+        return [pytest.TestReport(item.nodeid, item.location, {}, "skipped",
+                                  (str(item.path), item.location[1] or 0, f"Skipped: {reason}"), "setup")]
+    return [pytest.TestReport(item.nodeid, item.location, {}, "failed", reason, "setup")]
+
+
+def run_marked(item, policy):
+    program = os.environ.get("GPUMEMTRACE_PROGRAM") or shutil.which("gpumemtrace")
+    if program is None or shutil.which(program) is None:
+        return report_of_missing(item)
+    kept = item.config.option.gpumemtrace_traces
+    if kept:
+        name = re.sub(r"[^A-Za-z0-9_.-]+", "-", item.nodeid).strip("-")
+        folder = (item.config.invocation_params.dir / kept / name).resolve()
+        shutil.rmtree(folder, ignore_errors=True)  # of an earlier session
+        folder.mkdir(parents=True)
+        return reports_of(item, program, policy, folder, kept=True)
+    with tempfile.TemporaryDirectory(prefix="gpumemtrace-pytest-") as folder:
+        return reports_of(item, program, policy, pathlib.Path(folder), kept=False)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol(item):
     policy = policy_of(item)
-    if not policy or CHILD_VARIABLE in os.environ:
+    if not policy or REPORT_FILE is not None:
         return None
     item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-    item.ihook.pytest_runtest_logreport(report=report_for(item, policy))
+    for report in run_marked(item, policy):
+        item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
 
@@ -103,7 +213,7 @@ def pytest_runtest_protocol(item):
 @pytest.hookimpl(hookwrapper=True)
 def pytest_pyfunc_call(pyfuncitem):
     """In the child: the calls that do not count, and the mark behind them."""
-    calls = warmup_of(pyfuncitem) if CHILD_VARIABLE in os.environ else 0
+    calls = warmup_of(pyfuncitem) if REPORT_FILE is not None else 0
     if calls:
         names = pyfuncitem._fixtureinfo.argnames
         arguments = {name: pyfuncitem.funcargs[name] for name in names}
@@ -112,12 +222,3 @@ def pytest_pyfunc_call(pyfuncitem):
         gc.collect()
         ctypes.CDLL(None).gpumemtrace_mark(LEAKS_FROM_HERE)
     yield
-
-
-def pytest_sessionfinish(session, exitstatus):
-    """In the child: a skipped test is no success, so that the parent can tell."""
-    if CHILD_VARIABLE not in os.environ or exitstatus != 0:
-        return
-    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and reporter.stats.get("skipped"):
-        session.exitstatus = SKIPPED_EXIT_CODE

@@ -135,7 +135,9 @@ std::string kubernetes_recipe(const LaunchSettings& settings) {
                     "      hostPath:\n"
                     "        path: {}\n"
                     "    - name: traces\n"
-                    "      emptyDir: {{}}\n",
+                    "      hostPath:  # of the node; a persistent volume works as well\n"
+                    "        path: /var/lib/gpumemtrace/traces\n"
+                    "        type: DirectoryOrCreate\n",
                     kFolderInContainer, kTracesInContainer,
                     analyzer::Json(settings.library.parent_path().string()).dump());
 }

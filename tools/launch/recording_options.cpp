@@ -13,11 +13,6 @@ namespace {
 
 constexpr std::string_view kPatternFields = "hpetnrj%";
 
-std::string check_size(const std::string& text) {
-  if (parse_size(text)) return {};
-  return format_text("'{}' is no size; write 2GiB, 2GB or a number of bytes", text);
-}
-
 // The length of the % field at the front of `text`; 0 where there is no such field.
 std::size_t field_length(std::string_view text) {
   if (text.size() < 2) return 0;
@@ -68,9 +63,9 @@ void RecordingSettings::add_options(CommandLine& line) {
     }
     options_[i] = line.option(row.flags, texts_[i], help).value_name(row.value_name);
     if (row.kind == ValueKind::kSize) {
-      options_[i].check(check_size);
+      options_[i].check([](const std::string& text) { return complaint_about_size(text); });
     } else if (row.kind == ValueKind::kNumber) {
-      options_[i].number_not_negative();
+      options_[i].whole_number(0, row.most);
     } else if (row.kind == ValueKind::kChoice) {
       options_[i].one_of(split_choices(row.choices));
     }

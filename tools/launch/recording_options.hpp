@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,7 @@ enum class ValueKind {
   kSize,    // 2GiB, 2GB or bytes; handed on in bytes
   kChoice,  // one of `choices`
   kSwitch,  // --name or --no-name: "1" or "0"
-  kNumber,  // not negative
+  kNumber,  // 0 to `most`
 };
 
 inline constexpr std::string_view kOutputVariable = "GPUMEMTRACE_OUTPUT";
@@ -35,6 +36,7 @@ struct RecordingOption {
   const char* value_name;  // how the help calls the value
   const char* choices;     // separated by '|'; for kChoice
   const char* help;
+  std::uint64_t most = 0;  // for kNumber
 };
 
 // The one list of settings: a new setting of the library is a row here.
@@ -59,7 +61,8 @@ inline constexpr auto kRecordingOptions = std::to_array<RecordingOption>({
      "blocks and stream-ordered memory, which come too often; full: always."},
     {"--stack-depth", "GPUMEMTRACE_STACK_DEPTH", ValueKind::kNumber, "FRAMES", "",
      "Most Python and most native frames of a stack (default 64 each, at most 200); outer ones "
-     "are cut."},
+     "are cut.",
+     200},
     {"--cupti", "GPUMEMTRACE_CUPTI", ValueKind::kChoice, "off|copies|full|full,kernels",
      "off|copies|full|full,kernels",
      "CUPTI's records: off (default); copies: when copies and sets ran on the GPU, for which "

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fstream>
+#include <set>
 
 #include "analyzer/analyze.hpp"
 #include "analyzer/json/report_json.hpp"
@@ -20,6 +21,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kReportFormat = "gpumemtrace-report";
 constexpr int kReportVersion = 1;
+constexpr const char* kPaused = "paused";  // a row of losses[]
 
 // JSON begins with a brace; a trace begins with its own magic.
 bool looks_like_json(const fs::path& path) {
@@ -34,18 +36,29 @@ bool looks_like_json(const fs::path& path) {
   throw Failure(format_text("{} is a report{}", report.string(), why), ExitCode::kUsage);
 }
 
+// Names and thresholds are in a report for good.
+void refuse_options_for_traces(const fs::path& report, const LoadOptions& options) {
+  const NamingOptions& naming = options.naming;
+  if (options.thresholds) {
+    refuse(report, ", which was made with its own thresholds; give the traces with --threshold");
+  }
+  if (!naming.symbols.empty() || naming.use_debuginfod) {
+    refuse(report, ", which has its names already; give the traces with --symbols or --debuginfod");
+  }
+  if (!naming.owners.empty()) {
+    refuse(report, ", which was made with its own owners; give the traces with --owners");
+  }
+}
+
 // The report among the inputs, which then is the only one; nullptr where all are traces.
-const fs::path* find_report(const std::vector<fs::path>& inputs,
-                            const analyzer::Thresholds& thresholds) {
+const fs::path* find_report(const std::vector<fs::path>& inputs, const LoadOptions& options) {
   const auto report = std::find_if(inputs.begin(), inputs.end(), looks_like_json);
   if (report == inputs.end()) return nullptr;
   if (inputs.size() > 1) {
     refuse(*report,
            " and cannot be joined with other inputs; give the traces of one job, or one report");
   }
-  if (!(thresholds == analyzer::Thresholds())) {
-    refuse(*report, ", which was made with its own thresholds; give the traces with --threshold");
-  }
+  refuse_options_for_traces(*report, options);
   return &*report;
 }
 
@@ -85,12 +98,12 @@ Json read_report(const fs::path& path, const NamingOptions& naming) {
 }
 
 analyzer::rows::Report analyze_traces(const std::vector<fs::path>& inputs,
-                                      const NamingOptions& naming,
-                                      const analyzer::Thresholds& thresholds, bool tell_progress) {
+                                      const LoadOptions& load) {
   try {
-    ProgressLine line(tell_progress);
+    ProgressLine line(load.tell_progress);
+    const NamingOptions& naming = load.naming;
     analyzer::Options options;
-    options.thresholds = thresholds;
+    if (load.thresholds) options.thresholds = *load.thresholds;
     options.progress = [&line](double fraction) { line.update(fraction); };
     options.symbols = symbol_options(naming);
     options.owner_files = naming.owners;
@@ -104,18 +117,52 @@ analyzer::rows::Report analyze_traces(const std::vector<fs::path>& inputs,
   }
 }
 
+// What the report's key says; a report that was made before has it not.
+std::vector<std::string> reasons_of(const Json& trace) {
+  std::vector<std::string> names;
+  const auto reasons = trace.find("incomplete_because");
+  if (reasons == trace.end()) return names;
+  for (const Json& name : *reasons) names.push_back(name.get<std::string>());
+  return names;
+}
+
+bool is_only_paused(const std::vector<std::string>& reasons) {
+  return reasons.size() == 1 && reasons.front() == kPaused;
+}
+
+// "3,120 events were dropped", "missing ring".
+std::string loss_text(const analyzer::rows::Trace& trace, const std::string& name) {
+  if (name.starts_with("dropped_") && trace.dropped != 0) {
+    return count_of(trace.dropped, "event was dropped", "events were dropped");
+  }
+  std::string words = name;
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+std::string remedy_of(const analyzer::rows::Report& report, const std::string& name) {
+  for (const analyzer::rows::Loss& loss : report.losses) {
+    if (loss.name == name) return loss.remedy;
+  }
+  return {};
+}
+
 }  // namespace
 
 bool is_without_trace(const std::vector<fs::path>& inputs) {
-  return std::all_of(inputs.begin(), inputs.end(), [](const fs::path& input) {
-    std::error_code ignored;
-    if (!fs::is_directory(input, ignored)) return false;
+  for (const fs::path& input : inputs) {
+    std::error_code error;
+    if (!fs::is_directory(input, error)) return false;
     try {
-      return trace::find_traces({input}).empty();
+      (void)trace::find_traces({input});
+      return false;
+    } catch (const trace::NoTrace&) {
+      continue;
     } catch (const trace::TraceError&) {
-      return true;
+      return false;  // whoever reads it says why it cannot
     }
-  });
+  }
+  return true;
 }
 
 analyzer::SymbolOptions symbol_options(const NamingOptions& naming) {
@@ -132,19 +179,17 @@ analyzer::SymbolOptions symbol_options(const NamingOptions& naming) {
   return options;
 }
 
-Json load_report(const std::vector<fs::path>& inputs, const NamingOptions& naming,
-                 const analyzer::Thresholds& thresholds, bool tell_progress) {
-  const fs::path* const report = find_report(inputs, thresholds);
-  if (report != nullptr) return read_report(*report, naming);
-  return analyzer::to_json(analyze_traces(inputs, naming, thresholds, tell_progress));
+Json load_report(const std::vector<fs::path>& inputs, const LoadOptions& options) {
+  const fs::path* const report = find_report(inputs, options);
+  if (report != nullptr) return read_report(*report, options.naming);
+  return analyzer::to_json(analyze_traces(inputs, options));
 }
 
-analyzer::rows::Report load_rows(const std::vector<fs::path>& inputs, const NamingOptions& naming,
-                                 const analyzer::Thresholds& thresholds) {
-  const fs::path* const report = find_report(inputs, thresholds);
-  if (report == nullptr) return analyze_traces(inputs, naming, thresholds, false);
+analyzer::rows::Report load_rows(const std::vector<fs::path>& inputs, const LoadOptions& options) {
+  const fs::path* const report = find_report(inputs, options);
+  if (report == nullptr) return analyze_traces(inputs, options);
   try {
-    return analyzer::report_of_json(read_report(*report, naming));
+    return analyzer::report_of_json(read_report(*report, options.naming));
   } catch (const analyzer::InputError& error) {
     throw Failure(
         format_text("{} is no complete report ({}); make it again with `gpumemtrace "
@@ -153,15 +198,49 @@ analyzer::rows::Report load_rows(const std::vector<fs::path>& inputs, const Nami
   }
 }
 
+std::vector<std::string> missing_events(const analyzer::rows::Report& report) {
+  std::vector<std::string> sentences;
+  for (const analyzer::rows::Trace& trace : report.traces) {
+    if (trace.complete || is_only_paused(trace.incomplete_because)) continue;
+    const std::string whose =
+        format_text("{} ({})", name_process(report, trace.process), trace.file);
+    std::set<std::string> told;  // the drops of each kind are one sum
+    for (const std::string& name : trace.incomplete_because) {
+      const std::string what = loss_text(trace, name);
+      if (name == kPaused || !told.insert(what).second) continue;
+      sentences.push_back(format_text("{}: {}. {}", whose, what, remedy_of(report, name)));
+    }
+    if (told.empty()) sentences.push_back(whose + ": see losses in the report");
+  }
+  for (const analyzer::rows::UnreadableTrace& trace : report.coverage.unreadable_traces) {
+    sentences.push_back(format_text("{}: {}", trace.file, trace.reason));
+  }
+  return sentences;
+}
+
 bool is_complete(const Json& report) {
   const Json& traces = report.at("traces");
-  return std::all_of(traces.begin(), traces.end(),
-                     [](const Json& trace) { return trace.at("complete").get<bool>(); });
+  const auto unreadable = report.at("coverage").find("unreadable_traces");
+  if (unreadable != report.at("coverage").end() && !unreadable->empty()) return false;
+  return std::all_of(traces.begin(), traces.end(), [](const Json& trace) {
+    return trace.at("complete").get<bool>() || is_only_paused(reasons_of(trace));
+  });
 }
 
 bool is_complete(const analyzer::rows::Report& report) {
-  return std::all_of(report.traces.begin(), report.traces.end(),
-                     [](const analyzer::rows::Trace& trace) { return trace.complete; });
+  return report.coverage.unreadable_traces.empty() &&
+         std::all_of(report.traces.begin(), report.traces.end(),
+                     [](const analyzer::rows::Trace& trace) {
+                       return trace.complete || is_only_paused(trace.incomplete_because);
+                     });
+}
+
+bool was_paused(const analyzer::rows::Report& report) {
+  return std::any_of(report.traces.begin(), report.traces.end(),
+                     [](const analyzer::rows::Trace& trace) {
+                       const auto& reasons = trace.incomplete_because;
+                       return std::find(reasons.begin(), reasons.end(), kPaused) != reasons.end();
+                     });
 }
 
 std::optional<std::uint64_t> only_sums_until_ns(const Json& report) {

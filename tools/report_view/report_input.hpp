@@ -24,29 +24,38 @@ struct NamingOptions {
       timeline_points;  // buckets a timeline; default: analyzer/analyze.hpp
 };
 
+struct LoadOptions {
+  NamingOptions naming;
+  std::optional<analyzer::Thresholds> thresholds;  // empty: none was named
+  bool tell_progress = false;  // how far a long analysis is also where stderr is no terminal
+};
+
 // Throws Failure for a path that is not there.
 [[nodiscard]] analyzer::SymbolOptions symbol_options(const NamingOptions& naming);
 
 // `inputs` are traces and folders of traces, which are analyzed as one job, or a single report,
-// which is read. Throws Failure for anything else. `thresholds` and `redact` hold for traces; a
-// report was made with its own, and others are refused. How far a long analysis is stands on stderr
-// where that is a terminal; with `tell_progress` always.
+// which is read. Throws Failure for anything else, and for options that a report cannot follow: its
+// thresholds and names are its own.
 [[nodiscard]] Json load_report(const std::vector<std::filesystem::path>& inputs,
-                               const NamingOptions& naming,
-                               const analyzer::Thresholds& thresholds = {},
-                               bool tell_progress = false);
+                               const LoadOptions& options);
 
 // The same as rows. Throws Failure also for a report that lacks what reports have.
 [[nodiscard]] analyzer::rows::Report load_rows(const std::vector<std::filesystem::path>& inputs,
-                                               const NamingOptions& naming,
-                                               const analyzer::Thresholds& thresholds = {});
+                                               const LoadOptions& options);
 
-// True where all inputs are folders without a trace; also where there is no input.
+// True where all inputs are folders that can be read and hold no trace; also where there is no
+// input.
 [[nodiscard]] bool is_without_trace(const std::vector<std::filesystem::path>& inputs);
+
+// Which events are missing, a sentence each: whose, why, and what to do. Empty where none is; what
+// a pause that was asked for left out is not missing.
+[[nodiscard]] std::vector<std::string> missing_events(const analyzer::rows::Report& report);
 
 // True where no trace of the report misses an event.
 [[nodiscard]] bool is_complete(const Json& report);
 [[nodiscard]] bool is_complete(const analyzer::rows::Report& report);
+// Whether recording was paused in one of the traces.
+[[nodiscard]] bool was_paused(const analyzer::rows::Report& report);
 
 // Until when the report has sums alone, so that some rules looked at the rest; empty where it has
 // every event.

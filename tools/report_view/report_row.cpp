@@ -78,6 +78,22 @@ std::string count_of(std::uint64_t count, std::string_view one, std::string_view
   return format_text("{} {}", format_count(count), count == 1 ? one : many);
 }
 
+std::string name_process(const analyzer::rows::Report& report, const std::string& process_id) {
+  const auto& processes = report.processes;
+  const bool has_hosts =
+      std::any_of(processes.begin(), processes.end(), [&](const analyzer::rows::Process& process) {
+        return process.host != processes.front().host;
+      });
+  for (const analyzer::rows::Process& process : processes) {
+    if (process.id != process_id) continue;
+    std::string name = process.rank ? format_text("rank {}", *process.rank)
+                                    : format_text("process {}", process.pid);
+    if ((has_hosts || process.rank) && process.host) name += " on " + *process.host;
+    return name;
+  }
+  return "process " + process_id;
+}
+
 std::string name_holder(const analyzer::rows::Origin& origin) {
   if (!origin.site) return origin.owner.value_or("owner not known");
   const analyzer::rows::Site& site = *origin.site;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "analyzer/base/json.hpp"
-#include "analyzer/rows/site.hpp"
+#include "analyzer/rows/report.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -42,5 +42,10 @@ using analyzer::Json;
 // Work of a backward pass says so: "pytorch at train.py:30 in main, backward of AddmmBackward0".
 [[nodiscard]] std::string name_holder(const Json& row);
 [[nodiscard]] std::string name_holder(const analyzer::rows::Origin& origin);
+
+// "rank 2 on node-a" where the process has a rank, "process 4711" elsewhere, which has its host
+// only where the job ran on several.
+[[nodiscard]] std::string name_process(const analyzer::rows::Report& report,
+                                       const std::string& process_id);
 
 }  // namespace gpumemtrace::tools

@@ -49,7 +49,8 @@ void ThresholdOptions::add_options(CommandLine& line) {
       .one_value_each();
 }
 
-analyzer::Thresholds ThresholdOptions::values() const {
+std::optional<analyzer::Thresholds> ThresholdOptions::values() const {
+  if (texts.empty()) return std::nullopt;
   analyzer::Thresholds thresholds;
   for (const std::string& text : texts) {
     const std::size_t equals = text.find('=');

@@ -2,6 +2,7 @@
 // `--threshold NAME=VALUE`: from where on the analyzer's rules speak up.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,8 @@ struct ThresholdOptions {
 
   // The option writes into this object, which must stay where it is while the words are parsed.
   void add_options(CommandLine& line);
-  // Throws Failure for an unknown name or a value that does not fit it.
-  [[nodiscard]] analyzer::Thresholds values() const;
+  // Empty where none was given. Throws Failure for an unknown name or a value that does not fit it.
+  [[nodiscard]] std::optional<analyzer::Thresholds> values() const;
 };
 
 }  // namespace gpumemtrace::tools

@@ -7,6 +7,7 @@
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/launch/launch_environment.hpp"
+#include "tools/report_view/recorded_jobs.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/summary/summary_card.hpp"
@@ -169,7 +170,7 @@ std::optional<Fact> peak_fact(const Report& report) {
   if (device != nullptr && device->total_bytes) {
     fact.amount = format_text("{} of {}", size_text(card->bytes), size_text(*device->total_bytes));
   }
-  fact.text = name_process(report, card->process);
+  fact.text = name_in_job(report, card->process);
   join(fact.text, card->device);
   if (device != nullptr && device->name) join(fact.text, *device->name);
   fact.text += at_step(card->step);
@@ -183,7 +184,7 @@ std::optional<Fact> oom_fact(const Report& report) {
     if (worst == nullptr || row.requested_bytes > worst->requested_bytes) worst = &row;
   }
   if (worst == nullptr) return std::nullopt;
-  Fact fact{"FAILED", size_text(worst->requested_bytes), name_process(report, worst->process)};
+  Fact fact{"FAILED", size_text(worst->requested_bytes), name_in_job(report, worst->process)};
   join(fact.text, (worst->origin.site ? "asked at " + name_line(worst->origin) : "asked") +
                       at_step(worst->step));
   if (worst->verdict == rows::OomVerdict::kFragmented) {
@@ -209,7 +210,7 @@ std::optional<Fact> growth_fact(const Report& report) {
     if (row != nullptr && (most == nullptr || row->bytes > most->bytes)) most = row;
   }
   if (most == nullptr) return std::nullopt;
-  Fact fact{"GROWTH", size_text(most->bytes), name_process(report, most->process)};
+  Fact fact{"GROWTH", size_text(most->bytes), name_in_job(report, most->process)};
   if (most->bytes_per_step) {
     fact.amount = size_text(static_cast<std::uint64_t>(*most->bytes_per_step)) + " a step";
   }
@@ -228,7 +229,7 @@ std::optional<Fact> unusable_fact(const Report& report) {
   if (worst == nullptr || !card || *worst->unusable_bytes < card->bytes / kUnusableShare) {
     return std::nullopt;
   }
-  Fact fact{"UNUSABLE", size_text(*worst->unusable_bytes), name_process(report, worst->process)};
+  Fact fact{"UNUSABLE", size_text(*worst->unusable_bytes), name_in_job(report, worst->process)};
   join(fact.text, worst->level == Level::kFramework
                       ? "reserved by PyTorch, free in pieces beside live blocks"
                       : "reserved by a pool, free in pieces");
@@ -246,7 +247,7 @@ std::optional<Fact> leak_fact(const Report& report) {
     if (largest == nullptr || row.bytes > largest->bytes) largest = &row;
   }
   if (largest == nullptr) return std::nullopt;
-  Fact fact{"LEAKED", size_text(bytes), name_process(report, largest->process)};
+  Fact fact{"LEAKED", size_text(bytes), name_in_job(report, largest->process)};
   join(fact.text,
        format_text("{} never freed, most at {}", count_of(count, "allocation", "allocations"),
                    name_line(largest->origin)));
@@ -261,7 +262,7 @@ std::optional<Fact> saving_fact(const Report& report) {
   }
   if (most == nullptr) return std::nullopt;
   Fact fact{"SAVING", size_text(*most->bytes), {}};
-  if (most->process) fact.text = name_process(report, *most->process);
+  if (most->process) fact.text = name_in_job(report, *most->process);
   join(fact.text, "see below: " + name_line(most->origin));
   return fact;
 }
@@ -286,7 +287,7 @@ std::optional<Fact> largest_fact(const Report& report) {
     }
   }
   if (bytes == 0 || peak->bytes == 0) return std::nullopt;
-  Fact fact{"LARGEST", size_text(bytes), name_process(report, peak->process)};
+  Fact fact{"LARGEST", size_text(bytes), name_in_job(report, peak->process)};
   join(fact.text, format_text("{}, {:.0f} % of {}", name,
                               100.0 * static_cast<double>(bytes) / static_cast<double>(peak->bytes),
                               peak->categories ? "what PyTorch allocated" : "the peak"));
@@ -331,6 +332,10 @@ Lines answer_section(const Report& report, const SummaryDetail& detail) {
   Lines lines = wrapped("Verdict: ", verdict_text(report), detail.width, 3);
   const Lines job = wrapped("  ", job_text(report), detail.width, 2);
   lines.insert(lines.end(), job.begin(), job.end());
+  if (const std::string jobs = unrelated_jobs_text(report); !jobs.empty()) {
+    const Lines more = wrapped("  ", jobs, detail.width, 2);
+    lines.insert(lines.end(), more.begin(), more.end());
+  }
   const Lines facts = fact_lines(report, detail.width);
   lines.insert(lines.end(), facts.begin(), facts.end());
   return lines;

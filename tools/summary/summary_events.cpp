@@ -174,7 +174,7 @@ Lines ranks_section(const Report& report, const SummaryDetail& detail) {
   std::size_t outliers = 0;
   for (const auto& [bytes, process] : peaks) {
     if (!is_outlier(bytes) || outliers++ >= detail.rows) continue;
-    parts.push_back(format_text("{} {}{}{}", name_process(report, process),
+    parts.push_back(format_text("{} {}{}{}", name_in_job(report, process),
                                 bytes > median ? "+" : "-",
                                 size_text(bytes > median ? bytes - median : median - bytes),
                                 reason_of(report, process, level)));
@@ -207,7 +207,7 @@ Lines out_of_memory_section(const Report& report, const SummaryDetail& detail) {
     const rows::Oom& row = *failures[i];
     std::string text = size_text(row.requested_bytes);
     if (row.origin.site) text += " at " + name_line(row.origin);
-    if (const std::string process = name_process(report, row.process); !process.empty()) {
+    if (const std::string process = name_in_job(report, row.process); !process.empty()) {
       text += ", " + process;
     }
     if (row.verdict != rows::OomVerdict::kUnknown) {
@@ -267,7 +267,7 @@ Lines leak_section(const Report& report, const SummaryDetail& detail) {
     std::string place =
         format_text("{}, {} of {} memory", name_holder(row.origin),
                     count_of(row.count, "allocation", "allocations"), name_of(row.kind));
-    if (const std::string process = name_process(report, row.process); !process.empty()) {
+    if (const std::string process = name_in_job(report, row.process); !process.empty()) {
       place += ", " + process;
     }
     append(lines, wrapped(format_text("  {:>10}  ", size_text(row.bytes)), place, detail.width, 2));

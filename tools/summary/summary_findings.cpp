@@ -58,7 +58,7 @@ std::vector<Fault> collect(const Report& report, bool (*is_wanted)(const Report&
 std::string who(const Report& report, const Fault& fault) {
   if (report.processes.size() < 2 || fault.processes.empty()) return {};
   if (fault.processes.size() == 1) {
-    return format_text(" ({})", name_process(report, fault.processes.front()));
+    return format_text(" ({})", name_in_job(report, fault.processes.front()));
   }
   return format_text(" ({} of {} {})", fault.processes.size(), report.processes.size(),
                      report.processes.front().rank ? "ranks" : "processes");

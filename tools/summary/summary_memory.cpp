@@ -50,7 +50,7 @@ std::string sample_text(const rows::Composition& row, std::uint64_t sum) {
 
 Lines card_lines(const Report& report, const CardPeak& card, std::size_t width) {
   std::string title = format_text("Card {}", card.device);
-  if (const std::string process = name_process(report, card.process); !process.empty()) {
+  if (const std::string process = name_in_job(report, card.process); !process.empty()) {
     title += format_text(", {},", process);
   }
   title += card.has_failed ? " when memory ran out: " : " at its peak: ";
@@ -209,7 +209,7 @@ Lines peak_lines(const Report& report, const rows::Peak& peak, const SummaryDeta
                   size_text(peak.bytes), format_count(peak.bytes));
   title += peak.time_ns ? format_text(" at its peak, {}", duration_text(*peak.time_ns))
                         : std::string(" at its peak");
-  if (const std::string process = name_process(report, peak.process); !process.empty()) {
+  if (const std::string process = name_in_job(report, peak.process); !process.empty()) {
     title += ", " + process;
   }
   Lines lines = wrapped("", title, detail.width, 2);

@@ -9,19 +9,8 @@
 
 namespace gpumemtrace::tools {
 
-std::string name_process(const Report& report, const std::string& process_id) {
-  if (report.processes.size() < 2) return {};
-  for (const analyzer::rows::Process& process : report.processes) {
-    if (process.id != process_id) continue;
-    std::string name = process.rank ? format_text("rank {}", *process.rank)
-                                    : format_text("process {}", process.pid);
-    const bool several_hosts =
-        std::any_of(report.processes.begin(), report.processes.end(),
-                    [&](const auto& other) { return other.host != process.host; });
-    if (several_hosts && process.host) name += " on " + *process.host;
-    return name;
-  }
-  return process_id;
+std::string name_in_job(const Report& report, const std::string& process_id) {
+  return report.processes.size() < 2 ? std::string() : name_process(report, process_id);
 }
 
 std::string name_line(const analyzer::rows::Origin& origin) {

@@ -3,11 +3,14 @@
 
 #include <elf.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -27,6 +30,9 @@ constexpr Elf64_Half kOwnMachine = EM_X86_64;
 #elif defined(__aarch64__)
 constexpr Elf64_Half kOwnMachine = EM_AARCH64;
 #endif
+
+// A trace begins with more than that.
+constexpr std::uint64_t kLeastBlocks = 2;
 
 constexpr std::size_t kLongestScriptBytes = 1 << 20;
 
@@ -168,6 +174,28 @@ Preloading examine_executable(const fs::path& file) {
   if (loader.find("ld-linux") == std::string::npos) return Preloading::kOtherLibc;
   if (needs_address_sanitizer(file)) return Preloading::kAddressSanitizer;
   return Preloading::kWorks;
+}
+
+std::string why_unwritable(const fs::path& folder) {
+  // The recorder makes missing folders; the nearest that is there decides.
+  std::error_code ignored;
+  fs::path there = folder.empty() ? fs::path(".") : folder;
+  while (!fs::exists(there, ignored) && there.has_relative_path()) there = there.parent_path();
+  if (there.empty()) there = ".";
+  const std::string end = "; choose another place with -o";
+  if (!fs::is_directory(there, ignored)) {
+    return format_text("no trace could be written: {} is no folder{}", there.string(), end);
+  }
+  if (access(there.c_str(), W_OK) != 0) {
+    return format_text("no trace could be written in {}: {}{}", there.string(),
+                       std::strerror(errno), end);
+  }
+  struct statvfs space = {};
+  if (statvfs(there.c_str(), &space) != 0 || space.f_blocks == 0) return {};
+  const bool is_full = space.f_bavail < kLeastBlocks || (space.f_files != 0 && space.f_favail == 0);
+  return is_full ? format_text("no trace could be written: the disk of {} is full{}",
+                               there.string(), end)
+                 : std::string();
 }
 
 std::string why_untraced(const std::vector<std::string>& command) {

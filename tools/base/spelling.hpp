@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What somebody may have meant who wrote a name that is not known.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpumemtrace::tools {
+
+// The known name nearest to `written`; empty where none is within two letters, or a third of it.
+[[nodiscard]] std::string nearest_name(std::string_view written,
+                                       const std::vector<std::string>& known);
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The same code under names from different sources, as where one report was made beside the
+// program's files and the other is not: it gets one name in both.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "analyzer/rows/report.hpp"
+
+namespace gpumemtrace::tools {
+
+// Code is the same where the stacks are: the same offsets in the same files, the same Python lines.
+// Of two names the one that says more stands for it.
+class CommonNames {
+ public:
+  // Takes the names of a report's stacks.
+  void add(const analyzer::rows::Report& report);
+
+  // The report with the common names of who held, lost and copied memory.
+  [[nodiscard]] analyzer::rows::Report apply_to(const analyzer::rows::Report& report) const;
+
+ private:
+  // By what a stack is in both: names, where there are any, are no part of it.
+  std::map<std::string, analyzer::rows::Origin> origins_;
+};
+
+}  // namespace gpumemtrace::tools
