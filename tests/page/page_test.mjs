@@ -45,7 +45,7 @@ function assertSumsHold({ head, chunks }, report) {
     assert.ok(row.buckets.some((bucket) => bucket.max_time_ns === peak.time_ns));
     for (const bucket of row.buckets) {
       assert.equal(sum(Object.values(bucket.parts)), bucket.max_bytes);
-      assert.ok(bucket.min_bytes <= bucket.max_bytes && bucket.start_ns <= bucket.max_time_ns && bucket.max_time_ns <= bucket.end_ns);
+      assert.ok((bucket.min_bytes ?? 0) <= bucket.max_bytes && bucket.start_ns <= bucket.max_time_ns && bucket.max_time_ns <= bucket.end_ns);
     }
   }
   for (const row of chunks.costs.costs) {
@@ -303,5 +303,5 @@ test("the first view is there soon", async () => {
     await page.context().close();
   }
   times.sort((a, b) => a - b);
-  assert.ok(times[1] <= 5000, `${times} ms`); // bench/ has the figure of a machine at rest
+  assert.ok(times[1] <= 5000, `${times} ms`); // bench/page_first_view.mjs holds a machine at rest to 1.5 s
 });

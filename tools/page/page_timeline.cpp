@@ -22,6 +22,13 @@ std::uint64_t largest_maximum(const Json& row) {
   return largest;
 }
 
+// Not known where either is not.
+Json smaller_minimum(const Json& a, const Json& b) {
+  const auto first = number_in(a, "min_bytes");
+  const auto second = number_in(b, "min_bytes");
+  return first && second ? Json(std::min(*first, *second)) : Json();
+}
+
 // Of two reservations, of which either may be unknown.
 Json larger_reservation(const Json& a, const Json& b) {
   const auto first = number_in(a, "reserved_bytes");
@@ -35,8 +42,7 @@ Json merged(const Json& first, const Json& second) {
   Json bucket = is_first ? first : second;  // its maximum, the instant of it and the parts
   bucket["start_ns"] = first.at("start_ns");
   bucket["end_ns"] = second.at("end_ns");
-  bucket["min_bytes"] =
-      std::min(number_or_zero(first, "min_bytes"), number_or_zero(second, "min_bytes"));
+  bucket["min_bytes"] = smaller_minimum(first, second);
   bucket["last_bytes"] = second.at("last_bytes");
   bucket["reserved_bytes"] = larger_reservation(first, second);
   return bucket;

@@ -15,8 +15,12 @@ const kCategories: Record<string, string> = {
   unknown: "#767676",
 };
 
-// Steps of two hues, which no category has.
-const kOwners = ["#6A51A3", "#807DBA", "#9E9AC8", "#54278F", "#8C6D31", "#BD9E39", "#A6761D", "#7F6D4A"];
+// Steps of two hues, which no category has. Those that often stand side by side differ most.
+const kOwners: Record<string, string> = {
+  pytorch: "#6A51A3", program: "#8C6D31", nccl: "#BD9E39", cublas: "#9E9AC8", cudnn: "#54278F",
+  jax: "#6A51A3", xla: "#807DBA", cupy: "#A6761D", triton: "#807DBA", other: "#767676", unknown: "#767676",
+};
+const kFurtherOwners = ["#807DBA", "#A6761D", "#7F6D4A", "#B5A7D6", "#D8C690"];
 
 const kParts: Record<string, string> = {
   framework_allocated: "#6A51A3",
@@ -41,10 +45,7 @@ function hash(name: string): number {
 }
 
 export function ownerColor(owner: string): string {
-  if (owner === "other" || owner === "unknown") return "#767676";
-  if (owner === "pytorch") return "#6A51A3";
-  if (owner === "program") return "#8C6D31";
-  return kOwners[hash(owner) % kOwners.length] ?? "#6A51A3";
+  return kOwners[owner] ?? kFurtherOwners[hash(owner) % kFurtherOwners.length] ?? "#807DBA";
 }
 
 export function colorOf(name: string): string {

@@ -223,12 +223,13 @@ function courseTile(report: Report, at: At): Tile | undefined {
   };
 }
 
-const kWorthTelling = 0.05; // of what was reserved
+const kWorthTelling = 0.01; // of the card
 
 function restTile(report: Report, at: At): Tile | undefined {
   const worst = worstFragmentation(report, at);
   const stranded = worst?.stranded_bytes ?? 0;
-  if (worst && stranded > kWorthTelling * (worst.reserved_bytes ?? 0)) {
+  const limit = deviceOf(report, at.device)?.total_bytes ?? worst?.reserved_bytes ?? 0;
+  if (worst && stranded > kWorthTelling * limit) {
     return {
       title: "Unusable",
       value: size(stranded),

@@ -177,7 +177,7 @@ export interface Rank extends Place {
 export interface Bucket {
   start_ns: Time;
   end_ns: Time;
-  min_bytes: Bytes;
+  min_bytes: Bytes | null; // not known of what a checkpoint replaced
   max_bytes: Bytes;
   max_time_ns: Time;
   last_bytes: Bytes;

@@ -115,7 +115,7 @@ function drawFailures(pen: Pen, columns: Columns, report: Report): void {
     pen.line(x, area.top, x, area.bottom, kBad, [4, 3]);
     if (x - last < 90 * ratio) continue;
     last = x;
-    pen.label(failure.outcome === "raised" ? "out of memory" : "ran out, recovered", x + 5 * ratio, area.top + 24 * ratio, "#ffffff", kBad);
+    pen.label(failure.outcome === "raised" ? "out of memory" : "ran out, recovered", x + 5 * ratio, area.bottom - 46 * ratio, "#ffffff", kBad);
   }
 }
 

@@ -12,7 +12,7 @@ import { drawOverlays } from "./timeline_overlays";
 import { bucketIndexAt, byteTicks, columnsOf, topOf, type Columns } from "./timeline_data";
 
 const kHeight = 262;
-const kLevelOrder = ["framework", "driver", "pool", "managed", "host"];
+const kLevelOrder = ["framework", "driver", "pool", "managed", "imported", "host"];
 
 function titleOf(report: Report, level: string): string {
   return level === "framework" ? `${frameworkName(report)}'s blocks` : `${words(level)} memory`;
@@ -239,6 +239,11 @@ function missingText(report: Report): string {
   return "This report has no memory over time for this process and device. Make the page from the trace to get it: gpumemtrace report TRACE -o report.html";
 }
 
+function lowestOf(buckets: Bucket[]): number | null {
+  return buckets.reduce<number | null>((least, bucket) =>
+    (least === null || bucket.min_bytes === null ? null : Math.min(least, bucket.min_bytes)), Infinity);
+}
+
 /** The same values for who cannot see the picture, filled when it is opened. */
 function tableOf(columns: Columns): HTMLElement {
   const { row, parts } = columns;
@@ -253,7 +258,7 @@ function tableOf(columns: Columns): HTMLElement {
       // Of neighbours the one with the largest maximum stands for all.
       const best = row.buckets.slice(i, i + every).reduce((a, b) => (b.max_bytes > a.max_bytes ? b : a));
       body.appendChild(element("tr", {}, ...[
-        duration((row.buckets[i] as Bucket).start_ns), duration(best.max_time_ns), size(best.max_bytes), size(best.min_bytes),
+        duration((row.buckets[i] as Bucket).start_ns), duration(best.max_time_ns), size(best.max_bytes), size(lowestOf(row.buckets.slice(i, i + every))),
         best.reserved_bytes === null ? "" : size(best.reserved_bytes), ...parts.map((name) => size(best.parts[name] ?? 0)),
       ].map((value) => element("td", {}, value))));
     }
