@@ -87,7 +87,7 @@ class RecordedRun(unittest.TestCase):
         from_trace = self.call("summary", "job.gmt")
         from_report = self.call("summary", "report.json")
         self.assertEqual(from_trace.returncode, 0, from_trace.stderr)
-        self.assertIn("driver peak 10.0 MiB (10,485,760 bytes)", from_trace.stdout)
+        self.assertIn("Driver: 10.0 MiB (10,485,760 bytes) at its peak", from_trace.stdout)
         self.assertEqual(from_trace.stdout, from_report.stdout)
 
     def test_the_program_the_trace_and_the_report_say_the_same_version(self):
