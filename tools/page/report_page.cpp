@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/page/report_page.hpp"
 
+#include "analyzer/json/report_json.hpp"
 #include "tools/base/text.hpp"
 #include "tools/page/page_assets.hpp"
 #include "tools/page/page_data.hpp"
@@ -88,9 +89,9 @@ std::string report_page(const Json& report) {
   page.append("<script>").append(assets.theme).append("</script>\n");
   page.append("<style>").append(assets.style).append("</style>\n</head>\n<body>\n");
   // What is read without script, in previews and by other programs.
-  page +=
-      format_text("<main id=\"plain\">\n<h1>{}</h1>\n<pre>{}</pre>\n{}</main>\n", title,
-                  valid_text(escaped(summary_text(report))), valid_text(plain_findings(report)));
+  page += format_text("<main id=\"plain\">\n<h1>{}</h1>\n<pre>{}</pre>\n{}</main>\n", title,
+                      valid_text(escaped(summary_text(analyzer::report_of_json(report)))),
+                      valid_text(plain_findings(report)));
   page += "<script type=\"application/json\" id=\"head\">" + json_in_page(page_head(report)) +
           "</script>\n";
   page.append("<script>").append(assets.script).append("</script>\n");

@@ -12,7 +12,8 @@ namespace gpumemtrace::tools {
 // No page is larger, whatever the job (docs/page.md).
 inline constexpr std::size_t kMostPageBytes = 10'000'000;
 
-// A pure function of the report. Throws analyzer::JsonError for a report that lacks required keys.
+// A pure function of the report. Throws analyzer::JsonError or
+// analyzer::InputError for a report that lacks required keys.
 [[nodiscard]] std::string report_page(const Json& report);
 
 }  // namespace gpumemtrace::tools
