@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 
+#include "analyzer/model/process/process.hpp"
 #include "analyzer/model/program/categories.hpp"
 #include "analyzer/rows/site.hpp"
 
@@ -28,5 +29,12 @@ class CategorySums {
  private:
   std::array<std::uint64_t, kCategories> bytes_{};
 };
+
+// What blocks that were live at a moment are for.
+[[nodiscard]] inline CategorySums categories_of(const Holders& holders) {
+  CategorySums sums;
+  for (const auto& [holder, tally] : holders) sums.add(holder.verdict.category, tally.bytes);
+  return sums;
+}
 
 }  // namespace gpumemtrace::analyzer

@@ -11,8 +11,8 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(Secret::kCount)> kNames = {
-    "argument", "boot",    "GPU",   "file",        "function", "host", "layer",
-    "library", "owner",    "program", "range", "suppression", "thread",   "trace"};
+    "argument", "boot",  "GPU",     "file",  "function",    "host",   "layer",
+    "library",  "owner", "program", "range", "suppression", "thread", "trace"};
 
 // Libraries that everybody has or can have, by the whole name before ".so": a longer name may be
 // somebody's own.
@@ -151,7 +151,19 @@ class NameReplacer {
   void operator()(std::string_view, rows::Cupti& cupti) { replace_paths(cupti.reason); }
   void operator()(std::string_view, rows::Python& python) { replace_paths(python.reason); }
   void operator()(std::string_view, rows::Device& device) { replace(Secret::kDevice, device.uuid); }
+  void operator()(std::string_view, rows::Timeline& timeline) {
+    if (timeline.parts_by != rows::PartsBy::kOwner) return;
+    for (rows::TimelineBucket& bucket : timeline.buckets) {
+      for (auto& [owner, bytes] : bucket.parts) {
+        if (owner != "unknown") owner = redaction_.replace_owner(owner);
+      }
+    }
+  }
   void operator()(std::string_view, rows::Range& range) { replace(Secret::kRange, range.name); }
+  void operator()(std::string_view, rows::RangesOfName& ranges) {
+    replace(Secret::kRange, ranges.name);
+  }
+  void operator()(std::string_view, rows::Mark& mark) { replace(Secret::kRange, mark.name); }
   void operator()(std::string_view, rows::Thread& thread) { replace(Secret::kThread, thread.name); }
 
  private:

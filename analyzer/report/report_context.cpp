@@ -76,6 +76,7 @@ Losses losses_of(const Process& process, rows::TraceEnd end) {
   losses.add(Loss::framework_mismatch, course.framework_mismatch);
   losses.add(Loss::implicit_frees, course.implicit_frees);
   losses.add(Loss::steps_left_out, process.model().steps().steps_left_out());
+  losses.add(Loss::marks_left_out, process.model().steps().marks().left_out());
   losses.add(Loss::ranges_left_out, process.model().steps().ranges_left_out());
   losses.add(Loss::detail_replaced_by_checkpoint, course.folded_records);
   add_activity_losses(process.model().activity(), losses);

@@ -93,13 +93,6 @@ rows::Usage usage_row(const ReportContext& context, const ReportProcess& process
   return usage;
 }
 
-// What the bytes of a peak are for; the numbers sum to it.
-rows::NamedNumbers categories_of(const Holders& holders) {
-  CategorySums sums;
-  for (const auto& [holder, tally] : holders) sums.add(holder.verdict.category, tally.bytes);
-  return sums.row();
-}
-
 struct OwnerSums {
   std::uint64_t bytes_at_peak = 0;
   std::uint64_t bytes_at_end = 0;
@@ -151,7 +144,7 @@ std::vector<rows::Peak> report_peak(const ReportContext& context) {
       row.time_ns = process.time_ns(account.peak.time());
       row.step = model.steps().step_at(account.peak.time());
       row.holders = holder_rows(context.tally(process, holders), account.peak.bytes());
-      if (account.level == Level::kFramework) row.categories = categories_of(holders);
+      if (account.level == Level::kFramework) row.categories = categories_of(holders).row();
       row.is_exact = !is_inexact(process, account.level);
       list.push_back(std::move(row));
     }

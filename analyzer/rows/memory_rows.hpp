@@ -369,6 +369,28 @@ struct Range : Interval {
   }
 };
 
+// All ranges of one name. No name: those of further names than the report tells one by one.
+struct RangesOfName {
+  std::string process;
+  OptionalText name;
+  std::uint64_t count = 0;
+  std::uint64_t peak_bytes = 0;  // the highest of them
+  std::uint64_t allocated_bytes = 0;
+  std::int64_t live_delta_bytes = 0;
+  bool is_exact = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("name", self.name);
+    v("count", self.count);
+    v("peak_bytes", self.peak_bytes);
+    v("allocated_bytes", self.allocated_bytes);
+    v("live_delta_bytes", self.live_delta_bytes);
+    v.exact(self.is_exact);
+  }
+};
+
 // Bytes by stack. Of copies without a level.
 struct Cost {
   std::string process;

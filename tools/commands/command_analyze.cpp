@@ -2,6 +2,7 @@
 #include <memory>
 
 #include "tools/base/output_file.hpp"
+#include "tools/base/sizes.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
 
@@ -23,9 +24,13 @@ Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 struct AnalyzeOptions {
   InputOptions input;
   std::string output;
+  std::string timeline_points;
 };
 
-int analyze(const AnalyzeOptions& options) {
+int analyze(AnalyzeOptions& options) {
+  if (!options.timeline_points.empty()) {
+    options.input.naming.timeline_points = parse_number(options.timeline_points);
+  }
   const Json report = options.input.load();
   // A command line or a file name need not be valid UTF-8.
   const std::string text = report.dump(2) + "\n";
@@ -41,6 +46,14 @@ Action define_analyze(CommandLine& line, const std::vector<std::string>&) {
   options->input.add_options(line);
   line.option("-o,--output", options->output, "Write the report there instead of to stdout.")
       .value_name("FILE");
+  line.option("--timeline-points", options->timeline_points,
+              "At most so many points of time in each row of timeline[]; 1,024 where nothing is "
+              "said, down to 256 in jobs of many processes.")
+      .value_name("N")
+      .check([](const std::string& text) {
+        const auto points = parse_number(text);
+        return points && *points >= 2 ? "" : "it is no whole number from 2 on";
+      });
   return [options] { return analyze(*options); };
 }
 

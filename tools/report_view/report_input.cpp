@@ -75,6 +75,9 @@ Json read_report(const fs::path& path, const NamingOptions& naming) {
                     "gpumemtrace that made it, or analyze the trace again",
                     path.string(), kReportVersion));
   }
+  if (naming.timeline_points) {
+    refuse(path, ", whose timelines are as they are; give the traces with --timeline-points");
+  }
   if (naming.redact && !report.contains("redacted")) {
     refuse(path, ", which was made with all names; give the traces with --redact");
   }
@@ -92,6 +95,7 @@ analyzer::rows::Report analyze_traces(const std::vector<fs::path>& inputs,
     options.symbols = symbol_options(naming);
     options.owner_files = naming.owners;
     options.redact = naming.redact;
+    options.timeline_points = naming.timeline_points;
     return analyzer::analyze(inputs, options);
   } catch (const analyzer::InputError& error) {
     throw Failure(error.what());

@@ -47,19 +47,19 @@ std::string end_text(const Report& report) {
       case rows::TraceEnd::kExit:
         return "ended normally";
       case rows::TraceEnd::kExec:
-        return "replaced by exec";
+        return "was replaced by exec";
       case rows::TraceEnd::kSignal:
         return "ended by a signal";
       case rows::TraceEnd::kKilled:
-        return "killed";
+        return "was killed";
       case rows::TraceEnd::kRunning:
-        return "still running";
+        return "is still going on";
       case rows::TraceEnd::kUnknown:
         break;
     }
-    return "end not known";
+    return "ended in a way that is not known";
   };
-  if (ends.size() == 1) return std::string(words(ends.front().first));
+  if (ends.size() == 1) return format_text("the run {}", words(ends.front().first));
   std::string text;
   for (const auto& [end, count] : ends) {
     text += format_text("{}{} {}", text.empty() ? "" : ", ", count, words(end));
@@ -149,7 +149,7 @@ std::string verdict_text(const Report& report) {
       text += (text.empty() ? "" : ", ") + count_of(warnings, "warning", "warnings");
     }
   }
-  return format_text("Verdict: {}; {}{}", text, end_text(report),
+  return format_text("{}; {}{}", text, end_text(report),
                      is_complete(report) ? "." : "; the trace is INCOMPLETE.");
 }
 
@@ -328,7 +328,7 @@ Lines fact_lines(const Report& report, std::size_t width) {
 }  // namespace
 
 Lines answer_section(const Report& report, const SummaryDetail& detail) {
-  Lines lines = {verdict_text(report)};
+  Lines lines = wrapped("Verdict: ", verdict_text(report), detail.width, 3);
   const Lines job = wrapped("  ", job_text(report), detail.width, 2);
   lines.insert(lines.end(), job.begin(), job.end());
   const Lines facts = fact_lines(report, detail.width);
