@@ -42,6 +42,15 @@ endif()
 if(NOT LIBLZMA_INCLUDE_DIR OR NOT LIBLZMA_STATIC_LIBRARY)
   gpumemtrace_missing("xz (lzma.h and liblzma.a)" liblzma-dev)
 endif()
+# zlib on its own: packs the data of the report's page.
+find_path(ZLIB_INCLUDE_DIR zlib.h)
+if(NOT ZLIB_INCLUDE_DIR)
+  gpumemtrace_missing("zlib (zlib.h)" zlib1g-dev)
+endif()
+add_library(gpumemtrace_zlib STATIC IMPORTED)
+set_target_properties(gpumemtrace_zlib PROPERTIES
+  IMPORTED_LOCATION ${ZLIB_STATIC_LIBRARY}
+  INTERFACE_INCLUDE_DIRECTORIES ${ZLIB_INCLUDE_DIR})
 set(elfutils_libraries ${LIBDW_STATIC_LIBRARY} ${LIBELF_STATIC_LIBRARY} ${LIBLZMA_STATIC_LIBRARY}
   ${LIBBZ2_STATIC_LIBRARY} ${ZLIB_STATIC_LIBRARY})
 # The static libraries of elfutils 0.192 (Debian 13) lack a part of themselves:

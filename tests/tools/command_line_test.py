@@ -36,8 +36,8 @@ SETTINGS = {
     "HASH_COPIES": (["--hash-copies"], "1"),
     "START_PAUSED": (["--start-paused"], "1"),
 }
-COMMANDS = ("run", "env", "analyze", "summary", "check", "diff", "export", "symbolize", "dump", "ctl",
-            "doctor")
+COMMANDS = ("run", "env", "analyze", "summary", "report", "check", "diff", "export", "symbolize",
+            "dump", "ctl", "doctor")
 
 # Writes the header of a trace, as the recording library would, into the file of its argument.
 WRITE_TRACE = """
@@ -258,6 +258,40 @@ class Summary(CommandLine):
         for arguments in (("--to", "svg"), ("--to", "collapsed", "--cost", "time"), ()):
             result = self.call("export", EXAMPLE_REPORT, *arguments)
             self.assertEqual(result.returncode, 2, result.stdout)
+
+    def test_a_page_is_one_file_without_an_address_in_it(self):
+        page = self.folder / "report.html"
+        result = self.call("report", EXAMPLE_REPORT, "-o", page)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+        text = page.read_text()
+        self.assertTrue(text.startswith("<!doctype html>"))
+        self.assertNotRegex(text, r"(src|href)\s*=\s*[\"']?https?:")
+        self.call("report", EXAMPLE_REPORT, "-o", self.folder / "again.html")
+        self.assertEqual((self.folder / "again.html").read_text(), text)
+
+    def test_a_page_replaces_a_file_only_by_force_and_never_an_input(self):
+        page = self.write("report.html", "mine")
+        self.assert_refused(1, "--force", "report", EXAMPLE_REPORT, "-o", page)
+        self.assertEqual(page.read_text(), "mine")
+        self.assertEqual(self.call("report", EXAMPLE_REPORT, "-o", page, "--force").returncode, 0)
+        self.assertNotEqual(page.read_text(), "mine")
+        report = self.write("report.json", EXAMPLE_REPORT.read_text())
+        self.assert_refused(1, "is an input", "report", report, "-o", report, "--force")
+        trace = self.folder / "traces" / "job.gmt"
+        trace.parent.mkdir()
+        subprocess.run([sys.executable, "-c", WRITE_TRACE, trace], check=True)
+        self.assert_refused(1, "is an input", "report", trace.parent, "-o", trace, "--force")
+
+    def test_a_page_that_cannot_be_written_or_made_is_said(self):
+        self.assert_refused(2, "--output", "report", EXAMPLE_REPORT)
+        self.assert_refused(1, "No space left", "report", EXAMPLE_REPORT, "-o", "/dev/full")
+        self.assert_refused(1, "cannot write", "report", EXAMPLE_REPORT, "-o", "nowhere/x.html")
+        self.assert_refused(1, "gone.gmt", "report", "gone.gmt", "-o", "x.html")
+        broken = json.loads(EXAMPLE_REPORT.read_text())
+        del broken["costs"]
+        path = self.write("broken.json", json.dumps(broken))
+        self.assert_refused(1, "no complete report", "report", path, "-o", "x.html")
+        self.assertFalse((self.folder / "x.html").exists())
 
     def test_symbols_and_rules_that_cannot_be_read_are_named(self):
         bad = self.folder / "bad.json"

@@ -24,6 +24,7 @@ Action define_summary(CommandLine& line, const std::vector<std::string>& words_a
 Action define_check(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_diff(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_export(CommandLine& line, const std::vector<std::string>& words_after_dashes);
+Action define_report(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_symbolize(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_dump(CommandLine& line, const std::vector<std::string>& words_after_dashes);
 Action define_ctl(CommandLine& line, const std::vector<std::string>& words_after_dashes);

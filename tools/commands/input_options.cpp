@@ -65,9 +65,10 @@ int InputOptions::exit_code(const Json& report) const {
                                                          : ExitCode::kSuccess);
 }
 
-void OutputOptions::add_options(CommandLine& line, const std::string& help) {
-  line.option("-o,--output", output, help).value_name("FILE");
+Option OutputOptions::add_options(CommandLine& line, const std::string& help) {
+  const Option option = line.option("-o,--output", output, help).value_name("FILE");
   add_force_option(line, force);
+  return option;
 }
 
 void OutputOptions::require_writable(const std::vector<std::filesystem::path>& inputs,

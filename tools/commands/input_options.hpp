@@ -48,8 +48,8 @@ struct OutputOptions {
   std::filesystem::path output;
   bool force = false;
 
-  // `help` says what is written.
-  void add_options(CommandLine& line, const std::string& help);
+  // `help` says what is written. The option for it is returned.
+  Option add_options(CommandLine& line, const std::string& help);
 
   // Throws Failure where the output may not be written (OutputRules); before the work.
   void require_writable(const std::vector<std::filesystem::path>& inputs,

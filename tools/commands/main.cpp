@@ -31,6 +31,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"env", "Print what to paste so that a launcher records its programs.", define_env},
     {"analyze", "Turn traces into the JSON report.", define_analyze},
     {"summary", "Show the report on the terminal.", define_summary},
+    {"report", "Write the report as one page for a browser.", define_report},
     {"check", "Judge a job by a policy, for build servers.", define_check},
     {"diff", "Say what changed between two jobs or two steps.", define_diff},
     {"export", "Write stacks with their bytes for flame graph viewers.", define_export},
@@ -44,6 +45,7 @@ constexpr const char* kProgramFooter =
     R"(The usual course:
   gpumemtrace run -- python3 train.py     records a trace, NAME.gmt
   gpumemtrace summary NAME.gmt            shows peak, holders, leaks, copies
+  gpumemtrace report NAME.gmt -o r.html   draws it, for any browser
   gpumemtrace analyze NAME.gmt            prints all of it as JSON
   gpumemtrace check NAME.gmt --max-leak 0 fails where memory leaked
 

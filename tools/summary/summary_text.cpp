@@ -140,9 +140,10 @@ Lines next_section(const Report& report, const SummaryDetail& detail) {
   std::string inputs;
   for (const rows::Trace& trace : report.traces) inputs += " " + shell_word(trace.file);
   if (report.traces.size() > kMostTracesNamed) inputs = " TRACES";
-  return wrapped("Next      ",
-                 format_text("gpumemtrace analyze{} -o report.json (every number)", inputs),
-                 detail.width, 3);
+  return wrapped(
+      "Next      ",
+      format_text("gpumemtrace report{} -o report.html (pictures, every number)", inputs),
+      detail.width, 3);
 }
 
 std::string summary_text(const Report& report, std::size_t width) {

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reports of jobs that nobody ran, of any size, for tests of the page.
+
+    python3 synthetic_report.py FILE [--ranks N] [--stacks N] [--steps N] [--buckets N] [--depth N]
+
+Sums hold as in a real report: categories and holders to the peak, costs to the peaks of their level,
+parts of a bucket to its maximum, and the largest maximum is the peak.
+"""
+
+import argparse
+import json
+
+MIB = 1 << 20
+GIB = 1 << 30
+CARD = 80 * GIB
+STEP_NS = 1_320_000_000
+CONTEXT = 800 * MIB
+NCCL = 1536 * MIB
+CATEGORIES = ("parameter", "gradient", "optimizer_state", "activation", "input", "temporary", "other",
+              "unknown")
+
+
+def site(line, function="train_step", file="/home/me/project/train.py"):
+    return {"function": function, "file": file, "line": line, "module": None, "kind": "python",
+            "offset": None, "api": None, "node": None}
+
+
+def frame(function, line, file="/home/me/project/train.py"):
+    return {"function": function, "file": file, "line": line, "module": None, "offset": None,
+            "kind": "python"}
+
+
+def parts_at(phase, step, steps, grows):
+    """What a training holds when `phase`, 0 to 1, of a step has passed."""
+    rising = min(phase / 0.45, 1) if phase < 0.5 else max(0.0, 1 - (phase - 0.5) / 0.35)
+    return {
+        "parameter": 3700 * MIB,
+        "gradient": 3700 * MIB if phase > 0.6 else 0,
+        "optimizer_state": 7500 * MIB if step > 0 or phase > 0.85 else 0,
+        "activation": int(30_000 * rising) * MIB,
+        "input": 96 * MIB,
+        "temporary": int(1200 * (1 if 0.45 < phase < 0.6 else 0.1)) * MIB,
+        "other": int(12_000 * (step + phase) / steps) * MIB if grows else 640 * MIB,
+        "unknown": 0,
+    }
+
+
+def merged(group):
+    best = max(group, key=lambda bucket: bucket["max_bytes"])
+    return {"start_ns": group[0]["start_ns"], "end_ns": group[-1]["end_ns"],
+            "min_bytes": min(bucket["min_bytes"] for bucket in group),
+            "max_bytes": best["max_bytes"], "max_time_ns": best["max_time_ns"],
+            "last_bytes": group[-1]["last_bytes"],
+            "reserved_bytes": max(bucket["reserved_bytes"] for bucket in group),
+            "parts": best["parts"]}
+
+
+def framework_row(process, device, steps, buckets, grows):
+    made, reserved = [], 0
+    fine = 32
+    for step in range(min(steps, 400)):
+        scale = steps / min(steps, 400)
+        for i in range(fine):
+            begin = int((step + i / fine) * STEP_NS * scale)
+            parts = {name: value for name, value in
+                     parts_at(i / fine, step, min(steps, 400), grows).items() if value}
+            total = sum(parts.values())
+            reserved = max(reserved, total + 900 * MIB)
+            made.append({"start_ns": begin, "end_ns": int((step + (i + 1) / fine) * STEP_NS * scale),
+                         "min_bytes": int(total * 0.97), "max_bytes": total, "max_time_ns": begin + 1,
+                         "last_bytes": total, "reserved_bytes": reserved, "parts": parts})
+    while len(made) > buckets:
+        made = [merged(made[i:i + 2]) for i in range(0, len(made), 2)]
+    return {"process": process, "device": device, "level": "framework", "capacity_bytes": CARD,
+            "parts_by": "category", "buckets": made}
+
+
+def driver_row(framework):
+    buckets = []
+    for bucket in framework["buckets"]:
+        parts = {"pytorch": bucket["reserved_bytes"], "nccl": NCCL}
+        total = sum(parts.values())
+        buckets.append({**bucket, "min_bytes": total, "max_bytes": total, "last_bytes": total,
+                        "reserved_bytes": None, "parts": parts})
+    return {**framework, "level": "driver", "parts_by": "owner", "buckets": buckets}
+
+
+def split(total, count):
+    """`count` shares of a total, the first ones larger."""
+    weights = [1 / (i + 1) for i in range(count)]
+    shares = [int(total * weight / sum(weights)) for weight in weights]
+    shares[0] += total - sum(shares)
+    return shares
+
+
+def holder(bytes_, total, category, owner, where, stack):
+    return {"bytes": bytes_, "count": 3, "share": bytes_ / total, "category": category,
+            "category_confidence": "inferred" if category else None, "phase": None, "owner": owner,
+            "site": where, "stack": stack}
+
+
+def usage_row(process, device, level, peak, reserved):
+    return {"process": process, "device": device, "level": level, "kind": "block" if reserved else "device",
+            "allocations": 12_000, "frees": 11_900, "failed": 0, "allocated_bytes_total": peak * 40,
+            "peak_bytes": peak, "peak_time_ns": 0,
+            "live_bytes_at_end": 0, "live_count_at_end": 0, "largest_bytes": GIB, "opaque_pool": None,
+            "reserved_peak_bytes": reserved, "reserved_bytes_at_end": reserved,
+            "segments_allocated": None, "segments_freed": None}
+
+
+def peak_row(process, device, level, best, holders, categories=None):
+    return {**({"categories": categories} if categories else {}), "process": process, "device": device, "level": level, "bytes": best["max_bytes"],
+            "time_ns": best["max_time_ns"], "step": int(best["max_time_ns"] // STEP_NS),
+            "holders": holders}
+
+
+def add_rank(report, rank, stacks, steps, buckets, depth):
+    process, device = f"p{rank + 1}", f"d{rank}"
+    grows = rank == 2
+    report["traces"].append(
+        {"file": f"train.rank{rank}.gmt", "process": process, "recorder_version": "0.1.0",
+         "complete": True, "end": "exit", "events": 388_110, "dropped": 0, "bytes": 3 * MIB,
+         "duration_ns": steps * STEP_NS, "overhead": {"events": 388_110, "ns_per_event": None,
+                                                      "cpu_ns": 90_000_000}, "notes": []})
+    report["processes"].append(
+        {"id": process, "pid": 4000 + rank, "ppid": 3999, "host": f"node-{'ab'[rank % 2]}",
+         "boot_id": None, "rank": rank, "local_rank": rank // 2, "world_size": report["ranks_made"],
+         "executable": "/usr/bin/python3", "command": ["python3", "/home/me/project/train.py"],
+         "suppressions": [], "start_unix_ns": 1_790_000_000_000_000_000, "clock_error_ns": 100,
+         "cuda": {"driver_version": 13000},
+         "cupti": {"state": "off", "reason": None, "version": None, "mode": None,
+                   "clock_error_ns": None, "join": None},
+         "python": {"version": "3.12.3", "stacks": True, "reason": None},
+         "torch": {"version": "2.11.0", "allocator": "native"}})
+    report["devices"].append(
+        {"id": device, "name": "NVIDIA H100 80GB HBM3", "uuid": None, "total_bytes": CARD,
+         "seen_as": [{"process": process, "ordinal": 0}], "physical_peak": None, "link": None})
+    framework = framework_row(process, device, steps, buckets, grows)
+    driver = driver_row(framework)
+    report["timeline"] += [framework, driver]
+    best = max(framework["buckets"], key=lambda bucket: bucket["max_bytes"])
+    most = max(driver["buckets"], key=lambda bucket: bucket["max_bytes"])
+    total = best["max_bytes"]
+    shares = split(total, stacks)
+    names = [f"{process}:{i + 1}" for i in range(stacks)]
+    kinds = [name for name in CATEGORIES if best["parts"].get(name)]
+    for i, (name, share) in enumerate(zip(names, shares)):
+        where = site(20 + i % 400, f"layer_{i % 37}.forward")
+        frames = 1 + i % depth
+        report["stacks"].append({"id": name, "thread": "python3", "inferred_from": None, "frames": [
+            frame(f"layer_{(i * 7 + d * 3) % 97}.call", 10 + d)
+            for d in range(frames)] + [frame("main", 90), frame("<module>", 120)]})
+        report["costs"].append({"process": process, "level": "framework", "owner": "pytorch",
+                                "site": where, "stack": name, "peak_bytes": share, "leaked_bytes": 0,
+                                "allocated_bytes": share * 40, "copied_bytes": 0})
+    report["costs"].append({"process": process, "level": "driver", "owner": "pytorch", "site": None,
+                            "stack": None, "peak_bytes": most["max_bytes"], "leaked_bytes": 0,
+                            "allocated_bytes": most["max_bytes"], "copied_bytes": 0})
+    holders = [holder(share, total, kinds[i % len(kinds)], "pytorch", site(20 + i), names[i])
+               for i, share in enumerate(shares[:10])]
+    holders.append(holder(total - sum(row["bytes"] for row in holders), total, None, "other", None, None))
+    categories = {name: best["parts"].get(name, 0) for name in CATEGORIES}
+    layers = {"GPT > Block > MLP": total // 2, "GPT > Block > Attention": total // 4}
+    layers[None] = total - sum(layers.values())
+    report["modules"] += [{"process": process, "device": device, "at": "peak", "path": path,
+                           "name": None, "bytes": bytes_, "count": 9, "categories": {"activation": bytes_}}
+                          for path, bytes_ in layers.items()]
+    cached = most["parts"]["pytorch"] - total
+    report["peak"] += [
+        peak_row(process, device, "driver", most, [
+            holder(most["max_bytes"], most["max_bytes"], None, "pytorch", None, None),
+            holder(0, most["max_bytes"], None, "other", None, None)]),
+        peak_row(process, device, "framework", best, holders, categories)]
+    report["usage"] += [usage_row(process, device, "driver", most["max_bytes"], None),
+                        usage_row(process, device, "framework", total, most["parts"]["pytorch"])]
+    report["composition"].append(
+        {"process": process, "device": device, "at": "driver_peak", "time_ns": most["max_time_ns"],
+         "framework_allocated": total, "framework_cached": cached, "pool_used": 0, "pool_cached": 0,
+         "other": [{"owner": "nccl", "bytes": NCCL}], "context_and_modules": CONTEXT,
+         "other_processes": 0, "unattributed": 0, "source": "nvml_process",
+         "driver_bytes": total + cached + NCCL + CONTEXT, "outside_calls": CONTEXT,
+         "sample_time_ns": most["max_time_ns"] + 40_000_000})
+    stranded = cached * 9 // 10
+    report["fragmentation"].append(
+        {"process": process, "device": device, "level": "framework", "at": "peak",
+         "time_ns": best["max_time_ns"], "reserved_bytes": total + cached, "allocated_bytes": total,
+         "free_bytes": cached, "largest_free_bytes": cached // 8, "releasable_bytes": cached - stranded,
+         "stranded_bytes": stranded, "external_fragmentation": 0.875,
+         "pinned_by": [{"bytes_held": shares[0], "bytes_stranded": stranded, "owner": "pytorch",
+                        "site": site(20), "stack": names[0]}]})
+    for step in range(steps):
+        live = 11 * GIB + (12_000 * MIB * step // steps if grows else 0)
+        report["steps"].append(
+            {"process": process, "index": step, "start_ns": step * STEP_NS,
+             "end_ns": (step + 1) * STEP_NS, "inferred": False, "peak_bytes": min(total, live + 30 * GIB),
+             "live_bytes_at_end": live, "allocations": 900, "transfers_bytes": 96 * MIB,
+             "source": "optimizer"})
+    if grows:
+        add_growth(report, process, device, steps, names[0])
+
+
+def add_growth(report, process, device, steps, stack):
+    grown = 12_000 * MIB
+    end = steps * STEP_NS
+    where = site(88, "evaluate")
+    report["leaks"]["growth"].append(
+        {"process": process, "device": device, "level": "framework", "bytes_per_step": grown / steps,
+         "steps": steps, "live_bytes": grown, "confidence": "inferred", "forecast_ns": end * 7 // 4,
+         "owner": "pytorch", "site": where, "stack": stack, "bytes": grown, "rises": 64,
+         "allocations": steps, "begin_ns": 0, "end_ns": end, "blocks": steps, "frees_before": 0,
+         "frees": 0, "frees_after": 0, "other_places": 40, "other_places_growing": 0,
+         "freed_count": 0, "freed_at": None, "freed_elsewhere": None})
+    report["findings"].append(
+        {"rule": "growth", "severity": "warning", "confidence": "inferred",
+         "title": f"Memory from train.py:88 (evaluate) grew by 11.7 GiB over {steps} steps",
+         "detail": f"{steps} tensors were made there and none was freed.", "evidence": {},
+         "fix": "Store .cpu() or a number in the list, or clear it: 11.7 GiB (exact).",
+         "bytes": grown, "time_ns": end - 1, "process": process, "device": device,
+         "level": "framework", "owner": "pytorch", "site": where, "stack": stack,
+         "fingerprint": "6f0e5cf1f8a2c7d1"})
+
+
+def empty_report():
+    return {"format": "gpumemtrace-report", "version": 1,
+            "tool": {"name": "gpumemtrace", "version": "0.1.0"}, "traces": [], "processes": [],
+            "devices": [], "usage": [], "peak": [], "composition": [], "owners": [],
+            "leaks": {"state": "checked", "total_bytes": 0, "total_count": 0, "gated_bytes": 0,
+                      "suppressed_bytes": 0, "exit": [], "growth": [], "handles": [],
+                      "invalid_frees": []},
+            "fragmentation": [],
+            "transfers": {"by_kind": [], "hotspots": [], "sets": [], "unjoined": None, "streams": []},
+            "managed": [], "oom": [], "steps": [], "ranges": [], "findings": [], "costs": [],
+            "stacks": [], "timeline": [], "modules": [],
+            "coverage": {"wrapped": 281, "partial_rules": [], "resolved_unwrapped": [],
+                         "memory2_disagreements": [], "memory2": [], "pools": []},
+            "losses": []}
+
+
+def make_report(ranks=8, stacks=40, steps=412, buckets=1024, depth=9):
+    """A training of which rank 2 keeps what it should not; `stacks` are those of each rank."""
+    report = empty_report()
+    report["ranks_made"] = ranks
+    for rank in range(ranks):
+        add_rank(report, rank, stacks, steps, buckets, depth)
+    del report["ranks_made"]
+    return report
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("file")
+    for name, default in (("ranks", 8), ("stacks", 40), ("steps", 412), ("buckets", 1024),
+                          ("depth", 9)):
+        parser.add_argument(f"--{name}", type=int, default=default)
+    options = vars(parser.parse_args())
+    path = options.pop("file")
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(make_report(**options), file)
+
+
+if __name__ == "__main__":
+    main()

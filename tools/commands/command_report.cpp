@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "analyzer/base/input_error.hpp"
+#include "tools/base/failure.hpp"
+#include "tools/base/output_file.hpp"
+#include "tools/base/text.hpp"
+#include "tools/commands/command.hpp"
+#include "tools/commands/input_options.hpp"
+#include "tools/page/report_page.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr const char* kReportFooter =
+    R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job.
+The page is one file that needs no network and no server; any browser opens it (docs/page.md).
+
+Examples:
+  gpumemtrace report job.gmt -o job.html
+  gpumemtrace report traces/ -o job.html --force
+  gpumemtrace report job.gmt --redact -o for_others.html
+
+Exit codes: 0 done, 1 an input cannot be read or holds no trace, or the output is there already,
+2 usage, 24 events are missing and --require-complete was given.)TEXT";
+
+struct ReportOptions {
+  InputOptions input;
+  OutputOptions output;
+};
+
+[[noreturn]] void refuse(const ReportOptions& options, const std::exception& error) {
+  throw Failure(
+      format_text("{} is no complete report ({}); make it again with `gpumemtrace analyze`",
+                  options.input.inputs.front().string(), error.what()));
+}
+
+int write_report(const ReportOptions& options) {
+  options.output.require_writable(options.input.inputs, options.input.naming);
+  const Json report = options.input.load();
+  try {
+    write_output(options.output.output, report_page(report));
+  } catch (const analyzer::JsonError& error) {
+    refuse(options, error);
+  } catch (const analyzer::InputError& error) {
+    refuse(options, error);
+  }
+  return options.input.exit_code(report);
+}
+
+}  // namespace
+
+Action define_report(CommandLine& line, const std::vector<std::string>&) {
+  line.footer(kReportFooter);
+  auto options = std::make_shared<ReportOptions>();
+  options->input.add_options(line);
+  options->output.add_options(line, "Write the page there.").required();
+  return [options] { return write_report(*options); };
+}
+
+}  // namespace gpumemtrace::tools

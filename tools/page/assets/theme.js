@@ -1,0 +1,1 @@
+"use strict";(()=>{var r="gpumemtrace-theme";function t(){try{let e=localStorage.getItem(r);return e==="light"||e==="dark"?e:null}catch{return null}}function o(e){e&&(document.documentElement.dataset.theme=e)}document.documentElement.classList.add("with-script");o(t());})();

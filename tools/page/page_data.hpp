@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// What of the report stands in the page, each part within its share of the file. What was left out
+// is counted and summed, so that what is shown adds up to the report.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/report_view/report_row.hpp"
+
+namespace gpumemtrace::tools {
+
+// The process that the page shows first, and its device.
+struct PageFocus {
+  Json process;  // null in a report without processes
+  Json device;   // null where no memory of a device was used
+};
+
+// The one that ran out of memory, else the one that held most of a device.
+[[nodiscard]] PageFocus page_focus(const Json& report);
+
+// A part of the page that is decoded after the first view is drawn.
+struct PageChunk {
+  std::string name;
+  std::string text;  // of encoded_chunk()
+};
+
+// What the first view is drawn from: the report's own keys with the rows of the focus, and the key
+// `page` with what is said of the job as a whole.
+[[nodiscard]] Json page_head(const Json& report);
+
+// `report`: the report's own keys with the rows of all processes. `costs`: rows of costs, and the
+// frames of their stacks in one table. `timeline`: memory over time of all processes.
+[[nodiscard]] std::vector<PageChunk> page_chunks(const Json& report);
+
+// The rows of `ranks`, where the report does not have them: a row for each process and device,
+// largest peak first.
+[[nodiscard]] Json rank_rows(const Json& report);
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes by stack for the page's icicles.
+#pragma once
+
+#include <cstddef>
+
+#include "tools/report_view/report_row.hpp"
+
+namespace gpumemtrace::tools {
+
+// `costs`: the `most` rows of the report's costs that are largest by any measure, the others summed
+// into one row with the owner "other" for each process and level. `frames`: each frame once.
+// `stacks`: of each id the indexes of its frames, outermost first; those of `costs` and of the
+// report's findings, peaks and leaks.
+[[nodiscard]] Json costs_with_stacks(const Json& report, std::size_t most);
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/page/report_page.hpp"
+
+#include "analyzer/json/report_json.hpp"
+#include "tools/base/text.hpp"
+#include "tools/page/page_assets.hpp"
+#include "tools/page/page_data.hpp"
+#include "tools/summary/summary_text.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+constexpr std::size_t kMostPlainBytes = 1 << 15;
+
+// As text between tags and as a quoted attribute.
+std::string escaped(std::string_view text) {
+  std::string safe;
+  for (const char letter : text) {
+    switch (letter) {
+      case '&':
+        safe += "&amp;";
+        break;
+      case '<':
+        safe += "&lt;";
+        break;
+      case '>':
+        safe += "&gt;";
+        break;
+      case '"':
+        safe += "&quot;";
+        break;
+      default:
+        safe += letter;
+    }
+  }
+  return safe;
+}
+
+// Nothing in it can end the element that it stands in.
+std::string json_in_page(const Json& value) {
+  std::string safe;
+  for (const char letter : value.dump()) {
+    if (letter == '<') {
+      safe += "\\u003c";
+    } else {
+      safe += letter;
+    }
+  }
+  return safe;
+}
+
+std::string title_of(const Json& report) {
+  std::string command;
+  const Json& processes = report.at("processes");
+  if (!processes.empty()) {
+    for (const Json& word : processes.front().at("command")) {
+      const std::string whole = word.get<std::string>();
+      command += (command.empty() ? "" : " ") + whole.substr(whole.rfind('/') + 1);
+    }
+  }
+  return command.empty() ? "GPU memory" : "GPU memory of " + command;
+}
+
+// Names of a traced program need not be valid UTF-8.
+std::string valid_text(const std::string& text) { return Json::parse(Json(text).dump()).text(); }
+
+// The fix of each finding, which the summary has no room for.
+std::string plain_findings(const Json& report) {
+  std::string html;
+  for (const Json& finding : report.at("findings")) {
+    if (html.size() > kMostPlainBytes) break;
+    html += format_text("<li><b>{}</b> {}</li>\n", escaped(text_or(finding, "title", "")),
+                        escaped(text_or(finding, "fix", "")));
+  }
+  return html.empty() ? html : "<h2>Findings</h2>\n<ol>\n" + html + "</ol>\n";
+}
+
+}  // namespace
+
+std::string report_page(const Json& report) {
+  const PageAssets assets = page_assets();
+  const std::string title = valid_text(escaped(title_of(report)));
+  std::string page = format_text(
+      "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"generator\" content=\"gpumemtrace {}\">\n<title>{}</title>\n",
+      assets.policy, GPUMEMTRACE_VERSION, title);
+  page.append("<script>").append(assets.theme).append("</script>\n");
+  page.append("<style>").append(assets.style).append("</style>\n</head>\n<body>\n");
+  // What is read without script, in previews and by other programs.
+  page += format_text("<main id=\"plain\">\n<h1>{}</h1>\n<pre>{}</pre>\n{}</main>\n", title,
+                      valid_text(escaped(summary_text(analyzer::report_of_json(report)))),
+                      valid_text(plain_findings(report)));
+  page += "<script type=\"application/json\" id=\"head\">" + json_in_page(page_head(report)) +
+          "</script>\n";
+  page.append("<script>").append(assets.script).append("</script>\n");
+  // Behind the code, so that the first view is drawn before they have arrived.
+  for (const PageChunk& chunk : page_chunks(report)) {
+    page += format_text("<script type=\"application/x-data\" data-name=\"{}\">", chunk.name);
+    page += chunk.text;
+    page += "</script>\n";
+  }
+  page += "</body>\n</html>\n";
+  return page;
+}
+
+}  // namespace gpumemtrace::tools

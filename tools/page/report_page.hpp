@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The report as one file of HTML that asks nobody for anything.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "tools/report_view/report_row.hpp"
+
+namespace gpumemtrace::tools {
+
+// No page is larger, whatever the job (docs/page.md).
+inline constexpr std::size_t kMostPageBytes = 10'000'000;
+
+// A pure function of the report. Throws analyzer::JsonError or
+// analyzer::InputError for a report that lacks required keys.
+[[nodiscard]] std::string report_page(const Json& report);
+
+}  // namespace gpumemtrace::tools

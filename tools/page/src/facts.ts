@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the first view says, as functions of the report: sums and choices of its rows.
+
+import type {
+  Bytes, Composition, Device, Finding, Fragmentation, Growth, Head, OutOfMemory, Peak, Place, Report,
+} from "./report";
+import { counted, duration, holderName, location, size, sizeOf, words } from "./format";
+import { kCategoryOrder } from "./colors";
+
+export interface Part {
+  name: string; // of its colour
+  label: string;
+  bytes: Bytes;
+}
+
+export interface CardUse {
+  row: Composition;
+  parts: Part[]; // without what is free
+  used: Bytes;
+  own: Bytes; // of this process
+  capacity: Bytes | null;
+}
+
+type At = { process: string | null; device: string | null };
+
+const isAt = (place: Place, at: At): boolean =>
+  place.process === at.process && place.device === at.device;
+
+export function deviceOf(report: Report, id: string | null): Device | undefined {
+  return report.devices.find((device) => device.id === id);
+}
+
+export function failureOf(report: Report, at: At): OutOfMemory | undefined {
+  return report.oom.find((row) => isAt(row, at) && row.outcome === "raised");
+}
+
+function compositionOf(report: Report, at: At): Composition | undefined {
+  const rows = report.composition.filter((row) => isAt(row, at));
+  const failure = failureOf(report, at);
+  const failed = failure && rows.find((row) => row.at === "oom" && row.time_ns === failure.time_ns);
+  return failed ?? rows.find((row) => row.at === "driver_peak");
+}
+
+/** What is in use beyond the calls of the process, where the driver does not tell it apart. */
+function outsideCalls(row: Composition): Bytes {
+  if (row.source === "nvml_process") return 0;
+  return row.outside_calls ?? row.unattributed ?? 0;
+}
+
+export function frameworkName(report: Report): string {
+  return report.processes.some((process) => process.torch) ? "PyTorch" : "the framework";
+}
+
+/** What the card held when this process held most of it, or when it ran out. */
+export function cardUse(report: Report, at: At): CardUse | undefined {
+  const row = compositionOf(report, at);
+  if (!row) return undefined;
+  const framework = frameworkName(report);
+  const parts: Part[] = [
+    { name: "framework_allocated", label: `${framework} allocated`, bytes: row.framework_allocated ?? 0 },
+    { name: "framework_cached", label: `${framework} reserved, free`, bytes: row.framework_cached ?? 0 },
+    { name: "pool_used", label: "pools, in use", bytes: row.pool_used ?? 0 },
+    { name: "pool_cached", label: "pools, free", bytes: row.pool_cached ?? 0 },
+    ...row.other.map((part) => ({
+      name: part.owner ?? "unknown",
+      label: words(part.owner ?? "owner not known"),
+      bytes: part.bytes,
+    })),
+    { name: "context_and_modules", label: "CUDA context, modules", bytes: row.context_and_modules ?? 0 },
+    { name: "outside_calls", label: "contexts, modules, other processes", bytes: outsideCalls(row) },
+  ];
+  if (row.source === "nvml_process") {
+    parts.push({ name: "unattributed", label: "not explained", bytes: Math.max(row.unattributed ?? 0, 0) });
+  }
+  const own = parts.reduce((sum, part) => sum + part.bytes, 0);
+  const others = row.other_processes ?? 0;
+  parts.push({ name: "other_processes", label: "other processes", bytes: others });
+  return {
+    row,
+    parts: parts.filter((part) => part.bytes > 0),
+    used: own + others,
+    own,
+    capacity: deviceOf(report, at.device)?.total_bytes ?? null,
+  };
+}
+
+export function peaksAt(report: Report, at: At): Peak[] {
+  return report.peak.filter((row) => isAt(row, at) && row.bytes > 0);
+}
+
+/** The peak that says most of who holds memory: the framework's where there is one. */
+export function tellingPeak(report: Report, at: At): Peak | undefined {
+  const peaks = peaksAt(report, at);
+  return (
+    peaks.find((row) => row.level === "framework") ??
+    peaks.sort((a, b) => b.bytes - a.bytes)[0]
+  );
+}
+
+export function categoryParts(categories: Record<string, Bytes> | null | undefined): Part[] {
+  if (!categories) return [];
+  const known = Object.entries(categories).filter(([, bytes]) => bytes > 0);
+  const order = (name: string): number => {
+    const index = kCategoryOrder.indexOf(name);
+    return index < 0 ? kCategoryOrder.length : index;
+  };
+  return known
+    .sort(([a], [b]) => order(a) - order(b))
+    .map(([name, bytes]) => ({ name, label: words(name), bytes }));
+}
+
+/** The moment at which most was reserved and of no use. */
+export function worstFragmentation(report: Report, at: At): Fragmentation | undefined {
+  return report.fragmentation
+    .filter((row) => isAt(row, at) && row.at !== "end")
+    .sort((a, b) => (b.stranded_bytes ?? 0) - (a.stranded_bytes ?? 0))[0];
+}
+
+/** A fault of several ranks is one. */
+export interface Fault {
+  finding: Finding;
+  places: Finding[];
+}
+
+export function faultsOf(report: Report): Fault[] {
+  const faults = new Map<string, Fault>();
+  const many = report.processes.length > 1 || report.ranks.length > 1;
+  for (const finding of report.findings) {
+    const key = many ? finding.fingerprint : `${finding.fingerprint} ${finding.title}`;
+    const known = faults.get(key);
+    if (known) known.places.push(finding);
+    else faults.set(key, { finding, places: [finding] });
+  }
+  return [...faults.values()];
+}
+
+export interface Verdict {
+  severity: "error" | "warning" | "good";
+  text: string;
+}
+
+export function verdictOf(head: Head): Verdict {
+  const faults = faultsOf(head);
+  const number = (severity: string): number =>
+    faults.filter((fault) => fault.finding.severity === severity).length;
+  const errors = number("error");
+  const warnings = number("warning");
+  const counts = [
+    errors > 0 && counted(errors, "error", "errors"),
+    warnings > 0 && counted(warnings, "warning", "warnings"),
+  ].filter((text) => text);
+  if (counts.length > 0) {
+    return { severity: errors > 0 ? "error" : "warning", text: counts.join(", ") };
+  }
+  if (head.usage.length === 0) return { severity: "good", text: "No GPU memory was allocated" };
+  return { severity: "good", text: "Nothing wrong was found" };
+}
+
+export interface Tile {
+  title: string;
+  value: string;
+  note: string;
+  tone: "plain" | "bad" | "warn";
+}
+
+function peakTile(report: Report, at: At): Tile | undefined {
+  const use = cardUse(report, at);
+  if (use) {
+    const others = use.used - use.own;
+    const value = use.capacity === null ? size(use.own) : sizeOf(use.own, use.capacity);
+    const failed = use.row.at === "oom";
+    const when = use.row.time_ns === null ? "" : ` at ${duration(use.row.time_ns)}`;
+    const note = others > 0 ? `${when.trim()}; other processes hold ${size(others)}` : when.trim();
+    return { title: failed ? "In use when it ran out" : "Peak of this process", value, note, tone: "plain" };
+  }
+  const peak = peaksAt(report, at).sort((a, b) => b.bytes - a.bytes)[0];
+  if (!peak) return undefined;
+  const when = peak.time_ns === null ? "" : `at ${duration(peak.time_ns)}`;
+  return { title: "Peak", value: size(peak.bytes), note: `${words(peak.level)} memory ${when}`, tone: "plain" };
+}
+
+/** Only growth that a finding tells of: the rest may be warm-up. */
+function toldGrowth(report: Report, at: At): Growth | undefined {
+  const told = report.findings.filter((finding) => finding.rule === "growth");
+  return report.leaks.growth
+    .filter((row) => isAt(row, at))
+    .filter((row) => told.some((finding) => finding.process === row.process && location(finding.site) === location(row.site)))
+    .sort((a, b) => b.bytes - a.bytes)[0];
+}
+
+function courseTile(report: Report, at: At): Tile | undefined {
+  const failure = failureOf(report, at);
+  if (failure) {
+    return {
+      title: "Failed request",
+      value: size(failure.requested_bytes),
+      note: `${holderName(failure)}: ${failure.verdict}`,
+      tone: "bad",
+    };
+  }
+  const growth = toldGrowth(report, at);
+  if (growth) {
+    const rate = growth.bytes_per_step;
+    const end = growth.forecast_ns === null ? "" : `: full ${duration(growth.forecast_ns)} after the start`;
+    return {
+      title: "Growth",
+      value: rate === null ? size(growth.bytes) : `${size(rate)} a step`,
+      note: holderName(growth) + end,
+      tone: "warn",
+    };
+  }
+  const leaked = report.ranks.find((row) => isAt(row, at))?.leaked_bytes ?? 0;
+  if (leaked > 0) {
+    return { title: "Leaked", value: size(leaked), note: "never freed before the process ended", tone: "bad" };
+  }
+  const use = cardUse(report, at);
+  if (!use || use.capacity === null || use.row.source === "none") return undefined;
+  return {
+    title: "Headroom",
+    value: size(use.capacity - use.used),
+    note: "free on the card at that moment",
+    tone: "plain",
+  };
+}
+
+const kWorthTelling = 0.01; // of the card
+
+function restTile(report: Report, at: At): Tile | undefined {
+  const worst = worstFragmentation(report, at);
+  const stranded = worst?.stranded_bytes ?? 0;
+  const limit = deviceOf(report, at.device)?.total_bytes ?? worst?.reserved_bytes ?? 0;
+  if (worst && stranded > kWorthTelling * limit) {
+    return {
+      title: "Unusable",
+      value: size(stranded),
+      note: `reserved at ${duration(worst.time_ns)}, in pieces beside live blocks`,
+      tone: worst.at === "oom" ? "bad" : "plain",
+    };
+  }
+  const peak = tellingPeak(report, at);
+  if (!peak) return undefined;
+  const largest = categoryParts(peak.categories)
+    .filter((part) => part.name !== "unknown" && part.name !== "other")
+    .sort((a, b) => b.bytes - a.bytes)[0];
+  const holder = peak.holders[0];
+  if (largest && largest.bytes > (holder?.bytes ?? 0)) {
+    return { title: `Most for: ${largest.label}`, value: size(largest.bytes), note: `of ${size(peak.bytes)} in ${frameworkName(report)}'s blocks`, tone: "plain" };
+  }
+  return holder && { title: "Largest holder", value: size(holder.bytes), note: holderName(holder), tone: "plain" };
+}
+
+/** The three things that are largest on the page. */
+export function tilesOf(report: Report, at: At): Tile[] {
+  const tiles = [peakTile(report, at), courseTile(report, at), restTile(report, at)];
+  return tiles.filter((tile): tile is Tile => tile !== undefined);
+}
+
+export function processName(report: Report, id: string | null): string {
+  const rank = report.ranks.find((row) => row.process === id)?.rank;
+  if (rank !== undefined && rank !== null) return `rank ${rank}`;
+  const process = report.processes.find((row) => row.id === id);
+  return process ? `process ${process.pid}` : `process ${id ?? "unknown"}`;
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rows of the report (docs/report.schema.json), as far as the page reads them.
+
+export type Bytes = number;
+export type Time = number; // nanoseconds since the start of the job
+
+export interface Site {
+  function: string | null;
+  file: string | null;
+  line: number | null;
+  module: string | null;
+  offset?: number | null;
+  api?: string | null;
+  node?: string | null;
+}
+
+/** What many rows say of where memory comes from. */
+export interface Origin {
+  owner?: string | null;
+  site?: Site | null;
+  stack?: string | null;
+}
+
+export interface Place {
+  process: string;
+  device: string | null;
+}
+
+export interface Holder extends Origin {
+  bytes: Bytes;
+  count: number;
+  share: number;
+  category: string | null;
+  module?: string | null;
+}
+
+export interface Peak extends Place {
+  level: string;
+  bytes: Bytes;
+  time_ns: Time | null;
+  step: number | null;
+  holders: Holder[];
+  categories?: Record<string, Bytes>; // of the framework
+  exact?: boolean;
+}
+
+export interface Composition extends Place {
+  at: string;
+  time_ns: Time | null;
+  framework_allocated: Bytes | null;
+  framework_cached: Bytes | null;
+  pool_used: Bytes | null;
+  pool_cached: Bytes | null;
+  other: { owner: string | null; bytes: Bytes }[];
+  context_and_modules: Bytes | null;
+  other_processes: Bytes | null;
+  unattributed: number | null;
+  source: string;
+  driver_bytes: Bytes | null;
+  outside_calls?: Bytes | null;
+  sample_time_ns: Time | null;
+}
+
+export interface Usage extends Place {
+  level: string;
+  kind: string;
+  allocations: number;
+  frees: number;
+  failed: number;
+  allocated_bytes_total: Bytes;
+  peak_bytes: Bytes;
+  peak_time_ns: Time | null;
+  live_bytes_at_end: Bytes;
+  largest_bytes: Bytes;
+  reserved_peak_bytes?: Bytes | null;
+}
+
+export interface Fragmentation extends Place {
+  level: string;
+  at: string;
+  time_ns: Time | null;
+  reserved_bytes: Bytes | null;
+  allocated_bytes: Bytes | null;
+  free_bytes: Bytes | null;
+  largest_free_bytes: Bytes | null;
+  releasable_bytes: Bytes | null;
+  stranded_bytes: Bytes | null;
+  pinned_by: (Origin & { bytes_held: Bytes; bytes_stranded: Bytes })[];
+}
+
+export interface OutOfMemory extends Place, Origin {
+  level: string;
+  time_ns: Time | null;
+  outcome: string;
+  verdict: string;
+  count: number;
+  requested_bytes: Bytes | null;
+}
+
+export interface Growth extends Place, Origin {
+  level: string;
+  bytes: Bytes;
+  bytes_per_step: number | null;
+  steps: number | null;
+  live_bytes: Bytes;
+  forecast_ns: Time | null;
+  begin_ns: Time;
+  end_ns: Time;
+  confidence: string;
+}
+
+export interface ExitLeak extends Place, Origin {
+  level: string;
+  kind: string;
+  class: string;
+  bytes: Bytes;
+  count: number;
+  first_time_ns: Time | null;
+}
+
+export interface Finding extends Origin {
+  rule: string;
+  severity: "error" | "warning" | "info";
+  confidence: string;
+  title: string;
+  detail: string;
+  fix: string | null;
+  bytes: Bytes | null;
+  time_ns: Time | null;
+  process: string | null;
+  device: string | null;
+  level: string | null;
+  fingerprint: string;
+}
+
+export interface Step {
+  process: string;
+  index: number;
+  start_ns: Time;
+  end_ns: Time | null;
+  inferred: boolean;
+  source: string;
+  peak_bytes: Bytes | null;
+  live_bytes_at_end: Bytes | null;
+  allocations: number | null;
+  transfers_bytes: Bytes | null;
+}
+
+export interface Range extends Step {
+  name: string;
+}
+
+export interface Transfer extends Place, Origin {
+  direction: string;
+  source_memory: string;
+  destination_memory: string;
+  api: string;
+  count: number;
+  bytes: Bytes;
+  host_time_ns: Time | null;
+  gpu_time_ns: Time | null;
+  bandwidth_bytes_per_s?: number | null;
+  link_share?: number | null;
+}
+
+export interface Rank extends Place {
+  rank: number | null;
+  host: string | null;
+  device: string;
+  peak_bytes: Bytes;
+  reserved_peak_bytes: Bytes | null;
+  leaked_bytes: Bytes;
+  growth_bytes_per_step: number | null;
+  deviation: number | null;
+}
+
+export interface Bucket {
+  start_ns: Time;
+  end_ns: Time;
+  min_bytes: Bytes | null; // not known of what a checkpoint replaced
+  max_bytes: Bytes;
+  max_time_ns: Time;
+  last_bytes: Bytes;
+  reserved_bytes: Bytes | null;
+  parts: Record<string, Bytes>;
+}
+
+export interface Timeline extends Place {
+  level: string;
+  capacity_bytes: Bytes | null;
+  parts_by: "category" | "owner";
+  buckets: Bucket[];
+}
+
+export interface Mark {
+  process: string;
+  name: string;
+  time_ns: Time;
+}
+
+export interface ModuleRow extends Place {
+  path: string | null;
+  name?: string | null;
+  bytes: Bytes;
+  count: number;
+  categories: Record<string, Bytes>;
+}
+
+export interface Process {
+  id: string;
+  pid: number;
+  host: string | null;
+  rank: number | null;
+  command: string[];
+  executable: string | null;
+  cuda?: { driver_version: number | null };
+  python?: { version: string | null; stacks: boolean | null; reason: string | null } | null;
+  torch?: { version: string | null; allocator: string | null } | null;
+  cupti?: { state: string; reason: string | null };
+}
+
+export interface Device {
+  id: string;
+  name: string | null;
+  total_bytes: Bytes | null;
+  link: { bytes_per_s: number } | null;
+}
+
+export interface Trace {
+  file: string;
+  process: string;
+  recorder_version: string | null;
+  complete: boolean;
+  end: string;
+  events: number;
+  dropped: number;
+  bytes: Bytes;
+  duration_ns: Time | null;
+  notes: string[];
+}
+
+export interface Loss {
+  name: string;
+  count: number;
+  severity: string;
+  remedy: string | null;
+}
+
+export interface Report {
+  format: string;
+  version: number;
+  tool: { name: string; version: string };
+  redacted?: unknown;
+  traces: Trace[];
+  processes: Process[];
+  devices: Device[];
+  usage: Usage[];
+  peak: Peak[];
+  composition: Composition[];
+  leaks: { total_bytes: Bytes; gated_bytes: Bytes; exit: ExitLeak[]; growth: Growth[] };
+  fragmentation: Fragmentation[];
+  oom: OutOfMemory[];
+  findings: Finding[];
+  ranks: Rank[];
+  losses: Loss[];
+  steps?: Step[];
+  ranges?: Range[];
+  marks?: Mark[];
+  modules?: ModuleRow[];
+  transfers?: { by_kind: Transfer[]; hotspots: Transfer[]; sites?: Transfer[] };
+  timeline?: Timeline[];
+  left_out?: { key: string; rows: number; of: number }[];
+}
+
+/** What the page says of all processes together. */
+export interface Job {
+  processes: number;
+  traces: number;
+  incomplete: number;
+  events: number;
+  dropped: number;
+  duration_ns: Time;
+  steps: number;
+  ends: Record<string, number>;
+}
+
+export interface Head extends Report {
+  page: { process: string | null; device: string | null; job: Job };
+}
+
+export interface Cost extends Origin {
+  process: string;
+  level: string | null;
+  peak_bytes: Bytes;
+  leaked_bytes: Bytes;
+  allocated_bytes: Bytes;
+  copied_bytes: Bytes;
+}
+
+export interface Frame {
+  name: string;
+  file: string | null;
+  line: number | null;
+  kind: string;
+}
+
+export interface Costs {
+  costs: Cost[];
+  frames: Frame[];
+  stacks: Record<string, number[]>;
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// What to do: each finding with what it is about, on what basis, and the way to its proof.
+
+import { button, element, replace } from "./dom";
+import { colorOf, isHatched } from "./colors";
+import { faultsOf, processName, tellingPeak, type Fault } from "./facts";
+import { counted, duration, exactSize, holderName, location, percent, size, words } from "./format";
+import type { Head, Report } from "./report";
+import type { Selection } from "./selection";
+
+const kFirst = 6;
+const kMostHolders = 7;
+
+function links(fault: Fault, selection: Selection): HTMLElement {
+  const { finding } = fault;
+  const made = element("span", { class: "links" });
+  const place = finding.process === null ? {} : { process: finding.process, device: finding.device ?? selection.now.device };
+  if (finding.time_ns !== null) {
+    made.appendChild(button(`at ${duration(finding.time_ns)}`, () => {
+      selection.set({ ...place, time_ns: finding.time_ns });
+      document.getElementById("time")?.scrollIntoView();
+    }, { title: "Show this moment in memory over time", class: "link" }));
+  }
+  const line = location(finding.site);
+  if (line) {
+    made.appendChild(button(line, () => {
+      selection.set({ ...place, query: line });
+      document.getElementById("holders")?.scrollIntoView();
+    }, { title: "Show who held memory there", class: "link" }));
+  }
+  return made;
+}
+
+function row(fault: Fault, report: Report, selection: Selection, isOpen: boolean): HTMLElement {
+  const { finding, places } = fault;
+  const ranks = places.length > 1 ? ` (${counted(places.length, "time", "times")}, first ${processName(report, finding.process)})`
+    : report.ranks.length > 1 && finding.process !== null ? ` (${processName(report, finding.process)})` : "";
+  const details = element("details", { open: isOpen },
+    element("summary", {},
+      element("span", { class: `mark ${finding.severity}` }, words(finding.severity)),
+      element("span", { class: "finding-title" }, finding.title + ranks),
+      element("span", { class: "saves", title: "How many bytes the finding is about, and how that is known" }, element("b", {}, finding.bytes === null ? "" : size(finding.bytes)),
+        element("small", {}, finding.confidence))),
+    element("div", { class: "finding-text" },
+      finding.fix !== null && element("p", { class: "fix" }, finding.fix),
+      element("p", {}, finding.detail),
+      links(fault, selection)));
+  return element("li", {}, details);
+}
+
+/** The lines that held most at the peak. */
+function topHolders(report: Report, selection: Selection): HTMLElement | null {
+  const peak = tellingPeak(report, selection.now);
+  const holders = peak?.holders.filter((holder) => holder.bytes > 0) ?? [];
+  if (!peak || holders.length === 0) return null;
+  const told = holders.filter((holder) => holder.owner !== "other" || holder.site).slice(0, kMostHolders);
+  const rest = peak.bytes - told.reduce((sum, holder) => sum + holder.bytes, 0);
+  const list = element("ul", { class: "holders" });
+  const add = (name: string, bytes: number, color: string, query: string, note: string): void => {
+    const swatch = element("i", { class: `swatch${isHatched(color) ? " hatched" : ""}` });
+    swatch.style.backgroundColor = colorOf(color);
+    list.appendChild(element("li", { title: exactSize(bytes) },
+      element("b", {}, size(bytes)), element("small", {}, percent(bytes / peak.bytes)), swatch,
+      element("span", {}, query ? button(name, () => {
+        selection.set({ query });
+        document.getElementById("holders")?.scrollIntoView();
+      }, { class: "link" }) : name, note && element("span", { class: "note" }, ` ${note}`))));
+  };
+  for (const holder of told) {
+    const color = holder.category ?? holder.owner ?? "unknown";
+    const layer = holder.module?.slice(holder.module.lastIndexOf(">") + 1).trim();
+    const note = [holder.category && words(holder.category), layer].filter((text) => text).join(", ");
+    add(holderName(holder), holder.bytes, color, location(holder.site), note);
+  }
+  if (rest > 0) add("all others", rest, "other", "", "");
+  return element("div", {}, element("h3", {}, "Who held most at the peak"), list);
+}
+
+export function drawFindings(place: Element, head: Head, report: Report, selection: Selection): void {
+  const faults = faultsOf(report);
+  if (faults.length === 0) {
+    replace(place, element("h2", {}, "What to do"),
+      element("p", { class: "calm" }, head.usage.length === 0
+        ? "The job allocated no GPU memory, so there is nothing to improve."
+        : "No rule found anything to change."), topHolders(report, selection));
+    return;
+  }
+  const list = element("ol", { class: "findings" });
+  faults.slice(0, kFirst).forEach((fault, index) => list.appendChild(row(fault, report, selection, index === 0)));
+  const rest = faults.slice(kFirst);
+  const more = rest.length > 0 && button(`Show ${rest.length} more`, () => {
+    for (const fault of rest) list.appendChild(row(fault, report, selection, false));
+    if (more) more.remove();
+  });
+  const hints = faults.every((fault) => fault.finding.severity === "info");
+  replace(place, element("h2", {}, hints ? "Worth knowing" : "What to do"), list, more, topHolders(report, selection));
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// One bar a rank, so that the one that differs is seen.
+
+import { element, replace } from "./dom";
+import { processName } from "./facts";
+import { exactSize, size } from "./format";
+import type { Rank, Report } from "./report";
+import type { Selection } from "./selection";
+
+const kMostBars = 64;
+const kOutlier = 0.05; // away from the median
+
+function rankOrder(a: Rank, b: Rank): number {
+  return (a.rank ?? 1e9) - (b.rank ?? 1e9) || a.process.localeCompare(b.process) || a.device.localeCompare(b.device);
+}
+
+function isOutlier(row: Rank): boolean {
+  return row.deviation !== null && Math.abs(row.deviation) > kOutlier * row.peak_bytes;
+}
+
+function rankBar(report: Report, row: Rank, most: number, selection: Selection): HTMLElement {
+  const isSelected = row.process === selection.now.process && row.device === selection.now.device;
+  const fill = element("i", {});
+  fill.style.height = `${Math.max((row.peak_bytes / most) * 100, 2)}%`;
+  const name = `${processName(report, row.process)}, ${row.device}: ${exactSize(row.peak_bytes)}`;
+  return element("button", {
+    type: "button",
+    class: `rank${isOutlier(row) ? " outlier" : ""}`,
+    title: name,
+    "aria-label": name,
+    "aria-pressed": isSelected ? "true" : "false",
+    onclick: () => selection.set({ process: row.process, device: row.device, time_ns: null }),
+  }, element("span", { class: "rank-bar" }, fill), element("small", {}, row.rank === null ? row.process : String(row.rank)));
+}
+
+export function drawRanks(place: Element, report: Report, selection: Selection): void {
+  if (report.ranks.length < 2) {
+    replace(place);
+    return;
+  }
+  const most = Math.max(...report.ranks.map((row) => row.peak_bytes), 1);
+  const least = Math.min(...report.ranks.map((row) => row.peak_bytes));
+  // Of very many those that are furthest from the others.
+  const shown = report.ranks.length <= kMostBars ? [...report.ranks]
+    : [...report.ranks].sort((a, b) => Math.abs(b.deviation ?? 0) - Math.abs(a.deviation ?? 0)).slice(0, kMostBars);
+  const bars = element("div", { class: "ranks" });
+  for (const row of shown.sort(rankOrder)) bars.appendChild(rankBar(report, row, most, selection));
+  const note = shown.length < report.ranks.length
+    ? `the ${shown.length} of ${report.ranks.length} that differ most; all stand in the table`
+    : "click selects one";
+  const outliers = report.ranks.filter(isOutlier).length;
+  replace(place, element("h3", {}, `Peaks of ${report.ranks.length} ranks: ${size(least)} to ${size(most)}`,
+    element("span", { class: "note" }, outliers > 0 ? `${outliers} outside 5 % of the median; ${note}` : note)), bars);
+}
