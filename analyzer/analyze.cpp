@@ -24,6 +24,7 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.devices = report_devices(context, job);
   report.usage = report_usage(context);
   report.peak = report_peak(context);
+  report.modules = report_modules(context);
   report.composition = report_composition(context);
   report.owners = report_owners(context);
   report.leaks = report_leaks(context);
@@ -33,6 +34,9 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.oom = report_oom(context);
   report.steps = report_steps(context);
   report.ranges = report_ranges(context);
+  report.ranges_by_name = report_ranges_by_name(context);
+  report.marks = report_marks(context);
+  report.timeline = report_timeline(context);
   report.leaks.growth = report_growth(context, report.steps, report.devices, thresholds);
   report.transfers.hotspots = report_hotspots(context, thresholds);
   report.costs = report_costs(context);
@@ -45,6 +49,16 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   if (options.redact) redaction.redact(report.stacks);
   report.losses = report_losses(context, symbolizer, job);
   return report;
+}
+
+// So many timelines are to be read by somebody.
+std::size_t default_timeline_points(std::size_t traces) {
+  constexpr std::size_t kMost = 1024;
+  constexpr std::size_t kFewest = 256;
+  constexpr std::size_t kManyTraces = 16;
+  std::size_t points = kMost;
+  for (std::size_t many = kManyTraces; many < traces && points > kFewest; many *= 2) points /= 2;
+  return points;
 }
 
 // Each trace once, in an order that does not depend on how it was named.
@@ -66,7 +80,8 @@ rows::Report analyze(const std::vector<std::filesystem::path>& inputs, const Opt
   for (const std::filesystem::path& file : options.owner_files) owners.read(file);
   Job job;
   try {
-    open_job(unique_traces(inputs), job);
+    const std::vector<std::filesystem::path> traces = unique_traces(inputs);
+    open_job(traces, options.timeline_points.value_or(default_timeline_points(traces.size())), job);
     run_job(job, options.progress);
   } catch (const trace::TraceError& error) {
     throw InputError(error.what());

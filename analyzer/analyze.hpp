@@ -2,8 +2,10 @@
 // The analyzer's entry point: traces in, report out.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "analyzer/base/input_error.hpp"
@@ -21,6 +23,9 @@ struct Options {
   SymbolOptions symbols;
   std::vector<std::filesystem::path> owner_files;  // rules of the user, docs/owners.md
   bool redact = false;  // names without meaning for what is private, docs/security.md
+  // At most so many buckets a row of timeline[]: 1,024 where nothing is said, and fewer, at least
+  // 256, for jobs of more than 16 processes.
+  std::optional<std::size_t> timeline_points;
 };
 
 // The report of the job that `inputs` (traces and folders of traces) belong to. The same traces

@@ -19,6 +19,10 @@ constexpr std::size_t kMostLevels = 500;
 
 [[noreturn]] void refuse(const std::string& what) { throw JsonError(what); }
 
+// What stands for an indent of text on one line: as short as it can be, or to be read.
+constexpr int kNoSpaces = -1;
+constexpr int kOneLine = -2;
+
 // As the library writes it: a fraction always has a point or an exponent, what is no number is
 // null.
 void print_real(std::string& out, double value) { out += Library(value).dump(); }
@@ -205,6 +209,18 @@ std::string Json::dump(int indent) const {
   return out;
 }
 
+// A list of numbers, or an object of numbers and of objects like it.
+bool Json::is_of_numbers() const {
+  const auto is_number_or_none = [](const Json& value) {
+    return value.is_number() || value.is_null();
+  };
+  const bool is_list = is_array();
+  if (!is_list && !is_object()) return is_number_or_none(*this);
+  return std::all_of(begin(), end(), [&](const Json& value) {
+    return is_list ? is_number_or_none(value) : value.is_of_numbers();
+  });
+}
+
 void Json::print(std::string& out, int indent, int level) const {
   if (is_null()) {
     out += "null";
@@ -221,13 +237,14 @@ void Json::print(std::string& out, int indent, int level) const {
   } else {
     const auto* const members = std::get_if<std::unique_ptr<Object>>(&value_);
     const std::vector<Json>& values = *children();
+    if (indent >= 0 && is_of_numbers()) indent = kOneLine;
     out += members != nullptr ? '{' : '[';
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (i != 0) out += ',';
+      if (i != 0) out += indent == kOneLine ? ", " : ",";
       start_line(out, indent, level + 1);
       if (members != nullptr) {
         print_text(out, (*members)->keys[i]);
-        out += indent < 0 ? ":" : ": ";
+        out += indent == kNoSpaces ? ":" : ": ";
       }
       values[i].print(out, indent, level + 1);
     }

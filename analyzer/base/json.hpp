@@ -68,7 +68,8 @@ class Json {
   [[nodiscard]] static Json parse(std::istream& text);
   [[nodiscard]] static Json parse(std::string_view text);
 
-  // On one line, or with `indent` spaces a level. Bytes that are no UTF-8 become U+FFFD.
+  // On one line, or with `indent` spaces a level, where lists of numbers and objects of nothing but
+  // numbers still stand on one line. Bytes that are no UTF-8 become U+FFFD.
   [[nodiscard]] std::string dump(int indent = -1) const;
 
   [[nodiscard]] bool is_null() const noexcept;
@@ -189,6 +190,7 @@ class Json {
   [[nodiscard]] bool equals(const Json& other) const;
   [[nodiscard]] std::partial_ordering order(const Json& other) const;
   [[nodiscard]] bool equals_text(std::string_view text) const noexcept;
+  [[nodiscard]] bool is_of_numbers() const;
   void print(std::string& out, int indent, int level) const;
 
   Value value_;

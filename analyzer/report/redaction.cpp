@@ -11,8 +11,8 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(Secret::kCount)> kNames = {
-    "argument", "boot",    "GPU",   "file",        "function", "host", "library",
-    "owner",    "program", "range", "suppression", "thread",   "trace"};
+    "argument", "boot",  "GPU",     "file",  "function",    "host",   "layer",
+    "library",  "owner", "program", "range", "suppression", "thread", "trace"};
 
 // Libraries that everybody has or can have, by the whole name before ".so": a longer name may be
 // somebody's own.
@@ -130,6 +130,7 @@ class NameReplacer {
   void operator()(std::string_view, T&) {}
   void operator()(std::string_view key, rows::OptionalText& text) {
     if (key == "owner" && text) text = redaction_.replace_owner(*text);
+    if (key == "module" && text) text = redaction_.replace_layers(*text);
   }
   void operator()(std::string_view, rows::Site& site) { redaction_.redact(site); }
   void operator()(std::string_view, rows::Frame& frame) { redaction_.redact(frame); }
@@ -147,10 +148,25 @@ class NameReplacer {
     for (std::string& word : process.command) replace(Secret::kArgument, word);
     for (std::string& line : process.suppressions) replace(Secret::kSuppression, line);
   }
+  void operator()(std::string_view, rows::Module& module) {
+    if (module.path) module.path = redaction_.replace_layers(*module.path);
+  }
   void operator()(std::string_view, rows::Cupti& cupti) { replace_paths(cupti.reason); }
   void operator()(std::string_view, rows::Python& python) { replace_paths(python.reason); }
   void operator()(std::string_view, rows::Device& device) { replace(Secret::kDevice, device.uuid); }
+  void operator()(std::string_view, rows::Timeline& timeline) {
+    if (timeline.parts_by != rows::PartsBy::kOwner) return;
+    for (rows::TimelineBucket& bucket : timeline.buckets) {
+      for (auto& [owner, bytes] : bucket.parts) {
+        if (owner != "unknown") owner = redaction_.replace_owner(owner);
+      }
+    }
+  }
   void operator()(std::string_view, rows::Range& range) { replace(Secret::kRange, range.name); }
+  void operator()(std::string_view, rows::RangesOfName& ranges) {
+    replace(Secret::kRange, ranges.name);
+  }
+  void operator()(std::string_view, rows::Mark& mark) { replace(Secret::kRange, mark.name); }
   void operator()(std::string_view, rows::Thread& thread) { replace(Secret::kThread, thread.name); }
 
  private:
@@ -209,6 +225,18 @@ std::string Redaction::replace_module(const std::string& file_name) {
 
 std::string Redaction::replace_owner(const std::string& owner) {
   return is_builtin_owner(owner) ? owner : replace(Secret::kOwner, owner);
+}
+
+std::string Redaction::replace_layers(const std::string& layers) {
+  constexpr std::string_view kInside = " > ";
+  std::string redacted;
+  for (std::size_t begin = 0; begin < layers.size();) {
+    const std::size_t end = std::min(layers.find(kInside, begin), layers.size());
+    if (!redacted.empty()) redacted += kInside;
+    redacted += replace(Secret::kLayer, layers.substr(begin, end - begin));
+    begin = end + kInside.size();
+  }
+  return redacted;
 }
 
 std::string Redaction::replace_node(const std::string& node) {

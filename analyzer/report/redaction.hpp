@@ -21,6 +21,7 @@ enum class Secret {
   kFile,
   kFunction,
   kHost,
+  kLayer,
   kLibrary,
   kOwner,
   kProgram,
@@ -47,6 +48,8 @@ class Redaction {
   // Owners of the built-in table stay.
   [[nodiscard]] std::string replace_owner(const std::string& owner);
   // The nodes that PyTorch itself has stay.
+  // Each class of a path of layers.
+  [[nodiscard]] std::string replace_layers(const std::string& layers);
   [[nodiscard]] std::string replace_node(const std::string& node);
   // Of a sentence only the words that are paths.
   [[nodiscard]] std::string replace_paths(const std::string& sentence);

@@ -76,6 +76,7 @@ Losses losses_of(const Process& process, rows::TraceEnd end) {
   losses.add(Loss::framework_mismatch, course.framework_mismatch);
   losses.add(Loss::implicit_frees, course.implicit_frees);
   losses.add(Loss::steps_left_out, process.model().steps().steps_left_out());
+  losses.add(Loss::marks_left_out, process.model().steps().marks().left_out());
   losses.add(Loss::ranges_left_out, process.model().steps().ranges_left_out());
   losses.add(Loss::detail_replaced_by_checkpoint, course.folded_records);
   add_activity_losses(process.model().activity(), losses);
@@ -199,6 +200,7 @@ void ReportContext::add_stack(const ReportProcess& process, std::uint32_t stack,
   const StackNames& names = names_of(process);
   const bool is_native = names.has_native_frames(stack);
   const std::optional<StackFrame> users = names.users_frame(stack);
+  identity.layers = names.layers_of(stack);
   if (is_native) identity.node = names.autograd_node_of(stack);
   if (is_native || names.has_python_frames(stack)) {
     identity.stack = process.id + ":" + std::to_string(stack);
@@ -299,7 +301,7 @@ std::vector<rows::Holder> holder_rows(const TallyByIdentity& holders, std::uint6
   for (const Entry& holder : holders) sorted.push_back(&holder);
   std::sort(sorted.begin(), sorted.end(), [](const Entry* a, const Entry* b) {
     if (a->second.bytes != b->second.bytes) return a->second.bytes > b->second.bytes;
-    return a->first < b->first;
+    return ByWordsAndLayers()(a->first, b->first);
   });
   const auto share_of = [&](std::uint64_t bytes) {
     if (total_bytes == 0) return 0.0;
@@ -318,7 +320,7 @@ std::vector<rows::Holder> holder_rows(const TallyByIdentity& holders, std::uint6
     rest.bytes -= std::min(rest.bytes, tally.bytes);
     list.push_back({tally.bytes, tally.count, share_of(tally.bytes), identity.verdict.category,
                     identity.verdict.confidence, rows::text_or_none(identity.phase),
-                    origin_of(identity)});
+                    rows::text_or_none(identity.layers), origin_of(identity)});
   }
   rest.share = share_of(rest.bytes);
   list.push_back(std::move(rest));

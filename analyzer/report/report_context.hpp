@@ -32,6 +32,7 @@ struct Identity {
   std::string api;           // the function of CUDA that the code called
   std::string node;          // of autograd, where this is the work of a backward pass
   std::string stack;         // id of a row of stacks[], empty = none recorded
+  std::string layers;        // of a model, of that stack; not compared
   std::string phase;         // of the program, blocks only; empty = not known
   Verdict verdict;           // what they are for, blocks only
 
@@ -43,7 +44,13 @@ struct Identity {
   friend auto operator<=>(const Identity& a, const Identity& b) { return a.words() <=> b.words(); }
 };
 
-using TallyByIdentity = std::map<Identity, Tally>;
+// Holders of one line in different layers of a model are different rows.
+struct ByWordsAndLayers {
+  bool operator()(const Identity& a, const Identity& b) const {
+    return a != b ? a < b : a.layers < b.layers;
+  }
+};
+using TallyByIdentity = std::map<Identity, Tally, ByWordsAndLayers>;
 
 // Where the report may not be exact, because of what is missing from a trace.
 struct Inexact {

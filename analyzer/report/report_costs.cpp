@@ -95,6 +95,7 @@ rows::Cost cost_row(const ReportProcess& process, const CostKey& key, const Cost
   row.process = process.id;
   if (!key.is_copy) row.level = key.level;
   row.origin = origin_with_stack(key.identity, key.stack);
+  row.layers = rows::text_or_none(key.identity.layers);
   row.peak_bytes = costs.peak_bytes;
   row.leaked_bytes = costs.leaked_bytes;
   row.allocated_bytes = costs.allocated_bytes;

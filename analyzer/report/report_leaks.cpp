@@ -170,6 +170,7 @@ rows::ExitLeak exit_row(const ReportContext& context, const ReportProcess& proce
   row.bytes = tally.bytes;
   row.count = tally.count;
   row.origin = origin_of(key.identity);
+  row.layers = rows::text_or_none(key.identity.layers);
   row.first_time_ns = process.time_ns(tally.first_time);
   row.last_time_ns = process.time_ns(tally.last_time);
   if (row.level == Level::kFramework) row.inside = Level::kDriver;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The program's steps and named ranges.
+// The program's steps, named ranges and marks.
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -22,6 +22,19 @@ void fill(rows::Interval& row, const ReportProcess& process, const Interval& int
   row.allocations = use.allocations;
   row.transfers_bytes = interval.transfers_bytes;
   row.is_exact = !is_inexact(process, of_blocks ? Level::kFramework : Level::kDriver);
+}
+
+rows::RangesOfName sums_row(const ReportProcess& process, const rows::OptionalText& name,
+                            const IntervalSums& sums) {
+  const bool of_blocks = counts_blocks(process);
+  const IntervalSums::Use& use = of_blocks ? sums.framework : sums.driver;
+  return {process.id,
+          name,
+          sums.count,
+          use.peak_bytes,
+          use.allocated_bytes,
+          static_cast<std::int64_t>(use.live_delta_bytes),
+          !is_inexact(process, of_blocks ? Level::kFramework : Level::kDriver)};
 }
 
 }  // namespace
@@ -49,8 +62,32 @@ std::vector<rows::Range> report_ranges(const ReportContext& context) {
     for (const Interval& range : steps.ranges()) {
       rows::Range row;
       fill(row, process, range);
-      row.name = steps.name_of_range(range);
+      row.name = steps.name_of(range.name);
       list.push_back(std::move(row));
+    }
+  }
+  return list;
+}
+
+std::vector<rows::RangesOfName> report_ranges_by_name(const ReportContext& context) {
+  std::vector<rows::RangesOfName> list;
+  for (const ReportProcess& process : context.processes()) {
+    const IntervalsByName& sums = process.model().steps().ranges_by_name();
+    for (const auto& [name, of_name] : sums.rows()) {
+      list.push_back(sums_row(process, name, of_name));
+    }
+    if (sums.rest().count != 0) list.push_back(sums_row(process, std::nullopt, sums.rest()));
+  }
+  sort_rows(list, &rows::RangesOfName::peak_bytes);
+  return list;
+}
+
+std::vector<rows::Mark> report_marks(const ReportContext& context) {
+  std::vector<rows::Mark> list;
+  for (const ReportProcess& process : context.processes()) {
+    for (const NamedMark& mark : process.model().steps().marks().all()) {
+      list.push_back({process.id, mark.name, process.known_time_ns(mark.time),
+                      std::string(name_of(mark.source))});
     }
   }
   return list;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much of what kind, the peaks with their holders, and the owners.
 #include <algorithm>
-#include <array>
 
 #include "analyzer/owners/owners.hpp"
+#include "analyzer/report/category_sums.hpp"
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -93,20 +93,6 @@ rows::Usage usage_row(const ReportContext& context, const ReportProcess& process
   return usage;
 }
 
-// What the bytes of a peak are for; the numbers sum to it.
-rows::NamedNumbers categories_of(const Holders& holders) {
-  std::array<std::uint64_t, kCategories> bytes{};
-  for (const auto& [holder, tally] : holders) {
-    bytes[static_cast<std::size_t>(holder.verdict.category)] += tally.bytes;
-  }
-  rows::NamedNumbers sums;
-  for (std::size_t i = 1; i < kCategories; ++i) {
-    sums.emplace_back(name_of(static_cast<Category>(i)), bytes[i]);
-  }
-  sums.emplace_back("unknown", bytes[static_cast<std::size_t>(Category::kUnknown)]);
-  return sums;
-}
-
 struct OwnerSums {
   std::uint64_t bytes_at_peak = 0;
   std::uint64_t bytes_at_end = 0;
@@ -158,7 +144,7 @@ std::vector<rows::Peak> report_peak(const ReportContext& context) {
       row.time_ns = process.time_ns(account.peak.time());
       row.step = model.steps().step_at(account.peak.time());
       row.holders = holder_rows(context.tally(process, holders), account.peak.bytes());
-      if (account.level == Level::kFramework) row.categories = categories_of(holders);
+      if (account.level == Level::kFramework) row.categories = categories_of(holders).row();
       row.is_exact = !is_inexact(process, account.level);
       list.push_back(std::move(row));
     }

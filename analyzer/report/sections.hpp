@@ -29,6 +29,9 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::vector<rows::Peak> report_peak(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Owner> report_owners(const ReportContext& context);
 
+// report_modules.cpp: modules[], the framework's peaks by layer
+[[nodiscard]] std::vector<rows::Module> report_modules(const ReportContext& context);
+
 // report_composition.cpp
 [[nodiscard]] std::vector<rows::Composition> report_composition(const ReportContext& context);
 [[nodiscard]] rows::Composition compose_snapshot(const ReportContext& context,
@@ -81,6 +84,11 @@ namespace gpumemtrace::analyzer {
 // report_steps.cpp
 [[nodiscard]] std::vector<rows::Step> report_steps(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Range> report_ranges(const ReportContext& context);
+[[nodiscard]] std::vector<rows::RangesOfName> report_ranges_by_name(const ReportContext& context);
+[[nodiscard]] std::vector<rows::Mark> report_marks(const ReportContext& context);
+
+// report_timeline.cpp
+[[nodiscard]] std::vector<rows::Timeline> report_timeline(const ReportContext& context);
 
 // report_oom.cpp
 [[nodiscard]] std::vector<rows::Oom> report_oom(const ReportContext& context);

@@ -5,6 +5,7 @@
 
 #include "analyzer/owners/owners.hpp"
 #include "analyzer/stacks/autograd_nodes.hpp"
+#include "analyzer/stacks/layers.hpp"
 #include "analyzer/stacks/waiting_copies.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -139,6 +140,10 @@ std::string StackNames::autograd_node_of(std::uint32_t stack) const {
     return !node.empty();
   });
   return node;
+}
+
+std::string StackNames::layers_of(std::uint32_t stack) const {
+  return analyzer::layers_of(python_frames(parts_of(stack)));
 }
 
 bool StackNames::waits_for_copy(std::uint32_t stack) const {

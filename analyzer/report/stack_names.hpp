@@ -41,6 +41,9 @@ class StackNames {
   // The autograd node that ran on a thread without Python frames, such as AddmmBackward0; or empty.
   [[nodiscard]] std::string autograd_node_of(std::uint32_t stack) const;
 
+  // The layers of a model that it runs in, as layers_of() writes them.
+  [[nodiscard]] std::string layers_of(std::uint32_t stack) const;
+
   // A framework's function in the stack waits for the copy that was made from it.
   [[nodiscard]] bool waits_for_copy(std::uint32_t stack) const;
 

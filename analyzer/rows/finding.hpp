@@ -48,7 +48,9 @@ class Evidence {
                              OomBreakdown>;
 
   void add(std::string key, Value value) { values_.emplace_back(std::move(key), std::move(value)); }
-  void add(std::string key, std::string text) { add(std::move(key), Value(std::move(text))); }
+  void add(std::string key, std::string text) {
+    values_.emplace_back(std::move(key), std::move(text));
+  }
   void add(std::string key, std::string_view word) { add(std::move(key), std::string(word)); }
   template <class T>
   requires std::unsigned_integral<T> &&(!std::same_as<T, bool>)void add(std::string key, T number) {

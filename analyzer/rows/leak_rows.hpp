@@ -15,6 +15,7 @@ struct ExitLeak {
   LeakClass leak_class = LeakClass::kLost;
   std::uint64_t bytes = 0;
   std::uint64_t count = 0;
+  OptionalText layers;  // as of a holder
   Origin origin;
   OptionalNumber first_time_ns;
   OptionalNumber last_time_ns;
@@ -36,6 +37,7 @@ struct ExitLeak {
     v("class", self.leak_class);
     v("bytes", self.bytes);
     v("count", self.count);
+    v.added("module", self.layers);
     Origin::fields(self.origin, v);
     v("first_time_ns", self.first_time_ns);
     v("last_time_ns", self.last_time_ns);

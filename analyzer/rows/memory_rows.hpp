@@ -83,6 +83,7 @@ struct Holder {
   Category category = Category::kUnknown;
   Confidence category_confidence = Confidence::kNone;
   OptionalText phase;
+  OptionalText layers;  // of a model, outermost first: "GPT2Model > GPT2Block > GPT2MLP"
   Origin origin;
 
   template <class Self, class Visitor>
@@ -93,6 +94,7 @@ struct Holder {
     v("category", self.category);
     v.added("category_confidence", self.category_confidence);
     v.added("phase", self.phase);
+    v.added("module", self.layers);
     Origin::fields(self.origin, v);
   }
 };
@@ -119,6 +121,31 @@ struct Peak {
     v("holders", self.holders);
     v.only_if_known("categories", self.categories);
     v.exact(self.is_exact);
+  }
+};
+
+// Blocks of the framework at its peak by the layers that allocated them. The rows of a process and
+// device sum to the peak; that without a path has what was allocated outside a model.
+struct Module {
+  std::string process;
+  OptionalText device;
+  std::string at;
+  OptionalText path;
+  OptionalText name;
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  NamedNumbers categories;  // those that there are
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("at", self.at);
+    v("path", self.path);
+    v("name", self.name);
+    v("bytes", self.bytes);
+    v("count", self.count);
+    v("categories", self.categories);
   }
 };
 
@@ -345,10 +372,33 @@ struct Range : Interval {
   }
 };
 
+// All ranges of one name. No name: those of further names than the report tells one by one.
+struct RangesOfName {
+  std::string process;
+  OptionalText name;
+  std::uint64_t count = 0;
+  std::uint64_t peak_bytes = 0;  // the highest of them
+  std::uint64_t allocated_bytes = 0;
+  std::int64_t live_delta_bytes = 0;
+  bool is_exact = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("name", self.name);
+    v("count", self.count);
+    v("peak_bytes", self.peak_bytes);
+    v("allocated_bytes", self.allocated_bytes);
+    v("live_delta_bytes", self.live_delta_bytes);
+    v.exact(self.is_exact);
+  }
+};
+
 // Bytes by stack. Of copies without a level.
 struct Cost {
   std::string process;
   std::optional<Level> level;
+  OptionalText layers;  // as of a holder
   Origin origin;
   std::uint64_t peak_bytes = 0;
   std::uint64_t leaked_bytes = 0;
@@ -359,6 +409,7 @@ struct Cost {
   static void fields(Self& self, Visitor& v) {
     v("process", self.process);
     v("level", self.level);
+    v.added("module", self.layers);
     Origin::fields(self.origin, v);
     v("peak_bytes", self.peak_bytes);
     v("leaked_bytes", self.leaked_bytes);

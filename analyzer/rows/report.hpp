@@ -6,6 +6,7 @@
 #include "analyzer/rows/job_rows.hpp"
 #include "analyzer/rows/leak_rows.hpp"
 #include "analyzer/rows/memory_rows.hpp"
+#include "analyzer/rows/time_rows.hpp"
 #include "analyzer/rows/transfer_rows.hpp"
 
 namespace gpumemtrace::analyzer::rows {
@@ -34,6 +35,7 @@ struct Report {
   std::vector<Device> devices;
   std::vector<Usage> usage;
   std::vector<Peak> peak;
+  std::vector<Module> modules;
   std::vector<Composition> composition;
   std::vector<Owner> owners;
   Leaks leaks;
@@ -43,6 +45,9 @@ struct Report {
   std::vector<Oom> oom;
   std::vector<Step> steps;
   std::vector<Range> ranges;
+  std::vector<RangesOfName> ranges_by_name;
+  std::vector<Mark> marks;
+  std::vector<Timeline> timeline;
   std::vector<Finding> findings;
   std::vector<Cost> costs;
   std::vector<Stack> stacks;  // that the other sections name
@@ -60,6 +65,7 @@ struct Report {
     v("devices", self.devices);
     v("usage", self.usage);
     v("peak", self.peak);
+    v.added("modules", self.modules);
     v("composition", self.composition);
     v("owners", self.owners);
     v("leaks", self.leaks);
@@ -69,6 +75,9 @@ struct Report {
     v("oom", self.oom);
     v("steps", self.steps);
     v("ranges", self.ranges);
+    v.added("ranges_by_name", self.ranges_by_name);
+    v.added("marks", self.marks);
+    v.added("timeline", self.timeline);
     v("findings", self.findings);
     v("costs", self.costs);
     v("stacks", self.stacks);

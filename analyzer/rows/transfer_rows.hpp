@@ -6,6 +6,32 @@
 
 namespace gpumemtrace::analyzer::rows {
 
+// How the single copies of a row differ. No value: not known, or a checkpoint has the sums alone.
+struct CopySpread {
+  OptionalNumber min_bytes;
+  OptionalNumber mean_bytes;
+  OptionalNumber max_bytes;
+  OptionalNumber min_host_ns;
+  OptionalNumber mean_host_ns;
+  OptionalNumber max_host_ns;
+  OptionalNumber min_gpu_ns;
+  OptionalNumber mean_gpu_ns;
+  OptionalNumber max_gpu_ns;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v.added("min_bytes", self.min_bytes);
+    v.added("mean_bytes", self.mean_bytes);
+    v.added("max_bytes", self.max_bytes);
+    v.added("min_host_ns", self.min_host_ns);
+    v.added("mean_host_ns", self.mean_host_ns);
+    v.added("max_host_ns", self.max_host_ns);
+    v.added("min_gpu_ns", self.min_gpu_ns);
+    v.added("mean_gpu_ns", self.mean_gpu_ns);
+    v.added("max_gpu_ns", self.max_gpu_ns);
+  }
+};
+
 struct Copies {
   std::string process;
   OptionalText device;
@@ -25,6 +51,7 @@ struct Copies {
   std::uint64_t joined_bytes = 0;
   OptionalNumber gpu_busy_ns;
   OptionalNumber overlapped_ns;
+  CopySpread spread;
   bool is_exact = true;
 
   template <class Self, class Visitor>
@@ -47,6 +74,7 @@ struct Copies {
     v.added("joined_bytes", self.joined_bytes);
     v.added("gpu_busy_ns", self.gpu_busy_ns);
     v.added("overlapped_ns", self.overlapped_ns);
+    CopySpread::fields(self.spread, v);
     v.exact(self.is_exact);
   }
 };
@@ -168,8 +196,49 @@ struct Hotspot {
   }
 };
 
+// Copies of one line and kind. The last one of a process may be the remainder, `other`.
+struct CopySite {
+  std::string process;
+  OptionalText device;
+  std::optional<Direction> direction;
+  std::optional<MemoryClass> source_memory;
+  std::optional<MemoryClass> destination_memory;
+  OptionalText api;
+  std::optional<bool> is_asynchronous;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t host_time_ns = 0;
+  OptionalNumber gpu_time_ns;
+  std::optional<double> bandwidth_bytes_per_s;
+  std::optional<double> link_share;
+  CopySpread spread;
+  Origin origin;
+  bool is_exact = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("direction", self.direction);
+    v("source_memory", self.source_memory);
+    v("destination_memory", self.destination_memory);
+    v("api", self.api);
+    v("asynchronous", self.is_asynchronous);
+    v("count", self.count);
+    v("bytes", self.bytes);
+    v("host_time_ns", self.host_time_ns);
+    v("gpu_time_ns", self.gpu_time_ns);
+    v("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s);
+    v("link_share", self.link_share);
+    CopySpread::fields(self.spread, v);
+    Origin::fields(self.origin, v);
+    v.exact(self.is_exact);
+  }
+};
+
 struct Transfers {
   std::vector<Copies> by_kind;
+  std::vector<CopySite> sites;
   std::vector<Hotspot> hotspots;
   std::vector<Sets> sets;
   OptionalNumber unjoined;  // none where CUPTI was off
@@ -178,6 +247,7 @@ struct Transfers {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("by_kind", self.by_kind);
+    v.added("sites", self.sites);
     v("hotspots", self.hotspots);
     v("sets", self.sets);
     v("unjoined", self.unjoined);

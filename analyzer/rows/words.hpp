@@ -88,6 +88,13 @@ constexpr std::string_view name_of(SnapshotAt at) {
 }
 constexpr std::size_t word_count(SnapshotAt) { return 5; }
 
+// What the parts of a timeline are named by.
+enum class PartsBy : std::uint8_t { kCategory, kOwner };
+constexpr std::string_view name_of(PartsBy parts) {
+  return parts == PartsBy::kCategory ? "category" : "owner";
+}
+constexpr std::size_t word_count(PartsBy) { return 2; }
+
 // Why a request found no memory.
 enum class OomVerdict : std::uint8_t { kUnknown, kFragmented, kExhausted };
 constexpr std::string_view name_of(OomVerdict verdict) {

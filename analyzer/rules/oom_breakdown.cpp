@@ -54,19 +54,19 @@ std::optional<rows::OomBreakdown> breakdown_of(const std::vector<rows::Device>& 
 
 std::string breakdown_text(const std::optional<rows::OomBreakdown>& breakdown) {
   if (!breakdown) return {};
-  using Parts = rows::OomBreakdown;
+  using Bytes = rows::OomBreakdown;
   struct Part {
-    rows::OptionalNumber Parts::*bytes;
+    rows::OptionalNumber Bytes::*bytes;
     const char* name;
   };
   std::string text;
   for (const Part& part :
-       {Part{&Parts::total_capacity, "total capacity"}, Part{&Parts::free, "free"},
-        Part{&Parts::process_in_use, "in use by this process"},
-        Part{&Parts::allocated_by_pytorch, "allocated by PyTorch"},
-        Part{&Parts::reserved_by_pytorch_but_unallocated, "reserved by PyTorch but unallocated"},
-        Part{&Parts::non_pytorch, "non-PyTorch memory of this process"},
-        Part{&Parts::other_processes, "other processes"}}) {
+       {Part{&Bytes::total_capacity, "total capacity"}, Part{&Bytes::free, "free"},
+        Part{&Bytes::process_in_use, "in use by this process"},
+        Part{&Bytes::allocated_by_pytorch, "allocated by PyTorch"},
+        Part{&Bytes::reserved_by_pytorch_but_unallocated, "reserved by PyTorch but unallocated"},
+        Part{&Bytes::non_pytorch, "non-PyTorch memory of this process"},
+        Part{&Bytes::other_processes, "other processes"}}) {
     const std::uint64_t bytes = ((*breakdown).*part.bytes).value_or(0);
     if (bytes == 0) continue;
     text += (text.empty() ? " Then: " : ", ") + pytorch_size_text(bytes) + ' ' + part.name;

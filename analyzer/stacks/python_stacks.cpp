@@ -67,6 +67,7 @@ std::vector<PythonFrame> PythonStacks::frames_of(std::uint32_t stack) const {
     PythonFrame frame;
     frame.function = code->second.text(trace::CodeText::kName);
     frame.file = code->second.text(trace::CodeText::kFile);
+    frame.first_line = code->second.first_line;
     frame.line = python_line(found->second.version, std::as_bytes(std::span(table)),
                              code->second.first_line, static_cast<std::uint32_t>(packed));
     frames.push_back(std::move(frame));

@@ -149,6 +149,16 @@ bool find_module(std::uint64_t address, LoadedModule& out) noexcept {
   return true;
 }
 
+std::uint64_t find_module_begin(std::uint64_t address) noexcept {
+  if (loader_find_object == nullptr) {
+    LoadedModule listed;
+    return find_listed_module(address, listed) ? listed.begin : 0;
+  }
+  FoundObject found;
+  if (loader_find_object(reinterpret_cast<void*>(address), &found) != 0) return 0;
+  return reinterpret_cast<std::uintptr_t>(found.map_start);
+}
+
 void unload_begins() noexcept { unloads.running.fetch_add(1); }
 
 void unload_ends() noexcept {

@@ -23,10 +23,15 @@ struct LoadedModule {
   UnwindTables unwind;
 };
 
-// Finds the module whose segments surround the address. Any thread, signal handlers too; no lock.
+// Finds the module whose segments surround the address, which stays loaded meanwhile: a function of
+// it calls or is called. Any thread, signal handlers too; no lock.
 // With glibc 2.35 and later the loader answers. Before, a list does that publish_modules() made;
 // nothing is found while a library is being unloaded and until the list is made anew.
 [[nodiscard]] bool find_module(std::uint64_t address, LoadedModule& out) noexcept;
+
+// Where the module around the address begins; 0 where none is found. Reads nothing of the module,
+// so it may be unloaded meanwhile.
+[[nodiscard]] std::uint64_t find_module_begin(std::uint64_t address) noexcept;
 
 // Looks for the loader's function; before the first use of find_module() in the process.
 void choose_module_lookup() noexcept;

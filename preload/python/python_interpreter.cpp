@@ -83,20 +83,21 @@ bool look_at_runtime(const Interpreters& known, Interpreter& found) noexcept {
          there.main == known.main;
 }
 
-// The base of the file that has the address; 0 where none has.
-std::uint64_t base_of(const LoaderList& modules, const void* address) noexcept {
+// Where the file that has the address begins; 0 where none has.
+std::uint64_t begin_of(const LoaderList& modules, const void* address) noexcept {
   struct Search {
     std::uint64_t address;
-    std::uint64_t base;
+    std::uint64_t begin;
   } search = {reinterpret_cast<std::uintptr_t>(address), 0};
   const auto surrounds = [](dl_phdr_info* info, std::size_t, void* argument) noexcept {
     auto& wanted = *static_cast<Search*>(argument);
-    if (!range_of(*info).contains(wanted.address)) return 0;
-    wanted.base = info->dlpi_addr;
+    const AddressRange range = range_of(*info);
+    if (!range.contains(wanted.address)) return 0;
+    wanted.begin = range.begin;
     return 1;
   };
   modules.visit(surrounds, &search);
-  return search.base;
+  return search.begin;
 }
 
 // A walk for each version, with its layout compiled in.
@@ -162,11 +163,14 @@ namespace {
 
 // The interpreter may have ended, and begun once more or gone.
 void look_again() noexcept {
-  LoadedModule ours;
-  LoadedModule module;
-  if (!find_module(reinterpret_cast<std::uintptr_t>(&refresh), ours)) return;  // none is found now
-  if (!find_module(reinterpret_cast<std::uintptr_t>(known_interpreter.runtime), module) ||
-      module.base != known_interpreter.base) {
+  // The loader tells the page in which a file begins, of which the largest is 64 KiB.
+  const auto page_of = [](std::uint64_t address) noexcept { return address >> 16; };
+  const auto begin_of = [](const void* address) noexcept {
+    return find_module_begin(reinterpret_cast<std::uintptr_t>(address));
+  };
+  if (begin_of(reinterpret_cast<const void*>(&refresh)) == 0) return;  // none is found now
+  // Not by its headers: another thread may be unloading it.
+  if (page_of(begin_of(known_interpreter.runtime)) != page_of(known_interpreter.begin)) {
     turn_off("the interpreter has ended and was unloaded");
     return;
   }
@@ -196,7 +200,7 @@ void refresh(LoaderList& modules) noexcept {
   auto* newest = reinterpret_cast<const void* (*)()>(find("PyInterpreterState_Head"));
   auto* main = reinterpret_cast<const void* (*)()>(find("PyInterpreterState_Main"));
   found.runtime = find("_PyRuntime");
-  found.base = base_of(modules, found.runtime);
+  found.begin = begin_of(modules, found.runtime);
   if (version_text == nullptr || found.code_type == nullptr || is_initialized == nullptr ||
       newest == nullptr || main == nullptr) {
     turn_off("the interpreter does not export the functions that are needed");

@@ -69,7 +69,7 @@ struct alignas(64) Interpreter {
   std::uint32_t version = 0;
   Read read_checked = nullptr;
   const void* runtime = nullptr;               // _PyRuntime
-  std::uint64_t base = 0;                      // of the file that it belongs to
+  std::uint64_t begin = 0;                     // of the file that it belongs to
   const Interpreters* interpreters = nullptr;  // in the runtime
   std::size_t thread_list = 0;  // Layout::thread_list, or what the interpreter's own table says
   Collector collector;

@@ -60,7 +60,7 @@ class Installed(support.EndToEnd):
         result = self.run_command(
             [moved / "bin" / "gpumemtrace", "summary", "job.gmt"], support.base_environment())
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn(b"driver peak", result.stdout)
+        self.assertIn(b"PEAK", result.stdout)
 
 
 if __name__ == "__main__":

@@ -93,6 +93,15 @@ class Interpreter:
         allocations = [line for line in support.dump(self.only_trace()) if "  allocation " in line]
         self.assertEqual(len(allocations), 1001)
 
+    def test_an_interpreter_is_unloaded_while_the_recorder_looks_at_it(self):
+        # More than run at once, so that threads are put aside wherever they are.
+        library, prefix = self.shared_library()
+        environment = support.recorded_environment(PYTHONHOME=prefix)
+        processes = [self.start([EMBEDS, library], environment) for _ in range(16)]
+        for process in processes:
+            _, errors = process.communicate(timeout=support.TIMEOUT_S)
+            self.assertEqual(process.returncode, 0, errors)
+
     def test_an_interpreter_that_begins_after_the_recording_is_found(self):
         library, prefix = self.shared_library()
         stop = self.folder / "stop"

@@ -42,6 +42,17 @@ def transfer_problems(report):
             yield f"transfers.by_kind[{number}]: {row['joined_count']} joined of {row['count']} calls"
         if row["gpu_time_ns"] is None and row.get("joined_count", 0):
             yield f"transfers.by_kind[{number}]: joined calls, but no time on the GPU"
+    lists = [report["transfers"][name] for name in ("by_kind", "sites")]
+    for process in report["processes"]:
+        sums = [sum(row["bytes"] for row in rows if row["process"] == process["id"]) for rows in lists]
+        if sums[0] != sums[1]:
+            yield f"$.transfers.sites: those of {process['id']} sum to {sums[1]}, not to {sums[0]}"
+    for name, rows in zip(("by_kind", "sites"), lists):
+        for number, row in enumerate(rows):
+            for unit in ("bytes", "host_ns", "gpu_ns"):
+                spread = [row[f"{part}_{unit}"] for part in ("min", "mean", "max")]
+                if None not in spread and sorted(spread) != spread:
+                    yield f"$.transfers.{name}[{number}]: {unit} from {spread}"
 
 
 def holder_problems(place, bytes_at_moment, holders):
@@ -79,6 +90,33 @@ def category_problems(place, row):
     total = sum(row.get("categories", {}).values())
     if "categories" in row and total != row["bytes"]:
         yield f"{place}.categories: they sum to {total}, not to {row['bytes']}"
+
+
+def timeline_problems(place, row, peak):
+    """Buckets follow each other, what they hold sums, and the highest is the peak."""
+    first_highest = None
+    end = row["buckets"][0]["start_ns"] if row["buckets"] else 0
+    for index, bucket in enumerate(row["buckets"]):
+        where = f"{place}.buckets[{index}]"
+        total = sum(bucket["parts"].values())
+        if total != bucket["max_bytes"]:
+            yield f"{where}: the parts sum to {total}, not to {bucket['max_bytes']}"
+        if bucket["start_ns"] != end:
+            yield f"{where}: it begins at {bucket['start_ns']}, not at {end}"
+        end = bucket["end_ns"]
+        if not bucket["start_ns"] <= bucket["max_time_ns"] <= end:
+            yield f"{where}: its maximum is outside of it"
+        lowest = bucket["min_bytes"] or 0
+        if not lowest <= bucket["last_bytes"] <= bucket["max_bytes"]:
+            yield f"{where}: last_bytes is not between min_bytes and max_bytes"
+        if first_highest is None or bucket["max_bytes"] > first_highest["max_bytes"]:
+            first_highest = bucket
+    if peak is None or first_highest is None:
+        return
+    if (first_highest["max_bytes"], first_highest["max_time_ns"]) != (peak["bytes"], peak["time_ns"]):
+        yield f"{place}: its highest bucket is not the peak"
+    if "categories" in peak and first_highest["parts"] != peak["categories"]:
+        yield f"{place}: at the peak its parts are not those of the peak"
 
 
 def leak_problems(leaks):
@@ -151,6 +189,10 @@ def arithmetic_problems(report):
     for index, row in enumerate(report["peak"]):
         yield from holder_problems(f"$.peak[{index}]", row["bytes"], row["holders"])
         yield from category_problems(f"$.peak[{index}]", row)
+    peaks = {(row["process"], row["device"], row["level"]): row for row in report["peak"]}
+    for index, row in enumerate(report.get("timeline", [])):
+        peak = peaks.get((row["process"], row["device"], row["level"]))
+        yield from timeline_problems(f"$.timeline[{index}]", row, peak)
     for index, row in enumerate(report["composition"]):
         yield from composition_problems(f"$.composition[{index}]", row, peak_without_pools)
     for index, row in enumerate(report["oom"]):

@@ -64,6 +64,43 @@ class CheckReport(unittest.TestCase):
 
         self.assert_problem("not to the driver's", change)
 
+    def test_copies_by_line_that_do_not_sum_are_named(self):
+        def change(report):
+            report["transfers"]["sites"].pop()
+
+        self.assert_problem("$.transfers.sites: those of p1 sum to", change)
+
+    def test_a_mean_outside_of_its_extremes_is_named(self):
+        def change(report):
+            report["transfers"]["by_kind"][0]["max_gpu_ns"] = 1
+
+        self.assert_problem("$.transfers.by_kind[0]: gpu_ns from", change)
+
+    def test_timeline_parts_that_do_not_sum_are_named(self):
+        def change(report):
+            report["timeline"][0]["buckets"][1]["parts"]["pytorch"] -= 1
+
+        self.assert_problem("$.timeline[0].buckets[1]: the parts sum to", change)
+
+    def test_a_timeline_without_the_peak_is_named(self):
+        def change(report):
+            report["timeline"][1]["buckets"][1]["max_time_ns"] += 1
+
+        self.assert_problem("its highest bucket is not the peak", change)
+
+    def test_categories_over_time_other_than_those_of_the_peak_are_named(self):
+        def change(report):
+            parts = report["timeline"][1]["buckets"][1]["parts"]
+            parts["gradient"], parts["input"] = parts["input"], parts["gradient"]
+
+        self.assert_problem("at the peak its parts are not those of the peak", change)
+
+    def test_a_hole_in_a_timeline_is_named(self):
+        def change(report):
+            del report["timeline"][2]["buckets"][1]
+
+        self.assert_problem("it begins at", change)
+
     def test_a_leak_total_that_counts_framework_blocks_is_named(self):
         def change(report):
             report["leaks"]["total_bytes"] = sum(row["bytes"] for row in report["leaks"]["exit"])

@@ -235,8 +235,8 @@ class Summary(CommandLine):
     def test_a_report_becomes_text_that_starts_with_the_verdict(self):
         result = self.call("summary", EXAMPLE_REPORT)
         self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertTrue(result.stdout.startswith("Verdict: 1 error, 3 warnings. Worst: "))
-        self.assertIn("\npython3 train.py --batch 32: 1 process", result.stdout)
+        self.assertTrue(result.stdout.startswith("Verdict: 1 error, 3 warnings; "))
+        self.assertIn("\n  python3 train.py --batch 32: 96.40 s", result.stdout)
         self.assertLessEqual(result.stdout.count("\n"), 40)
 
     def test_missing_events_matter_only_where_completeness_is_required(self):

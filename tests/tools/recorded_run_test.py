@@ -87,7 +87,7 @@ class RecordedRun(unittest.TestCase):
         from_trace = self.call("summary", "job.gmt")
         from_report = self.call("summary", "report.json")
         self.assertEqual(from_trace.returncode, 0, from_trace.stderr)
-        self.assertIn("driver peak 10.0 MiB (10,485,760 bytes)", from_trace.stdout)
+        self.assertIn("Driver: 10.0 MiB (10,485,760 bytes) at its peak", from_trace.stdout)
         self.assertEqual(from_trace.stdout, from_report.stdout)
 
     def test_the_program_the_trace_and_the_report_say_the_same_version(self):
@@ -167,7 +167,7 @@ class RecordedRun(unittest.TestCase):
         report = self.report_of("job.gmt")
         self.assertEqual([trace["end"] for trace in report["traces"]], ["killed"])
         self.assertEqual(self.usage_of(report, "device")["allocations"], 2)
-        self.assertIn("end: killed", self.call("summary", "job.gmt").stdout)
+        self.assertIn("the run was killed", self.call("summary", "job.gmt").stdout)
 
     def test_a_trace_cut_anywhere_gives_a_report_or_one_sentence(self):
         self.record(ALLOCATE)

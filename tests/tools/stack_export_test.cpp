@@ -77,6 +77,14 @@ TEST_CASE("no byte is counted at two levels", "[unit]") {
   CHECK(collapsed_stacks(report, {kCostMeasures[3], ""}).find(" 7\n") != std::string::npos);
 }
 
+TEST_CASE("by module the frames are layers, and bytes outside a model stay", "[unit]") {
+  Json report = small_report();
+  report["costs"][1]["module"] = "GPT > Mlp";
+  report["costs"].push_back(cost("framework", "p1:1", 5));
+  CHECK(collapsed_stacks(report, {kCostMeasures[0], "framework", true}) ==
+        "(no layer) 5\nGPT;Mlp 30\n");
+}
+
 TEST_CASE("stacks that differ only in what is not shown are one line", "[unit]") {
   Json report = small_report();
   report["costs"].push_back(report["costs"][0]);

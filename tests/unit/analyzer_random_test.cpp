@@ -121,12 +121,20 @@ void add_random(TraceBuilder& trace, RandomRecords& random) {
   }
 }
 
-// The level's holders sum to its peak, and nothing ends above its peak.
+// The level's holders sum to its peak, a timeline's parts to its maxima, and nothing ends above its
+// peak.
 void check_consistency(const Json& report) {
   for (const Json& peak : report.at("peak")) {
     std::uint64_t sum = 0;
     for (const Json& holder : peak.at("holders")) sum += holder.at("bytes").get<std::uint64_t>();
     CHECK(sum == peak.at("bytes").get<std::uint64_t>());
+  }
+  for (const Json& row : report.at("timeline")) {
+    for (const Json& bucket : row.at("buckets")) {
+      std::uint64_t sum = 0;
+      for (const Json& part : bucket.at("parts")) sum += part.get<std::uint64_t>();
+      CHECK(sum == bucket.at("max_bytes").get<std::uint64_t>());
+    }
   }
   for (const Json& row : report.at("usage")) {
     CHECK(row.at("live_bytes_at_end").get<std::uint64_t>() <=

@@ -114,6 +114,73 @@ TEST_CASE("ranges nest on each thread and may overlap over the process", "[unit]
   CHECK(row_where(ranges, {{"name", "other thread"}}).at("end_ns").is_null());
 }
 
+TEST_CASE("ranges of one name are summed, also those that are not told one by one", "[unit]") {
+  TrainingTrace trace;
+  for (std::uint64_t i = 0; i < 1200; ++i) {
+    trace.annotate(AnnotationOperation::kPush, "work");
+    const std::uint64_t block = trace.take(i == 600 ? 8 * kMiB : kMiB, trace.forward);
+    if (i != 7) trace.give_back(block, i == 600 ? 8 * kMiB : kMiB, trace.forward);
+    trace.annotate(AnnotationOperation::kPop);
+  }
+  const std::uint64_t kept = trace.take(2 * kMiB, trace.load);
+  trace.annotate(AnnotationOperation::kPush, "clean");
+  trace.give_back(kept, 2 * kMiB, trace.load);
+  const Json report = report_of(trace.builder());
+  CHECK(report.at("ranges").size() < 1100);
+  const Json& sums = report.at("ranges_by_name");
+  REQUIRE(sums.size() == 2);
+  CHECK(sums[0].at("name") == "work");
+  CHECK(sums[0].at("count") == 1200);
+  CHECK(sums[0].at("peak_bytes") == 9 * kMiB);
+  CHECK(sums[0].at("allocated_bytes") == 1207 * kMiB);
+  CHECK(sums[0].at("live_delta_bytes") == kMiB);
+  CHECK(sums[1].at("name") == "clean");
+  CHECK(sums[1].at("live_delta_bytes").dump() == "-2097152");
+}
+
+TEST_CASE("of very many names the further ones are one row", "[unit]") {
+  TrainingTrace trace;
+  for (int i = 0; i < 1003; ++i) {
+    trace.annotate(AnnotationOperation::kPush, "range " + std::to_string(i));
+    trace.annotate(AnnotationOperation::kPop);
+  }
+  const Json sums = report_of(trace.builder()).at("ranges_by_name");
+  CHECK(sums.size() == 1001);
+  CHECK(row_where(sums, {{"name", nullptr}}).at("count") == 3);
+}
+
+TEST_CASE("marks of the program, of NVTX and of ctl are in the report", "[unit]") {
+  TrainingTrace trace;
+  trace.annotate(AnnotationOperation::kMark, "begin");
+  trace.take(kMiB, trace.load);
+  trace::Mark mark;
+  mark.mark = trace::MarkKind::kUser;
+  trace.builder().add(mark, 0, "after warm-up");
+  trace.annotate(AnnotationOperation::kMark, "end", 0, AnnotationSource::kNvtx);
+  const Json marks = report_of(trace.builder()).at("marks");
+  REQUIRE(marks.size() == 3);
+  CHECK(marks[0].at("name") == "begin");
+  CHECK(marks[0].at("source") == "api");
+  CHECK(marks[1].at("name") == "after warm-up");
+  CHECK(marks[1].at("source") == "ctl");
+  CHECK(marks[2].at("source") == "nvtx");
+  CHECK(marks[0].at("time_ns") < marks[1].at("time_ns"));
+  CHECK(marks[1].at("time_ns") < marks[2].at("time_ns"));
+}
+
+TEST_CASE("of very many marks the first and the last ones are told", "[unit]") {
+  TrainingTrace trace;
+  for (int i = 0; i < 1203; ++i) {
+    trace.annotate(AnnotationOperation::kMark, "mark " + std::to_string(i));
+  }
+  const Json report = report_of(trace.builder());
+  const Json& marks = report.at("marks");
+  REQUIRE(marks.size() == 1000);
+  CHECK(marks[499].at("name") == "mark 499");
+  CHECK(marks[500].at("name") == "mark 703");
+  CHECK(loss_of(report, "marks_left_out") == 203);
+}
+
 TEST_CASE("ranges of a thread end with it", "[unit]") {
   TrainingTrace trace;
   trace.annotate(AnnotationOperation::kPush, "left open", 0, AnnotationSource::kApi,

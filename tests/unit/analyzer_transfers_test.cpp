@@ -35,6 +35,48 @@ TEST_CASE("a copy called device-to-device from pinned memory goes up", "[unit]")
   CHECK(row.at("host_time_ns") == 5);
 }
 
+TEST_CASE("single copies are told apart by size, time and line", "[unit]") {
+  TraceBuilder trace;
+  trace.allocate(kDeviceAddress, 4 * kMiB);
+  for (const std::uint64_t i : {2, 1, 4, 3}) {
+    const std::uint64_t start = TraceBuilder::kFirstTick + i * 1'000'000;
+    trace.copy(kDeviceAddress, EndType::kDevice, kHostAddress, EndType::kHost, i * 1000,
+               {.start = start, .end = start + 10 * i, .caller = i < 3 ? 0x1000U : 0x2000U});
+  }
+  const Json transfers = report_of(trace).at("transfers");
+  REQUIRE(transfers.at("by_kind").size() == 1);
+  const Json row = transfers.at("by_kind")[0];
+  CHECK(row.at("min_bytes") == 1000);
+  CHECK(row.at("mean_bytes") == 2500);
+  CHECK(row.at("max_bytes") == 4000);
+  CHECK(row.at("min_host_ns") == 10);
+  CHECK(row.at("mean_host_ns") == 25);
+  CHECK(row.at("max_host_ns") == 40);
+  CHECK(row.at("max_gpu_ns").is_null());
+  const Json& sites = transfers.at("sites");
+  std::uint64_t bytes = 0;
+  for (const Json& site : sites) bytes += site.at("bytes").get<std::uint64_t>();
+  CHECK(bytes == 10'000);
+}
+
+TEST_CASE("of very many lines that copy the last row has the rest", "[unit]") {
+  TraceBuilder trace;
+  trace.module(0x400000, 0x500000, "/opt/program");
+  trace.allocate(kDeviceAddress, 4 * kMiB);
+  for (std::uint64_t i = 0; i < 205; ++i) {
+    trace.copy(kDeviceAddress, EndType::kDevice, kHostAddress, EndType::kHost, 1000 - i,
+               {.caller = 0x400000 + i});
+  }
+  const Json sites = report_of(trace).at("transfers").at("sites");
+  REQUIRE(sites.size() == 201);
+  CHECK(sites[0].at("bytes") == 1000);
+  CHECK(sites[199].at("bytes") == 801);
+  CHECK(sites[200].at("owner") == "other");
+  CHECK(sites[200].at("count") == 5);
+  CHECK(sites[200].at("bytes") == 800 + 799 + 798 + 797 + 796);
+  CHECK(sites[200].at("direction").is_null());
+}
+
 TEST_CASE("memory is pinned only as long as it is registered", "[unit]") {
   TraceBuilder trace;
   trace.allocate(kDeviceAddress, 4 * kMiB);

@@ -416,3 +416,59 @@ TEST_CASE("a stack that claims more frames than it has is read as far as it goes
   const Json report = report_of(trace);
   CHECK(first_holder(report, "driver").at("site").at("function") == "model::reserve(int)");
 }
+
+namespace {
+
+constexpr const char* kModuleFile = "/x/site-packages/torch/nn/modules/module.py";
+
+// Codes of a model's calls: an even number is the call of a module, the next its forward.
+void add_model(TraceBuilder& trace) {
+  add_code(trace, 10, "Module._call_impl", kModuleFile, 1750);
+  add_code(trace, 11, "GPT.forward", "/x/site-packages/transformers/gpt.py", 10);
+  add_code(trace, 12, "keeps_outputs.<locals>.wrapper", "/x/site-packages/transformers/io.py", 5);
+  add_code(trace, 13, "build.<locals>.Mlp.forward", "/home/me/model.py", 20);
+  add_code(trace, 14, "Scale.forward", "/home/me/functions.py", 30);
+  add_code(trace, 15, "forward", "/home/me/old_python.py", 40);
+  add_code(trace, 16, "Tensor.backward", "/x/site-packages/torch/_tensor.py", 500);
+  add_code(trace, 17, "backward", "/x/site-packages/torch/autograd/__init__.py", 200);
+  add_code(trace, 20, "train", "/home/me/train.py", 12);
+}
+
+std::string layers_of_block(std::initializer_list<std::uint32_t> codes) {
+  TraceBuilder trace;
+  add_model(trace);
+  add_stack(trace, 7, {codes, {}});
+  block_at(trace, 0x10000000, kSigned, 7);
+  const Json module = first_holder(report_of(trace), "framework").at("module");
+  return module.is_null() ? "none" : module.get<std::string>();
+}
+
+}  // namespace
+
+TEST_CASE("a holder is told by the layers of the model that it runs in", "[unit]") {
+  CHECK(layers_of_block({13, 10, 11, 10, 20}) == "GPT > Mlp");
+  // What a decorator runs between the call and forward is no layer, nor what is no module.
+  CHECK(layers_of_block({14, 13, 10, 12, 11, 12, 10, 20}) == "GPT > Mlp");
+  CHECK(layers_of_block({14, 20}) == "none");
+  CHECK(layers_of_block({20}) == "none");
+  // Before CPython 3.11 the class is not known.
+  CHECK(layers_of_block({15, 10, 20}) == "old_python.py:40");
+  // A backward pass that is called inside a model is not its forward.
+  CHECK(layers_of_block({17, 16, 11, 10, 20}) == "none");
+}
+
+TEST_CASE("layers of one line are rows of their own and sum to the peak", "[unit]") {
+  TraceBuilder trace;
+  add_model(trace);
+  add_stack(trace, 7, {{11, 10, 20}, {}});
+  add_stack(trace, 8, {{13, 10, 11, 10, 20}, {}});
+  add_stack(trace, 9, {{20}, {}});
+  block_at(trace, 0x10000000, kSigned, 7);
+  block_at(trace, 0x20000000, 3 * kSigned, 8);
+  block_at(trace, 0x30000000, 2 * kSigned, 9);
+  const Json report = report_of(trace);
+  CHECK(row_where(report.at("modules"), {{"path", "GPT > Mlp"}}).at("bytes") == 3 * kMiB);
+  CHECK(row_where(report.at("modules"), {{"path", "GPT"}}).at("bytes") == kMiB);
+  CHECK(row_where(report.at("modules"), {{"path", nullptr}}).at("bytes") == 2 * kMiB);
+  CHECK(report.at("modules").size() == 3);
+}

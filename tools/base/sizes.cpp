@@ -30,7 +30,7 @@ constexpr auto kSizeUnits = std::to_array<SizeUnit>({
     {"tb", 1e12},
 });
 
-std::string_view trim(std::string_view text) {
+std::string_view without_spaces(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
   return text;
@@ -46,10 +46,10 @@ std::string to_lower(std::string_view text) {
 }  // namespace
 
 std::optional<std::uint64_t> parse_size(std::string_view text) {
-  text = trim(text);
+  text = without_spaces(text);
   const std::size_t number_length = std::min(text.find_first_not_of("0123456789."), text.size());
   const std::string_view number = text.substr(0, number_length);
-  const std::string unit_name = to_lower(trim(text.substr(number_length)));
+  const std::string unit_name = to_lower(without_spaces(text.substr(number_length)));
   const auto unit = std::find_if(kSizeUnits.begin(), kSizeUnits.end(),
                                  [&](const SizeUnit& row) { return row.name == unit_name; });
   if (number.empty() || unit == kSizeUnits.end()) return std::nullopt;
@@ -71,9 +71,9 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
 std::string complaint_about_size(std::string_view text) {
   if (parse_size(text)) return {};
   const std::string quoted = "'" + std::string(text) + "'";
-  const std::string_view number = trim(text);
+  const std::string_view number = without_spaces(text);
   const std::size_t digits = std::min(number.find_first_not_of("0123456789."), number.size());
-  const std::string unit = to_lower(trim(number.substr(digits)));
+  const std::string unit = to_lower(without_spaces(number.substr(digits)));
   const auto is_unit = [&](const SizeUnit& row) { return row.name == unit; };
   const bool is_number = parse_size(number.substr(0, digits)).has_value();
   if (digits != 0 && std::any_of(kSizeUnits.begin(), kSizeUnits.end(), is_unit)) {
@@ -91,9 +91,9 @@ std::string complaint_about_size(std::string_view text) {
 }
 
 std::optional<double> parse_share(std::string_view text) {
-  text = trim(text);
+  text = without_spaces(text);
   const bool percent = !text.empty() && text.back() == '%';
-  if (percent) text = trim(text.substr(0, text.size() - 1));
+  if (percent) text = without_spaces(text.substr(0, text.size() - 1));
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;

@@ -110,7 +110,7 @@ bool is_on(const char* name, const std::string& value) {
   refuse(format_text("{}: '{}' is neither true nor false", name, value));
 }
 
-std::string trim(std::string_view text) {
+std::string without_quotes(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\r\"");
   if (begin == std::string_view::npos) return {};
   const std::size_t end = text.find_last_not_of(" \t\r\"");
@@ -207,10 +207,10 @@ void apply_policy_text(std::string_view text, const std::string& origin, Policy&
   std::size_t number = 0;
   for (std::string line; std::getline(stream, line);) {
     ++number;
-    const std::string content = trim(std::string_view(line).substr(0, line.find('#')));
+    const std::string content = without_quotes(std::string_view(line).substr(0, line.find('#')));
     if (content.empty()) continue;
     const std::size_t equals = content.find('=');
-    const std::string name = trim(std::string_view(content).substr(0, equals));
+    const std::string name = without_quotes(std::string_view(content).substr(0, equals));
     const auto& settings = policy_settings();
     const auto setting = std::find_if(settings.begin(), settings.end(),
                                       [&](const PolicySetting& row) { return name == row.name; });
@@ -221,7 +221,7 @@ void apply_policy_text(std::string_view text, const std::string& origin, Policy&
                       origin, number, content));
     }
     try {
-      setting->set(policy, trim(std::string_view(content).substr(equals + 1)));
+      setting->set(policy, without_quotes(std::string_view(content).substr(equals + 1)));
     } catch (const Failure& failure) {
       refuse(format_text("{}:{}: {}", origin, number, failure.what()));
     }

@@ -2,13 +2,14 @@
 #include <memory>
 
 #include "tools/base/output_file.hpp"
+#include "tools/base/sizes.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kAnalyzeFooter =
     R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job, such as
 the ranks of a distributed run. docs/report.schema.json describes the report. -o replaces a report
 that is there; anything else only with --force.
@@ -29,10 +30,14 @@ constexpr std::string_view kReportMark = "\"format\": \"gpumemtrace-report\"";
 struct AnalyzeOptions {
   InputOptions input;
   OutputOptions output;
+  std::string timeline_points;
 };
 
-int analyze(const AnalyzeOptions& options) {
+int analyze(AnalyzeOptions& options) {
   options.output.require_writable(options.input.inputs, options.input.naming, kReportMark);
+  if (!options.timeline_points.empty()) {
+    options.input.naming.timeline_points = parse_number(options.timeline_points);
+  }
   const Json report = options.input.load();
   // A command line or a file name need not be valid UTF-8.
   const std::string text = report.dump(2) + "\n";
@@ -43,10 +48,18 @@ int analyze(const AnalyzeOptions& options) {
 }  // namespace
 
 Action define_analyze(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
+  line.footer(kAnalyzeFooter);
   auto options = std::make_shared<AnalyzeOptions>();
   options->input.add_options(line);
   options->output.add_options(line, "Write the report there instead of to stdout.");
+  line.option("--timeline-points", options->timeline_points,
+              "At most so many points of time in each row of timeline[]; 1,024 where nothing is "
+              "said, down to 256 in jobs of many processes.")
+      .value_name("N")
+      .check([](const std::string& text) {
+        const auto points = parse_number(text);
+        return points && *points >= 2 ? "" : "it is no whole number from 2 on";
+      });
   return [options] { return analyze(*options); };
 }
 

@@ -8,7 +8,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kCheckFooter =
     R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job. Without a
 policy, every exact finding of severity error fails: lost memory, out of memory, invalid frees.
 With a policy, only what it names fails. docs/ci.md has recipes for build servers.
@@ -47,7 +47,7 @@ int check(const CheckOptions& options) {
 }  // namespace
 
 Action define_check(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
+  line.footer(kCheckFooter);
   auto options = std::make_shared<CheckOptions>();
   line.option("INPUT", options->inputs, "Traces (*.gmt), folders of traces, or one report.")
       .required()

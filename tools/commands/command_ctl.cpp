@@ -12,7 +12,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kCtlFooter =
     R"TEXT(Examples:
   gpumemtrace run --start-paused -- python3 train.py &
   gpumemtrace ctl 4711 start
@@ -58,7 +58,7 @@ int control(const CtlOptions& options) {
 }  // namespace
 
 Action define_ctl(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
+  line.footer(kCtlFooter);
   auto options = std::make_shared<CtlOptions>();
   std::vector<std::string> names;
   for (const ControlAction& action : kControlActions) names.emplace_back(action.name);

@@ -5,7 +5,7 @@
 #include "tools/base/failure.hpp"
 #include "tools/base/output_file.hpp"
 #include "tools/base/sizes.hpp"
-#include "tools/base/terminal.hpp"
+#include "tools/base/styled_text.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
@@ -14,7 +14,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kDiffFooter =
     R"TEXT(BASE and NEW are a trace, a report or a folder of traces each. With @step:N behind both, two
 steps are compared: of two runs or of one.
 
@@ -134,7 +134,7 @@ int diff(const DiffOptions& options) {
 }  // namespace
 
 Action define_diff(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
+  line.footer(kDiffFooter);
   auto options = std::make_shared<DiffOptions>();
   line.option("BASE", options->base, "What it was.").required().value_name("");
   line.option("NEW", options->next, "What it is now.").required().value_name("");

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tools/base/failure.hpp"
-#include "tools/base/terminal.hpp"
+#include "tools/base/styled_text.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
@@ -13,7 +13,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kDoctorFooter =
     R"TEXT(Each line says ok, note or bad, what was found, and for the last two what to do.
 
 Exit codes: 0 programs can be recorded here, 1 they cannot, 2 usage.)TEXT";
@@ -45,7 +45,7 @@ int print_checks(const std::string& color) {
 }  // namespace
 
 Action define_doctor(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
+  line.footer(kDoctorFooter);
   auto color = std::make_shared<std::string>("auto");
   add_color_option(line, *color);
   return [color] { return print_checks(*color); };

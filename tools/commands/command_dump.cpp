@@ -17,7 +17,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kDumpFooter =
     R"TEXT(One record a line, thread by thread, each thread's records in the order in which it made
 them: time since the first record, kind, then every field as name=value.
 
@@ -84,7 +84,7 @@ int dump(const DumpOptions& options) {
 }  // namespace
 
 Action define_dump(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
+  line.footer(kDumpFooter);
   auto options = std::make_shared<DumpOptions>();
   line.option("TRACE", options->trace, "The trace, NAME.gmt; its ring is found beside it.")
       .required()

@@ -12,7 +12,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kEnvFooter =
     R"TEXT(Examples:
   eval "$(gpumemtrace env)"
   gpumemtrace env --for srun -o '/shared/traces/%h.%r.gmt'
@@ -36,7 +36,7 @@ int print_recipe(const EnvOptions& options) {
 }  // namespace
 
 Action define_env(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
+  line.footer(kEnvFooter);
   auto options = std::make_shared<EnvOptions>();
   std::vector<std::string> launchers;
   std::string value_name;

@@ -14,7 +14,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kExportFooter =
     R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job.
 
 Formats:
@@ -48,6 +48,7 @@ struct ExportOptions {
   std::string format;
   std::string cost = "peak";
   std::string level;
+  std::string by = "stack";
   OutputOptions output;
 };
 
@@ -80,7 +81,8 @@ int export_report(const ExportOptions& options) {
                    [&](const CostMeasure& row) { return options.cost == row.name; });
   const Json report = options.input.load();
   try {
-    write_output(options.output.output, format->write(report, {*measure, options.level}));
+    write_output(options.output.output,
+                 format->write(report, {*measure, options.level, options.by == "module"}));
   } catch (const analyzer::JsonError& error) {
     refuse(options, error);
   } catch (const analyzer::InputError& error) {
@@ -92,7 +94,7 @@ int export_report(const ExportOptions& options) {
 }  // namespace
 
 Action define_export(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
+  line.footer(kExportFooter);
   auto options = std::make_shared<ExportOptions>();
   options->input.add_options(line);
   add_choice(line, "--to", options->format, names_of(kFormats), "The format to write.").required();
@@ -101,6 +103,8 @@ Action define_export(CommandLine& line, const std::vector<std::string>&) {
   add_choice(line, "--level", options->level,
              {"driver", "pool", "managed", "host", "framework", "imported"},
              "Only memory of this allocator layer.");
+  add_choice(line, "--by", options->by, {"stack", "module"},
+             "What the frames are: functions, or layers of a PyTorch model (default stack).");
   options->output.add_options(line, "Write there instead of to stdout.");
   return [options] { return export_report(*options); };
 }

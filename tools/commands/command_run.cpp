@@ -22,7 +22,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kRunFooter =
     R"TEXT(The name in brackets is the environment variable of an option: with it a plain
 LD_PRELOAD=libgpumemtrace.so works the same.
 
@@ -186,7 +186,7 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
 }  // namespace
 
 Action define_run(CommandLine& line, const std::vector<std::string>& words_after_dashes) {
-  line.footer(kFooter);
+  line.footer(kRunFooter);
   line.takes_command("Usage: gpumemtrace run [OPTIONS] -- COMMAND [ARGUMENT...]");
   auto options = std::make_shared<RunOptions>();
   options->recording.add_options(line);

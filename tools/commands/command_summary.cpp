@@ -3,7 +3,9 @@
 #include <memory>
 
 #include "analyzer/base/input_error.hpp"
+#include "analyzer/json/report_json.hpp"
 #include "tools/base/failure.hpp"
+#include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
@@ -12,12 +14,13 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kSummaryFooter =
     R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job.
 
 Examples:
   gpumemtrace summary job.gmt
   gpumemtrace summary report.json
+  gpumemtrace summary job/ --rank 2
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
@@ -29,24 +32,41 @@ Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
                   options.inputs.front().string(), error.what()));
 }
 
-int summarize(const InputOptions& options) {
-  const Json report = options.load();
+struct SummaryOptions {
+  InputOptions input;
+  std::string rank;
+  std::string device;
+};
+
+std::string complaint_about_number(const std::string& text) {
+  return parse_number(text) ? std::string() : "is no number";
+}
+
+int summarize(const SummaryOptions& options) {
+  const Json json = options.input.load();
   try {
-    write_text(stdout, summary_text(report));
-    return options.exit_code(report);
+    analyzer::rows::Report report = analyzer::report_of_json(json);
+    narrow(report, {parse_number(options.rank), options.device});
+    write_text(stdout, summary_text(report, output_width(stdout)));
+    return options.input.exit_code(json);
   } catch (const analyzer::JsonError& error) {
-    refuse(options, error);
+    refuse(options.input, error);
   } catch (const analyzer::InputError& error) {
-    refuse(options, error);
+    refuse(options.input, error);
   }
 }
 
 }  // namespace
 
 Action define_summary(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
-  auto options = std::make_shared<InputOptions>();
-  options->add_options(line);
+  line.footer(kSummaryFooter);
+  auto options = std::make_shared<SummaryOptions>();
+  options->input.add_options(line);
+  line.option("--rank", options->rank, "Only the process with this rank.")
+      .value_name("N")
+      .check(complaint_about_number);
+  line.option("--device", options->device, "Only this GPU, by its id in the report.")
+      .value_name("d0");
   return [options] { return summarize(*options); };
 }
 

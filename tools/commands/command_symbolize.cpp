@@ -13,7 +13,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr const char* kFooter =
+constexpr const char* kSymbolizeFooter =
     R"TEXT(Run it where the program ran, or where its files are: a trace holds addresses, and their
 names stand in the program, its libraries and their debug information. Only files of the recorded
 build are read.
@@ -51,7 +51,7 @@ int symbolize(const SymbolizeOptions& options) {
 }  // namespace
 
 Action define_symbolize(CommandLine& line, const std::vector<std::string>&) {
-  line.footer(kFooter);
+  line.footer(kSymbolizeFooter);
   auto options = std::make_shared<SymbolizeOptions>();
   line.option("TRACE", options->inputs, "Traces (*.gmt) and folders of traces.")
       .required()

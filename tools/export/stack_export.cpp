@@ -39,6 +39,19 @@ bool is_wanted(const Json& row, const StackExport& what, bool prefers_framework)
 
 using Stacks = std::map<std::string, analyzer::rows::Stack>;
 
+// The classes of a path, or what stands for none.
+NamedStack layers_of(const Json& row) {
+  constexpr std::string_view kInside = " > ";
+  const std::string path = text_or(row, "module", "(no layer)");
+  NamedStack named;
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find(kInside, begin), path.size());
+    named.push_back({path.substr(begin, end - begin), {}, 0});
+    begin = end + kInside.size();
+  }
+  return named;
+}
+
 NamedStack stack_of(const Json& row, const Stacks& stacks) {
   const auto stack = stacks.find(text_or(row, "stack", ""));
   NamedStack named;
@@ -66,7 +79,8 @@ std::map<NamedStack, std::uint64_t> bytes_by_stack(const Json& report, const Sta
   for (const Json& row : report.at("costs")) {
     if (!process.empty() && text_or(row, "process", "") != process) continue;
     if (!is_wanted(row, what, prefers_framework)) continue;
-    bytes[stack_of(row, stacks)] += number_or_zero(row, what.measure.key);
+    bytes[what.by_module ? layers_of(row) : stack_of(row, stacks)] +=
+        number_or_zero(row, what.measure.key);
   }
   return bytes;
 }

@@ -27,6 +27,8 @@ struct StackExport {
   // Of the report's levels. Empty: for leaked bytes all but the framework's; for others the
   // framework's blocks where there are any, else the memory of all other levels. Copies have none.
   std::string level;
+  // Frames are the layers of a model instead of functions.
+  bool by_module = false;
 };
 
 // One line a stack: frames from the outermost in, joined by semicolons, a space and the bytes

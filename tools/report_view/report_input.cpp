@@ -88,6 +88,9 @@ Json read_report(const fs::path& path, const NamingOptions& naming) {
                     "gpumemtrace that made it, or analyze the trace again",
                     path.string(), kReportVersion));
   }
+  if (naming.timeline_points) {
+    refuse(path, ", whose timelines are as they are; give the traces with --timeline-points");
+  }
   if (naming.redact && !report.contains("redacted")) {
     refuse(path, ", which was made with all names; give the traces with --redact");
   }
@@ -105,6 +108,7 @@ analyzer::rows::Report analyze_traces(const std::vector<fs::path>& inputs,
     options.symbols = symbol_options(naming);
     options.owner_files = naming.owners;
     options.redact = naming.redact;
+    options.timeline_points = naming.timeline_points;
     return analyzer::analyze(inputs, options);
   } catch (const analyzer::InputError& error) {
     throw Failure(error.what());
@@ -199,7 +203,7 @@ std::vector<std::string> missing_events(const analyzer::rows::Report& report) {
   for (const analyzer::rows::Trace& trace : report.traces) {
     if (trace.complete || is_only_paused(trace.incomplete_because)) continue;
     const std::string whose =
-        format_text("{} ({})", name_process(report, trace.process), trace.file);
+        format_text("{} ({})", process_name(report, trace.process), trace.file);
     std::set<std::string> told;  // the drops of each kind are one sum
     for (const std::string& name : trace.incomplete_because) {
       const std::string what = loss_text(trace, name);

@@ -20,6 +20,8 @@ struct NamingOptions {
   std::vector<std::filesystem::path> owners;   // files of rules
   bool use_debuginfod = false;
   bool redact = false;  // names without meaning for what is private
+  std::optional<std::uint64_t>
+      timeline_points;  // buckets a timeline; default: analyzer/analyze.hpp
 };
 
 struct LoadOptions {

@@ -1,300 +1,370 @@
 // SPDX-License-Identifier: Apache-2.0
+// How ranks differ, where memory ran out, what leaked, what was copied, what the trace misses.
 #include <algorithm>
-#include <array>
 #include <map>
 
-#include "analyzer/json/report_json.hpp"
 #include "analyzer/rules/oom_breakdown.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/recorded_jobs.hpp"
+#include "tools/report_view/report_input.hpp"
+#include "tools/report_view/report_row.hpp"
 #include "tools/report_view/stack_text.hpp"
 #include "tools/summary/summary_sections.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
 
+namespace rows = analyzer::rows;
+using analyzer::Level;
+using rows::LeakClass;
+
 constexpr std::size_t kMostStackFrames = 4;
-constexpr std::size_t kMostHoldersAtFailure = 3;
-constexpr std::size_t kStackIndent = 14;  // below the name
+// A rank that differs from the median by more than this share is an outlier.
+constexpr std::uint64_t kOutlierShare = 20;
+
+std::string_view words_of(LeakClass leak) {
+  switch (leak) {
+    case LeakClass::kLost:
+      return "lost";
+    case LeakClass::kProcessLifetime:
+      return "kept for the life of the process";
+    case LeakClass::kFrameworkCache:
+      return "in the framework's cache";
+    case LeakClass::kContextDestroyed:
+      return "never freed, taken by the end of its context";
+    case LeakClass::kLiveAtKill:
+      break;
+  }
+  return "in use";
+}
+
+// What was live at the end, except for what was lost: "68.0 GiB in the framework's cache".
+std::vector<std::string> held_at_end(const rows::Leaks& leaks) {
+  std::map<LeakClass, std::uint64_t> bytes_by_class;
+  for (const rows::ExitLeak& row : leaks.exit) {
+    if (row.leak_class != LeakClass::kLost && !row.inside) {
+      bytes_by_class[row.leak_class] += row.bytes;
+    }
+  }
+  std::vector<std::pair<LeakClass, std::uint64_t>> sorted(bytes_by_class.begin(),
+                                                          bytes_by_class.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::vector<std::string> parts;
+  for (const auto& [leak, bytes] : sorted) {
+    parts.push_back(format_text("{} {}", size_text(bytes), words_of(leak)));
+  }
+  return parts;
+}
+
+std::string joined(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
 
 // Adds "and N more ..." where a list was cut.
 void count_rest(Lines& lines, std::size_t shown, std::size_t all, std::string_view one,
                 std::string_view many) {
-  if (shown < all) lines.push_back(format_text("  and {}", count_of(all - shown, one, many)));
+  if (shown < all)
+    lines.push_back(format_text("          and {}", count_of(all - shown, one, many)));
 }
 
-// What a class of leaks.exit[] means, after its size.
-struct ClassWords {
-  std::string_view name;
-  std::string_view words;
-};
-constexpr auto kClassWords = std::to_array<ClassWords>({
-    {"lost", "lost"},
-    {"process_lifetime", "kept for the life of the process"},
-    {"framework_cache", "in the framework's cache"},
-    {"context_destroyed", "never freed, taken by the end of its context"},
-    {"live_at_kill", "in use"},
-});
-
-std::string_view words_of_class(const std::string& name) {
-  const auto* const row = std::find_if(kClassWords.begin(), kClassWords.end(),
-                                       [&](const ClassWords& words) { return words.name == name; });
-  return row == kClassWords.end() ? std::string_view(name) : row->words;
+void append(Lines& lines, const Lines& more) {
+  lines.insert(lines.end(), more.begin(), more.end());
 }
 
-// "68.0 GiB in the framework's cache, 32.0 MiB kept for the life of the process": what was live at
-// the end, except for rows of the class `left_out`.
-std::string held_by_class(const Json& leaks, std::string_view left_out) {
-  std::map<std::string, std::uint64_t> bytes_by_class;
-  for (const Json& row : leaks.at("exit")) {
-    if (row.at("class") == left_out || !row.at("inside").is_null()) continue;
-    bytes_by_class[row.at("class")] += number_or_zero(row, "bytes");
-  }
-  std::vector<std::pair<std::string, std::uint64_t>> ordered(bytes_by_class.begin(),
-                                                             bytes_by_class.end());
-  std::stable_sort(ordered.begin(), ordered.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
-  std::string text;
-  for (const auto& [name, bytes] : ordered) {
-    text +=
-        format_text("{}{} {}", text.empty() ? "" : ", ", size_text(bytes), words_of_class(name));
-  }
-  return text;
-}
-
-std::uint64_t count_unreleased_handles(const Json& report) {
-  std::uint64_t count = 0;
-  for (const Json& finding : report.at("findings")) {
-    if (finding.at("rule") == "unreleased_handle") {
-      count += number_or_zero(finding.at("evidence"), "count");
-    }
-  }
-  return count;
-}
-
-// The moment at which most reserved memory was free.
-const Json* worst_fragmentation(const Json& report) {
-  const std::vector<const Json*> rows =
-      rows_where(report.at("fragmentation"), "stranded_bytes", [](const Json& row) {
-        return row.at("at") != "end" && number_or_zero(row, "free_bytes") > 0;
-      });
-  return rows.empty() ? nullptr : rows.front();
-}
-
-std::string oom_line(const Json& row) {
-  std::string text = format_text("  at {} asked {}", time_or_unknown(row, "time_ns"),
-                                 size_or_unknown(row, "requested_bytes"));
-  if (const std::string verdict = text_or(row, "verdict", "unknown"); verdict != "unknown") {
-    text += ": " + verdict;
-  }
-  const std::string outcome = text_or(row, "outcome", "unknown");
-  text += outcome == "unknown" ? "; outcome unknown" : "; " + outcome;
-  if (const std::uint64_t flushed = number_or_zero(row, "flushed_bytes"); flushed > 0) {
-    text += format_text(" after giving back {}", size_text(flushed));
-  }
-  if (const std::uint64_t lost_ns = number_or_zero(row, "lost_ns"); lost_ns > 0) {
-    text += format_text(", {} lost", duration_text(lost_ns));
-  }
-  return text;
-}
-
-// "2.9 GiB pytorch at train.py:11 in load; 1.0 GiB cublas": the largest holders at the failure.
-std::string held_at_failure(const Json& row) {
-  std::string text;
-  std::size_t named = 0;
-  for (const Json& holder : row.at("holders")) {
-    const std::uint64_t bytes = number_or_zero(holder, "bytes");
-    if (bytes == 0 || text_or(holder, "owner", "") == "other") continue;
-    if (named++ == kMostHoldersAtFailure) break;
-    text += format_text("{}{} {}", text.empty() ? "" : "; ", size_text(bytes), name_holder(holder));
-  }
-  return text;
-}
-
-}  // namespace
-
-Lines leak_section(const Json& report, const SummaryDetail& detail) {
-  const Json& leaks = report.at("leaks");
-  if (leaks.at("state") != "checked") {
-    const std::string held = held_by_class(leaks, "");
-    return {"Leaks at exit: not checked, because not every process ended by exit" +
-            (held.empty() ? "." : "; live then: " + held + ".")};
-  }
-  const std::vector<const Json*> lost = rows_where(
-      leaks.at("exit"), "bytes", [](const Json& row) { return row.at("class") == "lost"; });
+// The peak by which ranks are compared: of the framework where it is known, else of the driver.
+std::uint64_t peak_of(const Report& report, const std::string& process, Level level) {
   std::uint64_t bytes = 0;
-  std::uint64_t count = 0;
-  for (const Json* row : lost) {
-    bytes += number_or_zero(*row, "bytes");
-    count += number_or_zero(*row, "count");
+  for (const rows::Peak& peak : report.peak) {
+    if (peak.process == process && peak.level == level) bytes = std::max(bytes, peak.bytes);
   }
-  Lines lines;
-  if (lost.empty()) {
-    const std::uint64_t handles = count_unreleased_handles(report);
-    lines.push_back(
-        "Leaks at exit: no memory lost" +
-        (handles == 0 ? "." : "; " + count_of(handles, "handle", "handles") + " never released."));
-  } else {
-    lines.push_back(format_text("Leaks at exit: {} ({} bytes) lost in {}", size_text(bytes),
-                                format_count(bytes), count_of(count, "allocation", "allocations")));
-  }
-  const std::size_t shown = std::min(lost.size(), detail.rows_per_list);
-  for (std::size_t i = 0; i < shown; ++i) {
-    lines.push_back(
-        format_text("  {:>10}  {}, {} of {} memory", size_text(number_or_zero(*lost[i], "bytes")),
-                    name_holder(*lost[i]),
-                    count_of(number_or_zero(*lost[i], "count"), "allocation", "allocations"),
-                    text_or(*lost[i], "kind", "unknown")));
-    const std::string stack = short_stack(report, *lost[i], kMostStackFrames);
-    if (!stack.empty()) lines.push_back(std::string(kStackIndent, ' ') + stack);
-  }
-  count_rest(lines, shown, lost.size(), "more call site", "more call sites");
-  const std::string held = held_by_class(leaks, "lost");
-  if (!held.empty()) lines.push_back("  besides: " + held);
-  return lines;
+  return bytes;
 }
 
-// ", before the driver's peak": when it was, where a number of the peak stands beside it.
-std::string place_in_time(const Json& report, const Json& moment) {
-  for (const Json& peak : report.at("peak")) {
-    if (peak.at("process") != moment.at("process") || peak.at("device") != moment.at("device") ||
-        peak.at("level") != "driver") {
-      continue;
+// ", 3.0 MiB of it train.py:88": the line that holds most more there than in the median rank.
+std::string reason_of(const Report& report, const std::string& process, Level level) {
+  const rows::Peak* peak = nullptr;
+  for (const rows::Peak& row : report.peak) {
+    if (row.process == process && row.level == level &&
+        (peak == nullptr || row.bytes > peak->bytes)) {
+      peak = &row;
     }
-    const auto peak_ns = number_in(peak, "time_ns");
-    const auto time_ns = number_in(moment, "time_ns");
-    if (!peak_ns || !time_ns) return {};
-    return *time_ns == *peak_ns  ? ", at the driver's peak"
-           : *time_ns < *peak_ns ? ", before the driver's peak"
-                                 : ", after the driver's peak";
+  }
+  if (peak == nullptr) return {};
+  for (const rows::Finding& finding : report.findings) {
+    if (finding.process == process && finding.origin.site &&
+        finding.severity != analyzer::Severity::kInfo) {
+      return ", see " + name_line(finding.origin);
+    }
   }
   return {};
 }
 
-Lines fragmentation_section(const Json& report, const SummaryDetail&) {
-  const Json* const row = worst_fragmentation(report);
-  if (row == nullptr) return {};
-  Lines lines = {format_text("Fragmentation: at worst ({}{}) {} of {} reserved was free ({})",
-                             time_or_unknown(*row, "time_ns"), place_in_time(report, *row),
-                             size_or_unknown(*row, "free_bytes"),
-                             size_or_unknown(*row, "reserved_bytes"),
-                             text_or(*row, "level", "unknown"))};
-  // How a pool's memory lies the driver does not tell.
-  if (number_in(*row, "stranded_bytes")) {
-    lines.push_back(format_text(
-        "  {} unusable free memory, beside live blocks; largest free range {}",
-        size_or_unknown(*row, "stranded_bytes"), size_or_unknown(*row, "largest_free_bytes")));
+std::string copies_text(const rows::Copies& row) {
+  std::string text =
+      format_text("{} {} to {}, {}, {} in {}", size_text(row.bytes), name_of(row.source_memory),
+                  name_of(row.destination_memory), row.api, duration_text(row.host_time_ns),
+                  count_of(row.count, "call", "calls"));
+  if (row.bandwidth_bytes_per_s) {
+    text += format_text("; {:.1f} GB/s", *row.bandwidth_bytes_per_s / 1e9);
+    if (row.link_share) text += format_text(", {:.0f} % of the link", *row.link_share * 100);
   }
+  return text;
+}
+
+// "growth, churn, transfer (in part)": the families of the rules that the row names.
+std::string families_of(const std::vector<std::string>& rules) {
+  // And whether all of its rules are named.
+  std::vector<std::pair<std::string_view, bool>> families;
+  for (const analyzer::RuleInfo& rule : analyzer::kRules) {
+    const bool is_named = std::find(rules.begin(), rules.end(), rule.name) != rules.end();
+    const auto known = std::find_if(families.begin(), families.end(),
+                                    [&](const auto& row) { return row.first == rule.family; });
+    if (known != families.end()) {
+      known->second = known->second && is_named;
+    } else if (is_named) {
+      families.emplace_back(rule.family, true);
+    }
+  }
+  std::vector<std::string> parts;
+  for (const auto& [family, is_whole] : families) {
+    parts.push_back(std::string(family) + (is_whole ? "" : " (in part)"));
+  }
+  return joined(parts);
+}
+
+}  // namespace
+
+Lines ranks_section(const Report& report, const SummaryDetail& detail) {
+  if (report.processes.size() < 2) return {};
+  Level level = Level::kDriver;
+  for (const rows::Peak& peak : report.peak) {
+    if (peak.level == Level::kFramework && peak.bytes != 0) level = Level::kFramework;
+  }
+  std::vector<std::pair<std::uint64_t, std::string>> peaks;
+  for (const rows::Process& process : report.processes) {
+    peaks.emplace_back(peak_of(report, process.id, level), process.id);
+  }
+  std::vector<std::uint64_t> sorted;
+  for (const auto& [bytes, process] : peaks) sorted.push_back(bytes);
+  std::sort(sorted.begin(), sorted.end());
+  const std::uint64_t median = sorted[sorted.size() / 2];
+  const auto is_outlier = [&](std::uint64_t bytes) {
+    const std::uint64_t distance = bytes > median ? bytes - median : median - bytes;
+    return distance > median / kOutlierShare;
+  };
+  std::uint64_t least = UINT64_MAX;
+  std::uint64_t most = 0;
+  std::size_t alike = 0;
+  for (const std::uint64_t bytes : sorted) {
+    if (is_outlier(bytes)) continue;
+    least = std::min(least, bytes);
+    most = std::max(most, bytes);
+    ++alike;
+  }
+  const bool has_ranks = report.processes.front().rank.has_value();
+  std::vector<std::string> parts;
+  parts.push_back(format_text("{} of {} {} at {}", alike, report.processes.size(),
+                              alike == 1 ? "peaks" : "peak",
+                              size_text(least) == size_text(most)
+                                  ? size_text(least)
+                                  : format_text("{} to {}", size_text(least), size_text(most))));
+  std::size_t outliers = 0;
+  for (const auto& [bytes, process] : peaks) {
+    if (!is_outlier(bytes) || outliers++ >= detail.rows) continue;
+    parts.push_back(format_text("{} {}{}{}", name_process(report, process),
+                                bytes > median ? "+" : "-",
+                                size_text(bytes > median ? bytes - median : median - bytes),
+                                reason_of(report, process, level)));
+  }
+  if (outliers > detail.rows)
+    parts.push_back(format_text("{} more differ", outliers - detail.rows));
+  return wrapped_parts(has_ranks ? "Ranks     " : "Processes ", parts, "; ", detail.width, 3);
+}
+
+Lines out_of_memory_section(const Report& report, const SummaryDetail& detail) {
+  std::vector<const rows::Oom*> failures;
+  std::uint64_t count = 0;
+  std::uint64_t recovered = 0;
+  for (const rows::Oom& row : report.oom) {
+    failures.push_back(&row);
+    count += row.count;
+    if (row.outcome == analyzer::OomOutcome::kRecovered) recovered += row.count;
+  }
+  if (failures.empty()) return {};
+  std::stable_sort(failures.begin(), failures.end(), [](const rows::Oom* a, const rows::Oom* b) {
+    return a->requested_bytes > b->requested_bytes;
+  });
+  Lines lines = {format_text("No room   {}{}", count_of(count, "request failed", "requests failed"),
+                             recovered == 0 ? std::string()
+                             : recovered == count
+                                 ? std::string(", PyTorch recovered each time")
+                                 : format_text(", {} of them recovered", recovered))};
+  const std::size_t shown = std::min(failures.size(), std::max<std::size_t>(detail.rows, 1));
+  for (std::size_t i = 0; i < shown; ++i) {
+    const rows::Oom& row = *failures[i];
+    std::string text = size_text(row.requested_bytes);
+    if (row.origin.site) text += " at " + name_line(row.origin);
+    if (const std::string process = name_process(report, row.process); !process.empty()) {
+      text += ", " + process;
+    }
+    if (row.verdict != rows::OomVerdict::kUnknown) {
+      text += format_text(", {}", name_of(row.verdict));
+    }
+    if (row.flushed_bytes != 0) {
+      text += format_text(", after giving back {}", size_text(row.flushed_bytes));
+    }
+    if (const std::string free = analyzer::free_memory_text(row, size_text); !free.empty()) {
+      text += "; " + free;
+    }
+    append(lines, wrapped("          ", text, detail.width, 3));
+  }
+  count_rest(lines, shown, failures.size(), "more line", "more lines");
   return lines;
 }
 
-// What CUPTI says of a row's copies, or nothing.
-std::string gpu_text(const Json& row) {
-  const auto bytes_per_s = double_in(row, "bandwidth_bytes_per_s");
-  if (!bytes_per_s) return {};
-  const auto share = double_in(row, "link_share");
-  return format_text("; {:.1f} GB/s{}", *bytes_per_s / 1e9,
-                     share ? format_text(", {:.0f} % of the link", *share * 100) : "");
-}
-
-// How many of CUPTI's records are known with their calls; empty where CUPTI was off.
-std::string cupti_text(const Json& report) {
-  std::uint64_t joined = 0;
-  std::uint64_t unjoined = 0;
-  for (const Json& process : report.at("processes")) {
-    const Json& cupti = process.at("cupti");
-    const auto join = cupti.find("join");
-    if (join == cupti.end() || !join->is_object()) continue;
-    joined += number_or_zero(*join, "joined_exact") + number_or_zero(*join, "joined_inferred");
-    unjoined += number_or_zero(*join, "unjoined");
+Lines leak_section(const Report& report, const SummaryDetail& detail) {
+  const rows::Leaks& leaks = report.leaks;
+  const std::vector<std::string> held = held_at_end(leaks);
+  if (leaks.state != rows::LeakState::kChecked) {
+    return wrapped("Leaks     ",
+                   "not checked, because not every process ended by exit" +
+                       (held.empty() ? std::string() : "; live then: " + joined(held)),
+                   detail.width, 2);
   }
-  if (joined + unjoined == 0) return {};
-  return format_text("; CUPTI timed {} of {}", format_count(joined),
-                     count_of(joined + unjoined, "record", "records"));
+  std::vector<const rows::ExitLeak*> lost;
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  for (const rows::ExitLeak& row : leaks.exit) {
+    if (row.leak_class != LeakClass::kLost) continue;
+    lost.push_back(&row);
+    bytes += row.bytes;
+    count += row.count;
+  }
+  std::stable_sort(lost.begin(), lost.end(), [](const rows::ExitLeak* a, const rows::ExitLeak* b) {
+    return a->bytes > b->bytes;
+  });
+  std::uint64_t handles = 0;
+  for (const rows::Finding& finding : report.findings) {
+    const std::uint64_t* open = finding.rule == analyzer::Rule::kUnreleasedHandle
+                                    ? finding.evidence.find<std::uint64_t>("count")
+                                    : nullptr;
+    if (open != nullptr) handles += *open;
+  }
+  std::string text =
+      lost.empty() ? std::string("no memory lost")
+                   : format_text("{} ({} bytes) lost in {}", size_text(bytes), format_count(bytes),
+                                 count_of(count, "allocation", "allocations"));
+  if (handles != 0)
+    text += format_text("; {} never released", count_of(handles, "handle", "handles"));
+  if (!held.empty()) text += "; besides: " + joined(held);
+  Lines lines = wrapped("Leaks     ", text, detail.width, 2);
+  const std::size_t shown = std::min(lost.size(), detail.rows);
+  for (std::size_t i = 0; i < shown; ++i) {
+    const rows::ExitLeak& row = *lost[i];
+    std::string place =
+        format_text("{}, {} of {} memory", name_holder(row.origin),
+                    count_of(row.count, "allocation", "allocations"), name_of(row.kind));
+    if (const std::string process = name_process(report, row.process); !process.empty()) {
+      place += ", " + process;
+    }
+    append(lines, wrapped(format_text("  {:>10}  ", size_text(row.bytes)), place, detail.width, 2));
+  }
+  count_rest(lines, shown, lost.size(), "more line", "more lines");
+  return lines;
 }
 
-Lines transfer_section(const Json& report, const SummaryDetail& detail) {
-  const std::vector<const Json*> rows =
-      rows_where(report.at("transfers").at("by_kind"), "bytes", [](const Json&) { return true; });
-  if (rows.empty()) return {"Copies: none."};
+Lines transfer_section(const Report& report, const SummaryDetail& detail) {
+  // The same kind in every process is one row.
+  std::map<std::tuple<analyzer::MemoryClass, analyzer::MemoryClass, std::string>, rows::Copies>
+      kinds;
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t host_time_ns = 0;
-  for (const Json* row : rows) {
-    count += number_or_zero(*row, "count");
-    bytes += number_or_zero(*row, "bytes");
-    host_time_ns += number_or_zero(*row, "host_time_ns");
+  for (const rows::Copies& row : report.transfers.by_kind) {
+    count += row.count;
+    bytes += row.bytes;
+    host_time_ns += row.host_time_ns;
+    const auto [kind, added] =
+        kinds.try_emplace({row.source_memory, row.destination_memory, row.api}, row);
+    if (added) continue;
+    kind->second.count += row.count;
+    kind->second.bytes += row.bytes;
+    kind->second.host_time_ns += row.host_time_ns;
+    kind->second.bandwidth_bytes_per_s.reset();  // no sum
+    kind->second.link_share.reset();
   }
-  Lines lines = {format_text("Copies: {}, {}, {} in the calls{}", count_of(count, "call", "calls"),
-                             size_text(bytes), duration_text(host_time_ns), cupti_text(report))};
-  const std::size_t shown = std::min(rows.size(), detail.rows_per_list);
-  for (std::size_t i = 0; i < shown; ++i) {
-    const Json& row = *rows[i];
-    lines.push_back(
-        format_text("  {:>10}  {}, {} to {}, {}, {}, {}{}", size_or_unknown(row, "bytes"),
-                    text_or(row, "direction", "unknown"), text_or(row, "source_memory", "unknown"),
-                    text_or(row, "destination_memory", "unknown"), text_or(row, "api", "unknown"),
-                    count_of(number_or_zero(row, "count"), "call", "calls"),
-                    time_or_unknown(row, "host_time_ns"), gpu_text(row)));
+  if (count == 0) return {"Copies    none"};
+  std::vector<const rows::Copies*> largest;
+  for (const auto& [key, row] : kinds) largest.push_back(&row);
+  std::stable_sort(
+      largest.begin(), largest.end(),
+      [](const rows::Copies* a, const rows::Copies* b) { return a->bytes > b->bytes; });
+  Lines lines = {format_text("Copies    {} in {}, {} in them", size_text(bytes),
+                             count_of(count, "call", "calls"), duration_text(host_time_ns))};
+  const std::size_t shown = std::min(largest.size(), detail.rows);
+  for (std::size_t i = 0; i < shown && largest[i]->bytes >= bytes / 100; ++i) {
+    append(lines, wrapped("          ", copies_text(*largest[i]), detail.width, 2));
   }
-  count_rest(lines, shown, rows.size(), "more kind", "more kinds");
   return lines;
 }
 
-Lines out_of_memory_section(const Json& report, const SummaryDetail& detail) {
-  const std::vector<const Json*> rows =
-      rows_where(report.at("oom"), "requested_bytes", [](const Json&) { return true; });
-  if (rows.empty()) return {"Out of memory: never."};
-  std::map<std::string, std::uint64_t> count_by_outcome;
-  std::uint64_t count = 0;
-  for (const Json* row : rows) {
-    count_by_outcome[text_or(*row, "outcome", "unknown")] += number_or_zero(*row, "count");
-    count += number_or_zero(*row, "count");
-  }
-  std::string outcomes;
-  for (const auto& [outcome, times] : count_by_outcome) {
-    outcomes += format_text("{}{} {}", outcomes.empty() ? "" : ", ", format_count(times),
-                            outcome == "unknown" ? "of unknown outcome" : outcome);
-  }
-  Lines lines = {format_text("Out of memory: {} ({})", count_of(count, "time", "times"), outcomes)};
-  const std::size_t shown = std::min(rows.size(), detail.rows_per_list);
-  for (std::size_t i = 0; i < shown; ++i) {
-    lines.push_back(oom_line(*rows[i]));
-    const std::string stack = short_stack(report, *rows[i], kMostStackFrames);
-    if (!stack.empty()) lines.push_back("    in " + stack);
-    const std::string free = analyzer::free_memory_text(analyzer::oom_of_json(*rows[i]), size_text);
-    if (!free.empty()) lines.push_back("    with " + free);
-    if (detail.holders_per_peak == 0) continue;
-    const std::string held = held_at_failure(*rows[i]);
-    if (!held.empty()) lines.push_back("    held then: " + held);
-  }
-  count_rest(lines, shown, rows.size(), "more", "more");
-  return lines;
-}
-
-Lines loss_section(const Json& report, const SummaryDetail& detail) {
-  Lines lines;
-  const Json& unwrapped = report.at("coverage").at("resolved_unwrapped");
-  if (!unwrapped.empty()) {
-    std::string names;
-    for (std::size_t i = 0; i < std::min(unwrapped.size(), detail.rows_per_list); ++i) {
-      names += (i == 0 ? "" : ", ") + text_or(unwrapped[i], "name", "unknown");
+Lines trace_section(const Report& report, const SummaryDetail& detail) {
+  std::uint64_t events = 0;
+  std::uint64_t dropped = 0;
+  Lines notes;
+  for (const rows::Trace& trace : report.traces) {
+    events += trace.events;
+    dropped += trace.dropped;
+    for (const std::string& note : trace.notes) {
+      if (notes.size() < 2) append(notes, wrapped("          ", note, detail.width, 2));
     }
-    lines.push_back(format_text("Not recorded: {} that the program looked up: {}",
-                                count_of(unwrapped.size(), "memory function", "memory functions"),
-                                names));
   }
-  const std::vector<const Json*> losses =
-      rows_where(report.at("losses"), "count", [](const Json& row) {
-        return row.at("severity") != "info" && number_or_zero(row, "count") > 0;
-      });
-  if (losses.empty()) return lines;
-  lines.emplace_back("Lost or guessed:");
-  const std::size_t shown = std::min(losses.size(), detail.rows_per_list);
+  Lines lines = {
+      is_complete(report)
+          ? format_text("Trace     complete: {}, none lost", count_of(events, "event", "events"))
+          : format_text("Trace     INCOMPLETE: {}, {} dropped; numbers may be too low",
+                        count_of(events, "event", "events"), format_count(dropped))};
+  if (const std::string jobs = unrelated_jobs_text(report); !jobs.empty()) {
+    append(lines, wrapped("          ", jobs, detail.width, 3));
+  }
+  if (const std::optional<std::uint64_t> until_ns = only_sums_until_ns(report)) {
+    append(lines,
+           wrapped("          ",
+                   format_text("Before {} only sums are left (--max-trace-bytes); not looked for "
+                               "there: {}.",
+                               duration_text(*until_ns),
+                               families_of(report.coverage.partial_rules.front().rules)),
+                   detail.width, 3));
+  }
+  append(lines, notes);
+  std::vector<std::string> names;
+  for (const auto& function : report.coverage.resolved_unwrapped) {
+    if (names.size() < 2) names.push_back(function.name);
+  }
+  if (!names.empty()) {
+    append(lines, wrapped("          ",
+                          format_text("not recorded: {} that the program looked up: {}",
+                                      count_of(report.coverage.resolved_unwrapped.size(),
+                                               "memory function", "memory functions"),
+                                      joined(names)),
+                          detail.width, 2));
+  }
+  std::vector<const rows::Loss*> losses;
+  for (const rows::Loss& loss : report.losses) {
+    if (loss.severity != analyzer::Severity::kInfo && loss.count > 0) losses.push_back(&loss);
+  }
+  std::stable_sort(losses.begin(), losses.end(),
+                   [](const rows::Loss* a, const rows::Loss* b) { return a->count > b->count; });
+  const std::size_t shown = std::min(losses.size(), std::max<std::size_t>(detail.rows, 1));
   for (std::size_t i = 0; i < shown; ++i) {
-    lines.push_back(
-        format_text("  {:>10}  {}. {}", format_count(number_or_zero(*losses[i], "count")),
-                    text_or(*losses[i], "name", "unknown"), text_or(*losses[i], "remedy", "")));
+    append(lines, wrapped("          ",
+                          format_text("{} {}. {}", format_count(losses[i]->count), losses[i]->name,
+                                      losses[i]->remedy),
+                          detail.width, 2));
   }
   count_rest(lines, shown, losses.size(), "more", "more");
   return lines;

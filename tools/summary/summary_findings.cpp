@@ -1,177 +1,124 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "tools/summary/summary_findings.hpp"
+
 #include <algorithm>
-#include <array>
 #include <map>
-#include <sstream>
 
 #include "tools/base/text.hpp"
-#include "tools/report_view/report_input.hpp"
+#include "tools/report_view/report_row.hpp"
 #include "tools/report_view/stack_text.hpp"
-#include "tools/summary/summary_sections.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr std::size_t kMostLetters = 110;
+using analyzer::Rule;
+using analyzer::Severity;
+using analyzer::rows::CodeLocation;
+using analyzer::rows::Finding;
+
 constexpr std::size_t kMostStackFrames = 4;
-
-// Findings of several ranks that are one fault are one row.
-struct Fault {
-  const Json* finding = nullptr;
-  std::size_t processes = 0;
-};
-
-// What opens an opaque pool is the next command (next_section), and is not repeated.
-bool is_information(const Json&, const Json& finding) {
-  return finding.at("severity") == "info" && finding.at("rule") != "opaque_pool";
-}
 
 // Memory that ran out because it was fragmented is one fault; its fix is that of the failed
 // request.
-bool is_explained_by_failure(const Json& report, const Json& fragmentation) {
-  for (const Json& finding : report.at("findings")) {
-    const Json& evidence = finding.at("evidence");
-    if (finding.at("process") == fragmentation.at("process") &&
-        finding.at("device") == fragmentation.at("device") && evidence.contains("ledger") &&
-        text_or(evidence, "verdict", "") == "fragmented") {
-      return true;
-    }
-  }
-  return false;
+bool is_explained_by_failure(const Report& report, const Finding& fragmentation) {
+  return std::any_of(report.findings.begin(), report.findings.end(), [&](const Finding& finding) {
+    const std::string* verdict = finding.evidence.find<std::string>("verdict");
+    return finding.process == fragmentation.process && finding.device == fragmentation.device &&
+           finding.evidence.find<analyzer::rows::OomBreakdown>("ledger") != nullptr &&
+           verdict != nullptr && *verdict == "fragmented";
+  });
 }
 
-bool is_fault(const Json& report, const Json& finding) {
-  if (finding.at("severity") == "info") return false;
-  return finding.at("rule") != "fragmentation" || !is_explained_by_failure(report, finding);
+bool is_fault(const Report& report, const Finding& finding) {
+  if (finding.severity == Severity::kInfo) return false;
+  return finding.rule != Rule::kFragmentation || !is_explained_by_failure(report, finding);
 }
 
-std::vector<Fault> faults_of(const Json& report,
-                             bool (*is_wanted)(const Json&, const Json&) = is_fault) {
+// What opens an opaque pool is the next command (next_section), and is not repeated.
+bool is_hint(const Report&, const Finding& finding) {
+  return finding.severity == Severity::kInfo && finding.rule != Rule::kOpaquePool;
+}
+
+std::vector<Fault> collect(const Report& report, bool (*is_wanted)(const Report&, const Finding&)) {
   std::vector<Fault> faults;
   std::map<std::string, std::size_t> index_of;
-  for (const Json& finding : report.at("findings")) {
+  for (const Finding& finding : report.findings) {
     if (!is_wanted(report, finding)) continue;
     // One process can have the same fault in several forms; those stay apart.
     const std::string key =
-        finding.at("fingerprint").get<std::string>() + '|' +
-        (report.at("processes").size() > 1 ? std::string() : finding.at("title").dump());
+        finding.fingerprint + '|' + (report.processes.size() > 1 ? std::string() : finding.title);
     const auto [found, added] = index_of.try_emplace(key, faults.size());
-    if (added) faults.push_back({&finding, 0});
-    ++faults[found->second].processes;
+    if (added) faults.push_back({&finding, {}});
+    if (finding.process) faults[found->second].processes.push_back(*finding.process);
   }
   return faults;
 }
 
-std::size_t count_severity(const std::vector<Fault>& faults, std::string_view severity) {
-  return static_cast<std::size_t>(
-      std::count_if(faults.begin(), faults.end(),
-                    [&](const Fault& fault) { return fault.finding->at("severity") == severity; }));
+// " (rank 2 on node-a)", " (4 of 16 ranks)".
+std::string who(const Report& report, const Fault& fault) {
+  if (report.processes.size() < 2 || fault.processes.empty()) return {};
+  if (fault.processes.size() == 1) {
+    return format_text(" ({})", name_process(report, fault.processes.front()));
+  }
+  return format_text(" ({} of {} {})", fault.processes.size(), report.processes.size(),
+                     report.processes.front().rank ? "ranks" : "processes");
 }
 
-// Who called the call site of the finding; nothing where nobody is known to have.
-void add_callers(Lines& lines, const Json& report, const Json& finding) {
-  const Json& evidence = finding.at("evidence");
-  const Json* located = &finding;
+// Who called the line of the finding; nothing where nobody is known to have.
+Lines caller_lines(const Report& report, const Finding& finding, std::size_t width) {
+  analyzer::rows::OptionalText stack = finding.origin.stack;
   for (const char* key : {"opened_at", "held_at"}) {
-    const auto found = evidence.find(key);
-    if (found != evidence.end() && found->is_object()) located = &*found;
+    const auto* location = finding.evidence.find<CodeLocation>(key);
+    if (location != nullptr) stack = location->stack;
   }
-  const std::string stack = short_stack(report, *located, kMostStackFrames);
-  if (stack.find(" < ") != std::string::npos) lines.push_back("     in " + stack);
+  const std::string callers = short_stack(report, stack, kMostStackFrames);
+  if (callers.find(" < ") == std::string::npos) return {};
+  std::vector<std::string> frames;
+  for (std::size_t begin = 0; begin < callers.size();) {
+    const std::size_t end = std::min(callers.find(" < ", begin), callers.size());
+    frames.push_back(callers.substr(begin, end - begin));
+    begin = end + 3;
+  }
+  return wrapped_parts("     in ", frames, " < ", width, 2);
 }
 
-// Words in lines of equal indent; what does not fit in the last one is left out.
-void add_wrapped(Lines& lines, const std::string& indent, const std::string& text,
-                 std::size_t most_lines) {
-  std::istringstream words(text);
-  std::string line;
-  std::size_t added = 0;
-  for (std::string word; words >> word;) {
-    if (!line.empty() && indent.size() + line.size() + 1 + word.size() > kMostLetters) {
-      if (++added == most_lines) {
-        lines.push_back(indent + line + " ...");
-        return;
-      }
-      lines.push_back(indent + line);
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
+Lines finding_lines(const Report& report, const Fault& fault, std::string_view head,
+                    const SummaryDetail& detail) {
+  const Finding& finding = *fault.finding;
+  Lines lines = wrapped(head, finding.title + who(report, fault), detail.width, 2);
+  const auto add = [&](const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); };
+  if (detail.fix_stacks) add(caller_lines(report, finding, detail.width));
+  if (detail.fix_lines != 0) {
+    add(wrapped("     ", finding.fix, detail.width, detail.fix_lines));
   }
-  if (!line.empty()) lines.push_back(indent + line);
-}
-
-// How a number in a fix is known (docs/findings.md).
-struct WordMeaning {
-  std::string_view word;
-  std::string_view meaning;
-};
-constexpr auto kWordMeanings = std::to_array<WordMeaning>({
-    {"exact", "counted or timed"},
-    {"arithmetic", "a sum or difference of counts"},
-    {"inferred", "if the rest of the program stays as it is"},
-});
-
-// One line, of the words that the lines use.
-void add_meaning_of_words(Lines& lines) {
-  std::string text;
-  for (const auto& [word, meaning] : kWordMeanings) {
-    const std::string in_parentheses = format_text("({})", word);
-    const bool is_used = std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
-      return line.find(in_parentheses) != std::string::npos;
-    });
-    if (is_used) text += format_text("{}{} {}", text.empty() ? "" : ", ", in_parentheses, meaning);
-  }
-  if (!text.empty()) lines.push_back("  " + text);
+  return lines;
 }
 
 }  // namespace
 
-Lines verdict_section(const Json& report, const SummaryDetail&) {
-  const std::vector<Fault> faults = faults_of(report);
-  const std::string doubt = is_complete(report) ? "" : " (the trace is INCOMPLETE)";
-  if (faults.empty()) {
-    const std::size_t hints = faults_of(report, is_information).size();
-    return {"Verdict: nothing wrong was found" + doubt +
-            (hints == 0 ? "." : "; " + count_of(hints, "hint.", "hints."))};
-  }
-  const std::size_t errors = count_severity(faults, "error");
-  const std::size_t warnings = count_severity(faults, "warning");
-  std::string counts;
-  if (errors != 0) counts = count_of(errors, "error", "errors");
-  if (warnings != 0) {
-    counts += (counts.empty() ? "" : ", ") + count_of(warnings, "warning", "warnings");
-  }
-  return {format_text("Verdict: {}{}. Worst: {}", counts, doubt,
-                      text_or(*faults.front().finding, "title", ""))};
-}
+std::vector<Fault> faults_of(const Report& report) { return collect(report, is_fault); }
+std::vector<Fault> hints_of(const Report& report) { return collect(report, is_hint); }
 
-Lines fix_section(const Json& report, const SummaryDetail& detail) {
+Lines fix_section(const Report& report, const SummaryDetail& detail) {
   const std::vector<Fault> faults = faults_of(report);
   Lines lines;
+  const auto add = [&](const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); };
   const std::size_t shown = std::min(faults.size(), detail.fixes);
+  if (shown != 0) lines.emplace_back("What to do");
   for (std::size_t i = 0; i < shown; ++i) {
-    const Json& finding = *faults[i].finding;
-    lines.push_back(format_text(
-        "  {}. {}{}", i + 1, text_or(finding, "title", ""),
-        faults[i].processes > 1 ? format_text(" ({} times)", faults[i].processes) : ""));
-    if (detail.fix_stacks) add_callers(lines, report, finding);
-    add_wrapped(lines, "     ", text_or(finding, "fix", ""), detail.fix_lines);
+    add(finding_lines(report, faults[i], format_text("  {}. ", i + 1), detail));
   }
   if (shown < faults.size()) {
     lines.push_back(format_text("  and {}; `gpumemtrace check` lists all",
                                 count_of(faults.size() - shown, "more finding", "more findings")));
   }
-  if (!lines.empty()) lines.insert(lines.begin(), "What to do");
   // What is no fault takes the room that faults leave.
-  const std::vector<Fault> information = faults_of(report, is_information);
-  const std::size_t hints = std::min(information.size(), detail.fixes - shown);
-  for (std::size_t i = 0; i < hints; ++i) {
-    if (i == 0) lines.emplace_back("Worth knowing");
-    lines.push_back("  " + text_or(*information[i].finding, "title", ""));
-    if (detail.fix_stacks) add_callers(lines, report, *information[i].finding);
-    add_wrapped(lines, "     ", text_or(*information[i].finding, "fix", ""), detail.fix_lines);
+  const std::vector<Fault> hints = hints_of(report);
+  const std::size_t hints_shown = std::min(hints.size(), detail.fixes - shown);
+  if (hints_shown != 0) lines.emplace_back("Worth knowing");
+  for (std::size_t i = 0; i < hints_shown; ++i) {
+    add(finding_lines(report, hints[i], "  - ", detail));
   }
-  add_meaning_of_words(lines);
   return lines;
 }
 

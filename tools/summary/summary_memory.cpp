@@ -1,329 +1,305 @@
 // SPDX-License-Identifier: Apache-2.0
+// What each card held at its peak, and who held it.
 #include <algorithm>
-#include <array>
-#include <optional>
+#include <map>
 #include <set>
 
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
-#include "tools/report_view/stack_text.hpp"
-#include "tools/summary/summary_sections.hpp"
+#include "tools/report_view/report_row.hpp"
+#include "tools/summary/summary_card.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr std::size_t kMostSumLetters = 96;
-constexpr std::size_t kMostStackFrames = 4;
-constexpr std::size_t kStackIndent = 25;  // below the holder's name
+namespace rows = analyzer::rows;
+using analyzer::Category;
+using analyzer::Level;
 
-// What stands in front of a level's peak, in the order in which levels are shown.
-struct LevelTitle {
-  std::string_view level;
-  std::string_view title;
-};
-constexpr auto kLevelTitles = std::to_array<LevelTitle>({
-    {"driver", "driver peak"},
-    {"pool", "pool peak"},
-    {"managed", "managed peak"},
-    {"framework", "framework peak"},
-    {"host", "host peak"},
-    {"imported", "imported peak"},
-});
+constexpr std::size_t kMostSumLines = 3;
+// What is less than this share of a peak is not worth a line.
+constexpr std::uint64_t kLeastShare = 100;
 
-struct CompositionPart {
-  const char* key;
-  std::string_view name;
-};
-constexpr auto kCompositionParts = std::to_array<CompositionPart>({
-    {"framework_allocated", "in the framework's blocks"},
-    {"framework_cached", "free in the framework's cache"},
-    {"pool_used", "in use of pools"},
-    {"pool_cached", "free in pools"},
-    {"context_and_modules", "contexts and modules"},
-    {"other_processes", "other processes"},
-});
+using BytesByName = std::map<std::string, std::uint64_t>;
 
-std::size_t order_of_level(const std::string& level) {
-  const auto* const row =
-      std::find_if(kLevelTitles.begin(), kLevelTitles.end(),
-                   [&](const LevelTitle& title) { return title.level == level; });
-  return static_cast<std::size_t>(row - kLevelTitles.begin());
+std::vector<std::pair<std::string, std::uint64_t>> largest_first(const BytesByName& bytes) {
+  std::vector<std::pair<std::string, std::uint64_t>> sorted(bytes.begin(), bytes.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return sorted;
 }
 
-Lines holder_lines(const Json& report, const Json& peak, std::size_t most) {
-  Lines lines;
-  std::size_t holders = 0;
-  std::uint64_t rest_bytes = 0;
-  for (const Json& holder : peak.at("holders")) {
-    const std::uint64_t bytes = number_or_zero(holder, "bytes");
-    if (bytes == 0) continue;
-    if (holders == most || text_or(holder, "owner", "") == "other") {
-      rest_bytes += bytes;
+std::string share_text(std::uint64_t bytes, std::uint64_t total) {
+  const double share =
+      total == 0 ? 0 : 100.0 * static_cast<double>(bytes) / static_cast<double>(total);
+  return format_text("{:>3.0f} %", share);
+}
+
+// "NVML 70.8 GiB, 40 ms before".
+std::string sample_text(const rows::Composition& row, std::uint64_t sum) {
+  const std::string_view source = row.source == "nvml_process" ? "NVML" : "cuMemGetInfo";
+  if (!row.driver_bytes || size_text(*row.driver_bytes) == size_text(sum)) {
+    return format_text("by {}", source);
+  }
+  std::string text = format_text("{} {}", source, size_text(*row.driver_bytes));
+  if (!row.sample_time_ns || !row.time_ns) return text + " at another moment";
+  return *row.sample_time_ns <= *row.time_ns
+             ? format_text("{}, {} before", text, duration_text(*row.time_ns - *row.sample_time_ns))
+             : format_text("{}, {} after", text, duration_text(*row.sample_time_ns - *row.time_ns));
+}
+
+Lines card_lines(const Report& report, const CardPeak& card, std::size_t width) {
+  std::string title = format_text("Card {}", card.device);
+  if (const std::string process = name_process(report, card.process); !process.empty()) {
+    title += format_text(", {},", process);
+  }
+  title += card.has_failed ? " when memory ran out: " : " at its peak: ";
+  title += size_text(card.bytes);
+  if (card.composition != nullptr) {
+    const bool is_known = !card.composition->source.empty() && card.composition->source != "none";
+    title += !is_known            ? " by the calls of the process alone"
+             : card.is_whole_card ? format_text(" ({})", sample_text(*card.composition, card.bytes))
+                                  : format_text(" by the process's calls ({})",
+                                                sample_text(*card.composition, card.bytes));
+  }
+  Lines lines = wrapped("", title, width, 2);
+  std::vector<std::string> parts;
+  std::uint64_t rest = 0;
+  for (const CardPart& part : card.parts) {
+    if (part.bytes < card.bytes / (10 * kLeastShare)) {
+      rest += part.bytes;
       continue;
     }
-    const std::string category = text_or(holder, "category", "");
-    lines.push_back(
-        format_text("    {:>5.1f} %  {:>10}  {}{}{}, {}", holder.value("share", 0.0) * 100,
-                    size_text(bytes), name_holder(holder), category.empty() ? "" : ", ", category,
-                    count_of(number_or_zero(holder, "count"), "allocation", "allocations")));
-    const std::string stack = short_stack(report, holder, kMostStackFrames);
-    if (holders++ == 0 && !stack.empty()) lines.push_back(std::string(kStackIndent, ' ') + stack);
+    parts.push_back(format_text("{} {}", size_text(part.bytes), part.name));
   }
-  const std::uint64_t peak_bytes = number_or_zero(peak, "bytes");
-  if (rest_bytes > 0 && most > 0 && peak_bytes > 0) {
-    const double share = static_cast<double>(rest_bytes) / static_cast<double>(peak_bytes);
-    lines.push_back(
-        format_text("    {:>5.1f} %  {:>10}  all others", share * 100, size_text(rest_bytes)));
-  }
-  return lines;
-}
-
-// The parts joined by plus signs, broken into lines.
-Lines wrap_parts(const std::vector<std::string>& parts) {
-  Lines lines;
-  for (const std::string& part : parts) {
-    if (lines.empty() || lines.back().size() + part.size() > kMostSumLetters) {
-      lines.push_back((lines.empty() ? "      " : "    + ") + part);
-    } else {
-      lines.back() += " + " + part;
-    }
-  }
-  return lines;
-}
-
-// What the blocks of the framework were for, largest first; nothing where none is known.
-Lines category_lines(const Json& peak) {
-  std::vector<std::pair<std::uint64_t, std::string>> parts;
-  const auto categories = peak.find("categories");
-  if (categories == peak.end()) return {};
-  for (const auto& [name, value] : categories->items()) {
-    const std::uint64_t bytes = number_or_zero(*categories, name.c_str());
-    if (name != "unknown" && bytes != 0) parts.emplace_back(bytes, name);
-  }
-  if (parts.empty()) return {};
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  if (const std::uint64_t rest = number_or_zero(*categories, "unknown"); rest != 0) {
-    parts.emplace_back(rest, "of unknown use");
-  }
-  std::vector<std::string> texts;
-  for (const auto& [bytes, name] : parts) {
-    texts.push_back(format_text("{} {}", size_text(bytes), name));
-  }
-  return wrap_parts(texts);
-}
-
-Lines peak_lines(const Json& report, const Json& peak, std::size_t most_holders) {
-  const std::size_t level = order_of_level(peak.at("level"));
-  const std::uint64_t bytes = number_or_zero(peak, "bytes");
-  const bool one_process = report.at("processes").size() == 1;
-  Lines lines = {
-      format_text("  {}{} {} ({} bytes) at {}{}{}", is_exact(peak) ? "" : "inexact ",
-                  level < kLevelTitles.size() ? kLevelTitles[level].title : "peak",
-                  size_text(bytes), format_count(bytes), time_or_unknown(peak, "time_ns"),
-                  one_process ? "" : ", " + name_process(report, peak.at("process")),
-                  peak.at("level") == "framework" ? ", of blocks within that memory" : "")};
-  for (std::string& line : category_lines(peak)) lines.push_back(std::move(line));
-  const Lines holders = holder_lines(report, peak, most_holders);
-  lines.insert(lines.end(), holders.begin(), holders.end());
-  return lines;
-}
-
-// Every part that is known and not zero, largest first.
-std::vector<std::pair<std::uint64_t, std::string>> composition_parts(const Json& row) {
-  std::vector<std::pair<std::uint64_t, std::string>> parts;
-  for (const CompositionPart& part : kCompositionParts) {
-    parts.emplace_back(number_or_zero(row, part.key), part.name);
-  }
-  for (const Json& other : row.at("other")) {
-    parts.emplace_back(number_or_zero(other, "bytes"), text_or(other, "owner", "owner not known"));
-  }
-  parts.erase(
-      std::remove_if(parts.begin(), parts.end(), [](const auto& part) { return part.first == 0; }),
-      parts.end());
-  std::stable_sort(parts.begin(), parts.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  return parts;
-}
-
-// What no call of the process shows, where the driver does not tell contexts and other processes
-// apart; empty where that is not known.
-std::optional<std::uint64_t> outside_calls(const Json& row) {
-  if (text_or(row, "source", "none") == "nvml_process") return 0;  // shown in parts of its own
-  // Reports from before the key: right where nothing changed between the sample and the moment.
-  return row.contains("outside_calls") ? number_in(row, "outside_calls")
-                                       : number_in(row, "unattributed");
-}
-
-// "cuMemGetInfo said 256.0 MiB 4.1 ms before".
-std::string sample_text(const Json& row) {
-  std::string text = format_text(
-      "{} said {}", text_or(row, "source", "") == "nvml_process" ? "NVML" : "cuMemGetInfo",
-      size_or_unknown(row, "driver_bytes"));
-  const auto sampled_ns = number_in(row, "sample_time_ns");
-  const auto moment_ns = number_in(row, "time_ns");
-  if (!sampled_ns || !moment_ns) return text + " at another moment";
-  return *sampled_ns <= *moment_ns
-             ? format_text("{} {} before", text, duration_text(*moment_ns - *sampled_ns))
-             : format_text("{} {} after", text, duration_text(*sampled_ns - *moment_ns));
-}
-
-// `moment` says when and, in a job of several, of which process.
-Lines composition_lines(const Json& row, const std::string& moment) {
-  auto known = composition_parts(row);
-  const bool is_sampled = text_or(row, "source", "none") != "none";
-  const std::optional<std::uint64_t> outside = outside_calls(row);
-  if (is_sampled && outside.value_or(0) != 0) {
-    known.emplace_back(*outside, "contexts, modules and other processes");
-    std::stable_sort(known.begin(), known.end(),
-                     [](const auto& a, const auto& b) { return a.first > b.first; });
-  }
-  std::uint64_t total = 0;
-  std::vector<std::string> parts;
-  for (const auto& [bytes, name] : known) {
-    total += bytes;
-    parts.push_back(format_text("{} {}", size_text(bytes), name));
-  }
-  if (parts.empty()) return {};
-  Lines lines;
-  if (!is_sampled) {
-    lines.push_back(
-        format_text("  of this process {} (the driver's own number is not known):", moment));
-  } else if (!outside) {
-    lines.push_back(format_text("  of this process {} {} by its calls ({}):", moment,
-                                size_text(total), sample_text(row)));
-  } else if (size_text(number_in(row, "driver_bytes").value_or(total)) == size_text(total)) {
-    // What differs by less than is printed was rounded by the driver.
-    lines.push_back(
-        format_text("  in use on the device {} {} by {}:", moment, size_text(total),
-                    text_or(row, "source", "") == "nvml_process" ? "NVML" : "cuMemGetInfo"));
-  } else {
-    lines.push_back(format_text("  in use on the device {} {} ({}):", moment, size_text(total),
-                                sample_text(row)));
-  }
-  const Lines sum = wrap_parts(parts);
+  if (rest != 0) parts.push_back(size_text(rest) + " others");
+  const Lines sum = wrapped_parts("    ", parts, " + ", width, kMostSumLines);
   lines.insert(lines.end(), sum.begin(), sum.end());
   return lines;
 }
 
-bool ran_out(const Json& report, const Json& process, const Json& device) {
-  return std::any_of(report.at("oom").begin(), report.at("oom").end(), [&](const Json& row) {
-    return row.at("process") == process && row.at("device") == device &&
-           row.at("outcome") != "recovered" && row.at("composition").is_object();
-  });
+// The innermost layer with the one around it: "GPT2Block > GPT2MLP".
+std::string short_layers(const std::string& path) {
+  constexpr std::string_view kInside = " > ";
+  const std::size_t last = path.rfind(kInside);
+  if (last == std::string::npos || last == 0) return path;
+  const std::size_t before = path.rfind(kInside, last - 1);
+  return before == std::string::npos ? path : path.substr(before + kInside.size());
 }
 
-// What the device held when the process that took most of it ran out of memory, else at its peak.
-Lines composition_at_peak(const Json& report, const Json& device_id) {
-  const std::vector<const Json*> peaks =
-      rows_where(report.at("peak"), "bytes", [&](const Json& row) {
-        return row.at("device") == device_id && row.at("level") != "framework";
-      });
-  if (peaks.empty()) return {};
-  const Json& process = peaks.front()->at("process");
-  const bool failed = ran_out(report, process, device_id);
-  for (const Json& row : report.at("composition")) {
-    const bool fits = row.at("device") == device_id && row.at("process") == process &&
-                      row.at("at") == (failed ? "oom" : "driver_peak");
-    if (!fits) continue;
-    const std::string moment = failed ? "when memory ran out" : "at the driver's peak";
-    return composition_lines(row, report.at("processes").size() == 1
-                                      ? moment
-                                      : moment + " of " + name_process(report, process));
+// Who holds the bytes of a category: layers, and lines where there is no layer. Of activations
+// those are told as a whole.
+std::vector<std::string> holders_of(const Report& report, const rows::Peak& peak,
+                                    const std::string& category, std::uint64_t bytes) {
+  const bool is_activation = category == name_of(Category::kActivation);
+  BytesByName sums;
+  for (const rows::Module& module : report.modules) {
+    if (module.process != peak.process || module.device != peak.device) continue;
+    if (!module.path && !is_activation) continue;
+    for (const auto& [name, part] : module.categories) {
+      if (name != category || part == 0) continue;
+      sums[module.path ? short_layers(*module.path) : "no layer"] += part;
+    }
   }
-  return {};
+  // Outside a model that is all.
+  if (sums.size() == 1 && sums.contains("no layer")) sums.clear();
+  const bool lines_are_told = is_activation && !sums.empty();
+  for (const rows::Holder& holder : peak.holders) {
+    const std::string_view name = name_of(holder.category);
+    if (holder.layers || !holder.origin.site || lines_are_told) continue;
+    if ((name.empty() ? "unknown" : name) != category) continue;
+    sums[name_line(holder.origin)] += holder.bytes;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [name, part] : largest_first(sums)) {
+    if (part < bytes / kLeastShare) break;
+    parts.push_back(format_text("{} {}", name, size_text(part)));
+  }
+  return parts;
+}
+
+Lines category_lines(const Report& report, const rows::Peak& peak, const SummaryDetail& detail) {
+  BytesByName bytes(peak.categories->begin(), peak.categories->end());
+  Lines lines;
+  std::uint64_t rest = 0;
+  std::size_t shown = 0;
+  for (const auto& [name, part] : largest_first(bytes)) {
+    if (part == 0) continue;
+    if (part < peak.bytes / kLeastShare || shown == detail.rows + 2) {
+      rest += part;
+      continue;
+    }
+    ++shown;
+    const std::string head =
+        format_text("  {:>10} {}  {:<15} ", size_text(part), share_text(part, peak.bytes),
+                    name == "unknown" ? "unknown use" : words_of_category(name));
+    const std::vector<std::string> holders = holders_of(report, peak, name, part);
+    const Lines more = holders.empty()
+                           ? Lines{head.substr(0, head.find_last_not_of(' ') + 1)}
+                           : wrapped_parts(head, holders, ", ", detail.width, shown <= 2 ? 2 : 1);
+    lines.insert(lines.end(), more.begin(), more.end());
+  }
+  if (rest != 0) {
+    lines.push_back(format_text("  {:>10} {}  other categories", size_text(rest),
+                                share_text(rest, peak.bytes)));
+  }
+  return lines;
+}
+
+// The framework's holders by line, across categories.
+Lines line_lines(const rows::Peak& peak, std::size_t width) {
+  BytesByName sums;
+  for (const rows::Holder& holder : peak.holders) {
+    if (holder.origin.owner != "other" && holder.origin.site) {
+      sums[name_line(holder.origin)] += holder.bytes;
+    }
+  }
+  std::vector<std::string> parts;
+  for (const auto& [name, bytes] : largest_first(sums)) {
+    if (bytes < peak.bytes / 20) break;
+    parts.push_back(format_text("{} {}", name, size_text(bytes)));
+  }
+  return wrapped_parts("  by line: ", parts, ", ", width, 2);
+}
+
+Lines holder_lines(const rows::Peak& peak, const SummaryDetail& detail) {
+  Lines lines;
+  std::uint64_t rest = 0;
+  std::size_t shown = 0;
+  for (const rows::Holder& holder : peak.holders) {
+    const bool is_rest = holder.origin.owner == "other" && !holder.origin.site;
+    if (is_rest || shown == detail.rows + 2 || holder.bytes < peak.bytes / kLeastShare) {
+      rest += holder.bytes;
+      continue;
+    }
+    ++shown;
+    const std::string head =
+        format_text("  {:>10} {}  ", size_text(holder.bytes), share_text(holder.bytes, peak.bytes));
+    const Lines more = wrapped(head,
+                               format_text("{}, {}", name_holder(holder.origin),
+                                           count_of(holder.count, "allocation", "allocations")),
+                               detail.width, 2);
+    lines.insert(lines.end(), more.begin(), more.end());
+  }
+  if (rest >= peak.bytes / kLeastShare && rest != 0) {
+    lines.push_back(
+        format_text("  {:>10} {}  others", size_text(rest), share_text(rest, peak.bytes)));
+  }
+  return lines;
+}
+
+std::string_view title_of(Level level) {
+  switch (level) {
+    case Level::kFramework:
+      return "PyTorch allocated";
+    case Level::kPool:
+      return "Stream-ordered memory";
+    case Level::kManaged:
+      return "Managed memory";
+    case Level::kHost:
+      return "Host memory (pinned, registered)";
+    default:
+      return "Driver";
+  }
+}
+
+Lines peak_lines(const Report& report, const rows::Peak& peak, const SummaryDetail& detail) {
+  std::string title =
+      format_text("{}: {}{} ({} bytes)", title_of(peak.level), peak.is_exact ? "" : "about ",
+                  size_text(peak.bytes), format_count(peak.bytes));
+  title += peak.time_ns ? format_text(" at its peak, {}", duration_text(*peak.time_ns))
+                        : std::string(" at its peak");
+  if (const std::string process = name_process(report, peak.process); !process.empty()) {
+    title += ", " + process;
+  }
+  Lines lines = wrapped("", title, detail.width, 2);
+  const auto add = [&](const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); };
+  if (peak.level == Level::kFramework && peak.categories) {
+    add(category_lines(report, peak, detail));
+    if (detail.rows > 1) add(line_lines(peak, detail.width));
+  } else {
+    add(holder_lines(peak, detail));
+  }
+  return lines;
 }
 
 // The largest pool on the device that the trace cannot see into.
-Lines opaque_pool_lines(const Json& report, const Json& device_id) {
-  const std::vector<const Json*> rows =
-      rows_where(report.at("usage"), "peak_bytes", [&](const Json& row) {
-        return row.at("device") == device_id && row.at("opaque_pool").is_object();
-      });
-  if (rows.empty()) return {};
-  return {format_text("  {} holds {} whose use is not visible; see `Next`",
-                      text_or(rows.front()->at("opaque_pool"), "name", "a pool"),
-                      size_or_unknown(*rows.front(), "peak_bytes"))};
+Lines opaque_pool_lines(const Report& report, const std::string& device, std::size_t width) {
+  const rows::Usage* largest = nullptr;
+  for (const rows::Usage& row : report.usage) {
+    if (row.device != device || !row.opaque_pool) continue;
+    if (largest == nullptr || row.peak_bytes > largest->peak_bytes) largest = &row;
+  }
+  if (largest == nullptr) return {};
+  return wrapped("  ",
+                 format_text("{} holds {} whose use is not visible; see `Next`",
+                             largest->opaque_pool->name, size_text(largest->peak_bytes)),
+                 width, 2);
 }
 
-Lines peaks_of_device(const Json& report, const Json& device_id, const SummaryDetail& detail) {
-  std::vector<const Json*> peaks = rows_where(report.at("peak"), "bytes", [&](const Json& row) {
-    return row.at("device") == device_id && number_or_zero(row, "bytes") > 0;
-  });
-  std::stable_sort(peaks.begin(), peaks.end(), [](const Json* a, const Json* b) {
-    return order_of_level(a->at("level")) < order_of_level(b->at("level"));
-  });
-  Lines lines;
-  const std::size_t shown = std::min(peaks.size(), detail.peaks_per_device);
-  for (std::size_t i = 0; i < shown; ++i) {
-    const Lines more = peak_lines(report, *peaks[i], detail.holders_per_peak);
-    lines.insert(lines.end(), more.begin(), more.end());
-  }
-  if (shown < peaks.size()) {
-    lines.push_back(format_text("  and {} in the report",
-                                count_of(peaks.size() - shown, "more peak", "more peaks")));
-  }
-  return lines;
-}
-
-Lines device_lines(const Json& report, const Json& device, const SummaryDetail& detail) {
-  Lines lines = {format_text("{} ({}), {}", text_or(device, "name", "GPU of unknown name"),
-                             device.at("id").get<std::string>(),
-                             size_or_unknown(device, "total_bytes"))};
-  const Json& physical = device.at("physical_peak");
-  if (physical.is_object() && report.at("processes").size() > 1) {
-    lines.push_back(format_text("  peak of {} traced processes together {} at {}",
-                                report.at("processes").size(), size_or_unknown(physical, "bytes"),
-                                time_or_unknown(physical, "time_ns")));
-  }
-  Lines more = peaks_of_device(report, device.at("id"), detail);
-  lines.insert(lines.end(), more.begin(), more.end());
-
-  more = detail.rows_per_list == 0 ? Lines() : composition_at_peak(report, device.at("id"));
-  lines.insert(lines.end(), more.begin(), more.end());
-  more = opaque_pool_lines(report, device.at("id"));
-  lines.insert(lines.end(), more.begin(), more.end());
-  if (lines.size() == 1) lines.front() += ": nothing allocated";
-  return lines;
-}
-
-// "pinned, registered": what the host's peaks consist of.
-std::string kinds_of_host_memory(const Json& report) {
-  std::set<std::string> kinds;
-  for (const Json& row : report.at("usage")) {
-    if (row.at("level") == "host" && number_or_zero(row, "peak_bytes") != 0) {
-      kinds.insert(text_or(row, "kind", "of unknown kind"));
+// Of the levels on a device those that hold much and are not told by another one.
+std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
+                                                   const std::string& device) {
+  const rows::Peak* main = main_peak(report, device);
+  std::vector<const rows::Peak*> peaks;
+  if (main == nullptr) return peaks;
+  peaks.push_back(main);
+  for (const Level level : {Level::kFramework, Level::kDriver, Level::kPool, Level::kManaged}) {
+    const rows::Peak* largest = nullptr;
+    for (const rows::Peak& peak : report.peak) {
+      if (peak.device != device || peak.level != level || &peak == main) continue;
+      if (largest == nullptr || peak.bytes > largest->bytes) largest = &peak;
+    }
+    // PyTorch's blocks lie in the driver's or the pool's memory, of which most is told then.
+    const bool is_told = main->level == Level::kFramework && level != Level::kManaged;
+    if (largest != nullptr && !is_told && largest->bytes >= main->bytes / 20) {
+      peaks.push_back(largest);
     }
   }
-  std::string text;
-  for (const std::string& kind : kinds) text += (text.empty() ? "" : ", ") + kind;
-  return text.empty() ? "pinned or registered" : text;
+  return peaks;
+}
+
+Lines device_lines(const Report& report, const rows::Device& device, const SummaryDetail& detail) {
+  Lines lines;
+  const auto add = [&](const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); };
+  if (const std::optional<CardPeak> card = card_peak(report, device.id)) {
+    add(card_lines(report, *card, detail.width));
+  }
+  for (const rows::Peak* peak : peaks_worth_telling(report, device.id)) {
+    add(peak_lines(report, *peak, detail));
+  }
+  add(opaque_pool_lines(report, device.id, detail.width));
+  return lines;
 }
 
 }  // namespace
 
-bool is_holder_line(const std::string& line) {
-  return line.starts_with("    ") && line.find(" %  ") == 9;
-}
-
-Lines memory_section(const Json& report, const SummaryDetail& detail) {
+Lines memory_section(const Report& report, const SummaryDetail& detail) {
+  // The fullest card first: it decides.
+  const std::optional<CardPeak> fullest = fullest_card(report);
+  std::vector<const rows::Device*> devices;
+  for (const rows::Device& device : report.devices) devices.push_back(&device);
+  std::stable_partition(devices.begin(), devices.end(), [&](const rows::Device* device) {
+    return fullest && device->id == fullest->device;
+  });
   Lines lines;
   std::size_t shown = 0;
-  for (const Json& device : report.at("devices")) {
-    if (shown++ >= detail.devices) continue;
-    const Lines more = device_lines(report, device, detail);
+  for (const rows::Device* device : devices) {
+    if (shown == detail.devices) break;
+    const Lines more = device_lines(report, *device, detail);
+    if (more.empty()) continue;
+    ++shown;
     lines.insert(lines.end(), more.begin(), more.end());
   }
-  if (shown > detail.devices) {
-    lines.push_back(format_text("and {} in the report",
-                                count_of(shown - detail.devices, "more device", "more devices")));
+  const rows::Peak* host = nullptr;
+  for (const rows::Peak& peak : report.peak) {
+    if (peak.level == Level::kHost && (host == nullptr || peak.bytes > host->bytes)) host = &peak;
   }
-  const Lines host = peaks_of_device(report, nullptr, detail);
-  if (!host.empty()) {
-    lines.push_back(format_text("Host memory ({})", kinds_of_host_memory(report)));
-    lines.insert(lines.end(), host.begin(), host.end());
+  const std::uint64_t card_bytes = fullest ? fullest->bytes : 0;
+  if (host != nullptr && host->bytes > 0 && host->bytes >= card_bytes / 20) {
+    const Lines more = peak_lines(report, *host, detail);
+    lines.insert(lines.end(), more.begin(), more.end());
   }
-  if (lines.empty()) lines.emplace_back("No GPU memory was allocated.");
   return lines;
 }
 

@@ -3,46 +3,55 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "tools/report_view/report_row.hpp"
+#include "analyzer/rows/report.hpp"
 
 namespace gpumemtrace::tools {
 
 using Lines = std::vector<std::string>;
+using analyzer::rows::Report;
 
-// How much a summary may show of each list; the rest is counted.
+// How much a summary may show of each list; what is large comes first.
 struct SummaryDetail {
-  std::size_t fixes = 0;
-  bool fix_stacks = false;    // who called the call site of each
+  std::size_t width = 0;      // of a line
+  std::size_t fixes = 0;      // findings with what to do
+  bool fix_stacks = false;    // who called the line of each
   std::size_t fix_lines = 0;  // of the text of each
   std::size_t devices = 0;
-  std::size_t peaks_per_device = 0;
-  std::size_t holders_per_peak = 0;
-  std::size_t rows_per_list = 0;
+  std::size_t rows = 0;  // of every other list
 };
 
-// In one line whether something is wrong, and what is worst.
-[[nodiscard]] Lines verdict_section(const Json& report, const SummaryDetail& detail);
+// Whether something is wrong, what ran, and the three largest facts.
+[[nodiscard]] Lines answer_section(const Report& report, const SummaryDetail& detail);
 // The worst findings with what to do about each.
-[[nodiscard]] Lines fix_section(const Json& report, const SummaryDetail& detail);
-// What was traced, and whether the trace is complete.
-[[nodiscard]] Lines job_section(const Json& report, const SummaryDetail& detail);
-// For each device, then for the host: peaks, their holders and what the driver's number consists
-// of.
-[[nodiscard]] Lines memory_section(const Json& report, const SummaryDetail& detail);
-// Whether the line of memory_section() names one holder of a peak.
-[[nodiscard]] bool is_holder_line(const std::string& line);
-[[nodiscard]] Lines leak_section(const Json& report, const SummaryDetail& detail);
-[[nodiscard]] Lines fragmentation_section(const Json& report, const SummaryDetail& detail);
-[[nodiscard]] Lines transfer_section(const Json& report, const SummaryDetail& detail);
-[[nodiscard]] Lines out_of_memory_section(const Json& report, const SummaryDetail& detail);
-// What the trace misses and what was guessed.
-[[nodiscard]] Lines loss_section(const Json& report, const SummaryDetail& detail);
+[[nodiscard]] Lines fix_section(const Report& report, const SummaryDetail& detail);
+// For each device: what the card held at the peak as one sum, and who held it: PyTorch's blocks by
+// category, layer and line, else the driver's memory by line.
+[[nodiscard]] Lines memory_section(const Report& report, const SummaryDetail& detail);
+// How the processes of a job differ.
+[[nodiscard]] Lines ranks_section(const Report& report, const SummaryDetail& detail);
+[[nodiscard]] Lines out_of_memory_section(const Report& report, const SummaryDetail& detail);
+[[nodiscard]] Lines leak_section(const Report& report, const SummaryDetail& detail);
+[[nodiscard]] Lines transfer_section(const Report& report, const SummaryDetail& detail);
+// Whether the trace is complete, what it misses and what was guessed.
+[[nodiscard]] Lines trace_section(const Report& report, const SummaryDetail& detail);
 // The one command or setting that helps most.
-[[nodiscard]] Lines next_section(const Json& report, const SummaryDetail& detail);
+[[nodiscard]] Lines next_section(const Report& report, const SummaryDetail& detail);
 
-// "process 41237", with its rank if it has one, for the id of a process.
-[[nodiscard]] std::string name_process(const Json& report, const std::string& process_id);
+// "rank 2 on node-a", "process 41237"; empty in a job of one process.
+[[nodiscard]] std::string name_process(const Report& report, const std::string& process_id);
+// "train.py:88 (evaluate)", else the owner.
+[[nodiscard]] std::string name_line(const analyzer::rows::Origin& origin);
+
+// Words in lines of at most `width`, the first behind `head` and the others behind as many spaces.
+// What `most_lines` do not hold ends in "...".
+[[nodiscard]] Lines wrapped(std::string_view head, const std::string& text, std::size_t width,
+                            std::size_t most_lines);
+// The same of parts, which are not broken, with `separator` between them.
+[[nodiscard]] Lines wrapped_parts(std::string_view head, const std::vector<std::string>& parts,
+                                  std::string_view separator, std::size_t width,
+                                  std::size_t most_lines);
 
 }  // namespace gpumemtrace::tools

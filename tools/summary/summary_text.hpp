@@ -2,17 +2,29 @@
 // Draws the report for a terminal.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 
-#include "tools/report_view/report_row.hpp"
+#include "analyzer/rows/report.hpp"
+#include "tools/base/terminal.hpp"
 
 namespace gpumemtrace::tools {
 
 // At most this many lines, whatever the job.
 inline constexpr std::size_t kMostSummaryLines = 40;
 
+// Which part of a job the summary is of: rows of other processes and devices are left out.
+struct SummaryScope {
+  std::optional<std::uint64_t> rank;
+  std::string device;  // "d0"; empty: all
+};
+// Throws Failure where the job has no such rank or device.
+void narrow(analyzer::rows::Report& report, const SummaryScope& scope);
+
 // A pure function of the report: the answer first, then where it comes from, then what to do next.
-// Throws analyzer::JsonError for a report that lacks required keys.
-[[nodiscard]] std::string summary_text(const Json& report);
+// No line is longer than `width`, which is at least 40.
+[[nodiscard]] std::string summary_text(const analyzer::rows::Report& report,
+                                       std::size_t width = kDefaultWidth);
 
 }  // namespace gpumemtrace::tools

@@ -42,6 +42,35 @@ std::uint32_t Accounts::find_or_add_group(const GroupKey& key) {
   return found->second;
 }
 
+void Accounts::begin_bucket(std::uint64_t now) {
+  if (!grid_.is_started()) grid_.start(now);
+  while (!grid_.reaches(now)) {
+    for (Account& account : accounts_) account.timeline.join_pairs(grid_);
+    grid_.join_pairs();
+  }
+  grid_.move_to(now);
+}
+
+BlockUse Accounts::count_life(Account& account, const LiveAllocation& entry, const Lifetime& life) {
+  if (account.level != Level::kFramework) {
+    account.timeline.count_life(grid_, part_of(entry), entry.born, entry.bytes);
+    return {};
+  }
+  const BlockUse use = uses_.use_of(entry, life);
+  account.timeline.count_life(grid_, use.category, entry.born, entry.bytes);
+  return use;
+}
+
+void Accounts::count_life_to_end(const LiveAllocation& entry) {
+  Account& account = *rows_[groups_[entry.group].row].account;
+  if (!account.timeline.was_live_at_a_maximum(grid_, entry.born)) return;
+  static_cast<void>(count_life(account, entry, phase_clock_.lifetime_of_live(entry.born)));
+}
+
+void Accounts::finish_timelines() {
+  for (Account& account : accounts_) account.timeline.finish(grid_);
+}
+
 void Accounts::restore_totals(std::uint32_t index, const trace::Totals& totals) {
   Group& group = groups_[index];
   group.allocations += totals.count;
@@ -118,7 +147,13 @@ void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::
   }
   Account& account = *row.account;
   account.bytes += more_bytes;
+  // It counts from its birth on with all that it has at its end, and had less until now.
+  if (account.timeline.was_live_at_a_maximum(grid_, entry.born)) {
+    account.timeline.count_life(grid_, part_of(entry), entry.born, std::uint64_t{0} - more_bytes);
+  }
+  account.timeline.rise(grid_, more_bytes, now);
   Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
+  flow.allocated_bytes += more_bytes;
   flow.bytes += more_bytes;
   flow.highest_bytes = std::max(flow.highest_bytes, flow.bytes);
   if (account.bytes > account.peak.bytes()) set_peak(account, now);

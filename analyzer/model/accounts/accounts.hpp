@@ -10,8 +10,11 @@
 #include <tuple>
 #include <vector>
 
+#include "analyzer/model/accounts/block_use.hpp"
 #include "analyzer/model/accounts/history.hpp"
 #include "analyzer/model/accounts/phase_clock.hpp"
+#include "analyzer/model/accounts/time_grid.hpp"
+#include "analyzer/model/accounts/timeline.hpp"
 #include "trace/checkpoint_records.hpp"
 #include "trace/ledger/call_site.hpp"
 #include "trace/ledger/levels.hpp"
@@ -36,10 +39,10 @@ struct LiveAllocation {
   std::uint32_t link = 0;   // driver memory and blocks: SegmentId; pool memory: index of the pool
 };
 
-// What is gone, and how it lived.
+// What is gone, and what it was for if it was a block of the framework.
 struct ReleasedAllocation {
   LiveAllocation entry;
-  Lifetime lifetime;
+  BlockUse use;
 };
 
 // What one group had at a peak before a checkpoint's cut.
@@ -70,8 +73,8 @@ class PeakSnapshot {
   void add_holder(const RestoredHolder& holder) { restored_.push_back(holder); }
   // What is live and was so then turns out to be a segment. `group` is its holders' one.
   void move_to_segments(const LiveAllocation& entry, std::uint32_t group);
-  void add_release(const LiveAllocation& entry, const PhaseClock& clock) {
-    if (was_live(entry)) released_.push_back({entry, clock.lifetime_of_freed(entry.born)});
+  void add_release(const LiveAllocation& entry, BlockUse use) {
+    if (was_live(entry)) released_.push_back({entry, use});
   }
   [[nodiscard]] bool was_live(const LiveAllocation& entry) const {
     return entry.born <= time_ && !is_restored_;
@@ -101,6 +104,8 @@ struct Account {
   PeakSnapshot peak;
   PhaseClock clock_at_peak;
   std::vector<PeakSnapshot*> watchers;  // other moments that ask for what is released here
+  Timeline timeline;                    // by category of the framework's blocks, else by holder
+  PeakSnapshot peak_before_cut;         // the highest point before a checkpoint's cut
 };
 
 // All memory of one kind on one device; for pools, of one pool.
@@ -146,6 +151,7 @@ struct Flow {
   std::uint64_t bytes = 0;
   std::uint64_t highest_bytes = 0;  // since Accounts::restart_highest()
   std::uint64_t allocations = 0;
+  std::uint64_t allocated_bytes = 0;
 };
 enum class FlowKind : std::uint8_t { kFramework, kDriverAndPools, kRest };
 inline constexpr std::size_t kFlowKinds = 3;
@@ -192,10 +198,29 @@ struct Group {
   Releases freed;
 };
 
+// Who holds the bytes of a timeline's part, where the parts are no categories.
+struct HolderPart {
+  std::uint32_t group = 0;
+  bool segment = false;
+};
+constexpr std::uint32_t part_of(const LiveAllocation& entry) {
+  return 2 * entry.group + static_cast<std::uint32_t>(entry.link != 0);
+}
+constexpr HolderPart holder_of_part(std::uint32_t part) { return {part / 2, part % 2 != 0}; }
+
 // - Accounts are created on demand and never removed; pointers to them stay valid.
 // - Knows sums, not addresses: what is live is kept by the classes that own the address spaces.
 class Accounts {
  public:
+  // `uses` is borrowed. Timelines have at most so many buckets.
+  Accounts(const BlockUses& uses, std::size_t timeline_buckets)
+      : uses_(uses), grid_(timeline_buckets) {}
+
+  // Before what happens at the time. Records of a checkpoint have none.
+  void advance(std::uint64_t now) {
+    if (now >= grid_.end()) [[unlikely]]
+      begin_bucket(now);
+  }
   [[nodiscard]] std::uint32_t group_of(const GroupKey& key) {
     const std::size_t slot =
         ledger::slot_of(key.site, key.context + 64 * static_cast<unsigned>(key.kind));
@@ -222,9 +247,11 @@ class Accounts {
     Account& account = *row.account;
     account.bytes += bytes;
     if (account.bytes > account.peak.bytes()) set_peak(account, now);
+    account.timeline.rise(grid_, bytes, now);
     history_.allocate(group, bytes, now);
     Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
     ++flow.allocations;
+    flow.allocated_bytes += bytes;
     flow.bytes += bytes;
     if (flow.bytes > flow.highest_bytes) flow.highest_bytes = flow.bytes;
   }
@@ -243,9 +270,29 @@ class Accounts {
     account.bytes -= entry.bytes;
     history_.free(entry.group, entry.bytes, end == End::kFreed);
     flows_[static_cast<std::size_t>(flow_of(account.level))].bytes -= entry.bytes;
-    account.peak.add_release(entry, phase_clock_);
-    for (PeakSnapshot* moment : account.watchers) moment->add_release(entry, phase_clock_);
+    BlockUse use;
+    // It was so at a peak, too: that is the maximum of a bucket.
+    if (account.timeline.was_live_at_a_maximum(grid_, entry.born)) {
+      use = count_life(account, entry, phase_clock_.lifetime_of_freed(entry.born));
+    }
+    account.timeline.fall(grid_, entry.bytes);
+    account.peak.add_release(entry, use);
+    for (PeakSnapshot* moment : account.watchers) moment->add_release(entry, use);
   }
+  // What the framework or a device's pools hold back changed.
+  void set_reserved(Account& account, std::uint64_t bytes) const {
+    account.timeline.set_reserved(grid_, bytes);
+  }
+
+  // At a checkpoint's cut, before its first record: the run from `origin` up to now is gone but
+  // for its peaks. `reserved_peak_of(account)` is the most that was reserved.
+  template <class ReservedPeakOf>
+  void restart_timelines(std::uint64_t origin, std::uint64_t now,
+                         ReservedPeakOf&& reserved_peak_of);
+  // The trace is over: first what is live then, one by one, and then once.
+  void count_life_to_end(const LiveAllocation& entry);
+  void finish_timelines();
+  [[nodiscard]] const TimeGrid& time_grid() const { return grid_; }
 
   [[nodiscard]] const Flow& flow(FlowKind kind) const {
     return flows_[static_cast<std::size_t>(kind)];
@@ -304,6 +351,8 @@ class Accounts {
     bool valid = false;
   };
 
+  void begin_bucket(std::uint64_t now);
+  BlockUse count_life(Account& account, const LiveAllocation& entry, const Lifetime& life);
   void set_peak(Account& account, std::uint64_t now) const {
     account.peak.set(now, account.bytes);
     account.clock_at_peak = phase_clock_;
@@ -312,6 +361,8 @@ class Accounts {
   std::uint32_t find_or_add_row(const GroupKey& key);
   std::uint32_t find_or_add_account(Level level, std::int32_t device);
 
+  const BlockUses& uses_;
+  TimeGrid grid_;
   std::deque<Account> accounts_;
   std::vector<UsageRow> rows_;
   std::vector<Group> groups_;
@@ -323,5 +374,24 @@ class Accounts {
   std::array<Flow, kFlowKinds> flows_{};
   PhaseClock phase_clock_;
 };
+
+template <class ReservedPeakOf>
+void Accounts::restart_timelines(std::uint64_t origin, std::uint64_t now,
+                                 ReservedPeakOf&& reserved_peak_of) {
+  grid_.start(origin);
+  while (!grid_.reaches(now)) grid_.join_pairs();
+  grid_.move_to(now);
+  for (Account& account : accounts_) {
+    std::optional<TimeBucket> before;
+    if (account.peak.happened()) {
+      account.peak_before_cut = account.peak;
+      account.watchers.push_back(&account.peak_before_cut);
+      before = TimeBucket{
+          0,    account.peak.bytes(), account.peak.time(), account.bytes, reserved_peak_of(account),
+          false};
+    }
+    account.timeline.restart(grid_, now, before);
+  }
+}
 
 }  // namespace gpumemtrace::analyzer

@@ -318,6 +318,7 @@ void ActivityJoin::attach(const DeviceWork& work, PendingCall& call) {
   ++gpu.records;
   gpu.bytes += work.bytes;
   gpu.ticks += work.time.ticks();
+  gpu.record_ticks.add(work.time.ticks());
   gpu.busy_ticks += in_graph ? work.time.ticks() : call.on_gpu.ticks() - busy_before;
   if (work.is_set) return;
   overlap_.add_copy(work.device, work.time, index);

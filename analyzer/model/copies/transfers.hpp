@@ -35,6 +35,21 @@ struct TransferKey {
   friend auto operator<=>(const TransferKey&, const TransferKey&) = default;
 };
 
+// The smallest and the largest of some numbers.
+struct Extremes {
+  std::uint64_t least = ~std::uint64_t{0};
+  std::uint64_t most = 0;
+
+  void add(std::uint64_t value) {
+    if (value < least) least = value;
+    if (value > most) most = value;
+  }
+  void add(const Extremes& more) {
+    if (more.least < least) least = more.least;
+    if (more.most > most) most = more.most;
+  }
+};
+
 // What CUPTI's records say of the calls of a row that they were joined to.
 struct GpuTimes {
   std::uint64_t calls = 0;
@@ -43,6 +58,7 @@ struct GpuTimes {
   std::uint64_t ticks = 0;       // sum of the records' durations
   std::uint64_t busy_ticks = 0;  // of each call, from its first record's start to its last's end
   std::uint64_t overlapped_ticks = 0;  // of `ticks`, while kernels ran on the device
+  Extremes record_ticks;
 
   void add(const GpuTimes& more) {
     calls += more.calls;
@@ -51,6 +67,7 @@ struct GpuTimes {
     ticks += more.ticks;
     busy_ticks += more.busy_ticks;
     overlapped_ticks += more.overlapped_ticks;
+    record_ticks.add(more.record_ticks);
   }
 };
 
@@ -93,10 +110,14 @@ struct TransferRow {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t host_ticks = 0;
-  Returns returned;                // of these copies
-  std::uint32_t down_row = 0;      // in which the first of their ways down was counted
-  std::uint64_t hashed_count = 0;  // of these copies, those whose content has a hash
-  Repeats repeats;                 // of those, whose content RepeatedCopies has seen before
+  std::uint64_t timed_calls = 0;      // of them, those whose time is their own
+  Extremes sizes;                     // of single copies
+  Extremes call_ticks;                // of single calls
+  bool single_ones_are_gone = false;  // a checkpoint has sums of some alone
+  Returns returned;                   // of these copies
+  std::uint32_t down_row = 0;         // in which the first of their ways down was counted
+  std::uint64_t hashed_count = 0;     // of these copies, those whose content has a hash
+  Repeats repeats;                    // of those, whose content RepeatedCopies has seen before
   // Of copies with pageable memory: bytes at device addresses where the row had copied before. A
   // loop has many of them, a model that is loaded none.
   std::uint64_t repeated_bytes = 0;
@@ -106,18 +127,28 @@ struct TransferRow {
 
 class Transfers {
  public:
-  // Returns the row's index, which stays.
-  std::uint32_t count(const TransferKey& key, std::uint64_t bytes, std::uint64_t host_ticks,
-                      std::uint64_t calls = 1) {
-    const std::size_t slot = slot_of(
-        key.site, static_cast<unsigned>(key.source) * 8 + static_cast<unsigned>(key.destination));
-    Cached& cached = cache_[slot];
-    if (!cached.valid || !(cached.key == key)) cached = {key, find_or_add(key), true};
-    TransferRow& row = rows_[cached.row];
-    row.count += calls;
+  // One copy. `host_ticks` are 0 where the time of the call is another copy's. Returns the row's
+  // index, which stays.
+  std::uint32_t count(const TransferKey& key, std::uint64_t bytes, std::uint64_t host_ticks) {
+    const std::uint32_t index = row_of(key);
+    TransferRow& row = rows_[index];
+    ++row.count;
     row.bytes += bytes;
     row.host_ticks += host_ticks;
-    return cached.row;
+    row.sizes.add(bytes);
+    if (host_ticks == 0) return index;
+    ++row.timed_calls;
+    row.call_ticks.add(host_ticks);
+    return index;
+  }
+  // Many, of which a checkpoint has the sums.
+  void restore(const TransferKey& key, std::uint64_t bytes, std::uint64_t host_ticks,
+               std::uint64_t count) {
+    TransferRow& row = rows_[row_of(key)];
+    row.count += count;
+    row.bytes += bytes;
+    row.host_ticks += host_ticks;
+    row.single_ones_are_gone = true;
   }
   [[nodiscard]] TransferRow& row(std::uint32_t index) { return rows_[index]; }
   [[nodiscard]] const std::vector<TransferRow>& rows() const { return rows_; }
@@ -129,6 +160,13 @@ class Transfers {
     bool valid = false;
   };
 
+  std::uint32_t row_of(const TransferKey& key) {
+    const std::size_t slot = slot_of(
+        key.site, static_cast<unsigned>(key.source) * 8 + static_cast<unsigned>(key.destination));
+    Cached& cached = cache_[slot];
+    if (!cached.valid || !(cached.key == key)) cached = {key, find_or_add(key), true};
+    return cached.row;
+  }
   std::uint32_t find_or_add(const TransferKey& key);
 
   std::vector<TransferRow> rows_;

@@ -75,6 +75,7 @@ void Framework::grow_segment(std::uint32_t id, std::uint64_t address, std::uint6
   const std::uint64_t before = segment.stranded();
   segment.bytes += bytes;
   owner.grow(bytes, born);
+  accounts_.set_reserved(*owner.blocks, owner.reserved_bytes());
   change_stranded(owner, before, segment.stranded(), now);
   index_pages(id, address, bytes);
 }
@@ -87,6 +88,7 @@ void Framework::shrink_segment(std::uint32_t id, std::uint64_t address, std::uin
   const std::uint64_t gone = std::min(segment.bytes, bytes);
   segment.bytes -= gone;
   owner.shrink(gone);
+  accounts_.set_reserved(*owner.blocks, owner.reserved_bytes());
   unindex_pages(id, address, bytes);
   change_stranded(owner, before, segment.stranded(), now);
 }
@@ -177,6 +179,7 @@ bool Framework::remove_block(std::uint64_t address, std::uint64_t now) {
 bool Framework::check_totals(const trace::Block& record, std::uint64_t now) {
   FrameworkDevice& owner = device(record.device);
   owner.report(record.reserved_bytes, now);
+  accounts_.set_reserved(*owner.blocks, record.reserved_bytes);
   const auto difference = static_cast<std::int64_t>(record.allocated - owner.blocks->bytes);
   const bool went_apart = difference != owner.difference;
   owner.difference = difference;

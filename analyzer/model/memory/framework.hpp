@@ -73,6 +73,12 @@ class Framework {
   void forget_worst(std::uint64_t now) {
     for (auto& [ordinal, owner] : devices_) owner.worst.set(now, owner.stranded_bytes);
   }
+  // The same of what was reserved until then.
+  void restore(const trace::Peak& peak) {
+    FrameworkDevice& owner = device(peak.device);
+    owner.restore(peak);
+    accounts_.set_reserved(*owner.blocks, owner.reserved_bytes());
+  }
 
   [[nodiscard]] FrameworkDevice& device(std::int32_t ordinal) {
     if (last_device_ == nullptr || last_device_->device != ordinal) find_device(ordinal);

@@ -23,6 +23,7 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   course_.last_time = now_;
   in_checkpoint_ = writer == trace::kCheckpointWriter;
   writer_ = writer;
+  if (!in_checkpoint_) accounts_.advance(now_);
   if (course_.exec_time != 0 && writer == exec_writer_) course_.exec_time = 0;  // it failed
   if (trace::is_call(record.kind)) return apply_call(record, writer);
   if (Activity::is_activity(record.kind)) return activity_.apply(record);
@@ -162,7 +163,9 @@ void ProcessModel::apply_mark(const trace::Mark& mark, std::uint32_t writer) {
       exec_writer_ = writer;
       return;
     }
-    case trace::MarkKind::kUser:
+    case trace::MarkKind::kUser: {
+      return steps_.marks().add(now_, MarkSource::kControl, trace::tail_of(mark.record));
+    }
     case trace::MarkKind::kStarted: {
       return;
     }
@@ -200,6 +203,12 @@ void ProcessModel::apply_pool_sample(const trace::PoolSample& sample) {
   if (!pools_.apply_sample(sample, now_)) return;
   devices_.state(device).count_in_last_sample(pools_.sums_of(device).reserved_bytes -
                                               reserved_bytes);
+  pools_changed(device);
+}
+
+void ProcessModel::pools_changed(std::int32_t device) {
+  accounts_.set_reserved(accounts_.account_of(Level::kPool, device),
+                         pools_.sums_of(device).reserved_bytes);
   physical_changed(device);
 }
 
@@ -220,6 +229,15 @@ void ProcessModel::finish(std::uint64_t shortest_period) {
   for (const Account& account : accounts_.accounts()) {
     if (account.device >= 0) (void)devices_.state(account.device);
   }
+  finish_timelines();
+}
+
+void ProcessModel::finish_timelines() {
+  const auto lives_on = [&](const LiveAllocation& entry) { accounts_.count_life_to_end(entry); };
+  framework_.for_each_block(lives_on);
+  memory_.for_each(lives_on);
+  virtual_memory_.for_each_physical(lives_on);
+  accounts_.finish_timelines();
 }
 
 Parts ProcessModel::parts_now(std::int32_t device) const {

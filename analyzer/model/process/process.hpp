@@ -115,17 +115,18 @@ struct OomSnapshot {
 // - apply() takes the records of all writers in the order of merge.hpp. finish() follows the last.
 // - Failed calls are counted and change nothing. A free takes effect when it begins.
 // - Memory grows with what is live and with the number of call sites, not with the trace.
-class ProcessModel {
+class ProcessModel final : private BlockUses {
  public:
   // `waits`: all records of their kind, which are needed before their time comes; so are `clocks`,
-  // and `activity`, the most that CUPTI ever recorded.
+  // and `activity`, the most that CUPTI ever recorded. Timelines have at most so many buckets.
   ProcessModel(std::uint32_t index, LookAhead& look_ahead, DeviceRegistry& registry,
                std::vector<trace::WaitingStack> waits, ActivityClocks clocks,
-               trace::ActivityMode activity)
+               trace::ActivityMode activity, std::size_t timeline_buckets)
       : index_(index),
         look_ahead_(look_ahead),
         registry_(registry),
         backward_stacks_(std::move(waits), look_ahead, dictionary_.python_stacks()),
+        accounts_(*this, timeline_buckets),
         activity_(transfers_, std::move(clocks), activity) {}
   ProcessModel(const ProcessModel&) = delete;
   ProcessModel& operator=(const ProcessModel&) = delete;
@@ -183,6 +184,10 @@ class ProcessModel {
 
  private:
   // process.cpp: the course of the trace, contexts, devices, samples
+  // A second event of the present record: no two share a moment.
+  void begin_next_moment() { accounts_.advance(++now_); }
+  void pools_changed(std::int32_t device);
+  void finish_timelines();
   void apply_call(const trace::RecordHeader& record, std::uint32_t writer);
   void apply_rest(const trace::RecordHeader& record, std::uint32_t writer);
   // A call that the trace ends in.
@@ -285,12 +290,13 @@ class ProcessModel {
   void note_block_release(const trace::Block& block);
   void note_block(std::uint32_t group, std::uint64_t bytes);
   void note_upload(const trace::Copy& call);
+  [[nodiscard]] BlockUse use_of(const LiveAllocation& block, const Lifetime& life) const override;
   [[nodiscard]] Verdict verdict_on(std::uint32_t group, std::uint64_t bytes,
                                    const Lifetime& life) const;
-  [[nodiscard]] HolderKey holder_of_block(const LiveAllocation& block, const Lifetime& life) const;
+  [[nodiscard]] HolderKey holder_of_block(const LiveAllocation& block) const;
   [[nodiscard]] Holders live_block_holders(std::int32_t device) const;
   [[nodiscard]] Holders block_holders_at(const PeakSnapshot& moment, std::int32_t device) const;
-  // Calls visit(block, its life) for each block of the device that was live at the moment.
+  // Calls visit(block, its holder) for each block of the device that was live at the moment.
   template <class Visit>
   void for_each_block_at(const PeakSnapshot& moment, std::int32_t device, Visit&& visit) const;
 

@@ -99,7 +99,7 @@ void ProcessModel::restore_transfers(const trace::Totals& totals) {
     if (key.device < 0) key.device = source.device;
   }
   if (key.device < 0) key.device = context_device;
-  transfers_.count(key, totals.bytes, totals.host_ticks, totals.count);
+  transfers_.restore(key, totals.bytes, totals.host_ticks, totals.count);
 }
 
 void ProcessModel::restore_peak(const trace::Peak& peak) {
@@ -112,11 +112,11 @@ void ProcessModel::restore_peak(const trace::Peak& peak) {
       return accounts_.restore_row_peak(kind, peak.device, pool, peak.bytes, peak.peak_time);
     }
     case trace::PeakScope::kFrameworkReserved: {
-      return framework_.device(peak.device).restore(peak);
+      return framework_.restore(peak);
     }
     case trace::PeakScope::kPoolReserved: {
       if (pools_.restore_reserved(peak.pool, peak.device, peak.bytes, peak.pool_reserved)) {
-        physical_changed(peak.device);
+        pools_changed(peak.device);
       }
       return;
     }
@@ -184,6 +184,11 @@ void ProcessModel::finish_checkpoint(const trace::Checkpoint& checkpoint) {
   course_.peaks_are_inexact |= checkpoint.inexact != 0;
   activity_.apply_checkpoint(checkpoint);
   framework_.forget_worst(now_);
+  accounts_.restart_timelines(course_.first_time, now_, [&](const Account& account) {
+    const FrameworkDevice* const framework = framework_.find(account.device);
+    const bool has_segments = account.level == Level::kFramework && framework != nullptr;
+    return has_segments ? framework->reserved_peak_bytes : 0;
+  });
 }
 
 }  // namespace gpumemtrace::analyzer

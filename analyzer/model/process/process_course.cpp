@@ -89,7 +89,15 @@ Verdict ProcessModel::verdict_on(std::uint32_t group, std::uint64_t bytes,
   return categorize(facts);
 }
 
-HolderKey ProcessModel::holder_of_block(const LiveAllocation& block, const Lifetime& life) const {
+BlockUse ProcessModel::use_of(const LiveAllocation& block, const Lifetime& life) const {
+  const Verdict verdict = verdict_on(block.group, block.bytes, life);
+  return {static_cast<std::uint8_t>(verdict.category),
+          static_cast<std::uint8_t>(verdict.confidence)};
+}
+
+// Of a block that is live.
+HolderKey ProcessModel::holder_of_block(const LiveAllocation& block) const {
+  const Lifetime life = accounts_.phase_clock().lifetime_of_live(block.born);
   return {block.group, block.link != 0, verdict_on(block.group, block.bytes, life)};
 }
 
@@ -97,8 +105,7 @@ Holders ProcessModel::live_block_holders(std::int32_t device) const {
   Holders holders;
   framework_.for_each_block([&](const LiveAllocation& block) {
     if (!belongs(block, Level::kFramework, device)) return;
-    const Lifetime life = accounts_.phase_clock().lifetime_of_live(block.born);
-    holders[holder_of_block(block, life)].add(block.bytes, block.born);
+    holders[holder_of_block(block)].add(block.bytes, block.born);
   });
   return holders;
 }
@@ -108,17 +115,20 @@ void ProcessModel::for_each_block_at(const PeakSnapshot& moment, std::int32_t de
                                      Visit&& visit) const {
   framework_.for_each_block([&](const LiveAllocation& block) {
     if (!moment.was_live(block) || !belongs(block, Level::kFramework, device)) return;
-    visit(block, accounts_.phase_clock().lifetime_of_live(block.born));
+    visit(block, holder_of_block(block));
   });
-  for (const auto& [block, life] : moment.released()) {
-    if (belongs(block, Level::kFramework, device)) visit(block, life);
+  for (const auto& [block, use] : moment.released()) {
+    if (!belongs(block, Level::kFramework, device)) continue;
+    const Verdict verdict{static_cast<Category>(use.category),
+                          static_cast<Confidence>(use.confidence)};
+    visit(block, HolderKey{block.group, block.link != 0, verdict});
   }
 }
 
 Holders ProcessModel::block_holders_at(const PeakSnapshot& moment, std::int32_t device) const {
   Holders holders;
-  for_each_block_at(moment, device, [&](const LiveAllocation& block, const Lifetime& life) {
-    holders[holder_of_block(block, life)].add(block.bytes, block.born);
+  for_each_block_at(moment, device, [&](const LiveAllocation& block, const HolderKey& holder) {
+    holders[holder].add(block.bytes, block.born);
   });
   return holders;
 }
@@ -129,9 +139,8 @@ Holders ProcessModel::gradients_left_at_peak(const Account& account) const {
   const PhaseClock& clock = account.clock_at_peak;
   if (account.level != Level::kFramework || clock.phase == Phase::kOptimizer) return holders;
   for_each_block_at(account.peak, account.device,
-                    [&](const LiveAllocation& block, const Lifetime& life) {
+                    [&](const LiveAllocation& block, const HolderKey& holder) {
                       if (block.born >= clock.optimizer_began) return;
-                      const HolderKey holder = holder_of_block(block, life);
                       if (holder.verdict.category != Category::kGradient) return;
                       holders[holder].add(block.bytes, block.born);
                     });

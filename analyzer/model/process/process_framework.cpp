@@ -34,7 +34,7 @@ void ProcessModel::apply_block(const trace::Block& block, std::uint32_t writer) 
     const Phase phase = note_phase(block.stack, true);
     if (framework_.remove_block(block.address, now_)) {
       ++course_.live_address_allocated;
-      ++now_;
+      begin_next_moment();
     }
     std::uint32_t segment = framework_.find_segment(block.address);
     if (segment == 0) segment = discover_segment(block.address);

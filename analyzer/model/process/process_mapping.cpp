@@ -78,7 +78,7 @@ void ProcessModel::unmap(const trace::Mapping& call, std::uint32_t writer) {
 
 void ProcessModel::apply_pool_call(const trace::Pool& call) {
   if (call.call.record.result != trace::kCudaSuccess) return;
-  if (pools_.apply_call(call, now_)) physical_changed(call.device);
+  if (pools_.apply_call(call, now_)) pools_changed(call.device);
 }
 
 void ProcessModel::apply_graph(const trace::Graph& call, std::uint32_t writer) {
@@ -122,7 +122,7 @@ void ProcessModel::launch(const GraphMemory& graph, std::uint32_t writer) {
     release(Memory::Space::kAddresses, allocation.address, writer);
     add({allocation.address, allocation.bytes, now_, allocation.group, 0},
         accounts_.group(allocation.group).key);
-    ++now_;
+    begin_next_moment();
   }
   for (const std::uint64_t address : graph.frees) {
     release(Memory::Space::kAddresses, address, writer);

@@ -103,7 +103,7 @@ void ProcessModel::add(const LiveAllocation& entry, const GroupKey& key) {
   if (level == Level::kDriver) {
     physical_changed(key.device);
   } else if (level == Level::kPool && pools_.allocate(entry.link, entry.bytes)) {
-    physical_changed(key.device);
+    pools_changed(key.device);
   }
 }
 

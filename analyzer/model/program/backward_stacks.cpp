@@ -9,8 +9,6 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Far above what any recorder gives; a damaged record must not make the table huge.
-constexpr std::uint32_t kMaxStacks = std::uint32_t{1} << 22;
 constexpr std::size_t kMaxJoined = std::size_t{1} << 22;
 
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();

@@ -15,15 +15,32 @@ std::uint64_t height_of(const Interval& interval) {
 
 void open(IntervalUse& use, const Flow& flow) {
   use.peak_bytes = flow.bytes;
+  use.live_bytes_at_start = flow.bytes;
   use.allocations = flow.allocations;
+  use.allocated_bytes = flow.allocated_bytes;
 }
 
 void close(IntervalUse& use, const Flow& flow) {
   use.live_bytes_at_end = flow.bytes;
   use.allocations = flow.allocations - use.allocations;
+  use.allocated_bytes = flow.allocated_bytes - use.allocated_bytes;
+}
+
+void add(IntervalSums::Use& sums, const IntervalUse& use) {
+  sums.peak_bytes = std::max(sums.peak_bytes, use.peak_bytes);
+  sums.allocated_bytes += use.allocated_bytes;
+  sums.live_delta_bytes += use.live_bytes_at_end - use.live_bytes_at_start;
 }
 
 }  // namespace
+
+void IntervalsByName::add(const Interval& interval, const std::string& name) {
+  const bool has_row = rows_.size() < kNames || rows_.count(name) != 0;
+  IntervalSums& sums = has_row ? rows_[name] : rest_;
+  ++sums.count;
+  analyzer::add(sums.framework, interval.framework);
+  analyzer::add(sums.driver, interval.driver);
+}
 
 void IntervalMeter::absorb() {
   const std::uint64_t framework = accounts_.flow(FlowKind::kFramework).highest_bytes;

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "analyzer/model/accounts/accounts.hpp"
@@ -14,8 +16,10 @@ namespace gpumemtrace::analyzer {
 // What one level of memory did in an interval.
 struct IntervalUse {
   std::uint64_t peak_bytes = 0;
+  std::uint64_t live_bytes_at_start = 0;
   std::uint64_t live_bytes_at_end = 0;
   std::uint64_t allocations = 0;
+  std::uint64_t allocated_bytes = 0;
 };
 
 struct Interval {
@@ -54,6 +58,33 @@ class IntervalMeter {
   std::vector<std::size_t> unused_;
   std::uint64_t transfers_bytes_ = 0;
   std::uint64_t left_out_ = 0;  // intervals for which there was no slot
+};
+
+// All intervals of one name.
+struct IntervalSums {
+  struct Use {
+    std::uint64_t peak_bytes = 0;  // the highest of them
+    std::uint64_t allocated_bytes = 0;
+    std::uint64_t live_delta_bytes = 0;  // modulo 2^64: what they left less what they took away
+  };
+  std::uint64_t count = 0;
+  Use framework;
+  Use driver;  // and pools
+};
+
+// Sums by name. Of many names the first have rows of their own.
+class IntervalsByName {
+ public:
+  static constexpr std::size_t kNames = 1000;
+
+  void add(const Interval& interval, const std::string& name);
+  [[nodiscard]] const std::map<std::string, IntervalSums>& rows() const { return rows_; }
+  // Of all other names.
+  [[nodiscard]] const IntervalSums& rest() const { return rest_; }
+
+ private:
+  std::map<std::string, IntervalSums> rows_;
+  IntervalSums rest_;
 };
 
 // The first ones, the last ones, and of those between the ones with the highest peaks.

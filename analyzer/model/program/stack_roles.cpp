@@ -8,9 +8,6 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Above what a recorder hands out; a damaged record must not make the table huge.
-constexpr std::uint32_t kMaxStacks = 1 << 22;
-
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }

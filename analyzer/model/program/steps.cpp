@@ -76,7 +76,7 @@ Steps::OpenRange Steps::begin_range(const trace::Annotation& annotation, std::ui
 }
 
 void Steps::end_range(const OpenRange& range, std::uint64_t now) {
-  if (range.slot != IntervalMeter::kNone) ranges_.add(meter_.end(range.slot, now));
+  if (range.slot != IntervalMeter::kNone) keep_range(meter_.end(range.slot, now));
   if (range.is_step) end_step(track(StepSource::kNvtx), now);
 }
 
@@ -124,8 +124,10 @@ void Steps::apply(const trace::Annotation& annotation, std::uint32_t writer, std
       return;
     }
     case AnnotationOperation::kMark: {
-      const auto name = names_.find(annotation.name);
-      if (name != names_.end() && name->second == trace::kLeaksFromHere) leaks_from_ = now;
+      const std::string name = name_of(annotation.name);
+      if (name == trace::kLeaksFromHere) leaks_from_ = now;
+      const bool is_nvtx = annotation.source == trace::AnnotationSource::kNvtx;
+      marks_.add(now, is_nvtx ? MarkSource::kNvtx : MarkSource::kApi, name);
       return;
     }
   }
@@ -162,7 +164,7 @@ void Steps::allocated(std::uint32_t site, std::uint64_t bytes, std::uint64_t now
 void Steps::finish(bool keep_optimizer_step, std::uint64_t shortest_period) {
   for (auto& [nest, open] : open_ranges_) {
     for (const OpenRange& range : open) {
-      if (range.slot != IntervalMeter::kNone) ranges_.add(meter_.cut(range.slot));
+      if (range.slot != IntervalMeter::kNone) keep_range(meter_.cut(range.slot));
     }
     open.clear();
   }
@@ -211,8 +213,8 @@ std::optional<std::uint64_t> Steps::step_at(std::uint64_t time) const {
   return std::nullopt;
 }
 
-std::string Steps::name_of_range(const Interval& range) const {
-  const auto found = names_.find(range.name);
+std::string Steps::name_of(std::uint32_t id) const {
+  const auto found = names_.find(id);
   return found == names_.end() ? std::string() : found->second;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "analyzer/model/program/intervals.hpp"
+#include "analyzer/model/program/marks.hpp"
 #include "analyzer/model/program/periods.hpp"
 #include "trace/records.hpp"
 
@@ -50,7 +51,11 @@ class Steps {
   [[nodiscard]] std::optional<StepSource> source() const { return source_; }
   [[nodiscard]] std::vector<Interval> steps() const;
   [[nodiscard]] std::vector<Interval> ranges() const { return ranges_.all(); }
-  [[nodiscard]] std::string name_of_range(const Interval& range) const;
+  // Of every range, also of those that ranges() leaves out.
+  [[nodiscard]] const IntervalsByName& ranges_by_name() const { return ranges_by_name_; }
+  [[nodiscard]] std::string name_of(std::uint32_t id) const;
+  [[nodiscard]] const Marks& marks() const { return marks_; }
+  [[nodiscard]] Marks& marks() { return marks_; }
   // The step that the moment lies in, as far as that step is kept.
   [[nodiscard]] std::optional<std::uint64_t> step_at(std::uint64_t time) const;
   [[nodiscard]] std::uint64_t steps_left_out() const;
@@ -80,6 +85,10 @@ class Steps {
   void end_step(Track& track, std::uint64_t now);
   [[nodiscard]] OpenRange begin_range(const trace::Annotation& annotation, std::uint64_t now);
   void end_range(const OpenRange& range, std::uint64_t now);
+  void keep_range(const Interval& range) {
+    ranges_.add(range);
+    ranges_by_name_.add(range, name_of(range.name));
+  }
   void end_process_range(std::vector<OpenRange>& open, std::uint64_t id, std::uint64_t now);
   [[nodiscard]] const KeptIntervals* kept_steps() const;
   [[nodiscard]] bool has_periods_of(std::uint64_t shortest_period) const;
@@ -89,6 +98,8 @@ class Steps {
   std::array<Track, Periods::kMaxCandidates> period_tracks_;
   Periods periods_;
   KeptIntervals ranges_;
+  IntervalsByName ranges_by_name_;
+  Marks marks_;
   std::uint64_t range_count_ = 0;
   std::map<Nest, std::vector<OpenRange>> open_ranges_;
   std::map<std::uint32_t, std::string> names_;

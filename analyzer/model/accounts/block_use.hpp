@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a block of the framework was for, as whoever knows the program says it.
+#pragma once
+
+#include <cstdint>
+
+namespace gpumemtrace::analyzer {
+
+struct LiveAllocation;
+struct Lifetime;
+
+// In the numbers of Category and Confidence (model/program/categories.hpp).
+struct BlockUse {
+  std::uint8_t category = 0;
+  std::uint8_t confidence = 0;
+};
+
+// Asked once a block: when it is freed, or at the end of the trace.
+class BlockUses {
+ public:
+  [[nodiscard]] virtual BlockUse use_of(const LiveAllocation& block,
+                                        const Lifetime& life) const = 0;
+
+ protected:
+  ~BlockUses() = default;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a process's run is cut into stretches of equal length when its length is not known
+// beforehand.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemtrace::analyzer {
+
+// - Stretch i begins at origin + i * length. The length is a power of two of ticks: when a moment
+//   lies behind the last stretch that may be, stretches 2i and 2i + 1 become one and the length
+//   doubles. So there are more than half of the most, once the run is that many ticks long.
+// - Every timeline of a process is cut at the same moments.
+class TimeGrid {
+ public:
+  explicit TimeGrid(std::size_t most) : most_(std::max(most, kFewest)) {}
+
+  [[nodiscard]] bool is_started() const { return end_ != 0; }
+  void start(std::uint64_t origin) {
+    shift_ = 0;
+    origin_ = origin;
+    move_to(origin);
+  }
+  // The present stretch goes on up to here; 0 before start().
+  [[nodiscard]] std::uint64_t end() const { return end_; }
+  [[nodiscard]] std::size_t present() const { return present_; }
+  [[nodiscard]] std::size_t index_of(std::uint64_t time) const {
+    return time < origin_ ? 0 : static_cast<std::size_t>((time - origin_) >> shift_);
+  }
+  // The last tick that there is where the stretch would begin later.
+  [[nodiscard]] std::uint64_t start_of(std::size_t index) const {
+    constexpr std::uint64_t kLast = ~std::uint64_t{0};
+    return index > (kLast - origin_) >> shift_ ? kLast : origin_ + (std::uint64_t{index} << shift_);
+  }
+  [[nodiscard]] bool reaches(std::uint64_t time) const { return index_of(time) < most_; }
+  void join_pairs() {
+    ++shift_;
+    present_ /= 2;
+    move_to(start_of(present_));
+  }
+  // Not back.
+  void move_to(std::uint64_t time) {
+    present_ = index_of(time);
+    end_ = start_of(present_ + 1);
+  }
+
+ private:
+  // The widest stretch is half of all ticks that there are.
+  static constexpr std::size_t kFewest = 2;
+
+  std::size_t most_;
+  unsigned shift_ = 0;
+  std::uint64_t origin_ = 0;
+  std::size_t present_ = 0;
+  std::uint64_t end_ = 0;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was live of one level on one device over the whole run, with what it was for at the maximum
+// of every stretch.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "analyzer/model/accounts/time_grid.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// A stretch of the run.
+struct TimeBucket {
+  std::uint64_t min_bytes = 0;
+  std::uint64_t max_bytes = 0;
+  // Model time of the first maximum; where that is what was live when the stretch began, the tick
+  // before it.
+  std::uint64_t max_time = 0;
+  std::uint64_t last_bytes = 0;
+  std::uint64_t reserved_bytes = 0;  // the most that was reserved in it
+  bool is_quiet = true;              // nothing changed in it
+};
+
+// Bytes of one part of the memory at the maximum of every bucket. Kept as differences between
+// neighbours, so that a long life costs as much as a short one.
+class PartCourse {
+ public:
+  // In all buckets from `first` on that end before `end`.
+  void add(std::size_t first, std::size_t end, std::uint64_t bytes) {
+    at(first) += bytes;
+    at(end) -= bytes;
+  }
+  // One value a bucket.
+  [[nodiscard]] std::vector<std::uint64_t> values(std::size_t buckets) const;
+  void replace(const std::vector<std::uint64_t>& values);
+
+  // What was at the maximum of the open bucket, counted for its maximum at that time.
+  struct Pending {
+    std::uint64_t bytes = 0;
+    std::uint64_t max_time = 0;
+    std::size_t bucket = 0;
+  };
+  Pending pending;
+
+ private:
+  static constexpr std::size_t kPageValues = 64;
+  using Page = std::array<std::uint64_t, kPageValues>;
+
+  std::uint64_t& at(std::size_t index) {
+    const std::size_t page = index / kPageValues;
+    if (page >= pages_.size() || pages_[page] == nullptr) add_page(page);
+    return (*pages_[page])[index % kPageValues];
+  }
+  void add_page(std::size_t page);
+
+  std::vector<std::unique_ptr<Page>> pages_;  // of buckets where nothing changes there is none
+};
+
+// - Changes come in the order of time, and whoever tells one has moved the grid there.
+// - What a part is becomes known when something of it is released, or at the end. Its life counts
+//   then in every bucket whose maximum lies in it: in the closed ones for good, in the open one
+//   until that has a higher maximum.
+// - An event costs two comparisons; a release of what was live at a maximum three additions.
+//   Memory: 48 bytes a bucket, and 512 a part and 64 buckets that it changes in.
+class Timeline {
+ public:
+  void rise(const TimeGrid& grid, std::uint64_t bytes, std::uint64_t now) {
+    change(grid);
+    level_ += bytes;
+    if (level_ <= open_.max_bytes) return;
+    open_.max_bytes = level_;
+    open_.max_time = now;
+  }
+  void fall(const TimeGrid& grid, std::uint64_t bytes) {
+    change(grid);
+    level_ -= bytes;
+    if (level_ < open_.min_bytes) open_.min_bytes = level_;
+  }
+  void set_reserved(const TimeGrid& grid, std::uint64_t bytes) {
+    if (bytes == reserved_bytes_ && knows_reserved_) return;
+    change(grid);
+    knows_reserved_ = true;
+    reserved_bytes_ = bytes;
+    if (bytes > open_.reserved_bytes) open_.reserved_bytes = bytes;
+  }
+
+  // Something born at `born` that is released now was live at the maximum of some bucket. Asked
+  // before fall().
+  [[nodiscard]] bool was_live_at_a_maximum(const TimeGrid& grid, std::uint64_t born) {
+    follow(grid);
+    return born <= open_.max_time;
+  }
+  // It belonged to the part; asked for where was_live_at_a_maximum() says so. Adds modulo 2^64:
+  // what had another size for a time is corrected by what it lacked.
+  void count_life(const TimeGrid& grid, std::uint32_t part, std::uint64_t born,
+                  std::uint64_t bytes);
+
+  // Neighbours become one, of which the higher maximum stays with its parts. Before the grid's own
+  // join_pairs().
+  void join_pairs(const TimeGrid& grid);
+  // Forgets the run up to now but for what a checkpoint tells of it: its highest point, if it had
+  // one, and the most that was reserved. What is live stays so.
+  void restart(const TimeGrid& grid, std::uint64_t now, const std::optional<TimeBucket>& before);
+  // The open bucket is over, and with it the run.
+  void finish(const TimeGrid& grid);
+
+  // As many as the grid has, once finished.
+  [[nodiscard]] const std::vector<TimeBucket>& buckets() const { return closed_; }
+  // The first of them that tells something; later than 0 only where restart() was called.
+  [[nodiscard]] std::size_t first() const { return first_; }
+  // The run up to restart() as one bucket, of which the minimum is not known.
+  [[nodiscard]] const std::optional<TimeBucket>& before() const { return before_; }
+  [[nodiscard]] bool knows_reserved() const { return knows_reserved_; }
+  struct Part {
+    std::uint32_t id = 0;
+    std::vector<std::uint64_t> bytes;  // one value a bucket
+  };
+  // In the order of their ids.
+  [[nodiscard]] std::vector<Part> parts() const;
+
+ private:
+  static constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
+
+  void follow(const TimeGrid& grid) {
+    if (closed_.size() != grid.present()) catch_up(grid);
+  }
+  void change(const TimeGrid& grid) {
+    follow(grid);
+    open_.is_quiet = false;
+  }
+  void catch_up(const TimeGrid& grid);
+  [[nodiscard]] TimeBucket begin_bucket(std::uint64_t start) const {
+    return {level_, level_, start - 1, level_, reserved_bytes_, true};
+  }
+  [[nodiscard]] PartCourse& course_of(std::uint32_t part);
+  // What was pending of the bucket counts if its maximum has stayed.
+  void settle(PartCourse& course) const;
+
+  std::uint64_t level_ = 0;
+  std::uint64_t reserved_bytes_ = 0;
+  bool knows_reserved_ = false;
+  TimeBucket open_;
+  std::vector<TimeBucket> closed_;
+  std::size_t first_ = 0;
+  std::optional<TimeBucket> before_;
+  std::vector<std::uint32_t> slots_;  // by part
+  std::vector<PartCourse> courses_;   // by slot
+};
+
+}  // namespace gpumemtrace::analyzer

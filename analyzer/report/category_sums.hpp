@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes of the framework's blocks by what they are for, as rows of the report tell them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "analyzer/model/process/process.hpp"
+#include "analyzer/model/program/categories.hpp"
+#include "analyzer/rows/site.hpp"
+
+namespace gpumemtrace::analyzer {
+
+class CategorySums {
+ public:
+  void add(Category category, std::uint64_t bytes) {
+    bytes_[static_cast<std::size_t>(category)] += bytes;
+  }
+  // Every category, in their order; what is of unknown use comes last.
+  [[nodiscard]] rows::NamedNumbers row() const {
+    rows::NamedNumbers sums;
+    for (std::size_t i = 1; i < kCategories; ++i) {
+      sums.emplace_back(name_of(static_cast<Category>(i)), bytes_[i]);
+    }
+    sums.emplace_back("unknown", bytes_[static_cast<std::size_t>(Category::kUnknown)]);
+    return sums;
+  }
+
+ private:
+  std::array<std::uint64_t, kCategories> bytes_{};
+};
+
+// What blocks that were live at a moment are for.
+[[nodiscard]] inline CategorySums categories_of(const Holders& holders) {
+  CategorySums sums;
+  for (const auto& [holder, tally] : holders) sums.add(holder.verdict.category, tally.bytes);
+  return sums;
+}
+
+}  // namespace gpumemtrace::analyzer

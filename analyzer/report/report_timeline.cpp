@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory over time: timeline[].
+#include <algorithm>
+
+#include "analyzer/report/category_sums.hpp"
+#include "analyzer/report/sections.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Names with one value a bucket each.
+using Parts = std::vector<std::pair<std::string, std::vector<std::uint64_t>>>;
+
+Parts parts_by_category(const Timeline& timeline) {
+  Parts parts;
+  for (const auto& [name, bytes] : CategorySums().row()) {
+    parts.emplace_back(name, std::vector<std::uint64_t>(timeline.buckets().size()));
+  }
+  for (const Timeline::Part& part : timeline.parts()) {
+    // What is of unknown use comes last.
+    parts[part.id == 0 ? kCategories - 1 : part.id - 1].second = part.bytes;
+  }
+  return parts;
+}
+
+std::string owner_of(const ReportContext& context, const ReportProcess& process,
+                     const HolderKey& holder) {
+  const std::string owner = context.identity_of(process, holder).owner;
+  return owner.empty() ? "unknown" : owner;
+}
+
+Parts parts_by_owner(const ReportContext& context, const ReportProcess& process,
+                     const Timeline& timeline) {
+  std::map<std::string, std::vector<std::uint64_t>> by_owner;
+  for (const Timeline::Part& part : timeline.parts()) {
+    const HolderPart holder = holder_of_part(part.id);
+    std::vector<std::uint64_t>& sums =
+        by_owner[owner_of(context, process, {holder.group, holder.segment})];
+    sums.resize(part.bytes.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += part.bytes[i];
+  }
+  return {by_owner.begin(), by_owner.end()};
+}
+
+// The driver has told of every pool of the device how much it holds.
+bool knows_pools(const ProcessModel& model, std::int32_t device) {
+  const ledger::MappedArray<PoolState>& pools = model.pools().pools();
+  return std::all_of(pools.begin(), pools.end(), [&](const PoolState& pool) {
+    return pool.device != device || pool.is_imported || pool.sampled;
+  });
+}
+
+// One row of timeline[] as it is made.
+class TimelineRow {
+ public:
+  TimelineRow(const ReportContext& context, const ReportProcess& process, const Account& account)
+      : context_(context), process_(process), account_(account), timeline_(account.timeline) {
+    knows_reserved_ = timeline_.knows_reserved() && (account.level != Level::kPool ||
+                                                     knows_pools(process.model(), account.device));
+  }
+
+  [[nodiscard]] rows::Timeline row() {
+    const bool is_framework = account_.level == Level::kFramework;
+    rows::Timeline row;
+    row.process = process_.id;
+    row.device = context_.device_id(process_, account_.device);
+    row.level = account_.level;
+    row.capacity_bytes = capacity();
+    row.parts_by = is_framework ? rows::PartsBy::kCategory : rows::PartsBy::kOwner;
+    row.is_exact = !is_inexact(process_, account_.level);
+    const rows::NamedNumbers before = parts_before();
+    const Parts parts =
+        is_framework ? parts_by_category(timeline_) : parts_by_owner(context_, process_, timeline_);
+    rows::NamedNumbers names = before;
+    for (const auto& [name, bytes] : parts) add_name(names, name);
+    for (auto& [name, bytes] : names) bytes = 0;
+    if (timeline_.before()) row.buckets.push_back(bucket_before(filled(names, before)));
+    add_buckets(names, parts, row.buckets);
+    return row;
+  }
+
+ private:
+  static void add_name(rows::NamedNumbers& names, const std::string& name) {
+    const bool is_there = std::any_of(names.begin(), names.end(),
+                                      [&](const auto& known) { return known.first == name; });
+    if (!is_there) names.emplace_back(name, 0);
+  }
+  static rows::NamedNumbers filled(rows::NamedNumbers names, const rows::NamedNumbers& values) {
+    for (auto& [name, bytes] : names) {
+      for (const auto& [known, value] : values) bytes += known == name ? value : 0;
+    }
+    return names;
+  }
+
+  [[nodiscard]] rows::OptionalNumber capacity() const {
+    const auto& devices = process_.model().devices().devices();
+    const auto found = devices.find(account_.device);
+    if (found == devices.end() || !found->second.described) return std::nullopt;
+    return rows::number_or_none(found->second.total_bytes);
+  }
+
+  // Of the peak before a checkpoint's cut.
+  [[nodiscard]] rows::NamedNumbers parts_before() const {
+    if (!timeline_.before()) return {};
+    const Holders holders =
+        process_.model().holders_at(account_.peak_before_cut, account_.level, account_.device);
+    if (account_.level == Level::kFramework) return categories_of(holders).row();
+    std::map<std::string, std::uint64_t> by_owner;
+    for (const auto& [holder, tally] : holders) {
+      by_owner[owner_of(context_, process_, holder)] += tally.bytes;
+    }
+    return {by_owner.begin(), by_owner.end()};
+  }
+
+  [[nodiscard]] rows::TimelineBucket bucket_before(rows::NamedNumbers parts) const {
+    const Course& course = process_.model().course();
+    rows::TimelineBucket row =
+        bucket_row(*timeline_.before(), course.first_time, course.checkpoint_time);
+    row.min_bytes.reset();
+    // Of pools the peak of their sum is not kept.
+    if (account_.level != Level::kFramework) row.reserved_bytes.reset();
+    row.parts = std::move(parts);
+    return row;
+  }
+
+  [[nodiscard]] rows::TimelineBucket bucket_row(const TimeBucket& bucket, std::uint64_t start,
+                                                std::uint64_t end) const {
+    rows::TimelineBucket row;
+    row.start_ns = process_.known_time_ns(start);
+    row.end_ns = process_.known_time_ns(end);
+    row.min_bytes = bucket.min_bytes;
+    row.max_bytes = bucket.max_bytes;
+    row.max_time_ns = process_.known_time_ns(std::max(bucket.max_time, start));
+    row.last_bytes = bucket.last_bytes;
+    if (knows_reserved_) row.reserved_bytes = bucket.reserved_bytes;
+    return row;
+  }
+
+  // A bucket in which nothing changed is joined with one before it that is so, too.
+  void add_buckets(const rows::NamedNumbers& names, const Parts& parts,
+                   std::vector<rows::TimelineBucket>& list) const {
+    const TimeGrid& grid = process_.model().accounts().time_grid();
+    const Course& course = process_.model().course();
+    const std::vector<TimeBucket>& buckets = timeline_.buckets();
+    bool was_quiet = false;
+    for (std::size_t i = timeline_.first(); i < buckets.size(); ++i) {
+      const TimeBucket& bucket = buckets[i];
+      const std::uint64_t end = std::min(grid.start_of(i + 1), course.last_time);
+      if (bucket.is_quiet && list.empty()) continue;  // the first allocation is yet to come
+      if (bucket.is_quiet && was_quiet) {
+        list.back().end_ns = process_.known_time_ns(end);
+        continue;
+      }
+      was_quiet = bucket.is_quiet;
+      const bool follows_cut = i == timeline_.first() && timeline_.before();
+      const std::uint64_t start = follows_cut ? course.checkpoint_time : grid.start_of(i);
+      list.push_back(bucket_row(bucket, start, end));
+      rows::NamedNumbers values = names;
+      for (auto& [name, bytes] : values) {
+        for (const auto& [part, course_of_part] : parts) {
+          if (part == name) bytes = course_of_part[i];
+        }
+      }
+      list.back().parts = std::move(values);
+    }
+  }
+
+  const ReportContext& context_;
+  const ReportProcess& process_;
+  const Account& account_;
+  const Timeline& timeline_;
+  bool knows_reserved_ = false;
+};
+
+}  // namespace
+
+std::vector<rows::Timeline> report_timeline(const ReportContext& context) {
+  std::vector<rows::Timeline> list;
+  for (const ReportProcess& process : context.processes()) {
+    for (const Account& account : process.model().accounts().accounts()) {
+      if (account.level == Level::kMapping || !account.peak.happened()) continue;
+      list.push_back(TimelineRow(context, process, account).row());
+    }
+  }
+  return list;
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layers of a model that a Python stack runs in: the calls of torch.nn.Module in it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "analyzer/stacks/python_stacks.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// The classes whose `forward` runs, outermost first: "GPT2Model > GPT2Block > GPT2MLP". Empty
+// outside a model, and for what a backward pass does that is called there. `frames` are innermost
+// first. Where the interpreter tells no class (before CPython 3.11), file and line of `forward`
+// stand for it: "modeling_gpt2.py:345".
+[[nodiscard]] std::string layers_of(const std::vector<PythonFrame>& frames);
+
+}  // namespace gpumemtrace::analyzer

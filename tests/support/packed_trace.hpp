@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trace file that grows as the recorder lets it grow, and is compacted as a checkpoint does it.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "preload/checkpoint/checkpoint.hpp"
+#include "tests/catch.hpp"
+#include "tests/support/random_job.hpp"
+
+namespace gpumemtrace::tests {
+
+// Records reach the file as the recorder packs them: in pieces of chunks, a writer at a time.
+class PackedTrace {
+ public:
+  explicit PackedTrace(const std::filesystem::path& path)
+      : path_(path), writer_(std::make_unique<preload::TraceWriter>()) {
+    REQUIRE(writer_->create(path.c_str(), {1, 2}) == 0);
+  }
+
+  void add(const JobRecord& record) {
+    Stream& stream = streams_[record.writer];
+    stream.words.insert(stream.words.end(), record.words.begin(), record.words.end());
+  }
+
+  // Packs what has been added. A chunk ends now and then; else the next piece continues it.
+  void pack() {
+    for (auto& [id, stream] : streams_) {
+      if (stream.words.empty()) continue;
+      const auto image = std::as_bytes(std::span(stream.words));
+      REQUIRE(writer_->append(id, stream.sequence, stream.offset, image) == 0);
+      stream.offset += static_cast<std::uint32_t>(image.size());
+      stream.words.clear();
+      if (stream.offset > 8192) {
+        ++stream.sequence;
+        stream.offset = 0;
+      }
+    }
+  }
+
+  // Compacts all but the newest bytes; `limit` is when the first record began that is not packed.
+  preload::CheckpointResult compact(std::uint64_t keep_bytes, std::uint64_t limit) {
+    preload::CheckpointRequest request;
+    request.path = path_.c_str();
+    request.keep_bytes = keep_bytes;
+    request.limit_ticks = limit;
+    request.keep_up = [](void*) { return true; };
+    int error = 0;
+    const auto result = preload::make_checkpoint(*writer_, request, error);
+    CHECK(error == 0);
+    return result;
+  }
+
+  std::uint64_t bytes() const { return writer_->bytes(); }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  struct Stream {
+    std::vector<std::uint64_t> words;
+    std::uint32_t sequence = 0;
+    std::uint32_t offset = 0;
+  };
+  std::filesystem::path path_;
+  std::unique_ptr<preload::TraceWriter> writer_;
+  std::map<std::uint32_t, Stream> streams_;
+};
+
+}  // namespace gpumemtrace::tests

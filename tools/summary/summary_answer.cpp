@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whether something is wrong, what ran, and the three largest facts.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
+#include "tools/launch/launch_environment.hpp"
+#include "tools/report_view/report_input.hpp"
+#include "tools/report_view/report_row.hpp"
+#include "tools/summary/summary_card.hpp"
+#include "tools/summary/summary_findings.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+namespace rows = analyzer::rows;
+using analyzer::Level;
+using analyzer::Rule;
+using analyzer::Severity;
+
+constexpr std::size_t kMostCommandLetters = 60;
+constexpr std::size_t kMostFacts = 3;
+// Reserved memory in pieces too small is a fact where it is this share of the peak.
+constexpr std::uint64_t kUnusableShare = 20;
+
+struct Fact {
+  std::string label;
+  std::string amount;
+  std::string text;
+};
+
+std::string end_text(const Report& report) {
+  std::vector<std::pair<rows::TraceEnd, std::size_t>> ends;
+  for (const rows::Trace& trace : report.traces) {
+    const auto known = std::find_if(ends.begin(), ends.end(),
+                                    [&](const auto& row) { return row.first == trace.end; });
+    if (known == ends.end()) {
+      ends.emplace_back(trace.end, 1);
+    } else {
+      ++known->second;
+    }
+  }
+  const auto words = [](rows::TraceEnd end) -> std::string_view {
+    switch (end) {
+      case rows::TraceEnd::kExit:
+        return "ended normally";
+      case rows::TraceEnd::kExec:
+        return "was replaced by exec";
+      case rows::TraceEnd::kSignal:
+        return "ended by a signal";
+      case rows::TraceEnd::kKilled:
+        return "was killed";
+      case rows::TraceEnd::kRunning:
+        return "is still going on";
+      case rows::TraceEnd::kUnknown:
+        break;
+    }
+    return "ended in a way that is not known";
+  };
+  if (ends.size() == 1) return format_text("the run {}", words(ends.front().first));
+  std::string text;
+  for (const auto& [end, count] : ends) {
+    text += format_text("{}{} {}", text.empty() ? "" : ", ", count, words(end));
+  }
+  return text;
+}
+
+std::string command_of(const Report& report) {
+  if (report.processes.empty()) return "an unknown command";
+  const rows::Process& process = report.processes.front();
+  std::string text;
+  for (const std::string& word : process.command) {
+    // The program by its name, the arguments as they are.
+    text += text.empty() ? shell_word(word.substr(word.rfind('/') + 1)) : " " + shell_word(word);
+  }
+  if (text.empty()) text = process.executable.value_or("an unknown command");
+  return text.size() <= kMostCommandLetters ? text : text.substr(0, kMostCommandLetters) + "...";
+}
+
+// From the start of the earliest process, as all times of the report, to the end of the last.
+std::uint64_t length_of_job_ns(const Report& report) {
+  const auto start_of = [&](const std::string& id) -> std::uint64_t {
+    for (const rows::Process& process : report.processes) {
+      if (process.id == id) return process.start_unix_ns.value_or(0);
+    }
+    return 0;
+  };
+  std::uint64_t first_start = UINT64_MAX;
+  for (const rows::Trace& trace : report.traces) {
+    first_start = std::min(first_start, start_of(trace.process));
+  }
+  std::uint64_t length_ns = 0;
+  for (const rows::Trace& trace : report.traces) {
+    length_ns =
+        std::max(length_ns, start_of(trace.process) - first_start + trace.duration_ns.value_or(0));
+  }
+  return length_ns;
+}
+
+// ", 412 steps of 1.32 s": those of the process that made most, and their median.
+std::string steps_text(const Report& report) {
+  std::map<std::string, std::vector<std::uint64_t>> lengths;
+  for (const rows::Step& step : report.steps) {
+    if (step.start_ns && step.end_ns) {
+      lengths[step.process].push_back(*step.end_ns - *step.start_ns);
+    }
+  }
+  std::vector<std::uint64_t> most;
+  for (auto& [process, list] : lengths) {
+    if (list.size() > most.size()) most = list;
+  }
+  if (most.empty()) return {};
+  std::nth_element(most.begin(), most.begin() + static_cast<std::ptrdiff_t>(most.size() / 2),
+                   most.end());
+  return format_text(", {} of {}", count_of(most.size(), "step", "steps"),
+                     duration_text(most[most.size() / 2]));
+}
+
+std::string job_text(const Report& report) {
+  const bool has_ranks = !report.processes.empty() && report.processes.front().rank.has_value();
+  const std::string processes =
+      report.processes.size() < 2
+          ? std::string()
+          : ", " + (has_ranks ? count_of(report.processes.size(), "rank", "ranks")
+                              : count_of(report.processes.size(), "process", "processes"));
+  return format_text("{}: {}{}{}", command_of(report), duration_text(length_of_job_ns(report)),
+                     processes, steps_text(report));
+}
+
+std::string verdict_text(const Report& report) {
+  const std::vector<Fault> faults = faults_of(report);
+  const auto count = [&](Severity severity) {
+    return static_cast<std::size_t>(
+        std::count_if(faults.begin(), faults.end(),
+                      [&](const Fault& fault) { return fault.finding->severity == severity; }));
+  };
+  std::string text;
+  if (faults.empty()) {
+    const std::size_t hints = hints_of(report).size();
+    text = "nothing wrong was found";
+    if (hints != 0) text += ", " + count_of(hints, "hint", "hints");
+  } else {
+    const std::size_t errors = count(Severity::kError);
+    const std::size_t warnings = count(Severity::kWarning);
+    if (errors != 0) text = count_of(errors, "error", "errors");
+    if (warnings != 0) {
+      text += (text.empty() ? "" : ", ") + count_of(warnings, "warning", "warnings");
+    }
+  }
+  return format_text("{}; {}{}", text, end_text(report),
+                     is_complete(report) ? "." : "; the trace is INCOMPLETE.");
+}
+
+std::string at_step(const rows::OptionalNumber& step) {
+  return step ? format_text(", step {}", *step) : std::string();
+}
+
+void join(std::string& text, const std::string& more) {
+  if (!more.empty()) text += (text.empty() ? "" : ", ") + more;
+}
+
+std::optional<Fact> peak_fact(const Report& report) {
+  const std::optional<CardPeak> card = fullest_card(report);
+  if (!card) return std::nullopt;
+  const rows::Device* device = find_device(report, card->device);
+  Fact fact{"PEAK", size_text(card->bytes), {}};
+  if (device != nullptr && device->total_bytes) {
+    fact.amount = format_text("{} of {}", size_text(card->bytes), size_text(*device->total_bytes));
+  }
+  fact.text = name_process(report, card->process);
+  join(fact.text, card->device);
+  if (device != nullptr && device->name) join(fact.text, *device->name);
+  fact.text += at_step(card->step);
+  return fact;
+}
+
+std::optional<Fact> oom_fact(const Report& report) {
+  const rows::Oom* worst = nullptr;
+  for (const rows::Oom& row : report.oom) {
+    if (row.outcome == analyzer::OomOutcome::kRecovered) continue;
+    if (worst == nullptr || row.requested_bytes > worst->requested_bytes) worst = &row;
+  }
+  if (worst == nullptr) return std::nullopt;
+  Fact fact{"FAILED", size_text(worst->requested_bytes), name_process(report, worst->process)};
+  join(fact.text, (worst->origin.site ? "asked at " + name_line(worst->origin) : "asked") +
+                      at_step(worst->step));
+  if (worst->verdict == rows::OomVerdict::kFragmented) {
+    join(fact.text, "enough was free, in pieces");
+  }
+  return fact;
+}
+
+const rows::Growth* growth_of(const Report& report, const rows::Finding& finding) {
+  const auto row = std::find_if(
+      report.leaks.growth.begin(), report.leaks.growth.end(), [&](const rows::Growth& growth) {
+        return growth.process == finding.process && growth.origin.site == finding.origin.site &&
+               growth.device == finding.device;
+      });
+  return row == report.leaks.growth.end() ? nullptr : &*row;
+}
+
+std::optional<Fact> growth_fact(const Report& report) {
+  const rows::Growth* most = nullptr;
+  for (const rows::Finding& finding : report.findings) {
+    if (finding.rule != Rule::kGrowth || finding.severity == Severity::kInfo) continue;
+    const rows::Growth* row = growth_of(report, finding);
+    if (row != nullptr && (most == nullptr || row->bytes > most->bytes)) most = row;
+  }
+  if (most == nullptr) return std::nullopt;
+  Fact fact{"GROWTH", size_text(most->bytes), name_process(report, most->process)};
+  if (most->bytes_per_step) {
+    fact.amount = size_text(static_cast<std::uint64_t>(*most->bytes_per_step)) + " a step";
+  }
+  join(fact.text, name_line(most->origin));
+  if (most->forecast_ns) fact.text += ": full in " + duration_text(*most->forecast_ns);
+  return fact;
+}
+
+std::optional<Fact> unusable_fact(const Report& report) {
+  const rows::Fragmentation* worst = nullptr;
+  for (const rows::Fragmentation& row : report.fragmentation) {
+    if (row.at == rows::SnapshotAt::kEnd || !row.unusable_bytes) continue;
+    if (worst == nullptr || *row.unusable_bytes > *worst->unusable_bytes) worst = &row;
+  }
+  const std::optional<CardPeak> card = fullest_card(report);
+  if (worst == nullptr || !card || *worst->unusable_bytes < card->bytes / kUnusableShare) {
+    return std::nullopt;
+  }
+  Fact fact{"UNUSABLE", size_text(*worst->unusable_bytes), name_process(report, worst->process)};
+  join(fact.text, worst->level == Level::kFramework
+                      ? "reserved by PyTorch, free in pieces beside live blocks"
+                      : "reserved by a pool, free in pieces");
+  return fact;
+}
+
+std::optional<Fact> leak_fact(const Report& report) {
+  std::uint64_t bytes = 0;
+  std::uint64_t count = 0;
+  const rows::ExitLeak* largest = nullptr;
+  for (const rows::ExitLeak& row : report.leaks.exit) {
+    if (row.leak_class != rows::LeakClass::kLost) continue;
+    bytes += row.bytes;
+    count += row.count;
+    if (largest == nullptr || row.bytes > largest->bytes) largest = &row;
+  }
+  if (largest == nullptr) return std::nullopt;
+  Fact fact{"LEAKED", size_text(bytes), name_process(report, largest->process)};
+  join(fact.text,
+       format_text("{} never freed, most at {}", count_of(count, "allocation", "allocations"),
+                   name_line(largest->origin)));
+  return fact;
+}
+
+std::optional<Fact> saving_fact(const Report& report) {
+  const rows::Finding* most = nullptr;
+  for (const Fault& hint : hints_of(report)) {
+    if (hint.finding->bytes.value_or(0) == 0) continue;
+    if (most == nullptr || *hint.finding->bytes > *most->bytes) most = hint.finding;
+  }
+  if (most == nullptr) return std::nullopt;
+  Fact fact{"SAVING", size_text(*most->bytes), {}};
+  if (most->process) fact.text = name_process(report, *most->process);
+  join(fact.text, "see below: " + name_line(most->origin));
+  return fact;
+}
+
+std::optional<Fact> largest_fact(const Report& report) {
+  const rows::Peak* peak = main_peak(report);
+  if (peak == nullptr) return std::nullopt;
+  std::string name;
+  std::uint64_t bytes = 0;
+  if (peak->categories) {
+    for (const auto& [category, sum] : *peak->categories) {
+      if (category == "unknown" || category == "other" || sum <= bytes) continue;
+      bytes = sum;
+      name = words_of_category(category);
+    }
+  }
+  if (bytes == 0) {
+    for (const rows::Holder& holder : peak->holders) {
+      if (holder.origin.owner == "other" || holder.bytes <= bytes) continue;
+      bytes = holder.bytes;
+      name = name_line(holder.origin);
+    }
+  }
+  if (bytes == 0 || peak->bytes == 0) return std::nullopt;
+  Fact fact{"LARGEST", size_text(bytes), name_process(report, peak->process)};
+  join(fact.text, format_text("{}, {:.0f} % of {}", name,
+                              100.0 * static_cast<double>(bytes) / static_cast<double>(peak->bytes),
+                              peak->categories ? "what PyTorch allocated" : "the peak"));
+  return fact;
+}
+
+std::optional<Fact> headroom_fact(const Report& report) {
+  const std::optional<CardPeak> card = fullest_card(report);
+  if (!card) return std::nullopt;
+  const rows::Device* device = find_device(report, card->device);
+  if (device == nullptr || !device->total_bytes || *device->total_bytes < card->bytes) {
+    return std::nullopt;
+  }
+  return Fact{"HEADROOM", size_text(*device->total_bytes - card->bytes),
+              card->is_whole_card ? "never used" : "never used by the calls of this job"};
+}
+
+Lines fact_lines(const Report& report, std::size_t width) {
+  std::vector<Fact> facts;
+  for (const auto fact_of : {peak_fact, oom_fact, growth_fact, leak_fact, unusable_fact,
+                             largest_fact, headroom_fact, saving_fact}) {
+    if (facts.size() == kMostFacts) break;
+    std::optional<Fact> fact = fact_of(report);
+    if (fact) facts.push_back(*std::move(fact));
+  }
+  std::size_t amount_width = 0;
+  for (const Fact& fact : facts) amount_width = std::max(amount_width, fact.amount.size());
+  Lines lines;
+  for (const Fact& fact : facts) {
+    const std::string head =
+        format_text("  {:<8}  {:<{}}  ", fact.label, fact.amount, amount_width);
+    const Lines more = wrapped(head, fact.text, width, 2);
+    lines.insert(lines.end(), more.begin(), more.end());
+  }
+  if (lines.empty()) lines.emplace_back("  No GPU memory was allocated.");
+  return lines;
+}
+
+}  // namespace
+
+Lines answer_section(const Report& report, const SummaryDetail& detail) {
+  Lines lines = wrapped("Verdict: ", verdict_text(report), detail.width, 3);
+  const Lines job = wrapped("  ", job_text(report), detail.width, 2);
+  lines.insert(lines.end(), job.begin(), job.end());
+  const Lines facts = fact_lines(report, detail.width);
+  lines.insert(lines.end(), facts.begin(), facts.end());
+  return lines;
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/summary/summary_card.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace gpumemtrace::tools {
+namespace {
+
+namespace rows = analyzer::rows;
+using analyzer::Level;
+
+struct PartName {
+  std::uint64_t rows::Composition::*bytes;
+  std::string_view name;
+};
+constexpr PartName kParts[] = {
+    {&rows::Composition::framework_allocated, "PyTorch allocated"},
+    {&rows::Composition::framework_cached, "PyTorch's free cache"},
+    {&rows::Composition::pool_used, "in use of pools"},
+    {&rows::Composition::pool_cached, "free in pools"},
+};
+
+// What no call of the process shows, where the driver does not tell contexts and other processes
+// apart; empty where that is not known.
+std::optional<std::uint64_t> outside_calls(const rows::Composition& row) {
+  if (row.source == "nvml_process") return 0;  // parts of their own
+  if (row.outside_calls) return row.outside_calls;
+  // Reports from before the key: right where nothing changed between the sample and the moment.
+  if (row.unattributed && *row.unattributed >= 0 && !row.driver_bytes) {
+    return static_cast<std::uint64_t>(*row.unattributed);
+  }
+  return std::nullopt;
+}
+
+void add_parts(const rows::Composition& row, CardPeak& card) {
+  const auto add = [&](std::uint64_t bytes, std::string name) {
+    if (bytes != 0) card.parts.push_back({bytes, std::move(name)});
+  };
+  for (const PartName& part : kParts) add(row.*part.bytes, std::string(part.name));
+  for (const rows::OwnersBytes& other : row.other) {
+    add(other.bytes, other.owner.value_or("owner not known"));
+  }
+  add(row.context_and_modules.value_or(0), "context and modules");
+  add(row.other_processes.value_or(0), "other processes");
+  if (!row.source.empty() && row.source != "none") {
+    const std::optional<std::uint64_t> outside = outside_calls(row);
+    add(outside.value_or(0), "contexts, modules and other processes");
+    card.is_whole_card = outside.has_value();
+  }
+  std::stable_sort(card.parts.begin(), card.parts.end(),
+                   [](const CardPart& a, const CardPart& b) { return a.bytes > b.bytes; });
+  for (const CardPart& part : card.parts) card.bytes += part.bytes;
+}
+
+// Whose the largest part of a peak is.
+std::string owner_of_most(const rows::Peak& peak) {
+  std::map<std::string, std::uint64_t> bytes;
+  for (const rows::Holder& holder : peak.holders) {
+    bytes[holder.origin.owner.value_or("")] += holder.bytes;
+  }
+  const auto most = std::max_element(
+      bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == bytes.end() ? std::string() : most->first;
+}
+
+bool has_failed(const Report& report, const std::string& process, const std::string& device) {
+  return std::any_of(report.oom.begin(), report.oom.end(), [&](const rows::Oom& row) {
+    return row.process == process && row.device == device &&
+           row.outcome != analyzer::OomOutcome::kRecovered && row.composition;
+  });
+}
+
+}  // namespace
+
+const rows::Device* find_device(const Report& report, const std::string& device) {
+  const auto row = std::find_if(report.devices.begin(), report.devices.end(),
+                                [&](const rows::Device& other) { return other.id == device; });
+  return row == report.devices.end() ? nullptr : &*row;
+}
+
+std::optional<CardPeak> card_peak(const Report& report, const std::string& device) {
+  const rows::Peak* largest = nullptr;
+  for (const rows::Peak& peak : report.peak) {
+    if (peak.device != device || peak.level == Level::kFramework || peak.bytes == 0) continue;
+    if (largest == nullptr || peak.bytes > largest->bytes) largest = &peak;
+  }
+  if (largest == nullptr) return std::nullopt;
+  CardPeak card;
+  card.device = device;
+  card.process = largest->process;
+  card.step = largest->step;
+  card.has_failed = has_failed(report, largest->process, device);
+  const auto at = card.has_failed ? rows::SnapshotAt::kOom : rows::SnapshotAt::kDriverPeak;
+  for (const rows::Composition& row : report.composition) {
+    if (row.process != largest->process || row.device != device || row.at != at) continue;
+    card.composition = &row;
+    add_parts(row, card);
+    break;
+  }
+  if (card.bytes == 0) card.bytes = largest->bytes;
+  return card;
+}
+
+std::optional<CardPeak> fullest_card(const Report& report) {
+  std::optional<CardPeak> fullest;
+  double most = -1;
+  for (const rows::Device& device : report.devices) {
+    std::optional<CardPeak> card = card_peak(report, device.id);
+    if (!card) continue;
+    const double total = static_cast<double>(device.total_bytes.value_or(UINT64_MAX));
+    const double share = static_cast<double>(card->bytes) / total;
+    if (share <= most) continue;
+    most = share;
+    fullest = std::move(card);
+  }
+  return fullest;
+}
+
+const rows::Peak* main_peak(const Report& report, std::string_view device) {
+  const rows::Peak* blocks = nullptr;
+  const rows::Peak* memory = nullptr;
+  for (const rows::Peak& peak : report.peak) {
+    if (!peak.device || peak.bytes == 0 || (!device.empty() && *peak.device != device)) continue;
+    const rows::Peak*& largest = peak.level == Level::kFramework ? blocks : memory;
+    if (largest == nullptr || peak.bytes > largest->bytes) largest = &peak;
+  }
+  const bool blocks_are_small = blocks != nullptr && memory != nullptr &&
+                                blocks->bytes < memory->bytes / 2 &&
+                                owner_of_most(*memory) != "pytorch";
+  return blocks == nullptr || blocks_are_small ? memory : blocks;
+}
+
+std::string words_of_category(std::string_view category) {
+  std::string words(category);
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
+
+}  // namespace gpumemtrace::tools

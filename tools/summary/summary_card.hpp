@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a card held at the moment that counts, as one sum.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/summary/summary_sections.hpp"
+
+namespace gpumemtrace::tools {
+
+struct CardPart {
+  std::uint64_t bytes = 0;
+  std::string name;
+};
+
+// When memory ran out for good, else at the driver's peak of the process that took most.
+struct CardPeak {
+  std::string device;
+  std::string process;
+  std::uint64_t bytes = 0;  // the parts' sum
+  analyzer::rows::OptionalNumber step;
+  bool has_failed = false;      // the moment is that of a request that failed
+  bool is_whole_card = false;   // contexts and other processes are among the parts
+  std::vector<CardPart> parts;  // largest first
+  const analyzer::rows::Composition* composition = nullptr;  // nullptr: the driver's peak alone
+};
+[[nodiscard]] std::optional<CardPeak> card_peak(const Report& report, const std::string& device);
+// Of all cards the one that was closest to its end.
+[[nodiscard]] std::optional<CardPeak> fullest_card(const Report& report);
+
+// nullptr where the report has none of that id.
+[[nodiscard]] const analyzer::rows::Device* find_device(const Report& report,
+                                                        const std::string& device);
+// The largest peak of the framework's blocks, or of the memory below where others hold most of
+// that; of `device` where one is named. nullptr where nothing was allocated.
+[[nodiscard]] const analyzer::rows::Peak* main_peak(const Report& report,
+                                                    std::string_view device = {});
+// "optimizer state" for optimizer_state.
+[[nodiscard]] std::string words_of_category(std::string_view category);
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// The findings of a report as people count them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/summary/summary_sections.hpp"
+
+namespace gpumemtrace::tools {
+
+// Findings of several ranks that are one fault are one row.
+struct Fault {
+  const analyzer::rows::Finding* finding = nullptr;  // of the first of them
+  std::vector<std::string> processes;
+};
+
+// In the order of the report, the worst first.
+[[nodiscard]] std::vector<Fault> faults_of(const Report& report);
+// What is worth knowing and no fault.
+[[nodiscard]] std::vector<Fault> hints_of(const Report& report);
+
+}  // namespace gpumemtrace::tools
