@@ -97,8 +97,8 @@ struct Job {
   std::vector<UnreadableTrace> unreadable;
 };
 
-// Opens the traces and joins their clocks. Timelines have at most so many buckets each. A trace that
-// cannot be read is noted, so that it does not hide the others. Throws trace::TraceError where none
+// Opens the traces and joins their clocks. One that cannot be read is noted, so that it does not
+// hide the others. Timelines have at most so many buckets each. Throws trace::TraceError where none
 // can be read.
 void open_job(const std::vector<std::filesystem::path>& traces, std::size_t timeline_buckets,
               Job& job);

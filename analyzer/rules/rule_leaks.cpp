@@ -212,17 +212,13 @@ rows::Finding exit_finding(Rule rule, const rows::ExitLeak& row) {
   return finding;
 }
 
-// Below this a leak of nobody known is not worth an interruption: a flag, a counter, a small table.
-constexpr std::uint64_t kLittleBytes = 64 * 1024;
-
 // Python programs load many libraries. Where nobody knows which code allocated, it may be one that
 // keeps a buffer as long as the process lives.
 void doubt_unknown_owner(const rows::Report& report, rows::Finding& finding) {
   if (finding.origin.owner) return;
   for (const rows::Process& process : report.processes) {
     if (process.id != finding.process || !process.python) continue;
-    const bool is_little = finding.bytes.value_or(0) < kLittleBytes;
-    finding.severity = is_little ? Severity::kInfo : Severity::kWarning;
+    finding.severity = Severity::kWarning;
     finding.confidence = FindingConfidence::kInferred;
     finding.detail += " Who allocated it is not known; it may be a library's own buffer.";
   }

@@ -23,10 +23,17 @@ void name_range(const rows::Report& report, rows::Finding& finding) {
   finding.detail += " It began in the range " + innermost->name + '.';
 }
 
+// A flag, a counter or a small table of nobody known: told, and never first.
+bool is_trifle(const rows::Finding& finding) {
+  constexpr std::uint64_t kLittleBytes = 64 * 1024;
+  return finding.rule == Rule::kLeak && finding.confidence != FindingConfidence::kExact &&
+         !finding.origin.owner && finding.bytes.value_or(0) < kLittleBytes;
+}
+
 void sort(Findings& findings) {
   const auto key_of = [](const rows::Finding& finding) {
-    return std::make_tuple(finding.severity, finding.rule, ~finding.bytes.value_or(0),
-                           std::cref(finding.fingerprint));
+    return std::make_tuple(finding.severity, is_trifle(finding), finding.rule,
+                           ~finding.bytes.value_or(0), std::cref(finding.fingerprint));
   };
   std::stable_sort(
       findings.begin(), findings.end(),

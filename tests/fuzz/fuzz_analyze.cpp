@@ -20,7 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   options.symbols.enabled = false;  // the trace may name any file of this machine
   try {
     // A report that the tools refuse is a finding: it is ours.
-    (void)tools::summary_text(analyzer::to_json(analyzer::analyze({path}, options)));
+    (void)tools::summary_text(
+        analyzer::report_of_json(analyzer::to_json(analyzer::analyze({path}, options))));
   } catch (const trace::TraceError&) {
   } catch (const analyzer::InputError&) {
   }

@@ -14,6 +14,7 @@
 #include "tools/check/verdict_output.hpp"
 #include "tools/diff/difference.hpp"
 #include "tools/export/stack_export.hpp"
+#include "tools/page/report_page.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/summary/summary_text.hpp"
 
@@ -61,7 +62,11 @@ void judge(const analyzer::rows::Report& report) {
 
 void judge_and_compare(const analyzer::rows::Report& report) {
   try_reader([&] { judge(report); });
-  try_reader([&] { (void)tools::difference_text(tools::compare_jobs(report, report), {}, false); });
+  try_reader([&] {
+    tools::Difference difference;
+    difference.sections = tools::compare_jobs(report, report);
+    (void)tools::difference_text(difference);
+  });
   try_reader([&] { (void)tools::compare_steps(report, 0, report, 1); });
 }
 
@@ -84,7 +89,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     return 0;
   }
   try_reader([&] { (void)tools::is_complete(report); });
-  try_reader([&] { (void)tools::summary_text(report); });
+  try_reader([&] { (void)tools::summary_text(analyzer::report_of_json(report)); });
+  try_reader([&] { (void)tools::report_page(report); });
   try_reader([&] { export_stacks(report); });
   try_reader([&] { judge_and_compare(analyzer::report_of_json(report)); });
   return 0;

@@ -271,16 +271,16 @@ class Summary(CommandLine):
 
     def test_a_page_replaces_a_file_only_by_force_and_never_an_input(self):
         page = self.write("report.html", "mine")
-        self.assert_refused(1, "--force", "report", EXAMPLE_REPORT, "-o", page)
+        self.assert_refused(2, "--force", "report", EXAMPLE_REPORT, "-o", page)
         self.assertEqual(page.read_text(), "mine")
         self.assertEqual(self.call("report", EXAMPLE_REPORT, "-o", page, "--force").returncode, 0)
         self.assertNotEqual(page.read_text(), "mine")
         report = self.write("report.json", EXAMPLE_REPORT.read_text())
-        self.assert_refused(1, "is an input", "report", report, "-o", report, "--force")
+        self.assert_refused(2, "is read by this command", "report", report, "-o", report, "--force")
         trace = self.folder / "traces" / "job.gmt"
         trace.parent.mkdir()
         subprocess.run([sys.executable, "-c", WRITE_TRACE, trace], check=True)
-        self.assert_refused(1, "is an input", "report", trace.parent, "-o", trace, "--force")
+        self.assert_refused(2, "is read by this command", "report", trace.parent, "-o", trace, "--force")
 
     def test_a_page_that_cannot_be_written_or_made_is_said(self):
         self.assert_refused(2, "--output", "report", EXAMPLE_REPORT)

@@ -1,34 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// How text is shown: in how many columns, and whether in colour.
+// How wide what a person reads may be.
 #pragma once
 
 #include <cstddef>
 #include <cstdio>
-#include <string>
-#include <vector>
 
 namespace gpumemtrace::tools {
 
-// The values of --color.
-[[nodiscard]] std::vector<std::string> color_modes();
-
-struct TextStyle {
-  std::size_t columns = 0;  // 0: lines stay whole, as in a log that is searched
-  bool has_color = false;
-};
-
-// What `stream` is to get. Columns are those of COLUMNS, else the terminal's. Colour by
-// `color_mode`: with auto on a terminal, unless NO_COLOR is set.
-[[nodiscard]] TextStyle style_of(std::FILE* stream, const std::string& color_mode);
-
-// The text with long lines broken between words, below their own indent, and its verdicts (PASSED,
-// FAIL, ...) in colour. Lines that are pasted stay whole: commands and suppressions.
-[[nodiscard]] std::string styled(const std::string& text, const TextStyle& style);
-
 inline constexpr std::size_t kDefaultWidth = 80;
 
-// In how many columns a table on `stream` is drawn: those of style_of(), kDefaultWidth where it has
-// none, and at most 200.
+// Of COLUMNS where it is set, else of the terminal that the stream is, else kDefaultWidth; between
+// 40 and 200 letters.
 [[nodiscard]] std::size_t output_width(std::FILE* stream);
 
 }  // namespace gpumemtrace::tools

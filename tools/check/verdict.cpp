@@ -229,7 +229,7 @@ class Judge {
     std::string subject = limit.level.empty() ? "physical" : limit.level;
     if (!device.empty()) subject += " on " + device;
     if (!process.empty() && report_.processes.size() > 1) {
-      subject += " in " + name_process(report_, process);
+      subject += " in " + process_name(report_, process);
     }
     add({"max-peak", subject,
          format_text("{} at the peak, {} allowed", size_text(bytes), size_text(limit.bytes)),

@@ -80,7 +80,7 @@ std::vector<SameFault> faults_of(const Verdict& verdict, FindingStatus status) {
     ++fault.times;
     fault.bytes += finding.row->bytes.value_or(0);
     if (!many || !finding.row->process) continue;
-    const std::string name = name_process(*verdict.report, *finding.row->process);
+    const std::string name = process_name(*verdict.report, *finding.row->process);
     const bool is_new =
         std::find(fault.processes.begin(), fault.processes.end(), name) == fault.processes.end();
     if (is_new) fault.processes.push_back(name);

@@ -34,10 +34,10 @@ struct AnalyzeOptions {
 };
 
 int analyze(AnalyzeOptions& options) {
+  options.output.require_writable(options.input.inputs, options.input.naming, kReportMark);
   if (!options.timeline_points.empty()) {
     options.input.naming.timeline_points = parse_number(options.timeline_points);
   }
-  options.output.require_writable(options.input.inputs, options.input.naming, kReportMark);
   const Json report = options.input.load();
   // A command line or a file name need not be valid UTF-8.
   const std::string text = report.dump(2) + "\n";

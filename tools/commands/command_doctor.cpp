@@ -4,7 +4,7 @@
 #include <string>
 
 #include "tools/base/failure.hpp"
-#include "tools/base/terminal.hpp"
+#include "tools/base/styled_text.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"

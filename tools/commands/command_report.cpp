@@ -21,8 +21,8 @@ Examples:
   gpumemtrace report traces/ -o job.html --force
   gpumemtrace report job.gmt --redact -o for_others.html
 
-Exit codes: 0 done, 1 an input cannot be read or holds no trace, or the output is there already,
-2 usage, 24 events are missing and --require-complete was given.)TEXT";
+Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage, or the output is there
+already, 24 events are missing and --require-complete was given.)TEXT";
 
 struct ReportOptions {
   InputOptions input;

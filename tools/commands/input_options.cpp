@@ -2,7 +2,7 @@
 #include "tools/commands/input_options.hpp"
 
 #include "tools/base/failure.hpp"
-#include "tools/base/terminal.hpp"
+#include "tools/base/styled_text.hpp"
 #include "tools/report_view/output_rules.hpp"
 
 namespace gpumemtrace::tools {

@@ -79,7 +79,8 @@ std::map<NamedStack, std::uint64_t> bytes_by_stack(const Json& report, const Sta
   for (const Json& row : report.at("costs")) {
     if (!process.empty() && text_or(row, "process", "") != process) continue;
     if (!is_wanted(row, what, prefers_framework)) continue;
-    bytes[what.by_module ? layers_of(row) : stack_of(row, stacks)] += number_or_zero(row, what.measure.key);
+    bytes[what.by_module ? layers_of(row) : stack_of(row, stacks)] +=
+        number_or_zero(row, what.measure.key);
   }
   return bytes;
 }

@@ -203,7 +203,7 @@ std::vector<std::string> missing_events(const analyzer::rows::Report& report) {
   for (const analyzer::rows::Trace& trace : report.traces) {
     if (trace.complete || is_only_paused(trace.incomplete_because)) continue;
     const std::string whose =
-        format_text("{} ({})", name_process(report, trace.process), trace.file);
+        format_text("{} ({})", process_name(report, trace.process), trace.file);
     std::set<std::string> told;  // the drops of each kind are one sum
     for (const std::string& name : trace.incomplete_because) {
       const std::string what = loss_text(trace, name);

@@ -78,7 +78,7 @@ std::string count_of(std::uint64_t count, std::string_view one, std::string_view
   return format_text("{} {}", format_count(count), count == 1 ? one : many);
 }
 
-std::string name_process(const analyzer::rows::Report& report, const std::string& process_id) {
+std::string process_name(const analyzer::rows::Report& report, const std::string& process_id) {
   const auto& processes = report.processes;
   const bool has_hosts =
       std::any_of(processes.begin(), processes.end(), [&](const analyzer::rows::Process& process) {
@@ -88,7 +88,7 @@ std::string name_process(const analyzer::rows::Report& report, const std::string
     if (process.id != process_id) continue;
     std::string name = process.rank ? format_text("rank {}", *process.rank)
                                     : format_text("process {}", process.pid);
-    if ((has_hosts || process.rank) && process.host) name += " on " + *process.host;
+    if (has_hosts && process.host) name += " on " + *process.host;
     return name;
   }
   return "process " + process_id;

@@ -43,9 +43,9 @@ using analyzer::Json;
 [[nodiscard]] std::string name_holder(const Json& row);
 [[nodiscard]] std::string name_holder(const analyzer::rows::Origin& origin);
 
-// "rank 2 on node-a" where the process has a rank, "process 4711" elsewhere, which has its host
-// only where the job ran on several.
-[[nodiscard]] std::string name_process(const analyzer::rows::Report& report,
+// "rank 2" where the process has a rank, "process 4711" elsewhere; "rank 2 on node-a" where the job
+// ran on several hosts.
+[[nodiscard]] std::string process_name(const analyzer::rows::Report& report,
                                        const std::string& process_id);
 
 }  // namespace gpumemtrace::tools

@@ -6,6 +6,7 @@
 #include "analyzer/rules/oom_breakdown.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/recorded_jobs.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/report_view/stack_text.hpp"
@@ -327,6 +328,9 @@ Lines trace_section(const Report& report, const SummaryDetail& detail) {
           ? format_text("Trace     complete: {}, none lost", count_of(events, "event", "events"))
           : format_text("Trace     INCOMPLETE: {}, {} dropped; numbers may be too low",
                         count_of(events, "event", "events"), format_count(dropped))};
+  if (const std::string jobs = unrelated_jobs_text(report); !jobs.empty()) {
+    append(lines, wrapped("          ", jobs, detail.width, 3));
+  }
   if (const std::optional<std::uint64_t> until_ns = only_sums_until_ns(report)) {
     append(lines,
            wrapped("          ",

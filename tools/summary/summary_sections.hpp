@@ -40,7 +40,7 @@ struct SummaryDetail {
 // The one command or setting that helps most.
 [[nodiscard]] Lines next_section(const Report& report, const SummaryDetail& detail);
 
-// name_process(), or nothing in a job of one process.
+// process_name(), or nothing in a job of one process.
 [[nodiscard]] std::string name_in_job(const Report& report, const std::string& process_id);
 // "train.py:88 (evaluate)", else the owner.
 [[nodiscard]] std::string name_line(const analyzer::rows::Origin& origin);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <sstream>
 
 #include "tools/base/text.hpp"
@@ -10,7 +9,7 @@
 namespace gpumemtrace::tools {
 
 std::string name_in_job(const Report& report, const std::string& process_id) {
-  return report.processes.size() < 2 ? std::string() : name_process(report, process_id);
+  return report.processes.size() < 2 ? std::string() : process_name(report, process_id);
 }
 
 std::string name_line(const analyzer::rows::Origin& origin) {

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/base/styled_text.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <sstream>
+#include <string_view>
+
+#include "tools/base/sizes.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+// In fewer columns words are cut apart.
+constexpr std::size_t kFewestColumns = 40;
+constexpr const char* kPlain = "\x1b[0m";
+
+struct ColoredWord {
+  std::string_view word;  // with which a line begins, after its indent
+  const char* color;
+};
+constexpr const char* kRed = "\x1b[1;31m";
+constexpr const char* kYellow = "\x1b[1;33m";
+constexpr const char* kGreen = "\x1b[1;32m";
+constexpr auto kColoredWords = std::to_array<ColoredWord>({
+    {"PASSED", kGreen},
+    {"FAILED", kRed},
+    {"FAIL", kRed},
+    {"bad", kRed},
+    {"INCOMPLETE", kYellow},
+    {"NOT COMPARABLE", kYellow},
+    {"NOT ALL WAS CHECKED", kYellow},
+    {"NOTHING WAS CHECKED", kYellow},
+    {"Warning", kYellow},
+    {"Note", kYellow},
+    {"note", kYellow},
+    {"ok", kGreen},
+});
+
+std::string environment_text(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::string() : std::string(value);
+}
+
+bool is_pasted(const std::string& line) {
+  return line.find("gpumemtrace ") != std::string::npos ||
+         line.find("Suppress: ") != std::string::npos;
+}
+
+std::string wrapped(const std::string& line, std::size_t columns) {
+  if (columns == 0 || line.size() <= columns || is_pasted(line)) return line;
+  const std::size_t first = line.find_first_not_of(' ');
+  if (first == std::string::npos) return line;
+  const std::string indent(first + 2, ' ');
+  std::string text(first, ' ');
+  std::size_t used = first;
+  std::istringstream words(line);
+  for (std::string word; words >> word;) {
+    if (used > indent.size() && used + 1 + word.size() > columns) {
+      text += "\n" + indent;
+      used = indent.size();
+    } else if (used > first) {
+      text += ' ';
+      ++used;
+    }
+    text += word;
+    used += word.size();
+  }
+  return text;
+}
+
+std::string colored(const std::string& line) {
+  const std::size_t first = line.find_first_not_of(' ');
+  if (first == std::string::npos) return line;
+  for (const ColoredWord& row : kColoredWords) {
+    const std::size_t end = first + row.word.size();
+    const bool is_whole = end == line.size() || line[end] == ' ' || line[end] == ':';
+    if (line.compare(first, row.word.size(), row.word) != 0 || !is_whole) continue;
+    return line.substr(0, first) + row.color + std::string(row.word) + kPlain + line.substr(end);
+  }
+  return line;
+}
+
+}  // namespace
+
+std::vector<std::string> color_modes() { return {"auto", "always", "never"}; }
+
+TextStyle style_of(std::FILE* stream, const std::string& color_mode) {
+  const int descriptor = fileno(stream);
+  const bool is_terminal = isatty(descriptor) != 0;
+  TextStyle style;
+  style.has_color = color_mode == "always" ||
+                    (color_mode == "auto" && is_terminal && environment_text("NO_COLOR").empty() &&
+                     environment_text("TERM") != "dumb");
+  winsize size = {};
+  if (const auto columns = parse_number(environment_text("COLUMNS")); columns && *columns != 0) {
+    style.columns = *columns;
+  } else if (is_terminal && ioctl(descriptor, TIOCGWINSZ, &size) == 0) {
+    style.columns = size.ws_col;
+  }
+  if (style.columns != 0 && style.columns < kFewestColumns) style.columns = kFewestColumns;
+  return style;
+}
+
+std::string styled(const std::string& text, const TextStyle& style) {
+  std::string result;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::string shown = wrapped(line, style.columns);
+    result += (style.has_color ? colored(shown) : shown) + "\n";
+  }
+  return result;
+}
+
+}  // namespace gpumemtrace::tools
