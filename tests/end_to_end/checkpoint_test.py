@@ -19,7 +19,9 @@ def what_runs_share(value):
         times = ("time_ns", "first_time_ns", "last_time_ns", "peak_time_ns", "host_time_ns",
                  "time_lost_ns")
         behind = ("growth", "freed_at", "freed_elsewhere", "last_allocation_ns", "partial_rules")
-        varying = (*times, *behind, "stack", "step", "first_step")
+        # A checkpoint has sums of copies, not the smallest and largest of them.
+        spread = ("min_bytes", "max_bytes", "min_host_ns", "mean_host_ns", "max_host_ns")
+        varying = (*times, *behind, *spread, "stack", "step", "first_step")
         return {key: what_runs_share(item) for key, item in value.items() if key not in varying}
     if isinstance(value, list):
         return [what_runs_share(item) for item in value]

@@ -15,7 +15,8 @@ ROOMS = ("analyzer", "bench", "cmake", "cupti", "preload", "tests", "tools", "tr
 # A path from the top, such as preload/hooks/dlsym.cpp or trace/{reader,unpack}.cpp; what stands
 # behind another folder, such as build/tools/, is none.
 PATH = re.compile(rf"(?<![\w/.$-])((?:{'|'.join(ROOMS)}|docs)/[\w./{{}},*-]*[\w}}*])")
-SUFFIXES = {".c", ".cmake", ".cpp", ".cu", ".def", ".h", ".hpp", ".inc", ".py", ".S"}
+SUFFIXES = {".c", ".cmake", ".cpp", ".cu", ".def", ".h", ".hpp", ".inc", ".mjs", ".py", ".S",
+            ".ts"}
 COMMENT = re.compile(r"(?<!\S)(//|#) .*")
 
 
@@ -24,7 +25,7 @@ def sources():
     files = [ROOT / "CMakeLists.txt", *(ROOT / ".ci").iterdir()]
     for room in ROOMS:
         for file in sorted((ROOT / room).rglob("*")):
-            if {"__pycache__", "data", "regressions"} & set(file.parts) or not file.is_file():
+            if {"__pycache__", "data", "node_modules", "regressions"} & set(file.parts) or not file.is_file():
                 continue
             if (file.suffix in SUFFIXES or file.name == "CMakeLists.txt"
                     or file.read_bytes()[:2] == b"#!"):

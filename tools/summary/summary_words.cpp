@@ -46,9 +46,13 @@ Lines wrapped_parts(std::string_view head, const std::vector<std::string>& parts
     const std::size_t more = (is_empty ? 0 : separator.size()) + part.size() + (is_list ? 1 : 0);
     if (!is_empty && line.size() + more > width) {
       if (lines.size() + 1 == most_lines) {
-        line.resize(std::min(line.size(), width - 4));
+        const std::string_view end = is_list ? ", ..." : " ...";
+        const std::size_t before = line.rfind(separator);
+        const bool has_others = before != std::string::npos && before > head.size();
+        if (line.size() + end.size() > width && has_others) line.resize(before);
+        line.resize(std::min(line.size(), width - end.size()));
         line.erase(line.find_last_not_of(' ') + 1);
-        lines.push_back(line + (is_list ? ", ..." : " ..."));
+        lines.push_back(line.append(end));
         return lines;
       }
       lines.push_back(is_list ? line + separator.front() : line);
