@@ -186,7 +186,7 @@ TEST_CASE("a request that failed for good and memory that grows are facts", "[un
   report["leaks"]["growth"].push_back(row);
   CHECK(has(summary_text(report, 120),
             "GROWTH    29.8 MiB a step       fastops.py:12 (fused_step): "
-            "full in 7.0 min"));
+            "full 7.0 min"));
 }
 
 TEST_CASE("a driver's number of another moment is told apart from the parts", "[unit]") {
@@ -328,8 +328,7 @@ TEST_CASE("a fault names its rank, and one of many ranks is one line", "[unit]")
   report["processes"].push_back(report["processes"][0]);
   report["processes"][1]["id"] = "p2";
   report["processes"][1]["rank"] = 1;
-  CHECK(
-      has(summary_text(report, 120), "leaked at fastops.py:12 (fused_step) (rank 0)\n"));
+  CHECK(has(summary_text(report, 120), "leaked at fastops.py:12 (fused_step) (rank 0)\n"));
   Json finding = report["findings"][0];
   finding["process"] = "p2";
   report["findings"].push_back(finding);
@@ -351,8 +350,7 @@ TEST_CASE("ranks are told by spread, and an outlier by its difference", "[unit]"
     report["processes"].push_back(process);
     report["peak"].push_back(peak);
   }
-  CHECK(
-      has(summary_text(report), "Ranks     3 of 4 peak at 60.0 GiB; rank 2 +12.0 GiB\n"));
+  CHECK(has(summary_text(report), "Ranks     3 of 4 peak at 60.0 GiB; rank 2 +12.0 GiB\n"));
 }
 
 TEST_CASE("a summary of one rank leaves the others out", "[unit]") {

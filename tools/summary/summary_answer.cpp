@@ -215,7 +215,9 @@ std::optional<Fact> growth_fact(const Report& report) {
     fact.amount = size_text(static_cast<std::uint64_t>(*most->bytes_per_step)) + " a step";
   }
   join(fact.text, name_line(most->origin));
-  if (most->forecast_ns) fact.text += ": full in " + duration_text(*most->forecast_ns);
+  if (most->forecast_ns) {
+    fact.text += format_text(": full {} after the start", duration_text(*most->forecast_ns));
+  }
   return fact;
 }
 
