@@ -236,12 +236,6 @@ rows::Report report_of_json(const Json& json) {
   return report;
 }
 
-rows::Oom oom_of_json(const Json& json) {
-  rows::Oom failure;
-  Reader::read("oom", json, failure);
-  return failure;
-}
-
 rows::Stack stack_of_json(const Json& json) {
   rows::Stack stack;
   Reader::read("stacks", json, stack);

@@ -21,8 +21,7 @@ namespace gpumemtrace::analyzer {
 // Throws InputError where a key is missing or its value is none that a report of this version has.
 // Keys that came later may be missing; keys that are not known are left out.
 [[nodiscard]] rows::Report report_of_json(const Json& json);
-// The same of a row of oom[], and of one of stacks[].
-[[nodiscard]] rows::Oom oom_of_json(const Json& json);
+// The same of a row of stacks[].
 [[nodiscard]] rows::Stack stack_of_json(const Json& json);
 
 }  // namespace gpumemtrace::analyzer

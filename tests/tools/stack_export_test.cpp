@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "analyzer/json/report_json.hpp"
 #include "tests/catch.hpp"
 #include "tools/report_view/stack_text.hpp"
 
@@ -117,12 +118,16 @@ TEST_CASE("a speedscope file has weights in bytes and samples from the root", "[
 }
 
 TEST_CASE("a short stack has the innermost native function and the user's frames", "[unit]") {
-  const Json report = small_report();
-  CHECK(short_stack(report, report["costs"][0], 4) ==
+  const Json json = small_report();
+  analyzer::rows::Report report;
+  for (const Json& stack : json.at("stacks")) {
+    report.stacks.push_back(analyzer::stack_of_json(stack));
+  }
+  CHECK(short_stack(report, "p1:1", 4) ==
         "cudaMalloc (libcudart.so) < model::grow (model.cpp:4) < step (train.py:12)");
-  CHECK(short_stack(report, report["costs"][0], 1) == "cudaMalloc (libcudart.so)");
-  CHECK(short_stack(report, {{"stack", nullptr}}, 4).empty());
-  CHECK(short_stack(report, {{"stack", "p9:9"}}, 4).empty());
+  CHECK(short_stack(report, "p1:1", 1) == "cudaMalloc (libcudart.so)");
+  CHECK(short_stack(report, std::nullopt, 4).empty());
+  CHECK(short_stack(report, "p9:9", 4).empty());
 }
 
 TEST_CASE("the example report can be exported by every cost", "[unit]") {

@@ -8,7 +8,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr std::size_t kMostRows = 128;
+constexpr std::size_t kMostTimelines = 128;
 constexpr std::size_t kMostBucketsTogether = 40'000;
 constexpr std::size_t kLeastBuckets = 256;
 constexpr std::size_t kMostBucketsOfRow = 8192;
@@ -67,7 +67,7 @@ Json thinned_row(const Json& row, std::size_t most) {
 }  // namespace
 
 std::size_t most_buckets_of(const Json& timeline) {
-  const std::size_t rows = std::clamp<std::size_t>(timeline.size(), 1, kMostRows);
+  const std::size_t rows = std::clamp<std::size_t>(timeline.size(), 1, kMostTimelines);
   return std::clamp(kMostBucketsTogether / rows, kLeastBuckets, kMostBucketsOfRow);
 }
 
@@ -85,7 +85,7 @@ Json thinned_timelines(const Json& timeline, const Json& process, std::size_t mo
   }
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return a.first > b.first; });
-  rows.resize(std::min(rows.size(), kMostRows));
+  rows.resize(std::min(rows.size(), kMostTimelines));
   Json thinned = Json::array();
   for (const auto& [maximum, row] : rows) {
     thinned.push_back(thinned_row(*row, is_first(*row) ? most * kFirstHasTimes : most));

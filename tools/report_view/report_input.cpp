@@ -243,16 +243,6 @@ bool was_paused(const analyzer::rows::Report& report) {
                      });
 }
 
-std::optional<std::uint64_t> only_sums_until_ns(const Json& report) {
-  std::optional<std::uint64_t> until_ns;
-  const auto rows = report.at("coverage").find("partial_rules");
-  if (rows == report.at("coverage").end()) return until_ns;
-  for (const Json& row : *rows) {
-    until_ns = std::max(until_ns.value_or(0), number_or_zero(row, "from_ns"));
-  }
-  return until_ns;
-}
-
 std::optional<std::uint64_t> only_sums_until_ns(const analyzer::rows::Report& report) {
   std::optional<std::uint64_t> until_ns;
   for (const analyzer::rows::PartialRules& row : report.coverage.partial_rules) {

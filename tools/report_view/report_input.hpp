@@ -59,7 +59,6 @@ struct LoadOptions {
 
 // Until when the report has sums alone, so that some rules looked at the rest; empty where it has
 // every event.
-[[nodiscard]] std::optional<std::uint64_t> only_sums_until_ns(const Json& report);
 [[nodiscard]] std::optional<std::uint64_t> only_sums_until_ns(const analyzer::rows::Report& report);
 
 }  // namespace gpumemtrace::tools

@@ -50,18 +50,6 @@ std::string text_or(const Json& row, const char* key, std::string_view otherwise
   return text_in(row, key).value_or(std::string(otherwise));
 }
 
-std::string size_or_unknown(const Json& row, const char* key) {
-  const std::optional<std::uint64_t> bytes = number_in(row, key);
-  return bytes ? size_text(*bytes) : "an unknown size";
-}
-
-std::string time_or_unknown(const Json& row, const char* key) {
-  const std::optional<std::uint64_t> time_ns = number_in(row, key);
-  return time_ns ? duration_text(*time_ns) : "an unknown time";
-}
-
-bool is_exact(const Json& row) { return row.value("exact", true); }
-
 std::vector<const Json*> rows_where(const Json& rows, const char* bytes_key,
                                     const std::function<bool(const Json&)>& wanted) {
   std::vector<const Json*> found;

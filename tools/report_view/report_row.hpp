@@ -24,11 +24,6 @@ using analyzer::Json;
 // The value, or a word for what is not known.
 [[nodiscard]] std::uint64_t number_or_zero(const Json& row, const char* key);
 [[nodiscard]] std::string text_or(const Json& row, const char* key, std::string_view otherwise);
-[[nodiscard]] std::string size_or_unknown(const Json& row, const char* key);
-[[nodiscard]] std::string time_or_unknown(const Json& row, const char* key);
-
-// True unless the row says that a gap in the trace may have falsified it.
-[[nodiscard]] bool is_exact(const Json& row);
 
 // The rows for which `wanted` holds, largest `bytes_key` first; ties keep their order.
 [[nodiscard]] std::vector<const Json*> rows_where(const Json& rows, const char* bytes_key,

@@ -81,15 +81,4 @@ std::string short_stack(const analyzer::rows::Report& report,
   return found == report.stacks.end() ? std::string() : short_text(*found, most_frames);
 }
 
-std::string short_stack(const Json& report, const Json& row, std::size_t most_frames) {
-  const auto id = text_in(row, "stack");
-  if (!id) return {};
-  for (const Json& stack : report.at("stacks")) {
-    if (text_or(stack, "id", "") == *id) {
-      return short_text(analyzer::stack_of_json(stack), most_frames);
-    }
-  }
-  return {};
-}
-
 }  // namespace gpumemtrace::tools

@@ -27,7 +27,5 @@ namespace gpumemtrace::tools {
 [[nodiscard]] std::string short_stack(const analyzer::rows::Report& report,
                                       const analyzer::rows::OptionalText& stack,
                                       std::size_t most_frames);
-// Of the stack that a row names.
-[[nodiscard]] std::string short_stack(const Json& report, const Json& row, std::size_t most_frames);
 
 }  // namespace gpumemtrace::tools

@@ -6,10 +6,8 @@
 #include "analyzer/rules/oom_breakdown.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
-#include "tools/report_view/recorded_jobs.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
-#include "tools/report_view/stack_text.hpp"
 #include "tools/summary/summary_sections.hpp"
 
 namespace gpumemtrace::tools {
@@ -19,7 +17,6 @@ namespace rows = analyzer::rows;
 using analyzer::Level;
 using rows::LeakClass;
 
-constexpr std::size_t kMostStackFrames = 4;
 // A rank that differs from the median by more than this share is an outlier.
 constexpr std::uint64_t kOutlierShare = 20;
 
@@ -328,9 +325,6 @@ Lines trace_section(const Report& report, const SummaryDetail& detail) {
           ? format_text("Trace     complete: {}, none lost", count_of(events, "event", "events"))
           : format_text("Trace     INCOMPLETE: {}, {} dropped; numbers may be too low",
                         count_of(events, "event", "events"), format_count(dropped))};
-  if (const std::string jobs = unrelated_jobs_text(report); !jobs.empty()) {
-    append(lines, wrapped("          ", jobs, detail.width, 3));
-  }
   if (const std::optional<std::uint64_t> until_ns = only_sums_until_ns(report)) {
     append(lines,
            wrapped("          ",
