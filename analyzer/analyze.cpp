@@ -25,6 +25,7 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.usage = report_usage(context);
   report.peak = report_peak(context);
   report.modules = report_modules(context);
+  report.tensors = report_tensors(context);
   report.composition = report_composition(context);
   report.owners = report_owners(context);
   report.leaks = report_leaks(context);
@@ -37,6 +38,7 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.ranges_by_name = report_ranges_by_name(context);
   report.marks = report_marks(context);
   report.timeline = report_timeline(context);
+  if (options.what_if) report.what_if = report_what_if(context, *options.what_if);
   report.leaks.growth = report_growth(context, report.steps, report.devices, thresholds);
   report.transfers.hotspots = report_hotspots(context, thresholds);
   report.costs = report_costs(context);

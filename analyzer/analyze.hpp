@@ -10,6 +10,7 @@
 
 #include "analyzer/base/input_error.hpp"
 #include "analyzer/findings/thresholds.hpp"
+#include "analyzer/replay/question.hpp"
 #include "analyzer/rows/report.hpp"
 #include "analyzer/symbols/symbol_options.hpp"
 
@@ -26,11 +27,14 @@ struct Options {
   // At most so many buckets a row of timeline[]: 1,024 where nothing is said, and fewer, at least
   // 256, for jobs of more than 16 processes.
   std::optional<std::size_t> timeline_points;
+  // Also fills report.what_if[].
+  std::optional<replay::Question> what_if;
 };
 
 // The report of the job that `inputs` (traces and folders of traces) belong to. The same traces
 // give the same report.
-// Throws InputError where an input is missing, unreadable or no trace.
+// Throws InputError where an input is missing, unreadable or no trace, and replay::SettingError for
+// settings that the recorded version of PyTorch does not take.
 [[nodiscard]] rows::Report analyze(const std::vector<std::filesystem::path>& inputs,
                                    const Options& options);
 

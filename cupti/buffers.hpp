@@ -28,13 +28,13 @@ class Buffers {
   // nullptr where CUPTI has them all.
   std::uint8_t* take() noexcept;
 
-  bool is_ours(const std::uint8_t* buffer) const noexcept;
+  [[nodiscard]] bool is_ours(const std::uint8_t* buffer) const noexcept;
   // A buffer of ours came back. What it holds is read later, or `discard`ed.
   void completed(std::uint8_t* buffer, std::size_t valid_bytes, std::size_t library,
                  bool discard) noexcept;
 
   // Whether it is time to read.
-  bool many_are_filled() const noexcept {
+  [[nodiscard]] bool many_are_filled() const noexcept {
     return filled_count_.load(std::memory_order_relaxed) > kCount / 8;  // a hint
   }
 

@@ -31,15 +31,15 @@ class Client {
   void switch_function(trace::ActivityDomain domain, CallbackId function,
                        const Switch& change) noexcept;
   // Whether the client has anything on now, as far as a buffer for it is concerned.
-  bool collects() const noexcept { return collects_.load(); }
+  [[nodiscard]] bool collects() const noexcept { return collects_.load(); }
   void forget_times() noexcept;
   void forget_all() noexcept;
   void free_in_child() noexcept { lock_.free_in_child(); }
 
   // Whether a record that began at `time` is the client's.
-  bool owns(const RawRecord& record, std::uint64_t time) noexcept;
+  [[nodiscard]] bool owns(const RawRecord& record, std::uint64_t time) noexcept;
   // Whether owns() says the same for every time up to `time`.
-  bool is_certain(const RawRecord& record, std::uint64_t time) noexcept;
+  [[nodiscard]] bool is_certain(const RawRecord& record, std::uint64_t time) noexcept;
 
   // Records that the client has not got; taking them sets them to zero.
   void add_dropped(std::uint64_t records) noexcept { dropped_.fetch_add(records); }
@@ -49,7 +49,7 @@ class Client {
   static constexpr std::size_t kMostKinds = 64;
   using FunctionHistory = History<4>;
 
-  bool has_any_kind() noexcept;
+  [[nodiscard]] bool has_any_kind() noexcept;
   void forget_functions(trace::ActivityDomain domain) noexcept;
   Switch state_at(Kind kind, std::uint64_t time, std::uint32_t context) noexcept;
   Switch call_state_at(trace::ActivityDomain domain, CallbackId function,

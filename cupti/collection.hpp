@@ -64,7 +64,7 @@ class Collection final : public LibraryObserver {
   void flush(bool forced, const Recorder& recorder) noexcept;
   // Reads one completed buffer; without a recorder its content is let go. False where there is
   // none.
-  bool read_one(const Recorder* recorder) noexcept;
+  [[nodiscard]] bool read_one(const Recorder* recorder) noexcept;
 
   // In a forked child: there is no collection.
   void reset() noexcept;

@@ -33,7 +33,7 @@ class FunctionSet {
       if (function.domain == domain) words_[function.id / 64] |= 1ull << (function.id % 64);
     }
   }
-  constexpr bool contains(CallbackId id) const noexcept {
+  [[nodiscard]] constexpr bool contains(CallbackId id) const noexcept {
     return id < kMostFunctions && (words_[id / 64] >> (id % 64) & 1) != 0;
   }
 

@@ -22,7 +22,7 @@ struct ProgramBuffer {
   std::size_t most_records = 0;  // 0: as many as fit
   std::size_t records = 0;
 
-  bool has_room(std::size_t more) const noexcept {
+  [[nodiscard]] bool has_room(std::size_t more) const noexcept {
     return bytes != nullptr && more <= size - used && (most_records == 0 || records < most_records);
   }
 };
@@ -44,7 +44,7 @@ class OpenBuffer {
     buffer_ = buffer;
     return true;
   }
-  bool is_there() noexcept {
+  [[nodiscard]] bool is_there() noexcept {
     const SpinGuard guard(lock_);
     return buffer_.bytes != nullptr;
   }

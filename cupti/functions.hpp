@@ -19,7 +19,7 @@ struct Functions {
 #undef GPUMEMTRACE_CUPTI_CALLED
 
   // Without these there is nothing to collect with.
-  bool complete() const noexcept {
+  [[nodiscard]] bool complete() const noexcept {
     return cuptiActivityRegisterCallbacks != nullptr && cuptiActivityEnable != nullptr &&
            cuptiActivityDisable != nullptr && cuptiActivityFlushAll != nullptr &&
            cuptiActivityGetNextRecord != nullptr && cuptiGetVersion != nullptr &&

@@ -59,7 +59,7 @@ class HeldRecords {
     reviewing_.store(false, std::memory_order_release);
   }
 
-  bool holds_any() noexcept {
+  [[nodiscard]] bool holds_any() noexcept {
     const SpinGuard guard(lock_);
     return areas_[filling_].used != 0;
   }

@@ -39,7 +39,7 @@ class History {
   }
 
   // Whether the answer is the same for every time up to `time`.
-  bool was_constant(std::uint64_t time, std::uint32_t context) const noexcept {
+  [[nodiscard]] bool was_constant(std::uint64_t time, std::uint32_t context) const noexcept {
     const bool now = at(time, context).on;
     if (before_ != now) return false;
     for (std::size_t i = 0; i < count_; ++i) {
@@ -58,7 +58,7 @@ class History {
   }
 
   // Whether it is on now, for some context at least.
-  bool is_on_anywhere() const noexcept {
+  [[nodiscard]] bool is_on_anywhere() const noexcept {
     for (std::size_t i = count_; i > 0; --i) {
       if (changes_[i - 1].on) return true;
       if (changes_[i - 1].context == kEverywhere) return false;
@@ -67,10 +67,10 @@ class History {
   }
 
   // Whether anything was ever switched.
-  bool is_known() const noexcept { return is_known_ || count_ != 0; }
+  [[nodiscard]] bool is_known() const noexcept { return is_known_ || count_ != 0; }
 
  private:
-  static bool applies(const Switch& change, std::uint32_t context) noexcept {
+  [[nodiscard]] static bool applies(const Switch& change, std::uint32_t context) noexcept {
     return change.context == kEverywhere || change.context == context;
   }
 

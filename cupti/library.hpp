@@ -55,12 +55,14 @@ class Library {
   [[nodiscard]] bool prepare() noexcept { return call_times_.reserve() && held_.reserve(); }
   void attach(const OwnUse& own) noexcept;
   void detach() noexcept { attached_.store(false); }
-  bool is_attached() const noexcept { return attached_.load(); }
+  [[nodiscard]] bool is_attached() const noexcept { return attached_.load(); }
   // Where there may be a context already: API records of the functions that copy, and of no others.
   // False where CUPTI refuses.
   [[nodiscard]] bool select_within_kinds() noexcept;
-  bool program_has_callbacks() noexcept { return client_.callbacks().complete != nullptr; }
-  bool program_has_set(Attribute attribute) const noexcept;
+  [[nodiscard]] bool program_has_callbacks() noexcept {
+    return client_.callbacks().complete != nullptr;
+  }
+  [[nodiscard]] bool program_has_set(Attribute attribute) const noexcept;
   // What the library had before we changed it, for a program that asks.
   void keep_default(Attribute attribute, std::size_t value) noexcept;
   void add_dropped(std::uint64_t records) noexcept { client_.add_dropped(records); }
@@ -89,7 +91,7 @@ class Library {
   };
   static constexpr std::size_t kMostAttributes = 16;
 
-  bool is_shared(Kind kind) const noexcept;
+  [[nodiscard]] bool is_shared(Kind kind) const noexcept;
   std::uint64_t time_of_switch() const noexcept;
   void switch_kind(Kind kind, Context context, bool on) noexcept;
   Result enable_calls(Kind kind, Result result) noexcept;

@@ -16,7 +16,9 @@ class KindSet {
  public:
   constexpr KindSet() noexcept = default;
   constexpr void add(Kind kind) noexcept { bits_ |= bit(kind); }
-  constexpr bool contains(Kind kind) const noexcept { return (bits_ & bit(kind)) != 0; }
+  [[nodiscard]] constexpr bool contains(Kind kind) const noexcept {
+    return (bits_ & bit(kind)) != 0;
+  }
 
  private:
   static constexpr std::uint64_t bit(Kind kind) noexcept {

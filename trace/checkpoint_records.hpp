@@ -111,11 +111,11 @@ struct PeakHolder {
   MemoryKind memory = MemoryKind::kUnknown;
 };
 
-// The last record of a checkpoint. Records before it in the checkpoint are those that the folded
+// The last record of a checkpoint. Records before it in the checkpoint are those that the compacted
 // part of the trace still needs: what was live at the cut, and the dictionary.
 struct Checkpoint {
   RecordHeader record;        // time: the cut
-  std::uint64_t folds = 0;    // how often a part of the trace was folded
+  std::uint64_t folds = 0;    // how often part of the trace was compacted
   std::uint64_t records = 0;  // records that are gone
   std::uint64_t events = 0;   // of them, calls and framework blocks
   std::uint64_t order_repaired = 0;

@@ -45,7 +45,7 @@ static_assert(sizeof(FileHeader) == 56);
 enum class BlockType : std::uint8_t {
   kSchema = 1,      // kinds and fields of all records in this file
   kRecords = 2,     // one chunk, or a part of one
-  kCheckpoint = 3,  // records that stand for folded ones; writer kCheckpointWriter
+  kCheckpoint = 3,  // records that stand for compacted ones; writer kCheckpointWriter
   kIndex = 4,       // where all other blocks stand; written at an orderly end
   kFolded = 5,      // no payload: the checkpoint has the writer's records up to here
 };

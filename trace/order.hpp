@@ -98,7 +98,7 @@ inline constexpr std::uint16_t kCudaOutOfMemory = 2;
 // A call that reports one of these did its own work or came too late for it to matter: the error
 // is that of an earlier launch, which CUDA repeats on every later call, or says that the driver
 // or the context is gone already. A free that fails so leaves nothing alive.
-constexpr bool is_error_of_another_call(std::uint16_t result) noexcept {
+[[nodiscard]] constexpr bool is_error_of_another_call(std::uint16_t result) noexcept {
   switch (result) {
     case 4:    // DEINITIALIZED
     case 214:  // ECC_UNCORRECTABLE

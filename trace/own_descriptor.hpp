@@ -25,7 +25,7 @@ class OwnDescriptor {
     return *this;
   }
 
-  bool is_open() const { return number_ >= 0; }
+  [[nodiscard]] bool is_open() const { return number_ >= 0; }
   int number() const { return number_; }
 
   // Bytes of the whole file; 0 where it has no size.
@@ -36,7 +36,7 @@ class OwnDescriptor {
   }
 
   // Reads exactly `bytes` at `offset`; false at the end of the file or on an error.
-  bool read_at(std::uint64_t offset, void* out, std::size_t bytes) const {
+  [[nodiscard]] bool read_at(std::uint64_t offset, void* out, std::size_t bytes) const {
     auto* position = static_cast<char*>(out);
     while (bytes > 0) {
       const ssize_t got = pread(number_, position, bytes, static_cast<off_t>(offset));

@@ -315,7 +315,7 @@ void TraceFile::read_chunk(const ChunkHeader& chunk, std::uint64_t content, Writ
 
 // Sorts by place in the stream, packed before ring, and cuts from each piece what an earlier one
 // has already: a chunk that was packed, but not recycled before the kill, stands in both files, and
-// what a checkpoint has folded may still stand in the ring.
+// what a checkpoint has compacted may still stand in the ring.
 void TraceFile::order_pieces(WriterStream& stream) {
   std::sort(stream.pieces.begin(), stream.pieces.end(),
             [](const ChunkPiece& a, const ChunkPiece& b) {

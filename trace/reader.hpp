@@ -70,7 +70,7 @@ struct ChunkPiece {
 };
 
 struct WriterStream {
-  std::uint32_t writer = 0;  // kCheckpointWriter: records that stand for folded ones
+  std::uint32_t writer = 0;  // kCheckpointWriter: records that stand for compacted ones
   // The checkpoint has what the writer recorded up to here; end 0 = nothing.
   std::uint32_t folded_sequence = 0;
   std::uint32_t folded_end = 0;
@@ -90,17 +90,17 @@ class TraceFile {
   const FileHeader& header() const { return header_; }
   const std::vector<WriterStream>& writers() const { return writers_; }
   std::uint64_t file_bytes() const { return file_bytes_; }
-  bool has_ring() const { return ring_.is_open(); }
+  [[nodiscard]] bool has_ring() const { return ring_.is_open(); }
   // The ring's own counters; zero where there is no ring.
   std::uint64_t dropped(std::size_t drop_class) const { return dropped_[drop_class]; }
   std::uint64_t calls_taken_for_parts() const { return calls_taken_for_parts_; }
-  bool exit_seen() const { return exit_seen_; }
+  [[nodiscard]] bool exit_seen() const { return exit_seen_; }
   // The signal that ended the process, where `gpumemtrace run` saw it; else 0.
   int ended_by_signal() const { return ended_by_signal_; }
   // The ring holds nothing that the packed file has not, and never will.
-  bool ring_is_spent() const;
+  [[nodiscard]] bool ring_is_spent() const;
   // A process still holds the trace open for writing.
-  bool still_running() const { return still_running_; }
+  [[nodiscard]] bool still_running() const { return still_running_; }
   // Losses known after opening; cursors add to their own.
   const ReadLosses& losses() const { return losses_; }
 
@@ -111,8 +111,8 @@ class TraceFile {
   void read_header();
   void read_blocks(Writers& writers);
   void read_block(const BlockHeader& block, std::uint64_t payload, Writers& writers);
-  bool read_schema(const BlockHeader& block, std::uint64_t payload);
-  std::optional<std::uint64_t> find_block_header(std::uint64_t offset) const;
+  [[nodiscard]] bool read_schema(const BlockHeader& block, std::uint64_t payload);
+  [[nodiscard]] std::optional<std::uint64_t> find_block_header(std::uint64_t offset) const;
   void read_ring(const RingHeader& header, Writers& writers);
   void read_chunks(Writers& writers);
   void read_chunk(const ChunkHeader& chunk, std::uint64_t content, Writers& writers);
@@ -162,10 +162,10 @@ class WriterCursor {
   const ReadLosses& losses() const { return losses_; }
 
  private:
-  bool load_next_piece();
-  bool read_piece(Image& image);
-  bool read_packed(const ChunkPiece& piece, Image& image);
-  bool read_ring(const ChunkPiece& piece, Image& image);
+  [[nodiscard]] bool load_next_piece();
+  [[nodiscard]] bool read_piece(Image& image);
+  [[nodiscard]] bool read_packed(const ChunkPiece& piece, Image& image);
+  [[nodiscard]] bool read_ring(const ChunkPiece& piece, Image& image);
 
   const TraceFile* file_;
   const WriterStream* stream_;

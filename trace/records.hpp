@@ -57,6 +57,7 @@ enum class RecordKind : std::uint8_t {
   kAnnotation = 52,
   kWaitingStack = 53,
   kName = 54,
+  kTensor = 55,
   // What a checkpoint keeps of records that are gone (trace/checkpoint_records.hpp).
   kTotals = 60,
   kPeak = 61,
@@ -489,6 +490,9 @@ enum class TextKey : std::uint32_t {
   kPythonStacksOff = 20,  // why Python frames are not recorded
   kNativeStacksOff = 21,  // why native frames are not recorded
   kSuppression = 22,      // each part a line: a finding that the program wants left out
+  // PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF as they stood when recording began.
+  kTorchCudaAllocConf = 23,
+  kTorchAllocConf = 24,
 };
 
 // Tail: the text. Texts longer than a record's room come in several records of increasing `part`.
@@ -584,11 +588,30 @@ struct WaitingStack {
 // gpumemtrace.h.
 inline constexpr std::string_view kLeaksFromHere = "gpumemtrace: leaks from here";
 
-// A text that annotations name. Tail: the text.
+// A text that annotations and tensors name. Tail: the text.
 struct Name {
   RecordHeader record;
   std::uint32_t id = 0;
   std::uint32_t reserved = 0;
+};
+
+enum class TensorRole : std::uint32_t {
+  kUnknown = 0,
+  kParameter = 1,
+  kGradient = 2,
+  kOptimizerState = 3,
+  kBuffer = 4,  // of a module, beside its parameters: running means, masks
+};
+
+// What a storage of the framework is, as the program says while it is alive.
+struct Tensor {
+  RecordHeader record;
+  std::uint64_t address = 0;  // of the storage's first byte
+  std::uint64_t bytes = 0;    // of the storage, as the program asked for it
+  TensorRole role = TensorRole::kUnknown;
+  std::uint32_t name = 0;   // NameId: "h.3.mlp.c_fc.weight"; also of its gradient and its state
+  std::uint32_t state = 0;  // NameId of an optimizer's key: "exp_avg"; 0 = none
+  std::uint32_t layer = 0;  // NameId of the classes of its layer: "GPT2 > Block > MLP"; 0 = none
 };
 
 // Records that the writer had to drop between `since` and `time`, because the ring was full, and

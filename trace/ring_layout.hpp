@@ -42,7 +42,7 @@ struct ChunkHeader {
 static_assert(sizeof(ChunkHeader) == 64);
 
 // What stands where a chunk may begin has a chunk's magic and length.
-inline bool is_chunk(const ChunkHeader& chunk) {
+[[nodiscard]] inline bool is_chunk(const ChunkHeader& chunk) {
   return chunk.magic == kChunkMagic && chunk.bytes >= kMinChunkBytes &&
          chunk.bytes <= kMaxChunkBytes && chunk.bytes % kMinChunkBytes == 0;
 }

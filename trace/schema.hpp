@@ -285,6 +285,15 @@ inline constexpr auto kName = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Name, id, kPlain),
     GPUMEMTRACE_FIELD(Name, reserved, kPlain),
 });
+inline constexpr auto kTensor = std::to_array<Field>({
+    GPUMEMTRACE_HEADER_FIELDS(Tensor, record),
+    GPUMEMTRACE_FIELD(Tensor, address, kDelta),
+    GPUMEMTRACE_FIELD(Tensor, bytes, kPlain),
+    GPUMEMTRACE_FIELD(Tensor, role, kPlain),
+    GPUMEMTRACE_FIELD(Tensor, name, kDelta),
+    GPUMEMTRACE_FIELD(Tensor, state, kPlain),
+    GPUMEMTRACE_FIELD(Tensor, layer, kPlain),
+});
 inline constexpr auto kGap = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(Gap, record),
     GPUMEMTRACE_FIELD(Gap, since, kPlain),
@@ -588,6 +597,7 @@ inline constexpr std::array kKinds = {
     schema::describe<WaitingStack>(RecordKind::kWaitingStack, "waiting_stack",
                                    schema::kWaitingStack),
     schema::describe<Name>(RecordKind::kName, "name", schema::kName, true),
+    schema::describe<Tensor>(RecordKind::kTensor, "tensor", schema::kTensor),
     schema::describe<Totals>(RecordKind::kTotals, "totals", schema::kTotals),
     schema::describe<Peak>(RecordKind::kPeak, "peak", schema::kPeak),
     schema::describe<PeakHolder>(RecordKind::kPeakHolder, "peak_holder", schema::kPeakHolder),
@@ -675,6 +685,7 @@ GPUMEMTRACE_KIND_OF(Gap)
 GPUMEMTRACE_KIND_OF(Annotation)
 GPUMEMTRACE_KIND_OF(WaitingStack)
 GPUMEMTRACE_KIND_OF(Name)
+GPUMEMTRACE_KIND_OF(Tensor)
 GPUMEMTRACE_KIND_OF(Totals)
 GPUMEMTRACE_KIND_OF(Peak)
 GPUMEMTRACE_KIND_OF(PeakHolder)
@@ -701,7 +712,7 @@ constexpr const KindInfo* find_kind(RecordKind kind) {
 }
 
 // True for kinds whose struct begins with a CallHeader.
-constexpr bool is_call(RecordKind kind) {
+[[nodiscard]] constexpr bool is_call(RecordKind kind) {
   return kind >= RecordKind::kAllocation && kind <= RecordKind::kOtherCall;
 }
 

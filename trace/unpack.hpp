@@ -42,7 +42,7 @@ class FileSchema {
   };
 
   // nullopt where the payload is malformed.
-  static std::optional<FileSchema> parse(std::span<const std::byte> payload);
+  [[nodiscard]] static std::optional<FileSchema> parse(std::span<const std::byte> payload);
 
   const KindMap& kind(std::uint8_t number) const { return kinds_[number]; }
 

@@ -58,7 +58,7 @@ struct JoinBySteps {
 
 struct JoinAtOnce {
   // Whether the processor can, and not in microcode, as AMD's before Zen 3.
-  static bool is_fast() noexcept {
+  [[nodiscard]] static bool is_fast() noexcept {
 #if defined(__x86_64__)
     return __builtin_cpu_supports("bmi2") != 0 && __builtin_cpu_is("amdfam17h") == 0;
 #else

@@ -19,6 +19,7 @@ std::string with_unit(double value, int digits, const char* unit) {
 std::string size_text(std::uint64_t bytes) {
   constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   constexpr double kKibi = 1024.0;
+  if (bytes == 1) return "1 byte";
   if (bytes < 1024) return std::to_string(bytes) + " bytes";
   double value = static_cast<double>(bytes) / kKibi;
   std::size_t unit = 0;

@@ -9,6 +9,9 @@
 
 namespace gpumemtrace::analyzer {
 
+// A rate over less than this says nothing of the next minute.
+inline constexpr std::uint64_t kShortestRateNs = 1'000'000'000;
+
 enum class Threshold : std::uint8_t {
   kLeakBytes,
   kGrowthBytes,

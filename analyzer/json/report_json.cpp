@@ -39,6 +39,12 @@ class Writer {
   }
 
   template <class Row>
+  static Json json_of(const std::vector<Row>& rows) {
+    Json array = Json::array();
+    for (const Row& row : rows) array.push_back(json_of(row));
+    return array;
+  }
+  template <class Row>
   static Json json_of(const Row& row) {
     Writer writer;
     Row::fields(row, writer);
@@ -61,12 +67,6 @@ class Writer {
   template <class T>
   static Json json_of(const std::optional<T>& value) {
     return value ? json_of(*value) : Json(nullptr);
-  }
-  template <class T>
-  static Json json_of(const std::vector<T>& rows) {
-    Json array = Json::array();
-    for (const T& row : rows) array.push_back(json_of(row));
-    return array;
   }
   static Json json_of(const rows::NamedNumbers& numbers) {
     Writer writer;
@@ -227,6 +227,8 @@ class Reader {
 Json to_json(const rows::Report& report) { return Writer::json_of(report); }
 
 Json to_json(const rows::Finding& finding) { return Writer::json_of(finding); }
+
+Json to_json(const std::vector<rows::WhatIf>& rows) { return Writer::json_of(rows); }
 
 std::string to_text(const rows::Report& report) { return to_json(report).dump(2) + "\n"; }
 

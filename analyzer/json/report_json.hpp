@@ -13,6 +13,7 @@ namespace gpumemtrace::analyzer {
 
 [[nodiscard]] Json to_json(const rows::Report& report);
 [[nodiscard]] Json to_json(const rows::Finding& finding);
+[[nodiscard]] Json to_json(const std::vector<rows::WhatIf>& rows);
 
 // The report as a file: indented, with a line break at its end. What is no UTF-8 in it (a command
 // line or a file name may be anything) is replaced.

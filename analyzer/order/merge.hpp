@@ -89,7 +89,7 @@ class ProcessMerge final : public LookAhead {
   [[nodiscard]] Place last_place_in_reach(Source source) const;
 
   // False where the source has no more records.
-  bool refill(Source source);
+  [[nodiscard]] bool refill(Source source);
   void make_window();
   // Wakes the sources that have records in the next window. Returns its end and sets first_key_.
   [[nodiscard]] Place find_end();

@@ -37,4 +37,19 @@ class CategorySums {
   return sums;
 }
 
+// Of these, what the program itself said.
+[[nodiscard]] inline rows::NamedNumbers exact_categories_of(const Holders& holders) {
+  constexpr std::array kTold = {Category::kParameter, Category::kGradient,
+                                Category::kOptimizerState, Category::kBuffer};
+  rows::NamedNumbers sums;
+  for (const Category category : kTold) {
+    std::uint64_t bytes = 0;
+    for (const auto& [holder, tally] : holders) {
+      if (holder.verdict == Verdict{category, Confidence::kExact}) bytes += tally.bytes;
+    }
+    sums.emplace_back(name_of(category), bytes);
+  }
+  return sums;
+}
+
 }  // namespace gpumemtrace::analyzer

@@ -46,7 +46,7 @@ std::map<std::uint32_t, std::uint64_t> live_count_by_group(const ProcessModel& m
   std::map<std::uint32_t, std::uint64_t> count;
   for (const Account& account : model.accounts().accounts()) {
     for (const auto& [holder, tally] :
-         sum_by_holder(model.live_now(account.level, account.device))) {
+         sum_by_holder(model.memory().live_now(account.level, account.device))) {
       count[holder.group] += tally.count;
     }
   }
@@ -115,7 +115,7 @@ void observe_collected(const ReportContext& context, const ReportProcess& proces
                        std::vector<rows::CollectedSite>& list) {
   std::map<SiteKey, CollectedSums> sites;
   const Accounts& accounts = process.model().accounts();
-  process.model().collected().for_each([&](std::uint32_t index, const Collected& collected) {
+  process.model().memory().collected.for_each([&](std::uint32_t index, const Collected& collected) {
     const Group& group = accounts.group(index);
     SiteKey key{group.key.device, level_of(group.key.kind),
                 context.identity_of(process, {index, group.segments != 0})};
@@ -149,7 +149,7 @@ void observe_gradients(const ReportContext& context, const ReportProcess& proces
                        std::vector<rows::KeptGradients>& list) {
   for (const Account& account : process.model().accounts().accounts()) {
     const TallyByIdentity holders =
-        context.tally(process, process.model().gradients_left_at_peak(account));
+        context.tally(process, process.model().holders().gradients_left_at_peak(account));
     if (holders.empty()) continue;
     rows::KeptGradients row;
     const TallyByIdentity::value_type* largest = &*holders.begin();
@@ -171,7 +171,7 @@ void observe_gradients(const ReportContext& context, const ReportProcess& proces
 
 void observe_contexts(const ReportContext& context, const ReportProcess& process,
                       std::vector<rows::OpenedContext>& list) {
-  for (const ledger::Context& opened : process.model().contexts()) {
+  for (const ledger::Context& opened : process.model().memory().contexts.contexts()) {
     list.push_back({process.id, context.device_id(process, opened.device),
                     location_of(context, process, opened.opened_at)});
   }

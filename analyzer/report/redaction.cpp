@@ -11,8 +11,8 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 constexpr std::array<std::string_view, static_cast<std::size_t>(Secret::kCount)> kNames = {
-    "argument", "boot",  "GPU",     "file",  "function",    "host",   "layer",
-    "library",  "owner", "program", "range", "suppression", "thread", "trace"};
+    "argument", "boot",    "GPU",   "file",        "function", "host",   "layer", "library",
+    "owner",    "program", "range", "suppression", "tensor",   "thread", "trace"};
 
 // Libraries that everybody has or can have, by the whole name before ".so": a longer name may be
 // somebody's own.
@@ -150,6 +150,13 @@ class NameReplacer {
   }
   void operator()(std::string_view, rows::Module& module) {
     if (module.path) module.path = redaction_.replace_layers(*module.path);
+  }
+  void operator()(std::string_view, rows::Tensor& tensor) {
+    for (rows::OptionalText* text : {&tensor.name, &tensor.state, &tensor.layer}) {
+      replace(Secret::kTensor, *text);
+    }
+    for (std::string& name : tensor.other_names) replace(Secret::kTensor, name);
+    if (tensor.path) tensor.path = redaction_.replace_layers(*tensor.path);
   }
   void operator()(std::string_view, rows::Cupti& cupti) { replace_paths(cupti.reason); }
   void operator()(std::string_view, rows::Python& python) { replace_paths(python.reason); }

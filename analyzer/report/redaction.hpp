@@ -27,6 +27,7 @@ enum class Secret {
   kProgram,
   kRange,
   kSuppression,
+  kTensor,
   kThread,
   kTrace,
   kCount

@@ -115,11 +115,11 @@ std::vector<rows::Composition> report_composition(const ReportContext& context) 
   std::vector<rows::Composition> list;
   for (const ReportProcess& process : context.processes()) {
     const ProcessModel& model = process.model();
-    for (const auto& [device, state] : model.devices().devices()) {
+    for (const auto& [device, state] : model.memory().devices.devices()) {
       if (device < 0) continue;
       if (!state.physical_peak.happened() && state.last_sample.time == 0) continue;
       if (state.physical_peak.happened()) {
-        const Holders held = model.holders_at(state.physical_peak, Level::kDriver, device);
+        const Holders held = model.holders().at(state.physical_peak, Level::kDriver, device);
         list.push_back(compose(context, process, device,
                                {rows::SnapshotAt::kDriverPeak, state.at_peak, nearer_sample(state)},
                                held));
@@ -129,9 +129,10 @@ std::vector<rows::Composition> report_composition(const ReportContext& context) 
           list.push_back(compose_snapshot(context, process, snapshot));
         }
       }
-      list.push_back(compose(context, process, device,
-                             {rows::SnapshotAt::kEnd, model.parts_now(device), state.last_sample},
-                             sum_by_holder(model.live_now(Level::kDriver, device))));
+      list.push_back(
+          compose(context, process, device,
+                  {rows::SnapshotAt::kEnd, model.memory().parts_now(device), state.last_sample},
+                  sum_by_holder(model.memory().live_now(Level::kDriver, device))));
     }
   }
   return list;

@@ -16,9 +16,9 @@ constexpr std::size_t kMaxHolders = 20;
 constexpr std::uint64_t kExecTakesNs = 2'000'000'000;
 
 bool ended_by_exec(const Process& process) {
-  const Course& course = process.model().course();
-  return course.exec_time != 0 &&
-         process.time_ns(course.last_time) < process.time_ns(course.exec_time) + kExecTakesNs;
+  const RunStatistics& statistics = process.model().statistics();
+  return statistics.exec_time != 0 && process.time_ns(statistics.last_time) <
+                                          process.time_ns(statistics.exec_time) + kExecTakesNs;
 }
 
 rows::TraceEnd end_of(const Process& process) {
@@ -29,8 +29,8 @@ rows::TraceEnd end_of(const Process& process) {
   if (const int signal = process.file().ended_by_signal(); signal != 0) {
     return signal == kSigkill ? TraceEnd::kKilled : TraceEnd::kSignal;
   }
-  if (!process.model().course().stopped_because.empty()) return TraceEnd::kUnknown;
-  if (process.file().exit_seen() || process.model().course().exit_seen) return TraceEnd::kExit;
+  if (!process.model().statistics().stopped_because.empty()) return TraceEnd::kUnknown;
+  if (process.file().exit_seen() || process.model().statistics().exit_seen) return TraceEnd::kExit;
   return process.file().has_ring() ? TraceEnd::kKilled : TraceEnd::kUnknown;
 }
 
@@ -38,28 +38,28 @@ void add_activity_losses(const Activity& activity, Losses& losses) {
   const JoinCounts& counts = activity.counts();
   losses.add(Loss::cupti_dropped_records, activity.dropped().by_cupti);
   losses.add(Loss::activity_dropped, activity.dropped().by_recorder);
-  losses.add(Loss::activity_before_checkpoint, activity.folded_records());
+  losses.add(Loss::activity_before_checkpoint, activity.compacted_records());
   losses.add(Loss::activity_unjoined, counts.all_unjoined());
   losses.add(Loss::activity_inferred, counts.inferred);
   losses.add(Loss::copy_memory_disagreements, counts.kind_disagreements);
 }
 
 Losses losses_of(const Process& process, rows::TraceEnd end) {
-  const Course& course = process.model().course();
+  const RunStatistics& statistics = process.model().statistics();
   const trace::ReadLosses& read = process.read_losses();
   const trace::TraceFile& file = process.file();
   Losses losses;
   // The ring counts all drops of the run; gap records say what was dropped where.
-  losses.add(Loss::dropped_allocations, std::max(course.dropped.allocations, file.dropped(0)));
-  losses.add(Loss::dropped_frees, std::max(course.dropped.frees, file.dropped(1)));
-  losses.add(Loss::dropped_copies, std::max(course.dropped.copies, file.dropped(2)));
-  losses.add(Loss::dropped_blocks, std::max(course.dropped.blocks, file.dropped(3)));
-  losses.add(Loss::dropped_others, std::max(course.dropped.others, file.dropped(4)));
-  losses.add(Loss::stacks_left_out, course.dropped.stacks);
+  losses.add(Loss::dropped_allocations, std::max(statistics.dropped.allocations, file.dropped(0)));
+  losses.add(Loss::dropped_frees, std::max(statistics.dropped.frees, file.dropped(1)));
+  losses.add(Loss::dropped_copies, std::max(statistics.dropped.copies, file.dropped(2)));
+  losses.add(Loss::dropped_blocks, std::max(statistics.dropped.blocks, file.dropped(3)));
+  losses.add(Loss::dropped_others, std::max(statistics.dropped.others, file.dropped(4)));
+  losses.add(Loss::stacks_left_out, statistics.dropped.stacks);
   losses.add(Loss::calls_taken_for_parts,
-             std::max(course.dropped.parts, file.calls_taken_for_parts()));
-  losses.add(Loss::recording_disabled, course.stopped_because.empty() ? 0 : 1);
-  losses.add(Loss::paused, course.pauses);
+             std::max(statistics.dropped.parts, file.calls_taken_for_parts()));
+  losses.add(Loss::recording_disabled, statistics.stopped_because.empty() ? 0 : 1);
+  losses.add(Loss::paused, statistics.pauses);
   losses.add(Loss::corrupt_blocks, read.corrupt_blocks);
   // What a killed process was about to pack is still in its ring.
   losses.add(Loss::truncated_tail, file.has_ring() ? 0 : read.truncated_tail);
@@ -67,18 +67,18 @@ Losses losses_of(const Process& process, rows::TraceEnd end) {
   losses.add(Loss::missing_ring, end == rows::TraceEnd::kUnknown && !file.has_ring() ? 1 : 0);
   losses.add(Loss::malformed_records, read.malformed_records);
   losses.add(Loss::unknown_records, read.unknown_records);
-  losses.add(Loss::unfinished_calls, course.unfinished_calls);
+  losses.add(Loss::unfinished_calls, statistics.unfinished_calls);
   losses.add(Loss::clock_not_calibrated, process.clock().calibrated() ? 0 : 1);
-  losses.add(Loss::order_repaired, course.order_repaired);
-  losses.add(Loss::live_address_allocated, course.live_address_allocated);
-  losses.add(Loss::unknown_frees, course.unknown_frees);
-  losses.add(Loss::unknown_context, course.unknown_context);
-  losses.add(Loss::framework_mismatch, course.framework_mismatch);
-  losses.add(Loss::implicit_frees, course.implicit_frees);
-  losses.add(Loss::steps_left_out, process.model().steps().steps_left_out());
-  losses.add(Loss::marks_left_out, process.model().steps().marks().left_out());
-  losses.add(Loss::ranges_left_out, process.model().steps().ranges_left_out());
-  losses.add(Loss::detail_replaced_by_checkpoint, course.folded_records);
+  losses.add(Loss::order_repaired, statistics.order_repaired);
+  losses.add(Loss::live_address_allocated, statistics.live_address_allocated);
+  losses.add(Loss::unknown_frees, statistics.unknown_frees);
+  losses.add(Loss::unknown_context, statistics.unknown_context);
+  losses.add(Loss::framework_mismatch, statistics.framework_mismatch);
+  losses.add(Loss::implicit_frees, statistics.implicit_frees);
+  losses.add(Loss::steps_left_out, process.model().program().steps().steps_left_out());
+  losses.add(Loss::marks_left_out, process.model().program().steps().marks().left_out());
+  losses.add(Loss::ranges_left_out, process.model().program().steps().ranges_left_out());
+  losses.add(Loss::detail_replaced_by_checkpoint, statistics.compacted_records);
   add_activity_losses(process.model().activity(), losses);
   return losses;
 }
@@ -110,7 +110,7 @@ ReportContext::ReportContext(const Job& job, Symbolizer& symbolizer, const CodeO
     entry.end = end_of(*process);
     entry.losses = losses_of(*process, entry.end);
     entry.inexact = inexact_of(entry.losses);
-    if (process->model().course().peaks_are_inexact) entry.inexact.memory = true;
+    if (process->model().statistics().peaks_are_inexact) entry.inexact.memory = true;
     processes_.push_back(std::move(entry));
     stack_names_.emplace_back(process->model(), symbolizer, owners);
   }
@@ -121,7 +121,7 @@ ReportContext::ReportContext(const Job& job, Symbolizer& symbolizer, const CodeO
 void ReportContext::name_devices() {
   std::map<std::tuple<std::string, std::uint64_t, std::uint64_t>, std::size_t> by_uuid;
   for (const ReportProcess& process : processes_) {
-    for (const auto& [ordinal, state] : process.model().devices().devices()) {
+    for (const auto& [ordinal, state] : process.model().memory().devices.devices()) {
       if (ordinal < 0) continue;
       std::size_t index = devices_.size();
       if (state.uuid_low != 0 || state.uuid_high != 0) {
@@ -174,14 +174,15 @@ Identity ReportContext::identity_of_site(const ReportProcess& process, const Cal
 
 // With native frames the stack says who asked and where; without, the immediate caller does.
 Identity ReportContext::name_site(const ReportProcess& process, const CallSite& site) const {
-  const SiteName caller = process.model().dictionary().name_of(site);
+  const SiteName caller = process.model().program().dictionary().name_of(site);
   const bool through_runtime = caller.module.empty() || is_cuda_runtime(caller.module);
   Identity identity;
   if (names_of(process).has_native_frames(site.stack)) {
     identity.owner = names_of(process).owner_of(site.stack);
     identity.api = caller.api;
   } else if (!caller.module.empty()) {
-    const std::string executable = process.model().dictionary().text(trace::TextKey::kExecutable);
+    const std::string executable =
+        process.model().program().dictionary().text(trace::TextKey::kExecutable);
     identity.owner = owners_.owner_of_caller(caller.module, executable);
     if (!through_runtime) {
       identity.api = caller.api;
@@ -274,7 +275,7 @@ rows::Origin origin_of(const Identity& identity) {
 }
 
 bool uses_pytorch(const ReportProcess& process) {
-  const Dictionary& dictionary = process.model().dictionary();
+  const Dictionary& dictionary = process.model().program().dictionary();
   return !dictionary.text(trace::TextKey::kTorchVersion).empty() ||
          !dictionary.find_module("libtorch").empty();
 }

@@ -46,7 +46,7 @@ struct Identity {
 
 // Holders of one line in different layers of a model are different rows.
 struct ByWordsAndLayers {
-  bool operator()(const Identity& a, const Identity& b) const {
+  [[nodiscard]] bool operator()(const Identity& a, const Identity& b) const {
     return a != b ? a < b : a.layers < b.layers;
   }
 };

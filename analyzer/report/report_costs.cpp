@@ -51,7 +51,7 @@ CostRows rows_of(const ReportContext& context, const ReportProcess& process) {
   for (const Account& account : model.accounts().accounts()) {
     if (account.level == Level::kMapping || account.level == Level::kImported) continue;
     for (const auto& [holder, tally] :
-         model.holders_at(account.peak, account.level, account.device)) {
+         model.holders().at(account.peak, account.level, account.device)) {
       costs_of(holder).peak_bytes += tally.bytes;
     }
   }

@@ -75,7 +75,7 @@ void add_framework(const ReportContext& context, const ReportProcess& process,
   };
   const PeakSnapshot& peak = framework.blocks->peak;
   if (peak.happened() && !peak.is_restored()) {
-    add({SnapshotAt::kPeak, peak.time()}, model.fragmentation_at(peak, device));
+    add({SnapshotAt::kPeak, peak.time()}, model.memory().fragmentation_at(peak, device));
   }
   for (const OomSnapshot& snapshot : model.snapshots()) {
     if (snapshot.device != device || !snapshot.fragmentation) continue;
@@ -83,9 +83,9 @@ void add_framework(const ReportContext& context, const ReportProcess& process,
   }
   if (framework.worst.happened()) {
     add({SnapshotAt::kWorst, framework.worst.time()},
-        model.fragmentation_at(framework.worst, device));
+        model.memory().fragmentation_at(framework.worst, device));
   }
-  add({SnapshotAt::kEnd, model.course().last_time}, model.fragmentation_now(device));
+  add({SnapshotAt::kEnd, model.statistics().last_time}, model.memory().fragmentation_now(device));
 }
 
 // The pools of one device.
@@ -114,14 +114,14 @@ void add_pools(const ReportContext& context, const ReportProcess& process,
                std::vector<rows::Fragmentation>& list) {
   const ProcessModel& model = process.model();
   std::map<std::int32_t, DevicePools> devices;
-  for (const PoolState& pool : model.pools().pools()) {
+  for (const PoolState& pool : model.memory().pools.pools()) {
     if (pool.device < 0 || pool.is_imported) continue;
     DevicePools& pools = devices[pool.device];
     pools.sampled = pools.sampled && pool.sampled;
     pools.peak_bytes += pool.reserved_peak_bytes;
   }
   for (const auto& [device, pools] : devices) {
-    const PoolSums& sums = model.pools().sums_of(device);
+    const PoolSums& sums = model.memory().pools.sums_of(device);
     if (pools.sampled && sums.most.time != 0) {
       rows::Fragmentation peak =
           pool_row(context, process, device, {rows::SnapshotAt::kPeak, sums.most.time},
@@ -132,7 +132,7 @@ void add_pools(const ReportContext& context, const ReportProcess& process,
       list.push_back(std::move(peak));
     }
     rows::Fragmentation end = pool_row(
-        context, process, device, {rows::SnapshotAt::kEnd, model.course().last_time},
+        context, process, device, {rows::SnapshotAt::kEnd, model.statistics().last_time},
         sums.used_bytes,
         pools.sampled ? rows::OptionalNumber(sums.reserved_bytes) : rows::OptionalNumber());
     end.is_exact = !process.inexact.memory;
@@ -145,7 +145,7 @@ void add_pools(const ReportContext& context, const ReportProcess& process,
 std::vector<rows::Fragmentation> report_fragmentation(const ReportContext& context) {
   std::vector<rows::Fragmentation> list;
   for (const ReportProcess& process : context.processes()) {
-    for (const auto& [device, framework] : process.model().framework().devices()) {
+    for (const auto& [device, framework] : process.model().memory().framework.devices()) {
       add_framework(context, process, framework, list);
     }
     add_pools(context, process, list);

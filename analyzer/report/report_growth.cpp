@@ -2,10 +2,13 @@
 // Sites whose live memory rises throughout the run: leaks.growth[].
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "analyzer/findings/thresholds.hpp"
+#include "analyzer/report/growth_causes.hpp"
 #include "analyzer/report/sections.hpp"
 #include "analyzer/report/site_key.hpp"
 
@@ -187,7 +190,8 @@ StepsPassed steps_between(const std::vector<rows::Step>& steps, const std::strin
   return passed;
 }
 
-// When the device is full if memory goes on rising so; no value where its size is not known.
+// When the device is full if memory goes on rising so; no value where its size is not known, or
+// where it rose too shortly.
 rows::OptionalNumber forecast_ns(const std::vector<rows::Device>& devices,
                                  const rows::OptionalText& id, const rows::Growth& growth) {
   const auto device = std::find_if(devices.begin(), devices.end(),
@@ -195,7 +199,7 @@ rows::OptionalNumber forecast_ns(const std::vector<rows::Device>& devices,
   if (device == devices.end() || !device->total_bytes || !device->physical_peak) {
     return std::nullopt;
   }
-  if (growth.bytes == 0 || growth.end_ns <= growth.begin_ns) return std::nullopt;
+  if (growth.bytes == 0 || growth.end_ns < growth.begin_ns + kShortestRateNs) return std::nullopt;
   const auto total = static_cast<double>(*device->total_bytes);
   const auto used = static_cast<double>(device->physical_peak->bytes);
   const double rate =
@@ -270,6 +274,7 @@ std::vector<rows::Growth> report_growth(const ReportContext& context,
     for (const auto& [key, site] : sites) {
       growths[key] = growth_of(site.stretches, window_of(site.stretches, begin));
     }
+    std::vector<rows::Growth> own;
     for (const auto& site : sites) {
       const Growth& growth = growths.at(site.first);
       if (growth.bytes < thresholds.bytes(Threshold::kGrowthBytes) ||
@@ -281,8 +286,13 @@ std::vector<rows::Growth> report_growth(const ReportContext& context,
       add_steps(row, steps_between(steps, process.id, row.begin_ns, row.end_ns));
       const bool is_on_device = row.level != Level::kHost && row.level != Level::kManaged;
       if (is_on_device) row.forecast_ns = forecast_ns(devices, row.device, row);
-      list.push_back(std::move(row));
+      own.push_back(std::move(row));
     }
+    sort_rows(own, &rows::Growth::bytes);
+    find_growth_causes(own, [&](const std::string& stack) {
+      return context.names_of(process).frames_of(stack_number(stack));
+    });
+    std::move(own.begin(), own.end(), std::back_inserter(list));
   }
   sort_rows(list, &rows::Growth::bytes);
   return list;

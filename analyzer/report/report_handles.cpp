@@ -2,6 +2,7 @@
 // Handles that were never released.
 #include <algorithm>
 
+#include "analyzer/model/memory/handles.hpp"
 #include "analyzer/report/sections.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -52,13 +53,13 @@ std::vector<rows::OpenHandles> report_open_handles(const ReportContext& context)
   std::vector<rows::OpenHandles> list;
   for (const ReportProcess& process : context.processes()) {
     std::map<HandleKey, HandleTally> sums;
-    for (const OpenHandle& handle : process.model().open_handles()) {
+    for (const OpenHandle& handle : open_handles(process.model().memory())) {
       HandleTally& sum = sums[{handle.kind, handle.device,
                                opener_of(context, process, handle.site, handle.is_segment)}];
       sum.tally.add(handle.bytes, handle.time);
       sum.knows_bytes = sum.knows_bytes && handle.knows_bytes;
     }
-    for (const OpenedHandles& opened : process.model().opened_handles()) {
+    for (const OpenedHandles& opened : opened_handles(process.model().memory())) {
       const auto known = sums.find({opened.kind, opened.device,
                                     opener_of(context, process, opened.site, opened.is_segment)});
       if (known == sums.end()) continue;

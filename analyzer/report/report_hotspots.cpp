@@ -82,7 +82,7 @@ GpuView view_of(const ReportProcess& process, const TransferKey& key, const GpuT
   if (busy_ns != 0) {
     view.bytes_per_s = static_cast<double>(gpu.bytes) * 1e9 / static_cast<double>(busy_ns);
   }
-  const auto& devices = process.model().devices().devices();
+  const auto& devices = process.model().memory().devices.devices();
   const auto device = devices.find(key.device);
   if (device != devices.end()) {
     view.link_bytes_per_s = link_bytes_per_second(device->second, key.direction);
@@ -108,6 +108,17 @@ bool is_repeated(const CopySums& sums, const Thresholds& thresholds) {
   return sums.repeats.count != 0 &&
          sums.repeats.bytes >= thresholds.bytes(Threshold::kRepeatedBytes) &&
          sums.hashed_count >= contents * thresholds.count(Threshold::kRepeatedTimes);
+}
+
+// A module that is moved is made once, and the program waits for it in any case.
+bool moves_a_module(const ReportContext& context, const ReportProcess& process,
+                    const CopySums& sums) {
+  if (sums.stack.empty()) return false;
+  const auto frames = context.names_of(process).frames_of(stack_number(sums.stack));
+  return std::any_of(frames.begin(), frames.end(), [](const StackFrame& frame) {
+    return frame.file.ends_with("/torch/nn/modules/module.py") &&
+           frame.function.ends_with("_apply");
+  });
 }
 
 // At most one rule a site: the one whose remedy helps most.
@@ -267,7 +278,7 @@ std::map<CopyKey, CopySums> copies_by_site(const ReportContext& context,
         copy_waits(row.key) || (row.key.direction == Direction::kDeviceToHost &&
                                 context.names_of(process).waits_for_copy(row.key.site.stack));
     const std::string stack = take_stack(key.identity);
-    key.identity.api = process.model().dictionary().function_of(row.key.site);
+    key.identity.api = process.model().program().dictionary().function_of(row.key.site);
     key.kind.site = CallSite{};
     CopySums& sums = copies[key];
     if (sums.count == 0 || row.bytes > sums.most_bytes) {
@@ -299,6 +310,7 @@ std::vector<rows::Hotspot> report_hotspots(const ReportContext& context,
       const GpuView gpu = view_of(process, copies.kind, sums.gpu);
       const Rule rule = rule_for(copies, sums, gpu, thresholds);
       if (rule == Rule::kCount) continue;
+      if (rule == Rule::kPageableCopies && moves_a_module(context, process, sums)) continue;
       list.push_back(hotspot_row(context, process, rule, copies, sums, gpu));
     }
   }

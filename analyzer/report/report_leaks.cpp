@@ -40,7 +40,7 @@ class LeakList {
   LeakList(const ReportContext& context, const ReportProcess& process)
       : context_(context), process_(process) {
     const std::string allocator =
-        process.model().dictionary().text(trace::TextKey::kTorchAllocator);
+        process.model().program().dictionary().text(trace::TextKey::kTorchAllocator);
     pool_is_framework_ = allocator == "cudaMallocAsync";
   }
 
@@ -121,20 +121,20 @@ struct Alike {
 LeakList collect(const ReportContext& context, const ReportProcess& process) {
   const ProcessModel& model = process.model();
   std::map<Alike, Tally> alike;
-  const std::uint64_t leaks_from = model.steps().leaks_from();
+  const std::uint64_t leaks_from = model.program().steps().leaks_from();
   for (const Account& account : model.accounts().accounts()) {
     if (account.level == Level::kMapping || account.level == Level::kImported) continue;
-    for (const LiveAllocation& entry : model.live_now(account.level, account.device)) {
+    for (const LiveAllocation& entry : model.memory().live_now(account.level, account.device)) {
       alike[{{entry.group, entry.link != 0}, Teardown{}, entry.born <= leaks_from}].add(entry.bytes,
                                                                                         entry.born);
     }
   }
-  model.memory().for_each_ended([&](const EndedAllocation& ended) {
+  model.memory().live.for_each_ended([&](const EndedAllocation& ended) {
     const LiveAllocation& entry = ended.entry;
     alike[{{entry.group, entry.link != 0}, ended.teardown, entry.born <= leaks_from}].add(
         entry.bytes, entry.born);
   });
-  for (const auto& [key, tally] : model.memory().replaced_ended()) {
+  for (const auto& [key, tally] : model.memory().live.replaced_ended()) {
     alike[{{key.first, false}, {key.second, false, {}}, leaks_from != 0}].merge(tally);
   }
   // The largest first, so that its stack stands for its row.
@@ -154,7 +154,7 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
 
 // No value also where the trace alone made up the steps: their numbers mean nothing to the reader.
 rows::OptionalNumber stated_step_at(const ReportProcess& process, std::uint64_t model_time) {
-  const Steps& steps = process.model().steps();
+  const Steps& steps = process.model().program().steps();
   return steps.source() == StepSource::kPeriod ? std::nullopt : steps.step_at(model_time);
 }
 
@@ -187,13 +187,13 @@ rows::ExitLeak exit_row(const ReportContext& context, const ReportProcess& proce
 std::vector<rows::InvalidFree> invalid_free_rows(const ReportContext& context) {
   std::vector<rows::InvalidFree> list;
   for (const ReportProcess& process : context.processes()) {
-    for (const auto& [refused, why] : process.model().invalid_frees()) {
+    for (const auto& [refused, why] : process.model().memory().invalid_frees) {
       const auto location = [&](const std::optional<CallSite>& site) {
         return site ? location_of(context, process, *site) : rows::OptionalLocation();
       };
       rows::InvalidFree row;
       row.process = process.id;
-      row.function = process.model().dictionary().function_of(refused.site);
+      row.function = process.model().program().dictionary().function_of(refused.site);
       row.result = refused.result;
       row.address_was_live = refused.what == FreedWhat::kLiveMemory;
       row.count = why.tally.count;

@@ -28,7 +28,7 @@ rows::OptionalText explanation_of(const DisagreementKey& key) {
 
 rows::Disagreement disagreement_row(const ReportProcess& process, const DisagreementKey& key,
                                     const DisagreementSums& sums) {
-  const Dictionary& dictionary = process.model().dictionary();
+  const Dictionary& dictionary = process.model().program().dictionary();
   const bool ours = key.what != Disagreement::kMissingInTrace;
   const bool theirs = key.what != Disagreement::kMissingInCupti;
   CallSite during;
@@ -141,7 +141,7 @@ std::vector<rows::Disagreement> report_memory2_disagreements(const ReportContext
 std::vector<rows::PoolActivity> report_pool_activity(const ReportContext& context) {
   std::vector<rows::PoolActivity> list;
   for (const ReportProcess& process : context.processes()) {
-    const ledger::MappedArray<PoolState>& known = process.model().pools().pools();
+    const ledger::MappedArray<PoolState>& known = process.model().memory().pools.pools();
     for (const auto& [handle, pool] : process.model().activity().pools()) {
       const auto same =
           std::find_if(known.begin(), known.end(),

@@ -9,7 +9,39 @@ namespace {
 struct LayerSums {
   Tally tally;
   CategorySums categories;
+
+  void add(Category category, const Tally& more) {
+    tally.merge(more);
+    categories.add(category, more.bytes);
+  }
 };
+using SumsByLayers = std::map<std::string, LayerSums>;
+
+// By the stack of each block, and what the program named by the layer that it said.
+SumsByLayers sum_by_layers(const ReportContext& context, const ReportProcess& process,
+                           const Account& account) {
+  SumsByLayers sums;
+  const ProcessModel& model = process.model();
+  Holders by_stack;
+  if (account.peak.is_restored() || model.program().tensor_names().empty()) {
+    by_stack = model.holders().at(account.peak, account.level, account.device);
+  } else {
+    for (const auto& [holder, tally] : model.holders().named_at(account.peak, account.device)) {
+      const auto& [key, named] = holder;
+      const std::uint32_t layer =
+          named == 0 ? 0 : model.program().tensor_names().names(named).front().layer;
+      if (layer == 0) {
+        by_stack[key].merge(tally);
+      } else {
+        sums[model.program().steps().name_of(layer)].add(key.verdict.category, tally);
+      }
+    }
+  }
+  for (const auto& [identity, tally] : context.tally(process, by_stack)) {
+    sums[identity.layers].add(identity.verdict.category, tally);
+  }
+  return sums;
+}
 
 }  // namespace
 
@@ -19,14 +51,7 @@ std::vector<rows::Module> report_modules(const ReportContext& context) {
     const ProcessModel& model = process.model();
     for (const Account& account : model.accounts().accounts()) {
       if (account.level != Level::kFramework || !account.peak.happened()) continue;
-      std::map<std::string, LayerSums> by_layers;
-      const Holders holders = model.holders_at(account.peak, account.level, account.device);
-      for (const auto& [identity, tally] : context.tally(process, holders)) {
-        LayerSums& sums = by_layers[identity.layers];
-        sums.tally.merge(tally);
-        sums.categories.add(identity.verdict.category, tally.bytes);
-      }
-      for (const auto& [layers, sums] : by_layers) {
+      for (const auto& [layers, sums] : sum_by_layers(context, process, account)) {
         list.push_back({process.id, context.device_id(process, account.device), "peak",
                         rows::text_or_none(layers), std::nullopt, sums.tally.bytes,
                         sums.tally.count, sums.categories.row()});

@@ -76,7 +76,7 @@ rows::Oom oom_row(const ReportContext& context, const ReportProcess& process,
   row.device = context.device_id(process, first.device);
   row.level = first.level;
   row.time_ns = process.time_ns(first.time);
-  row.step = process.model().steps().step_at(first.time);
+  row.step = process.model().program().steps().step_at(first.time);
   row.outcome = failures.outcome;
   row.survived = survived(process, failures);
   row.count = failures.count;
@@ -98,7 +98,7 @@ rows::Oom oom_row(const ReportContext& context, const ReportProcess& process,
 std::vector<rows::Oom> report_oom(const ReportContext& context) {
   std::vector<rows::Oom> list;
   for (const ReportProcess& process : context.processes()) {
-    for (const OomRow& failures : process.model().out_of_memory().rows()) {
+    for (const OomRow& failures : process.model().memory().out_of_memory.rows()) {
       list.push_back(oom_row(context, process, failures));
     }
   }

@@ -7,7 +7,7 @@ namespace {
 
 // Blocks of the framework where there is one, else the driver's memory and pools.
 bool counts_blocks(const ReportProcess& process) {
-  return !process.model().framework().devices().empty();
+  return !process.model().memory().framework.devices().empty();
 }
 
 void fill(rows::Interval& row, const ReportProcess& process, const Interval& interval) {
@@ -42,7 +42,7 @@ rows::RangesOfName sums_row(const ReportProcess& process, const rows::OptionalTe
 std::vector<rows::Step> report_steps(const ReportContext& context) {
   std::vector<rows::Step> list;
   for (const ReportProcess& process : context.processes()) {
-    const Steps& steps = process.model().steps();
+    const Steps& steps = process.model().program().steps();
     if (!steps.source()) continue;
     for (const Interval& step : steps.steps()) {
       rows::Step row;
@@ -58,7 +58,7 @@ std::vector<rows::Step> report_steps(const ReportContext& context) {
 std::vector<rows::Range> report_ranges(const ReportContext& context) {
   std::vector<rows::Range> list;
   for (const ReportProcess& process : context.processes()) {
-    const Steps& steps = process.model().steps();
+    const Steps& steps = process.model().program().steps();
     for (const Interval& range : steps.ranges()) {
       rows::Range row;
       fill(row, process, range);
@@ -72,7 +72,7 @@ std::vector<rows::Range> report_ranges(const ReportContext& context) {
 std::vector<rows::RangesOfName> report_ranges_by_name(const ReportContext& context) {
   std::vector<rows::RangesOfName> list;
   for (const ReportProcess& process : context.processes()) {
-    const IntervalsByName& sums = process.model().steps().ranges_by_name();
+    const IntervalsByName& sums = process.model().program().steps().ranges_by_name();
     for (const auto& [name, of_name] : sums.rows()) {
       list.push_back(sums_row(process, name, of_name));
     }
@@ -85,7 +85,7 @@ std::vector<rows::RangesOfName> report_ranges_by_name(const ReportContext& conte
 std::vector<rows::Mark> report_marks(const ReportContext& context) {
   std::vector<rows::Mark> list;
   for (const ReportProcess& process : context.processes()) {
-    for (const NamedMark& mark : process.model().steps().marks().all()) {
+    for (const NamedMark& mark : process.model().program().steps().marks().all()) {
       list.push_back({process.id, mark.name, process.known_time_ns(mark.time),
                       std::string(name_of(mark.source))});
     }

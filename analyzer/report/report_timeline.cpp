@@ -44,7 +44,7 @@ Parts parts_by_owner(const ReportContext& context, const ReportProcess& process,
 
 // The driver has told of every pool of the device how much it holds.
 bool knows_pools(const ProcessModel& model, std::int32_t device) {
-  const ledger::MappedArray<PoolState>& pools = model.pools().pools();
+  const ledger::MappedArray<PoolState>& pools = model.memory().pools.pools();
   return std::all_of(pools.begin(), pools.end(), [&](const PoolState& pool) {
     return pool.device != device || pool.is_imported || pool.sampled;
   });
@@ -93,7 +93,7 @@ class TimelineRow {
   }
 
   [[nodiscard]] rows::OptionalNumber capacity() const {
-    const auto& devices = process_.model().devices().devices();
+    const auto& devices = process_.model().memory().devices.devices();
     const auto found = devices.find(account_.device);
     if (found == devices.end() || !found->second.described) return std::nullopt;
     return rows::number_or_none(found->second.total_bytes);
@@ -103,7 +103,7 @@ class TimelineRow {
   [[nodiscard]] rows::NamedNumbers parts_before() const {
     if (!timeline_.before()) return {};
     const Holders holders =
-        process_.model().holders_at(account_.peak_before_cut, account_.level, account_.device);
+        process_.model().holders().at(account_.peak_before_cut, account_.level, account_.device);
     if (account_.level == Level::kFramework) return categories_of(holders).row();
     std::map<std::string, std::uint64_t> by_owner;
     for (const auto& [holder, tally] : holders) {
@@ -113,9 +113,9 @@ class TimelineRow {
   }
 
   [[nodiscard]] rows::TimelineBucket bucket_before(rows::NamedNumbers parts) const {
-    const Course& course = process_.model().course();
+    const RunStatistics& statistics = process_.model().statistics();
     rows::TimelineBucket row =
-        bucket_row(*timeline_.before(), course.first_time, course.checkpoint_time);
+        bucket_row(*timeline_.before(), statistics.first_time, statistics.checkpoint_time);
     row.min_bytes.reset();
     // Of pools the peak of their sum is not kept.
     if (account_.level != Level::kFramework) row.reserved_bytes.reset();
@@ -140,12 +140,12 @@ class TimelineRow {
   void add_buckets(const rows::NamedNumbers& names, const Parts& parts,
                    std::vector<rows::TimelineBucket>& list) const {
     const TimeGrid& grid = process_.model().accounts().time_grid();
-    const Course& course = process_.model().course();
+    const RunStatistics& statistics = process_.model().statistics();
     const std::vector<TimeBucket>& buckets = timeline_.buckets();
     bool was_quiet = false;
     for (std::size_t i = timeline_.first(); i < buckets.size(); ++i) {
       const TimeBucket& bucket = buckets[i];
-      const std::uint64_t end = std::min(grid.start_of(i + 1), course.last_time);
+      const std::uint64_t end = std::min(grid.start_of(i + 1), statistics.last_time);
       if (bucket.is_quiet && list.empty()) continue;  // the first allocation is yet to come
       if (bucket.is_quiet && was_quiet) {
         list.back().end_ns = process_.known_time_ns(end);
@@ -153,7 +153,7 @@ class TimelineRow {
       }
       was_quiet = bucket.is_quiet;
       const bool follows_cut = i == timeline_.first() && timeline_.before();
-      const std::uint64_t start = follows_cut ? course.checkpoint_time : grid.start_of(i);
+      const std::uint64_t start = follows_cut ? statistics.checkpoint_time : grid.start_of(i);
       list.push_back(bucket_row(bucket, start, end));
       rows::NamedNumbers values = names;
       for (auto& [name, bytes] : values) {

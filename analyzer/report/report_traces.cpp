@@ -52,14 +52,14 @@ std::uint64_t dropped_of(const Losses& losses) {
 
 // What an event costs the program's thread is in no trace: docs/performance.md.
 rows::Overhead overhead_of(const ReportProcess& process) {
-  return {process.model().course().events, std::nullopt,
+  return {process.model().statistics().events, std::nullopt,
           rows::number_or_none(process.process->preview().background_cpu_ns)};
 }
 
 rows::OptionalNumber duration_of(const ReportProcess& process) {
-  const Course& course = process.model().course();
-  if (course.first_time == 0) return std::nullopt;
-  return process.known_time_ns(course.last_time) - process.known_time_ns(course.first_time);
+  const RunStatistics& statistics = process.model().statistics();
+  if (statistics.first_time == 0) return std::nullopt;
+  return process.known_time_ns(statistics.last_time) - process.known_time_ns(statistics.first_time);
 }
 
 std::vector<std::string> words_of(const std::string& command_line) {
@@ -102,7 +102,7 @@ std::optional<rows::Python> python_of(const Dictionary& dictionary) {
 
 std::optional<rows::Torch> torch_of(const ReportProcess& process) {
   if (!uses_pytorch(process)) return std::nullopt;
-  const Dictionary& dictionary = process.model().dictionary();
+  const Dictionary& dictionary = process.model().program().dictionary();
   const std::string version = dictionary.text(trace::TextKey::kTorchVersion);
   std::string allocator = dictionary.text(trace::TextKey::kTorchAllocator);
   if (allocator.empty()) allocator = "native";
@@ -137,7 +137,7 @@ Severity severity_of(LossSeverity severity) {
 
 // Remarks of the recorder, and on how much of the process's end is known.
 std::vector<std::string> notes_on(const ReportProcess& process) {
-  const Dictionary& dictionary = process.model().dictionary();
+  const Dictionary& dictionary = process.model().program().dictionary();
   std::vector<std::string> notes(dictionary.notes().begin(), dictionary.notes().end());
   if (dictionary.text(trace::TextKey::kCommandLine).size() >= trace::kMaxCommandLineBytes) {
     notes.push_back("The command line is longer than 64 KiB; its end was not recorded.");
@@ -152,7 +152,7 @@ std::vector<std::string> notes_on(const ReportProcess& process) {
         "it "
         "started this process.");
   }
-  if (const std::string& reason = process.model().course().stopped_because; !reason.empty()) {
+  if (const std::string& reason = process.model().statistics().stopped_because; !reason.empty()) {
     notes.push_back("Recording stopped before the process ended: " + reason + ".");
   }
   return notes;
@@ -166,7 +166,7 @@ std::vector<rows::PartialRules> partial_rules(const ReportContext& context) {
   }
   std::vector<rows::PartialRules> list;
   for (const ReportProcess& process : context.processes()) {
-    const std::uint64_t cut = process.model().course().checkpoint_time;
+    const std::uint64_t cut = process.model().statistics().checkpoint_time;
     if (cut != 0) list.push_back({process.id, process.known_time_ns(cut), names});
   }
   return list;
@@ -205,11 +205,11 @@ std::vector<rows::Trace> report_traces(const ReportContext& context) {
     row.file = file.path().filename().string();
     row.process = process.id;
     row.recorder_version =
-        text_or_none(process.model().dictionary().text(trace::TextKey::kToolVersion));
+        text_or_none(process.model().program().dictionary().text(trace::TextKey::kToolVersion));
     row.incomplete_because = missing_events(process.losses);
     row.complete = row.incomplete_because.empty();
     row.end = process.end;
-    row.events = process.model().course().events;
+    row.events = process.model().statistics().events;
     row.dropped = dropped_of(process.losses);
     row.bytes = file.file_bytes();
     row.duration_ns = duration_of(process);
@@ -223,7 +223,7 @@ std::vector<rows::Trace> report_traces(const ReportContext& context) {
 std::vector<rows::Process> report_processes(const ReportContext& context) {
   std::vector<rows::Process> list;
   for (const ReportProcess& process : context.processes()) {
-    const Dictionary& dictionary = process.model().dictionary();
+    const Dictionary& dictionary = process.model().program().dictionary();
     const auto text = [&](trace::TextKey key) { return text_or_none(dictionary.text(key)); };
     const auto number = [&](trace::TextKey key) { return number_in(dictionary.text(key)); };
     const trace::FileHeader& header = process.process->file().header();
@@ -268,7 +268,7 @@ rows::Coverage report_coverage(const ReportContext& context, const Job& job) {
   }
   std::size_t wrapped = 0;
   for (const ReportProcess& process : context.processes()) {
-    const Dictionary& dictionary = process.model().dictionary();
+    const Dictionary& dictionary = process.model().program().dictionary();
     wrapped = std::max(wrapped, dictionary.function_count());
     for (const auto& [name, count] : dictionary.unwrapped()) {
       coverage.resolved_unwrapped.push_back({process.id, name, count});

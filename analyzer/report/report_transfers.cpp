@@ -33,7 +33,7 @@ CopiesByFunction copies_by_function(const ReportProcess& process) {
   CopiesByFunction copies;
   for (const TransferRow& row : process.model().transfers().rows()) {
     TransferKey key = row.key;
-    const std::string function(process.model().dictionary().function_of(key.site));
+    const std::string function(process.model().program().dictionary().function_of(key.site));
     key.site = CallSite{};
     TransferRow& sum = copies[{function, key}];
     sum.key = key;
@@ -66,8 +66,8 @@ GpuColumns gpu_columns(const ReportProcess& process, const TransferRow& row) {
   const double bytes_per_s =
       static_cast<double>(row.gpu.bytes) * 1e9 / static_cast<double>(busy_ns);
   columns.bytes_per_s = std::round(bytes_per_s);
-  const auto device = model.devices().devices().find(row.key.device);
-  if (device == model.devices().devices().end()) return columns;
+  const auto device = model.memory().devices.devices().find(row.key.device);
+  if (device == model.memory().devices.devices().end()) return columns;
   const auto link = link_bytes_per_second(device->second, row.key.direction);
   // Faster than PCI Express: it was another link.
   if (link && bytes_per_s <= *link)
@@ -161,7 +161,7 @@ std::map<CopySiteKey, CopySiteSums> copies_by_site(const ReportContext& context,
     if (row.key.is_set) continue;
     CopySiteKey key{context.identity_of_site(process, row.key.site), row.key};
     const std::string stack = take_stack(key.identity);
-    key.identity.api = process.model().dictionary().function_of(row.key.site);
+    key.identity.api = process.model().program().dictionary().function_of(row.key.site);
     key.kind.site = CallSite{};
     CopySiteSums& sums = copies[key];
     if (sums.sum.count == 0 || row.bytes > sums.most_bytes) {

@@ -33,14 +33,14 @@ std::optional<rows::OpaquePool> opaque_pool_of(const ReportContext& context,
 
 std::uint64_t raised_count(const ProcessModel& model, std::int32_t device) {
   std::uint64_t count = 0;
-  for (const OomRow& row : model.out_of_memory().rows()) {
+  for (const OomRow& row : model.memory().out_of_memory.rows()) {
     if (row.first.level == Level::kFramework && row.first.device == device) count += row.count;
   }
   return count;
 }
 
 rows::Reserved framework_reserved(const ProcessModel& model, std::int32_t device) {
-  const FrameworkDevice* framework = model.framework().find(device);
+  const FrameworkDevice* framework = model.memory().framework.find(device);
   if (framework == nullptr) return {};
   return {framework->reserved_peak_bytes, framework->reserved_bytes(),
           framework->segments_allocated, framework->segments_freed, std::nullopt};
@@ -88,7 +88,8 @@ rows::Usage usage_row(const ReportContext& context, const ReportProcess& process
     usage.failed = raised_count(model, row.device);
     usage.reserved = framework_reserved(model, row.device);
   }
-  if (usage.level == Level::kPool) usage.reserved = pool_reserved(model.pools().pools(), row.pool);
+  if (usage.level == Level::kPool)
+    usage.reserved = pool_reserved(model.memory().pools.pools(), row.pool);
   usage.is_exact = !is_inexact(process, usage.level);
   return usage;
 }
@@ -135,16 +136,20 @@ std::vector<rows::Peak> report_peak(const ReportContext& context) {
     for (const Account& account : model.accounts().accounts()) {
       if (account.level == Level::kMapping || account.level == Level::kImported) continue;
       if (!account.peak.happened()) continue;
-      const Holders holders = model.holders_at(account.peak, account.level, account.device);
+      const Holders holders = model.holders().at(account.peak, account.level, account.device);
       rows::Peak row;
       row.process = process.id;
       row.device = context.device_id(process, account.device);
       row.level = account.level;
       row.bytes = account.peak.bytes();
       row.time_ns = process.time_ns(account.peak.time());
-      row.step = model.steps().step_at(account.peak.time());
+      row.step = model.program().steps().step_at(account.peak.time());
       row.holders = holder_rows(context.tally(process, holders), account.peak.bytes());
-      if (account.level == Level::kFramework) row.categories = categories_of(holders).row();
+      if (account.level == Level::kFramework) {
+        row.categories = categories_of(holders).row();
+        if (!model.program().tensor_names().empty())
+          row.categories_exact = exact_categories_of(holders);
+      }
       row.is_exact = !is_inexact(process, account.level);
       list.push_back(std::move(row));
     }
@@ -162,11 +167,12 @@ std::vector<rows::Owner> report_owners(const ReportContext& context) {
       std::map<std::string, OwnerSums> owners;
       count_allocations(context, process, account, owners);
       const auto at_peak =
-          context.tally(process, model.holders_at(account.peak, account.level, account.device));
+          context.tally(process, model.holders().at(account.peak, account.level, account.device));
       for (const auto& [identity, tally] : at_peak) {
         owners[identity.owner].bytes_at_peak += tally.bytes;
       }
-      const auto at_end = context.tally(process, model.live_now(account.level, account.device));
+      const auto at_end =
+          context.tally(process, model.memory().live_now(account.level, account.device));
       for (const auto& [identity, tally] : at_end) {
         owners[identity.owner].bytes_at_end += tally.bytes;
       }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "analyzer/findings/thresholds.hpp"
+#include "analyzer/replay/question.hpp"
 #include "analyzer/report/report_context.hpp"
 #include "analyzer/rows/observations.hpp"
 #include "analyzer/rows/report.hpp"
@@ -31,6 +32,9 @@ namespace gpumemtrace::analyzer {
 
 // report_modules.cpp: modules[], the framework's peaks by layer
 [[nodiscard]] std::vector<rows::Module> report_modules(const ReportContext& context);
+
+// report_tensors.cpp: tensors[], what the program named of the framework's peaks
+[[nodiscard]] std::vector<rows::Tensor> report_tensors(const ReportContext& context);
 
 // report_composition.cpp
 [[nodiscard]] std::vector<rows::Composition> report_composition(const ReportContext& context);
@@ -89,6 +93,10 @@ namespace gpumemtrace::analyzer {
 
 // report_timeline.cpp
 [[nodiscard]] std::vector<rows::Timeline> report_timeline(const ReportContext& context);
+
+// report_what_if.cpp: reads the traces again
+[[nodiscard]] std::vector<rows::WhatIf> report_what_if(const ReportContext& context,
+                                                       const replay::Question& question);
 
 // report_oom.cpp
 [[nodiscard]] std::vector<rows::Oom> report_oom(const ReportContext& context);

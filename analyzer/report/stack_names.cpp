@@ -26,11 +26,11 @@ StackNames::StackNames(const ProcessModel& model, Symbolizer& symbolizer, const 
     : model_(model),
       symbolizer_(symbolizer),
       owners_(owners),
-      executable_(model.dictionary().text(trace::TextKey::kExecutable)) {}
+      executable_(model.program().dictionary().text(trace::TextKey::kExecutable)) {}
 
 template <class Visit>
 void StackNames::visit_native(std::uint32_t stack, Visit&& visit) const {
-  const Dictionary& dictionary = model_.dictionary();
+  const Dictionary& dictionary = model_.program().dictionary();
   const std::uint64_t time = dictionary.native_stacks().time_of(stack);
   for (const std::uint64_t address : dictionary.native_stacks().addresses_of(stack)) {
     if (address == 0) continue;
@@ -56,7 +56,7 @@ void StackNames::visit_native(std::uint32_t stack, Visit&& visit) const {
 }
 
 StackNames::Parts StackNames::parts_of(std::uint32_t stack) const {
-  const JoinedStack* joined = model_.backward_stacks().find(stack);
+  const JoinedStack* joined = model_.program().backward_stacks().find(stack);
   if (joined == nullptr) return {stack, stack, 0, false};
   if (!joined->seen_waiting && !calls_backward(joined->inferred)) {
     return {joined->own, joined->own, 0, false};
@@ -65,14 +65,15 @@ StackNames::Parts StackNames::parts_of(std::uint32_t stack) const {
 }
 
 bool StackNames::calls_backward(std::uint32_t stack) const {
-  const std::vector<PythonFrame> frames = model_.dictionary().python_stacks().frames_of(stack);
+  const std::vector<PythonFrame> frames =
+      model_.program().dictionary().python_stacks().frames_of(stack);
   return std::any_of(frames.begin(), frames.end(), [](const PythonFrame& frame) {
     return is_backward_call(frame.file, frame.function);
   });
 }
 
 std::vector<PythonFrame> StackNames::python_frames(const Parts& parts) const {
-  const PythonStacks& stacks = model_.dictionary().python_stacks();
+  const PythonStacks& stacks = model_.program().dictionary().python_stacks();
   std::vector<PythonFrame> frames = stacks.frames_of(parts.python);
   if (parts.is_inferred) {
     // Python code on a thread of the engine: then come the frames of who waits for it.
@@ -83,11 +84,11 @@ std::vector<PythonFrame> StackNames::python_frames(const Parts& parts) const {
 }
 
 bool StackNames::has_native_frames(std::uint32_t stack) const {
-  return !model_.dictionary().native_stacks().addresses_of(parts_of(stack).own).empty();
+  return !model_.program().dictionary().native_stacks().addresses_of(parts_of(stack).own).empty();
 }
 
 bool StackNames::has_python_frames(std::uint32_t stack) const {
-  return model_.dictionary().python_stacks().has(parts_of(stack).python);
+  return model_.program().dictionary().python_stacks().has(parts_of(stack).python);
 }
 
 std::vector<StackFrame> StackNames::frames_of(std::uint32_t stack) const {
@@ -158,11 +159,11 @@ bool StackNames::waits_for_copy(std::uint32_t stack) const {
 std::optional<ThreadName> StackNames::inferred_from(std::uint32_t stack) const {
   const Parts parts = parts_of(stack);
   if (!parts.is_inferred) return std::nullopt;
-  return model_.threads().of_id(parts.inferred_thread);
+  return model_.program().threads().of_id(parts.inferred_thread);
 }
 
 ThreadName StackNames::thread_of(std::uint32_t stack) const {
-  return model_.threads().of_stack(parts_of(stack).own);
+  return model_.program().threads().of_stack(parts_of(stack).own);
 }
 
 }  // namespace gpumemtrace::analyzer

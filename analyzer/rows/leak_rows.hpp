@@ -76,6 +76,7 @@ struct Growth {
   std::uint64_t frees_after = 0;
   std::uint64_t other_sites = 0;  // of the level on the device that went on allocating
   std::uint64_t other_sites_growing = 0;
+  OptionalLocation kept_at;  // where it comes from together with others that grow likewise
   Releases freed;
   bool is_exact = true;
 
@@ -101,6 +102,7 @@ struct Growth {
     v.added("frees_after", self.frees_after);
     v.added("other_places", self.other_sites);
     v.added("other_places_growing", self.other_sites_growing);
+    v.added("kept_at", self.kept_at);
     v.added("freed_count", self.freed.count);
     v.added("freed_at", self.freed.first_at);
     v.added("freed_elsewhere", self.freed.elsewhere);

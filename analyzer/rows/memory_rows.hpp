@@ -108,6 +108,8 @@ struct Peak {
   OptionalNumber step;
   std::vector<Holder> holders;
   std::optional<NamedNumbers> categories;  // what the framework's blocks were for
+  // Of these bytes, those of which the program said so; where it said so of any.
+  std::optional<NamedNumbers> categories_exact;
   bool is_exact = true;
 
   template <class Self, class Visitor>
@@ -120,6 +122,7 @@ struct Peak {
     v("step", self.step);
     v("holders", self.holders);
     v.only_if_known("categories", self.categories);
+    v.only_if_known("categories_exact", self.categories_exact);
     v.exact(self.is_exact);
   }
 };
@@ -146,6 +149,39 @@ struct Module {
     v("bytes", self.bytes);
     v("count", self.count);
     v("categories", self.categories);
+  }
+};
+
+// A tensor that the program named, at the framework's peak. The rest of each role has no name, and
+// what has no name at all no role, so the rows of a process and device sum to the peak.
+struct Tensor {
+  std::string process;
+  OptionalText device;
+  OptionalText name;   // "h.3.mlp.c_fc.weight", of a gradient and a state as of their parameter
+  OptionalText role;   // parameter, gradient, optimizer_state or buffer
+  OptionalText state;  // the optimizer's key of it: "exp_avg"
+  OptionalText layer;  // its module by name: "h.3.mlp.c_fc"
+  OptionalText path;   // and by classes, as modules[] has it
+  std::uint64_t bytes = 0;
+  OptionalNumber requested_bytes;        // of its storage
+  std::uint64_t count = 0;               // of blocks
+  std::vector<std::string> other_names;  // of the same block: tied weights, views of flat memory
+  std::uint64_t names = 0;               // how many it has, these and others
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("name", self.name);
+    v("role", self.role);
+    v("state", self.state);
+    v("layer", self.layer);
+    v("path", self.path);
+    v("bytes", self.bytes);
+    v("requested_bytes", self.requested_bytes);
+    v("count", self.count);
+    v("other_names", self.other_names);
+    v("names", self.names);
   }
 };
 

@@ -8,6 +8,7 @@
 #include "analyzer/rows/memory_rows.hpp"
 #include "analyzer/rows/time_rows.hpp"
 #include "analyzer/rows/transfer_rows.hpp"
+#include "analyzer/rows/what_if_rows.hpp"
 
 namespace gpumemtrace::analyzer::rows {
 
@@ -36,6 +37,7 @@ struct Report {
   std::vector<Usage> usage;
   std::vector<Peak> peak;
   std::vector<Module> modules;
+  std::vector<Tensor> tensors;
   std::vector<Composition> composition;
   std::vector<Owner> owners;
   Leaks leaks;
@@ -48,6 +50,7 @@ struct Report {
   std::vector<RangesOfName> ranges_by_name;
   std::vector<Mark> marks;
   std::vector<Timeline> timeline;
+  std::optional<std::vector<WhatIf>> what_if;  // where it was asked for
   std::vector<Finding> findings;
   std::vector<Cost> costs;
   std::vector<Stack> stacks;  // that the other sections name
@@ -66,6 +69,7 @@ struct Report {
     v("usage", self.usage);
     v("peak", self.peak);
     v.added("modules", self.modules);
+    v.added("tensors", self.tensors);
     v("composition", self.composition);
     v("owners", self.owners);
     v("leaks", self.leaks);
@@ -78,6 +82,7 @@ struct Report {
     v.added("ranges_by_name", self.ranges_by_name);
     v.added("marks", self.marks);
     v.added("timeline", self.timeline);
+    v.only_if_known("what_if", self.what_if);
     v("findings", self.findings);
     v("costs", self.costs);
     v("stacks", self.stacks);

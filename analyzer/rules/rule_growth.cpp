@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sites whose memory rises throughout the run.
+#include <algorithm>
 #include <string>
 
+#include "analyzer/findings/thresholds.hpp"
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
 
@@ -14,9 +16,6 @@ std::string blocks_text(const rows::Growth& row) {
   return count_text(row.blocks, "block", "blocks") + " of " + size_text(row.bytes / row.blocks) +
          (row.bytes % row.blocks == 0 ? "" : " on average");
 }
-
-// A rate over less than this says nothing of the next minute.
-constexpr std::uint64_t kShortestRateNs = 1'000'000'000;
 
 bool is_long_enough(const rows::Growth& row) {
   return row.end_ns >= row.begin_ns + kShortestRateNs;
@@ -105,34 +104,147 @@ void add_evidence(const rows::Growth& row, rows::Evidence& evidence) {
   evidence.add("other_places_growing", row.other_sites_growing);
 }
 
+// What one row says, without words.
+rows::Finding finding_on(const rows::Growth& row) {
+  rows::Finding finding = finding_at(Rule::kGrowth, row);
+  finding.confidence = row.confidence;
+  finding.bytes = row.bytes;
+  finding.time_ns = row.end_ns;
+  return finding;
+}
+
+std::string title_text(const std::string& what, const rows::Growth& row) {
+  const std::string rate = rate_text(row);
+  return what + " grew by " + size_text(row.bytes) + " from " + duration_text(row.begin_ns) +
+         " to " + duration_text(row.end_ns) + (rate.empty() ? rate : ", " + rate);
+}
+
+std::string forecast_text(const rows::Growth& row) {
+  if (!row.forecast_ns) return {};
+  return " At this rate the device is full " + duration_text(*row.forecast_ns) +
+         " after the start.";
+}
+
+// As many blocks as before are live, each larger than the one that it replaced.
+bool gets_larger(const rows::Growth& row) {
+  return row.level == Level::kFramework && row.blocks == 0;
+}
+
+// Whether that is a fault depends on what decides their size.
+void explain_larger_blocks(const rows::Growth& row, rows::Finding& finding) {
+  const std::string place = site_text(row.origin.site);
+  finding.severity = Severity::kInfo;
+  finding.title = title_text("The size of what " + place + " keeps", row);
+  finding.detail = "After the warm-up as many blocks of " + place +
+                   " as before were live, and they got larger throughout the run, by " +
+                   size_text(row.bytes) +
+                   " in all, as where a cache has a fixed number of entries "
+                   "or a sequence gets longer.";
+  finding.fix = fate_text(row) + "Bound the size of what is kept there, if nothing else does.";
+}
+
+rows::Finding growth_of_place(const rows::Growth& row) {
+  rows::Finding finding = finding_on(row);
+  add_evidence(row, finding.evidence);
+  if (gets_larger(row)) {
+    explain_larger_blocks(row, finding);
+    return finding;
+  }
+  const std::string place = site_text(row.origin.site);
+  finding.title = title_text("Memory from " + place, row);
+  finding.detail = "After the warm-up the memory that " + place +
+                   " holds rose throughout the run, by " + size_text(row.bytes) + " (" +
+                   blocks_text(row) + ") in " + count_text(row.rises, "stretch", "stretches") +
+                   ", and did not come back while the program went on allocating there." +
+                   forecast_text(row);
+  const bool tensors = row.level == Level::kFramework;
+  finding.fix = fate_text(row) + (tensors ? fix_for_tensors(row) : fix_for_memory(row)) +
+                " Growth would stop (inferred).";
+  return finding;
+}
+
+// Rows with one `kept_at`, largest first.
+using GrowthCause = std::vector<const rows::Growth*>;
+
+// All of them as one.
+rows::Growth sum_of(const GrowthCause& cause) {
+  rows::Growth sum = *cause.front();
+  sum.origin.site = sum.kept_at->site;
+  for (const rows::Growth* row : cause) {
+    if (row == cause.front()) continue;
+    sum.bytes += row->bytes;
+    sum.blocks += row->blocks;
+    sum.allocations += row->allocations;
+    sum.frees += row->frees;
+    sum.frees_after += row->frees_after;
+    sum.live_bytes += row->live_bytes;
+    sum.begin_ns = std::min(sum.begin_ns, row->begin_ns);
+    sum.end_ns = std::max(sum.end_ns, row->end_ns);
+    sum.other_sites_growing -= std::min<std::uint64_t>(sum.other_sites_growing, 1);
+    if (row->confidence == FindingConfidence::kInferred) sum.confidence = row->confidence;
+    if (sum.bytes_per_step) *sum.bytes_per_step += row->bytes_per_step.value_or(0);
+  }
+  const rows::Growth& first = *cause.front();
+  if (first.forecast_ns) {
+    // What is left of the device lasts as much shorter as all of them grow faster.
+    const auto left = static_cast<double>(*first.forecast_ns - first.end_ns);
+    const double share = static_cast<double>(first.bytes) / static_cast<double>(sum.bytes);
+    sum.forecast_ns = first.end_ns + static_cast<std::uint64_t>(left * share);
+  }
+  return sum;
+}
+
+// "model.py:21 (Block.forward), model.py:22 (Block.forward) and 3 other places".
+std::string places_text(const GrowthCause& cause) {
+  constexpr std::size_t kMost = 3;
+  std::string text;
+  for (std::size_t i = 0; i < cause.size() && i < kMost; ++i) {
+    if (i != 0) text += i + 1 == cause.size() ? " and " : ", ";
+    text += site_text(cause[i]->origin.site);
+  }
+  if (cause.size() <= kMost) return text;
+  return text + " and " + count_text(cause.size() - kMost, "other place", "other places");
+}
+
+rows::Finding growth_of_graph(const GrowthCause& cause) {
+  const rows::Growth sum = sum_of(cause);
+  rows::Finding finding = finding_on(sum);
+  add_evidence(sum, finding.evidence);
+  finding.evidence.add("places", cause.size());
+  const std::string place = site_text(sum.origin.site);
+  finding.title = title_text("A graph of autograd from " + place + " is kept: memory", sum);
+  finding.detail = "After the warm-up the memory of " +
+                   count_text(cause.size(), "place", "places") +
+                   " that run below this line rose together throughout the run, by " +
+                   size_text(sum.bytes) + " (" + blocks_text(sum) + "): " + places_text(cause) +
+                   ". What layers save for backward stays as long as a result of theirs does." +
+                   forecast_text(sum);
+  finding.fix = "Find what keeps the result of " + place +
+                ", such as a sum over steps, a list, or retain_graph=True, and keep .detach() or "
+                ".item() of it. It would release " +
+                size_text(sum.bytes) + " (arithmetic), and growth would stop (inferred).";
+  return finding;
+}
+
 }  // namespace
 
 void find_growth(const RuleInput& input, Findings& findings) {
-  for (const rows::Growth& row : input.report.leaks.growth) {
-    rows::Finding finding = finding_at(Rule::kGrowth, row);
-    finding.confidence = row.confidence;
-    finding.bytes = row.bytes;
-    finding.time_ns = row.end_ns;
-    add_evidence(row, finding.evidence);
-    const std::string place = site_text(row.origin.site);
-    const std::string bytes = size_text(row.bytes);
-    const std::string rate = rate_text(row);
-    const std::string when =
-        "from " + duration_text(row.begin_ns) + " to " + duration_text(row.end_ns);
-    finding.title = "Memory from " + place + " grew by " + bytes + ' ' + when +
-                    (rate.empty() ? rate : ", " + rate);
-    finding.detail = "After the warm-up the memory that " + place +
-                     " holds rose throughout the run, by " + bytes + " (" + blocks_text(row) +
-                     ") in " + count_text(row.rises, "stretch", "stretches") +
-                     ", and did not come back while the program went on allocating there.";
-    if (row.forecast_ns && is_long_enough(row)) {
-      finding.detail += " At this rate the device is full " + duration_text(*row.forecast_ns) +
-                        " after the start.";
+  const std::vector<rows::Growth>& rows = input.report.leaks.growth;
+  for (auto row = rows.begin(); row != rows.end(); ++row) {
+    if (!row->kept_at) {
+      findings.push_back(growth_of_place(*row));
+      continue;
     }
-    const bool tensors = row.level == Level::kFramework;
-    finding.fix = fate_text(row) + (tensors ? fix_for_tensors(row) : fix_for_memory(row)) +
-                  " Growth would stop (inferred).";
-    findings.push_back(std::move(finding));
+    const auto is_of_cause = [&](const rows::Growth& other) {
+      return other.process == row->process && other.device == row->device &&
+             other.kept_at == row->kept_at;
+    };
+    if (std::any_of(rows.begin(), row, is_of_cause)) continue;  // told already
+    GrowthCause cause;
+    for (const rows::Growth& other : rows) {
+      if (is_of_cause(other)) cause.push_back(&other);
+    }
+    findings.push_back(growth_of_graph(cause));
   }
 }
 

@@ -161,8 +161,12 @@ std::string advice_on_category(Category category) {
     case Category::kParameter:
     case Category::kGradient:
     case Category::kOptimizerState:
+    case Category::kBuffer:
       return ": blocks of category " + std::string(name_of(category)) +
              ", which a smaller batch does not change; shard or offload them.";
+    case Category::kWorkspace:
+      return ": workspaces of cuBLAS, which a smaller batch does not change; "
+             "CUBLAS_WORKSPACE_CONFIG sets their size.";
     case Category::kActivation:
       return ": a smaller batch, or activation checkpointing.";
     default:

@@ -73,6 +73,27 @@ static inline void gpumemtrace_pop(void) {
   if (function != NULL) function();
 }
 
+/* What a storage of the framework is for. */
+#define GPUMEMTRACE_PARAMETER 1
+#define GPUMEMTRACE_GRADIENT 2
+#define GPUMEMTRACE_OPTIMIZER_STATE 3
+#define GPUMEMTRACE_BUFFER 4
+
+/* The block of the framework's allocator that begins at `storage` and lives now holds a tensor of
+ * this role, `bytes` long. `name` is that of the parameter or buffer, also for its gradient and its
+ * state ("h.3.mlp.c_fc.weight"), `state` the optimizer's key of it ("exp_avg"), `layer` the classes
+ * of its layer, outermost first ("GPT2 > Block > MLP"). Both may be NULL. A block may have several
+ * names. Python has this as gpumemtrace.annotate(model, optimizer). */
+static inline void gpumemtrace_tensor(const void* storage, size_t bytes, int role,
+                                      const char* name, const char* state, const char* layer) {
+  static gpumemtrace_function_ known;
+  gpumemtrace_function_ function = gpumemtrace_find_(&known, "gpumemtrace_tensor");
+  if (function != NULL) {
+    ((void (*)(const void*, size_t, int, const char*, const char*, const char*))function)(
+        storage, bytes, role, name, state, layer);
+  }
+}
+
 /* `gpumemtrace check` is to leave findings out: lines of a suppressions file, such as
  * "leak:^load_plugin$\ntransfer:legacy". The text is copied. */
 static inline void gpumemtrace_suppress(const char* lines) {

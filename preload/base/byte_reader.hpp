@@ -18,8 +18,8 @@ class ByteReader {
   ByteReader(const std::uint8_t* begin, const std::uint8_t* end) noexcept
       : next_(begin), end_(end) {}
 
-  bool ok() const noexcept { return ok_; }
-  bool at_end() const noexcept { return next_ == end_; }
+  [[nodiscard]] bool ok() const noexcept { return ok_; }
+  [[nodiscard]] bool at_end() const noexcept { return next_ == end_; }
   const std::uint8_t* position() const noexcept { return next_; }
   std::size_t left() const noexcept { return static_cast<std::size_t>(end_ - next_); }
 
@@ -57,7 +57,7 @@ class ByteReader {
   std::uint64_t pointer(std::uint8_t encoding, std::uint64_t data_base) noexcept;
 
  private:
-  bool require(std::uint64_t bytes) noexcept {
+  [[nodiscard]] bool require(std::uint64_t bytes) noexcept {
     if (bytes <= left()) return ok_;
     ok_ = false;
     next_ = end_;

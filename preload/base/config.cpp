@@ -97,6 +97,7 @@ Config read_config() noexcept {
   config.force = is_true(environment("GPUMEMTRACE_FORCE"));
   config.start_paused = is_true(environment("GPUMEMTRACE_START_PAUSED"));
   config.hash_copies = is_true(environment("GPUMEMTRACE_HASH_COPIES"));
+  config.torch_names = is_true(environment("GPUMEMTRACE_TORCH_NAMES"));
   read_stack_settings(config);
   read_size("GPUMEMTRACE_RING_SIZE", config.ring_bytes);
   read_size("GPUMEMTRACE_MAX_TRACE_BYTES", config.max_trace_bytes);

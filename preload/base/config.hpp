@@ -20,6 +20,7 @@ struct Config {
   bool force = false;
   bool start_paused = false;
   bool hash_copies = false;
+  bool torch_names = false;  // a sitecustomize was asked for that names tensors
   bool python_stacks = true;
   NativeStacks native_stacks = NativeStacks::kAuto;
   std::uint64_t stack_depth = 64;

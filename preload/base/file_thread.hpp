@@ -30,7 +30,7 @@ void* main(void*) noexcept;
 void stop() noexcept;
 
 // False where system or sandbox refuse: its numbers are the process's like any other thread's.
-bool has_own_descriptors() noexcept;
+[[nodiscard]] bool has_own_descriptors() noexcept;
 
 // Has it done and waits until it is. Signals wait as well: a handler that jumps out would take away
 // the stack that `argument` points to. On the thread itself: does it.

@@ -10,7 +10,7 @@ namespace gpumemtrace::preload {
 
 // True where a process other than this one holds that lock. Not for a file that this process has
 // locked: closing any descriptor of it would give the lock up.
-bool is_locked_by_another(const char* path) noexcept;
+[[nodiscard]] bool is_locked_by_another(const char* path) noexcept;
 
 // Reads exactly `bytes` at `offset`; 0 or an errno value, EIO where the file ends before.
 int read_at(int descriptor, std::uint64_t offset, void* data, std::size_t bytes) noexcept;
@@ -25,8 +25,8 @@ struct FileIdentity {
   std::uint64_t inode = 0;
   friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
 };
-bool identify(int descriptor, FileIdentity& identity) noexcept;
-bool identify(const char* path, FileIdentity& identity) noexcept;
+[[nodiscard]] bool identify(int descriptor, FileIdentity& identity) noexcept;
+[[nodiscard]] bool identify(const char* path, FileIdentity& identity) noexcept;
 
 // Reads a small file as a whole; returns the number of bytes, 0 on any error.
 std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept;

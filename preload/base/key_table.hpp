@@ -93,7 +93,7 @@ class KeyTable {
   }
 
   // True where the slot holds the key, now or since before.
-  bool claim(std::size_t slot, std::uint64_t key, bool& emitted) noexcept {
+  [[nodiscard]] bool claim(std::size_t slot, std::uint64_t key, bool& emitted) noexcept {
     std::uint64_t present =
         keys_[slot].load(std::memory_order_acquire);  // pairs with mark_emitted()
     // Acquire: somebody may just have claimed it and emitted what it stands for.

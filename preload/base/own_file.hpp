@@ -45,7 +45,7 @@ class OwnFile {
   int create_here(const char* path) noexcept;
   int write_here(std::uint64_t offset, const void* data, std::size_t bytes) noexcept;
   int allocate_here(std::uint64_t offset, std::uint64_t bytes) noexcept;
-  bool is_ours() const noexcept;
+  [[nodiscard]] bool is_ours() const noexcept;
 
   int descriptor_ = -1;
   FileIdentity identity_;

@@ -150,6 +150,8 @@ void Compaction::add_other(const trace::RecordHeader& record, std::uint32_t writ
       return add_dropped(as<trace::ActivityDropped>(record));
     case RecordKind::kAnnotation:
       return add_annotation(as<trace::Annotation>(record));
+    case RecordKind::kTensor:
+      return add_tensor(as<trace::Tensor>(record));
     case RecordKind::kName: {
       const auto& name = as<trace::Name>(record);
       if (text_of(name) == trace::kLeaksFromHere) leaks_mark_name_ = name.id;
@@ -223,6 +225,14 @@ void Compaction::add_annotation(const trace::Annotation& annotation) noexcept {
   if (!is_leaks_mark) return count_gone(annotation.record);
   drop(leaks_mark_);
   leaks_mark_ = retain(annotation.record);
+}
+
+// A name stays as long as its block does.
+void Compaction::add_tensor(const trace::Tensor& tensor) noexcept {
+  if (blocks_.find(tensor.address) == nullptr) return count_gone(tensor.record);
+  const RetainedTensors::Added added = tensors_.add(retained_, tensor);
+  if (added == RetainedTensors::Added::kKnown) count_gone(tensor.record);
+  if (added == RetainedTensors::Added::kNoMemory) failed_ = true;
 }
 
 void Compaction::add_transfer(const trace::CallHeader& call, const GroupKey& key,

@@ -15,6 +15,7 @@
 #include "preload/checkpoint/group_sums.hpp"
 #include "preload/checkpoint/retained_records.hpp"
 #include "preload/checkpoint/retained_samples.hpp"
+#include "preload/checkpoint/retained_tensors.hpp"
 #include "trace/activity_records.hpp"
 #include "trace/checkpoint_records.hpp"
 #include "trace/ledger/address_map.hpp"
@@ -41,11 +42,11 @@ class Compaction {
   void add(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t ticks) noexcept;
   // The record hands out an address that is live: whether the free that is missing comes within the
   // reorder window must be seen before it is compacted.
-  bool is_conflict(const trace::RecordHeader& record) noexcept;
+  [[nodiscard]] bool is_conflict(const trace::RecordHeader& record) noexcept;
   // The checkpoint's records; all that follow in the trace took effect after `cut_ticks`.
-  bool write(std::uint64_t cut_ticks, const RecordSink& sink) noexcept;
+  [[nodiscard]] bool write(std::uint64_t cut_ticks, const RecordSink& sink) noexcept;
 
-  bool failed() const noexcept {
+  [[nodiscard]] bool failed() const noexcept {
     return failed_ || sums_.failed() || address_map_.failed() || pools_.failed() ||
            contexts_.failed() || virtual_memory_.failed();
   }
@@ -115,6 +116,7 @@ class Compaction {
   void add_dropped(const trace::ActivityDropped& dropped) noexcept;
   void add_gap(const trace::Gap& gap) noexcept;
   void add_annotation(const trace::Annotation& annotation) noexcept;
+  void add_tensor(const trace::Tensor& tensor) noexcept;
   void add_copy(const trace::Copy& call) noexcept;
   void add_set(const trace::Set& call) noexcept;
   GroupKey transfer_key(const trace::CallHeader& call) const noexcept;
@@ -134,12 +136,12 @@ class Compaction {
   void add_block(const trace::Block& block, std::uint32_t writer) noexcept;
   void apply_block(const trace::Block& block) noexcept;
   void add_context_call(const trace::ContextCall& call) noexcept;
-  bool end_context(const trace::ContextCall& call) noexcept;
+  [[nodiscard]] bool end_context(const trace::ContextCall& call) noexcept;
   std::uint32_t group_of(const GroupKey& key, const Target& target) noexcept;
   void begin(const Live& live) noexcept;
   void make_room(Memory::Space space, std::uint64_t address, std::uint32_t writer) noexcept;
   void give_up(const Shadow& shadow) noexcept;
-  bool end_shadow(const trace::Free& call, std::uint32_t writer) noexcept;
+  [[nodiscard]] bool end_shadow(const trace::Free& call, std::uint32_t writer) noexcept;
   // Takes it out of the sums; its record stays.
   void end_sums(const Live& live) noexcept;
   // `freed_by`: the call, where it is known; `is_freed`: not by what nobody saw.
@@ -182,17 +184,19 @@ class Compaction {
   void add_peak(const trace::Peak& peak) noexcept;
   void add_peak_holder(const trace::PeakHolder& holder) noexcept;
   void add_checkpoint(const trace::Checkpoint& checkpoint) noexcept;
-  bool write_totals(std::uint64_t cut, const RecordSink& sink) noexcept;
-  bool write_account_peaks(std::uint64_t cut, const RecordSink& sink) noexcept;
-  bool write_row_peaks(std::uint64_t cut, const RecordSink& sink) noexcept;
-  bool write_pools(std::uint64_t cut, const RecordSink& sink) noexcept;
-  bool write_physical_peaks(std::uint64_t cut, const RecordSink& sink) noexcept;
-  bool write_holders(std::uint64_t cut, std::uint32_t account, const PeakSnapshot& peak,
-                     Share Group::*share, const RecordSink& sink) noexcept;
+  [[nodiscard]] bool write_totals(std::uint64_t cut, const RecordSink& sink) noexcept;
+  [[nodiscard]] bool write_account_peaks(std::uint64_t cut, const RecordSink& sink) noexcept;
+  [[nodiscard]] bool write_row_peaks(std::uint64_t cut, const RecordSink& sink) noexcept;
+  [[nodiscard]] bool write_pools(std::uint64_t cut, const RecordSink& sink) noexcept;
+  [[nodiscard]] bool write_physical_peaks(std::uint64_t cut, const RecordSink& sink) noexcept;
+  [[nodiscard]] bool write_holders(std::uint64_t cut, std::uint32_t account,
+                                   const PeakSnapshot& peak, Share Group::*share,
+                                   const RecordSink& sink) noexcept;
 
   GroupSums sums_;
   RetainedRecords retained_;
   RetainedSamples samples_;
+  RetainedTensors tensors_;
   Memory memory_;
   Blocks blocks_;
   VirtualMemory virtual_memory_;

@@ -214,7 +214,7 @@ void Compaction::add_free(const trace::Free& call, std::uint32_t writer) noexcep
   }
   Live live;
   if (!memory_.remove(Memory::space_of(call.memory), call.address, live)) {
-    memory_.forget_ended(call.address);
+    (void)memory_.forget_ended(call.address);
     retain(record);
     return;
   }
@@ -291,6 +291,7 @@ void Compaction::apply_block(const trace::Block& block) noexcept {
     end_sums(older);
     count_pair(older.group, pair, true, nullptr);
     drop(older.record);
+    tensors_.end(block.address, [this](RecordId record) { drop(record); });
   }
   if (block.bytes <= 0) return count_gone(block.record);
   if (was_live) {

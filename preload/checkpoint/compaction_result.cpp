@@ -77,11 +77,11 @@ void Compaction::add_peak(const trace::Peak& peak) noexcept {
       const std::uint32_t pool =
           kind == Kind::kStreamOrdered ? pools_.named(peak.pool, peak.device) : 0;
       Row* row = sums_.row(kind, peak.device, pool);
-      if (row != nullptr) sums_.compete(row->peak, peak.bytes, peak.peak_time);
+      if (row != nullptr) (void)sums_.compete(row->peak, peak.bytes, peak.peak_time);
       return;
     }
     case trace::PeakScope::kPoolReserved: {
-      pools_.restore_reserved(peak.pool, peak.device, peak.bytes, peak.pool_reserved);
+      (void)pools_.restore_reserved(peak.pool, peak.device, peak.bytes, peak.pool_reserved);
       return;
     }
     case trace::PeakScope::kPoolSamples: {

@@ -151,13 +151,14 @@ class GroupSums {
   // What the group had at the moment.
   Share share_of(const Group& group, const Share& saved, const PeakSnapshot& moment) const noexcept;
   // A peak of an earlier checkpoint: it replaces ours where it is not lower.
-  bool compete(PeakSnapshot& moment, std::uint64_t bytes, std::uint64_t time) noexcept;
+  [[nodiscard]] bool compete(PeakSnapshot& moment, std::uint64_t bytes,
+                             std::uint64_t time) noexcept;
 
   const MappedArray<Group>& groups() const noexcept { return groups_; }
   const MappedArray<Row>& rows() const noexcept { return rows_; }
   const MappedArray<Account>& accounts() const noexcept { return accounts_; }
   const MappedArray<Physical>& physicals() const noexcept { return physicals_; }
-  bool failed() const noexcept { return failed_; }
+  [[nodiscard]] bool failed() const noexcept { return failed_; }
 
  private:
   void move_at(std::uint32_t from, std::uint32_t to, Share Group::*share,
@@ -167,7 +168,7 @@ class GroupSums {
   void save_shares(Group& group) noexcept;
   static void save(const Group& group, Share& share, const PeakSnapshot& moment) noexcept;
   void raise_peak(PeakSnapshot& moment, std::uint64_t bytes, std::uint64_t now) noexcept;
-  bool grow_index() noexcept;
+  [[nodiscard]] bool grow_index() noexcept;
   std::uint32_t account_index(Level level, std::int32_t device) noexcept;
 
   MappedArray<Group> groups_;

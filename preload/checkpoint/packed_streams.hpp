@@ -67,7 +67,7 @@ class PackedStreams {
   std::uint64_t head_key() const noexcept { return streams_[heap_[0]].key; }
   std::uint32_t head_writer() const noexcept { return writer_of(streams_[heap_[0]]); }
   // True where the next advance() loads a block, which takes a while.
-  bool is_at_block_end() const noexcept;
+  [[nodiscard]] bool is_at_block_end() const noexcept;
   [[nodiscard]] int advance() noexcept;
 
   const MappedArray<PackedStream>& streams() const noexcept { return streams_; }
@@ -90,7 +90,7 @@ class PackedStreams {
   int find_head(PackedStream& stream, bool& is_over) noexcept;
   int load(PackedStream& stream) noexcept;
   static void unload(PackedStream& stream) noexcept;
-  bool is_before(std::uint32_t a, std::uint32_t b) const noexcept;
+  [[nodiscard]] bool is_before(std::uint32_t a, std::uint32_t b) const noexcept;
   void sink_front() noexcept;
 
   PackedIndex* index_ = nullptr;

@@ -26,7 +26,7 @@ class RetainedRecords {
 
   // visit(const RecordHeader&), in order; false where a visit returned false.
   template <class Visit>
-  bool for_each(Visit&& visit) const noexcept {
+  [[nodiscard]] bool for_each(Visit&& visit) const noexcept {
     for (std::size_t i = 0; i < words_.size(); i += 1 + length_of(words_[i])) {
       if (id_of(words_[i]) == 0) continue;
       if (!visit(reinterpret_cast<const trace::RecordHeader&>(words_[i + 1]))) return false;

@@ -31,14 +31,14 @@ void* wrap(void* address, const char* name) noexcept;
 // Functions that are not wrapped, by exported name; nullptr if missing. Resolves each time.
 void* query(const char* name) noexcept;
 
-bool is_loaded() noexcept;
+[[nodiscard]] bool is_loaded() noexcept;
 
 // --- Questions. Each returns its neutral value where the driver cannot answer.
 
 std::uint64_t current_context() noexcept;
 int device_of_context(std::uint64_t handle) noexcept;  // -1 = unknown
-bool primary_context_is_active(int device) noexcept;
-bool stream_is_capturing(std::uint64_t stream, bool per_thread_default) noexcept;
+[[nodiscard]] bool primary_context_is_active(int device) noexcept;
+[[nodiscard]] bool stream_is_capturing(std::uint64_t stream, bool per_thread_default) noexcept;
 std::uint64_t mapped_bytes(std::uint64_t address) noexcept;
 
 }  // namespace gpumemtrace::preload::driver

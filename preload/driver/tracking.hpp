@@ -47,7 +47,7 @@ inline constexpr std::uint32_t kMaxPools = 256;
 void pool_seen(std::uint64_t pool) noexcept;
 void pools_in_use() noexcept;                 // some device's current pool, whichever that is
 void pool_ends(std::uint64_t pool) noexcept;  // waits while the background thread asks about it
-bool any_pool_in_use() noexcept;
+[[nodiscard]] bool any_pool_in_use() noexcept;
 std::uint64_t pool_at(std::uint32_t index) noexcept;  // 0 = no entry
 
 // --- The gate between samples and teardown: the background thread asks the driver about a
@@ -62,7 +62,7 @@ void teardown_ended() noexcept;
 
 void capture_began() noexcept;
 void capture_ended() noexcept;
-bool captures_open() noexcept;
+[[nodiscard]] bool captures_open() noexcept;
 
 // --- The rest.
 

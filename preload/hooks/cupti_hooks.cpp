@@ -79,7 +79,7 @@ bool is_cupti_name(const char* name) noexcept {
 void* wrap_cupti(void* address, const char* name) noexcept {
   Library* library = cupti_library_around(address);
   if (library == nullptr) return address;
-  notice_cupti_fork();
+  (void)notice_cupti_fork();
   Library* const collecting = the_collection().collecting();
   // With ours active, another copy could only answer that somebody else uses CUPTI.
   if (collecting != nullptr && collecting != library) {

@@ -8,7 +8,7 @@
 namespace gpumemtrace::preload {
 
 // A name that this file answers for.
-bool is_cupti_name(const char* name) noexcept;
+[[nodiscard]] bool is_cupti_name(const char* name) noexcept;
 
 // What stands for `address`, which dlsym has found by `name`: a wrapper, the same function of the
 // copy through which we collect, or `address` itself. `name` is a cupti name.

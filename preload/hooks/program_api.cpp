@@ -2,6 +2,7 @@
 // The functions that preload/api/gpumemtrace.h and gpumemtrace.py find in a recorded process.
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -17,13 +18,22 @@ namespace {
 // Counts also what is not recorded, so that a step keeps its number when recording begins late.
 constinit std::atomic<std::uint64_t> step_count = 0;
 
+std::string_view view_of(const char* text) noexcept {
+  return text == nullptr ? std::string_view() : std::string_view(text, __builtin_strlen(text));
+}
+
+constexpr bool is_role(int role) noexcept {
+  return role >= static_cast<int>(trace::TensorRole::kParameter) &&
+         role <= static_cast<int>(trace::TensorRole::kBuffer);
+}
+
 void annotate_by_api(trace::AnnotationOperation operation, const char* name,
                      std::uint64_t value) noexcept {
   Annotation text;
   text.operation = operation;
   text.source = trace::AnnotationSource::kApi;
   text.value = value;
-  if (name != nullptr) text.name = std::string_view(name, __builtin_strlen(name));
+  text.name = view_of(name);
   annotate(text);
 }
 
@@ -32,8 +42,12 @@ void annotate_by_api(trace::AnnotationOperation operation, const char* name,
 
 using gpumemtrace::preload::annotate_by_api;
 using gpumemtrace::preload::CallGuard;
+using gpumemtrace::preload::is_role;
+using gpumemtrace::preload::NamedStorage;
 using gpumemtrace::preload::step_count;
+using gpumemtrace::preload::view_of;
 using gpumemtrace::trace::AnnotationOperation;
+using gpumemtrace::trace::TensorRole;
 
 extern "C" {
 
@@ -53,6 +67,20 @@ extern "C" {
 
 [[gnu::visibility("default")]] void gpumemtrace_pop() {
   annotate_by_api(AnnotationOperation::kPop, nullptr, 0);
+}
+
+[[gnu::visibility("default")]] void gpumemtrace_tensor(const void* storage, std::size_t bytes,
+                                                       int role, const char* name,
+                                                       const char* state, const char* layer) {
+  if (storage == nullptr || bytes == 0 || !is_role(role)) return;
+  NamedStorage named;
+  named.address = reinterpret_cast<std::uintptr_t>(storage);
+  named.bytes = bytes;
+  named.role = static_cast<TensorRole>(role);
+  named.name = view_of(name);
+  named.state = view_of(state);
+  named.layer = view_of(layer);
+  gpumemtrace::preload::annotate(named);
 }
 
 [[gnu::visibility("default")]] void gpumemtrace_suppress(const char* lines) {

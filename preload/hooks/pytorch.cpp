@@ -62,7 +62,7 @@ class Forward {
   const std::uint32_t stack =
       current_stack(guard, caller, bytes > 0 ? StackUse::kBlock : StackUse::kRelease);
   const bool collected = bytes < 0 && python::in_collection();
-  write_event<trace::Block>(guard, [&](trace::Block& block) {
+  (void)write_event<trace::Block>(guard, [&](trace::Block& block) {
     if (collected) block.record.flags = trace::kFlagCollected;
     block.stack = stack;
     block.address = reinterpret_cast<std::uintptr_t>(address);
@@ -81,7 +81,7 @@ void record_out_of_memory(const native::Caller& caller, std::uint64_t requested,
   const CallGuard guard;
   if (!guard.outermost() || !recording(true)) return;
   const std::uint32_t stack = current_stack(guard, caller, StackUse::kCall);
-  write_event<trace::FrameworkOom>(guard, [&](trace::FrameworkOom& oom) {
+  (void)write_event<trace::FrameworkOom>(guard, [&](trace::FrameworkOom& oom) {
     oom.stack = stack;
     oom.requested = requested;
     oom.allocated = allocated;

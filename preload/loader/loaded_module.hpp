@@ -54,7 +54,7 @@ extern constinit Unloads unloads;
 
 // Whoever runs a library's code at an address where another one was has loaded it after that one
 // was unmapped, and so sees the unload running or, in this order, its count.
-inline bool unload_is_running() noexcept {
+[[nodiscard]] inline bool unload_is_running() noexcept {
   return unloads.running.load(std::memory_order_acquire) != 0;  // pairs with unload_ends()
 }
 inline std::uint32_t unload_count() noexcept {

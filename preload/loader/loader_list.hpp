@@ -37,7 +37,7 @@ class LoaderList {
   // True where the list is another one than the last look found. False also where the loader is
   // changing it: the next look will find it changed. Without a change, two system calls for 32
   // modules.
-  bool refresh() noexcept;
+  [[nodiscard]] bool refresh() noexcept;
   // How often refresh() found the list changed.
   std::uint32_t changes() const noexcept { return changes_; }
 
@@ -64,9 +64,9 @@ class LoaderList {
   [[nodiscard]] bool take_segments(Module& module, const void* address, std::size_t count) noexcept;
   [[nodiscard]] bool take_segments_of_file(Module& module) noexcept;
   [[nodiscard]] bool read_segments_of_file(Module& module) noexcept;
-  bool describes(const Module& module) const noexcept;
-  bool is_unchanged() const noexcept;
-  bool are_unchanged(std::size_t first, std::size_t count) const noexcept;
+  [[nodiscard]] bool describes(const Module& module) const noexcept;
+  [[nodiscard]] bool is_unchanged() const noexcept;
+  [[nodiscard]] bool are_unchanged(std::size_t first, std::size_t count) const noexcept;
   void swap(LoaderList& other) noexcept;
 
   ListHead list_;

@@ -13,7 +13,9 @@ namespace gpumemtrace::preload {
 struct AddressRange {
   std::uint64_t begin = ~std::uint64_t{0};
   std::uint64_t end = 0;
-  bool contains(std::uint64_t address) const noexcept { return address >= begin && address < end; }
+  [[nodiscard]] bool contains(std::uint64_t address) const noexcept {
+    return address >= begin && address < end;
+  }
 };
 
 // From the first to the last address of the file's segments.

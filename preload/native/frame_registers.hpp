@@ -15,7 +15,7 @@ struct Registers {
   std::uint64_t values[kRegisters] = {};
   std::uint32_t known = 0;  // bit n: register n
 
-  bool has(std::uint64_t number) const noexcept {
+  [[nodiscard]] bool has(std::uint64_t number) const noexcept {
     return number < kRegisters && (known >> number & 1) != 0;
   }
   void set(std::size_t number, std::uint64_t value) noexcept {

@@ -54,7 +54,7 @@ class StackMemory {
 
 // True where [begin, begin + bytes) lies in the part of the calling thread's own stack that a walk
 // has seen. No system call.
-bool is_known_stack(std::uint64_t begin, std::uint64_t bytes) noexcept;
+[[nodiscard]] bool is_known_stack(std::uint64_t begin, std::uint64_t bytes) noexcept;
 
 // True where the whole of [begin, begin + bytes) can be read. One system call a page.
 [[nodiscard]] bool is_readable(std::uint64_t begin, std::uint64_t bytes) noexcept;

@@ -12,12 +12,12 @@
 namespace gpumemtrace::preload::python {
 
 // Whether the one of this process was found; once state() is kOn.
-bool knows_collector() noexcept;
+[[nodiscard]] bool knows_collector() noexcept;
 
 // Where 0 stands while no thread collects: the flag of the only interpreter. Where it is not that
 // simple, what is there is never 0. To be read while is_loaded().
 extern constinit std::atomic<const std::uint32_t*> some_thread_collects;
-bool collects_here() noexcept;
+[[nodiscard]] bool collects_here() noexcept;
 
 // Sets `some_thread_collects` for the interpreters that there are now. Background thread, from time
 // to time.
@@ -25,7 +25,7 @@ void watch_collector() noexcept;
 
 // True where a collection of cycles runs on the calling thread. Any thread, no lock, no call of
 // Python that could wait; false where it is not known, and while the interpreter ends.
-inline bool in_collection() noexcept {
+[[nodiscard]] inline bool in_collection() noexcept {
   // Relaxed: what it points to has long been there.
   return is_loaded() && *some_thread_collects.load(std::memory_order_relaxed) != 0 &&
          collects_here();

@@ -184,7 +184,7 @@ void refresh(LoaderList& modules) noexcept {
   if (state() == State::kOff) return;
   if (state() == State::kOn) return look_again();
   const std::uint32_t unloads_before = unload_count();
-  modules.refresh();
+  (void)modules.refresh();
   if (state() == State::kAbsent && looked_changes == modules.changes()) return;
   looked_changes = modules.changes();
   const auto find = [&](const char* symbol) noexcept { return find_symbol(modules, symbol); };

@@ -35,8 +35,8 @@ std::string_view reason() noexcept;
 // Whether the interpreter's memory is still there: an embedded one can be unloaded after its end.
 // While state() is kOn; any thread.
 inline constinit std::atomic<std::uint32_t> seen_after_unloads = 0;
-bool look_whether_loaded() noexcept;
-inline bool is_loaded() noexcept {
+[[nodiscard]] bool look_whether_loaded() noexcept;
+[[nodiscard]] inline bool is_loaded() noexcept {
   // Relaxed: a number, and a thread that sees an older one looks.
   return (!unload_is_running() &&
           seen_after_unloads.load(std::memory_order_relaxed) == unload_count()) ||
@@ -81,7 +81,7 @@ extern constinit Interpreter known_interpreter
 inline const Interpreter& this_interpreter() noexcept { return known_interpreter; }
 
 // From then on thread states go away under those that have them.
-inline bool is_finalizing(const Interpreter& python) noexcept {
+[[nodiscard]] inline bool is_finalizing(const Interpreter& python) noexcept {
   return __atomic_load_n(python.finalizing, __ATOMIC_RELAXED) != nullptr;  // as CPython reads it
 }
 

@@ -123,7 +123,7 @@ inline TextForm text_form(const Layout& layout, std::uint32_t state) noexcept {
           ((state >> (kind_shift + 4)) & 1) != 0};
 }
 
-inline bool plausible_pointer(const void* pointer) noexcept {
+[[nodiscard]] inline bool plausible_pointer(const void* pointer) noexcept {
   return pointer != nullptr && (reinterpret_cast<std::uintptr_t>(pointer) & 7) == 0;
 }
 

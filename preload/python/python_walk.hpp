@@ -85,27 +85,27 @@ class Walker {
   static constexpr const Layout& kLayout = kLayouts[kLayoutIndex];
 
   void forget() noexcept { walk_.known = walk_.summed = 0; }
-  bool fail() noexcept {
+  [[nodiscard]] bool fail() noexcept {
     forget();
     walk_.count = 0;
     walk_.is_cut = false;
     return false;
   }
-  bool settle(std::uint32_t count) noexcept {
+  [[nodiscard]] bool settle(std::uint32_t count) noexcept {
     walk_.count = count;
     sum();
     return true;
   }
 
   // Whether earlier walks found this frame, and then where its link stands.
-  bool is_known(const void* frame, std::uint32_t& index) const noexcept {
+  [[nodiscard]] bool is_known(const void* frame, std::uint32_t& index) const noexcept {
     index = walk_.indexes[slot_of(frame)];
     return index < walk_.known && !walk_.is_cut && walk_.links[index].frame == frame;
   }
 
   // Whether the frame of this link and all outside it are still one behind the other. What they say
   // may differ: from the link `changed` on.
-  bool leads_out(std::uint32_t index, std::uint32_t& changed) noexcept {
+  [[nodiscard]] bool leads_out(std::uint32_t index, std::uint32_t& changed) noexcept {
     const void* frame = walk_.links[index].frame;
     changed = index + 1;
     for (std::uint32_t i = index + 1; i-- > 0;) {
@@ -120,12 +120,12 @@ class Walker {
     return frame == nullptr;
   }
 
-  static bool says_the_same(const Walk::Link& link, const RawFrame& raw) noexcept {
+  [[nodiscard]] static bool says_the_same(const Walk::Link& link, const RawFrame& raw) noexcept {
     return link.raw.code == raw.code && link.raw.instruction == raw.instruction;
   }
 
   // What the links from `changed` to `index` stand for now.
-  bool take(std::uint32_t index, std::uint32_t changed) noexcept {
+  [[nodiscard]] bool take(std::uint32_t index, std::uint32_t changed) noexcept {
     for (std::uint32_t i = changed; i <= index; ++i) {
       const Walk::Link& link = walk_.links[i];
       RawFrame raw;
@@ -158,8 +158,8 @@ class Walker {
     return settle(kept + fresh);
   }
 
-  bool collect(const void* frame, std::size_t capacity, std::uint32_t& kept,
-               std::uint32_t& fresh) noexcept {
+  [[nodiscard]] bool collect(const void* frame, std::size_t capacity, std::uint32_t& kept,
+                             std::uint32_t& fresh) noexcept {
     kept = fresh = 0;
     is_cut_ = false;
     std::size_t own = 0;
@@ -195,7 +195,7 @@ class Walker {
 
   // Looks at the frame's code object. What the code is tells whose the frame is, too: the
   // interpreter's own frames have code that the program's have not.
-  bool put(std::uint32_t index, const void* frame, const RawFrame& raw) noexcept {
+  [[nodiscard]] bool put(std::uint32_t index, const void* frame, const RawFrame& raw) noexcept {
     Walk::Note& note = walk_.notes[index];
     if (walk_.summed > index) walk_.summed = index;
     if (index < walk_.known && note.is_code && walk_.links[index].raw.code == raw.code) {

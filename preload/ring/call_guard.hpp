@@ -32,12 +32,12 @@ class CallGuard {
   CallGuard(const CallGuard&) = delete;
   CallGuard& operator=(const CallGuard&) = delete;
 
-  bool outermost() const noexcept { return outermost_; }
+  [[nodiscard]] bool outermost() const noexcept { return outermost_; }
 
  private:
   // Whether the marked hook never returned. `frame` is that of the function that asks. Where the
   // stack does not tell, the answer is no, and counted.
-  static bool is_left(std::uintptr_t frame) noexcept;
+  [[nodiscard]] static bool is_left(std::uintptr_t frame) noexcept;
 
   bool outermost_;
 };

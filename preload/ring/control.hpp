@@ -36,7 +36,7 @@ struct alignas(kControlBytes) Control {
 extern constinit Control control [[gnu::visibility("hidden")]];
 
 // True from start to the end of the process, paused or not.
-inline bool session_exists() noexcept {
+[[nodiscard]] inline bool session_exists() noexcept {
   const std::uint32_t session = control.session.load();
   return session == kPaused || session >= kFirstSessionId;
 }

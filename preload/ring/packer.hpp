@@ -59,7 +59,7 @@ template <class Append>
 
 // Sealed chunks to the file, then back to the ring. True where there were any.
 template <class Append>
-bool pack_sealed(Ring& ring, Append&& append) noexcept {
+[[nodiscard]] bool pack_sealed(Ring& ring, Append&& append) noexcept {
   std::uint32_t index = ring.take_sealed();
   const bool any = index != kNoIndex;
   while (index != kNoIndex) {

@@ -88,7 +88,7 @@ class Slot {
 
 // A record that is whole at once. `fill` gets the record with kind, words and time set.
 template <class Record, class Fill>
-bool write_event(const CallGuard&, Fill&& fill) noexcept {
+[[nodiscard]] bool write_event(const CallGuard&, Fill&& fill) noexcept {
   Record* record = reserve<Record>();
   if (record == nullptr) return false;
   new (record) Record;

@@ -61,7 +61,7 @@ class Ring {
   trace::RingHeader& header() const noexcept { return *header_; }
   std::uint64_t capacity() const noexcept { return capacity_; }
   // At capacity with less than an eighth of it free: what is left is for important records.
-  bool is_short() const noexcept;
+  [[nodiscard]] bool is_short() const noexcept;
   // Visits all chunks in the order of the file; for the last pass over unsealed ones.
   template <class Visitor>
   void for_each_chunk(Visitor&& visit) const noexcept {
@@ -80,9 +80,9 @@ class Ring {
   [[nodiscard]] int map_file(const trace::TraceId& id) noexcept;
   // On the file thread: one more extent, of chunks of this size.
   [[nodiscard]] bool grow(std::uint32_t size_class) noexcept;
-  bool has_reserve() const noexcept;
+  [[nodiscard]] bool has_reserve() const noexcept;
   [[nodiscard]] bool fill_reserve() noexcept;
-  bool is_at_capacity() const noexcept;
+  [[nodiscard]] bool is_at_capacity() const noexcept;
   std::uint32_t wait_for_growth(std::uint32_t size_class) noexcept;
   std::uint32_t index_of(const trace::ChunkHeader* chunk) const noexcept;
 

@@ -29,7 +29,7 @@ void write_thread_record(std::uint32_t thread_id, std::string_view name) noexcep
   trace::Thread record;
   record.thread_id = thread_id;
   record.pthread_self = static_cast<std::uint64_t>(pthread_self());
-  write_record(record, name);
+  (void)write_record(record, name);
 }
 
 // The name that the thread has now; `name` has room for it.

@@ -40,11 +40,11 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
 [[nodiscard]] bool reserve_is_over(trace::DropClass drop_class) noexcept;
 
 // Writes a record with a tail for the calling thread, which must be attached; false if dropped.
-bool write_bytes(const void* record, std::size_t bytes, const char* tail,
-                 std::size_t tail_bytes) noexcept;
+[[nodiscard]] bool write_bytes(const void* record, std::size_t bytes, const char* tail,
+                               std::size_t tail_bytes) noexcept;
 // Likewise; sets the record's kind and time.
 template <class Record>
-bool write_record(Record& record, std::string_view tail) noexcept {
+[[nodiscard]] bool write_record(Record& record, std::string_view tail) noexcept {
   record.record.kind = trace::kind_of<Record>();
   record.record.time = ticks();
   return write_bytes(&record, sizeof record, tail.data(), tail.size());

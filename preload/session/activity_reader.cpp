@@ -12,7 +12,7 @@ void ActivityReader::read(const CallGuard& guard) noexcept {
   const bool is_recorded = session_.is_recording();
   if (is_recorded) write_cupti_notes(guard);
   while (read_cupti_buffer(guard, is_recorded)) {
-    packer_.pack_sealed(guard);
+    (void)packer_.pack_sealed(guard);
     packer_.replenish_ring(guard);
   }
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/session/annotations.hpp"
 
+#include <atomic>
+
 #include "preload/base/key_table.hpp"
 #include "preload/base/message.hpp"
 #include "preload/ring/recorder.hpp"
@@ -11,6 +13,7 @@ namespace {
 constexpr std::size_t kNameSlots = std::size_t{1} << 16;
 
 constinit KeyTable names;
+constinit std::atomic<bool> a_storage_was_named = false;
 
 std::uint64_t hash_of(std::string_view text) noexcept {
   std::uint64_t hash = text.size();
@@ -39,7 +42,7 @@ void annotate(const Annotation& given) noexcept {
   if (!guard.outermost() || !recording(false)) return;
   const std::uint32_t name = intern_name(given.name);
   const std::uint32_t domain = intern_name(given.domain);
-  write_event<trace::Annotation>(guard, [&](trace::Annotation& annotation) {
+  (void)write_event<trace::Annotation>(guard, [&](trace::Annotation& annotation) {
     annotation.value = given.value;
     annotation.operation = given.operation;
     annotation.name = name;
@@ -48,7 +51,31 @@ void annotate(const Annotation& given) noexcept {
   });
 }
 
+void annotate(const NamedStorage& given) noexcept {
+  const CallGuard guard;
+  if (!guard.outermost() || !recording(false)) return;
+  a_storage_was_named.store(true, std::memory_order_relaxed);  // a fact, nothing is ordered by it
+  const std::uint32_t name = intern_name(given.name);
+  const std::uint32_t state = intern_name(given.state);
+  const std::uint32_t layer = intern_name(given.layer);
+  (void)write_event<trace::Tensor>(guard, [&](trace::Tensor& tensor) {
+    tensor.address = given.address;
+    tensor.bytes = given.bytes;
+    tensor.role = given.role;
+    tensor.name = name;
+    tensor.state = state;
+    tensor.layer = layer;
+  });
+}
+
+bool storages_were_named() noexcept {
+  return a_storage_was_named.load(std::memory_order_relaxed);  // written by threads that are done
+}
+
 // Without memory for the table every name is unknown.
-void reset_names() noexcept { static_cast<void>(names.map(kNameSlots)); }
+void reset_names() noexcept {
+  static_cast<void>(names.map(kNameSlots));
+  a_storage_was_named.store(false, std::memory_order_relaxed);  // before the session's first record
+}
 
 }  // namespace gpumemtrace::preload

@@ -80,7 +80,7 @@ bool attach(bool may_start) noexcept {
 void request_recording(const CallGuard& guard, bool wanted) noexcept {
   requested.store(wanted ? RequestedState::kRecord : RequestedState::kPause);
   if (!wanted) {
-    pause_recording(guard);
+    (void)pause_recording(guard);
   } else if (resume_recording(guard)) {
     request_sample();
   }

@@ -79,7 +79,7 @@ class BackgroundThread {
   // The work that goes on while a checkpoint is made.
   bool keep_up() noexcept {
     if (session_.ending.load() || control.session.load() == kOff) return false;
-    packer_.pack_sealed(*guard_);
+    (void)packer_.pack_sealed(*guard_);
     packer_.replenish_ring(*guard_);
     answer_flush(*guard_);
     return true;
@@ -94,10 +94,13 @@ class BackgroundThread {
     if (session_.is_recording() && is_last) observation_.observe_last(guard);
     if (!is_last) {
       activities_.read_all(guard);
-      if (session_.is_recording()) observation_.observe(guard);
+      if (session_.is_recording()) {
+        observation_.observe(guard);
+        observation_.observe_end();
+      }
       activities_.read(guard);
     }
-    packer_.pack_sealed(guard);
+    (void)packer_.pack_sealed(guard);
     packer_.pack_active(guard);
     if (session_.ending.load()) session_.ring.release_free_chunks();
   }

@@ -13,7 +13,7 @@ void CommonLosses::write_new(const CallGuard& guard, const Session& session) noe
   const std::uint64_t parts =
       session.ring.header().calls_taken_for_parts.load(std::memory_order_relaxed);
   if (stacks == stacks_written_ && parts == parts_written_) return;
-  write_event<trace::Gap>(guard, [&](trace::Gap& gap) {
+  (void)write_event<trace::Gap>(guard, [&](trace::Gap& gap) {
     gap.since = since_ticks_;
     gap.stacks = stacks - stacks_written_;
     gap.parts = parts - parts_written_;

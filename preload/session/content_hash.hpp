@@ -13,7 +13,7 @@ namespace gpumemtrace::preload {
 // Before the session's first record.
 void set_content_hashing(const Config& config) noexcept;
 
-bool hashes_contents() noexcept;
+[[nodiscard]] bool hashes_contents() noexcept;
 
 // The hash of the source of a copy from host memory in one piece, before it runs; 0 where there is
 // none: another kind of copy, or memory that cannot be read.

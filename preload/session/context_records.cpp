@@ -12,7 +12,7 @@ void record_context(std::uint32_t context_id) noexcept {
   const CallGuard guard;
   // Waits for a start that is under way: what stands at the start of the trace may be without it.
   if (!recording(false)) return;
-  write_event<trace::Context>(guard, [&](trace::Context& record) {
+  (void)write_event<trace::Context>(guard, [&](trace::Context& record) {
     record.id = context_id;
     record.handle = info.handle;
     record.device = info.device;

@@ -22,12 +22,12 @@ void obey_mailbox(const CallGuard& guard, Session& session, Resumed&& resumed) n
       if (resume_recording(guard)) resumed();
       break;
     case trace::ControlCommand::kStop:
-      pause_recording(guard);
+      (void)pause_recording(guard);
       break;
     case trace::ControlCommand::kMark: {
       const std::size_t size =
           mailbox.text_bytes < sizeof mailbox.text ? mailbox.text_bytes : sizeof mailbox.text;
-      write_mark(trace::MarkKind::kUser, {mailbox.text, size});
+      (void)write_mark(trace::MarkKind::kUser, {mailbox.text, size});
       break;
     }
     case trace::ControlCommand::kNone:

@@ -97,7 +97,7 @@ void start_through(Library& library, const Plan& plan) noexcept {
 }
 
 void start_collection() noexcept {
-  notice_cupti_fork();
+  (void)notice_cupti_fork();
   Collection& collection = the_collection();
   const Request request = read_request();
   if (request.why_off != nullptr) return collection.stay_off(request.why_off, nullptr);
@@ -152,7 +152,7 @@ bool notice_cupti_fork() noexcept {
 }
 
 void program_calls_cupti(Library& library) noexcept {
-  notice_cupti_fork();
+  (void)notice_cupti_fork();
   if (late_start.load() != LateStart::kNone) start_late(library);
 }
 

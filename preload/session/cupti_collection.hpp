@@ -20,7 +20,7 @@ void program_calls_cupti(cupti::Library& library) noexcept;
 
 // What a forked child's parent did with CUPTI means nothing in the child. True where this is one
 // that has just been noticed.
-bool notice_cupti_fork() noexcept;
+[[nodiscard]] bool notice_cupti_fork() noexcept;
 
 // --- The background thread.
 

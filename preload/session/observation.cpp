@@ -3,6 +3,8 @@
 
 #include <time.h>
 
+#include <string_view>
+
 #include "preload/base/clock.hpp"
 #include "preload/python/python_interpreter.hpp"
 #include "preload/ring/recorder.hpp"
@@ -17,7 +19,7 @@ namespace {
 constexpr std::uint64_t kPeriodNs = 1'000'000'000;
 
 void write_clock(const CallGuard& guard) noexcept {
-  write_event<trace::Clock>(guard, [](trace::Clock& clock) {
+  (void)write_event<trace::Clock>(guard, [](trace::Clock& clock) {
     const std::uint64_t before = ticks();
     clock.monotonic_ns = clock_ns(CLOCK_MONOTONIC);
     clock.realtime_ns = clock_ns(CLOCK_REALTIME);
@@ -49,6 +51,14 @@ void Observation::observe(const CallGuard& guard) noexcept {
   facts_.write_new(guard, session_.modules);
   losses_.write_new(guard, session_);
   record_samples(guard);
+}
+
+// One rank of a node speaks for all.
+void Observation::observe_end() noexcept {
+  const std::string_view local_rank = session_.job.local_rank;
+  if (session_.config.torch_names) {
+    facts_.write_missing_names(local_rank.empty() || local_rank == "0");
+  }
 }
 
 void Observation::observe_last(const CallGuard& guard) noexcept {

@@ -23,6 +23,8 @@ class Observation {
   // True once a second, and where somebody has asked for it.
   [[nodiscard]] bool is_due() noexcept;
   void observe(const CallGuard& guard) noexcept;
+  // The process is about to end, or to become another program.
+  void observe_end() noexcept;
   // At the very end, when the driver may have been shut down already.
   void observe_last(const CallGuard& guard) noexcept;
 

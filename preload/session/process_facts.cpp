@@ -11,6 +11,7 @@
 #include "preload/loader/torch_version.hpp"
 #include "preload/python/python_collections.hpp"
 #include "preload/ring/recorder.hpp"
+#include "preload/session/annotations.hpp"
 #include "preload/session/sampler.hpp"
 #include "preload/session/suppressions.hpp"
 #include "preload/stacks/stacks.hpp"
@@ -22,7 +23,7 @@ void write_text(trace::TextKey key, std::string_view text, std::uint32_t part = 
   trace::Text record;
   record.key = key;
   record.part = part;
-  write_record(record, text);
+  (void)write_record(record, text);
 }
 
 }  // namespace
@@ -85,6 +86,16 @@ void ProcessFacts::write_torch_version(const LoaderList& modules) noexcept {
   torch_version_written_ = true;
 }
 
+void ProcessFacts::write_missing_names(bool loud) noexcept {
+  if (missing_names_written_ || !torch_version_written_ || storages_were_named()) return;
+  missing_names_written_ = true;
+  constexpr std::string_view kReason =
+      "no tensor got a name although --torch-names asked for them: Python's options -I, -E and -S "
+      "keep it out, or the program had no module and no optimizer of PyTorch";
+  write_text(trace::TextKey::kNote, kReason);
+  if (loud) message(Line() << kReason << ".");
+}
+
 void ProcessFacts::write_suppressions() noexcept {
   for (; suppressions_written_ < suppression_count(); ++suppressions_written_) {
     write_text(trace::TextKey::kSuppression, suppression_at(suppressions_written_),
@@ -94,7 +105,7 @@ void ProcessFacts::write_suppressions() noexcept {
 
 void ProcessFacts::write_coverage(const CallGuard& guard) noexcept {
   for (; runtime_callers_written_ < driver::runtime_caller_count(); ++runtime_callers_written_) {
-    write_event<trace::Requester>(guard, [&](trace::Requester& record) {
+    (void)write_event<trace::Requester>(guard, [&](trace::Requester& record) {
       record.caller =
           reinterpret_cast<std::uintptr_t>(driver::runtime_caller_at(runtime_callers_written_));
     });
@@ -103,7 +114,7 @@ void ProcessFacts::write_coverage(const CallGuard& guard) noexcept {
     const driver::Unwrapped& function = driver::unwrapped_at(unwrapped_written_);
     trace::Unwrapped record;
     record.address = reinterpret_cast<std::uintptr_t>(function.address);
-    write_record(record, {function.name, strlen(function.name)});
+    (void)write_record(record, {function.name, strlen(function.name)});
   }
 }
 

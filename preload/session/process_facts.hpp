@@ -18,6 +18,9 @@ class ProcessFacts {
  public:
   // Writes what is new since the last time.
   void write_new(const CallGuard& guard, const LoaderList& modules) noexcept;
+  // The process ends. Names of tensors were asked for: says so where PyTorch ran and none came, in
+  // the trace, and on stderr as far as that is `loud`.
+  void write_missing_names(bool loud) noexcept;
 
  private:
   void write_driver_version() noexcept;
@@ -31,6 +34,7 @@ class ProcessFacts {
   python::State python_state_written_ = python::State::kNotLooked;
   bool native_state_written_ = false;
   bool torch_version_written_ = false;
+  bool missing_names_written_ = false;
   std::uint32_t torch_changes_seen_ = 0;  // of the modules, when PyTorch was looked for last
   std::size_t suppressions_written_ = 0;
   std::size_t runtime_callers_written_ = 0;

@@ -83,7 +83,7 @@ void record_free_memory(const CallGuard& guard, const tracking::ContextInfo& con
   CUcontext popped = nullptr;
   functions.pop_context(&popped);
   if (result != CUDA_SUCCESS) return;
-  write_event<trace::MemorySample>(guard, [&](trace::MemorySample& sample) {
+  (void)write_event<trace::MemorySample>(guard, [&](trace::MemorySample& sample) {
     sample.source = trace::SampleSource::kMemGetInfo;
     sample.device = context.device;
     sample.free_bytes = free_bytes;
@@ -99,7 +99,7 @@ void record_nvml(const CallGuard& guard, int device) noexcept {
       !nvml::read_device(bus_id, use)) {
     return;
   }
-  write_event<trace::MemorySample>(guard, [&](trace::MemorySample& sample) {
+  (void)write_event<trace::MemorySample>(guard, [&](trace::MemorySample& sample) {
     sample.source = trace::SampleSource::kNvmlProcess;
     sample.device = device;
     sample.free_bytes = use.free_bytes;
@@ -122,7 +122,7 @@ void record_pool(const CallGuard& guard, std::uint64_t pool, int device) noexcep
       !attribute(CU_MEMPOOL_ATTR_USED_MEM_HIGH, values.used_high)) {
     return;
   }
-  write_event<trace::PoolSample>(guard, [&](trace::PoolSample& sample) {
+  (void)write_event<trace::PoolSample>(guard, [&](trace::PoolSample& sample) {
     const trace::RecordHeader header = sample.record;
     sample = values;
     sample.record = header;
@@ -172,7 +172,7 @@ void record_device(int device, const nvml::Link& link) noexcept {
   }
   char name[256] = {};
   if (functions.device_name != nullptr) functions.device_name(name, sizeof name, device);
-  write_record(record, {name, strnlen(name, sizeof name)});
+  (void)write_record(record, {name, strnlen(name, sizeof name)});
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ bool write_mark(trace::MarkKind kind, std::string_view name) noexcept {
 
 bool pause_recording(const CallGuard&) noexcept {
   if (!recording(false)) return false;
-  write_mark(trace::MarkKind::kStopped, {});
+  (void)write_mark(trace::MarkKind::kStopped, {});
   Session& session = the_session();
   std::uint32_t recording_id = session.id();
   return control.session.compare_exchange_strong(recording_id, kPaused);
@@ -51,7 +51,7 @@ bool resume_recording(const CallGuard&) noexcept {
   if (paused != kPaused) return false;
   if (!control.session.compare_exchange_strong(paused, the_session().id())) return false;
   if (!recording(false)) return false;
-  write_mark(trace::MarkKind::kStarted, {});
+  (void)write_mark(trace::MarkKind::kStarted, {});
   const std::uint32_t contexts = tracking::context_count();
   for (std::uint32_t id = 1; id <= contexts; ++id) record_context(id);
   return true;
@@ -60,7 +60,7 @@ bool resume_recording(const CallGuard&) noexcept {
 void disable(const CallGuard&, const char* reason) noexcept {
   if (control.session.load() == kOff) return;
   // Where the trace file cannot be written any more, readers find this in the ring.
-  write_mark(trace::MarkKind::kDisabled, reason);
+  (void)write_mark(trace::MarkKind::kDisabled, reason);
   control.session.store(kOff);
   message(Line() << "recording stopped: " << reason << ". The program goes on; the trace "
                  << the_session().path.text() << " ends here.");

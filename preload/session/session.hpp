@@ -14,14 +14,14 @@ namespace gpumemtrace::preload {
 class CallGuard;
 
 // Writes a mark for the calling thread, which must be attached; false if dropped.
-bool write_mark(trace::MarkKind kind, std::string_view name) noexcept;
+[[nodiscard]] bool write_mark(trace::MarkKind kind, std::string_view name) noexcept;
 
 // What the session's word is once no start is under way; waits for one, at most two seconds.
 std::uint32_t settled_session() noexcept;
 
 // Pauses the recording or goes on with it; false where that changes nothing.
-bool pause_recording(const CallGuard& guard) noexcept;
-bool resume_recording(const CallGuard& guard) noexcept;
+[[nodiscard]] bool pause_recording(const CallGuard& guard) noexcept;
+[[nodiscard]] bool resume_recording(const CallGuard& guard) noexcept;
 
 // Asks for a sample of the driver's numbers soon, for example after an allocation failed. Any
 // thread that records, one store.

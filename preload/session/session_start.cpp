@@ -131,7 +131,7 @@ bool make_session(Session& session, RequestedState requested) noexcept {
   session.job = read_job_facts();
   choose_module_lookup();  // hooks ask for modules also where native stacks are not wanted
   forget_modules();
-  session.modules.refresh();
+  (void)session.modules.refresh();
   publish_modules(session.modules);
   python::refresh(session.modules);
   load_sampler();

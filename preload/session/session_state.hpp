@@ -37,7 +37,7 @@ struct Session {
   // What control.session is while it records.
   std::uint32_t id() const noexcept { return pool.session_id; }
   // False before the start has ended, while paused, and after the end.
-  bool is_recording() const noexcept { return control.session.load() == id(); }
+  [[nodiscard]] bool is_recording() const noexcept { return control.session.load() == id(); }
 };
 
 // Storage of the process's one session; meaningful from kStarting on.

@@ -102,7 +102,9 @@ void add_process_facts(RecordBuffer& buffer, const JobFacts& job) noexcept {
       {TextKey::kLocalRank, job.local_rank},
       {TextKey::kWorldSize, job.world_size},
       {TextKey::kJob, job.job},
-      {TextKey::kTorchAllocator, torch_backend()}};
+      {TextKey::kTorchAllocator, torch_backend()},
+      {TextKey::kTorchCudaAllocConf, environment("PYTORCH_CUDA_ALLOC_CONF")},
+      {TextKey::kTorchAllocConf, environment("PYTORCH_ALLOC_CONF")}};
   for (const auto& [key, value] : optional) {
     if (!value.empty()) buffer.add_text(key, value);
   }

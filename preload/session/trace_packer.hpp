@@ -18,7 +18,7 @@ class TracePacker {
   explicit TracePacker(Session& session) noexcept : session_(session) {}
 
   // Sealed chunks to the file and back to the ring. True where there were any.
-  bool pack_sealed(const CallGuard& guard) noexcept;
+  [[nodiscard]] bool pack_sealed(const CallGuard& guard) noexcept;
   // What is committed in chunks that are still being written.
   void pack_active(const CallGuard& guard) noexcept;
   // Keeps free chunks ready.
@@ -27,7 +27,7 @@ class TracePacker {
   void stop_for_file(const CallGuard& guard, std::string_view what, int error) noexcept;
 
  private:
-  bool append(const CallGuard& guard, const Span& span) noexcept;
+  [[nodiscard]] bool append(const CallGuard& guard, const Span& span) noexcept;
   std::uint64_t most_bytes() const noexcept;
 
   Session& session_;

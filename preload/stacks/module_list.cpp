@@ -110,7 +110,7 @@ std::uint64_t identity_of(const LoadedModule& module, const BuildId& id) noexcep
 }  // namespace
 
 void record_modules(const CallGuard&, LoaderList& modules) noexcept {
-  modules.refresh();
+  (void)modules.refresh();
   if (table.changes == modules.changes()) return;
   table.changes = modules.changes();
   for (std::size_t i = 0; i < table.count; ++i) table.modules[i].seen = false;

@@ -31,7 +31,7 @@ void WaitingWatch::refresh(const CallGuard& guard) noexcept {
     if (stack == 0 || (last.stack == stack && now_ns - last.written_ns <= kRepeatNs)) continue;
     last.stack = stack;
     last.written_ns = now_ns;
-    write_event<trace::WaitingStack>(guard, [&](trace::WaitingStack& record) {
+    (void)write_event<trace::WaitingStack>(guard, [&](trace::WaitingStack& record) {
       record.thread_id = last.thread_id;
       record.stack = stack;
     });

@@ -9,7 +9,7 @@ import support
 
 SOURCE = support.HERE.parent.parent
 PYTORCH_HOOK = re.compile(r"_ZN3c10\d+report(MemoryUsage|OutOfMemory)ToProfilerE")
-PROGRAM_API = ("mark", "pop", "push", "start", "step", "stop", "suppress")
+PROGRAM_API = ("mark", "pop", "push", "start", "step", "stop", "suppress", "tensor")
 OLDEST_GLIBC = (2, 28)
 
 

@@ -59,7 +59,7 @@ class BoundedTrace(support.EndToEnd):
         self.assertEqual(len(checkpoints), 1)
 
 
-class KilledWhileFolding(support.EndToEnd):
+class KilledDuringACheckpoint(support.EndToEnd):
     """SIGKILL at any moment, also while a checkpoint is written, loses no returned call."""
 
     KILLS = 25

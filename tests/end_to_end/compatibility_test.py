@@ -78,7 +78,7 @@ class OldDriver(Runtimes, families_test.Families):
             if not isinstance(case, type) or not issubclass(case, families_test.Families):
                 continue
             # Linked with the newest driver, or made for several devices.
-            if case.program in ("", "doors") or case.variables:
+            if case.program in ("", "entry_points") or case.variables:
                 continue
             with self.subTest(program=case.program):
                 self.folder = whole / case.program

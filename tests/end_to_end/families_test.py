@@ -182,8 +182,8 @@ class DeviceMemory(Families, support.EndToEnd):
     program = "device_memory"
 
 
-class Doors(Families, support.EndToEnd):
-    program = "doors"
+class EntryPoints(Families, support.EndToEnd):
+    program = "entry_points"
 
 
 class ExternalMemory(Families, support.EndToEnd):

@@ -35,6 +35,7 @@ class Installed(support.EndToEnd):
             {"bin/gpumemtrace", "lib/gpumemtrace/libgpumemtrace.so",
              "include/gpumemtrace.h", "include/gpumemtrace_catch2.hpp",
              "include/gpumemtrace_googletest.hpp", "lib/gpumemtrace/python/gpumemtrace.py",
+             "lib/gpumemtrace/python/torch_names/sitecustomize.py",
              "lib/gpumemtrace/python/gpumemtrace_pytest.py",
              "lib/cmake/gpumemtrace/gpumemtrace_check.cmake", "share/doc/gpumemtrace/findings.md",
              "share/doc/gpumemtrace/LICENSE"},

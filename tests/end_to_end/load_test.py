@@ -54,7 +54,7 @@ class FullRate(support.EndToEnd):
 
 
 class LongRun(Families, support.EndToEnd):
-    """A trace that is folded again and again: the report is the program's own arithmetic."""
+    """a trace that is compacted again and again: the report is the program's own arithmetic."""
 
     program = "training_like"
     arguments = (STEPS, STEPS_PER_LEAK)

@@ -138,7 +138,7 @@ class Scopes(Neighbour, support.EndToEnd):
     """Libraries that resolve the driver past us: they work, and the rest is recorded."""
 
     def assert_the_rest_is_recorded(self, how):
-        self.results([VICTIMS / "scopes", how, VICTIMS / "libdoor_library.so"],
+        self.results([VICTIMS / "scopes", how, VICTIMS / "libentry_point_library.so"],
                      support.driver_environment(), support.recorded_environment())
         self.assert_device_allocations(12)
         self.assertTrue(self.report()["traces"][0]["complete"])

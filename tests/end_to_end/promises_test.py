@@ -33,6 +33,12 @@ class Promises(Ci):
         self.shell(f"gpumemtrace run --quiet -o {name} -- {support.PYTHON} {code}", **variables)
         return self.folder / name
 
+    def truncate(self, name, source):
+        content = (self.folder / source).read_bytes()
+        path = self.folder / name
+        path.write_bytes(content[:-40])  # inside the last block, the index
+        return path
+
     def refused(self, code, expected, command):
         result = self.expect(code, command)
         self.assertIn(expected, result.stderr, command)
@@ -125,12 +131,6 @@ class Gates(Promises, support.EndToEnd):
                          f"gpumemtrace {command} --max-regression 5%" + (" -- true" if "run" in command else ""))
         self.refused(1, "cannot open the baseline none.json", "gpumemtrace check t.gmt --baseline none.json")
 
-    def truncate(self, name, source):
-        content = (self.folder / source).read_bytes()
-        path = self.folder / name
-        path.write_bytes(content[:-40])  # inside the last block, the index
-        return path
-
     def test_a_difference_from_an_incomplete_trace_is_no_pass(self):
         self.record("good.gmt")
         self.truncate("cut.gmt", "good.gmt")
@@ -213,7 +213,8 @@ class Options(Promises, support.EndToEnd):
         self.expect(0, "gpumemtrace analyze t.gmt -o r.json")
         self.write("owners.txt", "")
         for command in ("summary", "analyze", "export --to collapsed", "check", "diff r.json"):
-            for option, why in (("--threshold growth.rises=6", "its own thresholds"),
+            thresholds = "--threshold" if command == "diff r.json" else "its own thresholds"
+            for option, why in (("--threshold growth.rises=6", thresholds),
                                 ("--symbols .", "its names already"), ("--debuginfod", "its names already"),
                                 ("--owners owners.txt", "its own owners"),
                                 ("--redact", "made with all names")):
@@ -240,10 +241,12 @@ class Options(Promises, support.EndToEnd):
     def test_check_and_diff_have_the_options_of_every_analysis(self):
         self.record("t.gmt")
         for command in ("check t.gmt --max-leak 1GiB", "diff t.gmt t.gmt"):
-            result = self.expect(0, f"gpumemtrace {command} --progress --redact --require-complete "
-                                    "--threshold leak.bytes=1")
+            result = self.expect(0, f"gpumemtrace {command} --progress --redact --require-complete")
             self.assertIn("analyzed 100 %", result.stderr)
             self.assertNotIn("keeps.py", result.stdout)
+        self.expect(0, "gpumemtrace check t.gmt --max-leak 1GiB --threshold leak.bytes=1")
+        # No finding is compared, so no threshold can matter.
+        self.refused(2, "--threshold", "gpumemtrace diff t.gmt t.gmt --threshold leak.bytes=1")
 
     def test_colour_and_columns_follow_the_terminal_and_the_environment(self):
         self.record("t.gmt")
@@ -347,6 +350,26 @@ class Advice(Promises, support.EndToEnd):
         self.write("s.txt", f"{first}\n{second}\n")
         self.expect(0, "gpumemtrace check t.gmt --suppressions s.txt")
         self.assertNotIn(str(self.folder), first + second)
+
+    def test_after_a_failure_the_run_says_first_what_memory_tells_of_it(self):
+        code = "import zoo_cuda; cuda = zoo_cuda.Cuda(); cuda.alloc(6 << 30); cuda.alloc(6 << 30)"
+        self.write("fails.py", code)
+        command = f"gpumemtrace run -o f.gmt -- {support.PYTHON} fails.py"
+        result = self.expect(1, command)
+        told = result.stderr.split("Verdict: ")[1]
+        self.assertRegex(told, r"(?s)FAILED .*fails\.py:1.*next: gpumemtrace summary f\.gmt\n")
+        self.assertLessEqual(told.count("\n"), 12)
+        quiet = self.expect(1, command.replace("run -o", "run --quiet -o"))
+        self.assertNotIn("Verdict", quiet.stderr)
+        self.expect(0, f"gpumemtrace run -o g.gmt -- {support.PYTHON} keeps.py 1000")
+
+    def test_the_summary_says_why_a_trace_is_incomplete_and_names_its_input_next(self):
+        (self.folder / "in here").mkdir()
+        self.record("in\\ here/good.gmt")
+        self.truncate("in here/cut.gmt", "in here/good.gmt")
+        text = self.expect(0, "gpumemtrace summary 'in here/cut.gmt'").stdout
+        self.assertRegex(text, r"INCOMPLETE: .*\n +process \d+ \(cut\.gmt\): (truncated|missing)")
+        self.assertIn("Next      gpumemtrace report 'in here/cut.gmt' -o", text)
 
     def test_the_next_command_after_a_run_works(self):
         result = self.expect(0, f"gpumemtrace run -o 'a b/' -- {support.PYTHON} keeps.py 1000")

@@ -15,7 +15,7 @@ class TorchVersion(support.EndToEnd):
         """processes[].torch of a program that loads a library where PyTorch's would be."""
         library = self.folder / "torch" / "lib" / "libtorch_cpu.so"
         library.parent.mkdir(parents=True)
-        shutil.copy(support.VICTIMS / "libdoor_library.so", library)
+        shutil.copy(support.VICTIMS / "libentry_point_library.so", library)
         if content is not None:
             (self.folder / "torch" / "version.py").write_text(content)
         trace = self.folder / "trace.gmt"

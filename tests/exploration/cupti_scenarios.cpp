@@ -247,7 +247,7 @@ Outcome completed_buffers() {
   return explore(stage.scenario({[] { fill_one(1); }, [] { fill_one(2); },
                                  [] {
                                    for (int i = 0; i < 2; ++i) {
-                                     the_collection().read_one(&kRecorder);
+                                     (void)the_collection().read_one(&kRecorder);
                                    }
                                  }}));
 }
@@ -260,7 +260,7 @@ Outcome reused_buffer() {
                                       },
                                       [] {
                                         for (int i = 0; i < 2; ++i) {
-                                          the_collection().read_one(&kRecorder);
+                                          (void)the_collection().read_one(&kRecorder);
                                         }
                                       }});
   take_before(scenario, Buffers::kCount - 1);
@@ -362,7 +362,7 @@ Outcome start_meets_reader() {
                                  },
                                  [] {
                                    the_collection().flush(false, kRecorder);
-                                   the_collection().read_one(&kRecorder);
+                                   (void)the_collection().read_one(&kRecorder);
                                  }}));
 }
 
@@ -391,7 +391,7 @@ Outcome forked_collection() {
                                       },
                                       [] {
                                         the_collection().flush(false, kRecorder);
-                                        the_collection().read_one(&kRecorder);
+                                        (void)the_collection().read_one(&kRecorder);
                                       }});
   const auto begin = scenario.begin;
   scenario.begin = [begin] {

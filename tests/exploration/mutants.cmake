@@ -136,8 +136,8 @@ function(add_pause_mutant name file text replacement)
   add_mutant(${name} ${file} "${text}" "${replacement}" pause_scenarios)
 endfunction()
 add_pause_mutant(paused_before_told preload/session/session.cpp
-  "  write_mark(trace::MarkKind::kStopped, {});\n  Session& session = the_session();\n  std::uint32_t recording_id = session.id();\n  return control.session.compare_exchange_strong(recording_id, kPaused);"
-  "  std::uint32_t recording_id = the_session().id();\n  const bool done = control.session.compare_exchange_strong(recording_id, kPaused);\n  write_mark(trace::MarkKind::kStopped, {});\n  return done;")
+  "  (void)write_mark(trace::MarkKind::kStopped, {});\n  Session& session = the_session();\n  std::uint32_t recording_id = session.id();\n  return control.session.compare_exchange_strong(recording_id, kPaused);"
+  "  std::uint32_t recording_id = the_session().id();\n  const bool done = control.session.compare_exchange_strong(recording_id, kPaused);\n  (void)write_mark(trace::MarkKind::kStopped, {});\n  return done;")
 add_pause_mutant(pause_overrules preload/session/session.cpp
   "return control.session.compare_exchange_strong(recording_id, kPaused);"
   "return control.session.exchange(kPaused) == recording_id++;")

@@ -62,6 +62,7 @@ def ranks(case):
 
 REAL = (
     *torch_twins("kept_loss"),
+    *torch_twins("summed_loss"),
     *torch_twins("global_list"),
     *torch_twins("retained_graph"),
     *torch_twins("unpinned_loader"),
@@ -76,6 +77,24 @@ REAL = (
     Case("case_late_optimizer_state", ("cases/late_optimizer_state.py",), needs=("torch",),
          source="cases/late_optimizer_state.py", named=True),
 )
+
+
+# The functions of programs/looks_suspicious.py.
+SUSPICIOUS = (
+    "plain_training", "cache_that_fills", "cache_of_growing_entries", "bounded_history",
+    "replay_buffer", "sawtooth", "slow_sawtooth", "growing_batch", "growing_sequence",
+    "shuffled_lengths", "sorted_lengths", "warm_up", "state_made_late", "layers_unfrozen",
+    "evaluation_every_20_steps", "best_checkpoint_on_device", "checkpoint_to_host", "ema_by_hand",
+    "ema_made_anew", "ema_that_starts_late", "swapped_buffers", "prefetched_batches",
+    "metrics_as_numbers", "metrics_on_device", "accumulated_gradients",
+    "recurrent_with_truncation", "generation_with_cache", "cache_that_doubles",
+    "checkpointed_activations", "two_models_in_turn", "search_over_widths",
+    "scheduled_sampling_pool", "profiled_in_the_middle")
+
+
+def clean(name):
+    source = "looks_suspicious.py"
+    return Case(f"clean_{name}", (source, name), source=source, needs=("torch",))
 
 
 def hello(name, ending, needs, **more):
@@ -113,4 +132,4 @@ HELLO = (
             environment=(("XLA_PYTHON_CLIENT_MEM_FRACTION", ".05"),)) for ending in PYTHON_ENDINGS),
 )
 
-CASES = ZOO + REAL + HELLO
+CASES = ZOO + REAL + HELLO + tuple(map(clean, SUSPICIOUS))

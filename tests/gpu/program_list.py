@@ -81,11 +81,33 @@ BINARIES = (
     Binary("driver_vmm_ipc", "driver_vmm_ipc.cpp"),
 )
 
+# The functions of programs/torch_categories.py: ways to train whose memory must be told apart.
+TRAININGS = (
+    "sgd", "sgd_momentum", "adamw", "adamw_fused", "adam_amsgrad_loop", "adam_capturable",
+    "adagrad", "adafactor", "rmsprop_centered", "set_to_none_false", "lamb", "eight_bit", "lbfgs",
+    "accumulation", "peak_in_forward", "checkpointing", "checkpointing_reentrant", "amp_scaler",
+    "master_weights", "ema_averaged", "ema_deepcopy", "tied_lstm", "gru_bidirectional",
+    "convolutions", "channels_last", "buffers", "made_on_device", "from_meta", "half_after_move",
+    "lazy_modules", "sparse_embedding", "adapters", "two_optimizers", "clipped_and_scheduled",
+    "resumed", "optimizer_in_backward", "weight_norm", "peak_in_backward", "gradients_as_wholes",
+    "orthogonal_momentum", "tied_transformer", "gpt2_checkpointed", "own_parameters_on_device",
+    "compiled", "ddp", "fully_sharded", "fully_sharded_flat", "gpt2")
+NEEDS_OF_TRAININGS = {"compiled": ("triton",), "gpt2": ("transformers",), "gpt2_checkpointed": ("transformers",)}
+
+
+def torch_training(name):
+    return Program(f"torch_categories_{name}", ("torch_categories.py", name),
+                   needs=("torch", *NEEDS_OF_TRAININGS.get(name, ())),
+                   environment=(("NCCL_NVLS_ENABLE", "0"), ("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")))
+
+
 PROGRAMS = (
     *(torch_program(f"torch_transformer_{name}", "torch_transformer.py", alone=name == "native", allocator=allocator)
       for name, allocator in ALLOCATORS),
     Program("torch_sites", ("torch_sites.py",), needs=("torch",), named=True),
     Program("torch_sites_kept", ("torch_sites.py", "--keep-gradients"), needs=("torch",), named=True),
+    *(Program(f"torch_names_{case}", ("torch_names.py", case), needs=("torch",))
+      for case in ("transformer", "recurrent", "tied", "average", "sparse", "accumulate", "closure")),
     # One thread compiles, in the process itself; Python stacks are deep while it does.
     Program("torch_compile", ("torch_compile.py",), needs=("torch", "triton"),
             environment=(("TORCHINDUCTOR_COMPILE_THREADS", "1"), ("GPUMEMTRACE_STACK_DEPTH", "200"))),
@@ -128,6 +150,7 @@ PROGRAMS = (
     Program("leaks_reset", ("--reset",), binary="leaks", needs=("nvcc",)),
     Program("driver_vmm_ipc", (), binary="driver_vmm_ipc", needs=("nvcc",)),
     Program("two_processes", ("two_processes.py",), alone=True),
+    *map(torch_training, TRAININGS),
     torch_ranks("torch_ddp"),
     torch_ranks("torch_fsdp"),
 )

@@ -6,6 +6,7 @@ import importlib.machinery
 import importlib.util
 import io
 import json
+import re
 import stat
 import sys
 import tempfile
@@ -21,8 +22,8 @@ import execution
 import findings
 import outside_tools
 import sanitizer
-from case_list import CASE_BINARIES, CASES, PROGRAMS_FOLDER
-from program_list import BINARIES, PROGRAMS, Program
+from case_list import CASE_BINARIES, CASES, PROGRAMS_FOLDER, SUSPICIOUS
+from program_list import BINARIES, PROGRAMS, TRAININGS, Program
 
 loader = importlib.machinery.SourceFileLoader("run_script", str(HERE / "run"))
 run_script = importlib.util.module_from_spec(importlib.util.spec_from_loader("run_script", loader))
@@ -163,6 +164,16 @@ class RunTest(unittest.TestCase):
 
 
 class ProgramList(unittest.TestCase):
+    def names_in(self, file, pattern):
+        return re.findall(pattern, (PROGRAMS_FOLDER / file).read_text(), re.MULTILINE)
+
+    def test_every_training_and_every_suspicious_program_is_run(self):
+        trainings = self.names_in("torch_categories.py", r"^@training\ndef (\w+)")
+        trainings += self.names_in("torch_categories.py", r'^with_optimizer\("(\w+)"')
+        self.assertEqual(sorted(trainings), sorted(TRAININGS))
+        suspicious = self.names_in("looks_suspicious.py", r"^@program\ndef (\w+)")
+        self.assertEqual(sorted(suspicious), sorted(SUSPICIOUS))
+
     def test_names_are_unique_and_files_exist(self):
         names = [program.name for program in PROGRAMS]
         self.assertEqual(len(names), len(set(names)))

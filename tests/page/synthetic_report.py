@@ -16,8 +16,8 @@ CARD = 80 * GIB
 STEP_NS = 1_320_000_000
 CONTEXT = 800 * MIB
 NCCL = 1536 * MIB
-CATEGORIES = ("parameter", "gradient", "optimizer_state", "activation", "input", "temporary", "other",
-              "unknown")
+CATEGORIES = ("parameter", "gradient", "optimizer_state", "buffer", "activation", "input", "temporary",
+              "workspace", "other", "unknown")
 
 
 def site(line, function="train_step", file="/home/me/project/train.py"):
@@ -37,9 +37,11 @@ def parts_at(phase, step, steps, grows):
         "parameter": 3700 * MIB,
         "gradient": 3700 * MIB if phase > 0.6 else 0,
         "optimizer_state": 7500 * MIB if step > 0 or phase > 0.85 else 0,
+        "buffer": 16 * MIB,
         "activation": int(30_000 * rising) * MIB,
         "input": 96 * MIB,
         "temporary": int(1200 * (1 if 0.45 < phase < 0.6 else 0.1)) * MIB,
+        "workspace": 64 * MIB,
         "other": int(12_000 * (step + phase) / steps) * MIB if grows else 640 * MIB,
         "unknown": 0,
     }

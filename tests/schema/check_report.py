@@ -55,6 +55,18 @@ def transfer_problems(report):
                     yield f"$.transfers.{name}[{number}]: {unit} from {spread}"
 
 
+def tensor_problems(report):
+    """Tensors that were named, their rests and what has no name sum to the framework's peak."""
+    sums = {}
+    for row in report.get("tensors", []):
+        key = row["process"], row["device"]
+        sums[key] = sums.get(key, 0) + row["bytes"]
+    for row in report["peak"]:
+        total = sums.get((row["process"], row["device"]), row["bytes"])
+        if row["level"] == "framework" and total != row["bytes"]:
+            yield f"$.tensors: those of {row['process']} sum to {total}, not to {row['bytes']}"
+
+
 def holder_problems(place, bytes_at_moment, holders):
     """Holders must sum to the bytes of their moment and end with the row other."""
     if not holders:
@@ -199,6 +211,7 @@ def arithmetic_problems(report):
         yield from holder_problems(f"$.oom[{index}]", None, row["holders"])
     for index, row in enumerate(report["fragmentation"]):
         yield from fragmentation_problems(f"$.fragmentation[{index}]", row)
+    yield from tensor_problems(report)
     yield from leak_problems(report["leaks"])
     yield from transfer_problems(report)
     yield from reference_problems(report)

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,11 +28,15 @@ class TrainingTrace {
 
   // The stacks below are made with these.
   TraceBuilder trace_{static_cast<std::uint32_t>(kProcessId)};
-  std::uint32_t codes_ = 0;
+  std::map<std::string, std::uint32_t> codes_;  // by function and file
   std::uint32_t stacks_ = 0;
-  std::uint32_t names_ = 0;
+  std::map<std::string, std::uint32_t> names_;
   std::uint64_t next_address_ = kSegment;
   std::uint64_t allocated_ = 0;
+  static constexpr std::uint64_t kCublas = 0x7f0000000000;
+  static constexpr std::uint64_t kCublasBytes = 0x10000;
+  bool has_cublas_ = false;
+  std::uint64_t next_handle_ = 0x100000000;
 
  public:
   static constexpr std::uint32_t kMain = 1;
@@ -73,9 +78,7 @@ class TrainingTrace {
   std::uint32_t stack(const std::vector<PlainFrame>& frames) {
     std::vector<std::uint64_t> words;
     for (const PlainFrame& frame : frames) {
-      const std::uint32_t code = ++codes_;
-      add_code(code, trace::CodeText::kName, frame.function);
-      add_code(code, trace::CodeText::kFile, frame.file);
+      const std::uint32_t code = code_of(frame);
       words.push_back(std::uint64_t{code} << 32 | frame.instruction);
     }
     trace::Stack record;
@@ -103,6 +106,16 @@ class TrainingTrace {
                  std::uint32_t writer = kMain) {
     add_block(address, -static_cast<std::int64_t>(bytes), stack, writer);
   }
+  // cuBLAS takes memory of the driver for a new handle.
+  void make_handle(std::uint32_t stack, std::uint32_t writer = kMain) {
+    if (!has_cublas_) trace_.module(kCublas, kCublas + kCublasBytes, "/lib/libcublas.so.13");
+    has_cublas_ = true;
+    trace::Allocation record;
+    record.address = next_handle_ += kCublasBytes;
+    record.bytes = 1024;
+    record.call.stack = stack;
+    trace_.add_call(record, {.writer = writer, .caller = kCublas + 0x10});
+  }
   void upload(std::uint64_t address, std::uint64_t bytes, std::uint32_t stack) {
     trace::Copy copy;
     copy.destination = address;
@@ -113,6 +126,18 @@ class TrainingTrace {
     copy.call.stack = stack;
     trace_.add_call(copy, {});
   }
+  // As gpumemtrace_tensor() tells it.
+  void name(std::uint64_t address, std::uint64_t bytes, trace::TensorRole role,
+            std::string_view name, std::string_view state = {}, std::string_view layer = {}) {
+    trace::Tensor record;
+    record.address = address;
+    record.bytes = bytes;
+    record.role = role;
+    record.name = text(name);
+    record.state = text(state);
+    record.layer = text(layer);
+    trace_.add(record, kMain);
+  }
   void annotate(trace::AnnotationOperation operation, std::string_view name = {},
                 std::uint64_t value = 0,
                 trace::AnnotationSource source = trace::AnnotationSource::kApi,
@@ -121,15 +146,33 @@ class TrainingTrace {
     record.operation = operation;
     record.value = value;
     record.source = source;
-    if (!name.empty()) {
-      trace::Name text;
-      text.id = record.name = ++names_;
-      trace_.add(text, writer, name);
-    }
+    record.name = text(name, writer);
     trace_.add(record, writer);
   }
 
  private:
+  // A function has one code object, whichever of its lines runs.
+  std::uint32_t code_of(const PlainFrame& frame) {
+    const auto next = static_cast<std::uint32_t>(codes_.size() + 1);
+    const std::string key = std::string(frame.function) + ' ' + std::string(frame.file);
+    const auto [found, added] = codes_.try_emplace(key, next);
+    if (added) {
+      add_code(next, trace::CodeText::kName, frame.function);
+      add_code(next, trace::CodeText::kFile, frame.file);
+    }
+    return found->second;
+  }
+  // The number of a text that the trace has from now on; 0 for an empty one.
+  std::uint32_t text(std::string_view name, std::uint32_t writer = kMain) {
+    const auto [known, is_new] = names_.try_emplace(std::string(name), names_.size() + 1);
+    if (name.empty()) return 0;
+    if (is_new) {
+      trace::Name record;
+      record.id = known->second;
+      trace_.add(record, writer, name);
+    }
+    return known->second;
+  }
   void add_code(std::uint32_t id, trace::CodeText which, std::string_view text) {
     trace::Code record;
     record.id = id;

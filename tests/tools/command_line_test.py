@@ -34,10 +34,11 @@ SETTINGS = {
     "CUPTI": (["--cupti", "copies"], "copies"),
     "CUPTI_LIBRARY": (["--cupti-library", "/x/libcupti.so"], "/x/libcupti.so"),
     "HASH_COPIES": (["--hash-copies"], "1"),
+    "TORCH_NAMES": (["--torch-names"], "1"),
     "START_PAUSED": (["--start-paused"], "1"),
 }
-COMMANDS = ("run", "env", "analyze", "summary", "report", "check", "diff", "export", "symbolize",
-            "dump", "ctl", "doctor")
+COMMANDS = ("run", "env", "analyze", "summary", "report", "check", "whatif", "diff", "export",
+            "symbolize", "dump", "ctl", "doctor")
 
 # Writes the header of a trace, as the recording library would, into the file of its argument.
 WRITE_TRACE = """

@@ -81,7 +81,7 @@ TEST_CASE("the first and the last value of each enumeration have their own words
   CHECK(words(RecordKind::kMemorySample, "source", trace::SampleSource::kNone,
               trace::SampleSource::kNvmlProcess) == "none nvml_process");
   CHECK(words(RecordKind::kText, "key", trace::TextKey::kExecutable,
-              trace::TextKey::kSuppression) == "executable suppression");
+              trace::TextKey::kTorchAllocConf) == "executable torch_alloc_conf");
   CHECK(words(RecordKind::kCode, "text", trace::CodeText::kName, trace::CodeText::kLineTable) ==
         "name line_table");
   CHECK(words(RecordKind::kMark, "mark", trace::MarkKind::kUser, trace::MarkKind::kExec) ==

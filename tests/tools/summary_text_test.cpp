@@ -42,7 +42,9 @@ bool has(const std::string& text, const std::string& part) {
 
 // After a wanted change: gpumemtrace summary docs/report.example.json > the golden file.
 TEST_CASE("the example report is drawn as its golden text", "[unit]") {
-  CHECK(summary_text(example_report()) == read_file("tests/tools/golden/summary_of_example.txt"));
+  CHECK(tools::summary_text(analyzer::report_of_json(example_report()), kDefaultWidth,
+                            "docs/report.example.json") ==
+        read_file("tests/tools/golden/summary_of_example.txt"));
 }
 
 TEST_CASE("a job of many ranks and kinds still fits the lines", "[unit]") {
@@ -171,19 +173,8 @@ TEST_CASE("a request that failed for good and memory that grows are facts", "[un
   growth["rule"] = "growth";
   growth["severity"] = "warning";
   growth["fingerprint"] = "growth";
+  growth["evidence"] = {{"bytes_per_step", 31247564.0}, {"forecast_ns", 420'000'000'000u}};
   report["findings"].push_back(growth);
-  Json row = {{"process", growth["process"]},
-              {"device", growth["device"]},
-              {"level", "framework"},
-              {"bytes_per_step", 31247564.0},
-              {"steps", 300},
-              {"live_bytes", 12ull << 30},
-              {"confidence", "heuristic"},
-              {"forecast_ns", 420'000'000'000},
-              {"owner", growth["owner"]},
-              {"site", growth["site"]},
-              {"stack", nullptr}};
-  report["leaks"]["growth"].push_back(row);
   CHECK(has(summary_text(report, 120),
             "GROWTH    29.8 MiB a step       fastops.py:12 (fused_step): "
             "full 7.0 min"));
@@ -375,6 +366,32 @@ TEST_CASE("layers stand for the lines of a category", "[unit]") {
   };
   report["modules"] = {module("GPT > Block > Mlp", 40ull << 30), module(nullptr, 8ull << 30)};
   CHECK(has(summary_text(report), " activation      Block > Mlp 40.0 GiB, no layer 8.0 GiB\n"));
+}
+
+TEST_CASE("the largest tensors that were named are told with their gradients and states",
+          "[unit]") {
+  Json report = example_report();
+  const auto tensor = [](const Json& name, const Json& role, std::uint64_t bytes) {
+    return Json{{"process", "p1"},
+                {"device", "d0"},
+                {"name", name},
+                {"role", role},
+                {"state", nullptr},
+                {"layer", nullptr},
+                {"path", nullptr},
+                {"bytes", bytes},
+                {"requested_bytes", bytes},
+                {"count", 1},
+                {"other_names", Json::array()},
+                {"names", 1}};
+  };
+  for (const char* const key : {"findings", "oom"}) report[key] = Json::array();  // room for them
+  CHECK_FALSE(has(summary_text(report), "by name"));
+  report["tensors"] = {
+      tensor("wte.weight", "parameter", 4ull << 30), tensor("wte.weight", "gradient", 4ull << 30),
+      tensor("head.weight", "parameter", 6ull << 30), tensor(nullptr, "parameter", 9ull << 30)};
+  CHECK(has(summary_text(report),
+            "  by name, with gradient and state: wte.weight 8.0 GiB, head.weight 6.0 GiB\n"));
 }
 
 TEST_CASE("a report without its keys is refused, not guessed", "[unit]") {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What framework memory is for: the roles of stacks, the rules, and whole programs.
 #include "analyzer/model/program/categories.hpp"
+#include "analyzer/model/program/size_set.hpp"
 #include "analyzer/model/program/stack_roles.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
@@ -98,6 +99,10 @@ TEST_CASE("frames of PyTorch have roles by file and function", "[unit]") {
   CHECK(role_of_frame("Module._apply", "/x/torch/nn/modules/module.py") == FrameRole::kPlacement);
   CHECK(role_of_frame("Linear.__init__", "/x/torch/nn/modules/linear.py") == FrameRole::kPlacement);
   CHECK(role_of_frame("step", "/home/user/game.py") == FrameRole::kNone);
+  CHECK(role_of_frame("Adagrad.__init__", "/x/torch/optim/adagrad.py") == FrameRole::kState);
+  CHECK(role_of_frame("AveragedModel.__init__", "/x/torch/optim/swa_utils.py") == FrameRole::kNone);
+  CHECK(role_of_frame("PreTrainedModel.from_pretrained",
+                      "/x/site-packages/transformers/modeling_utils.py") == FrameRole::kPlacement);
 }
 
 TEST_CASE("the innermost frame that has a role decides", "[unit]") {
@@ -139,7 +144,7 @@ TEST_CASE("a block is what its birth and its life say", "[unit]") {
   placed.placed = Placed::kAsParameter;
   CHECK(categorize(placed).category == Category::kParameter);
   placed.placed = Placed::kAsBuffer;
-  CHECK(categorize(placed).category == Category::kOther);
+  CHECK(categorize(placed).category == Category::kBuffer);
 }
 
 TEST_CASE("the peak of a training program adds up by what memory is for", "[unit]") {
@@ -151,7 +156,7 @@ TEST_CASE("the peak of a training program adds up by what memory is for", "[unit
   const Json peak = framework_peak(report);
   CHECK(peak.at("step") == 1);
   check_training(peak);
-  CHECK(peak.at("categories").at("other") == 512);
+  CHECK(peak.at("categories").at("buffer") == 512);
   CHECK(peak.at("categories").at("temporary") == 5 * kMiB);
 
   const Json gradient = row_where(peak.at("holders"), {{"category", "gradient"}});
@@ -209,6 +214,133 @@ TEST_CASE("a library's workspace that backward made is no gradient", "[unit]") {
   const Json peak = framework_peak(report_of(trace.builder()));
   check_training(peak);
   CHECK(row_where(peak.at("holders"), {{"bytes", 32 * kMiB}}).at("category") == "other");
+}
+
+TEST_CASE("what PyTorch takes for a new handle of cuBLAS is a workspace", "[unit]") {
+  TrainingTrace trace;
+  Loop loop;
+  set_up(trace);
+  trace.take(512, trace.forward);
+  trace.make_handle(trace.forward);
+  trace.take(8 * kMiB, trace.forward);
+  trace.take(kMiB, trace.forward);  // cublasLt's
+  train_once(trace, loop);
+  trace.make_handle(0, TrainingTrace::kEngine);
+  trace.take(kWeights, 0, TrainingTrace::kEngine);  // as large as a gradient
+  trace.take(8 * kMiB, trace.forward);              // of another stream, with the handle there is
+  for (int i = 0; i < 2; ++i) train_once(trace, loop);
+  const Json peak = framework_peak(report_of(trace.builder()));
+  CHECK(peak.at("categories").at("workspace") == 17 * kMiB + kWeights);
+  CHECK(peak.at("categories").at("gradient") == 2 * kWeights);
+  const Json given =
+      row_where(peak.at("holders"), {{"category", "workspace"}, {"phase", "backward"}});
+  CHECK(given.at("bytes") == kWeights);
+  CHECK(given.at("category_confidence") == "inferred");
+}
+
+TEST_CASE("what follows the new handle elsewhere is no workspace", "[unit]") {
+  TrainingTrace trace;
+  Loop loop;
+  set_up(trace);
+  trace.make_handle(trace.forward);
+  trace.take(8 * kMiB, trace.report_loss);
+  for (int i = 0; i < 3; ++i) train_once(trace, loop);
+  CHECK(framework_peak(report_of(trace.builder())).at("categories").at("workspace") == 0);
+}
+
+// What `stack` took before the first step is at the peak of a training.
+Json holder_of(TrainingTrace& trace, std::uint32_t stack, std::uint64_t bytes) {
+  Loop loop;
+  set_up(trace);
+  trace.take(bytes, stack);
+  for (int i = 0; i < 3; ++i) train_once(trace, loop);
+  const Json peak = framework_peak(report_of(trace.builder()));
+  return row_where(peak.at("holders"), {{"bytes", bytes}});
+}
+
+TEST_CASE("weights of a recurrent network that are made one block are parameters", "[unit]") {
+  TrainingTrace trace;
+  const std::uint32_t flatten =
+      trace.stack({{"RNNBase.flatten_parameters", "/lib/torch/nn/modules/rnn.py", 400},
+                   {"RNNBase._apply", "/lib/torch/nn/modules/rnn.py", 30},
+                   {"Module._apply", "/lib/torch/nn/modules/module.py", 20},
+                   {"main", "train.py", 1}});
+  CHECK(holder_of(trace, flatten, 7 * kMiB).at("category") == "parameter");
+}
+
+TEST_CASE("state that an optimizer's constructor makes is optimizer state", "[unit]") {
+  TrainingTrace trace;
+  const std::uint32_t build = trace.stack(
+      {{"Adagrad.__init__", "/lib/torch/optim/adagrad.py", 400}, {"main", "train.py", 20}});
+  CHECK(holder_of(trace, build, 7 * kMiB).at("category") == "optimizer_state");
+}
+
+TEST_CASE("constructors of the program's own optimizers and modules are known", "[unit]") {
+  constexpr std::string_view kOptimizers = "/lib/torch/optim/optimizer.py";
+  TrainingTrace trace;
+  const auto built_by = [&](std::string_view function) {
+    return trace.stack({{"helper", "own.py", 3}, {function, "own.py", 4}, {"main", "train.py", 9}});
+  };
+  trace.take(3 * kMiB, built_by("Lamb.__init__"));
+  trace.take(kWeights, built_by("Net.__init__"));
+  trace.take(5 * kMiB + 512, built_by("Net.__init__"));
+  trace.take(7 * kMiB, built_by("Loader.__init__"));
+  const std::uint32_t step = trace.stack(
+      {{"Lamb.step", "own.py", 5},
+       {"context_decorator.<locals>.decorate_context", "/lib/torch/utils/_contextlib.py"},
+       {"Optimizer.profile_hook_step.<locals>.wrapper", kOptimizers, 3},
+       {"main", "train.py", 7}});
+  const std::uint32_t forward =
+      trace.stack({{"Net.forward", "own.py", 6},
+                   {"Module._call_impl", "/lib/torch/nn/modules/module.py", 2},
+                   {"main", "train.py", 3}});
+  Loop loop;
+  set_up(trace);
+  trace.give_back(trace.take(512, forward), 512, forward);
+  trace.take(512, step);
+  for (int i = 0; i < 3; ++i) train_once(trace, loop);
+  const Json holders = framework_peak(report_of(trace.builder())).at("holders");
+  CHECK(row_where(holders, {{"bytes", 3 * kMiB}}).at("category") == "optimizer_state");
+  // One has a gradient, the other has not.
+  const Json in_module = row_where(holders, {{"bytes", 5 * kMiB + 512}});
+  CHECK(in_module.at("category") == "buffer");
+  CHECK(in_module.at("category_confidence") == "heuristic");
+  CHECK(row_where(holders, {{"category", "parameter"}, {"bytes", kWeights}}).at("count") == 1);
+  CHECK(row_where(holders, {{"bytes", 7 * kMiB}}).at("category").is_null());
+}
+
+TEST_CASE("a copy of a module has its parameters and its buffers", "[unit]") {
+  constexpr std::string_view kCopy = "/lib/python3.12/copy.py";
+  TrainingTrace trace;
+  const auto copied = [&](std::string_view function, std::string_view file, std::uint32_t caller) {
+    return trace.stack({{function, file, 1},
+                        {"deepcopy", kCopy, 2},
+                        {"_reconstruct", kCopy, 3},
+                        {"deepcopy", kCopy, 4},
+                        {"main", "train.py", caller}});
+  };
+  trace.take(5 * kMiB, copied("Tensor.__deepcopy__", "/lib/torch/_tensor.py", 40));
+  trace.take(3 * kMiB, copied("Parameter.__deepcopy__", "/lib/torch/nn/parameter.py", 40));
+  trace.take(7 * kMiB, copied("Tensor.__deepcopy__", "/lib/torch/_tensor.py", 60));
+  Loop loop;
+  set_up(trace);
+  for (int i = 0; i < 3; ++i) train_once(trace, loop);
+  const Json peak = framework_peak(report_of(trace.builder()));
+  const Json& holders = peak.at("holders");
+  CHECK(row_where(holders, {{"bytes", 3 * kMiB}}).at("category") == "parameter");
+  CHECK(peak.at("categories").at("buffer") == 5 * kMiB + 512);  // and the one that is moved
+  CHECK(row_where(holders, {{"bytes", 7 * kMiB}}).at("category").is_null());
+}
+
+TEST_CASE("a gradient in a block that is larger than its parameter's is one", "[unit]") {
+  SizeSet sizes;
+  sizes.insert(20 * kMiB);
+  sizes.insert(4096);
+  CHECK(sizes.has(20 * kMiB + 512 * 1024));
+  CHECK(sizes.has(19 * kMiB + 512));
+  CHECK_FALSE(sizes.has(22 * kMiB));
+  CHECK(sizes.has(4096));
+  CHECK_FALSE(sizes.has(4608));  // small blocks have exactly their tensor's size
 }
 
 TEST_CASE("memory of a program that trains nothing is not told", "[unit]") {

@@ -31,9 +31,9 @@ TEST_CASE("calls are known by their correlation until many others have come", "[
   constexpr std::uint64_t kLibrary = std::uint64_t{1} << 32;
   ApiCalls calls;
   CHECK_FALSE(calls.find(kLibrary + 5).is_known());
-  calls.add(kLibrary + 5, 50, Unjoined::kNoCall);
-  calls.add(kLibrary + 6, 0, Unjoined::kUnknownThread);
-  calls.add(2 * kLibrary + 5, 70, Unjoined::kNoCall);
+  (void)calls.add(kLibrary + 5, 50, Unjoined::kNoCall);
+  (void)calls.add(kLibrary + 6, 0, Unjoined::kUnknownThread);
+  (void)calls.add(2 * kLibrary + 5, 70, Unjoined::kNoCall);
   REQUIRE(calls.find(kLibrary + 5).is_known());
   CHECK(calls.find(kLibrary + 5).first == 50);
   CHECK(calls.find(kLibrary + 6).reason == Unjoined::kUnknownThread);
@@ -44,7 +44,7 @@ TEST_CASE("calls are known by their correlation until many others have come", "[
   // A neighbour on the same page is not known for that.
   CHECK_FALSE(calls.find(kLibrary + 4).is_known());
   const auto add_page = [&](std::uint64_t page) {
-    calls.add(3 * kLibrary + page * ApiCalls::kPageCalls, page + 1, Unjoined::kNoCall);
+    (void)calls.add(3 * kLibrary + page * ApiCalls::kPageCalls, page + 1, Unjoined::kNoCall);
   };
   for (std::uint64_t page = 0; page < ApiCalls::kMaxPages - 2; ++page) add_page(page);
   CHECK(calls.find(kLibrary + 5).is_known());
@@ -52,7 +52,7 @@ TEST_CASE("calls are known by their correlation until many others have come", "[
   CHECK_FALSE(calls.find(kLibrary + 5).is_known());
   CHECK(calls.find(2 * kLibrary + 5).is_known());
   // Its page can come again, without what was on it.
-  calls.add(kLibrary + 4, 40, Unjoined::kNoCall);
+  (void)calls.add(kLibrary + 4, 40, Unjoined::kNoCall);
   CHECK(calls.find(kLibrary + 4).first == 40);
   CHECK_FALSE(calls.find(kLibrary + 5).is_known());
 }

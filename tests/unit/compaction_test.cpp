@@ -509,3 +509,69 @@ TEST_CASE("leaks count from the mark on although a checkpoint replaced what lay 
     CHECK(exit_rows() == expected);
   }
 }
+
+namespace {
+
+// Names of one block in eight, of which each is freed but the last; then the highest point.
+std::vector<JobRecord> named_blocks_of_a_job() {
+  std::vector<JobRecord> records;
+  std::uint64_t at = 1'000'000'000;
+  std::uint64_t live = 0;
+  const auto add = [&](auto record) {
+    records.push_back(whole_record(record, 7, at += 1'000'000));
+  };
+  const auto block = [&](std::uint64_t address, std::int64_t bytes) {
+    live += static_cast<std::uint64_t>(bytes);
+    trace::Block record;
+    record.address = address;
+    record.bytes = bytes;
+    record.allocated = live;
+    record.reserved_bytes = 1 << 30;
+    record.device_type = 1;
+    record.device = 0;
+    add(record);
+  };
+  const auto name = [&](std::uint64_t address, trace::TensorRole role, std::uint32_t text) {
+    trace::Tensor record;
+    record.address = address;
+    record.bytes = 1000;
+    record.role = role;
+    record.name = text;
+    add(record);
+  };
+  block(0x7100'0000'0000, 4096);
+  name(0x7100'0000'0000, trace::TensorRole::kParameter, 1);
+  name(0x7100'0000'0000, trace::TensorRole::kParameter, 2);
+  for (int step = 0; step < 300; ++step) {
+    block(0x7200'0000'0000, 1024);
+    if (step % 8 == 0) name(0x7200'0000'0000, trace::TensorRole::kGradient, 1);
+    name(0x7100'0000'0000, trace::TensorRole::kParameter, 1);
+    block(0x7200'0000'0000, -1024);
+  }
+  name(0x7200'0000'0000, trace::TensorRole::kBuffer, 3);  // nothing lives there
+  block(0x7200'0000'0000, 1024);
+  block(0x7300'0000'0000, 1 << 20);
+  return records;
+}
+
+}  // namespace
+
+TEST_CASE("what lives at a checkpoint's cut keeps the names of its tensors", "[unit]") {
+  const TemporaryFolder folder;
+  PackedTrace compacted(folder.path() / "compacted.gmt");
+  const std::vector<JobRecord> records = named_blocks_of_a_job();
+  for (const JobRecord& record : records) {
+    compacted.add(record);
+    compacted.pack();
+  }
+  const auto tensors = [&] { return analyze_json({compacted.path()}, {}).at("tensors"); };
+  const Json expected = tensors();
+  REQUIRE(expected.size() == 2);
+  CHECK(row_where(expected, {{"role", "parameter"}}).at("names") == 2);
+  CHECK(row_where(expected, {{"role", nullptr}}).at("bytes") == 1024 + (1 << 20));
+  for (const std::uint64_t kept_bytes : {1000u, 600u, 200u}) {
+    REQUIRE(compacted.compact(kept_bytes, records.back().end + 1) ==
+            preload::CheckpointResult::kDone);
+    CHECK(tensors() == expected);
+  }
+}

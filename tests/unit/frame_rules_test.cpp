@@ -23,7 +23,7 @@ namespace {
 // What the background thread does after each look.
 void publish_now() {
   LoaderList modules;
-  modules.refresh();
+  (void)modules.refresh();
   publish_modules(modules);
 }
 

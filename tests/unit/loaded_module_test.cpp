@@ -22,13 +22,13 @@ namespace {
 // What the background thread does after each look.
 void publish_now() {
   LoaderList modules;
-  modules.refresh();
+  (void)modules.refresh();
   publish_modules(modules);
 }
 
 void publish_list_now() {
   LoaderList modules;
-  modules.refresh();
+  (void)modules.refresh();
   publish_module_list(modules);
 }
 

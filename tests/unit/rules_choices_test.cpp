@@ -76,6 +76,53 @@ Json growth_of_tensors(std::uint64_t kept_round) {
   return nullptr;
 }
 
+// Each round keeps a block of two lines of a model and of the line that calls it, and lets go of
+// two others. In layers the model's lines run inside a module's call.
+TraceBuilder kept_graph(bool in_layers) {
+  TraceBuilder trace = program_trace();
+  add_code(trace, 1, "<module>", "/job/train.py", 38);
+  add_code(trace, 2, "Module._call_impl", "/lib/site-packages/torch/nn/modules/module.py", 9);
+  add_code(trace, 3, "Block.forward", "/job/model.py", 19);
+  add_code(trace, 4, "Block.forward", "/job/model.py", 20);
+  add_code(trace, 5, "load", "/job/data.py", 7);
+  const auto called = [&](std::uint32_t code) {
+    return in_layers ? StackFrames{{code, 2, 1}, {}} : StackFrames{{code, 1}, {}};
+  };
+  add_stack(trace, 1, called(3));
+  add_stack(trace, 2, called(4));
+  add_stack(trace, 3, {{1}, {}});
+  add_stack(trace, 4, {{5, 1}, {}});
+  trace.allocate(kAddress, 8192 * kMiB);
+  for (std::uint64_t round = 0; round < 400; ++round) {
+    const std::uint64_t at = kAddress + round * 8 * kMiB;
+    block_at(trace, at, 16 * 1024, 1);
+    block_at(trace, at + kMiB, 64 * 1024, 2);
+    block_at(trace, at + 2 * kMiB, 32 * 1024, 3);
+    for (const std::uint64_t passing : {at + 3 * kMiB, at + 4 * kMiB}) {
+      block_at(trace, passing, kBlock, 4);
+      block_at(trace, passing, -kBlock, 0);
+    }
+  }
+  return trace;
+}
+
+// Four entries, of which each round replaces one by one that is `more` larger.
+Json cache_of_four(std::int64_t more) {
+  TraceBuilder trace = program_trace();
+  add_code(trace, 1, "store", "/job/server.py", 10);
+  add_stack(trace, 1, {{1}, {}});
+  trace.allocate(kAddress, 8192 * kMiB);
+  std::int64_t bytes[4] = {};
+  for (std::uint64_t round = 0; round < 400; ++round) {
+    const std::uint64_t at = kAddress + round % 4 * 64 * kMiB;
+    std::int64_t& entry = bytes[round % 4];
+    if (entry != 0) block_at(trace, at, -entry, 0);
+    entry = 16 * 1024 + static_cast<std::int64_t>(round) * more;
+    block_at(trace, at, entry, 1);
+  }
+  return findings_of(trace, "growth");
+}
+
 // A request of PyTorch for `requested_bytes` on a device of 100 MiB beside one block.
 Json failure_of(std::uint64_t requested_bytes, std::int64_t held_bytes) {
   TraceBuilder trace = program_trace();
@@ -145,7 +192,7 @@ TEST_CASE("a leak tells the step in which it was allocated", "[unit]") {
   CHECK(has(found, " in step 3, was not"));
 }
 
-TEST_CASE("where a checkpoint folded frees, neither the last one nor every free is told",
+TEST_CASE("where a checkpoint compacted frees, neither the last one nor every free is told",
           "[unit]") {
   TraceBuilder trace = program_trace();
   trace.allocate(address_of(1), kMiB, MemoryKind::kDevice, call_at(0x10));
@@ -256,6 +303,33 @@ TEST_CASE("tensors that grow alone are told apart from a graph that stays", "[un
   const Json graph = growth_of_tensors(3);
   CHECK(graph.at("evidence").at("other_places_growing") == 1);
   CHECK(has(graph, "a whole graph of autograd stays"));
+}
+
+TEST_CASE("lines that grow because a graph is kept are one finding, at the line they come from",
+          "[unit]") {
+  TraceBuilder trace = kept_graph(true);
+  const Json found = finding_of(trace, "growth");
+  CHECK(found.at("site").at("file") == "/job/train.py");
+  CHECK(found.at("site").at("line") == 38);
+  CHECK(found.at("evidence").at("places") == 3);
+  const auto bytes = found.at("bytes").get<std::uint64_t>();
+  CHECK(bytes % (112 * 1024) == 0);  // of all three
+  CHECK(has(found, "A graph of autograd from train.py:38 (<module>) is kept"));
+  CHECK(has(found, "model.py:20 (Block.forward), train.py:38 (<module>) and model.py:19"));
+  CHECK(has(found, "It would release"));
+}
+
+TEST_CASE("lines that grow without a model are findings of their own", "[unit]") {
+  TraceBuilder trace = kept_graph(false);
+  CHECK(findings_of(trace, "growth").size() == 3);
+}
+
+TEST_CASE("a cache whose entries get larger is told apart from one that gets longer", "[unit]") {
+  CHECK(cache_of_four(0).empty());
+  const Json found = cache_of_four(1024);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("severity") == "info");
+  CHECK(has(found[0], "The size of what server.py:10 (store) keeps grew"));
 }
 
 TEST_CASE("round trips to memory that stayed allocated need no way back", "[unit]") {

@@ -31,6 +31,8 @@ struct AnalyzeOptions {
   InputOptions input;
   OutputOptions output;
   std::string timeline_points;
+  bool what_if = false;
+  ReplayOptions replay;
 };
 
 int analyze(AnalyzeOptions& options) {
@@ -38,7 +40,11 @@ int analyze(AnalyzeOptions& options) {
   if (!options.timeline_points.empty()) {
     options.input.naming.timeline_points = parse_number(options.timeline_points);
   }
-  const Json report = options.input.load();
+  LoadOptions load = options.input.load_options();
+  // Who names a setting or a card wants to know.
+  const bool asks = !options.replay.settings.empty() || !options.replay.capacities.empty();
+  if (options.what_if || asks) load.what_if = options.replay.question();
+  const Json report = load_report(options.input.inputs, load);
   // A command line or a file name need not be valid UTF-8.
   const std::string text = report.dump(2) + "\n";
   write_output(options.output.output, text);
@@ -52,6 +58,9 @@ Action define_analyze(CommandLine& line, const std::vector<std::string>&) {
   auto options = std::make_shared<AnalyzeOptions>();
   options->input.add_options(line);
   options->output.add_options(line, "Write the report there instead of to stdout.");
+  line.flag("--what-if", options->what_if,
+            "Also replay PyTorch's allocator under other settings: what_if[] (docs/whatif.md).");
+  options->replay.add_options(line);
   line.option("--timeline-points", options->timeline_points,
               "At most so many points of time in each row of timeline[]; 1,024 where nothing is "
               "said, down to 256 in jobs of many processes.")

@@ -57,6 +57,7 @@ Action define_check(CommandLine& line, const std::vector<std::string>&) {
   add_force_option(line, options->force);
   add_color_option(line, options->color);
   options->analysis.add_options(line);
+  options->analysis.thresholds.add_options(line);
   return [options] { return check(*options); };
 }
 

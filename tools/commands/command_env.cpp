@@ -6,6 +6,7 @@
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/launch/installation.hpp"
+#include "tools/launch/launch_environment.hpp"
 #include "tools/launch/launch_recipes.hpp"
 #include "tools/launch/recording_options.hpp"
 
@@ -25,7 +26,13 @@ struct EnvOptions {
 };
 
 int print_recipe(const EnvOptions& options) {
-  const LaunchSettings settings{find_library(), options.recording.environment()};
+  LaunchSettings settings{find_library(), options.recording.environment()};
+  const bool names_tensors =
+      std::any_of(settings.variables.begin(), settings.variables.end(),
+                  [](const auto& variable) { return variable.name == kTorchNamesVariable; });
+  if (names_tensors) {
+    settings.variables.push_back(python_path_variable(find_torch_names(settings.library)));
+  }
   const auto* const recipe =
       std::find_if(kLaunchRecipes.begin(), kLaunchRecipes.end(),
                    [&](const LaunchRecipe& row) { return row.launcher == options.launcher; });

@@ -3,10 +3,7 @@
 #include <array>
 #include <memory>
 
-#include "analyzer/base/input_error.hpp"
-#include "tools/base/failure.hpp"
 #include "tools/base/output_file.hpp"
-#include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
 #include "tools/export/stack_export.hpp"
@@ -65,12 +62,6 @@ Option add_choice(CommandLine& line, const std::string& flag, std::string& value
   return line.option(flag, value, help).value_name(join_choices(names)).one_of(names);
 }
 
-[[noreturn]] void refuse(const ExportOptions& options, const std::exception& error) {
-  throw Failure(
-      format_text("{} is no complete report ({}); make it again with `gpumemtrace analyze`",
-                  options.input.inputs.front().string(), error.what()));
-}
-
 int export_report(const ExportOptions& options) {
   options.output.require_writable(options.input.inputs, options.input.naming);
   const auto* const format = std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& row) {
@@ -79,16 +70,10 @@ int export_report(const ExportOptions& options) {
   const auto* const measure =
       std::find_if(kCostMeasures.begin(), kCostMeasures.end(),
                    [&](const CostMeasure& row) { return options.cost == row.name; });
-  const Json report = options.input.load();
-  try {
+  return options.input.use_report([&](const Json& report) {
     write_output(options.output.output,
                  format->write(report, {*measure, options.level, options.by == "module"}));
-  } catch (const analyzer::JsonError& error) {
-    refuse(options, error);
-  } catch (const analyzer::InputError& error) {
-    refuse(options, error);
-  }
-  return options.input.exit_code(report);
+  });
 }
 
 }  // namespace

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
-#include "analyzer/base/input_error.hpp"
-#include "tools/base/failure.hpp"
 #include "tools/base/output_file.hpp"
-#include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
 #include "tools/page/report_page.hpp"
@@ -29,23 +26,10 @@ struct ReportOptions {
   OutputOptions output;
 };
 
-[[noreturn]] void refuse(const ReportOptions& options, const std::exception& error) {
-  throw Failure(
-      format_text("{} is no complete report ({}); make it again with `gpumemtrace analyze`",
-                  options.input.inputs.front().string(), error.what()));
-}
-
 int write_report(const ReportOptions& options) {
   options.output.require_writable(options.input.inputs, options.input.naming);
-  const Json report = options.input.load();
-  try {
-    write_output(options.output.output, report_page(report));
-  } catch (const analyzer::JsonError& error) {
-    refuse(options, error);
-  } catch (const analyzer::InputError& error) {
-    refuse(options, error);
-  }
-  return options.input.exit_code(report);
+  return options.input.use_report(
+      [&](const Json& report) { write_output(options.output.output, report_page(report)); });
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 
+#include "analyzer/json/report_json.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/messages.hpp"
 #include "tools/base/sizes.hpp"
@@ -15,6 +17,7 @@
 #include "tools/launch/installation.hpp"
 #include "tools/launch/launch_environment.hpp"
 #include "tools/launch/recording_options.hpp"
+#include "tools/summary/summary_text.hpp"
 #include "tools/traces/trace_endings.hpp"
 #include "tools/traces/trace_files.hpp"
 #include "tools/traces/untraced_reason.hpp"
@@ -40,6 +43,10 @@ returned 0, with --check those of `gpumemtrace check`;
 1 the command could not be started, 2 usage.)TEXT";
 
 constexpr std::size_t kMostTracesListed = 4;
+
+// What is told of a command that failed, and how much may be read for it: a few seconds' worth.
+constexpr std::size_t kLinesOfFailure = 10;
+constexpr std::uint64_t kMostBytesToLookInto = std::uint64_t{256} << 20;
 
 struct RunOptions {
   RecordingSettings recording;
@@ -85,6 +92,9 @@ std::vector<EnvironmentVariable> child_environment(const RunOptions& options) {
   for (EnvironmentVariable& variable : nvtx_variables(library)) {
     environment.push_back(std::move(variable));
   }
+  if (is_on(environment, kTorchNamesVariable)) {
+    environment.push_back(python_path_variable(find_torch_names(library)));
+  }
   if (options.simulate) environment.push_back(library_path_variable(find_simulated_driver()));
   return environment;
 }
@@ -107,11 +117,36 @@ std::string next_input(const std::vector<WrittenTrace>& traces) {
     const std::filesystem::path folder = traces.front().path.parent_path();
     return shell_word(folder.empty() ? "." : display_path(folder));
   }
-  std::string names;
-  for (const WrittenTrace& trace : traces) {
-    names += (names.empty() ? "" : " ") + shell_word(display_path(trace.path));
+  std::vector<std::filesystem::path> names;
+  for (const WrittenTrace& trace : traces) names.emplace_back(display_path(trace.path));
+  return shell_words(names);
+}
+
+std::string first_lines(const std::string& text, std::size_t count) {
+  std::size_t end = 0;
+  for (std::size_t line = 0; line < count && end < text.size(); ++line) {
+    end = std::min(text.find('\n', end), text.size() - 1) + 1;
   }
-  return names;
+  return text.substr(0, end);
+}
+
+// The command failed, and memory may be why: what a look at the summary would say first. Where the
+// traces cannot be read, the commands that read them say so.
+void tell_failure(const std::vector<WrittenTrace>& traces) {
+  std::vector<std::filesystem::path> inputs;
+  std::uint64_t bytes = 0;
+  for (const WrittenTrace& trace : traces) {
+    inputs.push_back(trace.path);
+    bytes += trace.bytes;
+  }
+  if (inputs.empty() || bytes > kMostBytesToLookInto) return;
+  try {
+    const analyzer::rows::Report report = analyzer::report_of_json(load_report(inputs, {}));
+    if (report.peak.empty()) return;
+    write_text(stderr, first_lines(summary_text(report, output_width(stderr)), kLinesOfFailure));
+  } catch (const std::exception&) {
+    return;
+  }
 }
 
 void say_what_was_written(const std::vector<WrittenTrace>& traces) {
@@ -123,7 +158,6 @@ void say_what_was_written(const std::vector<WrittenTrace>& traces) {
   if (traces.size() > kMostTracesListed) {
     say(format_text("and {} more traces", traces.size() - kMostTracesListed));
   }
-  say(format_text("next: gpumemtrace summary {}", next_input(traces)));
 }
 
 CheckRequest check_request(const RunOptions& options, bool force) {
@@ -177,6 +211,8 @@ int run(const RunOptions& options, const std::vector<std::string>& command) {
     warn("nothing was recorded: " + why_nothing(environment, command));
   } else if (!quiet) {
     say_what_was_written(traces);
+    if (end.exit_code != 0 && !options.checks()) tell_failure(traces);
+    say(format_text("next: gpumemtrace summary {}", next_input(traces)));
   }
   if (!options.checks()) return end.exit_code;
   const int verdict = check_traces(request, traces);

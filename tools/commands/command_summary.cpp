@@ -2,13 +2,12 @@
 #include <cstdio>
 #include <memory>
 
-#include "analyzer/base/input_error.hpp"
 #include "analyzer/json/report_json.hpp"
-#include "tools/base/failure.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
+#include "tools/launch/launch_environment.hpp"
 #include "tools/summary/summary_text.hpp"
 
 namespace gpumemtrace::tools {
@@ -25,13 +24,6 @@ Examples:
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
 
-[[noreturn]] void refuse(const InputOptions& options, const std::exception& error) {
-  throw Failure(
-      format_text("{} is no complete report ({}); make it again with `gpumemtrace "
-                  "analyze`",
-                  options.inputs.front().string(), error.what()));
-}
-
 struct SummaryOptions {
   InputOptions input;
   std::string rank;
@@ -43,17 +35,12 @@ std::string complaint_about_number(const std::string& text) {
 }
 
 int summarize(const SummaryOptions& options) {
-  const Json json = options.input.load();
-  try {
+  return options.input.use_report([&](const Json& json) {
     analyzer::rows::Report report = analyzer::report_of_json(json);
     narrow(report, {parse_number(options.rank), options.device});
-    write_text(stdout, summary_text(report, output_width(stdout)));
-    return options.input.exit_code(json);
-  } catch (const analyzer::JsonError& error) {
-    refuse(options.input, error);
-  } catch (const analyzer::InputError& error) {
-    refuse(options.input, error);
-  }
+    write_text(stdout,
+               summary_text(report, output_width(stdout), shell_words(options.input.inputs)));
+  });
 }
 
 }  // namespace

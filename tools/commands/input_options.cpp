@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/commands/input_options.hpp"
 
+#include <algorithm>
+
+#include "analyzer/base/input_error.hpp"
+#include "analyzer/json/report_json.hpp"
+#include "analyzer/replay/allocator_settings.hpp"
 #include "tools/base/failure.hpp"
+#include "tools/base/sizes.hpp"
 #include "tools/base/styled_text.hpp"
+#include "tools/base/text.hpp"
 #include "tools/report_view/output_rules.hpp"
 
 namespace gpumemtrace::tools {
@@ -44,7 +51,6 @@ void AnalysisOptions::add_options(CommandLine& line) {
   line.flag("--progress", tell_progress,
             "Say on stderr how far the analysis is, also where that is no terminal.");
   add_naming_options(line, naming);
-  thresholds.add_options(line);
 }
 
 LoadOptions AnalysisOptions::load_options() const {
@@ -56,13 +62,69 @@ void InputOptions::add_options(CommandLine& line) {
       .required()
       .value_name("");
   AnalysisOptions::add_options(line);
+  thresholds.add_options(line);
 }
 
 Json InputOptions::load() const { return load_report(inputs, load_options()); }
 
+int InputOptions::use_report(const std::function<void(const Json&)>& use) const {
+  const Json report = load();
+  const auto refuse = [&](const std::exception& error) {
+    throw Failure(
+        format_text("{} is no complete report ({}); make it again with `gpumemtrace analyze`",
+                    inputs.front().string(), error.what()));
+  };
+  try {
+    use(report);
+  } catch (const analyzer::JsonError& error) {
+    refuse(error);
+  } catch (const analyzer::InputError& error) {
+    refuse(error);
+  }
+  return exit_code(report);
+}
+
 int InputOptions::exit_code(const Json& report) const {
   return to_int(require_complete && !is_complete(report) ? ExitCode::kIncomplete
                                                          : ExitCode::kSuccess);
+}
+
+void ReplayOptions::add_options(CommandLine& line) {
+  line.option("--setting", settings,
+              "Replay this text of PYTORCH_CUDA_ALLOC_CONF, too; may be repeated.")
+      .value_name("SETTINGS")
+      .one_value_each()
+      .check([](const std::string& text) -> std::string {
+        try {
+          (void)analyzer::replay::parse_settings(text, {});
+          return {};
+        } catch (const analyzer::replay::SettingError& error) {
+          return error.what();
+        }
+      });
+  line.option("--capacity", capacities, "A card with so much memory, too; may be repeated.")
+      .value_name("SIZE")
+      .one_value_each()
+      .check([](const std::string& text) -> std::string {
+        if (std::string complaint = complaint_about_size(text); !complaint.empty()) {
+          return complaint;
+        }
+        return parse_size(text) == 0u ? "a card without memory holds nothing" : "";
+      });
+}
+
+analyzer::replay::Question ReplayOptions::question() const {
+  constexpr std::uint64_t kBytesPerGb = 1'000'000'000;
+  constexpr std::uint64_t kCardsGb[] = {16, 24, 32, 40, 48, 80, 96, 141, 192};
+  analyzer::replay::Question question;
+  question.settings = settings;
+  for (const std::uint64_t gb : kCardsGb) question.capacities.push_back(gb * kBytesPerGb);
+  for (const std::string& text : capacities) {
+    const std::uint64_t bytes = parse_size(text).value_or(0);
+    std::vector<std::uint64_t>& all = question.capacities;
+    if (std::find(all.begin(), all.end(), bytes) == all.end()) all.push_back(bytes);
+  }
+  return question;
 }
 
 Option OutputOptions::add_options(CommandLine& line, const std::string& help) {

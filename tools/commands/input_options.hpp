@@ -3,10 +3,12 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "analyzer/replay/question.hpp"
 #include "tools/cli/command_line.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/threshold_options.hpp"
@@ -24,7 +26,8 @@ struct AnalysisOptions {
   NamingOptions naming;
   ThresholdOptions thresholds;
 
-  // The options write into this object, which must stay where it is while the words are parsed.
+  // Without those of the thresholds, which a command that tells no findings does not have. The
+  // options write into this object, which must stay where it is while the words are parsed.
   void add_options(CommandLine& line);
 
   // Throws Failure for a threshold that makes no sense.
@@ -39,8 +42,22 @@ struct InputOptions : AnalysisOptions {
 
   [[nodiscard]] Json load() const;
 
+  // Loads the report and calls use(report). Failure where a report lacks what use() reads. Returns
+  // what the process does.
+  [[nodiscard]] int use_report(const std::function<void(const Json&)>& use) const;
+
   // What the process returns once the report is out.
   [[nodiscard]] int exit_code(const Json& report) const;
+};
+
+// What a replay is asked.
+struct ReplayOptions {
+  std::vector<std::string> settings;
+  std::vector<std::string> capacities;
+
+  void add_options(CommandLine& line);
+  // The usual cards, and those that were named.
+  [[nodiscard]] analyzer::replay::Question question() const;
 };
 
 // Where a command writes, and what it may replace there.

@@ -33,6 +33,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"summary", "Show the report on the terminal.", define_summary},
     {"report", "Write the report as one page for a browser.", define_report},
     {"check", "Judge a job by a policy, for build servers.", define_check},
+    {"whatif", "Replay PyTorch's allocator under other settings.", define_whatif},
     {"diff", "Say what changed between two jobs or two steps.", define_diff},
     {"export", "Write stacks with their bytes for flame graph viewers.", define_export},
     {"symbolize", "Write the names of native code for an analysis elsewhere.", define_symbolize},

@@ -63,6 +63,16 @@ fs::path find_library() {
                                                     "build it, or name it in GPUMEMTRACE_LIBRARY"));
 }
 
+fs::path find_torch_names(const fs::path& library) {
+  const fs::path folder = library.parent_path() / "python" / "torch_names";
+  std::error_code ignored;
+  if (fs::is_regular_file(folder / "sitecustomize.py", ignored)) return folder;
+  throw Failure(
+      format_text("--torch-names needs {}/sitecustomize.py, which is not there; copy the folder "
+                  "python of the installation beside the library",
+                  folder.string()));
+}
+
 fs::path find_simulated_driver() {
   return find_beside_executable(kSimulatedDriverPlaces, "the simulated driver libcuda.so.1",
                                 "build it with the tests switched on")

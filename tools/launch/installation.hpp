@@ -10,6 +10,9 @@ namespace gpumemtrace::tools {
 // Failure that says where it looked, and also where LD_PRELOAD could not take the path.
 [[nodiscard]] std::filesystem::path find_library();
 
+// The folder beside the library with the sitecustomize that --torch-names needs. Throws Failure.
+[[nodiscard]] std::filesystem::path find_torch_names(const std::filesystem::path& library);
+
 // The folder that holds the simulated libcuda.so.1. Throws Failure.
 [[nodiscard]] std::filesystem::path find_simulated_driver();
 

@@ -28,6 +28,12 @@ std::string prepend(const std::string& entry, const std::string& list,
   return list_holds(list, separators, entry) ? list : entry + ":" + list;
 }
 
+// The first entry decides, so one that stands further behind does not count.
+EnvironmentVariable first_in(const char* name, const std::filesystem::path& folder) {
+  const std::string list = environment_text(name);
+  return {name, list.empty() ? folder.string() : folder.string() + ":" + list};
+}
+
 bool is_address_sanitizer(const std::filesystem::path& library) {
   const std::string name = library.filename().string();
   return name.starts_with("libasan.so") || name.starts_with("libclang_rt.asan");
@@ -55,9 +61,11 @@ std::vector<EnvironmentVariable> nvtx_variables(const std::filesystem::path& lib
 }
 
 EnvironmentVariable library_path_variable(const std::filesystem::path& folder) {
-  // The first entry decides, so one that stands further behind does not count.
-  const std::string list = environment_text("LD_LIBRARY_PATH");
-  return {"LD_LIBRARY_PATH", list.empty() ? folder.string() : folder.string() + ":" + list};
+  return first_in("LD_LIBRARY_PATH", folder);
+}
+
+EnvironmentVariable python_path_variable(const std::filesystem::path& folder) {
+  return first_in("PYTHONPATH", folder);
 }
 
 std::string shell_word(const std::string& text) {
@@ -73,6 +81,14 @@ std::string shell_word(const std::string& text) {
     }
   }
   return quoted + "'";
+}
+
+std::string shell_words(const std::vector<std::filesystem::path>& paths) {
+  std::string words;
+  for (const std::filesystem::path& path : paths) {
+    words += (words.empty() ? "" : " ") + shell_word(path.string());
+  }
+  return words;
 }
 
 }  // namespace gpumemtrace::tools

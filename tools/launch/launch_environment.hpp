@@ -26,7 +26,12 @@ inline constexpr std::string_view kNvtxChainVariable = "GPUMEMTRACE_NVTX_CHAIN";
 // LD_LIBRARY_PATH with `folder` in front of what is there already.
 [[nodiscard]] EnvironmentVariable library_path_variable(const std::filesystem::path& folder);
 
+// PYTHONPATH with `folder` first: Python imports the sitecustomize in it when it starts.
+[[nodiscard]] EnvironmentVariable python_path_variable(const std::filesystem::path& folder);
+
 // `text` as one word of a POSIX shell; unquoted where that is safe.
 [[nodiscard]] std::string shell_word(const std::string& text);
+// The same of several, with spaces between.
+[[nodiscard]] std::string shell_words(const std::vector<std::filesystem::path>& paths);
 
 }  // namespace gpumemtrace::tools

@@ -27,6 +27,7 @@ enum class ValueKind {
 };
 
 inline constexpr std::string_view kOutputVariable = "GPUMEMTRACE_OUTPUT";
+inline constexpr std::string_view kTorchNamesVariable = "GPUMEMTRACE_TORCH_NAMES";
 
 // One setting. The library reads the variable, so a plain LD_PRELOAD has every setting too.
 struct RecordingOption {
@@ -73,6 +74,9 @@ inline constexpr auto kRecordingOptions = std::to_array<RecordingOption>({
     {"--hash-copies", "GPUMEMTRACE_HASH_COPIES", ValueKind::kFlag, "", "",
      "Hash what copies from host memory send, to find data that is sent again; reads it on the "
      "program's thread."},
+    {"--torch-names", kTorchNamesVariable.data(), ValueKind::kFlag, "", "",
+     "PyTorch: record which storage is which parameter, gradient, optimizer state or buffer, by "
+     "name, in the first steps. The program is not changed."},
     {"--start-paused", "GPUMEMTRACE_START_PAUSED", ValueKind::kFlag, "", "",
      "Record nothing until `gpumemtrace ctl PID start`."},
 });

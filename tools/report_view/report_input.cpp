@@ -9,6 +9,7 @@
 
 #include "analyzer/analyze.hpp"
 #include "analyzer/json/report_json.hpp"
+#include "analyzer/replay/allocator_settings.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/progress_line.hpp"
 #include "tools/base/text.hpp"
@@ -45,6 +46,8 @@ void refuse_options_for_traces(const fs::path& report, const LoadOptions& option
   if (!naming.symbols.empty() || naming.use_debuginfod) {
     refuse(report, ", which has its names already; give the traces with --symbols or --debuginfod");
   }
+  const bool asks = options.what_if && !options.what_if->settings.empty();
+  if (asks) refuse(report, ", which has its answers already; give the traces with --setting");
   if (!naming.owners.empty()) {
     refuse(report, ", which was made with its own owners; give the traces with --owners");
   }
@@ -109,9 +112,12 @@ analyzer::rows::Report analyze_traces(const std::vector<fs::path>& inputs,
     options.owner_files = naming.owners;
     options.redact = naming.redact;
     options.timeline_points = naming.timeline_points;
+    options.what_if = load.what_if;
     return analyzer::analyze(inputs, options);
   } catch (const analyzer::InputError& error) {
     throw Failure(error.what());
+  } catch (const analyzer::replay::SettingError& error) {
+    throw Failure(format_text("--setting: {}", error.what()), ExitCode::kUsage);
   } catch (const trace::TraceError& error) {
     throw Failure(error.what());
   }

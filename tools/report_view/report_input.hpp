@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "analyzer/findings/thresholds.hpp"
+#include "analyzer/replay/question.hpp"
 #include "analyzer/rows/report.hpp"
 #include "analyzer/symbols/symbol_options.hpp"
 #include "tools/report_view/report_row.hpp"
@@ -28,6 +29,7 @@ struct LoadOptions {
   NamingOptions naming;
   std::optional<analyzer::Thresholds> thresholds;  // empty: none was named
   bool tell_progress = false;  // how far a long analysis is also where stderr is no terminal
+  std::optional<analyzer::replay::Question> what_if{};  // also fills what_if[]
 };
 
 // Throws Failure for a path that is not there.

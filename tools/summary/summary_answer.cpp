@@ -193,30 +193,21 @@ std::optional<Fact> oom_fact(const Report& report) {
   return fact;
 }
 
-const rows::Growth* growth_of(const Report& report, const rows::Finding& finding) {
-  const auto row = std::find_if(
-      report.leaks.growth.begin(), report.leaks.growth.end(), [&](const rows::Growth& growth) {
-        return growth.process == finding.process && growth.origin.site == finding.origin.site &&
-               growth.device == finding.device;
-      });
-  return row == report.leaks.growth.end() ? nullptr : &*row;
-}
-
 std::optional<Fact> growth_fact(const Report& report) {
-  const rows::Growth* most = nullptr;
+  const rows::Finding* most = nullptr;
   for (const rows::Finding& finding : report.findings) {
     if (finding.rule != Rule::kGrowth || finding.severity == Severity::kInfo) continue;
-    const rows::Growth* row = growth_of(report, finding);
-    if (row != nullptr && (most == nullptr || row->bytes > most->bytes)) most = row;
+    if (most == nullptr || finding.bytes.value_or(0) > most->bytes.value_or(0)) most = &finding;
   }
   if (most == nullptr) return std::nullopt;
-  Fact fact{"GROWTH", size_text(most->bytes), name_in_job(report, most->process)};
-  if (most->bytes_per_step) {
-    fact.amount = size_text(static_cast<std::uint64_t>(*most->bytes_per_step)) + " a step";
+  Fact fact{"GROWTH", size_text(most->bytes.value_or(0)),
+            name_in_job(report, most->process.value_or(""))};
+  if (const double* const by_step = most->evidence.find<double>("bytes_per_step")) {
+    fact.amount = size_text(static_cast<std::uint64_t>(*by_step)) + " a step";
   }
   join(fact.text, name_line(most->origin));
-  if (most->forecast_ns) {
-    fact.text += format_text(": full {} after the start", duration_text(*most->forecast_ns));
+  if (const std::uint64_t* const full = most->evidence.find<std::uint64_t>("forecast_ns")) {
+    fact.text += format_text(": full {} after the start", duration_text(*full));
   }
   return fact;
 }

@@ -133,6 +133,21 @@ std::string families_of(const std::vector<std::string>& rules) {
   return joined(parts);
 }
 
+// What is missing, of whom, and what helps against it.
+Lines why_incomplete(const Report& report, const SummaryDetail& detail) {
+  constexpr std::size_t kMostReasons = 2;
+  const std::vector<std::string> reasons = missing_events(report);
+  Lines lines;
+  for (std::size_t i = 0; i < std::min(reasons.size(), kMostReasons); ++i) {
+    append(lines, wrapped("          ", reasons[i], detail.width, 3));
+  }
+  if (reasons.size() > kMostReasons) {
+    lines.push_back(format_text("          and {} more reasons; `gpumemtrace check` lists all",
+                                reasons.size() - kMostReasons));
+  }
+  return lines;
+}
+
 }  // namespace
 
 Lines ranks_section(const Report& report, const SummaryDetail& detail) {
@@ -334,6 +349,7 @@ Lines trace_section(const Report& report, const SummaryDetail& detail) {
                                families_of(report.coverage.partial_rules.front().rules)),
                    detail.width, 3));
   }
+  append(lines, why_incomplete(report, detail));
   append(lines, notes);
   std::vector<std::string> names;
   for (const auto& function : report.coverage.resolved_unwrapped) {

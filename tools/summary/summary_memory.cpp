@@ -93,17 +93,19 @@ std::vector<std::string> holders_of(const Report& report, const rows::Peak& peak
                                     const std::string& category, std::uint64_t bytes) {
   const bool is_activation = category == name_of(Category::kActivation);
   BytesByName sums;
+  std::uint64_t in_layers = 0;
   for (const rows::Module& module : report.modules) {
     if (module.process != peak.process || module.device != peak.device) continue;
     if (!module.path && !is_activation) continue;
     for (const auto& [name, part] : module.categories) {
       if (name != category || part == 0) continue;
       sums[module.path ? short_layers(*module.path) : "no layer"] += part;
+      in_layers += part;
     }
   }
   // Outside a model that is all.
   if (sums.size() == 1 && sums.contains("no layer")) sums.clear();
-  const bool lines_are_told = is_activation && !sums.empty();
+  const bool lines_are_told = !sums.empty() && (is_activation || in_layers == bytes);
   for (const rows::Holder& holder : peak.holders) {
     const std::string_view name = name_of(holder.category);
     if (holder.layers || !holder.origin.site || lines_are_told) continue;
@@ -162,6 +164,23 @@ Lines line_lines(const rows::Peak& peak, std::size_t width) {
   return wrapped_parts("  by line: ", parts, ", ", width, 2);
 }
 
+// The largest tensors that the program named, each with its gradient and its states.
+Lines tensor_lines(const Report& report, const rows::Peak& peak, std::size_t width) {
+  constexpr std::size_t kMostTensors = 3;
+  BytesByName sums;
+  for (const rows::Tensor& tensor : report.tensors) {
+    if (tensor.process != peak.process || tensor.device != peak.device || !tensor.name) continue;
+    sums[*tensor.name] += tensor.bytes;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [name, bytes] : largest_first(sums)) {
+    if (parts.size() == kMostTensors || bytes < peak.bytes / kLeastShare) break;
+    parts.push_back(format_text("{} {}", name, size_text(bytes)));
+  }
+  if (parts.empty()) return {};
+  return wrapped_parts("  by name, with gradient and state: ", parts, ", ", width, 2);
+}
+
 Lines holder_lines(const rows::Peak& peak, const SummaryDetail& detail) {
   Lines lines;
   std::uint64_t rest = 0;
@@ -216,7 +235,10 @@ Lines peak_lines(const Report& report, const rows::Peak& peak, const SummaryDeta
   const auto add = [&](const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); };
   if (peak.level == Level::kFramework && peak.categories) {
     add(category_lines(report, peak, detail));
-    if (detail.rows > 1) add(line_lines(peak, detail.width));
+    if (detail.rows > 1) {
+      add(line_lines(peak, detail.width));
+      add(tensor_lines(report, peak, detail.width));
+    }
   } else {
     add(holder_lines(peak, detail));
   }

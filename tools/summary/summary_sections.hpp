@@ -20,7 +20,8 @@ struct SummaryDetail {
   bool fix_stacks = false;    // who called the line of each
   std::size_t fix_lines = 0;  // of the text of each
   std::size_t devices = 0;
-  std::size_t rows = 0;  // of every other list
+  std::size_t rows = 0;       // of every other list
+  std::string_view inputs{};  // of the next command, as words of a shell; empty: the traces
 };
 
 // Whether something is wrong, what ran, and the three largest facts.

@@ -68,6 +68,15 @@ std::string setting_of_opaque_pool(const Report& report) {
   return {};
 }
 
+std::string names_of_traces(const Report& report) {
+  if (report.traces.size() > kMostTracesNamed) return "TRACES";
+  std::string names;
+  for (const rows::Trace& trace : report.traces) {
+    names += (names.empty() ? "" : " ") + shell_word(trace.file);
+  }
+  return names;
+}
+
 template <class Row>
 void keep_processes(std::vector<Row>& list, const std::set<std::string>& ids) {
   std::erase_if(list, [&](const Row& row) {
@@ -137,19 +146,18 @@ Lines next_section(const Report& report, const SummaryDetail& detail) {
     return wrapped("Next      ", format_text("record again with {}, which opens the pool", setting),
                    detail.width, 2);
   }
-  std::string inputs;
-  for (const rows::Trace& trace : report.traces) inputs += " " + shell_word(trace.file);
-  if (report.traces.size() > kMostTracesNamed) inputs = " TRACES";
   return wrapped(
       "Next      ",
-      format_text("gpumemtrace report{} -o report.html (pictures, every number)", inputs),
+      format_text("gpumemtrace report {} -o report.html (pictures, every number)",
+                  detail.inputs.empty() ? names_of_traces(report) : std::string(detail.inputs)),
       detail.width, 3);
 }
 
-std::string summary_text(const Report& report, std::size_t width) {
+std::string summary_text(const Report& report, std::size_t width, const std::string& inputs) {
   Lines lines;
   for (SummaryDetail detail : kDetails) {
     detail.width = width;
+    detail.inputs = inputs;
     lines = render(report, detail);
     if (lines.size() <= kMostSummaryLines) break;
   }

@@ -22,9 +22,11 @@ struct SummaryScope {
 // Throws Failure where the job has no such rank or device.
 void narrow(analyzer::rows::Report& report, const SummaryScope& scope);
 
-// A pure function of the report: the answer first, then where it comes from, then what to do next.
-// No line is longer than `width`, which is at least 40.
+// A pure function of its arguments: the answer first, then where it comes from, then what to do
+// next. No line is longer than `width`, which is at least 40. `inputs` is what the next command is
+// given, as words of a shell; empty: the report's own traces, whose folder it does not know.
 [[nodiscard]] std::string summary_text(const analyzer::rows::Report& report,
-                                       std::size_t width = kDefaultWidth);
+                                       std::size_t width = kDefaultWidth,
+                                       const std::string& inputs = {});
 
 }  // namespace gpumemtrace::tools

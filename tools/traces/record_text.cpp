@@ -58,10 +58,11 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
      "none executable command_line host boot_id rank local_rank world_size job tool_version "
      "driver_version process_id parent_process_id clock_source torch_version torch_allocator "
      "simulated_driver note thread_library python_version python_stacks_off "
-     "native_stacks_off suppression"},
+     "native_stacks_off suppression torch_cuda_alloc_conf torch_alloc_conf"},
     {RecordKind::kCode, "text", 1, "name file line_table"},
     {RecordKind::kMark, "mark", 1, "user started stopped exit disabled exec"},
     {RecordKind::kAnnotation, "operation", 1, "step mark push pop start end"},
+    {RecordKind::kTensor, "role", 0, "unknown parameter gradient optimizer_state buffer"},
     {RecordKind::kAnnotation, "source", 0, "unknown api nvtx"},
     {RecordKind::kActivityCall, "domain", 1, "driver runtime"},
     {RecordKind::kActivityCopy, "copy_kind", 0, kCopyKinds},

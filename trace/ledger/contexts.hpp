@@ -74,7 +74,7 @@ class Contexts {
     return &contexts_[id];
   }
   // False where the record tells nothing new.
-  bool announce(const trace::Context& record) {
+  [[nodiscard]] bool announce(const trace::Context& record) {
     Context* const context = find_or_add(record.id);
     if (context == nullptr) return true;
     const bool is_primary = record.primary != 0;
@@ -86,7 +86,7 @@ class Contexts {
     return is_new;
   }
   // True where the call is the first that opened its context; it is remembered as `site`.
-  bool open(const trace::ContextCall& call, const CallSite& site) {
+  [[nodiscard]] bool open(const trace::ContextCall& call, const CallSite& site) {
     const bool opens = call.operation == trace::ContextOperation::kCreate ||
                        call.operation == trace::ContextOperation::kRetainPrimary;
     if (!opens || call.call.record.result != trace::kCudaSuccess) return false;

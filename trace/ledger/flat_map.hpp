@@ -53,7 +53,7 @@ class FlatMap {
   }
 
   // True where the key was in the map; `erased` then holds what it stood for.
-  bool erase(std::uint64_t key, Slot& erased) {
+  [[nodiscard]] bool erase(std::uint64_t key, Slot& erased) {
     Slot* slot = find(key);
     if (slot == nullptr) return false;
     erased = *slot;
@@ -99,7 +99,7 @@ class FlatMap {
     slots_[hole] = Slot{};
   }
 
-  bool grow() {
+  [[nodiscard]] bool grow() {
     Array<Slot> larger;
     const std::size_t count = slots_.empty() ? 64 : slots_.size() * 2;
     if (!larger.resize(count)) return false;

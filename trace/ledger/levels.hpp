@@ -82,10 +82,10 @@ static_assert([] {
 }());
 
 // Arrays have handles of their own, not addresses; physical memory has, too.
-constexpr bool is_array(trace::MemoryKind memory) {
+[[nodiscard]] constexpr bool is_array(trace::MemoryKind memory) {
   return memory == trace::MemoryKind::kArray || memory == trace::MemoryKind::kMipmappedArray;
 }
-constexpr bool is_physical(trace::MemoryKind memory) {
+[[nodiscard]] constexpr bool is_physical(trace::MemoryKind memory) {
   return memory == trace::MemoryKind::kPhysical || memory == trace::MemoryKind::kPhysicalHost;
 }
 

@@ -52,7 +52,7 @@ class LiveMemory {
   // A slot for an address that is not live; nullptr without memory.
   [[nodiscard]] Entry* add(Space space, std::uint64_t address) { return map(space).add(address); }
   // False where nothing is live at the address; else `removed` tells what was.
-  bool remove(Space space, std::uint64_t address, Entry& removed) {
+  [[nodiscard]] bool remove(Space space, std::uint64_t address, Entry& removed) {
     return map(space).erase(address, removed);
   }
 
@@ -70,7 +70,7 @@ class LiveMemory {
       std::sort(addresses.begin(), addresses.end());
       for (const std::uint64_t address : addresses) {
         Ended ended{address, {}, teardown};
-        remove(space, address, ended.entry);
+        (void)remove(space, address, ended.entry);
         Ended older;
         const bool was_there = ended_.erase(address, older);
         has_memory &= ended_.insert(ended) != nullptr;
@@ -80,7 +80,7 @@ class LiveMemory {
     return has_memory;
   }
   // The program freed what the end of a context had ended before. False where nothing had.
-  bool forget_ended(std::uint64_t address) {
+  [[nodiscard]] bool forget_ended(std::uint64_t address) {
     Ended ended;
     return ended_.erase(address, ended);
   }

@@ -52,7 +52,7 @@ class MappedArray {
   }
 
   std::size_t size() const noexcept { return size_; }
-  bool empty() const noexcept { return size_ == 0; }
+  [[nodiscard]] bool empty() const noexcept { return size_ == 0; }
   Value* data() noexcept { return values_; }
   const Value* data() const noexcept { return values_; }
   Value& operator[](std::size_t index) noexcept { return values_[index]; }
@@ -77,7 +77,7 @@ class MappedArray {
  private:
   static constexpr std::size_t kPageBytes = 4096;
 
-  bool reserve(std::size_t wanted) noexcept {
+  [[nodiscard]] bool reserve(std::size_t wanted) noexcept {
     const std::size_t doubled = capacity_ * 2 > wanted ? capacity_ * 2 : wanted;
     const std::size_t bytes = (doubled * sizeof(Value) + kPageBytes - 1) / kPageBytes * kPageBytes;
     void* memory = values_ == nullptr ? mmap(nullptr, bytes, PROT_READ | PROT_WRITE,

@@ -25,7 +25,7 @@ constexpr trace::PeakScope scope_of(Level level) {
 }
 
 // One level's sums; nullopt where the peak is not that of a level.
-constexpr std::optional<Level> level_of(trace::PeakScope scope) {
+[[nodiscard]] constexpr std::optional<Level> level_of(trace::PeakScope scope) {
   for (const Level level :
        {Level::kDriver, Level::kPool, Level::kManaged, Level::kHost, Level::kFramework}) {
     if (scope_of(level) == scope) return level;

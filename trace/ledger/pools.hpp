@@ -62,7 +62,7 @@ class Pools {
   [[nodiscard]] std::uint32_t named(std::uint64_t handle, std::int32_t device);
 
   // All return whether what the pools of the device hold has changed.
-  bool allocate(std::uint32_t pool, std::uint64_t bytes) {
+  [[nodiscard]] bool allocate(std::uint32_t pool, std::uint64_t bytes) {
     PoolState& state = pools_[pool];
     state.used_bytes += bytes;
     if (PoolSums* const sums = sums_behind(state)) sums->used_bytes += bytes;
@@ -73,14 +73,14 @@ class Pools {
     state.used_bytes -= bytes;
     if (PoolSums* const sums = sums_behind(state)) sums->used_bytes -= bytes;
   }
-  bool apply_sample(const trace::PoolSample& sample, std::uint64_t now);
+  [[nodiscard]] bool apply_sample(const trace::PoolSample& sample, std::uint64_t now);
   // Creation, destruction and which pool is whose.
-  bool apply_call(const trace::Pool& call, std::uint64_t now);
+  [[nodiscard]] bool apply_call(const trace::Pool& call, std::uint64_t now);
   // A sample that a checkpoint retained: which pool it is about, and nothing more.
   void restore_sample(const trace::PoolSample& sample);
   // What the pool held at a checkpoint's cut, and the most that it held before.
-  bool restore_reserved(std::uint64_t handle, std::int32_t device, std::uint64_t bytes,
-                        std::uint64_t peak_bytes);
+  [[nodiscard]] bool restore_reserved(std::uint64_t handle, std::int32_t device,
+                                      std::uint64_t bytes, std::uint64_t peak_bytes);
   // The sample before a checkpoint's cut at which the device's pools held most.
   void restore_most(std::int32_t device, const SampledPools& most);
 
@@ -133,7 +133,7 @@ class Pools {
   [[nodiscard]] PoolState& sampled_pool(const trace::PoolSample& sample);
   void name_pool(std::uint64_t handle, std::uint32_t pool);
   PoolState& create(const trace::Pool& call, std::uint64_t now);
-  bool set_reserved(PoolState& state, std::uint64_t bytes);
+  [[nodiscard]] bool set_reserved(PoolState& state, std::uint64_t bytes);
 
   MappedArray<PoolState> pools_;
   MappedArray<PoolDevice> devices_;  // few, so they are searched one by one

@@ -67,8 +67,8 @@ class Devices {
 
 // The process's physical bytes on the device are now `physical`. True where that is a new peak of
 // the process: the caller then fills `at_peak`.
-bool change_physical(DeviceState& device, std::uint64_t physical, std::uint32_t process,
-                     std::uint64_t now);
+[[nodiscard]] bool change_physical(DeviceState& device, std::uint64_t physical,
+                                   std::uint32_t process, std::uint64_t now);
 // The process's highest point before a checkpoint's cut.
 void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint32_t process);
 // From now on the device's bytes also count in `shared`.

@@ -19,7 +19,7 @@
 
 namespace gpumemtrace::analyzer {
 
-constexpr bool is_collecting(trace::ActivityMode mode) {
+[[nodiscard]] constexpr bool is_collecting(trace::ActivityMode mode) {
   return mode == trace::ActivityMode::kCopies || mode == trace::ActivityMode::kFull;
 }
 
@@ -86,7 +86,7 @@ class Activity {
   void apply(const trace::RecordHeader& record);
   // Of what came before, calls and their records are gone.
   void apply_checkpoint(const trace::Checkpoint& checkpoint) {
-    folded_records_ += checkpoint.activity_records;
+    compacted_records_ += checkpoint.activity_records;
     join_.set_cut(checkpoint.record.time);
   }
   void finish();
@@ -97,7 +97,7 @@ class Activity {
   [[nodiscard]] const std::map<StreamKey, StreamCopies>& streams() const { return streams_; }
   [[nodiscard]] const std::map<std::uint64_t, PoolActivity>& pools() const { return pools_; }
   [[nodiscard]] const trace::ActivityDropped& dropped() const { return dropped_; }
-  [[nodiscard]] std::uint64_t folded_records() const { return folded_records_; }
+  [[nodiscard]] std::uint64_t compacted_records() const { return compacted_records_; }
   [[nodiscard]] bool has_kernels() const { return overlap_.has_kernels(); }
 
  private:
@@ -128,7 +128,7 @@ class Activity {
   StreamKey latest_stream_;
   StreamCopies* latest_copies_ = nullptr;  // its
   trace::ActivityDropped dropped_;
-  std::uint64_t folded_records_ = 0;
+  std::uint64_t compacted_records_ = 0;
 };
 
 }  // namespace gpumemtrace::analyzer

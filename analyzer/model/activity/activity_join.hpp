@@ -127,10 +127,10 @@ class ActivityJoin {
   };
 
   [[nodiscard]] Batch& batch_of(std::uint32_t writer);
-  bool match(const ApiSpan& api, bool is_last_chance);
-  bool match_in(const PendingCalls::Thread& thread, const ApiSpan& api, Match& match);
+  [[nodiscard]] bool match(const ApiSpan& api, bool is_last_chance);
+  [[nodiscard]] bool match_in(const PendingCalls::Thread& thread, const ApiSpan& api, Match& match);
   // Whether the call may be taken; says in `match` if it is another library's already.
-  bool is_free(PendingCall& call, const ApiSpan& api, Match& match);
+  [[nodiscard]] bool is_free(PendingCall& call, const ApiSpan& api, Match& match);
   void take(const ApiSpan& api, const Match& match);
   void remember(std::uint64_t activity, CallId first, Unjoined reason);
   void join_waiting(std::uint64_t activity, const ApiCall& api);
@@ -139,7 +139,7 @@ class ActivityJoin {
   [[nodiscard]] PendingCall* next_part(const PendingCall& call) { return calls_.find(call.next); }
   PendingCall* part_for(const DeviceWork& work, PendingCall& first);
   [[nodiscard]] std::uint64_t bytes_of_parts(const PendingCall& first);
-  bool spread_over_batch(const DeviceWork& work, PendingCall& first);
+  [[nodiscard]] bool spread_over_batch(const DeviceWork& work, PendingCall& first);
   void attach(const DeviceWork& work, PendingCall& call);
   [[nodiscard]] std::uint32_t row_in_graph(const DeviceWork& work, const PendingCall& launch);
   void compare_kinds(const DeviceWork& work, const TransferKey& key);

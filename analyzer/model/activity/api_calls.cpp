@@ -12,7 +12,7 @@ void ApiCalls::look_up(std::uint64_t key) {
 ApiCalls::Page& ApiCalls::add_page(std::uint64_t activity) {
   if (pages_.is_full()) {
     Place forgotten;
-    places_.erase(pages_.find(pages_.first())->key, forgotten);
+    (void)places_.erase(pages_.find(pages_.first())->key, forgotten);
     // The next to be forgotten, which has long left the caches.
     __builtin_prefetch(pages_.find(pages_.first() + 1), 1);
   }

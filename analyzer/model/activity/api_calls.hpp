@@ -49,7 +49,7 @@ class ApiCalls {
     return {page->first[i], page->reason[i]};
   }
   // False where something is known of it already, which stays.
-  bool add(std::uint64_t activity, CallId first, Unjoined reason) {
+  [[nodiscard]] bool add(std::uint64_t activity, CallId first, Unjoined reason) {
     Page* page = find_page(activity);
     if (page == nullptr) page = &add_page(activity);
     const std::size_t i = activity % kPageCalls;

@@ -13,7 +13,7 @@ namespace gpumemtrace::analyzer {
 class RepeatedCopies {
  public:
   // True where the last copy in the content's slot had this row, size and content.
-  bool comes_again(std::uint32_t row, std::uint64_t bytes, std::uint64_t content) {
+  [[nodiscard]] bool comes_again(std::uint32_t row, std::uint64_t bytes, std::uint64_t content) {
     if (slots_.empty()) slots_.resize(std::size_t{1} << kSlotBits);
     const std::uint64_t key = (content ^ (bytes + (std::uint64_t{row} << 40))) * kSpread;
     std::uint64_t& slot = slots_[static_cast<std::size_t>(key >> (64 - kSlotBits))];

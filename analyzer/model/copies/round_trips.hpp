@@ -31,7 +31,7 @@ class RoundTrips {
 
   void went_down(const Way& way, const Down& down) { trips_[slot_of(way)] = {way, down}; }
   // The way down of what comes back; told once after each.
-  std::optional<Down> comes_back(const Way& way) {
+  [[nodiscard]] std::optional<Down> comes_back(const Way& way) {
     Trip& known = trips_[slot_of(way)];
     if (way.bytes == 0 || !(known.way == way)) return std::nullopt;
     const Down down = known.down;

@@ -131,7 +131,7 @@ void Framework::unindex_pages(std::uint32_t id, std::uint64_t address, std::uint
       --known->overlaps;
     } else if (known->segment == id) {
       Page erased;
-      pages_.erase(page, erased);
+      (void)pages_.erase(page, erased);
     }
   }
 }

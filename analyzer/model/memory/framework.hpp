@@ -65,9 +65,9 @@ class Framework {
   void add_block(const trace::Block& record, std::uint32_t group, std::uint32_t segment,
                  std::uint64_t now);
   // False where no such block is live.
-  bool remove_block(std::uint64_t address, std::uint64_t now);
+  [[nodiscard]] bool remove_block(std::uint64_t address, std::uint64_t now);
   // Compares the framework's own totals with ours. True where they went apart at this event.
-  bool check_totals(const trace::Block& record, std::uint64_t now);
+  [[nodiscard]] bool check_totals(const trace::Block& record, std::uint64_t now);
 
   // A checkpoint does not tell how memory lay before its cut: the worst is looked for from here on.
   void forget_worst(std::uint64_t now) {

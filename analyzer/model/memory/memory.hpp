@@ -62,7 +62,8 @@ class Memory {
   // The address must not be live.
   void add(Space space, const LiveAllocation& entry);
   // False where nothing is live at the address; else `removed` tells what was.
-  bool remove(Space space, std::uint64_t address, Accounts::End end, LiveAllocation& removed);
+  [[nodiscard]] bool remove(Space space, std::uint64_t address, Accounts::End end,
+                            LiveAllocation& removed);
 
   // Everything that `belongs` says ends with its context. Returns what ended, by space and address.
   template <class Belongs>
@@ -75,7 +76,7 @@ class Memory {
     return all;
   }
   // The program freed what a teardown had ended before: no leak.
-  bool forget_ended(std::uint64_t address) { return live_.forget_ended(address); }
+  [[nodiscard]] bool forget_ended(std::uint64_t address) { return live_.forget_ended(address); }
 
   // What a second free of the address is explained by.
   void remember_free(const LiveAllocation& freed, const CallSite& site) {

@@ -43,7 +43,7 @@ class OutOfMemory {
  public:
   // True where this failure begins an incident of a kind that has no snapshot yet. The caller may
   // then pass one to set_snapshot().
-  bool failed(std::uint32_t writer, const OomIncident& failure);
+  [[nodiscard]] bool failed(std::uint32_t writer, const OomIncident& failure);
   void set_snapshot(std::uint32_t writer, std::uint32_t snapshot);
 
   [[nodiscard]] bool pending() const { return !pending_.empty(); }
@@ -52,7 +52,7 @@ class OutOfMemory {
   void succeeded(std::uint32_t writer, const CallSite& site, std::int32_t device,
                  std::uint64_t bytes, std::uint64_t end_ticks);
   // True where the row is new: the caller may pass a snapshot to set_raised_snapshot().
-  bool raised(std::uint32_t writer, const OomIncident& failure);
+  [[nodiscard]] bool raised(std::uint32_t writer, const OomIncident& failure);
   void set_raised_snapshot(std::uint32_t snapshot) { last_raised_->first.snapshot = snapshot; }
   void finish();
 

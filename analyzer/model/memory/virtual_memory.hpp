@@ -24,14 +24,14 @@ class VirtualMemory {
   explicit VirtualMemory(Accounts& accounts) : accounts_(accounts) {}
 
   // False where the handle is live already; the older memory then goes on without a name.
-  bool create(const LiveAllocation& entry);
+  [[nodiscard]] bool create(const LiveAllocation& entry);
   // False where neither the handle nor the address is known.
-  bool retain(std::uint64_t handle, std::uint64_t address) {
+  [[nodiscard]] bool retain(std::uint64_t handle, std::uint64_t address) {
     return live_.retain(handle, address) != nullptr;
   }
   // Drops a reference. False where the handle is not known. Appends the memory to `freed` if that
   // is gone, too.
-  bool release(std::uint64_t handle, Removed& freed);
+  [[nodiscard]] bool release(std::uint64_t handle, Removed& freed);
 
   void reserve(std::uint64_t address, std::uint64_t bytes, std::uint32_t segment) {
     live_.reserve(address, bytes, segment);

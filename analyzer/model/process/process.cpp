@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/model/process/process.hpp"
 
-#include <new>
-
 #include "trace/order.hpp"
 #include "trace/reader.hpp"
 
@@ -18,153 +16,231 @@ bool hands_memory_out_or_moves_it(trace::RecordKind kind) {
 
 void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer,
                          std::uint64_t effective) {
-  now_ = trace::next_model_time(now_, record.kind, effective);
-  if (course_.first_time == 0) course_.first_time = now_;
-  course_.last_time = now_;
-  in_checkpoint_ = writer == trace::kCheckpointWriter;
-  writer_ = writer;
-  if (!in_checkpoint_) accounts_.advance(now_);
-  if (course_.exec_time != 0 && writer == exec_writer_) course_.exec_time = 0;  // it failed
-  if (trace::is_call(record.kind)) return apply_call(record, writer);
+  present_.time = trace::next_model_time(present_.time, record.kind, effective);
+  present_.writer = writer;
+  present_.in_checkpoint = writer == trace::kCheckpointWriter;
+  if (statistics_.first_time == 0) statistics_.first_time = present_.time;
+  statistics_.last_time = present_.time;
+  if (!present_.in_checkpoint) accounts_.advance(present_.time);
+  if (statistics_.exec_time != 0 && writer == exec_writer_) statistics_.exec_time = 0;  // it failed
+  if (trace::is_call(record.kind)) return apply_call(record);
   if (Activity::is_activity(record.kind)) return activity_.apply(record);
   if (record.kind == trace::RecordKind::kBlock) {
-    return apply_block(trace::as<trace::Block>(record), writer);
+    return apply_block(trace::as<trace::Block>(record));
   }
-  apply_rest(record, writer);
+  apply_rest(record);
 }
 
-void ProcessModel::apply_call(const trace::RecordHeader& record, std::uint32_t writer) {
+void ProcessModel::apply_call(const trace::RecordHeader& record) {
   const trace::CallHeader& call = trace::as<trace::OtherCall>(record).call;
-  ++course_.events;
-  if (call.end == 0) return note_unfinished(record);
-  note_stack(call.stack, writer, false);
+  ++statistics_.events;
+  if (call.end == 0) return add_unfinished(record);
+  present_.stack = program_.stack_of_event(call.stack, false);
   if (activity_.checks_memory() && !hands_memory_out_or_moves_it(record.kind)) {
     activity_.memory_check().add_other_call(call);
   }
   switch (record.kind) {
     case trace::RecordKind::kAllocation:
-      return apply_allocation(trace::as<trace::Allocation>(record), writer);
+      return apply_allocation(trace::as<trace::Allocation>(record));
     case trace::RecordKind::kFree:
-      return apply_free(trace::as<trace::Free>(record), writer);
+      return apply_free(trace::as<trace::Free>(record));
     case trace::RecordKind::kCopy:
       return apply_copy(trace::as<trace::Copy>(record));
     case trace::RecordKind::kSet:
       return apply_set(trace::as<trace::Set>(record));
     case trace::RecordKind::kMapping:
-      return apply_mapping(trace::as<trace::Mapping>(record), writer);
+      return mapping_calls_.apply(trace::as<trace::Mapping>(record));
     case trace::RecordKind::kPool:
-      return apply_pool_call(trace::as<trace::Pool>(record));
+      return mapping_calls_.apply(trace::as<trace::Pool>(record));
     case trace::RecordKind::kGraph:
-      return apply_graph(trace::as<trace::Graph>(record), writer);
+      return apply_graph(trace::as<trace::Graph>(record));
     case trace::RecordKind::kImport:
-      return apply_import(trace::as<trace::Import>(record));
+      return mapping_calls_.apply(trace::as<trace::Import>(record));
     case trace::RecordKind::kContextCall:
-      return apply_context_call(trace::as<trace::ContextCall>(record));
+      return memory_calls_.apply(trace::as<trace::ContextCall>(record));
     default:
       return;
   }
 }
 
-void ProcessModel::note_unfinished(const trace::RecordHeader& record) {
-  ++course_.unfinished_calls;
-  if (record.kind == trace::RecordKind::kFree) {
-    unfinished_frees_.insert(trace::as<trace::Free>(record).address);
-  }
-}
-
-void ProcessModel::apply_rest(const trace::RecordHeader& record, std::uint32_t writer) {
+void ProcessModel::apply_rest(const trace::RecordHeader& record) {
+  if (checkpoint_.apply(record)) return;
   switch (record.kind) {
     case trace::RecordKind::kFrameworkOom:
-      return apply_framework_oom(trace::as<trace::FrameworkOom>(record), writer);
-    case trace::RecordKind::kThread: {
-      const auto& thread = trace::as<trace::Thread>(record);
-      threads_.add(thread, trace::tail_of(record), writer);
-      backward_stacks_.add_thread(writer, thread.thread_id);
-      activity_.join().add_thread(thread.writer != 0 ? thread.writer : writer, thread);
-      return apply_thread(thread);
-    }
-    case trace::RecordKind::kStack: {
-      const auto& stack = trace::as<trace::Stack>(record);
-      threads_.add_stack(stack.id, writer);
-      backward_stacks_.add_stack(stack);
-      return dictionary_.add(record);
-    }
+      return apply_framework_oom(trace::as<trace::FrameworkOom>(record));
+    case trace::RecordKind::kThread:
+      return apply_thread(trace::as<trace::Thread>(record));
+    case trace::RecordKind::kStack:
+      return program_.add_stack(trace::as<trace::Stack>(record));
     case trace::RecordKind::kContext: {
-      (void)contexts_.announce(trace::as<trace::Context>(record));
+      (void)memory_.contexts.announce(trace::as<trace::Context>(record));
       return;
     }
     case trace::RecordKind::kDevice: {
       const auto& device = trace::as<trace::Device>(record);
-      devices_.describe(device, trace::tail_of(record));
+      memory_.devices.describe(device, trace::tail_of(record));
       return join_device(device);
     }
-    case trace::RecordKind::kMemorySample: {
-      const auto& sample = trace::as<trace::MemorySample>(record);
-      DeviceState& device = devices_.state(sample.device);
-      device.add_sample(sample, now_, device.physical_bytes, device.physical_peak.happened());
-      // A failure that came before the first sample: this one is nearest.
-      for (OomSnapshot& snapshot : snapshots_) {
-        const bool misses_one = snapshot.device == sample.device && snapshot.sample.time == 0;
-        if (misses_one) snapshot.sample = device.last_sample;
-      }
-      return;
-    }
+    case trace::RecordKind::kMemorySample:
+      return apply_sample(trace::as<trace::MemorySample>(record));
     case trace::RecordKind::kPoolSample:
-      return apply_pool_sample(trace::as<trace::PoolSample>(record));
+      return mapping_calls_.apply(trace::as<trace::PoolSample>(record));
     case trace::RecordKind::kName:
-      return steps_.add_name(trace::as<trace::Name>(record).id, trace::tail_of(record));
+      return program_.steps().add_name(trace::as<trace::Name>(record).id, trace::tail_of(record));
     case trace::RecordKind::kAnnotation:
-      return apply_annotation(trace::as<trace::Annotation>(record));
+      return program_.annotate(trace::as<trace::Annotation>(record));
+    case trace::RecordKind::kTensor:
+      return apply_tensor(trace::as<trace::Tensor>(record));
     case trace::RecordKind::kMark:
-      return apply_mark(trace::as<trace::Mark>(record), writer);
+      return apply_mark(trace::as<trace::Mark>(record));
     case trace::RecordKind::kGap:
-      return apply_gap(trace::as<trace::Gap>(record));
-    case trace::RecordKind::kTotals:
-      return restore_totals(trace::as<trace::Totals>(record));
-    case trace::RecordKind::kPeak:
-      return restore_peak(trace::as<trace::Peak>(record));
-    case trace::RecordKind::kPeakHolder:
-      return restore_peak_holder(trace::as<trace::PeakHolder>(record));
-    case trace::RecordKind::kCheckpoint:
-      return finish_checkpoint(trace::as<trace::Checkpoint>(record));
-    case trace::RecordKind::kRefusedFree:
-      return restore_refused_frees(trace::as<trace::RefusedFree>(record));
-    case trace::RecordKind::kRecentFree:
-      return restore_recent_free(trace::as<trace::RecentFree>(record));
+      return statistics_.add(trace::as<trace::Gap>(record));
+    case trace::RecordKind::kCheckpoint: {
+      checkpoint_.finish(trace::as<trace::Checkpoint>(record));
+      return activity_.apply_checkpoint(trace::as<trace::Checkpoint>(record));
+    }
     default:
-      return dictionary_.add(record);
+      return program_.add_text(record);
   }
 }
 
-void ProcessModel::join_device(const trace::Device& device) {
-  SharedDevice* shared = registry_.find_or_add(index_, device);
-  if (shared != nullptr) join(devices_.state(device.ordinal), *shared, index_, now_);
+void ProcessModel::apply_allocation(const trace::Allocation& call) {
+  const GroupKey key = memory_calls_.key_of(call);
+  const trace::RecordHeader& record = call.call.record;
+  if (record.result != trace::kCudaSuccess) {
+    if (memory_calls_.fail(call, key) && !snapshots_.is_full()) {
+      memory_.out_of_memory.set_snapshot(present_.writer,
+                                         snapshots_.take(level_of(key.kind), key.device));
+    }
+    return;
+  }
+  if (call.address == 0) return;
+  memory_.collected.end_collection(present_.writer);
+  program_.enter_phase(call.call.stack, false);
+  program_.memory_allocated(call);
+  if ((record.flags & trace::kFlagCaptured) != 0) return memory_calls_.capture(call, key);
+  const std::uint32_t group = accounts_.group_of(key);
+  expect_activity(call, group, key.kind);
+  // Where there is a framework, its blocks tell the steps.
+  if (!present_.in_checkpoint && level_of(key.kind) != Level::kHost &&
+      memory_.framework.devices().empty()) {
+    program_.steps().allocated(group, call.bytes, present_.time);
+  }
+  memory_calls_.allocate(call, key, group);
 }
 
-void ProcessModel::apply_mark(const trace::Mark& mark, std::uint32_t writer) {
+void ProcessModel::apply_free(const trace::Free& call) {
+  memory_calls_.free(call, [&](Memory::Space space) { expect_activity(call, space); });
+}
+
+void ProcessModel::apply_copy(const trace::Copy& call) {
+  if (!CopyCalls::moved_something(call.call)) {
+    return expect_activity(call.call, CallWork::kCopy, {0, call.part}, PendingCall::kNothing);
+  }
+  program_.enter_phase(call.call.stack, false);
+  program_.steps().count_transfer(call.bytes);
+  const std::uint32_t row = copies_.add(call);
+  if (copies_.transfers().row(row).key.direction == Direction::kHostToDevice) {
+    const LiveAllocation* const block = memory_.framework.find_block(call.destination);
+    if (block != nullptr) program_.uploaded(call, *block);
+  }
+  expect_activity(call.call, CallWork::kCopy, {call.bytes, call.part}, row);
+}
+
+void ProcessModel::apply_set(const trace::Set& call) {
+  if (!CopyCalls::moved_something(call.call)) {
+    return expect_activity(call.call, CallWork::kSet, {}, PendingCall::kNothing);
+  }
+  expect_activity(call.call, CallWork::kSet, {call.bytes, 0}, copies_.add(call));
+}
+
+void ProcessModel::apply_graph(const trace::Graph& call) {
+  if (call.call.record.result != trace::kCudaSuccess) return;
+  if (call.operation == trace::GraphOperation::kLaunch && activity_.is_on() &&
+      !present_.in_checkpoint) {
+    activity_.join().add_launch(present_.writer, call.call, present_.site_of(call.call));
+  }
+  graph_calls_.apply(call);
+}
+
+void ProcessModel::apply_block(const trace::Block& block) {
+  ++statistics_.events;
+  present_.stack = program_.stack_of_event(block.stack, true);
+  if (!FrameworkBlocks::is_on_device(block)) return;
+  if (block.bytes <= 0) {
+    program_.block_released(block, [&] { return memory_.framework.find_block(block.address); });
+    blocks_.remove(block);
+    program_.block_gone(block.address);
+  } else {
+    memory_.collected.end_collection(present_.writer);
+    const Phase phase = program_.enter_phase(block.stack, true);
+    const std::uint32_t group = blocks_.add(block, phase);
+    program_.block_allocated(group, block);
+  }
+  // In a checkpoint the blocks of its sums are gone.
+  if (present_.in_checkpoint) return;
+  if (memory_.framework.check_totals(block, present_.time)) ++statistics_.framework_mismatch;
+}
+
+// What is said of memory that the framework did not deal, or took back meanwhile, names nothing.
+void ProcessModel::apply_tensor(const trace::Tensor& tensor) {
+  const LiveAllocation* const block = memory_.framework.find_block(tensor.address);
+  if (block != nullptr) program_.name_tensor(tensor, *block);
+}
+
+void ProcessModel::apply_framework_oom(const trace::FrameworkOom& record) {
+  ++statistics_.events;
+  present_.stack = program_.stack_of_event(record.stack, false);
+  if (!FrameworkBlocks::is_cuda(record.device_type)) return;
+  OomIncident failure;
+  failure.level = Level::kFramework;
+  failure.device = record.device;
+  failure.site.stack = present_.stack;
+  failure.time = present_.time;
+  failure.start_ticks = record.record.time;
+  failure.requested_bytes = record.requested;
+  const bool is_new = memory_.out_of_memory.raised(present_.writer, failure);
+  if (is_new && !present_.in_checkpoint && !snapshots_.is_full()) {
+    memory_.out_of_memory.set_raised_snapshot(snapshots_.take(Level::kFramework, record.device));
+  }
+}
+
+void ProcessModel::apply_thread(const trace::Thread& thread) {
+  activity_.join().add_thread(thread.writer != 0 ? thread.writer : present_.writer, thread);
+  program_.add_thread(thread);
+}
+
+void ProcessModel::apply_sample(const trace::MemorySample& sample) {
+  DeviceState& device = memory_.devices.state(sample.device);
+  device.add_sample(sample, present_.time, device.physical_bytes, device.physical_peak.happened());
+  snapshots_.add_sample(sample.device, device.last_sample);
+}
+
+void ProcessModel::apply_mark(const trace::Mark& mark) {
   switch (mark.mark) {
     case trace::MarkKind::kExit: {
-      course_.exit_seen = true;
-      course_.exec_time = 0;
+      statistics_.exit_seen = true;
+      statistics_.exec_time = 0;
       return;
     }
     case trace::MarkKind::kStopped: {
-      ++course_.pauses;
+      ++statistics_.pauses;
       return;
     }
     case trace::MarkKind::kDisabled: {
-      course_.stopped_because = trace::tail_of(mark.record);
+      statistics_.stopped_because = trace::tail_of(mark.record);
       return;
     }
     case trace::MarkKind::kExec: {
-      // One that was folded lies before records that are still there: it failed.
-      if (in_checkpoint_) return;
-      course_.exec_time = now_;
-      exec_writer_ = writer;
+      // One in a checkpoint lies before records that are still there: it failed.
+      if (present_.in_checkpoint) return;
+      statistics_.exec_time = present_.time;
+      exec_writer_ = present_.writer;
       return;
     }
     case trace::MarkKind::kUser: {
-      return steps_.marks().add(now_, MarkSource::kControl, trace::tail_of(mark.record));
+      return program_.steps().marks().add(present_.time, MarkSource::kControl,
+                                          trace::tail_of(mark.record));
     }
     case trace::MarkKind::kStarted: {
       return;
@@ -172,85 +248,65 @@ void ProcessModel::apply_mark(const trace::Mark& mark, std::uint32_t writer) {
   }
 }
 
-void ProcessModel::apply_gap(const trace::Gap& gap) {
-  course_.dropped.allocations += gap.allocations;
-  course_.dropped.frees += gap.frees;
-  course_.dropped.copies += gap.copies;
-  course_.dropped.blocks += gap.blocks;
-  course_.dropped.others += gap.others;
-  course_.dropped.stacks += gap.stacks;
-  course_.dropped.parts += gap.parts;
+void ProcessModel::add_unfinished(const trace::RecordHeader& record) {
+  ++statistics_.unfinished_calls;
+  if (record.kind == trace::RecordKind::kFree) {
+    memory_.unfinished_frees.insert(trace::as<trace::Free>(record).address);
+  }
 }
 
-void ProcessModel::apply_context_call(const trace::ContextCall& call) {
-  (void)contexts_.open(call, site_of(call.call));
-  const EndedBy reason = ledger::end_of(call);
-  if (reason == EndedBy::kNothing) return;
-  const auto ends = [&](const LiveAllocation& entry) {
-    const GroupKey& key = accounts_.group(entry.group).key;
-    return contexts_.ends_with(call, key.kind, key.device, key.context);
-  };
-  const std::vector<LiveAllocation> ended =
-      memory_.end_all(ends, {reason, course_.exit_seen, site_of(call.call)});
-  course_.implicit_frees += ended.size();
-  for (const LiveAllocation& entry : ended) after_release(entry);
+void ProcessModel::join_device(const trace::Device& device) {
+  SharedDevice* shared = registry_.find_or_add(index(), device);
+  if (shared != nullptr) {
+    join(memory_.devices.state(device.ordinal), *shared, index(), present_.time);
+  }
 }
 
-void ProcessModel::apply_pool_sample(const trace::PoolSample& sample) {
-  if (in_checkpoint_) return pools_.restore_sample(sample);
-  const std::int32_t device = pools_.device_of(sample);
-  const std::uint64_t reserved_bytes = pools_.sums_of(device).reserved_bytes;
-  if (!pools_.apply_sample(sample, now_)) return;
-  devices_.state(device).count_in_last_sample(pools_.sums_of(device).reserved_bytes -
-                                              reserved_bytes);
-  pools_changed(device);
+void ProcessModel::expect_activity(const trace::Allocation& call, std::uint32_t group, Kind kind) {
+  if (!activity_.is_on()) return;
+  if (kind == Kind::kManaged) {
+    activity_.managed().allocate(call.address, call.bytes, group, call.call.record.time);
+  }
+  if (!activity_.checks_memory() || present_.in_checkpoint) return;
+  activity_.memory_check().add_call(call.call, call.address, call.bytes, kind, false);
 }
 
-void ProcessModel::pools_changed(std::int32_t device) {
-  accounts_.set_reserved(accounts_.account_of(Level::kPool, device),
-                         pools_.sums_of(device).reserved_bytes);
-  physical_changed(device);
+void ProcessModel::expect_activity(const trace::Free& call, Memory::Space space) {
+  if (!activity_.is_on()) return;
+  const LiveAllocation* live = memory_.live.find(space, call.address);
+  std::optional<Kind> kind;
+  if (live != nullptr) kind = accounts_.group(live->group).key.kind;
+  if (kind == Kind::kManaged) activity_.managed().free(call.address);
+  if (!activity_.checks_memory() || present_.in_checkpoint) return;
+  activity_.memory_check().add_call(call.call, call.address, live == nullptr ? 0 : live->bytes,
+                                    kind, true);
 }
 
-void ProcessModel::physical_changed(std::int32_t device) {
-  DeviceState& state = devices_.state(device);
-  const std::uint64_t physical = state.driver->bytes + pools_.sums_of(device).reserved_bytes;
-  if (change_physical(state, physical, index_, now_)) state.at_peak = parts_now(device);
+void ProcessModel::expect_activity(const trace::CallHeader& call, CallWork work,
+                                   const ActivityJoin::CallSize& size, std::uint32_t row) {
+  if (activity_.is_on() && !present_.in_checkpoint) {
+    activity_.join().add_call(present_.writer, call, work, size, row);
+  }
 }
 
 void ProcessModel::finish(std::uint64_t shortest_period) {
-  if (contexts_.failed() || pools_.failed() || address_map_.failed() || virtual_memory_.failed()) {
-    throw std::bad_alloc();
-  }
-  out_of_memory_.finish();
+  memory_.check_parts();
+  memory_.out_of_memory.finish();
   activity_.finish();
-  steps_.finish(phases_.has_invisible_step(), shortest_period);
+  program_.finish(shortest_period);
   // Every device that memory was counted on is a device of the process.
   for (const Account& account : accounts_.accounts()) {
-    if (account.device >= 0) (void)devices_.state(account.device);
+    if (account.device >= 0) (void)memory_.devices.state(account.device);
   }
   finish_timelines();
 }
 
 void ProcessModel::finish_timelines() {
   const auto lives_on = [&](const LiveAllocation& entry) { accounts_.count_life_to_end(entry); };
-  framework_.for_each_block(lives_on);
-  memory_.for_each(lives_on);
-  virtual_memory_.for_each_physical(lives_on);
+  memory_.framework.for_each_block(lives_on);
+  memory_.live.for_each(lives_on);
+  memory_.virtual_memory.for_each_physical(lives_on);
   accounts_.finish_timelines();
-}
-
-Parts ProcessModel::parts_now(std::int32_t device) const {
-  Parts parts;
-  parts.time = now_;
-  const FrameworkDevice* framework = framework_.find(device);
-  if (framework != nullptr) parts.framework_allocated = framework->blocks->bytes;
-  const PoolSums pools = pools_.sums_of(device);
-  parts.pool_used = pools.used_bytes;
-  parts.pool_reserved = pools.reserved_bytes;
-  const auto found = devices_.devices().find(device);
-  if (found != devices_.devices().end()) parts.driver = found->second.driver->bytes;
-  return parts;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -9,37 +9,74 @@ namespace {
 constexpr Verdict inferred(Category category) { return {category, Confidence::kInferred}; }
 constexpr Verdict heuristic(Category category) { return {category, Confidence::kHeuristic}; }
 
+// What only its size and its neighbour tell must live as a workspace does.
+bool may_be_workspace(const BlockFacts& block) {
+  return block.workspace != WorkspaceSign::kNone && !block.parameter_sized;
+}
+
+// The program let go of what the engine had made: zero_grad, or the end of the model.
+bool is_freed_as_gradient(const BlockFacts& block) {
+  if (!block.life.freed_by_zero_grad || block.recomputed) return false;
+  return block.life.outlived_phase || (block.on_engine && block.parameter_sized);
+}
+
 // A gradient is born in backward and waits for the optimizer. Workspaces of libraries are born
 // there, too, and live on; no parameter has their size.
 Verdict born_in_backward(const BlockFacts& block) {
-  if (block.life.freed_by_zero_grad) return inferred(Category::kGradient);
+  if (block.life.outlived_step && may_be_workspace(block)) {
+    return heuristic(Category::kWorkspace);
+  }
+  if (block.recomputed) return heuristic(Category::kActivation);
+  if (block.gradient_place && block.life.outlived_phase) return inferred(Category::kGradient);
+  if (is_freed_as_gradient(block)) return inferred(Category::kGradient);
   if (block.life.outlived_step) {
     return block.parameter_sized ? inferred(Category::kGradient) : heuristic(Category::kOther);
   }
   if (block.life.freed) return heuristic(Category::kTemporary);
-  if (!block.life.outlived_phase) return {};
   return block.parameter_sized ? heuristic(Category::kGradient) : Verdict{};
 }
 
 // What forward leaves is for backward, or is the result that the next forward replaces.
 Verdict born_in_forward(const BlockFacts& block) {
+  const bool follows = block.workspace == WorkspaceSign::kFollows && !block.life.freed;
+  const bool has_sign = block.workspace != WorkspaceSign::kNone;
+  if (follows || (block.life.outlived_next_step && has_sign)) {
+    return heuristic(Category::kWorkspace);
+  }
   if (block.life.outlived_next_step) return heuristic(Category::kOther);
   if (!block.life.outlived_phase) return heuristic(Category::kActivation);
   return inferred(Category::kActivation);
+}
+
+Verdict placed(const BlockFacts& block) {
+  switch (block.placed) {
+    case Placed::kAsBuffer:
+      return inferred(Category::kBuffer);
+    case Placed::kInModule:
+      // What is trained has a gradient.
+      return heuristic(block.backward_sized ? Category::kParameter : Category::kBuffer);
+    case Placed::kAsOptimizerState:
+      return inferred(Category::kOptimizerState);
+    case Placed::kAsGradient:
+      return inferred(Category::kGradient);
+    case Placed::kAsBuckets:
+      return inferred(Category::kOther);
+    default:
+      return inferred(Category::kParameter);
+  }
 }
 
 }  // namespace
 
 Verdict categorize(const BlockFacts& block) {
   const bool is_placed = block.placed != Placed::kNowhere;
-  if (block.life.freed && !block.life.outlived_phase) {
+  const bool is_gradient = block.born_in == Phase::kBackward && is_freed_as_gradient(block);
+  if (block.life.freed && !block.life.outlived_phase && !is_gradient) {
     const bool has_use = is_placed || block.receives_input || block.born_in != Phase::kNone;
     return has_use ? inferred(Category::kTemporary) : Verdict{};
   }
-  if (is_placed) {
-    const bool is_buffer = block.placed == Placed::kAsBuffer;
-    return inferred(is_buffer ? Category::kOther : Category::kParameter);
-  }
+  if (block.workspace == WorkspaceSign::kGiven) return inferred(Category::kWorkspace);
+  if (is_placed) return placed(block);
   if (block.born_in == Phase::kOptimizer) {
     return block.life.outlived_phase ? inferred(Category::kOptimizerState)
                                      : heuristic(Category::kOptimizerState);
@@ -52,12 +89,13 @@ Verdict categorize(const BlockFacts& block) {
 
 std::string_view name_of(Category category) {
   constexpr std::array<std::string_view, kCategories> kNames = {
-      "", "parameter", "gradient", "optimizer_state", "activation", "input", "temporary", "other"};
+      "",           "parameter", "gradient",  "optimizer_state", "buffer",
+      "activation", "input",     "temporary", "workspace",       "other"};
   return kNames[static_cast<std::size_t>(category)];
 }
 
 std::string_view name_of(Confidence confidence) {
-  constexpr std::array<std::string_view, 3> kNames = {"", "heuristic", "inferred"};
+  constexpr std::array<std::string_view, 4> kNames = {"", "heuristic", "inferred", "exact"};
   return kNames[static_cast<std::size_t>(confidence)];
 }
 

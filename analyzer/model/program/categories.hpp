@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "analyzer/model/accounts/phase_clock.hpp"
+#include "analyzer/model/program/workspaces.hpp"
 
 namespace gpumemtrace::analyzer {
 
@@ -16,17 +17,19 @@ enum class Category : std::uint8_t {
   kParameter,
   kGradient,
   kOptimizerState,
+  kBuffer,
   kActivation,
   kInput,
   kTemporary,
+  kWorkspace,
   kOther,
 };
-inline constexpr std::size_t kCategories = 8;
+inline constexpr std::size_t kCategories = 10;
 [[nodiscard]] std::string_view name_of(Category category);  // empty for kUnknown
 
-// kInferred: born in a place, and living in a way, that only this category has. kHeuristic: the
-// likely one.
-enum class Confidence : std::uint8_t { kNone, kHeuristic, kInferred };
+// kExact: the program said so. kInferred: born in a place, and living in a way, that only this
+// category has. kHeuristic: the likely one.
+enum class Confidence : std::uint8_t { kNone, kHeuristic, kInferred, kExact };
 [[nodiscard]] std::string_view name_of(Confidence confidence);  // empty for kNone
 
 struct Verdict {
@@ -35,14 +38,27 @@ struct Verdict {
   friend auto operator<=>(const Verdict&, const Verdict&) = default;
 };
 
-// Where modules are built or moved to a device.
-enum class Placed : std::uint8_t { kNowhere, kAsParameter, kAsBuffer };
+// Where modules and optimizers are built, moved to a device or copied.
+enum class Placed : std::uint8_t {
+  kNowhere,
+  kAsParameter,
+  kAsBuffer,
+  kInModule,  // by the constructor of a module of the program's own: a parameter or a buffer
+  kAsOptimizerState,
+  kAsGradient,  // where gradients of all ranks are added up for sharded parameters
+  kAsBuckets,   // through which ranks exchange gradients
+};
 
 struct BlockFacts {
   Phase born_in = Phase::kNone;
   Placed placed = Placed::kNowhere;
   bool receives_input = false;   // copies from the host go to blocks of its call site
+  bool gradient_place = false;   // the program named a gradient of its size and call site
   bool parameter_sized = false;  // there is a parameter of its size, or none is known at all
+  bool backward_sized = false;   // backward made a block of its size
+  WorkspaceSign workspace = WorkspaceSign::kNone;
+  bool on_engine = false;   // a thread of PyTorch's autograd asked for it
+  bool recomputed = false;  // by forward, run anew for backward
   Lifetime life;
 };
 [[nodiscard]] Verdict categorize(const BlockFacts& block);

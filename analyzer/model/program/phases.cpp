@@ -14,7 +14,7 @@ Phase Phases::change(const StackRole& role, Phase phase, std::uint64_t now) {
     return phase;
   }
   const bool belongs_to_forward =
-      clock_.phase == Phase::kForward && !role.placement && !role.zero_grad;
+      clock_.phase == Phase::kForward && role.placed == Placed::kNowhere && !role.zero_grad;
   if (clock_.phase != Phase::kForward) left_ = true;
   return belongs_to_forward ? Phase::kForward : Phase::kNone;
 }

@@ -43,9 +43,14 @@ class Phases {
   }
 
   [[nodiscard]] Placed placed_by(std::uint32_t stack) const {
-    const StackRole& role = roles_.role_of(stack);
-    if (!role.placement) return Placed::kNowhere;
-    return roles_.moves_buffers(role) ? Placed::kAsBuffer : Placed::kAsParameter;
+    return roles_.placed_by(roles_.role_of(stack));
+  }
+  [[nodiscard]] bool recomputes(std::uint32_t stack) const {
+    return roles_.role_of(stack).recomputes;
+  }
+  // What the stack makes is a parameter, or may turn out to be one.
+  [[nodiscard]] bool may_place_parameter(std::uint32_t stack) const {
+    return !roles_.role_of(stack).built.empty() || placed_by(stack) == Placed::kAsParameter;
   }
 
   // True once after each step of an optimizer that followed forward or backward work. Where the

@@ -27,9 +27,45 @@ FrameRole role_in_optimizers(std::string_view name, std::string_view file) {
   if (contains(file, "/lr_scheduler.py") || contains(file, "/swa_utils.py")) {
     return FrameRole::kNone;
   }
+  if (name == "__init__") return FrameRole::kState;
   // Optimizers of the user run inside `wrapper`, which PyTorch puts around every step.
   return is_one_of(name, {"step", "wrapper", "load_state_dict"}) ? FrameRole::kOptimizer
                                                                  : FrameRole::kNone;
+}
+
+FrameRole role_in_fsdp(std::string_view name) {
+  if (name == "foreach_reduce") return FrameRole::kReduction;
+  return is_one_of(name, {"_init_sharded_param", "flatten_tensors", "shard"})
+             ? FrameRole::kPlacement
+             : FrameRole::kNone;
+}
+
+Placed placed_by(FrameRole role) {
+  switch (role) {
+    case FrameRole::kPlacement:
+      return Placed::kAsParameter;
+    case FrameRole::kState:
+      return Placed::kAsOptimizerState;
+    case FrameRole::kReduction:
+      return Placed::kAsGradient;
+    case FrameRole::kBuckets:
+      return Placed::kAsBuckets;
+    default:
+      return Placed::kNowhere;
+  }
+}
+
+// Of the innermost frame that has a role, if it is not forward.
+Phase phase_of(FrameRole role) {
+  switch (role) {
+    case FrameRole::kBackward:
+    case FrameRole::kReduction:
+      return Phase::kBackward;
+    case FrameRole::kOptimizer:
+      return Phase::kOptimizer;
+    default:
+      return Phase::kNone;
+  }
 }
 
 }  // namespace
@@ -56,9 +92,21 @@ FrameRole role_of_frame(std::string_view function, std::string_view file) {
     return FrameRole::kPlacement;
   }
   if (contains(file, "/torch/nn/modules/") &&
-      is_one_of(name, {"__init__", "_apply", "to", "cuda", "to_empty", "reset_parameters"})) {
+      is_one_of(name, {"__init__", "_apply", "to", "cuda", "to_empty", "reset_parameters",
+                       "flatten_parameters"})) {
     return FrameRole::kPlacement;
   }
+  if (contains(file, "/torch/distributed/fsdp/")) return role_in_fsdp(name);
+  if (contains(file, "/torch/nn/parallel/distributed.py") &&
+      is_one_of(name, {"_pre_forward", "_ddp_init_helper"})) {
+    return FrameRole::kBuckets;
+  }
+  // Moves a rank's inputs.
+  if (contains(file, "/torch/distributed/utils.py") && name == "_recursive_to") {
+    return FrameRole::kForward;
+  }
+  // Models that are loaded onto the device: transformers and its kin.
+  if (name == "from_pretrained" && contains(file, "/site-packages/")) return FrameRole::kPlacement;
   return FrameRole::kNone;
 }
 
@@ -70,14 +118,14 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
     if (role == FrameRole::kNone) continue;
     if (result.phase == Phase::kForward) {
       if (role == FrameRole::kForward) continue;
-      if (role == FrameRole::kBackward) result.phase = Phase::kBackward;
+      result.recomputes = role == FrameRole::kBackward;
+      if (result.recomputes) result.phase = Phase::kBackward;
       return result;
     }
     if (role != FrameRole::kForward) {
       result.zero_grad = role == FrameRole::kZeroGrad;
-      result.placement = role == FrameRole::kPlacement;
-      if (role == FrameRole::kBackward) result.phase = Phase::kBackward;
-      if (role == FrameRole::kOptimizer) result.phase = Phase::kOptimizer;
+      result.placed = placed_by(role);
+      result.phase = phase_of(role);
       return result;
     }
     result.phase = Phase::kForward;
@@ -85,31 +133,106 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
   return result;
 }
 
+Placed StackRoles::placed_by(const StackRole& role) const {
+  // Module._apply moves the parameters of a module first, its buffers further down.
+  if (role.moved_at > first_moved_at_) return Placed::kAsBuffer;
+  if (role.placed != Placed::kNowhere) return role.placed;
+  if (role.phase != Phase::kNone) return Placed::kNowhere;
+  if (module_copies_.count(role.copied_at) != 0) return Placed::kAsBuffer;
+  for (const std::uint32_t number : role.built) {
+    const ClassKind kind = classes_.kind_of(number);
+    if (kind == ClassKind::kOptimizer) return Placed::kAsOptimizerState;
+    if (kind == ClassKind::kModule) return Placed::kInModule;
+  }
+  return Placed::kNowhere;
+}
+
 StackRoles::CodeRole StackRoles::role_of_code(std::uint32_t code) {
   const auto [found, added] = known_codes_.try_emplace(code);
   if (!added) return found->second;
-  const std::string function = stacks_.text_of(code, trace::CodeText::kName);
-  found->second.role = role_of_frame(function, stacks_.text_of(code, trace::CodeText::kFile));
-  found->second.moves =
-      found->second.role == FrameRole::kPlacement && last_name(function) == "_apply";
+  found->second = find_code_role(stacks_.text_of(code, trace::CodeText::kName),
+                                 stacks_.text_of(code, trace::CodeText::kFile));
   return found->second;
+}
+
+StackRoles::CodeRole StackRoles::find_code_role(std::string_view function, std::string_view file) {
+  CodeRole code{role_of_frame(function, file)};
+  const std::string_view name = last_name(function);
+  if (contains(file, "/torch/nn/modules/module.py")) {
+    if (name == "_apply") code.method = Method::kMove;
+    if (is_one_of(name, {"_call_impl", "_slow_forward"})) code.method = Method::kCallOfForward;
+  } else if (contains(file, "/torch/optim/optimizer.py") && name == "wrapper") {
+    code.method = Method::kCallOfStep;
+  } else if (name == "__deepcopy__") {
+    if (contains(file, "/torch/nn/parameter.py")) code.method = Method::kParameterCopy;
+    if (contains(file, "/torch/_tensor.py")) code.method = Method::kTensorCopy;
+  } else if (name == "deepcopy" && file.ends_with("/copy.py")) {
+    code.method = Method::kDeepCopy;
+  } else if (!contains(file, "/torch/")) {
+    if (name == "__init__") code.method = Method::kConstructor;
+    if (name == "step") code.method = Method::kStep;
+    if (name == "forward") code.method = Method::kForward;
+    if (code.method != Method::kAny) code.built_class = classes_.class_of(function, file);
+  }
+  return code;
+}
+
+// From the innermost frame outward.
+void StackRoles::learn_classes(const std::vector<CodeRole>& codes) {
+  std::uint32_t step = 0;
+  std::uint32_t forward = 0;
+  for (const CodeRole& code : codes) {
+    if (code.method == Method::kStep) step = code.built_class;
+    if (code.method == Method::kForward) forward = code.built_class;
+    if (code.method == Method::kCallOfStep) classes_.learn(step, ClassKind::kOptimizer);
+    if (code.method == Method::kCallOfForward) classes_.learn(forward, ClassKind::kModule);
+  }
+}
+
+// A copy of a module copies its parameters, and all else at the same call of copy.deepcopy().
+void StackRoles::note_copy(const std::vector<CodeRole>& codes, const std::vector<CodePlace>& places,
+                           StackRole& role) {
+  const auto copy = std::find_if(codes.begin(), codes.end(), [](const CodeRole& code) {
+    return code.method == Method::kParameterCopy || code.method == Method::kTensorCopy;
+  });
+  if (copy == codes.end()) return;
+  std::size_t caller = 0;
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    if (codes[i].method == Method::kDeepCopy) caller = i + 1;
+  }
+  if (caller == 0 || caller >= places.size()) return;
+  const std::uint64_t place = std::uint64_t{places[caller].code} << 32 | places[caller].instruction;
+  if (copy->method == Method::kParameterCopy) {
+    module_copies_.insert(place);
+  } else {
+    role.copied_at = place;
+  }
 }
 
 const StackRole& StackRoles::find_role(std::uint32_t stack) {
   if (!stacks_.has(stack) || stack >= kMaxStacks) return kUnknown;
+  const std::vector<CodePlace> places = stacks_.places_of(stack);
+  std::vector<CodeRole> codes;
   std::vector<FrameRole> roles;
-  std::uint32_t moved_at = 0;
-  for (const CodePlace& place : stacks_.places_of(stack)) {
-    const CodeRole code = role_of_code(place.code);
-    roles.push_back(code.role);
-    if (code.moves && moved_at == 0) moved_at = place.instruction;
+  for (const CodePlace& place : places) {
+    codes.push_back(role_of_code(place.code));
+    roles.push_back(codes.back().role);
   }
   if (stack >= known_.size()) known_.resize(stack + 1);
   StackRole& role = known_[stack];
   role = role_of_frames(roles);
-  if (role.placement && moved_at != 0) {
-    role.moved_at = moved_at;
-    first_moved_at_ = std::min(first_moved_at_, moved_at);
+  if (codes.empty()) return role;
+  learn_classes(codes);
+  note_copy(codes, places, role);
+  std::size_t i = 0;
+  for (; i < codes.size() && codes[i].role == FrameRole::kNone; ++i) {
+    if (codes[i].method == Method::kConstructor && codes[i].built_class != 0) {
+      role.built.push_back(codes[i].built_class);
+    }
+  }
+  if (i < codes.size() && codes[i].method == Method::kMove) {
+    role.moved_at = places[i].instruction;
+    first_moved_at_ = std::min(first_moved_at_, role.moved_at);
   }
   return role;
 }

@@ -4,11 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "analyzer/model/accounts/phase_clock.hpp"
+#include "analyzer/model/program/built_classes.hpp"
+#include "analyzer/model/program/categories.hpp"
 #include "analyzer/stacks/python_stacks.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -20,7 +23,10 @@ enum class FrameRole : std::uint8_t {
   kBackward,   // autograd
   kOptimizer,  // an optimizer's step, and the loading of its state
   kZeroGrad,
-  kPlacement,  // modules are built, or moved to a device
+  kPlacement,  // modules are built, moved to a device or loaded; parameters are copied
+  kState,      // an optimizer is built
+  kReduction,  // gradients of sharded parameters are added up, in backward
+  kBuckets,    // buffers are made through which ranks exchange gradients
   kClosure,    // what an optimizer's step calls to compute the loss: frames around it do not count
 };
 // `function` as the interpreter tells it, qualified or not.
@@ -30,8 +36,11 @@ struct StackRole {
   bool is_known = false;  // the trace has told the stack
   bool has_python = false;
   bool zero_grad = false;
-  bool placement = false;
-  std::uint32_t moved_at = 0;  // instruction of Module._apply; 0 where that moves nothing
+  bool recomputes = false;           // forward, for backward
+  Placed placed = Placed::kNowhere;  // by the innermost frame that has a role
+  std::uint32_t moved_at = 0;        // instruction of Module._apply; 0 where that moves nothing
+  std::uint64_t copied_at = 0;  // who called copy.deepcopy(), for a tensor that is no parameter
+  std::vector<std::uint32_t> built;  // classes whose constructors run; frames inside have no role
   Phase phase = Phase::kNone;
 };
 // Of the roles of a stack's frames, innermost first. The innermost decides; only a forward inside
@@ -48,26 +57,44 @@ class StackRoles {
     if (stack < known_.size() && known_[stack].is_known) return known_[stack];
     return stack == 0 ? kUnknown : find_role(stack);
   }
-  // Module._apply moves the parameters of a module first, its buffers further down.
-  [[nodiscard]] bool moves_buffers(const StackRole& role) const {
-    return role.moved_at > first_moved_at_;
-  }
+  // By what is known now: later stacks tell more.
+  [[nodiscard]] Placed placed_by(const StackRole& role) const;
 
  private:
+  // What a function is beside its role.
+  enum class Method : std::uint8_t {
+    kAny,
+    kMove,           // Module._apply
+    kConstructor,    // of a class of the program's
+    kStep,           // likewise
+    kForward,        // likewise
+    kCallOfStep,     // PyTorch's, around the step of every optimizer
+    kCallOfForward,  // PyTorch's, around the forward of every module
+    kParameterCopy,
+    kTensorCopy,
+    kDeepCopy,  // Python's
+  };
   struct CodeRole {
     FrameRole role = FrameRole::kNone;
-    bool moves = false;  // Module._apply
+    Method method = Method::kAny;
+    std::uint32_t built_class = 0;  // of kConstructor, kStep and kForward
   };
 
-  static constexpr StackRole kUnknown = {};
+  static inline const StackRole kUnknown = {};
 
   const StackRole& find_role(std::uint32_t stack);
   CodeRole role_of_code(std::uint32_t code);
+  CodeRole find_code_role(std::string_view function, std::string_view file);
+  void learn_classes(const std::vector<CodeRole>& codes);
+  void note_copy(const std::vector<CodeRole>& codes, const std::vector<CodePlace>& places,
+                 StackRole& role);
 
   const PythonStacks& stacks_;
   std::vector<StackRole> known_;  // by stack
   std::unordered_map<std::uint32_t, CodeRole> known_codes_;
   std::uint32_t first_moved_at_ = ~std::uint32_t{0};
+  BuiltClasses classes_;
+  std::set<std::uint64_t> module_copies_;  // callers of copy.deepcopy() that copied parameters
 };
 
 }  // namespace gpumemtrace::analyzer

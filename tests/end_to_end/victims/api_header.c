@@ -4,6 +4,8 @@
 
 GPUMEMTRACE_SUPPRESSIONS("leak:nowhere");
 
+static const int kStorage;
+
 int main(void) {
   gpumemtrace_start();
   gpumemtrace_step();
@@ -11,6 +13,7 @@ int main(void) {
   gpumemtrace_mark("mark");
   gpumemtrace_mark(GPUMEMTRACE_LEAKS_FROM_HERE);
   gpumemtrace_suppress("leak:nothing");
+  gpumemtrace_tensor(&kStorage, sizeof kStorage, GPUMEMTRACE_PARAMETER, "weight", NULL, NULL);
   gpumemtrace_pop();
   gpumemtrace_stop();
   return 0;

@@ -206,6 +206,15 @@ export interface ModuleRow extends Place {
   categories: Record<string, Bytes>;
 }
 
+export interface TensorRow extends Place {
+  name: string | null;
+  role: string | null;
+  state: string | null;
+  layer: string | null;
+  bytes: Bytes;
+  count: number;
+}
+
 export interface Process {
   id: string;
   pid: number;
@@ -267,6 +276,7 @@ export interface Report {
   ranges?: Range[];
   marks?: Mark[];
   modules?: ModuleRow[];
+  tensors?: TensorRow[];
   transfers?: { by_kind: Transfer[]; hotspots: Transfer[]; sites?: Transfer[] };
   timeline?: Timeline[];
   left_out?: { key: string; rows: number; of: number }[];

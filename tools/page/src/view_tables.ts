@@ -5,7 +5,7 @@ import { DataTable, type Column } from "./data_table";
 import { button, element, replace } from "./dom";
 import { processName } from "./facts";
 import { count, duration, holderName, location, percent, size, words } from "./format";
-import type { Cost, Costs, ExitLeak, Growth, ModuleRow, Range, Rank, Report, Step, Transfer } from "./report";
+import type { Cost, Costs, ExitLeak, Growth, ModuleRow, Range, Rank, Report, Step, TensorRow, Transfer } from "./report";
 import type { Selection } from "./selection";
 
 function bytes<Row>(name: string, value: (row: Row) => number | null | undefined): Column<Row> {
@@ -115,6 +115,9 @@ export class TablesView {
     ], data ? linesOf(data.costs) : undefined);
     add<ModuleRow>("Layers", "modules", [...whose<ModuleRow>(),
       text("Layer", (row) => row.path ?? "outside a model"), ...(report.modules?.some((row) => row.name) ? [text<ModuleRow>("Name", (row) => row.name)] : []), bytes("At the peak", (row) => row.bytes), number("Blocks", (row) => row.count)], report.modules);
+    add<TensorRow>("Tensors", "tensors", [...whose<TensorRow>(),
+      text("Name", (row) => row.name ?? (row.role ? "all others" : "not named")), text("Role", (row) => words(row.role ?? "")), text("State", (row) => row.state),
+      text("Layer", (row) => row.layer), bytes("At the peak", (row) => row.bytes), number("Blocks", (row) => row.count)], report.tensors);
     add<Step>("Steps", "steps", [...whose<Step>(), ...stepColumns<Step>(this.selection)], report.steps);
     add<Range>("Ranges", "ranges", [...whose<Range>(), text("Name", (row) => row.name), ...stepColumns<Range>(this.selection)], report.ranges);
     add<Growth>("Growth", "leaks.growth", [...whose<Growth>(),

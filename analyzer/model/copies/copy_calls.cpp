@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/copies/copy_calls.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+bool is_asynchronous(std::uint16_t flags) { return (flags & trace::kFlagAsynchronous) != 0; }
+
+}  // namespace
+
+Location CopyCalls::locate(std::uint64_t address, trace::EndType said,
+                           std::int32_t context_device) const {
+  return ledger::locate(memory_.address_map, address, said, context_device,
+                        memory_.statistics.misses_allocations());
+}
+
+std::uint32_t CopyCalls::add(const trace::Copy& call) {
+  const std::int32_t context_device = memory_.contexts.device_of(call.call.context);
+  const Location source = locate(call.source, call.source_type, context_device);
+  const Location destination = locate(call.destination, call.destination_type, context_device);
+  TransferKey key{.site = memory_.present.site_of(call.call)};
+  key.direction = direction_of(source, destination);
+  key.source = source.memory;
+  key.destination = destination.memory;
+  key.asynchronous = is_asynchronous(call.call.record.flags);
+  key.device = destination.device >= 0 ? destination.device
+               : source.device >= 0    ? source.device
+                                       : context_device;
+  // The parts of a batch share one call and so one time.
+  const std::uint64_t host_ticks = call.part == 0 ? host_ticks_of(call.call) : 0;
+  const std::uint32_t row = transfers_.count(key, call.bytes, host_ticks);
+  add_round_trip(call, key.direction, row, host_ticks);
+  if (call.content != 0) add_content(call, row);
+  add_repetition(call, transfers_.row(row));
+  return row;
+}
+
+void CopyCalls::add_repetition(const trace::Copy& call, TransferRow& row) {
+  const bool down = row.key.destination == MemoryClass::kPageable;
+  if (!down && row.key.source != MemoryClass::kPageable) return;
+  row.repeated_bytes += row.device_ranges.add(down ? call.source : call.destination, call.bytes);
+}
+
+void CopyCalls::add_round_trip(const trace::Copy& call, Direction direction, std::uint32_t row,
+                               std::uint64_t host_ticks) {
+  if (direction == Direction::kDeviceToHost) {
+    return round_trips_.went_down({call.source, call.destination, call.bytes},
+                                  {row, call.call.end, host_ticks, birth_of(call.source)});
+  }
+  if (direction != Direction::kHostToDevice) return;
+  const std::optional<RoundTrips::Down> down =
+      round_trips_.comes_back({call.destination, call.source, call.bytes});
+  if (!down) return;
+  TransferRow& up = transfers_.row(row);
+  if (up.returned.count == 0) up.down_row = down->row;
+  const std::uint64_t start = call.call.record.time;
+  const std::uint64_t born = birth_of(call.destination);
+  const bool known = born != 0 && down->memory_born != 0;
+  const bool same = known && born == down->memory_born;
+  up.returned.add({1, call.bytes, host_ticks, down->host_ticks,
+                   start > down->end_ticks ? start - down->end_ticks : 0, same ? 1U : 0U,
+                   known && !same ? 1U : 0U});
+}
+
+std::uint64_t CopyCalls::birth_of(std::uint64_t address) {
+  const LiveAllocation* live = memory_.framework.find_block(address);
+  if (live == nullptr) live = memory_.live.find(Memory::Space::kAddresses, address);
+  return live == nullptr ? 0 : live->born;
+}
+
+void CopyCalls::add_content(const trace::Copy& call, std::uint32_t row) {
+  TransferRow& sent = transfers_.row(row);
+  ++sent.hashed_count;
+  if (repeated_copies_.comes_again(row, call.bytes, call.content)) {
+    sent.repeats.add({1, call.bytes, host_ticks_of(call.call)});
+  }
+}
+
+std::uint32_t CopyCalls::add(const trace::Set& call) {
+  const std::int32_t context_device = memory_.contexts.device_of(call.call.context);
+  const Location destination = locate(call.destination, trace::EndType::kDevice, context_device);
+  TransferKey key{.site = memory_.present.site_of(call.call)};
+  key.destination = destination.memory;
+  key.asynchronous = is_asynchronous(call.call.record.flags);
+  key.is_set = true;
+  key.device = destination.device >= 0 ? destination.device : context_device;
+  return transfers_.count(key, call.bytes, host_ticks_of(call.call));
+}
+
+void CopyCalls::restore(const trace::Totals& totals) {
+  if (totals.count == 0) return;
+  std::int32_t context_device = totals.location;
+  if (context_device == trace::kNoKnownDevice) context_device = kUnknownDevice;
+  if (context_device == -1) context_device = memory_.contexts.device_of(totals.context);
+  const auto end_of = [&](trace::Place place, std::int32_t device, trace::EndType said) {
+    if (place == trace::Place::kUnknown || said == trace::EndType::kArray) {
+      return ledger::locate({}, 0, said, context_device, memory_.statistics.misses_allocations());
+    }
+    return Location{ledger::class_of(place), device};
+  };
+  TransferKey key;
+  key.site = ledger::make_site(totals.caller, totals.stack, totals.record.api, totals.record.flags);
+  key.asynchronous = is_asynchronous(totals.record.flags);
+  key.is_set = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kSet);
+  const Location destination =
+      end_of(totals.destination, totals.destination_device,
+             key.is_set ? trace::EndType::kDevice : totals.destination_type);
+  key.destination = destination.memory;
+  key.device = destination.device;
+  if (!key.is_set) {
+    const Location source = end_of(totals.source, totals.source_device, totals.source_type);
+    key.direction = direction_of(source, destination);
+    key.source = source.memory;
+    if (key.device < 0) key.device = source.device;
+  }
+  if (key.device < 0) key.device = context_device;
+  transfers_.restore(key, totals.bytes, totals.host_ticks, totals.count);
+}
+
+}  // namespace gpumemtrace::analyzer

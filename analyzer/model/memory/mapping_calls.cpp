@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/memory/mapping_calls.hpp"
+
+namespace gpumemtrace::analyzer {
+
+using ledger::MemoryClass;
+
+void MappingCalls::apply(const trace::Mapping& call) {
+  if (call.call.record.result != trace::kCudaSuccess) return;
+  switch (call.operation) {
+    case trace::MappingOperation::kReserve:
+      return reserve(call);
+    case trace::MappingOperation::kFreeReservation:
+      return free_reservation(call);
+    case trace::MappingOperation::kMap:
+      return map(call);
+    case trace::MappingOperation::kUnmap:
+      return unmap(call);
+    case trace::MappingOperation::kRetainHandle: {
+      if (!memory_.virtual_memory.retain(call.handle, call.address)) {
+        ++memory_.statistics.unknown_frees;
+      }
+      return;
+    }
+    case trace::MappingOperation::kImport:
+      return import_handle(call);
+    default:
+      return;
+  }
+}
+
+void MappingCalls::reserve(const trace::Mapping& call) {
+  std::uint32_t id = 0;
+  if ((call.call.record.flags & trace::kFlagSegment) != 0) {
+    // Its first block came before a checkpoint's cut.
+    Segment segment;
+    segment.begin = call.address;
+    segment.end = call.address + call.bytes;
+    segment.device = call.location;
+    segment.mapped = true;
+    id = memory_.framework.add_segment(segment, memory_.present.time);
+  }
+  memory_.virtual_memory.reserve(call.address, call.bytes, id);
+}
+
+void MappingCalls::free_reservation(const trace::Mapping& call) {
+  const auto* reservation = memory_.virtual_memory.find_reservation(call.address);
+  if (reservation == nullptr || reservation->begin() != call.address) return;
+  if (reservation->tag != 0) {
+    memory_.framework.remove_segment(reservation->tag, memory_.present.time);
+  }
+  memory_.address_map.forget(reservation->begin(), reservation->bytes());
+  memory_.virtual_memory.free_reservation(call.address);
+}
+
+void MappingCalls::import_handle(const trace::Mapping& call) {
+  if (call.handle == 0 || memory_.virtual_memory.retain(call.handle, 0)) return;
+  const GroupKey key = memory_.key_of(call.call, Kind::kImportedVmm, call.location);
+  (void)memory_.virtual_memory.create(
+      {call.handle, call.bytes, memory_.present.time, memory_.accounts.group_of(key), 0});
+}
+
+void MappingCalls::map(const trace::Mapping& call) {
+  const VirtualMemory::Mapping* mapping =
+      memory_.virtual_memory.map(call.address, call.bytes, call.handle, memory_.present.time);
+  if (mapping == nullptr) return;
+  const LiveAllocation entry = mapping->entry;
+  const std::int32_t device = memory_.accounts.group(entry.group).key.device;
+  const MemoryClass type = device == kHostDevice ? MemoryClass::kPinned : MemoryClass::kDevice;
+  memory_.address_map.set(entry.address, entry.bytes, {type, device});
+  if (entry.link != 0) {
+    memory_.framework.grow_segment(entry.link, entry.address, entry.bytes, entry.born,
+                                   memory_.present.time);
+  }
+}
+
+void MappingCalls::unmap(const trace::Mapping& call) {
+  VirtualMemory::Removed freed;
+  for (const LiveAllocation& entry :
+       memory_.virtual_memory.unmap(call.address, call.bytes, freed)) {
+    if (entry.link != 0) {
+      memory_.framework.shrink_segment(entry.link, entry.address, entry.bytes,
+                                       memory_.present.time);
+    }
+  }
+  memory_.physical_released(freed, &call.call);
+}
+
+void MappingCalls::apply(const trace::Pool& call) {
+  if (call.call.record.result != trace::kCudaSuccess) return;
+  if (memory_.pools.apply_call(call, memory_.present.time)) memory_.pools_changed(call.device);
+}
+
+void MappingCalls::apply(const trace::PoolSample& sample) {
+  Pools& pools = memory_.pools;
+  if (memory_.present.in_checkpoint) return pools.restore_sample(sample);
+  const std::int32_t device = pools.device_of(sample);
+  const std::uint64_t reserved_bytes = pools.sums_of(device).reserved_bytes;
+  if (!pools.apply_sample(sample, memory_.present.time)) return;
+  memory_.devices.state(device).count_in_last_sample(pools.sums_of(device).reserved_bytes -
+                                                     reserved_bytes);
+  memory_.pools_changed(device);
+}
+
+void MappingCalls::apply(const trace::Import& call) {
+  if (call.call.record.result != trace::kCudaSuccess) return;
+  switch (call.operation) {
+    case trace::ImportOperation::kIpcOpen:
+    case trace::ImportOperation::kPoolImportPointer:
+    case trace::ImportOperation::kExternalImport:
+      return open_import(call);
+    case trace::ImportOperation::kExternalMap:
+      memory_.external_mappings.insert(call.address);
+      [[fallthrough]];
+    case trace::ImportOperation::kGraphicsPointer:
+      return memory_.address_map.set(
+          call.address, call.bytes,
+          {MemoryClass::kDevice, memory_.contexts.device_of(call.call.context)});
+    case trace::ImportOperation::kIpcClose:
+      return release_import(call.address, call.call);
+    case trace::ImportOperation::kExternalDestroy:
+      return release_import(call.handle, call.call);
+    default:
+      return;
+  }
+}
+
+void MappingCalls::open_import(const trace::Import& call) {
+  const bool external = call.operation == trace::ImportOperation::kExternalImport;
+  const std::uint64_t key_address = external ? call.handle : call.address;
+  if (key_address == 0 || memory_.live.find(Memory::Space::kImports, key_address) != nullptr) {
+    return;
+  }
+  const GroupKey key = memory_.key_of(call.call, external ? Kind::kExternal : Kind::kIpc, -1);
+  memory_.live.add(Memory::Space::kImports, {key_address, call.bytes, memory_.present.time,
+                                             memory_.accounts.group_of(key), 0});
+  if (!external) {
+    memory_.address_map.set(call.address, call.bytes, {MemoryClass::kDevice, key.device});
+  }
+}
+
+void MappingCalls::release_import(std::uint64_t key_address, const trace::CallHeader& call) {
+  LiveAllocation removed;
+  if (memory_.live.remove(Memory::Space::kImports, key_address, Accounts::End::kFreed, removed)) {
+    memory_.accounts.add_free_site(removed.group, memory_.present.site_of(call),
+                                   memory_.present.time);
+  }
+}
+
+}  // namespace gpumemtrace::analyzer

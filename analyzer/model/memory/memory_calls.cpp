@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/memory/memory_calls.hpp"
+
+namespace gpumemtrace::analyzer {
+
+GroupKey MemoryCalls::key_of(const trace::Allocation& call) {
+  GroupKey key = memory_.key_of(call.call, ledger::kind_of(call.memory), call.location);
+  if (key.kind == Kind::kStreamOrdered) {
+    key.pool = memory_.pools.pool_of(call.pool, key.device);
+    if (memory_.pools.device_of(key.pool) >= 0) key.device = memory_.pools.device_of(key.pool);
+  }
+  return key;
+}
+
+bool MemoryCalls::fail(const trace::Allocation& call, const GroupKey& key) {
+  memory_.accounts.count_failure(key);
+  if (call.call.record.result != trace::kCudaOutOfMemory) return false;
+  OomIncident failure;
+  failure.level = level_of(key.kind);
+  failure.device = key.device;
+  failure.site = key.site;
+  failure.time = memory_.present.time;
+  failure.start_ticks = call.call.record.time;
+  failure.requested_bytes = call.bytes;
+  return memory_.out_of_memory.failed(memory_.present.writer, failure);
+}
+
+void MemoryCalls::capture(const trace::Allocation& call, GroupKey key) {
+  key.kind = Kind::kGraph;
+  key.pool = 0;
+  memory_.graphs.capture_allocation(call.stream,
+                                    {call.address, call.bytes, memory_.accounts.group_of(key)});
+}
+
+void MemoryCalls::allocate(const trace::Allocation& call, const GroupKey& key,
+                           std::uint32_t group) {
+  const LiveAllocation entry{call.address, call.bytes, memory_.present.time, group, key.pool};
+  memory_.accounts.add_host_ticks(group, host_ticks_of(call.call));
+  if (ledger::is_physical(call.memory)) {
+    memory_.create_physical(entry, key);
+  } else if (ledger::is_array(call.memory)) {
+    memory_.make_room(Memory::Space::kArrays, call.address);
+    memory_.live.add(Memory::Space::kArrays, entry);
+    memory_.physical_changed(key.device);
+  } else {
+    memory_.hand_out(entry, key);
+  }
+  if ((call.call.record.flags & trace::kFlagSegment) != 0) {
+    (void)memory_.discover_segment(call.address);
+  }
+  if (memory_.out_of_memory.pending()) {
+    memory_.out_of_memory.succeeded(memory_.present.writer, key.site, key.device, call.bytes,
+                                    call.call.end);
+  }
+}
+
+void MemoryCalls::take_back(const trace::Free& call, Memory::Space space) {
+  const trace::RecordHeader& record = call.call.record;
+  memory_.count_collected(record, [&] { return memory_.live.find(space, call.address); });
+  if (memory_.take_back(space, call.address, memory_.present.writer, &call.call)) return;
+  // A pointer that came with an imported pool is given back like one of our own.
+  LiveAllocation imported;
+  const bool known =
+      memory_.live.forget_ended(call.address) ||
+      memory_.external_mappings.erase(call.address) != 0 ||
+      memory_.live.remove(Memory::Space::kImports, call.address, Accounts::End::kFreed, imported);
+  if (!known && record.result == trace::kCudaSuccess) ++memory_.statistics.unknown_frees;
+}
+
+void MemoryCalls::refuse(const trace::Free& call, Memory::Space space) {
+  const ledger::Refusal refusal = memory_.live.explain_refused(space, call.address);
+  InvalidFreeRow row;
+  row.offset_bytes = refusal.offset_bytes;
+  if (refusal.has_group) row.allocated_at = memory_.accounts.group(refusal.group).key.site;
+  if (refusal.has_freed_at) row.freed_before_at = refusal.freed_at;
+  if (refusal.what == FreedWhat::kLiveMemory) {
+    memory_.accounts.count_failure(memory_.accounts.group(refusal.group).key);
+  }
+  const InvalidFree refused{memory_.present.site_of(call.call), call.call.record.result,
+                            refusal.what};
+  memory_.invalid_frees.try_emplace(refused, row)
+      .first->second.tally.add(refusal.bytes, memory_.present.time);
+}
+
+void MemoryCalls::apply(const trace::ContextCall& call) {
+  const CallSite site = memory_.present.site_of(call.call);
+  (void)memory_.contexts.open(call, site);
+  const EndedBy reason = ledger::end_of(call);
+  if (reason == EndedBy::kNothing) return;
+  const auto ends = [&](const LiveAllocation& entry) {
+    const GroupKey& key = memory_.accounts.group(entry.group).key;
+    return memory_.contexts.ends_with(call, key.kind, key.device, key.context);
+  };
+  const std::vector<LiveAllocation> ended =
+      memory_.live.end_all(ends, {reason, memory_.statistics.exit_seen, site});
+  memory_.statistics.implicit_frees += ended.size();
+  for (const LiveAllocation& entry : ended) memory_.ended(entry);
+}
+
+}  // namespace gpumemtrace::analyzer

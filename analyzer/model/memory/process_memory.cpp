@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/memory/process_memory.hpp"
+
+#include <new>
+
+namespace gpumemtrace::analyzer {
+
+GroupKey ProcessMemory::key_of(const trace::CallHeader& call, Kind kind, std::int32_t location) {
+  // Made in its place, not copied: see FlatMap::add().
+  GroupKey key{.site = present.site_of(call)};
+  key.kind = kind;
+  key.context = call.context;
+  key.device = contexts.device_of(kind, location, call.context);
+  if (key.device == kUnknownDevice && call.record.result == trace::kCudaSuccess) {
+    ++statistics.unknown_context;
+  }
+  return key;
+}
+
+void ProcessMemory::hand_out(const LiveAllocation& entry, const GroupKey& key) {
+  make_room(Memory::Space::kAddresses, entry.address);
+  live.add(Memory::Space::kAddresses, entry);
+  const Level level = level_of(key.kind);
+  address_map.set(entry.address, entry.bytes, {ledger::class_of(level), key.device});
+  if (level == Level::kDriver) {
+    physical_changed(key.device);
+  } else if (level == Level::kPool && pools.allocate(entry.link, entry.bytes)) {
+    pools_changed(key.device);
+  }
+}
+
+bool ProcessMemory::take_back(Memory::Space space, std::uint64_t address, std::uint32_t writer,
+                              const trace::CallHeader* call) {
+  LiveAllocation removed;
+  if (!live.remove(space, address, Accounts::End::kFreed, removed)) return false;
+  if (call != nullptr) {
+    const CallSite site = present.site_of(*call);
+    accounts.add_free_site(removed.group, site, present.time);
+    accounts.add_host_ticks(removed.group, host_ticks_of(*call));
+    live.remember_free(removed, site);
+  }
+  if (out_of_memory.pending()) out_of_memory.flushed(writer, removed.bytes);
+  ended(removed);
+  return true;
+}
+
+// The driver hands out an address only when it is free, so a live one means that its free comes
+// later in the order than it should, or is missing.
+void ProcessMemory::make_room(Memory::Space space, std::uint64_t address) {
+  if (live.find(space, address) == nullptr) return;
+  // First: a free that is still to come may be that of the present allocation.
+  if (unfinished_frees.erase(address) != 0) {
+    (void)take_back(space, address, 0);
+    return;
+  }
+  if (look_ahead.take_free(address)) {
+    ++statistics.events;
+    ++statistics.order_repaired;
+    (void)take_back(space, address, 0);
+    return;
+  }
+  ++statistics.live_address_allocated;
+  LiveAllocation removed;
+  (void)live.remove(space, address, Accounts::End::kImplicit, removed);
+  ended(removed);
+}
+
+void ProcessMemory::create_physical(const LiveAllocation& entry, const GroupKey& key) {
+  if (unfinished_frees.erase(entry.address) != 0) release_handle(entry.address);
+  if (!virtual_memory.create(entry)) ++statistics.live_address_allocated;
+  if (key.kind == Kind::kVmm) physical_changed(key.device);
+}
+
+void ProcessMemory::release_handle(std::uint64_t handle, const trace::CallHeader* call) {
+  VirtualMemory::Removed freed;
+  if (!virtual_memory.release(handle, freed)) ++statistics.unknown_frees;
+  physical_released(freed, call);
+}
+
+void ProcessMemory::physical_released(const VirtualMemory::Removed& freed,
+                                      const trace::CallHeader* call) {
+  for (const LiveAllocation& entry : freed) {
+    if (call != nullptr) {
+      accounts.add_free_site(entry.group, present.site_of(*call), present.time);
+    }
+    if (out_of_memory.pending()) out_of_memory.flushed(present.writer, entry.bytes);
+    const GroupKey& key = accounts.group(entry.group).key;
+    if (key.kind == Kind::kVmm) physical_changed(key.device);
+  }
+}
+
+void ProcessMemory::ended(const LiveAllocation& entry) {
+  const GroupKey& key = accounts.group(entry.group).key;
+  switch (level_of(key.kind)) {
+    case Level::kDriver: {
+      if (entry.link != 0) framework.remove_segment(entry.link, present.time);
+      physical_changed(key.device);
+      return;
+    }
+    case Level::kPool: {
+      return pools.free(entry.link, entry.bytes);
+    }
+    case Level::kHost: {
+      address_map.forget(entry.address, entry.bytes);
+      return;
+    }
+    default: {
+      return;
+    }
+  }
+}
+
+std::uint32_t ProcessMemory::discover_segment(std::uint64_t address) {
+  LiveAllocation* around = live.find(Memory::Space::kAddresses, address);
+  VirtualMemory::Reservation* reservation = virtual_memory.find_reservation(address);
+  if (around == nullptr && reservation == nullptr) {
+    // A new segment begins with its first block, so this happens only where something is missing.
+    if (searched_version_ == live.version()) return 0;
+    searched_version_ = live.version();
+    around = live.find_containing(address);
+  }
+  if (around != nullptr) return add_segment_around(*around);
+  const VirtualMemory::Mapping* mapping = virtual_memory.find_mapping(address);
+  if (reservation == nullptr || mapping == nullptr) return 0;
+  Segment segment;
+  segment.begin = reservation->begin();
+  segment.end = reservation->begin() + reservation->bytes();
+  segment.device = accounts.group(mapping->entry.group).key.device;
+  segment.mapped = true;
+  const std::uint32_t id = framework.add_segment(segment, present.time);
+  virtual_memory.attach_segment(*reservation, id, [&](const LiveAllocation& mapped) {
+    framework.grow_segment(id, mapped.address, mapped.bytes, mapped.born, present.time);
+  });
+  return id;
+}
+
+std::uint32_t ProcessMemory::add_segment_around(LiveAllocation& around) {
+  const GroupKey& key = accounts.group(around.group).key;
+  if (level_of(key.kind) != Level::kDriver) return 0;
+  Segment segment;
+  segment.born = around.born;
+  segment.begin = around.address;
+  segment.end = around.address + around.bytes;
+  segment.bytes = around.bytes;
+  segment.device = key.device;
+  if (around.link == 0) accounts.move_to_segments(around);
+  around.link = framework.add_segment(segment, present.time);
+  accounts.count_segment(around.group);
+  return around.link;
+}
+
+void ProcessMemory::pools_changed(std::int32_t device) {
+  accounts.set_reserved(accounts.account_of(Level::kPool, device),
+                        pools.sums_of(device).reserved_bytes);
+  physical_changed(device);
+}
+
+void ProcessMemory::physical_changed(std::int32_t device) {
+  DeviceState& state = devices.state(device);
+  const std::uint64_t physical = state.driver->bytes + pools.sums_of(device).reserved_bytes;
+  if (change_physical(state, physical, process, present.time)) state.at_peak = parts_now(device);
+}
+
+void ProcessMemory::check_parts() const {
+  if (contexts.failed() || pools.failed() || address_map.failed() || virtual_memory.failed()) {
+    throw std::bad_alloc();
+  }
+}
+
+Parts ProcessMemory::parts_now(std::int32_t device) const {
+  Parts parts;
+  parts.time = present.time;
+  const FrameworkDevice* on_device = framework.find(device);
+  if (on_device != nullptr) parts.framework_allocated = on_device->blocks->bytes;
+  const PoolSums sums = pools.sums_of(device);
+  parts.pool_used = sums.used_bytes;
+  parts.pool_reserved = sums.reserved_bytes;
+  const auto found = devices.devices().find(device);
+  if (found != devices.devices().end()) parts.driver = found->second.driver->bytes;
+  return parts;
+}
+
+bool ProcessMemory::belongs(const LiveAllocation& entry, Level level, std::int32_t device) const {
+  const GroupKey& key = accounts.group(entry.group).key;
+  return level_of(key.kind) == level && key.device == device;
+}
+
+template <class Visit>
+void ProcessMemory::for_each_live(Level level, Visit&& visit) const {
+  if (level == Level::kFramework) return framework.for_each_block(visit);
+  if (level == Level::kMapping) return virtual_memory.for_each_mapping(visit);
+  live.for_each(visit);
+  virtual_memory.for_each_physical(visit);
+}
+
+std::vector<LiveAllocation> ProcessMemory::live_at(const PeakSnapshot& moment, Level level,
+                                                   std::int32_t device) const {
+  std::vector<LiveAllocation> entries;
+  for_each_live(level, [&](const LiveAllocation& entry) {
+    if (moment.was_live(entry) && belongs(entry, level, device)) entries.push_back(entry);
+  });
+  for (const ReleasedAllocation& released : moment.released()) {
+    if (belongs(released.entry, level, device)) entries.push_back(released.entry);
+  }
+  return entries;
+}
+
+std::vector<LiveAllocation> ProcessMemory::live_now(Level level, std::int32_t device) const {
+  std::vector<LiveAllocation> entries;
+  for_each_live(level, [&](const LiveAllocation& entry) {
+    if (belongs(entry, level, device)) entries.push_back(entry);
+  });
+  return entries;
+}
+
+Fragmentation ProcessMemory::measure(const std::vector<LiveAllocation>& driver,
+                                     const std::vector<LiveAllocation>& mappings,
+                                     std::vector<LiveAllocation> blocks) const {
+  std::vector<Unit> units;
+  for (const LiveAllocation& entry : driver) {
+    const Kind kind = accounts.group(entry.group).key.kind;
+    if (entry.link != 0 && kind != Kind::kVmm) {
+      units.push_back({entry.address, entry.bytes, entry.address});
+    }
+  }
+  // Mappings of one segment share its id, which cannot be the address of another unit.
+  for (const LiveAllocation& entry : mappings) {
+    if (entry.link != 0) units.push_back({entry.address, entry.bytes, entry.link});
+  }
+  return measure_fragmentation(std::move(units), std::move(blocks));
+}
+
+Fragmentation ProcessMemory::fragmentation_at(const PeakSnapshot& moment,
+                                              std::int32_t device) const {
+  return measure(live_at(moment, Level::kDriver, device), live_at(moment, Level::kMapping, device),
+                 live_at(moment, Level::kFramework, device));
+}
+
+Fragmentation ProcessMemory::fragmentation_now(std::int32_t device) const {
+  return measure(live_now(Level::kDriver, device), live_now(Level::kMapping, device),
+                 live_now(Level::kFramework, device));
+}
+
+}  // namespace gpumemtrace::analyzer

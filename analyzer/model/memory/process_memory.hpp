@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+// All memory of one process, and what the calls about it have in common.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "analyzer/model/accounts/accounts.hpp"
+#include "analyzer/model/accounts/devices.hpp"
+#include "analyzer/model/accounts/present_record.hpp"
+#include "analyzer/model/accounts/run_statistics.hpp"
+#include "analyzer/model/memory/collected.hpp"
+#include "analyzer/model/memory/framework.hpp"
+#include "analyzer/model/memory/geometry.hpp"
+#include "analyzer/model/memory/graphs.hpp"
+#include "analyzer/model/memory/invalid_frees.hpp"
+#include "analyzer/model/memory/memory.hpp"
+#include "analyzer/model/memory/out_of_memory.hpp"
+#include "analyzer/model/memory/virtual_memory.hpp"
+#include "analyzer/order/merge.hpp"
+#include "trace/ledger/address_map.hpp"
+#include "trace/ledger/contexts.hpp"
+#include "trace/ledger/pools.hpp"
+
+namespace gpumemtrace::analyzer {
+
+using ledger::Pools;
+using ledger::PoolState;
+using ledger::PoolSums;
+
+// Each part keeps its own rules. The functions are what several kinds of calls need and what
+// concerns several parts: MemoryCalls, MappingCalls, GraphCalls and FrameworkBlocks say what the
+// calls mean.
+struct ProcessMemory {
+  // All are borrowed but the process's number.
+  ProcessMemory(std::uint32_t process_index, PresentRecord& present_record,
+                RunStatistics& run_statistics, Accounts& process_accounts, LookAhead& merge)
+      : process(process_index),
+        present(present_record),
+        statistics(run_statistics),
+        accounts(process_accounts),
+        look_ahead(merge) {}
+  ProcessMemory(const ProcessMemory&) = delete;
+  ProcessMemory& operator=(const ProcessMemory&) = delete;
+
+  [[nodiscard]] GroupKey key_of(const trace::CallHeader& call, Kind kind, std::int32_t location);
+
+  // Driver, pool or host memory at an address of its own is live from now on.
+  void hand_out(const LiveAllocation& entry, const GroupKey& key);
+  // False where nothing is live at the address. `call` is the free where it is the present record,
+  // `writer` whose free it was.
+  [[nodiscard]] bool take_back(Memory::Space space, std::uint64_t address, std::uint32_t writer,
+                               const trace::CallHeader* call = nullptr);
+  // The address is about to be handed out: whatever is live there ends.
+  void make_room(Memory::Space space, std::uint64_t address);
+  void create_physical(const LiveAllocation& entry, const GroupKey& key);
+  // Drops a reference of physical memory. `call` is the one that did where it is the present
+  // record.
+  void release_handle(std::uint64_t handle, const trace::CallHeader* call = nullptr);
+  // What went with its last reference or mapping.
+  void physical_released(const VirtualMemory::Removed& freed, const trace::CallHeader* call);
+  // What belongs to it in other parts, after the entry is gone from `live`.
+  void ended(const LiveAllocation& entry);
+
+  // Before the record's free takes effect. `find` says what it frees, nullptr where that is not
+  // known.
+  template <class Find>
+  void count_collected(const trace::RecordHeader& record, Find&& find) {
+    if ((record.flags & trace::kFlagCollected) == 0) {
+      return collected.end_collection(present.writer);
+    }
+    const LiveAllocation* const entry = find();
+    if (entry != nullptr) collected.free(present.writer, *entry, present.time);
+  }
+
+  // A block of the framework lies where none was before: the driver memory around it is a segment.
+  // Its id; 0 where no such memory is known.
+  std::uint32_t discover_segment(std::uint64_t address);
+  void pools_changed(std::int32_t device);
+  void physical_changed(std::int32_t device);
+  // A second event of the present record: no two share a moment.
+  void begin_next_moment() { accounts.advance(++present.time); }
+  // std::bad_alloc where a part had no memory.
+  void check_parts() const;
+
+  // What was live at the moment, of one level on one device; the moment must watch that account.
+  [[nodiscard]] std::vector<LiveAllocation> live_at(const PeakSnapshot& moment, Level level,
+                                                    std::int32_t device) const;
+  [[nodiscard]] std::vector<LiveAllocation> live_now(Level level, std::int32_t device) const;
+  [[nodiscard]] Fragmentation fragmentation_at(const PeakSnapshot& moment,
+                                               std::int32_t device) const;
+  [[nodiscard]] Fragmentation fragmentation_now(std::int32_t device) const;
+  // The process's physical bytes on the device by what they are for.
+  [[nodiscard]] Parts parts_now(std::int32_t device) const;
+  [[nodiscard]] bool belongs(const LiveAllocation& entry, Level level, std::int32_t device) const;
+
+  const std::uint32_t process;
+  PresentRecord& present;
+  RunStatistics& statistics;
+  Accounts& accounts;
+  LookAhead& look_ahead;
+
+  Memory live{accounts};
+  VirtualMemory virtual_memory{accounts};
+  Framework framework{accounts};
+  Devices devices{accounts};
+  Pools pools;
+  Graphs graphs;
+  ledger::AddressMap address_map;
+  ledger::Contexts contexts;  // all that were seen, also those that have ended
+  OutOfMemory out_of_memory;
+  CollectedMemory collected;
+  InvalidFrees invalid_frees;
+  std::set<std::uint64_t> external_mappings;  // freed by cuMemFree, no memory of their own
+  // What threads were about to free when the trace ended: whether it is live is not known, unless
+  // the address is handed out again.
+  std::set<std::uint64_t> unfinished_frees;
+
+ private:
+  std::uint32_t add_segment_around(LiveAllocation& around);
+  template <class Visit>
+  void for_each_live(Level level, Visit&& visit) const;
+  [[nodiscard]] Fragmentation measure(const std::vector<LiveAllocation>& driver,
+                                      const std::vector<LiveAllocation>& mappings,
+                                      std::vector<LiveAllocation> blocks) const;
+
+  std::uint64_t searched_version_ = 0;  // of `live`, when a search for a segment found nothing
+};
+
+}  // namespace gpumemtrace::analyzer

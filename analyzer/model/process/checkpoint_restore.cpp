@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/process/checkpoint_restore.hpp"
+
+#include "trace/ledger/peak_scopes.hpp"
+#include "trace/reader.hpp"
+
+namespace gpumemtrace::analyzer {
+
+using ledger::make_site;
+
+bool CheckpointRestore::apply(const trace::RecordHeader& record) {
+  switch (record.kind) {
+    case trace::RecordKind::kTotals:
+      restore(trace::as<trace::Totals>(record));
+      return true;
+    case trace::RecordKind::kPeak:
+      restore(trace::as<trace::Peak>(record));
+      return true;
+    case trace::RecordKind::kPeakHolder:
+      restore(trace::as<trace::PeakHolder>(record));
+      return true;
+    case trace::RecordKind::kRefusedFree:
+      restore(trace::as<trace::RefusedFree>(record));
+      return true;
+    case trace::RecordKind::kRecentFree:
+      restore(trace::as<trace::RecentFree>(record));
+      return true;
+    default:
+      return false;
+  }
+}
+
+void CheckpointRestore::restore(const trace::Totals& totals) {
+  group_.reset();
+  switch (static_cast<trace::RecordKind>(totals.kind)) {
+    case trace::RecordKind::kAllocation:
+    case trace::RecordKind::kBlock:
+      return restore_allocations(totals);
+    case trace::RecordKind::kCopy:
+    case trace::RecordKind::kSet:
+      return copies_.restore(totals);
+    default:
+      return;
+  }
+}
+
+void CheckpointRestore::restore_allocations(const trace::Totals& totals) {
+  const bool is_block = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kBlock);
+  GroupKey key;
+  key.site = make_site(totals.caller, totals.stack, totals.record.api, totals.record.flags);
+  key.kind = is_block ? Kind::kBlock : ledger::kind_of(totals.memory);
+  key.context = totals.context;
+  key.device = memory_.contexts.device_of(key.kind, totals.location, totals.context);
+  // Whose context is not known counts only where a call succeeded.
+  if (key.device == kUnknownDevice && !is_block) memory_.statistics.unknown_context += totals.count;
+  if (key.kind == Kind::kStreamOrdered) {
+    key.pool = memory_.pools.named(totals.pool, key.device);
+    if (memory_.pools.device_of(key.pool) >= 0) key.device = memory_.pools.device_of(key.pool);
+  }
+  group_ = memory_.accounts.group_of(key);
+  memory_.accounts.restore_totals(*group_, totals);
+  const bool is_segment = (totals.record.flags & trace::kFlagSegment) != 0;
+  if (!is_segment || key.kind == Kind::kVmm || key.device < 0) return;
+  memory_.accounts.count_segment(*group_, totals.count);
+  FrameworkDevice& framework = memory_.framework.device(key.device);
+  framework.segments_allocated += totals.count;
+  framework.segments_freed += totals.count;
+}
+
+void CheckpointRestore::restore(const trace::RecentFree& recent) {
+  if (!group_) return;
+  memory_.live.restore_free(
+      {recent.address, *group_,
+       make_site(recent.caller, recent.stack, recent.record.api, recent.record.flags)});
+}
+
+void CheckpointRestore::restore(const trace::RefusedFree& refused) {
+  InvalidFreeRow row;
+  row.offset_bytes = refused.offset_bytes;
+  if ((refused.allocated_flags & trace::kRefusedFreeKnown) != 0) {
+    row.allocated_at = make_site(refused.allocated_caller, refused.allocated_stack,
+                                 refused.allocated_api, refused.allocated_flags);
+  }
+  if ((refused.freed_flags & trace::kRefusedFreeKnown) != 0) {
+    row.freed_before_at = make_site(refused.freed_caller, refused.freed_stack, refused.freed_api,
+                                    refused.freed_flags);
+  }
+  const CallSite site =
+      make_site(refused.caller, refused.stack, refused.record.api, refused.record.flags);
+  const InvalidFree key{site, refused.record.result, refused.what};
+  memory_.invalid_frees.try_emplace(key, row).first->second.tally.merge(
+      {refused.count, refused.bytes, refused.first_time, refused.last_time});
+}
+
+void CheckpointRestore::restore(const trace::Peak& peak) {
+  peak_ = nullptr;
+  switch (peak.scope) {
+    case trace::PeakScope::kKind: {
+      const Kind kind = ledger::kind_of(peak.memory);
+      const std::uint32_t pool =
+          kind == Kind::kStreamOrdered ? memory_.pools.named(peak.pool, peak.device) : 0;
+      return memory_.accounts.restore_row_peak(kind, peak.device, pool, peak.bytes, peak.peak_time);
+    }
+    case trace::PeakScope::kFrameworkReserved: {
+      return memory_.framework.restore(peak);
+    }
+    case trace::PeakScope::kPoolReserved: {
+      if (memory_.pools.restore_reserved(peak.pool, peak.device, peak.bytes, peak.pool_reserved)) {
+        memory_.pools_changed(peak.device);
+      }
+      return;
+    }
+    case trace::PeakScope::kPoolSamples: {
+      return memory_.pools.restore_most(peak.device,
+                                        {peak.peak_time, peak.pool_used, peak.pool_reserved});
+    }
+    case trace::PeakScope::kLastSample: {
+      memory_.devices.state(peak.device).last_sample.physical_bytes = peak.bytes;
+      return;
+    }
+    case trace::PeakScope::kPhysical:
+      return restore_physical_peak(peak);
+    default:
+      return restore_account_peak(peak);
+  }
+}
+
+void CheckpointRestore::restore_account_peak(const trace::Peak& peak) {
+  const std::optional<Level> level = ledger::level_of(peak.scope);
+  if (!level) return;
+  if (*level == Level::kFramework) {
+    memory_.accounts.restore_row_peak(Kind::kBlock, peak.device, 0, peak.bytes, peak.peak_time);
+  }
+  Account& account = memory_.accounts.account_of(*level, peak.device);
+  if (peak.bytes < account.peak.bytes()) return;
+  account.peak.restore(peak.peak_time, peak.bytes);
+  peak_ = &account.peak;
+  level_ = *level;
+  device_ = peak.device;
+}
+
+void CheckpointRestore::restore_physical_peak(const trace::Peak& peak) {
+  DeviceState& device = memory_.devices.state(peak.device);
+  if (peak.bytes < device.physical_peak.bytes()) return;
+  device.physical_peak.restore(peak.peak_time, peak.bytes);
+  analyzer::restore_physical_peak(device, peak, memory_.process);
+  peak_ = &device.physical_peak;
+  level_ = Level::kDriver;
+  device_ = peak.device;
+}
+
+void CheckpointRestore::restore(const trace::PeakHolder& holder) {
+  if (peak_ == nullptr) return;
+  const Kind kind = level_ == Level::kFramework ? Kind::kBlock : ledger::kind_of(holder.memory);
+  if (level_of(kind) != level_) return;
+  const CallSite site =
+      make_site(holder.caller, holder.stack, holder.record.api, holder.record.flags);
+  const bool is_segment = (holder.record.flags & trace::kFlagSegment) != 0;
+  peak_->add_holder({memory_.accounts.group_of(holder_key(site, kind, device_)), is_segment,
+                     holder.count, holder.bytes});
+}
+
+void CheckpointRestore::finish(const trace::Checkpoint& checkpoint) {
+  peak_ = nullptr;
+  const std::uint64_t cut = memory_.present.time;
+  memory_.statistics.add(checkpoint, cut);
+  memory_.accounts.forget_last_where_gone();
+  memory_.framework.forget_worst(cut);
+  memory_.accounts.restart_timelines(
+      memory_.statistics.first_time, cut, [&](const Account& account) {
+        const FrameworkDevice* const framework = memory_.framework.find(account.device);
+        const bool has_segments = account.level == Level::kFramework && framework != nullptr;
+        return has_segments ? framework->reserved_peak_bytes : 0;
+      });
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a checkpoint says about records that are gone: totals, and peaks with their holders. Records
+// that it keeps as they are go the way of all others.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "analyzer/model/copies/copy_calls.hpp"
+#include "analyzer/model/memory/process_memory.hpp"
+#include "trace/checkpoint_records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+class CheckpointRestore {
+ public:
+  // Both are borrowed.
+  CheckpointRestore(ProcessMemory& memory, CopyCalls& copies) : memory_(memory), copies_(copies) {}
+
+  // Takes what only checkpoints have. False for the rest.
+  [[nodiscard]] bool apply(const trace::RecordHeader& record);
+  // The last record of the checkpoint has come.
+  void finish(const trace::Checkpoint& checkpoint);
+
+ private:
+  void restore(const trace::Totals& totals);
+  void restore_allocations(const trace::Totals& totals);
+  void restore(const trace::RecentFree& recent);
+  void restore(const trace::RefusedFree& refused);
+  void restore(const trace::Peak& peak);
+  void restore_account_peak(const trace::Peak& peak);
+  void restore_physical_peak(const trace::Peak& peak);
+  void restore(const trace::PeakHolder& holder);
+
+  ProcessMemory& memory_;
+  CopyCalls& copies_;
+  // Of the peak that came last: where its holders belong. nullptr: nowhere.
+  PeakSnapshot* peak_ = nullptr;
+  Level level_ = Level::kDriver;
+  std::int32_t device_ = kUnknownDevice;
+  std::optional<std::uint32_t> group_;  // of the totals that came last
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/process/holder_sums.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+HolderKey holder_of(const LiveAllocation& block, const BlockUse& use) {
+  const Verdict verdict{static_cast<Category>(use.category),
+                        static_cast<Confidence>(use.confidence)};
+  return {block.group, block.link != 0, verdict};
+}
+
+}  // namespace
+
+Holders sum_by_holder(const std::vector<LiveAllocation>& entries) {
+  Holders holders;
+  for (const LiveAllocation& entry : entries) {
+    holders[{entry.group, entry.link != 0}].add(entry.bytes, entry.born);
+  }
+  return holders;
+}
+
+Holders HolderSums::at(const PeakSnapshot& moment, Level level, std::int32_t device) const {
+  Holders holders = level == Level::kFramework
+                        ? blocks_at(moment, device)
+                        : sum_by_holder(memory_.live_at(moment, level, device));
+  for (const RestoredHolder& holder : moment.restored()) {
+    holders[{holder.group, holder.segment}].add_restored(holder.count, holder.bytes);
+  }
+  std::erase_if(holders, [](const auto& holder) { return holder.second.count == 0; });
+  return holders;
+}
+
+BlockUse HolderSums::use_now(const LiveAllocation& block) const {
+  return program_.use_of(block, memory_.accounts.phase_clock().lifetime_of_live(block.born));
+}
+
+Holders HolderSums::live_blocks(std::int32_t device) const {
+  Holders holders;
+  memory_.framework.for_each_block([&](const LiveAllocation& block) {
+    if (!memory_.belongs(block, Level::kFramework, device)) return;
+    holders[holder_of(block, use_now(block))].add(block.bytes, block.born);
+  });
+  return holders;
+}
+
+template <class Visit>
+void HolderSums::for_each_block_at(const PeakSnapshot& moment, std::int32_t device,
+                                   Visit&& visit) const {
+  memory_.framework.for_each_block([&](const LiveAllocation& block) {
+    if (!moment.was_live(block) || !memory_.belongs(block, Level::kFramework, device)) return;
+    visit(block, use_now(block));
+  });
+  for (const auto& [block, use] : moment.released()) {
+    if (memory_.belongs(block, Level::kFramework, device)) visit(block, use);
+  }
+}
+
+Holders HolderSums::blocks_at(const PeakSnapshot& moment, std::int32_t device) const {
+  Holders holders;
+  for_each_block_at(moment, device, [&](const LiveAllocation& block, const BlockUse& use) {
+    holders[holder_of(block, use)].add(block.bytes, block.born);
+  });
+  return holders;
+}
+
+NamedHolders HolderSums::named_at(const PeakSnapshot& moment, std::int32_t device) const {
+  NamedHolders holders;
+  for_each_block_at(moment, device, [&](const LiveAllocation& block, const BlockUse& use) {
+    holders[{holder_of(block, use), use.tensors}].add(block.bytes, block.born);
+  });
+  return holders;
+}
+
+// What was born before the optimizer began last has been used by it.
+Holders HolderSums::gradients_left_at_peak(const Account& account) const {
+  Holders holders;
+  const PhaseClock& clock = account.clock_at_peak;
+  if (account.level != Level::kFramework || clock.phase == Phase::kOptimizer) return holders;
+  for_each_block_at(account.peak, account.device,
+                    [&](const LiveAllocation& block, const BlockUse& use) {
+                      if (block.born >= clock.optimizer_began) return;
+                      const HolderKey holder = holder_of(block, use);
+                      if (holder.verdict.category != Category::kGradient) return;
+                      holders[holder].add(block.bytes, block.born);
+                    });
+  return holders;
+}
+
+}  // namespace gpumemtrace::analyzer

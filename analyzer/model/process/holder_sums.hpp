@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who held what: live memory summed by call site, and the framework's by what it was for.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "analyzer/model/memory/process_memory.hpp"
+#include "analyzer/model/program/program.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// Allocations of one group; segments of the framework apart from the rest, blocks by what they are
+// for.
+struct HolderKey {
+  std::uint32_t group = 0;
+  bool segment = false;
+  Verdict verdict{};
+  friend auto operator<=>(const HolderKey&, const HolderKey&) = default;
+};
+using Holders = std::map<HolderKey, Tally>;
+// The framework's blocks, those of which the program said what they are apart: by the number that
+// TensorNames has for it.
+using NamedHolders = std::map<std::pair<HolderKey, std::uint32_t>, Tally>;
+[[nodiscard]] Holders sum_by_holder(const std::vector<LiveAllocation>& entries);
+
+class HolderSums {
+ public:
+  // Both are borrowed.
+  HolderSums(const ProcessMemory& memory, const Program& program)
+      : memory_(memory), program_(program) {}
+
+  // Of one level on one device; the moment must watch that account. It is known of moments before a
+  // checkpoint's cut, too.
+  [[nodiscard]] Holders at(const PeakSnapshot& moment, Level level, std::int32_t device) const;
+  // Of the framework's blocks, at a moment that is not before a checkpoint's cut.
+  [[nodiscard]] NamedHolders named_at(const PeakSnapshot& moment, std::int32_t device) const;
+  // Gradients of a former step that were live at the account's peak, outside of the optimizer.
+  [[nodiscard]] Holders gradients_left_at_peak(const Account& account) const;
+  // Of the framework's blocks that are live now.
+  [[nodiscard]] Holders live_blocks(std::int32_t device) const;
+
+ private:
+  // Of a block that is live.
+  [[nodiscard]] BlockUse use_now(const LiveAllocation& block) const;
+  [[nodiscard]] Holders blocks_at(const PeakSnapshot& moment, std::int32_t device) const;
+  // Calls visit(block, its use) for each block of the device that was live at the moment.
+  template <class Visit>
+  void for_each_block_at(const PeakSnapshot& moment, std::int32_t device, Visit&& visit) const;
+
+  const ProcessMemory& memory_;
+  const Program& program_;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/process/oom_snapshots.hpp"
+
+namespace gpumemtrace::analyzer {
+
+std::uint32_t OomSnapshots::take(Level level, std::int32_t device) {
+  OomSnapshot snapshot;
+  snapshot.level = level;
+  snapshot.device = device;
+  snapshot.parts = memory_.parts_now(device);
+  snapshot.sample = memory_.devices.state(device).last_sample;
+  snapshot.holders = level == Level::kFramework ? holders_.live_blocks(device)
+                                                : sum_by_holder(memory_.live_now(level, device));
+  snapshot.driver_holders = sum_by_holder(memory_.live_now(Level::kDriver, device));
+  if (memory_.framework.find(device) != nullptr) {
+    snapshot.fragmentation = memory_.fragmentation_now(device);
+  }
+  snapshots_.push_back(std::move(snapshot));
+  return static_cast<std::uint32_t>(snapshots_.size());
+}
+
+void OomSnapshots::add_sample(std::int32_t device, const DriverSample& sample) {
+  for (OomSnapshot& snapshot : snapshots_) {
+    const bool misses_one = snapshot.device == device && snapshot.sample.time == 0;
+    if (misses_one) snapshot.sample = sample;
+  }
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/program/program.hpp"
+
+#include <charconv>
+
+#include "trace/reader.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Far above what any process has; a damaged record must not make the tables huge.
+constexpr std::uint32_t kMaxWriters = 1 << 16;
+
+}  // namespace
+
+void Program::add_thread(const trace::Thread& thread) {
+  threads_.add(thread, trace::tail_of(thread.record), present_.writer);
+  backward_stacks_.add_thread(present_.writer, thread.thread_id);
+  if (present_.in_checkpoint || present_.writer >= kMaxWriters) return;
+  if (present_.writer >= writer_threads_.size()) writer_threads_.resize(present_.writer + 1);
+  WriterThread& writer = writer_threads_[present_.writer];
+  if (writer.id == thread.thread_id) return;
+  if (writer.id != 0) steps_.thread_changed(present_.writer, present_.time);
+  std::uint64_t process_id = 0;
+  const std::string text = dictionary_.text(trace::TextKey::kProcessId);
+  std::from_chars(text.data(), text.data() + text.size(), process_id);
+  writer = {thread.thread_id, thread.thread_id == process_id};
+}
+
+void Program::add_stack(const trace::Stack& stack) {
+  threads_.add_stack(stack.id, present_.writer);
+  backward_stacks_.add_stack(stack);
+  dictionary_.add(stack.record);
+}
+
+void Program::annotate(const trace::Annotation& annotation) {
+  // Of the others a checkpoint has none.
+  if (present_.in_checkpoint && annotation.operation != trace::AnnotationOperation::kMark) return;
+  steps_.apply(annotation, present_.writer, present_.time);
+}
+
+Phase Program::enter_phase(std::uint32_t stack, bool is_block) {
+  if (present_.in_checkpoint) return phases_.role_of(stack).phase;
+  const std::uint32_t writer = present_.writer;
+  const bool may_be_engine = is_block && writer < writer_threads_.size() &&
+                             writer_threads_[writer].id != 0 && !writer_threads_[writer].is_first;
+  const bool worked_before = phases_.has_worked();
+  const Phase phase = phases_.note(stack, may_be_engine, present_.time);
+  if (phases_.take_step_end()) steps_.optimizer_ended(present_.time);
+  if (phases_.has_worked() && !worked_before) steps_.work_began(present_.time);
+  return phase;
+}
+
+void Program::gradient_released() {
+  phases_.note_gradient_release(present_.time);
+  if (phases_.take_step_end()) steps_.optimizer_ended(present_.time);
+}
+
+void Program::block_allocated(std::uint32_t group, const trace::Block& block) {
+  const GroupKey& key = accounts_.group(group).key;
+  const auto bytes = static_cast<std::uint64_t>(block.bytes);
+  if (key.phase == Phase::kNone && phases_.may_place_parameter(key.site.stack)) {
+    parameter_sizes_.insert(bytes);
+  }
+  if (key.phase == Phase::kBackward) backward_sizes_.insert(bytes);
+  if (present_.in_checkpoint) return;
+  workspaces_.note_block(block, present_.writer);
+  steps_.allocated(group, bytes, present_.time);
+}
+
+// The same code got the block just before.
+void Program::uploaded(const trace::Copy& call, const LiveAllocation& block) {
+  if (input_groups_.count(block.group) != 0) return;
+  const GroupKey& key = accounts_.group(block.group).key;
+  if (dictionary_.python_stacks().are_same(key.site.stack, call.call.stack)) {
+    input_groups_.insert(block.group);
+  }
+}
+
+void Program::name_tensor(const trace::Tensor& tensor, const LiveAllocation& block) {
+  tensor_names_.add(block, tensor);
+  if (tensor.role == trace::TensorRole::kParameter) parameter_sizes_.insert(block.bytes);
+}
+
+Verdict Program::verdict_on(const LiveAllocation& block, const Lifetime& life) const {
+  if (const std::uint32_t told = tensor_names_.find(block); told != 0) {
+    return {category_of(tensor_names_.names(told).front().role), Confidence::kExact};
+  }
+  const GroupKey& key = accounts_.group(block.group).key;
+  BlockFacts facts;
+  facts.born_in = key.phase;
+  const JoinedStack* const joined = backward_stacks_.find(key.site.stack);
+  const std::uint32_t own_stack = joined == nullptr ? key.site.stack : joined->own;
+  facts.placed = phases_.placed_by(own_stack);
+  facts.on_engine = joined != nullptr;
+  facts.recomputed = key.phase == Phase::kBackward && phases_.recomputes(own_stack);
+  facts.receives_input = input_groups_.count(block.group) != 0;
+  facts.gradient_place = tensor_names_.is_gradient_place(block.group, block.bytes);
+  facts.parameter_sized = parameter_sizes_.empty() || parameter_sizes_.has(block.bytes);
+  facts.backward_sized = backward_sizes_.has_exactly(block.bytes);
+  facts.workspace = workspaces_.sign_of(block.address, block.bytes);
+  facts.life = life;
+  return categorize(facts);
+}
+
+BlockUse Program::use_of(const LiveAllocation& block, const Lifetime& life) const {
+  const Verdict verdict = verdict_on(block, life);
+  return {static_cast<std::uint8_t>(verdict.category),
+          static_cast<std::uint8_t>(verdict.confidence), tensor_names_.find(block)};
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the program of one process does: its code and threads, phases, steps and ranges, and what
+// the framework's blocks are for.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "analyzer/model/accounts/accounts.hpp"
+#include "analyzer/model/accounts/present_record.hpp"
+#include "analyzer/model/program/backward_stacks.hpp"
+#include "analyzer/model/program/categories.hpp"
+#include "analyzer/model/program/phases.hpp"
+#include "analyzer/model/program/size_set.hpp"
+#include "analyzer/model/program/steps.hpp"
+#include "analyzer/model/program/tensor_names.hpp"
+#include "analyzer/model/program/threads.hpp"
+#include "analyzer/model/program/workspaces.hpp"
+#include "analyzer/order/merge.hpp"
+#include "analyzer/stacks/dictionary.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// Borrows the present record, which its owner keeps up to date.
+class Program final : public BlockUses {
+ public:
+  // `waits`: all records of their kind, which are needed before their time comes.
+  Program(const PresentRecord& present, Accounts& accounts, LookAhead& look_ahead,
+          std::vector<trace::WaitingStack> waits)
+      : present_(present),
+        accounts_(accounts),
+        backward_stacks_(std::move(waits), look_ahead, dictionary_.python_stacks()) {}
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  void add_thread(const trace::Thread& thread);
+  void add_stack(const trace::Stack& stack);
+  // Whatever is in the dictionary.
+  void add_text(const trace::RecordHeader& record) { dictionary_.add(record); }
+  void annotate(const trace::Annotation& annotation);
+
+  // The stack that the present event counts under. Of the time before a checkpoint's cut too little
+  // is left to tell who waited.
+  [[nodiscard]] std::uint32_t stack_of_event(std::uint32_t stack, bool is_block) {
+    if (present_.in_checkpoint) return stack;
+    return backward_stacks_.stack_of_event(present_.writer, stack, present_.time, is_block);
+  }
+  // Every event with a stack goes through here; the phase that it belongs to.
+  Phase enter_phase(std::uint32_t stack, bool is_block);
+  // A call of the driver gave memory.
+  void memory_allocated(const trace::Allocation& call) {
+    if (!present_.in_checkpoint) workspaces_.note_allocation(call, present_.writer);
+  }
+  void block_allocated(std::uint32_t group, const trace::Block& block);
+  // After it was judged.
+  void block_gone(std::uint64_t address) { workspaces_.note_release(address); }
+  // `find` says which block it is that goes, nullptr where that is not known.
+  template <class Find>
+  void block_released(const trace::Block& block, Find&& find);
+  // A copy from the host into the block.
+  void uploaded(const trace::Copy& call, const LiveAllocation& block);
+  // The program says what the block, which is live, holds.
+  void name_tensor(const trace::Tensor& tensor, const LiveAllocation& block);
+  // As in Steps.
+  void finish(std::uint64_t shortest_period) {
+    steps_.finish(phases_.has_invisible_step(), shortest_period);
+  }
+
+  [[nodiscard]] BlockUse use_of(const LiveAllocation& block, const Lifetime& life) const override;
+
+  [[nodiscard]] const Dictionary& dictionary() const { return dictionary_; }
+  [[nodiscard]] const BackwardStacks& backward_stacks() const { return backward_stacks_; }
+  [[nodiscard]] const Threads& threads() const { return threads_; }
+  [[nodiscard]] const Steps& steps() const { return steps_; }
+  [[nodiscard]] Steps& steps() { return steps_; }
+  [[nodiscard]] const TensorNames& tensor_names() const { return tensor_names_; }
+
+ private:
+  struct WriterThread {
+    std::uint64_t id = 0;
+    bool is_first = false;  // the thread that the process began with
+  };
+
+  void gradient_released();
+  [[nodiscard]] Verdict verdict_on(const LiveAllocation& block, const Lifetime& life) const;
+
+  const PresentRecord& present_;
+  Accounts& accounts_;
+  Dictionary dictionary_;
+  Threads threads_;
+  BackwardStacks backward_stacks_;
+  Workspaces workspaces_{dictionary_};
+  Phases phases_{dictionary_.python_stacks(), accounts_.phase_clock()};
+  Steps steps_{accounts_};
+  std::vector<WriterThread> writer_threads_;
+  TensorNames tensor_names_;
+  SizeSet parameter_sizes_;
+  SizeSet backward_sizes_;  // of all blocks that backward made
+  std::set<std::uint32_t> input_groups_;
+};
+
+template <class Find>
+void Program::block_released(const trace::Block& block, Find&& find) {
+  if (block.stack != 0) {
+    static_cast<void>(enter_phase(block.stack, true));
+    return;
+  }
+  if (present_.in_checkpoint) return;
+  const LiveAllocation* const live =
+      backward_stacks_.is_python_thread(present_.writer) ? find() : nullptr;
+  if (live == nullptr || accounts_.group(live->group).key.phase != Phase::kBackward) {
+    return phases_.note_other_release();
+  }
+  gradient_released();
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the program said of its tensors: which block of the framework holds which of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "analyzer/base/flat_map.hpp"
+#include "analyzer/model/accounts/accounts.hpp"
+#include "analyzer/model/program/categories.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// One tensor, by the numbers of its texts (trace::Name).
+struct TensorName {
+  trace::TensorRole role = trace::TensorRole::kUnknown;
+  std::uint32_t name = 0;
+  std::uint32_t state = 0;
+  std::uint32_t layer = 0;
+  std::uint64_t bytes = 0;  // of its storage, as the program asked for it
+
+  friend auto operator<=>(const TensorName&, const TensorName&) = default;
+};
+
+[[nodiscard]] Category category_of(trace::TensorRole role);
+
+// - A name holds for the block that lives at its address when it is told, over the block's whole
+//   life; what comes to lie there later has no name until it is told.
+// - What was said of one block has a number, the same for every block of which the same was said;
+//   0 = nothing. Memory grows with the tensors of the program, not with how often they are told.
+class TensorNames {
+ public:
+  // A block's first names; of a flat one that has more, the rest is not kept.
+  static constexpr std::size_t kMaxNames = 1024;
+
+  void add(const LiveAllocation& block, const trace::Tensor& record);
+  [[nodiscard]] std::uint32_t find(const LiveAllocation& block) const;
+  // A gradient was told of a block of this place and size: what comes from there between backward
+  // and zero_grad is likely one, too.
+  [[nodiscard]] bool is_gradient_place(std::uint32_t group, std::uint64_t bytes) const {
+    return gradient_places_.count({group, bytes}) != 0;
+  }
+
+  [[nodiscard]] bool empty() const { return sets_.empty(); }
+  // All that was said of a block, the one that its category follows from first. A parameter that
+  // is listed in an optimizer's state as well is a parameter.
+  [[nodiscard]] const std::vector<TensorName>& names(std::uint32_t number) const {
+    return *sets_[number - 1];
+  }
+
+ private:
+  struct NamedBlock {
+    std::uint64_t address = 0;
+    std::uint64_t born = 0;
+    std::uint32_t number = 0;
+  };
+  [[nodiscard]] std::uint32_t number_of(const std::vector<TensorName>& names);
+
+  FlatMap<NamedBlock, &NamedBlock::address> blocks_;
+  std::map<std::vector<TensorName>, std::uint32_t> numbers_;
+  std::vector<const std::vector<TensorName>*> sets_;  // keys of numbers_
+  std::set<std::pair<std::uint32_t, std::uint64_t>> gradient_places_;
+};
+
+}  // namespace gpumemtrace::analyzer

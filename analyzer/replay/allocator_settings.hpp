@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// What PYTORCH_CUDA_ALLOC_CONF says, as far as it moves memory on the device.
+//
+// Sources: c10/core/AllocatorConfig.cpp, c10/cuda/CUDAAllocatorConfig.cpp.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace gpumemtrace::analyzer::replay {
+
+inline constexpr std::uint64_t kMib = std::uint64_t{1} << 20;
+// Every size that the allocator deals with is a multiple of it.
+inline constexpr std::uint64_t kUnitBytes = 512;
+// Requests up to this come from the small pool.
+inline constexpr std::uint64_t kLargestSmallBytes = kMib;
+inline constexpr std::uint64_t kSmallSegmentBytes = 2 * kMib;
+// From here on a request gets a segment of its own size, rounded up to kLargeRoundingBytes.
+inline constexpr std::uint64_t kLeastOwnSegmentBytes = 10 * kMib;
+inline constexpr std::uint64_t kLargeRoundingBytes = 2 * kMib;
+inline constexpr std::uint64_t kDefaultLargeSegmentBytes = 20 * kMib;
+
+// PyTorch 2.minor. The rules differ by it.
+struct TorchRules {
+  int minor = 11;
+  // Whether a trace of this version was replayed with every placement equal.
+  [[nodiscard]] bool was_proven() const { return minor == 11; }
+  // ">" in a list of divisions overwrites the last interval named before it (until 2.9).
+  [[nodiscard]] bool rest_overwrites_last_interval() const { return minor < 10; }
+  // Releasing oversize blocks passes by expandable segments.
+  [[nodiscard]] bool keeps_expandable_when_releasing() const { return minor >= 9; }
+};
+// "2.11.0+cu130"; what cannot be read counts as the newest version known here.
+[[nodiscard]] TorchRules rules_of_version(std::string_view version);
+
+enum class Backend { kNative, kAsync };
+
+// The text is none that PyTorch accepts, or none that can be replayed. The message names the
+// option.
+class SettingError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct AllocatorSettings {
+  static constexpr std::uint64_t kNoLimit = std::numeric_limits<std::uint64_t>::max();
+  // Intervals of the divisions: below 2 MiB, 2 to 4 MiB, ... from 32 GiB on.
+  static constexpr std::size_t kIntervals = 16;
+
+  Backend backend = Backend::kNative;
+  bool expandable = false;
+  std::uint64_t max_split_bytes = kNoLimit;
+  std::uint64_t max_non_split_rounding_bytes = kDefaultLargeSegmentBytes;
+  std::uint64_t large_segment_bytes = kDefaultLargeSegmentBytes;
+  double garbage_collection_threshold = 0;
+  double memory_fraction = 1;
+  std::array<std::uint64_t, kIntervals> divisions{};
+
+  [[nodiscard]] bool rounds_to_divisions() const;
+  // A multiple of kUnitBytes.
+  [[nodiscard]] std::uint64_t round_request(std::uint64_t bytes) const;
+  // How much the driver is asked for where a rounded request finds no block.
+  [[nodiscard]] std::uint64_t segment_bytes(std::uint64_t rounded) const;
+  [[nodiscard]] std::uint64_t page_bytes(bool small) const {
+    return small ? kSmallSegmentBytes : large_segment_bytes;
+  }
+  // How much of a device memory_fraction leaves; 0 where it leaves all, or the device is not known.
+  [[nodiscard]] std::uint64_t allowed_bytes(std::uint64_t device_bytes) const {
+    if (memory_fraction == 1) return 0;
+    return static_cast<std::uint64_t>(memory_fraction * static_cast<double>(device_bytes));
+  }
+  // What is known to go wrong with these settings together; empty where nothing is. `is_limited`:
+  // PyTorch keeps to less than the device has, though these settings do not say so.
+  [[nodiscard]] std::string warning(bool is_limited = false) const;
+
+  friend bool operator==(const AllocatorSettings&, const AllocatorSettings&) = default;
+};
+
+// Throws SettingError. Empty text: PyTorch's defaults.
+[[nodiscard]] AllocatorSettings parse_settings(std::string_view text, const TorchRules& rules);
+
+}  // namespace gpumemtrace::analyzer::replay

@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/replay/caching_allocator.hpp"
+
+#include <algorithm>
+
+namespace gpumemtrace::analyzer::replay {
+
+CachingAllocator::CachingAllocator(const AllocatorSettings& settings, const TorchRules& rules,
+                                   SegmentSource& source)
+    : settings_(settings), rules_(rules), source_(source) {}
+
+CachingAllocator::Class& CachingAllocator::class_of(ClassId of) {
+  if (of >= classes_.size()) classes_.resize(of + 1);
+  return classes_[of];
+}
+
+CachingAllocator::Request CachingAllocator::request_of(std::uint64_t requested_bytes,
+                                                       ClassId of) const {
+  Request request;
+  request.requested = requested_bytes;
+  request.bytes = settings_.round_request(requested_bytes);
+  request.segment_bytes = settings_.segment_bytes(request.bytes);
+  request.of = of;
+  request.small = request.bytes <= kLargestSmallBytes;
+  return request;
+}
+
+BlockId CachingAllocator::new_block(const Block& block) {
+  if (unused_.empty()) {
+    blocks_.push_back(block);
+    return static_cast<BlockId>(blocks_.size() - 1);
+  }
+  const BlockId id = unused_.back();
+  unused_.pop_back();
+  blocks_[id] = block;
+  return id;
+}
+
+void CachingAllocator::delete_block(BlockId block) { unused_.push_back(block); }
+
+void CachingAllocator::insert_free(BlockId id) {
+  Block& block = blocks_[id];
+  block.freed_at = block.small ? searches_small_ : searches_large_;
+  pool_of(block).free.insert({block.bytes, block.address, id});
+}
+
+void CachingAllocator::erase_free(BlockId id) {
+  const Block& block = blocks_[id];
+  pool_of(block).free.erase({block.bytes, block.address, id});
+}
+
+void CachingAllocator::insert_unmapped(BlockId id) {
+  pool_of(blocks_[id]).unmapped.insert({0, blocks_[id].address, id});
+}
+
+void CachingAllocator::erase_unmapped(BlockId id) {
+  pool_of(blocks_[id]).unmapped.erase({0, blocks_[id].address, id});
+}
+
+BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
+  const Request request = request_of(requested_bytes, of);
+  const bool collects = collects_garbage();
+  if (collects) ++(request.small ? searches_small_ : searches_large_);
+  BlockId block = take_free(request);
+  if (block == 0) {
+    if (collects) collect_garbage();
+    block = take_new(request, false);
+    if (block == 0 && release_oversize(request)) block = take_new(request, false);
+    // What came back is not searched: PyTorch asks the driver again (pytorch issue 189504).
+    if (block == 0) {
+      release_cache();
+      block = take_new(request, true);
+    }
+    if (block == 0) return 0;
+  }
+  return take(block, request);
+}
+
+BlockId CachingAllocator::take_free(const Request& request) {
+  const FreeBlocks& free = class_of(request.of).pool(request.small).free;
+  const std::size_t at = best_fit(free, request);
+  if (at == free.size()) return 0;
+  note_tie(free, at);
+  const BlockId block = free[at].block;
+  erase_free(block);
+  return block;
+}
+
+std::size_t CachingAllocator::best_fit(const FreeBlocks& free, const Request& request) const {
+  const std::size_t none = free.size();
+  std::size_t at = free.first_of_at_least(request.bytes);
+  if (at == none) return none;
+  if (blocks_[free[at].block].expandable) at = away_from_the_end(free, at);
+  const std::uint64_t bytes = free[at].bytes;
+  const std::uint64_t most = settings_.max_split_bytes;
+  if (request.bytes < most && bytes >= most) return none;
+  if (request.bytes >= most && bytes >= request.bytes + settings_.max_non_split_rounding_bytes) {
+    return none;
+  }
+  return at;
+}
+
+// Of blocks that could grow, the one with the least room to grow is taken.
+std::size_t CachingAllocator::away_from_the_end(const FreeBlocks& free, std::size_t at) const {
+  while (at + 1 < free.size() &&
+         size_when_expanded(free[at + 1].block) < size_when_expanded(free[at].block)) {
+    ++at;
+  }
+  return at;
+}
+
+std::uint64_t CachingAllocator::size_when_expanded(BlockId id) const {
+  const Block& block = blocks_[id];
+  const bool grows = block.next != 0 && !blocks_[block.next].mapped;
+  return block.bytes + (grows ? blocks_[block.next].bytes : 0);
+}
+
+void CachingAllocator::note_tie(const FreeBlocks& free, std::size_t at) {
+  const auto is_whole = [&](const Block& block) { return block.previous == 0 && block.next == 0; };
+  const Block& chosen = blocks_[free[at].block];
+  if (chosen.expandable) return;
+  for (std::size_t i = at + 1; i < free.size() && free[i].bytes == chosen.bytes; ++i) {
+    const Block& other = blocks_[free[i].block];
+    if (other.segment == chosen.segment) continue;
+    // Whole segments are alike, unless the older one goes back first.
+    if (!collects_garbage() && is_whole(other) && is_whole(chosen)) continue;
+    ++counts_.ties;
+    return;
+  }
+}
+
+BlockId CachingAllocator::take_new(const Request& request, bool is_retry) {
+  if (is_retry) ++counts_.retries;
+  const bool is_allowed = allowed_bytes_ == AllocatorSettings::kNoLimit ||
+                          counts_.reserved_bytes + request.segment_bytes <= allowed_bytes_;
+  if (!is_allowed) return 0;
+  return settings_.expandable ? take_expandable(request) : new_segment(request);
+}
+
+BlockId CachingAllocator::new_segment(const Request& request) {
+  const std::optional<std::uint64_t> address = source_.allocate(request.segment_bytes, request.of);
+  if (!address) return 0;
+  ++counts_.segment_calls;
+  Block block;
+  block.address = *address;
+  block.segment = *address;
+  block.bytes = request.segment_bytes;
+  block.of = request.of;
+  block.small = request.small;
+  counts_.segments_peak = std::max(counts_.segments_peak, ++counts_.segments);
+  grow_reserved(request.segment_bytes);
+  return new_block(block);
+}
+
+bool CachingAllocator::should_split(const Block& block, std::uint64_t bytes) const {
+  const std::uint64_t rest = block.bytes - bytes;
+  if (block.small || settings_.expandable) return rest >= kUnitBytes;
+  return bytes < settings_.max_split_bytes && rest > kLargestSmallBytes;
+}
+
+BlockId CachingAllocator::take(BlockId id, const Request& request) {
+  if (should_split(blocks_[id], request.bytes)) {
+    Block rest = blocks_[id];
+    rest.address += request.bytes;
+    rest.bytes -= request.bytes;
+    rest.previous = id;
+    const BlockId behind = new_block(rest);
+    if (rest.next != 0) blocks_[rest.next].previous = behind;
+    blocks_[id].next = behind;
+    blocks_[id].bytes = request.bytes;
+    insert_free(behind);
+  }
+  Block& block = blocks_[id];
+  block.in_use = true;
+  block.requested = std::min(request.requested, block.bytes);
+  requested_bytes_ += block.requested;
+  counts_.allocated_bytes += block.bytes;
+  counts_.allocated_peak_bytes = std::max(counts_.allocated_peak_bytes, counts_.allocated_bytes);
+  if (peak_is_new_) {
+    peak_is_new_ = false;
+    note_peak(request, block.next != 0 && is_available(block.next) && blocks_[block.next].mapped
+                           ? blocks_[block.next].bytes
+                           : 0);
+  }
+  return id;
+}
+
+void CachingAllocator::note_peak(const Request& request, std::uint64_t rest_of_segment) {
+  Unusable unusable;
+  unusable.rounding = counts_.allocated_bytes - requested_bytes_;
+  unusable.rest_of_segment = rest_of_segment;
+  for (ClassId of = 0; of < classes_.size(); ++of) {
+    const Class& owner = classes_[of];
+    if (of != request.of) {
+      unusable.other_streams += owner.small.free.bytes() + owner.large.free.bytes();
+      continue;
+    }
+    const FreeBlocks& same = owner.pool(request.small).free;
+    unusable.other_pool += owner.pool(!request.small).free.bytes();
+    std::uint64_t oversize = 0;
+    if (settings_.max_split_bytes != AllocatorSettings::kNoLimit) {
+      for (std::size_t i = same.first_of_at_least(settings_.max_split_bytes); i < same.size();
+           ++i) {
+        oversize += same[i].bytes;
+      }
+    }
+    unusable.oversize += oversize;
+    unusable.pieces += same.bytes() - oversize;
+  }
+  // The rest behind the request is a free block of the request's pool.
+  const std::uint64_t from_pieces = std::min(unusable.pieces, rest_of_segment);
+  unusable.pieces -= from_pieces;
+  unusable.oversize -= std::min(unusable.oversize, rest_of_segment - from_pieces);
+  unusable_at_peak_ = unusable;
+}
+
+void CachingAllocator::free(BlockId id) {
+  Block& block = blocks_[id];
+  block.in_use = false;
+  requested_bytes_ -= block.requested;
+  counts_.allocated_bytes -= block.bytes;
+  join(id, block.previous);
+  join(id, blocks_[id].next);
+  insert_free(id);
+}
+
+// The neighbour, where it can be joined, becomes part of the block, which is in no list.
+void CachingAllocator::join(BlockId id, BlockId neighbour) {
+  if (!is_available(neighbour) || blocks_[neighbour].mapped != blocks_[id].mapped) return;
+  blocks_[neighbour].mapped ? erase_free(neighbour) : erase_unmapped(neighbour);
+  Block& block = blocks_[id];
+  const Block& other = blocks_[neighbour];
+  if (block.previous == neighbour) {
+    block.address = other.address;
+    block.previous = other.previous;
+    if (block.previous != 0) blocks_[block.previous].next = id;
+  } else {
+    block.next = other.next;
+    if (block.next != 0) blocks_[block.next].previous = id;
+  }
+  block.bytes += other.bytes;
+  delete_block(neighbour);
+}
+
+void CachingAllocator::grow_reserved(std::uint64_t bytes) {
+  counts_.reserved_bytes += bytes;
+  if (counts_.reserved_bytes <= counts_.reserved_peak_bytes) return;
+  counts_.reserved_peak_bytes = counts_.reserved_bytes;
+  peak_is_new_ = true;
+}
+
+void CachingAllocator::shrink_reserved(std::uint64_t bytes) { counts_.reserved_bytes -= bytes; }
+
+// The block is a whole segment and in no list.
+void CachingAllocator::release_segment(BlockId id) {
+  const Block& block = blocks_[id];
+  source_.release(block.address, block.bytes);
+  ++counts_.segment_calls;
+  --counts_.segments;
+  shrink_reserved(block.bytes);
+  delete_block(id);
+}
+
+void CachingAllocator::collect_garbage() {
+  const auto threshold = static_cast<std::uint64_t>(settings_.garbage_collection_threshold *
+                                                    static_cast<double>(allowed_bytes_));
+  if (counts_.reserved_bytes <= threshold) return;
+  const std::uint64_t target = counts_.reserved_bytes - threshold;
+  struct Candidate {
+    BlockId block;
+    std::uint64_t age;
+  };
+  std::vector<Candidate> left;
+  double total_age = 0;
+  for (const Class& owner : classes_) {
+    if (owner.keeps_cache) continue;
+    for (const FreeBlocks::Entry& entry : owner.large.free.entries()) {
+      const Block& block = blocks_[entry.block];
+      if (block.previous != 0 || block.next != 0 || block.expandable) continue;
+      left.push_back({entry.block, searches_large_ - block.freed_at});
+      total_age += static_cast<double>(left.back().age);
+    }
+  }
+  std::uint64_t reclaimed = 0;
+  bool freed = true;
+  while (reclaimed < target && freed && !left.empty()) {
+    const double least_age = total_age / static_cast<double>(left.size());
+    std::vector<Candidate> younger;
+    for (const Candidate& candidate : left) {
+      if (static_cast<double>(candidate.age) < least_age) {
+        younger.push_back(candidate);
+        continue;
+      }
+      total_age -= static_cast<double>(candidate.age);
+      reclaimed += blocks_[candidate.block].bytes;
+      release_free_segment(candidate.block);
+    }
+    freed = younger.size() != left.size();
+    left = std::move(younger);
+  }
+}
+
+bool CachingAllocator::release_oversize(const Request& request) {
+  if (settings_.max_split_bytes == AllocatorSettings::kNoLimit) return false;
+  const FreeBlocks& free = class_of(request.of).pool(request.small).free;
+  const std::uint64_t wanted = std::max(request.bytes, settings_.max_split_bytes);
+  const auto release_at = [&](std::size_t at) { release_free_segment(free[at].block); };
+  const auto can_go = [&](std::size_t at) { return !blocks_[free[at].block].expandable; };
+  const std::size_t first = free.first_of_at_least(wanted);
+  if (first != free.size()) {
+    if (!can_go(first)) return false;
+    release_at(first);
+    return true;
+  }
+  std::uint64_t released = 0;
+  for (std::size_t at = free.size(); at-- > 0 && released < wanted;) {
+    if (free[at].bytes < settings_.max_split_bytes) break;
+    if (!can_go(at)) continue;
+    released += free[at].bytes;
+    release_at(at);
+  }
+  return released >= wanted;
+}
+
+void CachingAllocator::empty_cache() { release_cache(); }
+
+void CachingAllocator::release_cache() {
+  release_cache_of(false);
+  release_cache_of(true);
+}
+
+void CachingAllocator::release_cache_of(bool small) {
+  std::vector<BlockId> expandable;
+  for (Class& owner : classes_) {
+    if (owner.keeps_cache) continue;
+    const std::vector<FreeBlocks::Entry> entries = owner.pool(small).free.entries();
+    for (const FreeBlocks::Entry& entry : entries) {
+      const Block& block = blocks_[entry.block];
+      if (block.expandable) {
+        expandable.push_back(entry.block);
+      } else if (block.previous == 0 && block.next == 0) {
+        release_free_segment(entry.block);
+      }
+    }
+  }
+  for (const BlockId block : expandable) unmap(block);
+}
+
+BlockId CachingAllocator::take_expandable(const Request& request) {
+  BlockId block = find_room(request);
+  if (block == 0) return 0;
+  if (!blocks_[block].mapped && !map(block, std::min(blocks_[block].bytes, request.bytes))) {
+    return 0;
+  }
+  // A free block with memory to map behind it: each round maps some and joins it.
+  while (blocks_[block].bytes < request.bytes) {
+    const std::uint64_t missing = request.bytes - blocks_[block].bytes;
+    const BlockId behind = blocks_[block].next;
+    if (!map(behind, std::min(missing, blocks_[behind].bytes))) return 0;
+    block = behind;
+  }
+  erase_free(block);
+  return block;
+}
+
+// The first of a row of free and unmapped blocks that together have room for the request.
+BlockId CachingAllocator::find_room(const Request& request) {
+  const auto has_room = [&](BlockId block) {
+    std::uint64_t bytes = 0;
+    for (; bytes < request.bytes && is_available(block); block = blocks_[block].next) {
+      bytes += blocks_[block].bytes;
+    }
+    return bytes >= request.bytes;
+  };
+  Pool& pool = class_of(request.of).pool(request.small);
+  for (const FreeBlocks::Entry& entry : pool.unmapped.entries()) {
+    const BlockId before = blocks_[entry.block].previous;
+    const BlockId first = is_available(before) ? before : entry.block;
+    if (has_room(first)) return first;
+  }
+  const SegmentSource::Space space =
+      source_.reserve(settings_.page_bytes(request.small), request.of);
+  if (space.bytes < request.bytes) return 0;
+  Block block;
+  block.address = space.address;
+  block.segment = space.address;
+  block.bytes = space.bytes;
+  block.of = request.of;
+  block.small = request.small;
+  block.mapped = false;
+  block.expandable = true;
+  const BlockId id = new_block(block);
+  insert_unmapped(id);
+  return id;
+}
+
+bool CachingAllocator::map(BlockId id, std::uint64_t bytes) {
+  const std::uint64_t page = settings_.page_bytes(blocks_[id].small);
+  const std::uint64_t mapped = std::min((bytes + page - 1) / page * page, blocks_[id].bytes);
+  if (!source_.map(blocks_[id].address, mapped)) return false;
+  ++counts_.segment_calls;
+  erase_unmapped(id);
+  if (mapped < blocks_[id].bytes) {
+    Block rest = blocks_[id];
+    rest.address += mapped;
+    rest.bytes -= mapped;
+    rest.previous = id;
+    const BlockId behind = new_block(rest);
+    if (rest.next != 0) blocks_[rest.next].previous = behind;
+    blocks_[id].next = behind;
+    blocks_[id].bytes = mapped;
+    insert_unmapped(behind);
+  }
+  blocks_[id].mapped = true;
+  join(id, blocks_[id].previous);
+  join(id, blocks_[id].next);
+  insert_free(id);
+  grow_reserved(mapped);
+  return true;
+}
+
+// Only whole pages go; what lies before and behind them stays.
+void CachingAllocator::unmap(BlockId id) {
+  const std::uint64_t page = settings_.page_bytes(blocks_[id].small);
+  const Block whole = blocks_[id];
+  // Pages begin where the segment does.
+  const std::uint64_t offset = whole.address - whole.segment;
+  const std::uint64_t begin = whole.segment + (offset + page - 1) / page * page;
+  const std::uint64_t end = whole.segment + (offset + whole.bytes) / page * page;
+  if (begin >= end) return;
+  erase_free(id);
+  if (begin > whole.address) {
+    Block front = whole;
+    front.bytes = begin - whole.address;
+    front.next = id;
+    const BlockId before = new_block(front);
+    if (front.previous != 0) blocks_[front.previous].next = before;
+    blocks_[id].previous = before;
+    insert_free(before);
+  }
+  if (end < whole.address + whole.bytes) {
+    Block tail = whole;
+    tail.address = end;
+    tail.bytes = whole.address + whole.bytes - end;
+    tail.previous = id;
+    const BlockId behind = new_block(tail);
+    if (tail.next != 0) blocks_[tail.next].previous = behind;
+    blocks_[id].next = behind;
+    insert_free(behind);
+  }
+  Block& block = blocks_[id];
+  block.address = begin;
+  block.bytes = end - begin;
+  block.mapped = false;
+  source_.unmap(begin, end - begin);
+  ++counts_.segment_calls;
+  shrink_reserved(end - begin);
+  join(id, blocks_[id].previous);
+  join(id, blocks_[id].next);
+  if (blocks_[id].previous == 0 && blocks_[id].next == 0) {
+    delete_block(id);  // the address space goes back with the last page
+  } else {
+    insert_unmapped(id);
+  }
+}
+
+BlockId CachingAllocator::find_fit(std::uint64_t requested_bytes, ClassId of) const {
+  if (of >= classes_.size()) return 0;
+  const Request request = request_of(requested_bytes, of);
+  const FreeBlocks& free = classes_[of].pool(request.small).free;
+  const std::size_t at = best_fit(free, request);
+  return at == free.size() ? 0 : free[at].block;
+}
+
+std::uint64_t CachingAllocator::free_size_below(std::uint64_t bytes, ClassId of) const {
+  if (of >= classes_.size()) return 0;
+  const FreeBlocks& free = classes_[of].pool(bytes <= kLargestSmallBytes).free;
+  const std::size_t at = free.first_of_at_least(bytes);
+  return at == 0 ? 0 : free[at - 1].bytes;
+}
+
+std::vector<CachingAllocator::FreeSegment> CachingAllocator::free_segments() const {
+  std::vector<FreeSegment> segments;
+  for (const bool small : {false, true}) {
+    for (ClassId of = 0; of < classes_.size(); ++of) {
+      for (const FreeBlocks::Entry& entry : classes_[of].pool(small).free.entries()) {
+        const Block& block = blocks_[entry.block];
+        if (block.expandable || block.previous != 0 || block.next != 0) continue;
+        segments.push_back({entry.address, entry.block, of, classes_[of].keeps_cache});
+      }
+    }
+  }
+  return segments;
+}
+
+void CachingAllocator::release_free_segment(BlockId block) {
+  erase_free(block);
+  release_segment(block);
+}
+
+BlockId CachingAllocator::free_block_at(std::uint64_t address, std::uint64_t least_bytes) const {
+  for (const Class& owner : classes_) {
+    for (const bool small : {true, false}) {
+      const FreeBlocks& free = owner.pool(small).free;
+      for (std::size_t i = free.first_of_at_least(least_bytes); i < free.size(); ++i) {
+        if (free[i].address == address) return free[i].block;
+      }
+    }
+  }
+  return 0;
+}
+
+void CachingAllocator::move_segment(BlockId any_block, ClassId to) {
+  (void)class_of(to);
+  BlockId first = any_block;
+  while (blocks_[first].previous != 0) first = blocks_[first].previous;
+  for (BlockId id = first; id != 0; id = blocks_[id].next) {
+    if (blocks_[id].in_use) {
+      blocks_[id].of = to;
+      continue;
+    }
+    const bool mapped = blocks_[id].mapped;
+    mapped ? erase_free(id) : erase_unmapped(id);
+    blocks_[id].of = to;
+    mapped ? insert_free(id) : insert_unmapped(id);
+  }
+}
+
+}  // namespace gpumemtrace::analyzer::replay

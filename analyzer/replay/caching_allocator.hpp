@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// PyTorch's native caching allocator of one device, as a machine that moves no memory: which block
+// a request gets, what the driver is asked for, what goes back to it.
+//
+// Source: c10/cuda/CUDACachingAllocator.cpp of PyTorch 2.4 to 2.11.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analyzer/replay/allocator_settings.hpp"
+#include "analyzer/replay/free_blocks.hpp"
+
+namespace gpumemtrace::analyzer::replay {
+
+// A stream of the program, or its private pool: blocks never go from one to another.
+using ClassId = std::uint32_t;
+
+// The driver of a CachingAllocator.
+class SegmentSource {
+ public:
+  virtual ~SegmentSource() = default;
+  // The address of new memory; empty where the driver has none.
+  [[nodiscard]] virtual std::optional<std::uint64_t> allocate(std::uint64_t bytes, ClassId of) = 0;
+  virtual void release(std::uint64_t address, std::uint64_t bytes) = 0;
+  // Address space for an expandable segment, which begins with this page.
+  struct Space {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+  };
+  [[nodiscard]] virtual Space reserve(std::uint64_t page_bytes, ClassId of) = 0;
+  [[nodiscard]] virtual bool map(std::uint64_t address, std::uint64_t bytes) = 0;
+  virtual void unmap(std::uint64_t address, std::uint64_t bytes) = 0;
+};
+
+// What memory_stats() of PyTorch counts.
+struct AllocatorCounts {
+  std::uint64_t reserved_bytes = 0;
+  std::uint64_t reserved_peak_bytes = 0;
+  std::uint64_t allocated_bytes = 0;  // sizes of blocks
+  std::uint64_t allocated_peak_bytes = 0;
+  std::uint64_t retries = 0;
+  std::uint64_t segments = 0;
+  std::uint64_t segments_peak = 0;
+  std::uint64_t segment_calls = 0;  // of the driver: allocated and freed, mapped and unmapped
+  // Requests that blocks of different segments, of one size and differently surrounded, would have
+  // met: which one it is depends on addresses that only the driver knows.
+  std::uint64_t ties = 0;
+};
+
+// Reserved bytes that no block in use asked for, when most were reserved.
+struct Unusable {
+  std::uint64_t rounding = 0;       // blocks larger than the request
+  std::uint64_t pieces = 0;         // free, of the request's pool and stream, too small for it
+  std::uint64_t oversize = 0;       // free, likewise, kept for large requests by max_split_size_mb
+  std::uint64_t other_pool = 0;     // free, of the same stream, for small or for large requests
+  std::uint64_t other_streams = 0;  // free, of other streams or private pools
+  std::uint64_t rest_of_segment = 0;  // of what the driver just handed out, behind the request
+};
+
+// - malloc() and free() in the order of the program's calls, from one thread.
+// - Memory grows with the blocks and pieces that exist, not with the calls.
+class CachingAllocator {
+ public:
+  CachingAllocator(const AllocatorSettings& settings, const TorchRules& rules,
+                   SegmentSource& source);
+
+  // How much memory_fraction allows; without it, as much as the driver has.
+  void set_allowed_bytes(std::uint64_t bytes) { allowed_bytes_ = bytes; }
+  // A class whose cache stays when the cache is emptied: the pool of a graph.
+  void keep_cache_of(ClassId of) { class_of(of).keeps_cache = true; }
+
+  // 0 where the request is refused: out of memory.
+  [[nodiscard]] BlockId malloc(std::uint64_t requested_bytes, ClassId of);
+  void free(BlockId block);
+  void empty_cache();
+
+  [[nodiscard]] std::uint64_t address_of(BlockId block) const { return blocks_[block].address; }
+  [[nodiscard]] std::uint64_t bytes_of(BlockId block) const { return blocks_[block].bytes; }
+  [[nodiscard]] const AllocatorSettings& settings() const { return settings_; }
+  [[nodiscard]] const AllocatorCounts& counts() const { return counts_; }
+  [[nodiscard]] const Unusable& unusable_at_peak() const { return unusable_at_peak_; }
+
+  // Where a request would go if it came now; 0 where the driver would be asked.
+  [[nodiscard]] BlockId find_fit(std::uint64_t requested_bytes, ClassId of) const;
+  // The largest free block of the request's pool that is smaller than this; 0 where none is.
+  [[nodiscard]] std::uint64_t free_size_below(std::uint64_t bytes, ClassId of) const;
+  // Hands a free part or a whole segment over to another class. `any_block` lies in the segment.
+  void move_segment(BlockId any_block, ClassId to);
+  [[nodiscard]] ClassId class_of_block(BlockId block) const { return blocks_[block].of; }
+  // Segments, none of them expandable, of which no block is in use, in the order in which the cache
+  // is emptied.
+  struct FreeSegment {
+    std::uint64_t address = 0;
+    BlockId block = 0;
+    ClassId of = 0;
+    bool stays = false;  // keep_cache_of()
+  };
+  [[nodiscard]] std::vector<FreeSegment> free_segments() const;
+  void release_free_segment(BlockId block);
+  // The free block that begins at the address; 0 where none does.
+  [[nodiscard]] BlockId free_block_at(std::uint64_t address, std::uint64_t least_bytes) const;
+
+ private:
+  struct Block {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t requested = 0;
+    std::uint64_t freed_at = 0;  // count of searches when it became free
+    std::uint64_t segment = 0;   // address of its first block
+    BlockId previous = 0;        // of the segment, by address
+    BlockId next = 0;
+    ClassId of = 0;
+    bool small = false;
+    bool in_use = false;
+    bool mapped = true;
+    bool expandable = false;
+  };
+  struct Pool {
+    FreeBlocks free;
+    FreeBlocks unmapped;  // all of size 0 here, so that they stand by address
+  };
+  struct Class {
+    Pool small;
+    Pool large;
+    bool keeps_cache = false;
+    [[nodiscard]] Pool& pool(bool is_small) { return is_small ? small : large; }
+    [[nodiscard]] const Pool& pool(bool is_small) const { return is_small ? small : large; }
+  };
+  struct Request {
+    std::uint64_t requested = 0;
+    std::uint64_t bytes = 0;  // rounded
+    std::uint64_t segment_bytes = 0;
+    ClassId of = 0;
+    bool small = false;
+  };
+
+  [[nodiscard]] Class& class_of(ClassId of);
+  [[nodiscard]] Pool& pool_of(const Block& block) { return class_of(block.of).pool(block.small); }
+  [[nodiscard]] Request request_of(std::uint64_t requested_bytes, ClassId of) const;
+  BlockId new_block(const Block& block);
+  void delete_block(BlockId block);
+  void insert_free(BlockId block);
+  void erase_free(BlockId block);
+  void insert_unmapped(BlockId block);
+  void erase_unmapped(BlockId block);
+
+  // Index in the pool's free blocks, or their number.
+  [[nodiscard]] std::size_t best_fit(const FreeBlocks& free, const Request& request) const;
+  [[nodiscard]] std::size_t away_from_the_end(const FreeBlocks& free, std::size_t at) const;
+  void note_tie(const FreeBlocks& free, std::size_t at);
+  [[nodiscard]] BlockId take_free(const Request& request);
+  [[nodiscard]] BlockId take_new(const Request& request, bool is_retry);
+  [[nodiscard]] BlockId new_segment(const Request& request);
+  [[nodiscard]] BlockId take(BlockId block, const Request& request);
+  [[nodiscard]] bool should_split(const Block& block, std::uint64_t bytes) const;
+  void join(BlockId block, BlockId neighbour);
+
+  void grow_reserved(std::uint64_t bytes);
+  void shrink_reserved(std::uint64_t bytes);
+  void note_peak(const Request& request, std::uint64_t rest_of_segment);
+  void release_segment(BlockId block);
+  // A threshold alone does nothing.
+  [[nodiscard]] bool collects_garbage() const {
+    return settings_.garbage_collection_threshold > 0 &&
+           allowed_bytes_ != AllocatorSettings::kNoLimit;
+  }
+  void collect_garbage();
+  [[nodiscard]] bool release_oversize(const Request& request);
+  void release_cache();
+  void release_cache_of(bool small);
+
+  // Expandable segments.
+  [[nodiscard]] BlockId take_expandable(const Request& request);
+  [[nodiscard]] BlockId find_room(const Request& request);
+  [[nodiscard]] bool map(BlockId block, std::uint64_t bytes);
+  void unmap(BlockId block);
+  [[nodiscard]] std::uint64_t size_when_expanded(BlockId block) const;
+  [[nodiscard]] bool is_available(BlockId block) const {
+    return block != 0 && !blocks_[block].in_use;
+  }
+
+  AllocatorSettings settings_;
+  TorchRules rules_;
+  SegmentSource& source_;
+  std::uint64_t allowed_bytes_ = AllocatorSettings::kNoLimit;
+  std::vector<Block> blocks_{1};
+  std::vector<BlockId> unused_;
+  std::vector<Class> classes_;
+  std::uint64_t searches_small_ = 0;
+  std::uint64_t searches_large_ = 0;
+  std::uint64_t requested_bytes_ = 0;  // of the blocks in use
+  AllocatorCounts counts_;
+  bool peak_is_new_ = false;  // the block that made it has still to be taken
+  Unusable unusable_at_peak_;
+};
+
+}  // namespace gpumemtrace::analyzer::replay

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program asked of its caching allocator, without what that allocator made of it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/replay/caching_allocator.hpp"
+
+namespace gpumemtrace::analyzer::replay {
+
+enum class EventKind : std::uint8_t {
+  kRequest,     // block `slot` is asked for
+  kFree,        // and given back
+  kRefused,     // a request that the recorded run could not meet
+  kEmptyCache,  // the program emptied the cache
+  kKeepCache,   // the class's cache stays when the cache is emptied
+  kLimit,       // from here on the driver has `high_bytes` for segments
+};
+
+// - The size asked for is known where low_bytes equals high_bytes; else it is a multiple of
+//   kUnitBytes from low_bytes to high_bytes.
+// - Slots are small numbers, taken again after their block was freed.
+struct Event {
+  EventKind kind = EventKind::kRequest;
+  ClassId of = 0;
+  std::uint32_t slot = 0;
+  std::uint32_t stack = 0;
+  std::uint64_t low_bytes = 0;
+  std::uint64_t high_bytes = 0;
+};
+
+class EventSink {
+ public:
+  virtual ~EventSink() = default;
+  virtual void apply(const std::vector<Event>& events) = 0;
+};
+
+// Hands events on by the thousand, so that each of many sinks stays in the processor's cache.
+class EventBuffer {
+ public:
+  explicit EventBuffer(std::vector<EventSink*> sinks) : sinks_(std::move(sinks)) {}
+  void add(const Event& event) {
+    events_.push_back(event);
+    if (events_.size() == kBatch) flush();
+  }
+  void flush() {
+    for (EventSink* sink : sinks_) sink->apply(events_);
+    events_.clear();
+  }
+
+ private:
+  static constexpr std::size_t kBatch = 4096;
+  std::vector<EventSink*> sinks_;
+  std::vector<Event> events_;
+};
+
+}  // namespace gpumemtrace::analyzer::replay

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// How little memory the blocks of a run need at all: the most that is live, and what a packing of
+// known lifetimes into one address range reaches.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "analyzer/replay/events.hpp"
+
+namespace gpumemtrace::analyzer::replay {
+
+// A block's size and life, in events.
+struct Lifetime {
+  std::uint64_t bytes = 0;
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;  // the first event without it
+};
+
+// Height of the packing by falling size at the lowest free offset; of blocks of one size the
+// earlier first. It is never less than what is live at once.
+[[nodiscard]] std::uint64_t packed_height(std::vector<Lifetime> blocks);
+
+// Collects lifetimes from the events of a device.
+class Lifetimes final : public EventSink {
+ public:
+  // More blocks than this are not packed, for time and memory.
+  static constexpr std::size_t kMostBlocks = 60'000;
+
+  void apply(const std::vector<Event>& events) override;
+  [[nodiscard]] std::uint64_t live_peak_bytes() const { return live_peak_; }
+  [[nodiscard]] std::uint64_t live_peak_low_bytes() const { return live_peak_low_; }
+  [[nodiscard]] std::uint64_t events() const { return now_; }
+  // Empty where there were more blocks.
+  [[nodiscard]] std::optional<std::uint64_t> packed_bytes() const;
+
+ private:
+  struct Live {
+    std::uint64_t begin = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t low = 0;
+  };
+  std::vector<Live> live_;  // by slot
+  std::vector<Lifetime> blocks_;
+  std::uint64_t requests_ = 0;
+  std::uint64_t now_ = 0;
+  std::uint64_t bytes_ = 0;
+  std::uint64_t low_ = 0;
+  std::uint64_t live_peak_ = 0;
+  std::uint64_t live_peak_low_ = 0;
+};
+
+}  // namespace gpumemtrace::analyzer::replay

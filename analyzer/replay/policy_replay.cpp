@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/replay/policy_replay.hpp"
+
+#include <algorithm>
+
+namespace gpumemtrace::analyzer::replay {
+namespace {
+
+// Far below it nothing lies, far above it neither.
+constexpr std::uint64_t kMiddle = std::uint64_t{1} << 46;
+// More than 9/8 of any device.
+constexpr std::uint64_t kReservationBytes = std::uint64_t{1} << 40;
+
+// Spreads neighbouring numbers over all values (the finalizer of splitmix64).
+std::uint64_t spread(std::uint64_t value) {
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+}  // namespace
+
+std::uint64_t SizeChoice::size_of(const Event& request, std::uint64_t number) const {
+  if (request.low_bytes == request.high_bytes || by == By::kHigh) return request.high_bytes;
+  if (by == By::kLow) return request.low_bytes;
+  const std::uint64_t choices = (request.high_bytes - request.low_bytes) / kUnitBytes + 1;
+  const std::uint64_t key =
+      by == By::kRequest ? number : spread(request.stack) ^ request.high_bytes;
+  return request.low_bytes + spread(key ^ spread(sample)) % choices * kUnitBytes;
+}
+
+std::uint64_t AddressSpace::take(std::uint64_t bytes) {
+  std::uint64_t at = 0;
+  for (const auto& [begin, length] : taken_) {
+    if (begin - at >= bytes) break;
+    at = begin + length;
+  }
+  taken_[at] = bytes;
+  return placing_ == Placing::kFromBelow ? kMiddle + at : kMiddle - at - bytes;
+}
+
+void AddressSpace::give_back(std::uint64_t address, std::uint64_t bytes) {
+  taken_.erase(placing_ == Placing::kFromBelow ? address - kMiddle : kMiddle - address - bytes);
+}
+
+void PolicyReplay::apply(const std::vector<Event>& events) {
+  for (const Event& event : events) {
+    if (ended_) return;
+    apply(event);
+  }
+}
+
+void PolicyReplay::apply(const Event& event) {
+  switch (event.kind) {
+    case EventKind::kRequest: {
+      if (event.slot >= blocks_.size()) blocks_.resize(event.slot + 1);
+      const BlockId block = allocator_.malloc(sizes_.size_of(event, requests_++), event.of);
+      blocks_[event.slot] = block;
+      if (block == 0) {
+        ++refused_;
+        ended_ = true;
+      }
+      return;
+    }
+    case EventKind::kFree: {
+      allocator_.free(blocks_[event.slot]);
+      return;
+    }
+    case EventKind::kRefused: {
+      // What the program would have done with the block is not known: it is given back at once.
+      const BlockId block = allocator_.malloc(event.high_bytes, event.of);
+      block == 0 ? static_cast<void>(++refused_) : allocator_.free(block);
+      return;
+    }
+    case EventKind::kEmptyCache:
+      return allocator_.empty_cache();
+    case EventKind::kKeepCache:
+      return allocator_.keep_cache_of(event.of);
+    case EventKind::kLimit: {
+      if (!keeps_capacity_) capacity_ = event.high_bytes;
+      return;
+    }
+  }
+}
+
+bool PolicyReplay::has_room(std::uint64_t bytes) const {
+  return capacity_ == AllocatorSettings::kNoLimit ||
+         (taken_ <= capacity_ && bytes <= capacity_ - taken_);
+}
+
+std::optional<std::uint64_t> PolicyReplay::allocate(std::uint64_t bytes, ClassId) {
+  if (!has_room(bytes)) return std::nullopt;
+  taken_ += bytes;
+  return space_.take(bytes);
+}
+
+void PolicyReplay::release(std::uint64_t address, std::uint64_t bytes) {
+  taken_ -= bytes;
+  space_.give_back(address, bytes);
+}
+
+SegmentSource::Space PolicyReplay::reserve(std::uint64_t, ClassId) {
+  return {space_.take(kReservationBytes), kReservationBytes};
+}
+
+bool PolicyReplay::map(std::uint64_t, std::uint64_t bytes) {
+  if (!has_room(bytes)) return false;
+  taken_ += bytes;
+  return true;
+}
+
+void PolicyReplay::unmap(std::uint64_t, std::uint64_t bytes) { taken_ -= bytes; }
+
+void UsedBytes::apply(const std::vector<Event>& events) {
+  for (const Event& event : events) {
+    if (event.kind == EventKind::kRequest) {
+      if (event.slot >= blocks_.size()) blocks_.resize(event.slot + 1);
+      const std::uint64_t bytes = (event.low_bytes + kUnitBytes - 1) / kUnitBytes * kUnitBytes;
+      blocks_[event.slot] = bytes;
+      used_ += bytes;
+      peak_ = std::max(peak_, used_);
+    } else if (event.kind == EventKind::kFree) {
+      used_ -= blocks_[event.slot];
+    }
+  }
+}
+
+}  // namespace gpumemtrace::analyzer::replay

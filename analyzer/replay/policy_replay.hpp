@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program asked, answered by an allocator with other settings.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "analyzer/replay/caching_allocator.hpp"
+#include "analyzer/replay/events.hpp"
+
+namespace gpumemtrace::analyzer::replay {
+
+// Which of the sizes that a request can have had is taken: the least, the most, or one that follows
+// from the request's number, or from where and how large it was, and the number of the sample.
+struct SizeChoice {
+  enum class By { kLow, kHigh, kRequest, kSite };
+  By by = By::kHigh;
+  std::uint32_t sample = 0;
+  [[nodiscard]] std::uint64_t size_of(const Event& request, std::uint64_t number) const;
+};
+
+// Where the driver places a segment among those that are there. It fills gaps from below, mostly;
+// from above shows whether that matters.
+enum class Placing { kFromBelow, kFromAbove };
+
+// The driver's address space: the first gap with room.
+class AddressSpace {
+ public:
+  explicit AddressSpace(Placing placing) : placing_(placing) {}
+  [[nodiscard]] std::uint64_t take(std::uint64_t bytes);
+  void give_back(std::uint64_t address, std::uint64_t bytes);
+
+ private:
+  Placing placing_;
+  std::map<std::uint64_t, std::uint64_t> taken_;  // distance from the begin or the end, and length
+};
+
+struct ReplayCounts {
+  AllocatorCounts allocator;
+  std::uint64_t refused = 0;  // requests, out of memory
+  Unusable unusable;
+};
+
+// - apply() takes the events in their order, from one thread at a time.
+// - With the first request that is refused the replay ends: what the program would have done then
+// is
+//   not known. Requests that the recorded run was refused, too, do not end it.
+class PolicyReplay final : public EventSink, private SegmentSource {
+ public:
+  PolicyReplay(const AllocatorSettings& settings, const TorchRules& rules, SizeChoice sizes,
+               Placing placing)
+      : sizes_(sizes), space_(placing), allocator_(settings, rules, *this) {}
+
+  // Instead of what the driver had by the trace.
+  void set_capacity(std::uint64_t bytes) {
+    capacity_ = bytes;
+    keeps_capacity_ = true;
+  }
+  void set_allowed_bytes(std::uint64_t bytes) { allocator_.set_allowed_bytes(bytes); }
+  void apply(const std::vector<Event>& events) override;
+  [[nodiscard]] ReplayCounts counts() const {
+    return {allocator_.counts(), refused_, allocator_.unusable_at_peak()};
+  }
+
+ private:
+  void apply(const Event& event);
+  [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes, ClassId of) override;
+  void release(std::uint64_t address, std::uint64_t bytes) override;
+  [[nodiscard]] Space reserve(std::uint64_t page_bytes, ClassId of) override;
+  [[nodiscard]] bool map(std::uint64_t address, std::uint64_t bytes) override;
+  void unmap(std::uint64_t address, std::uint64_t bytes) override;
+  [[nodiscard]] bool has_room(std::uint64_t bytes) const;
+
+  SizeChoice sizes_;
+  AddressSpace space_;
+  CachingAllocator allocator_;
+  std::vector<BlockId> blocks_;  // by slot
+  std::uint64_t capacity_ = AllocatorSettings::kNoLimit;
+  bool keeps_capacity_ = false;
+  bool ended_ = false;       // a request was refused that the recorded program had got
+  std::uint64_t taken_ = 0;  // from the driver
+  std::uint64_t requests_ = 0;
+  std::uint64_t refused_ = 0;
+};
+
+// What the driver's pool for stream-ordered memory has in use at most; what it reserves beside that
+// nobody outside knows.
+class UsedBytes final : public EventSink {
+ public:
+  void apply(const std::vector<Event>& events) override;
+  [[nodiscard]] std::uint64_t peak_bytes() const { return peak_; }
+
+ private:
+  std::vector<std::uint64_t> blocks_;  // sizes, by slot
+  std::uint64_t used_ = 0;
+  std::uint64_t peak_ = 0;
+};
+
+}  // namespace gpumemtrace::analyzer::replay

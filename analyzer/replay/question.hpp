@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is asked of a replay.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace gpumemtrace::analyzer::replay {
+
+struct Question {
+  std::vector<std::string> settings;      // beside the recorded and the usual ones
+  std::vector<std::uint64_t> capacities;  // of cards, in bytes
+};
+
+}  // namespace gpumemtrace::analyzer::replay

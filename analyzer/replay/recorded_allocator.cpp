@@ -1,0 +1,466 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/replay/recorded_allocator.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <iterator>
+
+namespace gpumemtrace::analyzer::replay {
+namespace {
+
+constexpr std::uint32_t kNoWriter = ~std::uint32_t{0};
+
+std::string hex(std::uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::string bytes_text(std::uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
+
+}  // namespace
+
+void RecordedAllocator::differ(const std::string& what) {
+  if (!compares()) return;
+  proof_.mismatches = 1;
+  proof_.first_mismatch = "event " + std::to_string(proof_.events) + ": " + what;
+}
+
+void RecordedAllocator::give_up(const std::string& reason) { differ(reason); }
+
+void RecordedAllocator::add_allocation(std::uint32_t writer, const DriverCall& call) {
+  allocations_[call.address] = {call.bytes, false};
+  threads_[writer].calls.push_back(call);
+}
+
+void RecordedAllocator::add_reservation(std::uint64_t address, std::uint64_t bytes) {
+  reservations_[address] = {bytes, 0, false, std::nullopt, false};
+}
+
+void RecordedAllocator::remove_reservation(std::uint64_t address) {
+  const auto found = reservations_.find(address);
+  if (found == reservations_.end()) return;
+  const Reservation& gone = found->second;
+  if (gone.of) reserved_classes_.erase({*gone.of, gone.small});
+  reservations_.erase(found);
+}
+
+void RecordedAllocator::add_refusal(std::uint32_t writer, const DriverCall& call) {
+  threads_[writer].calls.push_back(call);
+}
+
+void RecordedAllocator::add_free(std::uint32_t writer, const DriverCall& call) {
+  const auto found = allocations_.find(call.address);
+  if (found == allocations_.end()) return;
+  const Allocation allocation = found->second;
+  allocations_.erase(found);
+  if (!allocation.is_segment) {
+    std::vector<DriverCall>& calls = threads_[writer].calls;
+    std::erase_if(calls, [&](const DriverCall& other) {
+      return other.kind == DriverCall::Kind::kAllocated && other.address == call.address;
+    });
+    return;
+  }
+  segment_bytes_ -= allocation.bytes;
+  DriverCall freed = call;
+  freed.bytes = allocation.bytes;
+  threads_[writer].calls.push_back(freed);
+}
+
+RecordedAllocator::Reservation* RecordedAllocator::find_reservation(std::uint64_t address) {
+  auto after = reservations_.upper_bound(address);
+  if (after == reservations_.begin()) return nullptr;
+  auto& [begin, reservation] = *--after;
+  return address - begin < reservation.bytes ? &reservation : nullptr;
+}
+
+void RecordedAllocator::add_mapping(std::uint32_t writer, const DriverCall& call) {
+  Reservation* const around = find_reservation(call.address);
+  if (around == nullptr) return;
+  const bool is_mapped = call.kind == DriverCall::Kind::kMapped;
+  const std::uint64_t change = is_mapped ? call.bytes : 0 - call.bytes;
+  around->mapped_bytes += change;
+  if (around->is_segment) segment_bytes_ += change;
+  // Of reservations that are somebody else's only the begin can be taken for the allocator's.
+  if (is_mapped || around->is_segment) threads_[writer].calls.push_back(call);
+}
+
+void RecordedAllocator::mark_segment(std::uint64_t address) {
+  Reservation* const around = find_reservation(address);
+  if (around != nullptr && !around->is_segment) {
+    around->is_segment = true;
+    segment_bytes_ += around->mapped_bytes;
+  }
+  auto after = allocations_.upper_bound(address);
+  if (after == allocations_.begin()) return;
+  auto& [begin, allocation] = *--after;
+  if (allocation.is_segment || address - begin >= allocation.bytes) return;
+  allocation.is_segment = true;
+  segment_bytes_ += allocation.bytes;
+}
+
+std::uint32_t RecordedAllocator::take_slot() {
+  if (unused_slots_.empty()) return slots_++;
+  const std::uint32_t slot = unused_slots_.back();
+  unused_slots_.pop_back();
+  return slot;
+}
+
+const DriverCall* RecordedAllocator::next_call(DriverCall::Kind kind) {
+  for (std::size_t i = 0; i < calls_->size(); ++i) {
+    if (used_[i] || (*calls_)[i].kind != kind) continue;
+    used_[i] = true;
+    return &(*calls_)[i];
+  }
+  return nullptr;
+}
+
+bool RecordedAllocator::has_call(DriverCall::Kind kind) const {
+  for (std::size_t i = 0; i < calls_->size(); ++i) {
+    if (!used_[i] && (*calls_)[i].kind == kind) return true;
+  }
+  return false;
+}
+
+std::optional<std::uint64_t> RecordedAllocator::allocate(std::uint64_t bytes, ClassId) {
+  for (std::size_t i = 0; i < calls_->size(); ++i) {
+    const DriverCall& call = (*calls_)[i];
+    if (used_[i]) continue;
+    if (call.kind == DriverCall::Kind::kRefused && call.bytes == bytes) {
+      used_[i] = true;
+      return std::nullopt;
+    }
+    // Segments that went back although the driver refused nothing: a limit of PyTorch's own.
+    if (call.kind == DriverCall::Kind::kFreed) return std::nullopt;
+    if (call.kind != DriverCall::Kind::kAllocated || call.address != address_) continue;
+    if (call.bytes != bytes) {
+      differ("the segment at " + hex(address_) + " has " + bytes_text(call.bytes) +
+             " where the rules ask for " + std::to_string(bytes));
+    } else {
+      ++proof_.segments;
+    }
+    used_[i] = true;
+    return address_;
+  }
+  if (address_ != 0) {
+    differ("the rules ask the driver for " + bytes_text(bytes) + "; the program's block lies at " +
+           hex(address_) + " in memory that it had");
+  }
+  return std::nullopt;
+}
+
+void RecordedAllocator::release(std::uint64_t address, std::uint64_t) {
+  const DriverCall* const call = next_call(DriverCall::Kind::kFreed);
+  if (call == nullptr) {
+    differ("the rules give the segment at " + hex(address) + " back; the program kept it");
+  } else if (call->address != address && proof_.classes <= 1) {
+    differ("the rules give the segment at " + hex(address) + " back before that at " +
+           hex(call->address));
+  }
+}
+
+SegmentSource::Space RecordedAllocator::reserve(std::uint64_t, ClassId) {
+  const auto after = reservations_.upper_bound(address_);
+  if (find_reservation(address_) == nullptr) {
+    differ("the rules reserve address space; the program did not");
+    return {};
+  }
+  const auto& [begin, reservation] = *std::prev(after);
+  return {begin, reservation.bytes};
+}
+
+bool RecordedAllocator::map(std::uint64_t address, std::uint64_t bytes) {
+  std::uint64_t done = 0;
+  while (done < bytes) {
+    const DriverCall* const call = next_call(DriverCall::Kind::kMapped);
+    if (call == nullptr) {
+      if (next_call(DriverCall::Kind::kRefused) == nullptr) {
+        differ("the rules map " + bytes_text(bytes) + " at " + hex(address) +
+               "; the program mapped " + bytes_text(done));
+      }
+      return false;
+    }
+    if (call->address != address + done) {
+      differ("the rules map memory at " + hex(address + done) + ", the program at " +
+             hex(call->address));
+      return false;
+    }
+    done += call->bytes;
+    ++proof_.segments;
+  }
+  return true;
+}
+
+void RecordedAllocator::unmap(std::uint64_t address, std::uint64_t bytes) {
+  std::uint64_t done = 0;
+  while (done < bytes) {
+    const DriverCall* const call = next_call(DriverCall::Kind::kUnmapped);
+    if (call == nullptr || call->address < address || call->address >= address + bytes) {
+      return differ("the rules unmap " + bytes_text(bytes) + " at " + hex(address) +
+                    "; the program did not");
+    }
+    done += call->bytes;
+  }
+}
+
+// A thread that frees segments and asks for a block holds the allocator's lock in between; so what
+// another thread reports meanwhile says that the former had only emptied the cache. The thread's
+// own next report comes from another place of the program then.
+void RecordedAllocator::settle(std::uint32_t present_writer, std::uint32_t present_stack) {
+  for (auto& [writer, thread] : threads_) {
+    if (thread.calls.empty()) continue;
+    const auto gives_back = [](const DriverCall& call) {
+      return call.kind == DriverCall::Kind::kFreed || call.kind == DriverCall::Kind::kUnmapped;
+    };
+    const auto first = std::find_if(thread.calls.begin(), thread.calls.end(), gives_back);
+    if (first == thread.calls.end()) continue;
+    if (writer == present_writer) {
+      const bool was_refused = std::any_of(thread.calls.begin(), first, [](const DriverCall& call) {
+        return call.kind == DriverCall::Kind::kRefused;
+      });
+      if (was_refused || first->stack == present_stack) continue;
+    }
+    settle_thread(thread);
+  }
+}
+
+void RecordedAllocator::settle_thread(Thread& thread) {
+  std::vector<DriverCall> freed;
+  std::vector<DriverCall> rest;
+  for (const DriverCall& call : thread.calls) {
+    const bool gives_back =
+        call.kind == DriverCall::Kind::kFreed || call.kind == DriverCall::Kind::kUnmapped;
+    (gives_back ? freed : rest).push_back(call);
+  }
+  thread.calls = std::move(rest);
+  empty_cache(freed);
+}
+
+void RecordedAllocator::note_kept_classes(const std::set<std::uint64_t>& freed) {
+  std::set<ClassId> keeps;
+  std::set<ClassId> gives;
+  for (const CachingAllocator::FreeSegment& segment : allocator_.free_segments()) {
+    (freed.contains(segment.address) ? gives : keeps).insert(segment.of);
+  }
+  for (const ClassId of : keeps) {
+    if (of == 0 || gives.contains(of)) continue;
+    allocator_.keep_cache_of(of);
+    out_.add({EventKind::kKeepCache, of, 0, 0, 0, 0});
+  }
+}
+
+void RecordedAllocator::empty_cache(const std::vector<DriverCall>& freed) {
+  if (compares()) {
+    std::set<std::uint64_t> addresses;
+    for (const DriverCall& call : freed) addresses.insert(call.address);
+    if (!allocator_.settings().expandable) note_kept_classes(addresses);
+    std::vector<DriverCall> calls = freed;
+    calls_ = &calls;
+    used_.assign(calls.size(), false);
+    address_ = 0;
+    // The pool of a graph that is gone goes with the rest.
+    for (const CachingAllocator::FreeSegment& segment : allocator_.free_segments()) {
+      if (segment.stays && addresses.contains(segment.address)) {
+        allocator_.release_free_segment(segment.block);
+      }
+    }
+    allocator_.empty_cache();
+    if (has_call(DriverCall::Kind::kFreed) || has_call(DriverCall::Kind::kUnmapped)) {
+      differ("the program gave back memory that the rules keep");
+    } else if (compares()) {
+      ++proof_.bursts;
+    }
+    calls_ = nullptr;
+  }
+  out_.add({EventKind::kEmptyCache, 0, 0, 0, 0, 0});
+}
+
+ClassId RecordedAllocator::class_of_new_segment(const Thread& thread, std::uint64_t bytes) {
+  const auto needs_memory = [&](ClassId of) { return allocator_.find_fit(bytes, of) == 0; };
+  if (needs_memory(thread.last_class)) return thread.last_class;
+  for (const ClassId of : thread.classes) {
+    if (needs_memory(of)) return of;
+  }
+  for (ClassId of = 0; of < classes_; ++of) {
+    if (needs_memory(of)) return of;
+  }
+  return classes_++;
+}
+
+// Each class has reservations of its own for small and for large requests.
+ClassId RecordedAllocator::class_of_reservation(const Thread& thread, std::uint64_t address,
+                                                bool small) {
+  Reservation* const around = find_reservation(address);
+  if (around == nullptr) return thread.last_class;
+  if (around->of) return *around->of;
+  const auto has_none = [&](ClassId of) { return !reserved_classes_.contains({of, small}); };
+  ClassId chosen = classes_;
+  if (has_none(thread.last_class)) chosen = thread.last_class;
+  for (ClassId of = 0; chosen == classes_ && of < classes_; ++of) {
+    if (has_none(of)) chosen = of;
+  }
+  if (chosen == classes_) ++classes_;
+  reserved_classes_.insert({chosen, small});
+  around->of = chosen;
+  around->small = small;
+  return chosen;
+}
+
+ClassId RecordedAllocator::class_of_request(Thread& thread, std::uint64_t address,
+                                            std::uint64_t bytes) {
+  // The common case first: the thread goes on where it was.
+  const BlockId fit = allocator_.find_fit(bytes, thread.last_class);
+  if (fit != 0 && allocator_.address_of(fit) == address) return thread.last_class;
+  if (allocator_.settings().expandable) {
+    return class_of_reservation(thread, address, bytes <= kLargestSmallBytes);
+  }
+  const BlockId there = allocator_.free_block_at(address, bytes);
+  if (there == 0) return class_of_new_segment(thread, bytes);
+  const ClassId of = allocator_.class_of_block(there);
+  if (allocator_.find_fit(bytes, of) == there) return of;
+  const ClassId moved = classes_++;
+  allocator_.move_segment(there, moved);
+  ++proof_.moved_segments;
+  return moved;
+}
+
+RecordedAllocator::Sizes RecordedAllocator::sizes_of_request(std::uint64_t bytes,
+                                                             ClassId of) const {
+  const AllocatorSettings& settings = allocator_.settings();
+  Sizes sizes{bytes, bytes};
+  if (settings.rounds_to_divisions()) {
+    // The smallest size that is rounded to this one.
+    std::uint64_t below = 0;
+    while (sizes.low - below > kUnitBytes) {
+      const std::uint64_t middle = (below + sizes.low) / 2 / kUnitBytes * kUnitBytes;
+      (settings.round_request(middle) == bytes ? sizes.low : below) = middle;
+    }
+  }
+  if (settings.expandable || bytes <= kLargestSmallBytes) return sizes;
+  const bool is_oversize = bytes >= settings.max_split_bytes;
+  const std::uint64_t unsplit =
+      is_oversize ? settings.max_non_split_rounding_bytes - kUnitBytes : kLargestSmallBytes;
+  const BlockId fit = compares() ? allocator_.find_fit(bytes, of) : 0;
+  std::uint64_t least = kLargestSmallBytes + kUnitBytes;
+  if (fit != 0) {
+    if (allocator_.bytes_of(fit) != bytes) return sizes;  // the rest was split off
+    least = std::max(least, allocator_.free_size_below(bytes, of) + kUnitBytes);
+  } else if (compares()) {
+    if (settings.segment_bytes(bytes) != bytes) return sizes;
+    least = std::max(least, bytes - kLargeRoundingBytes + kUnitBytes);
+  }
+  least = std::max(least, bytes > unsplit ? bytes - unsplit : 0);
+  sizes.low = std::min(sizes.low, least);
+  return sizes;
+}
+
+void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block) {
+  const auto bytes = static_cast<std::uint64_t>(block.bytes);
+  ++proof_.events;
+  settle(writer, block.stack);
+  if (const auto missed = live_.find(block.address); missed != live_.end()) {
+    ++lost_frees_;
+    differ("a block at " + hex(block.address) + " is handed out again; its free was not recorded");
+    out_.add({EventKind::kFree, 0, missed->second.slot, 0, 0, 0});
+    unused_slots_.push_back(missed->second.slot);
+    live_.erase(missed);
+  }
+  Thread& thread = threads_[writer];
+  const ClassId of = compares() ? class_of_request(thread, block.address, bytes) : 0;
+  thread.last_class = of;
+  thread.classes.insert(of);
+  const Sizes sizes = sizes_of_request(bytes, of);
+  has_unknown_sizes_ |= sizes.low != sizes.high;
+  LiveBlock live{take_slot(), 0, bytes};
+  if (compares()) {
+    calls_ = &thread.calls;
+    used_.assign(thread.calls.size(), false);
+    address_ = block.address;
+    live.replayed = allocator_.malloc(bytes, of);
+    if (live.replayed == 0) {
+      differ("the rules refuse " + bytes_text(bytes) + "; the program got them");
+    } else if (allocator_.address_of(live.replayed) != block.address) {
+      differ("the rules place " + bytes_text(bytes) + " at " +
+             hex(allocator_.address_of(live.replayed)) + ", the program at " + hex(block.address));
+    } else if (allocator_.bytes_of(live.replayed) != bytes) {
+      differ("the rules hand out " + bytes_text(allocator_.bytes_of(live.replayed)) +
+             ", the program " + std::to_string(bytes));
+    } else if (has_call(DriverCall::Kind::kFreed) || has_call(DriverCall::Kind::kUnmapped)) {
+      differ("the program gave back memory that the rules keep");
+    } else if (compares()) {
+      ++proof_.placements;
+    }
+    calls_ = nullptr;
+    compare_totals(block);
+  }
+  proof_.classes = classes_;
+  thread.calls.clear();
+  live_[block.address] = live;
+  out_.add({EventKind::kRequest, of, live.slot, block.stack, sizes.low, sizes.high});
+}
+
+void RecordedAllocator::compare_totals(const trace::Block& block) {
+  constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
+  if (!compares() || block.reserved_bytes == kUnknown) return;
+  const AllocatorCounts& counts = allocator_.counts();
+  if (counts.allocated_bytes != block.allocated) {
+    differ("the rules have " + bytes_text(counts.allocated_bytes) + " allocated, the program " +
+           std::to_string(block.allocated));
+  } else if (counts.reserved_bytes != block.reserved_bytes) {
+    differ("the rules have " + bytes_text(counts.reserved_bytes) + " reserved, the program " +
+           std::to_string(block.reserved_bytes));
+  } else {
+    ++proof_.totals;
+  }
+}
+
+void RecordedAllocator::take_back(const trace::Block& block) {
+  ++proof_.events;
+  // A request that frees segments ends with its block, or with none: this is neither.
+  settle(kNoWriter, 0);
+  const auto found = live_.find(block.address);
+  if (found == live_.end()) {
+    ++lost_frees_;
+    return differ("a block at " + hex(block.address) + " is freed that was not seen before");
+  }
+  const LiveBlock live = found->second;
+  live_.erase(found);
+  unused_slots_.push_back(live.slot);
+  out_.add({EventKind::kFree, 0, live.slot, 0, 0, 0});
+  if (!compares()) return;
+  allocator_.free(live.replayed);
+  compare_totals(block);
+}
+
+void RecordedAllocator::refuse(std::uint32_t writer, const trace::FrameworkOom& oom) {
+  ++proof_.events;
+  settle(writer, oom.stack);
+  Thread& thread = threads_[writer];
+  const bool driver_refused =
+      std::any_of(thread.calls.begin(), thread.calls.end(),
+                  [](const DriverCall& call) { return call.kind == DriverCall::Kind::kRefused; });
+  if (compares()) {
+    calls_ = &thread.calls;
+    used_.assign(thread.calls.size(), false);
+    address_ = 0;
+    if (allocator_.malloc(oom.requested, thread.last_class) != 0) {
+      differ("the rules meet a request for " + bytes_text(oom.requested) +
+             " that the program could not");
+    }
+    calls_ = nullptr;
+    if (!driver_refused) {
+      const std::uint64_t limit = allocator_.counts().reserved_bytes +
+                                  allocator_.settings().segment_bytes(oom.requested) - 1;
+      limit_of_its_own_ = limit_of_its_own_ == 0 ? limit : std::min(limit_of_its_own_, limit);
+    }
+  }
+  thread.calls.clear();
+  out_.add({EventKind::kRefused, thread.last_class, 0, oom.stack, oom.requested, oom.requested});
+}
+
+void RecordedAllocator::finish() {
+  settle(kNoWriter, 0);
+  out_.flush();
+}
+
+}  // namespace gpumemtrace::analyzer::replay

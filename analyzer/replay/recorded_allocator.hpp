@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+// The recorded allocator of one device, replayed call by call and held against what the trace says
+// it did: the proof that the rules are the right ones, and the source of what the program asked.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/replay/caching_allocator.hpp"
+#include "analyzer/replay/events.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer::replay {
+
+// A successful or refused call of the driver that may be the allocator's.
+struct DriverCall {
+  enum class Kind { kAllocated, kRefused, kFreed, kMapped, kUnmapped };
+  Kind kind = Kind::kAllocated;
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;  // kFreed, kUnmapped: of what was there
+  std::uint32_t stack = 0;
+};
+
+struct Proof {
+  std::uint64_t placements = 0;      // equal address and size
+  std::uint64_t segments = 0;        // equal size, at the time when the driver was asked
+  std::uint64_t totals = 0;          // equal allocated and reserved bytes
+  std::uint64_t bursts = 0;          // of freed segments: the same set
+  std::uint64_t events = 0;          // reports seen, equal or not
+  std::uint64_t mismatches = 0;      // 0 or 1: the claim ends with the first
+  std::string first_mismatch;        // which event, and what differs
+  std::uint32_t classes = 0;         // streams and pools told apart by placements
+  std::uint64_t moved_segments = 0;  // that had to change their class to fit
+  [[nodiscard]] bool holds() const { return mismatches == 0 && placements != 0; }
+};
+
+// - Calls of the driver and reports of blocks come in the order in which they took effect.
+// - A report is compared with the replay's own answer. Behind the first difference nothing is
+//   compared any more; what the program asked is still handed on, from the reports alone.
+class RecordedAllocator final : private SegmentSource {
+ public:
+  RecordedAllocator(const AllocatorSettings& settings, const TorchRules& rules, EventBuffer& out)
+      : allocator_(settings, rules, *this), out_(out) {}
+
+  // Memory that the driver handed out, whosever it is, and address space.
+  void add_allocation(std::uint32_t writer, const DriverCall& call);
+  void add_reservation(std::uint64_t address, std::uint64_t bytes);
+  void remove_reservation(std::uint64_t address);
+  void add_refusal(std::uint32_t writer, const DriverCall& call);
+  void add_free(std::uint32_t writer, const DriverCall& call);
+  void add_mapping(std::uint32_t writer, const DriverCall& call);
+
+  // A block is about to be handed out there: the driver memory around it is a segment.
+  void mark_segment(std::uint64_t address);
+  void hand_out(std::uint32_t writer, const trace::Block& block);
+  void take_back(const trace::Block& block);
+  void refuse(std::uint32_t writer, const trace::FrameworkOom& oom);
+  void finish();
+
+  void set_allowed_bytes(std::uint64_t bytes) { allocator_.set_allowed_bytes(bytes); }
+  // Why nothing can be proven from here on.
+  void give_up(const std::string& reason);
+
+  [[nodiscard]] const Proof& proof() const { return proof_; }
+  [[nodiscard]] const CachingAllocator& allocator() const { return allocator_; }
+  // Driver memory of segments now, by the trace.
+  [[nodiscard]] std::uint64_t segment_bytes() const { return segment_bytes_; }
+  [[nodiscard]] bool has_unknown_sizes() const { return has_unknown_sizes_; }
+  // What PyTorch itself allowed the process at most, by requests that it refused although the
+  // driver did not; 0 where there was none.
+  [[nodiscard]] std::uint64_t limit_of_its_own() const { return limit_of_its_own_; }
+  [[nodiscard]] std::uint64_t lost_frees() const { return lost_frees_; }
+
+ private:
+  struct Allocation {
+    std::uint64_t bytes = 0;
+    bool is_segment = false;
+  };
+  struct Reservation {
+    std::uint64_t bytes = 0;
+    std::uint64_t mapped_bytes = 0;
+    bool is_segment = false;
+    std::optional<ClassId> of;
+    bool small = false;
+  };
+  struct LiveBlock {
+    std::uint32_t slot = 0;
+    BlockId replayed = 0;
+    std::uint64_t bytes = 0;
+  };
+  struct Thread {
+    std::vector<DriverCall> calls;  // since its last report
+    ClassId last_class = 0;
+    std::set<ClassId> classes;
+  };
+  struct Sizes {
+    std::uint64_t low = 0;
+    std::uint64_t high = 0;
+  };
+
+  // SegmentSource, answered by the trace.
+  [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes, ClassId of) override;
+  void release(std::uint64_t address, std::uint64_t bytes) override;
+  [[nodiscard]] Space reserve(std::uint64_t page_bytes, ClassId of) override;
+  [[nodiscard]] bool map(std::uint64_t address, std::uint64_t bytes) override;
+  void unmap(std::uint64_t address, std::uint64_t bytes) override;
+
+  [[nodiscard]] bool compares() const { return proof_.mismatches == 0; }
+  void differ(const std::string& what);
+  // Takes the next call of this kind that the present request made; nullptr where there is none.
+  [[nodiscard]] const DriverCall* next_call(DriverCall::Kind kind);
+  [[nodiscard]] bool has_call(DriverCall::Kind kind) const;
+
+  // What other threads freed between their reports was the cache, emptied by the program.
+  void settle(std::uint32_t present_writer, std::uint32_t present_stack);
+  void settle_thread(Thread& thread);
+  void empty_cache(const std::vector<DriverCall>& freed);
+  void note_kept_classes(const std::set<std::uint64_t>& freed);
+
+  [[nodiscard]] ClassId class_of_request(Thread& thread, std::uint64_t address,
+                                         std::uint64_t bytes);
+  [[nodiscard]] ClassId class_of_new_segment(const Thread& thread, std::uint64_t bytes);
+  [[nodiscard]] Sizes sizes_of_request(std::uint64_t bytes, ClassId of) const;
+  void compare_totals(const trace::Block& block);
+  [[nodiscard]] Reservation* find_reservation(std::uint64_t address);
+  [[nodiscard]] ClassId class_of_reservation(const Thread& thread, std::uint64_t address,
+                                             bool small);
+  [[nodiscard]] std::uint32_t take_slot();
+
+  CachingAllocator allocator_;
+  EventBuffer& out_;
+  Proof proof_;
+  std::map<std::uint64_t, Allocation> allocations_;
+  std::map<std::uint64_t, Reservation> reservations_;
+  std::set<std::pair<ClassId, bool>> reserved_classes_;  // with a reservation, small or large
+  std::unordered_map<std::uint64_t, LiveBlock> live_;
+  std::vector<std::uint32_t> unused_slots_;
+  std::uint32_t slots_ = 0;
+  std::map<std::uint32_t, Thread> threads_;
+  std::uint64_t segment_bytes_ = 0;
+  std::uint64_t lost_frees_ = 0;
+  std::uint64_t limit_of_its_own_ = 0;
+  bool has_unknown_sizes_ = false;
+  ClassId classes_ = 1;
+
+  // The request that is replayed now.
+  std::vector<DriverCall>* calls_ = nullptr;
+  std::vector<bool> used_;
+  std::uint64_t address_ = 0;
+};
+
+}  // namespace gpumemtrace::analyzer::replay

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the records of a process to what each of its devices' caching allocators was asked.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "analyzer/replay/events.hpp"
+#include "analyzer/replay/recorded_allocator.hpp"
+#include "trace/reader.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer::replay {
+
+// What the trace says of one device beside the allocator's own calls.
+struct DeviceFacts {
+  std::uint64_t total_bytes = 0;    // 0 = not told
+  std::uint64_t other_at_peak = 0;  // used on the device beside segments, when these were most
+  bool knows_other = false;         // a sample told what the device had in use
+  std::uint64_t segments_peak = 0;  // bytes
+};
+
+// Why a trace cannot tell all that the allocator was asked; empty where it can.
+struct Gaps {
+  std::string reason;
+  bool is_end_only = false;  // all is told up to where recording ended
+};
+
+// One device of a process on which PyTorch's allocator was seen.
+struct DeviceEvents {
+  std::int32_t device = -1;
+  Backend backend = Backend::kNative;
+  AllocatorSettings settings;  // recorded, or found by the first block
+  std::string options;         // their text
+  std::string settings_error;  // the recorded text cannot be replayed
+  DeviceFacts facts;
+  std::unique_ptr<EventBuffer> out;
+  std::unique_ptr<RecordedAllocator> recorded;  // native backends
+  std::uint64_t requests = 0;
+  std::uint64_t refused = 0;
+  std::uint32_t streams = 0;  // of the async backend
+};
+
+// - apply() takes the records in the order of analyzer/order/merge.hpp; finish() follows the last.
+// - Memory grows with what is live.
+class TraceEvents {
+ public:
+  // The sinks for what a device was asked; called when its first block comes.
+  using Sinks = std::function<std::vector<EventSink*>(const DeviceEvents&)>;
+
+  // Which version and settings the process had is read from the whole trace ahead.
+  TraceEvents(const trace::TraceFile& file, Sinks sinks) : sinks_(std::move(sinks)) {
+    read_texts(file);
+  }
+
+  void apply(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t ticks);
+  void finish();
+
+  [[nodiscard]] const std::map<std::int32_t, DeviceEvents>& devices() const { return devices_; }
+  [[nodiscard]] const std::string& torch_version() const { return torch_version_; }
+  [[nodiscard]] TorchRules rules() const { return rules_of_version(torch_version_); }
+  [[nodiscard]] const Gaps& gaps() const { return gaps_; }
+  // What the reader lost of the trace.
+  void note_losses(const trace::ReadLosses& losses);
+
+ private:
+  struct Piece {
+    std::uint32_t writer = 0;
+    std::uint64_t bytes = 0;
+    std::int32_t device = -1;
+  };
+  struct AsyncBlock {
+    std::uint32_t slot = 0;
+    std::int32_t device = -1;
+  };
+  // Driver memory in use on a device, whosever it is.
+  struct Usage {
+    std::uint64_t total_bytes = 0;
+    std::uint64_t driver_bytes = 0;
+    std::uint64_t unseen_bytes = 0;
+    std::uint64_t pool_bytes = 0;  // reserved by the driver's pools, by the last sample
+    bool has_sample = false;
+    std::uint64_t limit = AllocatorSettings::kNoLimit;
+  };
+
+  void read_texts(const trace::TraceFile& file);
+  void apply_text(const trace::Text& text);
+  void apply_allocation(const trace::Allocation& call, std::uint32_t writer);
+  void apply_free(const trace::Free& call, std::uint32_t writer);
+  void apply_mapping(const trace::Mapping& call, std::uint32_t writer);
+  void apply_pool(const trace::Pool& call);
+  void apply_block(const trace::Block& block, std::uint32_t writer);
+  void apply_refusal(const trace::FrameworkOom& oom, std::uint32_t writer);
+  void apply_pool_sample(const trace::PoolSample& sample);
+  void apply_sample(const trace::MemorySample& sample);
+  void add_async(const trace::Allocation& call);
+  [[nodiscard]] DeviceEvents& device_of_block(std::int32_t device, std::uint64_t address);
+  void give_earlier_calls(RecordedAllocator& recorded, std::int32_t device) const;
+  void choose_settings(DeviceEvents& device, std::uint64_t address) const;
+  [[nodiscard]] std::int32_t device_of(const trace::CallHeader& call) const;
+  void note_gap(const std::string& reason, bool is_end_only = false);
+  void driver_refused(std::int32_t device, std::uint64_t bytes);
+  void update(std::int32_t device);
+  template <class Visit>
+  void for_each_recorded(Visit&& visit) {
+    for (auto& [ordinal, device] : devices_) {
+      if (device.recorded) visit(ordinal, *device.recorded);
+    }
+  }
+
+  Sinks sinks_;
+  std::map<std::int32_t, DeviceEvents> devices_;
+  std::map<std::uint64_t, Piece> allocations_;  // cuMemAlloc
+  std::map<std::uint64_t, Piece> reservations_;
+  std::map<std::uint64_t, Piece> handles_;   // cuMemCreate
+  std::map<std::uint64_t, Piece> mappings_;  // live, by address
+  std::unordered_map<std::uint64_t, AsyncBlock> async_blocks_;
+  std::map<std::int32_t, std::vector<std::uint32_t>> unused_slots_;
+  std::map<std::int32_t, std::uint32_t> slots_;
+  std::map<std::pair<std::int32_t, std::uint64_t>, ClassId> streams_;
+  std::map<std::uint64_t, std::uint64_t> pools_;  // reserved bytes
+  std::map<std::uint32_t, std::int32_t> contexts_;
+  std::map<std::int32_t, Usage> usage_;
+  std::string torch_version_;
+  std::string backend_;
+  std::string cuda_conf_;
+  std::string conf_;
+  Gaps gaps_;
+};
+
+}  // namespace gpumemtrace::analyzer::replay

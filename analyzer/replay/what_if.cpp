@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/replay/what_if.hpp"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+
+#include "analyzer/order/merge.hpp"
+#include "analyzer/replay/packing.hpp"
+#include "analyzer/replay/policy_replay.hpp"
+
+namespace gpumemtrace::analyzer::replay {
+namespace {
+
+// A range of peaks that is wider than this share of its lower end says too little.
+constexpr std::uint64_t kWidestRangeDivisor = 20;
+// Assignments of sizes beside the two ends, of either kind.
+constexpr std::uint32_t kSamples = 8;
+
+constexpr const char* kUsualSettings[] = {
+    "",
+    "expandable_segments:True",
+    "expandable_segments:True,large_segment_size_mb:12",
+    "expandable_segments:True,large_segment_size_mb:40",
+    "max_split_size_mb:32",
+    "max_split_size_mb:64",
+    "max_split_size_mb:128",
+    "max_split_size_mb:256",
+    "max_split_size_mb:512",
+    "roundup_power2_divisions:2",
+    "roundup_power2_divisions:4",
+    "roundup_power2_divisions:8",
+    "roundup_power2_divisions:[256:1,512:2,1024:4,>:8]",
+    "backend:cudaMallocAsync",
+};
+constexpr const char* kUsualWithLimit[] = {
+    "garbage_collection_threshold:0.6",
+    "garbage_collection_threshold:0.8",
+};
+
+TraceEvents run(const trace::TraceFile& file, const TraceEvents::Sinks& sinks) {
+  TraceEvents events(file, sinks);
+  ProcessMerge merge(file);
+  while (merge.next_key() != ProcessMerge::kNoMore) {
+    merge.run_until(trace::kLastOrderKey, ~std::uint64_t{0}, events);
+  }
+  events.finish();
+  events.note_losses(merge.losses());
+  return events;
+}
+
+// The replays of one row: each with a choice of sizes, and segments placed from below; where that
+// matters, from above as well.
+class RowReplays {
+ public:
+  // `limit_bytes`: what PyTorch kept to by itself, where the settings say nothing; 0 = all.
+  RowReplays(const AllocatorSettings& settings, const TorchRules& rules, bool sizes_known,
+             std::uint64_t device_bytes, std::uint64_t limit_bytes)
+      : settings_(settings), rules_(rules), allowed_bytes_(settings.allowed_bytes(device_bytes)) {
+    using By = SizeChoice::By;
+    if (allowed_bytes_ == 0) allowed_bytes_ = limit_bytes;
+    choices_.push_back({By::kHigh, 0});
+    if (!sizes_known) {
+      choices_.push_back({By::kLow, 0});
+      for (std::uint32_t sample = 0; sample < kSamples; ++sample) {
+        choices_.push_back({By::kRequest, sample});
+        choices_.push_back({By::kSite, sample});
+      }
+    }
+    add(Placing::kFromBelow);
+  }
+  [[nodiscard]] bool depends_on_places() const {
+    return std::any_of(replays_.begin(), replays_.end(),
+                       [](const auto& replay) { return replay->counts().allocator.ties != 0; });
+  }
+  // The new ones go to `sinks`.
+  void add_other_places(std::vector<EventSink*>& sinks) {
+    const std::size_t before = replays_.size();
+    add(Placing::kFromAbove);
+    for (std::size_t i = before; i < replays_.size(); ++i) sinks.push_back(replays_[i].get());
+  }
+  void set_capacity(std::uint64_t bytes) {
+    capacity_ = bytes;
+    for (const auto& replay : replays_) replay->set_capacity(bytes);
+  }
+  void add_to(std::vector<EventSink*>& sinks) const {
+    for (const auto& replay : replays_) sinks.push_back(replay.get());
+  }
+  // The first stands for the row where they agree.
+  [[nodiscard]] ReplayCounts first() const { return replays_.front()->counts(); }
+  [[nodiscard]] std::uint64_t low_peak() const { return extreme().first; }
+  [[nodiscard]] std::uint64_t high_peak() const { return extreme().second; }
+  [[nodiscard]] bool any_refused() const {
+    return std::any_of(replays_.begin(), replays_.end(),
+                       [](const auto& replay) { return replay->counts().refused != 0; });
+  }
+  [[nodiscard]] bool all_refused() const {
+    return std::all_of(replays_.begin(), replays_.end(),
+                       [](const auto& replay) { return replay->counts().refused != 0; });
+  }
+
+ private:
+  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> extreme() const {
+    std::uint64_t low = ~std::uint64_t{0};
+    std::uint64_t high = 0;
+    for (const auto& replay : replays_) {
+      const std::uint64_t peak = replay->counts().allocator.reserved_peak_bytes;
+      low = std::min(low, peak);
+      high = std::max(high, peak);
+    }
+    return {low, high};
+  }
+
+  void add(Placing placing) {
+    for (const SizeChoice choice : choices_) {
+      replays_.push_back(std::make_unique<PolicyReplay>(settings_, rules_, choice, placing));
+      if (allowed_bytes_ != 0) replays_.back()->set_allowed_bytes(allowed_bytes_);
+      if (capacity_) replays_.back()->set_capacity(*capacity_);
+    }
+  }
+
+  AllocatorSettings settings_;
+  TorchRules rules_;
+  std::uint64_t allowed_bytes_ = 0;
+  std::optional<std::uint64_t> capacity_;
+  std::vector<SizeChoice> choices_;
+  std::vector<std::unique_ptr<PolicyReplay>> replays_;
+};
+
+// The part of the settings that is a limit and no policy: other settings keep it.
+std::string fraction_text(const std::string& options) {
+  const std::size_t begin = options.find("per_process_memory_fraction");
+  if (begin == std::string::npos) return {};
+  return options.substr(begin, options.find(',', begin) - begin);
+}
+
+std::string short_name(const std::string& options) { return options.empty() ? "default" : options; }
+
+// One device's rows, from the pass that proves to the one that fills cards.
+class DeviceRows {
+ public:
+  DeviceRows(const DeviceEvents& events, const TorchRules& rules, const Lifetimes& lifetimes,
+             const Gaps& gaps)
+      : rules_(rules), live_low_bytes_(lifetimes.live_peak_low_bytes()) {
+    answer_.device = events.device;
+    answer_.facts = events.facts;
+    answer_.live_peak_bytes = lifetimes.live_peak_bytes();
+    answer_.packed_bytes = lifetimes.packed_bytes();
+    answer_.packed_events = lifetimes.events();
+    answer_.sizes_known = !events.recorded || !events.recorded->has_unknown_sizes();
+    if (events.recorded) {
+      answer_.proof = events.recorded->proof();
+      limit_bytes_ = events.recorded->limit_of_its_own();
+      recorded_counts_ = events.recorded->allocator().counts();
+      refused_ = events.refused;
+      unusable_ = events.recorded->allocator().unusable_at_peak();
+    }
+    answer_.classes = events.recorded ? answer_.proof.classes : events.streams;
+    answer_.is_native = events.recorded != nullptr;
+    choose_basis(gaps);
+  }
+
+  void add_rows(const DeviceEvents& events, const Question& question) {
+    std::vector<std::string> texts{events.options};
+    const std::string fraction = fraction_text(events.options);
+    const auto add_usual = [&](const std::string& text) {
+      texts.push_back(text + (text.empty() || fraction.empty() ? "" : ",") + fraction);
+    };
+    for (const char* text : kUsualSettings) add_usual(text);
+    if (events.settings.memory_fraction < 1 || limit_bytes_ != 0) {
+      for (const char* text : kUsualWithLimit) add_usual(text);
+    }
+    texts.insert(texts.end(), question.settings.begin(), question.settings.end());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+      if (std::find(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(i), texts[i]) !=
+          texts.begin() + static_cast<std::ptrdiff_t>(i)) {
+        continue;
+      }
+      add_row(texts[i], i == 0, i > 0 && i < texts.size() - question.settings.size());
+    }
+  }
+
+  // The replays of all rows; kept here until the pass is over.
+  [[nodiscard]] std::vector<EventSink*> first_sinks() {
+    std::vector<EventSink*> sinks;
+    for (const Row& row : answer_.rows) {
+      if (row.settings.backend == Backend::kAsync) {
+        replays_.push_back(nullptr);
+        has_bracket_ = true;
+        continue;
+      }
+      replays_.push_back(std::make_unique<RowReplays>(row.settings, rules_, answer_.sizes_known,
+                                                      answer_.facts.total_bytes, limit_bytes_));
+      replays_.back()->add_to(sinks);
+    }
+    if (has_bracket_) sinks.push_back(&used_);
+    return sinks;
+  }
+
+  // Of rows whose answer depends on where the driver places segments.
+  [[nodiscard]] std::vector<EventSink*> second_sinks() {
+    std::vector<EventSink*> sinks;
+    for (const auto& replays : replays_) {
+      if (replays && replays->depends_on_places()) replays->add_other_places(sinks);
+    }
+    return sinks;
+  }
+
+  void take_first() {
+    for (std::size_t i = 0; i < answer_.rows.size(); ++i) {
+      Row& row = answer_.rows[i];
+      replays_[i] ? fill(row, *replays_[i]) : fill_bracket(row);
+    }
+    if (answer_.is_native && answer_.proof.holds() && !has_gaps_) {
+      fill_recorded(answer_.rows.front());
+      answer_.unusable = unusable_;
+      answer_.knows_unusable = true;
+    }
+    replays_.clear();
+  }
+
+  // What is left to find out about cards: rows whose peak is larger than the card, but not what is
+  // live at once.
+  [[nodiscard]] std::vector<EventSink*> card_sinks(const std::vector<std::uint64_t>& capacities) {
+    std::vector<EventSink*> sinks;
+    for (Row& row : answer_.rows) {
+      for (const std::uint64_t capacity : capacities) row.fits.push_back(first_fit(row, capacity));
+      if (row.settings.backend == Backend::kAsync || !row.high_bytes) continue;
+      for (Fit& fit : row.fits) {
+        if (fit.fits || !answer_.facts.knows_other) continue;
+        open_.push_back({&row, &fit,
+                         std::make_unique<RowReplays>(row.settings, rules_, answer_.sizes_known,
+                                                      fit.capacity_bytes, 0)});
+        open_.back().replays->set_capacity(fit.capacity_bytes -
+                                           std::min(fit.capacity_bytes, other_bytes()));
+        open_.back().replays->add_to(sinks);
+      }
+    }
+    return sinks;
+  }
+
+  void take_cards() {
+    for (const OpenFit& open : open_) {
+      if (!open.replays->any_refused()) {
+        open.fit->fits = true;
+      } else if (open.replays->all_refused()) {
+        open.fit->fits = false;
+      }
+    }
+    open_.clear();
+  }
+  // As second_sinks().
+  [[nodiscard]] std::vector<EventSink*> second_card_sinks() {
+    std::vector<EventSink*> sinks;
+    for (const OpenFit& open : open_) {
+      if (open.replays->depends_on_places()) open.replays->add_other_places(sinks);
+    }
+    return sinks;
+  }
+
+  [[nodiscard]] DeviceAnswer&& take() { return std::move(answer_); }
+
+ private:
+  struct OpenFit {
+    Row* row;
+    Fit* fit;
+    std::unique_ptr<RowReplays> replays;
+  };
+
+  [[nodiscard]] std::uint64_t other_bytes() const { return answer_.facts.other_at_peak; }
+
+  void choose_basis(const Gaps& gaps) {
+    basis_ = answer_.sizes_known ? Basis::kReplayed : Basis::kSampled;
+    has_gaps_ = !gaps.reason.empty() && !gaps.is_end_only;
+    if (!gaps.reason.empty()) {
+      basis_ = Basis::kEstimated;
+      reason_ = gaps.reason;
+    } else if (answer_.is_native && !answer_.proof.holds()) {
+      basis_ = Basis::kEstimated;
+      reason_ = "the recorded run could not be replayed: " + answer_.proof.first_mismatch;
+    } else if (!rules_.was_proven()) {
+      basis_ = Basis::kEstimated;
+      reason_ = "the rules of PyTorch 2." + std::to_string(rules_.minor) +
+                " were never compared "
+                "with a run";
+    } else if (answer_.is_native && answer_.proof.classes > 1) {
+      basis_ = Basis::kEstimated;
+      reason_ = "streams and pools are told apart by where blocks were placed";
+    }
+  }
+
+  void add_row(const std::string& text, bool is_recorded, bool is_usual) {
+    Row row;
+    row.options = text;
+    row.policy = short_name(text);
+    try {
+      row.settings = parse_settings(text, rules_);
+    } catch (const SettingError&) {
+      // An option that this version of PyTorch has not: nobody asked for it.
+      if (is_usual) return;
+      if (!is_recorded) throw;
+      row.reason = reason_;
+    }
+    row.warning = row.settings.warning(limit_bytes_ != 0);
+    row.basis = basis_;
+    answer_.rows.push_back(std::move(row));
+  }
+
+  void fill(Row& row, const RowReplays& replays) const {
+    const ReplayCounts counts = replays.first();
+    const std::uint64_t low = replays.low_peak();
+    const std::uint64_t high = replays.high_peak();
+    row.reason = reason_;
+    if (has_gaps_) return;
+    if (answer_.proof.moved_segments != 0) {
+      row.reason =
+          "which stream asked for which block is not recorded, and the places of the "
+          "blocks do not tell it";
+      return;
+    }
+    if (low != high && row.basis == Basis::kReplayed) row.basis = Basis::kSampled;
+    if (high - low > low / kWidestRangeDivisor) {
+      row.reason = "the sizes that the program can have asked for give " + std::to_string(low) +
+                   " to " + std::to_string(high) + " bytes";
+      return;
+    }
+    set_peak(row, low, high);
+    set_counts(row, counts.allocator);
+    row.raised = counts.refused;
+  }
+
+  // The proof has replayed it, whatever the sizes were.
+  void fill_recorded(Row& row) const {
+    set_peak(row, recorded_counts_.reserved_peak_bytes, recorded_counts_.reserved_peak_bytes);
+    set_counts(row, recorded_counts_);
+    row.raised = refused_;
+    row.basis = Basis::kReplayed;
+    row.reason.clear();
+  }
+
+  static void set_peak(Row& row, std::uint64_t low, std::uint64_t high) {
+    row.reserved_peak_bytes = high;
+    row.low_bytes = low;
+    row.high_bytes = high;
+  }
+
+  static void set_counts(Row& row, const AllocatorCounts& counts) {
+    row.allocated_peak_bytes = counts.allocated_peak_bytes;
+    row.retries = counts.retries;
+    row.segments = counts.segments_peak;
+    row.segment_calls = counts.segment_calls;
+  }
+
+  void fill_bracket(Row& row) const {
+    row.basis = Basis::kBracket;
+    row.reason = reason_;
+    if (has_gaps_) return;
+    row.reason = "the driver's pool has rules of its own: no upper bound is known";
+    row.low_bytes = used_.peak_bytes();
+  }
+
+  [[nodiscard]] Fit first_fit(const Row& row, std::uint64_t capacity) const {
+    Fit fit{capacity, std::nullopt, std::nullopt};
+    if (!row.low_bytes || !answer_.facts.knows_other) return fit;
+    if (live_low_bytes_ + other_bytes() > capacity) fit.fits = false;
+    if (!row.high_bytes) return fit;
+    const std::uint64_t needed = *row.high_bytes + other_bytes();
+    fit.margin_bytes = static_cast<std::int64_t>(capacity - needed);
+    if (needed <= capacity && row.raised.value_or(0) == 0) fit.fits = true;
+    return fit;
+  }
+
+  TorchRules rules_;
+  std::uint64_t live_low_bytes_ = 0;
+  std::uint64_t limit_bytes_ = 0;    // that PyTorch kept to by itself; 0 = none
+  std::uint64_t refused_ = 0;        // requests of the recorded run
+  AllocatorCounts recorded_counts_;  // of the proof
+  Unusable unusable_;
+  Basis basis_ = Basis::kReplayed;
+  std::string reason_;
+  bool has_gaps_ = false;  // calls are missing in between: there is nothing to replay
+  DeviceAnswer answer_;
+  std::vector<std::unique_ptr<RowReplays>> replays_;  // as rows; none for the async backend
+  UsedBytes used_;
+  bool has_bracket_ = false;
+  std::vector<OpenFit> open_;
+};
+
+}  // namespace
+
+Answer what_if(const trace::TraceFile& file, const Question& question) {
+  std::map<std::int32_t, Lifetimes> lifetimes;
+  const TraceEvents proof = run(file, [&](const DeviceEvents& device) {
+    return std::vector<EventSink*>{&lifetimes[device.device]};
+  });
+  Answer answer;
+  if (proof.devices().empty()) {
+    answer.refusal = "PyTorch's allocator was not seen in this process";
+    return answer;
+  }
+  std::map<std::int32_t, DeviceRows> devices;
+  for (const auto& [ordinal, events] : proof.devices()) {
+    DeviceRows& rows =
+        devices.try_emplace(ordinal, events, proof.rules(), lifetimes.at(ordinal), proof.gaps())
+            .first->second;
+    rows.add_rows(events, question);
+  }
+  // Over the trace, unless nobody listens.
+  const auto pass = [&](const auto& sinks_of) {
+    std::map<std::int32_t, std::vector<EventSink*>> sinks;
+    bool has_any = false;
+    for (auto& [ordinal, rows] : devices) {
+      sinks[ordinal] = sinks_of(rows);
+      has_any = has_any || !sinks[ordinal].empty();
+    }
+    if (has_any) (void)run(file, [&](const DeviceEvents& device) { return sinks[device.device]; });
+  };
+  pass([](DeviceRows& rows) { return rows.first_sinks(); });
+  pass([](DeviceRows& rows) { return rows.second_sinks(); });
+  for (auto& [ordinal, rows] : devices) rows.take_first();
+  pass([&](DeviceRows& rows) { return rows.card_sinks(question.capacities); });
+  pass([](DeviceRows& rows) { return rows.second_card_sinks(); });
+  for (auto& [ordinal, rows] : devices) {
+    rows.take_cards();
+    answer.devices.push_back(rows.take());
+    answer.devices.back().torch_version = proof.torch_version();
+  }
+  return answer;
+}
+
+}  // namespace gpumemtrace::analyzer::replay

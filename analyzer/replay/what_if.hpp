@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a recorded process's caching allocator would have needed under other settings.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/replay/caching_allocator.hpp"
+#include "analyzer/replay/question.hpp"
+#include "analyzer/replay/recorded_allocator.hpp"
+#include "analyzer/replay/trace_events.hpp"
+#include "trace/reader.hpp"
+
+namespace gpumemtrace::analyzer::replay {
+
+// How a row knows.
+enum class Basis {
+  kReplayed,   // by proven rules, with the sizes that were asked for
+  kSampled,    // by proven rules, over sizes and placements that can have been
+  kEstimated,  // by rules that this run did not prove
+  kBracket,    // between two bounds
+};
+
+struct Fit {
+  std::uint64_t capacity_bytes = 0;
+  std::optional<bool> fits;
+  std::optional<std::int64_t> margin_bytes;
+};
+
+struct Row {
+  std::string policy;                  // the settings in short; "cudaMallocAsync"
+  std::optional<std::string> options;  // the text that sets it
+  AllocatorSettings settings;
+  std::optional<std::uint64_t> reserved_peak_bytes;
+  std::optional<std::uint64_t> low_bytes;
+  std::optional<std::uint64_t> high_bytes;
+  std::optional<std::uint64_t> allocated_peak_bytes;
+  std::optional<std::uint64_t> retries;
+  std::optional<std::uint64_t> segments;
+  std::optional<std::uint64_t> segment_calls;
+  std::optional<std::uint64_t> raised;
+  std::vector<Fit> fits;
+  Basis basis = Basis::kReplayed;
+  std::string warning;
+  std::string reason;
+};
+
+struct DeviceAnswer {
+  std::int32_t device = -1;
+  std::string torch_version;
+  bool is_native = false;  // there are blocks whose places can be compared
+  Proof proof;
+  bool sizes_known = false;
+  std::uint32_t classes = 0;
+  std::vector<Row> rows;  // the recorded settings first
+  DeviceFacts facts;
+  std::uint64_t live_peak_bytes = 0;
+  std::optional<std::uint64_t> packed_bytes;
+  std::uint64_t packed_events = 0;
+  Unusable unusable;  // of the recorded settings
+  bool knows_unusable = false;
+};
+
+struct Answer {
+  std::string refusal;  // why nothing is said of this process; empty where there are devices
+  std::vector<DeviceAnswer> devices;
+};
+
+// Reads the trace a few times. The same trace and question give the same answer.
+// Throws SettingError for settings that PyTorch of the trace's version does not take.
+[[nodiscard]] Answer what_if(const trace::TraceFile& file, const Question& question);
+
+}  // namespace gpumemtrace::analyzer::replay

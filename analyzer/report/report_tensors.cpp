@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the program named of the framework's peaks, the largest first.
+#include <array>
+
+#include "analyzer/report/sections.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+constexpr std::size_t kMaxTensors = 100;  // of a process and device
+constexpr std::size_t kMaxOtherNames = 15;
+
+// "h.3.mlp.c_fc.weight" -> "h.3.mlp.c_fc"
+rows::OptionalText layer_of(const std::string& name) {
+  return rows::text_or_none(name.substr(0, name.rfind('.') == name.npos ? 0 : name.rfind('.')));
+}
+
+rows::Tensor describe(const Steps& texts, const std::vector<TensorName>& names,
+                      const Tally& tally) {
+  const TensorName& first = names.front();
+  rows::Tensor row;
+  const std::string name = texts.name_of(first.name);
+  row.name = rows::text_or_none(name);
+  row.role = name_of(category_of(first.role));
+  row.state = rows::text_or_none(texts.name_of(first.state));
+  row.layer = layer_of(name);
+  row.path = rows::text_or_none(texts.name_of(first.layer));
+  row.bytes = tally.bytes;
+  row.requested_bytes = first.bytes * tally.count;
+  row.count = tally.count;
+  for (std::size_t i = 1; i < names.size() && row.other_names.size() < kMaxOtherNames; ++i) {
+    row.other_names.push_back(texts.name_of(names[i].name));
+  }
+  row.names = names.size();
+  return row;
+}
+
+// Adds the row to the one for what is not told one by one.
+void add_to_rest(rows::Tensor& rest, const rows::Tensor& row) {
+  rest.bytes += row.bytes;
+  rest.count += row.count;
+  rest.names += row.names;
+  rest.requested_bytes = rest.requested_bytes.value_or(0) + row.requested_bytes.value_or(0);
+}
+
+class PeakTensors {
+ public:
+  PeakTensors(const ReportContext& context, const ReportProcess& process, const Account& account)
+      : texts_(process.model().program().steps()),
+        names_(process.model().program().tensor_names()) {
+    blank_.process = process.id;
+    blank_.device = context.device_id(process, account.device);
+    std::map<std::uint32_t, Tally> by_names;
+    for (const auto& [holder, tally] :
+         process.model().holders().named_at(account.peak, account.device)) {
+      by_names[holder.second].merge(tally);
+    }
+    for (const auto& [number, tally] : by_names) add(number, tally);
+  }
+
+  [[nodiscard]] std::vector<rows::Tensor> rows() {
+    sort_rows(tensors_, &rows::Tensor::bytes);
+    std::vector<rows::Tensor> list;
+    std::map<std::string, rows::Tensor> rests;
+    for (rows::Tensor& row : tensors_) {
+      if (list.size() < kMaxTensors) {
+        list.push_back(std::move(row));
+        continue;
+      }
+      rows::Tensor& rest = rests.try_emplace(*row.role, blank_).first->second;
+      rest.role = row.role;
+      add_to_rest(rest, row);
+    }
+    for (auto& [role, rest] : rests) list.push_back(std::move(rest));
+    if (unnamed_.count != 0) list.push_back(std::move(unnamed_));
+    return list;
+  }
+
+ private:
+  void add(std::uint32_t number, const Tally& tally) {
+    if (number == 0) {
+      unnamed_ = blank_;
+      unnamed_.bytes = tally.bytes;
+      unnamed_.count = tally.count;
+      return;
+    }
+    rows::Tensor row = describe(texts_, names_.names(number), tally);
+    row.process = blank_.process;
+    row.device = blank_.device;
+    tensors_.push_back(std::move(row));
+  }
+
+  const Steps& texts_;
+  const TensorNames& names_;
+  rows::Tensor blank_;
+  rows::Tensor unnamed_;
+  std::vector<rows::Tensor> tensors_;
+};
+
+}  // namespace
+
+std::vector<rows::Tensor> report_tensors(const ReportContext& context) {
+  std::vector<rows::Tensor> list;
+  for (const ReportProcess& process : context.processes()) {
+    const ProcessModel& model = process.model();
+    if (model.program().tensor_names().empty()) continue;
+    for (const Account& account : model.accounts().accounts()) {
+      const bool has_blocks = account.level == Level::kFramework && account.peak.happened();
+      if (!has_blocks || account.peak.is_restored()) continue;
+      for (rows::Tensor& row : PeakTensors(context, process, account).rows()) {
+        list.push_back(std::move(row));
+      }
+    }
+  }
+  return list;
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile imports it before it looks at any code."""

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// PyTorch's caching allocator without memory: its settings, where it places blocks, what it asks of
+// the driver; and how tightly blocks of known lives can lie.
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "analyzer/replay/allocator_settings.hpp"
+#include "analyzer/replay/caching_allocator.hpp"
+#include "analyzer/replay/packing.hpp"
+#include "analyzer/replay/policy_replay.hpp"
+#include "tests/catch.hpp"
+
+using namespace gpumemtrace::analyzer::replay;
+
+namespace {
+
+AllocatorSettings settings_of(const std::string& text, const TorchRules& rules = {}) {
+  return parse_settings(text, rules);
+}
+
+std::string complaint_about(const std::string& text, const TorchRules& rules = {}) {
+  try {
+    (void)parse_settings(text, rules);
+    return {};
+  } catch (const SettingError& error) {
+    return error.what();
+  }
+}
+
+// A driver with so much memory, which it hands out at rising addresses.
+class Driver final : public SegmentSource {
+ public:
+  explicit Driver(std::uint64_t bytes) : left_(bytes) {}
+  [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes, ClassId) override {
+    calls.push_back("allocate " + std::to_string(bytes / kMib));
+    if (bytes > left_) return std::nullopt;
+    left_ -= bytes;
+    next_ += bytes;
+    return next_ - bytes;
+  }
+  void release(std::uint64_t, std::uint64_t bytes) override {
+    calls.push_back("release " + std::to_string(bytes / kMib));
+    left_ += bytes;
+  }
+  [[nodiscard]] Space reserve(std::uint64_t, ClassId) override {
+    calls.emplace_back("reserve");
+    next_ += kSpace;
+    return {next_ - kSpace, kSpace};
+  }
+  [[nodiscard]] bool map(std::uint64_t, std::uint64_t bytes) override {
+    calls.push_back("map " + std::to_string(bytes / kMib));
+    if (bytes > left_) return false;
+    left_ -= bytes;
+    return true;
+  }
+  void unmap(std::uint64_t, std::uint64_t bytes) override {
+    calls.push_back("unmap " + std::to_string(bytes / kMib));
+    left_ += bytes;
+  }
+
+  std::vector<std::string> calls;
+
+ private:
+  static constexpr std::uint64_t kSpace = std::uint64_t{1} << 40;
+  std::uint64_t left_;
+  std::uint64_t next_ = kSpace;
+};
+
+constexpr std::uint64_t kPlenty = std::uint64_t{1} << 40;
+
+struct Machine {
+  explicit Machine(const std::string& text, std::uint64_t bytes = kPlenty)
+      : driver(bytes), allocator(settings_of(text), {}, driver) {}
+  BlockId take(std::uint64_t bytes, ClassId of = 0) { return allocator.malloc(bytes, of); }
+  [[nodiscard]] std::uint64_t reserved() const { return allocator.counts().reserved_bytes; }
+  Driver driver;
+  CachingAllocator allocator;
+};
+
+Event request(std::uint32_t slot, std::uint64_t low, std::uint64_t high) {
+  return {EventKind::kRequest, 0, slot, 0, low, high};
+}
+
+}  // namespace
+
+TEST_CASE("settings that PyTorch takes are read", "[unit]") {
+  CHECK(settings_of("") == AllocatorSettings());
+  CHECK(settings_of("expandable_segments:True").expandable);
+  CHECK(settings_of("max_split_size_mb:64, backend:native").max_split_bytes == 64 * kMib);
+  CHECK(settings_of("garbage_collection_threshold:0.6").garbage_collection_threshold == 0.6);
+  CHECK(settings_of("large_segment_size_mb:40").large_segment_bytes == 40 * kMib);
+  CHECK(settings_of("backend:cudaMallocAsync").backend == Backend::kAsync);
+  CHECK(settings_of("pinned_num_register_threads:8") == AllocatorSettings());
+  CHECK(settings_of("roundup_power2_divisions:4").divisions[0] == 4);
+}
+
+TEST_CASE("what is wrong with settings names the option", "[unit]") {
+  CHECK(complaint_about("max_split_size_mb:3") ==
+        "max_split_size_mb: 3 is too small; PyTorch takes 20 and more");
+  CHECK(complaint_about("max_split_size:64") == "max_split_size: PyTorch has no such option");
+  CHECK(complaint_about("max_split_size_mb") == "max_split_size_mb: ':' is missing at the end");
+  CHECK(complaint_about("max_split_size_mb:") == "max_split_size_mb: a value is missing");
+  CHECK(complaint_about("max_split_size_mb:64 expandable_segments:True") ==
+        "max_split_size_mb: '64expandable_segments' is no whole number");
+  CHECK(complaint_about("max_split_size_mb:-1") == "max_split_size_mb: '-1' is no whole number");
+  CHECK(complaint_about("max_split_size_mb:99999999999") ==
+        "max_split_size_mb: 99999999999 is larger than any device");
+  CHECK(complaint_about("expandable_segments:true") ==
+        "expandable_segments: 'true' is neither True nor False");
+  CHECK(complaint_about("garbage_collection_threshold:1.0") ==
+        "garbage_collection_threshold: '1.0' is not between 0 and 1");
+  CHECK(complaint_about("garbage_collection_threshold:nan") ==
+        "garbage_collection_threshold: 'nan' is not between 0 and 1");
+  CHECK(complaint_about("backend:cuda") ==
+        "backend: 'cuda' is none; there are native and cudaMallocAsync");
+  CHECK(complaint_about("roundup_power2_divisions:3") ==
+        "roundup_power2_divisions: 3 divisions are no power of two");
+  CHECK(complaint_about("roundup_power2_divisions:[256:1") ==
+        "roundup_power2_divisions: a value is missing");
+  CHECK(complaint_about("max_split_size_mb:32,large_segment_size_mb:64") ==
+        "max_split_size_mb: it is smaller than large_segment_size_mb");
+  CHECK(complaint_about("large_segment_size_mb:40", {4}) ==
+        "large_segment_size_mb: PyTorch 2.4 has no such option");
+  CHECK(complaint_about("throw_on_cudamalloc_oom:True") ==
+        "throw_on_cudamalloc_oom: this option cannot be replayed");
+}
+
+TEST_CASE("settings that are known to go wrong together carry a warning", "[unit]") {
+  CHECK(settings_of("expandable_segments:True,max_split_size_mb:64").warning() != "");
+  CHECK(settings_of("garbage_collection_threshold:0.8").warning() != "");
+  CHECK(settings_of("backend:cudaMallocAsync,max_split_size_mb:64").warning() != "");
+  CHECK(settings_of("expandable_segments:True").warning() == "");
+}
+
+TEST_CASE("requests are rounded to 512 bytes or to parts of a power of two", "[unit]") {
+  const AllocatorSettings plain = settings_of("");
+  CHECK(plain.round_request(1) == 512);
+  CHECK(plain.round_request(513) == 1024);
+  const AllocatorSettings parts = settings_of("roundup_power2_divisions:4");
+  CHECK(parts.round_request(1200) == 1536);  // 512 * 4 is not less than it
+  CHECK(parts.round_request(5 * kMib + 1) == 6 * kMib);
+  CHECK(parts.round_request(4 * kMib) == 4 * kMib);
+  const AllocatorSettings list = settings_of("roundup_power2_divisions:[256:1,512:2,>:8]");
+  CHECK(list.round_request(300 * kMib) == 300 * kMib);
+  CHECK(list.round_request(600 * kMib) == 768 * kMib);
+  CHECK(list.round_request(1100 * kMib) == 1152 * kMib);
+  // Until 2.9 the rest began with the last interval that was named.
+  CHECK(settings_of("roundup_power2_divisions:[256:1,512:2,>:8]", {4}).divisions[9] == 8);
+}
+
+TEST_CASE("what the driver is asked for follows from the request's size", "[unit]") {
+  Machine machine("");
+  (void)machine.take(512);
+  (void)machine.take(25 * kMib);
+  (void)machine.take(10 * kMib);
+  (void)machine.take(kMib + 1);
+  CHECK(machine.driver.calls ==
+        std::vector<std::string>{"allocate 2", "allocate 26", "allocate 10", "allocate 20"});
+}
+
+TEST_CASE("the smallest free block that fits is taken, at the lowest address", "[unit]") {
+  Machine machine("");
+  const BlockId large = machine.take(40 * kMib);
+  const BlockId small = machine.take(30 * kMib);
+  const std::uint64_t large_at = machine.allocator.address_of(large);
+  const std::uint64_t small_at = machine.allocator.address_of(small);
+  machine.allocator.free(large);
+  machine.allocator.free(small);
+  const BlockId first = machine.take(30 * kMib);
+  CHECK(machine.allocator.address_of(first) == small_at);
+  const BlockId second = machine.take(20 * kMib);
+  CHECK(machine.allocator.address_of(second) == large_at);
+  CHECK(machine.allocator.bytes_of(second) == 20 * kMib);
+  // A rest of 1 MiB and less is not split off.
+  const BlockId third = machine.take(19 * kMib);
+  CHECK(machine.allocator.bytes_of(third) == 20 * kMib);
+  CHECK(machine.reserved() == 70 * kMib);
+}
+
+TEST_CASE("streams do not share what is free", "[unit]") {
+  Machine machine("");
+  machine.allocator.free(machine.take(12 * kMib, 0));
+  (void)machine.take(12 * kMib, 1);
+  CHECK(machine.reserved() == 24 * kMib);
+}
+
+TEST_CASE("without memory the cache is given back and the driver asked again", "[unit]") {
+  Machine machine("", 64 * kMib);
+  machine.allocator.free(machine.take(40 * kMib));
+  CHECK(machine.take(50 * kMib) != 0);
+  CHECK(machine.driver.calls ==
+        std::vector<std::string>{"allocate 40", "allocate 50", "release 40", "allocate 50"});
+  CHECK(machine.allocator.counts().retries == 1);
+  CHECK(machine.take(50 * kMib) == 0);
+  CHECK(machine.allocator.counts().retries == 2);
+}
+
+TEST_CASE("with max_split_size_mb a large block that fits badly goes back first", "[unit]") {
+  Machine machine("max_split_size_mb:20", 60 * kMib);
+  machine.allocator.free(machine.take(1 * kMib));
+  machine.allocator.free(machine.take(50 * kMib));
+  CHECK(machine.take(25 * kMib) != 0);
+  CHECK(machine.driver.calls == std::vector<std::string>{"allocate 2", "allocate 50", "allocate 26",
+                                                         "release 50", "allocate 26"});
+  CHECK(machine.allocator.counts().retries == 0);
+}
+
+TEST_CASE("garbage is collected once more than the threshold is reserved", "[unit]") {
+  Machine machine("garbage_collection_threshold:0.5");
+  machine.allocator.set_allowed_bytes(100 * kMib);
+  machine.allocator.free(machine.take(60 * kMib));
+  CHECK(machine.take(80 * kMib) != 0);
+  CHECK(machine.driver.calls ==
+        std::vector<std::string>{"allocate 60", "release 60", "allocate 80"});
+  CHECK(machine.allocator.counts().retries == 0);
+}
+
+TEST_CASE("an expandable segment grows by pages and shrinks by whole ones", "[unit]") {
+  Machine machine("expandable_segments:True");
+  const BlockId first = machine.take(30 * kMib);
+  const BlockId second = machine.take(30 * kMib);
+  CHECK(machine.driver.calls == std::vector<std::string>{"reserve", "map 40", "map 20"});
+  CHECK(machine.allocator.address_of(second) == machine.allocator.address_of(first) + 30 * kMib);
+  machine.allocator.free(second);
+  machine.allocator.empty_cache();
+  // The page that the first block ends in stays.
+  CHECK(machine.driver.calls.back() == "unmap 20");
+  CHECK(machine.reserved() == 40 * kMib);
+  machine.allocator.free(first);
+  machine.allocator.empty_cache();
+  CHECK(machine.reserved() == 0);
+}
+
+TEST_CASE("unusable bytes at the peak are those that no block in use asked for", "[unit]") {
+  Machine machine("");
+  machine.allocator.free(machine.take(12 * kMib, 1));
+  (void)machine.take(700);
+  (void)machine.take(15 * kMib);
+  const Unusable& unusable = machine.allocator.unusable_at_peak();
+  CHECK(unusable.other_streams == 12 * kMib);
+  CHECK(unusable.rounding == 1024 - 700 + kMib);
+  CHECK(unusable.other_pool == 2 * kMib - 1024);
+  CHECK(unusable.rest_of_segment == 0);
+  const std::uint64_t sum = unusable.rounding + unusable.pieces + unusable.oversize +
+                            unusable.other_pool + unusable.other_streams + unusable.rest_of_segment;
+  CHECK(sum + 700 + 15 * kMib == machine.allocator.counts().reserved_peak_bytes);
+}
+
+TEST_CASE("a replay ends with the first request that finds no memory", "[unit]") {
+  PolicyReplay replay(settings_of(""), {}, {}, Placing::kFromBelow);
+  replay.set_capacity(40 * kMib);
+  replay.apply({request(0, 30 * kMib, 30 * kMib),
+                request(1, 30 * kMib, 30 * kMib),
+                {EventKind::kFree, 0, 0, 0, 0, 0},
+                request(0, 12 * kMib, 12 * kMib)});
+  CHECK(replay.counts().refused == 1);
+  CHECK(replay.counts().allocator.reserved_peak_bytes == 30 * kMib);
+}
+
+TEST_CASE("sizes that are not known are tried between their ends", "[unit]") {
+  const Event unknown = request(0, 11 * kMib, 12 * kMib);
+  CHECK(SizeChoice{SizeChoice::By::kLow, 0}.size_of(unknown, 7) == 11 * kMib);
+  CHECK(SizeChoice{SizeChoice::By::kHigh, 0}.size_of(unknown, 7) == 12 * kMib);
+  for (std::uint32_t sample = 0; sample < 50; ++sample) {
+    const SizeChoice choice{SizeChoice::By::kRequest, sample};
+    const std::uint64_t bytes = choice.size_of(unknown, 7);
+    CHECK(bytes >= 11 * kMib);
+    CHECK(bytes <= 12 * kMib);
+    CHECK(bytes % kUnitBytes == 0);
+    CHECK(choice.size_of(unknown, 7) == bytes);
+  }
+}
+
+TEST_CASE("blocks are packed no higher than their lives demand", "[unit]") {
+  // The small ones live beside the large one, one after the other.
+  CHECK(packed_height({{10, 0, 10}, {4, 0, 5}, {4, 5, 10}}) == 14);
+  CHECK(packed_height({{6, 0, 4}, {6, 4, 8}}) == 6);
+  CHECK(packed_height({}) == 0);
+}

@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/whatif/what_if_text.hpp"
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+using analyzer::rows::OptionalNumber;
+using analyzer::rows::WhatIf;
+using analyzer::rows::WhatIfBasis;
+using analyzer::rows::WhatIfFit;
+using analyzer::rows::WhatIfRow;
+
+constexpr std::size_t kWidth = 80;
+constexpr std::size_t kSettingWidth = 25;
+constexpr std::uint64_t kBytesPerGb = 1'000'000'000;
+
+// Words in lines of the page's width, the later ones indented.
+std::string wrapped(const std::string& text, std::size_t indent) {
+  std::string out;
+  std::size_t column = 0;
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t end = std::min(text.find(' ', at), text.size());
+    if (column != 0 && column + 1 + end - at > kWidth) {
+      out += "\n" + std::string(indent, ' ');
+      column = indent;
+    } else if (column != 0) {
+      out += ' ';
+      ++column;
+    }
+    out.append(text, at, end - at);
+    column += end - at;
+    at = end + 1;
+  }
+  return out + "\n";
+}
+
+std::string peak_of(const WhatIfRow& row) {
+  if (!row.reserved_peak_bytes) return "not known";
+  return size_text(*row.reserved_peak_bytes);
+}
+
+// Where not one byte is meant: how far below it can lie.
+std::string range_of(const WhatIfRow& row) {
+  if (!row.low_bytes || row.low_bytes == row.high_bytes) return {};
+  if (!row.high_bytes) return "at least " + size_text(*row.low_bytes);
+  return size_text(*row.low_bytes) + " to " + size_text(*row.high_bytes);
+}
+
+std::string saving_of(const WhatIfRow& row, const WhatIfRow& recorded) {
+  if (!row.reserved_peak_bytes || !recorded.reserved_peak_bytes) return "";
+  if (row.basis == WhatIfBasis::kBracket) return "";
+  const std::uint64_t now = *recorded.reserved_peak_bytes;
+  const std::uint64_t then = *row.reserved_peak_bytes;
+  if (&row == &recorded) return "";
+  if (now == then) return "0";
+  return now > then ? size_text(now - then) : "-" + size_text(then - now);
+}
+
+std::string number_of(const OptionalNumber& number) { return number ? format_count(*number) : ""; }
+
+// The smallest card from which on all that were tried have room.
+std::string card_of(const WhatIfRow& row) {
+  std::vector<WhatIfFit> fits = row.fits;
+  std::sort(fits.begin(), fits.end(), [](const WhatIfFit& a, const WhatIfFit& b) {
+    return a.capacity_bytes > b.capacity_bytes;
+  });
+  std::string card;
+  for (const WhatIfFit& fit : fits) {
+    if (!fit.fits) return card.empty() ? "?" : card;
+    if (!*fit.fits) return card.empty() ? "none" : card;
+    card = fit.capacity_bytes % kBytesPerGb == 0
+               ? std::to_string(fit.capacity_bytes / kBytesPerGb) + " GB"
+               : size_text(fit.capacity_bytes);
+  }
+  return card;
+}
+
+std::string here_of(const WhatIfRow& row) {
+  if (!row.raised) return "?";
+  return *row.raised == 0 ? "yes" : "no";
+}
+
+std::string table_line(const std::string& setting, const std::string& peak,
+                       const std::string& saves, const std::string& retries,
+                       const std::string& calls, const std::string& here, const std::string& card,
+                       const std::string& basis) {
+  return format_text("{:<{}} {:>10} {:>10} {:>3} {:>6} {:>4} {:>6} {}\n", setting, kSettingWidth,
+                     peak, saves, retries, calls, here, card, basis);
+}
+
+std::string setting_lines(const WhatIfRow& row, const WhatIfRow& recorded) {
+  std::string setting = row.policy;
+  std::string text;
+  if (setting.size() > kSettingWidth) {
+    text = setting + "\n";
+    setting.clear();
+  }
+  std::string basis(name_of(row.basis));
+  if (row.warning) basis += " !";
+  text += table_line(setting, peak_of(row), saving_of(row, recorded), number_of(row.retries),
+                     number_of(row.segment_calls), here_of(row), card_of(row), basis);
+  if (const std::string range = range_of(row); !range.empty()) text += "    " + range + "\n";
+  return text;
+}
+
+std::string proof_text(const WhatIf& device) {
+  const auto& recorded = device.recorded;
+  std::string text = "Recorded with: " +
+                     (recorded.options.empty() ? "PyTorch's default settings" : recorded.options) +
+                     ". ";
+  if (!recorded.proven) {
+    return text +
+           "The driver's own pool dealt the blocks, whose rules cannot be replayed; the "
+           "sizes and streams are those of the calls.";
+  }
+  if (*recorded.proven) {
+    text += "Proof: replayed by PyTorch's rules, all " + format_count(recorded.events) +
+            " calls had the recorded address, size and totals.";
+    if (recorded.classes > 1) {
+      text += " " + format_count(recorded.classes) +
+              " streams and pools were told apart by the addresses.";
+    }
+    return text;
+  }
+  return text + "Not proven: " + recorded.first_mismatch.value_or("nothing was compared") + ".";
+}
+
+std::string notes_of(const WhatIf& device) {
+  std::map<std::string, std::string> by_note;
+  std::vector<std::string> order;
+  const auto add = [&](const analyzer::rows::OptionalText& note, const std::string& policy) {
+    if (!note) return;
+    std::string& names = by_note[*note];
+    if (names.empty()) order.push_back(*note);
+    names += (names.empty() ? "" : "; ") + policy;
+  };
+  for (const WhatIfRow& row : device.rows) {
+    add(row.warning, row.policy);
+    add(row.reason, row.policy);
+  }
+  std::string text;
+  for (const std::string& note : order) {
+    const bool is_common = by_note[note].find("; ") != std::string::npos;
+    text += wrapped("  " + (is_common ? "Note" : by_note[note]) + ": " + note + ".", 4);
+  }
+  return text;
+}
+
+// The setting that saves most among those that finish and are not guessed.
+const WhatIfRow* best_row(const WhatIf& device) {
+  const WhatIfRow& recorded = device.rows.front();
+  if (!recorded.reserved_peak_bytes) return nullptr;
+  const WhatIfRow* best = nullptr;
+  const bool must_finish = recorded.raised.value_or(0) != 0;
+  for (const WhatIfRow& row : device.rows) {
+    const bool is_known = row.basis == WhatIfBasis::kReplayed || row.basis == WhatIfBasis::kSampled;
+    if (!is_known || !row.high_bytes || row.warning || !row.options || row.raised != 0u) continue;
+    if (!must_finish && *row.high_bytes >= *recorded.reserved_peak_bytes) continue;
+    if (best == nullptr || *row.high_bytes < *best->high_bytes) best = &row;
+  }
+  return best;
+}
+
+std::string advice_text(const WhatIf& device) {
+  const WhatIfRow& recorded = device.rows.front();
+  const WhatIfRow* const best = best_row(device);
+  if (best == nullptr) {
+    return recorded.raised.value_or(0) != 0
+               ? "No setting that was tried meets every request on this card.\n"
+               : "No setting that was tried needs less than the recorded one.\n";
+  }
+  return "Least: PYTORCH_CUDA_ALLOC_CONF=" + *best->options + "\n";
+}
+
+// A run that was refused a request says nothing of what it would have asked for next.
+std::string refusal_text(const WhatIf& device) {
+  const std::uint64_t refused = device.rows.front().raised.value_or(0);
+  if (refused == 0) return {};
+  return wrapped("The recorded run was refused " + format_count(refused) +
+                     (refused == 1 ? " request" : " requests") +
+                     ". Where it says `yes` these are met; what the job would have asked for "
+                     "then is not known, nor whether it would have finished.",
+                 2);
+}
+
+std::string ideal_text(const WhatIf& device) {
+  std::string text = "Ideal: " + size_text(device.ideal.live_peak_bytes) + " are live at once; ";
+  if (!device.ideal.packed_bytes) return text + "too many blocks to pack them.\n";
+  return text + "a packing by lifetimes needs " + size_text(*device.ideal.packed_bytes) + ".\n";
+}
+
+std::string cause_words(const std::string& cause) {
+  static const std::map<std::string, std::string> kWords = {
+      {"rounding", "blocks larger than what was asked for"},
+      {"too_small_pieces", "free pieces too small for the request"},
+      {"oversize_blocks", "large blocks that max_split_size_mb keeps whole"},
+      {"other_pool", "cached for the other size of requests"},
+      {"other_streams", "cached for other streams and pools"},
+      {"rest_of_new_segment", "the rest of the newest segment"}};
+  const auto found = kWords.find(cause);
+  return found == kWords.end() ? cause : found->second;
+}
+
+std::string unusable_text(const WhatIf& device) {
+  std::string text;
+  for (const auto& row : device.unusable_at_peak) {
+    if (row.bytes == 0) continue;
+    text += format_text("  {:>10}  {}\n", size_text(row.bytes), cause_words(row.cause));
+  }
+  return text.empty() ? text : "Reserved and of no use at the recorded peak:\n" + text;
+}
+
+std::string device_text(const WhatIf& device) {
+  std::string text =
+      device.process + " on " + device.device.value_or("an unknown device") + "\n" +
+      wrapped(proof_text(device), 2) + "\n" +
+      table_line("setting", "reserved", "saves", "try", "calls", "here", "card", "basis");
+  for (const WhatIfRow& row : device.rows) text += setting_lines(row, device.rows.front());
+  return text + notes_of(device) + "\n" + advice_text(device) + refusal_text(device) +
+         ideal_text(device) + unusable_text(device);
+}
+
+}  // namespace
+
+std::string what_if_text(const analyzer::rows::Report& report) {
+  std::string text;
+  for (const WhatIf& device : *report.what_if) {
+    if (device.rows.empty()) continue;
+    text += (text.empty() ? "" : "\n") + device_text(device);
+  }
+  return text +
+         "\nreserved: the most that PyTorch takes from the driver; try: times that its cache\n"
+         "was flushed for a request; calls: segments taken and given back; here: every\n"
+         "request is met on the recorded card; card: the smallest from which on all are,\n"
+         "1 GB = 10^9 bytes. Programs that react to free memory may run differently.\n";
+}
+
+}  // namespace gpumemtrace::tools
