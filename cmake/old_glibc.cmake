@@ -12,9 +12,9 @@ endif()
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(sources ${CMAKE_CURRENT_LIST_DIR}/old_glibc)
 set(stubs ${CMAKE_BINARY_DIR}/old_glibc)
-# The loader of that time looks for some symbols in libraries that are empty now.
-set(libraries -L${stubs}
-  -Wl,--no-as-needed ${stubs}/libdl.so ${stubs}/libpthread.so -Wl,--as-needed)
+# The loader of that time looks for some symbols in libraries that are empty now. Named as options:
+# of files CMake would have the program search their folder when it runs.
+set(libraries -L${stubs} -Wl,--no-as-needed -l:libdl.so -l:libpthread.so -Wl,--as-needed)
 set(program_options -Wl,--wrap=__libc_start_main)
 set(check ${stubs}/check)
 execute_process(
