@@ -51,7 +51,8 @@ endif()
 # Installs a program or a library without its debug information, which then lies beside it as
 # NAME.debug, where debuggers and `gpumemtrace symbolize` find it (gnu-debuglink).
 function(gpumemtrace_install target destination)
-  install(TARGETS ${target} RUNTIME DESTINATION ${destination} LIBRARY DESTINATION ${destination})
+  install(TARGETS ${target} RUNTIME DESTINATION ${destination}
+    LIBRARY DESTINATION ${destination} NAMELINK_SKIP)
   if(NOT CMAKE_OBJCOPY)
     return()
   endif()
