@@ -64,6 +64,8 @@ class IndexInbox {
                                           std::memory_order_relaxed));
   }
 
+  [[nodiscard]] bool has_any() const noexcept { return head_.load() != 0; }
+
   // The newest index, or kNoIndex; follow with next().
   std::uint32_t take_all() noexcept {
     return head_.exchange(0, std::memory_order_acquire) - 1;  // pairs with push()

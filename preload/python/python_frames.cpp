@@ -6,6 +6,7 @@
 #include <atomic>
 
 #include "preload/python/python_interpreter.hpp"
+#include "preload/python/python_rounds.hpp"
 #include "preload/python/python_walk.hpp"
 
 namespace gpumemtrace::preload::python {
@@ -13,8 +14,12 @@ namespace {
 
 constexpr std::size_t kCheckedWalks = 64;
 
-constinit std::atomic<std::uint32_t> current_round = 0;
 constinit std::atomic<std::size_t> checked_walks = 0;
+
+[[gnu::noinline]] void begin_round(Walk& walk, std::uint32_t round) noexcept {
+  walk.begin_round(round);
+  use_round();
+}
 
 }  // namespace
 
@@ -23,10 +28,13 @@ constinit std::atomic<std::size_t> checked_walks = 0;
   if (!is_loaded() || is_finalizing(python)) return 0;
   const void* thread_state = python.this_thread_state();
   if (thread_state == nullptr) return 0;
-  const std::uint32_t round = current_round.load(std::memory_order_relaxed);  // see next_round()
+  // Relaxed: who takes up a new round late is one more thread of the old one.
+  const std::uint32_t round = present_round.load(std::memory_order_relaxed);
+  if (last.round != round) [[unlikely]]
+    begin_round(last, round);
   if (checked_walks.load(std::memory_order_relaxed) >= kCheckedWalks) [[likely]] {
-    if (!python.read(python.code_type, thread_state, capacity, round, last)) return 0;
-  } else if (!python.read_checked(python.code_type, thread_state, capacity, round, last)) {
+    if (!python.read(python.code_type, thread_state, capacity, last)) return 0;
+  } else if (!python.read_checked(python.code_type, thread_state, capacity, last)) {
     turn_off("the interpreter's frames are not where its version has them");
     return 0;
   } else if (last.count > 0) {
@@ -42,11 +50,6 @@ std::size_t copy_frames(const Walk& walk, Frame* out) noexcept {
     out[count++] = frame_of(*this_interpreter().layout, walk.links[i].raw, walk.notes[i].version);
   }
   return count;
-}
-
-void next_round() noexcept {
-  // Relaxed: threads may take up a new round late, and nothing else is known by it.
-  current_round.fetch_add(1, std::memory_order_relaxed);
 }
 
 bool read_code(const void* code, Code& out) noexcept {

@@ -35,10 +35,6 @@ std::uint64_t read_stack(std::size_t capacity, Walk& last) noexcept;
 // The frames of a walk, innermost first; returns how many. `out` has room for kMaxFrames.
 std::size_t copy_frames(const Walk& walk, Frame* out) noexcept;
 
-// Makes every thread look at all code objects again; the background thread, every few
-// milliseconds.
-void next_round() noexcept;
-
 // False where the object does not look like a code object.
 [[nodiscard]] bool read_code(const void* code, Code& out) noexcept;
 

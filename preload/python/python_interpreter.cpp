@@ -103,13 +103,13 @@ std::uint64_t begin_of(const LoaderList& modules, const void* address) noexcept 
 // A walk for each version, with its layout compiled in.
 template <std::size_t kIndex>
 [[gnu::hot]] bool read_by_layout(const void* code_type, const void* thread_state,
-                                 std::size_t capacity, std::uint32_t round, Walk& last) noexcept {
-  return Walker<kIndex, Straight>(code_type, last).run(thread_state, capacity, round);
+                                 std::size_t capacity, Walk& last) noexcept {
+  return Walker<kIndex, Straight>(code_type, last).run(thread_state, capacity);
 }
 template <std::size_t kIndex>
 [[gnu::cold]] bool check_by_layout(const void* code_type, const void* thread_state,
-                                   std::size_t capacity, std::uint32_t round, Walk& last) noexcept {
-  return Walker<kIndex, Checked>(code_type, last).run(thread_state, capacity, round);
+                                   std::size_t capacity, Walk& last) noexcept {
+  return Walker<kIndex, Checked>(code_type, last).run(thread_state, capacity);
 }
 
 template <std::size_t... kIndex>

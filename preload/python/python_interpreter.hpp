@@ -59,7 +59,7 @@ struct Interpreters {
 // The interpreter of this process. What every walk needs stands first, in one cache line.
 struct alignas(64) Interpreter {
   using Read = bool (*)(const void* code_type, const void* thread_state, std::size_t capacity,
-                        std::uint32_t round, Walk& last) noexcept;
+                        Walk& last) noexcept;
 
   Read read = nullptr;  // one more walk of a thread, by the layout
   const void* code_type = nullptr;

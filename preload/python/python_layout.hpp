@@ -11,6 +11,7 @@
 #include "preload/base/checked_memory.hpp"
 #include "preload/base/key_table.hpp"
 #include "preload/python/python_types.hpp"
+#include "preload/python/reading_log.hpp"
 
 namespace gpumemtrace::preload::python {
 
@@ -75,20 +76,25 @@ struct Straight {
 };
 class Checked {
  public:
+  Checked() noexcept = default;
+  // Notes in `log` what it hands out.
+  explicit Checked(ReadingLog& log) noexcept : log_(&log) {}
+
   template <class Value>
   [[nodiscard]] bool read(const void* base, std::size_t offset, Value& out) noexcept {
     const Block* block = block_at(base);
     if (block != nullptr && offset + sizeof out <= sizeof block->content) {
       memcpy(&out, block->content + offset, sizeof out);
+      if (log_ != nullptr) log_->note(static_cast<const char*>(base) + offset, &out, sizeof out);
       return true;
     }
-    return read_through_kernel(static_cast<const char*>(base) + offset, &out, sizeof out);
+    return read_noted(log_, static_cast<const char*>(base) + offset, &out, sizeof out);
   }
 
  private:
   struct Block {
     const void* base = nullptr;
-    char content[112];
+    char content[112] = {};
   };
 
   // nullptr where there is less to read than a block.
@@ -106,6 +112,7 @@ class Checked {
 
   Block blocks_[2];  // a frame and its code
   std::size_t next_ = 0;
+  ReadingLog* log_ = nullptr;
 };
 
 // What the state word of a str says: how it was interned (two bits), then the bytes of a character

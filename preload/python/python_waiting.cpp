@@ -6,6 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <initializer_list>
+
+#include "preload/base/checked_memory.hpp"
 #include "preload/base/message.hpp"
 #include "preload/python/python_frames.hpp"
 #include "preload/python/python_interpreter.hpp"
@@ -13,24 +16,27 @@
 namespace gpumemtrace::preload::python {
 namespace {
 
-constexpr std::size_t kMaxThreads = 4096;
+constexpr std::size_t kMostThreads = 4096;  // of the interpreter
 
 // A str or bytes object, copied with what follows its header.
 class ObjectCopy {
  public:
   // `header_bytes` and then `item_bytes` for each of the object's items, at most `most_items`.
   bool read(const void* object, std::size_t header_bytes, std::size_t item_bytes,
-            std::size_t most_items) noexcept {
+            std::size_t most_items, ReadingLog* log) noexcept {
     std::int64_t length = 0;
-    if (!read_through_kernel(static_cast<const char*>(object) + kSizeOffset, &length,
-                             sizeof length) ||
-        length < 0) {
+    if (!read_noted(log, static_cast<const char*>(object) + kSizeOffset, length) || length < 0) {
       return false;
     }
     std::size_t items = static_cast<std::size_t>(length);
     if (items > most_items) items = most_items;
-    if (header_bytes + items * item_bytes > sizeof content_) return false;
-    if (!read_through_kernel(object, content_, header_bytes + items * item_bytes)) return false;
+    const std::size_t size = header_bytes + items * item_bytes;
+    if (size > sizeof content_) return false;
+    // The count of references, which stands before it, may change.
+    if (!read_noted(log, static_cast<const char*>(object) + kSizeOffset, content_ + kSizeOffset,
+                    size - kSizeOffset)) {
+      return false;
+    }
     const auto kept = static_cast<std::int64_t>(items);
     memcpy(content_ + kSizeOffset, &kept, sizeof kept);
     return true;
@@ -44,18 +50,15 @@ class ObjectCopy {
 // Too large for a stack; the background thread's alone.
 constinit ObjectCopy object_copy = {};
 
-std::size_t copy_str(const void* text, char* out, std::size_t capacity) noexcept {
+std::size_t copy_str(const void* text, char* out, std::size_t capacity, ReadingLog* log) noexcept {
   const Layout& layout = *this_interpreter().layout;
   constexpr std::size_t kWidestCharacter = 4;
   std::uint32_t state = 0;
-  if (!read_through_kernel(static_cast<const char*>(text) + kTextStateOffset, &state,
-                           sizeof state)) {
-    return 0;
-  }
+  if (!read_noted(log, static_cast<const char*>(text) + kTextStateOffset, state)) return 0;
   const TextForm form = text_form(layout, state);
   const std::size_t header = form.ascii ? layout.ascii_text : layout.other_text;
   if (form.kind == 0 || form.kind > kWidestCharacter ||
-      !object_copy.read(text, header, form.kind, capacity)) {
+      !object_copy.read(text, header, form.kind, capacity, log)) {
     return 0;
   }
   return copy_text(object_copy.object(), out, capacity);
@@ -67,9 +70,9 @@ bool ends_with(std::string_view text, std::string_view end) noexcept {
 
 // The function through which PyTorch waits: _engine_run_backward since 2.3, before it those of
 // torch/autograd/__init__.py themselves.
-bool waits_for_engine(const void* code) noexcept {
+bool waits_for_engine(const void* code, ReadingLog& log) noexcept {
   const Layout& layout = *this_interpreter().layout;
-  Checked reader;
+  Checked reader(log);
   const void* name = nullptr;
   const void* file = nullptr;
   if (!reader.read(code, layout.qualified_name, name) || !plausible_pointer(name) ||
@@ -77,15 +80,15 @@ bool waits_for_engine(const void* code) noexcept {
     return false;
   }
   char text[256];
-  const std::string_view function(text, copy_str(name, text, sizeof text));
+  const std::string_view function(text, copy_str(name, text, sizeof text, &log));
   if (function == "_engine_run_backward") return true;
   if (function != "backward" && function != "grad") return false;
-  return ends_with({text, copy_str(file, text, sizeof text)}, "torch/autograd/__init__.py");
+  return ends_with({text, copy_str(file, text, sizeof text, &log)}, "torch/autograd/__init__.py");
 }
 
 // The kernel's number of a thread that is known by its pthread_t, which glibc keeps in the
 // structure behind that, where our own thread has its own.
-std::uint64_t thread_id_of(std::uint64_t pthread) noexcept {
+std::uint64_t thread_id_of(std::uint64_t pthread, ReadingLog& log) noexcept {
   constexpr std::size_t kSearchedBytes = 1024;
   const auto own_id = static_cast<std::uint32_t>(syscall(SYS_gettid));
   const auto* const own = reinterpret_cast<const char*>(pthread_self());
@@ -93,16 +96,16 @@ std::uint64_t thread_id_of(std::uint64_t pthread) noexcept {
     std::uint32_t word = 0;
     if (!read_through_kernel(own + offset, word)) return 0;
     if (word != own_id) continue;
-    return read_through_kernel(reinterpret_cast<const char*>(pthread) + offset, word) ? word : 0;
+    return read_noted(&log, reinterpret_cast<const char*>(pthread) + offset, word) ? word : 0;
   }
   return 0;
 }
 
-std::uint64_t read_thread_id(const void* thread_state) noexcept {
+std::uint64_t read_thread_id(const void* thread_state, ReadingLog& log) noexcept {
   const Layout& layout = *this_interpreter().layout;
   std::uint64_t id = 0;
-  if (!read_through_kernel(static_cast<const char*>(thread_state) + layout.thread_id, id)) return 0;
-  return layout.minor >= 11 ? id : thread_id_of(id);
+  if (!read_noted(&log, static_cast<const char*>(thread_state) + layout.thread_id, id)) return 0;
+  return layout.minor >= 11 ? id : thread_id_of(id, log);
 }
 
 bool same_frames(const Frame* left, const Frame* right, std::size_t count) noexcept {
@@ -117,8 +120,8 @@ bool same_frames(const Frame* left, const Frame* right, std::size_t count) noexc
 
 // Innermost first; returns how many, -1: memory did not look like frames.
 std::ptrdiff_t walk_checked(const Interpreter& python, const void* thread_state, Frame* out,
-                            std::size_t capacity) noexcept {
-  Checked reader;
+                            std::size_t capacity, ReadingLog& log) noexcept {
+  Checked reader(log);
   RawFrame raw[kMaxFrames];
   const std::ptrdiff_t count = walk(reader, *python.layout, thread_state, raw, capacity);
   std::ptrdiff_t found = 0;
@@ -131,49 +134,68 @@ std::ptrdiff_t walk_checked(const Interpreter& python, const void* thread_state,
   return count < 0 ? count : found;
 }
 
-bool read_waiting(const void* thread_state, WaitingThread& out, std::size_t depth) noexcept {
+bool read_waiting(const void* thread_state, WaitingThread& out, std::size_t depth,
+                  ReadingLog& log) noexcept {
   const Interpreter& python = this_interpreter();
   Frame innermost[1];
-  if (walk_checked(python, thread_state, innermost, 1) != 1 ||
-      !waits_for_engine(innermost[0].code)) {
+  if (walk_checked(python, thread_state, innermost, 1, log) != 1 ||
+      !waits_for_engine(innermost[0].code, log)) {
     return false;
   }
   if (depth > kMaxFrames) depth = kMaxFrames;
-  const std::ptrdiff_t count = walk_checked(python, thread_state, out.frames, depth);
+  const std::ptrdiff_t count = walk_checked(python, thread_state, out.frames, depth, log);
   Frame again[kMaxFrames];
-  if (count <= 0 || walk_checked(python, thread_state, again, depth) != count ||
+  if (count <= 0 || walk_checked(python, thread_state, again, depth, log) != count ||
       !same_frames(out.frames, again, static_cast<std::size_t>(count)) ||
       out.frames[0].code != innermost[0].code) {
     return false;
   }
   out.count = static_cast<std::size_t>(count);
-  out.thread_id = read_thread_id(thread_state);
+  out.thread_id = read_thread_id(thread_state, log);
   return true;
 }
 
 }  // namespace
 
-std::size_t find_waiting(WaitingThread* out, std::size_t capacity, std::size_t depth) noexcept {
-  if (state() != State::kOn || depth == 0) return 0;
+std::span<const WaitingThread> WaitingLook::found() const noexcept {
+  if (last_ == nullptr) return {};
+  return {last_->found, last_->count};
+}
+
+void WaitingLook::look(std::size_t depth) noexcept {
+  last_ = nullptr;
+  if (state() != State::kOn || depth == 0) return;
+  for (Outcome* known : {&outcomes_[waiting_], &outcomes_[1 - waiting_]}) {
+    if (!known->log.is_unchanged()) continue;
+    last_ = known;
+    return;
+  }
+  Outcome& fresh = outcomes_[1 - waiting_];
+  fresh.log.clear();
+  fresh.count = 0;
+  read_all(depth, fresh);
+  last_ = &fresh;
+  if (fresh.count > 0) waiting_ = 1 - waiting_;
+}
+
+void WaitingLook::read_all(std::size_t depth, Outcome& out) noexcept {
   const Interpreter& python = this_interpreter();
   const void* finalizing = nullptr;
   Interpreters interpreters;
   const void* thread_state = nullptr;
-  if (python.thread_list == 0 || !read_through_kernel(python.finalizing, finalizing) ||
-      finalizing != nullptr || !read_through_kernel(python.interpreters, interpreters) ||
-      !read_through_kernel(static_cast<const char*>(interpreters.main) + python.thread_list,
-                           thread_state)) {
-    return 0;
+  if (python.thread_list == 0 || !read_noted(&out.log, python.finalizing, finalizing) ||
+      finalizing != nullptr || !read_noted(&out.log, python.interpreters, interpreters) ||
+      !read_noted(&out.log, static_cast<const char*>(interpreters.main) + python.thread_list,
+                  thread_state)) {
+    return;
   }
-  std::size_t found = 0;
-  for (std::size_t i = 0; i < kMaxThreads && found < capacity; ++i) {
+  for (std::size_t i = 0; i < kMostThreads && out.count < kMaxThreads; ++i) {
     if (!plausible_pointer(thread_state)) break;
-    if (read_waiting(thread_state, out[found], depth)) ++found;
-    if (!read_through_kernel(static_cast<const char*>(thread_state) + kNextThread, thread_state)) {
+    if (read_waiting(thread_state, out.found[out.count], depth, out.log)) ++out.count;
+    if (!read_noted(&out.log, static_cast<const char*>(thread_state) + kNextThread, thread_state)) {
       break;
     }
   }
-  return found;
 }
 
 bool copy_code(const void* code, CodeCopy& out) noexcept {
@@ -191,10 +213,10 @@ bool copy_code(const void* code, CodeCopy& out) noexcept {
       !reader.read(code, layout.line_table, table) || !plausible_pointer(table)) {
     return false;
   }
-  out.name_bytes = copy_str(name, out.name, sizeof out.name);
-  out.file_bytes = copy_str(file, out.file, sizeof out.file);
+  out.name_bytes = copy_str(name, out.name, sizeof out.name, nullptr);
+  out.file_bytes = copy_str(file, out.file, sizeof out.file, nullptr);
   out.line_table_bytes = 0;
-  if (object_copy.read(table, kBytesOffset, 1, sizeof out.line_table)) {
+  if (object_copy.read(table, kBytesOffset, 1, sizeof out.line_table, nullptr)) {
     const std::string_view content = bytes_of(object_copy.object());
     memcpy(out.line_table, content.data(), content.size());
     out.line_table_bytes = content.size();

@@ -8,9 +8,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "preload/python/python_types.hpp"
+#include "preload/python/reading_log.hpp"
 
 namespace gpumemtrace::preload::python {
 
@@ -20,9 +22,32 @@ struct WaitingThread {
   Frame frames[kMaxFrames];  // innermost first
 };
 
-// Fills in up to `capacity` threads of the main interpreter whose innermost Python frame waits for
-// the engine, with at most `depth` frames each; returns how many. 0 where there is no interpreter.
-std::size_t find_waiting(WaitingThread* out, std::size_t capacity, std::size_t depth) noexcept;
+// The threads of the main interpreter whose innermost Python frame waits for the engine.
+class WaitingLook {
+ public:
+  static constexpr std::size_t kMaxThreads = 8;
+
+  // Looks again; takes at most `depth`, the same each time, frames of a thread. Where all that an
+  // earlier look has read is as it was then, so is what that one found. To ask that is one system
+  // call, to look is some for each frame.
+  void look(std::size_t depth) noexcept;
+  // As of the last look; none where there is no interpreter.
+  std::span<const WaitingThread> found() const noexcept;
+
+ private:
+  struct Outcome {
+    std::size_t count = 0;
+    WaitingThread found[kMaxThreads];
+    ReadingLog log;
+  };
+  static void read_all(std::size_t depth, Outcome& out) noexcept;
+
+  // A program waits in the same places again and again, and is anywhere in between: kept are the
+  // last outcome that found a thread, and the last of the others.
+  Outcome outcomes_[2];
+  std::size_t waiting_ = 0;  // which of them is the former
+  const Outcome* last_ = nullptr;
+};
 
 // The texts of a code object that another thread may free. Each is cut at its room.
 struct CodeCopy {

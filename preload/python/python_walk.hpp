@@ -54,6 +54,12 @@ struct Walk {
   Link links[kMaxLinks];
   Note notes[kMaxLinks];   // apart, because most walks need only one of them
   Fresh fresh[kMaxLinks];  // of one walk, innermost first
+
+  // Looks at all code objects again.
+  void begin_round(std::uint32_t number) noexcept {
+    known = summed = 0;
+    round = number;
+  }
 };
 
 // One walk, with a layout that the compiler knows. Between two events a processor forgets code,
@@ -64,10 +70,7 @@ class Walker {
   Walker(const void* code_type, Walk& walk) noexcept : code_type_(code_type), walk_(walk) {}
 
   // False: memory did not look like frames and code objects.
-  [[gnu::always_inline]] bool run(const void* thread_state, std::size_t capacity,
-                                  std::uint32_t round) noexcept {
-    if (walk_.round != round) forget();
-    walk_.round = round;
+  [[gnu::always_inline]] bool run(const void* thread_state, std::size_t capacity) noexcept {
     const void* innermost = nullptr;
     if (!first_frame(reader_, kLayout, thread_state, innermost)) return false;
     if (innermost == nullptr) {  // a thread that runs no Python now

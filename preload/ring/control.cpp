@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/ring/control.hpp"
 
+#include "preload/base/errno_keeper.hpp"
 #include "preload/base/futex.hpp"
 
 namespace gpumemtrace::preload {
@@ -19,13 +20,17 @@ constinit BackgroundWake background_wake;
 void install_attach_thread(AttachThread* attach) noexcept { installed_attach = attach; }
 bool attach_thread(bool may_start) noexcept { return installed_attach(may_start); }
 
+// In this order: where it takes back the announcement of a later pause, it ends that one, too.
 void BackgroundWake::wake() noexcept {
+  const ErrnoKeeper errno_keeper;
+  announced_.store(Pause::kNone);
   count_.fetch_add(1);
   wake_all(count_);
 }
 
-void BackgroundWake::pause(std::uint32_t count, long ns) noexcept {
+void BackgroundWake::sleep(std::uint32_t count, long ns) noexcept {
   wait_for_change(count_, count, ns, ns);
+  announced_.store(Pause::kNone);
 }
 
 }  // namespace gpumemtrace::preload

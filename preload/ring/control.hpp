@@ -59,18 +59,43 @@ void install_attach_thread(AttachThread* attach) noexcept;
   return attach_thread(may_start);
 }
 
-// What the background thread sleeps on between its rounds.
+// How long the background thread's pause may be.
+enum class Pause : std::uint32_t {
+  kNone,   // it is awake
+  kShort,  // some milliseconds
+  kLong,
+};
+
+// What the background thread sleeps on between its rounds. Most work waits for the next round; what
+// cannot wait out a pause ends it:
+//
+//   background thread                         any other thread
+//     announce()                                leaves work
+//     looks once more whether there is work     wake_from()
+//     sleep()
+//
+// Whoever comes second sees what the other one did.
 class BackgroundWake {
  public:
-  // Ends the pause, also one that is about to begin. Any thread; a system call.
+  // Ends the pause, also one that is about to begin. Any thread; a system call. Keeps errno.
   void wake() noexcept;
-  // For pause(): a wake() after this one ends the pause.
+  // Likewise where so long a pause has been announced, else a load.
+  void wake_from(Pause at_least) noexcept {
+    if (announced_.load() >= at_least) [[unlikely]]
+      wake();
+  }
+
+  // --- The background thread.
+
+  // For sleep(): a wake() after this one ends it.
   std::uint32_t count() const noexcept { return count_.load(); }
-  // Sleeps `ns`, or not at all where somebody woke the thread since `count`.
-  void pause(std::uint32_t count, long ns) noexcept;
+  void announce(Pause pause) noexcept { announced_.store(pause); }
+  // Sleeps `ns`, or not at all where somebody woke the thread since `count`; then it is awake.
+  void sleep(std::uint32_t count, long ns) noexcept;
 
  private:
   std::atomic<std::uint32_t> count_ = 0;
+  std::atomic<Pause> announced_ = Pause::kNone;
 };
 extern constinit BackgroundWake background_wake [[gnu::visibility("hidden")]];
 

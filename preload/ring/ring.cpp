@@ -197,6 +197,18 @@ void Ring::release_free_chunks() noexcept {
   });
 }
 
+bool Ring::is_reserve_low(std::uint32_t size_class) const noexcept {
+  return free_[size_class].count() <= kReserve[size_class] / 2;
+}
+
+bool Ring::needs_round() const noexcept {
+  if (!sealed_.has_any() && (is_at_capacity() || growth_error() != 0)) return false;
+  for (std::uint32_t size_class = 0; size_class < kSizeClasses; ++size_class) {
+    if (is_reserve_low(size_class)) return true;
+  }
+  return false;
+}
+
 bool Ring::replenish() noexcept {
   bool has_grown = true;
   if (!has_reserve()) file_thread::run([&]() noexcept { has_grown = fill_reserve(); });

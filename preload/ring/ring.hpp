@@ -47,6 +47,10 @@ class Ring {
 
   // Keeps a reserve of free chunks of every size; false where the file cannot grow.
   [[nodiscard]] bool replenish() noexcept;
+  // Half of that reserve is in use: the background thread must not sleep long. Any thread, a hint.
+  [[nodiscard]] bool is_reserve_low(std::uint32_t size_class) const noexcept;
+  // Likewise of any size, and a round of the background thread would change it.
+  [[nodiscard]] bool needs_round() const noexcept;
   // Makes what threads that found no chunk wait for. The file thread.
   void grow_as_wanted() noexcept;
   // Why the file cannot grow any more: an errno value, 0 while it can.

@@ -68,9 +68,14 @@ void write_gap() noexcept {
   commit(sizeof record);
 }
 
-trace::ChunkHeader* take_chunk(WriterPool& pool, std::uint32_t size_class,
-                               bool important) noexcept {
+// `has_sealed`: the thread has just given the background thread a chunk.
+trace::ChunkHeader* take_chunk(WriterPool& pool, std::uint32_t size_class, bool important,
+                               bool has_sealed) noexcept {
   trace::ChunkHeader* chunk = pool.ring.take(size_class, important);
+  // Not for each record that a full ring drops.
+  if ((has_sealed || chunk != nullptr) && pool.ring.is_reserve_low(size_class)) {
+    background_wake.wake_from(Pause::kShort);
+  }
   while (chunk == nullptr && pool.on_full == OnFull::kBlock &&
          control.session.load() == pool.session_id && pool.is_emptied.load() &&
          thread_state.writer->id != 0) {
@@ -181,10 +186,13 @@ std::byte* reserve_in_new_chunk(std::size_t bytes, trace::DropClass drop_class) 
   WriterPool& pool = *writer_pool;
   ThreadState& state = thread_state;
   Writer& writer = *state.writer;
-  if (state.chunk != nullptr) seal_chunk(pool, writer);
+  const bool has_sealed = state.chunk != nullptr;
+  if (has_sealed) seal_chunk(pool, writer);
   const bool important = drop_class != trace::DropClass::kCopy;
   // One that was taken and never begun comes first: a signal handler may jump out of here.
-  if (writer.taken == nullptr) writer.taken = take_chunk(pool, writer.size_class, important);
+  if (writer.taken == nullptr) {
+    writer.taken = take_chunk(pool, writer.size_class, important, has_sealed);
+  }
   trace::ChunkHeader* const chunk = writer.taken;
   if (chunk == nullptr) {
     count_drop(pool, drop_class);

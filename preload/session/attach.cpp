@@ -8,6 +8,7 @@
 #include "preload/base/errno_keeper.hpp"
 #include "preload/base/message.hpp"
 #include "preload/driver/tracking.hpp"
+#include "preload/python/python_rounds.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/writers.hpp"
 #include "preload/session/session.hpp"
@@ -35,6 +36,7 @@ void start() noexcept {
   std::uint32_t starting = kStarting;
   const bool paused = the_session().config.start_paused;
   control.session.compare_exchange_strong(starting, paused ? kPaused : the_session().id());
+  background_wake.wake();  // what it says of the devices is waited for
 }
 
 // What a thread too many wanted to record; of which class is not known here.
@@ -67,6 +69,7 @@ bool attach(bool may_start) noexcept {
 [[gnu::constructor]] void library_begins() {
   remember_standard_error();
   install_attach_thread(attach);
+  python::install_wake_background([]() noexcept { background_wake.wake_from(Pause::kLong); });
   void* page = mmap(&control, sizeof control, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   control_is_wiped_on_fork =

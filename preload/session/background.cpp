@@ -54,8 +54,9 @@ class BackgroundThread {
   void round(const CallGuard& guard) noexcept {
     pause_.round_begins();
     python_rounds_.begin_if_due(python_stacks_off().empty());
-    if (session_.is_recording()) waiting_.refresh(guard);
-    const bool has_packed = packer_.pack_sealed(guard);
+    const bool is_watching = has_to_look();
+    if (is_watching) waiting_.refresh(guard);
+    (void)packer_.pack_sealed(guard);
     packer_.replenish_ring(guard);
     activities_.read(guard);
     bound_trace(guard);
@@ -65,8 +66,25 @@ class BackgroundThread {
       reclaim_writers(session_.pool, thread_is_gone);
     }
     answer_flush(guard);
-    pause_.sleep(has_packed || (session_.is_recording() && waiting_look_is_wanted()));
+    pause(is_watching);
   }
+
+  void pause(bool is_watching) noexcept {
+    const auto ring_needs_round = [this]() noexcept { return session_.ring.needs_round(); };
+    if (is_watching || has_to_look()) {
+      pause_.while_someone_waits(ring_needs_round);
+    } else if (python_rounds_.is_in_use()) {
+      pause_.while_python_is_walked(ring_needs_round);
+    } else {
+      pause_.until_woken([&]() noexcept {
+        return ring_needs_round() || python_rounds_.is_in_use() ||
+               (session_.is_recording() && session_.sample_wanted.load());
+      });
+    }
+  }
+
+  // What a thread that goes on without a pause does not wake the background thread for.
+  bool has_to_look() const noexcept { return session_.is_recording() && waiting_look_is_wanted(); }
 
   void bound_trace(const CallGuard& guard) noexcept {
     guard_ = &guard;

@@ -12,19 +12,34 @@ class RoundPause {
  public:
   // Before a round's work: who asks for a round from now on ends its pause.
   void round_begins() noexcept { wakes_ = background_wake.count(); }
-  // Short after a round with work, then longer and longer.
-  void sleep(bool was_busy) noexcept {
-    const bool is_longest = pause_ns_ * 2 >= kIdleNs;
-    pause_ns_ = was_busy ? kBusyNs : (is_longest ? kIdleNs : pause_ns_ * 2);
-    background_wake.pause(wakes_, pause_ns_);
+
+  // `has_work` is asked when everybody knows that they have to wake the thread; where it is true,
+  // there is no pause.
+  //
+  // Somebody waits in Python for a thread that works: the wait may be another one at any moment.
+  template <class HasWork>
+  void while_someone_waits(HasWork&& has_work) noexcept {
+    sleep(Pause::kShort, 1'000'000, has_work);
+  }
+  // Python's rounds have to end in time.
+  template <class HasWork>
+  void while_python_is_walked(HasWork&& has_work) noexcept {
+    sleep(Pause::kShort, 10'000'000, has_work);
+  }
+  // `gpumemtrace ctl` waits as long for its answer.
+  template <class HasWork>
+  void until_woken(HasWork&& has_work) noexcept {
+    sleep(Pause::kLong, 50'000'000, has_work);
   }
 
  private:
-  static constexpr long kBusyNs = 500'000;
-  static constexpr long kIdleNs = 10'000'000;
+  template <class HasWork>
+  void sleep(Pause pause, long ns, HasWork& has_work) noexcept {
+    background_wake.announce(pause);
+    has_work() ? background_wake.announce(Pause::kNone) : background_wake.sleep(wakes_, ns);
+  }
 
   std::uint32_t wakes_ = 0;
-  long pause_ns_ = kBusyNs;
 };
 
 }  // namespace gpumemtrace::preload

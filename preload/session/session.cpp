@@ -24,7 +24,8 @@ bool attach_background_thread() noexcept {
 }
 
 void request_sample() noexcept {
-  the_session().sample_wanted.store(true, std::memory_order_relaxed);  // a hint, nothing to order
+  the_session().sample_wanted.store(true);
+  background_wake.wake_from(Pause::kLong);
 }
 
 std::uint32_t settled_session() noexcept {

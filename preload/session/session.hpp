@@ -24,7 +24,7 @@ std::uint32_t settled_session() noexcept;
 [[nodiscard]] bool resume_recording(const CallGuard& guard) noexcept;
 
 // Asks for a sample of the driver's numbers soon, for example after an allocation failed. Any
-// thread that records, one store.
+// thread that records; a store, and a system call where the background thread sleeps long.
 void request_sample() noexcept;
 
 // Gives the background thread its writer; the thread calls this itself.

@@ -216,9 +216,8 @@ bool map_walks() noexcept {
 
 }  // namespace
 
-[[gnu::hot]] std::uint32_t current_stack(const CallGuard&, const native::Caller& caller,
-                                         StackUse use) noexcept {
-  if (use == StackUse::kRelease) return 0;
+[[gnu::hot]] std::uint32_t walk_current_stack(const CallGuard&, const native::Caller& caller,
+                                              StackUse use) noexcept {
   const std::uint32_t writer = thread_state.writer_id;
   const python::Walk* walk = nullptr;
   std::uint64_t hash = 0;

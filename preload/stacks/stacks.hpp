@@ -30,8 +30,14 @@ enum class StackUse {
 };
 
 // The calling thread's stack, from the hook's caller on.
-std::uint32_t current_stack(const CallGuard& guard, const native::Caller& caller,
-                            StackUse use) noexcept;
+std::uint32_t walk_current_stack(const CallGuard& guard, const native::Caller& caller,
+                                 StackUse use) noexcept;
+// Nothing of the walk is entered for what has no stack: that is every second event.
+[[gnu::always_inline]] inline std::uint32_t current_stack(const CallGuard& guard,
+                                                          const native::Caller& caller,
+                                                          StackUse use) noexcept {
+  return use == StackUse::kRelease ? 0 : walk_current_stack(guard, caller, use);
+}
 
 // The number of another thread's Python stack, read by the background thread; 0 where there is none
 // left. Its code objects are copied through the kernel.

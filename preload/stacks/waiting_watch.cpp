@@ -17,17 +17,16 @@ constexpr std::uint64_t kRepeatNs = 1'000'000;
 }  // namespace
 
 void WaitingWatch::refresh(const CallGuard& guard) noexcept {
-  if (!waiting_look_is_wanted()) return;
   const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
   if (now_ns - last_look_ns_ < kLookPeriodNs) return;
   last_look_ns_ = now_ns;
   waiting_look_begins();
   if (!python_stacks_off().empty()) return;
-  const std::size_t count = python::find_waiting(found_, kMaxThreads, stack_depth());
-  forget_all_but_found(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::uint32_t stack = waiting_stack(guard, found_[i]);
-    Known& last = known(found_[i].thread_id);
+  look_.look(stack_depth());
+  forget_all_but_found();
+  for (const python::WaitingThread& thread : look_.found()) {
+    const std::uint32_t stack = waiting_stack(guard, thread);
+    Known& last = known(thread.thread_id);
     if (stack == 0 || (last.stack == stack && now_ns - last.written_ns <= kRepeatNs)) continue;
     last.stack = stack;
     last.written_ns = now_ns;
@@ -38,11 +37,11 @@ void WaitingWatch::refresh(const CallGuard& guard) noexcept {
   }
 }
 
-void WaitingWatch::forget_all_but_found(std::size_t found) noexcept {
+void WaitingWatch::forget_all_but_found() noexcept {
   for (Known& last : known_) {
     bool still_waits = false;
-    for (std::size_t i = 0; i < found; ++i) {
-      still_waits = still_waits || found_[i].thread_id == last.thread_id;
+    for (const python::WaitingThread& thread : look_.found()) {
+      still_waits = still_waits || thread.thread_id == last.thread_id;
     }
     if (!still_waits) last.stack = 0;
   }

@@ -16,12 +16,10 @@ class CallGuard;
 // thread only.
 class WaitingWatch {
  public:
-  // A look where one is wanted and the last one is not too near. The session records.
+  // A look, where the last one is not too near. One is wanted, and the session records.
   void refresh(const CallGuard& guard) noexcept;
 
  private:
-  static constexpr std::size_t kMaxThreads = 8;
-
   // What was written last of a thread; stack 0: it was seen not to wait since.
   struct Known {
     std::uint64_t thread_id = 0;
@@ -29,12 +27,12 @@ class WaitingWatch {
     std::uint32_t stack = 0;
   };
 
-  void forget_all_but_found(std::size_t found) noexcept;
+  void forget_all_but_found() noexcept;
   Known& known(std::uint64_t thread_id) noexcept;
 
   std::uint64_t last_look_ns_ = 0;
-  Known known_[kMaxThreads];
-  python::WaitingThread found_[kMaxThreads];
+  Known known_[python::WaitingLook::kMaxThreads];
+  python::WaitingLook look_;
 };
 
 }  // namespace gpumemtrace::preload

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "preload/session/round_pause.hpp"
 #include "tests/exploration/run_all.hpp"
 #include "tests/exploration/session_stub.hpp"
 #include "tests/exploration/world.hpp"
@@ -138,6 +139,42 @@ Outcome walk_in_growth() {
                                                   },
                                                   [&] { world.pack_active(); }},
                                                  false));
+}
+
+// The background thread sleeps until it is woken: what a thread seals while few chunks are free is
+// packed without any other reason, also while another thread wakes it for something else.
+Outcome pauses() {
+  World world({4});
+  static std::atomic<std::uint32_t> packed;  // chunks
+  world.attach_before(1);
+  Scenario scenario =
+      world.scenario({[&world] {
+                        world.be_attached();
+                        for (std::uint32_t i = 0; i < 3; ++i) world.record(i);
+                        while (packed.load() == 0) wait_for_change(packed, 0, 1, 1);
+                      },
+                      [] { background_wake.wake(); },
+                      [&world] {
+                        RoundPause pause;
+                        while (packed.load() == 0) {
+                          pause.round_begins();
+                          const auto append = [&](const Span& span) {
+                            packed.store(1);
+                            wake_all(packed);
+                            return world.append(span);
+                          };
+                          (void)preload::pack_sealed(world.session().ring, append);
+                          pause.until_woken([&] {
+                            return packed.load() != 0 || world.session().ring.needs_round();
+                          });
+                        }
+                      }},
+                     false);
+  scenario.begin = [begin = scenario.begin] {
+    begin();
+    packed.store(0);
+  };
+  return explore(scenario);
 }
 
 // The process dies while the ring is made larger or what was gained is used.
@@ -308,6 +345,7 @@ const std::vector<Proof>& proofs() {
       {"full_ring", full_ring},
       {"file_work", file_work},
       {"death_in_growth", death_in_growth},
+      {"pauses", pauses},
       {"growth", growth},
       {"walk_in_growth", walk_in_growth},
       {"active_chunks", active_chunks},

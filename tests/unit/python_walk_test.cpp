@@ -79,7 +79,8 @@ class Thread {
         frame);
     const void* first = kLayout.frame_behind < 0 ? frame : indirection_.data();
     put(state_, kLayout.first_frame, first);
-    return Walker<kLayoutIndex, Straight>(&code_type_, walk).run(state_.data(), capacity, round);
+    if (walk.round != round) walk.begin_round(round);
+    return Walker<kLayoutIndex, Straight>(&code_type_, walk).run(state_.data(), capacity);
   }
 
  private:

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was read of other threads' memory, kept so that all of it can be compared in one system
+// call.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gpumemtrace::preload::python {
+
+// - A result that was made of what is noted, and of nothing else that changes, holds as long as
+//   is_unchanged().
+// - One thread.
+class ReadingLog {
+ public:
+  // Nothing is noted: is_unchanged() is false.
+  void clear() noexcept;
+  // These bytes were read at `address`. Where there is no room for them, is_unchanged() is false
+  // until clear().
+  void note(const void* address, const void* content, std::size_t bytes) noexcept;
+  // Something could not be read: likewise.
+  void spoil() noexcept { is_spoiled_ = true; }
+
+  // Whether all that is noted reads the same now.
+  [[nodiscard]] bool is_unchanged() noexcept;
+
+ private:
+  static constexpr std::size_t kMaxNotes = 2048;
+  static constexpr std::size_t kMaxRanges = 256;
+  static constexpr std::size_t kMaxBytes = 32 << 10;
+  static constexpr std::size_t kMaxReadBytes = 128 << 10;  // with what lies between them
+
+  struct Note {
+    const char* address;
+    std::uint32_t bytes;
+    std::uint32_t content;  // where they stand in `content_`
+    std::uint32_t place;    // where they stand in what is read to compare
+  };
+
+  void plan_reading() noexcept;
+
+  Note notes_[kMaxNotes];
+  std::size_t count_ = 0;
+  std::size_t bytes_ = 0;  // of `content_`
+  bool is_spoiled_ = false;
+  iovec ranges_[kMaxRanges];     // they cover all notes
+  std::size_t range_count_ = 0;  // 0: not planned yet
+  char content_[kMaxBytes];
+};
+
+// Reads through the kernel, and notes it where there is a log.
+[[nodiscard]] bool read_noted(ReadingLog* log, const void* address, void* out,
+                              std::size_t bytes) noexcept;
+template <class Value>
+[[nodiscard]] bool read_noted(ReadingLog* log, const void* address, Value& out) noexcept {
+  return read_noted(log, address, &out, sizeof out);
+}
+
+}  // namespace gpumemtrace::preload::python
