@@ -285,4 +285,11 @@ AllocatorSettings parse_settings(std::string_view text, const TorchRules& rules)
   return SettingsParser(text, rules).parse();
 }
 
+std::string with_recorded_limit(const std::string& text, const std::string& recorded) {
+  const std::size_t begin = recorded.find("per_process_memory_fraction");
+  if (begin == std::string::npos) return text;
+  const std::string limit = recorded.substr(begin, recorded.find(',', begin) - begin);
+  return text.empty() ? limit : text + ',' + limit;
+}
+
 }  // namespace gpumemtrace::analyzer::replay

@@ -84,4 +84,8 @@ struct AllocatorSettings {
 // Throws SettingError. Empty text: PyTorch's defaults.
 [[nodiscard]] AllocatorSettings parse_settings(std::string_view text, const TorchRules& rules);
 
+// The settings with the memory fraction that the recorded ones name: that is a limit of the job,
+// and no policy.
+[[nodiscard]] std::string with_recorded_limit(const std::string& text, const std::string& recorded);
+
 }  // namespace gpumemtrace::analyzer::replay

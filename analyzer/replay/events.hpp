@@ -2,6 +2,7 @@
 // What a program asked of its caching allocator, without what that allocator made of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct Event {
   std::uint64_t low_bytes = 0;
   std::uint64_t high_bytes = 0;
 };
+
+// So many refused requests of a recorded run are told apart.
+inline constexpr std::size_t kMostRefusals = 64;
 
 class EventSink {
  public:
