@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 #include "analyzer/order/merge.hpp"
 #include "trace/checkpoint_records.hpp"
@@ -322,7 +323,12 @@ void TraceEvents::apply_sample(const trace::MemorySample& sample) {
   usage.total_bytes = sample.total_bytes;
   const std::uint64_t used = sample.total_bytes - std::min(sample.free_bytes, sample.total_bytes);
   const std::uint64_t known = usage.driver_bytes + usage.pool_bytes;
-  usage.unseen_bytes = used > known ? used - known : 0;
+  const std::uint64_t before = std::exchange(usage.unseen_bytes, used > known ? used - known : 0);
+  const auto device = devices_.find(sample.device);
+  if (!usage.has_sample && device != devices_.end() && usage.unseen_bytes > before) {
+    // It lay there at the peak as well.
+    device->second.facts.other_at_peak += usage.unseen_bytes - before;
+  }
   if (usage.refused_before_sample && !usage.has_sample) {
     told_late_[sample.device] = usage.unseen_bytes;
   }

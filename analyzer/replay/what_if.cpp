@@ -44,12 +44,12 @@ std::string short_name(const std::string& options) { return options.empty() ? "d
 class DeviceRows {
  public:
   DeviceRows(const DeviceEvents& events, const TorchRules& rules, const Lifetimes& lifetimes,
-             const Gaps& gaps)
+             const Gaps& gaps, const Question& question)
       : rules_(rules), live_low_bytes_(lifetimes.live_peak_low_bytes()) {
     answer_.device = events.device;
     answer_.facts = events.facts;
     answer_.live_peak_bytes = lifetimes.live_peak_bytes();
-    answer_.packed_bytes = lifetimes.packed_bytes();
+    if (!question.only_recorded) answer_.packed_bytes = lifetimes.packed_bytes();
     answer_.packed_events = lifetimes.events();
     answer_.sizes_known = !events.recorded || !events.recorded->has_unknown_sizes();
     if (events.recorded) {
@@ -69,8 +69,10 @@ class DeviceRows {
     const auto add_usual = [&](const std::string& text) {
       texts.push_back(with_recorded_limit(text, events.options));
     };
-    for (const char* text : kUsualSettings) add_usual(text);
-    if (events.settings.memory_fraction < 1 || limit_bytes_ != 0) {
+    if (!question.only_recorded) {
+      for (const char* text : kUsualSettings) add_usual(text);
+    }
+    if (!question.only_recorded && (events.settings.memory_fraction < 1 || limit_bytes_ != 0)) {
       for (const char* text : kUsualWithLimit) add_usual(text);
     }
     texts.insert(texts.end(), question.settings.begin(), question.settings.end());
@@ -310,9 +312,10 @@ Answer what_if(const trace::TraceFile& file, const Question& question) {
   }
   std::map<std::int32_t, DeviceRows> devices;
   for (const auto& [ordinal, events] : proof.devices()) {
-    DeviceRows& rows =
-        devices.try_emplace(ordinal, events, proof.rules(), lifetimes.at(ordinal), proof.gaps())
-            .first->second;
+    DeviceRows& rows = devices
+                           .try_emplace(ordinal, events, proof.rules(), lifetimes.at(ordinal),
+                                        proof.gaps(), question)
+                           .first->second;
     rows.add_rows(events, question);
   }
   // Over the trace, unless nobody listens.

@@ -244,6 +244,32 @@ class WhatIf(unittest.TestCase):
         text = call("summary", self.folder("allocator", "ragged_native")).stdout
         self.assertIn("(replayed", text)
 
+    def check(self, kind, name, size, code, words):
+        done = call("check", self.folder(kind, name), "--max-what-if", size)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertIn(words, done.stdout + done.stderr)
+
+    def test_a_gate_says_whether_the_run_fits_a_card(self):
+        self.check("gpu", "torch_vision", "2GiB", 0, "fits a card of 2.0 GiB")
+        self.check("gpu", "torch_vision", "1229MiB", 23, "does not fit a card of 1.2 GiB")
+        # It was refused a request, and is on a larger card what it was on its own.
+        self.check("gpu", "torch_oom", "80GiB", 23, "does not fit")
+
+    def test_a_gate_that_cannot_know_does_not_pass(self):
+        self.check("allocator", "streams_native", "1000GiB", 0, "fits a card")
+        self.check("allocator", "streams_native", "20450MiB", 1, "the streams are not known")
+        for kind, name, words in (("allocator", "gpt_async", "the driver's pool has rules of its own"),
+                                  ("gpu", "leaks", "PyTorch's allocator was not seen")):
+            self.check(kind, name, "1000GiB", 1, words)
+        report = pathlib.Path(self.temporary.name) / "report.json"
+        trace = self.folder("gpu", "torch_vision")
+        self.assertEqual(call("analyze", trace, "--what-if", "-o", report).returncode, 0)
+        done = call("check", report, "--max-what-if", "3GiB")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("was not asked about a card of 3.0 GiB", done.stdout)
+        self.assertEqual(call("check", report, "--max-what-if", "80GB").returncode, 0)
+        self.assertEqual(call("check", trace, "--max-what-if", "0").returncode, 2)
+
     def test_what_cannot_be_replayed_is_refused(self):
         trace = self.folder("gpu", "torch_oom")
         for arguments, code, word in (
