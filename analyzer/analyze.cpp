@@ -38,6 +38,7 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.ranges_by_name = report_ranges_by_name(context);
   report.marks = report_marks(context);
   report.timeline = report_timeline(context);
+  if (options.logged_allocations) report.allocations = report_allocations(context);
   if (options.what_if) report.what_if = report_what_if(context, *options.what_if);
   report.leaks.growth = report_growth(context, report.steps, report.devices, thresholds);
   report.transfers.hotspots = report_hotspots(context, thresholds);
@@ -84,7 +85,10 @@ rows::Report analyze(const std::vector<std::filesystem::path>& inputs, const Opt
   Job job;
   try {
     const std::vector<std::filesystem::path> traces = unique_traces(inputs);
-    open_job(traces, options.timeline_points.value_or(default_timeline_points(traces.size())), job);
+    const ModelDetail detail = {
+        options.timeline_points.value_or(default_timeline_points(traces.size())),
+        options.logged_allocations.value_or(0)};
+    open_job(traces, detail, job);
     run_job(job, options.progress);
   } catch (const trace::TraceError& error) {
     throw InputError(error.what());

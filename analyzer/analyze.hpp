@@ -27,6 +27,9 @@ struct Options {
   // At most so many buckets a row of timeline[]: 1,024 where nothing is said, and fewer, at least
   // 256, for jobs of more than 16 processes.
   std::optional<std::size_t> timeline_points;
+  // Also fills report.allocations[]: what is live at the end and, of the rest of each process, so
+  // many that ended last.
+  std::optional<std::size_t> logged_allocations;
   // Also fills report.what_if[].
   std::optional<replay::Question> what_if;
 };

@@ -51,9 +51,8 @@ class JobDevices final : public DeviceRegistry {
 // One trace: the file, its records in order, and the model that they build.
 class Process {
  public:
-  // Timelines have at most so many buckets.
   Process(std::uint32_t index, const std::filesystem::path& path, JobDevices& devices,
-          std::size_t timeline_buckets);
+          const ModelDetail& detail);
 
   [[nodiscard]] const trace::TraceFile& file() const { return file_; }
   [[nodiscard]] const Preview& preview() const { return preview_; }
@@ -98,9 +97,8 @@ struct Job {
 };
 
 // Opens the traces and joins their clocks. One that cannot be read is noted, so that it does not
-// hide the others. Timelines have at most so many buckets each. Throws trace::TraceError where none
-// can be read.
-void open_job(const std::vector<std::filesystem::path>& traces, std::size_t timeline_buckets,
+// hide the others. Throws trace::TraceError where none can be read.
+void open_job(const std::vector<std::filesystem::path>& traces, const ModelDetail& detail,
               Job& job);
 // Takes all records of all processes in the order of time.
 void run_job(Job& job, const std::function<void(double)>& progress);

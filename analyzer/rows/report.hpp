@@ -2,6 +2,7 @@
 // The report: one member a section, as docs/report.schema.json describes them.
 #pragma once
 
+#include "analyzer/rows/allocation_rows.hpp"
 #include "analyzer/rows/finding.hpp"
 #include "analyzer/rows/job_rows.hpp"
 #include "analyzer/rows/leak_rows.hpp"
@@ -50,7 +51,8 @@ struct Report {
   std::vector<RangesOfName> ranges_by_name;
   std::vector<Mark> marks;
   std::vector<Timeline> timeline;
-  std::optional<std::vector<WhatIf>> what_if;  // where it was asked for
+  std::optional<std::vector<WhatIf>> what_if;                 // where it was asked for
+  std::optional<std::vector<AllocationHistory>> allocations;  // likewise
   std::vector<Finding> findings;
   std::vector<Cost> costs;
   std::vector<Stack> stacks;  // that the other sections name
@@ -83,6 +85,7 @@ struct Report {
     v.added("marks", self.marks);
     v.added("timeline", self.timeline);
     v.only_if_known("what_if", self.what_if);
+    v.only_if_known("allocations", self.allocations);
     v("findings", self.findings);
     v("costs", self.costs);
     v("stacks", self.stacks);

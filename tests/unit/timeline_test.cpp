@@ -81,7 +81,8 @@ class UsesBySize final : public analyzer::BlockUses {
 // The accounts of one kind of memory, and all that happened to it, to count it again.
 class Replay {
  public:
-  Replay(analyzer::Kind kind, std::size_t buckets) : accounts_(uses_, buckets), kind_(kind) {}
+  Replay(analyzer::Kind kind, std::size_t buckets)
+      : accounts_(uses_, present_, {buckets, 0}), kind_(kind) {}
 
   void allocate(std::uint64_t bytes, std::uint64_t now) {
     analyzer::GroupKey key;
@@ -177,6 +178,7 @@ class Replay {
   }
 
   UsesBySize uses_;
+  analyzer::PresentRecord present_;
   Accounts accounts_;
   analyzer::Kind kind_;
   std::vector<Life> lives_;

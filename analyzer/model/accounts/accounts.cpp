@@ -51,18 +51,26 @@ void Accounts::begin_bucket(std::uint64_t now) {
   grid_.move_to(now);
 }
 
+BlockUse Accounts::use_of(const Account& account, const LiveAllocation& entry,
+                          const Lifetime& life) const {
+  return account.level == Level::kFramework ? uses_.use_of(entry, life) : BlockUse();
+}
+
 BlockUse Accounts::count_life(Account& account, const LiveAllocation& entry, const Lifetime& life) {
+  const BlockUse use = use_of(account, entry, life);
   if (account.level != Level::kFramework) {
     account.timeline.count_life(grid_, part_of(entry), entry.born, entry.bytes);
-    return {};
+    return use;
   }
-  const BlockUse use = uses_.use_of(entry, life);
   account.timeline.count_life(grid_, use.category, entry.born, entry.bytes);
   return use;
 }
 
 void Accounts::count_life_to_end(const LiveAllocation& entry) {
   Account& account = *rows_[groups_[entry.group].row].account;
+  if (log_.is_on()) {
+    log_.add_live(entry, use_of(account, entry, phase_clock_.lifetime_of_live(entry.born)));
+  }
   if (!account.timeline.was_live_at_a_maximum(grid_, entry.born)) return;
   static_cast<void>(count_life(account, entry, phase_clock_.lifetime_of_live(entry.born)));
 }

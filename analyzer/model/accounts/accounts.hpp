@@ -10,8 +10,10 @@
 #include <tuple>
 #include <vector>
 
+#include "analyzer/model/accounts/allocation_log.hpp"
 #include "analyzer/model/accounts/block_use.hpp"
 #include "analyzer/model/accounts/history.hpp"
+#include "analyzer/model/accounts/live_allocation.hpp"
 #include "analyzer/model/accounts/phase_clock.hpp"
 #include "analyzer/model/accounts/time_grid.hpp"
 #include "analyzer/model/accounts/timeline.hpp"
@@ -29,15 +31,6 @@ using ledger::Kind;
 using ledger::kUnknownDevice;
 using ledger::Level;
 using ledger::level_of;
-
-// One thing that is live: an allocation, a framework block, a piece of physical memory, a mapping.
-struct LiveAllocation {
-  std::uint64_t address = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t born = 0;   // model time, never 0
-  std::uint32_t group = 0;  // who allocated it
-  std::uint32_t link = 0;   // driver memory and blocks: SegmentId; pool memory: index of the pool
-};
 
 // What is gone, and what it was for if it was a block of the framework.
 struct ReleasedAllocation {
@@ -208,13 +201,19 @@ constexpr std::uint32_t part_of(const LiveAllocation& entry) {
 }
 constexpr HolderPart holder_of_part(std::uint32_t part) { return {part / 2, part % 2 != 0}; }
 
+// How much a model keeps beside sums.
+struct ModelDetail {
+  std::size_t timeline_buckets = 1024;  // at most, of each timeline
+  std::size_t logged_allocations = 0;   // at most, of those that ended; AllocationLog
+};
+
 // - Accounts are created on demand and never removed; pointers to them stay valid.
 // - Knows sums, not addresses: what is live is kept by the classes that own the address spaces.
 class Accounts {
  public:
-  // `uses` is borrowed. Timelines have at most so many buckets.
-  Accounts(const BlockUses& uses, std::size_t timeline_buckets)
-      : uses_(uses), grid_(timeline_buckets) {}
+  // `uses` and `present` are borrowed.
+  Accounts(const BlockUses& uses, const PresentRecord& present, const ModelDetail& detail)
+      : uses_(uses), grid_(detail.timeline_buckets), log_(present, detail.logged_allocations) {}
 
   // Before what happens at the time. Records of a checkpoint have none.
   void advance(std::uint64_t now) {
@@ -270,6 +269,8 @@ class Accounts {
     account.bytes -= entry.bytes;
     history_.free(entry.group, entry.bytes, end == End::kFreed);
     flows_[static_cast<std::size_t>(flow_of(account.level))].bytes -= entry.bytes;
+    if (log_.is_on()) [[unlikely]]
+      log_.add_ended(entry, use_of(account, entry, phase_clock_.lifetime_of_freed(entry.born)));
     BlockUse use;
     // It was so at a peak, too: that is the maximum of a bucket.
     if (account.timeline.was_live_at_a_maximum(grid_, entry.born)) {
@@ -343,6 +344,7 @@ class Accounts {
   [[nodiscard]] const std::vector<UsageRow>& rows() const { return rows_; }
   [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
   [[nodiscard]] const History& history() const { return history_; }
+  [[nodiscard]] const AllocationLog& log() const { return log_; }
 
  private:
   struct CachedGroup {
@@ -352,6 +354,8 @@ class Accounts {
   };
 
   void begin_bucket(std::uint64_t now);
+  [[nodiscard]] BlockUse use_of(const Account& account, const LiveAllocation& entry,
+                                const Lifetime& life) const;
   BlockUse count_life(Account& account, const LiveAllocation& entry, const Lifetime& life);
   void set_peak(Account& account, std::uint64_t now) const {
     account.peak.set(now, account.bytes);
@@ -373,6 +377,7 @@ class Accounts {
   std::array<CachedGroup, 256> cache_{};
   std::array<Flow, kFlowKinds> flows_{};
   PhaseClock phase_clock_;
+  AllocationLog log_;
 };
 
 template <class ReservedPeakOf>
