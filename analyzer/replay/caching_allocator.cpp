@@ -77,12 +77,12 @@ BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
 }
 
 BlockId CachingAllocator::take_free(const Request& request) {
-  const FreeBlocks& free = class_of(request.of).pool(request.small).free;
+  FreeBlocks& free = class_of(request.of).pool(request.small).free;
   const std::size_t at = best_fit(free, request);
   if (at == free.size()) return 0;
   note_tie(free, at);
   const BlockId block = free[at].block;
-  erase_free(block);
+  free.erase_at(at);
   return block;
 }
 

@@ -40,7 +40,9 @@ class EventSink {
   virtual void apply(const std::vector<Event>& events) = 0;
 };
 
-// Hands events on by the thousand, so that each of many sinks stays in the processor's cache.
+// - Hands events on by the thousand, so that each of many sinks stays in the processor's cache.
+// - Sinks know nothing of each other: where there are several, threads share them. Each gets its
+//   events in their order, from one thread at a time.
 class EventBuffer {
  public:
   explicit EventBuffer(std::vector<EventSink*> sinks) : sinks_(std::move(sinks)) {}
@@ -48,13 +50,12 @@ class EventBuffer {
     events_.push_back(event);
     if (events_.size() == kBatch) flush();
   }
-  void flush() {
-    for (EventSink* sink : sinks_) sink->apply(events_);
-    events_.clear();
-  }
+  void flush();
 
  private:
-  static constexpr std::size_t kBatch = 4096;
+  static constexpr std::size_t kBatch = 8192;
+  void hand_on_by_threads(std::size_t threads);
+
   std::vector<EventSink*> sinks_;
   std::vector<Event> events_;
 };

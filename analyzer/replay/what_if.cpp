@@ -16,6 +16,13 @@ namespace {
 constexpr std::uint64_t kWidestRangeDivisor = 20;
 // Assignments of sizes beside the two ends, of either kind.
 constexpr std::uint32_t kSamples = 8;
+// In longer runs there are fewer, for time: so many events and more.
+constexpr std::uint64_t kLongRun = 250'000;
+constexpr std::uint64_t kVeryLongRun = 1'000'000;
+
+std::uint32_t samples_of(std::uint64_t events) {
+  return events < kLongRun ? kSamples : events < kVeryLongRun ? kSamples / 2 : 1;
+}
 
 constexpr const char* kUsualSettings[] = {
     "",
@@ -45,7 +52,10 @@ class DeviceRows {
  public:
   DeviceRows(const DeviceEvents& events, const TorchRules& rules, const Lifetimes& lifetimes,
              const Gaps& gaps, const Question& question)
-      : rules_(rules), live_low_bytes_(lifetimes.live_peak_low_bytes()) {
+      : rules_(rules),
+        live_low_bytes_(lifetimes.live_peak_low_bytes()),
+        largest_request_(lifetimes.largest_request_bytes()),
+        samples_(samples_of(lifetimes.events())) {
     answer_.device = events.device;
     answer_.facts = events.facts;
     answer_.live_peak_bytes = lifetimes.live_peak_bytes();
@@ -90,14 +100,16 @@ class DeviceRows {
     std::vector<EventSink*> sinks;
     for (const Row& row : answer_.rows) {
       if (row.settings.backend == Backend::kAsync) {
-        replays_.push_back(nullptr);
         has_bracket_ = true;
         continue;
       }
+      const AllocatorSettings settings = row.settings.for_requests_up_to(largest_request_);
+      if (find_replays(settings) != nullptr) continue;
       const SettingReplays::Limits limits{answer_.facts.total_bytes, limit_bytes_, std::nullopt,
                                           false};
-      replays_.push_back(std::make_unique<SettingReplays>(row.settings, rules_, limits, kSamples));
-      sinks.push_back(replays_.back()->newest());
+      replays_.emplace_back(settings,
+                            std::make_unique<SettingReplays>(settings, rules_, limits, samples_));
+      sinks.push_back(replays_.back().second->newest());
     }
     if (has_bracket_) sinks.push_back(&used_);
     return sinks;
@@ -106,8 +118,8 @@ class DeviceRows {
   // Of rows whose answer depends on where the driver places segments.
   [[nodiscard]] std::vector<EventSink*> second_sinks() {
     std::vector<EventSink*> sinks;
-    for (const auto& replays : replays_) {
-      if (!replays || !replays->depends_on_places()) continue;
+    for (const auto& [settings, replays] : replays_) {
+      if (!replays->depends_on_places()) continue;
       replays->add_other_places();
       sinks.push_back(replays->newest());
     }
@@ -115,9 +127,10 @@ class DeviceRows {
   }
 
   void take_first() {
-    for (std::size_t i = 0; i < answer_.rows.size(); ++i) {
-      Row& row = answer_.rows[i];
-      replays_[i] ? fill(row, *replays_[i]) : fill_bracket(row);
+    for (Row& row : answer_.rows) {
+      const bool is_bracket = row.settings.backend == Backend::kAsync;
+      is_bracket ? fill_bracket(row)
+                 : fill(row, *find_replays(row.settings.for_requests_up_to(largest_request_)));
     }
     if (answer_.is_native && answer_.proof.holds() && !has_gaps_) {
       fill_recorded(answer_.rows.front());
@@ -139,7 +152,7 @@ class DeviceRows {
         const std::uint64_t room = fit.capacity_bytes - std::min(fit.capacity_bytes, other_bytes());
         const SettingReplays::Limits limits{fit.capacity_bytes, 0, room, false};
         open_.push_back(
-            {&row, &fit, std::make_unique<SettingReplays>(row.settings, rules_, limits, kSamples)});
+            {&row, &fit, std::make_unique<SettingReplays>(row.settings, rules_, limits, samples_)});
         sinks.push_back(open_.back().replays->newest());
       }
     }
@@ -175,6 +188,13 @@ class DeviceRows {
     Fit* fit;
     std::unique_ptr<SettingReplays> replays;
   };
+
+  [[nodiscard]] const SettingReplays* find_replays(const AllocatorSettings& settings) const {
+    for (const auto& [replayed, replays] : replays_) {
+      if (replayed == settings) return replays.get();
+    }
+    return nullptr;
+  }
 
   [[nodiscard]] std::uint64_t other_bytes() const { return answer_.facts.other_at_peak; }
 
@@ -281,6 +301,8 @@ class DeviceRows {
 
   TorchRules rules_;
   std::uint64_t live_low_bytes_ = 0;
+  std::uint64_t largest_request_ = 0;
+  std::uint32_t samples_ = 0;        // of sizes, of either kind
   std::uint64_t limit_bytes_ = 0;    // that PyTorch kept to by itself; 0 = none
   std::uint64_t refused_ = 0;        // requests of the recorded run
   AllocatorCounts recorded_counts_;  // of the proof
@@ -289,7 +311,8 @@ class DeviceRows {
   std::string reason_;
   bool has_gaps_ = false;  // calls are missing in between: there is nothing to replay
   DeviceAnswer answer_;
-  std::vector<std::unique_ptr<SettingReplays>> replays_;  // as rows; none for the async backend
+  // By settings, of which several rows can have the same.
+  std::vector<std::pair<AllocatorSettings, std::unique_ptr<SettingReplays>>> replays_;
   UsedBytes used_;
   bool has_bracket_ = false;
   std::vector<OpenFit> open_;

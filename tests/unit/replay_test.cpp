@@ -309,6 +309,37 @@ TEST_CASE("a setting is one replay until a size is not known, then several", "[u
   CHECK(pages.high_peak() == 2 * 36 * kMib);
 }
 
+TEST_CASE("a limit of splitting that no block reaches is none", "[unit]") {
+  const AllocatorSettings limited = settings_of("max_split_size_mb:64");
+  CHECK(limited.for_requests_up_to(60 * kMib) == settings_of(""));
+  CHECK(limited.for_requests_up_to(64 * kMib) == limited);
+  CHECK(limited.for_requests_up_to(64 * kMib - kUnitBytes) == limited);  // its segment is 64 MiB
+  const AllocatorSettings both = settings_of("expandable_segments:True,max_split_size_mb:64");
+  CHECK(both.for_requests_up_to(kMib) == both);  // segments grow
+}
+
+TEST_CASE("many sinks get the same events, each in their order", "[unit]") {
+  class Slots final : public EventSink {
+   public:
+    void apply(const std::vector<Event>& events) override {
+      for (const Event& event : events) is_in_order = is_in_order && event.slot == next++;
+    }
+    std::uint32_t next = 0;
+    bool is_in_order = true;
+  };
+  std::vector<Slots> sinks(20);
+  std::vector<EventSink*> pointers;
+  for (Slots& sink : sinks) pointers.push_back(&sink);
+  EventBuffer buffer(pointers);
+  constexpr std::uint32_t kEvents = 50'000;
+  for (std::uint32_t i = 0; i < kEvents; ++i) buffer.add(request(i, 512, 512));
+  buffer.flush();
+  for (const Slots& sink : sinks) {
+    CHECK(sink.is_in_order);
+    CHECK(sink.next == kEvents);
+  }
+}
+
 TEST_CASE("blocks are packed no higher than their lives demand", "[unit]") {
   // The small ones live beside the large one, one after the other.
   CHECK(packed_height({{10, 0, 10}, {4, 0, 5}, {4, 5, 10}}) == 14);
