@@ -45,6 +45,7 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.costs = report_costs(context);
   report.coverage = report_coverage(context, job);
   rows::Observations seen = observe(context, thresholds);
+  seen.replayed = report_replays(context, allocators_to_replay(report, thresholds));
   Redaction redaction;
   if (options.redact) redaction.redact(report, seen);
   report.findings = find_all({report, seen, thresholds});

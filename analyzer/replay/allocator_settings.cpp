@@ -285,4 +285,22 @@ AllocatorSettings parse_settings(std::string_view text, const TorchRules& rules)
   return SettingsParser(text, rules).parse();
 }
 
+AllocatorSettings AllocatorSettings::for_requests_up_to(std::uint64_t bytes) const {
+  AllocatorSettings same = *this;
+  const std::uint64_t largest_block =
+      std::max(segment_bytes(round_request(bytes)), large_segment_bytes);
+  if (!expandable && max_split_bytes > largest_block) {
+    same.max_split_bytes = kNoLimit;
+    same.max_non_split_rounding_bytes = AllocatorSettings().max_non_split_rounding_bytes;
+  }
+  return same;
+}
+
+std::string with_recorded_limit(const std::string& text, const std::string& recorded) {
+  const std::size_t begin = recorded.find("per_process_memory_fraction");
+  if (begin == std::string::npos) return text;
+  const std::string limit = recorded.substr(begin, recorded.find(',', begin) - begin);
+  return text.empty() ? limit : text + ',' + limit;
+}
+
 }  // namespace gpumemtrace::analyzer::replay

@@ -74,6 +74,9 @@ struct AllocatorSettings {
     if (memory_fraction == 1) return 0;
     return static_cast<std::uint64_t>(memory_fraction * static_cast<double>(device_bytes));
   }
+  // Settings that do the same with requests up to so many bytes: without a limit of splitting that
+  // no block reaches.
+  [[nodiscard]] AllocatorSettings for_requests_up_to(std::uint64_t bytes) const;
   // What is known to go wrong with these settings together; empty where nothing is. `is_limited`:
   // PyTorch keeps to less than the device has, though these settings do not say so.
   [[nodiscard]] std::string warning(bool is_limited = false) const;
@@ -83,5 +86,9 @@ struct AllocatorSettings {
 
 // Throws SettingError. Empty text: PyTorch's defaults.
 [[nodiscard]] AllocatorSettings parse_settings(std::string_view text, const TorchRules& rules);
+
+// The settings with the memory fraction that the recorded ones name: that is a limit of the job,
+// and no policy.
+[[nodiscard]] std::string with_recorded_limit(const std::string& text, const std::string& recorded);
 
 }  // namespace gpumemtrace::analyzer::replay

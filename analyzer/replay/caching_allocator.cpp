@@ -7,7 +7,7 @@ namespace gpumemtrace::analyzer::replay {
 
 CachingAllocator::CachingAllocator(const AllocatorSettings& settings, const TorchRules& rules,
                                    SegmentSource& source)
-    : settings_(settings), rules_(rules), source_(source) {}
+    : settings_(settings), rules_(rules), source_(&source) {}
 
 CachingAllocator::Class& CachingAllocator::class_of(ClassId of) {
   if (of >= classes_.size()) classes_.resize(of + 1);
@@ -77,12 +77,12 @@ BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
 }
 
 BlockId CachingAllocator::take_free(const Request& request) {
-  const FreeBlocks& free = class_of(request.of).pool(request.small).free;
+  FreeBlocks& free = class_of(request.of).pool(request.small).free;
   const std::size_t at = best_fit(free, request);
   if (at == free.size()) return 0;
   note_tie(free, at);
   const BlockId block = free[at].block;
-  erase_free(block);
+  free.erase_at(at);
   return block;
 }
 
@@ -138,7 +138,7 @@ BlockId CachingAllocator::take_new(const Request& request, bool is_retry) {
 }
 
 BlockId CachingAllocator::new_segment(const Request& request) {
-  const std::optional<std::uint64_t> address = source_.allocate(request.segment_bytes, request.of);
+  const std::optional<std::uint64_t> address = source_->allocate(request.segment_bytes, request.of);
   if (!address) return 0;
   ++counts_.segment_calls;
   Block block;
@@ -254,7 +254,7 @@ void CachingAllocator::shrink_reserved(std::uint64_t bytes) { counts_.reserved_b
 // The block is a whole segment and in no list.
 void CachingAllocator::release_segment(BlockId id) {
   const Block& block = blocks_[id];
-  source_.release(block.address, block.bytes);
+  source_->release(block.address, block.bytes);
   ++counts_.segment_calls;
   --counts_.segments;
   shrink_reserved(block.bytes);
@@ -379,7 +379,7 @@ BlockId CachingAllocator::find_room(const Request& request) {
     if (has_room(first)) return first;
   }
   const SegmentSource::Space space =
-      source_.reserve(settings_.page_bytes(request.small), request.of);
+      source_->reserve(settings_.page_bytes(request.small), request.of);
   if (space.bytes < request.bytes) return 0;
   Block block;
   block.address = space.address;
@@ -397,7 +397,7 @@ BlockId CachingAllocator::find_room(const Request& request) {
 bool CachingAllocator::map(BlockId id, std::uint64_t bytes) {
   const std::uint64_t page = settings_.page_bytes(blocks_[id].small);
   const std::uint64_t mapped = std::min((bytes + page - 1) / page * page, blocks_[id].bytes);
-  if (!source_.map(blocks_[id].address, mapped)) return false;
+  if (!source_->map(blocks_[id].address, mapped)) return false;
   ++counts_.segment_calls;
   erase_unmapped(id);
   if (mapped < blocks_[id].bytes) {
@@ -452,7 +452,7 @@ void CachingAllocator::unmap(BlockId id) {
   block.address = begin;
   block.bytes = end - begin;
   block.mapped = false;
-  source_.unmap(begin, end - begin);
+  source_->unmap(begin, end - begin);
   ++counts_.segment_calls;
   shrink_reserved(end - begin);
   join(id, blocks_[id].previous);

@@ -65,6 +65,10 @@ class CachingAllocator {
  public:
   CachingAllocator(const AllocatorSettings& settings, const TorchRules& rules,
                    SegmentSource& source);
+  // As it is now, with a driver of its own.
+  CachingAllocator(const CachingAllocator& other, SegmentSource& source) : CachingAllocator(other) {
+    source_ = &source;
+  }
 
   // How much memory_fraction allows; without it, as much as the driver has.
   void set_allowed_bytes(std::uint64_t bytes) { allowed_bytes_ = bytes; }
@@ -103,6 +107,8 @@ class CachingAllocator {
   [[nodiscard]] BlockId free_block_at(std::uint64_t address, std::uint64_t least_bytes) const;
 
  private:
+  CachingAllocator(const CachingAllocator&) = default;
+
   struct Block {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
@@ -183,7 +189,7 @@ class CachingAllocator {
 
   AllocatorSettings settings_;
   TorchRules rules_;
-  SegmentSource& source_;
+  SegmentSource* source_;
   std::uint64_t allowed_bytes_ = AllocatorSettings::kNoLimit;
   std::vector<Block> blocks_{1};
   std::vector<BlockId> unused_;

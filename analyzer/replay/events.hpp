@@ -2,6 +2,7 @@
 // What a program asked of its caching allocator, without what that allocator made of it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -30,13 +31,18 @@ struct Event {
   std::uint64_t high_bytes = 0;
 };
 
+// So many refused requests of a recorded run are told apart.
+inline constexpr std::size_t kMostRefusals = 64;
+
 class EventSink {
  public:
   virtual ~EventSink() = default;
   virtual void apply(const std::vector<Event>& events) = 0;
 };
 
-// Hands events on by the thousand, so that each of many sinks stays in the processor's cache.
+// - Hands events on by the thousand, so that each of many sinks stays in the processor's cache.
+// - Sinks know nothing of each other: where there are several, threads share them. Each gets its
+//   events in their order, from one thread at a time.
 class EventBuffer {
  public:
   explicit EventBuffer(std::vector<EventSink*> sinks) : sinks_(std::move(sinks)) {}
@@ -44,13 +50,12 @@ class EventBuffer {
     events_.push_back(event);
     if (events_.size() == kBatch) flush();
   }
-  void flush() {
-    for (EventSink* sink : sinks_) sink->apply(events_);
-    events_.clear();
-  }
+  void flush();
 
  private:
-  static constexpr std::size_t kBatch = 4096;
+  static constexpr std::size_t kBatch = 8192;
+  void hand_on_by_threads(std::size_t threads);
+
   std::vector<EventSink*> sinks_;
   std::vector<Event> events_;
 };

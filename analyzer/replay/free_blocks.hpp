@@ -31,6 +31,10 @@ class FreeBlocks {
     entries_.erase(std::lower_bound(entries_.begin(), entries_.end(), entry));
     bytes_ -= entry.bytes;
   }
+  void erase_at(std::size_t index) {
+    bytes_ -= entries_[index].bytes;
+    entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(index));
+  }
   // Index of the first that has at least so many bytes; size() where none has.
   [[nodiscard]] std::size_t first_of_at_least(std::uint64_t bytes) const {
     return static_cast<std::size_t>(

@@ -81,6 +81,9 @@ std::uint64_t packed_height(std::vector<Lifetime> blocks) {
 void Lifetimes::apply(const std::vector<Event>& events) {
   for (const Event& event : events) {
     ++now_;
+    if (event.kind == EventKind::kRequest || event.kind == EventKind::kRefused) {
+      largest_request_ = std::max(largest_request_, event.high_bytes);
+    }
     if (event.kind == EventKind::kRequest) {
       if (event.slot >= live_.size()) live_.resize(event.slot + 1);
       live_[event.slot] = {now_, event.high_bytes, event.low_bytes};

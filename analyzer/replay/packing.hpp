@@ -32,6 +32,8 @@ class Lifetimes final : public EventSink {
   [[nodiscard]] std::uint64_t live_peak_bytes() const { return live_peak_; }
   [[nodiscard]] std::uint64_t live_peak_low_bytes() const { return live_peak_low_; }
   [[nodiscard]] std::uint64_t events() const { return now_; }
+  // Those that were refused included.
+  [[nodiscard]] std::uint64_t largest_request_bytes() const { return largest_request_; }
   // Empty where there were more blocks.
   [[nodiscard]] std::optional<std::uint64_t> packed_bytes() const;
 
@@ -49,6 +51,7 @@ class Lifetimes final : public EventSink {
   std::uint64_t low_ = 0;
   std::uint64_t live_peak_ = 0;
   std::uint64_t live_peak_low_ = 0;
+  std::uint64_t largest_request_ = 0;
 };
 
 }  // namespace gpumemtrace::analyzer::replay

@@ -11,6 +11,11 @@ constexpr std::uint64_t kMiddle = std::uint64_t{1} << 46;
 // More than 9/8 of any device.
 constexpr std::uint64_t kReservationBytes = std::uint64_t{1} << 40;
 
+// Refused requests that are measured.
+constexpr std::size_t kMostMeasured = 4;
+// To so many bytes.
+constexpr std::uint64_t kMeasuredUnit = kLargeRoundingBytes;
+
 // Spreads neighbouring numbers over all values (the finalizer of splitmix64).
 std::uint64_t spread(std::uint64_t value) {
   value += 0x9e3779b97f4a7c15;
@@ -44,7 +49,22 @@ void AddressSpace::give_back(std::uint64_t address, std::uint64_t bytes) {
   taken_.erase(placing_ == Placing::kFromBelow ? address - kMiddle : kMiddle - address - bytes);
 }
 
-void PolicyReplay::apply(const std::vector<Event>& events) {
+PolicyReplay::PolicyReplay(const PolicyReplay& other)
+    : EventSink(other),
+      sizes_(other.sizes_),
+      space_(other.space_),
+      allocator_(other.allocator_, *this),
+      blocks_(other.blocks_),
+      capacity_(other.capacity_),
+      keeps_capacity_(other.keeps_capacity_),
+      measures_refusals_(other.measures_refusals_),
+      ended_(other.ended_),
+      taken_(other.taken_),
+      requests_(other.requests_),
+      refused_(other.refused_),
+      refused_before_(other.refused_before_) {}
+
+void PolicyReplay::apply(std::span<const Event> events) {
   for (const Event& event : events) {
     if (ended_) return;
     apply(event);
@@ -67,12 +87,8 @@ void PolicyReplay::apply(const Event& event) {
       allocator_.free(blocks_[event.slot]);
       return;
     }
-    case EventKind::kRefused: {
-      // What the program would have done with the block is not known: it is given back at once.
-      const BlockId block = allocator_.malloc(event.high_bytes, event.of);
-      block == 0 ? static_cast<void>(++refused_) : allocator_.free(block);
-      return;
-    }
+    case EventKind::kRefused:
+      return apply_refused(event);
     case EventKind::kEmptyCache:
       return allocator_.empty_cache();
     case EventKind::kKeepCache:
@@ -82,6 +98,39 @@ void PolicyReplay::apply(const Event& event) {
       return;
     }
   }
+}
+
+void PolicyReplay::apply_refused(const Event& event) {
+  const bool is_told = refused_before_.size() < kMostRefusals;
+  std::optional<PolicyReplay> before;  // a refusal empties the cache
+  if (measures_refusals_ && refused_before_.size() < kMostMeasured) before.emplace(*this);
+  const BlockId block = allocator_.malloc(event.high_bytes, event.of);
+  if (is_told) refused_before_.push_back({block != 0, 0});
+  if (block != 0) {
+    // What the program would have done with the block is not known: it is given back at once.
+    return allocator_.free(block);
+  }
+  ++refused_;
+  if (before) {
+    refused_before_.back().largest_met_bytes =
+        before->largest_met_below(event.high_bytes, event.of);
+  }
+}
+
+bool PolicyReplay::would_meet(std::uint64_t bytes, ClassId of) const {
+  PolicyReplay trial(*this);
+  return trial.allocator_.malloc(bytes, of) != 0;
+}
+
+// Larger requests are met less easily, but for rare exceptions; what is found is met in any case.
+std::uint64_t PolicyReplay::largest_met_below(std::uint64_t bytes, ClassId of) const {
+  std::uint64_t met = 0;  // in units
+  std::uint64_t refused = (bytes + kMeasuredUnit - 1) / kMeasuredUnit;
+  while (refused - met > 1) {
+    const std::uint64_t middle = met + (refused - met) / 2;
+    (would_meet(middle * kMeasuredUnit, of) ? met : refused) = middle;
+  }
+  return met * kMeasuredUnit;
 }
 
 bool PolicyReplay::has_room(std::uint64_t bytes) const {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "analyzer/replay/caching_allocator.hpp"
@@ -46,27 +47,45 @@ struct ReplayCounts {
 
 // - apply() takes the events in their order, from one thread at a time.
 // - With the first request that is refused the replay ends: what the program would have done then
-// is
-//   not known. Requests that the recorded run was refused, too, do not end it.
+//   is not known. Requests that the recorded run was refused, too, do not end it.
+// - A copy goes its own way from where the original stands.
 class PolicyReplay final : public EventSink, private SegmentSource {
  public:
   PolicyReplay(const AllocatorSettings& settings, const TorchRules& rules, SizeChoice sizes,
                Placing placing)
       : sizes_(sizes), space_(placing), allocator_(settings, rules, *this) {}
+  PolicyReplay(const PolicyReplay& other);
+  PolicyReplay& operator=(const PolicyReplay&) = delete;
 
+  void set_sizes(SizeChoice sizes) { sizes_ = sizes; }
   // Instead of what the driver had by the trace.
   void set_capacity(std::uint64_t bytes) {
     capacity_ = bytes;
     keeps_capacity_ = true;
   }
   void set_allowed_bytes(std::uint64_t bytes) { allocator_.set_allowed_bytes(bytes); }
-  void apply(const std::vector<Event>& events) override;
+  // For the first few requests that the recorded run was refused and that are refused here, too:
+  // looks for the largest one that would have been met instead.
+  void measure_refusals() { measures_refusals_ = true; }
+  void apply(const std::vector<Event>& events) override { apply(std::span(events)); }
+  void apply(std::span<const Event> events);
   [[nodiscard]] ReplayCounts counts() const {
     return {allocator_.counts(), refused_, allocator_.unusable_at_peak()};
   }
+  // A request was refused that the recorded program had got.
+  [[nodiscard]] bool ended() const { return ended_; }
+  // What became of the first requests that the recorded run was refused, as far as the replay came.
+  struct RefusedBefore {
+    bool is_met = false;
+    std::uint64_t largest_met_bytes = 0;  // as measure_refusals() says; 0 = none, or not looked for
+  };
+  [[nodiscard]] const std::vector<RefusedBefore>& refused_before() const { return refused_before_; }
 
  private:
   void apply(const Event& event);
+  void apply_refused(const Event& event);
+  [[nodiscard]] bool would_meet(std::uint64_t bytes, ClassId of) const;
+  [[nodiscard]] std::uint64_t largest_met_below(std::uint64_t bytes, ClassId of) const;
   [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes, ClassId of) override;
   void release(std::uint64_t address, std::uint64_t bytes) override;
   [[nodiscard]] Space reserve(std::uint64_t page_bytes, ClassId of) override;
@@ -80,10 +99,12 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   std::vector<BlockId> blocks_;  // by slot
   std::uint64_t capacity_ = AllocatorSettings::kNoLimit;
   bool keeps_capacity_ = false;
-  bool ended_ = false;       // a request was refused that the recorded program had got
+  bool measures_refusals_ = false;
+  bool ended_ = false;
   std::uint64_t taken_ = 0;  // from the driver
   std::uint64_t requests_ = 0;
   std::uint64_t refused_ = 0;
+  std::vector<RefusedBefore> refused_before_;
 };
 
 // What the driver's pool for stream-ordered memory has in use at most; what it reserves beside that

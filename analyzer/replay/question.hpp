@@ -11,6 +11,7 @@ namespace gpumemtrace::analyzer::replay {
 struct Question {
   std::vector<std::string> settings;      // beside the recorded and the usual ones
   std::vector<std::uint64_t> capacities;  // of cards, in bytes
+  bool only_recorded = false;             // no other settings, and no packing
 };
 
 }  // namespace gpumemtrace::analyzer::replay

@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
+#include "analyzer/order/merge.hpp"
 #include "trace/checkpoint_records.hpp"
+#include "trace/order.hpp"
 
 namespace gpumemtrace::analyzer::replay {
 namespace {
@@ -27,7 +30,9 @@ void TraceEvents::note_losses(const trace::ReadLosses& losses) {
   }
 }
 
-void TraceEvents::apply(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t) {
+void TraceEvents::apply(const trace::RecordHeader& record, std::uint32_t writer,
+                        std::uint64_t ticks) {
+  now_ = trace::next_model_time(now_, record.kind, ticks);
   if (writer == trace::kCheckpointWriter) {
     note_gap("the trace was bounded: its oldest part was folded into a checkpoint");
   }
@@ -227,6 +232,8 @@ DeviceEvents& TraceEvents::device_of_block(std::int32_t device, std::uint64_t ad
   if (!is_new) return events;
   events.device = device;
   events.backend = backend_ == "cudaMallocAsync" ? Backend::kAsync : Backend::kNative;
+  events.rules = rules();
+  events.facts.total_bytes = usage_[device].total_bytes;
   choose_settings(events, address);
   events.out = std::make_unique<EventBuffer>(sinks_(events));
   if (events.backend == Backend::kNative) {
@@ -269,6 +276,9 @@ void TraceEvents::apply_refusal(const trace::FrameworkOom& oom, std::uint32_t wr
   const auto found = devices_.find(oom.device);
   if (found == devices_.end() || !found->second.recorded) return;
   ++found->second.refused;
+  if (found->second.refusals.size() < kMostRefusals) {
+    found->second.refusals.push_back({now_, oom.requested});
+  }
   found->second.recorded->refuse(writer, oom);
 }
 
@@ -313,7 +323,15 @@ void TraceEvents::apply_sample(const trace::MemorySample& sample) {
   usage.total_bytes = sample.total_bytes;
   const std::uint64_t used = sample.total_bytes - std::min(sample.free_bytes, sample.total_bytes);
   const std::uint64_t known = usage.driver_bytes + usage.pool_bytes;
-  usage.unseen_bytes = used > known ? used - known : 0;
+  const std::uint64_t before = std::exchange(usage.unseen_bytes, used > known ? used - known : 0);
+  const auto device = devices_.find(sample.device);
+  if (!usage.has_sample && device != devices_.end() && usage.unseen_bytes > before) {
+    // It lay there at the peak as well.
+    device->second.facts.other_at_peak += usage.unseen_bytes - before;
+  }
+  if (usage.refused_before_sample && !usage.has_sample) {
+    told_late_[sample.device] = usage.unseen_bytes;
+  }
   usage.has_sample = true;
   update(sample.device);
 }
@@ -322,6 +340,7 @@ void TraceEvents::apply_sample(const trace::MemorySample& sample) {
 void TraceEvents::driver_refused(std::int32_t device, std::uint64_t bytes) {
   Usage& usage = usage_[device];
   const std::uint64_t least = usage.total_bytes - std::min(usage.total_bytes, bytes) + 1;
+  usage.refused_before_sample = usage.refused_before_sample || !usage.has_sample;
   if (usage.total_bytes == 0) return;
   const std::uint64_t known = usage.driver_bytes + usage.unseen_bytes;
   if (known < least) usage.unseen_bytes += least - known;
@@ -366,6 +385,18 @@ void TraceEvents::finish() {
       device.out->flush();
     }
   }
+}
+
+TraceEvents read_events(const trace::TraceFile& file, const TraceEvents::Sinks& sinks,
+                        const TraceEvents::Unseen& unseen) {
+  TraceEvents events(file, sinks, unseen);
+  ProcessMerge merge(file);
+  while (merge.next_key() != ProcessMerge::kNoMore) {
+    merge.run_until(trace::kLastOrderKey, ~std::uint64_t{0}, events);
+  }
+  events.finish();
+  events.note_losses(merge.losses());
+  return events;
 }
 
 }  // namespace gpumemtrace::analyzer::replay

@@ -31,10 +31,17 @@ struct Gaps {
   bool is_end_only = false;  // all is told up to where recording ended
 };
 
+// A request that PyTorch could not meet.
+struct Refusal {
+  std::uint64_t time = 0;  // of the model, in ticks
+  std::uint64_t bytes = 0;
+};
+
 // One device of a process on which PyTorch's allocator was seen.
 struct DeviceEvents {
   std::int32_t device = -1;
   Backend backend = Backend::kNative;
+  TorchRules rules;
   AllocatorSettings settings;  // recorded, or found by the first block
   std::string options;         // their text
   std::string settings_error;  // the recorded text cannot be replayed
@@ -43,7 +50,8 @@ struct DeviceEvents {
   std::unique_ptr<RecordedAllocator> recorded;  // native backends
   std::uint64_t requests = 0;
   std::uint64_t refused = 0;
-  std::uint32_t streams = 0;  // of the async backend
+  std::vector<Refusal> refusals;  // the first kMostRefusals
+  std::uint32_t streams = 0;      // of the async backend
 };
 
 // - apply() takes the records in the order of analyzer/order/merge.hpp; finish() follows the last.
@@ -53,8 +61,13 @@ class TraceEvents {
   // The sinks for what a device was asked; called when its first block comes.
   using Sinks = std::function<std::vector<EventSink*>(const DeviceEvents&)>;
 
+  // In use on a device, beside what calls tell of, before the first sample of it.
+  using Unseen = std::map<std::int32_t, std::uint64_t>;
+
   // Which version and settings the process had is read from the whole trace ahead.
-  TraceEvents(const trace::TraceFile& file, Sinks sinks) : sinks_(std::move(sinks)) {
+  TraceEvents(const trace::TraceFile& file, Sinks sinks, const Unseen& unseen = {})
+      : sinks_(std::move(sinks)) {
+    for (const auto& [device, bytes] : unseen) usage_[device].unseen_bytes = bytes;
     read_texts(file);
   }
 
@@ -65,6 +78,9 @@ class TraceEvents {
   [[nodiscard]] const std::string& torch_version() const { return torch_version_; }
   [[nodiscard]] TorchRules rules() const { return rules_of_version(torch_version_); }
   [[nodiscard]] const Gaps& gaps() const { return gaps_; }
+  // What the first samples told, of devices on which requests were refused before: to read the
+  // trace again with.
+  [[nodiscard]] const Unseen& told_late() const { return told_late_; }
   // What the reader lost of the trace.
   void note_losses(const trace::ReadLosses& losses);
 
@@ -85,6 +101,7 @@ class TraceEvents {
     std::uint64_t unseen_bytes = 0;
     std::uint64_t pool_bytes = 0;  // reserved by the driver's pools, by the last sample
     bool has_sample = false;
+    bool refused_before_sample = false;
     std::uint64_t limit = AllocatorSettings::kNoLimit;
   };
 
@@ -131,6 +148,12 @@ class TraceEvents {
   std::string cuda_conf_;
   std::string conf_;
   Gaps gaps_;
+  Unseen told_late_;
+  std::uint64_t now_ = 0;
 };
+
+// All that the trace tells, read once.
+[[nodiscard]] TraceEvents read_events(const trace::TraceFile& file, const TraceEvents::Sinks& sinks,
+                                      const TraceEvents::Unseen& unseen = {});
 
 }  // namespace gpumemtrace::analyzer::replay

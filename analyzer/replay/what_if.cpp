@@ -5,9 +5,9 @@
 #include <map>
 #include <memory>
 
-#include "analyzer/order/merge.hpp"
 #include "analyzer/replay/packing.hpp"
 #include "analyzer/replay/policy_replay.hpp"
+#include "analyzer/replay/setting_replays.hpp"
 
 namespace gpumemtrace::analyzer::replay {
 namespace {
@@ -16,6 +16,13 @@ namespace {
 constexpr std::uint64_t kWidestRangeDivisor = 20;
 // Assignments of sizes beside the two ends, of either kind.
 constexpr std::uint32_t kSamples = 8;
+// In longer runs there are fewer, for time: so many events and more.
+constexpr std::uint64_t kLongRun = 250'000;
+constexpr std::uint64_t kVeryLongRun = 1'000'000;
+
+std::uint32_t samples_of(std::uint64_t events) {
+  return events < kLongRun ? kSamples : events < kVeryLongRun ? kSamples / 2 : 1;
+}
 
 constexpr const char* kUsualSettings[] = {
     "",
@@ -38,114 +45,21 @@ constexpr const char* kUsualWithLimit[] = {
     "garbage_collection_threshold:0.8",
 };
 
-TraceEvents run(const trace::TraceFile& file, const TraceEvents::Sinks& sinks) {
-  TraceEvents events(file, sinks);
-  ProcessMerge merge(file);
-  while (merge.next_key() != ProcessMerge::kNoMore) {
-    merge.run_until(trace::kLastOrderKey, ~std::uint64_t{0}, events);
-  }
-  events.finish();
-  events.note_losses(merge.losses());
-  return events;
-}
-
-// The replays of one row: each with a choice of sizes, and segments placed from below; where that
-// matters, from above as well.
-class RowReplays {
- public:
-  // `limit_bytes`: what PyTorch kept to by itself, where the settings say nothing; 0 = all.
-  RowReplays(const AllocatorSettings& settings, const TorchRules& rules, bool sizes_known,
-             std::uint64_t device_bytes, std::uint64_t limit_bytes)
-      : settings_(settings), rules_(rules), allowed_bytes_(settings.allowed_bytes(device_bytes)) {
-    using By = SizeChoice::By;
-    if (allowed_bytes_ == 0) allowed_bytes_ = limit_bytes;
-    choices_.push_back({By::kHigh, 0});
-    if (!sizes_known) {
-      choices_.push_back({By::kLow, 0});
-      for (std::uint32_t sample = 0; sample < kSamples; ++sample) {
-        choices_.push_back({By::kRequest, sample});
-        choices_.push_back({By::kSite, sample});
-      }
-    }
-    add(Placing::kFromBelow);
-  }
-  [[nodiscard]] bool depends_on_places() const {
-    return std::any_of(replays_.begin(), replays_.end(),
-                       [](const auto& replay) { return replay->counts().allocator.ties != 0; });
-  }
-  // The new ones go to `sinks`.
-  void add_other_places(std::vector<EventSink*>& sinks) {
-    const std::size_t before = replays_.size();
-    add(Placing::kFromAbove);
-    for (std::size_t i = before; i < replays_.size(); ++i) sinks.push_back(replays_[i].get());
-  }
-  void set_capacity(std::uint64_t bytes) {
-    capacity_ = bytes;
-    for (const auto& replay : replays_) replay->set_capacity(bytes);
-  }
-  void add_to(std::vector<EventSink*>& sinks) const {
-    for (const auto& replay : replays_) sinks.push_back(replay.get());
-  }
-  // The first stands for the row where they agree.
-  [[nodiscard]] ReplayCounts first() const { return replays_.front()->counts(); }
-  [[nodiscard]] std::uint64_t low_peak() const { return extreme().first; }
-  [[nodiscard]] std::uint64_t high_peak() const { return extreme().second; }
-  [[nodiscard]] bool any_refused() const {
-    return std::any_of(replays_.begin(), replays_.end(),
-                       [](const auto& replay) { return replay->counts().refused != 0; });
-  }
-  [[nodiscard]] bool all_refused() const {
-    return std::all_of(replays_.begin(), replays_.end(),
-                       [](const auto& replay) { return replay->counts().refused != 0; });
-  }
-
- private:
-  [[nodiscard]] std::pair<std::uint64_t, std::uint64_t> extreme() const {
-    std::uint64_t low = ~std::uint64_t{0};
-    std::uint64_t high = 0;
-    for (const auto& replay : replays_) {
-      const std::uint64_t peak = replay->counts().allocator.reserved_peak_bytes;
-      low = std::min(low, peak);
-      high = std::max(high, peak);
-    }
-    return {low, high};
-  }
-
-  void add(Placing placing) {
-    for (const SizeChoice choice : choices_) {
-      replays_.push_back(std::make_unique<PolicyReplay>(settings_, rules_, choice, placing));
-      if (allowed_bytes_ != 0) replays_.back()->set_allowed_bytes(allowed_bytes_);
-      if (capacity_) replays_.back()->set_capacity(*capacity_);
-    }
-  }
-
-  AllocatorSettings settings_;
-  TorchRules rules_;
-  std::uint64_t allowed_bytes_ = 0;
-  std::optional<std::uint64_t> capacity_;
-  std::vector<SizeChoice> choices_;
-  std::vector<std::unique_ptr<PolicyReplay>> replays_;
-};
-
-// The part of the settings that is a limit and no policy: other settings keep it.
-std::string fraction_text(const std::string& options) {
-  const std::size_t begin = options.find("per_process_memory_fraction");
-  if (begin == std::string::npos) return {};
-  return options.substr(begin, options.find(',', begin) - begin);
-}
-
 std::string short_name(const std::string& options) { return options.empty() ? "default" : options; }
 
 // One device's rows, from the pass that proves to the one that fills cards.
 class DeviceRows {
  public:
   DeviceRows(const DeviceEvents& events, const TorchRules& rules, const Lifetimes& lifetimes,
-             const Gaps& gaps)
-      : rules_(rules), live_low_bytes_(lifetimes.live_peak_low_bytes()) {
+             const Gaps& gaps, const Question& question)
+      : rules_(rules),
+        live_low_bytes_(lifetimes.live_peak_low_bytes()),
+        largest_request_(lifetimes.largest_request_bytes()),
+        samples_(samples_of(lifetimes.events())) {
     answer_.device = events.device;
     answer_.facts = events.facts;
     answer_.live_peak_bytes = lifetimes.live_peak_bytes();
-    answer_.packed_bytes = lifetimes.packed_bytes();
+    if (!question.only_recorded) answer_.packed_bytes = lifetimes.packed_bytes();
     answer_.packed_events = lifetimes.events();
     answer_.sizes_known = !events.recorded || !events.recorded->has_unknown_sizes();
     if (events.recorded) {
@@ -162,12 +76,13 @@ class DeviceRows {
 
   void add_rows(const DeviceEvents& events, const Question& question) {
     std::vector<std::string> texts{events.options};
-    const std::string fraction = fraction_text(events.options);
     const auto add_usual = [&](const std::string& text) {
-      texts.push_back(text + (text.empty() || fraction.empty() ? "" : ",") + fraction);
+      texts.push_back(with_recorded_limit(text, events.options));
     };
-    for (const char* text : kUsualSettings) add_usual(text);
-    if (events.settings.memory_fraction < 1 || limit_bytes_ != 0) {
+    if (!question.only_recorded) {
+      for (const char* text : kUsualSettings) add_usual(text);
+    }
+    if (!question.only_recorded && (events.settings.memory_fraction < 1 || limit_bytes_ != 0)) {
       for (const char* text : kUsualWithLimit) add_usual(text);
     }
     texts.insert(texts.end(), question.settings.begin(), question.settings.end());
@@ -185,13 +100,16 @@ class DeviceRows {
     std::vector<EventSink*> sinks;
     for (const Row& row : answer_.rows) {
       if (row.settings.backend == Backend::kAsync) {
-        replays_.push_back(nullptr);
         has_bracket_ = true;
         continue;
       }
-      replays_.push_back(std::make_unique<RowReplays>(row.settings, rules_, answer_.sizes_known,
-                                                      answer_.facts.total_bytes, limit_bytes_));
-      replays_.back()->add_to(sinks);
+      const AllocatorSettings settings = row.settings.for_requests_up_to(largest_request_);
+      if (find_replays(settings) != nullptr) continue;
+      const SettingReplays::Limits limits{answer_.facts.total_bytes, limit_bytes_, std::nullopt,
+                                          false};
+      replays_.emplace_back(settings,
+                            std::make_unique<SettingReplays>(settings, rules_, limits, samples_));
+      sinks.push_back(replays_.back().second->newest());
     }
     if (has_bracket_) sinks.push_back(&used_);
     return sinks;
@@ -200,16 +118,19 @@ class DeviceRows {
   // Of rows whose answer depends on where the driver places segments.
   [[nodiscard]] std::vector<EventSink*> second_sinks() {
     std::vector<EventSink*> sinks;
-    for (const auto& replays : replays_) {
-      if (replays && replays->depends_on_places()) replays->add_other_places(sinks);
+    for (const auto& [settings, replays] : replays_) {
+      if (!replays->depends_on_places()) continue;
+      replays->add_other_places();
+      sinks.push_back(replays->newest());
     }
     return sinks;
   }
 
   void take_first() {
-    for (std::size_t i = 0; i < answer_.rows.size(); ++i) {
-      Row& row = answer_.rows[i];
-      replays_[i] ? fill(row, *replays_[i]) : fill_bracket(row);
+    for (Row& row : answer_.rows) {
+      const bool is_bracket = row.settings.backend == Backend::kAsync;
+      is_bracket ? fill_bracket(row)
+                 : fill(row, *find_replays(row.settings.for_requests_up_to(largest_request_)));
     }
     if (answer_.is_native && answer_.proof.holds() && !has_gaps_) {
       fill_recorded(answer_.rows.front());
@@ -228,12 +149,11 @@ class DeviceRows {
       if (row.settings.backend == Backend::kAsync || !row.high_bytes) continue;
       for (Fit& fit : row.fits) {
         if (fit.fits || !answer_.facts.knows_other) continue;
-        open_.push_back({&row, &fit,
-                         std::make_unique<RowReplays>(row.settings, rules_, answer_.sizes_known,
-                                                      fit.capacity_bytes, 0)});
-        open_.back().replays->set_capacity(fit.capacity_bytes -
-                                           std::min(fit.capacity_bytes, other_bytes()));
-        open_.back().replays->add_to(sinks);
+        const std::uint64_t room = fit.capacity_bytes - std::min(fit.capacity_bytes, other_bytes());
+        const SettingReplays::Limits limits{fit.capacity_bytes, 0, room, false};
+        open_.push_back(
+            {&row, &fit, std::make_unique<SettingReplays>(row.settings, rules_, limits, samples_)});
+        sinks.push_back(open_.back().replays->newest());
       }
     }
     return sinks;
@@ -253,7 +173,9 @@ class DeviceRows {
   [[nodiscard]] std::vector<EventSink*> second_card_sinks() {
     std::vector<EventSink*> sinks;
     for (const OpenFit& open : open_) {
-      if (open.replays->depends_on_places()) open.replays->add_other_places(sinks);
+      if (!open.replays->depends_on_places()) continue;
+      open.replays->add_other_places();
+      sinks.push_back(open.replays->newest());
     }
     return sinks;
   }
@@ -264,8 +186,15 @@ class DeviceRows {
   struct OpenFit {
     Row* row;
     Fit* fit;
-    std::unique_ptr<RowReplays> replays;
+    std::unique_ptr<SettingReplays> replays;
   };
+
+  [[nodiscard]] const SettingReplays* find_replays(const AllocatorSettings& settings) const {
+    for (const auto& [replayed, replays] : replays_) {
+      if (replayed == settings) return replays.get();
+    }
+    return nullptr;
+  }
 
   [[nodiscard]] std::uint64_t other_bytes() const { return answer_.facts.other_at_peak; }
 
@@ -306,7 +235,7 @@ class DeviceRows {
     answer_.rows.push_back(std::move(row));
   }
 
-  void fill(Row& row, const RowReplays& replays) const {
+  void fill(Row& row, const SettingReplays& replays) const {
     const ReplayCounts counts = replays.first();
     const std::uint64_t low = replays.low_peak();
     const std::uint64_t high = replays.high_peak();
@@ -372,6 +301,8 @@ class DeviceRows {
 
   TorchRules rules_;
   std::uint64_t live_low_bytes_ = 0;
+  std::uint64_t largest_request_ = 0;
+  std::uint32_t samples_ = 0;        // of sizes, of either kind
   std::uint64_t limit_bytes_ = 0;    // that PyTorch kept to by itself; 0 = none
   std::uint64_t refused_ = 0;        // requests of the recorded run
   AllocatorCounts recorded_counts_;  // of the proof
@@ -380,7 +311,8 @@ class DeviceRows {
   std::string reason_;
   bool has_gaps_ = false;  // calls are missing in between: there is nothing to replay
   DeviceAnswer answer_;
-  std::vector<std::unique_ptr<RowReplays>> replays_;  // as rows; none for the async backend
+  // By settings, of which several rows can have the same.
+  std::vector<std::pair<AllocatorSettings, std::unique_ptr<SettingReplays>>> replays_;
   UsedBytes used_;
   bool has_bracket_ = false;
   std::vector<OpenFit> open_;
@@ -390,9 +322,12 @@ class DeviceRows {
 
 Answer what_if(const trace::TraceFile& file, const Question& question) {
   std::map<std::int32_t, Lifetimes> lifetimes;
-  const TraceEvents proof = run(file, [&](const DeviceEvents& device) {
-    return std::vector<EventSink*>{&lifetimes[device.device]};
-  });
+  const auto live = [&](const DeviceEvents& device) {
+    return std::vector<EventSink*>{&(lifetimes[device.device] = {})};
+  };
+  TraceEvents proof = read_events(file, live);
+  const TraceEvents::Unseen unseen = proof.told_late();
+  if (!unseen.empty()) proof = read_events(file, live, unseen);
   Answer answer;
   if (proof.devices().empty()) {
     answer.refusal = "PyTorch's allocator was not seen in this process";
@@ -400,9 +335,10 @@ Answer what_if(const trace::TraceFile& file, const Question& question) {
   }
   std::map<std::int32_t, DeviceRows> devices;
   for (const auto& [ordinal, events] : proof.devices()) {
-    DeviceRows& rows =
-        devices.try_emplace(ordinal, events, proof.rules(), lifetimes.at(ordinal), proof.gaps())
-            .first->second;
+    DeviceRows& rows = devices
+                           .try_emplace(ordinal, events, proof.rules(), lifetimes.at(ordinal),
+                                        proof.gaps(), question)
+                           .first->second;
     rows.add_rows(events, question);
   }
   // Over the trace, unless nobody listens.
@@ -413,7 +349,8 @@ Answer what_if(const trace::TraceFile& file, const Question& question) {
       sinks[ordinal] = sinks_of(rows);
       has_any = has_any || !sinks[ordinal].empty();
     }
-    if (has_any) (void)run(file, [&](const DeviceEvents& device) { return sinks[device.device]; });
+    if (has_any)
+      (void)read_events(file, [&](const DeviceEvents& device) { return sinks[device.device]; });
   };
   pass([](DeviceRows& rows) { return rows.first_sinks(); });
   pass([](DeviceRows& rows) { return rows.second_sinks(); });

@@ -67,6 +67,10 @@ namespace gpumemtrace::analyzer {
 [[nodiscard]] std::vector<rows::Hotspot> report_hotspots(const ReportContext& context,
                                                          const Thresholds& thresholds);
 
+// report_replays.cpp: no section, but what findings say of other settings
+[[nodiscard]] std::vector<rows::ReplayedAllocator> report_replays(
+    const ReportContext& context, const std::vector<rows::AllocatorToReplay>& allocators);
+
 // report_fragmentation.cpp
 [[nodiscard]] std::vector<rows::Fragmentation> report_fragmentation(const ReportContext& context);
 

@@ -93,12 +93,54 @@ struct AllocatingSite {
   }
 };
 
+// A setting of PyTorch's allocator on what a process asked for: docs/whatif.md. Where sizes are not
+// known, over all that can have been asked for.
+struct ReplayedSetting {
+  std::string options;          // the text that sets it; empty = PyTorch's defaults
+  std::uint64_t low_bytes = 0;  // reserved at most
+  std::uint64_t high_bytes = 0;
+  std::uint64_t most_retries = 0;
+  bool is_sampled = false;                 // sizes are not known
+  bool loses_requests = false;             // that the recorded run was given
+  std::vector<std::optional<bool>> meets;  // requests that it was refused; empty: not known
+};
+
+// A request that was refused.
+struct RefusedRequest {
+  std::uint64_t time_ns = 0;
+  std::uint64_t bytes = 0;
+  bool is_replayed = false;             // the recorded settings refuse it in the replay as well
+  std::uint64_t largest_met_bytes = 0;  // would have been met instead; 0 = not known
+};
+
+// PyTorch's allocator of a device. Where the recorded run does not prove the rules, nothing else
+// was tried on it.
+struct ReplayedAllocator {
+  std::string process;
+  OptionalText device;
+  bool is_expandable = false;  // as recorded
+  std::uint64_t reserved_peak_bytes = 0;
+  std::uint64_t retries = 0;
+  std::vector<RefusedRequest> refused;  // the first ones
+  std::vector<ReplayedSetting> others;
+};
+
+// Of which allocator replays are worth their time.
+struct AllocatorToReplay {
+  std::string process;
+  OptionalText device;
+  bool was_refused = false;  // a request
+
+  friend auto operator<=>(const AllocatorToReplay&, const AllocatorToReplay&) = default;
+};
+
 struct Observations {
   std::vector<ChurningSite> churning;
   std::vector<CollectedSite> collected;
   std::vector<KeptGradients> gradients;
   std::vector<OpenedContext> contexts;
   std::vector<AllocatingSite> allocating;
+  std::vector<ReplayedAllocator> replayed;  // no names
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {

@@ -8,8 +8,9 @@
 
 namespace gpumemtrace::analyzer {
 
-// What to do besides the allocator's own setting: " Or free ... before train.py:12 (step) ...".
-// `site` is where the blocks between the free ones were made; empty where that is not known.
+// What to do besides the allocator's own setting: "let the short-lived blocks go and ... before
+// train.py:12 (step) ...", without a full stop. `site` is where the blocks between the free ones
+// were made; without it there is no advice.
 [[nodiscard]] std::string advice_on_fragmentation(const std::optional<rows::Site>& site);
 
 }  // namespace gpumemtrace::analyzer

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reserved memory that lies in pieces beside live blocks.
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "analyzer/rules/allocator_advice.hpp"
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/fragmentation_advice.hpp"
 #include "analyzer/rules/rules.hpp"
@@ -19,7 +22,63 @@ bool is_much(const rows::Fragmentation& row, const Thresholds& thresholds) {
              thresholds[Threshold::kFragmentationShare] * static_cast<double>(reserved);
 }
 
-rows::Finding finding_of(const rows::Fragmentation& row) {
+// Of each process and device the worst moment alone.
+std::vector<const rows::Fragmentation*> worst_moments(const rows::Report& report,
+                                                      const Thresholds& thresholds) {
+  std::map<std::pair<std::string, rows::OptionalText>, const rows::Fragmentation*> worst;
+  for (const rows::Fragmentation& row : report.fragmentation) {
+    if (row.at == rows::SnapshotAt::kEnd || !is_much(row, thresholds)) continue;
+    const rows::Fragmentation*& held = worst[{row.process, row.device}];
+    if (held == nullptr || row.unusable_bytes > held->unusable_bytes) held = &row;
+  }
+  std::vector<const rows::Fragmentation*> moments;
+  for (const auto& [where, row] : worst) moments.push_back(row);
+  return moments;
+}
+
+// A refused request would have been met: the setting may reserve as much, and do more with it.
+const rows::ReplayedSetting* setting_that_meets_any(const rows::ReplayedAllocator& allocator) {
+  for (std::size_t i = 0; i < allocator.refused.size(); ++i) {
+    if (!allocator.refused[i].is_replayed) continue;
+    if (const auto* setting = setting_that_meets(allocator, i)) return setting;
+  }
+  return nullptr;
+}
+
+std::string as_sentence(std::string advice) {
+  if (advice.empty()) return advice;
+  advice.front() = static_cast<char>(advice.front() - 'a' + 'A');
+  return advice + '.';
+}
+
+std::string fix_by_arithmetic(const std::string& unusable, const std::string& or_else) {
+  return "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which needs no change of the "
+         "program: up to " +
+         unusable + " would be usable again (arithmetic)." +
+         (or_else.empty() ? "" : " Or " + or_else + '.');
+}
+
+std::string fix_by_replay(const rows::ReplayedAllocator& allocator, const std::string& or_else) {
+  const std::string otherwise = or_else.empty() ? "" : " Or " + or_else + '.';
+  if (const rows::ReplayedSetting* best = best_setting(allocator)) {
+    return set_text(*best) + ": " + reserved_text(*best, allocator) +
+           ", with no change of the program." + otherwise;
+  }
+  if (const rows::ReplayedSetting* meets = setting_that_meets_any(allocator)) {
+    return set_text(*meets) + ": a request that was refused would have been met " +
+           basis_text(*meets) + ", with no change of the program." + otherwise;
+  }
+  if (const rows::ReplayedSetting* setting = undecided_setting(allocator)) {
+    return "Whether " + name_of_setting(*setting) +
+           " helps cannot be told from this run: " + reserved_text(*setting, allocator) + '.' +
+           otherwise;
+  }
+  return "Other settings of PyTorch's allocator do not help: those that were tried (" +
+         names_of_settings(allocator) + ") save less than 5 % of what is reserved, or nothing " +
+         "(replayed)." + otherwise;
+}
+
+rows::Finding finding_of(const rows::Fragmentation& row, const rows::Observations& seen) {
   rows::Finding finding = finding_at(Rule::kFragmentation, row);
   const std::string unusable = size_text(row.unusable_bytes.value_or(0));
   finding.bytes = row.unusable_bytes;
@@ -42,11 +101,21 @@ rows::Finding finding_of(const rows::Fragmentation& row) {
                       size_text(pin.bytes_held) + ", keep " + size_text(pin.bytes_unusable) +
                       " of it.";
   }
-  finding.fix =
-      "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which needs no change of the program: "
-      "up to " +
-      unusable + " would be usable again (arithmetic)." +
-      advice_on_fragmentation(finding.origin.site);
+  const std::string or_else = advice_on_fragmentation(finding.origin.site);
+  const rows::ReplayedAllocator* const replayed = replay_of(seen, row.process, row.device);
+  if (replayed == nullptr) {
+    finding.fix = was_expandable(seen, row.process, row.device)
+                      ? as_sentence(or_else)
+                      : fix_by_arithmetic(unusable, or_else);
+    return finding;
+  }
+  finding.fix = fix_by_replay(*replayed, or_else);
+  finding.evidence.add("reserved_peak_bytes", replayed->reserved_peak_bytes);
+  if (const rows::ReplayedSetting* best = best_setting(*replayed)) {
+    finding.evidence.add("replayed_setting", best->options);
+    finding.evidence.add("replayed_low_bytes", best->low_bytes);
+    finding.evidence.add("replayed_high_bytes", best->high_bytes);
+  }
   return finding;
 }
 
@@ -54,21 +123,38 @@ rows::Finding finding_of(const rows::Fragmentation& row) {
 
 std::string advice_on_fragmentation(const std::optional<rows::Site>& site) {
   if (!site) return {};
-  return " Or let the short-lived blocks go and call torch.cuda.empty_cache() before " +
+  return "let the short-lived blocks go and call torch.cuda.empty_cache() before " +
          site_text(site) +
          " makes the blocks that stay between the pieces; or make the blocks that stay before the "
-         "short-lived ones, where they do not depend on them.";
+         "short-lived ones, where they do not depend on them";
 }
 
-// Of each process and device the worst moment alone.
 void find_fragmentation(const RuleInput& input, Findings& findings) {
-  std::map<std::pair<std::string, rows::OptionalText>, const rows::Fragmentation*> worst;
-  for (const rows::Fragmentation& row : input.report.fragmentation) {
-    if (row.at == rows::SnapshotAt::kEnd || !is_much(row, input.thresholds)) continue;
-    const rows::Fragmentation*& held = worst[{row.process, row.device}];
-    if (held == nullptr || row.unusable_bytes > held->unusable_bytes) held = &row;
+  for (const rows::Fragmentation* row : worst_moments(input.report, input.thresholds)) {
+    findings.push_back(finding_of(*row, input.seen));
   }
-  for (const auto& [where, row] : worst) findings.push_back(finding_of(*row));
+}
+
+std::vector<rows::AllocatorToReplay> allocators_to_replay(const rows::Report& report,
+                                                          const Thresholds& thresholds) {
+  std::set<std::pair<std::string, rows::OptionalText>> with_blocks;
+  std::map<std::pair<std::string, rows::OptionalText>, bool> wanted;  // and whether one was refused
+  for (const rows::Fragmentation& row : report.fragmentation) {
+    if (row.level == Level::kFramework) with_blocks.insert({row.process, row.device});
+  }
+  for (const rows::Fragmentation* row : worst_moments(report, thresholds)) {
+    wanted[{row->process, row->device}];
+  }
+  for (const rows::Oom& row : report.oom) {
+    if (!with_blocks.contains({row.process, row.device})) continue;
+    bool& was_refused = wanted[{row.process, row.device}];
+    was_refused = was_refused || row.outcome != OomOutcome::kRecovered;
+  }
+  std::vector<rows::AllocatorToReplay> list;
+  for (const auto& [where, was_refused] : wanted) {
+    list.push_back({where.first, where.second, was_refused});
+  }
+  return list;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "analyzer/rules/allocator_advice.hpp"
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/fragmentation_advice.hpp"
 #include "analyzer/rules/oom_breakdown.hpp"
@@ -75,6 +76,9 @@ bool grew_throughout(const rows::Report& report, const rows::Oom& row,
 struct Failure {
   const rows::Oom& row;
   std::optional<rows::OomBreakdown> breakdown;
+  const rows::ReplayedAllocator* replayed = nullptr;  // where its rules are proven
+  std::optional<std::size_t> refused;                 // which of replayed->refused it is
+  bool is_expandable = false;                         // segments were, in the recorded run
 
   [[nodiscard]] std::uint64_t capacity() const {
     return breakdown ? breakdown->total_capacity.value_or(0) : 0;
@@ -105,15 +109,74 @@ std::uint64_t missing_bytes(const Failure& failure) {
   return requested > available ? requested - available : requested;
 }
 
-std::string fix_for_recovered(const rows::Oom& row, bool framework) {
+// Which of the refused requests of the replay the row is about: the first of its kind.
+std::optional<std::size_t> find_refused(const rows::ReplayedAllocator& replayed,
+                                        const rows::Oom& row) {
+  constexpr std::uint64_t kNearNs = 1'000'000;
+  if (row.level != Level::kFramework || !row.time_ns) return std::nullopt;
+  for (std::size_t i = 0; i < replayed.refused.size(); ++i) {
+    const rows::RefusedRequest& refused = replayed.refused[i];
+    const std::uint64_t apart =
+        std::max(refused.time_ns, *row.time_ns) - std::min(refused.time_ns, *row.time_ns);
+    if (refused.is_replayed && refused.bytes == row.requested_bytes && apart <= kNearNs) return i;
+  }
+  return std::nullopt;
+}
+
+// The setting under which the request is met; nullptr where none is known to.
+const rows::ReplayedSetting* meeting_setting(const Failure& failure) {
+  return failure.refused ? setting_that_meets(*failure.replayed, *failure.refused) : nullptr;
+}
+
+bool no_setting_meets(const Failure& failure) {
+  if (!failure.refused) return false;
+  return std::all_of(failure.replayed->others.begin(), failure.replayed->others.end(),
+                     [&](const rows::ReplayedSetting& setting) {
+                       return *failure.refused < setting.meets.size() &&
+                              setting.meets[*failure.refused] == false;
+                     });
+}
+
+// The largest request that would have been met instead; 0 where it is not known.
+std::uint64_t largest_met(const Failure& failure) {
+  return failure.refused ? failure.replayed->refused[*failure.refused].largest_met_bytes : 0;
+}
+
+// "at most 11.9 GiB (replayed)"; empty where nothing is known.
+std::string at_most_text(const Failure& failure) {
+  const std::uint64_t met = largest_met(failure);
+  if (met != 0) return "at most " + size_text(met) + " (replayed)";
+  const std::uint64_t available = available_bytes(failure);
+  return available == 0 ? std::string() : "at most " + size_text(available) + " (arithmetic)";
+}
+
+// "Set ...: 0 retries instead of 17 (replayed), with no change of the program. "; empty where no
+// setting is known to help.
+std::string setting_against_retries(const Failure& failure) {
+  if (failure.replayed == nullptr) return {};
+  const rows::ReplayedSetting* const setting = setting_with_fewest_retries(*failure.replayed);
+  if (setting == nullptr) return {};
+  return set_text(*setting) + ": " + count_text(setting->most_retries, "retry", "retries") +
+         " of PyTorch's allocator instead of " + std::to_string(failure.replayed->retries) + ' ' +
+         basis_text(*setting) + ", with no change of the program. Or: ";
+}
+
+std::string fix_for_recovered(const Failure& failure, bool framework) {
+  const rows::Oom& row = failure.row;
   const rows::Holder* const largest = largest_site(row);
-  const std::string holder = largest == nullptr ? std::string() : holder_text(*largest);
-  return size_text(row.flushed_bytes) + " had to be given back first" +
-         (row.count == 1 ? "" : ", over all times") + ": do so before this request, or hold less" +
-         (holder.empty() ? std::string() : " (" + holder + ")") +
-         (framework ? ", with a smaller batch or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. "
-                    : ". ") +
-         "It would save the " + duration_text(row.lost_ns) + " of the failed attempts (exact).";
+  const std::string setting = setting_against_retries(failure);
+  std::string fix = setting + size_text(row.flushed_bytes) + " had to be given back first" +
+                    (row.count == 1 ? "" : ", over all times") +
+                    ": do so before this request, or hold less";
+  if (largest != nullptr) fix += " (" + holder_text(*largest) + ")";
+  if (framework) fix += ", with a smaller batch";
+  if (framework && failure.replayed == nullptr && !failure.is_expandable) {
+    fix += " or PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True";
+  }
+  fix += ". It would save the " + duration_text(row.lost_ns) + " of the failed attempts (exact).";
+  if (failure.replayed == nullptr || !setting.empty()) return fix;
+  return fix + " No other setting of PyTorch's allocator retries less often (replayed: " +
+         names_of_settings(*failure.replayed) + ").";
 }
 
 // Whose blocks lay between the free ones just then; nothing where most free memory lay on its own.
@@ -129,18 +192,45 @@ std::string pinning_text(const rows::Report& report, const rows::Oom& row) {
   return {};
 }
 
+std::string none_text(const Failure& failure) {
+  return "No other setting of PyTorch's allocator meets this request (replayed: " +
+         names_of_settings(*failure.replayed) + ").";
+}
+
+// Where it is known that no setting helps, the rest of the fix comes first.
+std::string fix_for_fragmented(const rows::Report& report, const Failure& failure) {
+  const rows::Oom& row = failure.row;
+  const std::string or_else = pinning_text(report, row);
+  const std::string otherwise = or_else.empty() ? "" : " Or " + or_else + '.';
+  if (no_setting_meets(failure)) {
+    return "Ask for less" +
+           (row.origin.site ? " at " + site_text(row.origin.site) : std::string()) + ", " +
+           at_most_text(failure) + ": " + none_text(failure) + otherwise;
+  }
+  if (failure.is_expandable) {
+    return "Ask for less" +
+           (row.origin.site ? " at " + site_text(row.origin.site) : std::string()) + ", " +
+           at_most_text(failure) + '.' + otherwise;
+  }
+  return "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which needs no change of the "
+         "program, so that the " +
+         size_text(row.free_bytes.value_or(0)) +
+         " that PyTorch keeps free in pieces can be one: the request needs " +
+         size_text(row.requested_bytes) + " (arithmetic)." + otherwise;
+}
+
 // Where the request itself is what is too large: more than the device has, or than all that was
 // live.
 std::string fix_by_asking_less(const Failure& failure) {
   const rows::Oom& row = failure.row;
-  const std::uint64_t available = available_bytes(failure);
+  const std::string at_most = at_most_text(failure);
   const std::uint64_t total = failure.capacity();
   const std::uint64_t held = bytes_held(row);
   const bool can_never_fit = total != 0 && row.requested_bytes > total;
   if (!can_never_fit && row.requested_bytes < held) return {};
   std::string fix = "Ask for less";
   if (row.origin.site) fix += " at " + site_text(row.origin.site);
-  if (available != 0) fix += ", at most " + size_text(available) + " (arithmetic)";
+  if (!at_most.empty()) fix += ", " + at_most;
   if (can_never_fit) {
     return fix + ": the device has " + size_text(total) +
            " in all, so nothing that is freed makes room for this request.";
@@ -184,17 +274,14 @@ bool has_framework(const Failure& failure) {
 }
 
 // What would have made it fit, by the numbers of the moment.
-std::string fix_for(const rows::Report& report, const Failure& failure) {
+std::string fix_by_numbers(const rows::Report& report, const Failure& failure) {
   const rows::Oom& row = failure.row;
   const bool framework = has_framework(failure);
-  if (row.verdict == rows::OomVerdict::kFragmented) {
-    return "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which needs no change of the "
-           "program, so that the " +
-           size_text(row.free_bytes.value_or(0)) +
-           " that PyTorch keeps free in pieces can be one: the request needs " +
-           size_text(row.requested_bytes) + " (arithmetic)." + pinning_text(report, row);
+  if (row.outcome == OomOutcome::kRecovered && failure.replayed != nullptr) {
+    return fix_for_recovered(failure, framework);
   }
-  if (row.outcome == OomOutcome::kRecovered) return fix_for_recovered(row, framework);
+  if (row.verdict == rows::OomVerdict::kFragmented) return fix_for_fragmented(report, failure);
+  if (row.outcome == OomOutcome::kRecovered) return fix_for_recovered(failure, framework);
   if (row.requested_bytes == 0) return {};
   const std::string other = largest_other(row);
   const std::string ask_less = fix_by_asking_less(failure);
@@ -209,6 +296,23 @@ std::string fix_for(const rows::Report& report, const Failure& failure) {
   }
   if (!framework) return fix + ".";
   return fix + advice_on_category(holder == nullptr ? Category::kUnknown : holder->category);
+}
+
+// Where a replay shows that another setting meets the request, that comes first; where it shows
+// that none does, it is said.
+std::string fix_for(const rows::Report& report, const Failure& failure) {
+  if (const rows::ReplayedSetting* setting = meeting_setting(failure)) {
+    const std::string or_else = pinning_text(report, failure.row);
+    return set_text(*setting) + ": this request would have been met " + basis_text(*setting) +
+           ", with no change of the program; whether the job would have finished is not known." +
+           (or_else.empty() ? "" : " Or " + or_else + '.');
+  }
+  const std::string fix = fix_by_numbers(report, failure);
+  const bool is_fragmented = failure.row.verdict == rows::OomVerdict::kFragmented;
+  const std::uint64_t total = failure.capacity();
+  const bool can_be_met = total == 0 || failure.row.requested_bytes <= total;
+  if (fix.empty() || is_fragmented || !can_be_met || !no_setting_meets(failure)) return fix;
+  return fix + ' ' + none_text(failure);
 }
 
 void add_text(rows::Finding& finding, const rows::Oom& row) {
@@ -252,16 +356,24 @@ void add_evidence(const Failure& failure, rows::Evidence& evidence) {
   evidence.add("largest_free_bytes", row.largest_free_bytes);
   evidence.add("step", row.step);
   evidence.add("ledger", failure.breakdown);
+  if (!failure.refused) return;
+  if (const rows::ReplayedSetting* setting = meeting_setting(failure)) {
+    evidence.add("replayed_setting", setting->options);
+  }
+  if (largest_met(failure) != 0) evidence.add("replayed_largest_met_bytes", largest_met(failure));
 }
 
-rows::Finding finding_of(const rows::Report& report, const rows::Oom& row) {
+rows::Finding finding_of(const rows::Report& report, const rows::Observations& seen,
+                         const rows::Oom& row) {
   const bool recovered = row.outcome == OomOutcome::kRecovered;
   rows::Finding finding =
       finding_at(recovered ? Rule::kOutOfMemoryRecovered : Rule::kOutOfMemory, row);
   // A program may ask for more than there is on purpose and go on.
   const bool went_on = row.survived.value_or(false);
   if (row.outcome == OomOutcome::kUnknown || went_on) finding.severity = Severity::kWarning;
-  const Failure failure{row, breakdown_of(report.devices, row)};
+  Failure failure{row, breakdown_of(report.devices, row), replay_of(seen, row.process, row.device),
+                  std::nullopt, was_expandable(seen, row.process, row.device)};
+  if (failure.replayed != nullptr) failure.refused = find_refused(*failure.replayed, row);
   finding.bytes = row.requested_bytes;
   finding.time_ns = row.time_ns;
   add_text(finding, row);
@@ -304,7 +416,9 @@ void name_ranks(const rows::Report& report, Findings& failures) {
 
 void find_out_of_memory(const RuleInput& input, Findings& findings) {
   Findings failures;  // one a row
-  for (const rows::Oom& row : input.report.oom) failures.push_back(finding_of(input.report, row));
+  for (const rows::Oom& row : input.report.oom) {
+    failures.push_back(finding_of(input.report, input.seen, row));
+  }
   name_ranks(input.report, failures);
   findings.insert(findings.end(), failures.begin(), failures.end());
 }

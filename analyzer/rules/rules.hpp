@@ -31,6 +31,11 @@ void find_churn(const RuleInput& input, Findings& findings);
 void find_rank_differences(const RuleInput& input, Findings& findings);
 void find_gradients(const RuleInput& input, Findings& findings);
 
+// Whose findings say more where other settings of PyTorch's allocator are replayed on the run: what
+// seen.replayed is to be filled with. It may be empty.
+[[nodiscard]] std::vector<rows::AllocatorToReplay> allocators_to_replay(
+    const rows::Report& report, const Thresholds& thresholds);
+
 // report.findings[]: of all rules, by severity, then in the order of the rules, then by bytes, then
 // by fingerprint.
 [[nodiscard]] Findings find_all(const RuleInput& input);

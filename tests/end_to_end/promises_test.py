@@ -115,6 +115,7 @@ class Gates(Promises, support.EndToEnd):
         self.record("t.gmt")
         for limit in ("--max-peak 1GiB,gpu=7", "--max-peak 1GiB,level=managed",
                       "--max-peak 1GiB,level=driver,gpu=3", "--max-stranded 20%",
+                      "--max-what-if 80GiB",
                       "--fail-on low_bandwidth"):
             result = self.expect(1, f"gpumemtrace check t.gmt {limit}")
             self.assertIn("this limit checked nothing", result.stdout)

@@ -117,7 +117,7 @@ class Saved(support.EndToEnd):
 
     def test_memory_free_in_pieces_is_counted_once(self):
         finding = self.report_of(GPU_DATA / "torch_near_full")["findings"][0]
-        self.assertIn("the 1.7 GiB that PyTorch keeps free in pieces", finding["fix"])
+        self.assertIn("with 1.71 GiB free in PyTorch's cache", finding["detail"])
 
 
 class Compiled(support.EndToEnd):

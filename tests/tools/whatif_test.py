@@ -202,6 +202,74 @@ class WhatIf(unittest.TestCase):
             for line in done.stdout.splitlines():
                 self.assertLessEqual(len(line), 80, line)
 
+    @classmethod
+    def finding(cls, kind, name, rule):
+        report = json.loads(call("analyze", cls.folder(kind, name)).stdout)
+        (found,) = [row for row in report["findings"] if row["rule"] == rule]
+        return found
+
+    def test_fragmentation_names_the_setting_that_a_replay_shows_to_help(self):
+        found = self.finding("allocator", "ragged_native", "fragmentation")
+        self.assertIn("PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True: ", found["fix"])
+        self.assertIn("(replayed; sizes sampled)", found["fix"])
+        text = (DATA / "allocator" / "ragged_native" / "settings.json.gz").read_bytes()
+        real = next(run["reserved_peak_bytes"] for run in json.loads(gzip.decompress(text))
+                    if run["options"] == "expandable_segments:True")
+        evidence = found["evidence"]
+        self.assertLessEqual(evidence["replayed_low_bytes"], real)
+        self.assertGreaterEqual(evidence["replayed_high_bytes"], real)
+        self.assertLess(evidence["replayed_high_bytes"], evidence["reserved_peak_bytes"])
+
+    def test_without_a_proof_fragmentation_says_what_it_can_add_up(self):
+        found = self.finding("allocator", "streams_native", "fragmentation")
+        self.assertIn("(arithmetic)", found["fix"])
+        self.assertNotIn("replayed", found["fix"])
+        found = self.finding("allocator", "streams_expandable", "fragmentation")
+        self.assertNotIn("expandable_segments", found["fix"])  # it was set
+
+    def test_out_of_memory_says_which_setting_meets_the_request(self):
+        found = self.finding("gpu", "case_fragmented_faulty", "out_of_memory")
+        self.assertIn("expandable_segments:True: this request would have been met (replayed",
+                      found["fix"])
+        found = self.finding("gpu", "torch_oom", "out_of_memory")
+        self.assertIn("No other setting of PyTorch's allocator meets this request", found["fix"])
+        # The driver had 1,004,732,416 bytes, and PyTorch some in its cache.
+        self.assertEqual(found["evidence"]["replayed_largest_met_bytes"], 1 << 30)
+
+    def test_retries_are_avoided_by_the_setting_that_is_named(self):
+        found = self.finding("gpu", "torch_near_full", "out_of_memory_recovered")
+        self.assertIn("0 retries of PyTorch's allocator instead of 17 (replayed", found["fix"])
+
+    def test_the_summary_says_how_the_advice_is_known(self):
+        text = call("summary", self.folder("allocator", "ragged_native")).stdout
+        self.assertIn("(replayed", text)
+
+    def check(self, kind, name, size, code, words):
+        done = call("check", self.folder(kind, name), "--max-what-if", size)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        self.assertIn(words, done.stdout + done.stderr)
+
+    def test_a_gate_says_whether_the_run_fits_a_card(self):
+        self.check("gpu", "torch_vision", "2GiB", 0, "fits a card of 2.0 GiB")
+        self.check("gpu", "torch_vision", "1229MiB", 23, "does not fit a card of 1.2 GiB")
+        # It was refused a request, and is on a larger card what it was on its own.
+        self.check("gpu", "torch_oom", "80GiB", 23, "does not fit")
+
+    def test_a_gate_that_cannot_know_does_not_pass(self):
+        self.check("allocator", "streams_native", "1000GiB", 0, "fits a card")
+        self.check("allocator", "streams_native", "20450MiB", 1, "the streams are not known")
+        for kind, name, words in (("allocator", "gpt_async", "the driver's pool has rules of its own"),
+                                  ("gpu", "leaks", "PyTorch's allocator was not seen")):
+            self.check(kind, name, "1000GiB", 1, words)
+        report = pathlib.Path(self.temporary.name) / "report.json"
+        trace = self.folder("gpu", "torch_vision")
+        self.assertEqual(call("analyze", trace, "--what-if", "-o", report).returncode, 0)
+        done = call("check", report, "--max-what-if", "3GiB")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("was not asked about a card of 3.0 GiB", done.stdout)
+        self.assertEqual(call("check", report, "--max-what-if", "80GB").returncode, 0)
+        self.assertEqual(call("check", trace, "--max-what-if", "0").returncode, 2)
+
     def test_what_cannot_be_replayed_is_refused(self):
         trace = self.folder("gpu", "torch_oom")
         for arguments, code, word in (

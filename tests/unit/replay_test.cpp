@@ -10,6 +10,7 @@
 #include "analyzer/replay/caching_allocator.hpp"
 #include "analyzer/replay/packing.hpp"
 #include "analyzer/replay/policy_replay.hpp"
+#include "analyzer/replay/setting_replays.hpp"
 #include "tests/catch.hpp"
 
 using namespace gpumemtrace::analyzer::replay;
@@ -270,6 +271,72 @@ TEST_CASE("sizes that are not known are tried between their ends", "[unit]") {
     CHECK(bytes <= 12 * kMib);
     CHECK(bytes % kUnitBytes == 0);
     CHECK(choice.size_of(unknown, 7) == bytes);
+  }
+}
+
+TEST_CASE("of a refused request the largest one is measured that would have been met", "[unit]") {
+  for (const char* text : {"", "expandable_segments:True"}) {
+    PolicyReplay replay(settings_of(text), {}, {}, Placing::kFromBelow);
+    replay.set_capacity(101 * kMib);
+    replay.measure_refusals();
+    replay.apply({request(0, 40 * kMib, 40 * kMib),
+                  request(1, 20 * kMib, 20 * kMib),
+                  {EventKind::kFree, 0, 0, 0, 0, 0},
+                  {EventKind::kRefused, 0, 0, 0, 200 * kMib, 200 * kMib},
+                  {EventKind::kRefused, 0, 0, 0, 30 * kMib, 30 * kMib}});
+    CHECK_FALSE(replay.ended());
+    REQUIRE(replay.refused_before().size() == 2);
+    CHECK_FALSE(replay.refused_before()[0].is_met);
+    // By pages of 20 MiB behind the second block, or a segment beside it.
+    CHECK(replay.refused_before()[0].largest_met_bytes == 80 * kMib);
+    CHECK(replay.refused_before()[1].is_met);
+  }
+}
+
+TEST_CASE("a setting is one replay until a size is not known, then several", "[unit]") {
+  SettingReplays known(settings_of(""), {}, {}, 2);
+  known.newest()->apply({request(0, 12 * kMib, 12 * kMib)});
+  CHECK_FALSE(known.samples_sizes());
+  SettingReplays unknown(settings_of(""), {}, {}, 2);
+  unknown.newest()->apply({request(0, 12 * kMib, 12 * kMib), request(1, 31 * kMib, 32 * kMib),
+                           request(2, 31 * kMib, 32 * kMib)});
+  CHECK(unknown.samples_sizes());
+  CHECK(unknown.high_peak() == 76 * kMib);
+  CHECK(unknown.low_peak() >= 12 * kMib + 2 * 32 * kMib);  // segments are rounded to 2 MiB
+  SettingReplays pages(settings_of("roundup_power2_divisions:8"), {}, {}, 2);
+  pages.newest()->apply({request(0, 31 * kMib, 36 * kMib), request(1, 31 * kMib, 36 * kMib)});
+  CHECK(pages.low_peak() == 2 * 32 * kMib);
+  CHECK(pages.high_peak() == 2 * 36 * kMib);
+}
+
+TEST_CASE("a limit of splitting that no block reaches is none", "[unit]") {
+  const AllocatorSettings limited = settings_of("max_split_size_mb:64");
+  CHECK(limited.for_requests_up_to(60 * kMib) == settings_of(""));
+  CHECK(limited.for_requests_up_to(64 * kMib) == limited);
+  CHECK(limited.for_requests_up_to(64 * kMib - kUnitBytes) == limited);  // its segment is 64 MiB
+  const AllocatorSettings both = settings_of("expandable_segments:True,max_split_size_mb:64");
+  CHECK(both.for_requests_up_to(kMib) == both);  // segments grow
+}
+
+TEST_CASE("many sinks get the same events, each in their order", "[unit]") {
+  class Slots final : public EventSink {
+   public:
+    void apply(const std::vector<Event>& events) override {
+      for (const Event& event : events) is_in_order = is_in_order && event.slot == next++;
+    }
+    std::uint32_t next = 0;
+    bool is_in_order = true;
+  };
+  std::vector<Slots> sinks(20);
+  std::vector<EventSink*> pointers;
+  for (Slots& sink : sinks) pointers.push_back(&sink);
+  EventBuffer buffer(pointers);
+  constexpr std::uint32_t kEvents = 50'000;
+  for (std::uint32_t i = 0; i < kEvents; ++i) buffer.add(request(i, 512, 512));
+  buffer.flush();
+  for (const Slots& sink : sinks) {
+    CHECK(sink.is_in_order);
+    CHECK(sink.next == kEvents);
   }
 }
 

@@ -53,14 +53,18 @@ void publish(const Verdict& verdict, const CheckRequest& request) {
 // The report of the inputs, but for what an earlier run of the same command left in their folders:
 // a fault that is gone is not to be judged again. What was left out is noted.
 analyzer::rows::Report load_current(const CheckRequest& request, std::vector<std::string>& notes) {
-  analyzer::rows::Report report = load_rows(request.inputs, request.load);
+  LoadOptions load = request.load;
+  if (request.policy.max_what_if_bytes) {
+    load.what_if = {{}, {*request.policy.max_what_if_bytes}, true};
+  }
+  analyzer::rows::Report report = load_rows(request.inputs, load);
   const TracesOfInputs traces = split_by_run(request.inputs, report);
   for (const std::filesystem::path& path : traces.stale) {
     notes.push_back(
         format_text("left out {}: an earlier run of the same command; name the file to judge it",
                     path.string()));
   }
-  if (!traces.stale.empty()) report = load_rows(traces.current, request.load);
+  if (!traces.stale.empty()) report = load_rows(traces.current, load);
   if (const std::string jobs = unrelated_jobs_text(report); !jobs.empty()) {
     notes.push_back(jobs + "; all of them are judged together");
   }

@@ -139,6 +139,12 @@ const std::vector<PolicySetting>& policy_settings() {
        [](Policy& policy, const std::string& value) {
          policy.max_transfer_bytes = size_of("max-transfer", value);
        }},
+      {"max-what-if", "SIZE",
+       "A card on which the recorded run is to fit, by a replay of PyTorch's allocator.",
+       [](Policy& policy, const std::string& value) {
+         policy.max_what_if_bytes = size_of("max-what-if", value);
+         if (policy.max_what_if_bytes == 0) refuse("max-what-if: there is no card of 0 bytes");
+       }},
       {"fail-on", "RULE[:SEVERITY]", "Findings of the rule, or of `any`, that fail.", set_fail_on},
       {"suppressions", "FILE", "Patterns of findings to leave out, as LeakSanitizer's.",
        [](Policy& policy, const std::string& value) {
@@ -171,7 +177,7 @@ std::uint64_t RegressionLimit::allowed_bytes(std::uint64_t base_bytes) const {
 
 bool Policy::is_default() const {
   return !max_leak_bytes && !max_growth_bytes && max_peaks.empty() && !max_stranded_share &&
-         !max_transfer_bytes && fail_on.empty();
+         !max_transfer_bytes && !max_what_if_bytes && fail_on.empty();
 }
 
 void Policy::require_sense() const {

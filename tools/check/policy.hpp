@@ -39,6 +39,7 @@ struct Policy {
   std::vector<PeakLimit> max_peaks;
   std::optional<double> max_stranded_share;
   std::optional<std::uint64_t> max_transfer_bytes;
+  std::optional<std::uint64_t> max_what_if_bytes;  // a card that the run is to fit
   std::vector<FailOn> fail_on;
   std::optional<RegressionLimit> regression;  // empty: that of RegressionLimit
   bool allow_empty = false;

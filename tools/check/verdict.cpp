@@ -63,6 +63,7 @@ class Judge {
     check_peaks();
     check_stranded();
     check_transfers();
+    check_what_if();
     check_regression();
     check_complete();
     verdict_.suppressions = suppressions.rows();
@@ -300,6 +301,77 @@ class Judge {
          format_text("{} copied between host and devices, {} allowed", size_text(bytes),
                      size_text(*policy_.max_transfer_bytes)),
          bytes <= *policy_.max_transfer_bytes},
+        Outcome::kViolated);
+  }
+
+  // A device on which memory was taken and of whose allocator nothing is known; empty: there is
+  // none.
+  [[nodiscard]] std::string device_without_replay() const {
+    for (const rows::Device& device : report_.devices) {
+      if (!device.physical_peak || device.physical_peak->bytes == 0) continue;
+      const bool is_replayed =
+          report_.what_if &&
+          std::any_of(report_.what_if->begin(), report_.what_if->end(),
+                      [&](const rows::WhatIf& row) { return row.device == device.id; });
+      if (!is_replayed) return device.id;
+    }
+    return {};
+  }
+
+  void check_what_if() {
+    if (!policy_.max_what_if_bytes) return;
+    const std::uint64_t capacity = *policy_.max_what_if_bytes;
+    if (!report_.what_if || report_.what_if->empty()) {
+      return add_unmatched("max-what-if",
+                           "PyTorch's allocator was not seen, or not replayed: give "
+                           "the traces instead of a report without what_if");
+    }
+    for (const rows::WhatIf& row : *report_.what_if) check_fit(row, capacity);
+    if (const std::string device = device_without_replay(); !device.empty()) {
+      add_unmatched("max-what-if", "PyTorch's allocator was not seen on " + device);
+    }
+  }
+
+  void check_fit(const rows::WhatIf& row, std::uint64_t capacity) {
+    std::string subject = row.device.value_or("");
+    if (report_.processes.size() > 1) subject += " in " + process_name(report_, row.process);
+    const rows::WhatIfFit* fit = nullptr;
+    if (!row.rows.empty()) {
+      for (const rows::WhatIfFit& each : row.rows.front().fits) {
+        if (each.capacity_bytes == capacity) fit = &each;
+      }
+    }
+    if (fit == nullptr) {
+      return add_unmatched("max-what-if", "the report was not asked about a card of " +
+                                              size_text(capacity) + "; give the traces");
+    }
+    const rows::WhatIfRow& recorded = row.rows.front();
+    const std::string reserved =
+        size_text(recorded.reserved_peak_bytes.value_or(row.ideal.live_peak_bytes));
+    if (fit->fits == false) {
+      return add({"max-what-if", subject,
+                  format_text("the run, which reserved {} at most, does not fit a card of {} with "
+                              "what else lies on it",
+                              reserved, size_text(capacity)),
+                  false},
+                 Outcome::kViolated);
+    }
+    // What was recorded fits, or a replay with less memory does; streams that were told apart by
+    // places alone could be others there.
+    const bool is_replayed = recorded.basis == rows::WhatIfBasis::kReplayed &&
+                             (fit->margin_bytes.value_or(-1) >= 0 || row.recorded.classes <= 1);
+    const bool is_known = fit->fits && is_replayed;
+    if (!is_known) {
+      return add_unmatched(
+          "max-what-if",
+          format_text("whether it fits {} cannot be said: {}", size_text(capacity),
+                      recorded.reason.value_or(
+                          "what else lies on the device, all sizes or the streams are not known")));
+    }
+    add({"max-what-if", subject,
+         format_text("the run reserves {} at most and fits a card of {}", reserved,
+                     size_text(capacity)),
+         true},
         Outcome::kViolated);
   }
 

@@ -12,6 +12,7 @@
 #include "tools/commands/input_options.hpp"
 #include "tools/export/flame_graphs.hpp"
 #include "tools/export/memory_viz.hpp"
+#include "tools/export/minimalloc_csv.hpp"
 #include "tools/export/perfetto_trace.hpp"
 #include "tools/export/pprof_profile.hpp"
 #include "tools/export/sqlite_database.hpp"
@@ -33,6 +34,7 @@ Formats of stacks and sums, also from a report:
 Formats of single allocations, from traces:
   memory_viz  a snapshot for pytorch.org/memory_viz and torch.cuda._memory_viz
   sqlite      a database: allocations, stacks, steps, findings (docs/exports.md)
+  minimalloc  sizes and lives of blocks, for programs that pack them
 
 Costs:
   peak       bytes held at the peak; of the framework's blocks where there are any
@@ -88,6 +90,19 @@ std::string memory_viz_of(const Report& report, const StackExport& what) {
                              is_framework ? Level::kFramework : Level::kDriver);
 }
 
+std::string minimalloc_of(const Report& report, const StackExport& what) {
+  const bool has_blocks =
+      std::any_of(report.allocations->begin(), report.allocations->end(), [](const auto& history) {
+        return std::any_of(history.allocations.begin(), history.allocations.end(),
+                           [](const auto& row) { return row.level == Level::kFramework; });
+      });
+  Level level = has_blocks ? Level::kFramework : Level::kDriver;
+  for (std::size_t i = 0; i < analyzer::word_count(Level()); ++i) {
+    if (what.level == name_of(static_cast<Level>(i))) level = static_cast<Level>(i);
+  }
+  return minimalloc_csv(report, level);
+}
+
 struct Format {
   const char* name;
   bool lists_allocations;
@@ -103,6 +118,7 @@ constexpr std::array kFormats = {
     Format{"memory_viz", true, memory_viz_of},
     Format{"sqlite", true,
            [](const Report& report, const StackExport&) { return sqlite_database(report); }},
+    Format{"minimalloc", true, minimalloc_of},
 };
 
 template <class Rows>

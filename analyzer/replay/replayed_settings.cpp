@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/replay/replayed_settings.hpp"
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "analyzer/replay/setting_replays.hpp"
+
+namespace gpumemtrace::analyzer::replay {
+namespace {
+
+// One device's replays, beside the proof.
+class DeviceReplays {
+ public:
+  DeviceReplays(const DeviceEvents& events, const SettingsQuestion& question,
+                std::uint64_t limit_bytes)
+      : question_(question), rules_(events.rules) {
+    limits_ = {events.facts.total_bytes, limit_bytes, std::nullopt, false};
+    if (events.backend != Backend::kNative) return;
+    if (question.measures_refusals) {
+      SettingReplays::Limits measured = limits_;
+      measured.measures_refusals = true;
+      recorded_ = std::make_unique<SettingReplays>(events.settings, rules_, measured, 0);
+      add_sinks(*recorded_, events.settings);
+    }
+    for (const std::string& text : question.settings) add_setting(text, events);
+  }
+
+  [[nodiscard]] std::vector<EventSink*> sinks() const { return sinks_; }
+
+  [[nodiscard]] DeviceOutcome outcome(const DeviceEvents& events) const {
+    DeviceOutcome out;
+    out.device = events.device;
+    out.is_expandable = events.settings.expandable;
+    const AllocatorCounts& counts = events.recorded->allocator().counts();
+    out.reserved_peak_bytes = counts.reserved_peak_bytes;
+    out.retries = counts.retries;
+    for (std::size_t i = 0; i < events.refusals.size(); ++i) {
+      DeviceOutcome::Refused refused{events.refusals[i], false, 0};
+      // Without a sample nobody knows what else lay on the device.
+      if (events.facts.knows_other && recorded_ && recorded_->meets_refused(i) == false) {
+        refused.is_replayed = true;
+        refused.largest_met_bytes = recorded_->largest_met_instead(i);
+      }
+      out.refused.push_back(refused);
+    }
+    for (const auto& [options, replays] : others_) {
+      SettingOutcome setting{options,
+                             replays->low_peak(),
+                             replays->high_peak(),
+                             replays->most_retries(),
+                             replays->samples_sizes(),
+                             replays->any_ended(),
+                             {}};
+      for (std::size_t i = 0; i < events.refusals.size(); ++i) {
+        setting.meets.push_back(replays->meets_refused(i));
+      }
+      out.others.push_back(std::move(setting));
+    }
+    return out;
+  }
+
+ private:
+  // Places of expandable segments do not matter: each pool has one.
+  void add_sinks(SettingReplays& replays, const AllocatorSettings& settings) {
+    sinks_.push_back(replays.newest());
+    if (settings.expandable) return;
+    replays.add_other_places();
+    sinks_.push_back(replays.newest());
+  }
+
+  void add_setting(const std::string& text, const DeviceEvents& events) {
+    const std::string options = with_recorded_limit(text, events.options);
+    AllocatorSettings settings;
+    try {
+      settings = parse_settings(options, rules_);
+    } catch (const SettingError&) {
+      return;  // an option that this version of PyTorch has not
+    }
+    if (settings == events.settings) return;
+    others_.emplace_back(
+        options, std::make_unique<SettingReplays>(settings, rules_, limits_, question_.samples));
+    add_sinks(*others_.back().second, settings);
+  }
+
+  const SettingsQuestion& question_;
+  TorchRules rules_;
+  SettingReplays::Limits limits_;
+  std::unique_ptr<SettingReplays> recorded_;
+  std::vector<std::pair<std::string, std::unique_ptr<SettingReplays>>> others_;
+  std::vector<EventSink*> sinks_;
+};
+
+bool is_proven(const TraceEvents& events, const DeviceEvents& device) {
+  // Streams and pools that were told apart by places alone could be others.
+  return device.recorded && device.recorded->proof().holds() &&
+         device.recorded->proof().classes <= 1 && events.gaps().reason.empty() &&
+         device.rules.was_proven();
+}
+
+}  // namespace
+
+std::vector<DeviceOutcome> replay_settings(const trace::TraceFile& file,
+                                           const SettingsQuestion& question) {
+  std::map<std::int32_t, DeviceReplays> replays;
+  const auto read = [&](const std::map<std::int32_t, std::uint64_t>& limits,
+                        const TraceEvents::Unseen& unseen) {
+    replays.clear();
+    const auto sinks_of = [&](const DeviceEvents& device) {
+      if (!question.devices.contains(device.device)) return std::vector<EventSink*>();
+      const auto limit = limits.find(device.device);
+      return replays
+          .try_emplace(device.device, device, question, limit == limits.end() ? 0 : limit->second)
+          .first->second.sinks();
+    };
+    return read_events(file, sinks_of, unseen);
+  };
+  TraceEvents events = read({}, {});
+  std::map<std::int32_t, std::uint64_t> limits;
+  for (const auto& [ordinal, device] : events.devices()) {
+    if (device.recorded && device.recorded->limit_of_its_own() != 0) {
+      limits[ordinal] = device.recorded->limit_of_its_own();
+    }
+  }
+  if (!limits.empty() || !events.told_late().empty()) {
+    const TraceEvents::Unseen unseen = events.told_late();
+    events = read(limits, unseen);
+  }
+  std::vector<DeviceOutcome> outcomes;
+  for (const auto& [ordinal, device] : events.devices()) {
+    const auto found = replays.find(ordinal);
+    if (found == replays.end() || !device.recorded) continue;
+    if (is_proven(events, device)) {
+      outcomes.push_back(found->second.outcome(device));
+    } else {
+      outcomes.emplace_back();
+      outcomes.back().device = ordinal;
+      outcomes.back().is_expandable = device.settings.expandable;
+    }
+  }
+  return outcomes;
+}
+
+}  // namespace gpumemtrace::analyzer::replay

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/rules/allocator_advice.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// Less than this part of what is reserved is not worth a change.
+constexpr std::uint64_t kLeastSavingDivisor = 20;
+
+const rows::ReplayedAllocator* find(const rows::Observations& seen, const std::string& process,
+                                    const rows::OptionalText& device) {
+  for (const rows::ReplayedAllocator& allocator : seen.replayed) {
+    if (allocator.process == process && allocator.device == device) return &allocator;
+  }
+  return nullptr;
+}
+
+bool is_worth_it(std::uint64_t bytes, const rows::ReplayedAllocator& allocator) {
+  const std::uint64_t recorded = allocator.reserved_peak_bytes;
+  return bytes + recorded / kLeastSavingDivisor <= recorded;
+}
+
+// The setting with the smallest value among those that are wanted.
+template <class IsWanted, class Value>
+const rows::ReplayedSetting* least(const rows::ReplayedAllocator& allocator, IsWanted is_wanted,
+                                   Value value) {
+  const rows::ReplayedSetting* best = nullptr;
+  for (const rows::ReplayedSetting& setting : allocator.others) {
+    if (!is_wanted(setting)) continue;
+    if (best == nullptr || value(setting) < value(*best)) best = &setting;
+  }
+  return best;
+}
+
+}  // namespace
+
+const rows::ReplayedAllocator* replay_of(const rows::Observations& seen, const std::string& process,
+                                         const rows::OptionalText& device) {
+  const rows::ReplayedAllocator* const allocator = find(seen, process, device);
+  return allocator == nullptr || allocator->others.empty() ? nullptr : allocator;
+}
+
+bool was_expandable(const rows::Observations& seen, const std::string& process,
+                    const rows::OptionalText& device) {
+  const rows::ReplayedAllocator* const allocator = find(seen, process, device);
+  return allocator != nullptr && allocator->is_expandable;
+}
+
+const rows::ReplayedSetting* best_setting(const rows::ReplayedAllocator& allocator) {
+  return least(
+      allocator,
+      [&](const rows::ReplayedSetting& setting) {
+        return !setting.loses_requests && is_worth_it(setting.high_bytes, allocator);
+      },
+      [](const rows::ReplayedSetting& setting) { return setting.high_bytes; });
+}
+
+const rows::ReplayedSetting* undecided_setting(const rows::ReplayedAllocator& allocator) {
+  return least(
+      allocator,
+      [&](const rows::ReplayedSetting& setting) {
+        return !setting.loses_requests && is_worth_it(setting.low_bytes, allocator);
+      },
+      [](const rows::ReplayedSetting& setting) { return setting.low_bytes; });
+}
+
+const rows::ReplayedSetting* setting_with_fewest_retries(const rows::ReplayedAllocator& allocator) {
+  return least(
+      allocator,
+      [&](const rows::ReplayedSetting& setting) {
+        return !setting.loses_requests && setting.most_retries < allocator.retries;
+      },
+      [](const rows::ReplayedSetting& setting) { return setting.most_retries; });
+}
+
+const rows::ReplayedSetting* setting_that_meets(const rows::ReplayedAllocator& allocator,
+                                                std::size_t refused) {
+  return least(
+      allocator,
+      [&](const rows::ReplayedSetting& setting) {
+        return refused < setting.meets.size() && setting.meets[refused] == true;
+      },
+      [](const rows::ReplayedSetting& setting) { return setting.high_bytes; });
+}
+
+std::string set_text(const rows::ReplayedSetting& setting) {
+  return setting.options.empty() ? "Leave PYTORCH_CUDA_ALLOC_CONF empty"
+                                 : "Set PYTORCH_CUDA_ALLOC_CONF=" + setting.options;
+}
+
+std::string name_of_setting(const rows::ReplayedSetting& setting) {
+  return setting.options.empty() ? "PyTorch's defaults" : setting.options;
+}
+
+std::string basis_text(const rows::ReplayedSetting& setting) {
+  return setting.is_sampled ? "(replayed; sizes sampled)" : "(replayed)";
+}
+
+std::string reserved_text(const rows::ReplayedSetting& setting,
+                          const rows::ReplayedAllocator& allocator) {
+  const std::string low = size_text(setting.low_bytes);
+  const std::string high = size_text(setting.high_bytes);
+  return (low == high ? high : low + " to " + high) + " reserved at most instead of " +
+         size_text(allocator.reserved_peak_bytes) + ' ' + basis_text(setting);
+}
+
+std::string names_of_settings(const rows::ReplayedAllocator& allocator) {
+  std::string names;
+  for (const rows::ReplayedSetting& setting : allocator.others) {
+    names += (names.empty() ? "" : "; ") + name_of_setting(setting);
+  }
+  return names;
+}
+
+}  // namespace gpumemtrace::analyzer

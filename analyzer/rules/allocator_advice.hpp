@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a replay of PyTorch's allocator under other settings has to say to a finding.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "analyzer/base/amounts.hpp"
+#include "analyzer/rows/observations.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// The replay of a device's allocator; nullptr where nothing is proven, or nothing else was tried.
+[[nodiscard]] const rows::ReplayedAllocator* replay_of(const rows::Observations& seen,
+                                                       const std::string& process,
+                                                       const rows::OptionalText& device);
+
+// Whether the recorded run was known to have expandable segments.
+[[nodiscard]] bool was_expandable(const rows::Observations& seen, const std::string& process,
+                                  const rows::OptionalText& device);
+
+// The setting that reserves least, where that is worth a change: at least a twentieth less than the
+// recorded one in every replay. nullptr where none does, or a request would fail that was met.
+[[nodiscard]] const rows::ReplayedSetting* best_setting(const rows::ReplayedAllocator& allocator);
+
+// A setting that may or may not do so, by sizes that are not known; nullptr where none may.
+[[nodiscard]] const rows::ReplayedSetting* undecided_setting(
+    const rows::ReplayedAllocator& allocator);
+
+// The setting with the fewest retries; nullptr where none has fewer than the recorded one in every
+// replay.
+[[nodiscard]] const rows::ReplayedSetting* setting_with_fewest_retries(
+    const rows::ReplayedAllocator& allocator);
+
+// The setting under which a refused request is met in every replay, the one that reserves least
+// first; nullptr where there is none. `refused` is an index into allocator.refused.
+[[nodiscard]] const rows::ReplayedSetting* setting_that_meets(
+    const rows::ReplayedAllocator& allocator, std::size_t refused);
+
+// "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".
+[[nodiscard]] std::string set_text(const rows::ReplayedSetting& setting);
+// "expandable_segments:True", "PyTorch's defaults".
+[[nodiscard]] std::string name_of_setting(const rows::ReplayedSetting& setting);
+// "(replayed)", "(replayed; sizes sampled)": how something is known.
+[[nodiscard]] std::string basis_text(const rows::ReplayedSetting& setting);
+// "2.7 GiB reserved at most instead of 3.6 GiB (replayed)".
+[[nodiscard]] std::string reserved_text(const rows::ReplayedSetting& setting,
+                                        const rows::ReplayedAllocator& allocator);
+// "expandable_segments:True, PyTorch's defaults": those that were tried.
+[[nodiscard]] std::string names_of_settings(const rows::ReplayedAllocator& allocator);
+
+}  // namespace gpumemtrace::analyzer
