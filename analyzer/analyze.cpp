@@ -38,6 +38,10 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.ranges_by_name = report_ranges_by_name(context);
   report.marks = report_marks(context);
   report.timeline = report_timeline(context);
+  report.sizes = report_sizes(context);
+  report.lifetimes = report_lifetimes(context);
+  report.temporary = report_temporary(context);
+  report.largest_blocks = report_largest_blocks(context);
   if (options.what_if) report.what_if = report_what_if(context, *options.what_if);
   report.leaks.growth = report_growth(context, report.steps, report.devices, thresholds);
   report.transfers.hotspots = report_hotspots(context, thresholds);

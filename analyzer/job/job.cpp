@@ -161,7 +161,7 @@ Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevi
       merge_(file_),
       model_(index, merge_, devices, preview_.waits,
              ActivityClocks(preview_.activity_clocks, preview_.clock), preview_.widest_activity,
-             timeline_buckets) {
+             timeline_buckets, preview_.clock.ns_per_tick()) {
   devices.add_process(index, preview_.boot_id.empty() ? preview_.host : preview_.boot_id);
   for (const trace::Device& device : preview_.devices) model_.join_device(device);
 }

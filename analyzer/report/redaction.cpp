@@ -158,6 +158,9 @@ class NameReplacer {
     for (std::string& name : tensor.other_names) replace(Secret::kTensor, name);
     if (tensor.path) tensor.path = redaction_.replace_layers(*tensor.path);
   }
+  void operator()(std::string_view, rows::LargestBlock& block) {
+    replace(Secret::kTensor, block.name);
+  }
   void operator()(std::string_view, rows::Cupti& cupti) { replace_paths(cupti.reason); }
   void operator()(std::string_view, rows::Python& python) { replace_paths(python.reason); }
   void operator()(std::string_view, rows::Device& device) { replace(Secret::kDevice, device.uuid); }

@@ -94,6 +94,12 @@ namespace gpumemtrace::analyzer {
 // report_timeline.cpp
 [[nodiscard]] std::vector<rows::Timeline> report_timeline(const ReportContext& context);
 
+// report_lives.cpp
+[[nodiscard]] std::vector<rows::SizeRange> report_sizes(const ReportContext& context);
+[[nodiscard]] std::vector<rows::LifetimeRange> report_lifetimes(const ReportContext& context);
+[[nodiscard]] std::vector<rows::Temporary> report_temporary(const ReportContext& context);
+[[nodiscard]] std::vector<rows::LargestBlock> report_largest_blocks(const ReportContext& context);
+
 // report_what_if.cpp: reads the traces again
 [[nodiscard]] std::vector<rows::WhatIf> report_what_if(const ReportContext& context,
                                                        const replay::Question& question);

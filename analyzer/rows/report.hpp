@@ -5,6 +5,7 @@
 #include "analyzer/rows/finding.hpp"
 #include "analyzer/rows/job_rows.hpp"
 #include "analyzer/rows/leak_rows.hpp"
+#include "analyzer/rows/life_rows.hpp"
 #include "analyzer/rows/memory_rows.hpp"
 #include "analyzer/rows/time_rows.hpp"
 #include "analyzer/rows/transfer_rows.hpp"
@@ -50,6 +51,10 @@ struct Report {
   std::vector<RangesOfName> ranges_by_name;
   std::vector<Mark> marks;
   std::vector<Timeline> timeline;
+  std::vector<SizeRange> sizes;
+  std::vector<LifetimeRange> lifetimes;
+  std::vector<Temporary> temporary;
+  std::vector<LargestBlock> largest_blocks;
   std::optional<std::vector<WhatIf>> what_if;  // where it was asked for
   std::vector<Finding> findings;
   std::vector<Cost> costs;
@@ -82,6 +87,10 @@ struct Report {
     v.added("ranges_by_name", self.ranges_by_name);
     v.added("marks", self.marks);
     v.added("timeline", self.timeline);
+    v.added("sizes", self.sizes);
+    v.added("lifetimes", self.lifetimes);
+    v.added("temporary", self.temporary);
+    v.added("largest_blocks", self.largest_blocks);
     v.only_if_known("what_if", self.what_if);
     v("findings", self.findings);
     v("costs", self.costs);

@@ -131,6 +131,28 @@ def timeline_problems(place, row, peak):
         yield f"{place}: at the peak its parts are not those of the peak"
 
 
+def life_problems(report):
+    """Sizes and lifetimes have every allocation once, and no more of the largest were at the peak."""
+    def sums_of(rows, *keys):
+        sums = {}
+        for row in rows:
+            place = row["process"], row["device"], row["level"]
+            old = sums.get(place, (0,) * len(keys))
+            sums[place] = tuple(a + row[key] for a, key in zip(old, keys))
+        return sums
+
+    allocated = sums_of(report["usage"], "allocations", "allocated_bytes_total")
+    for name in ("sizes", "lifetimes"):
+        for place, sums in sums_of(report.get(name, []), "count", "bytes").items():
+            if sums != allocated.get(place):
+                yield f"$.{name}: the rows of {place} sum to {sums}, not to {allocated.get(place)}"
+    peaks = sums_of(report["peak"], "bytes")
+    at_peak = [row for row in report.get("largest_blocks", []) if row["at_peak"]]
+    for place, (total,) in sums_of(at_peak, "bytes").items():
+        if place in peaks and total > peaks[place][0]:
+            yield f"$.largest_blocks: those of {place} at the peak have {total}, more than the peak"
+
+
 def leak_problems(leaks):
     """The totals sum the exit rows that are not inside another level."""
     counted = [row for row in leaks["exit"] if row["level"] in LEVELS_IN_LEAK_TOTAL]
@@ -212,6 +234,7 @@ def arithmetic_problems(report):
     for index, row in enumerate(report["fragmentation"]):
         yield from fragmentation_problems(f"$.fragmentation[{index}]", row)
     yield from tensor_problems(report)
+    yield from life_problems(report)
     yield from leak_problems(report["leaks"])
     yield from transfer_problems(report)
     yield from reference_problems(report)

@@ -49,6 +49,9 @@ Json comparable(Json report) {
     }
   }
   report.erase("timeline");  // see compare_timelines()
+  for (const char* const key : {"sizes", "lifetimes", "temporary", "largest_blocks"}) {
+    report.erase(key);
+  }
   keep(report["findings"], [](const Json& row) {
     for (const analyzer::RuleInfo& rule : analyzer::kRules) {
       if (row["rule"] == rule.name) return rule.scope == analyzer::RuleScope::kWholeRun;

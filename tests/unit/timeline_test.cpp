@@ -81,7 +81,8 @@ class UsesBySize final : public analyzer::BlockUses {
 // The accounts of one kind of memory, and all that happened to it, to count it again.
 class Replay {
  public:
-  Replay(analyzer::Kind kind, std::size_t buckets) : accounts_(uses_, buckets), kind_(kind) {}
+  Replay(analyzer::Kind kind, std::size_t buckets)
+      : accounts_(uses_, present_, buckets, 1), kind_(kind) {}
 
   void allocate(std::uint64_t bytes, std::uint64_t now) {
     analyzer::GroupKey key;
@@ -102,6 +103,7 @@ class Replay {
     }
     if (live.empty()) return;
     Life& freed = *live[which % live.size()];
+    present_.time = now;
     accounts_.advance(now);
     accounts_.remove(freed.entry, Accounts::End::kFreed);
     freed.end = now;
@@ -177,6 +179,7 @@ class Replay {
   }
 
   UsesBySize uses_;
+  analyzer::PresentRecord present_;
   Accounts accounts_;
   analyzer::Kind kind_;
   std::vector<Life> lives_;

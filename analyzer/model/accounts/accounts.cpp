@@ -63,8 +63,22 @@ BlockUse Accounts::count_life(Account& account, const LiveAllocation& entry, con
 
 void Accounts::count_life_to_end(const LiveAllocation& entry) {
   Account& account = *rows_[groups_[entry.group].row].account;
-  if (!account.timeline.was_live_at_a_maximum(grid_, entry.born)) return;
-  static_cast<void>(count_life(account, entry, phase_clock_.lifetime_of_live(entry.born)));
+  const Lifetime life = phase_clock_.lifetime_of_live(entry.born);
+  ReleasedAllocation lives{entry, {}, 0};
+  const bool has_use = account.timeline.was_live_at_a_maximum(grid_, entry.born);
+  if (has_use) lives.use = count_life(account, entry, life);
+  const double weight = weight_of(entry, present_.time);
+  if (account.largest.may_belong(weight)) add_largest(account, lives, has_use, weight);
+}
+
+void Accounts::add_largest(Account& account, ReleasedAllocation& life, bool has_use,
+                           double weight) {
+  if (!has_use && account.level == Level::kFramework) {
+    const std::uint64_t born = life.entry.born;
+    life.use = uses_.use_of(life.entry, life.end == 0 ? phase_clock_.lifetime_of_live(born)
+                                                      : phase_clock_.lifetime_of_freed(born));
+  }
+  account.largest.add(life, weight);
 }
 
 void Accounts::finish_timelines() {
@@ -147,6 +161,8 @@ void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::
   }
   Account& account = *row.account;
   account.bytes += more_bytes;
+  account.sizes.remove(entry.bytes, entry.bytes);
+  account.sizes.add(entry.bytes + more_bytes, entry.bytes + more_bytes);
   // It counts from its birth on with all that it has at its end, and had less until now.
   if (account.timeline.was_live_at_a_maximum(grid_, entry.born)) {
     account.timeline.count_life(grid_, part_of(entry), entry.born, std::uint64_t{0} - more_bytes);

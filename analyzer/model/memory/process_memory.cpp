@@ -193,14 +193,23 @@ void ProcessMemory::for_each_live(Level level, Visit&& visit) const {
   virtual_memory.for_each_physical(visit);
 }
 
+std::vector<ReleasedAllocation> ProcessMemory::lives_at(const PeakSnapshot& moment, Level level,
+                                                        std::int32_t device) const {
+  std::vector<ReleasedAllocation> lives;
+  for_each_live(level, [&](const LiveAllocation& entry) {
+    if (moment.was_live(entry) && belongs(entry, level, device)) lives.push_back({entry, {}, 0});
+  });
+  for (const ReleasedAllocation& released : moment.released()) {
+    if (belongs(released.entry, level, device)) lives.push_back(released);
+  }
+  return lives;
+}
+
 std::vector<LiveAllocation> ProcessMemory::live_at(const PeakSnapshot& moment, Level level,
                                                    std::int32_t device) const {
   std::vector<LiveAllocation> entries;
-  for_each_live(level, [&](const LiveAllocation& entry) {
-    if (moment.was_live(entry) && belongs(entry, level, device)) entries.push_back(entry);
-  });
-  for (const ReleasedAllocation& released : moment.released()) {
-    if (belongs(released.entry, level, device)) entries.push_back(released.entry);
+  for (const ReleasedAllocation& life : lives_at(moment, level, device)) {
+    entries.push_back(life.entry);
   }
   return entries;
 }

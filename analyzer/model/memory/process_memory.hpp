@@ -85,6 +85,9 @@ struct ProcessMemory {
   void check_parts() const;
 
   // What was live at the moment, of one level on one device; the moment must watch that account.
+  // What lives on has no use yet.
+  [[nodiscard]] std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, Level level,
+                                                         std::int32_t device) const;
   [[nodiscard]] std::vector<LiveAllocation> live_at(const PeakSnapshot& moment, Level level,
                                                     std::int32_t device) const;
   [[nodiscard]] std::vector<LiveAllocation> live_now(Level level, std::int32_t device) const;
