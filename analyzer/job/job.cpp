@@ -166,6 +166,21 @@ Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevi
   for (const trace::Device& device : preview_.devices) model_.join_device(device);
 }
 
+std::uint64_t Process::last_tick_of(std::uint64_t job_ns) const {
+  constexpr std::uint64_t kLastNs = ~std::uint64_t{0} >> 2;  // of any clock
+  if (job_ns >= kLastNs) return ~std::uint64_t{0};
+  const std::uint64_t next = clock().to_ticks(job_ns + 1);
+  return next != 0 && clock().to_job_ns(next) > job_ns ? next - 1 : next;
+}
+
+void Process::look_at(const Looks& looks) {
+  if (looks.window) {
+    const auto [from_ns, to_ns] = *looks.window;
+    model_.set_window({from_ns == 0 ? 0 : last_tick_of(from_ns - 1) + 1, last_tick_of(to_ns)});
+  }
+  if (looks.at_ns) model_.keep_moment(last_tick_of(*looks.at_ns));
+}
+
 void Process::run_until(std::uint64_t job_ns, std::uint64_t max_records) {
   const std::uint64_t last_key =
       job_ns == kEnd ? trace::kLastOrderKey : trace::last_key_of_ticks(clock().to_ticks(job_ns));
@@ -179,13 +194,12 @@ void Process::finish() {
   model_.finish(kShortestPeriodNs * kTicks / duration_ns);
 }
 
-void open_job(const std::vector<std::filesystem::path>& traces, std::size_t timeline_buckets,
-              Job& job) {
+void open_job(const std::vector<std::filesystem::path>& traces, const Looks& looks, Job& job) {
   for (const std::filesystem::path& path : traces) {
     const auto index = static_cast<std::uint32_t>(job.processes.size());
     try {
       job.processes.push_back(
-          std::make_unique<Process>(index, path, job.devices, timeline_buckets));
+          std::make_unique<Process>(index, path, job.devices, looks.timeline_buckets));
     } catch (const trace::TraceError& error) {
       job.unreadable.push_back({path, error.what()});
     }
@@ -194,6 +208,7 @@ void open_job(const std::vector<std::filesystem::path>& traces, std::size_t time
     throw trace::TraceError(job.unreadable.front().reason);
   }
   join_clocks(job.processes);
+  for (const auto& process : job.processes) process->look_at(looks);
 }
 
 void run_job(Job& job, const std::function<void(double)>& progress) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How large allocations were and how long they lived: sizes[], lifetimes[], temporary[] and
-// largest_blocks[].
+// How large allocations were and how long they lived: sizes[], lifetimes[], temporary[],
+// largest_blocks[] and blocks[].
 #include <set>
 
 #include "analyzer/report/block_rows.hpp"
@@ -16,6 +16,12 @@ constexpr std::size_t kMostTemporaries = 300;  // of a process
 constexpr std::size_t kMostLargest = 8192;
 constexpr std::size_t kLeastLargest = 32;
 
+// Arrays and physical memory have handles.
+bool has_address(Kind kind) {
+  return kind != Kind::kArray && kind != Kind::kVmm && kind != Kind::kVmmHost &&
+         kind != Kind::kImportedVmm;
+}
+
 // The accounts that the report counts as memory, with something in them.
 template <class Visit>
 void for_each_account(const ReportContext& context, Visit&& visit) {
@@ -24,6 +30,11 @@ void for_each_account(const ReportContext& context, Visit&& visit) {
       if (account.level != Level::kMapping && account.peak.happened()) visit(process, account);
     }
   }
+}
+
+bool is_larger(const ReleasedAllocation& a, const ReleasedAllocation& b) {
+  return a.entry.bytes != b.entry.bytes ? a.entry.bytes > b.entry.bytes
+                                        : a.entry.born < b.entry.born;
 }
 
 // Where something is missing it is not known which row lacks it, and of a checkpoint's part only
@@ -154,16 +165,14 @@ void add_largest(const ReportContext& context, const ReportProcess& process, con
   for (const ReleasedAllocation& life : lives) known.insert({life.entry.born, life.entry.address});
   std::vector<ReleasedAllocation> at_peak =
       process.model().holders().lives_at(account.peak, account.level, account.device);
-  std::stable_sort(at_peak.begin(), at_peak.end(),
-                   [](const ReleasedAllocation& a, const ReleasedAllocation& b) {
-                     return a.entry.bytes != b.entry.bytes ? a.entry.bytes > b.entry.bytes
-                                                           : a.entry.born < b.entry.born;
-                   });
-  at_peak.resize(std::min(at_peak.size(), most));
+  std::stable_sort(at_peak.begin(), at_peak.end(), is_larger);
+  const Window& window = process.model().accounts().window();
+  const std::uint64_t peak = account.peak.time();
+  const bool has_peak = peak >= window.first && peak <= window.last;
+  at_peak.resize(has_peak ? std::min(at_peak.size(), most) : 0);
   for (const ReleasedAllocation& life : at_peak) {
     if (known.insert({life.entry.born, life.entry.address}).second) lives.push_back(life);
   }
-  const std::uint64_t peak = account.peak.time();
   for (const ReleasedAllocation& life : lives) {
     rows::LargestBlock row;
     static_cast<rows::Block&>(row) = block_row(context, process, life);
@@ -195,6 +204,34 @@ rows::Block block_row(const ReportContext& context, const ReportProcess& process
     row.name = rows::text_or_none(model.program().steps().name_of(first.name));
   }
   return row;
+}
+
+std::vector<rows::BlockAt> report_blocks(const ReportContext& context, const BlocksWanted& wanted) {
+  std::vector<rows::BlockAt> list;
+  const auto add = [&](const ReportProcess& process, const Account& account,
+                       const PeakSnapshot& moment, rows::BlocksAt at, std::uint64_t time_ns) {
+    if (!moment.happened() || moment.is_restored()) return;
+    std::vector<ReleasedAllocation> lives =
+        process.model().holders().lives_at(moment, account.level, account.device);
+    std::stable_sort(lives.begin(), lives.end(), is_larger);
+    for (const ReleasedAllocation& life : lives) {
+      rows::BlockAt row;
+      static_cast<rows::Block&>(row) = block_row(context, process, life);
+      row.at = at;
+      row.time_ns = time_ns;
+      const Kind kind = process.model().accounts().group(life.entry.group).key.kind;
+      if (has_address(kind)) row.address = life.entry.address;
+      list.push_back(std::move(row));
+    }
+  };
+  for_each_account(context, [&](const ReportProcess& process, const Account& account) {
+    if (wanted.at_peak) {
+      add(process, account, account.peak, rows::BlocksAt::kPeak,
+          process.known_time_ns(account.peak.time()));
+    }
+    if (wanted.at_ns) add(process, account, account.asked, rows::BlocksAt::kTime, *wanted.at_ns);
+  });
+  return list;
 }
 
 std::vector<rows::SizeRange> report_sizes(const ReportContext& context) {

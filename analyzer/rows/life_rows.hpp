@@ -120,4 +120,19 @@ struct LargestBlock : Block {
   }
 };
 
+// One that was live at a moment.
+struct BlockAt : Block {
+  BlocksAt at = BlocksAt::kPeak;
+  std::uint64_t time_ns = 0;
+  OptionalNumber address;  // none: it has a handle instead
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    Block::fields(self, v);
+    v("at", self.at);
+    v("time_ns", self.time_ns);
+    v("address", self.address);
+  }
+};
+
 }  // namespace gpumemtrace::analyzer::rows

@@ -55,7 +55,10 @@ struct Report {
   std::vector<LifetimeRange> lifetimes;
   std::vector<Temporary> temporary;
   std::vector<LargestBlock> largest_blocks;
+  std::optional<Window> window;                // where it was asked for
+  std::optional<std::vector<BlockAt>> blocks;  // where they were asked for
   std::optional<std::vector<WhatIf>> what_if;  // where it was asked for
+  std::vector<Rank> ranks;
   std::vector<Finding> findings;
   std::vector<Cost> costs;
   std::vector<Stack> stacks;  // that the other sections name
@@ -91,7 +94,10 @@ struct Report {
     v.added("lifetimes", self.lifetimes);
     v.added("temporary", self.temporary);
     v.added("largest_blocks", self.largest_blocks);
+    v.only_if_known("window", self.window);
+    v.only_if_known("blocks", self.blocks);
     v.only_if_known("what_if", self.what_if);
+    v.added("ranks", self.ranks);
     v("findings", self.findings);
     v("costs", self.costs);
     v("stacks", self.stacks);

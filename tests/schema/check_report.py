@@ -153,6 +153,16 @@ def life_problems(report):
             yield f"$.largest_blocks: those of {place} at the peak have {total}, more than the peak"
 
 
+def peak_block_sums(report):
+    """Bytes of single blocks at the peaks, by process, device and level."""
+    sums = {}
+    for row in report.get("blocks", []):
+        if row["at"] == "peak":
+            place = row["process"], row["device"], row["level"]
+            sums[place] = sums.get(place, 0) + row["bytes"]
+    return sums
+
+
 def leak_problems(leaks):
     """The totals sum the exit rows that are not inside another level."""
     counted = [row for row in leaks["exit"] if row["level"] in LEVELS_IN_LEAK_TOTAL]
@@ -224,6 +234,11 @@ def arithmetic_problems(report):
         yield from holder_problems(f"$.peak[{index}]", row["bytes"], row["holders"])
         yield from category_problems(f"$.peak[{index}]", row)
     peaks = {(row["process"], row["device"], row["level"]): row for row in report["peak"]}
+    for place, total in peak_block_sums(report).items():
+        if place in peaks and total != peaks[place]["bytes"]:
+            yield f"$.blocks: those of {place} at the peak sum to {total}"
+    if "window" in report:  # which need not have the peak
+        peaks = {}
     for index, row in enumerate(report.get("timeline", [])):
         peak = peaks.get((row["process"], row["device"], row["level"]))
         yield from timeline_problems(f"$.timeline[{index}]", row, peak)

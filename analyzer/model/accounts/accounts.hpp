@@ -95,6 +95,7 @@ struct Account {
   std::vector<PeakSnapshot*> watchers;  // other moments that ask for what is released here
   Timeline timeline;                    // by category of the framework's blocks, else by holder
   PeakSnapshot peak_before_cut;         // the highest point before a checkpoint's cut
+  PeakSnapshot asked;                   // the moment of keep_moment()
   Histogram sizes;                      // of all that a checkpoint did not replace
   Histogram lifetimes;                  // in nanoseconds, of those of them that ended
   LargestLives largest;
@@ -192,6 +193,12 @@ struct Group {
   Releases freed;
 };
 
+// A part of the run, in model time: from the first tick to the last one.
+struct Window {
+  std::uint64_t first = 0;
+  std::uint64_t last = ~std::uint64_t{0};
+};
+
 // Who holds the bytes of a timeline's part, where the parts are no categories.
 struct HolderPart {
   std::uint32_t group = 0;
@@ -211,10 +218,21 @@ class Accounts {
            double ns_per_tick)
       : uses_(uses), present_(present), ns_per_tick_(ns_per_tick), grid_(timeline_buckets) {}
 
+  // Both before the first record. Timelines have this part of the run alone, and lives in it count
+  // for the largest.
+  void set_window(const Window& window);
+  // What is live after everything up to the time is kept in Account::asked.
+  void keep_moment(std::uint64_t time);
+  // Timelines end with their window.
+  [[nodiscard]] bool window_is_over() const { return state_ == WindowState::kOver; }
+  // Nothing was recorded in the window.
+  [[nodiscard]] bool window_is_to_come() const { return state_ == WindowState::kToCome; }
+  [[nodiscard]] const Window& window() const { return window_; }
+
   // Before what happens at the time. Records of a checkpoint have none.
   void advance(std::uint64_t now) {
-    if (now >= grid_.end()) [[unlikely]]
-      begin_bucket(now);
+    if (now >= next_stop_) [[unlikely]]
+      stop_at(now);
   }
   [[nodiscard]] std::uint32_t group_of(const GroupKey& key) {
     const std::size_t slot =
@@ -378,13 +396,22 @@ class Accounts {
     return static_cast<std::uint64_t>(static_cast<std::int64_t>(std::min(
         static_cast<double>(static_cast<std::int64_t>(ticks)) * ns_per_tick_, kLongestNs)));
   }
-  [[nodiscard]] static double weight_of(const LiveAllocation& entry, std::uint64_t end) {
+  // Below 0 where it lived outside of the window.
+  [[nodiscard]] double weight_of(const LiveAllocation& entry, std::uint64_t end) const {
+    const std::uint64_t from = std::max(entry.born, window_.first);
+    const std::uint64_t to = std::min(end, window_.last);
     return static_cast<double>(static_cast<std::int64_t>(entry.bytes)) *
-           static_cast<double>(static_cast<std::int64_t>(end - entry.born));
+           static_cast<double>(static_cast<std::int64_t>(to - from));
   }
   void add_largest(Account& account, ReleasedAllocation& life, bool has_use, double weight);
 
+  // Whatever is due by now: the moment that was asked for, the window's ends, the next bucket.
+  void stop_at(std::uint64_t now);
+  void take_moment();
+  void begin_window();
+  void end_window();
   void begin_bucket(std::uint64_t now);
+  void find_next_stop();
   BlockUse count_life(Account& account, const LiveAllocation& entry, const Lifetime& life);
   void set_peak(Account& account, std::uint64_t now) const {
     account.peak.set(now, account.bytes);
@@ -398,6 +425,11 @@ class Accounts {
   const PresentRecord& present_;
   double ns_per_tick_;
   std::vector<LastOfThread> last_of_threads_;  // when each writer allocated last; by level
+  enum class WindowState : std::uint8_t { kNone, kToCome, kOpen, kOver };
+  WindowState state_ = WindowState::kNone;
+  Window window_;
+  std::uint64_t moment_ = TimeGrid::kNever;  // not taken yet
+  std::uint64_t next_stop_ = 0;
   TimeGrid grid_;
   std::deque<Account> accounts_;
   std::vector<UsageRow> rows_;
@@ -414,6 +446,10 @@ class Accounts {
 template <class ReservedPeakOf>
 void Accounts::restart_timelines(std::uint64_t origin, std::uint64_t now,
                                  ReservedPeakOf&& reserved_peak_of) {
+  if (state_ != WindowState::kNone) {
+    window_.first = std::max(window_.first, now + 1);
+    return find_next_stop();
+  }
   grid_.start(origin);
   while (!grid_.reaches(now)) grid_.join_pairs();
   grid_.move_to(now);
@@ -428,6 +464,7 @@ void Accounts::restart_timelines(std::uint64_t origin, std::uint64_t now,
     }
     account.timeline.restart(grid_, now, before);
   }
+  find_next_stop();
 }
 
 }  // namespace gpumemtrace::analyzer

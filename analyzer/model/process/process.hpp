@@ -53,6 +53,9 @@ class ProcessModel final {
   ProcessModel(const ProcessModel&) = delete;
   ProcessModel& operator=(const ProcessModel&) = delete;
 
+  // Before the first record; as in Accounts.
+  void set_window(const Window& window) { accounts_.set_window(window); }
+  void keep_moment(std::uint64_t time) { accounts_.keep_moment(time); }
   // The process uses this physical device. Known before the first record, other processes' memory
   // on it is counted from the start.
   void join_device(const trace::Device& device);
