@@ -31,6 +31,7 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.owners = report_owners(context);
   report.leaks = report_leaks(context);
   report.fragmentation = report_fragmentation(context);
+  report.segments = report_segments(context);
   report.transfers = report_transfers(context);
   report.managed = report_managed(context);
   report.oom = report_oom(context);

@@ -67,6 +67,9 @@ namespace gpumemtrace::analyzer {
 // report_fragmentation.cpp
 [[nodiscard]] std::vector<rows::Fragmentation> report_fragmentation(const ReportContext& context);
 
+// report_segments.cpp: of the framework of one process
+[[nodiscard]] std::vector<rows::Segment> report_segments(const ReportContext& context);
+
 // report_transfers.cpp; without hotspots
 [[nodiscard]] rows::Transfers report_transfers(const ReportContext& context);
 

@@ -43,6 +43,7 @@ struct Report {
   std::vector<Owner> owners;
   Leaks leaks;
   std::vector<Fragmentation> fragmentation;
+  std::vector<Segment> segments;
   Transfers transfers;
   std::vector<Managed> managed;
   std::vector<Oom> oom;
@@ -82,6 +83,7 @@ struct Report {
     v("owners", self.owners);
     v("leaks", self.leaks);
     v("fragmentation", self.fragmentation);
+    v.added("segments", self.segments);
     v("transfers", self.transfers);
     v("managed", self.managed);
     v("oom", self.oom);

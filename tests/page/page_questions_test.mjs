@@ -87,8 +87,8 @@ asks("The run is long: where are the details of these seconds?", 2, async ({ pag
 });
 
 asks("Which blocks make up the mountain, when did they come and how long did they stay?", 3, async ({ hand, text, box }) => {
-  await hand.click(".fold summary");
-  const { x, y, width, height } = await box(".lives canvas");
+  await hand.click("#lifetimes summary");
+  const { x, y, width, height } = await box("#lifetimes canvas");
   await hand.clickAt(x + width * 0.5, y + height - 30);
   assert.match(await text("#lifetimes .reading"), /came at .* and stayed/);
   await hand.click("text='Show its line'");

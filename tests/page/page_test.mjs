@@ -124,7 +124,7 @@ test("nothing is cut off sideways from 375 to 2560 pixels", async () => {
   const page = await open(browser, job.path);
   await page.focus("#time [role=slider]");
   await page.keyboard.press("+");
-  await page.click(".fold summary");
+  for (const fold of await page.$$(".fold summary")) await fold.click();
   for (const width of [375, 640, 900, 1280, 2560]) {
     await page.setViewportSize({ width, height: 720 });
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
@@ -138,7 +138,7 @@ test("both themes are without serious faults for assistive programs", async () =
     const page = await open(browser, job.path, { colorScheme, bypassCSP: true });
     await page.focus("#time [role=slider]");
     await page.keyboard.press("+");
-    await page.click(".fold summary");
+    for (const fold of await page.$$(".fold summary")) await fold.click();
     await page.evaluate(axeSource);
     const { violations } = await page.evaluate(() => globalThis.axe.run());
     const serious = violations.filter((one) => ["serious", "critical"].includes(one.impact))
@@ -229,10 +229,10 @@ test("lives are boxes as wide as they lasted and as high as their bytes, none on
 test("the largest blocks tell when they came and went, also by keyboard", async () => {
   assert.deepEqual(job.chunks.blocks.largest_blocks, jobReport.largest_blocks);
   const page = await open(browser, job.path);
-  assert.equal(await page.$eval(".fold", (one) => one.open), false);
-  await page.focus(".fold summary");
+  assert.equal(await page.$eval("#lifetimes .fold", (one) => one.open), false);
+  await page.focus("#lifetimes summary");
   await page.keyboard.press("Enter");
-  await page.focus(".lives");
+  await page.focus("#lifetimes .lives");
   const mine = jobReport.largest_blocks.filter((block) => block.process === "p3");
   const first = mine.reduce((a, b) => (b.start_ns < a.start_ns ? b : a));
   await page.keyboard.press("ArrowRight");
@@ -245,6 +245,24 @@ test("the largest blocks tell when they came and went, also by keyboard", async 
   await page.keyboard.press("Enter");
   assert.match((await texts(page, "#holders .reading"))[0], /^"train\.py:2\d": /);
   assert.match(await page.innerText("#lifetimes summary"), /140 blocks, \d+\.\d % of the peak/);
+  assert.deepEqual(page.complaints, []);
+  await page.context().close();
+});
+
+test("the map of segments adds up to what was reserved, also by keyboard", async () => {
+  const reserved = jobReport.fragmentation.find((row) => row.process === "p3" && row.at === "peak").reserved_bytes;
+  assert.equal(sum(job.chunks.blocks.segments.map((row) => row.bytes)), reserved);
+  const page = await open(browser, job.path);
+  assert.equal(await page.$eval("#segments .fold", (one) => one.open), false);
+  await page.click("#segments summary");
+  const exact = String(reserved).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+  assert.ok((await texts(page, "#segments .reading"))[0].startsWith("40 segments: "));
+  assert.ok((await texts(page, "#segments .reading"))[0].includes(`(${exact} bytes)`));
+  await page.focus("#segments .lives");
+  await page.keyboard.press("ArrowRight");
+  assert.match((await texts(page, "#segments .reading"))[0], /^Segment of .* free, the largest piece .*; parameter /);
+  await page.click(".rank >> nth=0");
+  assert.equal(await page.$$eval("#segments .fold", (found) => found.length), 0);
   assert.deepEqual(page.complaints, []);
   await page.context().close();
 });
@@ -363,7 +381,7 @@ test("paper is light, whatever the screen is, and the screen comes back", async 
   await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
   assert.equal(await page.$eval("body", (one) => getComputedStyle(one).backgroundColor), "rgb(255, 255, 255)");
   assert.equal(await page.$$eval(".findings details:not([open])", (found) => found.length), 0);
-  assert.equal(await page.$eval(".fold", (one) => one.open && one.querySelector("canvas").height > 100), true);
+  assert.equal(await page.$$eval(".fold", (found) => found.every((one) => one.open && one.querySelector("canvas").height > 100)), true);
   await page.evaluate(() => dispatchEvent(new Event("afterprint")));
   assert.equal(await page.$eval(".fold", (one) => one.open), false);
   assert.equal(await page.$eval("body", (one) => getComputedStyle(one).backgroundColor), "rgb(21, 24, 29)");

@@ -195,6 +195,8 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
          "stranded_bytes": stranded, "external_fragmentation": 0.875,
          "pinned_by": [{"bytes_held": shares[0], "bytes_stranded": stranded, "owner": "pytorch",
                         "site": site(20), "stack": names[0]}]})
+    if grows:
+        add_segments(report, process, device, best["max_time_ns"], total, cached)
     for step in range(steps):
         live = 11 * GIB + (12_000 * MIB * step // steps if grows else 0)
         report["steps"].append(
@@ -205,6 +207,20 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
     add_blocks(report, process, device, steps, best["max_time_ns"], names[0])
     if grows:
         add_growth(report, process, device, steps, names[0])
+
+
+def add_segments(report, process, device, time_ns, allocated, free):
+    count = 40
+    for index in range(count):
+        part = [total // count + (total % count if index == 0 else 0) for total in (allocated, free)]
+        runs = [(part[0] // 2, True), (part[1], False), (part[0] - part[0] // 2, True)]
+        report["segments"].append(
+            {"process": process, "device": device, "at": "peak", "time_ns": time_ns,
+             "address": 0x7F0000000000 + index * 4 * GIB, "segments": 1, "bytes": sum(part),
+             "allocated_bytes": part[0],
+             "runs": [{"bytes": size, "allocated_bytes": size if is_live else 0,
+                       "category": CATEGORIES[index % 7] if is_live else None}
+                      for size, is_live in runs]})
 
 
 def add_blocks(report, process, device, steps, peak_ns, stack):
@@ -262,6 +278,7 @@ def empty_report():
             "transfers": {"by_kind": [], "hotspots": [], "sets": [], "unjoined": None, "streams": []},
             "managed": [], "oom": [], "steps": [], "ranges": [], "findings": [], "costs": [],
             "stacks": [], "timeline": [], "modules": [], "ranks": [], "largest_blocks": [],
+            "segments": [],
             "coverage": {"wrapped": 281, "partial_rules": [], "resolved_unwrapped": [],
                          "memory2_disagreements": [], "memory2": [], "pools": []},
             "losses": []}

@@ -198,6 +198,24 @@ def fragmentation_problems(place, row):
             yield f"{place}: external_fragmentation is not 1 - {largest} / {free}"
 
 
+def segment_problems(report):
+    """Runs sum to their segment, and segments to what was reserved and allocated at the moment."""
+    sums = {}
+    for index, row in enumerate(report.get("segments", [])):
+        for key in ("bytes", "allocated_bytes"):
+            total = sum(run[key] for run in row["runs"])
+            if row["address"] is not None and total != row[key]:
+                yield f"$.segments[{index}]: {key} of the runs sum to {total}, not to {row[key]}"
+        place = row["process"], row["device"], row["at"], row["time_ns"]
+        old = sums.get(place, (0, 0))
+        sums[place] = old[0] + row["bytes"], old[1] + row["allocated_bytes"]
+    for row in report["fragmentation"]:
+        place = row["process"], row["device"], row["at"], row["time_ns"]
+        told = row["reserved_bytes"], row["allocated_bytes"]
+        if row["level"] == "framework" and sums.get(place, told) != told:
+            yield f"$.segments: those of {place} sum to {sums[place]}, not to {told}"
+
+
 def reference_problems(report):
     """Rows refer only to processes, devices and stacks that the report lists."""
     known = {
@@ -250,6 +268,7 @@ def arithmetic_problems(report):
         yield from fragmentation_problems(f"$.fragmentation[{index}]", row)
     yield from tensor_problems(report)
     yield from life_problems(report)
+    yield from segment_problems(report)
     yield from leak_problems(report["leaks"])
     yield from transfer_problems(report)
     yield from reference_problems(report)

@@ -49,7 +49,7 @@ Json comparable(Json report) {
     }
   }
   report.erase("timeline");  // see compare_timelines()
-  for (const char* const key : {"sizes", "lifetimes", "temporary", "largest_blocks"}) {
+  for (const char* const key : {"segments", "sizes", "lifetimes", "temporary", "largest_blocks"}) {
     report.erase(key);
   }
   keep(report["findings"], [](const Json& row) {

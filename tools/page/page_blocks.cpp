@@ -88,7 +88,8 @@ Json blocks_for_page(const Json& report, std::size_t most) {
     return report.contains(key) ? report.at(key) : none;
   };
   return {{"largest_blocks", largest_rows(list("largest_blocks"), most)},
-          {"held", held_rows(list("blocks"), most)}};
+          {"held", held_rows(list("blocks"), most)},
+          {"segments", list("segments")}};
 }
 
 }  // namespace gpumemtrace::tools

@@ -36,7 +36,7 @@ constexpr auto kWeights =
 constexpr auto kOrdered = std::to_array<std::string_view>({"findings", "traces", "processes"});
 // In chunks of their own.
 constexpr auto kSeparate = std::to_array<std::string_view>(
-    {"stacks", "frames", "costs", "timeline", "largest_blocks", "blocks"});
+    {"stacks", "frames", "costs", "timeline", "largest_blocks", "blocks", "segments"});
 // What the first view needs.
 constexpr auto kHeadKeys = std::to_array<std::string_view>(
     {"format", "version", "tool", "redacted", "traces", "processes", "devices", "usage", "peak",

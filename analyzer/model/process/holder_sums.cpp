@@ -54,6 +54,20 @@ std::vector<ReleasedAllocation> HolderSums::lives_at(const PeakSnapshot& moment,
   return lives;
 }
 
+SegmentMap HolderSums::segments_at(const PeakSnapshot& moment, std::int32_t device) const {
+  return map_segments(memory_.units_at(moment, device),
+                      lives_at(moment, Level::kFramework, device));
+}
+
+SegmentMap HolderSums::segments_now(std::int32_t device) const {
+  std::vector<ReleasedAllocation> blocks;
+  memory_.framework.for_each_block([&](const LiveAllocation& block) {
+    if (!memory_.belongs(block, Level::kFramework, device)) return;
+    blocks.push_back({block, use_now(block), 0});
+  });
+  return map_segments(memory_.units_now(device), std::move(blocks));
+}
+
 Holders HolderSums::blocks_at(const PeakSnapshot& moment, std::int32_t device) const {
   Holders holders;
   for (const auto& [block, use, end] : lives_at(moment, Level::kFramework, device)) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/model/memory/process_memory.hpp"
+#include "analyzer/model/memory/segment_map.hpp"
 #include "analyzer/model/program/program.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -43,6 +44,9 @@ class HolderSums {
                                                          std::int32_t device) const;
   // Gradients of a former step that were live at the account's peak, outside of the optimizer.
   [[nodiscard]] Holders gradients_left_at_peak(const Account& account) const;
+  // How the framework's blocks lay in its segments; not of a moment before a checkpoint's cut.
+  [[nodiscard]] SegmentMap segments_at(const PeakSnapshot& moment, std::int32_t device) const;
+  [[nodiscard]] SegmentMap segments_now(std::int32_t device) const;
   // Of the framework's blocks that are live now.
   [[nodiscard]] Holders live_blocks(std::int32_t device) const;
 

@@ -7,6 +7,7 @@ import type { Head, Report } from "./report";
 import { Selection } from "./selection";
 import { IcicleView } from "./view_icicle";
 import { LifetimesView } from "./view_lifetimes";
+import { SegmentsView } from "./view_segments";
 import { TablesView } from "./view_tables";
 import { TimelineView } from "./view_timeline";
 import { drawComposition } from "./view_composition";
@@ -23,6 +24,7 @@ class Page {
   private readonly timeline: TimelineView;
   private readonly icicle: IcicleView;
   private readonly lifetimes: LifetimesView;
+  private readonly segments: SegmentsView;
   private readonly tables: TablesView;
 
   constructor(private readonly head: Head) {
@@ -31,6 +33,7 @@ class Page {
     this.timeline = new TimelineView(this.place("time"), this.selection);
     this.icicle = new IcicleView(this.place("holders"), this.selection);
     this.lifetimes = new LifetimesView(this.place("lifetimes"), this.selection);
+    this.segments = new SegmentsView(this.place("segments"), this.selection);
     this.tables = new TablesView(this.place("tables"), this.selection);
     this.selection.onChange((_, changed) => {
       if (changed.has("process") || changed.has("device")) this.draw();
@@ -77,7 +80,8 @@ class Page {
       element("main", { id: "page" },
         section("headline", "section", "Verdict"), section("composition", "section", "Composition"), first,
         section("ranks", "section", "Ranks"), this.links,
-        section("holders", "section", "Who held it"), section("lifetimes", "section", "Lifetimes"), section("tables", "section", "Tables"),
+        section("holders", "section", "Who held it"), section("lifetimes", "section", "Lifetimes"),
+        section("segments", "section", "Map of segments"), section("tables", "section", "Tables"),
         section("unusable", "section", "Reserved and unusable"), section("coverage", "section", "Coverage")));
   }
 
@@ -96,6 +100,7 @@ class Page {
     const costs = this.chunks?.costs ?? null;
     this.icicle.draw(this.report, costs, this.chunks?.blocks?.held ?? []);
     this.lifetimes.draw(this.report, this.chunks?.blocks?.largest_blocks ?? [], this.chunks?.timeline ?? []);
+    this.segments.draw(this.report, this.chunks?.blocks?.segments ?? []);
     this.tables.draw(this.report, costs, this.chunks?.blocks?.largest_blocks ?? []);
     drawFragmentation(this.place("unusable"), this.report, this.selection);
     drawCoverage(this.place("coverage"), this.head, this.report);
@@ -103,7 +108,7 @@ class Page {
   }
 
   private drawLinks(): void {
-    const names = [["holders", "Who held it"], ["lifetimes", "Lifetimes"], ["tables", "Tables"], ["unusable", "Unusable"], ["coverage", "Coverage"]] as const;
+    const names = [["holders", "Who held it"], ["lifetimes", "Lifetimes"], ["segments", "Segments"], ["tables", "Tables"], ["unusable", "Unusable"], ["coverage", "Coverage"]] as const;
     replace(this.links, ...names.filter(([id]) => this.place(id).childElementCount > 0)
       .map(([id, name]) => element("a", { href: `#${id}` }, name)));
   }
@@ -118,6 +123,7 @@ class Page {
     this.draw();
     if (isStart) for (const fold of document.querySelectorAll<HTMLDetailsElement>(".findings details")) fold.open = true;
     this.lifetimes.print(isStart);
+    this.segments.print(isStart);
   }
 }
 

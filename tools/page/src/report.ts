@@ -100,6 +100,17 @@ export interface Block extends Place, Origin {
   at_peak: boolean;
 }
 
+/** A segment of the framework at a moment; without an address several small ones. */
+export interface Segment extends Place {
+  at: string;
+  time_ns: Time;
+  address: number | null;
+  segments: number;
+  bytes: Bytes;
+  allocated_bytes: Bytes;
+  runs: { bytes: Bytes; allocated_bytes: Bytes; category: string | null }[];
+}
+
 /** Blocks of one stack and category that were live at a moment. */
 export interface Held extends Place, Origin {
   level: string;
@@ -376,4 +387,5 @@ export interface Costs {
 export interface Blocks {
   largest_blocks: Block[];
   held: Held[];
+  segments: Segment[];
 }

@@ -3,7 +3,7 @@
 
 import { colorOf, fillOf, isHatched, textOn } from "./colors";
 import { button, element, replace } from "./dom";
-import { axisSize, counted, duration, exactSize, holderName, location, percent, size, words } from "./format";
+import { axisSize, counted, duration, exactSize, holderName, location, percent, size, tickTime, words } from "./format";
 import { lifeBoxes, topOfBoxes, type LifeBox } from "./lifetimes_layout";
 import type { Block, Report, Timeline } from "./report";
 import type { Selection } from "./selection";
@@ -66,9 +66,9 @@ export class LifetimesView {
     const last = this.blocks.reduce((time, block) => Math.max(time, block.end_ns ?? block.start_ns), 0);
     this.whole = {
       from: row?.buckets[0]?.start_ns ?? this.blocks.reduce((time, block) => Math.min(time, block.start_ns), Infinity),
-      to: Math.max(row?.buckets[row.buckets.length - 1]?.end_ns ?? 0, last),
+      to: row?.buckets[row.buckets.length - 1]?.end_ns ?? last,
     };
-    this.boxes = lifeBoxes(this.blocks, this.whole.to);
+    this.boxes = lifeBoxes(this.blocks, Math.max(this.whole.to, last));
     this.top = topOfBoxes(this.boxes) * 1.04;
     this.chosen = null;
     const fold = element("details", { class: "fold" },
@@ -159,7 +159,7 @@ export class LifetimesView {
     for (let i = 0; i <= ticks; ++i) {
       const time = this.span.from + ((this.span.to - this.span.from) * i) / ticks;
       context.textAlign = i === 0 ? "left" : i === ticks ? "right" : "center";
-      context.fillText(duration(Math.round(time)), this.x(time, width), kHeight - 6);
+      context.fillText(tickTime(Math.round(time), this.span.to - this.span.from), this.x(time, width), kHeight - 6);
     }
   }
 

@@ -6,7 +6,7 @@ import { colorOf, fillOf, isHatched } from "./colors";
 import { commandLine, windowCommand } from "./commands";
 import { button, choice, element, replace } from "./dom";
 import { frameworkName } from "./facts";
-import { duration, exactSize, size, axisSize, words } from "./format";
+import { duration, exactSize, size, axisSize, tickTime, words } from "./format";
 import type { Bucket, Report, Timeline } from "./report";
 import type { Selection } from "./selection";
 import { drawOverlays } from "./timeline_overlays";
@@ -98,7 +98,10 @@ export class TimelineView {
       cursor: { drag: { x: true, y: false, setScale: true }, points: { show: false }, y: false },
       scales: { x: { time: false }, y: { range: () => [0, top] } },
       axes: [
-        { ...axis, space: 70, values: (_, ticks) => ticks.map((tick) => (tick === 0 ? "0" : duration(Math.round(tick * 1e9)))), size: 26 },
+        { ...axis, space: 70, size: 26, values: (plot, ticks) => {
+          const { min = 0, max = 0 } = plot.scales["x"] ?? {};
+          return ticks.map((tick) => (tick === 0 ? "0" : tickTime(Math.round(tick * 1e9), (max - min) * 1e9)));
+        } },
         { ...axis, splits: () => byteTicks(top, 5), values: (_, ticks) => ticks.map(axisSize), size: 66 },
       ],
       series: [
