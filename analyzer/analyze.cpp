@@ -47,6 +47,7 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   if (options.window) report.window = {options.window->from_ns, options.window->to_ns};
   const BlocksWanted wanted{options.blocks_at_peak, options.blocks_at_ns};
   if (wanted.at_peak || wanted.at_ns) report.blocks = report_blocks(context, wanted);
+  if (options.logged_allocations) report.allocations = report_allocations(context);
   if (options.what_if) report.what_if = report_what_if(context, *options.what_if);
   report.leaks.growth = report_growth(context, report.steps, report.devices, thresholds);
   report.ranks = report_ranks(report);
@@ -75,7 +76,8 @@ std::size_t default_timeline_points(std::size_t traces) {
 
 Looks looks_of(const Options& options, std::size_t traces) {
   Looks looks;
-  looks.timeline_buckets = options.timeline_points.value_or(default_timeline_points(traces));
+  looks.detail = {options.timeline_points.value_or(default_timeline_points(traces)),
+                  options.logged_allocations.value_or(0)};
   if (options.window) {
     looks.window.emplace().from_ns = options.window->from_ns;
     if (options.window->to_ns) looks.window->to_ns = *options.window->to_ns;

@@ -38,6 +38,9 @@ struct Options {
   // job.
   bool blocks_at_peak = false;
   std::optional<std::uint64_t> blocks_at_ns;
+  // Also fills report.allocations[]: what is live at the end and, of the rest of each process, so
+  // many that ended last.
+  std::optional<std::size_t> logged_allocations;
   // Also fills report.what_if[].
   std::optional<replay::Question> what_if;
 };

@@ -72,6 +72,24 @@ target_include_directories(gpumemtrace_elfutils SYSTEM INTERFACE
   ${LIBDW_INCLUDE_DIR} ${LIBLZMA_INCLUDE_DIR})
 target_link_libraries(gpumemtrace_elfutils INTERFACE ${elfutils_libraries} gpumemtrace_zstd)
 
+# protozero: protocol buffers, header-only. SQLite: databases, static.
+find_path(PROTOZERO_INCLUDE_DIR protozero/pbf_writer.hpp)
+if(NOT PROTOZERO_INCLUDE_DIR)
+  gpumemtrace_missing("protozero" libprotozero-dev)
+endif()
+add_library(gpumemtrace_protozero INTERFACE)
+target_include_directories(gpumemtrace_protozero SYSTEM INTERFACE ${PROTOZERO_INCLUDE_DIR})
+find_path(SQLITE_INCLUDE_DIR sqlite3.h)
+find_library(SQLITE_STATIC_LIBRARY NAMES libsqlite3.a)
+if(NOT SQLITE_INCLUDE_DIR OR NOT SQLITE_STATIC_LIBRARY)
+  gpumemtrace_missing("SQLite (sqlite3.h and libsqlite3.a)" libsqlite3-dev)
+endif()
+add_library(gpumemtrace_sqlite STATIC IMPORTED)
+set_target_properties(gpumemtrace_sqlite PROPERTIES
+  IMPORTED_LOCATION ${SQLITE_STATIC_LIBRARY}
+  INTERFACE_INCLUDE_DIRECTORIES ${SQLITE_INCLUDE_DIR}
+  INTERFACE_LINK_LIBRARIES "${CMAKE_DL_LIBS};m")
+
 # nlohmann/json: the report. CLI11: the command line. fmt and spdlog, header-only: text for people.
 find_package(nlohmann_json 3.10 QUIET)
 if(NOT nlohmann_json_FOUND)

@@ -155,13 +155,13 @@ SharedDevice* JobDevices::find_or_add(std::uint32_t process, const trace::Device
 }
 
 Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevices& devices,
-                 std::size_t timeline_buckets)
+                 const ModelDetail& detail)
     : file_(path),
       preview_(preview_trace(file_)),
       merge_(file_),
       model_(index, merge_, devices, preview_.waits,
              ActivityClocks(preview_.activity_clocks, preview_.clock), preview_.widest_activity,
-             timeline_buckets, preview_.clock.ns_per_tick()) {
+             detail, preview_.clock.ns_per_tick()) {
   devices.add_process(index, preview_.boot_id.empty() ? preview_.host : preview_.boot_id);
   for (const trace::Device& device : preview_.devices) model_.join_device(device);
 }
@@ -198,8 +198,7 @@ void open_job(const std::vector<std::filesystem::path>& traces, const Looks& loo
   for (const std::filesystem::path& path : traces) {
     const auto index = static_cast<std::uint32_t>(job.processes.size());
     try {
-      job.processes.push_back(
-          std::make_unique<Process>(index, path, job.devices, looks.timeline_buckets));
+      job.processes.push_back(std::make_unique<Process>(index, path, job.devices, looks.detail));
     } catch (const trace::TraceError& error) {
       job.unreadable.push_back({path, error.what()});
     }

@@ -38,8 +38,8 @@ struct JobWindow {
   std::uint64_t to_ns = ~std::uint64_t{0};  // the last one
 };
 struct Looks {
-  std::size_t timeline_buckets = 0;  // the most that a timeline has
-  std::optional<JobWindow> window;   // timelines and largest lives have this part of the run alone
+  ModelDetail detail;
+  std::optional<JobWindow> window;  // timelines and largest lives have this part of the run alone
   std::optional<std::uint64_t> at_ns;  // what is live then is kept
 };
 
@@ -63,9 +63,8 @@ class JobDevices final : public DeviceRegistry {
 // One trace: the file, its records in order, and the model that they build.
 class Process {
  public:
-  // Timelines have at most so many buckets.
   Process(std::uint32_t index, const std::filesystem::path& path, JobDevices& devices,
-          std::size_t timeline_buckets);
+          const ModelDetail& detail);
 
   [[nodiscard]] const trace::TraceFile& file() const { return file_; }
   [[nodiscard]] const Preview& preview() const { return preview_; }

@@ -51,6 +51,9 @@ namespace gpumemtrace::analyzer {
 // report_costs.cpp
 [[nodiscard]] std::vector<rows::Cost> report_costs(const ReportContext& context);
 
+// report_allocations.cpp: what the models logged
+[[nodiscard]] std::vector<rows::AllocationHistory> report_allocations(const ReportContext& context);
+
 // report_handles.cpp
 [[nodiscard]] std::vector<rows::OpenHandles> report_open_handles(const ReportContext& context);
 

@@ -2,6 +2,7 @@
 // The report: one member a section, as docs/report.schema.json describes them.
 #pragma once
 
+#include "analyzer/rows/allocation_rows.hpp"
 #include "analyzer/rows/finding.hpp"
 #include "analyzer/rows/job_rows.hpp"
 #include "analyzer/rows/leak_rows.hpp"
@@ -56,9 +57,10 @@ struct Report {
   std::vector<LifetimeRange> lifetimes;
   std::vector<Temporary> temporary;
   std::vector<LargestBlock> largest_blocks;
-  std::optional<Window> window;                // where it was asked for
-  std::optional<std::vector<BlockAt>> blocks;  // where they were asked for
-  std::optional<std::vector<WhatIf>> what_if;  // where it was asked for
+  std::optional<Window> window;                               // where it was asked for
+  std::optional<std::vector<BlockAt>> blocks;                 // likewise
+  std::optional<std::vector<WhatIf>> what_if;                 // likewise
+  std::optional<std::vector<AllocationHistory>> allocations;  // likewise
   std::vector<Rank> ranks;
   std::vector<Finding> findings;
   std::vector<Cost> costs;
@@ -99,6 +101,7 @@ struct Report {
     v.only_if_known("window", self.window);
     v.only_if_known("blocks", self.blocks);
     v.only_if_known("what_if", self.what_if);
+    v.only_if_known("allocations", self.allocations);
     v.added("ranks", self.ranks);
     v("findings", self.findings);
     v("costs", self.costs);

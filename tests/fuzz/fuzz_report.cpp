@@ -13,7 +13,9 @@
 #include "tools/check/verdict.hpp"
 #include "tools/check/verdict_output.hpp"
 #include "tools/diff/difference.hpp"
-#include "tools/export/stack_export.hpp"
+#include "tools/export/flame_graphs.hpp"
+#include "tools/export/perfetto_trace.hpp"
+#include "tools/export/pprof_profile.hpp"
 #include "tools/page/report_page.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/summary/summary_text.hpp"
@@ -70,11 +72,14 @@ void judge_and_compare(const analyzer::rows::Report& report) {
   try_reader([&] { (void)tools::compare_steps(report, 0, report, 1); });
 }
 
-void export_stacks(const Json& report) {
+void export_report(const analyzer::rows::Report& report) {
   for (const tools::CostMeasure& measure : tools::kCostMeasures) {
     (void)tools::collapsed_stacks(report, {measure, ""});
     (void)tools::speedscope_profile(report, {measure, "driver"});
+    (void)tools::flame_graph_svg(report, {measure, ""});
   }
+  (void)tools::pprof_profile(report, {});
+  (void)tools::perfetto_trace(report);
 }
 
 }  // namespace
@@ -91,7 +96,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try_reader([&] { (void)tools::is_complete(report); });
   try_reader([&] { (void)tools::summary_text(analyzer::report_of_json(report)); });
   try_reader([&] { (void)tools::report_page(report); });
-  try_reader([&] { export_stacks(report); });
+  try_reader([&] { export_report(analyzer::report_of_json(report)); });
   try_reader([&] { judge_and_compare(analyzer::report_of_json(report)); });
   return 0;
 }

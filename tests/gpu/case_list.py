@@ -47,6 +47,7 @@ ZOO = tuple(
                       gpus=2 if path.stem in TWO_GPUS else 1))
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
+FOUR_RANKS = TORCHRUN[:-1] + ("--nproc-per-node=4",)
 QUIET_NCCL = (("NCCL_NVLS_ENABLE", "0"), ("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"))
 
 
@@ -58,6 +59,19 @@ def ranks(case):
     """The same case, started by torchrun on two GPUs."""
     return dataclasses.replace(case, arguments=TORCHRUN + case.arguments, gpus=2, alone=True,
                                environment=QUIET_NCCL)
+
+
+LEAKING = (
+    Binary("case_leak_on_error", "cases/leak_on_error.cu", ("-g",)),
+    Binary("case_cache_never_cleared", "cases/cache_never_cleared.cu", ("-g",)),
+)
+
+
+def binary_twins(binary):
+    return tuple(
+        Case(f"{binary.name}_{mode}", (mode,), binary=binary.name, source=binary.source, clean=mode == "clean",
+             needs=("nvcc",), named=True)
+        for mode in ("faulty", "clean"))
 
 
 REAL = (
@@ -74,6 +88,8 @@ REAL = (
     *torch_twins("batch_size_finder", alone=True),
     *torch_twins("retries", alone=True),
     *torch_twins("fragmented", alone=True),
+    *(dataclasses.replace(case, arguments=FOUR_RANKS + case.arguments) for case in torch_twins("one_rank_keeps")),
+    *(case for binary in LEAKING for case in binary_twins(binary)),
     Case("case_late_optimizer_state", ("cases/late_optimizer_state.py",), needs=("torch",),
          source="cases/late_optimizer_state.py", named=True),
 )
@@ -111,20 +127,21 @@ def packaged(folder, file):
     return (f"-I{{{folder}}}/include", f"-L{{{folder}}}/lib", f"-l:{file}", "-Xlinker", f"-rpath={{{folder}}}/lib")
 
 
-CASE_BINARIES = (
+HELLO_BINARIES = (
     Binary("hello_cublas", "hello/cublas.cu", ("-lcublas",)),
     Binary("hello_cufft", "hello/cufft.cu", ("-lcufft",)),
     Binary("hello_thrust", "hello/thrust.cu"),
     Binary("hello_cudnn", "hello/cudnn.cu", packaged("cudnn", "libcudnn.so.9")),
     Binary("hello_nccl", "hello/nccl.cu", packaged("nccl", "libnccl.so.2")),
 )
+CASE_BINARIES = LEAKING + HELLO_BINARIES
 LIBRARIES = {"hello_cublas": ("libcublas",), "hello_cufft": ("libcufft",), "hello_thrust": (),
              "hello_cudnn": ("libcudnn",), "hello_nccl": ("libnccl",)}
 
 HELLO = (
     *(Case(f"{binary.name}_{ending}", (ending,), binary=binary.name, source=binary.source,
            needs=("nvcc", *LIBRARIES[binary.name]), environment=QUIET_NCCL if binary.name == "hello_nccl" else ())
-      for binary in CASE_BINARIES for ending in COMPILED_ENDINGS),
+      for binary in HELLO_BINARIES for ending in COMPILED_ENDINGS),
     *(hello("torch_convolution", ending, ("torch",)) for ending in PYTHON_ENDINGS),
     *(hello("torch_nccl", ending, ("torch",), environment=QUIET_NCCL) for ending in ("exit", "quick")),
     *(hello("with_cupy", ending, ("cupy",)) for ending in PYTHON_ENDINGS),

@@ -10,6 +10,7 @@
 #include "tests/catch.hpp"
 #include "tests/support/error_text.hpp"
 #include "tools/base/failure.hpp"
+#include "tools/report_view/report_scope.hpp"
 
 namespace gpumemtrace::tools {
 namespace {

@@ -82,7 +82,7 @@ class UsesBySize final : public analyzer::BlockUses {
 class Replay {
  public:
   Replay(analyzer::Kind kind, std::size_t buckets)
-      : accounts_(uses_, present_, buckets, 1), kind_(kind) {}
+      : accounts_(uses_, present_, {buckets, 0}, 1), kind_(kind) {}
 
   void allocate(std::uint64_t bytes, std::uint64_t now) {
     analyzer::GroupKey key;

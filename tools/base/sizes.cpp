@@ -148,6 +148,10 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
   return value;
 }
 
+std::string complaint_about_number(const std::string& text) {
+  return parse_number(text) ? std::string() : "is no number";
+}
+
 std::string format_count(std::uint64_t count) {
   std::string text = std::to_string(count);
   for (std::size_t position = text.size(); position > 3;) {

@@ -31,6 +31,9 @@ using analyzer::size_text;
 // A whole number without sign. Empty for anything else.
 [[nodiscard]] std::optional<std::uint64_t> parse_number(std::string_view text);
 
+// Empty where the text is such a number.
+[[nodiscard]] std::string complaint_about_number(const std::string& text);
+
 // 73098330112 -> "73,098,330,112".
 [[nodiscard]] std::string format_count(std::uint64_t count);
 

@@ -3,10 +3,19 @@
 #include <array>
 #include <memory>
 
+#include "tools/base/failure.hpp"
+#include "tools/base/messages.hpp"
 #include "tools/base/output_file.hpp"
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
-#include "tools/export/stack_export.hpp"
+#include "tools/export/flame_graphs.hpp"
+#include "tools/export/memory_viz.hpp"
+#include "tools/export/perfetto_trace.hpp"
+#include "tools/export/pprof_profile.hpp"
+#include "tools/export/sqlite_database.hpp"
+#include "tools/report_view/report_scope.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -14,9 +23,16 @@ namespace {
 constexpr const char* kExportFooter =
     R"TEXT(INPUT is a trace, a report or a folder of traces; several traces are one job.
 
-Formats:
+Formats of stacks and sums, also from a report:
   collapsed   one line a stack, for flamegraph.pl and most viewers
   speedscope  a file for speedscope.app
+  svg         a flame graph as a picture
+  pprof       a profile for pprof: all costs at once
+  perfetto    memory over time, steps, ranges and peaks for ui.perfetto.dev
+
+Formats of single allocations, from traces:
+  memory_viz  a snapshot for pytorch.org/memory_viz and torch.cuda._memory_viz
+  sqlite      a database: allocations, stacks, steps, findings (docs/exports.md)
 
 Costs:
   peak       bytes held at the peak; of the framework's blocks where there are any
@@ -25,20 +41,16 @@ Costs:
   copied     bytes of all copies
 
 Examples:
-  gpumemtrace export job.gmt --to collapsed | flamegraph.pl > peak.svg
+  gpumemtrace export job.gmt --to svg -o peak.svg
+  gpumemtrace export job.gmt --to memory_viz -o job.pickle
+  gpumemtrace export job.gmt --to sqlite -o job.db
   gpumemtrace export report.json --to speedscope --cost copied -o copies.speedscope.json
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
 
-struct Format {
-  const char* name;
-  std::string (*write)(const Json& report, const StackExport& what);
-};
-constexpr std::array kFormats = {
-    Format{"collapsed", collapsed_stacks},
-    Format{"speedscope", speedscope_profile},
-};
+// So many of the allocations that ended are written where --last says nothing.
+constexpr const char* kDefaultLast = "200000";
 
 struct ExportOptions {
   InputOptions input;
@@ -46,7 +58,51 @@ struct ExportOptions {
   std::string cost = "peak";
   std::string level;
   std::string by = "stack";
+  std::string rank;
+  std::string last;
   OutputOptions output;
+};
+
+using analyzer::Level;
+using analyzer::rows::Report;
+
+// Of the only process of the job that has allocations.
+std::string memory_viz_of(const Report& report, const StackExport& what) {
+  std::vector<std::string> processes;
+  bool has_blocks = false;
+  for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
+    if (history.allocations.empty()) continue;
+    processes.push_back(history.process);
+    for (const analyzer::rows::Allocation& row : history.allocations) {
+      has_blocks = has_blocks || row.level == Level::kFramework;
+    }
+  }
+  if (processes.empty()) throw Failure("the job allocated nothing");
+  if (processes.size() > 1) {
+    throw Failure(
+        "a snapshot is of one process, and the job has several; name one with --rank, or give its "
+        "trace alone");
+  }
+  const bool is_framework = what.level.empty() ? has_blocks : what.level == "framework";
+  return memory_viz_snapshot(report, processes.front(),
+                             is_framework ? Level::kFramework : Level::kDriver);
+}
+
+struct Format {
+  const char* name;
+  bool lists_allocations;
+  std::string (*write)(const Report& report, const StackExport& what);
+};
+constexpr std::array kFormats = {
+    Format{"collapsed", false, collapsed_stacks},
+    Format{"speedscope", false, speedscope_profile},
+    Format{"svg", false, flame_graph_svg},
+    Format{"pprof", false, pprof_profile},
+    Format{"perfetto", false,
+           [](const Report& report, const StackExport&) { return perfetto_trace(report); }},
+    Format{"memory_viz", true, memory_viz_of},
+    Format{"sqlite", true,
+           [](const Report& report, const StackExport&) { return sqlite_database(report); }},
 };
 
 template <class Rows>
@@ -62,7 +118,20 @@ Option add_choice(CommandLine& line, const std::string& flag, std::string& value
   return line.option(flag, value, help).value_name(join_choices(names)).one_of(names);
 }
 
-int export_report(const ExportOptions& options) {
+// Says on stderr what is not in the file.
+void tell_what_is_left_out(const Report& report) {
+  for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
+    if (!history.complete_from_ns) continue;
+    say(format_text(
+        "{}: of the allocations that ended, the last {} are written, from {} on; --last takes more",
+        process_name(report, history.process),
+        std::count_if(history.allocations.begin(), history.allocations.end(),
+                      [](const auto& row) { return row.end_ns.has_value(); }),
+        duration_text(*history.complete_from_ns)));
+  }
+}
+
+int export_job(const ExportOptions& options) {
   options.output.require_writable(options.input.inputs, options.input.naming);
   const auto* const format = std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& row) {
     return options.format == row.name;
@@ -70,10 +139,15 @@ int export_report(const ExportOptions& options) {
   const auto* const measure =
       std::find_if(kCostMeasures.begin(), kCostMeasures.end(),
                    [&](const CostMeasure& row) { return options.cost == row.name; });
-  return options.input.use_report([&](const Json& report) {
-    write_output(options.output.output,
-                 format->write(report, {*measure, options.level, options.by == "module"}));
-  });
+  LoadOptions load = options.input.load_options();
+  if (format->lists_allocations) load.logged_allocations = parse_number(options.last);
+  Report report = load_rows(options.input.inputs, load);
+  if (!options.rank.empty()) narrow(report, {parse_number(options.rank), {}});
+  write_output(options.output.output,
+               format->write(report, {*measure, options.level, options.by == "module"}));
+  if (report.allocations) tell_what_is_left_out(report);
+  return to_int(options.input.require_complete && !is_complete(report) ? ExitCode::kIncomplete
+                                                                       : ExitCode::kSuccess);
 }
 
 }  // namespace
@@ -90,8 +164,15 @@ Action define_export(CommandLine& line, const std::vector<std::string>&) {
              "Only memory of this allocator layer.");
   add_choice(line, "--by", options->by, {"stack", "module"},
              "What the frames are: functions, or layers of a PyTorch model (default stack).");
+  add_rank_option(line, options->rank);
+  options->last = kDefaultLast;
+  line.option("--last", options->last,
+              "Of single allocations, those that ended last, so many a process (default 200000); "
+              "what lives to the end is always there.")
+      .value_name("N")
+      .check(complaint_about_number);
   options->output.add_options(line, "Write there instead of to stdout.");
-  return [options] { return export_report(*options); };
+  return [options] { return export_job(*options); };
 }
 
 }  // namespace gpumemtrace::tools

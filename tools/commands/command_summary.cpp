@@ -8,6 +8,7 @@
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
 #include "tools/launch/launch_environment.hpp"
+#include "tools/report_view/report_scope.hpp"
 #include "tools/summary/summary_text.hpp"
 
 namespace gpumemtrace::tools {
@@ -30,10 +31,6 @@ struct SummaryOptions {
   std::string device;
 };
 
-std::string complaint_about_number(const std::string& text) {
-  return parse_number(text) ? std::string() : "is no number";
-}
-
 int summarize(const SummaryOptions& options) {
   return options.input.use_report([&](const Json& json) {
     analyzer::rows::Report report = analyzer::report_of_json(json);
@@ -49,9 +46,7 @@ Action define_summary(CommandLine& line, const std::vector<std::string>&) {
   line.footer(kSummaryFooter);
   auto options = std::make_shared<SummaryOptions>();
   options->input.add_options(line);
-  line.option("--rank", options->rank, "Only the process with this rank.")
-      .value_name("N")
-      .check(complaint_about_number);
+  add_rank_option(line, options->rank);
   line.option("--device", options->device, "Only this GPU, by its id in the report.")
       .value_name("d0");
   return [options] { return summarize(*options); };

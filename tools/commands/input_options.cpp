@@ -32,6 +32,12 @@ void add_naming_options(CommandLine& line, NamingOptions& naming) {
       .one_value_each();
 }
 
+void add_rank_option(CommandLine& line, std::string& rank) {
+  line.option("--rank", rank, "Only the process with this rank.")
+      .value_name("N")
+      .check(complaint_about_number);
+}
+
 void add_color_option(CommandLine& line, std::string& mode) {
   line.option("--color", mode,
               "Colour verdicts: auto (default) on a terminal where NO_COLOR is not set.")

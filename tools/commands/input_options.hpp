@@ -85,6 +85,9 @@ struct OutputOptions {
                         const NamingOptions& naming, std::string_view own_mark = {}) const;
 };
 
+// --rank of a command that can tell of one process alone.
+void add_rank_option(CommandLine& line, std::string& rank);
+
 // --color of a command that prints text.
 void add_color_option(CommandLine& line, std::string& mode);
 

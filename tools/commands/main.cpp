@@ -35,7 +35,7 @@ constexpr auto kCommands = std::to_array<Command>({
     {"check", "Judge a job by a policy, for build servers.", define_check},
     {"whatif", "Replay PyTorch's allocator under other settings.", define_whatif},
     {"diff", "Say what changed between two jobs or two steps.", define_diff},
-    {"export", "Write stacks with their bytes for flame graph viewers.", define_export},
+    {"export", "Write the job in a format of other viewers.", define_export},
     {"symbolize", "Write the names of native code for an analysis elsewhere.", define_symbolize},
     {"dump", "Print every record of a trace.", define_dump},
     {"ctl", "Start, stop or mark the recording of a running process.", define_ctl},

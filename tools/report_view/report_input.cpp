@@ -48,6 +48,9 @@ void refuse_options_for_traces(const fs::path& report, const LoadOptions& option
   }
   const bool asks = options.what_if && !options.what_if->settings.empty();
   if (asks) refuse(report, ", which has its answers already; give the traces with --setting");
+  if (options.logged_allocations) {
+    refuse(report, ", which has sums and no single allocations; give the traces");
+  }
   if (!naming.owners.empty()) {
     refuse(report, ", which was made with its own owners; give the traces with --owners");
   }
@@ -123,6 +126,7 @@ analyzer::rows::Report analyze_traces(const std::vector<fs::path>& inputs,
     options.blocks_at_peak = naming.blocks_at_peak;
     options.blocks_at_ns = naming.at_ns;
     options.what_if = load.what_if;
+    options.logged_allocations = load.logged_allocations;
     return analyzer::analyze(inputs, options);
   } catch (const analyzer::InputError& error) {
     throw Failure(error.what());

@@ -35,6 +35,7 @@ struct LoadOptions {
   std::optional<analyzer::Thresholds> thresholds;  // empty: none was named
   bool tell_progress = false;  // how far a long analysis is also where stderr is no terminal
   std::optional<analyzer::replay::Question> what_if{};  // also fills what_if[]
+  std::optional<std::uint64_t> logged_allocations{};    // also fills allocations[]
 };
 
 // Throws Failure for a path that is not there.

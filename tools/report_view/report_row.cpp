@@ -56,6 +56,10 @@ std::vector<const Json*> rows_where(const Json& rows, const char* bytes_key,
   return found;
 }
 
+std::string valid_utf8(const std::string& text) {
+  return Json::parse(std::string_view(Json(text).dump())).text();
+}
+
 std::string count_of(std::uint64_t count, std::string_view one, std::string_view many) {
   return format_text("{} {}", format_count(count), count == 1 ? one : many);
 }

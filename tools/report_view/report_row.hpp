@@ -28,6 +28,9 @@ using analyzer::Json;
 [[nodiscard]] std::vector<const Json*> rows_where(const Json& rows, const char* bytes_key,
                                                   const std::function<bool(const Json&)>& wanted);
 
+// Names of a traced program need not be UTF-8; what is none becomes U+FFFD.
+[[nodiscard]] std::string valid_utf8(const std::string& text);
+
 // "1 copy", "1,440 copies".
 [[nodiscard]] std::string count_of(std::uint64_t count, std::string_view one,
                                    std::string_view many);

@@ -25,6 +25,9 @@ constexpr std::size_t kMostCommandLetters = 60;
 constexpr std::size_t kMostFacts = 3;
 // Reserved memory in pieces too small is a fact where it is this share of the peak.
 constexpr std::uint64_t kUnusableShare = 20;
+// A leak that is smaller than this, and than this part of the peak, is none of the largest facts.
+constexpr std::uint64_t kSmallLeak = 1 << 20;
+constexpr std::uint64_t kLeakShare = 1000;
 
 struct Fact {
   std::string label;
@@ -240,6 +243,9 @@ std::optional<Fact> leak_fact(const Report& report) {
     if (largest == nullptr || row.bytes > largest->bytes) largest = &row;
   }
   if (largest == nullptr) return std::nullopt;
+  const rows::Peak* peak = main_peak(report);
+  const std::uint64_t peak_bytes = peak == nullptr ? 0 : peak->bytes;
+  if (bytes < std::min(kSmallLeak, peak_bytes / kLeakShare)) return std::nullopt;
   Fact fact{"LEAKED", size_text(bytes), name_in_job(report, largest->process)};
   join(fact.text,
        format_text("{} never freed, most at {}", count_of(count, "allocation", "allocations"),

@@ -10,6 +10,9 @@ namespace {
 namespace rows = analyzer::rows;
 using analyzer::Level;
 
+// Where a request failed, the card tells of that moment, unless this part of the peak was gone.
+constexpr std::uint64_t kLittleLess = 10;
+
 struct PartName {
   std::uint64_t rows::Composition::*bytes;
   std::string_view name;
@@ -71,6 +74,26 @@ bool has_failed(const Report& report, const std::string& process, const std::str
   });
 }
 
+// Of the process and device of the driver's peak; of several such moments the fullest. Without a
+// sum where there is none.
+CardPeak card_at(const Report& report, const rows::Peak& largest, rows::SnapshotAt at) {
+  CardPeak fullest;
+  fullest.device = *largest.device;
+  fullest.process = largest.process;
+  fullest.step = largest.step;
+  for (const rows::Composition& row : report.composition) {
+    if (row.process != largest.process || row.device != *largest.device || row.at != at) continue;
+    CardPeak card;
+    card.device = fullest.device;
+    card.process = fullest.process;
+    card.step = fullest.step;
+    card.composition = &row;
+    add_parts(row, card);
+    if (card.bytes > fullest.bytes) fullest = std::move(card);
+  }
+  return fullest;
+}
+
 }  // namespace
 
 const rows::Device* find_device(const Report& report, const std::string& device) {
@@ -86,20 +109,13 @@ std::optional<CardPeak> card_peak(const Report& report, const std::string& devic
     if (largest == nullptr || peak.bytes > largest->bytes) largest = &peak;
   }
   if (largest == nullptr) return std::nullopt;
-  CardPeak card;
-  card.device = device;
-  card.process = largest->process;
-  card.step = largest->step;
-  card.has_failed = has_failed(report, largest->process, device);
-  const auto at = card.has_failed ? rows::SnapshotAt::kOom : rows::SnapshotAt::kDriverPeak;
-  for (const rows::Composition& row : report.composition) {
-    if (row.process != largest->process || row.device != device || row.at != at) continue;
-    card.composition = &row;
-    add_parts(row, card);
-    break;
-  }
-  if (card.bytes == 0) card.bytes = largest->bytes;
-  return card;
+  CardPeak peak = card_at(report, *largest, rows::SnapshotAt::kDriverPeak);
+  if (peak.bytes == 0) peak.bytes = largest->bytes;
+  if (!has_failed(report, largest->process, device)) return peak;
+  // A request can fail long after the peak, when little is in use.
+  CardPeak failure = card_at(report, *largest, rows::SnapshotAt::kOom);
+  failure.has_failed = true;
+  return failure.bytes < peak.bytes - peak.bytes / kLittleLess ? peak : failure;
 }
 
 std::optional<CardPeak> fullest_card(const Report& report) {

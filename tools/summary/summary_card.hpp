@@ -16,7 +16,7 @@ struct CardPart {
   std::string name;
 };
 
-// When memory ran out for good, else at the driver's peak of the process that took most.
+// At the driver's peak of the process that took most, or when memory ran out, if that was as full.
 struct CardPeak {
   std::string device;
   std::string process;

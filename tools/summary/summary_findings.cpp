@@ -87,10 +87,10 @@ Lines finding_lines(const Report& report, const Fault& fault, std::string_view h
   const Finding& finding = *fault.finding;
   Lines lines = wrapped(head, finding.title + who(report, fault), detail.width, 2);
   const auto add = [&](const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); };
-  if (detail.fix_stacks) add(caller_lines(report, finding, detail.width));
   if (detail.fix_lines != 0) {
     add(wrapped("     ", finding.fix, detail.width, detail.fix_lines));
   }
+  if (detail.fix_stacks) add(caller_lines(report, finding, detail.width));
   return lines;
 }
 

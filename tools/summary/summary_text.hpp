@@ -14,14 +14,6 @@ namespace gpumemtrace::tools {
 // At most this many lines, whatever the job.
 inline constexpr std::size_t kMostSummaryLines = 40;
 
-// Which part of a job the summary is of: rows of other processes and devices are left out.
-struct SummaryScope {
-  std::optional<std::uint64_t> rank;
-  std::string device;  // "d0"; empty: all
-};
-// Throws Failure where the job has no such rank or device.
-void narrow(analyzer::rows::Report& report, const SummaryScope& scope);
-
 // A pure function of its arguments: the answer first, then where it comes from, then what to do
 // next. No line is longer than `width`, which is at least 40. `inputs` is what the next command is
 // given, as words of a shell; empty: the report's own traces, whose folder it does not know.

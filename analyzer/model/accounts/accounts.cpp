@@ -101,12 +101,17 @@ void Accounts::begin_bucket(std::uint64_t now) {
   grid_.move_to(now);
 }
 
+BlockUse Accounts::use_of(const Account& account, const LiveAllocation& entry,
+                          const Lifetime& life) const {
+  return account.level == Level::kFramework ? uses_.use_of(entry, life) : BlockUse();
+}
+
 BlockUse Accounts::count_life(Account& account, const LiveAllocation& entry, const Lifetime& life) {
+  const BlockUse use = use_of(account, entry, life);
   if (account.level != Level::kFramework) {
     account.timeline.count_life(grid_, part_of(entry), entry.born, entry.bytes);
-    return {};
+    return use;
   }
-  const BlockUse use = uses_.use_of(entry, life);
   account.timeline.count_life(grid_, use.category, entry.born, entry.bytes);
   return use;
 }
@@ -114,6 +119,7 @@ BlockUse Accounts::count_life(Account& account, const LiveAllocation& entry, con
 void Accounts::count_life_to_end(const LiveAllocation& entry) {
   Account& account = *rows_[groups_[entry.group].row].account;
   const Lifetime life = phase_clock_.lifetime_of_live(entry.born);
+  if (log_.is_on()) log_.add_live(entry, use_of(account, entry, life));
   ReleasedAllocation lives{entry, {}, 0};
   const bool has_use = account.timeline.was_live_at_a_maximum(grid_, entry.born);
   if (has_use) lives.use = count_life(account, entry, life);
@@ -123,10 +129,11 @@ void Accounts::count_life_to_end(const LiveAllocation& entry) {
 
 void Accounts::add_largest(Account& account, ReleasedAllocation& life, bool has_use,
                            double weight) {
-  if (!has_use && account.level == Level::kFramework) {
+  if (!has_use) {
     const std::uint64_t born = life.entry.born;
-    life.use = uses_.use_of(life.entry, life.end == 0 ? phase_clock_.lifetime_of_live(born)
-                                                      : phase_clock_.lifetime_of_freed(born));
+    life.use = use_of(
+        account, life.entry,
+        life.end == 0 ? phase_clock_.lifetime_of_live(born) : phase_clock_.lifetime_of_freed(born));
   }
   account.largest.add(life, weight);
 }

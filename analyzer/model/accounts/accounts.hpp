@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "analyzer/model/accounts/allocation_log.hpp"
 #include "analyzer/model/accounts/block_use.hpp"
 #include "analyzer/model/accounts/history.hpp"
 #include "analyzer/model/accounts/live_allocation.hpp"
@@ -209,14 +210,24 @@ constexpr std::uint32_t part_of(const LiveAllocation& entry) {
 }
 constexpr HolderPart holder_of_part(std::uint32_t part) { return {part / 2, part % 2 != 0}; }
 
+// How much a model keeps beside sums.
+struct ModelDetail {
+  std::size_t timeline_buckets = 1024;  // at most, of each timeline
+  std::size_t logged_allocations = 0;   // at most, of those that ended; AllocationLog
+};
+
 // - Accounts are created on demand and never removed; pointers to them stay valid.
 // - Knows sums, not addresses: what is live is kept by the classes that own the address spaces.
 class Accounts {
  public:
-  // `uses` and `present` are borrowed. Timelines have at most so many buckets.
-  Accounts(const BlockUses& uses, const PresentRecord& present, std::size_t timeline_buckets,
+  // `uses` and `present` are borrowed. `ns_per_tick` is the average rate.
+  Accounts(const BlockUses& uses, const PresentRecord& present, const ModelDetail& detail,
            double ns_per_tick)
-      : uses_(uses), present_(present), ns_per_tick_(ns_per_tick), grid_(timeline_buckets) {}
+      : uses_(uses),
+        present_(present),
+        ns_per_tick_(ns_per_tick),
+        grid_(detail.timeline_buckets),
+        log_(present, detail.logged_allocations) {}
 
   // Both before the first record. Timelines have this part of the run alone, and lives in it count
   // for the largest.
@@ -289,6 +300,8 @@ class Accounts {
     account.bytes -= entry.bytes;
     history_.free(entry.group, entry.bytes, end == End::kFreed);
     flows_[static_cast<std::size_t>(flow_of(account.level))].bytes -= entry.bytes;
+    if (log_.is_on()) [[unlikely]]
+      log_.add_ended(entry, use_of(account, entry, phase_clock_.lifetime_of_freed(entry.born)));
     account.lifetimes.add(nanoseconds(present_.time - entry.born), entry.bytes);
     ReleasedAllocation released{entry, {}, present_.time};
     // It was so at a peak, too: that is the maximum of a bucket.
@@ -366,6 +379,7 @@ class Accounts {
   [[nodiscard]] const std::vector<UsageRow>& rows() const { return rows_; }
   [[nodiscard]] const std::vector<Group>& groups() const { return groups_; }
   [[nodiscard]] const History& history() const { return history_; }
+  [[nodiscard]] const AllocationLog& log() const { return log_; }
 
  private:
   struct CachedGroup {
@@ -412,6 +426,8 @@ class Accounts {
   void end_window();
   void begin_bucket(std::uint64_t now);
   void find_next_stop();
+  [[nodiscard]] BlockUse use_of(const Account& account, const LiveAllocation& entry,
+                                const Lifetime& life) const;
   BlockUse count_life(Account& account, const LiveAllocation& entry, const Lifetime& life);
   void set_peak(Account& account, std::uint64_t now) const {
     account.peak.set(now, account.bytes);
@@ -441,6 +457,7 @@ class Accounts {
   std::array<CachedGroup, 256> cache_{};
   std::array<Flow, kFlowKinds> flows_{};
   PhaseClock phase_clock_;
+  AllocationLog log_;
 };
 
 template <class ReservedPeakOf>

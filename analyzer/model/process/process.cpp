@@ -306,6 +306,7 @@ void ProcessModel::finish_timelines() {
   memory_.framework.for_each_block(lives_on);
   memory_.live.for_each(lives_on);
   memory_.virtual_memory.for_each_physical(lives_on);
+  memory_.virtual_memory.for_each_mapping(lives_on);
   accounts_.finish_timelines();
 }
 

@@ -40,13 +40,12 @@ class DeviceRegistry {
 class ProcessModel final {
  public:
   // `waits`: all records of their kind, which are needed before their time comes; so are `clocks`,
-  // and `activity`, the most that CUPTI ever recorded. Timelines have at most so many buckets.
-  // `ns_per_tick` is the average rate.
+  // and `activity`, the most that CUPTI ever recorded. `ns_per_tick` is the average rate.
   ProcessModel(std::uint32_t index, LookAhead& look_ahead, DeviceRegistry& registry,
                std::vector<trace::WaitingStack> waits, ActivityClocks clocks,
-               trace::ActivityMode activity, std::size_t timeline_buckets, double ns_per_tick)
+               trace::ActivityMode activity, const ModelDetail& detail, double ns_per_tick)
       : registry_(registry),
-        accounts_(program_, present_, timeline_buckets, ns_per_tick),
+        accounts_(program_, present_, detail, ns_per_tick),
         program_(present_, accounts_, look_ahead, std::move(waits)),
         memory_(index, present_, statistics_, accounts_, look_ahead),
         activity_(copies_.transfers(), std::move(clocks), activity) {}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was allocated, one by one, for those who want more than sums.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+
+#include "analyzer/model/accounts/block_use.hpp"
+#include "analyzer/model/accounts/live_allocation.hpp"
+#include "analyzer/model/accounts/present_record.hpp"
+
+namespace gpumemtrace::analyzer {
+
+struct LoggedAllocation {
+  LiveAllocation entry;
+  std::uint64_t end = 0;  // model time; 0: it lived to the end of the trace
+  BlockUse use;           // blocks of the framework only
+};
+
+// Keeps what is live at the end, and of the rest what ended last. `present` is borrowed.
+class AllocationLog {
+ public:
+  // Of what ends, at most so many are kept; 0 keeps nothing at all.
+  AllocationLog(const PresentRecord& present, std::size_t most) : present_(present), most_(most) {}
+
+  [[nodiscard]] bool is_on() const { return most_ != 0; }
+  void add_ended(const LiveAllocation& entry, BlockUse use) {
+    if (ended_.size() == most_) {
+      dropped_until_ = ended_.front().end;
+      ended_.pop_front();
+    }
+    ended_.push_back({entry, present_.time, use});
+  }
+  void add_live(const LiveAllocation& entry, BlockUse use) { live_.push_back({entry, 0, use}); }
+
+  // In the order in which they ended; those that live come last.
+  template <class Visit>
+  void for_each(Visit&& visit) const {
+    for (const LoggedAllocation& row : ended_) visit(row);
+    for (const LoggedAllocation& row : live_) visit(row);
+  }
+  // What ended up to this model time is not all there; 0: everything is.
+  [[nodiscard]] std::uint64_t dropped_until() const { return dropped_until_; }
+
+ private:
+  const PresentRecord& present_;
+  std::size_t most_;
+  std::uint64_t dropped_until_ = 0;
+  std::deque<LoggedAllocation> ended_;
+  std::deque<LoggedAllocation> live_;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tools/package makes: each package is put where its users put it, and records a job there.
+
+GPUMEMTRACE_BUILD names the build folder that is packed.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ["GPUMEMTRACE_BUILD"])
+SIMCUDA = ROOT / "tests" / "simulated_cuda"
+LARGEST_BYTES = 10_000_000
+TIMEOUT_S = 600
+JOB = "import simcuda; context = simcuda.Context(); context.alloc(3 << 20)"
+
+
+def run(*command, **options):
+    return subprocess.run([*map(str, command)], check=True, capture_output=True, text=True, timeout=TIMEOUT_S,
+                          **options).stdout
+
+
+class Packages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory(prefix="gpumemtrace-")
+        cls.addClassCleanup(cls.temporary.cleanup)
+        cls.folder = pathlib.Path(cls.temporary.name) / "packages"
+        cls.pack(cls.folder)
+
+    @classmethod
+    def pack(cls, folder):
+        run(sys.executable, ROOT / "tools" / "package", folder, "--build", BUILD,
+            env={**os.environ, "SOURCE_DATE_EPOCH": "1750000000"})
+
+    def place(self, name):
+        place = pathlib.Path(self.temporary.name) / name
+        place.mkdir()
+        return place
+
+    def package(self, pattern):
+        found, = self.folder.glob(pattern)
+        return found
+
+    def check_records(self, program, python=sys.executable):
+        """The program records a job on the simulated driver and explains it."""
+        folder = pathlib.Path(tempfile.mkdtemp(dir=self.temporary.name))
+        environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SIMCUDA)}
+        run(program, "run", "--simulate", "-o", "job.gmt", "--", python, "-c", JOB, cwd=folder, env=environment)
+        self.assertIn("LEAKED    3.0 MiB", run(program, "summary", "job.gmt", cwd=folder))
+        run(program, "report", "job.gmt", "-o", "job.html", cwd=folder)
+        self.assertGreater((folder / "job.html").stat().st_size, 100_000)
+
+    def test_the_same_build_gives_the_same_bytes(self):
+        again = self.place("again")
+        self.pack(again)
+        for path in sorted(self.folder.iterdir()):
+            with self.subTest(path.name):
+                self.assertEqual(path.read_bytes(), (again / path.name).read_bytes())
+
+    def test_no_package_is_large(self):
+        for path in self.folder.iterdir():
+            self.assertLess(path.stat().st_size, LARGEST_BYTES, path.name)
+
+    def test_the_archive_can_be_unpacked_anywhere_and_moved(self):
+        place = self.place("archive")
+        with tarfile.open(self.package("*.tar.gz")) as archive:
+            archive.extractall(place)
+        top, = place.iterdir()
+        moved = top.rename(place / "moved")
+        self.check_records(moved / "bin" / "gpumemtrace")
+        self.assertTrue((moved / "share/doc/gpumemtrace/licenses/zstd.txt").exists())
+
+    def test_debian_packages_have_the_program_the_library_and_debug_information(self):
+        place = self.place("debian")
+        for name in ("gpumemtrace", "libgpumemtrace", "gpumemtrace-dbgsym"):
+            run("dpkg-deb", "-x", self.package(f"{name}_*.deb"), place)
+        self.check_records(place / "usr" / "bin" / "gpumemtrace")
+        self.assertTrue((place / "usr/lib/debug/usr/bin/gpumemtrace.debug").exists())
+        self.assertTrue((place / "usr/lib/debug/usr/lib/gpumemtrace/libgpumemtrace.so.debug").exists())
+        control = run("dpkg-deb", "-f", self.package("gpumemtrace_*.deb"))
+        self.assertIn("libgpumemtrace (=", control)
+
+    def test_the_wheel_goes_into_an_environment_and_leaves_nothing(self):
+        place = self.place("wheel")
+        run(sys.executable, "-m", "venv", place)
+        before = self.files(place)
+        pip = (place / "bin/python", "-m", "pip", "--disable-pip-version-check", "--no-input")
+        run(*pip, "install", "--no-index", self.package("*.whl"))
+        python = place / "bin" / "python"
+        self.check_records(place / "bin" / "gpumemtrace", python)
+        self.assertEqual(run(python, "-c", "import gpumemtrace; gpumemtrace.step(); "
+                                           "print(gpumemtrace.is_recorded())"), "False\n")
+        self.assertEqual(run(python, "-c", "from importlib.metadata import distribution; "
+                                           "print(*distribution('gpumemtrace').entry_points)").count("pytest11"), 1)
+        run(*pip, "uninstall", "--yes", "gpumemtrace")
+        self.assertEqual(self.files(place) - before, set())
+
+    @staticmethod
+    def files(place):
+        return {path for path in place.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+
+    def test_nothing_needs_a_newer_glibc_than_it_says(self):
+        place = self.place("symbols")
+        with tarfile.open(self.package("*.tar.gz")) as archive:
+            archive.extractall(place)
+        checked = 0
+        for path in sorted(place.rglob("*")):
+            if not path.is_file() or path.read_bytes()[:4] != b"\x7fELF":
+                continue
+            versions = re.findall(r"GLIBC_2\.(\d+)", run("objdump", "-T", path))
+            self.assertLessEqual(max(map(int, versions)), 28, path)
+            checked += 1
+        self.assertEqual(checked, 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`gpumemtrace export` of traces of real GPUs: what readers that are not ours find in the files is
+what report.json says.
+
+GPUMEMTRACE_PROGRAM names the program.
+"""
+
+import collections
+import functools
+import gzip
+import io
+import json
+import os
+import pathlib
+import pickle
+import re
+import sqlite3
+import subprocess
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+PROGRAM = os.environ["GPUMEMTRACE_PROGRAM"]
+HERE = pathlib.Path(__file__).resolve().parent
+SAVED = HERE.parent / "data" / "gpu"
+TIMEOUT_S = 300
+TRAININGS = ("torch_transformer_native", "torch_transformer_expandable", "torch_threads", "torch_cuda_graphs", "torch_memory_pools", "case_kept_loss_faulty")
+
+
+def call(*arguments):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, timeout=TIMEOUT_S,
+                          check=False)
+
+
+class NoClasses(pickle.Unpickler):
+    def find_class(self, module, name):
+        raise AssertionError(f"the snapshot needs {module}.{name}")
+
+
+def decode(message, data):
+    """What protoc reads: the text of the message."""
+    return subprocess.run(
+        ["protoc", f"--proto_path={HERE / 'protobuf'}", f"--decode={message}", "exports.proto"],
+        input=data, capture_output=True, timeout=TIMEOUT_S, check=True).stdout.decode()
+
+
+class Export(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory(prefix="gpumemtrace-")
+        cls.addClassCleanup(cls.temporary.cleanup)
+
+    @classmethod
+    @functools.lru_cache(maxsize=None)
+    def job(cls, name):
+        folder = pathlib.Path(cls.temporary.name) / name
+        folder.mkdir()
+        for packed in (SAVED / name / "traces").glob("*.gz"):
+            (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+        return folder
+
+    @classmethod
+    @functools.lru_cache(maxsize=None)
+    def report(cls, name):
+        return json.loads(call("analyze", cls.job(name)).stdout)
+
+    def export(self, name, form, *options):
+        result = call("export", self.job(name), "--to", form, *options)
+        self.assertEqual(result.returncode, 0, result.stderr.decode())
+        return result.stdout
+
+    def peaks(self, name, level):
+        return {row["device"]: row["bytes"] for row in self.report(name)["peak"]
+                if row["level"] == level}
+
+    # memory_viz
+
+    def snapshot(self, name, *options):
+        return NoClasses(io.BytesIO(self.export(name, "memory_viz", *options))).load()
+
+    def check_snapshot(self, snapshot):
+        """The rules that PyTorch's page relies on; it plays events backwards from the end."""
+        categories = set()
+        for device, events in enumerate(snapshot["device_traces"]):
+            segments = {row["address"]: row["total_size"] for row in snapshot["segments"]
+                        if row["device"] == device}
+            blocks = {}
+            for row in snapshot["segments"]:
+                address = row["address"]
+                for block in row["blocks"]:
+                    self.assertEqual(block["address"], address)
+                    address += block["size"]
+                    if row["device"] == device and block["state"] == "active_allocated":
+                        blocks[block["address"]] = block["size"]
+                self.assertEqual(address, row["address"] + row["total_size"])
+            segments = [(address, address + size) for address, size in segments.items()]
+            for address, size in blocks.items():
+                self.assertTrue(self.is_inside(address, size, segments))
+            for after, event in zip([None] + events[:0:-1], reversed(events)):
+                categories.add(event["category"])
+                self.undo(event, after, segments, blocks)
+        if any(snapshot["device_traces"]):
+            self.assertIn("unknown", categories)
+
+    @staticmethod
+    def is_inside(address, size, segments):
+        return any(begin <= address and address + size <= end for begin, end in segments)
+
+    def undo(self, event, after, segments, blocks):
+        begin, end = event["addr"], event["addr"] + event["size"]
+        action = event["action"]
+        if action == "alloc":
+            self.assertEqual(blocks.pop(begin), event["size"])
+        elif action == "free_requested":
+            self.assertEqual((after["action"], after["addr"]), ("free_completed", begin))
+            self.assertNotIn(begin, blocks)
+            self.assertTrue(self.is_inside(begin, event["size"], segments), event)
+            blocks[begin] = event["size"]
+        elif action in ("segment_free", "segment_unmap"):
+            segments.append((begin, end))
+            if action == "segment_unmap":
+                self.join(segments)
+        elif action in ("segment_alloc", "segment_map"):
+            self.assertFalse([block for block in blocks if begin <= block < end], event)
+            around = next(piece for piece in segments if piece[0] <= begin and end <= piece[1])
+            segments.remove(around)
+            segments.extend(piece for piece in ((around[0], begin), (end, around[1]))
+                            if piece[0] < piece[1])
+        else:
+            self.assertIn(action, ("free_completed", "snapshot", "oom"))
+
+    @staticmethod
+    def join(segments):
+        segments.sort()
+        joined = []
+        for piece in segments:
+            if joined and joined[-1][1] == piece[0]:
+                joined[-1] = (joined[-1][0], piece[1])
+            else:
+                joined.append(piece)
+        segments[:] = joined
+
+    @staticmethod
+    def highest(events):
+        live = highest = 0
+        for event in events:
+            if event["action"] == "alloc":
+                live += event["size"]
+            elif event["action"] == "free_completed":
+                live -= event["size"]
+            highest = max(highest, live)
+        return highest
+
+    def test_a_snapshot_has_the_blocks_and_the_peak_of_the_report(self):
+        for name in TRAININGS:
+            with self.subTest(name):
+                snapshot = self.snapshot(name)
+                self.check_snapshot(snapshot)
+                peaks = self.peaks(name, "framework")
+                for device in self.report(name)["devices"]:
+                    ordinal = device["seen_as"][0]["ordinal"]
+                    self.assertEqual(self.highest(snapshot["device_traces"][ordinal]),
+                                     peaks.get(device["id"], 0))
+                allocations = sum(row["allocations"] for row in self.report(name)["usage"]
+                                  if row["level"] == "framework" and row["device"])
+                written = collections.Counter(event["action"] for events in
+                                              snapshot["device_traces"] for event in events)
+                self.assertEqual(written["alloc"], allocations)
+
+    def test_segments_of_a_snapshot_are_what_pytorch_reserved(self):
+        for name in ("torch_transformer_native", "torch_transformer_expandable", "torch_threads"):
+            with self.subTest(name):
+                reserved = sum(row["reserved_bytes_at_end"] for row in self.report(name)["usage"]
+                               if row["level"] == "framework" and row["device"])
+                self.assertEqual(sum(row["total_size"] for row in self.snapshot(name)["segments"]),
+                                 reserved)
+
+    def test_a_program_without_pytorch_has_its_device_memory_as_segments(self):
+        snapshot = self.snapshot("leaks")
+        self.check_snapshot(snapshot)
+        self.assertEqual(max(map(self.highest, snapshot["device_traces"])),
+                         sum(self.peaks("leaks", "driver").values()))
+        self.assertTrue(any(row["frames"] for row in snapshot["segments"]))
+
+    def test_blocks_of_the_async_backend_are_memory_of_the_drivers_pool(self):
+        snapshot = self.snapshot("torch_transformer_async")
+        self.check_snapshot(snapshot)
+        usage = [row for row in self.report("torch_transformer_async")["usage"]
+                 if row["level"] in ("driver", "pool")]
+        written = [event for event in snapshot["device_traces"][0] if event["action"] == "alloc"]
+        self.assertEqual(len(written), sum(row["allocations"] for row in usage))
+        self.assertEqual(sum(event["size"] for event in written),
+                         sum(row["allocated_bytes_total"] for row in usage))
+
+    def test_the_last_allocations_are_a_whole_history_of_their_time(self):
+        result = call("export", self.job("torch_threads"), "--to", "memory_viz", "--last", 100)
+        self.assertIn(b"the last 100 are written", result.stderr)
+        snapshot = NoClasses(io.BytesIO(result.stdout)).load()
+        self.check_snapshot(snapshot)
+        self.assertLess(len(snapshot["device_traces"][0]), 600)
+
+    def test_a_snapshot_of_several_processes_is_refused_with_the_way_out(self):
+        result = call("export", self.job("torch_ddp"), "--to", "memory_viz")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn(b"--rank", result.stderr)
+        self.check_snapshot(self.snapshot("torch_ddp", "--rank", "1"))
+
+    def test_a_report_has_no_single_allocations(self):
+        report = pathlib.Path(self.temporary.name) / "report.json"
+        report.write_text(json.dumps(self.report("leaks")))
+        for form in ("memory_viz", "sqlite"):
+            result = call("export", report, "--to", form)
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(b"give the traces", result.stderr)
+
+    # sqlite
+
+    def database(self, name):
+        path = pathlib.Path(self.temporary.name) / f"{name}.db"
+        self.export(name, "sqlite", "-o", path, "--force")
+        connection = sqlite3.connect(path)
+        self.addCleanup(connection.close)
+        return connection
+
+    def test_a_database_has_every_allocation_and_the_peak(self):
+        for name in (*TRAININGS, "leaks", "torch_ddp", "jax_train"):
+            with self.subTest(name):
+                database = self.database(name)
+                self.assertEqual(database.execute("PRAGMA integrity_check").fetchone(), ("ok",))
+                counts = collections.Counter()
+                for row in self.report(name)["usage"]:
+                    counts[row["process"], row["device"], row["kind"]] += row["allocations"]
+                rows = database.execute("SELECT process, device, kind, count(*) FROM allocation "
+                                        "WHERE level <> 'mapping' GROUP BY 1, 2, 3")
+                self.assertEqual({tuple(row[:3]): row[3] for row in rows},
+                                 {key: count for key, count in counts.items() if count})
+                for process, device, level, peak, time_ns in database.execute(
+                        "SELECT process, device, level, bytes, time_ns FROM peak").fetchall():
+                    held, = database.execute(
+                        "SELECT sum(bytes) FROM allocation WHERE process = ? AND device IS ? AND "
+                        "level = ? AND start_ns <= ? AND ifnull(end_ns, ?) > ?",
+                        (process, device, level, time_ns, 2 ** 62, time_ns)).fetchone()
+                    self.assertEqual(held or 0, peak, (name, level))
+
+    def test_queries_for_nsight_systems_work(self):
+        rows = self.database("leaks").execute(
+            "SELECT memoryOperationType, count(*), sum(bytes), min(globalPid / 0x1000000) "
+            "FROM CUDA_GPU_MEMORY_USAGE_EVENTS WHERE memKind = 2 GROUP BY 1").fetchall()
+        usage = [row for row in self.report("leaks")["usage"] if row["level"] in ("driver", "pool")]
+        self.assertEqual(rows[0][1], sum(row["allocations"] for row in usage))
+        self.assertEqual(rows[0][2], sum(row["allocated_bytes_total"] for row in usage))
+        self.assertEqual(rows[0][3], self.report("leaks")["processes"][0]["pid"])
+        self.assertEqual(rows[0][1] - rows[1][1], sum(row["live_count_at_end"] for row in usage))
+
+    def test_the_query_of_the_documentation_finds_the_peak(self):
+        text = (HERE.parents[1] / "docs" / "exports.md").read_text()
+        query = re.search(r"\n    SELECT f\.file.*?;\n", text, re.S)[0]
+        rows = self.database("torch_transformer_native").execute(query).fetchall()
+        self.assertEqual(sum(row[2] for row in rows),
+                         sum(self.peaks("torch_transformer_native", "framework").values()))
+
+    # Perfetto
+
+    def test_perfetto_finds_the_peaks_and_who_held_them(self):
+        for name in ("torch_transformer_native", "leaks", "torch_ddp"):
+            with self.subTest(name):
+                text = decode("Trace", self.export(name, "perfetto"))
+                tracks = dict(re.findall(r'uuid: (\d+)\n(?: +parent_uuid: \d+\n)? +name: "(.*)"',
+                                         text))
+                highest = collections.Counter()
+                for track, value in re.findall(r"track_uuid: (\d+)\n +counter_value: (\d+)", text):
+                    highest[track] = max(highest[track], int(value))
+                found = sorted(value for track, value in highest.items()
+                               if tracks[track].endswith(": allocated") and value
+                               and " imported" not in tracks[track])
+                peaks = sorted(row["bytes"] for row in self.report(name)["peak"]
+                               if row["level"] != "imported" and row["bytes"])
+                self.assertEqual(found, peaks)
+                dumps = [sum(map(int, re.findall(r"self_allocated: (\d+)", dump)))
+                         for dump in text.split("process_dumps {")[1:]]
+                self.assertEqual(sorted(filter(None, dumps)), peaks)
+                self.assertEqual(re.findall(r"clock_id: (\d+)", text), ["1", "3", "4", "6"])
+
+    def test_perfetto_has_steps_that_begin_and_end(self):
+        text = decode("Trace", self.export("torch_transformer_native", "perfetto"))
+        steps = [row for row in self.report("torch_transformer_native")["steps"]]
+        self.assertEqual(len(re.findall(r'name: "step \d+"', text)), len(steps))
+        ended = sum(row["end_ns"] is not None for row in steps)
+        self.assertEqual(len(re.findall(r"track_event {\n +type: 2\n", text)), ended)
+
+    # Stacks
+
+    def bytes_of(self, name, cost):
+        lines = self.export(name, "collapsed", "--cost", cost).decode().splitlines()
+        return sum(int(line.rsplit(" ", 1)[1]) for line in lines)
+
+    def test_pprof_has_all_costs(self):
+        for name in ("torch_transformer_native", "leaks"):
+            with self.subTest(name):
+                text = decode("Profile", self.export(name, "pprof"))
+                samples = [list(map(int, re.findall(r"\n  value: (\d+)", sample)))
+                           for sample in re.findall(r"^sample {(.*?)^}", text, re.M | re.S)]
+                costs = ("peak", "leaked", "allocated", "copied")
+                self.assertEqual([sum(column) for column in zip(*samples)],
+                                 [self.bytes_of(name, cost) for cost in costs])
+                strings = re.findall(r'^string_table: "(.*)"', text, re.M)
+                self.assertEqual(strings[0], "")
+                default = int(re.search(r"default_sample_type: (\d+)", text)[1])
+                self.assertEqual(strings[default], "peak_space")
+
+    def test_the_picture_is_xml_and_as_wide_as_the_bytes(self):
+        for name in ("torch_transformer_native", "leaks", "static_destructor"):
+            with self.subTest(name):
+                picture = xml.etree.ElementTree.fromstring(
+                    self.export(name, "svg", "--cost", "allocated"))
+                titles = [title.text for title in picture.iter("{http://www.w3.org/2000/svg}title")]
+                self.assertIn(f"all: {self.bytes_of(name, 'allocated')} bytes", titles[0])
+                self.assertFalse([*picture.iter("{http://www.w3.org/2000/svg}script")])
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a new user reads first: of traces of real GPUs the fault, who holds the memory and what to
+change stand in lines 1 to 12 of the summary.
+
+GPUMEMTRACE_PROGRAM names the program. Names of native code come from the saved symbols.json.
+"""
+
+import gzip
+import os
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.environ["GPUMEMTRACE_PROGRAM"]
+SAVED = pathlib.Path(__file__).resolve().parents[1] / "data" / "gpu"
+TIMEOUT_S = 300
+FIRST_LINES = 12
+
+# Each phrase stands in the first lines, which are joined where they were broken.
+EXPECTED = {
+    # Out of memory.
+    "torch_oom": (
+        "1 error", "78.2 GiB of 79.2 GiB", "FAILED 4.0 GiB asked at torch_oom.py:18",
+        "LARGEST 77.5 GiB torch_truth.py:152", "Free or avoid at least 3.0 GiB before this request"),
+    "case_fragmented_faulty": (
+        "1 error", "71.3 GiB of 79.2 GiB", "FAILED 12.4 GiB asked at fragmented.py:18",
+        "enough was free, in pieces", "UNUSABLE 28.3 GiB",
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"),
+    "case_batch_size_finder_faulty": (
+        "1 warning", "64.5 GiB of 79.2 GiB", "FAILED 128.0 GiB asked at batch_size_finder.py:14",
+        "the program went on", "Ask for less at batch_size_finder.py:14"),
+    # Leaks of C++ programs.
+    "leaks": ("1 error", "LEAKED 6.0 MiB 20 allocations never freed", "Call cudaFree for"),
+    # Trainings.
+    "torch_transformer_native": (
+        "nothing wrong was found", "890.0 MiB of 79.2 GiB", "LARGEST 76.1 MiB activation",
+        "HEADROOM 78.3 GiB", "Transformer > Block 32.0 MiB"),
+    "torch_vision": (
+        "nothing wrong was found, 1 hint", "2.3 GiB of 139.8 GiB", "LARGEST 65.0 MiB workspace",
+        "gradients from the step before, made at torch_vision.py:31",
+        "optimizer.zero_grad() before the forward pass"),
+    "torch_lightning": (
+        "nothing wrong was found", "LARGEST 65.0 MiB workspace", "PyTorch allocated: 65.3 MiB"),
+    # Several ranks.
+    "torch_ddp": ("2 ranks", "rank 0", "LARGEST 288.0 MiB rank 0, nccl"),
+    # JAX.
+    "jax_train": (
+        "nothing wrong was found", "8.5 GiB of 79.2 GiB", "LARGEST 7.9 GiB jax_train.py:27"),
+}
+
+
+class Summaries(unittest.TestCase):
+    def test_the_first_lines_say_what_is_wrong_who_holds_it_and_what_to_do(self):
+        for name, phrases in EXPECTED.items():
+            with self.subTest(name):
+                first = " ".join(" ".join(self.summary(name)[:FIRST_LINES]).split())
+                for phrase in phrases:
+                    self.assertIn(phrase, first)
+
+    def test_no_summary_is_longer_than_a_screen_or_wider_than_a_terminal(self):
+        for name in sorted(path.name for path in SAVED.iterdir()):
+            with self.subTest(name):
+                lines = self.summary(name)
+                self.assertLessEqual(len(lines), 40)
+                self.assertFalse([line for line in lines if len(line) > 80])
+
+    def summary(self, name):
+        with tempfile.TemporaryDirectory(prefix="gpumemtrace-") as folder:
+            for packed in (SAVED / name / "traces").glob("*.gz"):
+                (pathlib.Path(folder) / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+            options = []
+            symbols = SAVED / name / "symbols.json.gz"
+            if symbols.exists():
+                options = ["--symbols", pathlib.Path(folder) / "symbols.json"]
+                options[1].write_bytes(gzip.decompress(symbols.read_bytes()))
+            result = subprocess.run([PROGRAM, "summary", folder, *options], capture_output=True,
+                                    text=True, timeout=TIMEOUT_S, check=False)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return result.stdout.splitlines()
+
+
+if __name__ == "__main__":
+    unittest.main()

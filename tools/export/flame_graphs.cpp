@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/export/flame_graphs.hpp"
+
+#include <functional>
+
+#include "analyzer/base/json.hpp"
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
+#include "tools/report_view/report_row.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+using analyzer::rows::Report;
+
+// A semicolon separates frames and a line break stacks, so neither may stand in a name.
+std::string escaped(std::string name) {
+  for (char& letter : name) {
+    if (letter == ';') letter = ',';
+    if (static_cast<unsigned char>(letter) < 0x20) letter = ' ';
+  }
+  return name;
+}
+
+Json profile_of(const std::string& name, const BytesByStack& stacks,
+                std::map<NamedFrame, std::size_t>& numbers, Json& frames) {
+  Json samples = Json::array();
+  Json weights = Json::array();
+  std::uint64_t total = 0;
+  for (const auto& [stack, bytes] : stacks) {
+    Json sample = Json::array();
+    for (const NamedFrame& frame : stack) {
+      const auto [number, added] = numbers.try_emplace(frame, numbers.size());
+      if (added) {
+        Json row = {{"name", frame.name}};
+        if (!frame.file.empty()) row["file"] = frame.file;
+        if (frame.line != 0) row["line"] = frame.line;
+        frames.push_back(std::move(row));
+      }
+      sample.push_back(number->second);
+    }
+    samples.push_back(std::move(sample));
+    weights.push_back(bytes);
+    total += bytes;
+  }
+  return {{"type", "sampled"},
+          {"name", name},
+          {"unit", "bytes"},
+          {"startValue", 0},
+          {"endValue", total},
+          {"samples", std::move(samples)},
+          {"weights", std::move(weights)}};
+}
+
+std::string xml(const std::string& text) {
+  std::string result;
+  for (const char letter : valid_utf8(text)) {
+    if (letter == '<') {
+      result += "&lt;";
+    } else if (letter == '>') {
+      result += "&gt;";
+    } else if (letter == '&') {
+      result += "&amp;";
+    } else {
+      result += static_cast<unsigned char>(letter) < 0x20 ? ' ' : letter;
+    }
+  }
+  return result;
+}
+
+// Frames that share their callers.
+struct Box {
+  std::uint64_t bytes = 0;
+  std::map<NamedFrame, Box> inside;
+};
+
+class Picture {
+ public:
+  Picture(const Box& root, std::string title) : title_(std::move(title)), total_(root.bytes) {
+    if (total_ != 0) draw(NamedFrame{"all", {}, 0}, root, 0, 0);
+  }
+
+  [[nodiscard]] std::string text() const {
+    const std::size_t height = kTop + (rows_ + 1) * kRow;
+    return format_text(
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{}\" height=\"{}\" "
+               "viewBox=\"0 0 {} {}\" font-family=\"sans-serif\" font-size=\"11\">\n"
+               "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
+               "<text x=\"4\" y=\"16\" font-size=\"14\">{}</text>\n",
+               kWidth, height, kWidth, height, xml(title_)) +
+           boxes_ + "</svg>\n";
+  }
+
+ private:
+  static constexpr std::size_t kWidth = 1200;
+  static constexpr std::size_t kRow = 17;
+  static constexpr std::size_t kTop = 26;
+  static constexpr double kThinnest = 0.1;  // pixels
+  static constexpr double kLetter = 6.5;    // pixels, about
+
+  // `left_bytes` stand to the left of it.
+  void draw(const NamedFrame& frame, const Box& box, std::uint64_t left_bytes, std::size_t depth) {
+    const double scale = static_cast<double>(kWidth) / static_cast<double>(total_);
+    const double width = static_cast<double>(box.bytes) * scale;
+    if (width < kThinnest) return;
+    rows_ = std::max(rows_, depth);
+    // Neighbours differ; the same function has the same colour in every picture.
+    const std::size_t hue = std::hash<std::string>()(frame.name) % 50;
+    const double x = static_cast<double>(left_bytes) * scale;
+    const std::size_t y = kTop + depth * kRow;
+    const double percent = 100.0 * static_cast<double>(box.bytes) / static_cast<double>(total_);
+    boxes_ += format_text(
+        "<g><title>{}: {} bytes ({}, {:.1f} %)</title><rect x=\"{:.1f}\" y=\"{}\" width=\"{:.1f}\" "
+        "height=\"{}\" fill=\"hsl({},80%,72%)\" stroke=\"#fff\" stroke-width=\"0.5\"/>",
+        xml(frame.name), box.bytes, size_text(box.bytes), percent, x, y, width, kRow - 1, 10 + hue);
+    const auto letters = static_cast<std::size_t>(width / kLetter);
+    if (letters > 3) {
+      boxes_ += format_text("<text x=\"{:.1f}\" y=\"{}\">{}</text>", x + 2, y + 12,
+                            xml(shortened(frame.name, letters)));
+    }
+    boxes_ += "</g>\n";
+    for (const auto& [name, inside] : box.inside) {
+      draw(name, inside, left_bytes, depth + 1);
+      left_bytes += inside.bytes;
+    }
+  }
+  static std::string shortened(const std::string& name, std::size_t letters) {
+    return name.size() <= letters ? name : name.substr(0, letters - 2) + "..";
+  }
+
+  std::string title_;
+  std::uint64_t total_;
+  std::size_t rows_ = 0;
+  std::string boxes_;
+};
+
+}  // namespace
+
+std::string collapsed_stacks(const Report& report, const StackExport& what) {
+  std::map<std::string, std::uint64_t> lines;
+  for (const auto& [stack, bytes] : bytes_by_stack(report, what)) {
+    std::string line;
+    for (const NamedFrame& frame : stack) line += (line.empty() ? "" : ";") + escaped(frame.name);
+    lines[line] += bytes;
+  }
+  std::string text;
+  for (const auto& [line, bytes] : lines) text += format_text("{} {}\n", line, bytes);
+  return text;
+}
+
+std::string speedscope_profile(const Report& report, const StackExport& what) {
+  Json frames = Json::array();
+  Json profiles = Json::array();
+  std::map<NamedFrame, std::size_t> numbers;
+  for (const analyzer::rows::Process& process : report.processes) {
+    profiles.push_back(
+        profile_of(format_text("{} bytes, {}", what.measure.name, process_title(process)),
+                   bytes_by_stack(report, what, process.id), numbers, frames));
+  }
+  const Json file = {{"$schema", "https://www.speedscope.app/file-format-schema.json"},
+                     {"shared", {{"frames", std::move(frames)}}},
+                     {"profiles", std::move(profiles)},
+                     {"name", format_text("GPU memory, {} bytes", what.measure.name)},
+                     {"activeProfileIndex", 0},
+                     {"exporter", "gpumemtrace " GPUMEMTRACE_VERSION}};
+  return file.dump(1) + "\n";
+}
+
+std::string flame_graph_svg(const Report& report, const StackExport& what) {
+  Box root;
+  for (const auto& [stack, bytes] : bytes_by_stack(report, what)) {
+    Box* box = &root;
+    box->bytes += bytes;
+    for (const NamedFrame& frame : stack) {
+      box = &box->inside[frame];
+      box->bytes += bytes;
+    }
+  }
+  return Picture(root, format_text("GPU memory by stack, {} bytes", what.measure.name)).text();
+}
+
+}  // namespace gpumemtrace::tools

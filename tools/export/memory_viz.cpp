@@ -1,0 +1,505 @@
+// SPDX-License-Identifier: Apache-2.0
+// The format is what torch/utils/viz/MemoryViz.js and torch/cuda/_memory_viz.py of PyTorch read.
+#include "tools/export/memory_viz.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <optional>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "tools/export/pickle_writer.hpp"
+#include "tools/report_view/report_row.hpp"
+#include "tools/report_view/stack_text.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+using analyzer::Kind;
+using analyzer::Level;
+using analyzer::rows::Allocation;
+using analyzer::rows::OptionalNumber;
+using analyzer::rows::OptionalText;
+using analyzer::rows::Report;
+
+// A segment or a block, and when it was there.
+struct Span {
+  const Allocation* row = nullptr;
+  OptionalNumber end_ns;  // none: it is there at the end
+
+  [[nodiscard]] bool is_live() const { return !end_ns; }
+};
+
+// Device memory that can be called a segment.
+bool is_segment(const Allocation& row) {
+  switch (row.kind) {
+    case Kind::kDevice:
+    case Kind::kPitched:
+    case Kind::kStreamOrdered:
+    case Kind::kGraph:
+    case Kind::kMapping:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// The segments and blocks of one device. Every block lies in a segment for all of its time.
+struct DeviceMemory {
+  std::vector<Span> segments;
+  std::vector<Span> blocks;
+};
+
+DeviceMemory driver_memory(const std::vector<const Allocation*>& rows) {
+  DeviceMemory memory;
+  for (const Allocation* row : rows) {
+    if (is_segment(*row)) memory.segments.push_back({row, row->end_ns});
+  }
+  memory.blocks = memory.segments;
+  return memory;
+}
+
+// Which of the segments live at the moment lie around an address.
+class LiveSegments {
+ public:
+  // In the order of start_ns.
+  void add(const Allocation& segment) {
+    // What lies there in the books is gone.
+    live_.erase(live_.lower_bound(segment.address),
+                live_.lower_bound(segment.address + segment.bytes));
+    live_[segment.address] = &segment;
+  }
+
+  // The pieces of memory, without a gap between them, that the block lies in; empty where there are
+  // none.
+  [[nodiscard]] std::vector<const Allocation*> around(const Allocation& block) {
+    std::vector<const Allocation*> pieces;
+    std::uint64_t covered = block.address;
+    while (covered < block.address + block.bytes) {
+      const Allocation* piece = find(covered, block.start_ns);
+      if (piece == nullptr) return {};
+      pieces.push_back(piece);
+      covered = piece->address + piece->bytes;
+    }
+    return pieces;
+  }
+
+ private:
+  [[nodiscard]] const Allocation* find(std::uint64_t address, std::uint64_t now) const {
+    const auto after = live_.upper_bound(address);
+    if (after == live_.begin()) return nullptr;
+    const Allocation* piece = std::prev(after)->second;
+    const bool is_gone = piece->end_ns && *piece->end_ns < now;
+    return is_gone || address >= piece->address + piece->bytes ? nullptr : piece;
+  }
+
+  std::map<std::uint64_t, const Allocation*> live_;
+};
+
+// Ranges of addresses that memory was mapped to, at any time.
+class MappedRanges {
+ public:
+  explicit MappedRanges(const std::vector<const Allocation*>& rows) {
+    std::map<std::uint64_t, std::uint64_t> ends;
+    for (const Allocation* row : rows) {
+      if (row->kind != Kind::kMapping) continue;
+      std::uint64_t& end = ends[row->address];
+      end = std::max(end, row->address + row->bytes);
+    }
+    for (const auto& [begin, end] : ends) {
+      if (ranges_.empty() || ranges_.back().end < begin) ranges_.push_back({begin, end, false});
+      ranges_.back().end = std::max(ranges_.back().end, end);
+    }
+  }
+
+  // Pieces without a block are the framework's as well where others of the same range have some.
+  void add_block(std::uint64_t address) {
+    if (Range* range = find(address)) range->has_blocks = true;
+  }
+  [[nodiscard]] bool has_blocks(std::uint64_t address) {
+    const Range* range = find(address);
+    return range != nullptr && range->has_blocks;
+  }
+
+ private:
+  struct Range {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    bool has_blocks = false;
+  };
+  [[nodiscard]] Range* find(std::uint64_t address) {
+    const auto after = std::upper_bound(
+        ranges_.begin(), ranges_.end(), address,
+        [](std::uint64_t wanted, const Range& range) { return wanted < range.begin; });
+    if (after == ranges_.begin() || std::prev(after)->end <= address) return nullptr;
+    return &*std::prev(after);
+  }
+  std::vector<Range> ranges_;  // by address
+};
+
+// `rows` in the order of start_ns. A block that lies in no memory that was seen is its own segment.
+DeviceMemory framework_memory(const std::vector<const Allocation*>& rows) {
+  DeviceMemory memory;
+  LiveSegments live;
+  MappedRanges mapped(rows);
+  std::set<const Allocation*> used;
+  for (const Allocation* row : rows) {
+    if (is_segment(*row)) live.add(*row);
+    if (row->level != Level::kFramework) continue;
+    Span block{row, row->end_ns};
+    const std::vector<const Allocation*> pieces = live.around(*row);
+    for (const Allocation* piece : pieces) {
+      used.insert(piece);
+      // A block whose memory goes first has gone with it.
+      if (piece->end_ns && (block.is_live() || *block.end_ns > *piece->end_ns)) {
+        block.end_ns = piece->end_ns;
+      }
+    }
+    if (pieces.empty()) {
+      memory.segments.push_back(block);
+    } else {
+      mapped.add_block(row->address);
+    }
+    memory.blocks.push_back(block);
+  }
+  for (const Allocation* row : rows) {
+    if (row->kind == Kind::kMapping ? mapped.has_blocks(row->address) : used.contains(row)) {
+      memory.segments.push_back({row, row->end_ns});
+    }
+  }
+  return memory;
+}
+
+// Of one moment, in this order: what goes makes room, and a block comes after its segment.
+enum class Action : std::uint8_t { kFree, kSegmentFree, kSegmentAlloc, kAlloc };
+
+struct Event {
+  std::uint64_t time_ns = 0;
+  bool is_at_once = false;  // the end of something without duration
+  Action action = Action::kAlloc;
+  const Allocation* row = nullptr;
+
+  [[nodiscard]] auto order() const { return std::tuple(time_ns, is_at_once, action, row->address); }
+};
+
+std::vector<Event> events_of(const DeviceMemory& memory, std::uint64_t from_ns) {
+  std::vector<Event> events;
+  const auto add = [&](const Span& span, Action begin, Action end) {
+    const std::uint64_t start = span.row->start_ns;
+    if (start >= from_ns) events.push_back({start, false, begin, span.row});
+    if (span.end_ns && *span.end_ns >= from_ns) {
+      events.push_back({*span.end_ns, *span.end_ns == start, end, span.row});
+    }
+  };
+  for (const Span& segment : memory.segments) {
+    add(segment, Action::kSegmentAlloc, Action::kSegmentFree);
+  }
+  for (const Span& block : memory.blocks) add(block, Action::kAlloc, Action::kFree);
+  std::sort(events.begin(), events.end(),
+            [](const Event& a, const Event& b) { return a.order() < b.order(); });
+  return events;
+}
+
+// Memory without a gap, and the blocks in it by their addresses.
+struct FinalSegment {
+  std::uint64_t address = 0;
+  std::uint64_t bytes = 0;
+  const Allocation* first = nullptr;
+  std::vector<const Allocation*> blocks;
+};
+
+std::vector<const Allocation*> live_by_address(const std::vector<Span>& spans) {
+  std::vector<const Allocation*> live;
+  for (const Span& span : spans) {
+    if (span.is_live()) live.push_back(span.row);
+  }
+  std::sort(live.begin(), live.end(),
+            [](const Allocation* a, const Allocation* b) { return a->address < b->address; });
+  return live;
+}
+
+std::vector<FinalSegment> final_segments(const DeviceMemory& memory) {
+  std::vector<FinalSegment> segments;
+  for (const Allocation* piece : live_by_address(memory.segments)) {
+    // The page puts pieces of mapped memory together, and so must we.
+    const bool goes_on = !segments.empty() && piece->kind == Kind::kMapping &&
+                         segments.back().first->kind == Kind::kMapping &&
+                         segments.back().address + segments.back().bytes == piece->address;
+    if (goes_on) {
+      segments.back().bytes += piece->bytes;
+    } else {
+      segments.push_back({piece->address, piece->bytes, piece, {}});
+    }
+  }
+  auto segment = segments.begin();
+  for (const Allocation* block : live_by_address(memory.blocks)) {
+    while (segment != segments.end() && segment->address + segment->bytes <= block->address) {
+      ++segment;
+    }
+    if (segment != segments.end()) segment->blocks.push_back(block);
+  }
+  return segments;
+}
+
+// Writes the snapshot of one process.
+class SnapshotWriter {
+ public:
+  SnapshotWriter(const Report& report, const std::string& process, Level level)
+      : report_(report), level_(level) {
+    for (const analyzer::rows::Stack& stack : report.stacks) stacks_[stack.id] = &stack;
+    for (const analyzer::rows::Process& row : report.processes) {
+      if (row.id == process) start_unix_ns_ = row.start_unix_ns.value_or(0);
+    }
+    for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
+      if (history.process == process) history_ = &history;
+    }
+    for (const analyzer::rows::Device& device : report.devices) {
+      for (const analyzer::rows::SeenAs& seen : device.seen_as) {
+        if (seen.process == process) add_device(device, static_cast<std::size_t>(seen.ordinal));
+      }
+    }
+    for (const analyzer::rows::Oom& failure : report.oom) {
+      if (failure.process == process && failure.level == Level::kFramework) {
+        failures_.push_back(&failure);
+      }
+    }
+  }
+
+  [[nodiscard]] std::string write() {
+    out_.dict([&] {
+      write_frequent_texts();
+      out_.text("segments");
+      write_segments();
+      out_.text("device_traces");
+      out_.list(devices_.size(), [&](std::size_t i) { write_trace(devices_[i]); });
+      out_.text("allocator_settings");
+      out_.dict([&] {
+        out_.text("expandable_segments");
+        out_.boolean(has_mappings_);
+      });
+    });
+    return out_.finish();
+  }
+
+ private:
+  struct Device {
+    OptionalText id;
+    DeviceMemory memory;
+  };
+
+  void add_device(const analyzer::rows::Device& device, std::size_t ordinal) {
+    if (devices_.size() <= ordinal) devices_.resize(ordinal + 1);
+    std::vector<const Allocation*> rows;
+    for (const Allocation& row : history_->allocations) {
+      if (row.device == device.id && row.bytes != 0) rows.push_back(&row);
+    }
+    devices_[ordinal].id = device.id;
+    devices_[ordinal].memory =
+        level_ == Level::kFramework ? framework_memory(rows) : driver_memory(rows);
+    for (const Span& segment : devices_[ordinal].memory.segments) {
+      has_mappings_ = has_mappings_ || segment.row->kind == Kind::kMapping;
+    }
+  }
+
+  // What was among the first texts is referred to with two bytes instead of five. Nobody reads
+  // this list.
+  void write_frequent_texts() {
+    constexpr auto kFrequent = std::to_array<std::string_view>(
+        {"action", "addr", "size", "stream", "time_us", "frames", "category", "user_metadata",
+         "alloc", "free_requested", "free_completed", "pytorch"});
+    out_.text("frequent_texts");
+    out_.list(kFrequent.size(), [&](std::size_t i) { out_.text(kFrequent[i]); });
+  }
+
+  void write_number(const char* key, std::uint64_t value) {
+    out_.text(key);
+    out_.number(value);
+  }
+  void write_text(const char* key, std::string_view value) {
+    out_.text(key);
+    out_.text(value);
+  }
+
+  void write_segments() {
+    std::vector<std::pair<std::size_t, FinalSegment>> segments;
+    for (std::size_t i = 0; i < devices_.size(); ++i) {
+      for (FinalSegment& segment : final_segments(devices_[i].memory)) {
+        segments.emplace_back(i, std::move(segment));
+      }
+    }
+    out_.list(segments.size(),
+              [&](std::size_t i) { write(segments[i].second, segments[i].first); });
+  }
+
+  void write(const FinalSegment& segment, std::size_t device) {
+    constexpr std::uint64_t kSmallSegment = 2 << 20;  // of PyTorch's small pool
+    std::uint64_t used = 0;
+    for (const Allocation* block : segment.blocks) used += block->bytes;
+    out_.dict([&] {
+      write_number("device", device);
+      write_number("address", segment.address);
+      write_number("total_size", segment.bytes);
+      write_number("allocated_size", used);
+      write_number("active_size", used);
+      write_number("requested_size", used);
+      write_number("stream", 0);
+      write_text("segment_type", segment.bytes <= kSmallSegment ? "small" : "large");
+      out_.text("segment_pool_id");
+      out_.pair_of_numbers(0, 0);
+      out_.text("is_expandable");
+      out_.boolean(segment.first->kind == Kind::kMapping);
+      out_.text("frames");
+      write_frames(segment.first->stack);
+      out_.text("blocks");
+      write_blocks(segment);
+    });
+  }
+
+  // What lies between blocks is a block as well, so that they fill the segment.
+  void write_blocks(const FinalSegment& segment) {
+    struct Piece {
+      std::uint64_t address = 0;
+      std::uint64_t bytes = 0;
+      const Allocation* block = nullptr;
+    };
+    std::vector<Piece> pieces;
+    std::uint64_t filled = segment.address;
+    for (const Allocation* block : segment.blocks) {
+      if (block->address > filled) pieces.push_back({filled, block->address - filled, nullptr});
+      pieces.push_back({block->address, block->bytes, block});
+      filled = block->address + block->bytes;
+    }
+    const std::uint64_t end = segment.address + segment.bytes;
+    if (filled < end) pieces.push_back({filled, end - filled, nullptr});
+    out_.list(pieces.size(), [&](std::size_t i) {
+      const Piece& piece = pieces[i];
+      out_.dict([&] {
+        write_number("address", piece.address);
+        write_number("size", piece.bytes);
+        write_number("requested_size", piece.block == nullptr ? 0 : piece.bytes);
+        write_text("state", piece.block == nullptr ? "inactive" : "active_allocated");
+        out_.text("frames");
+        write_frames(piece.block == nullptr ? OptionalText() : piece.block->stack);
+      });
+    });
+  }
+
+  void write_trace(const Device& device) {
+    const std::uint64_t from_ns = history_->complete_from_ns.value_or(0);
+    const std::vector<Event> events = events_of(device.memory, from_ns);
+    std::vector<const analyzer::rows::Oom*> failures;
+    for (const analyzer::rows::Oom* failure : failures_) {
+      const bool is_told = failure->device == device.id && failure->device_free_bytes;
+      if (is_told && failure->time_ns >= from_ns) failures.push_back(failure);
+    }
+    // A free is asked for and done; the end is told as well.
+    std::size_t count = events.size() + failures.size() + 1;
+    for (const Event& event : events) count += event.action == Action::kFree ? 1 : 0;
+    auto event = events.begin();
+    auto failure = failures.begin();
+    bool is_requested = false;
+    out_.list(count, [&](std::size_t) {
+      const bool fails_next = failure != failures.end() &&
+                              (event == events.end() || (*failure)->time_ns < event->time_ns);
+      if (fails_next && !is_requested) return write(**failure++);
+      if (event == events.end()) return write_end(events);
+      if (event->action != Action::kFree) return write(*event++, kNames[to_index(event->action)]);
+      is_requested = !is_requested;
+      return is_requested ? write(*event, "free_requested") : write(*event++, "free_completed");
+    });
+  }
+
+  static std::size_t to_index(Action action) { return static_cast<std::size_t>(action); }
+
+  void write(const Event& event, std::string_view action) {
+    const Allocation& row = *event.row;
+    const std::uint64_t from_ns = history_->complete_from_ns.value_or(0);
+    const bool begins = event.action == Action::kAlloc || event.action == Action::kSegmentAlloc;
+    out_.dict([&] {
+      write_text("action", row.kind == Kind::kMapping ? mapped(action) : action);
+      write_number("addr", row.address);
+      write_number("size", row.bytes);
+      write_number("stream", 0);
+      write_number("time_us", (start_unix_ns_ + event.time_ns) / 1000);
+      out_.text("frames");
+      write_frames(begins || row.start_ns < from_ns ? row.stack : OptionalText());
+      const std::string_view category = name_of(row.category);
+      write_text("category", category.empty() ? "unknown" : category);
+      if (row.owner) {
+        out_.text("user_metadata");
+        out_.text(valid_utf8(*row.owner));
+      }
+    });
+  }
+  static std::string_view mapped(std::string_view action) {
+    if (action == "segment_alloc") return "segment_map";
+    return action == "segment_free" ? "segment_unmap" : action;
+  }
+
+  void write(const analyzer::rows::Oom& failure) {
+    out_.dict([&] {
+      write_text("action", "oom");
+      write_number("device_free", *failure.device_free_bytes);
+      write_number("size", failure.requested_bytes);
+      write_number("stream", 0);
+      write_number("time_us", (start_unix_ns_ + failure.time_ns.value_or(0)) / 1000);
+      out_.text("frames");
+      write_frames(failure.origin.stack);
+    });
+  }
+
+  // Where some category is told, the page wants one event of the category "unknown".
+  void write_end(const std::vector<Event>& events) {
+    const std::uint64_t end_ns = events.empty() ? 0 : events.back().time_ns;
+    out_.dict([&] {
+      write_text("action", "snapshot");
+      write_number("addr", 0);
+      write_number("size", 0);
+      write_number("stream", 0);
+      write_number("time_us", (start_unix_ns_ + end_ns) / 1000);
+      out_.text("frames");
+      write_frames(std::nullopt);
+      write_text("category", "unknown");
+    });
+  }
+
+  void write_frames(const OptionalText& stack) {
+    const auto [known, is_new] = frames_.try_emplace(stack.value_or(""));
+    if (!is_new) return out_.again(known->second);
+    const auto found = stacks_.find(known->first);
+    std::vector<const analyzer::rows::Frame*> frames;
+    if (found != stacks_.end()) frames = readable_frames(*found->second);
+    out_.list(frames.size(), [&](std::size_t i) {
+      const analyzer::rows::Frame& frame = *frames[i];
+      out_.dict([&] {
+        write_text("filename", valid_utf8(frame.file.value_or(frame.module.value_or("??"))));
+        write_number("line", frame.line.value_or(0));
+        write_text("name", valid_utf8(frame.function ? *frame.function : name_frame(frame)));
+      });
+    });
+    known->second = out_.share();
+  }
+
+  static constexpr std::string_view kNames[] = {"free", "segment_free", "segment_alloc", "alloc"};
+
+  const Report& report_;
+  Level level_;
+  const analyzer::rows::AllocationHistory* history_ = nullptr;
+  std::uint64_t start_unix_ns_ = 0;
+  std::vector<Device> devices_;  // by ordinal
+  bool has_mappings_ = false;
+  std::vector<const analyzer::rows::Oom*> failures_;
+  std::map<std::string, const analyzer::rows::Stack*> stacks_;
+  std::map<std::string, PickleWriter::Shared> frames_;
+  PickleWriter out_;
+};
+
+}  // namespace
+
+std::string memory_viz_snapshot(const Report& report, const std::string& process, Level level) {
+  return SnapshotWriter(report, process, level).write();
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// A snapshot for PyTorch's memory page (pytorch.org/memory_viz) and torch.cuda._memory_viz, drawn
+// from the allocations of a process.
+#pragma once
+
+#include <string>
+
+#include "analyzer/rows/report.hpp"
+
+namespace gpumemtrace::tools {
+
+// The pickle that torch.cuda.memory._dump_snapshot() would have written, as far as it is known:
+// - Level::kFramework: the framework's blocks, in the segments that they lie in; kDriver: each
+//   allocation of device memory as a segment of its own, whoever made it.
+// - Sizes are those of the blocks, which can be larger than what was asked for. Streams are not
+//   known: all are 0.
+// - Frames of a free are none; where the allocation is older than the history, they name the
+//   allocation's.
+// `report` has its allocations; `process` is the id of one of its processes.
+[[nodiscard]] std::string memory_viz_snapshot(const analyzer::rows::Report& report,
+                                              const std::string& process, analyzer::Level level);
+
+}  // namespace gpumemtrace::tools

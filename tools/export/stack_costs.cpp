@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/export/stack_costs.hpp"
+
+#include <algorithm>
+
+#include "tools/base/text.hpp"
+#include "tools/report_view/report_row.hpp"
+#include "tools/report_view/stack_text.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+using analyzer::Level;
+using analyzer::rows::Cost;
+using analyzer::rows::Report;
+
+bool has_framework_cost(const Report& report, const CostMeasure& measure) {
+  return std::any_of(report.costs.begin(), report.costs.end(), [&](const Cost& row) {
+    return row.level == Level::kFramework && row.*measure.bytes != 0;
+  });
+}
+
+// Whether the row counts; no byte is counted at two levels.
+bool is_wanted(const Cost& row, const StackExport& what, bool prefers_framework) {
+  if (row.*what.measure.bytes == 0) return false;
+  if (!what.level.empty()) return row.level && name_of(*row.level) == what.level;
+  return what.measure.name == "copied" || (row.level == Level::kFramework) == prefers_framework;
+}
+
+using Stacks = std::map<std::string, const analyzer::rows::Stack*>;
+
+// The classes of a path, or what stands for none.
+NamedStack layers_of(const Cost& row) {
+  constexpr std::string_view kInside = " > ";
+  const std::string path = row.layers.value_or("(no layer)");
+  NamedStack named;
+  for (std::size_t begin = 0; begin < path.size();) {
+    const std::size_t end = std::min(path.find(kInside, begin), path.size());
+    named.push_back({path.substr(begin, end - begin), {}, 0});
+    begin = end + kInside.size();
+  }
+  return named;
+}
+
+NamedStack stack_of(const Cost& row, const Stacks& stacks) {
+  const auto stack = stacks.find(row.origin.stack.value_or(""));
+  if (stack == stacks.end()) return {{name_holder(row.origin), {}, 0}};
+  NamedStack named;
+  for (const analyzer::rows::Frame* frame : readable_frames(*stack->second)) {
+    named.push_back({name_frame(*frame), frame->file.value_or(""), frame->line.value_or(0)});
+  }
+  std::reverse(named.begin(), named.end());
+  return named;
+}
+
+}  // namespace
+
+BytesByStack bytes_by_stack(const Report& report, const StackExport& what,
+                            const std::string& process) {
+  Stacks stacks;
+  for (const analyzer::rows::Stack& stack : report.stacks) stacks[stack.id] = &stack;
+  const bool prefers_framework =
+      what.measure.name != "leaked" && has_framework_cost(report, what.measure);
+  BytesByStack bytes;
+  for (const Cost& row : report.costs) {
+    if (row.process != process || !is_wanted(row, what, prefers_framework)) continue;
+    bytes[what.by_module ? layers_of(row) : stack_of(row, stacks)] += row.*what.measure.bytes;
+  }
+  return bytes;
+}
+
+BytesByStack bytes_by_stack(const Report& report, const StackExport& what) {
+  if (report.processes.size() == 1) return bytes_by_stack(report, what, report.processes[0].id);
+  BytesByStack all;
+  for (const analyzer::rows::Process& process : report.processes) {
+    for (const auto& [stack, bytes] : bytes_by_stack(report, what, process.id)) {
+      NamedStack inside = {{process_title(process), {}, 0}};
+      inside.insert(inside.end(), stack.begin(), stack.end());
+      all[std::move(inside)] += bytes;
+    }
+  }
+  return all;
+}
+
+std::string process_title(const analyzer::rows::Process& process) {
+  const std::string rank = process.rank ? format_text(" (rank {})", *process.rank) : "";
+  return format_text("process {}{}", process.pid, rank);
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// A part of a job.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "analyzer/rows/report.hpp"
+
+namespace gpumemtrace::tools {
+
+struct ReportScope {
+  std::optional<std::uint64_t> rank;
+  std::string device;  // "d0"; empty: all
+};
+
+// Leaves out the rows of other processes and devices. Throws Failure where the job has no such rank
+// or device.
+void narrow(analyzer::rows::Report& report, const ReportScope& scope);
+
+}  // namespace gpumemtrace::tools
