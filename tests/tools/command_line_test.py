@@ -262,7 +262,7 @@ class Summary(CommandLine):
             self.assertRegex(line, r"^[^;]+(;[^;]+)* [1-9][0-9]*$")
 
     def test_an_export_of_another_kind_is_a_usage_error(self):
-        for arguments in (("--to", "svg"), ("--to", "collapsed", "--cost", "time"), ()):
+        for arguments in (("--to", "bitmap"), ("--to", "collapsed", "--cost", "time"), ()):
             result = self.call("export", EXAMPLE_REPORT, *arguments)
             self.assertEqual(result.returncode, 2, result.stdout)
 
