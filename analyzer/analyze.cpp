@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "analyzer/base/amounts.hpp"
 #include "analyzer/job/job.hpp"
 #include "analyzer/report/redaction.hpp"
 #include "analyzer/report/sections.hpp"
@@ -30,6 +31,7 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.owners = report_owners(context);
   report.leaks = report_leaks(context);
   report.fragmentation = report_fragmentation(context);
+  report.segments = report_segments(context);
   report.transfers = report_transfers(context);
   report.managed = report_managed(context);
   report.oom = report_oom(context);
@@ -38,9 +40,17 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.ranges_by_name = report_ranges_by_name(context);
   report.marks = report_marks(context);
   report.timeline = report_timeline(context);
+  report.sizes = report_sizes(context);
+  report.lifetimes = report_lifetimes(context);
+  report.temporary = report_temporary(context);
+  report.largest_blocks = report_largest_blocks(context);
+  if (options.window) report.window = {options.window->from_ns, options.window->to_ns};
+  const BlocksWanted wanted{options.blocks_at_peak, options.blocks_at_ns};
+  if (wanted.at_peak || wanted.at_ns) report.blocks = report_blocks(context, wanted);
   if (options.logged_allocations) report.allocations = report_allocations(context);
   if (options.what_if) report.what_if = report_what_if(context, *options.what_if);
   report.leaks.growth = report_growth(context, report.steps, report.devices, thresholds);
+  report.ranks = report_ranks(report);
   report.transfers.hotspots = report_hotspots(context, thresholds);
   report.costs = report_costs(context);
   report.coverage = report_coverage(context, job);
@@ -65,6 +75,30 @@ std::size_t default_timeline_points(std::size_t traces) {
   return points;
 }
 
+Looks looks_of(const Options& options, std::size_t traces) {
+  Looks looks;
+  looks.detail = {options.timeline_points.value_or(default_timeline_points(traces)),
+                  options.logged_allocations.value_or(0)};
+  if (options.window) {
+    looks.window.emplace().from_ns = options.window->from_ns;
+    if (options.window->to_ns) looks.window->to_ns = *options.window->to_ns;
+  }
+  looks.at_ns = options.blocks_at_ns;
+  return looks;
+}
+
+// Of what a checkpoint replaced nobody knows single allocations.
+void require_detail_at(std::uint64_t at_ns, const Job& job) {
+  for (const auto& process : job.processes) {
+    const std::uint64_t cut = process->model().statistics().checkpoint_time;
+    if (cut == 0 || process->time_ns(cut) <= at_ns) continue;
+    throw InputError("What was live at " + duration_text(at_ns) +
+                     " is not known: of the time before " + duration_text(process->time_ns(cut)) +
+                     " " + process->file().path().string() +
+                     " has sums alone, because its length was bounded.");
+  }
+}
+
 // Each trace once, in an order that does not depend on how it was named.
 std::vector<std::filesystem::path> unique_traces(const std::vector<std::filesystem::path>& inputs) {
   std::vector<std::filesystem::path> traces = trace::find_traces(inputs);
@@ -85,11 +119,9 @@ rows::Report analyze(const std::vector<std::filesystem::path>& inputs, const Opt
   Job job;
   try {
     const std::vector<std::filesystem::path> traces = unique_traces(inputs);
-    const ModelDetail detail = {
-        options.timeline_points.value_or(default_timeline_points(traces.size())),
-        options.logged_allocations.value_or(0)};
-    open_job(traces, detail, job);
+    open_job(traces, looks_of(options, traces.size()), job);
     run_job(job, options.progress);
+    if (options.blocks_at_ns) require_detail_at(*options.blocks_at_ns, job);
   } catch (const trace::TraceError& error) {
     throw InputError(error.what());
   }

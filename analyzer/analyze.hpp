@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -27,6 +28,16 @@ struct Options {
   // At most so many buckets a row of timeline[]: 1,024 where nothing is said, and fewer, at least
   // 256, for jobs of more than 16 processes.
   std::optional<std::size_t> timeline_points;
+  // timeline[] and largest_blocks[] have this part of the run alone, in nanoseconds of the job.
+  struct Window {
+    std::uint64_t from_ns = 0;
+    std::optional<std::uint64_t> to_ns;
+  };
+  std::optional<Window> window;
+  // Also fill report.blocks[]: what was live at each peak, and after everything up to a time of the
+  // job.
+  bool blocks_at_peak = false;
+  std::optional<std::uint64_t> blocks_at_ns;
   // Also fills report.allocations[]: what is live at the end and, of the rest of each process, so
   // many that ended last.
   std::optional<std::size_t> logged_allocations;

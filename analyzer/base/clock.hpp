@@ -32,6 +32,7 @@ class Clock {
   // A length of time, by the average rate.
   [[nodiscard]] std::uint64_t duration_ns(std::uint64_t ticks) const;
 
+  [[nodiscard]] double ns_per_tick() const { return ns_per_tick_; }  // the average rate
   [[nodiscard]] bool calibrated() const { return points_.size() >= 2; }
   [[nodiscard]] const std::vector<ClockPoint>& points() const { return points_; }
   // Largest uncertainty of a calibration.

@@ -161,9 +161,24 @@ Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevi
       merge_(file_),
       model_(index, merge_, devices, preview_.waits,
              ActivityClocks(preview_.activity_clocks, preview_.clock), preview_.widest_activity,
-             detail) {
+             detail, preview_.clock.ns_per_tick()) {
   devices.add_process(index, preview_.boot_id.empty() ? preview_.host : preview_.boot_id);
   for (const trace::Device& device : preview_.devices) model_.join_device(device);
+}
+
+std::uint64_t Process::last_tick_of(std::uint64_t job_ns) const {
+  constexpr std::uint64_t kLastNs = ~std::uint64_t{0} >> 2;  // of any clock
+  if (job_ns >= kLastNs) return ~std::uint64_t{0};
+  const std::uint64_t next = clock().to_ticks(job_ns + 1);
+  return next != 0 && clock().to_job_ns(next) > job_ns ? next - 1 : next;
+}
+
+void Process::look_at(const Looks& looks) {
+  if (looks.window) {
+    const auto [from_ns, to_ns] = *looks.window;
+    model_.set_window({from_ns == 0 ? 0 : last_tick_of(from_ns - 1) + 1, last_tick_of(to_ns)});
+  }
+  if (looks.at_ns) model_.keep_moment(last_tick_of(*looks.at_ns));
 }
 
 void Process::run_until(std::uint64_t job_ns, std::uint64_t max_records) {
@@ -179,12 +194,11 @@ void Process::finish() {
   model_.finish(kShortestPeriodNs * kTicks / duration_ns);
 }
 
-void open_job(const std::vector<std::filesystem::path>& traces, const ModelDetail& detail,
-              Job& job) {
+void open_job(const std::vector<std::filesystem::path>& traces, const Looks& looks, Job& job) {
   for (const std::filesystem::path& path : traces) {
     const auto index = static_cast<std::uint32_t>(job.processes.size());
     try {
-      job.processes.push_back(std::make_unique<Process>(index, path, job.devices, detail));
+      job.processes.push_back(std::make_unique<Process>(index, path, job.devices, looks.detail));
     } catch (const trace::TraceError& error) {
       job.unreadable.push_back({path, error.what()});
     }
@@ -193,6 +207,7 @@ void open_job(const std::vector<std::filesystem::path>& traces, const ModelDetai
     throw trace::TraceError(job.unreadable.front().reason);
   }
   join_clocks(job.processes);
+  for (const auto& process : job.processes) process->look_at(looks);
 }
 
 void run_job(Job& job, const std::function<void(double)>& progress) {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -29,6 +30,17 @@ struct Preview {
   std::vector<trace::Device> devices;
   std::vector<trace::ActivityClock> activity_clocks;
   trace::ActivityMode widest_activity = trace::ActivityMode::kOff;  // that was ever recorded
+};
+
+// What is looked at more closely, in nanoseconds of the job.
+struct JobWindow {
+  std::uint64_t from_ns = 0;
+  std::uint64_t to_ns = ~std::uint64_t{0};  // the last one
+};
+struct Looks {
+  ModelDetail detail;
+  std::optional<JobWindow> window;  // timelines and largest lives have this part of the run alone
+  std::optional<std::uint64_t> at_ns;  // what is live then is kept
 };
 
 // Reads the clock records, the place of the process, its devices and who waited in backward passes
@@ -62,6 +74,8 @@ class Process {
   [[nodiscard]] std::uint64_t records_done() const { return merge_.records(); }
 
   void set_origin(std::int64_t origin_ns) { preview_.clock.set_origin(origin_ns); }
+  // Before the first record, with the origin set.
+  void look_at(const Looks& looks);
   [[nodiscard]] bool done() const { return merge_.next_key() == ProcessMerge::kNoMore; }
   // Job time of the next record; only while not done.
   [[nodiscard]] std::uint64_t next_time_ns() const {
@@ -78,6 +92,9 @@ class Process {
   }
 
  private:
+  // The last tick whose time in the report is not after this one.
+  [[nodiscard]] std::uint64_t last_tick_of(std::uint64_t job_ns) const;
+
   trace::TraceFile file_;
   Preview preview_;
   ProcessMerge merge_;
@@ -98,8 +115,7 @@ struct Job {
 
 // Opens the traces and joins their clocks. One that cannot be read is noted, so that it does not
 // hide the others. Throws trace::TraceError where none can be read.
-void open_job(const std::vector<std::filesystem::path>& traces, const ModelDetail& detail,
-              Job& job);
+void open_job(const std::vector<std::filesystem::path>& traces, const Looks& looks, Job& job);
 // Takes all records of all processes in the order of time.
 void run_job(Job& job, const std::function<void(double)>& progress);
 

@@ -148,6 +148,7 @@ class NameReplacer {
     for (std::string& word : process.command) replace(Secret::kArgument, word);
     for (std::string& line : process.suppressions) replace(Secret::kSuppression, line);
   }
+  void operator()(std::string_view, rows::Rank& rank) { replace(Secret::kHost, rank.host); }
   void operator()(std::string_view, rows::Module& module) {
     if (module.path) module.path = redaction_.replace_layers(*module.path);
   }
@@ -158,6 +159,10 @@ class NameReplacer {
     for (std::string& name : tensor.other_names) replace(Secret::kTensor, name);
     if (tensor.path) tensor.path = redaction_.replace_layers(*tensor.path);
   }
+  void operator()(std::string_view, rows::LargestBlock& block) {
+    replace(Secret::kTensor, block.name);
+  }
+  void operator()(std::string_view, rows::BlockAt& block) { replace(Secret::kTensor, block.name); }
   void operator()(std::string_view, rows::Cupti& cupti) { replace_paths(cupti.reason); }
   void operator()(std::string_view, rows::Python& python) { replace_paths(python.reason); }
   void operator()(std::string_view, rows::Device& device) { replace(Secret::kDevice, device.uuid); }

@@ -139,14 +139,19 @@ class TimelineRow {
   // A bucket in which nothing changed is joined with one before it that is so, too.
   void add_buckets(const rows::NamedNumbers& names, const Parts& parts,
                    std::vector<rows::TimelineBucket>& list) const {
-    const TimeGrid& grid = process_.model().accounts().time_grid();
     const RunStatistics& statistics = process_.model().statistics();
     const std::vector<TimeBucket>& buckets = timeline_.buckets();
+    const Accounts& accounts = process_.model().accounts();
+    const TimeGrid& grid = accounts.time_grid();
+    // What came after a window is in a bucket of its own.
+    const std::size_t count = buckets.size() - (accounts.window_is_over() ? 1 : 0);
+    const std::uint64_t last = std::min(statistics.last_time, accounts.window().last);
     bool was_quiet = false;
-    for (std::size_t i = timeline_.first(); i < buckets.size(); ++i) {
+    for (std::size_t i = timeline_.first(); i < count; ++i) {
       const TimeBucket& bucket = buckets[i];
-      const std::uint64_t end = std::min(grid.start_of(i + 1), statistics.last_time);
-      if (bucket.is_quiet && list.empty()) continue;  // the first allocation is yet to come
+      const std::uint64_t end = std::min(grid.start_of(i + 1), last);
+      // The first allocation is yet to come.
+      if (bucket.is_quiet && list.empty() && bucket.max_bytes == 0) continue;
       if (bucket.is_quiet && was_quiet) {
         list.back().end_ns = process_.known_time_ns(end);
         continue;
@@ -177,9 +182,12 @@ class TimelineRow {
 std::vector<rows::Timeline> report_timeline(const ReportContext& context) {
   std::vector<rows::Timeline> list;
   for (const ReportProcess& process : context.processes()) {
-    for (const Account& account : process.model().accounts().accounts()) {
+    const Accounts& accounts = process.model().accounts();
+    if (accounts.window_is_to_come()) continue;
+    for (const Account& account : accounts.accounts()) {
       if (account.level == Level::kMapping || !account.peak.happened()) continue;
-      list.push_back(TimelineRow(context, process, account).row());
+      rows::Timeline row = TimelineRow(context, process, account).row();
+      if (!row.buckets.empty()) list.push_back(std::move(row));
     }
   }
   return list;

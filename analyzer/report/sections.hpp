@@ -74,6 +74,9 @@ namespace gpumemtrace::analyzer {
 // report_fragmentation.cpp
 [[nodiscard]] std::vector<rows::Fragmentation> report_fragmentation(const ReportContext& context);
 
+// report_segments.cpp: of the framework of one process
+[[nodiscard]] std::vector<rows::Segment> report_segments(const ReportContext& context);
+
 // report_transfers.cpp; without hotspots
 [[nodiscard]] rows::Transfers report_transfers(const ReportContext& context);
 
@@ -100,6 +103,21 @@ namespace gpumemtrace::analyzer {
 
 // report_timeline.cpp
 [[nodiscard]] std::vector<rows::Timeline> report_timeline(const ReportContext& context);
+
+// report_lives.cpp
+[[nodiscard]] std::vector<rows::SizeRange> report_sizes(const ReportContext& context);
+[[nodiscard]] std::vector<rows::LifetimeRange> report_lifetimes(const ReportContext& context);
+[[nodiscard]] std::vector<rows::Temporary> report_temporary(const ReportContext& context);
+[[nodiscard]] std::vector<rows::LargestBlock> report_largest_blocks(const ReportContext& context);
+struct BlocksWanted {
+  bool at_peak = false;                // of each account, at its own
+  std::optional<std::uint64_t> at_ns;  // that Looks had
+};
+[[nodiscard]] std::vector<rows::BlockAt> report_blocks(const ReportContext& context,
+                                                       const BlocksWanted& wanted);
+
+// report_ranks.cpp: of processes, devices, usage, peak and leaks
+[[nodiscard]] std::vector<rows::Rank> report_ranks(const rows::Report& sections);
 
 // report_what_if.cpp: reads the traces again
 [[nodiscard]] std::vector<rows::WhatIf> report_what_if(const ReportContext& context,

@@ -225,6 +225,33 @@ struct Device {
   }
 };
 
+// The memory of one process on one device, beside that of the others.
+struct Rank {
+  OptionalNumber rank;
+  OptionalText host;
+  std::string process;
+  OptionalText device;
+  std::uint64_t peak_bytes =
+      0;  // of the framework; where there is none of the driver, else of pools
+  OptionalNumber reserved_peak_bytes;
+  std::uint64_t leaked_bytes = 0;
+  std::optional<double> growth_bytes_per_step;
+  std::optional<std::int64_t> deviation;  // of the peak from the median; none of a single one
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("rank", self.rank);
+    v("host", self.host);
+    v("process", self.process);
+    v("device", self.device);
+    v("peak_bytes", self.peak_bytes);
+    v("reserved_peak_bytes", self.reserved_peak_bytes);
+    v("leaked_bytes", self.leaked_bytes);
+    v("growth_bytes_per_step", self.growth_bytes_per_step);
+    v("deviation", self.deviation);
+  }
+};
+
 struct Frame {
   OptionalText function;
   OptionalText file;

@@ -274,6 +274,47 @@ struct PinningBlocks {
 };
 
 // How reserved memory lay at a moment. Of a pool the driver tells how much it holds alone.
+// Neighbouring bytes of a segment: a block, free memory, or several of both.
+struct SegmentRun {
+  std::uint64_t bytes = 0;
+  std::uint64_t allocated_bytes = 0;
+  Category category = Category::kUnknown;  // of the most of what is allocated
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("bytes", self.bytes);
+    v("allocated_bytes", self.allocated_bytes);
+    v("category", self.category);
+  }
+};
+
+// A segment of the framework at a moment. Without an address: several that are too small to be told
+// one by one.
+struct Segment {
+  std::string process;
+  OptionalText device;
+  SnapshotAt at = SnapshotAt::kPeak;
+  std::uint64_t time_ns = 0;
+  OptionalNumber address;
+  std::uint64_t segments = 1;
+  std::uint64_t bytes = 0;
+  std::uint64_t allocated_bytes = 0;
+  std::vector<SegmentRun> runs;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("at", self.at);
+    v("time_ns", self.time_ns);
+    v("address", self.address);
+    v("segments", self.segments);
+    v("bytes", self.bytes);
+    v("allocated_bytes", self.allocated_bytes);
+    v("runs", self.runs);
+  }
+};
+
 struct Fragmentation {
   std::string process;
   OptionalText device;

@@ -6,6 +6,7 @@
 #include "analyzer/rows/finding.hpp"
 #include "analyzer/rows/job_rows.hpp"
 #include "analyzer/rows/leak_rows.hpp"
+#include "analyzer/rows/life_rows.hpp"
 #include "analyzer/rows/memory_rows.hpp"
 #include "analyzer/rows/time_rows.hpp"
 #include "analyzer/rows/transfer_rows.hpp"
@@ -43,6 +44,7 @@ struct Report {
   std::vector<Owner> owners;
   Leaks leaks;
   std::vector<Fragmentation> fragmentation;
+  std::vector<Segment> segments;
   Transfers transfers;
   std::vector<Managed> managed;
   std::vector<Oom> oom;
@@ -51,8 +53,15 @@ struct Report {
   std::vector<RangesOfName> ranges_by_name;
   std::vector<Mark> marks;
   std::vector<Timeline> timeline;
-  std::optional<std::vector<WhatIf>> what_if;                 // where it was asked for
+  std::vector<SizeRange> sizes;
+  std::vector<LifetimeRange> lifetimes;
+  std::vector<Temporary> temporary;
+  std::vector<LargestBlock> largest_blocks;
+  std::optional<Window> window;                               // where it was asked for
+  std::optional<std::vector<BlockAt>> blocks;                 // likewise
+  std::optional<std::vector<WhatIf>> what_if;                 // likewise
   std::optional<std::vector<AllocationHistory>> allocations;  // likewise
+  std::vector<Rank> ranks;
   std::vector<Finding> findings;
   std::vector<Cost> costs;
   std::vector<Stack> stacks;  // that the other sections name
@@ -76,6 +85,7 @@ struct Report {
     v("owners", self.owners);
     v("leaks", self.leaks);
     v("fragmentation", self.fragmentation);
+    v.added("segments", self.segments);
     v("transfers", self.transfers);
     v("managed", self.managed);
     v("oom", self.oom);
@@ -84,8 +94,15 @@ struct Report {
     v.added("ranges_by_name", self.ranges_by_name);
     v.added("marks", self.marks);
     v.added("timeline", self.timeline);
+    v.added("sizes", self.sizes);
+    v.added("lifetimes", self.lifetimes);
+    v.added("temporary", self.temporary);
+    v.added("largest_blocks", self.largest_blocks);
+    v.only_if_known("window", self.window);
+    v.only_if_known("blocks", self.blocks);
     v.only_if_known("what_if", self.what_if);
     v.only_if_known("allocations", self.allocations);
+    v.added("ranks", self.ranks);
     v("findings", self.findings);
     v("costs", self.costs);
     v("stacks", self.stacks);

@@ -6,6 +6,18 @@
 
 namespace gpumemtrace::analyzer::rows {
 
+// The part of the run that the timelines and the largest blocks are of, where that is not all.
+struct Window {
+  std::uint64_t from_ns = 0;
+  OptionalNumber to_ns;  // none: to the end
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("from_ns", self.from_ns);
+    v("to_ns", self.to_ns);
+  }
+};
+
 // A stretch of the run.
 struct TimelineBucket {
   std::uint64_t start_ns = 0;

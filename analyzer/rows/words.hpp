@@ -88,6 +88,11 @@ constexpr std::string_view name_of(SnapshotAt at) {
 }
 constexpr std::size_t word_count(SnapshotAt) { return 5; }
 
+// At which moment single blocks were live.
+enum class BlocksAt : std::uint8_t { kPeak, kTime };
+constexpr std::string_view name_of(BlocksAt at) { return at == BlocksAt::kPeak ? "peak" : "time"; }
+constexpr std::size_t word_count(BlocksAt) { return 2; }
+
 // What the parts of a timeline are named by.
 enum class PartsBy : std::uint8_t { kCategory, kOwner };
 constexpr std::string_view name_of(PartsBy parts) {

@@ -47,6 +47,13 @@ export function makePage(reportPath) {
   return { path, html, head, chunks };
 }
 
+/** What a module of the page exports. */
+export async function moduleOfPage(name) {
+  const { buildSync } = requireOfRoom("esbuild");
+  const { outputFiles } = buildSync({ entryPoints: [join(here, "../../tools/page/src", name)], bundle: true, write: false, format: "esm" });
+  return import(`data:text/javascript,${encodeURIComponent(outputFiles[0].text)}`);
+}
+
 export function launch() {
   return chromium.launch({ executablePath: findChromium(), args: ["--no-sandbox"] });
 }

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { rmSync, statSync } from "node:fs";
 import { after, before, test } from "node:test";
-import { axeSource, folder, launch, makePage, open, readReport, syntheticReport, writeReport } from "./page_support.mjs";
+import { axeSource, folder, launch, makePage, moduleOfPage, open, readReport, syntheticReport, writeReport } from "./page_support.mjs";
 
 const sum = (values) => values.reduce((total, value) => total + value, 0);
 
@@ -122,6 +122,9 @@ test("the first screen has the answer, and a choice of rank changes all of it", 
 
 test("nothing is cut off sideways from 375 to 2560 pixels", async () => {
   const page = await open(browser, job.path);
+  await page.focus("#time [role=slider]");
+  await page.keyboard.press("+");
+  for (const fold of await page.$$(".fold summary")) await fold.click();
   for (const width of [375, 640, 900, 1280, 2560]) {
     await page.setViewportSize({ width, height: 720 });
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
@@ -133,6 +136,9 @@ test("nothing is cut off sideways from 375 to 2560 pixels", async () => {
 test("both themes are without serious faults for assistive programs", async () => {
   for (const colorScheme of ["light", "dark"]) {
     const page = await open(browser, job.path, { colorScheme, bypassCSP: true });
+    await page.focus("#time [role=slider]");
+    await page.keyboard.press("+");
+    for (const fold of await page.$$(".fold summary")) await fold.click();
     await page.evaluate(axeSource);
     const { violations } = await page.evaluate(() => globalThis.axe.run());
     const serious = violations.filter((one) => ["serious", "critical"].includes(one.impact))
@@ -195,6 +201,94 @@ test("the icicle's root is the peak, by stack, line and layer", async () => {
     const told = (await texts(page, "#holders .reading"))[0].replaceAll(",", "");
     assert.ok(told.includes(`(${bytes} bytes)`), `${name}: ${told}`);
   }
+  await page.context().close();
+});
+
+test("lives are boxes as wide as they lasted and as high as their bytes, none on another", async () => {
+  const { lifeBoxes } = await moduleOfPage("lifetimes_layout.ts");
+  for (let seed = 1; seed <= 20; ++seed) {
+    let state = seed * 2654435761;
+    const random = (most) => (state = (state * 1103515245 + 12345) % 2147483648) % most;
+    const blocks = Array.from({ length: 150 }, () => {
+      const start_ns = random(1000);
+      return { bytes: 1 + random(100), start_ns, end_ns: random(4) === 0 ? null : start_ns + random(400) };
+    });
+    const boxes = lifeBoxes(blocks, 1500);
+    assert.equal(boxes.length, blocks.length);
+    for (const box of boxes) {
+      assert.equal(box.from, box.block.start_ns);
+      assert.equal(box.to, box.block.end_ns ?? 1500);
+      for (const other of boxes) {
+        if (other === box || other.from >= box.to || other.to <= box.from) continue;
+        assert.ok(other.bottom >= box.bottom + box.block.bytes || box.bottom >= other.bottom + other.block.bytes);
+      }
+    }
+  }
+});
+
+test("the largest blocks tell when they came and went, also by keyboard", async () => {
+  assert.deepEqual(job.chunks.blocks.largest_blocks, jobReport.largest_blocks);
+  const page = await open(browser, job.path);
+  assert.equal(await page.$eval("#lifetimes .fold", (one) => one.open), false);
+  await page.focus("#lifetimes summary");
+  await page.keyboard.press("Enter");
+  await page.focus("#lifetimes .lives");
+  const mine = jobReport.largest_blocks.filter((block) => block.process === "p3");
+  const first = mine.reduce((a, b) => (b.start_ns < a.start_ns ? b : a));
+  await page.keyboard.press("ArrowRight");
+  const said = (await texts(page, "#lifetimes .reading"))[0];
+  assert.match(said, new RegExp(`^${first.name}, train\\.py:41`));
+  assert.match(said, /parameter; came at .* and stayed to the end\.$/);
+  assert.equal((await texts(page, "#life-item"))[0], said);
+  await page.keyboard.press("End");
+  assert.match((await texts(page, "#lifetimes .reading"))[0], /activation; came at .* and stayed for /);
+  await page.keyboard.press("Enter");
+  assert.match((await texts(page, "#holders .reading"))[0], /^"train\.py:2\d": /);
+  assert.match(await page.innerText("#lifetimes summary"), /140 blocks, \d+\.\d % of the peak/);
+  assert.deepEqual(page.complaints, []);
+  await page.context().close();
+});
+
+test("the map of segments adds up to what was reserved, also by keyboard", async () => {
+  const reserved = jobReport.fragmentation.find((row) => row.process === "p3" && row.at === "peak").reserved_bytes;
+  assert.equal(sum(job.chunks.blocks.segments.map((row) => row.bytes)), reserved);
+  const page = await open(browser, job.path);
+  assert.equal(await page.$eval("#segments .fold", (one) => one.open), false);
+  await page.click("#segments summary");
+  const exact = String(reserved).replace(/\B(?=(\d{3})+(?!\d))/g, ",");
+  assert.ok((await texts(page, "#segments .reading"))[0].startsWith("40 segments: "));
+  assert.ok((await texts(page, "#segments .reading"))[0].includes(`(${exact} bytes)`));
+  await page.focus("#segments .lives");
+  await page.keyboard.press("ArrowRight");
+  assert.match((await texts(page, "#segments .reading"))[0], /^Segment of .* free, the largest piece .*; parameter /);
+  await page.click(".rank >> nth=0");
+  assert.equal(await page.$$eval("#segments .fold", (found) => found.length), 0);
+  assert.deepEqual(page.complaints, []);
+  await page.context().close();
+});
+
+test("moments that are stored, and no others, tell who held what then", async () => {
+  const report = structuredClone(jobReport);
+  const example = readReport(new URL("../../docs/report.example.json", import.meta.url));
+  const block = (bytes, category, stack) => ({ ...report.largest_blocks[0], process: "p3", device: "d2", bytes, category, stack,
+    site: { ...report.largest_blocks[0].site, line: 77 }, at: "time", time_ns: 3e9, address: 4096 });
+  report.blocks = [block(5000, "activation", "p3:1"), block(3000, "activation", "p3:1"), block(200, "parameter", "p3:2"),
+    { ...block(9999, null, null), level: "driver" }];
+  report.oom = [{ ...example.oom[0], process: "p3", device: "d2", level: "framework", time_ns: 4e9, stack: null,
+    holders: [{ bytes: 700, count: 1, share: 1, category: "activation", owner: "pytorch", site: null, stack: "p3:1" }] }];
+  const made = makePage(writeReport("moments", report));
+  assert.deepEqual(made.chunks.blocks.held.map((row) => [row.level, row.bytes, row.count]).sort(),
+    [["driver", 9999, 1], ["framework", 200, 1], ["framework", 8000, 2]]);
+  const page = await open(browser, made.path);
+  await page.click("#holders >> text='At 3.00 s'");
+  assert.match((await texts(page, "#holders .reading"))[0], /^all: 8\.0 KiB \(8,200 bytes\); mostly activation/);
+  await page.click("#holders >> text='Out of memory, 4.00 s'");
+  assert.match((await texts(page, "#holders .reading"))[0], /^all: 700 bytes/);
+  assert.deepEqual(await texts(page, "#holders .command code"), []);
+  await page.focus("#time [role=slider]");
+  await page.keyboard.press("Home");
+  assert.match((await texts(page, "#holders .command code"))[0], /^gpumemtrace report FOLDER_OF_TRACES --at \d+ns -o moment\.html$/);
+  assert.deepEqual(page.complaints, []);
   await page.context().close();
 });
 
@@ -287,7 +381,9 @@ test("paper is light, whatever the screen is, and the screen comes back", async 
   await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
   assert.equal(await page.$eval("body", (one) => getComputedStyle(one).backgroundColor), "rgb(255, 255, 255)");
   assert.equal(await page.$$eval(".findings details:not([open])", (found) => found.length), 0);
+  assert.equal(await page.$$eval(".fold", (found) => found.every((one) => one.open && one.querySelector("canvas").height > 100)), true);
   await page.evaluate(() => dispatchEvent(new Event("afterprint")));
+  assert.equal(await page.$eval(".fold", (one) => one.open), false);
   assert.equal(await page.$eval("body", (one) => getComputedStyle(one).backgroundColor), "rgb(21, 24, 29)");
   const pdf = await page.pdf({ printBackground: true });
   assert.ok(pdf.length > 20_000 && pdf.subarray(0, 5).toString() === "%PDF-");

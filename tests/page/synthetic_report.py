@@ -168,6 +168,11 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
                            "name": None, "bytes": bytes_, "count": 9, "categories": {"activation": bytes_}}
                           for path, bytes_ in layers.items()]
     cached = most["parts"]["pytorch"] - total
+    report["ranks"].append(
+        {"rank": rank, "host": report["processes"][-1]["host"], "process": process,
+         "device": device, "peak_bytes": total, "reserved_peak_bytes": most["parts"]["pytorch"],
+         "leaked_bytes": 0, "growth_bytes_per_step": 12_000 * MIB / steps if grows else None,
+         "deviation": None})
     report["peak"] += [
         peak_row(process, device, "driver", most, [
             holder(most["max_bytes"], most["max_bytes"], None, "pytorch", None, None),
@@ -190,6 +195,8 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
          "stranded_bytes": stranded, "external_fragmentation": 0.875,
          "pinned_by": [{"bytes_held": shares[0], "bytes_stranded": stranded, "owner": "pytorch",
                         "site": site(20), "stack": names[0]}]})
+    if grows:
+        add_segments(report, process, device, best["max_time_ns"], total, cached)
     for step in range(steps):
         live = 11 * GIB + (12_000 * MIB * step // steps if grows else 0)
         report["steps"].append(
@@ -197,8 +204,46 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
              "end_ns": (step + 1) * STEP_NS, "inferred": False, "peak_bytes": min(total, live + 30 * GIB),
              "live_bytes_at_end": live, "allocations": 900, "transfers_bytes": 96 * MIB,
              "source": "optimizer"})
+    add_blocks(report, process, device, steps, best["max_time_ns"], names[0])
     if grows:
         add_growth(report, process, device, steps, names[0])
+
+
+def add_segments(report, process, device, time_ns, allocated, free):
+    count = 40
+    for index in range(count):
+        part = [total // count + (total % count if index == 0 else 0) for total in (allocated, free)]
+        runs = [(part[0] // 2, True), (part[1], False), (part[0] - part[0] // 2, True)]
+        report["segments"].append(
+            {"process": process, "device": device, "at": "peak", "time_ns": time_ns,
+             "address": 0x7F0000000000 + index * 4 * GIB, "segments": 1, "bytes": sum(part),
+             "allocated_bytes": part[0],
+             "runs": [{"bytes": size, "allocated_bytes": size if is_live else 0,
+                       "category": CATEGORIES[index % 7] if is_live else None}
+                      for size, is_live in runs]})
+
+
+def add_blocks(report, process, device, steps, peak_ns, stack):
+    """What stays for the whole run, and of some steps what forward makes and backward frees."""
+    layers = 10
+
+    def add(bytes_, start, end, category, layer, line):
+        report["largest_blocks"].append(
+            {"process": process, "device": device, "level": "framework", "bytes": bytes_,
+             "start_ns": int(start), "end_ns": None if end is None else int(end),
+             "category": category, "category_confidence": "inferred",
+             "name": f"layers.{layer}.weight" if category == "parameter" else None,
+             "module": "GPT > Block > MLP", "owner": "pytorch", "site": site(line), "stack": stack,
+             "at_peak": start <= peak_ns and (end is None or peak_ns < end)})
+
+    for layer in range(layers):
+        add(3700 * MIB // layers, layer * 1e6, None, "parameter", layer, 41)
+        add(7500 * MIB // layers, STEP_NS * (0.85 + layer / 100), None, "optimizer_state", layer, 61)
+    for step in range(max(0, steps - (12 if report["ranks_made"] <= 8 else 2)), steps):
+        for layer in range(layers):
+            begin = (step + 0.045 * layer) * STEP_NS
+            end = (step + 0.5 + 0.035 * (layers - layer)) * STEP_NS
+            add(30_000 * MIB // layers, begin, end, "activation", layer, 20 + layer)
 
 
 def add_growth(report, process, device, steps, stack):
@@ -232,7 +277,8 @@ def empty_report():
             "fragmentation": [],
             "transfers": {"by_kind": [], "hotspots": [], "sets": [], "unjoined": None, "streams": []},
             "managed": [], "oom": [], "steps": [], "ranges": [], "findings": [], "costs": [],
-            "stacks": [], "timeline": [], "modules": [],
+            "stacks": [], "timeline": [], "modules": [], "ranks": [], "largest_blocks": [],
+            "segments": [],
             "coverage": {"wrapped": 281, "partial_rules": [], "resolved_unwrapped": [],
                          "memory2_disagreements": [], "memory2": [], "pools": []},
             "losses": []}
@@ -245,6 +291,10 @@ def make_report(ranks=8, stacks=40, steps=412, buckets=1024, depth=9):
     for rank in range(ranks):
         add_rank(report, rank, stacks, steps, buckets, depth)
     del report["ranks_made"]
+    peaks = sorted(row["peak_bytes"] for row in report["ranks"])
+    for row in report["ranks"]:
+        row["deviation"] = row["peak_bytes"] - peaks[(ranks - 1) // 2] if ranks > 1 else None
+    report["ranks"].sort(key=lambda row: -row["peak_bytes"])
     return report
 
 

@@ -131,6 +131,38 @@ def timeline_problems(place, row, peak):
         yield f"{place}: at the peak its parts are not those of the peak"
 
 
+def life_problems(report):
+    """Sizes and lifetimes have every allocation once, and no more of the largest were at the peak."""
+    def sums_of(rows, *keys):
+        sums = {}
+        for row in rows:
+            place = row["process"], row["device"], row["level"]
+            old = sums.get(place, (0,) * len(keys))
+            sums[place] = tuple(a + row[key] for a, key in zip(old, keys))
+        return sums
+
+    allocated = sums_of(report["usage"], "allocations", "allocated_bytes_total")
+    for name in ("sizes", "lifetimes"):
+        for place, sums in sums_of(report.get(name, []), "count", "bytes").items():
+            if sums != allocated.get(place):
+                yield f"$.{name}: the rows of {place} sum to {sums}, not to {allocated.get(place)}"
+    peaks = sums_of(report["peak"], "bytes")
+    at_peak = [row for row in report.get("largest_blocks", []) if row["at_peak"]]
+    for place, (total,) in sums_of(at_peak, "bytes").items():
+        if place in peaks and total > peaks[place][0]:
+            yield f"$.largest_blocks: those of {place} at the peak have {total}, more than the peak"
+
+
+def peak_block_sums(report):
+    """Bytes of single blocks at the peaks, by process, device and level."""
+    sums = {}
+    for row in report.get("blocks", []):
+        if row["at"] == "peak":
+            place = row["process"], row["device"], row["level"]
+            sums[place] = sums.get(place, 0) + row["bytes"]
+    return sums
+
+
 def leak_problems(leaks):
     """The totals sum the exit rows that are not inside another level."""
     counted = [row for row in leaks["exit"] if row["level"] in LEVELS_IN_LEAK_TOTAL]
@@ -164,6 +196,24 @@ def fragmentation_problems(place, row):
     if free and None not in (largest, fragmentation):
         if abs(fragmentation - (1 - largest / free)) > SHARE_TOLERANCE:
             yield f"{place}: external_fragmentation is not 1 - {largest} / {free}"
+
+
+def segment_problems(report):
+    """Runs sum to their segment, and segments to what was reserved and allocated at the moment."""
+    sums = {}
+    for index, row in enumerate(report.get("segments", [])):
+        for key in ("bytes", "allocated_bytes"):
+            total = sum(run[key] for run in row["runs"])
+            if row["address"] is not None and total != row[key]:
+                yield f"$.segments[{index}]: {key} of the runs sum to {total}, not to {row[key]}"
+        place = row["process"], row["device"], row["at"], row["time_ns"]
+        old = sums.get(place, (0, 0))
+        sums[place] = old[0] + row["bytes"], old[1] + row["allocated_bytes"]
+    for row in report["fragmentation"]:
+        place = row["process"], row["device"], row["at"], row["time_ns"]
+        told = row["reserved_bytes"], row["allocated_bytes"]
+        if row["level"] == "framework" and sums.get(place, told) != told:
+            yield f"$.segments: those of {place} sum to {sums[place]}, not to {told}"
 
 
 def reference_problems(report):
@@ -202,6 +252,11 @@ def arithmetic_problems(report):
         yield from holder_problems(f"$.peak[{index}]", row["bytes"], row["holders"])
         yield from category_problems(f"$.peak[{index}]", row)
     peaks = {(row["process"], row["device"], row["level"]): row for row in report["peak"]}
+    for place, total in peak_block_sums(report).items():
+        if place in peaks and total != peaks[place]["bytes"]:
+            yield f"$.blocks: those of {place} at the peak sum to {total}"
+    if "window" in report:  # which need not have the peak
+        peaks = {}
     for index, row in enumerate(report.get("timeline", [])):
         peak = peaks.get((row["process"], row["device"], row["level"]))
         yield from timeline_problems(f"$.timeline[{index}]", row, peak)
@@ -212,6 +267,8 @@ def arithmetic_problems(report):
     for index, row in enumerate(report["fragmentation"]):
         yield from fragmentation_problems(f"$.fragmentation[{index}]", row)
     yield from tensor_problems(report)
+    yield from life_problems(report)
+    yield from segment_problems(report)
     yield from leak_problems(report["leaks"])
     yield from transfer_problems(report)
     yield from reference_problems(report)

@@ -101,6 +101,14 @@ class CheckReport(unittest.TestCase):
 
         self.assert_problem("it begins at", change)
 
+    def test_sizes_that_lack_an_allocation_are_named(self):
+        def change(report):
+            row = report["usage"][0]
+            place = {key: row[key] for key in ("process", "device", "level")}
+            report["sizes"] = [{**place, "from_bytes": 1, "to_bytes": 2, "count": 1, "bytes": 1}]
+
+        self.assert_problem("$.sizes: the rows of", change)
+
     def test_a_leak_total_that_counts_framework_blocks_is_named(self):
         def change(report):
             report["leaks"]["total_bytes"] = sum(row["bytes"] for row in report["leaks"]["exit"])

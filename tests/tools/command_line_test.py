@@ -147,6 +147,12 @@ class BadInput(CommandLine):
         self.assert_refused(2, "made with its own thresholds", "check", EXAMPLE_REPORT,
                             "--threshold", "leak.bytes=1GiB")
         self.assert_refused(2, "no rule 'bugs'", "run", "--fail-on", "bugs", "--", "true")
+        self.assert_refused(2, "'noon' is no time", "analyze", "x.gmt", "--at", "noon")
+        self.assert_refused(2, "--blocks", "analyze", "x.gmt", "--blocks", "at-noon")
+        self.assert_refused(2, "--to must be later than --from", "report", "x.gmt", "-o", "x.html",
+                            "--from", "2s", "--to", "1.5s")
+        for option, value in (("--from", "1s"), ("--at", "1s"), ("--blocks", "at-peak")):
+            self.assert_refused(2, "give the traces", "analyze", EXAMPLE_REPORT, option, value)
 
     def test_numbers_and_sizes_are_refused_in_words(self):
         self.assert_refused(2, "'100000' is no whole number from 0 to 200",
@@ -256,7 +262,7 @@ class Summary(CommandLine):
             self.assertRegex(line, r"^[^;]+(;[^;]+)* [1-9][0-9]*$")
 
     def test_an_export_of_another_kind_is_a_usage_error(self):
-        for arguments in (("--to", "svg"), ("--to", "collapsed", "--cost", "time"), ()):
+        for arguments in (("--to", "bitmap"), ("--to", "collapsed", "--cost", "time"), ()):
             result = self.call("export", EXAMPLE_REPORT, *arguments)
             self.assertEqual(result.returncode, 2, result.stdout)
 

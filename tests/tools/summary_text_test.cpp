@@ -387,6 +387,7 @@ TEST_CASE("the largest tensors that were named are told with their gradients and
                 {"names", 1}};
   };
   for (const char* const key : {"findings", "oom"}) report[key] = Json::array();  // room for them
+  report["tensors"] = Json::array();
   CHECK_FALSE(has(summary_text(report), "by name"));
   report["tensors"] = {
       tensor("wte.weight", "parameter", 4ull << 30), tensor("wte.weight", "gradient", 4ull << 30),

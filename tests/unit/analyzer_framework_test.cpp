@@ -172,3 +172,53 @@ TEST_CASE("the framework's own totals are compared with the blocks of the trace"
   trace.add(unseen);
   CHECK(loss_of(report_of(trace), "framework_mismatch") == 1);
 }
+
+TEST_CASE("at the peak every segment is told with its blocks and the holes between them",
+          "[unit]") {
+  TraceBuilder trace;
+  trace.allocate(0x200000000, 20 * kMiB);
+  trace.block(0x200000000, signed_mib(4), 20 * kMiB);
+  trace.block(0x200400000, signed_mib(6), 20 * kMiB);
+  trace.block(0x200a00000, signed_mib(2), 20 * kMiB);
+  trace.block(0x200400000, -signed_mib(6), 20 * kMiB);
+  trace.block(0x200c00000, signed_mib(7), 20 * kMiB);
+  const Json report = report_of(trace);
+  REQUIRE(report.at("segments").size() == 1);
+  const Json& segment = report.at("segments")[0];
+  CHECK(segment.at("at") == "peak");
+  CHECK(segment.at("address") == 0x200000000);
+  CHECK(segment.at("bytes") == 20 * kMiB);
+  CHECK(segment.at("allocated_bytes") == 13 * kMiB);
+  std::vector<std::uint64_t> bytes;
+  std::vector<std::uint64_t> allocated;
+  for (const Json& run : segment.at("runs")) {
+    bytes.push_back(run.at("bytes").get<std::uint64_t>() / kMiB);
+    allocated.push_back(run.at("allocated_bytes").get<std::uint64_t>() / kMiB);
+  }
+  CHECK(bytes == std::vector<std::uint64_t>{4, 6, 2, 7, 1});
+  CHECK(allocated == std::vector<std::uint64_t>{4, 0, 2, 7, 0});
+}
+
+TEST_CASE("many small blocks are few runs, and many segments few rows, that still sum", "[unit]") {
+  TraceBuilder trace;
+  constexpr std::uint64_t kSegments = 300;
+  for (std::uint64_t i = 0; i < kSegments; ++i) {
+    const std::uint64_t begin = 0x200000000 + i * 4 * kMiB;
+    trace.allocate(begin, 2 * kMiB);
+    for (std::uint64_t block = 0; block < 32; ++block) {
+      trace.block(begin + block * 2048, 1024, (i + 1) * 2 * kMiB);
+    }
+  }
+  const Json report = report_of(trace);
+  const Json& segments = report.at("segments");
+  CHECK(segments.size() == 257);
+  const Json rest = row_where(segments, {{"address", nullptr}});
+  CHECK(rest.at("segments") == kSegments - 256);
+  std::uint64_t bytes = 0;
+  for (const Json& row : segments) {
+    bytes += row.at("bytes").get<std::uint64_t>();
+    CHECK(row.at("runs").size() <= 3);
+  }
+  CHECK(bytes == kSegments * 2 * kMiB);
+  CHECK(segments[0].at("runs")[0].at("allocated_bytes") == 32 * 1024);
+}

@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <random>
 
+#include "analyzer/base/input_error.hpp"
 #include "analyzer/findings/rule_table.hpp"
 #include "tests/catch.hpp"
+#include "tests/support/error_text.hpp"
 #include "tests/support/packed_trace.hpp"
 #include "tests/support/random_job.hpp"
 #include "tests/support/report_query.hpp"
@@ -49,6 +51,9 @@ Json comparable(Json report) {
     }
   }
   report.erase("timeline");  // see compare_timelines()
+  for (const char* const key : {"segments", "sizes", "lifetimes", "temporary", "largest_blocks"}) {
+    report.erase(key);
+  }
   keep(report["findings"], [](const Json& row) {
     for (const analyzer::RuleInfo& rule : analyzer::kRules) {
       if (row["rule"] == rule.name) return rule.scope == analyzer::RuleScope::kWholeRun;
@@ -195,6 +200,37 @@ TEST_CASE("compacting a trace again and again does not change its report", "[uni
     compare(comparable(of_whole), comparable(of_compacted));
     compare_timelines(of_whole.at("timeline"), of_compacted.at("timeline"));
     check_highest(of_compacted);
+  }
+}
+
+TEST_CASE(
+    "of the time before the cut no single block is told, and of a part of the run what is left",
+    "[unit]") {
+  RandomJob job(3);
+  job.run(4000);
+  job.finish();
+  const TemporaryFolder folder;
+  PackedTrace compacted(folder.path() / "compacted.gmt");
+  REQUIRE(pack_and_compact(job.records(), compacted, 3) > 1);
+  analyzer::Options options;
+  options.blocks_at_ns = 1;
+  const std::string refused =
+      error_of<analyzer::InputError>([&] { (void)analyze_json({compacted.path()}, options); });
+  CHECK(contains(refused, "What was live at 1 ns is not known"));
+  CHECK(contains(refused, "has sums alone"));
+
+  const Json whole = report_of(compacted);
+  options.blocks_at_ns.reset();
+  options.window = {0, std::nullopt};
+  const Json part = analyze_json({compacted.path()}, options);
+  for (const Json& row : part.at("timeline")) {
+    const Json same =
+        row_where(whole.at("timeline"), {{"device", row.at("device")}, {"level", row.at("level")}});
+    REQUIRE(!same.is_null());
+    const Json& buckets = row.at("buckets");
+    CHECK(!buckets[0].at("min_bytes").is_null());
+    CHECK(number(buckets[buckets.size() - 1], "last_bytes") ==
+          number(same.at("buckets")[same.at("buckets").size() - 1], "last_bytes"));
   }
 }
 

@@ -82,7 +82,7 @@ class UsesBySize final : public analyzer::BlockUses {
 class Replay {
  public:
   Replay(analyzer::Kind kind, std::size_t buckets)
-      : accounts_(uses_, present_, {buckets, 0}), kind_(kind) {}
+      : accounts_(uses_, present_, {buckets, 0}, 1), kind_(kind) {}
 
   void allocate(std::uint64_t bytes, std::uint64_t now) {
     analyzer::GroupKey key;
@@ -103,6 +103,7 @@ class Replay {
     }
     if (live.empty()) return;
     Life& freed = *live[which % live.size()];
+    present_.time = now;
     accounts_.advance(now);
     accounts_.remove(freed.entry, Accounts::End::kFreed);
     freed.end = now;

@@ -30,6 +30,21 @@ constexpr auto kSizeUnits = std::to_array<SizeUnit>({
     {"tb", 1e12},
 });
 
+struct TimeUnit {
+  std::string_view name;
+  std::uint64_t ns;
+};
+
+constexpr auto kTimeUnits = std::to_array<TimeUnit>({
+    {"", 1},
+    {"ns", 1},
+    {"us", 1'000},
+    {"ms", 1'000'000},
+    {"s", 1'000'000'000},
+    {"min", 60'000'000'000},
+    {"h", 3'600'000'000'000},
+});
+
 std::string_view without_spaces(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
@@ -66,6 +81,30 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
   // 2^63 and not 2^64: every double below it converts without a surprise.
   if (bytes >= 0x1p63 || bytes != std::floor(bytes)) return std::nullopt;
   return static_cast<std::uint64_t>(bytes);
+}
+
+std::optional<std::uint64_t> parse_time(std::string_view text) {
+  text = without_spaces(text);
+  const std::size_t number_length = std::min(text.find_first_not_of("0123456789."), text.size());
+  const std::string_view unit_name = without_spaces(text.substr(number_length));
+  const auto unit = std::find_if(kTimeUnits.begin(), kTimeUnits.end(),
+                                 [&](const TimeUnit& row) { return row.name == unit_name; });
+  if (unit == kTimeUnits.end()) return std::nullopt;
+  const std::string_view number = text.substr(0, number_length);
+  const std::size_t dot = std::min(number.find('.'), number.size());
+  const auto whole = parse_number(number.substr(0, dot));
+  constexpr std::uint64_t kMostNs = std::uint64_t{1} << 62;
+  if (!whole || *whole > kMostNs / unit->ns) return std::nullopt;
+  std::uint64_t ns = *whole * unit->ns;
+  if (dot == number.size()) return ns;
+  // Digit by digit, so that no time of a report changes on its way through a text.
+  std::uint64_t of_digit = unit->ns;
+  for (const char digit : number.substr(dot + 1)) {
+    if (digit < '0' || digit > '9' || of_digit % 10 != 0) return std::nullopt;
+    of_digit /= 10;
+    ns += static_cast<std::uint64_t>(digit - '0') * of_digit;
+  }
+  return ns;
 }
 
 std::string complaint_about_size(std::string_view text) {

@@ -21,6 +21,10 @@ using analyzer::size_text;
 // What is wrong with a text that is to be a size, and how it is written; empty where nothing is.
 [[nodiscard]] std::string complaint_about_size(std::string_view text);
 
+// "12.4s", "350ms", "1.5us", "120ns", "2min", "1h" or plain nanoseconds, as a whole number of
+// nanoseconds. Empty where the text is no such time, or one that does not fit.
+[[nodiscard]] std::optional<std::uint64_t> parse_time(std::string_view text);
+
 // "20%" or "0.2": 0 to 1 and, in percent, 0 to 100. Empty for anything else.
 [[nodiscard]] std::optional<double> parse_share(std::string_view text);
 

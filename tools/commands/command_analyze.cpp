@@ -20,6 +20,7 @@ Examples:
   gpumemtrace analyze job.gmt -o report.json
   gpumemtrace analyze traces/ | jq .leaks.gated_bytes
   gpumemtrace analyze job.gmt --redact -o for_others.json
+  gpumemtrace analyze job.gmt --at 12.4s | jq '.blocks[] | {address, bytes, site}'
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
@@ -31,6 +32,7 @@ struct AnalyzeOptions {
   InputOptions input;
   OutputOptions output;
   std::string timeline_points;
+  MomentOptions moments;
   bool what_if = false;
   ReplayOptions replay;
 };
@@ -40,6 +42,7 @@ int analyze(AnalyzeOptions& options) {
   if (!options.timeline_points.empty()) {
     options.input.naming.timeline_points = parse_number(options.timeline_points);
   }
+  options.moments.apply(options.input.naming);
   LoadOptions load = options.input.load_options();
   // Who names a setting or a card wants to know.
   const bool asks = !options.replay.settings.empty() || !options.replay.capacities.empty();
@@ -58,6 +61,7 @@ Action define_analyze(CommandLine& line, const std::vector<std::string>&) {
   auto options = std::make_shared<AnalyzeOptions>();
   options->input.add_options(line);
   options->output.add_options(line, "Write the report there instead of to stdout.");
+  options->moments.add_options(line);
   line.flag("--what-if", options->what_if,
             "Also replay PyTorch's allocator under other settings: what_if[] (docs/whatif.md).");
   options->replay.add_options(line);

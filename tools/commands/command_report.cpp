@@ -17,6 +17,7 @@ Examples:
   gpumemtrace report job.gmt -o job.html
   gpumemtrace report traces/ -o job.html --force
   gpumemtrace report job.gmt --redact -o for_others.html
+  gpumemtrace report job.gmt --from 12.40s --to 12.55s -o detail.html
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage, or the output is there
 already, 24 events are missing and --require-complete was given.)TEXT";
@@ -24,9 +25,11 @@ already, 24 events are missing and --require-complete was given.)TEXT";
 struct ReportOptions {
   InputOptions input;
   OutputOptions output;
+  MomentOptions moments;
 };
 
-int write_report(const ReportOptions& options) {
+int write_report(ReportOptions& options) {
+  options.moments.apply(options.input.naming);
   options.output.require_writable(options.input.inputs, options.input.naming);
   return options.input.use_report(
       [&](const Json& report) { write_output(options.output.output, report_page(report)); });
@@ -39,6 +42,7 @@ Action define_report(CommandLine& line, const std::vector<std::string>&) {
   auto options = std::make_shared<ReportOptions>();
   options->input.add_options(line);
   options->output.add_options(line, "Write the page there.").required();
+  options->moments.add_options(line);
   return [options] { return write_report(*options); };
 }
 

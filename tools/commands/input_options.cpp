@@ -95,6 +95,36 @@ int InputOptions::exit_code(const Json& report) const {
                                                          : ExitCode::kSuccess);
 }
 
+void MomentOptions::add_options(CommandLine& line) {
+  const auto is_time = [](const std::string& text) {
+    return parse_time(text)
+               ? std::string()
+               : format_text("'{}' is no time; write 12.4s, 350ms or nanoseconds", text);
+  };
+  line.option("--from", from,
+              "Memory over time and the largest blocks from this time of the run on, and so finer.")
+      .value_name("TIME")
+      .check(is_time);
+  line.option("--to", to, "The same up to this time.").value_name("TIME").check(is_time);
+  line.option("--at", at, "Also every block that was live at this time: blocks[].")
+      .value_name("TIME")
+      .check(is_time);
+  line.option("--blocks", blocks,
+              "Also every block that was live at the peak of each process, device and level.")
+      .value_name("at-peak")
+      .one_of({"at-peak"});
+}
+
+void MomentOptions::apply(NamingOptions& naming) const {
+  if (!from.empty()) naming.from_ns = parse_time(from);
+  if (!to.empty()) naming.to_ns = parse_time(to);
+  if (!at.empty()) naming.at_ns = parse_time(at);
+  naming.blocks_at_peak = !blocks.empty();
+  if (naming.to_ns && naming.from_ns.value_or(0) >= *naming.to_ns) {
+    throw Failure("--to must be later than --from", ExitCode::kUsage);
+  }
+}
+
 void ReplayOptions::add_options(CommandLine& line) {
   line.option("--setting", settings,
               "Replay this text of PYTORCH_CUDA_ALLOC_CONF, too; may be repeated.")

@@ -50,6 +50,18 @@ struct InputOptions : AnalysisOptions {
   [[nodiscard]] int exit_code(const Json& report) const;
 };
 
+// Which part of the run and which moment are looked at more closely.
+struct MomentOptions {
+  std::string from;
+  std::string to;
+  std::string at;
+  std::string blocks;
+
+  void add_options(CommandLine& line);
+  // Throws Failure where the part ends before it begins.
+  void apply(NamingOptions& naming) const;
+};
+
 // What a replay is asked.
 struct ReplayOptions {
   std::vector<std::string> settings;

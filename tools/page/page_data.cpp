@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "tools/page/encoded_chunk.hpp"
+#include "tools/page/page_blocks.hpp"
 #include "tools/page/page_stacks.hpp"
 #include "tools/page/page_timeline.hpp"
 
@@ -19,10 +20,12 @@ constexpr std::size_t kHeadBytes = 256 * 1024;
 constexpr std::size_t kReportBytes = 2'500'000;
 constexpr std::size_t kCostBytes = 3'000'000;
 constexpr std::size_t kTimelineBytes = 2'500'000;
+constexpr std::size_t kBlockBytes = 1'000'000;
 
 constexpr std::size_t kMostHeadRows = 512;
 constexpr std::size_t kMostRows = 4096;
 constexpr std::size_t kMostCosts = 15'000;
+constexpr std::size_t kMostBlocks = 8192;
 constexpr std::size_t kMostHeadBuckets = 512;
 
 // What a row is measured by when rows have to be left out: the first of these that it has.
@@ -32,12 +35,13 @@ constexpr auto kWeights =
 // Their order is that of the report: worst first, or that of the processes.
 constexpr auto kOrdered = std::to_array<std::string_view>({"findings", "traces", "processes"});
 // In chunks of their own.
-constexpr auto kSeparate =
-    std::to_array<std::string_view>({"stacks", "frames", "costs", "timeline"});
+constexpr auto kSeparate = std::to_array<std::string_view>(
+    {"stacks", "frames", "costs", "timeline", "largest_blocks", "blocks", "segments"});
 // What the first view needs.
 constexpr auto kHeadKeys = std::to_array<std::string_view>(
     {"format", "version", "tool", "redacted", "traces", "processes", "devices", "usage", "peak",
-     "composition", "leaks", "fragmentation", "oom", "findings", "ranks", "losses", "coverage"});
+     "composition", "leaks", "fragmentation", "oom", "findings", "ranks", "losses", "coverage",
+     "window"});
 
 template <class List>
 bool is_among(const List& list, std::string_view key) {
@@ -166,9 +170,8 @@ Json head_with(const Json& report, std::size_t most_rows, std::size_t most_bucke
   for (const std::string_view name : kHeadKeys) {
     const std::string key(name);
     const auto found = report.find(key);
-    const Json value = key == "ranks" ? rank_rows(report) : found == report.end() ? Json() : *found;
-    if (value.is_null()) continue;
-    head[key] = limited_value(key, value_of(key, value, focus.process), most_rows, left_out);
+    if (found == report.end()) continue;
+    head[key] = limited_value(key, value_of(key, *found, focus.process), most_rows, left_out);
   }
   if (report.contains("timeline")) {
     const Json rows = rows_of(report.at("timeline"), focus.process, "process");
@@ -183,9 +186,6 @@ Json rows_with(const Json& report, std::size_t most_rows) {
   Json rows = Json::object();
   for (const auto& [key, value] : report.items()) {
     if (!is_among(kSeparate, key)) rows[key] = limited_value(key, value, most_rows, left_out);
-  }
-  if (!rows.contains("ranks")) {
-    rows["ranks"] = limited_value("ranks", rank_rows(report), most_rows, left_out);
   }
   rows["left_out"] = std::move(left_out);
   return rows;
@@ -227,6 +227,9 @@ std::vector<PageChunk> page_chunks(const Json& report) {
                     })});
   chunks.push_back({"costs", fitting_chunk(kMostCosts, kCostBytes, [&](std::size_t most) {
                       return costs_with_stacks(report, most);
+                    })});
+  chunks.push_back({"blocks", fitting_chunk(kMostBlocks, kBlockBytes, [&](std::size_t most) {
+                      return blocks_for_page(report, most);
                     })});
   if (report.contains("timeline")) {
     const std::size_t most = most_buckets_of(report.at("timeline"));

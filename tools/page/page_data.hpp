@@ -30,11 +30,8 @@ struct PageChunk {
 [[nodiscard]] Json page_head(const Json& report);
 
 // `report`: the report's own keys with the rows of all processes. `costs`: rows of costs, and the
-// frames of their stacks in one table. `timeline`: memory over time of all processes.
+// frames of their stacks in one table. `blocks`: single allocations (page_blocks.hpp). `timeline`:
+// memory over time of all processes.
 [[nodiscard]] std::vector<PageChunk> page_chunks(const Json& report);
-
-// The rows of `ranks`, where the report does not have them: a row for each process and device,
-// largest peak first.
-[[nodiscard]] Json rank_rows(const Json& report);
 
 }  // namespace gpumemtrace::tools

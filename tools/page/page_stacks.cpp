@@ -91,8 +91,13 @@ std::set<std::string> wanted_stacks(const Json& report, const Json& costs) {
   std::set<std::string> wanted;
   for (const Json& row : costs) add_stack_of(row, wanted);
   for (const Json& row : report.at("findings")) add_stack_of(row, wanted);
-  for (const Json& peak : report.at("peak")) {
-    for (const Json& row : peak.at("holders")) add_stack_of(row, wanted);
+  if (report.contains("blocks")) {
+    for (const Json& row : report.at("blocks")) add_stack_of(row, wanted);
+  }
+  for (const char* const moments : {"peak", "oom"}) {
+    for (const Json& moment : report.at(moments)) {
+      for (const Json& row : moment.at("holders")) add_stack_of(row, wanted);
+    }
   }
   return wanted;
 }

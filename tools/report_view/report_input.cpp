@@ -97,6 +97,13 @@ Json read_report(const fs::path& path, const NamingOptions& naming) {
   if (naming.timeline_points) {
     refuse(path, ", whose timelines are as they are; give the traces with --timeline-points");
   }
+  if (naming.from_ns || naming.to_ns) {
+    refuse(path, ", which has the times that it has; give the traces with --from and --to");
+  }
+  const bool lacks_blocks = naming.at_ns || naming.blocks_at_peak;
+  if (lacks_blocks) {
+    refuse(path, ", whose blocks are as they are; give the traces with --at or --blocks");
+  }
   if (naming.redact && !report.contains("redacted")) {
     refuse(path, ", which was made with all names; give the traces with --redact");
   }
@@ -115,6 +122,9 @@ analyzer::rows::Report analyze_traces(const std::vector<fs::path>& inputs,
     options.owner_files = naming.owners;
     options.redact = naming.redact;
     options.timeline_points = naming.timeline_points;
+    if (naming.from_ns || naming.to_ns) options.window = {naming.from_ns.value_or(0), naming.to_ns};
+    options.blocks_at_peak = naming.blocks_at_peak;
+    options.blocks_at_ns = naming.at_ns;
     options.what_if = load.what_if;
     options.logged_allocations = load.logged_allocations;
     return analyzer::analyze(inputs, options);

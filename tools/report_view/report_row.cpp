@@ -30,12 +30,6 @@ std::optional<std::uint64_t> number_in(const Json& row, const char* key) {
   return static_cast<std::uint64_t>(number);
 }
 
-std::optional<double> double_in(const Json& row, const char* key) {
-  const auto found = row.find(key);
-  if (found == row.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
-
 std::optional<std::string> text_in(const Json& row, const char* key) {
   const auto value = row.find(key);
   if (value == row.end() || !value->is_string()) return std::nullopt;

@@ -18,7 +18,6 @@ using analyzer::Json;
 
 // Empty where the value is null or the optional key is missing.
 [[nodiscard]] std::optional<std::uint64_t> number_in(const Json& row, const char* key);
-[[nodiscard]] std::optional<double> double_in(const Json& row, const char* key);
 [[nodiscard]] std::optional<std::string> text_in(const Json& row, const char* key);
 
 // The value, or a word for what is not known.

@@ -42,6 +42,56 @@ std::uint32_t Accounts::find_or_add_group(const GroupKey& key) {
   return found->second;
 }
 
+void Accounts::set_window(const Window& window) {
+  window_ = window;
+  window_.first = std::max(window.first, std::uint64_t{1});  // there is a tick before it
+  state_ = WindowState::kToCome;
+  find_next_stop();
+}
+
+void Accounts::keep_moment(std::uint64_t time) {
+  moment_ = time;
+  find_next_stop();
+}
+
+void Accounts::find_next_stop() {
+  next_stop_ = state_ == WindowState::kToCome ? window_.first : grid_.end();
+  if (moment_ != TimeGrid::kNever) next_stop_ = std::min(next_stop_, moment_ + 1);
+  const bool has_end = state_ == WindowState::kOpen && window_.last != TimeGrid::kNever;
+  if (has_end) next_stop_ = std::min(next_stop_, window_.last + 1);
+}
+
+void Accounts::stop_at(std::uint64_t now) {
+  if (now > moment_) take_moment();
+  if (state_ == WindowState::kToCome && now >= window_.first) begin_window();
+  if (state_ == WindowState::kOpen && now > window_.last) end_window();
+  const bool has_buckets = state_ == WindowState::kNone || state_ == WindowState::kOpen;
+  if (has_buckets && now >= grid_.end()) begin_bucket(now);
+  find_next_stop();
+}
+
+void Accounts::take_moment() {
+  for (Account& account : accounts_) {
+    account.asked.set(moment_, account.bytes);
+    account.watchers.push_back(&account.asked);
+  }
+  moment_ = TimeGrid::kNever;
+}
+
+void Accounts::begin_window() {
+  state_ = WindowState::kOpen;
+  grid_.start(window_.first);
+  for (Account& account : accounts_) {
+    account.timeline.restart(grid_, window_.first - 1, std::nullopt);
+  }
+}
+
+void Accounts::end_window() {
+  if (window_.last >= grid_.end()) begin_bucket(window_.last);
+  state_ = WindowState::kOver;
+  grid_.close();
+}
+
 void Accounts::begin_bucket(std::uint64_t now) {
   if (!grid_.is_started()) grid_.start(now);
   while (!grid_.reaches(now)) {
@@ -68,14 +118,28 @@ BlockUse Accounts::count_life(Account& account, const LiveAllocation& entry, con
 
 void Accounts::count_life_to_end(const LiveAllocation& entry) {
   Account& account = *rows_[groups_[entry.group].row].account;
-  if (log_.is_on()) {
-    log_.add_live(entry, use_of(account, entry, phase_clock_.lifetime_of_live(entry.born)));
+  const Lifetime life = phase_clock_.lifetime_of_live(entry.born);
+  if (log_.is_on()) log_.add_live(entry, use_of(account, entry, life));
+  ReleasedAllocation lives{entry, {}, 0};
+  const bool has_use = account.timeline.was_live_at_a_maximum(grid_, entry.born);
+  if (has_use) lives.use = count_life(account, entry, life);
+  const double weight = weight_of(entry, present_.time);
+  if (account.largest.may_belong(weight)) add_largest(account, lives, has_use, weight);
+}
+
+void Accounts::add_largest(Account& account, ReleasedAllocation& life, bool has_use,
+                           double weight) {
+  if (!has_use) {
+    const std::uint64_t born = life.entry.born;
+    life.use = use_of(
+        account, life.entry,
+        life.end == 0 ? phase_clock_.lifetime_of_live(born) : phase_clock_.lifetime_of_freed(born));
   }
-  if (!account.timeline.was_live_at_a_maximum(grid_, entry.born)) return;
-  static_cast<void>(count_life(account, entry, phase_clock_.lifetime_of_live(entry.born)));
+  account.largest.add(life, weight);
 }
 
 void Accounts::finish_timelines() {
+  if (moment_ != TimeGrid::kNever) take_moment();
   for (Account& account : accounts_) account.timeline.finish(grid_);
 }
 
@@ -155,6 +219,8 @@ void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::
   }
   Account& account = *row.account;
   account.bytes += more_bytes;
+  account.sizes.remove(entry.bytes, entry.bytes);
+  account.sizes.add(entry.bytes + more_bytes, entry.bytes + more_bytes);
   // It counts from its birth on with all that it has at its end, and had less until now.
   if (account.timeline.was_live_at_a_maximum(grid_, entry.born)) {
     account.timeline.count_life(grid_, part_of(entry), entry.born, std::uint64_t{0} - more_bytes);

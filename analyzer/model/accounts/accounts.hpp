@@ -2,6 +2,7 @@
 // The sums of one process: who allocated how much of what, now and at the moments that matter.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <deque>
@@ -14,7 +15,9 @@
 #include "analyzer/model/accounts/block_use.hpp"
 #include "analyzer/model/accounts/history.hpp"
 #include "analyzer/model/accounts/live_allocation.hpp"
+#include "analyzer/model/accounts/lives.hpp"
 #include "analyzer/model/accounts/phase_clock.hpp"
+#include "analyzer/model/accounts/present_record.hpp"
 #include "analyzer/model/accounts/time_grid.hpp"
 #include "analyzer/model/accounts/timeline.hpp"
 #include "trace/checkpoint_records.hpp"
@@ -31,12 +34,6 @@ using ledger::Kind;
 using ledger::kUnknownDevice;
 using ledger::Level;
 using ledger::level_of;
-
-// What is gone, and what it was for if it was a block of the framework.
-struct ReleasedAllocation {
-  LiveAllocation entry;
-  BlockUse use;
-};
 
 // What one group had at a peak before a checkpoint's cut.
 struct RestoredHolder {
@@ -66,8 +63,8 @@ class PeakSnapshot {
   void add_holder(const RestoredHolder& holder) { restored_.push_back(holder); }
   // What is live and was so then turns out to be a segment. `group` is its holders' one.
   void move_to_segments(const LiveAllocation& entry, std::uint32_t group);
-  void add_release(const LiveAllocation& entry, BlockUse use) {
-    if (was_live(entry)) released_.push_back({entry, use});
+  void add_release(const ReleasedAllocation& released) {
+    if (was_live(released.entry)) released_.push_back(released);
   }
   [[nodiscard]] bool was_live(const LiveAllocation& entry) const {
     return entry.born <= time_ && !is_restored_;
@@ -99,6 +96,10 @@ struct Account {
   std::vector<PeakSnapshot*> watchers;  // other moments that ask for what is released here
   Timeline timeline;                    // by category of the framework's blocks, else by holder
   PeakSnapshot peak_before_cut;         // the highest point before a checkpoint's cut
+  PeakSnapshot asked;                   // the moment of keep_moment()
+  Histogram sizes;                      // of all that a checkpoint did not replace
+  Histogram lifetimes;                  // in nanoseconds, of those of them that ended
+  LargestLives largest;
 };
 
 // All memory of one kind on one device; for pools, of one pool.
@@ -184,11 +185,19 @@ struct Group {
   std::uint32_t row = 0;
   std::uint64_t allocations = 0;
   std::uint64_t allocated_bytes = 0;
-  std::uint64_t segments = 0;    // of the allocations, those that the framework deals blocks from
-  std::uint64_t host_ticks = 0;  // spent in the calls that allocated and freed
-  std::uint64_t last_time = 0;   // of its last allocation; 0 = not known
-  bool last_is_gone = false;     // a checkpoint replaced some without telling of the last of them
+  std::uint64_t segments = 0;     // of the allocations, those that the framework deals blocks from
+  std::uint64_t host_ticks = 0;   // spent in the calls that allocated and freed
+  std::uint64_t temporaries = 0;  // freed before the next allocation of the same thread
+  std::uint64_t temporary_bytes = 0;
+  std::uint64_t last_time = 0;  // of its last allocation; 0 = not known
+  bool last_is_gone = false;    // a checkpoint replaced some without telling of the last of them
   Releases freed;
+};
+
+// A part of the run, in model time: from the first tick to the last one.
+struct Window {
+  std::uint64_t first = 0;
+  std::uint64_t last = ~std::uint64_t{0};
 };
 
 // Who holds the bytes of a timeline's part, where the parts are no categories.
@@ -211,14 +220,30 @@ struct ModelDetail {
 // - Knows sums, not addresses: what is live is kept by the classes that own the address spaces.
 class Accounts {
  public:
-  // `uses` and `present` are borrowed.
-  Accounts(const BlockUses& uses, const PresentRecord& present, const ModelDetail& detail)
-      : uses_(uses), grid_(detail.timeline_buckets), log_(present, detail.logged_allocations) {}
+  // `uses` and `present` are borrowed. `ns_per_tick` is the average rate.
+  Accounts(const BlockUses& uses, const PresentRecord& present, const ModelDetail& detail,
+           double ns_per_tick)
+      : uses_(uses),
+        present_(present),
+        ns_per_tick_(ns_per_tick),
+        grid_(detail.timeline_buckets),
+        log_(present, detail.logged_allocations) {}
+
+  // Both before the first record. Timelines have this part of the run alone, and lives in it count
+  // for the largest.
+  void set_window(const Window& window);
+  // What is live after everything up to the time is kept in Account::asked.
+  void keep_moment(std::uint64_t time);
+  // Timelines end with their window.
+  [[nodiscard]] bool window_is_over() const { return state_ == WindowState::kOver; }
+  // Nothing was recorded in the window.
+  [[nodiscard]] bool window_is_to_come() const { return state_ == WindowState::kToCome; }
+  [[nodiscard]] const Window& window() const { return window_; }
 
   // Before what happens at the time. Records of a checkpoint have none.
   void advance(std::uint64_t now) {
-    if (now >= grid_.end()) [[unlikely]]
-      begin_bucket(now);
+    if (now >= next_stop_) [[unlikely]]
+      stop_at(now);
   }
   [[nodiscard]] std::uint32_t group_of(const GroupKey& key) {
     const std::size_t slot =
@@ -247,6 +272,8 @@ class Accounts {
     account.bytes += bytes;
     if (account.bytes > account.peak.bytes()) set_peak(account, now);
     account.timeline.rise(grid_, bytes, now);
+    account.sizes.add(bytes, bytes);
+    note_last_of_thread(account.level, now);
     history_.allocate(group, bytes, now);
     Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
     ++flow.allocations;
@@ -262,6 +289,10 @@ class Accounts {
     if (end == End::kFreed) {
       ++row.frees;
       ++owner.freed.count;
+      if (is_last_of_thread(row.account->level, entry.born)) {
+        ++owner.temporaries;
+        owner.temporary_bytes += entry.bytes;
+      }
     }
     --row.count;
     row.bytes -= entry.bytes;
@@ -271,14 +302,18 @@ class Accounts {
     flows_[static_cast<std::size_t>(flow_of(account.level))].bytes -= entry.bytes;
     if (log_.is_on()) [[unlikely]]
       log_.add_ended(entry, use_of(account, entry, phase_clock_.lifetime_of_freed(entry.born)));
-    BlockUse use;
+    account.lifetimes.add(nanoseconds(present_.time - entry.born), entry.bytes);
+    ReleasedAllocation released{entry, {}, present_.time};
     // It was so at a peak, too: that is the maximum of a bucket.
-    if (account.timeline.was_live_at_a_maximum(grid_, entry.born)) {
-      use = count_life(account, entry, phase_clock_.lifetime_of_freed(entry.born));
+    const bool has_use = account.timeline.was_live_at_a_maximum(grid_, entry.born);
+    if (has_use) {
+      released.use = count_life(account, entry, phase_clock_.lifetime_of_freed(entry.born));
     }
     account.timeline.fall(grid_, entry.bytes);
-    account.peak.add_release(entry, use);
-    for (PeakSnapshot* moment : account.watchers) moment->add_release(entry, use);
+    account.peak.add_release(released);
+    for (PeakSnapshot* moment : account.watchers) moment->add_release(released);
+    const double weight = weight_of(entry, present_.time);
+    if (account.largest.may_belong(weight)) add_largest(account, released, has_use, weight);
   }
   // What the framework or a device's pools hold back changed.
   void set_reserved(Account& account, std::uint64_t bytes) const {
@@ -353,7 +388,44 @@ class Accounts {
     bool valid = false;
   };
 
+  // Threads are told apart up to a number that no program reaches.
+  static constexpr std::uint32_t kMostThreads = 1 << 16;
+  static constexpr double kLongestNs = 0x1p62;
+
+  // Blocks of the framework are followed by blocks, all else by all else.
+  using LastOfThread = std::array<std::uint64_t, 2>;
+  void note_last_of_thread(Level level, std::uint64_t now) {
+    if (level == Level::kMapping) return;
+    if (present_.writer >= last_of_threads_.size()) {
+      if (present_.writer >= kMostThreads) return;  // a checkpoint is no thread
+      last_of_threads_.resize(present_.writer + 1);
+    }
+    last_of_threads_[present_.writer][level == Level::kFramework ? 1 : 0] = now;
+  }
+  [[nodiscard]] bool is_last_of_thread(Level level, std::uint64_t born) const {
+    return present_.writer < last_of_threads_.size() &&
+           last_of_threads_[present_.writer][level == Level::kFramework ? 1 : 0] == born;
+  }
+  [[nodiscard]] std::uint64_t nanoseconds(std::uint64_t ticks) const {
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(std::min(
+        static_cast<double>(static_cast<std::int64_t>(ticks)) * ns_per_tick_, kLongestNs)));
+  }
+  // Below 0 where it lived outside of the window.
+  [[nodiscard]] double weight_of(const LiveAllocation& entry, std::uint64_t end) const {
+    const std::uint64_t from = std::max(entry.born, window_.first);
+    const std::uint64_t to = std::min(end, window_.last);
+    return static_cast<double>(static_cast<std::int64_t>(entry.bytes)) *
+           static_cast<double>(static_cast<std::int64_t>(to - from));
+  }
+  void add_largest(Account& account, ReleasedAllocation& life, bool has_use, double weight);
+
+  // Whatever is due by now: the moment that was asked for, the window's ends, the next bucket.
+  void stop_at(std::uint64_t now);
+  void take_moment();
+  void begin_window();
+  void end_window();
   void begin_bucket(std::uint64_t now);
+  void find_next_stop();
   [[nodiscard]] BlockUse use_of(const Account& account, const LiveAllocation& entry,
                                 const Lifetime& life) const;
   BlockUse count_life(Account& account, const LiveAllocation& entry, const Lifetime& life);
@@ -366,6 +438,14 @@ class Accounts {
   std::uint32_t find_or_add_account(Level level, std::int32_t device);
 
   const BlockUses& uses_;
+  const PresentRecord& present_;
+  double ns_per_tick_;
+  std::vector<LastOfThread> last_of_threads_;  // when each writer allocated last; by level
+  enum class WindowState : std::uint8_t { kNone, kToCome, kOpen, kOver };
+  WindowState state_ = WindowState::kNone;
+  Window window_;
+  std::uint64_t moment_ = TimeGrid::kNever;  // not taken yet
+  std::uint64_t next_stop_ = 0;
   TimeGrid grid_;
   std::deque<Account> accounts_;
   std::vector<UsageRow> rows_;
@@ -383,6 +463,10 @@ class Accounts {
 template <class ReservedPeakOf>
 void Accounts::restart_timelines(std::uint64_t origin, std::uint64_t now,
                                  ReservedPeakOf&& reserved_peak_of) {
+  if (state_ != WindowState::kNone) {
+    window_.first = std::max(window_.first, now + 1);
+    return find_next_stop();
+  }
   grid_.start(origin);
   while (!grid_.reaches(now)) grid_.join_pairs();
   grid_.move_to(now);
@@ -397,6 +481,7 @@ void Accounts::restart_timelines(std::uint64_t origin, std::uint64_t now,
     }
     account.timeline.restart(grid_, now, before);
   }
+  find_next_stop();
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// One thing that is live: an allocation, a framework block, a piece of physical memory, a mapping.
+// One allocation as the model keeps it, live and gone.
 #pragma once
 
 #include <cstdint>
 
+#include "analyzer/model/accounts/block_use.hpp"
+
 namespace gpumemtrace::analyzer {
 
+// One thing that is live: an allocation, a framework block, a piece of physical memory, a mapping.
 struct LiveAllocation {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   std::uint64_t born = 0;   // model time, never 0
   std::uint32_t group = 0;  // who allocated it
   std::uint32_t link = 0;   // driver memory and blocks: SegmentId; pool memory: index of the pool
+};
+
+// What is gone, and what it was for if it was a block of the framework.
+struct ReleasedAllocation {
+  LiveAllocation entry;
+  BlockUse use;
+  std::uint64_t end = 0;  // model time; 0 = it lives
 };
 
 }  // namespace gpumemtrace::analyzer

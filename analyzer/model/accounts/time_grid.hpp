@@ -17,6 +17,8 @@ class TimeGrid {
  public:
   explicit TimeGrid(std::size_t most) : most_(std::max(most, kFewest)) {}
 
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
   [[nodiscard]] bool is_started() const { return end_ != 0; }
   void start(std::uint64_t origin) {
     shift_ = 0;
@@ -31,14 +33,19 @@ class TimeGrid {
   }
   // The last tick that there is where the stretch would begin later.
   [[nodiscard]] std::uint64_t start_of(std::size_t index) const {
-    constexpr std::uint64_t kLast = ~std::uint64_t{0};
-    return index > (kLast - origin_) >> shift_ ? kLast : origin_ + (std::uint64_t{index} << shift_);
+    return index > (kNever - origin_) >> shift_ ? kNever
+                                                : origin_ + (std::uint64_t{index} << shift_);
   }
   [[nodiscard]] bool reaches(std::uint64_t time) const { return index_of(time) < most_; }
   void join_pairs() {
     ++shift_;
     present_ /= 2;
     move_to(start_of(present_));
+  }
+  // The present stretch ends at its end, and the next one never: what comes then counts in none.
+  void close() {
+    ++present_;
+    end_ = kNever;
   }
   // Not back.
   void move_to(std::uint64_t time) {

@@ -193,14 +193,23 @@ void ProcessMemory::for_each_live(Level level, Visit&& visit) const {
   virtual_memory.for_each_physical(visit);
 }
 
+std::vector<ReleasedAllocation> ProcessMemory::lives_at(const PeakSnapshot& moment, Level level,
+                                                        std::int32_t device) const {
+  std::vector<ReleasedAllocation> lives;
+  for_each_live(level, [&](const LiveAllocation& entry) {
+    if (moment.was_live(entry) && belongs(entry, level, device)) lives.push_back({entry, {}, 0});
+  });
+  for (const ReleasedAllocation& released : moment.released()) {
+    if (belongs(released.entry, level, device)) lives.push_back(released);
+  }
+  return lives;
+}
+
 std::vector<LiveAllocation> ProcessMemory::live_at(const PeakSnapshot& moment, Level level,
                                                    std::int32_t device) const {
   std::vector<LiveAllocation> entries;
-  for_each_live(level, [&](const LiveAllocation& entry) {
-    if (moment.was_live(entry) && belongs(entry, level, device)) entries.push_back(entry);
-  });
-  for (const ReleasedAllocation& released : moment.released()) {
-    if (belongs(released.entry, level, device)) entries.push_back(released.entry);
+  for (const ReleasedAllocation& life : lives_at(moment, level, device)) {
+    entries.push_back(life.entry);
   }
   return entries;
 }
@@ -213,9 +222,8 @@ std::vector<LiveAllocation> ProcessMemory::live_now(Level level, std::int32_t de
   return entries;
 }
 
-Fragmentation ProcessMemory::measure(const std::vector<LiveAllocation>& driver,
-                                     const std::vector<LiveAllocation>& mappings,
-                                     std::vector<LiveAllocation> blocks) const {
+std::vector<Unit> ProcessMemory::units_of(const std::vector<LiveAllocation>& driver,
+                                          const std::vector<LiveAllocation>& mappings) const {
   std::vector<Unit> units;
   for (const LiveAllocation& entry : driver) {
     const Kind kind = accounts.group(entry.group).key.kind;
@@ -227,18 +235,26 @@ Fragmentation ProcessMemory::measure(const std::vector<LiveAllocation>& driver,
   for (const LiveAllocation& entry : mappings) {
     if (entry.link != 0) units.push_back({entry.address, entry.bytes, entry.link});
   }
-  return measure_fragmentation(std::move(units), std::move(blocks));
+  return units;
+}
+
+std::vector<Unit> ProcessMemory::units_at(const PeakSnapshot& moment, std::int32_t device) const {
+  return units_of(live_at(moment, Level::kDriver, device),
+                  live_at(moment, Level::kMapping, device));
+}
+
+std::vector<Unit> ProcessMemory::units_now(std::int32_t device) const {
+  return units_of(live_now(Level::kDriver, device), live_now(Level::kMapping, device));
 }
 
 Fragmentation ProcessMemory::fragmentation_at(const PeakSnapshot& moment,
                                               std::int32_t device) const {
-  return measure(live_at(moment, Level::kDriver, device), live_at(moment, Level::kMapping, device),
-                 live_at(moment, Level::kFramework, device));
+  return measure_fragmentation(units_at(moment, device),
+                               live_at(moment, Level::kFramework, device));
 }
 
 Fragmentation ProcessMemory::fragmentation_now(std::int32_t device) const {
-  return measure(live_now(Level::kDriver, device), live_now(Level::kMapping, device),
-                 live_now(Level::kFramework, device));
+  return measure_fragmentation(units_now(device), live_now(Level::kFramework, device));
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -85,12 +85,18 @@ struct ProcessMemory {
   void check_parts() const;
 
   // What was live at the moment, of one level on one device; the moment must watch that account.
+  // What lives on has no use yet.
+  [[nodiscard]] std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, Level level,
+                                                         std::int32_t device) const;
   [[nodiscard]] std::vector<LiveAllocation> live_at(const PeakSnapshot& moment, Level level,
                                                     std::int32_t device) const;
   [[nodiscard]] std::vector<LiveAllocation> live_now(Level level, std::int32_t device) const;
   [[nodiscard]] Fragmentation fragmentation_at(const PeakSnapshot& moment,
                                                std::int32_t device) const;
   [[nodiscard]] Fragmentation fragmentation_now(std::int32_t device) const;
+  // The segments of the framework, as units (geometry.hpp).
+  [[nodiscard]] std::vector<Unit> units_at(const PeakSnapshot& moment, std::int32_t device) const;
+  [[nodiscard]] std::vector<Unit> units_now(std::int32_t device) const;
   // The process's physical bytes on the device by what they are for.
   [[nodiscard]] Parts parts_now(std::int32_t device) const;
   [[nodiscard]] bool belongs(const LiveAllocation& entry, Level level, std::int32_t device) const;
@@ -121,9 +127,8 @@ struct ProcessMemory {
   std::uint32_t add_segment_around(LiveAllocation& around);
   template <class Visit>
   void for_each_live(Level level, Visit&& visit) const;
-  [[nodiscard]] Fragmentation measure(const std::vector<LiveAllocation>& driver,
-                                      const std::vector<LiveAllocation>& mappings,
-                                      std::vector<LiveAllocation> blocks) const;
+  [[nodiscard]] std::vector<Unit> units_of(const std::vector<LiveAllocation>& driver,
+                                           const std::vector<LiveAllocation>& mappings) const;
 
   std::uint64_t searched_version_ = 0;  // of `live`, when a search for a segment found nothing
 };

@@ -44,31 +44,43 @@ Holders HolderSums::live_blocks(std::int32_t device) const {
   return holders;
 }
 
-template <class Visit>
-void HolderSums::for_each_block_at(const PeakSnapshot& moment, std::int32_t device,
-                                   Visit&& visit) const {
-  memory_.framework.for_each_block([&](const LiveAllocation& block) {
-    if (!moment.was_live(block) || !memory_.belongs(block, Level::kFramework, device)) return;
-    visit(block, use_now(block));
-  });
-  for (const auto& [block, use] : moment.released()) {
-    if (memory_.belongs(block, Level::kFramework, device)) visit(block, use);
+std::vector<ReleasedAllocation> HolderSums::lives_at(const PeakSnapshot& moment, Level level,
+                                                     std::int32_t device) const {
+  std::vector<ReleasedAllocation> lives = memory_.lives_at(moment, level, device);
+  if (level != Level::kFramework) return lives;
+  for (ReleasedAllocation& life : lives) {
+    if (life.end == 0) life.use = use_now(life.entry);
   }
+  return lives;
+}
+
+SegmentMap HolderSums::segments_at(const PeakSnapshot& moment, std::int32_t device) const {
+  return map_segments(memory_.units_at(moment, device),
+                      lives_at(moment, Level::kFramework, device));
+}
+
+SegmentMap HolderSums::segments_now(std::int32_t device) const {
+  std::vector<ReleasedAllocation> blocks;
+  memory_.framework.for_each_block([&](const LiveAllocation& block) {
+    if (!memory_.belongs(block, Level::kFramework, device)) return;
+    blocks.push_back({block, use_now(block), 0});
+  });
+  return map_segments(memory_.units_now(device), std::move(blocks));
 }
 
 Holders HolderSums::blocks_at(const PeakSnapshot& moment, std::int32_t device) const {
   Holders holders;
-  for_each_block_at(moment, device, [&](const LiveAllocation& block, const BlockUse& use) {
+  for (const auto& [block, use, end] : lives_at(moment, Level::kFramework, device)) {
     holders[holder_of(block, use)].add(block.bytes, block.born);
-  });
+  }
   return holders;
 }
 
 NamedHolders HolderSums::named_at(const PeakSnapshot& moment, std::int32_t device) const {
   NamedHolders holders;
-  for_each_block_at(moment, device, [&](const LiveAllocation& block, const BlockUse& use) {
+  for (const auto& [block, use, end] : lives_at(moment, Level::kFramework, device)) {
     holders[{holder_of(block, use), use.tensors}].add(block.bytes, block.born);
-  });
+  }
   return holders;
 }
 
@@ -77,13 +89,12 @@ Holders HolderSums::gradients_left_at_peak(const Account& account) const {
   Holders holders;
   const PhaseClock& clock = account.clock_at_peak;
   if (account.level != Level::kFramework || clock.phase == Phase::kOptimizer) return holders;
-  for_each_block_at(account.peak, account.device,
-                    [&](const LiveAllocation& block, const BlockUse& use) {
-                      if (block.born >= clock.optimizer_began) return;
-                      const HolderKey holder = holder_of(block, use);
-                      if (holder.verdict.category != Category::kGradient) return;
-                      holders[holder].add(block.bytes, block.born);
-                    });
+  for (const auto& [block, use, end] : lives_at(account.peak, Level::kFramework, account.device)) {
+    if (block.born >= clock.optimizer_began) continue;
+    const HolderKey holder = holder_of(block, use);
+    if (holder.verdict.category != Category::kGradient) continue;
+    holders[holder].add(block.bytes, block.born);
+  }
   return holders;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/model/memory/process_memory.hpp"
+#include "analyzer/model/memory/segment_map.hpp"
 #include "analyzer/model/program/program.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -38,8 +39,14 @@ class HolderSums {
   [[nodiscard]] Holders at(const PeakSnapshot& moment, Level level, std::int32_t device) const;
   // Of the framework's blocks, at a moment that is not before a checkpoint's cut.
   [[nodiscard]] NamedHolders named_at(const PeakSnapshot& moment, std::int32_t device) const;
+  // One by one; not of a moment before a checkpoint's cut.
+  [[nodiscard]] std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, Level level,
+                                                         std::int32_t device) const;
   // Gradients of a former step that were live at the account's peak, outside of the optimizer.
   [[nodiscard]] Holders gradients_left_at_peak(const Account& account) const;
+  // How the framework's blocks lay in its segments; not of a moment before a checkpoint's cut.
+  [[nodiscard]] SegmentMap segments_at(const PeakSnapshot& moment, std::int32_t device) const;
+  [[nodiscard]] SegmentMap segments_now(std::int32_t device) const;
   // Of the framework's blocks that are live now.
   [[nodiscard]] Holders live_blocks(std::int32_t device) const;
 
@@ -47,9 +54,6 @@ class HolderSums {
   // Of a block that is live.
   [[nodiscard]] BlockUse use_now(const LiveAllocation& block) const;
   [[nodiscard]] Holders blocks_at(const PeakSnapshot& moment, std::int32_t device) const;
-  // Calls visit(block, its use) for each block of the device that was live at the moment.
-  template <class Visit>
-  void for_each_block_at(const PeakSnapshot& moment, std::int32_t device, Visit&& visit) const;
 
   const ProcessMemory& memory_;
   const Program& program_;

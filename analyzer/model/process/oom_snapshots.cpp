@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/model/process/oom_snapshots.hpp"
 
+#include <algorithm>
+
 namespace gpumemtrace::analyzer {
 
 std::uint32_t OomSnapshots::take(Level level, std::int32_t device) {
@@ -14,6 +16,9 @@ std::uint32_t OomSnapshots::take(Level level, std::int32_t device) {
   snapshot.driver_holders = sum_by_holder(memory_.live_now(Level::kDriver, device));
   if (memory_.framework.find(device) != nullptr) {
     snapshot.fragmentation = memory_.fragmentation_now(device);
+    const bool is_first = std::none_of(snapshots_.begin(), snapshots_.end(),
+                                       [&](const auto& one) { return one.device == device; });
+    if (is_first) snapshot.segments = holders_.segments_now(device);
   }
   snapshots_.push_back(std::move(snapshot));
   return static_cast<std::uint32_t>(snapshots_.size());

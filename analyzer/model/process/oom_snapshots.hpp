@@ -18,6 +18,7 @@ struct OomSnapshot {
   Holders holders;                             // of the level
   Holders driver_holders;                      // of the level driver
   std::optional<Fragmentation> fragmentation;  // of the framework, if it uses the device
+  std::optional<SegmentMap> segments;          // the same, of the first one on its device
 };
 
 class OomSnapshots {

@@ -40,18 +40,21 @@ class DeviceRegistry {
 class ProcessModel final {
  public:
   // `waits`: all records of their kind, which are needed before their time comes; so are `clocks`,
-  // and `activity`, the most that CUPTI ever recorded.
+  // and `activity`, the most that CUPTI ever recorded. `ns_per_tick` is the average rate.
   ProcessModel(std::uint32_t index, LookAhead& look_ahead, DeviceRegistry& registry,
                std::vector<trace::WaitingStack> waits, ActivityClocks clocks,
-               trace::ActivityMode activity, const ModelDetail& detail)
+               trace::ActivityMode activity, const ModelDetail& detail, double ns_per_tick)
       : registry_(registry),
-        accounts_(program_, present_, detail),
+        accounts_(program_, present_, detail, ns_per_tick),
         program_(present_, accounts_, look_ahead, std::move(waits)),
         memory_(index, present_, statistics_, accounts_, look_ahead),
         activity_(copies_.transfers(), std::move(clocks), activity) {}
   ProcessModel(const ProcessModel&) = delete;
   ProcessModel& operator=(const ProcessModel&) = delete;
 
+  // Before the first record; as in Accounts.
+  void set_window(const Window& window) { accounts_.set_window(window); }
+  void keep_moment(std::uint64_t time) { accounts_.keep_moment(time); }
   // The process uses this physical device. Known before the first record, other processes' memory
   // on it is counted from the start.
   void join_device(const trace::Device& device);

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the data of the page: the head at once, the chunks when the document is complete.
 
-import type { Costs, Head, Report, Timeline } from "./report";
+import type { Blocks, Costs, Head, Report, Timeline } from "./report";
+
+/** A report that was made before there were ranks has none. */
+function withRanks<Type extends Report>(report: Type): Type {
+  return { ...report, ranks: report.ranks ?? [] };
+}
 
 export function readHead(): Head {
-  return JSON.parse(document.getElementById("head")?.textContent ?? "null") as Head;
+  return withRanks(JSON.parse(document.getElementById("head")?.textContent ?? "null") as Head);
 }
 
 async function inflate(bytes: Uint8Array): Promise<string> {
@@ -29,6 +34,7 @@ export interface Chunks {
   report: Report | null;
   costs: Costs | null;
   timeline: Timeline[] | null;
+  blocks: Blocks | null;
 }
 
 function whenDocumentIsComplete(): Promise<void> {
@@ -41,9 +47,11 @@ function whenDocumentIsComplete(): Promise<void> {
 /** A chunk is null where its part of the report did not fit into the page, or is not there. */
 export async function readChunks(): Promise<Chunks> {
   await whenDocumentIsComplete();
+  const report = await readChunk<Report>("report");
   return {
-    report: await readChunk<Report>("report"),
+    report: report && withRanks(report),
     costs: await readChunk<Costs>("costs"),
     timeline: await readChunk<Timeline[]>("timeline"),
+    blocks: await readChunk<Blocks>("blocks"),
   };
 }

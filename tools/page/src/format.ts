@@ -62,6 +62,13 @@ export function duration(ns: Time | null | undefined): string {
   return `${(ns / 3600e9).toFixed(1)} h`;
 }
 
+/** On an axis of that length: with as many digits as tell its ticks apart. */
+export function tickTime(ns: Time, span: Time): string {
+  const [unit, name] = ns >= 1e9 ? [1e9, "s"] : ns >= 1e6 ? [1e6, "ms"] : [1e3, "us"];
+  const digits = Math.ceil(Math.log10((8 * unit) / Math.max(span, 1)));
+  return digits <= 2 || ns >= 120e9 ? duration(ns) : `${(ns / unit).toFixed(Math.min(digits, 9))} ${name}`;
+}
+
 export function percent(share: number | null | undefined): string {
   if (share === null || share === undefined) return "unknown";
   return share > 0 && share < 0.0005 ? "< 0.1 %" : `${(share * 100).toFixed(1)} %`;

@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bytes by stack, line or layer as a tree in which every node is the sum of its children.
 
-import { location, siteName, words } from "./format";
-import type { Cost, Costs, ModuleRow, Peak, Report } from "./report";
+import { duration, location, siteName, words } from "./format";
+import type { Cost, Costs, Held, ModuleRow, Origin, Peak, Place, Report, Time } from "./report";
 
-export type Measure = "peak" | "leaked" | "allocated" | "copied";
 export type Grouping = "stack" | "line" | "layer";
 
-export const kMeasures: readonly { value: Measure; text: string; key: keyof Cost }[] = [
+interface Measure {
+  value: string;
+  text: string;
+  key: keyof Cost;
+}
+
+export const kMeasures: readonly Measure[] = [
   { value: "peak", text: "Peak", key: "peak_bytes" },
   { value: "leaked", text: "Leaked", key: "leaked_bytes" },
   { value: "allocated", text: "Allocated", key: "allocated_bytes" },
@@ -91,15 +96,51 @@ function categoriesOfStacks(peaks: Peak[]): Map<string, Map<string, number>> {
   return categories;
 }
 
+/** What is drawn: bytes of one stack. */
+interface Told extends Origin {
+  process: string;
+  level: string | null;
+  bytes: number;
+  category?: string | null;
+}
+
+/** A moment besides the peak of which the page knows who held what. */
+export interface Moment {
+  value: string;
+  text: string;
+  time_ns: Time;
+  rows: Told[];
+}
+
+/** When memory ran out, and the time that the page was made for. */
+export function momentsOf(report: Report, held: Held[], at: { process: string | null; device: string | null }): Moment[] {
+  const isHere = (row: Place): boolean => row.process === at.process && row.device === at.device;
+  const moments: Moment[] = [];
+  for (const row of report.oom) {
+    if (!isHere(row) || row.time_ns === null || row.holders.length === 0) continue;
+    const value = `oom ${row.time_ns}`;
+    if (moments.some((moment) => moment.value === value)) continue;
+    moments.push({ value, text: `Out of memory, ${duration(row.time_ns)}`, time_ns: row.time_ns,
+      rows: row.holders.map((holder) => ({ ...holder, process: row.process, level: row.level })) });
+  }
+  for (const row of held.filter(isHere)) {
+    const value = `time ${row.time_ns}`;
+    let moment = moments.find((one) => one.value === value);
+    if (!moment) moments.push((moment = { value, text: `At ${duration(row.time_ns)}`, time_ns: row.time_ns, rows: [] }));
+    moment.rows.push(row);
+  }
+  return moments;
+}
+
 /** No byte is counted at two levels: the framework's blocks where there are any, else the others. */
-function countedRows(rows: Cost[], measure: Measure, key: keyof Cost): Cost[] {
-  const told = rows.filter((row) => Number(row[key]) > 0);
+function countedRows(rows: Told[], measure: string): Told[] {
+  const told = rows.filter((row) => row.bytes > 0);
   if (measure === "copied") return told;
   const has = measure !== "leaked" && told.some((row) => row.level === "framework");
   return told.filter((row) => (row.level === "framework") === has);
 }
 
-function stackSteps(row: Cost, data: Costs): Step[] {
+function stackSteps(row: Told, data: Costs): Step[] {
   const frames = row.stack ? data.stacks[row.stack] : undefined;
   if (!frames) return lineSteps(row);
   return frames.map((index) => {
@@ -108,7 +149,7 @@ function stackSteps(row: Cost, data: Costs): Step[] {
   });
 }
 
-function lineSteps(row: Cost): Step[] {
+function lineSteps(row: Origin): Step[] {
   const owner = row.owner === "other" ? "all others" : words(row.owner ?? "owner not known");
   const steps: Step[] = [{ name: owner, detail: "" }];
   if (row.site) steps.push({ name: siteName(row.site) || location(row.site) || "unknown", detail: row.site.file ?? "" });
@@ -126,7 +167,8 @@ function layerTree(rows: ModuleRow[], process: string | null): Node {
 }
 
 export interface Wanted {
-  measure: Measure;
+  measure: string; // of kMeasures
+  moment: Moment | undefined; // instead of the measure
   grouping: Grouping;
   isInverted: boolean;
   process: string | null; // all where it is null
@@ -135,15 +177,16 @@ export interface Wanted {
 export function treeOf(report: Report, data: Costs, wanted: Wanted): Node {
   if (wanted.grouping === "layer") return layerTree(report.modules ?? [], wanted.process);
   const key = (kMeasures.find((row) => row.value === wanted.measure) ?? kMeasures[0]!).key;
-  const mine = wanted.process === null ? data.costs : data.costs.filter((row) => row.process === wanted.process);
-  const categories = wanted.measure === "peak" ? categoriesOfStacks(report.peak) : new Map();
+  const all = wanted.moment?.rows ?? data.costs.map((row) => ({ ...row, bytes: Number(row[key]) }));
+  const mine = wanted.process === null ? all : all.filter((row) => row.process === wanted.process);
+  const isPeak = wanted.measure === "peak" && !wanted.moment;
+  const categories = isPeak ? categoriesOfStacks(report.peak) : new Map<string, Map<string, number>>();
   const tree = new Tree(wanted.process === null ? "all processes" : "all");
-  for (const row of countedRows(mine, wanted.measure, key)) {
-    const bytes = Number(row[key]);
+  for (const row of countedRows(mine, wanted.measure)) {
     const steps = wanted.grouping === "line" ? lineSteps(row) : stackSteps(row, data);
     if (wanted.isInverted) steps.reverse();
-    const colors: Map<string, number> | undefined = row.stack ? categories.get(row.stack) : undefined;
-    tree.add(steps, bytes, colors ?? new Map([[row.owner ?? "unknown", bytes]]));
+    const colors = row.stack ? categories.get(row.stack) : undefined;
+    tree.add(steps, row.bytes, colors ?? new Map([[row.category ?? row.owner ?? "unknown", row.bytes]]));
   }
   return tree.finished();
 }

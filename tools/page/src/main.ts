@@ -6,6 +6,8 @@ import { readChunks, readHead, type Chunks } from "./data";
 import type { Head, Report } from "./report";
 import { Selection } from "./selection";
 import { IcicleView } from "./view_icicle";
+import { LifetimesView } from "./view_lifetimes";
+import { SegmentsView } from "./view_segments";
 import { TablesView } from "./view_tables";
 import { TimelineView } from "./view_timeline";
 import { drawComposition } from "./view_composition";
@@ -21,19 +23,24 @@ class Page {
   private readonly links = element("nav", { "aria-label": "Parts of the page" });
   private readonly timeline: TimelineView;
   private readonly icicle: IcicleView;
+  private readonly lifetimes: LifetimesView;
+  private readonly segments: SegmentsView;
   private readonly tables: TablesView;
 
   constructor(private readonly head: Head) {
-    this.selection = new Selection({ process: head.page.process, device: head.page.device, time_ns: null, query: "" });
+    this.selection = new Selection({ process: head.page.process, device: head.page.device, time_ns: null, range: null, query: "" });
     this.layOut();
     this.timeline = new TimelineView(this.place("time"), this.selection);
     this.icicle = new IcicleView(this.place("holders"), this.selection);
+    this.lifetimes = new LifetimesView(this.place("lifetimes"), this.selection);
+    this.segments = new SegmentsView(this.place("segments"), this.selection);
     this.tables = new TablesView(this.place("tables"), this.selection);
     this.selection.onChange((_, changed) => {
       if (changed.has("process") || changed.has("device")) this.draw();
       else {
         if (changed.has("time_ns")) this.timeline.select();
-        if (changed.has("query")) this.icicle.select();
+        if (changed.has("time_ns") || changed.has("query")) this.icicle.select();
+        this.lifetimes.select();
       }
     });
     addEventListener("beforeprint", () => this.print(true));
@@ -73,7 +80,8 @@ class Page {
       element("main", { id: "page" },
         section("headline", "section", "Verdict"), section("composition", "section", "Composition"), first,
         section("ranks", "section", "Ranks"), this.links,
-        section("holders", "section", "Who held it"), section("tables", "section", "Tables"),
+        section("holders", "section", "Who held it"), section("lifetimes", "section", "Lifetimes"),
+        section("segments", "section", "Map of segments"), section("tables", "section", "Tables"),
         section("unusable", "section", "Reserved and unusable"), section("coverage", "section", "Coverage")));
   }
 
@@ -90,15 +98,17 @@ class Page {
   private draw(): void {
     this.drawTop();
     const costs = this.chunks?.costs ?? null;
-    this.icicle.draw(this.report, costs);
-    this.tables.draw(this.report, costs);
+    this.icicle.draw(this.report, costs, this.chunks?.blocks?.held ?? []);
+    this.lifetimes.draw(this.report, this.chunks?.blocks?.largest_blocks ?? [], this.chunks?.timeline ?? []);
+    this.segments.draw(this.report, this.chunks?.blocks?.segments ?? []);
+    this.tables.draw(this.report, costs, this.chunks?.blocks?.largest_blocks ?? []);
     drawFragmentation(this.place("unusable"), this.report, this.selection);
     drawCoverage(this.place("coverage"), this.head, this.report);
     this.drawLinks();
   }
 
   private drawLinks(): void {
-    const names = [["holders", "Who held it"], ["tables", "Tables"], ["unusable", "Unusable"], ["coverage", "Coverage"]] as const;
+    const names = [["holders", "Who held it"], ["lifetimes", "Lifetimes"], ["segments", "Segments"], ["tables", "Tables"], ["unusable", "Unusable"], ["coverage", "Coverage"]] as const;
     replace(this.links, ...names.filter(([id]) => this.place(id).childElementCount > 0)
       .map(([id, name]) => element("a", { href: `#${id}` }, name)));
   }
@@ -112,6 +122,8 @@ class Page {
     else delete root.dataset["theme"];
     this.draw();
     if (isStart) for (const fold of document.querySelectorAll<HTMLDetailsElement>(".findings details")) fold.open = true;
+    this.lifetimes.print(isStart);
+    this.segments.print(isStart);
   }
 }
 

@@ -88,6 +88,38 @@ export interface Fragmentation extends Place {
   pinned_by: (Origin & { bytes_held: Bytes; bytes_stranded: Bytes })[];
 }
 
+/** One allocation from its beginning to its end. */
+export interface Block extends Place, Origin {
+  level: string;
+  bytes: Bytes;
+  start_ns: Time;
+  end_ns: Time | null; // null: it was live when the trace ended
+  category: string | null;
+  name: string | null;
+  module: string | null;
+  at_peak: boolean;
+}
+
+/** A segment of the framework at a moment; without an address several small ones. */
+export interface Segment extends Place {
+  at: string;
+  time_ns: Time;
+  address: number | null;
+  segments: number;
+  bytes: Bytes;
+  allocated_bytes: Bytes;
+  runs: { bytes: Bytes; allocated_bytes: Bytes; category: string | null }[];
+}
+
+/** Blocks of one stack and category that were live at a moment. */
+export interface Held extends Place, Origin {
+  level: string;
+  time_ns: Time;
+  bytes: Bytes;
+  count: number;
+  category: string | null;
+}
+
 export interface OutOfMemory extends Place, Origin {
   level: string;
   time_ns: Time | null;
@@ -95,6 +127,7 @@ export interface OutOfMemory extends Place, Origin {
   verdict: string;
   count: number;
   requested_bytes: Bytes | null;
+  holders: Holder[];
 }
 
 export interface Growth extends Place, Origin {
@@ -192,6 +225,32 @@ export interface Timeline extends Place {
   buckets: Bucket[];
 }
 
+/** Allocations of one site that their thread freed before its next one. */
+export interface Temporary extends Place, Origin {
+  level: string;
+  count: number;
+  bytes: Bytes;
+  allocations: number;
+}
+
+/** How many allocations were so large; without a range: not known one by one. */
+export interface SizeRange extends Place {
+  level: string;
+  from_bytes: Bytes | null;
+  to_bytes: Bytes | null;
+  count: number;
+  bytes: Bytes;
+}
+
+/** How many lived so long; without a range: to the end. */
+export interface LifetimeRange extends Place {
+  level: string;
+  from_ns: Time | null;
+  to_ns: Time | null;
+  count: number;
+  bytes: Bytes;
+}
+
 export interface Mark {
   process: string;
   name: string;
@@ -279,6 +338,11 @@ export interface Report {
   tensors?: TensorRow[];
   transfers?: { by_kind: Transfer[]; hotspots: Transfer[]; sites?: Transfer[] };
   timeline?: Timeline[];
+  sizes?: SizeRange[];
+  lifetimes?: LifetimeRange[];
+  temporary?: Temporary[];
+  /** The part of the run that the timelines and the largest blocks are of. */
+  window?: { from_ns: Time; to_ns: Time | null };
   left_out?: { key: string; rows: number; of: number }[];
 }
 
@@ -318,4 +382,10 @@ export interface Costs {
   costs: Cost[];
   frames: Frame[];
   stacks: Record<string, number[]>;
+}
+
+export interface Blocks {
+  largest_blocks: Block[];
+  held: Held[];
+  segments: Segment[];
 }

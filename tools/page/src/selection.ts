@@ -7,6 +7,8 @@ export interface Selected {
   process: string | null;
   device: string | null;
   time_ns: Time | null;
+  /** The part of the run that is zoomed in on; null is all of it. */
+  range: { from_ns: Time; to_ns: Time } | null;
   /** Words that name a line, a function or an owner; empty selects all. */
   query: string;
 }

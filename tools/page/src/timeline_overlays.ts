@@ -129,7 +129,7 @@ function drawMarks(pen: Pen, columns: Columns, report: Report, colors: Colors, p
   }
 }
 
-function drawPeak(pen: Pen, columns: Columns, plate: string, colors: Colors): void {
+function drawPeak(pen: Pen, columns: Columns, report: Report, plate: string, colors: Colors): void {
   const { peak } = columns;
   const x = pen.x(peak.max_time_ns);
   if (!pen.isInside(x)) return;
@@ -139,7 +139,7 @@ function drawPeak(pen: Pen, columns: Columns, plate: string, colors: Colors): vo
   context.beginPath();
   context.arc(x, y, 3.5 * ratio, 0, 2 * Math.PI);
   context.fill();
-  pen.label(`peak ${size(peak.max_bytes)} at ${duration(peak.max_time_ns)}`, x + 7 * ratio, y - 11 * ratio, colors.text, plate);
+  pen.label(`${report.window ? "most here" : "peak"} ${size(peak.max_bytes)} at ${duration(peak.max_time_ns)}`, x + 7 * ratio, y - 11 * ratio, colors.text, plate);
 }
 
 export function drawOverlays(plot: uPlot, columns: Columns, report: Report, selected: Time | null, colors: Colors): void {
@@ -152,7 +152,7 @@ export function drawOverlays(plot: uPlot, columns: Columns, report: Report, sele
   drawMarks(pen, columns, report, colors, plate);
   drawCapacity(pen, columns, top, colors, plate);
   drawFailures(pen, columns, report);
-  drawPeak(pen, columns, plate, colors);
+  drawPeak(pen, columns, report, plate, colors);
   if (selected !== null && pen.isInside(pen.x(selected))) {
     const x = pen.x(selected);
     pen.line(x, pen.area.top, x, pen.area.bottom, colors.text);

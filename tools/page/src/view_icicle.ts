@@ -4,9 +4,10 @@
 import { colorOf, fillOf, isHatched, textOn } from "./colors";
 import { button, choice, element, replace } from "./dom";
 import { counted, exactSize, percent, size, words } from "./format";
-import { hasMeasure, kMeasures, treeOf, type Grouping, type Measure, type Node } from "./icicle_tree";
+import { hasMeasure, kMeasures, momentsOf, treeOf, type Grouping, type Moment, type Node } from "./icicle_tree";
+import { commandLine, momentCommand } from "./commands";
 import { processName } from "./facts";
-import type { Costs, Report } from "./report";
+import type { Costs, Held, Report } from "./report";
 import type { Selection } from "./selection";
 
 const kRow = 22;
@@ -22,7 +23,9 @@ interface Box {
 }
 
 export class IcicleView {
-  private measure: Measure = "peak";
+  private measure = "peak"; // or a moment's value
+  private moments: Moment[] = [];
+  private report: Report | null = null;
   private grouping: Grouping = "stack";
   private isInverted = false;
   private isAllProcesses = false;
@@ -38,6 +41,7 @@ export class IcicleView {
   private readonly tree = element("div", {
     class: "icicle", role: "tree", tabindex: 0, "aria-label": "Memory by call stack", "aria-activedescendant": "icicle-item",
   });
+  private readonly missing = element("div", { class: "detail" });
   private readonly told = element("p", { class: "reading", "aria-live": "polite" });
   private readonly search = element("input", {
     type: "search", placeholder: "Search a function, file or owner  ( / )", "aria-label": "Search a function, file or owner",
@@ -60,26 +64,35 @@ export class IcicleView {
     });
   }
 
-  draw(report: Report, data: Costs | null): void {
+  draw(report: Report, data: Costs | null, held: Held[]): void {
+    this.report = report;
     if (!data || (data.costs.length === 0 && !report.modules?.length)) {
       replace(this.place, element("h2", {}, "Who held it"), element("p", { class: "calm" }, this.emptyText(report, data)));
       this.root = null;
       return;
     }
-    const measures = kMeasures.filter((row) => hasMeasure(data, row.key));
+    this.moments = momentsOf(report, held, this.selection.now);
+    const measures = [...kMeasures.filter((row) => hasMeasure(data, row.key)), ...this.moments];
     if (!measures.some((row) => row.value === this.measure)) this.measure = measures[0]?.value ?? "peak";
-    const process = this.isAllProcesses ? null : this.selection.now.process;
-    this.root = treeOf(report, data, { measure: this.measure, grouping: this.grouping, isInverted: this.isInverted, process });
+    const moment = this.moments.find((one) => one.value === this.measure);
+    const process = this.isAllProcesses && !moment ? null : this.selection.now.process;
+    this.root = treeOf(report, data, { measure: this.measure, moment, grouping: this.grouping, isInverted: this.isInverted, process });
     this.zoomed = this.root;
     this.focused = null;
     this.fills.clear();
     this.search.value = this.selection.now.query;
-    const redraw = (): void => this.draw(report, data);
+    const redraw = (): void => this.draw(report, data, held);
+    const show = (value: string): void => {
+      this.measure = value;
+      redraw();
+      const chosen = this.moments.find((one) => one.value === value);
+      if (chosen) this.selection.set({ time_ns: chosen.time_ns });
+    };
     replace(this.place,
       element("div", { class: "head-row" },
         element("h2", {}, "Who held it",
           element("span", { class: "note" }, "width is bytes, order is by size, not time; click to enter a box")),
-        measures.length > 1 && this.grouping !== "layer" && choice("What is shown", measures, this.measure, (value) => { this.measure = value; redraw(); })),
+        measures.length > 1 && this.grouping !== "layer" && choice("What is shown", measures, this.measure, show)),
       element("div", { class: "head-row" },
         choice("By", this.groupings(report), this.grouping, (value) => { this.grouping = value; redraw(); }),
         this.grouping === "stack" && button("From the innermost", () => { this.isInverted = !this.isInverted; redraw(); },
@@ -89,13 +102,23 @@ export class IcicleView {
             title: `Else ${processName(report, this.selection.now.process)} alone` }),
         this.search,
         button("Reset", () => { this.selection.set({ query: "" }); this.zoom(this.root); }, { class: "quiet" })),
-      this.tree, this.told);
+      this.tree, this.told, this.missing);
     this.findMatches();
     this.paint();
+    this.tellMissing();
   }
 
-  /** The selection has another query. */
+  /** Of a moment that is selected the page may not know who held what. */
+  private tellMissing(): void {
+    const { time_ns } = this.selection.now;
+    const isKnown = time_ns === null || !this.report || this.moments.some((moment) => moment.time_ns === time_ns)
+      || this.report.peak.some((peak) => peak.time_ns === time_ns);
+    replace(this.missing, !isKnown && this.report && commandLine("Who held it at the moment that is selected:", momentCommand(this.report, time_ns)));
+  }
+
+  /** The selection has another moment or query. */
   select(): void {
+    this.tellMissing();
     if (this.search.value !== this.selection.now.query) this.search.value = this.selection.now.query;
     this.findMatches();
     this.paint();

@@ -5,8 +5,11 @@ import { DataTable, type Column } from "./data_table";
 import { button, element, replace } from "./dom";
 import { processName } from "./facts";
 import { count, duration, holderName, location, percent, size, words } from "./format";
-import type { Cost, Costs, ExitLeak, Growth, ModuleRow, Range, Rank, Report, Step, TensorRow, Transfer } from "./report";
+import type {
+  Block, Cost, Costs, ExitLeak, Growth, LifetimeRange, ModuleRow, Range, Rank, Report, SizeRange, Step, Temporary, TensorRow, Transfer,
+} from "./report";
 import type { Selection } from "./selection";
+import { blockColor, blockName } from "./view_lifetimes";
 
 function bytes<Row>(name: string, value: (row: Row) => number | null | undefined): Column<Row> {
   return { name, value: (row) => value(row) ?? null, text: (row) => (value(row) === null || value(row) === undefined ? "" : size(value(row))), isNumber: true };
@@ -69,8 +72,8 @@ export class TablesView {
 
   constructor(private readonly place: Element, private readonly selection: Selection) {}
 
-  draw(report: Report, data: Costs | null): void {
-    const tabs = this.tabsOf(report, data);
+  draw(report: Report, data: Costs | null, blocks: Block[]): void {
+    const tabs = this.tabsOf(report, data, blocks);
     const tab = tabs.find((one) => one.name === this.chosen) ?? tabs[0];
     if (!tab) {
       replace(this.place);
@@ -83,19 +86,19 @@ export class TablesView {
       const isChosen = one === tab;
       list.appendChild(button(one.name, () => {
         this.chosen = one.name;
-        this.draw(report, data);
+        this.draw(report, data, blocks);
         document.getElementById("table-tab")?.focus();
       }, { role: "tab", "aria-selected": isChosen ? "true" : "false", ...(isChosen ? { id: "table-tab", "aria-controls": "table-panel" } : {}) }));
     }
     const all = report.ranks.length > 1 && button("All processes", () => {
       this.isAllProcesses = !this.isAllProcesses;
-      this.draw(report, data);
+      this.draw(report, data, blocks);
     }, { "aria-pressed": this.isAllProcesses ? "true" : "false", class: "toggle",
       title: `Else ${processName(report, this.selection.now.process)} alone` });
     replace(this.place, element("div", { class: "head-row" }, element("h2", {}, "Tables"), all, list), panel);
   }
 
-  private tabsOf(report: Report, data: Costs | null): Tab[] {
+  private tabsOf(report: Report, data: Costs | null, blocks: Block[]): Tab[] {
     const tabs: Tab[] = [];
     const { process } = this.selection.now;
     const isMany = report.ranks.length > 1;
@@ -118,6 +121,17 @@ export class TablesView {
     add<TensorRow>("Tensors", "tensors", [...whose<TensorRow>(),
       text("Name", (row) => row.name ?? (row.role ? "all others" : "not named")), text("Role", (row) => words(row.role ?? "")), text("State", (row) => row.state),
       text("Layer", (row) => row.layer), bytes("At the peak", (row) => row.bytes), number("Blocks", (row) => row.count)], report.tensors);
+    add<Block>("Blocks", "largest_blocks", [...whose<Block>(), { ...text<Block>("Block", blockName), onClick: (row) => this.search(location(row.site)) },
+      text("For", (row) => words(blockColor(row))), text("Level", (row) => row.level), bytes("Bytes", (row) => row.bytes), time("Came at", (row) => row.start_ns),
+      { ...time<Block>("Stayed", (row) => (row.end_ns === null ? null : row.end_ns - row.start_ns)), text: (row) => (row.end_ns === null ? "to the end" : duration(row.end_ns - row.start_ns)) },
+    ], blocks);
+    add<Temporary>("Temporary", "temporary", [...whose<Temporary>(), text("Line", holderName, (row) => this.search(location(row.site))), text("Level", (row) => row.level),
+      number("Freed at once", (row) => row.count), number("Of allocations", (row) => row.allocations), bytes("Bytes", (row) => row.bytes)], report.temporary);
+    add<SizeRange>("Sizes", "sizes", [...whose<SizeRange>(), text("Level", (row) => row.level), bytes("From", (row) => row.from_bytes), bytes("Below", (row) => row.to_bytes),
+      number("Allocations", (row) => row.count), bytes("Bytes", (row) => row.bytes)], report.sizes);
+    add<LifetimeRange>("How long", "lifetimes", [...whose<LifetimeRange>(), text("Level", (row) => row.level), time("From", (row) => row.from_ns),
+      { ...time<LifetimeRange>("Below", (row) => row.to_ns), text: (row) => (row.to_ns === null ? "to the end" : duration(row.to_ns)) },
+      number("Allocations", (row) => row.count), bytes("Bytes", (row) => row.bytes)], report.lifetimes);
     add<Step>("Steps", "steps", [...whose<Step>(), ...stepColumns<Step>(this.selection)], report.steps);
     add<Range>("Ranges", "ranges", [...whose<Range>(), text("Name", (row) => row.name), ...stepColumns<Range>(this.selection)], report.ranges);
     add<Growth>("Growth", "leaks.growth", [...whose<Growth>(),

@@ -3,9 +3,10 @@
 
 import uPlot from "uplot";
 import { colorOf, fillOf, isHatched } from "./colors";
+import { commandLine, windowCommand } from "./commands";
 import { button, choice, element, replace } from "./dom";
 import { frameworkName } from "./facts";
-import { duration, exactSize, size, axisSize, words } from "./format";
+import { duration, exactSize, size, axisSize, tickTime, words } from "./format";
 import type { Bucket, Report, Timeline } from "./report";
 import type { Selection } from "./selection";
 import { drawOverlays } from "./timeline_overlays";
@@ -26,6 +27,7 @@ export class TimelineView {
   private report: Report | null = null;
   private readonly keys = element("ul", { class: "keys parts" });
   private readonly reading = element("p", { class: "reading", "aria-live": "polite" });
+  private readonly detail = element("div", { class: "detail" });
   private readonly reset = button("Whole run", () => this.showAll(), { class: "quiet", hidden: true });
   private readonly slider = element("div", {
     class: "chart", tabindex: 0, role: "slider", "aria-label": "Memory over time: moment",
@@ -55,11 +57,11 @@ export class TimelineView {
     replace(this.place,
       element("div", { class: "head-row" },
         element("h2", {}, "Memory over time",
-          element("span", { class: "note" }, `by ${row.parts_by}; drag to zoom, click a moment`)),
+          element("span", { class: "note" }, `${report.window ? "a part of the run, " : ""}by ${row.parts_by}; drag to zoom, click a moment`)),
         this.reset,
         mine.length > 1 && choice("Level", mine.map((one) => ({ value: one.level, text: words(one.level) })), row.level,
           (level) => { this.level = level; this.bottom = null; this.draw(report, rows); })),
-      this.slider, this.keys, this.reading,
+      this.slider, this.keys, this.reading, this.detail,
       tableOf(columns));
     this.makePlot(report, columns);
     this.read();
@@ -96,7 +98,10 @@ export class TimelineView {
       cursor: { drag: { x: true, y: false, setScale: true }, points: { show: false }, y: false },
       scales: { x: { time: false }, y: { range: () => [0, top] } },
       axes: [
-        { ...axis, space: 70, values: (_, ticks) => ticks.map((tick) => (tick === 0 ? "0" : duration(Math.round(tick * 1e9)))), size: 26 },
+        { ...axis, space: 70, size: 26, values: (plot, ticks) => {
+          const { min = 0, max = 0 } = plot.scales["x"] ?? {};
+          return ticks.map((tick) => (tick === 0 ? "0" : tickTime(Math.round(tick * 1e9), (max - min) * 1e9)));
+        } },
         { ...axis, splits: () => byteTicks(top, 5), values: (_, ticks) => ticks.map(axisSize), size: 66 },
       ],
       series: [
@@ -188,7 +193,11 @@ export class TimelineView {
     const seconds = this.columns?.seconds;
     if (!seconds || scale?.min === undefined || scale.max === undefined) return;
     const whole = (seconds[seconds.length - 1] as number) - (seconds[0] as number);
-    this.reset.hidden = (scale.max ?? 0) - (scale.min ?? 0) >= whole * 0.999;
+    const isWhole = scale.max - scale.min >= whole * 0.999;
+    this.reset.hidden = isWhole;
+    const range = isWhole ? null : { from_ns: Math.floor(scale.min * 1e9), to_ns: Math.ceil(scale.max * 1e9) };
+    replace(this.detail, range && this.report && commandLine("Finer:", windowCommand(this.report, range)));
+    this.selection.set({ range });
   }
 
   private hover(plot: uPlot): void {
@@ -205,7 +214,7 @@ export class TimelineView {
     const isPeak = hovered === undefined && selected === null;
     const bucket = isPeak ? peak : row.buckets[bucketIndexAt(row, hovered ?? selected ?? 0)] as Bucket;
     const reserved = bucket.reserved_bytes === null ? "" : `, ${size(bucket.reserved_bytes)} reserved`;
-    const what = isPeak ? "Peak" : "Most in this interval";
+    const what = !isPeak ? "Most in this interval" : this.report.window ? "Most in this part of the run" : "Peak";
     const reading = `${what}: ${exactSize(bucket.max_bytes)} of ${titleOf(this.report, row.level)}${reserved}, at ${duration(bucket.max_time_ns)}.`;
     if (this.reading.textContent !== reading) this.reading.textContent = reading;
     replace(this.keys, ...[...parts].reverse().map((name) => this.keyOf(name, bucket)));

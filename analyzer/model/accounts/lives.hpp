@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// How large the allocations of one level on one device were, how long they lived, and which of them
+// held most for longest.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "analyzer/model/accounts/live_allocation.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// Counts by powers of two: row 0 has the zeros, row i what is at least 2^(i-1) and less than 2^i.
+class Histogram {
+ public:
+  struct Row {
+    std::uint64_t count = 0;
+    std::uint64_t bytes = 0;
+  };
+  static constexpr std::size_t kRows = 65;
+
+  void add(std::uint64_t value, std::uint64_t bytes) {
+    Row& row = row_of(value);
+    ++row.count;
+    row.bytes += bytes;
+  }
+  void remove(std::uint64_t value, std::uint64_t bytes) {
+    Row& row = row_of(value);
+    --row.count;
+    row.bytes -= bytes;
+  }
+  [[nodiscard]] const std::array<Row, kRows>& rows() const { return rows_; }
+
+ private:
+  Row& row_of(std::uint64_t value) {
+    return rows_[static_cast<std::size_t>(std::bit_width(value))];
+  }
+
+  std::array<Row, kRows> rows_{};
+};
+
+// The lives with the most bytes times time, of equal ones those that began first. Memory: twice as
+// many as are kept.
+class LargestLives {
+ public:
+  static constexpr std::size_t kMost = 512;
+
+  // Asked of every allocation that ends, so that few are looked at more closely.
+  [[nodiscard]] bool may_belong(double weight) const { return weight > least_; }
+  void add(const ReleasedAllocation& life, double weight) {
+    kept_.push_back({life, weight});
+    if (kept_.size() == 2 * kMost) keep_largest();
+  }
+  // The largest first.
+  [[nodiscard]] std::vector<ReleasedAllocation> all() const;
+
+ private:
+  struct Weighed {
+    ReleasedAllocation life;
+    double weight = 0;
+
+    [[nodiscard]] bool is_before(const Weighed& other) const {
+      return weight != other.weight ? weight > other.weight
+                                    : life.entry.born < other.life.entry.born;
+    }
+  };
+
+  void keep_largest();
+
+  std::vector<Weighed> kept_;
+  double least_ = 0;
+};
+
+}  // namespace gpumemtrace::analyzer

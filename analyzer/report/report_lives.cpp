@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: Apache-2.0
+// How large allocations were and how long they lived: sizes[], lifetimes[], temporary[],
+// largest_blocks[] and blocks[].
+#include <set>
+
+#include "analyzer/report/block_rows.hpp"
+#include "analyzer/report/sections.hpp"
+#include "analyzer/report/site_key.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+constexpr std::size_t kMostTemporaries = 300;  // of a process
+
+// Of all accounts together, but of each at least so many.
+constexpr std::size_t kMostLargest = 8192;
+constexpr std::size_t kLeastLargest = 32;
+
+// Arrays and physical memory have handles.
+bool has_address(Kind kind) {
+  return kind != Kind::kArray && kind != Kind::kVmm && kind != Kind::kVmmHost &&
+         kind != Kind::kImportedVmm;
+}
+
+// The accounts that the report counts as memory, with something in them.
+template <class Visit>
+void for_each_account(const ReportContext& context, Visit&& visit) {
+  for (const ReportProcess& process : context.processes()) {
+    for (const Account& account : process.model().accounts().accounts()) {
+      if (account.level != Level::kMapping && account.peak.happened()) visit(process, account);
+    }
+  }
+}
+
+bool is_larger(const ReleasedAllocation& a, const ReleasedAllocation& b) {
+  return a.entry.bytes != b.entry.bytes ? a.entry.bytes > b.entry.bytes
+                                        : a.entry.born < b.entry.born;
+}
+
+// Where something is missing it is not known which row lacks it, and of a checkpoint's part only
+// the sums are there.
+bool is_whole(const ReportProcess& process, Level level) {
+  return !is_inexact(process, level) && process.model().statistics().checkpoint_time == 0;
+}
+
+Histogram::Row allocated_in(const Accounts& accounts, const Account& account) {
+  Histogram::Row sum;
+  for (const UsageRow& row : accounts.rows()) {
+    if (row.account != &account) continue;
+    sum.count += row.allocations;
+    sum.bytes += row.allocated_bytes;
+  }
+  return sum;
+}
+
+// A row for each range that has something, and one for what is in none, so that the rows sum to
+// what was allocated.
+template <class Row>
+void add_histogram(const ReportContext& context, const ReportProcess& process,
+                   const Account& account, const Histogram& histogram,
+                   rows::OptionalNumber Row::*from, rows::OptionalNumber Row::*to,
+                   std::vector<Row>& list) {
+  Row row;
+  row.process = process.id;
+  row.device = context.device_id(process, account.device);
+  row.level = account.level;
+  row.is_exact = is_whole(process, account.level);
+  Histogram::Row rest = allocated_in(process.model().accounts(), account);
+  for (std::size_t i = 0; i < histogram.rows().size(); ++i) {
+    const Histogram::Row& range = histogram.rows()[i];
+    if (range.count == 0) continue;
+    row.*from = i == 0 ? 0 : std::uint64_t{1} << (i - 1);
+    (row.*to).reset();
+    if (i + 1 < Histogram::kRows) row.*to = std::uint64_t{1} << i;
+    row.count = range.count;
+    row.bytes = range.bytes;
+    rest.count -= std::min(rest.count, range.count);
+    rest.bytes -= std::min(rest.bytes, range.bytes);
+    list.push_back(row);
+  }
+  if (rest.count == 0) return;
+  (row.*from).reset();
+  (row.*to).reset();
+  row.count = rest.count;
+  row.bytes = rest.bytes;
+  list.push_back(std::move(row));
+}
+
+struct TemporarySums {
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t allocations = 0;
+  std::string stack;
+
+  void add(const TemporarySums& more) {
+    count += more.count;
+    bytes += more.bytes;
+    allocations += more.allocations;
+    if (stack.empty() && more.count != 0) stack = more.stack;
+  }
+};
+using TemporariesBySite = std::map<SiteKey, TemporarySums>;
+
+TemporariesBySite sum_temporaries(const ReportContext& context, const ReportProcess& process) {
+  TemporariesBySite sums;
+  const std::vector<Group>& groups = process.model().accounts().groups();
+  for (std::uint32_t i = 0; i < groups.size(); ++i) {
+    const Group& group = groups[i];
+    if (group.allocations == 0) continue;
+    SiteKey key{group.key.device, level_of(group.key.kind),
+                context.identity_of(process, {i, group.segments != 0})};
+    const std::string stack = take_stack(key.identity);
+    sums[std::move(key)].add({group.temporaries, group.temporary_bytes, group.allocations, stack});
+  }
+  std::erase_if(sums, [](const auto& row) { return row.second.count == 0; });
+  return sums;
+}
+
+rows::Temporary temporary_row(const ReportContext& context, const ReportProcess& process,
+                              const SiteKey& key, const TemporarySums& sums) {
+  rows::Temporary row;
+  row.process = process.id;
+  row.device = context.device_id(process, key.device);
+  row.level = key.level;
+  row.count = sums.count;
+  row.bytes = sums.bytes;
+  row.allocations = sums.allocations;
+  row.origin = origin_with_stack(key.identity, sums.stack);
+  row.is_exact = is_whole(process, key.level);
+  return row;
+}
+
+// The sites with the most, and one row for the others of each device and level.
+std::vector<rows::Temporary> temporary_rows(const ReportContext& context,
+                                            const ReportProcess& process) {
+  const TemporariesBySite sums = sum_temporaries(context, process);
+  std::vector<const TemporariesBySite::value_type*> sorted;
+  for (const auto& site : sums) sorted.push_back(&site);
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto* a, const auto* b) { return a->second.count > b->second.count; });
+  std::vector<rows::Temporary> list;
+  TemporariesBySite rest;
+  for (const auto* site : sorted) {
+    const auto& [key, of_site] = *site;
+    if (list.size() < kMostTemporaries) {
+      list.push_back(temporary_row(context, process, key, of_site));
+      continue;
+    }
+    SiteKey other{key.device, key.level, {}};
+    other.identity.owner = "other";
+    rest[std::move(other)].add({of_site.count, of_site.bytes, of_site.allocations, {}});
+  }
+  for (const auto& [key, of_rest] : rest) {
+    list.push_back(temporary_row(context, process, key, of_rest));
+  }
+  return list;
+}
+
+// Those with the most bytes times time, and the largest of those that were live at the peak.
+void add_largest(const ReportContext& context, const ReportProcess& process, const Account& account,
+                 std::size_t most, std::vector<rows::LargestBlock>& list) {
+  std::vector<ReleasedAllocation> lives = account.largest.all();
+  lives.resize(std::min(lives.size(), most));
+  std::set<std::pair<std::uint64_t, std::uint64_t>> known;
+  for (const ReleasedAllocation& life : lives) known.insert({life.entry.born, life.entry.address});
+  std::vector<ReleasedAllocation> at_peak =
+      process.model().holders().lives_at(account.peak, account.level, account.device);
+  std::stable_sort(at_peak.begin(), at_peak.end(), is_larger);
+  const Window& window = process.model().accounts().window();
+  const std::uint64_t peak = account.peak.time();
+  const bool has_peak = peak >= window.first && peak <= window.last;
+  at_peak.resize(has_peak ? std::min(at_peak.size(), most) : 0);
+  for (const ReleasedAllocation& life : at_peak) {
+    if (known.insert({life.entry.born, life.entry.address}).second) lives.push_back(life);
+  }
+  for (const ReleasedAllocation& life : lives) {
+    rows::LargestBlock row;
+    static_cast<rows::Block&>(row) = block_row(context, process, life);
+    row.is_at_peak = life.entry.born <= peak && (life.end == 0 || life.end > peak);
+    list.push_back(std::move(row));
+  }
+}
+
+}  // namespace
+
+rows::Block block_row(const ReportContext& context, const ReportProcess& process,
+                      const ReleasedAllocation& life) {
+  const ProcessModel& model = process.model();
+  const GroupKey& key = model.accounts().group(life.entry.group).key;
+  const Identity identity = context.identity_of(process, {life.entry.group, life.entry.link != 0});
+  rows::Block row;
+  row.process = process.id;
+  row.device = context.device_id(process, key.device);
+  row.level = level_of(key.kind);
+  row.bytes = life.entry.bytes;
+  row.start_ns = process.known_time_ns(life.entry.born);
+  row.end_ns = process.time_ns(life.end);
+  row.category = static_cast<Category>(life.use.category);
+  row.category_confidence = static_cast<Confidence>(life.use.confidence);
+  row.layers = rows::text_or_none(identity.layers);
+  row.origin = origin_of(identity);
+  if (life.use.tensors != 0) {
+    const TensorName& first = model.program().tensor_names().names(life.use.tensors).front();
+    row.name = rows::text_or_none(model.program().steps().name_of(first.name));
+  }
+  return row;
+}
+
+std::vector<rows::BlockAt> report_blocks(const ReportContext& context, const BlocksWanted& wanted) {
+  std::vector<rows::BlockAt> list;
+  const auto add = [&](const ReportProcess& process, const Account& account,
+                       const PeakSnapshot& moment, rows::BlocksAt at, std::uint64_t time_ns) {
+    if (!moment.happened() || moment.is_restored()) return;
+    std::vector<ReleasedAllocation> lives =
+        process.model().holders().lives_at(moment, account.level, account.device);
+    std::stable_sort(lives.begin(), lives.end(), is_larger);
+    for (const ReleasedAllocation& life : lives) {
+      rows::BlockAt row;
+      static_cast<rows::Block&>(row) = block_row(context, process, life);
+      row.at = at;
+      row.time_ns = time_ns;
+      const Kind kind = process.model().accounts().group(life.entry.group).key.kind;
+      if (has_address(kind)) row.address = life.entry.address;
+      list.push_back(std::move(row));
+    }
+  };
+  for_each_account(context, [&](const ReportProcess& process, const Account& account) {
+    if (wanted.at_peak) {
+      add(process, account, account.peak, rows::BlocksAt::kPeak,
+          process.known_time_ns(account.peak.time()));
+    }
+    if (wanted.at_ns) add(process, account, account.asked, rows::BlocksAt::kTime, *wanted.at_ns);
+  });
+  return list;
+}
+
+std::vector<rows::SizeRange> report_sizes(const ReportContext& context) {
+  std::vector<rows::SizeRange> list;
+  for_each_account(context, [&](const ReportProcess& process, const Account& account) {
+    add_histogram(context, process, account, account.sizes, &rows::SizeRange::from_bytes,
+                  &rows::SizeRange::to_bytes, list);
+  });
+  return list;
+}
+
+std::vector<rows::LifetimeRange> report_lifetimes(const ReportContext& context) {
+  std::vector<rows::LifetimeRange> list;
+  for_each_account(context, [&](const ReportProcess& process, const Account& account) {
+    add_histogram(context, process, account, account.lifetimes, &rows::LifetimeRange::from_ns,
+                  &rows::LifetimeRange::to_ns, list);
+  });
+  return list;
+}
+
+std::vector<rows::Temporary> report_temporary(const ReportContext& context) {
+  std::vector<rows::Temporary> list;
+  for (const ReportProcess& process : context.processes()) {
+    for (rows::Temporary& row : temporary_rows(context, process)) list.push_back(std::move(row));
+  }
+  return list;
+}
+
+std::vector<rows::LargestBlock> report_largest_blocks(const ReportContext& context) {
+  std::size_t accounts = 0;
+  for_each_account(context, [&](const ReportProcess&, const Account&) { ++accounts; });
+  const std::size_t most = std::clamp(kMostLargest / std::max<std::size_t>(accounts, 1),
+                                      kLeastLargest, LargestLives::kMost);
+  std::vector<rows::LargestBlock> list;
+  for_each_account(context, [&](const ReportProcess& process, const Account& account) {
+    add_largest(context, process, account, most, list);
+  });
+  return list;
+}
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows on single allocations: how large they were, how long they lived, and the largest one by one.
+#pragma once
+
+#include "analyzer/rows/site.hpp"
+
+namespace gpumemtrace::analyzer::rows {
+
+// Of the allocations of one level on one device those of a range of sizes. Without a range: those
+// of which the size is not known one by one.
+struct SizeRange {
+  std::string process;
+  OptionalText device;
+  Level level = Level::kDriver;
+  OptionalNumber from_bytes;
+  OptionalNumber to_bytes;  // less than that
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  bool is_exact = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("level", self.level);
+    v("from_bytes", self.from_bytes);
+    v("to_bytes", self.to_bytes);
+    v("count", self.count);
+    v("bytes", self.bytes);
+    v.exact(self.is_exact);
+  }
+};
+
+// The same by how long they lived. Without a range: those that did not end, or of which that is not
+// known.
+struct LifetimeRange {
+  std::string process;
+  OptionalText device;
+  Level level = Level::kDriver;
+  OptionalNumber from_ns;
+  OptionalNumber to_ns;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  bool is_exact = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("level", self.level);
+    v("from_ns", self.from_ns);
+    v("to_ns", self.to_ns);
+    v("count", self.count);
+    v("bytes", self.bytes);
+    v.exact(self.is_exact);
+  }
+};
+
+// Allocations of one site that their thread freed before its next allocation.
+struct Temporary {
+  std::string process;
+  OptionalText device;
+  Level level = Level::kDriver;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t allocations = 0;  // of the site, these and others
+  Origin origin;
+  bool is_exact = true;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("level", self.level);
+    v("count", self.count);
+    v("bytes", self.bytes);
+    v("allocations", self.allocations);
+    Origin::fields(self.origin, v);
+    v.exact(self.is_exact);
+  }
+};
+
+// One allocation from its beginning to its end.
+struct Block {
+  std::string process;
+  OptionalText device;
+  Level level = Level::kDriver;
+  std::uint64_t bytes = 0;
+  std::uint64_t start_ns = 0;
+  OptionalNumber end_ns;  // none: it was live when the trace ended
+  Category category = Category::kUnknown;
+  Confidence category_confidence = Confidence::kNone;
+  OptionalText name;    // that the program gave its tensor
+  OptionalText layers;  // as of a holder
+  Origin origin;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("process", self.process);
+    v("device", self.device);
+    v("level", self.level);
+    v("bytes", self.bytes);
+    v("start_ns", self.start_ns);
+    v("end_ns", self.end_ns);
+    v("category", self.category);
+    v("category_confidence", self.category_confidence);
+    v("name", self.name);
+    v("module", self.layers);
+    Origin::fields(self.origin, v);
+  }
+};
+
+struct LargestBlock : Block {
+  bool is_at_peak = false;  // it was live then
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    Block::fields(self, v);
+    v("at_peak", self.is_at_peak);
+  }
+};
+
+// One that was live at a moment.
+struct BlockAt : Block {
+  BlocksAt at = BlocksAt::kPeak;
+  std::uint64_t time_ns = 0;
+  OptionalNumber address;  // none: it has a handle instead
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    Block::fields(self, v);
+    v("at", self.at);
+    v("time_ns", self.time_ns);
+    v("address", self.address);
+  }
+};
+
+}  // namespace gpumemtrace::analyzer::rows

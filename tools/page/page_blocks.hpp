@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Single allocations for the page: the largest one by one, and what was live at a moment by line.
+#pragma once
+
+#include <cstddef>
+
+#include "tools/report_view/report_row.hpp"
+
+namespace gpumemtrace::tools {
+
+// `largest_blocks`: the `most` largest of the report's. `held`: what blocks[] has of the time that
+// was asked for, summed by stack and category; of more than `most` rows the smaller ones are one
+// row with the owner "other" for each process, device and level. `segments`: all, which are few.
+[[nodiscard]] Json blocks_for_page(const Json& report, std::size_t most);
+
+}  // namespace gpumemtrace::tools

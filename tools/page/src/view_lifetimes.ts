@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lifetimes of the largest blocks: who came when and stayed how long.
+
+import { colorOf, fillOf, isHatched, textOn } from "./colors";
+import { button, element, replace } from "./dom";
+import { axisSize, counted, duration, exactSize, holderName, location, percent, size, tickTime, words } from "./format";
+import { lifeBoxes, topOfBoxes, type LifeBox } from "./lifetimes_layout";
+import type { Block, Report, Timeline } from "./report";
+import type { Selection } from "./selection";
+import { byteTicks } from "./timeline_data";
+
+const kHeight = 300;
+const kLeft = 66;
+const kBottom = 22;
+const kLeastLabel = 60;
+const kLeastLabelHeight = 13;
+
+/** What its colour says of it. */
+export function blockColor(block: Block): string {
+  return block.level === "framework" ? block.category ?? "unknown" : block.owner ?? "unknown";
+}
+
+export function blockName(block: Block): string {
+  return block.name ?? holderName(block);
+}
+
+export class LifetimesView {
+  private isOpen = false;
+  private isPrinting = false;
+  private fold: HTMLDetailsElement | null = null;
+  private blocks: Block[] = [];
+  private boxes: LifeBox[] = [];
+  private chosen: LifeBox | null = null;
+  private span = { from: 0, to: 1 };
+  private whole = { from: 0, to: 1 };
+  private top = 1;
+
+  private readonly canvas = element("canvas", { "aria-hidden": "true" });
+  private readonly item = element("div", { role: "option", id: "life-item", class: "hidden-text", "aria-selected": "true" });
+  private readonly list = element("div", {
+    class: "lives", role: "listbox", tabindex: 0, "aria-label": "Largest blocks, in the order of time", "aria-activedescendant": "life-item",
+  });
+  private readonly told = element("p", { class: "reading", "aria-live": "polite" });
+  private readonly find = button("Show its line", () => this.showLine(), { class: "quiet", hidden: true });
+  private readonly observer = new ResizeObserver(() => this.paint());
+
+  constructor(private readonly place: Element, private readonly selection: Selection) {
+    this.list.append(this.canvas, this.item);
+    this.list.addEventListener("keydown", (event) => this.onKey(event));
+    this.canvas.addEventListener("mousemove", (event) => this.tell(this.boxAt(event) ?? this.chosen));
+    this.canvas.addEventListener("mouseleave", () => this.tell(this.chosen));
+    this.canvas.addEventListener("click", (event) => this.choose(this.boxAt(event) ?? null));
+    this.observer.observe(this.list);
+  }
+
+  draw(report: Report, all: Block[], timeline: Timeline[]): void {
+    const { process, device } = this.selection.now;
+    const mine = all.filter((block) => block.process === process && block.device === device);
+    const level = mine.some((block) => block.level === "framework") ? "framework" : mine[0]?.level;
+    this.blocks = mine.filter((block) => block.level === level);
+    if (this.blocks.length === 0) {
+      replace(this.place);
+      return;
+    }
+    const row = timeline.find((one) => one.process === process && one.device === device && one.level === level);
+    const last = this.blocks.reduce((time, block) => Math.max(time, block.end_ns ?? block.start_ns), 0);
+    this.whole = {
+      from: row?.buckets[0]?.start_ns ?? this.blocks.reduce((time, block) => Math.min(time, block.start_ns), Infinity),
+      to: row?.buckets[row.buckets.length - 1]?.end_ns ?? last,
+    };
+    this.boxes = lifeBoxes(this.blocks, Math.max(this.whole.to, last));
+    this.top = topOfBoxes(this.boxes) * 1.04;
+    this.chosen = null;
+    const fold = element("details", { class: "fold" },
+      element("summary", {}, element("h2", {}, "Lifetimes of the largest blocks",
+        element("span", { class: "note" }, `who came when and stayed how long; ${this.covered(report, level ?? "")}`))),
+      this.list, element("div", { class: "head-row" }, this.told, this.find));
+    fold.open = this.isOpen;
+    fold.addEventListener("toggle", () => {
+      if (this.isPrinting || fold !== this.fold) return;
+      this.isOpen = fold.open;
+      this.paint();
+    });
+    this.fold = fold;
+    replace(this.place, fold);
+    this.tell(null);
+    this.select();
+  }
+
+  /** Paper cannot be unfolded. */
+  print(isStart: boolean): void {
+    this.isPrinting = isStart;
+    if (this.fold) this.fold.open = isStart || this.isOpen;
+    this.paint();
+  }
+
+  /** The selection has another moment or range. */
+  select(): void {
+    const { range } = this.selection.now;
+    this.span = range ? { from: range.from_ns, to: range.to_ns } : this.whole;
+    this.paint();
+  }
+
+  private covered(report: Report, level: string): string {
+    const { process, device } = this.selection.now;
+    const peak = report.peak.find((row) => row.process === process && row.device === device && row.level === level);
+    const held = this.blocks.reduce((sum, block) => sum + (block.at_peak ? block.bytes : 0), 0);
+    const blocks = counted(this.blocks.length, "block", "blocks");
+    return peak && peak.bytes > 0 ? `${blocks}, ${percent(held / peak.bytes)} of the peak` : blocks;
+  }
+
+  private x(time: number, width: number): number {
+    const { from, to } = this.span;
+    return kLeft + ((time - from) / Math.max(to - from, 1)) * (width - kLeft);
+  }
+
+  private y(bytes: number): number {
+    return (kHeight - kBottom) * (1 - bytes / this.top);
+  }
+
+  private paint(): void {
+    const width = this.list.clientWidth;
+    const context = this.canvas.getContext("2d");
+    if (!context || width === 0 || this.boxes.length === 0) return;
+    const ratio = devicePixelRatio || 1;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(kHeight * ratio);
+    this.canvas.style.width = `${width}px`;
+    this.canvas.style.height = `${kHeight}px`;
+    context.scale(ratio, ratio);
+    this.paintAxes(context, width);
+    context.save();
+    context.beginPath();
+    context.rect(kLeft, 0, width - kLeft, kHeight - kBottom);
+    context.clip();
+    const fills = new Map<string, string | CanvasPattern>();
+    for (const box of this.boxes) this.paintBox(context, box, width, fills);
+    this.paintMoment(context, width);
+    context.restore();
+  }
+
+  private paintAxes(context: CanvasRenderingContext2D, width: number): void {
+    const style = getComputedStyle(document.documentElement);
+    context.font = "11px system-ui, sans-serif";
+    context.fillStyle = style.getPropertyValue("--muted").trim();
+    context.strokeStyle = style.getPropertyValue("--line").trim();
+    context.textBaseline = "middle";
+    context.textAlign = "right";
+    for (const tick of byteTicks(this.top, 5)) {
+      const y = Math.round(this.y(tick)) + 0.5;
+      context.beginPath();
+      context.moveTo(kLeft, y);
+      context.lineTo(width, y);
+      context.stroke();
+      context.fillText(axisSize(tick), kLeft - 5, Math.max(y, 7));
+    }
+    context.textBaseline = "alphabetic";
+    const ticks = Math.max(2, Math.min(8, Math.floor((width - kLeft) / 110)));
+    for (let i = 0; i <= ticks; ++i) {
+      const time = this.span.from + ((this.span.to - this.span.from) * i) / ticks;
+      context.textAlign = i === 0 ? "left" : i === ticks ? "right" : "center";
+      context.fillText(tickTime(Math.round(time), this.span.to - this.span.from), this.x(time, width), kHeight - 6);
+    }
+  }
+
+  private paintBox(context: CanvasRenderingContext2D, box: LifeBox, width: number, fills: Map<string, string | CanvasPattern>): void {
+    const left = Math.max(this.x(box.from, width), kLeft);
+    const right = Math.min(this.x(box.to, width), width);
+    if (right < kLeft || left > width) return;
+    const top = this.y(box.bottom + box.block.bytes);
+    const height = Math.max(this.y(box.bottom) - top, 0.6);
+    const name = blockColor(box.block);
+    if (!fills.has(name)) fills.set(name, fillOf(name, context));
+    context.globalAlpha = this.isFaded(box.block) ? 0.25 : 1;
+    context.fillStyle = fills.get(name) ?? colorOf(name);
+    context.fillRect(left, top, Math.max(right - left, 0.7), height > 2 ? height - 0.6 : height);
+    context.globalAlpha = 1;
+    if (box === this.chosen) {
+      context.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--text").trim();
+      context.lineWidth = 2;
+      context.strokeRect(left + 1, top + 1, Math.max(right - left - 2, 1), Math.max(height - 2, 1));
+    }
+    if (right - left < kLeastLabel || height < kLeastLabelHeight || this.isFaded(box.block)) return;
+    context.font = "11px system-ui, sans-serif";
+    context.textAlign = "left";
+    context.textBaseline = "middle";
+    context.fillStyle = isHatched(name) ? "#000000" : textOn(colorOf(name));
+    const letters = Math.floor((right - left - 8) / 6.2);
+    const label = `${blockName(box.block)}  ${size(box.block.bytes)}`;
+    context.fillText(label.length <= letters ? label : `${label.slice(0, letters - 1)}…`, left + 4, top + height / 2);
+  }
+
+  private paintMoment(context: CanvasRenderingContext2D, width: number): void {
+    const moment = this.selection.now.time_ns;
+    if (moment === null) return;
+    const x = Math.round(this.x(moment, width)) + 0.5;
+    context.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--text").trim();
+    context.lineWidth = 1;
+    context.beginPath();
+    context.moveTo(x, 0);
+    context.lineTo(x, kHeight - kBottom);
+    context.stroke();
+  }
+
+  private isFaded(block: Block): boolean {
+    const query = this.selection.now.query.toLowerCase();
+    const said = `${blockName(block)} ${block.module ?? ""} ${location(block.site)} ${block.owner ?? ""} ${block.category ?? ""}`;
+    return query !== "" && !said.toLowerCase().includes(query);
+  }
+
+  private boxAt(event: MouseEvent): LifeBox | undefined {
+    const width = this.list.clientWidth;
+    const bytes = this.top * (1 - event.offsetY / (kHeight - kBottom));
+    const reach = 1.5; // pixels to a box that is thinner than the mouse is sure
+    return this.boxes.find((box) => bytes >= box.bottom && bytes < box.bottom + box.block.bytes
+      && event.offsetX >= this.x(box.from, width) - reach && event.offsetX <= this.x(box.to, width) + reach);
+  }
+
+  private choose(box: LifeBox | null): void {
+    this.chosen = box;
+    this.tell(box);
+    if (box) this.selection.set({ time_ns: box.from });
+    this.paint();
+  }
+
+  private showLine(): void {
+    if (!this.chosen) return;
+    this.selection.set({ query: location(this.chosen.block.site) });
+    document.getElementById("holders")?.scrollIntoView();
+  }
+
+  private tell(box: LifeBox | null): void {
+    this.find.hidden = !this.chosen || location(this.chosen.block.site) === "";
+    const text = box ? sentence(box.block) : "Click a block, or walk through them with the arrow keys.";
+    if (this.told.textContent !== text) this.told.textContent = text;
+    this.item.textContent = this.chosen ? sentence(this.chosen.block) : counted(this.boxes.length, "block", "blocks");
+  }
+
+  private onKey(event: KeyboardEvent): void {
+    if (event.target !== this.list) return;
+    const index = this.chosen ? this.boxes.indexOf(this.chosen) : -1;
+    const moves: Record<string, () => void> = {
+      ArrowRight: () => this.choose(this.boxes[Math.min(index + 1, this.boxes.length - 1)] ?? null),
+      ArrowLeft: () => this.choose(this.boxes[Math.max(index - 1, 0)] ?? null),
+      Home: () => this.choose(this.boxes[0] ?? null),
+      End: () => this.choose(this.boxes[this.boxes.length - 1] ?? null),
+      Enter: () => this.showLine(),
+      Escape: () => this.choose(null),
+    };
+    const move = moves[event.key];
+    if (!move) return;
+    event.preventDefault();
+    move();
+  }
+}
+
+function sentence(block: Block): string {
+  const where = block.name && holderName(block) !== block.name ? `, ${holderName(block)}` : "";
+  const layer = block.module ? `, in ${block.module}` : "";
+  const stay = block.end_ns === null ? `came at ${duration(block.start_ns)} and stayed to the end`
+    : `came at ${duration(block.start_ns)} and stayed for ${duration(block.end_ns - block.start_ns)}`;
+  return `${blockName(block)}${where}${layer}: ${exactSize(block.bytes)}, ${words(blockColor(block))}; ${stay}.`;
+}
