@@ -47,7 +47,6 @@ ZOO = tuple(
                       gpus=2 if path.stem in TWO_GPUS else 1))
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
-FOUR_RANKS = TORCHRUN[:-1] + ("--nproc-per-node=4",)
 QUIET_NCCL = (("NCCL_NVLS_ENABLE", "0"), ("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"))
 
 
@@ -88,7 +87,6 @@ REAL = (
     *torch_twins("batch_size_finder", alone=True),
     *torch_twins("retries", alone=True),
     *torch_twins("fragmented", alone=True),
-    *(dataclasses.replace(case, arguments=FOUR_RANKS + case.arguments) for case in torch_twins("one_rank_keeps")),
     *(case for binary in LEAKING for case in binary_twins(binary)),
     Case("case_late_optimizer_state", ("cases/late_optimizer_state.py",), needs=("torch",),
          source="cases/late_optimizer_state.py", named=True),

@@ -32,6 +32,13 @@ EXPECTED = {
         "the program went on", "Ask for less at batch_size_finder.py:14"),
     # Leaks of C++ programs.
     "leaks": ("1 error", "LEAKED 6.0 MiB 20 allocations never freed", "Call cudaFree for"),
+    "case_cache_never_cleared_faulty": (
+        "1 error", "LEAKED 24.0 MiB 6 allocations never freed", "cache_never_cleared.cu:20",
+        "24.0 MiB leaked at cache_never_cleared.cu:20"),
+    # A server.
+    "case_inference_cache_faulty": (
+        "1 warning", "GROWTH 187.4 KiB a step inference_cache.py:18 (state_of)",
+        "Memory from inference_cache.py:18 (state_of) grew"),
     # Trainings.
     "torch_transformer_native": (
         "nothing wrong was found", "890.0 MiB of 79.2 GiB", "LARGEST 76.1 MiB activation",

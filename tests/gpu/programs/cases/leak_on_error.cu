@@ -11,7 +11,7 @@ namespace {
 
 #define KEPT __attribute__((noinline, noclone))
 
-constexpr int kRequests = 200;
+constexpr int kRequests = 60;
 constexpr std::size_t kWorkspaceBytes = 1 << 20;
 
 bool is_valid(int request) { return request % 10 != 7; }
