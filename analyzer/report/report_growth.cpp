@@ -29,13 +29,13 @@ struct SiteHistory {
 
 // The part of the run that is looked at: from the end of the warm-up to the site's last
 // allocation. What is freed afterwards, at the end of the program, does not make growth undone.
-struct Window {
+struct GrowthWindow {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 
 struct Growth {
-  Window window;
+  GrowthWindow window;
   std::uint64_t bytes = 0;
   std::uint64_t blocks = 0;  // by which their number rose likewise
   std::uint64_t rises = 0;
@@ -57,7 +57,7 @@ std::size_t warmup_end(const History& history, const Thresholds& thresholds) {
 }
 
 // The stretch of the last allocation itself is left out: memory may end in it, too.
-Window window_of(const std::vector<History::Stretch>& stretches, std::size_t begin) {
+GrowthWindow window_of(const std::vector<History::Stretch>& stretches, std::size_t begin) {
   std::size_t end = stretches.size() - 1;
   while (end > 0 && stretches[end].allocations == 0) --end;
   return {begin, std::max(begin, end)};
@@ -65,7 +65,7 @@ Window window_of(const std::vector<History::Stretch>& stretches, std::size_t beg
 
 // A program that builds up its data frees little. Without frees there is no steady state in which
 // growth could be told from that.
-bool is_steady(const History& history, const Window& window, const Thresholds& thresholds) {
+bool is_steady(const History& history, const GrowthWindow& window, const Thresholds& thresholds) {
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
   for (std::size_t i = window.begin; i < window.end; ++i) {
@@ -80,7 +80,8 @@ bool is_steady(const History& history, const Window& window, const Thresholds& t
 // What is live at a stretch's lowest moment and at every lower moment later has come to stay: one
 // number a stretch of the window.
 std::vector<std::uint64_t> what_stays(const std::vector<History::Stretch>& stretches,
-                                      const Window& window, std::uint64_t History::Stretch::*low) {
+                                      const GrowthWindow& window,
+                                      std::uint64_t History::Stretch::*low) {
   std::vector<std::uint64_t> stays(window.end - window.begin);
   std::uint64_t lowest = stretches[window.end - 1].*low;
   for (std::size_t i = stays.size(); i-- > 0;) {
@@ -91,7 +92,7 @@ std::vector<std::uint64_t> what_stays(const std::vector<History::Stretch>& stret
 }
 
 // By which it rose for good.
-std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const Window& window) {
+std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const GrowthWindow& window) {
   if (window.begin == window.end) return 0;
   const std::vector<std::uint64_t> stays =
       what_stays(stretches, window, &History::Stretch::low_bytes);
@@ -100,7 +101,7 @@ std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const Wind
 
 // It must rise in every part of the window: a sawtooth rises for good in its last tooth alone, and
 // a cache that fills once rises in the beginning.
-Growth growth_of(const std::vector<History::Stretch>& stretches, const Window& window) {
+Growth growth_of(const std::vector<History::Stretch>& stretches, const GrowthWindow& window) {
   Growth growth;
   growth.window = window;
   const std::size_t length = window.end - window.begin;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the compiler's and others' static libraries want of glibc and glibc 2.28 does not have. Linked
-// into the program where GPUMEMTRACE_OLD_GLIBC is on; x86-64 only.
+// What the compiler's and others' static libraries want of glibc and glibc 2.28 does not have.
+// Linked into the program where GPUMEMTRACE_OLD_GLIBC is on; x86-64 only.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <elf.h>
@@ -21,9 +21,7 @@ int __fxstatat(int version, int folder, const char* path, struct stat* result, i
 
 #define OURS __attribute__((visibility("hidden")))
 
-OURS int stat(const char* path, struct stat* result) {
-  return __xstat(kStatVersion, path, result);
-}
+OURS int stat(const char* path, struct stat* result) { return __xstat(kStatVersion, path, result); }
 OURS int fstat(int descriptor, struct stat* result) {
   return __fxstat(kStatVersion, descriptor, result);
 }

@@ -21,9 +21,8 @@ static void construct(int count, char** arguments, char** environment) {
 
 int __real___libc_start_main(main_function main, int count, char** arguments, constructor init,
                              void (*fini)(void), void (*loaders_end)(void), void* stack);
-OURS int __wrap___libc_start_main(main_function main, int count, char** arguments,
-                                  constructor init, void (*fini)(void), void (*loaders_end)(void),
-                                  void* stack) {
+OURS int __wrap___libc_start_main(main_function main, int count, char** arguments, constructor init,
+                                  void (*fini)(void), void (*loaders_end)(void), void* stack) {
   (void)init;
   return __real___libc_start_main(main, count, arguments, construct, fini, loaders_end, stack);
 }
