@@ -85,7 +85,7 @@ class WhatIf(unittest.TestCase):
                     self.assertEqual(recorded["events"], EVENTS.get(name, recorded["events"]))
                     self.assertEqual(device["rows"][0]["basis"], "replayed")
                     processes += 1
-        self.assertEqual(processes, 29)
+        self.assertEqual(processes, 30)
 
     def test_one_backend_predicts_the_others(self):
         peaks = {"": 222298112, "expandable_segments:True": 241172480}
