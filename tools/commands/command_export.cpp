@@ -68,16 +68,25 @@ struct ExportOptions {
 using analyzer::Level;
 using analyzer::rows::Report;
 
+// The level that was named; else the framework's where it has blocks, and the driver's elsewhere.
+Level level_of_allocations(const Report& report, const StackExport& what) {
+  for (std::size_t i = 0; i < analyzer::word_count(Level()); ++i) {
+    if (what.level == name_of(static_cast<Level>(i))) return static_cast<Level>(i);
+  }
+  for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
+    const auto& rows = history.allocations;
+    const bool has_blocks = std::any_of(
+        rows.begin(), rows.end(), [](const auto& row) { return row.level == Level::kFramework; });
+    if (has_blocks) return Level::kFramework;
+  }
+  return Level::kDriver;
+}
+
 // Of the only process of the job that has allocations.
 std::string memory_viz_of(const Report& report, const StackExport& what) {
   std::vector<std::string> processes;
-  bool has_blocks = false;
   for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
-    if (history.allocations.empty()) continue;
-    processes.push_back(history.process);
-    for (const analyzer::rows::Allocation& row : history.allocations) {
-      has_blocks = has_blocks || row.level == Level::kFramework;
-    }
+    if (!history.allocations.empty()) processes.push_back(history.process);
   }
   if (processes.empty()) throw Failure("the job allocated nothing");
   if (processes.size() > 1) {
@@ -85,22 +94,13 @@ std::string memory_viz_of(const Report& report, const StackExport& what) {
         "a snapshot is of one process, and the job has several; name one with --rank, or give its "
         "trace alone");
   }
-  const bool is_framework = what.level.empty() ? has_blocks : what.level == "framework";
+  const bool is_framework = level_of_allocations(report, what) == Level::kFramework;
   return memory_viz_snapshot(report, processes.front(),
                              is_framework ? Level::kFramework : Level::kDriver);
 }
 
 std::string minimalloc_of(const Report& report, const StackExport& what) {
-  const bool has_blocks =
-      std::any_of(report.allocations->begin(), report.allocations->end(), [](const auto& history) {
-        return std::any_of(history.allocations.begin(), history.allocations.end(),
-                           [](const auto& row) { return row.level == Level::kFramework; });
-      });
-  Level level = has_blocks ? Level::kFramework : Level::kDriver;
-  for (std::size_t i = 0; i < analyzer::word_count(Level()); ++i) {
-    if (what.level == name_of(static_cast<Level>(i))) level = static_cast<Level>(i);
-  }
-  return minimalloc_csv(report, level);
+  return minimalloc_csv(report, level_of_allocations(report, what));
 }
 
 struct Format {
