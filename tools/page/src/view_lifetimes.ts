@@ -2,7 +2,8 @@
 // Lifetimes of the largest blocks: who came when and stayed how long.
 
 import { colorOf, fillOf, isHatched, textOn } from "./colors";
-import { button, element, replace } from "./dom";
+import { button, element } from "./dom";
+import { Fold } from "./fold";
 import { axisSize, counted, duration, exactSize, holderName, location, percent, size, tickTime, words } from "./format";
 import { lifeBoxes, topOfBoxes, type LifeBox } from "./lifetimes_layout";
 import type { Block, Report, Timeline } from "./report";
@@ -25,9 +26,7 @@ export function blockName(block: Block): string {
 }
 
 export class LifetimesView {
-  private isOpen = false;
-  private isPrinting = false;
-  private fold: HTMLDetailsElement | null = null;
+  private readonly fold: Fold;
   private blocks: Block[] = [];
   private boxes: LifeBox[] = [];
   private chosen: LifeBox | null = null;
@@ -44,7 +43,8 @@ export class LifetimesView {
   private readonly find = button("Show its line", () => this.showLine(), { class: "quiet", hidden: true });
   private readonly observer = new ResizeObserver(() => this.paint());
 
-  constructor(private readonly place: Element, private readonly selection: Selection) {
+  constructor(place: Element, private readonly selection: Selection) {
+    this.fold = new Fold(place, () => this.paint());
     this.list.append(this.canvas, this.item);
     this.list.addEventListener("keydown", (event) => this.onKey(event));
     this.canvas.addEventListener("mousemove", (event) => this.tell(this.boxAt(event) ?? this.chosen));
@@ -59,7 +59,7 @@ export class LifetimesView {
     const level = mine.some((block) => block.level === "framework") ? "framework" : mine[0]?.level;
     this.blocks = mine.filter((block) => block.level === level);
     if (this.blocks.length === 0) {
-      replace(this.place);
+      this.fold.hide();
       return;
     }
     const row = timeline.find((one) => one.process === process && one.device === device && one.level === level);
@@ -71,27 +71,15 @@ export class LifetimesView {
     this.boxes = lifeBoxes(this.blocks, Math.max(this.whole.to, last));
     this.top = topOfBoxes(this.boxes) * 1.04;
     this.chosen = null;
-    const fold = element("details", { class: "fold" },
-      element("summary", {}, element("h2", {}, "Lifetimes of the largest blocks",
-        element("span", { class: "note" }, `who came when and stayed how long; ${this.covered(report, level ?? "")}`))),
+    this.fold.show(
+      "Lifetimes of the largest blocks", `who came when and stayed how long; ${this.covered(report, level ?? "")}`,
       this.list, element("div", { class: "head-row" }, this.told, this.find));
-    fold.open = this.isOpen;
-    fold.addEventListener("toggle", () => {
-      if (this.isPrinting || fold !== this.fold) return;
-      this.isOpen = fold.open;
-      this.paint();
-    });
-    this.fold = fold;
-    replace(this.place, fold);
     this.tell(null);
     this.select();
   }
 
-  /** Paper cannot be unfolded. */
   print(isStart: boolean): void {
-    this.isPrinting = isStart;
-    if (this.fold) this.fold.open = isStart || this.isOpen;
-    this.paint();
+    this.fold.print(isStart);
   }
 
   /** The selection has another moment or range. */

@@ -2,8 +2,9 @@
 // How blocks lay in the segments of the framework's allocator, at the peak and when memory ran out.
 
 import { fillOf } from "./colors";
-import { choice, element, replace } from "./dom";
+import { choice, element } from "./dom";
 import { frameworkName } from "./facts";
+import { Fold } from "./fold";
 import { counted, duration, exactSize, size, words } from "./format";
 import type { Report, Segment } from "./report";
 import type { Selection } from "./selection";
@@ -23,9 +24,7 @@ function momentName(segment: Segment): string {
 }
 
 export class SegmentsView {
-  private isOpen = false;
-  private isPrinting = false;
-  private fold: HTMLDetailsElement | null = null;
+  private readonly fold: Fold;
   private moment = "";
   private laid: Laid[] = [];
   private total = 1;
@@ -40,7 +39,8 @@ export class SegmentsView {
   private readonly told = element("p", { class: "reading", "aria-live": "polite" });
   private readonly observer = new ResizeObserver(() => this.paint());
 
-  constructor(private readonly place: Element, private readonly selection: Selection) {
+  constructor(place: Element, private readonly selection: Selection) {
+    this.fold = new Fold(place, () => this.paint());
     this.list.append(this.canvas, this.item);
     this.list.addEventListener("keydown", (event) => this.onKey(event));
     this.canvas.addEventListener("mousemove", (event) => this.tell(this.laidAt(event) ?? this.chosen));
@@ -57,13 +57,12 @@ export class SegmentsView {
     const rows = mine.filter((row) => momentName(row) === this.moment);
     this.lay(rows.filter((row) => row.address !== null));
     if (this.laid.length === 0) {
-      replace(this.place);
+      this.fold.hide();
       return;
     }
     const rest = rows.find((row) => row.address === null);
-    const fold = element("details", { class: "fold" },
-      element("summary", {}, element("h2", {}, "Map of segments",
-        element("span", { class: "note" }, `what ${frameworkName(report)} took from the driver, in the order of addresses; what has no colour is free`))),
+    this.fold.show(
+      "Map of segments", `what ${frameworkName(report)} took from the driver, in the order of addresses; what has no colour is free`,
       element("div", { class: "head-row" },
         moments.length > 1 && choice("Moment", moments.map((text) => ({ value: text, text })), this.moment, (value) => {
           this.moment = value;
@@ -71,23 +70,12 @@ export class SegmentsView {
         })),
       this.list, this.told,
       rest && element("p", { class: "note" }, `${counted(rest.segments, "smaller segment is", "smaller segments are")} not drawn: ${size(rest.bytes)}, of which ${size(rest.allocated_bytes)} are allocated.`));
-    fold.open = this.isOpen;
-    fold.addEventListener("toggle", () => {
-      if (this.isPrinting || fold !== this.fold) return;
-      this.isOpen = fold.open;
-      this.paint();
-    });
-    this.fold = fold;
-    replace(this.place, fold);
     this.tell(null);
     this.paint();
   }
 
-  /** Paper cannot be unfolded. */
   print(isStart: boolean): void {
-    this.isPrinting = isStart;
-    if (this.fold) this.fold.open = isStart || this.isOpen;
-    this.paint();
+    this.fold.print(isStart);
   }
 
   private lay(segments: Segment[]): void {
