@@ -175,9 +175,10 @@ TEST_CASE("a request that failed for good and memory that grows are facts", "[un
   growth["severity"] = "warning";
   growth["fingerprint"] = "growth";
   growth["evidence"] = {{"bytes_per_step", 31247564.0}, {"forecast_ns", 420'000'000'000u}};
+  growth["site"]["line"] = 13;
   report["findings"].push_back(growth);
   CHECK(has(summary_text(report, 120),
-            "GROWTH    29.8 MiB a step       fastops.py:12 (fused_step): "
+            "GROWTH    29.8 MiB a step       fastops.py:13 (fused_step): "
             "full 7.0 min"));
 }
 
@@ -215,6 +216,19 @@ TEST_CASE("where memory ran out, the parts are those of that moment", "[unit]") 
   const std::string text = summary_text(report);
   CHECK(has(text, "Card d0 when memory ran out: "));
   CHECK(has(text, "No room   1 request failed\n"));
+}
+
+TEST_CASE("a leak that grew is one fault, growth elsewhere another", "[unit]") {
+  Json report = example_report();
+  Json growth = report["findings"][0];
+  REQUIRE(growth["rule"] == "leak");
+  growth["rule"] = "growth";
+  growth["severity"] = "warning";
+  growth["fingerprint"] = "0";
+  report["findings"].push_back(growth);
+  CHECK(has(summary_text(report), "Verdict: 1 error, 3 warnings;"));
+  report["findings"].back()["site"]["line"] = 99;
+  CHECK(has(summary_text(report), "Verdict: 1 error, 4 warnings;"));
 }
 
 TEST_CASE("memory that ran out in pieces is one fault", "[unit]") {

@@ -29,9 +29,13 @@ bool is_explained_by_failure(const Report& report, const Finding& fragmentation)
   });
 }
 
-bool is_fault(const Report& report, const Finding& finding) {
-  if (finding.severity == Severity::kInfo) return false;
-  return finding.rule != Rule::kFragmentation || !is_explained_by_failure(report, finding);
+// Memory that a line leaks grows there; to free it is the fix of both.
+bool is_explained_by_leak(const Report& report, const Finding& growth) {
+  return std::any_of(report.findings.begin(), report.findings.end(), [&](const Finding& finding) {
+    return finding.rule == Rule::kLeak && finding.process == growth.process &&
+           finding.device == growth.device && finding.level == growth.level && growth.origin.site &&
+           finding.origin.site == growth.origin.site && finding.bytes >= growth.bytes;
+  });
 }
 
 // What opens an opaque pool is the next command (next_section), and is not repeated.
@@ -95,6 +99,12 @@ Lines finding_lines(const Report& report, const Fault& fault, std::string_view h
 }
 
 }  // namespace
+
+bool is_fault(const Report& report, const Finding& finding) {
+  if (finding.severity == Severity::kInfo) return false;
+  if (finding.rule == Rule::kGrowth) return !is_explained_by_leak(report, finding);
+  return finding.rule != Rule::kFragmentation || !is_explained_by_failure(report, finding);
+}
 
 std::vector<Fault> faults_of(const Report& report) { return collect(report, is_fault); }
 std::vector<Fault> hints_of(const Report& report) { return collect(report, is_hint); }

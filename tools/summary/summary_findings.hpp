@@ -15,6 +15,8 @@ struct Fault {
   std::vector<std::string> processes;
 };
 
+// It is worse than a hint, and no other finding is about the same.
+[[nodiscard]] bool is_fault(const Report& report, const analyzer::rows::Finding& finding);
 // In the order of the report, the worst first.
 [[nodiscard]] std::vector<Fault> faults_of(const Report& report);
 // What is worth knowing and no fault.
