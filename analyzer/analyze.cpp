@@ -78,7 +78,7 @@ std::size_t default_timeline_points(std::size_t traces) {
 Looks looks_of(const Options& options, std::size_t traces) {
   Looks looks;
   looks.detail = {options.timeline_points.value_or(default_timeline_points(traces)),
-                  options.logged_allocations.value_or(0)};
+                  options.logged_allocations};
   if (options.window) {
     looks.window.emplace().from_ns = options.window->from_ns;
     if (options.window->to_ns) looks.window->to_ns = *options.window->to_ns;

@@ -79,7 +79,7 @@ void export_report(const analyzer::rows::Report& report) {
     (void)tools::flame_graph_svg(report, {measure, ""});
   }
   (void)tools::pprof_profile(report, {});
-  (void)tools::perfetto_trace(report);
+  (void)tools::perfetto_trace(report, 0);
 }
 
 }  // namespace

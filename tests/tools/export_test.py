@@ -227,6 +227,24 @@ class Export(unittest.TestCase):
         self.check_snapshot(snapshot)
         self.assertLess(len(snapshot["device_traces"][0]), 600)
 
+    def test_of_nothing_that_ended_what_lives_is_left(self):
+        snapshot = self.snapshot("leaks", "--last", 0)
+        self.check_snapshot(snapshot)
+        live = sum(row["live_count_at_end"] for row in self.report("leaks")["usage"]
+                   if row["level"] in ("driver", "pool"))
+        self.assertEqual(sum(len(row["blocks"]) for row in snapshot["segments"]), live)
+
+    def test_times_of_one_rank_are_those_of_the_job(self):
+        database = self.database("torch_ddp")
+        start, = database.execute("SELECT min(start_unix_ns) FROM process").fetchone()
+        for rank in (0, 1):
+            first, = database.execute(
+                "SELECT min(start_ns) FROM allocation a JOIN process p ON p.id = a.process "
+                "WHERE p.rank = ? AND level = 'framework' AND device IS NOT NULL", (rank,)).fetchone()
+            events = [event for trace in self.snapshot("torch_ddp", "--rank", rank)["device_traces"]
+                      for event in trace if event["action"] == "alloc"]
+            self.assertEqual(min(event["time_us"] for event in events), (start + first) // 1000)
+
     def test_a_snapshot_of_several_processes_is_refused_with_the_way_out(self):
         result = call("export", self.job("torch_ddp"), "--to", "memory_viz")
         self.assertEqual(result.returncode, 1)

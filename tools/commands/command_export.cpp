@@ -68,6 +68,22 @@ struct ExportOptions {
 using analyzer::Level;
 using analyzer::rows::Report;
 
+// What a format is asked for, besides the rows.
+struct ExportRequest {
+  StackExport stacks;
+  std::uint64_t job_start_unix_ns = 0;  // where the times of the rows begin; 0: not known
+};
+
+// The times of a report begin with the first process of the job.
+std::uint64_t start_of_job(const Report& report) {
+  std::uint64_t first = 0;
+  for (const analyzer::rows::Process& process : report.processes) {
+    const std::uint64_t start = process.start_unix_ns.value_or(0);
+    if (first == 0 || (start != 0 && start < first)) first = start;
+  }
+  return first;
+}
+
 // The level that was named; else the framework's where it has blocks, and the driver's elsewhere.
 Level level_of_allocations(const Report& report, const StackExport& what) {
   for (std::size_t i = 0; i < analyzer::word_count(Level()); ++i) {
@@ -83,7 +99,7 @@ Level level_of_allocations(const Report& report, const StackExport& what) {
 }
 
 // Of the only process of the job that has allocations.
-std::string memory_viz_of(const Report& report, const StackExport& what) {
+std::string memory_viz_of(const Report& report, const ExportRequest& what) {
   std::vector<std::string> processes;
   for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
     if (!history.allocations.empty()) processes.push_back(history.process);
@@ -94,30 +110,38 @@ std::string memory_viz_of(const Report& report, const StackExport& what) {
         "a snapshot is of one process, and the job has several; name one with --rank, or give its "
         "trace alone");
   }
-  const bool is_framework = level_of_allocations(report, what) == Level::kFramework;
+  const bool is_framework = level_of_allocations(report, what.stacks) == Level::kFramework;
   return memory_viz_snapshot(report, processes.front(),
-                             is_framework ? Level::kFramework : Level::kDriver);
+                             is_framework ? Level::kFramework : Level::kDriver,
+                             what.job_start_unix_ns);
 }
 
-std::string minimalloc_of(const Report& report, const StackExport& what) {
-  return minimalloc_csv(report, level_of_allocations(report, what));
+std::string minimalloc_of(const Report& report, const ExportRequest& what) {
+  return minimalloc_csv(report, level_of_allocations(report, what.stacks));
+}
+
+template <auto kWrite>
+std::string of_stacks(const Report& report, const ExportRequest& what) {
+  return kWrite(report, what.stacks);
 }
 
 struct Format {
   const char* name;
   bool lists_allocations;
-  std::string (*write)(const Report& report, const StackExport& what);
+  std::string (*write)(const Report& report, const ExportRequest& what);
 };
 constexpr std::array kFormats = {
-    Format{"collapsed", false, collapsed_stacks},
-    Format{"speedscope", false, speedscope_profile},
-    Format{"svg", false, flame_graph_svg},
-    Format{"pprof", false, pprof_profile},
+    Format{"collapsed", false, of_stacks<collapsed_stacks>},
+    Format{"speedscope", false, of_stacks<speedscope_profile>},
+    Format{"svg", false, of_stacks<flame_graph_svg>},
+    Format{"pprof", false, of_stacks<pprof_profile>},
     Format{"perfetto", false,
-           [](const Report& report, const StackExport&) { return perfetto_trace(report); }},
+           [](const Report& report, const ExportRequest& what) {
+             return perfetto_trace(report, what.job_start_unix_ns);
+           }},
     Format{"memory_viz", true, memory_viz_of},
     Format{"sqlite", true,
-           [](const Report& report, const StackExport&) { return sqlite_database(report); }},
+           [](const Report& report, const ExportRequest&) { return sqlite_database(report); }},
     Format{"minimalloc", true, minimalloc_of},
 };
 
@@ -158,9 +182,10 @@ int export_job(const ExportOptions& options) {
   LoadOptions load = options.input.load_options();
   if (format->lists_allocations) load.logged_allocations = parse_number(options.last);
   Report report = load_rows(options.input.inputs, load);
+  const ExportRequest what = {{*measure, options.level, options.by == "module"},
+                              start_of_job(report)};
   if (!options.rank.empty()) narrow(report, {parse_number(options.rank), {}});
-  write_output(options.output.output,
-               format->write(report, {*measure, options.level, options.by == "module"}));
+  write_output(options.output.output, format->write(report, what));
   if (report.allocations) tell_what_is_left_out(report);
   return to_int(options.input.require_complete && !is_complete(report) ? ExitCode::kIncomplete
                                                                        : ExitCode::kSuccess);

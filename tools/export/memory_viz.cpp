@@ -246,12 +246,10 @@ std::vector<FinalSegment> final_segments(const DeviceMemory& memory) {
 // Writes the snapshot of one process.
 class SnapshotWriter {
  public:
-  SnapshotWriter(const Report& report, const std::string& process, Level level)
-      : report_(report), level_(level) {
+  SnapshotWriter(const Report& report, const std::string& process, Level level,
+                 std::uint64_t job_start_unix_ns)
+      : level_(level), start_unix_ns_(job_start_unix_ns) {
     for (const analyzer::rows::Stack& stack : report.stacks) stacks_[stack.id] = &stack;
-    for (const analyzer::rows::Process& row : report.processes) {
-      if (row.id == process) start_unix_ns_ = row.start_unix_ns.value_or(0);
-    }
     for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
       if (history.process == process) history_ = &history;
     }
@@ -484,10 +482,9 @@ class SnapshotWriter {
 
   static constexpr std::string_view kNames[] = {"free", "segment_free", "segment_alloc", "alloc"};
 
-  const Report& report_;
   Level level_;
+  std::uint64_t start_unix_ns_;  // of the job
   const analyzer::rows::AllocationHistory* history_ = nullptr;
-  std::uint64_t start_unix_ns_ = 0;
   std::vector<Device> devices_;  // by ordinal
   bool has_mappings_ = false;
   std::vector<const analyzer::rows::Oom*> failures_;
@@ -498,8 +495,9 @@ class SnapshotWriter {
 
 }  // namespace
 
-std::string memory_viz_snapshot(const Report& report, const std::string& process, Level level) {
-  return SnapshotWriter(report, process, level).write();
+std::string memory_viz_snapshot(const Report& report, const std::string& process, Level level,
+                                std::uint64_t job_start_unix_ns) {
+  return SnapshotWriter(report, process, level, job_start_unix_ns).write();
 }
 
 }  // namespace gpumemtrace::tools

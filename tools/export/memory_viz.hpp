@@ -3,6 +3,7 @@
 // from the allocations of a process.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "analyzer/rows/report.hpp"
@@ -16,8 +17,10 @@ namespace gpumemtrace::tools {
 //   known: all are 0.
 // - Frames of a free are none; where the allocation is older than the history, they name the
 //   allocation's.
-// `report` has its allocations; `process` is the id of one of its processes.
+// `report` has its allocations; `process` is the id of one of its processes. Its times begin at
+// `job_start_unix_ns`.
 [[nodiscard]] std::string memory_viz_snapshot(const analyzer::rows::Report& report,
-                                              const std::string& process, analyzer::Level level);
+                                              const std::string& process, analyzer::Level level,
+                                              std::uint64_t job_start_unix_ns);
 
 }  // namespace gpumemtrace::tools

@@ -47,13 +47,8 @@ enum class EventType : std::uint32_t { kBegin = 1, kEnd = 2, kInstant = 3, kCoun
 
 class TraceWriter {
  public:
-  explicit TraceWriter(const Report& report) : report_(report) {
-    // Times of the report begin with the job's first process.
-    for (const analyzer::rows::Process& process : report.processes) {
-      const std::uint64_t start = process.start_unix_ns.value_or(0);
-      if (origin_ns_ == 0 || (start != 0 && start < origin_ns_)) origin_ns_ = start;
-    }
-  }
+  TraceWriter(const Report& report, std::uint64_t job_start_unix_ns)
+      : report_(report), origin_ns_(job_start_unix_ns) {}
 
   [[nodiscard]] std::string write() {
     add_clocks();
@@ -324,7 +319,7 @@ class TraceWriter {
   static constexpr std::uint32_t kSequenceId = 1;
 
   const Report& report_;
-  std::uint64_t origin_ns_ = 0;
+  std::uint64_t origin_ns_;
   std::string data_;
   pbf_writer out_{data_};
   std::uint64_t tracks_ = 0;
@@ -334,6 +329,8 @@ class TraceWriter {
 
 }  // namespace
 
-std::string perfetto_trace(const Report& report) { return TraceWriter(report).write(); }
+std::string perfetto_trace(const Report& report, std::uint64_t job_start_unix_ns) {
+  return TraceWriter(report, job_start_unix_ns).write();
+}
 
 }  // namespace gpumemtrace::tools

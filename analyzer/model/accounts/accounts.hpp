@@ -213,7 +213,8 @@ constexpr HolderPart holder_of_part(std::uint32_t part) { return {part / 2, part
 // How much a model keeps beside sums.
 struct ModelDetail {
   std::size_t timeline_buckets = 1024;  // at most, of each timeline
-  std::size_t logged_allocations = 0;   // at most, of those that ended; AllocationLog
+  // At most, of those that ended (AllocationLog); no value: none is logged.
+  std::optional<std::size_t> logged_allocations{};
 };
 
 // - Accounts are created on demand and never removed; pointers to them stay valid.

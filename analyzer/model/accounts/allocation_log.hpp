@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 
 #include "analyzer/model/accounts/block_use.hpp"
 #include "analyzer/model/accounts/live_allocation.hpp"
@@ -21,16 +22,16 @@ struct LoggedAllocation {
 // Keeps what is live at the end, and of the rest what ended last. `present` is borrowed.
 class AllocationLog {
  public:
-  // Of what ends, at most so many are kept; 0 keeps nothing at all.
-  AllocationLog(const PresentRecord& present, std::size_t most) : present_(present), most_(most) {}
+  // Of what ends, at most so many are kept. Without a number nothing at all is.
+  AllocationLog(const PresentRecord& present, std::optional<std::size_t> most)
+      : present_(present), most_(most) {}
 
-  [[nodiscard]] bool is_on() const { return most_ != 0; }
+  [[nodiscard]] bool is_on() const { return most_.has_value(); }
   void add_ended(const LiveAllocation& entry, BlockUse use) {
-    if (ended_.size() == most_) {
-      dropped_until_ = ended_.front().end;
-      ended_.pop_front();
-    }
     ended_.push_back({entry, present_.time, use});
+    if (ended_.size() <= *most_) return;
+    dropped_until_ = ended_.front().end;
+    ended_.pop_front();
   }
   void add_live(const LiveAllocation& entry, BlockUse use) { live_.push_back({entry, 0, use}); }
 
@@ -45,7 +46,7 @@ class AllocationLog {
 
  private:
   const PresentRecord& present_;
-  std::size_t most_;
+  std::optional<std::size_t> most_;
   std::uint64_t dropped_until_ = 0;
   std::deque<LoggedAllocation> ended_;
   std::deque<LoggedAllocation> live_;
