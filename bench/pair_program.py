@@ -3,11 +3,14 @@
 """One of the processes that gpu_pairs measures.
 
     pair_program.py WORKLOAD STEPS_A_WINDOW [--simulated LIBRARY]
+    pair_program.py WORKLOAD --gpu-busy
 
 Repeats the workload's step until standard input ends and prints each window of steps as a line of
 JSON: when it began and ended (CLOCK_MONOTONIC, seconds), the median step in it, and the processor
-time of the whole process within it. The first line, {"ready": ...}, comes after a warm-up and says
-how large a part of the time the GPU is busy.
+time of the whole process within it. The first line, {"ready": true}, comes after a warm-up.
+
+With --gpu-busy it prints the part of the time in which the step keeps the GPU busy, and ends: that takes
+PyTorch's profiler, which the measured processes never load.
 """
 
 import argparse
@@ -64,7 +67,8 @@ def watch_standard_input(ended):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("workload")
-    parser.add_argument("steps", type=int)
+    parser.add_argument("steps", type=int, nargs="?", default=50)
+    parser.add_argument("--gpu-busy", action="store_true")
     parser.add_argument("--simulated", metavar="LIBRARY")
     options = parser.parse_args()
     if options.simulated:
@@ -75,12 +79,13 @@ def main():
     else:
         step = pair_workloads.ON_GPU[options.workload]()
     window_of(step, WARM_UP_STEPS)
-    busy = 0.0 if options.simulated else gpu_busy(step)
+    if options.gpu_busy:
+        return say({"gpu_busy": gpu_busy(step)})
     ended = threading.Event()
     threading.Thread(target=watch_standard_input, args=(ended,), daemon=True).start()
     gc.collect()
     gc.disable()  # its runs are rare and long
-    say({"ready": True, "gpu_busy": busy})
+    say({"ready": True})
     while not ended.is_set():
         say(window_of(step, options.steps))
 
