@@ -6,7 +6,6 @@
 #include <atomic>
 
 #include "preload/python/python_interpreter.hpp"
-#include "preload/python/python_rounds.hpp"
 #include "preload/python/python_walk.hpp"
 
 namespace gpumemtrace::preload::python {
@@ -16,22 +15,15 @@ constexpr std::size_t kCheckedWalks = 64;
 
 constinit std::atomic<std::size_t> checked_walks = 0;
 
-[[gnu::noinline]] void begin_round(Walk& walk, std::uint32_t round) noexcept {
-  walk.begin_round(round);
-  use_round();
-}
-
 }  // namespace
 
-[[gnu::hot]] std::uint64_t read_stack(std::size_t capacity, Walk& last) noexcept {
+[[gnu::hot]] std::uint64_t read_stack(std::size_t capacity, std::uint64_t now,
+                                      Walk& last) noexcept {
   const Interpreter& python = this_interpreter();
   if (!is_loaded() || is_finalizing(python)) return 0;
   const void* thread_state = python.this_thread_state();
   if (thread_state == nullptr) return 0;
-  // Relaxed: who takes up a new round late is one more thread of the old one.
-  const std::uint32_t round = present_round.load(std::memory_order_relaxed);
-  if (last.round != round) [[unlikely]]
-    begin_round(last, round);
+  last.forget_what_is_old(now);
   if (checked_walks.load(std::memory_order_relaxed) >= kCheckedWalks) [[likely]] {
     if (!python.read(python.code_type, thread_state, capacity, last)) return 0;
   } else if (!python.read_checked(python.code_type, thread_state, capacity, last)) {

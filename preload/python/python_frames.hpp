@@ -29,9 +29,9 @@ struct Code {
   const void* line_table = nullptr;  // bytes object
 };
 
-// Reads the calling thread's innermost `capacity` frames; while state() is kOn. `last` is this
-// thread's own. Returns a hash of the frames; 0 on threads without Python frames.
-std::uint64_t read_stack(std::size_t capacity, Walk& last) noexcept;
+// Reads the calling thread's innermost `capacity` frames; while state() is kOn. `now`: ticks(),
+// `last` is this thread's own. Returns a hash of the frames; 0 on threads without Python frames.
+std::uint64_t read_stack(std::size_t capacity, std::uint64_t now, Walk& last) noexcept;
 // The frames of a walk, innermost first; returns how many. `out` has room for kMaxFrames.
 std::size_t copy_frames(const Walk& walk, Frame* out) noexcept;
 

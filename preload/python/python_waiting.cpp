@@ -47,7 +47,7 @@ class ObjectCopy {
   alignas(8) char content_[72 + 65536];
 };
 
-// Too large for a stack; the background thread's alone.
+// Too large for a stack; of the one thread that looks.
 constinit ObjectCopy object_copy = {};
 
 std::size_t copy_str(const void* text, char* out, std::size_t capacity, ReadingLog* log) noexcept {

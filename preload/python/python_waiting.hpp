@@ -2,7 +2,7 @@
 // Python threads that wait for PyTorch's autograd engine. The engine's own threads have no Python
 // frames, and the thread that called backward() waits for them without the GIL, in native code.
 //
-// Background thread only. The other threads run on meanwhile, so everything is read through the
+// One thread at a time. The other threads run on meanwhile, so everything is read through the
 // kernel, whole structures at once, and counts only where a second reading gives the same.
 #pragma once
 
@@ -37,7 +37,7 @@ class WaitingLook {
  private:
   struct Outcome {
     std::size_t count = 0;
-    WaitingThread found[kMaxThreads];
+    WaitingThread found[kMaxThreads] = {};
     ReadingLog log;
   };
   static void read_all(std::size_t depth, Outcome& out) noexcept;

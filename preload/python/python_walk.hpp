@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/base/clock.hpp"
 #include "preload/python/python_layout.hpp"
 #include "preload/python/python_types.hpp"
 
@@ -26,7 +27,7 @@ inline constexpr std::size_t kMaxLinks = 2 * kMaxFrames;  // the interpreter's o
 // Behind `count` stand the inner frames of earlier walks, which may come again. A link is compared
 // with the frame that it stands for before it is used, and where that says the same as before, its
 // code object is not looked at again. A code object that another one replaced at the same address
-// would go unseen, so whatever is older than the present round is forgotten.
+// would go unseen, so everything is forgotten after some milliseconds.
 struct Walk {
   struct Link {
     const void* frame;
@@ -45,7 +46,7 @@ struct Walk {
   };
   static constexpr std::size_t kIndexes = 64;
 
-  std::uint32_t round;
+  std::uint64_t looked_at;  // ticks(): when the first of what is known was looked at
   std::uint32_t count;
   std::uint32_t known;
   std::uint32_t summed;  // links whose hash is up to date
@@ -55,10 +56,13 @@ struct Walk {
   Note notes[kMaxLinks];   // apart, because most walks need only one of them
   Fresh fresh[kMaxLinks];  // of one walk, innermost first
 
-  // Looks at all code objects again.
-  void begin_round(std::uint32_t number) noexcept {
+  // Looks at all code objects again where that was long ago, or the clock went back.
+  void forget_what_is_old(std::uint64_t now) noexcept {
+    constexpr std::uint64_t kMostUs = 10'000;
+    if (now - looked_at < kMostUs * ticks_per_us) [[likely]]
+      return;
     known = summed = 0;
-    round = number;
+    looked_at = now;
   }
 };
 

@@ -41,13 +41,13 @@ class ReadingLog {
 
   void plan_reading() noexcept;
 
-  Note notes_[kMaxNotes];
+  Note notes_[kMaxNotes] = {};
   std::size_t count_ = 0;
   std::size_t bytes_ = 0;  // of `content_`
   bool is_spoiled_ = false;
-  iovec ranges_[kMaxRanges];     // they cover all notes
-  std::size_t range_count_ = 0;  // 0: not planned yet
-  char content_[kMaxBytes];
+  iovec ranges_[kMaxRanges] = {};  // they cover all notes
+  std::size_t range_count_ = 0;    // 0: not planned yet
+  char content_[kMaxBytes] = {};
 };
 
 // Reads through the kernel, and notes it where there is a log.

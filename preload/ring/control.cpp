@@ -23,14 +23,14 @@ bool attach_thread(bool may_start) noexcept { return installed_attach(may_start)
 // In this order: where it takes back the announcement of a later pause, it ends that one, too.
 void BackgroundWake::wake() noexcept {
   const ErrnoKeeper errno_keeper;
-  announced_.store(Pause::kNone);
+  is_announced_.store(false);
   count_.fetch_add(1);
   wake_all(count_);
 }
 
 void BackgroundWake::sleep(std::uint32_t count, long ns) noexcept {
   wait_for_change(count_, count, ns, ns);
-  announced_.store(Pause::kNone);
+  is_announced_.store(false);
 }
 
 }  // namespace gpumemtrace::preload

@@ -59,19 +59,12 @@ void install_attach_thread(AttachThread* attach) noexcept;
   return attach_thread(may_start);
 }
 
-// How long the background thread's pause may be.
-enum class Pause : std::uint32_t {
-  kNone,   // it is awake
-  kShort,  // some milliseconds
-  kLong,
-};
-
 // What the background thread sleeps on between its rounds. Most work waits for the next round; what
 // cannot wait out a pause ends it:
 //
 //   background thread                         any other thread
-//     announce()                                leaves work
-//     looks once more whether there is work     wake_from()
+//     announces its pause                       leaves work
+//     looks once more whether there is work     wake_if_asleep()
 //     sleep()
 //
 // Whoever comes second sees what the other one did.
@@ -79,9 +72,9 @@ class BackgroundWake {
  public:
   // Ends the pause, also one that is about to begin. Any thread; a system call. Keeps errno.
   void wake() noexcept;
-  // Likewise where so long a pause has been announced, else a load.
-  void wake_from(Pause at_least) noexcept {
-    if (announced_.load() >= at_least) [[unlikely]]
+  // Likewise where a pause has been announced, else a load.
+  void wake_if_asleep() noexcept {
+    if (is_announced_.load()) [[unlikely]]
       wake();
   }
 
@@ -89,13 +82,13 @@ class BackgroundWake {
 
   // For sleep(): a wake() after this one ends it.
   std::uint32_t count() const noexcept { return count_.load(); }
-  void announce(Pause pause) noexcept { announced_.store(pause); }
+  void announce(bool pause) noexcept { is_announced_.store(pause); }
   // Sleeps `ns`, or not at all where somebody woke the thread since `count`; then it is awake.
   void sleep(std::uint32_t count, long ns) noexcept;
 
  private:
   std::atomic<std::uint32_t> count_ = 0;
-  std::atomic<Pause> announced_ = Pause::kNone;
+  std::atomic<bool> is_announced_ = false;
 };
 extern constinit BackgroundWake background_wake [[gnu::visibility("hidden")]];
 

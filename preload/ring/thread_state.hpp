@@ -46,7 +46,8 @@ struct alignas(64) ThreadState {
   // Contexts that were made current here, as the wrapped calls said; ContextId values.
   std::uint32_t context = 0;
   std::uint32_t context_depth = 0;
-  std::uint64_t last_without_python = 0;  // time; see request_waiting_look()
+  std::uint64_t last_without_python = 0;  // ticks(); see watch_who_waits()
+  std::uint64_t last_waiting_look = 0;    // likewise
   std::uint32_t context_stack[kContextStackDepth] = {};
 };
 

@@ -74,7 +74,7 @@ trace::ChunkHeader* take_chunk(WriterPool& pool, std::uint32_t size_class, bool 
   trace::ChunkHeader* chunk = pool.ring.take(size_class, important);
   // Not for each record that a full ring drops.
   if ((has_sealed || chunk != nullptr) && pool.ring.is_reserve_low(size_class)) {
-    background_wake.wake_from(Pause::kShort);
+    background_wake.wake_if_asleep();
   }
   while (chunk == nullptr && pool.on_full == OnFull::kBlock &&
          control.session.load() == pool.session_id && pool.is_emptied.load() &&

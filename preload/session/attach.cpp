@@ -8,7 +8,6 @@
 #include "preload/base/errno_keeper.hpp"
 #include "preload/base/message.hpp"
 #include "preload/driver/tracking.hpp"
-#include "preload/python/python_rounds.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/writers.hpp"
 #include "preload/session/session.hpp"
@@ -69,7 +68,6 @@ bool attach(bool may_start) noexcept {
 [[gnu::constructor]] void library_begins() {
   remember_standard_error();
   install_attach_thread(attach);
-  python::install_wake_background([]() noexcept { background_wake.wake_from(Pause::kLong); });
   void* page = mmap(&control, sizeof control, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
   control_is_wiped_on_fork =

@@ -9,7 +9,7 @@
 #include "preload/base/sleep.hpp"
 #include "preload/loader/lazy_symbols.hpp"
 #include "preload/loader/own_thread.hpp"
-#include "preload/python/python_rounds.hpp"
+#include "preload/python/python_collections.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/writers.hpp"
 #include "preload/session/activity_reader.hpp"
@@ -22,8 +22,6 @@
 #include "preload/session/trace_bound.hpp"
 #include "preload/session/trace_packer.hpp"
 #include "preload/stacks/stacks.hpp"
-#include "preload/stacks/waiting_request.hpp"
-#include "preload/stacks/waiting_watch.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -53,9 +51,7 @@ class BackgroundThread {
  private:
   void round(const CallGuard& guard) noexcept {
     pause_.round_begins();
-    python_rounds_.begin_if_due(python_stacks_off().empty());
-    const bool is_watching = has_to_look();
-    if (is_watching) waiting_.refresh(guard);
+    if (python_stacks_off().empty()) python::watch_collector();
     (void)packer_.pack_sealed(guard);
     packer_.replenish_ring(guard);
     activities_.read(guard);
@@ -66,25 +62,11 @@ class BackgroundThread {
       reclaim_writers(session_.pool, thread_is_gone);
     }
     answer_flush(guard);
-    pause(is_watching);
+    pause_.until_woken([this]() noexcept {
+      return session_.ring.needs_round() ||
+             (session_.is_recording() && session_.sample_wanted.load());
+    });
   }
-
-  void pause(bool is_watching) noexcept {
-    const auto ring_needs_round = [this]() noexcept { return session_.ring.needs_round(); };
-    if (is_watching || has_to_look()) {
-      pause_.while_someone_waits(ring_needs_round);
-    } else if (python_rounds_.is_in_use()) {
-      pause_.while_python_is_walked(ring_needs_round);
-    } else {
-      pause_.until_woken([&]() noexcept {
-        return ring_needs_round() || python_rounds_.is_in_use() ||
-               (session_.is_recording() && session_.sample_wanted.load());
-      });
-    }
-  }
-
-  // What a thread that goes on without a pause does not wake the background thread for.
-  bool has_to_look() const noexcept { return session_.is_recording() && waiting_look_is_wanted(); }
 
   void bound_trace(const CallGuard& guard) noexcept {
     guard_ = &guard;
@@ -129,8 +111,6 @@ class BackgroundThread {
   TraceBound bound_{session_, packer_};
   ActivityReader activities_{session_, packer_};
   Observation observation_{session_, activities_};
-  WaitingWatch waiting_;
-  python::Rounds python_rounds_;
   RoundPause pause_;
 };
 

@@ -15,30 +15,14 @@ class RoundPause {
 
   // `has_work` is asked when everybody knows that they have to wake the thread; where it is true,
   // there is no pause.
-  //
-  // Somebody waits in Python for a thread that works: the wait may be another one at any moment.
-  template <class HasWork>
-  void while_someone_waits(HasWork&& has_work) noexcept {
-    sleep(Pause::kShort, 1'000'000, has_work);
-  }
-  // Python's rounds have to end in time.
-  template <class HasWork>
-  void while_python_is_walked(HasWork&& has_work) noexcept {
-    sleep(Pause::kShort, 10'000'000, has_work);
-  }
-  // `gpumemtrace ctl` waits as long for its answer.
   template <class HasWork>
   void until_woken(HasWork&& has_work) noexcept {
-    sleep(Pause::kLong, 50'000'000, has_work);
+    constexpr long kLongestNs = 50'000'000;  // `gpumemtrace ctl` waits as long for its answer
+    background_wake.announce(true);
+    has_work() ? background_wake.announce(false) : background_wake.sleep(wakes_, kLongestNs);
   }
 
  private:
-  template <class HasWork>
-  void sleep(Pause pause, long ns, HasWork& has_work) noexcept {
-    background_wake.announce(pause);
-    has_work() ? background_wake.announce(Pause::kNone) : background_wake.sleep(wakes_, ns);
-  }
-
   std::uint32_t wakes_ = 0;
 };
 

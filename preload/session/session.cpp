@@ -25,7 +25,7 @@ bool attach_background_thread() noexcept {
 
 void request_sample() noexcept {
   the_session().sample_wanted.store(true);
-  background_wake.wake_from(Pause::kLong);
+  background_wake.wake_if_asleep();
 }
 
 std::uint32_t settled_session() noexcept {

@@ -4,16 +4,18 @@
 #include <atomic>
 #include <cstddef>
 
+#include "preload/base/errno_keeper.hpp"
 #include "preload/base/key_table.hpp"
 #include "preload/native/unwind_cache.hpp"
 #include "preload/python/python_collections.hpp"
 #include "preload/python/python_frames.hpp"
 #include "preload/python/python_interpreter.hpp"
+#include "preload/python/python_waiting.hpp"
 #include "preload/python/python_walk.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/ring/writer_pool.hpp"
 #include "preload/stacks/module_list.hpp"
-#include "preload/stacks/waiting_request.hpp"
+#include "preload/stacks/waiting_watch.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -79,7 +81,7 @@ bool write_own_code(std::uint32_t id, const void* object) noexcept {
 }
 
 bool write_other_code(std::uint32_t id, const void* object) noexcept {
-  static constinit python::CodeCopy code = {};  // large, and the background thread's alone
+  static constinit python::CodeCopy code = {};  // large, and of whoever looks who waits
   if (!python::copy_code(object, code)) return true;
   return write_code_text(id, code.first_line, trace::CodeText::kName,
                          {code.name, code.name_bytes}) &&
@@ -171,6 +173,38 @@ void write_stack(std::uint32_t id, const PythonFrames& python,
   return id;
 }
 
+// The number of another thread's stack, whose code objects are copied through the kernel; 0: there
+// is no room.
+std::uint32_t number_of_waiting(const python::WaitingThread& thread) noexcept {
+  std::uint64_t hash = 0;
+  for (std::size_t i = thread.count; i-- > 0;) hash = python::hash_with(hash, thread.frames[i]);
+  bool is_new = false;
+  const std::uint32_t id = intern_stack(hash, is_new);
+  if (!is_new) return id;
+  PythonFrames python;
+  python.count = thread.count;
+  python.owner = Owner::kAnotherThread;
+  for (std::size_t i = 0; i < thread.count; ++i) python.frames[i] = thread.frames[i];
+  write_stack(id, python, native::Walk{});
+  return id;
+}
+
+// Writes a WaitingStack record for each Python thread that waits: some microseconds, mostly of one
+// system call.
+[[gnu::noinline, gnu::cold]] void look_who_waits(const CallGuard& guard) noexcept {
+  static constinit python::WaitingLook waiting;  // large, and of whoever looks who waits
+  const ErrnoKeeper errno_keeper;
+  waiting.look(settings.depth_limit);
+  for (const python::WaitingThread& thread : waiting.found()) {
+    const std::uint32_t stack = number_of_waiting(thread);
+    if (stack == 0) continue;
+    (void)write_event<trace::WaitingStack>(guard, [&](trace::WaitingStack& record) {
+      record.thread_id = thread.thread_id;
+      record.stack = stack;
+    });
+  }
+}
+
 // With native frames that have to be looked for. Apart, because of the room that they take.
 [[gnu::noinline]] std::uint32_t unexpected_stack(const native::Caller& caller,
                                                  native::UnwindCache* memory, std::uint64_t hash,
@@ -216,18 +250,20 @@ bool map_walks() noexcept {
 
 }  // namespace
 
-[[gnu::hot]] std::uint32_t walk_current_stack(const CallGuard&, const native::Caller& caller,
-                                              StackUse use) noexcept {
+[[gnu::hot]] std::uint32_t walk_current_stack(const CallGuard& guard, const native::Caller& caller,
+                                              StackUse use, std::uint64_t now) noexcept {
   const std::uint32_t writer = thread_state.writer_id;
   const python::Walk* walk = nullptr;
   std::uint64_t hash = 0;
   if (settings.python && python::state() == python::State::kOn) [[likely]] {
     python::Walk& last = settings.walks[writer];
-    hash = python::read_stack(settings.depth_limit, last);
+    hash = python::read_stack(settings.depth_limit, now, last);
     if (hash != 0) [[likely]] {
       walk = &last;
-    } else {
-      request_waiting_look();
+      python_runs_here();
+    } else if (begin_waiting_look(now)) [[unlikely]] {
+      look_who_waits(guard);
+      end_waiting_look(now);
     }
   }
   native::Walk native;
@@ -247,24 +283,11 @@ bool map_walks() noexcept {
   return id;
 }
 
-std::uint32_t waiting_stack(const CallGuard&, const python::WaitingThread& thread) noexcept {
-  std::uint64_t hash = 0;
-  for (std::size_t i = thread.count; i-- > 0;) hash = python::hash_with(hash, thread.frames[i]);
-  bool is_new = false;
-  const std::uint32_t id = intern_stack(hash, is_new);
-  if (!is_new) return id;
-  PythonFrames python;
-  python.count = thread.count;
-  python.owner = Owner::kAnotherThread;
-  for (std::size_t i = 0; i < thread.count; ++i) python.frames[i] = thread.frames[i];
-  write_stack(id, python, native::Walk{});
-  return id;
-}
-
 void reset_stacks(const Config& config) noexcept {
   settings.depth_limit =
       at_most(config.stack_depth, at_most(python::kMaxFrames, native::kMaxFrames));
   without_room.store(0);
+  reset_waiting_looks();
   const bool wants_native = config.native_stacks != NativeStacks::kNone;
   const bool has_room = map_walks() && stacks.map(kStackSlots) && codes.map(kCodeSlots);
   python_off = why_off(config.python_stacks, has_room, "switched off by GPUMEMTRACE_PYTHON");
@@ -275,7 +298,6 @@ void reset_stacks(const Config& config) noexcept {
   settings.native = native_off.empty() ? config.native_stacks : NativeStacks::kNone;
 }
 
-std::size_t stack_depth() noexcept { return settings.depth_limit; }
 std::string_view python_stacks_off() noexcept { return python_off; }
 std::string_view native_stacks_off() noexcept { return native_off; }
 std::uint64_t stacks_without_room() noexcept { return without_room.load(); }

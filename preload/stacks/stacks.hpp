@@ -14,9 +14,9 @@
 #include <cstdint>
 #include <string_view>
 
+#include "preload/base/clock.hpp"
 #include "preload/base/config.hpp"
 #include "preload/native/native_frames.hpp"
-#include "preload/python/python_waiting.hpp"
 
 namespace gpumemtrace::preload {
 
@@ -29,22 +29,15 @@ enum class StackUse {
   kRelease,  // either is taken back: no stack, it says nothing about who held the memory
 };
 
-// The calling thread's stack, from the hook's caller on.
-std::uint32_t walk_current_stack(const CallGuard& guard, const native::Caller& caller,
-                                 StackUse use) noexcept;
+// The calling thread's stack, from the hook's caller on. `now` is ticks().
+std::uint32_t walk_current_stack(const CallGuard& guard, const native::Caller& caller, StackUse use,
+                                 std::uint64_t now) noexcept;
 // Nothing of the walk is entered for what has no stack: that is every second event.
 [[gnu::always_inline]] inline std::uint32_t current_stack(const CallGuard& guard,
                                                           const native::Caller& caller,
                                                           StackUse use) noexcept {
-  return use == StackUse::kRelease ? 0 : walk_current_stack(guard, caller, use);
+  return use == StackUse::kRelease ? 0 : walk_current_stack(guard, caller, use, ticks());
 }
-
-// The number of another thread's Python stack, read by the background thread; 0 where there is none
-// left. Its code objects are copied through the kernel.
-std::uint32_t waiting_stack(const CallGuard& guard, const python::WaitingThread& thread) noexcept;
-
-// Most frames of each kind in a stack.
-std::size_t stack_depth() noexcept;
 
 // Empties the tables: a new trace needs every stack again. Before the session's first record.
 void reset_stacks(const Config& config) noexcept;

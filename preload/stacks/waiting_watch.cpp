@@ -1,61 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/stacks/waiting_watch.hpp"
 
-#include <time.h>
+#include <atomic>
 
 #include "preload/base/clock.hpp"
-#include "preload/ring/recorder.hpp"
-#include "preload/stacks/stacks.hpp"
-#include "preload/stacks/waiting_request.hpp"
+#include "preload/ring/thread_state.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
 
-constexpr std::uint64_t kLookPeriodNs = 200'000;
-constexpr std::uint64_t kRepeatNs = 1'000'000;
+constexpr std::uint64_t kQuietUs = 100;
+constexpr std::uint64_t kShortestUs = 200;  // between two looks of a thread
+constexpr std::uint64_t kLongestUs = 10'000;
+
+// Since the last look; a hint, nothing is ordered by it. In a cache line of its own.
+struct alignas(64) Hint {
+  std::atomic<bool> is_set = false;
+};
+constinit Hint python_ran;
+
+// Who looks: 1 + its writer's number; 0: nobody. A signal handler may have made a thread leave its
+// look for good, so it may begin another one.
+constinit std::atomic<std::uint32_t> looker = 0;
+
+bool take_turn() noexcept {
+  const std::uint32_t own = 1 + thread_state.writer_id;
+  std::uint32_t nobody = 0;
+  return looker.compare_exchange_strong(nobody, own) || nobody == own;
+}
 
 }  // namespace
 
-void WaitingWatch::refresh(const CallGuard& guard) noexcept {
-  const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-  if (now_ns - last_look_ns_ < kLookPeriodNs) return;
-  last_look_ns_ = now_ns;
-  waiting_look_begins();
-  if (!python_stacks_off().empty()) return;
-  look_.look(stack_depth());
-  forget_all_but_found();
-  for (const python::WaitingThread& thread : look_.found()) {
-    const std::uint32_t stack = waiting_stack(guard, thread);
-    Known& last = known(thread.thread_id);
-    if (stack == 0 || (last.stack == stack && now_ns - last.written_ns <= kRepeatNs)) continue;
-    last.stack = stack;
-    last.written_ns = now_ns;
-    (void)write_event<trace::WaitingStack>(guard, [&](trace::WaitingStack& record) {
-      record.thread_id = last.thread_id;
-      record.stack = stack;
-    });
+[[gnu::hot]] bool begin_waiting_look(std::uint64_t now) noexcept {
+  ThreadState& state = thread_state;
+  const std::uint64_t since_look = now - state.last_waiting_look;
+  const bool was_quiet = now - state.last_without_python > kQuietUs * ticks_per_us;
+  if (was_quiet || python_ran.is_set.load(std::memory_order_relaxed) ||
+      since_look > kLongestUs * ticks_per_us) [[unlikely]] {
+    // What cannot be now stays due: the last time is not noted.
+    if (since_look < kShortestUs * ticks_per_us || !take_turn()) return false;
+    python_ran.is_set.store(false, std::memory_order_relaxed);
+    return true;
   }
+  state.last_without_python = now;
+  return false;
 }
 
-void WaitingWatch::forget_all_but_found() noexcept {
-  for (Known& last : known_) {
-    bool still_waits = false;
-    for (const python::WaitingThread& thread : look_.found()) {
-      still_waits = still_waits || thread.thread_id == last.thread_id;
-    }
-    if (!still_waits) last.stack = 0;
-  }
+void end_waiting_look(std::uint64_t now) noexcept {
+  looker.store(0);
+  thread_state.last_waiting_look = thread_state.last_without_python = now;
 }
 
-// The thread's, else the place of the one that was written longest ago.
-WaitingWatch::Known& WaitingWatch::known(std::uint64_t thread_id) noexcept {
-  Known* oldest = &known_[0];
-  for (Known& last : known_) {
-    if (last.thread_id == thread_id) return last;
-    if (last.written_ns < oldest->written_ns) oldest = &last;
-  }
-  *oldest = {thread_id, 0, 0};
-  return *oldest;
+[[gnu::hot]] void python_runs_here() noexcept {
+  if (!python_ran.is_set.load(std::memory_order_relaxed)) [[unlikely]]
+    python_ran.is_set.store(true, std::memory_order_relaxed);
 }
+
+void reset_waiting_looks() noexcept { looker.store(0); }
 
 }  // namespace gpumemtrace::preload

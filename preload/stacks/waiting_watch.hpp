@@ -1,38 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who waits for PyTorch's autograd engine, as the background thread sees it from time to time.
+// When to look who waits for PyTorch's autograd engine. The engine's threads have no Python frames;
+// what they do is the doing of a thread that waits for them in Python.
+//
+// Who waits, and where, changes only while the engine is without work, or after the thread that
+// waited has run Python again. So an engine's thread looks where it had been quiet, or somebody ran
+// Python since the last look; and now and then in between, because a thread that waits again at
+// once, and records nothing before, is told by neither.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-
-#include "preload/python/python_waiting.hpp"
 
 namespace gpumemtrace::preload {
 
-class CallGuard;
+// The calling thread uses memory `now` (ticks()) and has no Python frames. True where a look is
+// due, at most each 200 us, and no other thread looks: it looks, and then says that the look is
+// over.
+[[nodiscard]] bool begin_waiting_look(std::uint64_t now) noexcept;
+void end_waiting_look(std::uint64_t now) noexcept;
 
-// Writes a WaitingStack record for each Python thread that waits. What stands in the trace already
-// is written again where the thread did something else meanwhile, or after a while. Background
-// thread only.
-class WaitingWatch {
- public:
-  // A look, where the last one is not too near. One is wanted, and the session records.
-  void refresh(const CallGuard& guard) noexcept;
+// The calling thread has Python frames. Mostly a load.
+void python_runs_here() noexcept;
 
- private:
-  // What was written last of a thread; stack 0: it was seen not to wait since.
-  struct Known {
-    std::uint64_t thread_id = 0;
-    std::uint64_t written_ns = 0;
-    std::uint32_t stack = 0;
-  };
-
-  void forget_all_but_found() noexcept;
-  Known& known(std::uint64_t thread_id) noexcept;
-
-  std::uint64_t last_look_ns_ = 0;
-  Known known_[python::WaitingLook::kMaxThreads];
-  python::WaitingLook look_;
-};
+// Nobody looks: before a session's first record, also in a forked child.
+void reset_waiting_looks() noexcept;
 
 }  // namespace gpumemtrace::preload

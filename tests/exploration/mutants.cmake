@@ -79,15 +79,15 @@ add_mutant(asleep_though_woken preload/base/file_thread.cpp
   "    const std::uint32_t wakes = state.wakes.load();\n    do_what_is_asked();"
   "    do_what_is_asked();\n    const std::uint32_t wakes = state.wakes.load();")
 add_mutant(reserve_not_watched preload/ring/writers.cpp
-  "    background_wake.wake_from(Pause::kShort);\n" "")
+  "    background_wake.wake_if_asleep();\n" "")
 add_mutant(asleep_though_needed preload/session/round_pause.hpp
-  "has_work() ? background_wake.announce(Pause::kNone) : background_wake.sleep(wakes_, ns)"
-  "(void)has_work, background_wake.sleep(wakes_, ns)")
+  "has_work() ? background_wake.announce(false) : background_wake.sleep(wakes_, kLongestNs)"
+  "(void)has_work, background_wake.sleep(wakes_, kLongestNs)")
 add_mutant(pause_not_announced preload/session/round_pause.hpp
-  "    background_wake.announce(pause);" "    (void)pause;")
+  "    background_wake.announce(true);" "")
 add_mutant(announcement_taken_back preload/ring/control.cpp
-  "  announced_.store(Pause::kNone);\n  count_.fetch_add(1);\n  wake_all(count_);"
-  "  count_.fetch_add(1);\n  wake_all(count_);\n  announced_.store(Pause::kNone);")
+  "  is_announced_.store(false);\n  count_.fetch_add(1);\n  wake_all(count_);"
+  "  count_.fetch_add(1);\n  wake_all(count_);\n  is_announced_.store(false);")
 add_mutant(request_forgotten preload/base/file_thread.cpp "  state.requested.store(true);" "")
 add_mutant(growth_not_wanted preload/ring/ring.cpp
   "    wanted_[size_class].store(true);" "")

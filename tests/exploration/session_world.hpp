@@ -55,9 +55,6 @@ bool start_session(RequestedState requested) noexcept {
 }
 void say_not_recording(const char*) noexcept {}
 void record_context(std::uint32_t) noexcept {}
-namespace python {
-void install_wake_background(WakeBackground*) noexcept {}
-}  // namespace python
 namespace tracking {
 std::uint32_t context_count() noexcept { return 0; }
 void reset_if_forked() noexcept {}

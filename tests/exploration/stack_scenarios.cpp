@@ -36,7 +36,7 @@ namespace gpumemtrace::preload {
 namespace python {
 
 std::uint32_t version_hex() noexcept { return 0x030b0000; }
-std::uint64_t read_stack(std::size_t, Walk&) noexcept {
+std::uint64_t read_stack(std::size_t, std::uint64_t, Walk&) noexcept {
   const exploration::Unseen unseen;
   const std::vector<int>& own = exploration::frames_of_thread[exploration::current_thread()];
   std::uint64_t hash = 0;
@@ -64,6 +64,15 @@ bool copy_code(const void*, CodeCopy& out) noexcept {
   return true;
 }
 void watch_collector() noexcept {}
+void WaitingLook::look(std::size_t) noexcept {
+  const exploration::Unseen unseen;
+  outcomes_[0].count = 1;
+  outcomes_[0].found[0].count = 1;
+  outcomes_[0].found[0].frames[0] = {exploration::code_object(0), 0, 0};
+}
+std::span<const WaitingThread> WaitingLook::found() const noexcept {
+  return {outcomes_[0].found, outcomes_[0].count};
+}
 
 }  // namespace python
 namespace native {
@@ -72,7 +81,10 @@ bool read_expected(const Caller&, std::size_t, UnwindCache&, Walk&) noexcept { r
 Walk read_frames(const Caller&, std::uint64_t*, std::size_t, UnwindCache*) noexcept { return {}; }
 }  // namespace native
 std::uint32_t module_serial(const LoadedModule&) noexcept { return 1; }
-void request_waiting_look() noexcept {}
+bool begin_waiting_look(std::uint64_t) noexcept { return true; }
+void end_waiting_look(std::uint64_t) noexcept {}
+void reset_waiting_looks() noexcept {}
+void python_runs_here() noexcept {}
 }  // namespace gpumemtrace::preload
 
 namespace gpumemtrace::exploration {
@@ -93,6 +105,9 @@ class Written {
       texts_of_[code.id][code.text] = &record;
     } else if (record.kind == trace::RecordKind::kFree) {
       named_.insert(trace::as<trace::Free>(record).call.stack);
+    } else if (record.kind == trace::RecordKind::kWaitingStack) {
+      waiting_ = trace::as<trace::WaitingStack>(record).stack;
+      named_.insert(waiting_);
     }
   }
   // What `own_writer` wrote itself comes before what others wrote.
@@ -127,7 +142,10 @@ class Written {
     return records;
   }
 
+  std::uint32_t waiting() const { return waiting_; }
+
  private:
+  std::uint32_t waiting_ = 0;  // the stack that a waiting thread was last seen with
   std::map<std::uint32_t, const trace::RecordHeader*> stacks_;
   std::map<std::uint32_t, std::set<std::uint32_t>> codes_of_;
   std::map<std::uint32_t, std::map<trace::CodeText, const trace::RecordHeader*>> texts_of_;
@@ -153,17 +171,17 @@ class StackWorld : public World {
     call(number, stack);
     promise_is_told(stack);
   }
-  // The background thread's look at a thread that waits in this code object.
-  void look_at_waiting(std::uint32_t number, int code) {
-    static python::WaitingThread thread = {};
+  // A thread without Python frames looks at one that waits in code object 0.
+  void look_at_waiting() {
+    const CallGuard guard;
+    current_stack(guard, {}, StackUse::kCall);
+    std::uint32_t stack = 0;
     {
       const Unseen unseen;
-      thread.count = 1;
-      thread.frames[0] = {code_object(code), 0, 0};
+      Written written;
+      written.add_ring(thread_state.writer_id);
+      stack = written.waiting();
     }
-    const CallGuard guard;
-    const std::uint32_t stack = waiting_stack(guard, thread);
-    call(number, stack);
     promise_is_told(stack);
   }
 
@@ -206,13 +224,13 @@ Outcome new_code() {
   return explore(world.scenario({user(world, 0), user(world, 100)}, false));
 }
 
-// The background thread writes the stack of a thread that waits, while another one meets it, too.
+// A thread writes the stack of another one that waits, while a third one meets it, too.
 Outcome stack_of_waiting_thread() {
   StackWorld world({4}, {{0}, {}});
   return explore(world.scenario({user(world, 0),
                                  [&] {
                                    world.be_attached();
-                                   world.look_at_waiting(100, 0);
+                                   world.look_at_waiting();
                                  }},
                                 false));
 }
