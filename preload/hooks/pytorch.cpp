@@ -59,11 +59,10 @@ class Forward {
   if (device.type != kCuda) return;
   const CallGuard guard;
   if (!guard.outermost() || !recording(true)) return;
-  const EventTime now;
   const std::uint32_t stack =
-      bytes > 0 ? walk_current_stack(guard, caller, StackUse::kBlock, now.time) : 0;
+      current_stack(guard, caller, bytes > 0 ? StackUse::kBlock : StackUse::kRelease);
   const bool collected = bytes < 0 && python::in_collection();
-  (void)write_event<trace::Block>(guard, now, [&](trace::Block& block) {
+  (void)write_event<trace::Block>(guard, [&](trace::Block& block) {
     if (collected) block.record.flags = trace::kFlagCollected;
     block.stack = stack;
     block.address = reinterpret_cast<std::uintptr_t>(address);

@@ -86,32 +86,18 @@ class Slot {
   Record* record_ = nullptr;
 };
 
-// A reading of the clock that an event is given later, to read it once for each.
-struct EventTime {
-  std::uint64_t time = ticks();
-  const std::byte* cursor = thread_state.cursor;
-};
-
-// A record that is whole at once, of an event that was at `when`, or later where the thread has
-// written since: a thread's records are in the order of their times. `fill` gets the record with
-// kind and words set.
+// A record that is whole at once. `fill` gets the record with kind, words and time set.
 template <class Record, class Fill>
-[[nodiscard]] bool write_event(const CallGuard&, const EventTime& when, Fill&& fill) noexcept {
+[[nodiscard]] bool write_event(const CallGuard&, Fill&& fill) noexcept {
   Record* record = reserve<Record>();
   if (record == nullptr) return false;
   new (record) Record;
   record->record.kind = trace::kind_of<Record>();
   record->record.words = sizeof(Record) / trace::kWordBytes;
   fill(*record);
-  const bool is_next = reinterpret_cast<const std::byte*>(record) == when.cursor;
-  record->record.time = is_next ? when.time : ticks();
+  record->record.time = ticks();
   commit(sizeof(Record));
   return true;
-}
-// The same of an event that is now.
-template <class Record, class Fill>
-[[nodiscard]] bool write_event(const CallGuard& guard, Fill&& fill) noexcept {
-  return write_event<Record>(guard, EventTime{0, nullptr}, fill);
 }
 
 }  // namespace gpumemtrace::preload

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstddef>
 
+#include "preload/base/clock.hpp"
 #include "preload/base/errno_keeper.hpp"
 #include "preload/base/key_table.hpp"
 #include "preload/native/unwind_cache.hpp"
@@ -251,12 +252,13 @@ bool map_walks() noexcept {
 }  // namespace
 
 [[gnu::hot]] std::uint32_t walk_current_stack(const CallGuard& guard, const native::Caller& caller,
-                                              StackUse use, std::uint64_t now) noexcept {
+                                              StackUse use) noexcept {
   const std::uint32_t writer = thread_state.writer_id;
   const python::Walk* walk = nullptr;
   std::uint64_t hash = 0;
   if (settings.python && python::state() == python::State::kOn) [[likely]] {
     python::Walk& last = settings.walks[writer];
+    const std::uint64_t now = ticks();
     hash = python::read_stack(settings.depth_limit, now, last);
     if (hash != 0) [[likely]] {
       walk = &last;

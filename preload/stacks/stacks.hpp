@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "preload/base/clock.hpp"
 #include "preload/base/config.hpp"
 #include "preload/native/native_frames.hpp"
 
@@ -29,14 +28,14 @@ enum class StackUse {
   kRelease,  // either is taken back: no stack, it says nothing about who held the memory
 };
 
-// The calling thread's stack, from the hook's caller on. `now` is ticks().
-std::uint32_t walk_current_stack(const CallGuard& guard, const native::Caller& caller, StackUse use,
-                                 std::uint64_t now) noexcept;
+// The calling thread's stack, from the hook's caller on.
+std::uint32_t walk_current_stack(const CallGuard& guard, const native::Caller& caller,
+                                 StackUse use) noexcept;
 // Nothing of the walk is entered for what has no stack: that is every second event.
 [[gnu::always_inline]] inline std::uint32_t current_stack(const CallGuard& guard,
                                                           const native::Caller& caller,
                                                           StackUse use) noexcept {
-  return use == StackUse::kRelease ? 0 : walk_current_stack(guard, caller, use, ticks());
+  return use == StackUse::kRelease ? 0 : walk_current_stack(guard, caller, use);
 }
 
 // Empties the tables: a new trace needs every stack again. Before the session's first record.
