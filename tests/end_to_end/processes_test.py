@@ -14,9 +14,9 @@ OF_PARENT, OF_CHILD, OF_NEW_PROGRAM = 3, 5, 7  # allocations; see victims/proces
 class Children(support.EndToEnd):
     """Every way to make a process. The trace of one is never touched by another."""
 
-    def allocations_by_trace(self, mode):
+    def allocations_by_trace(self, mode, **variables):
         """Runs victims/processes.cpp: [(allocations, failed)] of each trace, oldest first."""
-        result = self.record(support.VICTIMS / "processes", mode)
+        result = self.record(support.VICTIMS / "processes", mode, **variables)
         self.assertEqual(result.stderr, b"")
         traces = sorted(self.traces(), key=lambda trace: trace.stat().st_ino)
         counts = []
@@ -44,7 +44,10 @@ class Children(support.EndToEnd):
         self.assertEqual(self.ends, ["exit"])
 
     def test_forks_while_threads_record_disturb_nothing(self):
-        self.assertEqual(self.allocations_by_trace("fork_while_threads_run"), [(80000, 0)])
+        # Four threads at full rate fill the ring where the machine is busy with other things, too.
+        self.assertEqual(
+            self.allocations_by_trace("fork_while_threads_run", GPUMEMTRACE_ON_FULL="block"),
+            [(80000, 0)])
 
     def test_fork_and_exec(self):
         self.assertEqual(
