@@ -287,6 +287,16 @@ std::string_view bare_function_name(std::string_view function) {
   return function.substr(begin);
 }
 
+std::string short_function_name(std::string_view function) {
+  static constexpr std::string_view kUnnamed = "(anonymous namespace)::";
+  std::string name(bare_function_name(function));
+  for (std::size_t at = name.find(kUnnamed); at != std::string::npos;
+       at = name.find(kUnnamed, at)) {
+    name.erase(at, kUnnamed.size());
+  }
+  return name;
+}
+
 const OpaquePool* find_opaque_pool(std::string_view owner) {
   for (const OpaquePool& pool : kOpaquePools) {
     if (pool.owner == owner) return &pool;

@@ -2,6 +2,7 @@
 // Whose code a file or a function is: the built-in tables behind `owner` and `site` of the report.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace gpumemtrace::analyzer {
@@ -50,6 +51,8 @@ namespace gpumemtrace::analyzer {
 
 // The name without arguments and return type: `nccl::alloc<int>` of `void nccl::alloc<int>(int*)`.
 [[nodiscard]] std::string_view bare_function_name(std::string_view function);
+// The same for people: without the words of unnamed namespaces, too.
+[[nodiscard]] std::string short_function_name(std::string_view function);
 
 // A pool that takes memory in large pieces and deals it out where this trace cannot see.
 struct OpaquePool {

@@ -51,7 +51,7 @@ std::string site_text(const std::optional<rows::Site>& site) {
   if (text.empty()) return "a place that is not known";
   if (site->line) text += ':' + std::to_string(*site->line);
   const rows::OptionalText& function = site->function ? site->function : site->api;
-  if (function) text += " (" + std::string(bare_function_name(*function)) + ')';
+  if (function) text += " (" + short_function_name(*function) + ')';
   return text;
 }
 

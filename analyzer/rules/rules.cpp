@@ -23,6 +23,21 @@ void name_range(const rows::Report& report, rows::Finding& finding) {
   finding.detail += " It began in the range " + innermost->name + '.';
 }
 
+// What a rule counted from single events lacks those that a checkpoint replaced. A failed request
+// is known by itself: out_of_memory stays what it is.
+void lower_confidence(const rows::Report& report, rows::Finding& finding) {
+  const RuleInfo& rule = describe(finding.rule);
+  if (rule.scope != RuleScope::kBehindCheckpoint || rule.severity == Severity::kError ||
+      finding.confidence != FindingConfidence::kExact) {
+    return;
+  }
+  const auto& partial = report.coverage.partial_rules;
+  const bool is_partial = std::any_of(partial.begin(), partial.end(), [&](const auto& row) {
+    return !finding.process || *finding.process == row.process;
+  });
+  if (is_partial) finding.confidence = FindingConfidence::kInferred;
+}
+
 // A flag, a counter or a small table of nobody known: told, and never first.
 bool is_trifle(const rows::Finding& finding) {
   constexpr std::uint64_t kLittleBytes = 64 * 1024;
@@ -51,6 +66,7 @@ Findings find_all(const RuleInput& input) {
   }
   for (rows::Finding& finding : findings) {
     name_range(input.report, finding);
+    lower_confidence(input.report, finding);
     finding.fingerprint = fingerprint_of(finding);
   }
   sort(findings);

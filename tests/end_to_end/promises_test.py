@@ -251,7 +251,8 @@ class Options(Promises, support.EndToEnd):
 
     def test_colour_and_columns_follow_the_terminal_and_the_environment(self):
         self.record("t.gmt")
-        for command in ("check t.gmt --max-peak 1", "diff t.gmt t.gmt --max-regression 0%", "doctor"):
+        for command in ("check t.gmt --max-peak 1", "diff t.gmt t.gmt --max-regression 0%", "doctor",
+                        "summary t.gmt"):
             self.assertNotIn("\x1b", self.shell(f"gpumemtrace {command}").stdout)
             self.assertIn("\x1b[1;3", self.shell(f"gpumemtrace {command} --color always").stdout)
             self.assertNotIn("\x1b", self.shell(f"gpumemtrace {command} --color never").stdout)

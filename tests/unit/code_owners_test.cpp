@@ -119,6 +119,8 @@ TEST_CASE("a function's bare name has neither arguments nor a return type", "[un
   CHECK(bare_function_name("main") == "main");
   CHECK(bare_function_name("a::b(int, c (*)(int))") == "a::b");
   CHECK(bare_function_name("std::vector<int> a::b<c<d> >(int)") == "a::b<c<d> >");
+  CHECK(short_function_name("void a::(anonymous namespace)::b<(anonymous namespace)::c>(int)") ==
+        "a::b<c>");
   CHECK(bare_function_name("a::(anonymous namespace)::b(int)") == "a::(anonymous namespace)::b");
   CHECK(bare_function_name("a::operator()(int) const").substr(0, 11) == "a::operator");
   CHECK(bare_function_name("") == "");

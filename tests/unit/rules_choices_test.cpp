@@ -427,6 +427,25 @@ TEST_CASE("what one rank alone allocates is told apart from what all share uneve
   CHECK(has(shared, "Divide evenly what libmine.so"));
 }
 
+TEST_CASE("what a rule counted behind a checkpoint is inferred", "[unit]") {
+  for (const bool has_checkpoint : {false, true}) {
+    TraceBuilder trace = program_trace();
+    if (has_checkpoint) {
+      Checkpoint checkpoint;
+      checkpoint.records = 10;
+      checkpoint.record.time = trace.now() + 5000;
+      trace.add(checkpoint);
+      trace.wait_until(checkpoint.record.time);
+    }
+    for (int i = 0; i < 300; ++i) {
+      trace.allocate(kHostAddress, kMiB, MemoryKind::kPinned, call_at(0x40));
+      trace.free(kHostAddress, MemoryKind::kPinned);
+    }
+    CHECK(finding_of(trace, "pinned_churn").at("confidence") ==
+          (has_checkpoint ? "inferred" : "exact"));
+  }
+}
+
 TEST_CASE("rules that need single events say from when on there are some", "[unit]") {
   TraceBuilder trace = program_trace();
   CHECK(report_of(trace).at("coverage").at("partial_rules").empty());

@@ -25,6 +25,7 @@ struct ColoredWord {
 constexpr const char* kRed = "\x1b[1;31m";
 constexpr const char* kYellow = "\x1b[1;33m";
 constexpr const char* kGreen = "\x1b[1;32m";
+constexpr const char* kBold = "\x1b[1m";
 constexpr auto kColoredWords = std::to_array<ColoredWord>({
     {"PASSED", kGreen},
     {"FAILED", kRed},
@@ -38,6 +39,19 @@ constexpr auto kColoredWords = std::to_array<ColoredWord>({
     {"Note", kYellow},
     {"note", kYellow},
     {"ok", kGreen},
+    // What `summary` begins its facts and its parts with.
+    {"LEAKED", kRed},
+    {"GROWTH", kYellow},
+    {"UNUSABLE", kYellow},
+    {"Verdict", kBold},
+    {"What to do", kBold},
+    {"Card", kBold},
+    {"PyTorch allocated", kBold},
+    {"No room", kBold},
+    {"Leaks", kBold},
+    {"Copies", kBold},
+    {"Trace", kBold},
+    {"Next", kBold},
 });
 
 std::string environment_text(const char* name) {

@@ -4,6 +4,7 @@
 
 #include "analyzer/json/report_json.hpp"
 #include "tools/base/sizes.hpp"
+#include "tools/base/styled_text.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
@@ -29,14 +30,18 @@ struct SummaryOptions {
   InputOptions input;
   std::string rank;
   std::string device;
+  std::string color = "auto";
 };
 
 int summarize(const SummaryOptions& options) {
   return options.input.use_report([&](const Json& json) {
     analyzer::rows::Report report = analyzer::report_of_json(json);
     narrow(report, {parse_number(options.rank), options.device});
+    TextStyle style = style_of(stdout, options.color);
+    style.columns = 0;  // the text has its width
     write_text(stdout,
-               summary_text(report, output_width(stdout), shell_words(options.input.inputs)));
+               styled(summary_text(report, output_width(stdout), shell_words(options.input.inputs)),
+                      style));
   });
 }
 
@@ -49,6 +54,7 @@ Action define_summary(CommandLine& line, const std::vector<std::string>&) {
   add_rank_option(line, options->rank);
   line.option("--device", options->device, "Only this GPU, by its id in the report.")
       .value_name("d0");
+  add_color_option(line, options->color);
   return [options] { return summarize(*options); };
 }
 

@@ -92,8 +92,8 @@ std::string name_holder(const analyzer::rows::Origin& origin) {
   }
   const auto& function = site.function ? site.function : site.api;
   if (function) {
-    const std::string_view name = analyzer::bare_function_name(*function);
-    location = location.empty() ? std::string(name) : format_text("{} in {}", location, name);
+    const std::string name = analyzer::short_function_name(*function);
+    location = location.empty() ? name : format_text("{} in {}", location, name);
   }
   if (site.node && site.node != function) location += format_text(", backward of {}", *site.node);
   if (location.empty()) return origin.owner.value_or("owner not known");

@@ -41,8 +41,8 @@ std::string short_text(const Stack& stack, std::size_t most_frames) {
   for (auto frame = frames.begin(); frame != frames.end() && shown < most_frames; ++frame) {
     if (frame != innermost && !is_users(**frame)) continue;
     if (!(*frame)->function) continue;
-    text +=
-        (text.empty() ? "" : " < ") + short_function(*(*frame)->function) + location_of(**frame);
+    text += (text.empty() ? "" : " < ") + analyzer::short_function_name(*(*frame)->function) +
+            location_of(**frame);
     ++shown;
   }
   return text;
@@ -68,10 +68,6 @@ std::string name_frame(const Frame& frame) {
   const std::uint64_t offset = frame.offset.value_or(0);
   if (frame.module) return format_text("{}+{:#x}", *frame.module, offset);
   return is_python(frame) ? "unknown Python function" : format_text("{:#x}", offset);
-}
-
-std::string short_function(const std::string& function) {
-  return std::string(analyzer::bare_function_name(function));
 }
 
 std::string short_stack(const analyzer::rows::Report& report,

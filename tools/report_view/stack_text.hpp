@@ -19,9 +19,6 @@ namespace gpumemtrace::tools {
 // "libx.so+0x1234", "0x7f0012345678".
 [[nodiscard]] std::string name_frame(const analyzer::rows::Frame& frame);
 
-// The function without its arguments and return type.
-[[nodiscard]] std::string short_function(const std::string& function);
-
 // The innermost native function and the user's frames, at most `most_frames` of them, innermost
 // first and joined by " < ". Empty where there is no such stack or it has no such frames.
 [[nodiscard]] std::string short_stack(const analyzer::rows::Report& report,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sstream>
 
+#include "analyzer/owners/owners.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/report_view/stack_text.hpp"
@@ -24,7 +25,7 @@ std::string name_line(const analyzer::rows::Origin& origin) {
   }
   const auto& function = site.function ? site.function : site.api;
   if (function) {
-    const std::string name = short_function(*function);
+    const std::string name = analyzer::short_function_name(*function);
     line = line.empty() ? name : format_text("{} ({})", line, name);
   }
   return line.empty() ? origin.owner.value_or("owner not known") : line;
