@@ -131,6 +131,7 @@ constinit Query<cuCtxGetDevice_t> get_device("cuCtxGetDevice");
 constinit Query<cuDevicePrimaryCtxGetState_t> get_primary_state("cuDevicePrimaryCtxGetState");
 constinit Query<cuStreamIsCapturing_t> is_capturing("cuStreamIsCapturing");
 constinit Query<cuStreamIsCapturing_t> is_capturing_per_thread("cuStreamIsCapturing_ptsz");
+constinit Query<cuStreamGetCtx_t> get_stream_context("cuStreamGetCtx");
 constinit Query<cuMemGetAddressRange_v2_t> get_address_range("cuMemGetAddressRange_v2");
 
 // Names that allocate, free, map, copy or set memory, as far as a name tells. Getters and the
@@ -204,6 +205,16 @@ std::uint64_t current_context() noexcept {
   cuCtxGetCurrent_t* function = get_current.get();
   CUcontext context = nullptr;
   if (function == nullptr || function(&context) != CUDA_SUCCESS) return 0;
+  return reinterpret_cast<std::uintptr_t>(context);
+}
+
+std::uint64_t context_of_stream(std::uint64_t stream) noexcept {
+  cuStreamGetCtx_t* function = get_stream_context.get();
+  CUcontext context = nullptr;
+  if (function == nullptr ||
+      function(reinterpret_cast<CUstream>(stream), &context) != CUDA_SUCCESS) {
+    return 0;
+  }
   return reinterpret_cast<std::uintptr_t>(context);
 }
 

@@ -107,6 +107,17 @@ void mark_captured(Record& record) noexcept {
   }
 }
 
+// A stream has its context wherever it is used: stream-ordered memory can come from a thread on
+// which none is current.
+template <class Record>
+void set_context_of_stream(Record& record) noexcept {
+  if constexpr (std::is_same_v<Record, trace::Allocation>) {
+    trace::CallHeader& call = record.call;
+    if (call.context != 0 || (call.record.flags & trace::kFlagCaptured) != 0) return;
+    call.context = tracking::context_id(driver::context_of_stream(record.stream));
+  }
+}
+
 template <class Record>
 void mark_collected(Record& record) noexcept {
   if constexpr (std::is_same_v<Record, trace::Free>) {
@@ -179,6 +190,7 @@ struct Wrapper<kApi, kEntry, CUresult(Arguments...)> {
       if constexpr (requires { Effect::after(slot.record(), arguments...); }) {
         Effect::after(slot.record(), arguments...);
       }
+      if constexpr (kStackUse == StackUse::kBlock) set_context_of_stream(slot.record());
     } else if (result == cuda_abi::CUDA_ERROR_OUT_OF_MEMORY) {
       request_sample();
     }

@@ -44,6 +44,7 @@ SAVED = {
     "case_fragmented_faulty": {"fragmentation", "out_of_memory"},
     "case_inference_cache_faulty": {"growth"},
     "case_kept_loss_faulty": {"growth"},
+    "case_leak_on_error_faulty": {"leak"},
     "case_reference_cycles_faulty": {"reference_cycles"},
     "case_repeated_copies_faulty": {"repeated_copies"},
     "case_retries_faulty": {"out_of_memory_recovered"},

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stream-ordered memory: the device's own pool, an explicit one, the current pool, both kinds of
-// free, trimming, attributes.
+// free, trimming, attributes, a thread without a context.
 #include <cstddef>
 #include <cstdint>
+#include <thread>
 #include <vector>
 
 #include "tests/programs/support/program.hpp"
@@ -80,6 +81,11 @@ void use_explicit_pool(abi::CUstream stream) {
   GPUMEMTRACE_CALL(cuMemPoolDestroy, pool);
 }
 
+// The stream has its context; the thread has none.
+void allocate_without_a_current_context(abi::CUstream stream) {
+  std::thread([stream] { free_in_order(allocate(7 * kMegabyte, stream), stream); }).join();
+}
+
 int run() {
   start_on_device();
   if (device_attribute(abi::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) == 0) {
@@ -96,6 +102,7 @@ int run() {
   GPUMEMTRACE_CALL(cuMemFree_v2, freed_at_once.address);
   truth().freed("pool", "stream_ordered", freed_at_once.bytes);
   use_explicit_pool(stream);
+  allocate_without_a_current_context(stream);
   allocate(kMegabyte + 1, stream);  // leaked
   GPUMEMTRACE_CALL(cuStreamSynchronize, stream);
   GPUMEMTRACE_CALL(cuStreamDestroy_v2, stream);

@@ -13,6 +13,15 @@
 namespace gpumemtrace::cuda_abi::simulated {
 namespace {
 
+// The context of a stream of the caller's need not be current; the predefined streams are of the
+// one that is.
+CUresult context_of(CUstream stream, CUcontext* context) {
+  const CUresult found = stream_get_context(stream, context);
+  if (found != CUDA_SUCCESS) return found;
+  if (!(*context)->alive) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return state().sticky_error;
+}
+
 bool usable(CUmemoryPool pool) { return state().pools.has(pool) && !pool->destroyed; }
 
 CUresult allocate_in_pool(CUdeviceptr* address, std::uint64_t bytes, CUmemoryPool pool,
@@ -65,16 +74,27 @@ CUresult pool_of_location(const CUmemLocation* location, Device** device) {
 }  // namespace
 
 CUresult alloc_async(CUdeviceptr* address, std::size_t bytes, CUstream stream) {
-  return allocate_in_pool(address, bytes, current_context()->device->current_pool, stream);
+  CUcontext context = nullptr;
+  const CUresult found = context_of(stream, &context);
+  return found == CUDA_SUCCESS
+             ? allocate_in_pool(address, bytes, context->device->current_pool, stream)
+             : found;
 }
 
 CUresult alloc_from_pool_async(CUdeviceptr* address, std::size_t bytes, CUmemoryPool pool,
                                CUstream stream) {
+  CUcontext context = nullptr;
+  const CUresult found = context_of(stream, &context);
+  if (found != CUDA_SUCCESS) return found;
   if (!usable(pool) || pool->is_imported) return CUDA_ERROR_INVALID_VALUE;
   return allocate_in_pool(address, bytes, pool, stream);
 }
 
-CUresult free_async(CUdeviceptr address, CUstream stream) { return submit_free(stream, address); }
+CUresult free_async(CUdeviceptr address, CUstream stream) {
+  CUcontext context = nullptr;
+  const CUresult found = context_of(stream, &context);
+  return found == CUDA_SUCCESS ? submit_free(stream, address) : found;
+}
 
 CUresult pool_create(CUmemoryPool* pool, const CUmemPoolProps* properties) {
   if (pool == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;

@@ -104,7 +104,7 @@ CUresult stream_get_context(CUstream handle, CUcontext* context) {
   const CUresult found = find_stream(handle, &stream);
   if (found != CUDA_SUCCESS) return found;
   *context = stream->context == nullptr ? current_context() : stream->context;
-  return CUDA_SUCCESS;
+  return *context == nullptr ? CUDA_ERROR_INVALID_CONTEXT : CUDA_SUCCESS;
 }
 
 CUresult stream_get_device(CUstream handle, CUdevice* device) {

@@ -35,6 +35,9 @@ EXPECTED = {
     "case_cache_never_cleared_faulty": (
         "1 error", "LEAKED 24.0 MiB 6 allocations never freed", "cache_never_cleared.cu:20",
         "24.0 MiB leaked at cache_never_cleared.cu:20"),
+    "case_leak_on_error_faulty": (
+        "1 error", "LEAKED 6.0 MiB 6 allocations never freed", "leak_on_error.cu:21",
+        "6.0 MiB leaked at leak_on_error.cu:21"),
     # A server.
     "case_inference_cache_faulty": (
         "1 warning", "GROWTH 187.4 KiB a step inference_cache.py:18 (state_of)",
