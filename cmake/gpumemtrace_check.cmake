@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Adds a test that runs a target under the recorder and judges its GPU memory.
 #
-#   include(gpumemtrace_check)
+#   find_package(gpumemtrace REQUIRED)   # or include(gpumemtrace_check)
 #   gpumemtrace_check(my_test)                                    # nothing may be lost
 #   gpumemtrace_check(my_test NAME memory_of_my_test
 #                     ARGUMENTS --fast

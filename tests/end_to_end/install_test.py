@@ -22,22 +22,64 @@ def sections(path):
     return set(re.findall(r"^ +\[ *\d+\] (\S+)", listing.stdout, re.MULTILINE))
 
 
+PROJECT = """
+cmake_minimum_required(VERSION 3.20)
+project(steps C)
+enable_testing()
+find_package(gpumemtrace ${VERSION} EXACT REQUIRED)
+add_executable(steps steps.c)
+target_link_libraries(steps PRIVATE gpumemtrace::api)
+gpumemtrace_check(steps SIMULATE)
+"""
+
+# Memory that the program takes from the driver and gives back, so that there is something to judge.
+STEPS = """
+#include <gpumemtrace.h>
+static void* function(const char* name) {
+  static void* driver;
+  if (driver == NULL) driver = dlopen("libcuda.so.1", RTLD_NOW);
+  return dlsym(driver, name);
+}
+int main(void) {
+  void* context;
+  unsigned long long address;
+  gpumemtrace_step();
+  ((int (*)(unsigned))function("cuInit"))(0);
+  ((int (*)(void**, int))function("cuDevicePrimaryCtxRetain"))(&context, 0);
+  ((int (*)(void*))function("cuCtxSetCurrent"))(context);
+  ((int (*)(unsigned long long*, size_t))function("cuMemAlloc_v2"))(&address, 4096);
+  gpumemtrace_mark("of_the_header");
+  return ((int (*)(unsigned long long))function("cuMemFree_v2"))(address);
+}
+"""
+
+
 @unittest.skipUnless(cmake(), "there is no CMake here")
 class Installed(support.EndToEnd):
-    def test_an_installed_copy_records_and_reports(self):
+    def install(self):
+        """A copy that was moved as a whole since it was installed."""
         place = self.folder / "place"
-        result = self.run_command(
-            [cmake(), "--install", support.BUILD, "--prefix", place], support.base_environment())
-        self.assertEqual(result.returncode, 0, result.stderr)
-        moved = self.folder / "moved"
-        place.rename(moved)
+        self.run_well([cmake(), "--install", support.BUILD, "--prefix", place])
+        return place.rename(self.folder / "moved")
+
+    def run_well(self, command, **variables):
+        result = self.run_command(command, support.base_environment(**variables))
+        self.assertEqual(result.returncode, 0, (result.stdout + result.stderr).decode())
+        return result.stdout.decode()
+
+    def version(self, place):
+        return self.run_well([place / "bin" / "gpumemtrace", "--version"]).split()[-1]
+
+    def test_an_installed_copy_records_and_reports(self):
+        moved = self.install()
         self.assertLessEqual(
             {"bin/gpumemtrace", "lib/gpumemtrace/libgpumemtrace.so",
              "include/gpumemtrace.h", "include/gpumemtrace_catch2.hpp",
              "include/gpumemtrace_googletest.hpp", "lib/gpumemtrace/python/gpumemtrace.py",
              "lib/gpumemtrace/python/torch_names/sitecustomize.py",
              "lib/gpumemtrace/python/gpumemtrace_pytest.py",
-             "lib/cmake/gpumemtrace/gpumemtrace_check.cmake", "share/doc/gpumemtrace/findings.md",
+             "lib/cmake/gpumemtrace/gpumemtrace_check.cmake", "share/pkgconfig/gpumemtrace.pc",
+             "lib/cmake/gpumemtrace/gpumemtrace-config.cmake", "share/doc/gpumemtrace/findings.md",
              "share/doc/gpumemtrace/LICENSE"},
             {str(path.relative_to(moved)) for path in moved.rglob("*") if path.is_file()})
 
@@ -50,18 +92,36 @@ class Installed(support.EndToEnd):
                                  sections(installed.with_name(installed.name + ".debug")))
 
         program = "import simcuda; cuda = simcuda.Context(); cuda.free(cuda.alloc(4096))"
-        result = self.run_command(
+        self.run_well(
             [moved / "bin" / "gpumemtrace", "run", "--simulate", "-o", "job.gmt", "--",
-             sys.executable, "-c", program],
-            support.base_environment(PYTHONPATH=support.SIMCUDA))
-        self.assertEqual(result.returncode, 0, result.stderr)
+             sys.executable, "-c", program], PYTHONPATH=support.SIMCUDA)
         self.assertIn(
             str(moved / "lib" / "gpumemtrace" / "libgpumemtrace.so"),
             "\n".join(support.dump(self.folder / "job.gmt")))
-        result = self.run_command(
-            [moved / "bin" / "gpumemtrace", "summary", "job.gmt"], support.base_environment())
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn(b"PEAK", result.stdout)
+        self.assertIn("PEAK", self.run_well([moved / "bin" / "gpumemtrace", "summary", "job.gmt"]))
+
+    def test_a_cmake_project_finds_the_header_the_function_and_the_program(self):
+        moved = self.install()
+        (self.folder / "CMakeLists.txt").write_text(PROJECT)
+        (self.folder / "steps.c").write_text(STEPS)
+        self.run_well([cmake(), "-B", "build", f"-Dgpumemtrace_DIR={moved}/lib/cmake/gpumemtrace",
+                       f"-DVERSION={self.version(moved)}"])
+        self.run_well([cmake(), "--build", "build"])
+        cache = (self.folder / "build" / "CMakeCache.txt").read_text()
+        self.assertIn(f"={moved}/bin/gpumemtrace\n", cache)
+        output = self.run_well([shutil.which("ctest"), "--test-dir", "build", "--output-on-failure"])
+        self.assertIn("100% tests passed, 0 tests failed out of 1", output)
+        self.assertIn("of_the_header", "\n".join(support.dump(self.only_trace())))
+
+    def test_pkg_config_finds_the_header_and_what_it_needs(self):
+        moved = self.install()
+        (self.folder / "steps.c").write_text(STEPS)
+        folder = {"PKG_CONFIG_PATH": moved / "share" / "pkgconfig"}
+        flags = self.run_well(["pkg-config", "--cflags", "--libs", "gpumemtrace"], **folder).split()
+        self.run_well(["cc", "-Werror", "steps.c", "-o", "steps", *flags])
+        self.assertIn("-ldl", flags)
+        version = self.run_well(["pkg-config", "--modversion", "gpumemtrace"], **folder)
+        self.assertEqual(version.strip(), self.version(moved))
 
 
 if __name__ == "__main__":

@@ -57,6 +57,13 @@ class Packages(unittest.TestCase):
         run(program, "report", "job.gmt", "-o", "job.html", cwd=folder)
         self.assertGreater((folder / "job.html").stat().st_size, 100_000)
 
+    def check_header_is_found(self, place):
+        """By pkg-config; install_test.py has a project of CMake, too."""
+        self.assertTrue((place / "lib/cmake/gpumemtrace/gpumemtrace-targets.cmake").exists())
+        folder = run("pkg-config", "--variable=includedir", "gpumemtrace",
+                     env={**os.environ, "PKG_CONFIG_PATH": str(place / "share/pkgconfig")}).strip()
+        self.assertTrue(pathlib.Path(folder, "gpumemtrace.h").samefile(place / "include/gpumemtrace.h"))
+
     def test_the_same_build_gives_the_same_bytes(self):
         again = self.place("again")
         self.pack(again)
@@ -76,10 +83,13 @@ class Packages(unittest.TestCase):
         moved = top.rename(place / "moved")
         self.check_records(moved / "bin" / "gpumemtrace")
         self.assertTrue((moved / "share/doc/gpumemtrace/licenses/zstd.txt").exists())
+        self.check_header_is_found(moved)
 
     def test_debian_packages_have_the_program_the_library_and_debug_information(self):
         place = self.place("debian")
-        for name in ("gpumemtrace", "libgpumemtrace", "gpumemtrace-dbgsym"):
+        run("dpkg-deb", "-x", self.package("gpumemtrace_*.deb"), place)
+        self.check_header_is_found(place / "usr")
+        for name in ("libgpumemtrace", "gpumemtrace-dbgsym"):
             run("dpkg-deb", "-x", self.package(f"{name}_*.deb"), place)
         self.check_records(place / "usr" / "bin" / "gpumemtrace")
         self.assertTrue((place / "usr/lib/debug/usr/bin/gpumemtrace.debug").exists())
