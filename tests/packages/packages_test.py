@@ -64,6 +64,12 @@ class Packages(unittest.TestCase):
                      env={**os.environ, "PKG_CONFIG_PATH": str(place / "share/pkgconfig")}).strip()
         self.assertTrue(pathlib.Path(folder, "gpumemtrace.h").samefile(place / "include/gpumemtrace.h"))
 
+    def check_help_files(self, share, folder_of_zsh):
+        """What man and shells read, where they look for it; help_files_test.py says what is in it."""
+        for name in ("man/man1/gpumemtrace-run.1.gz", "bash-completion/completions/gpumemtrace",
+                     f"{folder_of_zsh}/_gpumemtrace", "fish/vendor_completions.d/gpumemtrace.fish"):
+            self.assertGreater((share / name).stat().st_size, 1000, name)
+
     def test_the_same_build_gives_the_same_bytes(self):
         again = self.place("again")
         self.pack(again)
@@ -84,11 +90,13 @@ class Packages(unittest.TestCase):
         self.check_records(moved / "bin" / "gpumemtrace")
         self.assertTrue((moved / "share/doc/gpumemtrace/licenses/zstd.txt").exists())
         self.check_header_is_found(moved)
+        self.check_help_files(moved / "share", "zsh/site-functions")
 
     def test_debian_packages_have_the_program_the_library_and_debug_information(self):
         place = self.place("debian")
         run("dpkg-deb", "-x", self.package("gpumemtrace_*.deb"), place)
         self.check_header_is_found(place / "usr")
+        self.check_help_files(place / "usr/share", "zsh/vendor-completions")
         for name in ("libgpumemtrace", "gpumemtrace-dbgsym"):
             run("dpkg-deb", "-x", self.package(f"{name}_*.deb"), place)
         self.check_records(place / "usr" / "bin" / "gpumemtrace")
@@ -105,6 +113,7 @@ class Packages(unittest.TestCase):
         run(*pip, "install", "--no-index", self.package("*.whl"))
         python = place / "bin" / "python"
         self.check_records(place / "bin" / "gpumemtrace", python)
+        self.check_help_files(place / "share", "zsh/site-functions")
         self.assertEqual(run(python, "-c", "import gpumemtrace; gpumemtrace.step(); "
                                            "print(gpumemtrace.is_recorded())"), "False\n")
         self.assertEqual(run(python, "-c", "from importlib.metadata import distribution; "

@@ -66,10 +66,10 @@ Action define_ctl(CommandLine& line, const std::vector<std::string>&) {
       .required()
       .whole_number(1, std::numeric_limits<pid_t>::max())
       .value_name("");
-  line.option("ACTION", options->action, "start, stop, or mark with a name.")
+  line.option("ACTION", options->action, "What to do; mark needs a name.")
       .required()
       .one_of(names)
-      .value_name("");
+      .value_name(join_choices(names));
   line.option("NAME", options->text, "What the mark is called in trace and report.").value_name("");
   return [options] { return control(*options); };
 }
