@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the documents show is what the commands print.
+
+Of a tutorial (docs/tutorial-NAME.md) every block `sh` runs, one after the other in one
+shell, in a folder that has the source's folders in it. What a block `text` quotes is in the output of the
+block `sh` before it, in this order; `...` stands for anything. Line breaks and times may differ.
+"""
+
+import gzip
+import os
+import re
+import subprocess
+import unittest
+
+import support
+
+ROOT = support.HERE.parents[1]
+DOCS = ROOT / "docs"
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+TIME = re.compile(r"\b[\d.]+ (ns|us|ms|s|min|h)\b")
+MARK = "=== end of block ==="
+
+
+def quotable(text):
+    """Text without line breaks and times, which are the machine's own."""
+    return " ".join(TIME.sub("TIME", text).split())
+
+
+def blocks_of(document):
+    return BLOCK.findall(document.read_text())
+
+
+def run_blocks(blocks, folder):
+    """What each block of commands prints, and its exit code. Standard output and error are one."""
+    script = "".join(f"{commands}\necho; echo '{MARK}' $?\n" for commands in blocks)
+    environment = support.base_environment(PATH=f"{support.TOOL.parent}:{os.environ['PATH']}",
+                                           PYTHONPATH=None, PYTHONDONTWRITEBYTECODE="1")
+    result = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, text=True,
+                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                            timeout=support.TIMEOUT_S)
+    parts = re.split(rf"\n{MARK} (\d+)\n", result.stdout)
+    return list(zip(parts[0::2], map(int, parts[1::2])))
+
+
+class Shown(support.EndToEnd):
+    def assert_quoted(self, quote, output):
+        """Every part of the quote between `...` is in the output, one behind the other."""
+        place, output = 0, quotable(output)
+        for part in filter(None, map(quotable, quote.split("..."))):
+            found = output.find(part, place)
+            self.assertGreaterEqual(found, 0, f"not printed:\n{part}\nin:\n{output[place:]}")
+            place = found + len(part)
+
+    def check_document(self, name, least_blocks):
+        for room in ("cmake", "docs", "preload", "tests", "tools"):
+            (self.folder / room).symlink_to(ROOT / room)
+        blocks = blocks_of(DOCS / name)
+        self.assertLessEqual({language for language, _ in blocks}, {"sh", "text"})
+        outputs = run_blocks([text for language, text in blocks if language == "sh"], self.folder)
+        self.assertGreaterEqual(len(outputs), least_blocks)
+        commands = iter(outputs)
+        printed = ""
+        for language, text in blocks:
+            with self.subTest(block=text):
+                if language == "sh":
+                    printed, code = next(commands)
+                    self.assertEqual(code, 0, printed)
+                else:
+                    self.assert_quoted(text, printed)
+
+
+class OutOfMemory(Shown, support.EndToEnd):
+    def test_the_tutorial_runs_as_it_stands(self):
+        self.check_document("tutorial-out-of-memory.md", 8)
+
+
+class LeakCheck(Shown, support.EndToEnd):
+    def test_the_tutorial_runs_as_it_stands(self):
+        self.check_document("tutorial-leak-check.md", 6)
+
+
+class Readme(Shown, support.EndToEnd):
+    def test_the_summary_of_the_first_screen_is_that_of_the_saved_run(self):
+        for packed in (ROOT / "tests/data/gpu/case_fragmented_faulty/traces").glob("*.gz"):
+            (self.folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+        result = self.run_command([support.TOOL, "summary", self.folder], support.base_environment())
+        quotes = [text for language, text in blocks_of(ROOT / "README.md") if language == "text"]
+        self.assertEqual(len(quotes), 1)
+        # Also line by line: it is what a terminal shows.
+        self.assertTrue(result.stdout.decode().startswith(quotes[0]), result.stdout.decode())
+
+
+if __name__ == "__main__":
+    unittest.main()
