@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the documents show is what the commands print.
 
-Of a tutorial (docs/tutorial-NAME.md) every block `sh` runs, one after the other in one
+Of a tutorial (docs/tutorial-NAME.md) and of docs/faq.md every block `sh` runs, one after the other in one
 shell, in a folder that has the source's folders in it. What a block `text` quotes is in the output of the
 block `sh` before it, in this order; `...` stands for anything. Line breaks and times may differ.
 """
@@ -19,6 +19,13 @@ DOCS = ROOT / "docs"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 TIME = re.compile(r"\b[\d.]+ (ns|us|ms|s|min|h)\b")
 MARK = "=== end of block ==="
+
+
+# What the commands of docs/faq.md read: traces that were saved on GPUs (tests/data/gpu).
+SAVED = ROOT / "tests" / "data" / "gpu"
+FAQ_TRACES = {"training": "torch_transformer_native", "fragmented": "case_fragmented_faulty",
+              "full": "torch_oom", "growing": "case_inference_cache_faulty", "jax": "jax_train",
+              "leaking": "case_cache_never_cleared_faulty", "ranks/": "torch_ddp"}
 
 
 def quotable(text):
@@ -51,6 +58,14 @@ class Shown(support.EndToEnd):
             self.assertGreaterEqual(found, 0, f"not printed:\n{part}\nin:\n{output[place:]}")
             place = found + len(part)
 
+    def unpack(self, saved, target):
+        """The traces of a saved run into the folder NAME/, or that of its one process as NAME.gmt."""
+        for packed in (SAVED / saved / "traces").glob("*.gz"):
+            suffix = packed.stem[packed.stem.index(".gmt"):]
+            path = self.folder / (target + (packed.stem if target.endswith("/") else suffix))
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(gzip.decompress(packed.read_bytes()))
+
     def check_document(self, name, least_blocks):
         for room in ("cmake", "docs", "preload", "tests", "tools"):
             (self.folder / room).symlink_to(ROOT / room)
@@ -79,11 +94,17 @@ class LeakCheck(Shown, support.EndToEnd):
         self.check_document("tutorial-leak-check.md", 6)
 
 
+class Questions(Shown, support.EndToEnd):
+    def test_every_command_gives_the_answer(self):
+        for name, saved in FAQ_TRACES.items():
+            self.unpack(saved, name)
+        self.check_document("faq.md", 12)
+
+
 class Readme(Shown, support.EndToEnd):
     def test_the_summary_of_the_first_screen_is_that_of_the_saved_run(self):
-        for packed in (ROOT / "tests/data/gpu/case_fragmented_faulty/traces").glob("*.gz"):
-            (self.folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
-        result = self.run_command([support.TOOL, "summary", self.folder], support.base_environment())
+        self.unpack("case_fragmented_faulty", "fragmented")
+        result = self.run_command([support.TOOL, "summary", "fragmented.gmt"], support.base_environment())
         quotes = [text for language, text in blocks_of(ROOT / "README.md") if language == "text"]
         self.assertEqual(len(quotes), 1)
         # Also line by line: it is what a terminal shows.
