@@ -49,7 +49,7 @@ def run_blocks(blocks, folder):
     return list(zip(parts[0::2], map(int, parts[1::2])))
 
 
-class Shown(support.EndToEnd):
+class Shown:
     def assert_quoted(self, quote, output):
         """Every part of the quote between `...` is in the output, one behind the other."""
         place, output = 0, quotable(output)
