@@ -133,6 +133,23 @@ class Lists(support.EndToEnd):
         self.check(".", [path.name + "/" for path in (ROOT / "tests").iterdir()
                         if path.is_dir() and path.name != "__pycache__"])
 
+    def test_the_pages_of_the_documents(self):
+        text = (ROOT / "docs" / "README.md").read_text()
+        for page in sorted((ROOT / "docs").glob("*.md")):
+            if page.name != "README.md":
+                with self.subTest(page=page.name):
+                    self.assertIn(f"| [{page.name}]({page.name}) |", text)
+
+    def test_the_commands(self):
+        help_text = self.run_command([support.TOOL, "--help"], support.base_environment()).stdout.decode()
+        subcommands = re.search(r"^Subcommands:\n((?:  .*\n)+)", help_text, re.MULTILINE)[1]
+        names = re.findall(r"^  (\w+) ", subcommands, re.MULTILINE)
+        self.assertGreater(len(names), 10)
+        text = (ROOT / "docs" / "commands.md").read_text()
+        for name in names:
+            with self.subTest(name=name):
+                self.assertRegex(text, rf"(?m)^\| `{name}[ `]")
+
     def test_the_cases_on_a_gpu(self):
         text = (ROOT / "tests" / "gpu" / "README.md").read_text()
         cases = self.files("gpu/programs/cases", "*.py")
