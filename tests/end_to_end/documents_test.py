@@ -93,6 +93,50 @@ class Paths(support.EndToEnd):
         self.assertGreater(paths, 50)
 
 
+class Commands(support.EndToEnd):
+    """What the documents say to type exists: the command, and each of its options."""
+
+    COMMAND = re.compile(r"(?<![\w-])gpumemtrace ([a-z]+)((?: +[^\s`|;]+)*)")
+
+    def help_of(self, *command):
+        return self.run_command([support.TOOL, *command, "--help"],
+                                support.base_environment()).stdout.decode()
+
+    def commands(self):
+        listed = re.search(r"^Subcommands:\n((?:  .*\n)+)", self.help_of(), re.MULTILINE)[1]
+        return re.findall(r"^  (\w+) ", listed, re.MULTILINE)
+
+    def typed_in(self, document):
+        """Each command in a code block or in code within a line, and its words up to ` -- `."""
+        fenced = False
+        for line in document.read_text().splitlines():
+            fenced ^= line.startswith("```")
+            block = fenced or line.startswith("    ")
+            for code in [line] if block else re.findall(r"`([^`]*)`", line):
+                for name, words in self.COMMAND.findall(code.split("#")[0]):
+                    yield name, words.split(" -- ")[0].split()
+
+    def test_every_command_is_listed(self):
+        text = (ROOT / "docs" / "commands.md").read_text()
+        self.assertGreater(len(self.commands()), 10)
+        for name in self.commands():
+            with self.subTest(name=name):
+                self.assertRegex(text, rf"(?m)^\| `{name}[ `]")
+
+    def test_every_command_and_option_that_is_named_exists(self):
+        options = {name: set(re.findall(r"--[a-z][\w-]*", self.help_of(name)))
+                   for name in self.commands()}
+        named = 0
+        for document in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+            for name, words in self.typed_in(document):
+                named += 1
+                with self.subTest(document=document.name, command=[name, *words]):
+                    self.assertIn(name, options)
+                    used = {word.split("=")[0] for word in words if word.startswith("--")}
+                    self.assertLessEqual(used, options[name])
+        self.assertGreater(named, 80)
+
+
 class Licences(support.EndToEnd):
     def test_every_source_names_its_licence_at_its_top(self):
         files = sources()
@@ -139,16 +183,6 @@ class Lists(support.EndToEnd):
             if page.name != "README.md":
                 with self.subTest(page=page.name):
                     self.assertIn(f"| [{page.name}]({page.name}) |", text)
-
-    def test_the_commands(self):
-        help_text = self.run_command([support.TOOL, "--help"], support.base_environment()).stdout.decode()
-        subcommands = re.search(r"^Subcommands:\n((?:  .*\n)+)", help_text, re.MULTILINE)[1]
-        names = re.findall(r"^  (\w+) ", subcommands, re.MULTILINE)
-        self.assertGreater(len(names), 10)
-        text = (ROOT / "docs" / "commands.md").read_text()
-        for name in names:
-            with self.subTest(name=name):
-                self.assertRegex(text, rf"(?m)^\| `{name}[ `]")
 
     def test_the_cases_on_a_gpu(self):
         text = (ROOT / "tests" / "gpu" / "README.md").read_text()
