@@ -16,6 +16,10 @@ process that does not run under gpumemtrace every call does nothing, so the call
 
     gpumemtrace.annotate(model, optimizer)  # PyTorch: names of parameters, gradients, states, buffers
 
+read() alone needs more: gpumemtrace_reader.py beside this file, and the program gpumemtrace.
+
+    recording = gpumemtrace.read("train.gmt")  # data frames of what was recorded, in another process
+
 What is said before the first CUDA call is not kept, except for the number of steps, for suppressions,
 and for the last of start() and stop().
 """
@@ -28,7 +32,7 @@ import sys
 import weakref
 
 __all__ = ["step", "mark", "push", "pop", "range", "start", "stop", "suppress",
-           "is_recorded", "annotate"]
+           "is_recorded", "annotate", "read"]
 
 
 def _find_library():
@@ -428,3 +432,25 @@ def name_tensors_of_process():
         names.tell_at_first_forward()
     atexit.register(names.at_exit)
     return names
+
+
+def read(path, *, redact=False, symbols=(), timeline_points=None, last=None):
+    """What was recorded, as tables: gives a gpumemtrace_reader.Recording.
+
+    path: a trace, a folder with the traces of one job, or a report of `gpumemtrace analyze`.
+    redact: private names are replaced by names without meaning.
+    symbols: a folder with programs and debug information, or several.
+    timeline_points: at most so many intervals in a row of the timeline (1,024 where nothing is said).
+    last: of single allocations that ended, the last so many a process (200,000 where nothing is said).
+
+    The result has the tables peak_holders, timeline, findings, allocations and frames, as pandas data
+    frames, or as lists of dicts where pandas is not installed; the whole report as a dict in .report;
+    and in a Jupyter cell it is the page of `gpumemtrace report`. Sizes are bytes, times nanoseconds since
+    the start of the job. It runs the program gpumemtrace, which GPUMEMTRACE_PROGRAM can name, and writes
+    nothing beside the input.
+
+    Raises FileNotFoundError where there is no such file or no program, RuntimeError with the program's
+    message where it fails: no trace, a broken one, or an option that a report cannot follow any more.
+    """
+    from gpumemtrace_reader import Recording
+    return Recording(path, redact=redact, symbols=symbols, timeline_points=timeline_points, last=last)

@@ -6,8 +6,9 @@
     @pytest.mark.limit_gpu_leaks("0 B")                        # bytes lost when the test has ended
     @pytest.mark.limit_gpu_leaks("0 B", warmup=1)              # only in the last of two calls
 
-Copy this file beside the tests (or put its folder on PYTHONPATH) and run `pytest -p
-gpumemtrace_pytest`. The program `gpumemtrace` must be on PATH, or GPUMEMTRACE_PROGRAM name it.
+Copy this file and gpumemtrace_reader.py beside the tests (or put their folder on PYTHONPATH) and run
+`pytest -p gpumemtrace_pytest`. The program `gpumemtrace` must be installed with them or be on PATH, or
+GPUMEMTRACE_PROGRAM name it.
 
 A marked test runs alone in a process of its own under `gpumemtrace run --check`: what it loses is
 told by identity at the end of that process, and no other test's memory is in its peak. Fixtures of
@@ -35,6 +36,8 @@ import sys
 import tempfile
 
 import pytest
+
+from gpumemtrace_reader import find_program
 
 # In the child: the file for its reports. Taken out of the environment, so that a pytest which the
 # test starts is no child.
@@ -184,8 +187,8 @@ def report_of_missing(item):
 
 
 def run_marked(item, policy):
-    program = os.environ.get("GPUMEMTRACE_PROGRAM") or shutil.which("gpumemtrace")
-    if program is None or shutil.which(program) is None:
+    program = find_program()
+    if program is None:
         return report_of_missing(item)
     kept = item.config.option.gpumemtrace_traces
     if kept:
