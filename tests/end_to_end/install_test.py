@@ -78,6 +78,7 @@ class Installed(support.EndToEnd):
              "include/gpumemtrace_googletest.hpp", "lib/gpumemtrace/python/gpumemtrace.py",
              "lib/gpumemtrace/python/torch_names/sitecustomize.py",
              "lib/gpumemtrace/python/gpumemtrace_pytest.py",
+             "lib/gpumemtrace/python/gpumemtrace_reader.py",
              "lib/cmake/gpumemtrace/gpumemtrace_check.cmake", "share/pkgconfig/gpumemtrace.pc",
              "lib/cmake/gpumemtrace/gpumemtrace-config.cmake", "share/doc/gpumemtrace/findings.md",
              "share/doc/gpumemtrace/LICENSE"},

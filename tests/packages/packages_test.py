@@ -20,6 +20,13 @@ LARGEST_BYTES = 10_000_000
 TIMEOUT_S = 600
 JOB = "import simcuda; context = simcuda.Context(); context.alloc(3 << 20)"
 
+READ = """
+import sys, gpumemtrace
+sys.modules["pandas"] = None
+job = gpumemtrace.read("job.gmt")
+print([row["bytes"] for row in job.allocations if row["level"] == "driver"], job._repr_html_()[:7])
+"""
+
 
 def run(*command, **options):
     return subprocess.run([*map(str, command)], check=True, capture_output=True, text=True, timeout=TIMEOUT_S,
@@ -48,14 +55,17 @@ class Packages(unittest.TestCase):
         found, = self.folder.glob(pattern)
         return found
 
-    def check_records(self, program, python=sys.executable):
-        """The program records a job on the simulated driver and explains it."""
+    def check_records(self, program, python=sys.executable, modules=""):
+        """The program records a job on the simulated driver and explains it; Python reads it with the
+        program that was installed beside its modules."""
         folder = pathlib.Path(tempfile.mkdtemp(dir=self.temporary.name))
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SIMCUDA)}
         run(program, "run", "--simulate", "-o", "job.gmt", "--", python, "-c", JOB, cwd=folder, env=environment)
         self.assertIn("LEAKED    3.0 MiB", run(program, "summary", "job.gmt", cwd=folder))
         run(program, "report", "job.gmt", "-o", "job.html", cwd=folder)
         self.assertGreater((folder / "job.html").stat().st_size, 100_000)
+        environment = {"PATH": "/nowhere", "PYTHONPATH": str(modules), "PYTHONDONTWRITEBYTECODE": "1"}
+        self.assertEqual(run(python, "-c", READ, cwd=folder, env=environment), "[3145728] <iframe\n")
 
     def check_header_is_found(self, place):
         """By pkg-config; install_test.py has a project of CMake, too."""
@@ -87,7 +97,7 @@ class Packages(unittest.TestCase):
             archive.extractall(place)
         top, = place.iterdir()
         moved = top.rename(place / "moved")
-        self.check_records(moved / "bin" / "gpumemtrace")
+        self.check_records(moved / "bin" / "gpumemtrace", modules=moved / "lib/gpumemtrace/python")
         self.assertTrue((moved / "share/doc/gpumemtrace/licenses/zstd.txt").exists())
         self.check_header_is_found(moved)
         self.check_help_files(moved / "share", "zsh/site-functions")
@@ -99,7 +109,7 @@ class Packages(unittest.TestCase):
         self.check_help_files(place / "usr/share", "zsh/vendor-completions")
         for name in ("libgpumemtrace", "gpumemtrace-dbgsym"):
             run("dpkg-deb", "-x", self.package(f"{name}_*.deb"), place)
-        self.check_records(place / "usr" / "bin" / "gpumemtrace")
+        self.check_records(place / "usr" / "bin" / "gpumemtrace", modules=place / "usr/lib/gpumemtrace/python")
         self.assertTrue((place / "usr/lib/debug/usr/bin/gpumemtrace.debug").exists())
         self.assertTrue((place / "usr/lib/debug/usr/lib/gpumemtrace/libgpumemtrace.so.debug").exists())
         control = run("dpkg-deb", "-f", self.package("gpumemtrace_*.deb"))
