@@ -90,7 +90,7 @@ class Recording:
     - As the last value of a Jupyter cell it is the page of `gpumemtrace report`.
     """
 
-    def __init__(self, path, redact=False, symbols=(), timeline_points=None, last=None):
+    def __init__(self, path, redact, symbols, timeline_points, last):
         self.path = os.path.abspath(os.fsdecode(path))
         if not os.path.exists(self.path):
             raise FileNotFoundError(f"there is no file {self.path}")
