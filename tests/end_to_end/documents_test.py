@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the documents point to exists, and the lists of tests and programs in them are complete."""
 
+import collections
+import gzip
 import hashlib
+import json
 import re
 import unittest
 
+import compatibility_test
+import python_stacks_test
 import support
 
 ROOT = support.HERE.parent.parent
@@ -135,6 +140,43 @@ class Commands(support.EndToEnd):
                     used = {word.split("=")[0] for word in words if word.startswith("--")}
                     self.assertLessEqual(used, options[name])
         self.assertGreater(named, 80)
+
+
+class Compatibility(support.EndToEnd):
+    """docs/compatibility.md says what was tried, no more and no less."""
+
+    def setUp(self):
+        super().setUp()
+        text = (ROOT / "docs" / "compatibility.md").read_text()
+        self.rows = [[cell.strip() for cell in line.strip("|").split("|")]
+                     for line in text.splitlines() if line.startswith("| ")]
+
+    def versions(self, beginning):
+        row, = (row for row in self.rows if row[0].startswith(beginning))
+        return row[1].split(", ")
+
+    def test_gpus_and_versions_are_those_of_the_saved_traces(self):
+        programs = collections.defaultdict(set)
+        for saved in (ROOT / "tests" / "data" / "gpu").glob("*/report.json.gz"):
+            report = json.loads(gzip.decompress(saved.read_bytes()))
+            for process in report["processes"]:
+                python, torch = ((process[key] or {}).get("version") or "-" for key in ("python", "torch"))
+                for name in {device["name"] for device in report["devices"]}:
+                    programs[name, python, torch].add(saved.parent.name)
+        expected = [[*key, str(len(names))] for key, names in programs.items()]
+        self.assertCountEqual([row for row in self.rows if row[0].startswith("NVIDIA")], expected)
+
+    def test_versions_are_those_of_the_tests(self):
+        def all_of(module, name):
+            return [vars(module)[key] for key in sorted(vars(module)) if re.fullmatch(name + r"\d+", key)]
+
+        self.assertEqual(self.versions("CPython"), sorted(
+            (f"{test.VERSION[0]}.{test.VERSION[1]}" for test in all_of(python_stacks_test, "Python")),
+            key=lambda version: int(version.split(".")[1])))
+        self.assertEqual(self.versions("CUDA driver"),
+                         [test.__name__[len("Driver"):] for test in all_of(compatibility_test, "Driver")])
+        self.assertEqual(self.versions("CUDA runtime"),
+                         [f"{version // 1000}.{version % 1000 // 10}" for version in compatibility_test.RUNTIMES])
 
 
 class Licences(support.EndToEnd):
