@@ -118,6 +118,10 @@ PROGRAMS = (
     torch_program("torch_language_model", "torch_language_model.py", also=("transformers",)),
     torch_program("torch_fine_tune", "torch_fine_tune.py", also=("transformers", "accelerate", "peft")),
     torch_program("torch_lightning", "torch_lightning.py", also=("lightning",)),
+    torch_program("torch_lightning_callback", "torch_lightning_callback.py", also=("lightning",)),
+    # On one card: with several in sight its Trainer spreads each batch over them.
+    Program("torch_transformers_callback", ("torch_transformers_callback.py",),
+            needs=("torch", "transformers", "accelerate"), environment=(("CUDA_VISIBLE_DEVICES", "0"),)),
     torch_program("torch_vision", "torch_vision.py", also=("timm",)),
     torch_program("torch_graph_network", "torch_graph_network.py", also=("torch-geometric",)),
     torch_program("torch_cuda_graphs", "torch_cuda_graphs.py"),
