@@ -95,27 +95,30 @@ class Callbacks(support.EndToEnd):
         self.run_python(LIGHTNING.replace("import lightning", "import pytorch_lightning as lightning"))
         self.assertEqual(len(self.steps(self.report())), 5)
 
-    def test_the_log_has_one_line_with_a_command_that_works_while_the_process_runs(self):
+    def test_the_log_has_one_line_or_the_summary_so_far(self):
         for program in (LIGHTNING, TRANSFORMERS):
             with self.subTest(program):
-                shutil.rmtree(self.folder / "traces", ignore_errors=True)
-                asks = f"""
-import subprocess, sys
-sys.stdout.flush()
-subprocess.run([{str(support.TOOL)!r}, "summary", "traces/a job.gmt"], check=True)
-"""
                 path = ":".join(map(str, (FAKES, *MODULES)))
-                result = self.record(support.PYTHON, "-c", program + asks, PYTHONPATH=path,
-                                     GPUMEMTRACE_OUTPUT="traces/a job.gmt")
-                first, _, rest = result.stdout.decode().partition("\n")
-                self.assertEqual(first, "gpumemtrace: what was recorded so far: gpumemtrace summary "
-                                        f"'{self.folder}/traces/a job.gmt'")
-                self.assertIn("the run is still going on", rest)
-                self.assertNotIn("what was recorded", rest)
+                settings = {"PYTHONPATH": path, "GPUMEMTRACE_OUTPUT": "a job.gmt", "GPUMEMTRACE_PROGRAM": support.TOOL}
+
+                def output(program, **more):
+                    for trace in self.traces():
+                        trace.unlink()
+                    return self.record(support.PYTHON, "-c", program, **{**settings, **more}).stdout.decode()
+
+                line = f"gpumemtrace: what was recorded so far: gpumemtrace summary '{self.folder}/a job.gmt'\n"
+                self.assertEqual(output(program), line)
+                program = program.replace("Callback()", "Callback(summary=True)")
+                text = output(program)
+                self.assertTrue(text.startswith(line + "Verdict: "), text)
+                self.assertIn("the run is still going on", text)
+                self.assertIn(", 4 steps of ", " ".join(text.split()))
+                text = output(program, GPUMEMTRACE_PROGRAM="/nowhere/gpumemtrace", PATH="/nowhere")
+                self.assertTrue(text.startswith(line + "gpumemtrace: no summary: "), text)
 
     def test_of_a_job_with_ranks_the_line_names_the_folder_too(self):
         for program, world, zero in (
-                (LIGHTNING, "lightning.Trainer.world_size = 2", None),
+                (LIGHTNING, "lightning.Trainer.world_size = 2", "lightning.Trainer.is_global_zero = False"),
                 (TRANSFORMERS, "import transformers; TrainingArguments = lambda **more: "
                  "transformers.TrainingArguments(world_size=2, **more)", "Trainer.is_world_process_zero = False")):
             with self.subTest(program):
@@ -123,8 +126,7 @@ subprocess.run([{str(support.TOOL)!r}, "summary", "traces/a job.gmt"], check=Tru
                 output = self.run_python(head + found + world + "\n" + tail).stdout.decode()
                 trace = pathlib.Path(LINE.fullmatch(output)[2])
                 self.assertIn(f"gpumemtrace summary {trace.parent})", output)
-                if zero is not None:
-                    self.assertEqual(self.run_python(head + found + zero + "\n" + tail).stdout, b"")
+                self.assertEqual(self.run_python(head + found + zero + "\n" + tail).stdout, b"")
 
     def test_without_the_recorder_nothing_is_said_and_nothing_changes(self):
         for program in (LIGHTNING, TRANSFORMERS):

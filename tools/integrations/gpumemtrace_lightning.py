@@ -4,14 +4,15 @@
     trainer = lightning.Trainer(callbacks=[GpumemtraceCallback()])
 
 It works with `lightning` and with `pytorch_lightning`. This file, gpumemtrace_training.py and
-gpumemtrace.py belong on PYTHONPATH where they are not installed.
+gpumemtrace.py belong on PYTHONPATH where they are not installed; with summary=True also
+gpumemtrace_reader.py, which finds the program.
 """
 
 import importlib.util
 import sys
 
 import gpumemtrace
-from gpumemtrace_training import Ranges, where_to_look
+from gpumemtrace_training import Ranges, text_for_log
 
 if "pytorch_lightning" in sys.modules or importlib.util.find_spec("lightning") is None:
     import pytorch_lightning as lightning
@@ -27,11 +28,12 @@ class GpumemtraceCallback(lightning.Callback):
     - Ranges: `sanity check`, `train`, `validation`, `test`, `predict`. Mark: `checkpoint`, before one is
       written.
     - Behind the first fit, validate, test or predict, and behind an error, rank zero logs where the
-      trace is.
-    - It reads no tensor, waits for nothing and changes nothing of the trainer.
+      trace is, and with summary=True what `gpumemtrace summary` says of it then.
+    - It reads no tensor, waits for nothing but that summary, and changes nothing of the trainer.
     """
 
-    def __init__(self):
+    def __init__(self, summary=False):
+        self._with_summary = summary
         self._ranges = Ranges()
         self._step = None  # the trainer's global_step when our last one began
         self._is_told = False
@@ -84,7 +86,9 @@ class GpumemtraceCallback(lightning.Callback):
         self._tell(trainer)
 
     def _tell(self, trainer):
-        line = None if self._is_told else where_to_look(trainer.world_size)
-        if line is not None:
+        if self._is_told or not trainer.is_global_zero:
+            return
+        text = text_for_log(trainer.world_size, self._with_summary)
+        if text is not None:
             self._is_told = True
-            lightning.utilities.rank_zero_info(line)
+            lightning.utilities.rank_zero_info(text)

@@ -3,9 +3,11 @@
 
 import os
 import shlex
+import subprocess
 
 import gpumemtrace
 
+_SUMMARY_TIMEOUT_S = 60
 _RING = ".gmt.ring"
 
 
@@ -43,15 +45,27 @@ def trace_of_process():
     return rings[0].split(None, 5)[5][:-len(".ring")] if rings else None
 
 
-def where_to_look(ranks):
-    """A line for the log: where the trace is, and the command that explains it; None without a trace.
+def text_for_log(ranks, with_summary):
+    """Where the trace is, and the command that explains it; None without a trace.
 
-    ranks: how many processes the job has.
+    ranks: how many processes the job has. with_summary: also what that command says now.
     """
     trace = trace_of_process()
     if trace is None:
         return None
-    line = f"gpumemtrace: what was recorded so far: gpumemtrace summary {shlex.quote(trace)}"
+    text = f"gpumemtrace: what was recorded so far: gpumemtrace summary {shlex.quote(trace)}"
     if ranks > 1:
-        line += f" (this rank; a folder with all: gpumemtrace summary {shlex.quote(os.path.dirname(trace))})"
-    return line
+        text += f" (this rank; a folder with all: gpumemtrace summary {shlex.quote(os.path.dirname(trace))})"
+    return f"{text}\n{_summary(trace)}" if with_summary else text
+
+
+def _summary(trace):
+    from gpumemtrace_reader import find_program
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    try:
+        done = subprocess.run([find_program() or "gpumemtrace", "summary", trace], env=environment,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              timeout=_SUMMARY_TIMEOUT_S, check=False)
+        return done.stdout.decode("utf-8", "replace").rstrip()
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"gpumemtrace: no summary: {error}"

@@ -3,11 +3,12 @@
 
     trainer = Trainer(model, arguments, callbacks=[GpumemtraceCallback()], ...)
 
-This file, gpumemtrace_training.py and gpumemtrace.py belong on PYTHONPATH where they are not installed.
+This file, gpumemtrace_training.py and gpumemtrace.py belong on PYTHONPATH where they are not installed;
+with summary=True also gpumemtrace_reader.py, which finds the program.
 """
 
 import gpumemtrace
-from gpumemtrace_training import Ranges, where_to_look
+from gpumemtrace_training import Ranges, text_for_log
 from transformers import TrainerCallback
 
 
@@ -19,11 +20,13 @@ class GpumemtraceCallback(TrainerCallback):
     - Ranges: `train`, and in it `evaluate`; of several evaluation datasets the first. Mark: `checkpoint`,
       when one was saved. Calls of evaluate() and predict() by the program have no range: the trainer does
       not say when they begin.
-    - At the end of a training rank zero prints where the trace is.
-    - It reads no tensor, waits for nothing and changes nothing of the trainer.
+    - At the end of a training rank zero prints where the trace is, and with summary=True what
+      `gpumemtrace summary` says of it then.
+    - It reads no tensor, waits for nothing but that summary, and changes nothing of the trainer.
     """
 
-    def __init__(self):
+    def __init__(self, summary=False):
+        self._with_summary = summary
         self._ranges = Ranges()
 
     def on_train_begin(self, args, state, control, **kwargs):
@@ -53,6 +56,6 @@ class GpumemtraceCallback(TrainerCallback):
     def on_train_end(self, args, state, control, **kwargs):
         gpumemtrace.step()  # what follows belongs to no step of the training
         self._ranges.end_all()
-        line = where_to_look(args.world_size) if state.is_world_process_zero else None
-        if line is not None:
-            print(line)
+        text = text_for_log(args.world_size, self._with_summary) if state.is_world_process_zero else None
+        if text is not None:
+            print(text)

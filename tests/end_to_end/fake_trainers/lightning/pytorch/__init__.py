@@ -20,6 +20,7 @@ class Trainer:
     """model: a function that is called with the name of the phase, in each batch."""
 
     world_size = 1
+    is_global_zero = True
 
     def __init__(self, max_epochs=1, accumulate_grad_batches=1, callbacks=()):
         self.max_epochs = max_epochs
