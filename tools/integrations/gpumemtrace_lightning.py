@@ -14,7 +14,9 @@ import sys
 import gpumemtrace
 from gpumemtrace_training import Ranges, text_for_log
 
-if "pytorch_lightning" in sys.modules or importlib.util.find_spec("lightning") is None:
+# That which the program has imported, where both are installed.
+if "lightning.pytorch" not in sys.modules and (
+        "pytorch_lightning" in sys.modules or importlib.util.find_spec("lightning") is None):
     import pytorch_lightning as lightning
 else:
     import lightning.pytorch as lightning
