@@ -7,6 +7,7 @@ GPUMEMTRACE_BUILD names the build folder that is packed.
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -114,6 +115,13 @@ class Packages(unittest.TestCase):
         self.assertTrue((place / "usr/lib/debug/usr/lib/gpumemtrace/libgpumemtrace.so.debug").exists())
         control = run("dpkg-deb", "-f", self.package("gpumemtrace_*.deb"))
         self.assertIn("libgpumemtrace (=", control)
+
+    @unittest.skipUnless(shutil.which("lintian"), "lintian is not installed")
+    def test_lintian_finds_nothing_in_the_debian_packages(self):
+        found = subprocess.run(["lintian", "--no-cfg", "--allow-root", "--fail-on", "error,warning",
+                                *sorted(self.folder.glob("*.deb"))],
+                               check=False, capture_output=True, text=True, timeout=TIMEOUT_S)
+        self.assertEqual((found.returncode, found.stdout), (0, ""), found.stderr)
 
     def test_the_wheel_goes_into_an_environment_and_leaves_nothing(self):
         place = self.place("wheel")

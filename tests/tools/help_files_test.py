@@ -71,6 +71,17 @@ class ManualPages(HelpFiles):
             self.assertIn(line.replace("\\", "\\e").replace("-", "\\-"), page)
 
 
+    @unittest.skipUnless(shutil.which("man"), "man is not installed")
+    def test_man_shows_each_page_without_a_warning(self):
+        environment = {**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "80"}
+        for path in sorted((self.share / "man/man1").iterdir()):
+            with self.subTest(path.name):
+                shown = subprocess.run(["man", "--warnings", "--local-file", "-E", "UTF-8", path], check=False,
+                                       capture_output=True, text=True, timeout=TIMEOUT_S, env=environment)
+                self.assertEqual((shown.returncode, shown.stderr), (0, ""))
+                self.assertIn("DESCRIPTION", shown.stdout)
+
+
 class Bash(HelpFiles):
     def complete(self, *words):
         """What bash offers for the last word; None where it offers files."""
@@ -79,6 +90,10 @@ class Bash(HelpFiles):
         found = set(filter(None, found))
         self.assertFalse(found and files == "yes", found)
         return None if files == "yes" else found
+
+    @unittest.skipUnless(shutil.which("shellcheck"), "shellcheck is not installed")
+    def test_shellcheck_finds_nothing(self):
+        run("shellcheck", "--shell=bash", self.bash)
 
     def test_the_first_word_is_a_command(self):
         self.assertEqual(self.complete(""), {*self.commands, "-h", "--help", "--version"})
