@@ -168,7 +168,7 @@ class RecordedRun(unittest.TestCase):
         report = self.report_of("job.gmt")
         self.assertEqual([trace["end"] for trace in report["traces"]], ["killed"])
         self.assertEqual(self.usage_of(report, "device")["allocations"], 2)
-        self.assertIn("the run was killed", self.call("summary", "job.gmt").stdout)
+        self.assertIn("the program was killed", self.call("summary", "job.gmt").stdout)
 
     def test_a_trace_cut_anywhere_gives_a_report_or_one_sentence(self):
         self.record(ALLOCATE)

@@ -92,7 +92,7 @@ TEST_CASE("a killed process has no leaks but what was live", "[unit]") {
   report["leaks"]["state"] = "not_applicable";
   for (Json& row : report["leaks"]["exit"]) row["class"] = "live_at_kill";
   const std::string text = summary_text(report, 200);
-  CHECK(has(text, "; the run was killed."));
+  CHECK(has(text, "; the program was killed."));
   CHECK(has(text, "not checked, because not every process ended by exit; live then: 68.1 GiB"));
 }
 
@@ -133,7 +133,7 @@ TEST_CASE("a report of a process that used no memory says so", "[unit]") {
 TEST_CASE("the verdict stands first, then three facts, then at most four fixes", "[unit]") {
   Json report = example_report();
   std::string text = summary_text(report);
-  CHECK(text.find("Verdict: 1 error, 3 warnings; the run ended normally.\n") == 0);
+  CHECK(text.find("Verdict: 1 error, 3 warnings; the program exited.\n") == 0);
   CHECK(text.find("\n  PEAK ") < text.find("\n  LEAKED "));
   CHECK(text.find("\n  LEAKED ") < text.find("\n  UNUSABLE "));
   CHECK(text.find("\n  UNUSABLE ") < text.find("\nWhat to do\n"));
@@ -148,10 +148,9 @@ TEST_CASE("the verdict stands first, then three facts, then at most four fixes",
   CHECK(has(text, " more findings; `gpumemtrace check` lists all\n"));
 
   report["findings"] = Json::array();
-  CHECK(summary_text(report).find("Verdict: nothing wrong was found; the run ended normally.\n") ==
-        0);
+  CHECK(summary_text(report).find("Verdict: nothing wrong was found; the program exited.\n") == 0);
   report["traces"][0]["complete"] = false;
-  CHECK(has(summary_text(report, 120), "the run ended normally; the trace is INCOMPLETE.\n"));
+  CHECK(has(summary_text(report, 120), "the program exited; the trace is INCOMPLETE.\n"));
 }
 
 TEST_CASE("a run without a fault has its three facts as well", "[unit]") {
@@ -252,7 +251,7 @@ TEST_CASE("what is no fault is counted as a hint", "[unit]") {
   hint["severity"] = "info";
   report["findings"] = Json::array({hint});
   CHECK(summary_text(report).find(
-            "Verdict: nothing wrong was found, 1 hint; the run ended normally.\n") == 0);
+            "Verdict: nothing wrong was found, 1 hint; the program exited.\n") == 0);
 }
 
 TEST_CASE("a handle that was never released stands beside memory of which none was lost",

@@ -49,21 +49,21 @@ std::string end_text(const Report& report) {
   const auto words = [](rows::TraceEnd end) -> std::string_view {
     switch (end) {
       case rows::TraceEnd::kExit:
-        return "ended normally";
+        return "exited";  // with what code the trace does not tell
       case rows::TraceEnd::kExec:
         return "was replaced by exec";
       case rows::TraceEnd::kSignal:
-        return "ended by a signal";
+        return "was ended by a signal";
       case rows::TraceEnd::kKilled:
         return "was killed";
       case rows::TraceEnd::kRunning:
-        return "is still going on";
+        return "is still running";
       case rows::TraceEnd::kUnknown:
         break;
     }
     return "ended in a way that is not known";
   };
-  if (ends.size() == 1) return format_text("the run {}", words(ends.front().first));
+  if (ends.size() == 1) return format_text("the program {}", words(ends.front().first));
   std::string text;
   for (const auto& [end, count] : ends) {
     text += format_text("{}{} {}", text.empty() ? "" : ", ", count, words(end));

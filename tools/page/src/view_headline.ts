@@ -17,7 +17,7 @@ function commandOf(head: Head): string {
 function endsOf(head: Head): string {
   const ends = Object.entries(head.page.job.ends);
   if (ends.length === 0) return "nothing was recorded";
-  const plain: Record<string, string> = { exit: "ended normally", killed: "was killed", running: "still runs" };
+  const plain: Record<string, string> = { exit: "exited", killed: "was killed", running: "still runs" };
   if (ends.length === 1) {
     const end = ends[0]?.[0] ?? "unknown";
     return plain[end] ?? `ended by ${words(end)}`;
