@@ -19,6 +19,11 @@ try:
 except ImportError:
     jsonschema = None
 
+try:
+    import yaml
+except ImportError:
+    yaml = None
+
 ROOT = support.HERE.parents[1]
 ZOO = support.HERE.parent / "zoo"
 INTEGRATIONS = ROOT / "tools" / "integrations"
@@ -88,6 +93,46 @@ class Recipes(Ci, support.EndToEnd):
         self.assertIn("leak.py in load", self.expect(0, plain).stdout)
         self.assertIn("FAILED: ", self.expect(23, limited).stdout)
         self.expect(0, limited.replace("after", "before"))
+
+
+@unittest.skipIf(yaml is None, "python3-yaml is not installed")
+class GithubAction(Ci, support.EndToEnd):
+    """The steps of the composite action, run as GitHub runs them with the inputs that docs/ci.md gives."""
+
+    def act(self, **variables):
+        """The exit code of the first step that fails, or 0."""
+        action = yaml.safe_load((INTEGRATIONS / "github-action" / "action.yml").read_text())
+        recipe, = re.findall(r"```yaml\n( *- uses: OWNER/gpumemtrace/tools/integrations/github-action@.*?)```",
+                             (ROOT / "docs" / "ci.md").read_text(), re.DOTALL)
+        given = yaml.safe_load(recipe)[0]["with"]
+        self.assertLessEqual(set(given), set(action["inputs"]))
+        inputs = {name: given.get(name, row.get("default")) for name, row in action["inputs"].items()}
+        self.assertEqual(action["runs"]["using"], "composite")
+        for step in action["runs"]["steps"]:
+            self.assertEqual(step["shell"], "bash")
+            # What an input says is never a part of the script.
+            self.assertNotIn("${{", step["run"])
+            values = {name: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda found: inputs[found[1]], value)
+                      for name, value in step["env"].items()}
+            script = self.write("step.sh", step["run"])
+            result = self.shell(f"bash --noprofile --norc -eo pipefail {script}", **values, **variables)
+            if result.returncode != 0:
+                return result.returncode, result.stdout
+        return 0, result.stdout
+
+    def test_a_clean_program_passes(self):
+        self.assertEqual(self.act()[0], 0)
+
+    def test_a_violated_policy_fails_with_an_annotation(self):
+        code, output = self.act(FAULTY="1", GITHUB_STEP_SUMMARY=str(self.folder / "summary.md"))
+        self.assertEqual(code, 23)
+        self.assertIn("::error file=leak.py,line=12,title=", output)
+        self.assertIn("**FAIL**", (self.folder / "summary.md").read_text())
+        self.assertTrue((self.folder / "gpu-memory.sarif").exists())
+
+    def test_a_command_that_fails_keeps_its_exit_code(self):
+        self.write("my_test", "#!/bin/sh\nexit 7\n").chmod(0o755)
+        self.assertEqual(self.act()[0], 7)
 
 
 class Check(Ci, support.EndToEnd):
