@@ -26,7 +26,7 @@ struct ChurnSums {
   std::uint64_t host_ticks = 0;
   std::string stack;  // of the group that allocated most
   std::uint64_t most_allocations = 0;
-  CallSite freed_at;  // the first of that group
+  CallSite freed_at;  // those of that group
 };
 
 // Calls whose every use goes to the driver. Stream-ordered memory and the framework's blocks come
@@ -76,7 +76,7 @@ std::map<ChurnKey, ChurnSums> churn_by_site(const ReportContext& context,
     if (group.allocations > sums.most_allocations) {
       sums.most_allocations = group.allocations;
       sums.stack = stack;
-      sums.freed_at = group.freed.sites.empty() ? CallSite{} : group.freed.sites.front();
+      sums.freed_at = group.freed.first_at;
     }
   }
   return sites;
@@ -181,8 +181,6 @@ void observe_contexts(const ReportContext& context, const ReportProcess& process
 void observe_allocating(const ReportContext& context, const ReportProcess& process,
                         std::vector<rows::AllocatingSite>& list) {
   std::map<Identity, std::size_t> index;
-  std::vector<Releases> freed;  // of each row that this adds
-  const std::size_t begin = list.size();
   const Accounts& accounts = process.model().accounts();
   for (std::uint32_t i = 0; i < accounts.groups().size(); ++i) {
     const Group& group = accounts.group(i);
@@ -192,15 +190,12 @@ void observe_allocating(const ReportContext& context, const ReportProcess& proce
     std::optional<rows::Site> site = site_row(identity);
     if (!site) continue;
     const auto [found, is_new] = index.try_emplace(identity, list.size());
-    if (is_new) {
-      list.push_back({process.id, *std::move(site), 0, {}});
-      freed.emplace_back();
-    }
-    list[found->second].allocations += group.allocations;
-    freed[found->second - begin].merge(group.freed);
-  }
-  for (std::size_t i = 0; i < freed.size(); ++i) {
-    list[begin + i].freed = releases_row(context, process, &freed[i]);
+    if (is_new) list.push_back({process.id, *std::move(site), 0, std::nullopt, false});
+    rows::AllocatingSite& row = list[found->second];
+    row.allocations += group.allocations;
+    row.is_freed_elsewhere =
+        row.is_freed_elsewhere || group.freed.has_other_sites || row.freed_at.has_value();
+    if (!row.freed_at) row.freed_at = location_of(context, process, group.freed.first_at);
   }
 }
 

@@ -292,15 +292,8 @@ rows::OptionalLocation location_of(const ReportContext& context, const ReportPro
 rows::Releases releases_row(const ReportContext& context, const ReportProcess& process,
                             const Releases* releases) {
   if (releases == nullptr) return {};
-  rows::Releases row{releases->count, std::nullopt, releases->has_unknown_sites};
-  if (releases->sites.empty()) return row;
-  row.first_at = location_of(context, process, releases->sites.front());
-  for (std::size_t i = 1; i < releases->sites.size() && !*row.elsewhere; ++i) {
-    const rows::OptionalLocation other = location_of(context, process, releases->sites[i]);
-    row.elsewhere =
-        !row.first_at || !other || !rows::is_same_place(row.first_at->site, other->site);
-  }
-  return row;
+  return {releases->count, location_of(context, process, releases->first_at),
+          releases->has_other_sites};
 }
 
 std::vector<rows::Holder> holder_rows(const TallyByIdentity& holders, std::uint64_t total_bytes) {

@@ -83,12 +83,13 @@ struct AllocatingSite {
   std::string process;
   Site site;
   std::uint64_t allocations = 0;
-  Releases freed;
+  OptionalLocation freed_at;
+  bool is_freed_elsewhere = false;  // not all of it there
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("site", self.site);
-    v("freed_at", self.freed.first_at);
+    v("freed_at", self.freed_at);
   }
 };
 

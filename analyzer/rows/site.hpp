@@ -17,7 +17,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "analyzer/rows/words.hpp"
@@ -60,14 +59,6 @@ struct Site {
     v.added("node", self.node);
   }
 };
-
-// The same line, whatever function of CUDA it calls.
-[[nodiscard]] inline bool is_same_place(const Site& a, const Site& b) {
-  const auto place_of = [](const Site& site) {
-    return std::tie(site.file, site.line, site.function, site.module, site.offset);
-  };
-  return place_of(a) == place_of(b);
-}
 
 // A second place that a row tells of.
 struct CodeLocation {

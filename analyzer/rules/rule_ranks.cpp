@@ -113,11 +113,9 @@ Made made_at(const rows::Observations& seen, const std::string& process, const s
   for (const rows::AllocatingSite& row : seen.allocating) {
     if (row.process != process || key_of(row.site) != key) continue;
     made.allocations += row.allocations;
-    const rows::OptionalLocation& at = row.freed.first_at;
-    const bool is_other =
-        made.freed_at && at && !rows::is_same_place(made.freed_at->site, at->site);
-    made.freed_elsewhere = made.freed_elsewhere || row.freed.elsewhere.value_or(false) || is_other;
-    if (!made.freed_at) made.freed_at = at;
+    made.freed_elsewhere =
+        made.freed_elsewhere || row.is_freed_elsewhere || made.freed_at.has_value();
+    if (!made.freed_at) made.freed_at = row.freed_at;
   }
   return made;
 }

@@ -111,7 +111,7 @@ class Callbacks(support.EndToEnd):
                 program = program.replace("Callback()", "Callback(summary=True)")
                 text = output(program)
                 self.assertTrue(text.startswith(line + "Verdict: "), text)
-                self.assertIn("the run is still going on", text)
+                self.assertIn("the program is still running", text)
                 self.assertIn(", 4 steps of ", " ".join(text.split()))
                 text = output(program, GPUMEMTRACE_PROGRAM="/nowhere/gpumemtrace", PATH="/nowhere")
                 self.assertTrue(text.startswith(line + "gpumemtrace: no summary: "), text)

@@ -31,26 +31,6 @@ Json leak_of(std::uint64_t lost, std::initializer_list<std::uint64_t> lines) {
   return finding_of(trace, "leak");
 }
 
-// Three allocations of cache.py:10, of which two are freed at the lines, each from another stack:
-// their native frames differ, as those of one line of Python can.
-Json leak_in_python(std::initializer_list<std::uint32_t> lines) {
-  TraceBuilder trace = program_trace();
-  add_code(trace, 1, "make", "/job/cache.py", 10);
-  add_stack(trace, 1, {{1}, {kProgram + 0x100}});
-  for (std::uint64_t i = 0; i < 3; ++i) allocate_at(trace, address_of(i), kMiB, 1);
-  std::uint32_t stack = 2;
-  for (const std::uint32_t line : lines) {
-    add_code(trace, stack, "drop", "/job/cache.py", line);
-    add_stack(trace, stack, {{stack}, {kProgram + 0x100 * stack}});
-    Free record;
-    record.address = address_of(stack - 2);
-    record.memory = MemoryKind::kDevice;
-    record.call.stack = stack++;
-    trace.add_call(record, {});
-  }
-  return finding_of(trace, "leak");
-}
-
 Pool pool_call(PoolOperation operation, std::uint64_t handle) {
   Pool pool;
   pool.operation = operation;
@@ -156,8 +136,8 @@ Json failure_of(std::uint64_t requested_bytes, std::int64_t held_bytes) {
   return finding_of(trace, "out_of_memory");
 }
 
-// Two ranks, of which the second allocates 200 MiB more at one line, in two contexts; the first too
-// where it is told.
+// Two ranks, of which the second allocates 200 MiB more at one line; the first too where it is
+// told.
 Json imbalance_of(bool first_too) {
   const TemporaryFolder folder;
   for (const std::uint32_t rank : {0u, 1u}) {
@@ -166,14 +146,9 @@ Json imbalance_of(bool first_too) {
     trace.device(0, 0x1000 + rank, 1024 * kMiB);
     trace.allocate(kAddress, 100 * kMiB, MemoryKind::kDevice, call_at(0x10));
     if (rank == 1 || first_too) {
-      const std::uint64_t bytes = (rank == 1 ? 100 : 1) * kMiB;
-      Call call = call_at(0x20);
-      trace.allocate(address_of(9), bytes, MemoryKind::kDevice, call);
-      call.context = 2;
-      trace.context(2, 0);
-      trace.allocate(address_of(12), bytes, MemoryKind::kDevice, call);
+      const std::uint64_t bytes = (rank == 1 ? 200 : 1) * kMiB;
+      trace.allocate(address_of(9), bytes, MemoryKind::kDevice, call_at(0x20));
       trace.free(address_of(9), MemoryKind::kDevice, call_at(0x30));
-      trace.free(address_of(12), MemoryKind::kDevice, call_at(0x30));
     }
     trace.free(kAddress);
     trace.write(folder.path());
@@ -203,11 +178,6 @@ TEST_CASE("a leak beside others that were freed names their free and which one i
   const Json all = leak_of(3, {});
   CHECK_FALSE(has(all, "Of the "));
   CHECK(has(all, "Call cuMemFree for what libmine.so"));
-}
-
-TEST_CASE("frees of one line are at that line, whatever stacks lead there", "[unit]") {
-  CHECK(has(leak_in_python({21, 21}), "2 were freed, at cache.py:21 (drop); "));
-  CHECK(has(leak_in_python({21, 22}), "2 were freed, some at cache.py:21 (drop); "));
 }
 
 TEST_CASE("a leak tells the step in which it was allocated", "[unit]") {
@@ -449,11 +419,11 @@ TEST_CASE("what one rank alone allocates is told apart from what all share uneve
   CHECK(alone.at("evidence").at("allocations_of_others_there") == 0);
   CHECK(offset_of(alone.at("evidence").at("held_at")) == 0x20);
   CHECK(offset_of(alone.at("evidence").at("freed_at")) == 0x30);
-  CHECK(has(alone, "rank 1 alone allocates there (2 times, freed at libmine.so"));
+  CHECK(has(alone, "rank 1 alone allocates there (1 time, freed at libmine.so"));
   CHECK(alone.at("site").is_null());
 
   const Json shared = imbalance_of(true);
-  CHECK(shared.at("evidence").at("allocations_of_others_there") == 2);
+  CHECK(shared.at("evidence").at("allocations_of_others_there") == 1);
   CHECK(has(shared, "Divide evenly what libmine.so"));
 }
 

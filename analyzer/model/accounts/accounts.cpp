@@ -152,12 +152,12 @@ void Accounts::restore_totals(std::uint32_t index, const trace::Totals& totals) 
   group.last_is_gone = group.last_is_gone || (totals.count != 0 && totals.last_time == 0);
   Releases freed;
   freed.count = totals.freed;
-  freed.has_unknown_sites = totals.freed_at == trace::FreedAt::kSeveralPlaces ||
-                            (totals.freed_at == trace::FreedAt::kNotTold && totals.freed != 0);
+  freed.has_other_sites = totals.freed_at == trace::FreedAt::kSeveralPlaces ||
+                          (totals.freed_at == trace::FreedAt::kNotTold && totals.freed != 0);
   if (totals.first_freed_time != 0) {
-    freed.add_site(ledger::make_site(totals.freed_caller, totals.freed_stack, totals.freed_api,
-                                     totals.freed_flags),
-                   totals.first_freed_time);
+    freed.first_at = ledger::make_site(totals.freed_caller, totals.freed_stack, totals.freed_api,
+                                       totals.freed_flags);
+    freed.first_time = totals.first_freed_time;
   }
   group.freed.merge(freed);
   UsageRow& row = rows_[group.row];

@@ -157,32 +157,26 @@ constexpr FlowKind flow_of(Level level) {
 
 // What calls gave back of what a place had asked for; not what the end of a context took.
 struct Releases {
-  // Many stacks may lead to one line.
-  static constexpr std::size_t kMostSites = 16;
-
   std::uint64_t count = 0;
-  std::vector<CallSite> sites;     // the first one first; not known of the framework's blocks
-  std::uint64_t first_time = 0;    // model time of that one
-  bool has_unknown_sites = false;  // and others, which are not kept
+  CallSite first_at{};           // not known of the framework's blocks
+  std::uint64_t first_time = 0;  // model time of that one
+  bool has_other_sites = false;  // not all of them at that one
 
   void add_site(const CallSite& site, std::uint64_t time) {
-    if (std::find(sites.begin(), sites.end(), site) != sites.end()) return;
-    if (sites.empty()) first_time = time;
-    if (sites.size() == kMostSites) {
-      has_unknown_sites = true;
-    } else {
-      sites.push_back(site);
+    if (first_at == CallSite{}) {
+      first_at = site;
+      first_time = time;
     }
+    if (first_at != site) has_other_sites = true;
   }
   void merge(const Releases& more) {
     count += more.count;
-    has_unknown_sites = has_unknown_sites || more.has_unknown_sites;
-    std::vector<CallSite> later = more.sites;
-    if (!later.empty() && more.first_time < first_time) {
-      sites.swap(later);
-      first_time = more.first_time;
-    }
-    for (const CallSite& site : later) add_site(site, more.first_time);
+    has_other_sites = has_other_sites || more.has_other_sites;
+    if (more.first_at == CallSite{}) return;
+    add_site(more.first_at, more.first_time);
+    if (more.first_time >= first_time) return;
+    first_at = more.first_at;
+    first_time = more.first_time;
   }
 };
 
