@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reserved memory that lies in pieces beside live blocks.
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -34,6 +35,19 @@ std::vector<const rows::Fragmentation*> worst_moments(const rows::Report& report
   std::vector<const rows::Fragmentation*> moments;
   for (const auto& [where, row] : worst) moments.push_back(row);
   return moments;
+}
+
+// What nobody would miss: less than a hundredth of a device that never refused a request.
+bool is_hardly_felt(const rows::Fragmentation& row, const rows::Report& report) {
+  constexpr std::uint64_t kParts = 100;
+  const bool was_refused =
+      std::any_of(report.oom.begin(), report.oom.end(),
+                  [&](const rows::Oom& oom) { return !oom.device || oom.device == row.device; });
+  return !was_refused &&
+         std::any_of(report.devices.begin(), report.devices.end(), [&](const rows::Device& device) {
+           return device.id == row.device && device.total_bytes &&
+                  row.unusable_bytes.value_or(0) < *device.total_bytes / kParts;
+         });
 }
 
 // A refused request would have been met: the setting may reserve as much, and do more with it.
@@ -132,6 +146,7 @@ std::string advice_on_fragmentation(const std::optional<rows::Site>& site) {
 void find_fragmentation(const RuleInput& input, Findings& findings) {
   for (const rows::Fragmentation* row : worst_moments(input.report, input.thresholds)) {
     findings.push_back(finding_of(*row, input.seen));
+    if (is_hardly_felt(*row, input.report)) findings.back().severity = Severity::kInfo;
   }
 }
 

@@ -60,7 +60,6 @@ SAVED = {
     "torch_conv": {"leak", "pageable_copies"},
     "torch_near_full": {"out_of_memory_recovered"},
     "torch_oom": {"out_of_memory"},
-    "torch_threads": {"fragmentation"},
 }
 
 

@@ -96,6 +96,7 @@ TEST_CASE("frames of PyTorch have roles by file and function", "[unit]") {
   CHECK(role_of_frame("Module._call_impl", "/x/torch/nn/modules/module.py") == FrameRole::kForward);
   CHECK(role_of_frame("Net.forward", "/home/user/net.py") == FrameRole::kForward);
   CHECK(role_of_frame("backward", "/x/torch/autograd/__init__.py") == FrameRole::kBackward);
+  CHECK(role_of_frame("_make_grads", "/x/torch/autograd/__init__.py") == FrameRole::kFirstGradient);
   CHECK(role_of_frame("Module._apply", "/x/torch/nn/modules/module.py") == FrameRole::kPlacement);
   CHECK(role_of_frame("Linear.__init__", "/x/torch/nn/modules/linear.py") == FrameRole::kPlacement);
   CHECK(role_of_frame("step", "/home/user/game.py") == FrameRole::kNone);

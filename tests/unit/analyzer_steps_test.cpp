@@ -274,6 +274,21 @@ TEST_CASE("gradients that go show an optimizer also where frees have no stack", 
   CHECK(report_of(trace.builder()).at("steps").size() == 4);
 }
 
+TEST_CASE("an optimizer that was seen once and works in place has a step for each backward",
+          "[unit]") {
+  TrainingTrace trace;
+  trace.upload(trace.take(2 * kMiB, trace.move), 2 * kMiB, trace.move);
+  for (int i = 0; i < 30; ++i) {
+    const std::uint64_t activation = trace.take(8 * kMiB, trace.forward);
+    if (i == 0) trace.take(2 * kMiB, 0, TrainingTrace::kEngine);  // stays, and is zeroed in place
+    trace.give_back(trace.take(kMiB, 0, TrainingTrace::kEngine), kMiB, 0, TrainingTrace::kEngine);
+    trace.give_back(activation, 8 * kMiB, 0, TrainingTrace::kEngine);
+    if (i == 0) trace.take(2 * kMiB, trace.optimize);  // momentum
+  }
+  // It takes five passes to see it.
+  CHECK(report_of(trace.builder()).at("steps").size() == 30 - 4);
+}
+
 // Thirty times the same allocations, and one between that is not always there.
 Json steps_of_loop(std::uint64_t period_ns) {
   TraceBuilder trace;
@@ -305,6 +320,30 @@ TEST_CASE("what Python code in a backward pass lets go of ends no step", "[unit]
   const Json steps = report_of(trace.builder()).at("steps");
   REQUIRE(steps.size() == 4);
   CHECK(steps[0].at("allocations") == 5);
+}
+
+TEST_CASE("what goes when backward returns is no gradient of a parameter, and ends no step",
+          "[unit]") {
+  TrainingTrace trace;
+  const std::uint32_t first = trace.stack({{"_make_grads", "/lib/torch/autograd/__init__.py", 1},
+                                           {"backward", "/lib/torch/autograd/__init__.py", 2},
+                                           {"main", "train.py", 5}});
+  trace.upload(trace.take(2 * kMiB, trace.move), 2 * kMiB, trace.move);
+  for (int step = 0; step < 4; ++step) {
+    const std::uint64_t activation = trace.take(8 * kMiB, trace.forward);
+    const std::uint64_t of_loss = trace.take(512, first);
+    const std::uint64_t of_input = trace.take(5 * kMiB, 0, TrainingTrace::kEngine);
+    const std::uint64_t gradient = trace.take(2 * kMiB, 0, TrainingTrace::kEngine);
+    trace.give_back(activation, 8 * kMiB, 0, TrainingTrace::kEngine);
+    trace.give_back(of_loss, 512, 0);
+    trace.give_back(of_input, 5 * kMiB, 0);
+    trace.take(512, trace.loss);  // between backward and the optimizer
+    trace.give_back(trace.take(4 * kMiB, trace.optimize), 4 * kMiB, trace.optimize);
+    trace.give_back(gradient, 2 * kMiB, trace.zero_grad);
+  }
+  const Json steps = report_of(trace.builder()).at("steps");
+  REQUIRE(steps.size() == 4);
+  CHECK(steps[1].at("allocations") == 6);
 }
 
 TEST_CASE("the period of the allocations tells steps where nothing else does", "[unit]") {

@@ -324,8 +324,22 @@ TEST_CASE("free memory beside live blocks is named with the blocks that pin it",
   const Json found = findings_of(trace, "fragmentation");
   REQUIRE(found.size() == 1);
   CHECK(found[0].at("bytes") == 190 * kMiB);
+  CHECK(found[0].at("severity") == "warning");
   CHECK(found[0].at("owner") == "pytorch");
   CHECK(found[0].at("fix").get<std::string>().find("expandable_segments") != std::string::npos);
+}
+
+TEST_CASE("what little of a large device is free in pieces is no warning", "[unit]") {
+  TraceBuilder large;
+  large.device(0, 0x1234, 80'000 * kMiB);
+  strand_memory(large);
+  CHECK(findings_of(large, "fragmentation").at(0).at("severity") == "info");
+
+  TraceBuilder refused;
+  refused.device(0, 0x1234, 80'000 * kMiB);
+  strand_memory(refused);
+  refused.framework_oom(14 * kMiB);
+  CHECK(findings_of(refused, "fragmentation").at(0).at("severity") == "warning");
 }
 
 TEST_CASE("out of memory that was raised comes first and tells PyTorch's ledger", "[unit]") {

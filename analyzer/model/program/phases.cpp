@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/model/program/phases.hpp"
 
+#include <algorithm>
+
 namespace gpumemtrace::analyzer {
 
 Phase Phases::change(const StackRole& role, Phase phase, std::uint64_t now) {
-  if (clock_.phase == Phase::kOptimizer && phase != Phase::kOptimizer && worked_) end_step();
+  if (clock_.phase == Phase::kOptimizer && phase != Phase::kOptimizer && worked_) end_seen_step();
   if (role.zero_grad) note_zero_grad(now);
-  if (phase == Phase::kForward && clock_.phase == Phase::kBackward && grads_were_freed_) {
-    end_invisible_step(now);
+  if (phase == Phase::kForward && clock_.phase == Phase::kBackward) {
+    if (grads_were_freed_) {
+      end_invisible_step(now);
+    } else if (is_optimizer_hidden()) {
+      end_hidden_step(now);
+    }
   }
   if (phase != Phase::kNone) {
     begin(phase, now);
@@ -25,14 +31,36 @@ void Phases::note_zero_grad(std::uint64_t now) {
   if (clock_.phase == Phase::kBackward) end_invisible_step(now);
 }
 
+bool Phases::is_optimizer_hidden() const {
+  constexpr std::uint32_t kTimes = 4;
+  return is_hidden_ || (longest_step_ != 0 && backward_passes_ > kTimes * longest_step_);
+}
+
 void Phases::end_step() {
   step_ended_ = true;
   worked_ = false;
   grads_were_freed_ = false;
+  backward_passes_ = 0;
+}
+
+void Phases::end_seen_step() {
+  longest_step_ = std::max(longest_step_, backward_passes_);
+  is_hidden_ = false;
+  end_step();
 }
 
 void Phases::end_invisible_step(std::uint64_t now) {
+  end_seen_step();
+  optimizer_worked(now);
+}
+
+void Phases::end_hidden_step(std::uint64_t now) {
+  is_hidden_ = true;
   end_step();
+  optimizer_worked(now);
+}
+
+void Phases::optimizer_worked(std::uint64_t now) {
   clock_.former_optimizer_began = clock_.optimizer_began;
   clock_.optimizer_began = now;
 }
@@ -46,9 +74,9 @@ void Phases::begin(Phase phase, std::uint64_t now) {
   if (goes_on) return;
   clock_.phase = phase;
   clock_.phase_began = now;
+  if (phase == Phase::kBackward) ++backward_passes_;
   if (is_work) return;
-  clock_.former_optimizer_began = clock_.optimizer_began;
-  clock_.optimizer_began = now;
+  optimizer_worked(now);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -61,7 +61,9 @@ class Phases {
     return ended;
   }
   // A step has begun whose optimizer nothing shows, and the trace may end with it.
-  [[nodiscard]] bool has_invisible_step() const { return worked_ && grads_were_freed_; }
+  [[nodiscard]] bool has_invisible_step() const {
+    return worked_ && (grads_were_freed_ || is_hidden_);
+  }
   // A forward or backward phase was seen.
   [[nodiscard]] bool has_worked() const { return has_worked_; }
 
@@ -69,15 +71,24 @@ class Phases {
   Phase change(const StackRole& role, Phase phase, std::uint64_t now);
   void begin(Phase phase, std::uint64_t now);
   void note_zero_grad(std::uint64_t now);
+  // Nothing showed one for several times as many backward passes as a step ever had: it works in
+  // place, and so does zero_grad. From then on each backward pass ends a step.
+  [[nodiscard]] bool is_optimizer_hidden() const;
   void end_step();
+  void end_seen_step();
   void end_invisible_step(std::uint64_t now);
+  void end_hidden_step(std::uint64_t now);
+  void optimizer_worked(std::uint64_t now);
 
   const PythonStacks& stacks_;
   mutable StackRoles roles_;  // a memory of answers
   PhaseClock& clock_;
-  bool left_ = false;              // something else than the last phase has happened since
-  bool worked_ = false;            // since the last step ended
-  bool grads_were_freed_ = false;  // likewise
+  std::uint32_t backward_passes_ = 0;  // since the last step ended
+  std::uint32_t longest_step_ = 0;     // the most of them in a step that was seen
+  bool left_ = false;                  // something else than the last phase has happened since
+  bool worked_ = false;                // since the last step ended
+  bool grads_were_freed_ = false;      // likewise
+  bool is_hidden_ = false;             // is_optimizer_hidden() was true, and no step was seen since
   bool has_worked_ = false;
   bool step_ended_ = false;
 };

@@ -51,6 +51,13 @@ Phase Program::enter_phase(std::uint32_t stack, bool is_block) {
   return phase;
 }
 
+// Of a parameter: the gradient of the loss itself, or of an input, goes when backward() returns.
+bool Program::may_be_gradient(const LiveAllocation& block) const {
+  const GroupKey& key = accounts_.group(block.group).key;
+  return key.phase == Phase::kBackward && !phases_.role_of(key.site.stack).first_gradient &&
+         (parameter_sizes_.empty() || parameter_sizes_.has(block.bytes));
+}
+
 void Program::gradient_released() {
   phases_.note_gradient_release(present_.time);
   if (phases_.take_step_end()) steps_.optimizer_ended(present_.time);

@@ -84,6 +84,7 @@ class Program final : public BlockUses {
   };
 
   void gradient_released();
+  [[nodiscard]] bool may_be_gradient(const LiveAllocation& block) const;
   [[nodiscard]] Verdict verdict_on(const LiveAllocation& block, const Lifetime& life) const;
 
   const PresentRecord& present_;
@@ -110,9 +111,7 @@ void Program::block_released(const trace::Block& block, Find&& find) {
   if (present_.in_checkpoint) return;
   const LiveAllocation* const live =
       backward_stacks_.is_python_thread(present_.writer) ? find() : nullptr;
-  if (live == nullptr || accounts_.group(live->group).key.phase != Phase::kBackward) {
-    return phases_.note_other_release();
-  }
+  if (live == nullptr || !may_be_gradient(*live)) return phases_.note_other_release();
   gradient_released();
 }
 

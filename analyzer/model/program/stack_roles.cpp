@@ -59,6 +59,7 @@ Placed placed_by(FrameRole role) {
 Phase phase_of(FrameRole role) {
   switch (role) {
     case FrameRole::kBackward:
+    case FrameRole::kFirstGradient:
     case FrameRole::kReduction:
       return Phase::kBackward;
     case FrameRole::kOptimizer:
@@ -75,9 +76,9 @@ FrameRole role_of_frame(std::string_view function, std::string_view file) {
   if (contains(file, "/torch/optim/")) return role_in_optimizers(name, file);
   if (name == "backward") return FrameRole::kBackward;
   if (name == "closure") return FrameRole::kClosure;
-  if (contains(file, "/torch/autograd/") &&
-      is_one_of(name, {"grad", "_engine_run_backward", "_make_grads"})) {
-    return FrameRole::kBackward;
+  if (contains(file, "/torch/autograd/")) {
+    if (name == "_make_grads") return FrameRole::kFirstGradient;
+    if (is_one_of(name, {"grad", "_engine_run_backward"})) return FrameRole::kBackward;
   }
   // Recomputes a forward inside autograd.
   if (contains(file, "/torch/utils/checkpoint.py") && name == "unpack_hook") {
@@ -124,6 +125,7 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
     }
     if (role != FrameRole::kForward) {
       result.zero_grad = role == FrameRole::kZeroGrad;
+      result.first_gradient = role == FrameRole::kFirstGradient;
       result.placed = placed_by(role);
       result.phase = phase_of(role);
       return result;

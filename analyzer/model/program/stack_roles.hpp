@@ -19,9 +19,10 @@ namespace gpumemtrace::analyzer {
 // What a frame stands for.
 enum class FrameRole : std::uint8_t {
   kNone,
-  kForward,    // a module's call
-  kBackward,   // autograd
-  kOptimizer,  // an optimizer's step, and the loading of its state
+  kForward,        // a module's call
+  kBackward,       // autograd
+  kFirstGradient,  // likewise, where it makes the gradient of the loss itself
+  kOptimizer,      // an optimizer's step, and the loading of its state
   kZeroGrad,
   kPlacement,  // modules are built, moved to a device or loaded; parameters are copied
   kState,      // an optimizer is built
@@ -36,6 +37,7 @@ struct StackRole {
   bool is_known = false;  // the trace has told the stack
   bool has_python = false;
   bool zero_grad = false;
+  bool first_gradient = false;       // that of the loss, which belongs to no parameter
   bool recomputes = false;           // forward, for backward
   Placed placed = Placed::kNowhere;  // by the innermost frame that has a role
   std::uint32_t moved_at = 0;        // instruction of Module._apply; 0 where that moves nothing
