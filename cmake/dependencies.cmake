@@ -90,6 +90,19 @@ set_target_properties(gpumemtrace_sqlite PROPERTIES
   INTERFACE_INCLUDE_DIRECTORIES ${SQLITE_INCLUDE_DIR}
   INTERFACE_LINK_LIBRARIES "${CMAKE_DL_LIBS};m")
 
+# ncurses: the screen of `live`. Static; where a terminal is described is looked up when it runs.
+find_path(NCURSES_INCLUDE_DIR ncurses.h)
+find_library(NCURSES_STATIC_LIBRARY NAMES libncursesw.a)
+find_library(TINFO_STATIC_LIBRARY NAMES libtinfo.a)
+if(NOT NCURSES_INCLUDE_DIR OR NOT NCURSES_STATIC_LIBRARY OR NOT TINFO_STATIC_LIBRARY)
+  gpumemtrace_missing("ncurses (ncurses.h, libncursesw.a and libtinfo.a)" libncurses-dev)
+endif()
+add_library(gpumemtrace_ncurses STATIC IMPORTED)
+set_target_properties(gpumemtrace_ncurses PROPERTIES
+  IMPORTED_LOCATION ${NCURSES_STATIC_LIBRARY}
+  INTERFACE_INCLUDE_DIRECTORIES ${NCURSES_INCLUDE_DIR}
+  INTERFACE_LINK_LIBRARIES ${TINFO_STATIC_LIBRARY})
+
 # nlohmann/json: the report. CLI11: the command line. fmt and spdlog, header-only: text for people.
 find_package(nlohmann_json 3.10 QUIET)
 if(NOT nlohmann_json_FOUND)

@@ -107,6 +107,11 @@ std::optional<std::uint64_t> parse_time(std::string_view text) {
   return ns;
 }
 
+std::string complaint_about_time(const std::string& text) {
+  if (parse_time(text)) return {};
+  return "'" + text + "' is no time; write 12.4s, 350ms or nanoseconds";
+}
+
 std::string complaint_about_size(std::string_view text) {
   if (parse_size(text)) return {};
   const std::string quoted = "'" + std::string(text) + "'";

@@ -25,6 +25,9 @@ using analyzer::size_text;
 // nanoseconds. Empty where the text is no such time, or one that does not fit.
 [[nodiscard]] std::optional<std::uint64_t> parse_time(std::string_view text);
 
+// What is wrong with text that is to be a time; empty where nothing is.
+[[nodiscard]] std::string complaint_about_time(const std::string& text);
+
 // "20%" or "0.2": 0 to 1 and, in percent, 0 to 100. Empty for anything else.
 [[nodiscard]] std::optional<double> parse_share(std::string_view text);
 

@@ -96,19 +96,16 @@ int InputOptions::exit_code(const Json& report) const {
 }
 
 void MomentOptions::add_options(CommandLine& line) {
-  const auto is_time = [](const std::string& text) {
-    return parse_time(text)
-               ? std::string()
-               : format_text("'{}' is no time; write 12.4s, 350ms or nanoseconds", text);
-  };
   line.option("--from", from,
               "Memory over time and the largest blocks from this time of the run on, and so finer.")
       .value_name("TIME")
-      .check(is_time);
-  line.option("--to", to, "The same up to this time.").value_name("TIME").check(is_time);
+      .check(complaint_about_time);
+  line.option("--to", to, "The same up to this time.")
+      .value_name("TIME")
+      .check(complaint_about_time);
   line.option("--at", at, "Also every block that was live at this time: blocks[].")
       .value_name("TIME")
-      .check(is_time);
+      .check(complaint_about_time);
   line.option("--blocks", blocks,
               "Also every block that was live at the peak of each process, device and level.")
       .value_name("at-peak")

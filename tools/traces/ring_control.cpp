@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 #include <sstream>
@@ -108,6 +109,13 @@ std::vector<std::string> rings_mapped_by(pid_t pid) {
   return rings;
 }
 
+[[noreturn]] void fail_unrecorded(pid_t pid) {
+  throw Failure(
+      format_text("process {} is not being recorded: it was not started with the "
+                  "recording library, or has not used CUDA yet",
+                  pid));
+}
+
 void post(MappedRing& ring, pid_t pid, trace::ControlCommand command, const std::string& text) {
   trace::ControlMailbox& mailbox = ring.header().mailbox;
   mailbox.command = command;
@@ -146,10 +154,27 @@ void control_recording(pid_t pid, trace::ControlCommand command, const std::stri
     post(ring, pid, command, text);
     return;
   }
-  throw Failure(
-      format_text("process {} is not being recorded: it was not started with the "
-                  "recording library, or has not used CUDA yet",
-                  pid));
+  fail_unrecorded(pid);
+}
+
+std::filesystem::path trace_recorded_by(pid_t pid) {
+  const std::vector<std::uint32_t> ids = process_ids_of(pid);
+  for (const std::string& ring : rings_mapped_by(pid)) {
+    std::ifstream file(ring, std::ios::binary);
+    std::vector<char> bytes(sizeof(trace::RingHeader));
+    if (!file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) continue;
+    std::uint32_t process_id = 0;
+    std::memcpy(&process_id, bytes.data() + offsetof(trace::RingHeader, process_id),
+                sizeof(process_id));
+    if (std::find(ids.begin(), ids.end(), process_id) == ids.end()) continue;
+    const std::filesystem::path trace = std::filesystem::path(ring).replace_extension();
+    // The path by way of the process is valid as long as it lives.
+    const std::filesystem::path outside =
+        "/" / trace.lexically_relative(format_text("/proc/{}/root", pid));
+    std::error_code ignored;
+    return std::filesystem::equivalent(trace, outside, ignored) ? outside : trace;
+  }
+  fail_unrecorded(pid);
 }
 
 }  // namespace gpumemtrace::tools

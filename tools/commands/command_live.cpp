@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "tools/base/failure.hpp"
+#include "tools/base/sizes.hpp"
+#include "tools/base/terminal.hpp"
+#include "tools/base/text.hpp"
+#include "tools/commands/command.hpp"
+#include "tools/commands/input_options.hpp"
+#include "tools/live/live_screen.hpp"
+#include "tools/live/live_state.hpp"
+#include "tools/live/live_text.hpp"
+#include "tools/traces/ring_control.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr const char* kLiveFooter =
+    R"TEXT(WHAT is the id of a recorded process, a trace, or a folder of traces.
+
+It only reads: the recorded process does not wait and does not notice. Each look
+analyzes what trace and ring have so far, and looks are so far apart that they
+take no more than 2 % of a processor: a second for a young job, longer for a job
+of many events. It ends when the recording has ended; q ends it before.
+
+Examples:
+  gpumemtrace live 4711
+  gpumemtrace live traces/
+  gpumemtrace live 4711 --once
+  gpumemtrace live traces/ --json | tee live.jsonl
+
+Exit codes: 0 the recording ended or the user left, 1 nothing is recorded there
+or it cannot be read, 2 usage.)TEXT";
+
+// Later than any event of a job: thirty years.
+constexpr std::uint64_t kAtTheEndNs = 1'000'000'000'000'000'000;
+
+// A look is followed by so many times the processor time that it took.
+constexpr int kRest = 50;
+
+struct LiveOptions {
+  std::string what;
+  NamingOptions naming;
+  std::string interval = "1s";
+  bool once = false;
+  bool json = false;
+};
+
+std::vector<std::filesystem::path> traces_of(const std::string& what) {
+  const std::optional<std::uint64_t> pid = parse_number(what);
+  if (!pid || std::filesystem::exists(what)) return {what};
+  if (*pid == 0 || *pid > static_cast<std::uint64_t>(std::numeric_limits<pid_t>::max())) {
+    throw Failure(format_text("{} is no id of a process", what), ExitCode::kUsage);
+  }
+  return {trace_recorded_by(static_cast<pid_t>(*pid))};
+}
+
+std::chrono::microseconds processor_time() {
+  struct rusage usage = {};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::chrono::seconds(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+         std::chrono::microseconds(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
+}
+
+class Looks {
+ public:
+  explicit Looks(const LiveOptions& options)
+      : options_(options), traces_(traces_of(options.what)), load_{options.naming, std::nullopt} {
+    load_.naming.at_ns = kAtTheEndNs;
+    load_.is_quiet = true;  // the screen is drawn on
+  }
+
+  [[nodiscard]] LiveState look() {
+    const auto before = processor_time();
+    LiveState state = live_state_of(load_rows(traces_, load_));
+    took_ = processor_time() - before;
+    return state;
+  }
+  [[nodiscard]] milliseconds pause() const {
+    const std::chrono::nanoseconds interval(parse_time(options_.interval).value_or(0));
+    return std::chrono::duration_cast<milliseconds>(
+        std::max<std::chrono::nanoseconds>(interval, kRest * took_));
+  }
+
+ private:
+  const LiveOptions& options_;
+  std::vector<std::filesystem::path> traces_;
+  LoadOptions load_;
+  std::chrono::microseconds took_{0};
+};
+
+void print(const LiveState& state, const LiveOptions& options) {
+  std::string text;
+  if (options.json) {
+    text = live_json(state);
+  } else {
+    for (const std::string& line :
+         live_lines(state, output_width(stdout), std::numeric_limits<std::size_t>::max())) {
+      text += line + '\n';
+    }
+  }
+  write_text(stdout, text);
+  std::fflush(stdout);
+}
+
+bool can_draw() {
+  const char* const terminal = std::getenv("TERM");
+  return isatty(STDOUT_FILENO) != 0 && isatty(STDIN_FILENO) != 0 && terminal != nullptr &&
+         std::string_view(terminal) != "dumb";
+}
+
+// Returns the last state.
+LiveState show_on_screen(Looks& looks) {
+  LiveState state = looks.look();  // what fails is told on the terminal as it is
+  LiveScreen screen;
+  while (true) {
+    auto lines = live_lines(state, screen.width(), screen.height() - 1);
+    lines.push_back(format_text("q ends this view; the next look is in {}",
+                                duration_text(static_cast<std::uint64_t>(
+                                    std::chrono::nanoseconds(looks.pause()).count()))));
+    screen.draw(lines);
+    if (!state.is_running || screen.wait_for_end(looks.pause())) return state;
+    state = looks.look();
+  }
+}
+
+int show(const LiveOptions& options) {
+  Looks looks(options);
+  if (!options.once && !options.json && can_draw()) {
+    print(show_on_screen(looks), options);  // what stays on the terminal
+    return to_int(ExitCode::kSuccess);
+  }
+  while (true) {
+    const LiveState state = looks.look();
+    print(state, options);
+    if (options.once || !state.is_running) return to_int(ExitCode::kSuccess);
+    std::this_thread::sleep_for(looks.pause());
+  }
+}
+
+}  // namespace
+
+Action define_live(CommandLine& line, const std::vector<std::string>&) {
+  line.footer(kLiveFooter);
+  auto options = std::make_shared<LiveOptions>();
+  line.option("WHAT", options->what, "A recorded process, a trace, or a folder of traces.")
+      .required()
+      .value_name("");
+  line.flag("--once", options->once, "Show the present state as text and end.");
+  line.flag("--json", options->json,
+            "One JSON object a line: the state of each process on each device.");
+  line.option("--interval", options->interval, "From one look to the next, at least (default 1s).")
+      .value_name("TIME")
+      .check(complaint_about_time);
+  line.flag("--redact", options->naming.redact,
+            "Replace private names (paths, commands, hosts, functions of the program) by "
+            "names without meaning (docs/security.md).");
+  add_naming_options(line, options->naming);
+  return [options] { return show(*options); };
+}
+
+}  // namespace gpumemtrace::tools

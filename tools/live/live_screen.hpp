@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The terminal as a screen that is drawn again and again.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace gpumemtrace::tools {
+
+// - One at a time, on one thread. The terminal is what it was when the object is gone, also after
+//   SIGTERM, SIGINT and SIGHUP, which end wait_for_key().
+// - Standard output must be a terminal.
+class LiveScreen {
+ public:
+  LiveScreen();
+  ~LiveScreen();
+  LiveScreen(const LiveScreen&) = delete;
+  LiveScreen& operator=(const LiveScreen&) = delete;
+
+  [[nodiscard]] std::size_t width() const;
+  [[nodiscard]] std::size_t height() const;
+  void draw(const std::vector<std::string>& lines);
+  // True where the user wants to leave (q, or one of the signals); false after `time`, or when the
+  // terminal has another size.
+  [[nodiscard]] bool wait_for_end(std::chrono::milliseconds time);
+};
+
+}  // namespace gpumemtrace::tools

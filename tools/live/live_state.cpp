@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/live/live_state.hpp"
+
+#include <algorithm>
+
+#include "analyzer/model/program/categories.hpp"
+#include "tools/base/text.hpp"
+#include "tools/report_view/report_row.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+namespace rows = analyzer::rows;
+using analyzer::Category;
+using analyzer::Level;
+
+bool is_of(const LiveRow& row, const rows::Usage& usage) {
+  return usage.process == row.process && usage.device == row.device;
+}
+
+bool is_device_memory(const rows::Usage& usage) {
+  return usage.level == Level::kFramework ||
+         (usage.level == Level::kDriver && usage.kind == analyzer::Kind::kDevice);
+}
+
+// Up to when anything is known of the process.
+std::uint64_t last_time_ns(const rows::Report& report, const std::string& process) {
+  std::uint64_t last = 0;
+  for (const rows::Timeline& timeline : report.timeline) {
+    if (timeline.process != process || timeline.buckets.empty()) continue;
+    last = std::max(last, timeline.buckets.back().end_ns);
+  }
+  return last;
+}
+
+void add_process(const rows::Report& report, LiveRow& row) {
+  for (const rows::Process& process : report.processes) {
+    if (process.id != row.process) continue;
+    row.pid = process.pid;
+    row.rank = process.rank;
+  }
+  for (const rows::Trace& trace : report.traces) {
+    if (trace.process == row.process) row.losses += trace.dropped;
+  }
+  for (const rows::Device& device : report.devices) {
+    if (device.id == row.device) row.capacity_bytes = device.total_bytes;
+  }
+  row.time_ns = last_time_ns(report, row.process);
+}
+
+void add_growth(const rows::Report& report, LiveRow& row) {
+  for (const rows::Rank& rank : report.ranks) {
+    if (rank.process == row.process && rank.device == row.device) {
+      row.growth_bytes_per_step = rank.growth_bytes_per_step;
+    }
+  }
+  for (const rows::Growth& growth : report.leaks.growth) {
+    if (growth.process != row.process || growth.device != row.device || !growth.forecast_ns) {
+      continue;
+    }
+    const std::uint64_t left =
+        *growth.forecast_ns > row.time_ns ? *growth.forecast_ns - row.time_ns : 0;
+    row.full_in_ns = std::min(row.full_in_ns.value_or(left), left);
+  }
+}
+
+std::vector<LiveRow> rows_of(const rows::Report& report) {
+  std::vector<LiveRow> found;
+  for (const rows::Usage& usage : report.usage) {
+    if (!usage.device || !is_device_memory(usage)) continue;
+    auto row = std::find_if(found.begin(), found.end(),
+                            [&](const LiveRow& known) { return is_of(known, usage); });
+    if (row == found.end()) {
+      row = found.emplace(found.end());
+      row->process = usage.process;
+      row->device = *usage.device;
+      add_process(report, *row);
+      add_growth(report, *row);
+    }
+    const bool is_framework = usage.level == Level::kFramework;
+    if (row->has_framework && !is_framework) continue;
+    row->has_framework = is_framework;
+    row->live_bytes = usage.live_bytes_at_end;
+    row->is_exact = usage.is_exact;
+    if (is_framework && usage.reserved) row->reserved_bytes = usage.reserved->bytes_at_end;
+  }
+  return found;
+}
+
+std::uint64_t held(const LiveRow& row) { return row.reserved_bytes.value_or(row.live_bytes); }
+
+bool is_of(const LiveRow& row, const rows::BlockAt& block) {
+  return block.at == rows::BlocksAt::kTime && block.process == row.process &&
+         block.device == row.device &&
+         block.level == (row.has_framework ? Level::kFramework : Level::kDriver);
+}
+
+std::string category_name(Category category) {
+  return category == Category::kUnknown ? "unknown" : std::string(analyzer::name_of(category));
+}
+
+std::vector<LiveHolder> largest_first(const std::map<std::string, std::uint64_t>& sums) {
+  std::vector<LiveHolder> holders;
+  for (const auto& [name, bytes] : sums) holders.push_back({name, bytes});
+  std::stable_sort(holders.begin(), holders.end(),
+                   [](const LiveHolder& a, const LiveHolder& b) { return a.bytes > b.bytes; });
+  return holders;
+}
+
+}  // namespace
+
+LiveState live_state_of(const rows::Report& report) {
+  LiveState state;
+  if (!report.processes.empty()) {
+    for (const std::string& word : report.processes.front().command) {
+      state.name += (state.name.empty() ? "" : " ") + word;
+    }
+  }
+  state.is_running =
+      std::any_of(report.traces.begin(), report.traces.end(),
+                  [](const rows::Trace& trace) { return trace.end == rows::TraceEnd::kRunning; });
+  state.rows = rows_of(report);
+  std::stable_sort(state.rows.begin(), state.rows.end(),
+                   [](const LiveRow& a, const LiveRow& b) { return held(a) > held(b); });
+  if (!report.blocks) return state;
+  std::map<std::string, std::uint64_t> lines;
+  std::map<std::string, std::uint64_t> layers;
+  for (const rows::BlockAt& block : *report.blocks) {
+    const auto row = std::find_if(state.rows.begin(), state.rows.end(),
+                                  [&](const LiveRow& known) { return is_of(known, block); });
+    if (row == state.rows.end()) continue;
+    if (row->has_framework) row->categories[category_name(block.category)] += block.bytes;
+    if (row != state.rows.begin()) continue;
+    lines[name_holder(block.origin)] += block.bytes;
+    if (block.layers) layers[*block.layers] += block.bytes;
+  }
+  state.lines = largest_first(lines);
+  state.layers = largest_first(layers);
+  return state;
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the processes of a job hold at the end of what their traces have: rows made of the report.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "analyzer/rows/report.hpp"
+
+namespace gpumemtrace::tools {
+
+// One process on one device. Bytes are those of the framework where it has blocks, else of the
+// driver's device memory.
+struct LiveRow {
+  std::string process;  // its id in the report
+  std::uint64_t pid = 0;
+  std::optional<std::uint64_t> rank;
+  std::string device;
+  bool has_framework = false;
+  bool is_exact = true;
+  std::uint64_t time_ns = 0;  // of the job, up to which the trace goes
+  std::uint64_t live_bytes = 0;
+  std::optional<std::uint64_t> reserved_bytes;      // unknown without a framework
+  std::optional<std::uint64_t> capacity_bytes;      // of the device
+  std::map<std::string, std::uint64_t> categories;  // of framework blocks; sum to live_bytes
+  std::optional<double> growth_bytes_per_step;
+  std::optional<std::uint64_t> full_in_ns;  // from time_ns on, at that rate
+  std::uint64_t losses = 0;                 // events that the process's traces lack
+};
+
+// Who holds memory of a row: a category, a line or a layer, largest first.
+struct LiveHolder {
+  std::string name;
+  std::uint64_t bytes = 0;
+};
+
+struct LiveState {
+  std::string name;               // of the job's first program
+  bool is_running = false;        // a process still records
+  std::vector<LiveRow> rows;      // fullest device first
+  std::vector<LiveHolder> lines;  // of the first row
+  std::vector<LiveHolder> layers;
+};
+
+// `report` has blocks[] of the time after its last event (analyzer::Options::blocks_at_ns).
+[[nodiscard]] LiveState live_state_of(const analyzer::rows::Report& report);
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/live/live_text.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include "analyzer/base/json.hpp"
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
+#include "tools/report_view/report_row.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+using analyzer::Json;
+
+constexpr std::size_t kMostRows = 8;
+constexpr std::size_t kMostHolders = 6;
+
+std::string cut(std::string line, std::size_t width) {
+  constexpr std::string_view kRest = "...";
+  if (line.size() <= width) return line;
+  return line.substr(0, width - kRest.size()) + std::string(kRest);
+}
+
+std::string size_or_dash(const std::optional<std::uint64_t>& bytes) {
+  return bytes ? size_text(*bytes) : "-";
+}
+
+std::string row_text(const LiveRow& row) {
+  const std::string growth =
+      row.growth_bytes_per_step
+          ? size_text(static_cast<std::uint64_t>(std::max(0.0, *row.growth_bytes_per_step)))
+          : "-";
+  return format_text("{:>5} {:>8} {:>6} {:>11} {:>11} {:>11} {:>10} {:>8}",
+                     row.rank ? std::to_string(*row.rank) : "-", row.pid, row.device,
+                     size_text(row.live_bytes), size_or_dash(row.reserved_bytes),
+                     size_or_dash(row.capacity_bytes), growth,
+                     row.full_in_ns ? duration_text(*row.full_in_ns) : "-");
+}
+
+void add_holders(const std::string& title, const std::vector<LiveHolder>& holders,
+                 std::uint64_t whole, std::vector<std::string>& lines) {
+  if (holders.empty() || whole == 0) return;
+  lines.push_back(title);
+  std::uint64_t rest = whole;
+  std::size_t shown = 0;
+  for (const LiveHolder& holder : holders) {
+    if (shown++ == kMostHolders) break;
+    rest -= std::min(rest, holder.bytes);
+    lines.push_back(format_text("{:>11} {:>3} %  {}", size_text(holder.bytes),
+                                holder.bytes * 100 / whole, holder.name));
+  }
+  if (rest != 0) {
+    lines.push_back(format_text("{:>11} {:>3} %  all others", size_text(rest), rest * 100 / whole));
+  }
+}
+
+std::string state_text(const LiveState& state) {
+  std::uint64_t time_ns = 0;
+  std::uint64_t losses = 0;
+  for (const LiveRow& row : state.rows) {
+    time_ns = std::max(time_ns, row.time_ns);
+    losses += row.losses;
+  }
+  return format_text("{}, {}, {}: {}", duration_text(time_ns),
+                     state.is_running ? "recording" : "ended",
+                     losses == 0 ? "no event lost" : count_of(losses, "event lost", "events lost"),
+                     state.name.empty() ? "unknown program" : state.name);
+}
+
+std::vector<LiveHolder> categories_of(const LiveRow& row) {
+  std::vector<LiveHolder> holders;
+  for (const auto& [name, bytes] : row.categories) {
+    holders.push_back({name, bytes});
+    std::replace(holders.back().name.begin(), holders.back().name.end(), '_', ' ');
+  }
+  std::stable_sort(holders.begin(), holders.end(),
+                   [](const LiveHolder& a, const LiveHolder& b) { return a.bytes > b.bytes; });
+  return holders;
+}
+
+Json json_of(const std::map<std::string, std::uint64_t>& categories) {
+  Json object = Json::object();
+  for (const auto& [name, bytes] : categories) object[name] = bytes;
+  return object;
+}
+
+template <class Value>
+Json json_of(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+}  // namespace
+
+std::vector<std::string> live_lines(const LiveState& state, std::size_t width, std::size_t height) {
+  std::vector<std::string> lines = {state_text(state)};
+  if (state.rows.empty()) {
+    lines.emplace_back("Nothing was allocated on a device yet.");
+  } else {
+    lines.push_back(format_text("{:>5} {:>8} {:>6} {:>11} {:>11} {:>11} {:>10} {:>8}", "rank",
+                                "process", "device", "in use", "reserved", "of", "a step",
+                                "full in"));
+    for (std::size_t i = 0; i < std::min(kMostRows, state.rows.size()); ++i) {
+      lines.push_back(row_text(state.rows[i]));
+    }
+    if (state.rows.size() > kMostRows) {
+      lines.push_back(format_text("and {} that hold less",
+                                  count_of(state.rows.size() - kMostRows, "row", "rows")));
+    }
+    const LiveRow& first = state.rows.front();
+    const std::string where = format_text(" (process {}, {})", first.pid, first.device);
+    add_holders("Categories" + where, categories_of(first), first.live_bytes, lines);
+    add_holders("Lines" + where, state.lines, first.live_bytes, lines);
+    add_holders("Layers" + where, state.layers, first.live_bytes, lines);
+  }
+  if (lines.size() > height) lines.resize(height);
+  for (std::string& line : lines) line = cut(std::move(line), width);
+  return lines;
+}
+
+std::string live_json(const LiveState& state) {
+  std::string text;
+  for (const LiveRow& row : state.rows) {
+    const Json object = {
+        {"time_ns", row.time_ns},
+        {"pid", row.pid},
+        {"rank", json_of(row.rank)},
+        {"device", row.device},
+        {"reserved_bytes", json_of(row.reserved_bytes)},
+        {"live_bytes", row.live_bytes},
+        {"categories", row.has_framework ? json_of(row.categories) : Json(nullptr)},
+        {"growth_bytes_per_step", json_of(row.growth_bytes_per_step)},
+        {"full_in_ns", json_of(row.full_in_ns)},
+        {"losses", row.losses},
+        {"exact", row.is_exact}};
+    text += object.dump() + '\n';
+  }
+  return text;
+}
+
+}  // namespace gpumemtrace::tools

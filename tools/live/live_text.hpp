@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// A job's present state as text.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "tools/live/live_state.hpp"
+
+namespace gpumemtrace::tools {
+
+// At most `height` lines of at most `width` letters: a row a process and device, and of the fullest
+// one its categories, lines and layers.
+[[nodiscard]] std::vector<std::string> live_lines(const LiveState& state, std::size_t width,
+                                                  std::size_t height);
+
+// One JSON object a row, each on a line of its own: time_ns, pid, rank, device, reserved_bytes,
+// live_bytes, categories, growth_bytes_per_step, full_in_ns, losses, exact. Unknown is null.
+[[nodiscard]] std::string live_json(const LiveState& state);
+
+}  // namespace gpumemtrace::tools
