@@ -2,6 +2,7 @@
 // Sites whose live memory rises throughout the run: leaks.growth[].
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -174,20 +175,34 @@ struct StepsPassed {
   bool inferred = false;  // the job did not say its steps
 };
 
-// By their numbers: of very many steps the report has only some.
+// How many steps had ended by then, counted from the first number. Of very many steps the report
+// has only some; between two that it has, the others went by evenly.
+double steps_ended_by(const std::vector<const rows::Step*>& steps, std::uint64_t time_ns) {
+  const auto next = std::partition_point(
+      steps.begin(), steps.end(), [&](const rows::Step* step) { return *step->end_ns <= time_ns; });
+  if (next == steps.begin()) return static_cast<double>(steps.front()->index);
+  const rows::Step& former = **(next - 1);
+  const auto ended = static_cast<double>(former.index + 1);
+  if (next == steps.end() || (*next)->index <= former.index + 1) return ended;
+  const auto left_out = static_cast<double>((*next)->index - former.index - 1);
+  return ended + left_out * static_cast<double>(time_ns - *former.end_ns) /
+                     static_cast<double>(*(*next)->end_ns - *former.end_ns);
+}
+
 StepsPassed steps_between(const std::vector<rows::Step>& steps, const std::string& process,
                           std::uint64_t begin_ns, std::uint64_t end_ns) {
-  std::optional<std::uint64_t> first;
-  std::uint64_t last = 0;
   StepsPassed passed;
+  std::vector<const rows::Step*> own;
   for (const rows::Step& step : steps) {
     if (step.process != process || !step.end_ns) continue;
-    if (*step.end_ns <= begin_ns || *step.end_ns > end_ns) continue;
-    first = std::min(first.value_or(step.index), step.index);
-    last = std::max(last, step.index);
-    passed.inferred = passed.inferred || step.is_inferred;
+    own.push_back(&step);
+    if (*step.end_ns > begin_ns && *step.end_ns <= end_ns) passed.inferred |= step.is_inferred;
   }
-  if (first) passed.count = last - *first + 1;
+  if (own.empty()) return passed;
+  std::sort(own.begin(), own.end(),
+            [](const rows::Step* a, const rows::Step* b) { return *a->end_ns < *b->end_ns; });
+  passed.count = static_cast<std::uint64_t>(
+      std::max(0.0, std::round(steps_ended_by(own, end_ns) - steps_ended_by(own, begin_ns))));
   return passed;
 }
 
