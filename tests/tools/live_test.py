@@ -59,12 +59,12 @@ class Live(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         return rows_in(done.stdout)
 
-    def start_job(self, *options):
+    def start_job(self, *options, program=ALLOCATE_ON_REQUEST):
         """A recorded program that allocates when it is asked to, and its process id."""
         self.trace = self.folder / "job.gmt"
         self.job = subprocess.Popen(
             [PROGRAM, "run", "--simulate", "-o", self.trace, *options, "--", sys.executable, "-c",
-             ALLOCATE_ON_REQUEST],
+             program],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         self.addCleanup(self.end_job)
         return int(self.job.stdout.readline())
@@ -112,6 +112,32 @@ class Live(unittest.TestCase):
             self.assertEqual(view.wait(TIMEOUT_S), 0)
         self.assertEqual(first["live_bytes"], 2 * MEBIBYTE)
         self.assertEqual(rows[-1]["live_bytes"], 3 * MEBIBYTE)
+
+    def test_before_its_first_allocation_a_process_has_a_row(self):
+        pid = self.start_job(program=ALLOCATE_ON_REQUEST.replace(f"cuda.alloc({MEBIBYTE})\n", "", 1))
+        (row,) = self.once(pid)
+        self.assertEqual(set(row), KEYS)
+        self.assertEqual((row["pid"], row["device"], row["live_bytes"]), (pid, None, 0))
+        self.allocate(1)
+        (row,) = self.once(pid)
+        self.assertEqual((row["device"], row["live_bytes"]), ("d0", MEBIBYTE))
+
+    def test_memory_of_every_kind_of_the_driver_and_its_pools_counts(self):
+        for name in ("driver_vmm_ipc", "all_runtime_calls_shared", "leaks"):
+            with self.subTest(name):
+                place = self.folder / name
+                place.mkdir()
+                for packed in (TESTS / "data/gpu" / name / "traces").glob("*.gz"):
+                    (place / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+                report = json.loads(call("analyze", place).stdout)
+                pids = {row["id"]: row["pid"] for row in report["processes"]}
+                expected = collections.Counter()
+                for row in report["usage"]:
+                    if row["device"] is not None and row["level"] in ("driver", "pool"):
+                        expected[pids[row["process"]], row["device"]] += row["live_bytes_at_end"]
+                told = {(row["pid"], row["device"]): row["live_bytes"] for row in self.once(place)
+                        if row["device"] is not None}
+                self.assertEqual(told, dict(expected))
 
     def test_checkpoints_change_nothing(self):
         pid = self.start_job("--max-trace-bytes", "1MiB")

@@ -18,9 +18,10 @@ bool is_of(const LiveRow& row, const rows::Usage& usage) {
   return usage.process == row.process && usage.device == row.device;
 }
 
-bool is_device_memory(const rows::Usage& usage) {
-  return usage.level == Level::kFramework ||
-         (usage.level == Level::kDriver && usage.kind == analyzer::Kind::kDevice);
+// What the framework deals blocks from is the driver's, too, and not counted twice.
+bool counts(const LiveRow& row, Level level) {
+  if (row.has_framework) return level == Level::kFramework;
+  return level == Level::kDriver || level == Level::kPool;
 }
 
 // Up to when anything is known of the process.
@@ -64,25 +65,38 @@ void add_growth(const rows::Report& report, LiveRow& row) {
   }
 }
 
+// False where the process has used no memory of the device.
+bool add_bytes(const rows::Report& report, LiveRow& row) {
+  for (const rows::Usage& usage : report.usage) {
+    if (is_of(row, usage) && usage.level == Level::kFramework) row.has_framework = true;
+  }
+  bool has_any = false;
+  for (const rows::Usage& usage : report.usage) {
+    if (!is_of(row, usage) || !counts(row, usage.level)) continue;
+    has_any = true;
+    row.live_bytes += usage.live_bytes_at_end;
+    row.is_exact = row.is_exact && usage.is_exact;
+    if (row.has_framework && usage.reserved) row.reserved_bytes = usage.reserved->bytes_at_end;
+  }
+  return has_any;
+}
+
 std::vector<LiveRow> rows_of(const rows::Report& report) {
   std::vector<LiveRow> found;
-  for (const rows::Usage& usage : report.usage) {
-    if (!usage.device || !is_device_memory(usage)) continue;
-    auto row = std::find_if(found.begin(), found.end(),
-                            [&](const LiveRow& known) { return is_of(known, usage); });
-    if (row == found.end()) {
-      row = found.emplace(found.end());
-      row->process = usage.process;
-      row->device = *usage.device;
-      add_process(report, *row);
-      add_growth(report, *row);
-    }
-    const bool is_framework = usage.level == Level::kFramework;
-    if (row->has_framework && !is_framework) continue;
-    row->has_framework = is_framework;
-    row->live_bytes = usage.live_bytes_at_end;
-    row->is_exact = usage.is_exact;
-    if (is_framework && usage.reserved) row->reserved_bytes = usage.reserved->bytes_at_end;
+  for (const rows::Process& process : report.processes) {
+    bool has_any = false;
+    const auto add = [&](const rows::OptionalText& device) {
+      LiveRow row;
+      row.process = process.id;
+      row.device = device;
+      if (device && !add_bytes(report, row)) return;
+      add_process(report, row);
+      add_growth(report, row);
+      has_any = true;
+      found.push_back(std::move(row));
+    };
+    for (const rows::Device& device : report.devices) add(device.id);
+    if (!has_any) add(std::nullopt);
   }
   return found;
 }
@@ -91,8 +105,7 @@ std::uint64_t held(const LiveRow& row) { return row.reserved_bytes.value_or(row.
 
 bool is_of(const LiveRow& row, const rows::BlockAt& block) {
   return block.at == rows::BlocksAt::kTime && block.process == row.process &&
-         block.device == row.device &&
-         block.level == (row.has_framework ? Level::kFramework : Level::kDriver);
+         block.device == row.device && counts(row, block.level);
 }
 
 std::string category_name(Category category) {

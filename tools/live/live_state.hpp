@@ -13,13 +13,13 @@
 
 namespace gpumemtrace::tools {
 
-// One process on one device. Bytes are those of the framework where it has blocks, else of the
-// driver's device memory.
+// One process on one device; a process that has used none has one row. Bytes are those of the
+// framework where it has blocks, else all that calls of the driver and its pools gave out there.
 struct LiveRow {
   std::string process;  // its id in the report
   std::uint64_t pid = 0;
   std::optional<std::uint64_t> rank;
-  std::string device;
+  std::optional<std::string> device;
   bool has_framework = false;
   bool is_exact = true;
   std::uint64_t time_ns = 0;  // of the job, up to which the trace goes

@@ -33,7 +33,7 @@ std::string row_text(const LiveRow& row) {
           ? size_text(static_cast<std::uint64_t>(std::max(0.0, *row.growth_bytes_per_step)))
           : "-";
   return format_text("{:>5} {:>8} {:>6} {:>11} {:>11} {:>11} {:>10} {:>8}",
-                     row.rank ? std::to_string(*row.rank) : "-", row.pid, row.device,
+                     row.rank ? std::to_string(*row.rank) : "-", row.pid, row.device.value_or("-"),
                      size_text(row.live_bytes), size_or_dash(row.reserved_bytes),
                      size_or_dash(row.capacity_bytes), growth,
                      row.full_in_ns ? duration_text(*row.full_in_ns) : "-");
@@ -109,7 +109,8 @@ std::vector<std::string> live_lines(const LiveState& state, std::size_t width, s
                                   count_of(state.rows.size() - kMostRows, "row", "rows")));
     }
     const LiveRow& first = state.rows.front();
-    const std::string where = format_text(" (process {}, {})", first.pid, first.device);
+    const std::string where =
+        format_text(" (process {}, {})", first.pid, first.device.value_or("-"));
     add_holders("Categories" + where, categories_of(first), first.live_bytes, lines);
     add_holders("Lines" + where, state.lines, first.live_bytes, lines);
     add_holders("Layers" + where, state.layers, first.live_bytes, lines);
@@ -126,7 +127,7 @@ std::string live_json(const LiveState& state) {
         {"time_ns", row.time_ns},
         {"pid", row.pid},
         {"rank", json_of(row.rank)},
-        {"device", row.device},
+        {"device", json_of(row.device)},
         {"reserved_bytes", json_of(row.reserved_bytes)},
         {"live_bytes", row.live_bytes},
         {"categories", row.has_framework ? json_of(row.categories) : Json(nullptr)},
