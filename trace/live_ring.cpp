@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/live_ring.hpp"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -46,6 +47,14 @@ bool read_chunk(const OwnDescriptor& ring, std::uint64_t offset, const ChunkHead
 }
 
 }  // namespace
+
+// The recorder holds an open-file-description lock on the ring for as long as it lives.
+bool has_recorder(const OwnDescriptor& ring) {
+  struct flock lock = {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  return fcntl(ring.number(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
 
 OwnDescriptor copy_live_ring(const OwnDescriptor& ring) {
   OwnDescriptor copy(memfd_create("ring", MFD_CLOEXEC));

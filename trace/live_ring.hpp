@@ -6,6 +6,9 @@
 
 namespace gpumemtrace::trace {
 
+// Whether the process that made the ring still records into it. Asks the kernel alone.
+[[nodiscard]] bool has_recorder(const OwnDescriptor& ring);
+
 // A copy in memory, laid out as the ring is, of the chunks that hold records; of a chunk that is
 // given to another use meanwhile nothing, because its records are in the packed file by then. So
 // whoever opens the packed file after this misses nothing. Not open where there is no memory.

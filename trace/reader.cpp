@@ -21,14 +21,6 @@
 namespace gpumemtrace::trace {
 namespace {
 
-// The recorder holds an open-file-description lock on the ring for as long as it lives.
-bool locked_by_another(const OwnDescriptor& file) {
-  struct flock lock = {};
-  lock.l_type = F_WRLCK;
-  lock.l_whence = SEEK_SET;
-  return fcntl(file.number(), F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
-}
-
 std::string describe_errno(int error) { return std::generic_category().message(error); }
 
 bool decompress(Codec codec, std::span<const std::byte> stored, std::span<std::byte> out,
@@ -238,7 +230,7 @@ void TraceFile::open_ring(RingHeader& header) {
     header.magic = 0;
     return;
   }
-  still_running_ = locked_by_another(ring_);
+  still_running_ = has_recorder(ring_);
   if (!still_running_) return;
   ring_ = copy_live_ring(ring_);
   if (!ring_.is_open()) {

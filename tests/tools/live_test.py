@@ -113,6 +113,17 @@ class Live(unittest.TestCase):
         self.assertEqual(first["live_bytes"], 2 * MEBIBYTE)
         self.assertEqual(rows[-1]["live_bytes"], 3 * MEBIBYTE)
 
+    def test_the_end_of_the_recording_ends_a_pause(self):
+        pid = self.start_job()
+        with subprocess.Popen([PROGRAM, "live", str(pid), "--json", "--interval", "1h"],
+                              stdout=subprocess.PIPE, text=True) as view:
+            self.assertEqual(json.loads(view.stdout.readline())["live_bytes"], MEBIBYTE)
+            self.allocate(1)
+            self.end_job()
+            (last,) = rows_in(view.stdout.read())
+            self.assertEqual(view.wait(TIMEOUT_S), 0)
+        self.assertEqual(last["live_bytes"], 2 * MEBIBYTE)
+
     def test_before_its_first_allocation_a_process_has_a_row(self):
         pid = self.start_job(program=ALLOCATE_ON_REQUEST.replace(f"cuda.alloc({MEBIBYTE})\n", "", 1))
         (row,) = self.once(pid)

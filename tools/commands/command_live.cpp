@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tools/base/failure.hpp"
@@ -25,6 +27,9 @@
 #include "tools/live/live_state.hpp"
 #include "tools/live/live_text.hpp"
 #include "tools/traces/ring_control.hpp"
+#include "tools/traces/trace_files.hpp"
+#include "trace/live_ring.hpp"
+#include "trace/reader.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -54,6 +59,9 @@ constexpr std::uint64_t kAtTheEndNs = 1'000'000'000'000'000'000;
 // A look is followed by so many times the processor time that it took.
 constexpr int kRest = 50;
 
+// In a pause, from one time to see whether the recording has ended to the next.
+constexpr milliseconds kEndCheckInterval{200};
+
 struct LiveOptions {
   std::string what;
   NamingOptions naming;
@@ -78,6 +86,11 @@ std::chrono::microseconds processor_time() {
          std::chrono::microseconds(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec);
 }
 
+bool is_recorded(const std::filesystem::path& trace) {
+  const trace::OwnDescriptor ring(open(ring_of(trace).c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  return ring.is_open() && trace::has_recorder(ring);
+}
+
 class Looks {
  public:
   explicit Looks(const LiveOptions& options)
@@ -97,8 +110,29 @@ class Looks {
     return std::chrono::duration_cast<milliseconds>(
         std::max<std::chrono::nanoseconds>(interval, kRest * took_));
   }
+  // Waits by wait(time), which returns true to leave, for the next look: after the pause, or once
+  // the recording has ended. Returns true to leave.
+  template <class Wait>
+  [[nodiscard]] bool wait_for_next(const Wait& wait) const {
+    const auto due = std::chrono::steady_clock::now() + pause();
+    while (true) {
+      const auto left = std::chrono::ceil<milliseconds>(due - std::chrono::steady_clock::now());
+      if (left <= milliseconds(0)) return false;
+      if (wait(std::min(left, kEndCheckInterval))) return true;
+      if (!is_recording()) return false;
+    }
+  }
 
  private:
+  [[nodiscard]] bool is_recording() const {
+    try {
+      const std::vector<std::filesystem::path> traces = trace::find_traces(traces_);
+      return std::any_of(traces.begin(), traces.end(), is_recorded);
+    } catch (const trace::TraceError&) {
+      return false;  // the next look says what is wrong
+    }
+  }
+
   const LiveOptions& options_;
   std::vector<std::filesystem::path> traces_;
   LoadOptions load_;
@@ -129,13 +163,22 @@ bool can_draw() {
 LiveState show_on_screen(Looks& looks) {
   LiveState state = looks.look();  // what fails is told on the terminal as it is
   LiveScreen screen;
-  while (true) {
+  const auto draw = [&] {
     auto lines = live_lines(state, screen.width(), screen.height() - 1);
     lines.push_back(format_text("q ends this view; the next look is in {}",
                                 duration_text(static_cast<std::uint64_t>(
                                     std::chrono::nanoseconds(looks.pause()).count()))));
     screen.draw(lines);
-    if (!state.is_running || screen.wait_for_end(looks.pause())) return state;
+  };
+  const auto wait = [&](milliseconds time) {
+    const std::pair size(screen.width(), screen.height());
+    const bool leaves = screen.wait_for_end(time);
+    if (size != std::pair(screen.width(), screen.height())) draw();
+    return leaves;
+  };
+  while (true) {
+    draw();
+    if (!state.is_running || looks.wait_for_next(wait)) return state;
     state = looks.look();
   }
 }
@@ -150,7 +193,11 @@ int show(const LiveOptions& options) {
     const LiveState state = looks.look();
     print(state, options);
     if (options.once || !state.is_running) return to_int(ExitCode::kSuccess);
-    std::this_thread::sleep_for(looks.pause());
+    const auto wait = [](milliseconds time) {
+      std::this_thread::sleep_for(time);
+      return false;
+    };
+    if (looks.wait_for_next(wait)) return to_int(ExitCode::kSuccess);
   }
 }
 
