@@ -40,9 +40,9 @@ constexpr const char* kLiveFooter =
     R"TEXT(WHAT is the id of a recorded process, a trace, or a folder of traces.
 
 It only reads: the recorded process does not wait and does not notice. Each look
-analyzes what trace and ring have so far, and looks are so far apart that they
-take no more than 2 % of a processor: a second for a young job, longer for a job
-of many events. It ends when the recording has ended; q ends it before.
+analyzes what trace and ring have so far. Behind it comes a pause of fifty times
+its processor time, so that looks take some 2 % of a processor: a second for a
+young job, longer for a job of many events. It ends when the recording has ended; q ends it before.
 
 Examples:
   gpumemtrace live 4711
