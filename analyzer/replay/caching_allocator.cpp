@@ -9,11 +9,6 @@ CachingAllocator::CachingAllocator(const AllocatorSettings& settings, const Torc
                                    SegmentSource& source)
     : settings_(settings), rules_(rules), source_(&source) {}
 
-CachingAllocator::Class& CachingAllocator::class_of(ClassId of) {
-  if (of >= classes_.size()) classes_.resize(of + 1);
-  return classes_[of];
-}
-
 CachingAllocator::Request CachingAllocator::request_of(std::uint64_t requested_bytes,
                                                        ClassId of) const {
   Request request;
@@ -38,10 +33,14 @@ BlockId CachingAllocator::new_block(const Block& block) {
 
 void CachingAllocator::delete_block(BlockId block) { unused_.push_back(block); }
 
-void CachingAllocator::insert_free(BlockId id) {
+FreeBlocks::Entry CachingAllocator::entry_of_freed(BlockId id) {
   Block& block = blocks_[id];
   block.freed_at = block.small ? searches_small_ : searches_large_;
-  pool_of(block).free.insert({block.bytes, block.address, id});
+  return {block.bytes, block.address, id};
+}
+
+void CachingAllocator::insert_free(BlockId id) {
+  pool_of(blocks_[id]).free.insert(entry_of_freed(id));
 }
 
 void CachingAllocator::erase_free(BlockId id) {
@@ -82,7 +81,11 @@ BlockId CachingAllocator::take_free(const Request& request) {
   if (at == free.size()) return 0;
   note_tie(free, at);
   const BlockId block = free[at].block;
-  free.erase_at(at);
+  if (should_split(blocks_[block], request.bytes)) {
+    free.replace_at(at, entry_of_freed(split(block, request.bytes)));
+  } else {
+    free.erase_at(at);
+  }
   return block;
 }
 
@@ -118,13 +121,13 @@ std::uint64_t CachingAllocator::size_when_expanded(BlockId id) const {
 void CachingAllocator::note_tie(const FreeBlocks& free, std::size_t at) {
   const auto is_whole = [&](const Block& block) { return block.previous == 0 && block.next == 0; };
   const Block& chosen = blocks_[free[at].block];
-  if (chosen.expandable) return;
+  if (chosen.expandable || counts_.has_ties) return;
   for (std::size_t i = at + 1; i < free.size() && free[i].bytes == chosen.bytes; ++i) {
     const Block& other = blocks_[free[i].block];
     if (other.segment == chosen.segment) continue;
     // Whole segments are alike, unless the older one goes back first.
     if (!collects_garbage() && is_whole(other) && is_whole(chosen)) continue;
-    ++counts_.ties;
+    counts_.has_ties = true;
     return;
   }
 }
@@ -158,18 +161,21 @@ bool CachingAllocator::should_split(const Block& block, std::uint64_t bytes) con
   return bytes < settings_.max_split_bytes && rest > kLargestSmallBytes;
 }
 
+// The rest behind so many bytes, which is in no list.
+BlockId CachingAllocator::split(BlockId id, std::uint64_t bytes) {
+  Block rest = blocks_[id];
+  rest.address += bytes;
+  rest.bytes -= bytes;
+  rest.previous = id;
+  const BlockId behind = new_block(rest);
+  if (rest.next != 0) blocks_[rest.next].previous = behind;
+  blocks_[id].next = behind;
+  blocks_[id].bytes = bytes;
+  return behind;
+}
+
 BlockId CachingAllocator::take(BlockId id, const Request& request) {
-  if (should_split(blocks_[id], request.bytes)) {
-    Block rest = blocks_[id];
-    rest.address += request.bytes;
-    rest.bytes -= request.bytes;
-    rest.previous = id;
-    const BlockId behind = new_block(rest);
-    if (rest.next != 0) blocks_[rest.next].previous = behind;
-    blocks_[id].next = behind;
-    blocks_[id].bytes = request.bytes;
-    insert_free(behind);
-  }
+  if (should_split(blocks_[id], request.bytes)) insert_free(split(id, request.bytes));
   Block& block = blocks_[id];
   block.in_use = true;
   block.requested = std::min(request.requested, block.bytes);
@@ -219,15 +225,30 @@ void CachingAllocator::free(BlockId id) {
   block.in_use = false;
   requested_bytes_ -= block.requested;
   counts_.allocated_bytes -= block.bytes;
-  join(id, block.previous);
+  const BlockId joined = can_join(id, block.previous) ? block.previous
+                         : can_join(id, block.next)   ? block.next
+                                                      : 0;
+  if (joined == 0) return insert_free(id);
+  // One that is free beside it gives its place in the list to the whole.
+  const FreeBlocks::Entry old{blocks_[joined].bytes, blocks_[joined].address, joined};
+  absorb(id, joined);
   join(id, blocks_[id].next);
-  insert_free(id);
+  pool_of(blocks_[id]).free.replace(old, entry_of_freed(id));
+}
+
+bool CachingAllocator::can_join(BlockId id, BlockId neighbour) const {
+  return is_available(neighbour) && blocks_[neighbour].mapped == blocks_[id].mapped;
 }
 
 // The neighbour, where it can be joined, becomes part of the block, which is in no list.
 void CachingAllocator::join(BlockId id, BlockId neighbour) {
-  if (!is_available(neighbour) || blocks_[neighbour].mapped != blocks_[id].mapped) return;
+  if (!can_join(id, neighbour)) return;
   blocks_[neighbour].mapped ? erase_free(neighbour) : erase_unmapped(neighbour);
+  absorb(id, neighbour);
+}
+
+// Of two blocks that are in no list any more.
+void CachingAllocator::absorb(BlockId id, BlockId neighbour) {
   Block& block = blocks_[id];
   const Block& other = blocks_[neighbour];
   if (block.previous == neighbour) {
@@ -400,17 +421,7 @@ bool CachingAllocator::map(BlockId id, std::uint64_t bytes) {
   if (!source_->map(blocks_[id].address, mapped)) return false;
   ++counts_.segment_calls;
   erase_unmapped(id);
-  if (mapped < blocks_[id].bytes) {
-    Block rest = blocks_[id];
-    rest.address += mapped;
-    rest.bytes -= mapped;
-    rest.previous = id;
-    const BlockId behind = new_block(rest);
-    if (rest.next != 0) blocks_[rest.next].previous = behind;
-    blocks_[id].next = behind;
-    blocks_[id].bytes = mapped;
-    insert_unmapped(behind);
-  }
+  if (mapped < blocks_[id].bytes) insert_unmapped(split(id, mapped));
   blocks_[id].mapped = true;
   join(id, blocks_[id].previous);
   join(id, blocks_[id].next);

@@ -44,9 +44,9 @@ struct AllocatorCounts {
   std::uint64_t segments = 0;
   std::uint64_t segments_peak = 0;
   std::uint64_t segment_calls = 0;  // of the driver: allocated and freed, mapped and unmapped
-  // Requests that blocks of different segments, of one size and differently surrounded, would have
-  // met: which one it is depends on addresses that only the driver knows.
-  std::uint64_t ties = 0;
+  // A request came that blocks of different segments, of one size and differently surrounded, would
+  // have met: which one it is depends on addresses that only the driver knows.
+  bool has_ties = false;
 };
 
 // Reserved bytes that no block in use asked for, when most were reserved.
@@ -142,11 +142,15 @@ class CachingAllocator {
     bool small = false;
   };
 
-  [[nodiscard]] Class& class_of(ClassId of);
+  [[nodiscard]] Class& class_of(ClassId of) {
+    if (of >= classes_.size()) classes_.resize(of + 1);
+    return classes_[of];
+  }
   [[nodiscard]] Pool& pool_of(const Block& block) { return class_of(block.of).pool(block.small); }
   [[nodiscard]] Request request_of(std::uint64_t requested_bytes, ClassId of) const;
   BlockId new_block(const Block& block);
   void delete_block(BlockId block);
+  [[nodiscard]] FreeBlocks::Entry entry_of_freed(BlockId block);
   void insert_free(BlockId block);
   void erase_free(BlockId block);
   void insert_unmapped(BlockId block);
@@ -161,7 +165,10 @@ class CachingAllocator {
   [[nodiscard]] BlockId new_segment(const Request& request);
   [[nodiscard]] BlockId take(BlockId block, const Request& request);
   [[nodiscard]] bool should_split(const Block& block, std::uint64_t bytes) const;
+  [[nodiscard]] BlockId split(BlockId block, std::uint64_t bytes);
+  [[nodiscard]] bool can_join(BlockId block, BlockId neighbour) const;
   void join(BlockId block, BlockId neighbour);
+  void absorb(BlockId block, BlockId neighbour);
 
   void grow_reserved(std::uint64_t bytes);
   void shrink_reserved(std::uint64_t bytes);

@@ -6,6 +6,24 @@
 #include <thread>
 
 namespace gpumemtrace::analyzer::replay {
+namespace {
+
+// Seven bits a byte, the lowest first; the top bit says that more follow.
+void put(std::vector<std::uint8_t>& out, std::uint32_t value) {
+  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<std::uint8_t>(value | 0x80));
+  out.push_back(static_cast<std::uint8_t>(value));
+}
+
+std::uint32_t get(const std::uint8_t*& at) {
+  std::uint32_t value = 0;
+  for (unsigned shift = 0;; shift += 7) {
+    const std::uint8_t byte = *at++;
+    value |= static_cast<std::uint32_t>(byte & 0x7f) << shift;
+    if (byte < 0x80) return value;
+  }
+}
+
+}  // namespace
 
 void EventBuffer::flush() {
   const std::size_t processors = std::max(1u, std::thread::hardware_concurrency());
@@ -27,6 +45,50 @@ void EventBuffer::hand_on_by_threads(std::size_t threads) {
   std::vector<std::jthread> others;
   for (std::size_t i = 1; i < threads; ++i) others.emplace_back(work);
   work();
+}
+
+std::uint32_t EventLog::shape_of(const Event& event) {
+  const Shape shape{event.low_bytes, event.high_bytes, event.stack, event.of, event.kind};
+  const auto [found, is_new] =
+      shape_numbers_.try_emplace(shape, static_cast<std::uint32_t>(shapes_.size()));
+  if (is_new) {
+    shapes_.push_back(shape);
+    bytes_ += sizeof(Shape) + sizeof(*found) + 4 * sizeof(void*);
+  }
+  return found->second;
+}
+
+void EventLog::apply(const std::vector<Event>& events) {
+  if (!is_complete()) return;
+  constexpr std::size_t kUsualBytes = 4;  // an event
+  std::vector<std::uint8_t> batch;
+  batch.reserve(kUsualBytes * events.size());
+  for (const Event& event : events) {
+    put(batch, shape_of(event));
+    put(batch, event.slot);
+  }
+  batch.shrink_to_fit();
+  bytes_ += batch.size();
+  batches_.push_back(std::move(batch));
+  if (is_complete()) return;
+  batches_ = {};
+  shape_numbers_ = {};
+  shapes_ = {};
+}
+
+void EventLog::replay(const std::vector<EventSink*>& sinks) const {
+  EventBuffer out(sinks);
+  for (const std::vector<std::uint8_t>& batch : batches_) {
+    const std::uint8_t* at = batch.data();
+    while (at != batch.data() + batch.size()) {
+      Event event;
+      std::tie(event.low_bytes, event.high_bytes, event.stack, event.of, event.kind) =
+          shapes_[get(at)];
+      event.slot = get(at);
+      out.add(event);
+    }
+  }
+  out.flush();
 }
 
 }  // namespace gpumemtrace::analyzer::replay

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "analyzer/replay/caching_allocator.hpp"
@@ -58,6 +60,31 @@ class EventBuffer {
 
   std::vector<EventSink*> sinks_;
   std::vector<Event> events_;
+};
+
+// A device's events, packed, so that a run is proven once and replayed often.
+// - Takes no more than kMostBytes; of a run that needs more nothing is kept, and it is not
+// complete.
+class EventLog final : public EventSink {
+ public:
+  static constexpr std::size_t kMostBytes = std::size_t{96} << 20;
+
+  explicit EventLog(std::size_t most_bytes = kMostBytes) : most_bytes_(most_bytes) {}
+  void apply(const std::vector<Event>& events) override;
+  [[nodiscard]] bool is_complete() const { return bytes_ <= most_bytes_; }
+  // Of a complete log only.
+  void replay(const std::vector<EventSink*>& sinks) const;
+
+ private:
+  // What an event says beside its slot; a run repeats it.
+  using Shape = std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, ClassId, EventKind>;
+  [[nodiscard]] std::uint32_t shape_of(const Event& event);
+
+  std::size_t most_bytes_;
+  std::size_t bytes_ = 0;
+  std::vector<std::vector<std::uint8_t>> batches_;  // of apply()
+  std::map<Shape, std::uint32_t> shape_numbers_;
+  std::vector<Shape> shapes_;
 };
 
 }  // namespace gpumemtrace::analyzer::replay

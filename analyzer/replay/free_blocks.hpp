@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -18,27 +17,38 @@ class FreeBlocks {
  public:
   struct Entry {
     std::uint64_t bytes = 0;
-    std::uint64_t address = 0;
+    std::uint64_t address = 0;  // of one block only
     BlockId block = 0;
-    friend auto operator<=>(const Entry&, const Entry&) = default;
   };
 
   void insert(const Entry& entry) {
-    entries_.insert(std::lower_bound(entries_.begin(), entries_.end(), entry), entry);
+    entries_.insert(entries_.begin() + static_cast<std::ptrdiff_t>(find(entry)), entry);
     bytes_ += entry.bytes;
   }
-  void erase(const Entry& entry) {
-    entries_.erase(std::lower_bound(entries_.begin(), entries_.end(), entry));
-    bytes_ -= entry.bytes;
-  }
+  void erase(const Entry& entry) { erase_at(find(entry)); }
   void erase_at(std::size_t index) {
     bytes_ -= entries_[index].bytes;
     entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(index));
   }
+  // Takes one out and puts another in: only what stands between their places moves.
+  void replace(const Entry& old, const Entry& entry) { replace_at(find(old), entry); }
+  void replace_at(std::size_t index, const Entry& entry) {
+    bytes_ += entry.bytes - entries_[index].bytes;
+    const auto at = [&](std::size_t i) {
+      return entries_.begin() + static_cast<std::ptrdiff_t>(i);
+    };
+    const std::size_t place = find(entry);
+    if (place <= index) {
+      std::move_backward(at(place), at(index), at(index + 1));
+      entries_[place] = entry;
+    } else {
+      std::move(at(index + 1), at(place), at(index));
+      entries_[place - 1] = entry;
+    }
+  }
   // Index of the first that has at least so many bytes; size() where none has.
   [[nodiscard]] std::size_t first_of_at_least(std::uint64_t bytes) const {
-    return static_cast<std::size_t>(
-        std::lower_bound(entries_.begin(), entries_.end(), Entry{bytes, 0, 0}) - entries_.begin());
+    return find({bytes, 0, 0});
   }
   [[nodiscard]] std::size_t size() const { return entries_.size(); }
   [[nodiscard]] const Entry& operator[](std::size_t index) const { return entries_[index]; }
@@ -46,6 +56,14 @@ class FreeBlocks {
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
+  [[nodiscard]] std::size_t find(const Entry& entry) const {
+    const auto is_before = [](const Entry& a, const Entry& b) {
+      return a.bytes != b.bytes ? a.bytes < b.bytes : a.address < b.address;
+    };
+    return static_cast<std::size_t>(
+        std::lower_bound(entries_.begin(), entries_.end(), entry, is_before) - entries_.begin());
+  }
+
   std::vector<Entry> entries_;  // sorted
   std::uint64_t bytes_ = 0;
 };

@@ -67,7 +67,7 @@ std::vector<const PolicyReplay*> SettingReplays::all() const {
 bool SettingReplays::depends_on_places() const {
   const auto replays = all();
   return std::any_of(replays.begin(), replays.end(), [](const PolicyReplay* replay) {
-    return replay->counts().allocator.ties != 0;
+    return replay->counts().allocator.has_ties;
   });
 }
 

@@ -322,8 +322,10 @@ class DeviceRows {
 
 Answer what_if(const trace::TraceFile& file, const Question& question) {
   std::map<std::int32_t, Lifetimes> lifetimes;
+  std::map<std::int32_t, EventLog> logs;
   const auto live = [&](const DeviceEvents& device) {
-    return std::vector<EventSink*>{&(lifetimes[device.device] = {})};
+    return std::vector<EventSink*>{&(lifetimes[device.device] = {}),
+                                   &(logs[device.device] = EventLog())};
   };
   TraceEvents proof = read_events(file, live);
   const TraceEvents::Unseen unseen = proof.told_late();
@@ -341,7 +343,9 @@ Answer what_if(const trace::TraceFile& file, const Question& question) {
                            .first->second;
     rows.add_rows(events, question);
   }
-  // Over the trace, unless nobody listens.
+  const bool is_logged = std::all_of(logs.begin(), logs.end(),
+                                     [](const auto& log) { return log.second.is_complete(); });
+  // Over the log, or where it has no room for the run the trace; unless nobody listens.
   const auto pass = [&](const auto& sinks_of) {
     std::map<std::int32_t, std::vector<EventSink*>> sinks;
     bool has_any = false;
@@ -349,8 +353,13 @@ Answer what_if(const trace::TraceFile& file, const Question& question) {
       sinks[ordinal] = sinks_of(rows);
       has_any = has_any || !sinks[ordinal].empty();
     }
-    if (has_any)
-      (void)read_events(file, [&](const DeviceEvents& device) { return sinks[device.device]; });
+    if (!has_any) return;
+    if (is_logged) {
+      for (const auto& [ordinal, log] : logs) log.replay(sinks[ordinal]);
+    } else {
+      (void)read_events(
+          file, [&](const DeviceEvents& device) { return sinks[device.device]; }, unseen);
+    }
   };
   pass([](DeviceRows& rows) { return rows.first_sinks(); });
   pass([](DeviceRows& rows) { return rows.second_sinks(); });

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "analyzer/replay/allocator_settings.hpp"
@@ -338,6 +339,38 @@ TEST_CASE("many sinks get the same events, each in their order", "[unit]") {
     CHECK(sink.is_in_order);
     CHECK(sink.next == kEvents);
   }
+}
+
+TEST_CASE("a log gives back the events of a run, or says that it has not all", "[unit]") {
+  class Kept final : public EventSink {
+   public:
+    void apply(const std::vector<Event>& batch) override {
+      for (const Event& event : batch) {
+        events.emplace_back(static_cast<int>(event.kind), event.of, event.slot, event.stack,
+                            event.low_bytes, event.high_bytes);
+      }
+    }
+    std::vector<
+        std::tuple<int, ClassId, std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t>>
+        events;
+  };
+  EventLog log;
+  EventLog small_log(20'000);
+  Kept told;
+  EventBuffer buffer({&log, &small_log, &told});
+  for (std::uint32_t i = 0; i < 20'000; ++i) {
+    const std::uint32_t slot = i < 300 ? i : i * 100'003;
+    buffer.add({EventKind::kRequest, i % 3, slot, i % 7, kMib + i % 5 * kUnitBytes, 2 * kMib});
+    buffer.add({EventKind::kFree, 0, slot, 0, 0, 0});
+  }
+  buffer.add({EventKind::kLimit, 0, 0, 0, ~std::uint64_t{0}, ~std::uint64_t{0}});
+  buffer.flush();
+  REQUIRE(log.is_complete());
+  Kept given;
+  log.replay({&given});
+  REQUIRE(given.events.size() == 40'001);
+  REQUIRE(given.events == told.events);
+  REQUIRE(!small_log.is_complete());
 }
 
 TEST_CASE("blocks are packed no higher than their lives demand", "[unit]") {
