@@ -148,6 +148,17 @@ class WhatIf(unittest.TestCase):
         raised = [row["raised"] for row in device["rows"] if row["raised"] is not None]
         self.assertNotIn(0, raised)
 
+    def test_no_setting_is_given_more_than_the_recorded_card_had(self):
+        # Its first sample, which tells what else lay there, came after the refused request.
+        card_bytes = 85_017_493_504
+        (device,) = self.ask("gpu", "case_fragmented_faulty")
+        for row in device["rows"]:
+            if row["high_bytes"] is None:
+                continue
+            fit = row["fits"][0]
+            needed = fit["capacity_bytes"] - fit["margin_bytes"]  # the other memory included
+            self.assertLessEqual(needed, card_bytes, row["options"])
+
     def test_retries_of_a_full_card_are_counted_as_recorded(self):
         (device,) = self.ask("gpu", "torch_near_full")
         self.assertEqual(device["rows"][0]["retries"], 17)
