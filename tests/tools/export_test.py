@@ -6,30 +6,18 @@ GPUMEMTRACE_PROGRAM names the program.
 """
 
 import collections
-import functools
-import gzip
 import io
 import json
-import os
 import pathlib
 import pickle
 import re
 import sqlite3
 import subprocess
-import tempfile
 import unittest
 import xml.etree.ElementTree
 
-PROGRAM = os.environ["GPUMEMTRACE_PROGRAM"]
-HERE = pathlib.Path(__file__).resolve().parent
-SAVED = HERE.parent / "data" / "gpu"
-TIMEOUT_S = 300
-TRAININGS = ("torch_transformer_native", "torch_transformer_expandable", "torch_threads", "torch_cuda_graphs", "torch_memory_pools", "case_kept_loss_faulty")
-
-
-def call(*arguments):
-    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, timeout=TIMEOUT_S,
-                          check=False)
+from query_checks import QUERIES_OF_TABLES, QueryChecks
+from saved_jobs import HERE, TIMEOUT_S, TRAININGS, SavedJobs, call
 
 
 class NoClasses(pickle.Unpickler):
@@ -44,35 +32,7 @@ def decode(message, data):
         input=data, capture_output=True, timeout=TIMEOUT_S, check=True).stdout.decode()
 
 
-class Export(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory(prefix="gpumemtrace-")
-        cls.addClassCleanup(cls.temporary.cleanup)
-
-    @classmethod
-    @functools.lru_cache(maxsize=None)
-    def job(cls, name):
-        folder = pathlib.Path(cls.temporary.name) / name
-        folder.mkdir()
-        for packed in (SAVED / name / "traces").glob("*.gz"):
-            (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
-        return folder
-
-    @classmethod
-    @functools.lru_cache(maxsize=None)
-    def report(cls, name):
-        return json.loads(call("analyze", cls.job(name)).stdout)
-
-    def export(self, name, form, *options):
-        result = call("export", self.job(name), "--to", form, *options)
-        self.assertEqual(result.returncode, 0, result.stderr.decode())
-        return result.stdout
-
-    def peaks(self, name, level):
-        return {row["device"]: row["bytes"] for row in self.report(name)["peak"]
-                if row["level"] == level}
-
+class Export(SavedJobs):
     # minimalloc
 
     def lives(self, name, *options):
@@ -362,6 +322,20 @@ class Export(unittest.TestCase):
                 titles = [title.text for title in picture.iter("{http://www.w3.org/2000/svg}title")]
                 self.assertIn(f"all: {self.bytes_of(name, 'allocated')} bytes", titles[0])
                 self.assertFalse([*picture.iter("{http://www.w3.org/2000/svg}script")])
+
+
+class Queries(QueryChecks, SavedJobs):
+    """By SQLite: the queries are those of any engine."""
+
+    def answers(self, name):
+        path = pathlib.Path(self.temporary.name) / f"{name}.db"
+        if not path.exists():
+            self.export(name, "sqlite", "-o", path)
+        connection = sqlite3.connect(path)
+        connection.row_factory = sqlite3.Row
+        self.addCleanup(connection.close)
+        return [[dict(row) for row in connection.execute(path.read_text())]
+                for path in QUERIES_OF_TABLES]
 
 
 if __name__ == "__main__":

@@ -76,4 +76,10 @@ void write_output(const fs::path& path, const std::string& content) {
   refuse(path, error);
 }
 
+void append_output(const fs::path& path, const std::string& content) {
+  const int descriptor =
+      open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0666);
+  if (const int error = write_all(descriptor, content); error != 0) refuse(path, error);
+}
+
 }  // namespace gpumemtrace::tools

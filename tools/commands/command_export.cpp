@@ -13,6 +13,7 @@
 #include "tools/export/flame_graphs.hpp"
 #include "tools/export/memory_viz.hpp"
 #include "tools/export/minimalloc_csv.hpp"
+#include "tools/export/parquet_folder.hpp"
 #include "tools/export/perfetto_trace.hpp"
 #include "tools/export/pprof_profile.hpp"
 #include "tools/export/sqlite_database.hpp"
@@ -34,6 +35,7 @@ Formats of stacks and sums, also from a report:
 Formats of single allocations, from traces:
   memory_viz  a snapshot for pytorch.org/memory_viz and torch.cuda._memory_viz
   sqlite      a database: allocations, stacks, steps, findings (docs/exports.md)
+  parquet     the same tables as a folder of Parquet files, by rank, for DuckDB and Spark
   minimalloc  sizes and lives of blocks, for programs that pack them
 
 Costs:
@@ -46,6 +48,7 @@ Examples:
   gpumemtrace export job.gmt --to svg -o peak.svg
   gpumemtrace export job.gmt --to memory_viz -o job.pickle
   gpumemtrace export job.gmt --to sqlite -o job.db
+  gpumemtrace export traces/ --to parquet -o tables
   gpumemtrace export report.json --to speedscope --cost copied -o copies.speedscope.json
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
@@ -128,6 +131,7 @@ std::string of_stacks(const Report& report, const ExportRequest& what) {
 struct Format {
   const char* name;
   bool lists_allocations;
+  // The content of the file; nothing for a format that is a folder of files.
   std::string (*write)(const Report& report, const ExportRequest& what);
 };
 constexpr std::array kFormats = {
@@ -142,6 +146,7 @@ constexpr std::array kFormats = {
     Format{"memory_viz", true, memory_viz_of},
     Format{"sqlite", true,
            [](const Report& report, const ExportRequest&) { return sqlite_database(report); }},
+    Format{"parquet", true, nullptr},
     Format{"minimalloc", true, minimalloc_of},
 };
 
@@ -171,11 +176,19 @@ void tell_what_is_left_out(const Report& report) {
   }
 }
 
+void require_writable(const ExportOptions& options, const Format& format) {
+  if (format.write == nullptr) {
+    require_parquet_folder(options.output.output, options.output.force);
+  } else {
+    options.output.require_writable(options.input.inputs, options.input.naming);
+  }
+}
+
 int export_job(const ExportOptions& options) {
-  options.output.require_writable(options.input.inputs, options.input.naming);
   const auto* const format = std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& row) {
     return options.format == row.name;
   });
+  require_writable(options, *format);
   const auto* const measure =
       std::find_if(kCostMeasures.begin(), kCostMeasures.end(),
                    [&](const CostMeasure& row) { return options.cost == row.name; });
@@ -185,7 +198,11 @@ int export_job(const ExportOptions& options) {
   const ExportRequest what = {{*measure, options.level, options.by == "module"},
                               start_of_job(report)};
   if (!options.rank.empty()) narrow(report, {parse_number(options.rank), {}});
-  write_output(options.output.output, format->write(report, what));
+  if (format->write == nullptr) {
+    write_parquet_folder(report, options.output.output);
+  } else {
+    write_output(options.output.output, format->write(report, what));
+  }
   if (report.allocations) tell_what_is_left_out(report);
   return to_int(options.input.require_complete && !is_complete(report) ? ExitCode::kIncomplete
                                                                        : ExitCode::kSuccess);
@@ -212,7 +229,7 @@ Action define_export(CommandLine& line, const std::vector<std::string>&) {
               "what lives to the end is always there.")
       .value_name("N")
       .check(complaint_about_number);
-  options->output.add_options(line, "Write there instead of to stdout.");
+  options->output.add_options(line, "Write there instead of to stdout; a folder for parquet.");
   return [options] { return export_job(*options); };
 }
 

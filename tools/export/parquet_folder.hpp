@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The job as a folder of Parquet files, for engines that query folders.
+#pragma once
+
+#include <filesystem>
+
+#include "analyzer/rows/report.hpp"
+
+namespace gpumemtrace::tools {
+
+// Throws Failure where `folder` may not be written: it is a file, it holds an export and `force` is
+// not set, or it holds something that no export made. Asked before the work.
+void require_parquet_folder(const std::filesystem::path& folder, bool force);
+
+// The tables of job_tables.hpp: TABLE/part-0.parquet, and TABLE/rank=N/part-0.parquet of those that
+// have a process; what has no rank lies in the partition that Hive has for NULL. The folder gets
+// its name when it is whole, and replaces an export that is there; files that an export did not
+// make are never removed. Throws Failure, and leaves no half export.
+void write_parquet_folder(const analyzer::rows::Report& report,
+                          const std::filesystem::path& folder);
+
+}  // namespace gpumemtrace::tools
