@@ -28,7 +28,8 @@ struct Options {
   // At most so many buckets a row of timeline[]: 1,024 where nothing is said, and fewer, at least
   // 256, for jobs of more than 16 processes.
   std::optional<std::size_t> timeline_points;
-  // timeline[] and largest_blocks[] have this part of the run alone, in nanoseconds of the job.
+  // timeline[], largest_blocks[] and allocations[] have this part of the run alone, in nanoseconds
+  // of the job; an allocation that was live in it belongs to it.
   struct Window {
     std::uint64_t from_ns = 0;
     std::optional<std::uint64_t> to_ns;

@@ -265,6 +265,76 @@ class Export(SavedJobs):
         self.assertEqual(sum(row[2] for row in rows),
                          sum(self.peaks("torch_transformer_native", "framework").values()))
 
+    # A part of the job
+
+    def rows(self, name, query, *options):
+        path = pathlib.Path(self.temporary.name) / "part.db"
+        self.export(name, "sqlite", "-o", path, "--force", *options)
+        connection = sqlite3.connect(path)
+        self.addCleanup(connection.close)
+        return connection.execute(query).fetchall()
+
+    def test_a_moment_has_what_was_live_at_it(self):
+        name = "torch_transformer_native"
+        peak, = (row for row in self.report(name)["peak"] if row["level"] == "framework")
+        options = ("--at", peak["time_ns"], "--level", "framework")
+        self.assertEqual(self.rows(name, "SELECT level, sum(bytes) FROM allocation GROUP BY 1",
+                                   *options), [("framework", peak["bytes"])])
+        for form in ("collapsed", "svg", "speedscope"):
+            text = self.export(name, form, *options).decode()
+            if form == "collapsed":
+                sizes = [int(line.rsplit(" ", 1)[1]) for line in text.splitlines()]
+                self.assertEqual(sum(sizes), peak["bytes"])
+            else:
+                self.assertIn("live bytes", text)
+        snapshot = self.snapshot(name, "--at", peak["time_ns"])
+        self.check_snapshot(snapshot)
+        live = [block["size"] for row in snapshot["segments"] for block in row["blocks"]
+                if block["state"] == "active_allocated"]
+        self.assertEqual(sum(live), peak["bytes"])
+        lives = self.lives(name, "--at", peak["time_ns"])
+        self.assertEqual(sum(row[3] for row in lives), peak["bytes"])
+
+    def test_a_part_of_the_run_has_what_was_there_in_it(self):
+        name = "torch_transformer_native"
+        step = self.report(name)["steps"][1]
+        begin, end = step["start_ns"], step["end_ns"]
+        query = "SELECT level, address, bytes, start_ns, end_ns FROM allocation"
+        whole = self.rows(name, query)
+        expected = [row for row in whole if row[3] <= end and (row[4] is None or row[4] > begin)]
+        self.assertLess(len(expected), len(whole))
+        options = ("--from", begin, "--until", end)
+        self.assertEqual(sorted(self.rows(name, query, *options), key=str),
+                         sorted(expected, key=str))
+        self.assertEqual(self.rows(name, "SELECT value FROM meta WHERE key = 'selection'", *options),
+                         [(f"--from {begin} --until {end}",)])
+        self.assertIn((step["index"],), self.rows(name, "SELECT number FROM step", *options))
+        self.assertFalse(self.rows(name, f"SELECT * FROM peak WHERE time_ns NOT BETWEEN {begin} "
+                                         f"AND {end}", *options))
+        text = decode("Trace", self.export(name, "perfetto", *options))
+        whole = decode("Trace", self.export(name, "perfetto"))
+        steps = [len(re.findall(r'name: "step \d+"', part)) for part in (text, whole)]
+        self.assertLess(steps[0], steps[1])
+        self.check_snapshot(self.snapshot(name, *options))
+
+    def test_of_what_is_left_out_none_takes_the_place_of_the_last(self):
+        name = "torch_threads"
+        peak, = (row for row in self.report(name)["peak"] if row["level"] == "framework")
+        held = self.rows(name, "SELECT sum(bytes) FROM allocation WHERE level = 'framework'",
+                         "--at", peak["time_ns"], "--last", 5000)
+        self.assertEqual(held, [(peak["bytes"],)])
+
+    def test_a_selection_without_meaning_is_refused_with_the_reason(self):
+        for form, options in (("svg", ("--from", "1s")), ("pprof", ("--at", "1s")),
+                              ("perfetto", ("--at", "1s")), ("collapsed", ("--last", 5)),
+                              ("sqlite", ("--at", "1s", "--until", "2s")),
+                              ("sqlite", ("--from", "2s", "--until", "1s")),
+                              ("svg", ("--at", "1s", "--cost", "leaked"))):
+            with self.subTest(form=form, options=options):
+                done = call("export", self.job("leaks"), "--to", form, *options)
+                self.assertEqual((done.returncode, done.stdout), (2, b""))
+                self.assertIn(options[0].encode(), done.stderr)
+
     # Perfetto
 
     def test_perfetto_finds_the_peaks_and_who_held_them(self):

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 
 #include "tools/base/failure.hpp"
 #include "tools/base/messages.hpp"
@@ -16,6 +17,7 @@
 #include "tools/export/parquet_folder.hpp"
 #include "tools/export/perfetto_trace.hpp"
 #include "tools/export/pprof_profile.hpp"
+#include "tools/export/selection.hpp"
 #include "tools/export/sqlite_database.hpp"
 #include "tools/report_view/report_scope.hpp"
 
@@ -64,6 +66,9 @@ struct ExportOptions {
   std::string level;
   std::string by = "stack";
   std::string rank;
+  std::string at;
+  std::string from;
+  std::string to;
   std::string last;
   OutputOptions output;
 };
@@ -74,7 +79,9 @@ using analyzer::rows::Report;
 // What a format is asked for, besides the rows.
 struct ExportRequest {
   StackExport stacks;
-  std::uint64_t job_start_unix_ns = 0;  // where the times of the rows begin; 0: not known
+  std::uint64_t job_start_unix_ns = 0;      // where the times of the rows begin; 0: not known
+  std::string selection;                    // as it was asked for
+  std::uint64_t end_ns = TimeSpan().to_ns;  // of the part that was asked for
 };
 
 // The times of a report begin with the first process of the job.
@@ -87,11 +94,16 @@ std::uint64_t start_of_job(const Report& report) {
   return first;
 }
 
+std::optional<Level> level_named(std::string_view name) {
+  for (std::size_t i = 0; i < analyzer::word_count(Level()); ++i) {
+    if (name == name_of(static_cast<Level>(i))) return static_cast<Level>(i);
+  }
+  return std::nullopt;
+}
+
 // The level that was named; else the framework's where it has blocks, and the driver's elsewhere.
 Level level_of_allocations(const Report& report, const StackExport& what) {
-  for (std::size_t i = 0; i < analyzer::word_count(Level()); ++i) {
-    if (what.level == name_of(static_cast<Level>(i))) return static_cast<Level>(i);
-  }
+  if (const std::optional<Level> named = level_named(what.level)) return *named;
   for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
     const auto& rows = history.allocations;
     const bool has_blocks = std::any_of(
@@ -101,8 +113,15 @@ Level level_of_allocations(const Report& report, const StackExport& what) {
   return Level::kDriver;
 }
 
-// Of the only process of the job that has allocations.
-std::string memory_viz_of(const Report& report, const ExportRequest& what) {
+// Of the only process of the job that has allocations; ends where the part that was asked for does.
+std::string memory_viz_of(const Report& whole, const ExportRequest& what) {
+  Report part;
+  const bool ends_early = what.end_ns != TimeSpan().to_ns;
+  if (ends_early) {
+    part = whole;
+    end_lives_at(part, what.end_ns);
+  }
+  const Report& report = ends_early ? part : whole;
   std::vector<std::string> processes;
   for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
     if (!history.allocations.empty()) processes.push_back(history.process);
@@ -128,26 +147,45 @@ std::string of_stacks(const Report& report, const ExportRequest& what) {
   return kWrite(report, what.stacks);
 }
 
+// Why an option has no meaning for a format; nothing where it has one.
+struct Selectable {
+  const char* why_no_moment;
+  const char* why_no_part;
+  const char* why_no_last;
+};
+constexpr const char* kNoAllocations = "it has no single allocations";
+constexpr Selectable kAllocations = {nullptr, nullptr, nullptr};
+constexpr Selectable kTimelines = {"it shows time; name a part of it with --from and --until",
+                                   nullptr, kNoAllocations};
+constexpr Selectable kStacks = {nullptr, "its sums are of the whole run; name a moment with --at",
+                                kNoAllocations};
+constexpr const char* kWholeRun =
+    "it has all costs of the whole run; svg, speedscope and collapsed take --at";
+constexpr Selectable kAllCosts = {kWholeRun, kWholeRun, kNoAllocations};
+
 struct Format {
   const char* name;
-  bool lists_allocations;
+  Selectable selectable;
+  bool keeps_level;  // rows of other levels go before it is written; elsewhere it knows the level
   // The content of the file; nothing for a format that is a folder of files.
   std::string (*write)(const Report& report, const ExportRequest& what);
 };
 constexpr std::array kFormats = {
-    Format{"collapsed", false, of_stacks<collapsed_stacks>},
-    Format{"speedscope", false, of_stacks<speedscope_profile>},
-    Format{"svg", false, of_stacks<flame_graph_svg>},
-    Format{"pprof", false, of_stacks<pprof_profile>},
-    Format{"perfetto", false,
+    Format{"collapsed", kStacks, false, of_stacks<collapsed_stacks>},
+    Format{"speedscope", kStacks, false, of_stacks<speedscope_profile>},
+    Format{"svg", kStacks, false, of_stacks<flame_graph_svg>},
+    Format{"pprof", kAllCosts, false, of_stacks<pprof_profile>},
+    Format{"perfetto", kTimelines, true,
            [](const Report& report, const ExportRequest& what) {
              return perfetto_trace(report, what.job_start_unix_ns);
            }},
-    Format{"memory_viz", true, memory_viz_of},
-    Format{"sqlite", true,
-           [](const Report& report, const ExportRequest&) { return sqlite_database(report); }},
-    Format{"parquet", true, nullptr},
-    Format{"minimalloc", true, minimalloc_of},
+    Format{"memory_viz", kAllocations, false, memory_viz_of},
+    Format{"sqlite", kAllocations, true,
+           [](const Report& report, const ExportRequest& what) {
+             return sqlite_database(report, what.selection);
+           }},
+    Format{"parquet", kAllocations, true, nullptr},
+    Format{"minimalloc", kAllocations, false, minimalloc_of},
 };
 
 template <class Rows>
@@ -176,6 +214,82 @@ void tell_what_is_left_out(const Report& report) {
   }
 }
 
+bool lists_allocations(const Format& format) { return format.selectable.why_no_last == nullptr; }
+
+void require_meaning(const ExportOptions& options, const Format& format) {
+  const auto require = [&](bool is_given, const char* option, const char* why_not) {
+    if (!is_given || why_not == nullptr) return;
+    throw Failure(format_text("{} has no meaning for {}: {}", option, format.name, why_not),
+                  ExitCode::kUsage);
+  };
+  const bool has_part = !options.from.empty() || !options.to.empty();
+  require(!options.at.empty(), "--at", format.selectable.why_no_moment);
+  require(has_part, "--from and --until", format.selectable.why_no_part);
+  require(!options.last.empty(), "--last", format.selectable.why_no_last);
+  if (options.at.empty()) return;
+  if (has_part) {
+    throw Failure("--at is one moment, --from and --until are a part of the run; give either",
+                  ExitCode::kUsage);
+  }
+  if (options.cost != "peak") {
+    throw Failure("with --at the cost is what was live then; leave --cost out", ExitCode::kUsage);
+  }
+}
+
+// The time that was asked for; nothing: all of it.
+std::optional<TimeSpan> span_of(const ExportOptions& options) {
+  if (options.at.empty() && options.from.empty() && options.to.empty()) return std::nullopt;
+  TimeSpan span;
+  span.from_ns = parse_time(options.at + options.from).value_or(0);
+  span.to_ns = parse_time(options.at + options.to).value_or(span.to_ns);
+  if (span.from_ns > span.to_ns || (span.from_ns == span.to_ns && options.at.empty())) {
+    throw Failure("--until must be later than --from", ExitCode::kUsage);
+  }
+  return span;
+}
+
+// "--level framework --from 1s --until 2s"
+std::string text_of_selection(const ExportOptions& options) {
+  std::string text;
+  const auto add = [&](const char* option, const std::string& value) {
+    if (!value.empty()) text += format_text("{}{} {}", text.empty() ? "" : " ", option, value);
+  };
+  add("--level", options.level);
+  add("--rank", options.rank);
+  add("--at", options.at);
+  add("--from", options.from);
+  add("--until", options.to);
+  add("--last", options.last);
+  return text;
+}
+
+LoadOptions load_options(const ExportOptions& options, const Format& format,
+                         const std::optional<TimeSpan>& span) {
+  LoadOptions load = options.input.load_options();
+  if (lists_allocations(format)) {
+    load.logged_allocations = parse_number(options.last.empty() ? kDefaultLast : options.last);
+  }
+  if (!span) return load;
+  if (!options.at.empty() && !lists_allocations(format)) {
+    load.naming.at_ns = span->from_ns;
+  } else {
+    load.naming.from_ns = span->from_ns;
+    load.naming.to_ns = span->to_ns;
+  }
+  return load;
+}
+
+// Leaves out what was not asked for.
+void select(Report& report, const ExportOptions& options, const Format& format,
+            const std::optional<TimeSpan>& span) {
+  if (report.blocks) take_costs_of_moment(report);
+  if (!options.rank.empty()) narrow(report, {parse_number(options.rank), {}});
+  if (format.keeps_level && !options.level.empty()) {
+    keep_level(report, level_named(options.level).value());
+  }
+  if (span && !report.blocks) keep_time(report, *span);
+}
+
 void require_writable(const ExportOptions& options, const Format& format) {
   if (format.write == nullptr) {
     require_parquet_folder(options.output.output, options.output.force);
@@ -188,18 +302,21 @@ int export_job(const ExportOptions& options) {
   const auto* const format = std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& row) {
     return options.format == row.name;
   });
+  require_meaning(options, *format);
   require_writable(options, *format);
   const auto* const measure =
       std::find_if(kCostMeasures.begin(), kCostMeasures.end(),
                    [&](const CostMeasure& row) { return options.cost == row.name; });
-  LoadOptions load = options.input.load_options();
-  if (format->lists_allocations) load.logged_allocations = parse_number(options.last);
-  Report report = load_rows(options.input.inputs, load);
-  const ExportRequest what = {{*measure, options.level, options.by == "module"},
-                              start_of_job(report)};
-  if (!options.rank.empty()) narrow(report, {parse_number(options.rank), {}});
+  const std::optional<TimeSpan> span = span_of(options);
+  Report report = load_rows(options.input.inputs, load_options(options, *format, span));
+  ExportRequest what = {{*measure, options.level, options.by == "module"},
+                        start_of_job(report),
+                        text_of_selection(options),
+                        span ? span->to_ns : TimeSpan().to_ns};
+  if (report.blocks) what.stacks.measure.name = "live";
+  select(report, options, *format, span);
   if (format->write == nullptr) {
-    write_parquet_folder(report, options.output.output);
+    write_parquet_folder(report, what.selection, options.output.output);
   } else {
     write_output(options.output.output, format->write(report, what));
   }
@@ -223,7 +340,10 @@ Action define_export(CommandLine& line, const std::vector<std::string>&) {
   add_choice(line, "--by", options->by, {"stack", "module"},
              "What the frames are: functions, or layers of a PyTorch model (default stack).");
   add_rank_option(line, options->rank);
-  options->last = kDefaultLast;
+  add_time_option(line, "--at", options->at, "Only what was live at this time of the run.");
+  add_time_option(line, "--from", options->from,
+                  "Only what was there from this time of the run on.");
+  add_time_option(line, "--until", options->to, "Only what was there up to this time.");
   line.option("--last", options->last,
               "Of single allocations, those that ended last, so many a process (default 200000); "
               "what lives to the end is always there.")

@@ -95,17 +95,17 @@ int InputOptions::exit_code(const Json& report) const {
                                                          : ExitCode::kSuccess);
 }
 
+Option add_time_option(CommandLine& line, const std::string& flag, std::string& value,
+                       const std::string& help) {
+  return line.option(flag, value, help).value_name("TIME").check(complaint_about_time);
+}
+
 void MomentOptions::add_options(CommandLine& line) {
-  line.option("--from", from,
-              "Memory over time and the largest blocks from this time of the run on, and so finer.")
-      .value_name("TIME")
-      .check(complaint_about_time);
-  line.option("--to", to, "The same up to this time.")
-      .value_name("TIME")
-      .check(complaint_about_time);
-  line.option("--at", at, "Also every block that was live at this time: blocks[].")
-      .value_name("TIME")
-      .check(complaint_about_time);
+  add_time_option(
+      line, "--from", from,
+      "Memory over time and the largest blocks from this time of the run on, and so finer.");
+  add_time_option(line, "--to", to, "The same up to this time.");
+  add_time_option(line, "--at", at, "Also every block that was live at this time: blocks[].");
   line.option("--blocks", blocks,
               "Also every block that was live at the peak of each process, device and level.")
       .value_name("at-peak")

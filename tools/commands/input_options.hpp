@@ -85,6 +85,10 @@ struct OutputOptions {
                         const NamingOptions& naming, std::string_view own_mark = {}) const;
 };
 
+// An option for a time of the run: 12.4s, 350ms or nanoseconds.
+Option add_time_option(CommandLine& line, const std::string& flag, std::string& value,
+                       const std::string& help);
+
 // --rank of a command that can tell of one process alone.
 void add_rank_option(CommandLine& line, std::string& rank);
 

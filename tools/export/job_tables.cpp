@@ -74,7 +74,8 @@ Value value_of(const std::optional<T>& value) {
 
 class Writer {
  public:
-  Writer(const Report& report, TableSink& sink) : report_(report), sink_(sink) {
+  Writer(const Report& report, std::string_view selection, TableSink& sink)
+      : report_(report), selection_(selection), sink_(sink) {
     for (const analyzer::rows::Stack& stack : report_.stacks) {
       stacks_.try_emplace(stack.id, stacks_.size() + 1);
     }
@@ -91,6 +92,7 @@ class Writer {
     row(std::string("tool_version"), std::string(GPUMEMTRACE_VERSION));
     row(std::string("complete"), std::string(is_complete(report_) ? "yes" : "no"));
     row(std::string("missing"), std::string_view(sentences));
+    row(std::string("selection"), selection_);
   }
 
   void processes() {
@@ -187,6 +189,7 @@ class Writer {
   }
 
   const Report& report_;
+  std::string_view selection_;
   TableSink& sink_;
   std::vector<Value> row_;
   std::map<std::string, std::uint64_t> stacks_;
@@ -216,8 +219,8 @@ static_assert(kTables.size() == kRowsOfTables.size());
 
 std::span<const Table> job_tables() { return kTables; }
 
-void write_tables(const Report& report, TableSink& sink) {
-  Writer writer(report, sink);
+void write_tables(const Report& report, std::string_view selection, TableSink& sink) {
+  Writer writer(report, selection, sink);
   for (std::size_t i = 0; i < kTables.size(); ++i) {
     sink.begin(kTables.at(i));
     (writer.*kRowsOfTables.at(i))();

@@ -50,6 +50,8 @@ class TableSink {
 };
 
 // Times are nanoseconds since the start of the job, sizes bytes. `report` has its allocations.
-void write_tables(const analyzer::rows::Report& report, TableSink& sink);
+// `selection` says which part of the job that is; empty: all of it.
+void write_tables(const analyzer::rows::Report& report, std::string_view selection,
+                  TableSink& sink);
 
 }  // namespace gpumemtrace::tools

@@ -131,10 +131,11 @@ fs::path real_name(const fs::path& folder) {
   return whole.has_filename() ? whole : whole.parent_path();
 }
 
-void write_tables_below(const analyzer::rows::Report& report, const fs::path& root) {
+void write_tables_below(const analyzer::rows::Report& report, std::string_view selection,
+                        const fs::path& root) {
   FolderSink sink(root, report);
   append_output(root / kFileList, "");
-  write_tables(report, sink);
+  write_tables(report, selection, sink);
   append_output(root / kFileList, sink.written() + kFileList + "\n");
 }
 
@@ -180,12 +181,13 @@ void require_parquet_folder(const fs::path& folder, bool force) {
   if (error) refuse(format_text("cannot be read: {}", error.message()));
 }
 
-void write_parquet_folder(const analyzer::rows::Report& report, const fs::path& folder) {
+void write_parquet_folder(const analyzer::rows::Report& report, std::string_view selection,
+                          const fs::path& folder) {
   fs::path unfinished;
   try {
     const fs::path target = real_name(folder);
     unfinished = create_beside(target, ".unfinished");
-    write_tables_below(report, unfinished);
+    write_tables_below(report, selection, unfinished);
     replace_folder(unfinished, target);
   } catch (const std::exception& error) {
     std::error_code ignored;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 
 #include "analyzer/rows/report.hpp"
 
@@ -16,7 +17,8 @@ void require_parquet_folder(const std::filesystem::path& folder, bool force);
 // have a process; what has no rank lies in the partition that Hive has for NULL. The folder gets
 // its name when it is whole, and replaces an export that is there; files that an export did not
 // make are never removed. Throws Failure, and leaves no half export.
-void write_parquet_folder(const analyzer::rows::Report& report,
+// `selection` says which part of the job `report` has.
+void write_parquet_folder(const analyzer::rows::Report& report, std::string_view selection,
                           const std::filesystem::path& folder);
 
 }  // namespace gpumemtrace::tools

@@ -131,12 +131,12 @@ class DatabaseSink : public TableSink {
 
 }  // namespace
 
-std::string sqlite_database(const analyzer::rows::Report& report) {
+std::string sqlite_database(const analyzer::rows::Report& report, std::string_view selection) {
   Database database;
   database.run("BEGIN");
   {
     DatabaseSink sink(database);
-    write_tables(report, sink);
+    write_tables(report, selection, sink);
   }
   database.run(kViews);
   database.run("COMMIT");

@@ -45,6 +45,7 @@ std::uint32_t Accounts::find_or_add_group(const GroupKey& key) {
 void Accounts::set_window(const Window& window) {
   window_ = window;
   window_.first = std::max(window.first, std::uint64_t{1});  // there is a tick before it
+  log_.keep_window(window.first, window.last);
   state_ = WindowState::kToCome;
   find_next_stop();
 }

@@ -231,7 +231,7 @@ class Accounts {
         log_(present, detail.logged_allocations) {}
 
   // Both before the first record. Timelines have this part of the run alone, and lives in it count
-  // for the largest.
+  // for the largest; the log has what was live in it.
   void set_window(const Window& window);
   // What is live after everything up to the time is kept in Account::asked.
   void keep_moment(std::uint64_t time);

@@ -19,7 +19,8 @@ struct LoggedAllocation {
   BlockUse use;           // blocks of the framework only
 };
 
-// Keeps what is live at the end, and of the rest what ended last. `present` is borrowed.
+// Keeps what is live at the end, and of the rest what ended last; of both, what was live in the
+// window where there is one. `present` is borrowed.
 class AllocationLog {
  public:
   // Of what ends, at most so many are kept. Without a number nothing at all is.
@@ -27,13 +28,21 @@ class AllocationLog {
       : present_(present), most_(most) {}
 
   [[nodiscard]] bool is_on() const { return most_.has_value(); }
+  // Before the first record: keeps only what was live between two model times, both included.
+  void keep_window(std::uint64_t first, std::uint64_t last) {
+    first_ = first;
+    last_ = last;
+  }
   void add_ended(const LiveAllocation& entry, BlockUse use) {
+    if (present_.time < first_ || entry.born > last_) return;
     ended_.push_back({entry, present_.time, use});
     if (ended_.size() <= *most_) return;
     dropped_until_ = ended_.front().end;
     ended_.pop_front();
   }
-  void add_live(const LiveAllocation& entry, BlockUse use) { live_.push_back({entry, 0, use}); }
+  void add_live(const LiveAllocation& entry, BlockUse use) {
+    if (entry.born <= last_) live_.push_back({entry, 0, use});
+  }
 
   // In the order in which they ended; those that live come last.
   template <class Visit>
@@ -48,6 +57,8 @@ class AllocationLog {
   const PresentRecord& present_;
   std::optional<std::size_t> most_;
   std::uint64_t dropped_until_ = 0;
+  std::uint64_t first_ = 0;
+  std::uint64_t last_ = ~std::uint64_t{0};
   std::deque<LoggedAllocation> ended_;
   std::deque<LoggedAllocation> live_;
 };
