@@ -122,6 +122,8 @@ inline constexpr std::uint16_t kFlagSegment = 32;
 inline constexpr std::uint16_t kFlagCut = 64;
 // Frees, and blocks taken back: Python's cycle collector ran on the thread.
 inline constexpr std::uint16_t kFlagCollected = 128;
+// Blocks: `stream` is known. Traces from before it was recorded have neither.
+inline constexpr std::uint16_t kFlagStream = 256;
 
 // A call of the driver API. The slot is committed before the real call with its arguments and
 // completed after it: `result` and outputs first, `end` last (release). `end` is 0 for a call that
@@ -366,6 +368,9 @@ struct Block {
   std::int8_t device_type = 0;  // c10::DeviceType; 1 = CUDA
   std::int8_t device = -1;
   std::uint16_t framework = 0;
+  // With kFlagStream: the framework's current stream of the calling thread on the device, by the
+  // framework's own number (c10::StreamId, no handle of the driver; 0 is its default stream).
+  std::int64_t stream = 0;
 };
 
 struct FrameworkOom {

@@ -152,6 +152,7 @@ inline constexpr auto kBlock = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Block, device_type, kPlain),
     GPUMEMTRACE_FIELD(Block, device, kSigned),
     GPUMEMTRACE_FIELD(Block, framework, kPlain),
+    GPUMEMTRACE_FIELD(Block, stream, kDelta),
 });
 inline constexpr auto kFrameworkOom = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(FrameworkOom, record),

@@ -245,6 +245,7 @@ void RecordedAllocator::note_kept_classes(const std::set<std::uint64_t>& freed) 
   for (const ClassId of : keeps) {
     if (of == 0 || gives.contains(of)) continue;
     allocator_.keep_cache_of(of);
+    streams_do_not_tell_ = true;
     out_.add({EventKind::kKeepCache, of, 0, 0, 0, 0});
   }
 }
@@ -275,16 +276,44 @@ void RecordedAllocator::empty_cache(const std::vector<DriverCall>& freed) {
   out_.add({EventKind::kEmptyCache, 0, 0, 0, 0, 0});
 }
 
+ClassId RecordedAllocator::add_class(Stream stream) {
+  stream_of_class_.push_back(stream);
+  return static_cast<ClassId>(stream_of_class_.size() - 1);
+}
+
+void RecordedAllocator::turn_to_stream(Thread& thread, Stream stream) {
+  if (is_of_stream(thread.last_class, stream)) return;
+  const auto [known, is_new_here] = thread.last_of_stream.try_emplace(stream, 0);
+  if (is_new_here) {
+    const auto [first, is_new] = first_of_stream_.try_emplace(stream, 0);
+    if (is_new) first->second = add_class(stream);
+    known->second = first->second;
+  }
+  thread.last_class = known->second;
+}
+
+std::uint32_t RecordedAllocator::inferred_classes() const {
+  // Blocks without a stream can be of any.
+  const bool mixes = first_of_stream_.contains(std::nullopt) && first_of_stream_.size() > 1;
+  const bool do_not_tell = streams_do_not_tell_ || (captured_ && first_of_stream_.size() > 1);
+  const std::size_t told = first_of_stream_.size() - (mixes ? 1 : 0);
+  const std::size_t inferred = stream_of_class_.size() - told + (do_not_tell ? 1 : 0);
+  return static_cast<std::uint32_t>(inferred);
+}
+
 ClassId RecordedAllocator::class_of_new_segment(const Thread& thread, std::uint64_t bytes) {
-  const auto needs_memory = [&](ClassId of) { return allocator_.find_fit(bytes, of) == 0; };
+  const Stream stream = stream_of_class_[thread.last_class];
+  const auto needs_memory = [&](ClassId of) {
+    return is_of_stream(of, stream) && allocator_.find_fit(bytes, of) == 0;
+  };
   if (needs_memory(thread.last_class)) return thread.last_class;
   for (const ClassId of : thread.classes) {
     if (needs_memory(of)) return of;
   }
-  for (ClassId of = 0; of < classes_; ++of) {
+  for (ClassId of = 0; of < stream_of_class_.size(); ++of) {
     if (needs_memory(of)) return of;
   }
-  return classes_++;
+  return add_class(stream);
 }
 
 // Each class has reservations of its own for small and for large requests.
@@ -292,18 +321,24 @@ ClassId RecordedAllocator::class_of_reservation(const Thread& thread, std::uint6
                                                 bool small) {
   Reservation* const around = find_reservation(address);
   if (around == nullptr) return thread.last_class;
-  if (around->of) return *around->of;
-  const auto has_none = [&](ClassId of) { return !reserved_classes_.contains({of, small}); };
-  ClassId chosen = classes_;
+  const Stream stream = stream_of_class_[thread.last_class];
+  if (around->of) {
+    streams_do_not_tell_ |= !is_of_stream(*around->of, stream);
+    return *around->of;
+  }
+  const auto has_none = [&](ClassId of) {
+    return is_of_stream(of, stream) && !reserved_classes_.contains({of, small});
+  };
+  std::optional<ClassId> chosen;
   if (has_none(thread.last_class)) chosen = thread.last_class;
-  for (ClassId of = 0; chosen == classes_ && of < classes_; ++of) {
+  for (ClassId of = 0; !chosen && of < stream_of_class_.size(); ++of) {
     if (has_none(of)) chosen = of;
   }
-  if (chosen == classes_) ++classes_;
-  reserved_classes_.insert({chosen, small});
+  if (!chosen) chosen = add_class(stream);
+  reserved_classes_.insert({*chosen, small});
   around->of = chosen;
   around->small = small;
-  return chosen;
+  return *chosen;
 }
 
 ClassId RecordedAllocator::class_of_request(Thread& thread, std::uint64_t address,
@@ -317,8 +352,9 @@ ClassId RecordedAllocator::class_of_request(Thread& thread, std::uint64_t addres
   const BlockId there = allocator_.free_block_at(address, bytes);
   if (there == 0) return class_of_new_segment(thread, bytes);
   const ClassId of = allocator_.class_of_block(there);
+  streams_do_not_tell_ |= !is_of_stream(of, stream_of_class_[thread.last_class]);
   if (allocator_.find_fit(bytes, of) == there) return of;
-  const ClassId moved = classes_++;
+  const ClassId moved = add_class(stream_of_class_[thread.last_class]);
   allocator_.move_segment(there, moved);
   ++proof_.moved_segments;
   return moved;
@@ -366,8 +402,12 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
     live_.erase(missed);
   }
   Thread& thread = threads_[writer];
-  const ClassId of = compares() ? class_of_request(thread, block.address, bytes) : 0;
+  const bool has_stream = (block.record.flags & trace::kFlagStream) != 0;
+  turn_to_stream(thread, has_stream ? Stream(block.stream) : std::nullopt);
+  const ClassId of =
+      compares() ? class_of_request(thread, block.address, bytes) : thread.last_class;
   thread.last_class = of;
+  thread.last_of_stream[stream_of_class_[of]] = of;
   thread.classes.insert(of);
   const Sizes sizes = sizes_of_request(bytes, of);
   has_unknown_sizes_ |= sizes.low != sizes.high;
@@ -393,7 +433,8 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
     calls_ = nullptr;
     compare_totals(block);
   }
-  proof_.classes = classes_;
+  proof_.classes = static_cast<std::uint32_t>(stream_of_class_.size());
+  proof_.inferred_classes = inferred_classes();
   thread.calls.clear();
   live_[block.address] = live;
   out_.add({EventKind::kRequest, of, live.slot, block.stack, sizes.low, sizes.high});

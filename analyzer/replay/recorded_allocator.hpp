@@ -27,19 +27,25 @@ struct DriverCall {
 };
 
 struct Proof {
-  std::uint64_t placements = 0;      // equal address and size
-  std::uint64_t segments = 0;        // equal size, at the time when the driver was asked
-  std::uint64_t totals = 0;          // equal allocated and reserved bytes
-  std::uint64_t bursts = 0;          // of freed segments: the same set
-  std::uint64_t events = 0;          // reports seen, equal or not
-  std::uint64_t mismatches = 0;      // 0 or 1: the claim ends with the first
-  std::string first_mismatch;        // which event, and what differs
-  std::uint32_t classes = 0;         // streams and pools told apart by placements
-  std::uint64_t moved_segments = 0;  // that had to change their class to fit
+  std::uint64_t placements = 0;        // equal address and size
+  std::uint64_t segments = 0;          // equal size, at the time when the driver was asked
+  std::uint64_t totals = 0;            // equal allocated and reserved bytes
+  std::uint64_t bursts = 0;            // of freed segments: the same set
+  std::uint64_t events = 0;            // reports seen, equal or not
+  std::uint64_t mismatches = 0;        // 0 or 1: the claim ends with the first
+  std::string first_mismatch;          // which event, and what differs
+  std::uint32_t classes = 0;           // streams and pools
+  std::uint32_t inferred_classes = 0;  // of these, told apart by placements alone
+  std::uint64_t moved_segments = 0;    // that had to change their class to fit
   [[nodiscard]] bool holds() const { return mismatches == 0 && placements != 0; }
+  // Blocks of one stream share what is free, unless pools keep them apart: where each stream is
+  // recorded and one class does for its blocks, nothing is a guess.
+  [[nodiscard]] bool knows_classes() const { return inferred_classes == 0; }
 };
 
 // - Calls of the driver and reports of blocks come in the order in which they took effect.
+// - Each stream has classes of its own: one, and as many more as its placements show pools. Where
+//   streams are not recorded all blocks count as one stream's.
 // - A report is compared with the replay's own answer. Behind the first difference nothing is
 //   compared any more; what the program asked is still handed on, from the reports alone.
 class RecordedAllocator final : private SegmentSource {
@@ -63,6 +69,8 @@ class RecordedAllocator final : private SegmentSource {
   void finish();
 
   void set_allowed_bytes(std::uint64_t bytes) { allocator_.set_allowed_bytes(bytes); }
+  // Private pools may exist from here on.
+  void note_capture() { captured_ = true; }
   // Why nothing can be proven from here on.
   void give_up(const std::string& reason);
 
@@ -93,9 +101,11 @@ class RecordedAllocator final : private SegmentSource {
     BlockId replayed = 0;
     std::uint64_t bytes = 0;
   };
+  using Stream = std::optional<std::int64_t>;  // none: not recorded
   struct Thread {
     std::vector<DriverCall> calls;  // since its last report
     ClassId last_class = 0;
+    std::map<Stream, ClassId> last_of_stream;
     std::set<ClassId> classes;
   };
   struct Sizes {
@@ -122,6 +132,13 @@ class RecordedAllocator final : private SegmentSource {
   void empty_cache(const std::vector<DriverCall>& freed);
   void note_kept_classes(const std::set<std::uint64_t>& freed);
 
+  [[nodiscard]] ClassId add_class(Stream stream);
+  [[nodiscard]] bool is_of_stream(ClassId of, Stream stream) const {
+    return of < stream_of_class_.size() && stream_of_class_[of] == stream;
+  }
+  // The class is the thread's present one until the request shows otherwise.
+  void turn_to_stream(Thread& thread, Stream stream);
+  [[nodiscard]] std::uint32_t inferred_classes() const;
   [[nodiscard]] ClassId class_of_request(Thread& thread, std::uint64_t address,
                                          std::uint64_t bytes);
   [[nodiscard]] ClassId class_of_new_segment(const Thread& thread, std::uint64_t bytes);
@@ -146,7 +163,10 @@ class RecordedAllocator final : private SegmentSource {
   std::uint64_t lost_frees_ = 0;
   std::uint64_t limit_of_its_own_ = 0;
   bool has_unknown_sizes_ = false;
-  ClassId classes_ = 1;
+  std::vector<Stream> stream_of_class_;
+  std::map<Stream, ClassId> first_of_stream_;
+  bool captured_ = false;
+  bool streams_do_not_tell_ = false;  // the class: a block lies elsewhere, or a pool is beside them
 
   // The request that is replayed now.
   std::vector<DriverCall>* calls_ = nullptr;

@@ -95,7 +95,7 @@ class DeviceReplays {
 bool is_proven(const TraceEvents& events, const DeviceEvents& device) {
   // Streams and pools that were told apart by places alone could be others.
   return device.recorded && device.recorded->proof().holds() &&
-         device.recorded->proof().classes <= 1 && events.gaps().reason.empty() &&
+         device.recorded->proof().knows_classes() && events.gaps().reason.empty() &&
          device.rules.was_proven();
 }
 

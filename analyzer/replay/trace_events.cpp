@@ -72,6 +72,13 @@ void TraceEvents::apply(const trace::RecordHeader& record, std::uint32_t writer,
       return apply_pool(trace::as<trace::Pool>(record));
     case trace::RecordKind::kMapping:
       return apply_mapping(trace::as<trace::Mapping>(record), writer);
+    case trace::RecordKind::kGraph: {
+      if (trace::as<trace::Graph>(record).operation == trace::GraphOperation::kBeginCapture) {
+        for_each_recorded(
+            [](std::int32_t, RecordedAllocator& recorded) { recorded.note_capture(); });
+      }
+      return;
+    }
     case trace::RecordKind::kBlock:
       return apply_block(trace::as<trace::Block>(record), writer);
     case trace::RecordKind::kFrameworkOom:

@@ -212,7 +212,7 @@ class DeviceRows {
       reason_ = "the rules of PyTorch 2." + std::to_string(rules_.minor) +
                 " were never compared "
                 "with a run";
-    } else if (answer_.is_native && answer_.proof.classes > 1) {
+    } else if (answer_.is_native && !answer_.proof.knows_classes()) {
       basis_ = Basis::kEstimated;
       reason_ = "streams and pools are told apart by where blocks were placed";
     }

@@ -8,7 +8,11 @@
 // - The name is the mangled C++ name, which has changed with the types of the arguments; all forms
 //   in use from PyTorch 1.5 on are here. `Device` is two bytes in one register: type, then index.
 //
-// Sources: c10/core/Allocator.h of the named releases.
+// Which stream a block is for nobody tells. It is the thread's current stream of the device, which
+// PyTorch could be asked for; but its answer may initialise CUDA, allocate or throw, each where we
+// must not. So we stand before the one function that makes a stream current, and remember.
+//
+// Sources: c10/core/Allocator.h and c10/cuda/CUDAStream.{h,cpp} of the named releases.
 
 #include <atomic>
 #include <cstddef>
@@ -30,6 +34,16 @@ struct Device {
   std::int8_t index;
 };
 
+// The thread's current stream of each device, as PyTorch numbers them: 0, its default stream, until
+// another is made current. Of devices beyond these the stream is not known.
+constexpr std::size_t kMaxDevices = 32;
+constinit thread_local std::int64_t current_streams[kMaxDevices] [[gnu::tls_model(
+    "initial-exec")]] = {};
+
+// From 2.0 on, when blocks came to be reported with unsigned totals; before 1.12 a stream's number
+// was passed in other registers.
+enum class Streams { kUnknown, kRemembered };
+
 // The function behind ours, by mangled name.
 class Forward {
  public:
@@ -38,6 +52,15 @@ class Forward {
     void* known = address_.load(std::memory_order_relaxed);  // the pointer is all there is
     if (known == nullptr) {
       known = find_symbol("libc10.so", name_);
+      address_.store(known, std::memory_order_relaxed);
+    }
+    return known;
+  }
+  // Likewise, in whichever library it is.
+  void* get_behind(const void* ours) noexcept {
+    void* known = address_.load(std::memory_order_relaxed);
+    if (known == nullptr) {
+      known = find_symbol_behind(ours, name_);
       address_.store(known, std::memory_order_relaxed);
     }
     return known;
@@ -53,6 +76,7 @@ class Forward {
   std::atomic<void*> address_ = nullptr;
 };
 
+template <Streams kStreams>
 [[gnu::hot]] void record_block(const native::Caller& caller, const void* address,
                                std::int64_t bytes, std::uint64_t allocated, std::uint64_t reserved,
                                Device device) noexcept {
@@ -63,7 +87,15 @@ class Forward {
       current_stack(guard, caller, bytes > 0 ? StackUse::kBlock : StackUse::kRelease);
   const bool collected = bytes < 0 && python::in_collection();
   (void)write_event<trace::Block>(guard, [&](trace::Block& block) {
-    if (collected) block.record.flags = trace::kFlagCollected;
+    std::uint16_t flags = collected ? trace::kFlagCollected : 0;
+    if constexpr (kStreams == Streams::kRemembered) {
+      const auto index = static_cast<std::uint8_t>(device.index);
+      if (index < kMaxDevices) {
+        flags |= trace::kFlagStream;
+        block.stream = current_streams[index];
+      }
+    }
+    block.record.flags = flags;
     block.stack = stack;
     block.address = reinterpret_cast<std::uintptr_t>(address);
     block.bytes = bytes;
@@ -95,20 +127,24 @@ void record_out_of_memory(const native::Caller& caller, std::uint64_t requested,
 }  // namespace
 }  // namespace gpumemtrace::preload
 
+using gpumemtrace::preload::current_streams;
 using gpumemtrace::preload::Device;
 using gpumemtrace::preload::Forward;
+using gpumemtrace::preload::kCuda;
+using gpumemtrace::preload::kMaxDevices;
 using gpumemtrace::preload::kUnknownTotal;
 using gpumemtrace::preload::record_block;
 using gpumemtrace::preload::record_out_of_memory;
+using gpumemtrace::preload::Streams;
 using gpumemtrace::preload::native::caller_of_this_function;
 
-#define GPUMEMTRACE_BLOCK_HOOK(symbol)                                                        \
-  [[gnu::visibility("default"), gnu::hot]] void symbol(void* address, std::int64_t bytes,     \
-                                                       std::size_t allocated,                 \
-                                                       std::size_t reserved, Device device) { \
-    static constinit Forward forward(#symbol);                                                \
-    record_block(caller_of_this_function(), address, bytes, allocated, reserved, device);     \
-    forward.call(address, bytes, allocated, reserved, device);                                \
+#define GPUMEMTRACE_BLOCK_HOOK(symbol, streams)                                                    \
+  [[gnu::visibility("default"), gnu::hot]] void symbol(void* address, std::int64_t bytes,          \
+                                                       std::size_t allocated,                      \
+                                                       std::size_t reserved, Device device) {      \
+    static constinit Forward forward(#symbol);                                                     \
+    record_block<streams>(caller_of_this_function(), address, bytes, allocated, reserved, device); \
+    forward.call(address, bytes, allocated, reserved, device);                                     \
   }
 
 #define GPUMEMTRACE_OOM_HOOK(symbol)                                                           \
@@ -122,15 +158,16 @@ using gpumemtrace::preload::native::caller_of_this_function;
 extern "C" {
 
 // (void*, int64, size_t, size_t, Device): PyTorch 2.0 and later.
-GPUMEMTRACE_BLOCK_HOOK(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE)
+GPUMEMTRACE_BLOCK_HOOK(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE, Streams::kRemembered)
 // (void*, int64, int64, int64, Device): 1.8 to 1.13.
-GPUMEMTRACE_BLOCK_HOOK(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE)
+GPUMEMTRACE_BLOCK_HOOK(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE, Streams::kUnknown)
 
 // (void*, int64, Device): 1.6 and 1.7.
 [[gnu::visibility("default")]] void _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE(
     void* address, std::int64_t bytes, Device device) {
   static constinit Forward forward("_ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE");
-  record_block(caller_of_this_function(), address, bytes, kUnknownTotal, kUnknownTotal, device);
+  record_block<Streams::kUnknown>(caller_of_this_function(), address, bytes, kUnknownTotal,
+                                  kUnknownTotal, device);
   forward.call(address, bytes, device);
 }
 
@@ -144,4 +181,18 @@ GPUMEMTRACE_BLOCK_HOOK(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE)
 GPUMEMTRACE_OOM_HOOK(_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE)
 GPUMEMTRACE_OOM_HOOK(_ZN3c1027reportOutOfMemoryToProfilerEmmmNS_6DeviceE)
 GPUMEMTRACE_OOM_HOOK(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE)
+
+// c10::cuda::setCurrentCUDAStream(CUDAStream): the device in one register, the number in the next;
+// before 1.12 both in the first. It may throw, and nothing of ours is in its way then.
+[[gnu::visibility("default")]] void _ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE(
+    std::uint64_t device, std::uint64_t stream) {
+  static constinit Forward forward("_ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE");
+  const std::size_t index = device >> 8 & 0xff;
+  if ((device & 0xff) == kCuda && index < kMaxDevices)
+    current_streams[index] = static_cast<std::int64_t>(stream);
+  void* const real = forward.get_behind(
+      reinterpret_cast<const void*>(&_ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE));
+  if (real != nullptr)
+    reinterpret_cast<void (*)(std::uint64_t, std::uint64_t)>(real)(device, stream);
+}
 }

@@ -208,6 +208,22 @@ int visit_library(dl_phdr_info* info, std::size_t, void* argument) noexcept {
              : 0;
 }
 
+struct SearchBehind {
+  const void* ours;
+  const char* symbol;
+  void* found = nullptr;
+};
+
+int visit_behind(dl_phdr_info* info, std::size_t, void* argument) noexcept {
+  auto& search = *static_cast<SearchBehind*>(argument);
+  ElfLibrary library;
+  if (!read_tables<Straight>(*info, library)) return 0;
+  void* const found = look_up<Straight>(library, search.symbol);
+  if (found == nullptr || found == search.ours) return 0;
+  search.found = found;
+  return 1;
+}
+
 struct CheckedSearch {
   const char* symbol;
   void* found = nullptr;
@@ -250,6 +266,12 @@ void* find_symbol_at_start(const char* file_name_prefix, const char* symbol) noe
 void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept {
   ElfLibrary library;
   return find_library(file_name_prefix, symbol, library) ? symbol_of(library, symbol) : nullptr;
+}
+
+void* find_symbol_behind(const void* ours, const char* symbol) noexcept {
+  SearchBehind search{ours, symbol};
+  dl_iterate_phdr(visit_behind, &search);
+  return search.found;
 }
 
 void* find_symbol_checked(const dl_phdr_info& info, const char* symbol) noexcept {

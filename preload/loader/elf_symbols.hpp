@@ -56,6 +56,9 @@ void* find_symbol_at_start(const char* file_name_prefix, const char* symbol) noe
 // find_library and symbol_of in one.
 void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept;
 
+// The first definition in any library that is not at `ours`; otherwise as find_symbol().
+void* find_symbol_behind(const void* ours, const char* symbol) noexcept;
+
 // Address of a symbol of a module that may be unloaded meanwhile, with something else at its
 // address: its tables are read through the kernel and may hold anything. No lock; time is bounded.
 void* find_symbol_checked(const dl_phdr_info& info, const char* symbol) noexcept;

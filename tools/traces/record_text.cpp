@@ -83,7 +83,7 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
 // By bit.
 constexpr auto kFlagNames =
     std::to_array<std::string_view>({"by_pointer", "captured", "estimated", "asynchronous",
-                                     "per_thread_stream", "segment", "cut", "collected"});
+                                     "per_thread_stream", "segment", "cut", "collected", "stream"});
 
 // Fields that people compare as addresses or handles.
 constexpr auto kHexadecimalFields = std::to_array<std::string_view>(
@@ -195,6 +195,9 @@ std::string flags_text(std::uint64_t flags) {
 // A value that is always the same or belongs to another field.
 bool says_nothing(const trace::RecordHeader& record, const trace::Field& field) {
   if (field.name == "flags") return record.flags == 0;
+  if (record.kind == trace::RecordKind::kBlock && field.name == "stream") {
+    return (record.flags & trace::kFlagStream) == 0;
+  }
   if (field.name == "api" || field.name == "result") return !trace::is_call(record.kind);
   return field.name == "time" || field.name == "reserved";
 }

@@ -126,7 +126,7 @@ std::string proof_text(const WhatIf& device) {
             " calls had the recorded address, size and totals.";
     if (recorded.classes > 1) {
       text += " " + format_count(recorded.classes) +
-              " streams and pools were told apart by the addresses.";
+              " streams and pools have memory of their own.";
     }
     return text;
   }
