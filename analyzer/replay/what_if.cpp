@@ -243,8 +243,8 @@ class DeviceRows {
     if (has_gaps_) return;
     if (answer_.proof.moved_segments != 0) {
       row.reason =
-          "which stream asked for which block is not recorded, and the places of the "
-          "blocks do not tell it";
+          "the places of the blocks contradict the streams that asked for them: a free waited for "
+          "another stream (record_stream), or streams are not recorded";
       return;
     }
     if (low != high && row.basis == Basis::kReplayed) row.basis = Basis::kSampled;

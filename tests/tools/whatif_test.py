@@ -171,6 +171,11 @@ class WhatIf(unittest.TestCase):
         self.assertGreater(fits[2 << 30]["margin_bytes"], 0)
         self.assertIs(fits[1229 << 20]["fits"], False)
 
+    def test_recorded_streams_keep_apart_what_is_free(self):
+        (device,) = self.ask("allocator", "sidestreams_native")
+        self.assertIs(device["recorded"]["proven"], True)
+        self.assertEqual(self.row(device, "expandable_segments:True")["reserved_peak_bytes"], 767557632)
+
     def test_streams_that_cannot_be_told_apart_give_no_number(self):
         (device,) = self.ask("allocator", "streams_native")
         self.assertIs(device["recorded"]["proven"], True)
