@@ -76,9 +76,7 @@ std::string card_of(const WhatIfRow& row) {
   for (const WhatIfFit& fit : fits) {
     if (!fit.fits) return card.empty() ? "?" : card;
     if (!*fit.fits) return card.empty() ? "none" : card;
-    card = fit.capacity_bytes % kBytesPerGb == 0
-               ? std::to_string(fit.capacity_bytes / kBytesPerGb) + " GB"
-               : size_text(fit.capacity_bytes);
+    card = card_text(fit.capacity_bytes);
   }
   return card;
 }
@@ -229,6 +227,11 @@ std::string device_text(const WhatIf& device) {
 }
 
 }  // namespace
+
+std::string card_text(std::uint64_t capacity_bytes) {
+  return capacity_bytes % kBytesPerGb == 0 ? std::to_string(capacity_bytes / kBytesPerGb) + " GB"
+                                           : size_text(capacity_bytes);
+}
 
 std::string what_if_text(const analyzer::rows::Report& report) {
   std::string text;

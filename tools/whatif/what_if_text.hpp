@@ -2,6 +2,7 @@
 // what_if[] as people read it.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "analyzer/rows/report.hpp"
@@ -10,5 +11,8 @@ namespace gpumemtrace::tools {
 
 // One table for each process and device, 80 columns wide. `report.what_if` is there.
 [[nodiscard]] std::string what_if_text(const analyzer::rows::Report& report);
+
+// "80 GB", "40.0 GiB": as cards are sold where that is a whole number.
+[[nodiscard]] std::string card_text(std::uint64_t capacity_bytes);
 
 }  // namespace gpumemtrace::tools

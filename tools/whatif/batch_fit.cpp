@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/whatif/batch_fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "tools/base/failure.hpp"
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+// More than this of a check's recorded bytes is a deviation.
+constexpr std::uint64_t kMostDeviationPercent = 5;
+// A line whose value at batch 0 is below zero by more than this part of its bytes grows faster than
+// the batch size.
+constexpr std::int64_t kRoundingPart = 64;
+
+struct ShapeInfo {
+  FitShape shape;
+  const char* why;
+  std::uint64_t most_percent;  // of the larger peak; beyond that nothing is predicted
+};
+constexpr ShapeInfo kShapes[] = {
+    {FitShape::kFalls, "holds less at the larger batch size", 5},
+    {FitShape::kOtherCount,
+     "holds another number of blocks, as where the peaks are at different moments of the training",
+     5},
+    {FitShape::kFaster, "grows faster than the batch size", 1},
+};
+
+std::int64_t to_signed(std::uint64_t bytes) { return static_cast<std::int64_t>(bytes); }
+
+// Rounded up for a positive divisor.
+std::int64_t divide_up(std::int64_t dividend, std::int64_t divisor) {
+  const std::int64_t quotient = dividend / divisor;
+  return quotient + (dividend % divisor > 0 ? 1 : 0);
+}
+
+std::int64_t divide_to_nearest(std::int64_t dividend, std::int64_t divisor) {
+  return divide_up(2 * dividend - divisor, 2 * divisor);
+}
+
+// Two points with the smaller batch size first.
+struct Points {
+  std::int64_t low_batch = 0;
+  std::int64_t high_batch = 0;
+  SiteBytes low;
+  SiteBytes high;
+
+  [[nodiscard]] std::int64_t width() const { return high_batch - low_batch; }
+  [[nodiscard]] std::int64_t growth() const { return to_signed(high.bytes) - to_signed(low.bytes); }
+  [[nodiscard]] std::int64_t at(std::int64_t batch) const {
+    return to_signed(low.bytes) + divide_up(growth() * (batch - low_batch), width());
+  }
+};
+
+Points points_of(const FitLine& line, const std::vector<FitRun>& runs) {
+  Points points{to_signed(runs[0].batch), to_signed(runs[1].batch), line.runs[0], line.runs[1]};
+  if (points.low_batch > points.high_batch) {
+    std::swap(points.low_batch, points.high_batch);
+    std::swap(points.low, points.high);
+  }
+  return points;
+}
+
+FitShape shape_of(const Points& points) {
+  if (points.growth() == 0) return FitShape::kLine;
+  if (points.low.count != points.high.count) return FitShape::kOtherCount;
+  if (points.growth() < 0) return FitShape::kFalls;
+  return points.at(0) < -to_signed(points.high.bytes) / kRoundingPart ? FitShape::kFaster
+                                                                      : FitShape::kLine;
+}
+
+}  // namespace
+
+double FitCheck::deviation_percent() const {
+  return 100.0 * static_cast<double>(deviation_bytes()) / static_cast<double>(recorded_bytes);
+}
+
+BatchFit::BatchFit(std::vector<FitRun> runs) : runs_(std::move(runs)) {
+  if (runs_[0].batch == runs_[1].batch) {
+    throw Failure(format_text("both runs have the batch size {}; a line needs two", runs_[0].batch),
+                  ExitCode::kUsage);
+  }
+  collect_lines();
+  refuse_other_shapes();
+  check_other_runs();
+}
+
+void BatchFit::collect_lines() {
+  std::map<FitRun::SiteKey, FitLine> lines;
+  for (std::size_t i = 0; i < runs_.size(); ++i) {
+    for (const auto& [key, sums] : runs_[i].sites) {
+      FitLine& line = lines[key];
+      line.site = key.first;
+      line.category = key.second;
+      line.runs.resize(runs_.size());
+      line.runs[i] = sums;
+    }
+  }
+  for (auto& [key, line] : lines) {
+    line.shape = shape_of(points_of(line, runs_));
+    lines_.push_back(std::move(line));
+  }
+  std::stable_sort(lines_.begin(), lines_.end(), [](const FitLine& a, const FitLine& b) {
+    return a.runs[1].bytes > b.runs[1].bytes;
+  });
+}
+
+void BatchFit::refuse_other_shapes() const {
+  const std::uint64_t peak = std::max(runs_[0].allocated_bytes, runs_[1].allocated_bytes);
+  for (const ShapeInfo& info : kShapes) {
+    std::uint64_t bytes = 0;
+    const FitLine* largest = nullptr;
+    const auto larger = [](const FitLine& line) {
+      return std::max(line.runs[0].bytes, line.runs[1].bytes);
+    };
+    for (const FitLine& line : lines_) {
+      if (line.shape != info.shape) continue;
+      bytes += larger(line);
+      if (largest == nullptr || larger(line) > larger(*largest)) largest = &line;
+    }
+    if (bytes * 100 <= peak * info.most_percent) continue;
+    throw Failure(format_text(
+        "the peaks are no line in the batch size: {} {} ({} in {} at batch {}, {} in {} at batch "
+        "{}); {} of the peak are such",
+        largest->site, info.why, size_text(largest->runs[0].bytes), largest->runs[0].count,
+        runs_[0].batch, size_text(largest->runs[1].bytes), largest->runs[1].count, runs_[1].batch,
+        size_text(bytes)));
+  }
+}
+
+void BatchFit::check_other_runs() {
+  for (std::size_t i = 2; i < runs_.size(); ++i) {
+    const FitRun& run = runs_[i];
+    FitCheck check{run.batch, allocated_at(run.batch), run.allocated_bytes};
+    const auto deviation = static_cast<std::uint64_t>(std::abs(check.deviation_bytes()));
+    if (deviation * 100 > run.allocated_bytes * kMostDeviationPercent) {
+      reason_ = format_text("the run of batch {} deviates by {:+.1f} % from the lines", run.batch,
+                            check.deviation_percent());
+    }
+    checks_.push_back(check);
+  }
+}
+
+std::int64_t BatchFit::constant_bytes(const FitLine& line) const {
+  const Points points = points_of(line, runs_);
+  return to_signed(points.low.bytes) -
+         divide_to_nearest(points.growth() * points.low_batch, points.width());
+}
+
+std::int64_t BatchFit::bytes_per_item(const FitLine& line) const {
+  const Points points = points_of(line, runs_);
+  return divide_to_nearest(points.growth(), points.width());
+}
+
+std::uint64_t BatchFit::bytes_at(const FitLine& line, std::uint64_t batch) const {
+  if (line.shape == FitShape::kFalls || line.shape == FitShape::kOtherCount) {
+    return std::max(line.runs[0].bytes, line.runs[1].bytes);
+  }
+  return static_cast<std::uint64_t>(
+      std::max<std::int64_t>(0, points_of(line, runs_).at(to_signed(batch))));
+}
+
+std::uint64_t BatchFit::allocated_at(std::uint64_t batch) const {
+  std::uint64_t bytes = 0;
+  for (const FitLine& line : lines_) bytes += bytes_at(line, batch);
+  return bytes;
+}
+
+FitPrediction BatchFit::predict(std::uint64_t batch) const {
+  FitPrediction prediction{batch, allocated_at(batch), std::nullopt, std::nullopt};
+  std::uint64_t most_beyond = 0;
+  for (const FitRun& run : runs_) {
+    if (!run.reserved_bytes) return prediction;
+    const std::uint64_t beyond =
+        *run.reserved_bytes - std::min(*run.reserved_bytes, run.allocated_bytes);
+    const double growth =
+        static_cast<double>(prediction.allocated_bytes) / static_cast<double>(run.allocated_bytes);
+    const auto in_proportion =
+        static_cast<std::uint64_t>(std::ceil(static_cast<double>(beyond) * growth));
+    most_beyond = std::max({most_beyond, beyond, in_proportion});
+  }
+  prediction.reserved_low_bytes = prediction.allocated_bytes;
+  prediction.reserved_high_bytes = prediction.allocated_bytes + most_beyond;
+  return prediction;
+}
+
+std::optional<std::uint64_t> BatchFit::other_bytes() const {
+  std::uint64_t most = 0;
+  for (const FitRun& run : runs_) {
+    if (!run.other_bytes) return std::nullopt;
+    most = std::max(most, *run.other_bytes);
+  }
+  return most;
+}
+
+std::uint64_t BatchFit::well_seen_batch() const {
+  std::uint64_t largest = 0;
+  for (const FitRun& run : runs_) largest = std::max(largest, run.batch);
+  return 2 * largest;
+}
+
+std::string BatchFit::reason_of_cards() const {
+  if (!reason_.empty()) return reason_;
+  if (!predict(runs_[0].batch).reserved_high_bytes) return "what was reserved is not known";
+  if (!other_bytes()) return "what else lies on the card is not known";
+  return {};
+}
+
+FitCard BatchFit::card(std::uint64_t capacity_bytes) const {
+  FitCard card{capacity_bytes, std::nullopt, std::nullopt};
+  if (!reason_of_cards().empty()) return card;
+  const auto needed = [&](std::uint64_t batch) {
+    return *predict(batch).reserved_high_bytes + *other_bytes();
+  };
+  if (needed(kMaxBatch) <= capacity_bytes) return card;
+  // Needs never fall with the batch size, so that it can be halved in.
+  std::uint64_t fits = 0;
+  std::uint64_t too_large = kMaxBatch;
+  while (too_large - fits > 1) {
+    const std::uint64_t middle = fits + (too_large - fits) / 2;
+    (needed(middle) <= capacity_bytes ? fits : too_large) = middle;
+  }
+  card.batch = fits;
+  if (fits != 0) card.margin_bytes = capacity_bytes - needed(fits);
+  return card;
+}
+
+}  // namespace gpumemtrace::tools

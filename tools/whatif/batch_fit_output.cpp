@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+#include "tools/base/sizes.hpp"
+#include "tools/base/text.hpp"
+#include "tools/whatif/batch_fit.hpp"
+#include "tools/whatif/what_if_text.hpp"
+
+namespace gpumemtrace::tools {
+namespace {
+
+using analyzer::Json;
+
+constexpr std::size_t kMaxLinesShown = 10;
+constexpr std::size_t kSiteWidth = 40;
+
+const char* word_of(FitShape shape) {
+  constexpr std::array<const char*, 4> kWords = {"line", "falls", "other_count", "faster"};
+  return kWords[static_cast<std::size_t>(shape)];
+}
+
+const char* basis_of(const BatchFit& fit) { return fit.is_checked() ? "checked" : "arithmetic"; }
+
+std::string known_size(const std::optional<std::uint64_t>& bytes) {
+  return bytes ? size_text(*bytes) : "not known";
+}
+
+std::string signed_size(std::int64_t bytes) {
+  return bytes < 0 ? "-" + size_text(static_cast<std::uint64_t>(-bytes))
+                   : size_text(static_cast<std::uint64_t>(bytes));
+}
+
+std::string range_text(const FitPrediction& prediction) {
+  if (!prediction.reserved_high_bytes) return "not known";
+  const std::string low = size_text(*prediction.reserved_low_bytes);
+  const std::string high = size_text(*prediction.reserved_high_bytes);
+  return low == high ? low : low + " to " + high;
+}
+
+std::string runs_text(const BatchFit& fit) {
+  std::string text = format_text("{:>9} {:>11} {:>11} {:>11}  {}\n", "batch", "allocated",
+                                 "reserved", "other", "whose");
+  for (const FitRun& run : fit.runs()) {
+    std::string whose = run.process + " on " + run.device;
+    if (run.processes > 1) whose += format_text(", largest of {}", run.processes);
+    text += format_text("{:>9} {:>11} {:>11} {:>11}  {}\n", format_count(run.batch),
+                        size_text(run.allocated_bytes), known_size(run.reserved_bytes),
+                        known_size(run.other_bytes), whose);
+  }
+  return text;
+}
+
+std::string checks_text(const BatchFit& fit) {
+  if (fit.checks().empty()) {
+    return "Two runs lie on a line whatever they are; a third one checks it.\n";
+  }
+  std::string text;
+  for (const FitCheck& check : fit.checks()) {
+    const std::int64_t deviation = check.deviation_bytes();
+    text += format_text("Check: batch {} held {}, the lines say {}:\n  {}{} bytes ({:+.2f} %).\n",
+                        check.batch, size_text(check.recorded_bytes),
+                        size_text(check.predicted_bytes), deviation < 0 ? "-" : "+",
+                        format_count(static_cast<std::uint64_t>(std::abs(deviation))),
+                        check.deviation_percent());
+  }
+  return text;
+}
+
+std::string lines_text(const BatchFit& fit) {
+  std::string text =
+      format_text("\n{:>11} {:>11}  {:<13} {}\n", "constant", "per item", "category", "call site");
+  std::size_t shown = 0;
+  for (const FitLine& line : fit.lines()) {
+    if (++shown > kMaxLinesShown) continue;
+    std::string site = line.site;
+    if (site.size() > kSiteWidth) site = site.substr(0, kSiteWidth - 3) + "...";
+    const std::string category = line.category.empty() ? "not told" : line.category;
+    const bool is_line = line.shape == FitShape::kLine;
+    text += format_text("{:>11} {:>11}  {:<13} {}\n", signed_size(fit.constant_bytes(line)),
+                        signed_size(fit.bytes_per_item(line)),
+                        is_line ? category : word_of(line.shape), site);
+  }
+  if (shown > kMaxLinesShown) {
+    text += format_text("  and {} more; --json has all\n", shown - kMaxLinesShown);
+  }
+  return text;
+}
+
+std::string cards_text(const BatchFit& fit, const std::vector<std::uint64_t>& capacities) {
+  if (const std::string reason = fit.reason_of_cards(); !reason.empty()) {
+    return "Largest batch by card: not known,\n  " + reason + ".\n";
+  }
+  std::string text = format_text("{:>9} {:>11} {:>11}\n", "card", "batch", "margin");
+  for (const std::uint64_t capacity : capacities) {
+    const FitCard card = fit.card(capacity);
+    std::string batch = card.batch ? format_count(*card.batch) : "any";
+    if (card.batch == 0u) batch = "none";
+    text += format_text("{:>9} {:>11} {:>11}\n", card_text(capacity), batch,
+                        card.margin_bytes ? size_text(*card.margin_bytes) : "");
+  }
+  return text;
+}
+
+std::string far_text(const BatchFit& fit, const FitQuestion& question) {
+  const std::uint64_t seen = fit.well_seen_batch();
+  std::uint64_t largest = 0;
+  for (const std::uint64_t batch : question.batches) largest = std::max(largest, batch);
+  for (const std::uint64_t capacity : question.capacities) {
+    largest = std::max(largest, fit.card(capacity).batch.value_or(0));
+  }
+  if (largest <= seen) return {};
+  return format_text(
+      "Batch sizes beyond {}, twice the largest recorded, are far from what was seen.\n",
+      format_count(seen));
+}
+
+Json number_json(const std::optional<std::uint64_t>& number) {
+  return number ? Json(*number) : Json(nullptr);
+}
+
+Json line_json(const BatchFit& fit, const FitLine& line) {
+  Json bytes = Json::array();
+  Json counts = Json::array();
+  for (const SiteBytes& run : line.runs) {
+    bytes.push_back(run.bytes);
+    counts.push_back(run.count);
+  }
+  return {{"site", line.site},
+          {"category", line.category.empty() ? Json(nullptr) : Json(line.category)},
+          {"bytes", std::move(bytes)},
+          {"counts", std::move(counts)},
+          {"constant_bytes", fit.constant_bytes(line)},
+          {"bytes_per_item", fit.bytes_per_item(line)},
+          {"shape", word_of(line.shape)}};
+}
+
+Json prediction_json(const BatchFit& fit, std::uint64_t batch) {
+  const FitPrediction prediction = fit.predict(batch);
+  const bool is_known = fit.reason().empty();
+  return {{"batch", batch},
+          {"allocated_peak_bytes", is_known ? Json(prediction.allocated_bytes) : Json(nullptr)},
+          {"reserved_low_bytes", is_known ? number_json(prediction.reserved_low_bytes) : Json()},
+          {"reserved_high_bytes", is_known ? number_json(prediction.reserved_high_bytes) : Json()}};
+}
+
+}  // namespace
+
+std::string batch_fit_text(const BatchFit& fit, const FitQuestion& question) {
+  std::string text = format_text("Batch size from {} recordings, basis: {}\n\n", fit.runs().size(),
+                                 basis_of(fit)) +
+                     runs_text(fit) + checks_text(fit) + lines_text(fit) + "\n";
+  for (const std::uint64_t batch : question.batches) {
+    if (!fit.reason().empty()) {
+      text += format_text("Batch {}: not known,\n  {}.\n", format_count(batch), fit.reason());
+      continue;
+    }
+    const FitPrediction prediction = fit.predict(batch);
+    text += format_text("Batch {}: allocated {}, reserved {}\n", format_count(batch),
+                        size_text(prediction.allocated_bytes), range_text(prediction));
+  }
+  return text + cards_text(fit, question.capacities) + far_text(fit, question) +
+         "\nallocated: by call site a line in the batch size; reserved: up to what the runs\n"
+         "had beyond it, as bytes or in proportion, an estimate; other: on the card and\n"
+         "not PyTorch's, taken as constant; card: the largest batch with room for all,\n"
+         "1 GB = 10^9 bytes. Only the batch size may differ between the runs.\n";
+}
+
+Json batch_fit_json(const BatchFit& fit, const FitQuestion& question) {
+  Json out = {{"basis", basis_of(fit)},
+              {"reason", fit.reason().empty() ? Json(nullptr) : Json(fit.reason())}};
+  Json runs = Json::array();
+  for (const FitRun& run : fit.runs()) {
+    runs.push_back({{"batch", run.batch},
+                    {"process", run.process},
+                    {"device", run.device},
+                    {"allocated_peak_bytes", run.allocated_bytes},
+                    {"reserved_peak_bytes", number_json(run.reserved_bytes)},
+                    {"other_bytes", number_json(run.other_bytes)}});
+  }
+  Json lines = Json::array();
+  for (const FitLine& line : fit.lines()) lines.push_back(line_json(fit, line));
+  Json checks = Json::array();
+  for (const FitCheck& check : fit.checks()) {
+    checks.push_back({{"batch", check.batch},
+                      {"predicted_bytes", check.predicted_bytes},
+                      {"recorded_bytes", check.recorded_bytes},
+                      {"deviation_bytes", check.deviation_bytes()},
+                      {"deviation_percent", check.deviation_percent()}});
+  }
+  Json predictions = Json::array();
+  for (const std::uint64_t batch : question.batches) {
+    predictions.push_back(prediction_json(fit, batch));
+  }
+  Json cards = Json::array();
+  for (const std::uint64_t capacity : question.capacities) {
+    const FitCard card = fit.card(capacity);
+    cards.push_back({{"capacity_bytes", card.capacity_bytes},
+                     {"batch", number_json(card.batch)},
+                     {"margin_bytes", number_json(card.margin_bytes)}});
+  }
+  const std::string reason = fit.reason_of_cards();
+  out["runs"] = std::move(runs);
+  out["lines"] = std::move(lines);
+  out["checks"] = std::move(checks);
+  out["predictions"] = std::move(predictions);
+  out["cards"] = std::move(cards);
+  out["cards_reason"] = reason.empty() ? Json(nullptr) : Json(reason);
+  return {{"fit", std::move(out)}};
+}
+
+}  // namespace gpumemtrace::tools
