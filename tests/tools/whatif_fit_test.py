@@ -182,6 +182,8 @@ class WhatIfFit(unittest.TestCase):
         one, two = self.record(16), self.record(24)
         self.refuse("another program: train.py in BASE, infer.py in NEW", "--fit", one,
                     self.record(24, program="infer.py"))
+        self.refuse("nothing that is held at the peaks depends on the batch size", "--fit", one,
+                    one.replace("=16", "=24"))
         self.refuse("was refused memory", "--fit", one, self.record(24, "refused"))
         whole = (self.folder / two.split("=")[0]).read_bytes()
         (self.folder / "cut.gmt").write_bytes(whole[:len(whole) * 3 // 4])
@@ -213,6 +215,7 @@ class WhatIfFit(unittest.TestCase):
                 self.assertIn(word, done.stdout)
             for line in done.stdout.splitlines():
                 self.assertLessEqual(len(line), 80, line)
+                self.assertEqual(line, line.rstrip())
 
 
 if __name__ == "__main__":

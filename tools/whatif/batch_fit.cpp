@@ -87,6 +87,7 @@ BatchFit::BatchFit(std::vector<FitRun> runs) : runs_(std::move(runs)) {
   }
   collect_lines();
   refuse_other_shapes();
+  refuse_no_growth();
   check_other_runs();
 }
 
@@ -130,6 +131,18 @@ void BatchFit::refuse_other_shapes() const {
         largest->site, info.why, size_text(largest->runs[0].bytes), largest->runs[0].count,
         runs_[0].batch, size_text(largest->runs[1].bytes), largest->runs[1].count, runs_[1].batch,
         size_text(bytes)));
+  }
+}
+
+void BatchFit::refuse_no_growth() const {
+  const bool grows = std::any_of(lines_.begin(), lines_.end(), [&](const FitLine& line) {
+    return line.shape == FitShape::kFaster ||
+           (line.shape == FitShape::kLine && points_of(line, runs_).growth() != 0);
+  });
+  if (!grows) {
+    throw Failure(
+        "nothing that is held at the peaks depends on the batch size; record larger ones, whose "
+        "peak is at another moment");
   }
 }
 

@@ -83,8 +83,8 @@ struct FitCard {
 // line.
 class BatchFit {
  public:
-  // At least two runs. Throws Failure where the first two have the same batch size, or too much of
-  // the peak is no line.
+  // At least two runs. Throws Failure where the first two have the same batch size, too much of
+  // the peak is no line, or nothing of it depends on the batch size.
   explicit BatchFit(std::vector<FitRun> runs);
 
   [[nodiscard]] const std::vector<FitRun>& runs() const { return runs_; }
@@ -113,6 +113,7 @@ class BatchFit {
   [[nodiscard]] std::optional<std::uint64_t> other_bytes() const;
   void collect_lines();
   void refuse_other_shapes() const;
+  void refuse_no_growth() const;
   void check_other_runs();
 
   std::vector<FitRun> runs_;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <string_view>
 
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
@@ -14,7 +15,7 @@ namespace {
 using analyzer::Json;
 
 constexpr std::size_t kMaxLinesShown = 10;
-constexpr std::size_t kSiteWidth = 40;
+constexpr std::size_t kSiteWidth = 41;
 
 const char* word_of(FitShape shape) {
   constexpr std::array<const char*, 4> kWords = {"line", "falls", "other_count", "faster"};
@@ -68,19 +69,26 @@ std::string checks_text(const BatchFit& fit) {
   return text;
 }
 
+// Without the owner, which is PyTorch in most rows.
+std::string short_site(const std::string& name) {
+  constexpr std::string_view kBeforePlace = " at ";
+  const std::size_t place = name.find(kBeforePlace);
+  const std::string site =
+      place == std::string::npos ? name : name.substr(place + kBeforePlace.size());
+  return site.size() > kSiteWidth ? site.substr(0, kSiteWidth - 3) + "..." : site;
+}
+
 std::string lines_text(const BatchFit& fit) {
   std::string text =
-      format_text("\n{:>11} {:>11}  {:<13} {}\n", "constant", "per item", "category", "call site");
+      format_text("\n{:>10} {:>10}  {:<15} {}\n", "constant", "per item", "category", "call site");
   std::size_t shown = 0;
   for (const FitLine& line : fit.lines()) {
     if (++shown > kMaxLinesShown) continue;
-    std::string site = line.site;
-    if (site.size() > kSiteWidth) site = site.substr(0, kSiteWidth - 3) + "...";
     const std::string category = line.category.empty() ? "not told" : line.category;
     const bool is_line = line.shape == FitShape::kLine;
-    text += format_text("{:>11} {:>11}  {:<13} {}\n", signed_size(fit.constant_bytes(line)),
+    text += format_text("{:>10} {:>10}  {:<15} {}\n", signed_size(fit.constant_bytes(line)),
                         signed_size(fit.bytes_per_item(line)),
-                        is_line ? category : word_of(line.shape), site);
+                        is_line ? category : word_of(line.shape), short_site(line.site));
   }
   if (shown > kMaxLinesShown) {
     text += format_text("  and {} more; --json has all\n", shown - kMaxLinesShown);
@@ -97,8 +105,9 @@ std::string cards_text(const BatchFit& fit, const std::vector<std::uint64_t>& ca
     const FitCard card = fit.card(capacity);
     std::string batch = card.batch ? format_count(*card.batch) : "any";
     if (card.batch == 0u) batch = "none";
-    text += format_text("{:>9} {:>11} {:>11}\n", card_text(capacity), batch,
-                        card.margin_bytes ? size_text(*card.margin_bytes) : "");
+    text += format_text("{:>9} {:>11}", card_text(capacity), batch);
+    if (card.margin_bytes) text += format_text(" {:>11}", size_text(*card.margin_bytes));
+    text += "\n";
   }
   return text;
 }
@@ -161,10 +170,11 @@ std::string batch_fit_text(const BatchFit& fit, const FitQuestion& question) {
                         size_text(prediction.allocated_bytes), range_text(prediction));
   }
   return text + cards_text(fit, question.capacities) + far_text(fit, question) +
-         "\nallocated: by call site a line in the batch size; reserved: up to what the runs\n"
-         "had beyond it, as bytes or in proportion, an estimate; other: on the card and\n"
-         "not PyTorch's, taken as constant; card: the largest batch with room for all,\n"
-         "1 GB = 10^9 bytes. Only the batch size may differ between the runs.\n";
+         "\nallocated: by call site a line in the batch size, as long as the peak is at the\n"
+         "same moment of the training; reserved: up to what the runs had beyond it, as\n"
+         "bytes or in proportion, an estimate; other: on the card and not PyTorch's, taken\n"
+         "as constant; card: the largest batch with room for all, 1 GB = 10^9 bytes. Only\n"
+         "the batch size may differ between the runs.\n";
 }
 
 Json batch_fit_json(const BatchFit& fit, const FitQuestion& question) {
