@@ -94,6 +94,9 @@ struct Finding {
   std::optional<Level> level;
   Origin origin;
   std::string fingerprint;  // the same for the same fault in every run
+  // The fingerprint of the finding with the same process, device, level and site that tells of the
+  // same fault and how to mend it; nothing where this one stands for itself.
+  OptionalText same_cause;
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -111,6 +114,7 @@ struct Finding {
     v("level", self.level);
     Origin::fields(self.origin, v);
     v("fingerprint", self.fingerprint);
+    v.only_if_known("same_cause", self.same_cause);
   }
 };
 

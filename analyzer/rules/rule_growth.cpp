@@ -2,6 +2,7 @@
 // Sites whose memory rises throughout the run.
 #include <algorithm>
 #include <string>
+#include <utility>
 
 #include "analyzer/findings/thresholds.hpp"
 #include "analyzer/rules/finding_text.hpp"
@@ -113,10 +114,15 @@ rows::Finding finding_on(const rows::Growth& row) {
   return finding;
 }
 
-std::string title_text(const std::string& what, const rows::Growth& row) {
+// "by 2.1 MiB from 20.0 ms to 2.40 s, 16.0 KiB a step over 138 steps".
+std::string course_text(const rows::Growth& row) {
   const std::string rate = rate_text(row);
-  return what + " grew by " + size_text(row.bytes) + " from " + duration_text(row.begin_ns) +
-         " to " + duration_text(row.end_ns) + (rate.empty() ? rate : ", " + rate);
+  return "by " + size_text(row.bytes) + " from " + duration_text(row.begin_ns) + " to " +
+         duration_text(row.end_ns) + (rate.empty() ? rate : ", " + rate);
+}
+
+std::string title_text(const std::string& what, const rows::Growth& row) {
+  return what + " grew " + course_text(row);
 }
 
 std::string forecast_text(const rows::Growth& row) {
@@ -161,6 +167,27 @@ rows::Finding growth_of_place(const rows::Growth& row) {
   finding.fix = fate_text(row) + (tensors ? fix_for_tensors(row) : fix_for_memory(row)) +
                 " Growth would stop (inferred).";
   return finding;
+}
+
+// What was never freed and grew is one fault: to free it is the fix of both. The leak tells then
+// how it grew, and the growth stays for those who have a limit on it.
+bool is_of_growth(const rows::Finding& leak, const rows::Finding& growth) {
+  const bool is_leak = leak.rule == Rule::kLeak || leak.rule == Rule::kLeakUntilContextEnd;
+  return is_leak && growth.origin.site && leak.origin.site == growth.origin.site &&
+         leak.process == growth.process && leak.device == growth.device &&
+         leak.level == growth.level && leak.bytes >= growth.bytes;
+}
+
+void join_leak(const rows::Growth& row, rows::Finding& growth, Findings& findings) {
+  const auto leak = std::find_if(findings.begin(), findings.end(), [&](const auto& finding) {
+    return is_of_growth(finding, growth);
+  });
+  if (leak == findings.end()) return;
+  leak->detail += " It grew throughout the run, " + course_text(row) + '.' + forecast_text(row);
+  leak->evidence.add("growth_bytes", row.bytes);
+  leak->evidence.add("growth_bytes_per_step", row.bytes_per_step);
+  leak->evidence.add("forecast_ns", row.forecast_ns);
+  growth.same_cause = fingerprint_of(*leak);
 }
 
 // Rows with one `kept_at`, largest first.
@@ -232,7 +259,9 @@ void find_growth(const RuleInput& input, Findings& findings) {
   const std::vector<rows::Growth>& rows = input.report.leaks.growth;
   for (auto row = rows.begin(); row != rows.end(); ++row) {
     if (!row->kept_at) {
-      findings.push_back(growth_of_place(*row));
+      rows::Finding growth = growth_of_place(*row);
+      join_leak(*row, growth, findings);
+      findings.push_back(std::move(growth));
       continue;
     }
     const auto is_of_cause = [&](const rows::Growth& other) {

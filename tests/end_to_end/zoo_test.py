@@ -128,6 +128,7 @@ class Compiled(support.EndToEnd):
         report = self.report()
         found = {row["rule"]: row for row in report["findings"]}
         self.assertEqual(set(found), {"leak", "growth", "synchronous_copies", "allocation_churn"})
+        self.assertEqual(found["growth"]["same_cause"], found["leak"]["fingerprint"])
         if found["leak"]["site"]["file"] is None:
             self.skipTest("the programs were built without debug information")
         stack = next(row for row in report["stacks"] if row["id"] == found["leak"]["stack"])

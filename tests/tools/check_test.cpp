@@ -150,6 +150,56 @@ TEST_CASE("the suppression that the verdict proposes hides the finding", "[unit]
   CHECK(judge(report, "", proposal).outcome == Outcome::kPassed);
 }
 
+TEST_CASE("a leak and its growth are judged apart and told once", "[unit]") {
+  rows::Report report = leaking_report();
+  rows::Finding growth = report.findings[0];
+  growth.rule = analyzer::Rule::kGrowth;
+  growth.severity = analyzer::Severity::kWarning;
+  growth.title = "it grew";
+  growth.fingerprint = "11ff";
+  growth.same_cause = report.findings[0].fingerprint;
+  report.findings.push_back(growth);
+  const auto count = [](const std::string& text, std::string_view part) {
+    std::size_t times = 0;
+    for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+      ++times;
+    }
+    return times;
+  };
+  // What the terminal and GitHub head with: the one that fails, else the leak.
+  const auto check_told = [&](std::string_view policy, std::string_view rule) {
+    INFO(policy);
+    const Verdict verdict = judge(report, policy);
+    const std::string text = verdict_text(verdict, {});
+    CHECK(count(text, "\n  leak: ") == (rule == "leak" ? 1 : 0));
+    CHECK(count(text, "\n  growth: ") == (rule == "growth" ? 1 : 0));
+    CHECK(count(text, "    The same counts as growth, too.\n") == (rule == "leak" ? 1 : 0));
+    CHECK(count(text, "    The fault behind it is the leak: ") == (rule == "growth" ? 1 : 0));
+    CHECK(count(text, "Suppress: leak:^step$") == 1);
+    CHECK(count(text, "Suppress: growth:^step$") == 1);
+    CHECK(count(verdict_github(verdict, "/"), "title=it grew::") == (rule == "growth" ? 1 : 0));
+    CHECK(count(verdict_markdown(verdict), "| it grew |") == (rule == "growth" ? 1 : 0));
+    CHECK(verdict_json(verdict).at("findings").size() == 2);
+  };
+  check_told("", "leak");
+  check_told("max-leak = 0", "leak");
+  check_told("max-leak = 0\nmax-growth = 0", "leak");
+  check_told("max-growth = 0", "growth");
+  check_told("max-peak = 1TiB", "leak");
+
+  // Each limit holds by itself, and hiding the leak hides nothing else.
+  CHECK(judge(report, "max-growth = 0").outcome == Outcome::kViolated);
+  CHECK(judge(report, "max-leak = 0").outcome == Outcome::kViolated);
+  CHECK(judge(report, "max-growth = 1000").outcome == Outcome::kPassed);
+  CHECK(judge(report, "fail-on = growth").outcome == Outcome::kViolated);
+  const Verdict hidden = judge(report, "max-growth = 0", "leak:^step$");
+  CHECK(hidden.outcome == Outcome::kViolated);
+  CHECK(count(verdict_text(hidden, {}), "\n  growth: ") == 1);
+  CHECK(count(verdict_text(hidden, {}), "The fault behind it") == 0);
+  const BaselineEntry known = baseline_of(report);
+  CHECK(known.findings.size() == 2);
+}
+
 TEST_CASE("a gate that saw nothing fails", "[unit]") {
   rows::Report report = example_report();
   report.traces[0].events = 0;

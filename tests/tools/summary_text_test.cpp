@@ -224,9 +224,12 @@ TEST_CASE("a leak that grew is one fault, growth elsewhere another", "[unit]") {
   growth["rule"] = "growth";
   growth["severity"] = "warning";
   growth["fingerprint"] = "0";
+  growth["same_cause"] = report["findings"][0]["fingerprint"];
+  growth["evidence"] = {{"bytes_per_step", 31247564.0}};
   report["findings"].push_back(growth);
   CHECK(has(summary_text(report), "Verdict: 1 error, 3 warnings;"));
-  report["findings"].back()["site"]["line"] = 99;
+  CHECK(has(summary_text(report), "GROWTH    29.8 MiB a step"));
+  report["findings"].back().erase("same_cause");
   CHECK(has(summary_text(report), "Verdict: 1 error, 4 warnings;"));
 }
 

@@ -161,6 +161,58 @@ TEST_CASE("one block kept in every tenth round is growth", "[unit]") {
   CHECK(found[0].at("bytes") <= 50 * 64 * 1024);
 }
 
+TEST_CASE("growth of what is never freed has the cause of the leak, other growth its own",
+          "[unit]") {
+  const auto grows = [](bool is_freed) {
+    TraceBuilder trace = program_trace();
+    for (std::uint64_t round = 0; round < 500; ++round) {
+      trace.step(round);
+      round_trip(trace);
+      keep(trace, round);
+    }
+    for (std::uint64_t round = 0; is_freed && round < 500; ++round) drop(trace, round);
+    return report_of(trace).at("findings");
+  };
+  const Json leaked = grows(false);
+  REQUIRE(leaked.size() == 2);
+  const Json& leak = leaked[0];
+  const Json& growth = leaked[1];
+  REQUIRE(leak.at("rule") == "leak");
+  REQUIRE(growth.at("rule") == "growth");
+  CHECK(growth.at("same_cause") == leak.at("fingerprint"));
+  CHECK_FALSE(leak.contains("same_cause"));
+  CHECK(leak.at("evidence").at("growth_bytes") == growth.at("bytes"));
+  CHECK(leak.at("evidence").at("growth_bytes_per_step") ==
+        growth.at("evidence").at("bytes_per_step"));
+  const auto detail = leak.at("detail").get<std::string>();
+  CHECK(detail.find("It grew throughout the run, by ") != std::string::npos);
+  CHECK(detail.find(" a step over ") != std::string::npos);
+
+  std::set<std::string> rules;
+  for (const Json& finding : grows(true)) {
+    rules.insert(finding.at("rule"));
+    CHECK_FALSE(finding.contains("same_cause"));
+  }
+  CHECK(rules.count("growth") == 1);
+  CHECK(rules.count("leak") == 0);
+}
+
+TEST_CASE("a leak that does not account for the growth of its line is a fault of its own",
+          "[unit]") {
+  TraceBuilder trace = program_trace();
+  for (std::uint64_t round = 0; round < 500; ++round) {
+    round_trip(trace);
+    keep(trace, round);
+  }
+  for (std::uint64_t round = 1; round < 500; ++round) drop(trace, round);
+  const Json growth = findings_of(trace, "growth");
+  REQUIRE(growth.size() == 1);
+  CHECK_FALSE(growth[0].contains("same_cause"));
+  const Json leak = findings_of(trace, "leak");
+  REQUIRE(leak.size() == 1);
+  CHECK_FALSE(leak[0].at("evidence").contains("growth_bytes"));
+}
+
 TEST_CASE("growth is told by the step where the job has steps", "[unit]") {
   // Of more than a thousand the report has the first and the last, and some between.
   for (const std::uint64_t rounds : {500, 3000}) {

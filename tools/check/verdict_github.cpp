@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/base/text.hpp"
+#include "tools/check/same_fault.hpp"
 #include "tools/check/verdict_output.hpp"
 
 namespace gpumemtrace::tools {
@@ -66,7 +67,8 @@ std::string verdict_github(const Verdict& verdict, const std::filesystem::path& 
   for (const FindingStatus status : {FindingStatus::kFails, FindingStatus::kReported}) {
     for (const JudgedFinding& finding : verdict.findings) {
       if (finding.status != status || shown == kMaxAnnotations) continue;
-      if (finding.row->severity == analyzer::Severity::kInfo) continue;
+      const bool is_hint = finding.row->severity == analyzer::Severity::kInfo;
+      if (is_hint || !stands_for_cause(verdict, finding)) continue;
       text += annotation(finding, root);
       ++shown;
     }
@@ -84,6 +86,9 @@ std::string verdict_markdown(const Verdict& verdict) {
   if (verdict.findings.empty()) return text;
   text += "\n| finding | status | fix |\n| --- | --- | --- |\n";
   for (const JudgedFinding& finding : verdict.findings) {
+    const bool is_hidden =
+        finding.status == FindingStatus::kKnown || finding.status == FindingStatus::kSuppressed;
+    if (!is_hidden && !stands_for_cause(verdict, finding)) continue;
     text += format_text("| {} | {} | {} |\n", cell(finding.row->title), name_of(finding.status),
                         cell(finding.row->fix));
   }

@@ -6,6 +6,7 @@
 
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
+#include "tools/check/same_fault.hpp"
 #include "tools/check/verdict_output.hpp"
 #include "tools/launch/launch_environment.hpp"
 #include "tools/report_view/stack_text.hpp"
@@ -71,7 +72,7 @@ std::vector<SameFault> faults_of(const Verdict& verdict, FindingStatus status) {
   if (verdict.findings.empty()) return faults;  // there may be no report
   const bool many = verdict.report->processes.size() > 1;
   for (const JudgedFinding& finding : verdict.findings) {
-    if (finding.status != status) continue;
+    if (finding.status != status || !stands_for_cause(verdict, finding)) continue;
     // One process can have the same fault in several forms; those stay apart.
     const std::string key = finding.row->fingerprint + (many ? std::string() : finding.row->title);
     const auto [found, added] = index.try_emplace(key, faults.size());
@@ -100,9 +101,22 @@ std::string processes_text(const SameFault& fault, std::size_t all) {
   return count <= kMostNamed ? text : text + format_text(" and {} more", count - kMostNamed);
 }
 
-std::string finding_text(const analyzer::rows::Report& report, const SameFault& fault) {
+std::string suppress_line(const analyzer::rows::Finding& row) {
+  const std::string pattern = suppression_for(row);
+  return pattern.empty() ? pattern : "    Suppress: " + pattern + "\n";
+}
+
+std::string finding_text(const Verdict& verdict, const SameFault& fault) {
+  const analyzer::rows::Report& report = *verdict.report;
   const analyzer::rows::Finding& row = *fault.first->row;
+  const std::vector<const JudgedFinding*> others = others_of_cause(verdict, *fault.first);
   std::string text = format_text("  {}: {}\n    {}\n", name_of(row.rule), row.title, row.detail);
+  for (const JudgedFinding* other : others) {
+    const std::string_view rule = name_of(other->row->rule);
+    text += row.same_cause
+                ? format_text("    The fault behind it is the {}: {}.\n", rule, other->row->title)
+                : format_text("    The same counts as {}, too.\n", rule);
+  }
   if (const std::string names = processes_text(fault, report.processes.size()); !names.empty()) {
     text += "    On " + names + ".\n";
   }
@@ -114,9 +128,8 @@ std::string finding_text(const analyzer::rows::Report& report, const SameFault& 
     text += "    " + stack + "\n";
   }
   if (!row.fix.empty()) text += "    Fix: " + row.fix + "\n";
-  if (const std::string pattern = suppression_for(row); !pattern.empty()) {
-    text += "    Suppress: " + pattern + "\n";
-  }
+  text += suppress_line(row);
+  for (const JudgedFinding* other : others) text += suppress_line(*other->row);
   return text;
 }
 
@@ -125,7 +138,7 @@ std::string findings_text(const Verdict& verdict, FindingStatus status, std::str
   if (faults.empty()) return {};
   std::string text;
   for (std::size_t i = 0; i < std::min(faults.size(), kMaxFindingsShown); ++i) {
-    text += finding_text(*verdict.report, faults[i]);
+    text += finding_text(verdict, faults[i]);
   }
   if (faults.size() > kMaxFindingsShown) {
     text += format_text("  and {} more; --json has all\n", faults.size() - kMaxFindingsShown);

@@ -199,7 +199,7 @@ std::optional<Fact> oom_fact(const Report& report) {
 std::optional<Fact> growth_fact(const Report& report) {
   const rows::Finding* most = nullptr;
   for (const rows::Finding& finding : report.findings) {
-    if (finding.rule != Rule::kGrowth || !is_fault(report, finding)) continue;
+    if (finding.rule != Rule::kGrowth || finding.severity == Severity::kInfo) continue;
     if (most == nullptr || finding.bytes.value_or(0) > most->bytes.value_or(0)) most = &finding;
   }
   if (most == nullptr) return std::nullopt;

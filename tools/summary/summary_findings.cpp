@@ -29,15 +29,6 @@ bool is_explained_by_failure(const Report& report, const Finding& fragmentation)
   });
 }
 
-// Memory that a line leaks grows there; to free it is the fix of both.
-bool is_explained_by_leak(const Report& report, const Finding& growth) {
-  return std::any_of(report.findings.begin(), report.findings.end(), [&](const Finding& finding) {
-    return finding.rule == Rule::kLeak && finding.process == growth.process &&
-           finding.device == growth.device && finding.level == growth.level && growth.origin.site &&
-           finding.origin.site == growth.origin.site && finding.bytes >= growth.bytes;
-  });
-}
-
 // What opens an opaque pool is the next command (next_section), and is not repeated.
 bool is_hint(const Report&, const Finding& finding) {
   return finding.severity == Severity::kInfo && finding.rule != Rule::kOpaquePool;
@@ -102,7 +93,7 @@ Lines finding_lines(const Report& report, const Fault& fault, std::string_view h
 
 bool is_fault(const Report& report, const Finding& finding) {
   if (finding.severity == Severity::kInfo) return false;
-  if (finding.rule == Rule::kGrowth) return !is_explained_by_leak(report, finding);
+  if (finding.same_cause) return false;  // told by the other finding
   return finding.rule != Rule::kFragmentation || !is_explained_by_failure(report, finding);
 }
 

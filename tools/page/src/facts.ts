@@ -116,7 +116,7 @@ export function worstFragmentation(report: Report, at: At): Fragmentation | unde
     .sort((a, b) => (b.stranded_bytes ?? 0) - (a.stranded_bytes ?? 0))[0];
 }
 
-/** A fault of several ranks is one. */
+/** A fault of several ranks is one, and so are findings with one cause. */
 export interface Fault {
   finding: Finding;
   places: Finding[];
@@ -126,6 +126,7 @@ export function faultsOf(report: Report): Fault[] {
   const faults = new Map<string, Fault>();
   const many = report.processes.length > 1 || report.ranks.length > 1;
   for (const finding of report.findings) {
+    if (finding.same_cause !== undefined) continue;
     const key = many ? finding.fingerprint : `${finding.fingerprint} ${finding.title}`;
     const known = faults.get(key);
     if (known) known.places.push(finding);

@@ -164,6 +164,8 @@ export interface Finding extends Origin {
   device: string | null;
   level: string | null;
   fingerprint: string;
+  /** Told by the finding with this fingerprint. */
+  same_cause?: string;
 }
 
 export interface Step {

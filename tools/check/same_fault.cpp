@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tools/check/same_fault.hpp"
+
+#include <algorithm>
+
+namespace gpumemtrace::tools {
+namespace {
+
+using analyzer::rows::Finding;
+
+bool points_to(const Finding& finding, const Finding& cause) {
+  return finding.same_cause == cause.fingerprint && finding.process == cause.process &&
+         finding.device == cause.device && finding.level == cause.level &&
+         finding.origin.site == cause.origin.site;
+}
+
+bool is_open(const JudgedFinding& finding) {
+  return finding.status == FindingStatus::kFails || finding.status == FindingStatus::kReported;
+}
+
+}  // namespace
+
+std::vector<const JudgedFinding*> others_of_cause(const Verdict& verdict,
+                                                  const JudgedFinding& finding) {
+  std::vector<const JudgedFinding*> others;
+  for (const JudgedFinding& other : verdict.findings) {
+    if (!is_open(other)) continue;
+    if (points_to(*other.row, *finding.row) || points_to(*finding.row, *other.row)) {
+      others.push_back(&other);
+    }
+  }
+  return others;
+}
+
+bool stands_for_cause(const Verdict& verdict, const JudgedFinding& finding) {
+  const std::vector<const JudgedFinding*> others = others_of_cause(verdict, finding);
+  return std::none_of(others.begin(), others.end(), [&](const JudgedFinding* other) {
+    if (other->status != finding.status) return other->status == FindingStatus::kFails;
+    return finding.row->same_cause.has_value();
+  });
+}
+
+}  // namespace gpumemtrace::tools

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Findings that have one cause, such as a leak and the growth of it. Each is judged by itself, so
+// that a limit on growth holds whatever is said of the leak; people are told of them once.
+#pragma once
+
+#include <vector>
+
+#include "tools/check/verdict.hpp"
+
+namespace gpumemtrace::tools {
+
+// The others with its cause that no baseline and no suppression hides.
+[[nodiscard]] std::vector<const JudgedFinding*> others_of_cause(const Verdict& verdict,
+                                                                const JudgedFinding& finding);
+
+// Whether people are told of it by itself: of those with one cause the one that fails the policy
+// is, and the one that the others point to where they are equal in that.
+[[nodiscard]] bool stands_for_cause(const Verdict& verdict, const JudgedFinding& finding);
+
+}  // namespace gpumemtrace::tools
