@@ -321,6 +321,20 @@ test("a table is saved as text that no spreadsheet takes for a formula", async (
   await page.context().close();
 });
 
+test("findings with one cause are one", async () => {
+  const titlesOf = async (name, cause) => {
+    const report = structuredClone(jobReport);
+    const first = report.findings[0];
+    report.findings.push({ ...first, rule: "growth", title: "it grew", fingerprint: "grew", ...cause(first) });
+    const page = await open(browser, makePage(writeReport(name, report)).path);
+    const titles = await texts(page, ".finding-title");
+    await page.context().close();
+    return titles.filter((title) => title.startsWith("it grew")).length;
+  };
+  assert.equal(await titlesOf("one_cause", (first) => ({ same_cause: first.fingerprint })), 0);
+  assert.equal(await titlesOf("two_causes", () => ({})), 1);
+});
+
 test("names of the program are text, whatever is in them", async () => {
   const evil = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\u2028\"'&lt;<!--";
   const report = structuredClone(jobReport);
