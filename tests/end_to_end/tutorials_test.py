@@ -39,7 +39,7 @@ def blocks_of(document):
 
 def run_blocks(blocks, folder):
     """What each block of commands prints, and its exit code. Standard output and error are one."""
-    script = "".join(f"{commands}\necho; echo '{MARK}' $?\n" for commands in blocks)
+    script = "".join(f"{commands}\nended=$?; echo; echo '{MARK}' $ended\n" for commands in blocks)
     environment = support.base_environment(PATH=f"{support.TOOL.parent}:{os.environ['PATH']}",
                                            PYTHONPATH=None, PYTHONDONTWRITEBYTECODE="1")
     result = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, text=True,
