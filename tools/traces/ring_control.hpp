@@ -18,8 +18,8 @@ inline constexpr int kControlTimeoutMs = 5000;
 // recorded, may not be reached or does not answer within kControlTimeoutMs.
 void control_recording(pid_t pid, trace::ControlCommand command, const std::string& text);
 
-// The trace that process `pid` writes. Throws Failure where the process is not being recorded or may
-// not be looked into. It only reads.
+// The trace that process `pid` writes. Throws Failure where the process is not being recorded or
+// may not be looked into. It only reads.
 [[nodiscard]] std::filesystem::path trace_recorded_by(pid_t pid);
 
 }  // namespace gpumemtrace::tools
