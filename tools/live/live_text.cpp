@@ -14,8 +14,8 @@ namespace {
 
 using analyzer::Json;
 
-constexpr std::size_t kMostRows = 8;
-constexpr std::size_t kMostHolders = 6;
+constexpr std::size_t kMostLiveRows = 8;
+constexpr std::size_t kMostLiveHolders = 6;
 
 std::string cut(std::string line, std::size_t width) {
   constexpr std::string_view kRest = "...";
@@ -46,7 +46,7 @@ void add_holders(const std::string& title, const std::vector<LiveHolder>& holder
   std::uint64_t rest = whole;
   std::size_t shown = 0;
   for (const LiveHolder& holder : holders) {
-    if (shown++ == kMostHolders) break;
+    if (shown++ == kMostLiveHolders) break;
     rest -= std::min(rest, holder.bytes);
     lines.push_back(format_text("{:>11} {:>3} %  {}", size_text(holder.bytes),
                                 holder.bytes * 100 / whole, holder.name));
@@ -101,12 +101,12 @@ std::vector<std::string> live_lines(const LiveState& state, std::size_t width, s
     lines.push_back(format_text("{:>5} {:>8} {:>6} {:>11} {:>11} {:>11} {:>10} {:>8}", "rank",
                                 "process", "device", "in use", "reserved", "of", "a step",
                                 "full in"));
-    for (std::size_t i = 0; i < std::min(kMostRows, state.rows.size()); ++i) {
+    for (std::size_t i = 0; i < std::min(kMostLiveRows, state.rows.size()); ++i) {
       lines.push_back(row_text(state.rows[i]));
     }
-    if (state.rows.size() > kMostRows) {
+    if (state.rows.size() > kMostLiveRows) {
       lines.push_back(format_text("and {} that hold less",
-                                  count_of(state.rows.size() - kMostRows, "row", "rows")));
+                                  count_of(state.rows.size() - kMostLiveRows, "row", "rows")));
     }
     const LiveRow& first = state.rows.front();
     const std::string where =
