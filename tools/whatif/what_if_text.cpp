@@ -123,8 +123,7 @@ std::string proof_text(const WhatIf& device) {
     text += "Proof: replayed by PyTorch's rules, all " + format_count(recorded.events) +
             " calls had the recorded address, size and totals.";
     if (recorded.classes > 1) {
-      text += " " + format_count(recorded.classes) +
-              " streams and pools have memory of their own.";
+      text += " " + format_count(recorded.classes) + " streams and pools have memory of their own.";
     }
     return text;
   }
