@@ -2,8 +2,10 @@
 // docs/format.md lists every record kind and field. Its tables are written from the declarations:
 // run this test with GPUMEMTRACE_UPDATE_DOCUMENTS=1 to write them anew.
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <span>
 #include <sstream>
 #include <string>
 
@@ -17,32 +19,68 @@ namespace {
 constexpr const char* kBegin = "<!-- records: begin -->\n";
 constexpr const char* kEnd = "<!-- records: end -->\n";
 
-const char* name_of(Encoding encoding) {
+// How many fields every record has at its begin, and every call.
+constexpr std::size_t kCommonFields = 4;
+constexpr std::size_t kCallFields = 8;
+
+// Behind a field's bytes; the legend of the tables says what they are.
+const char* letter_of(Encoding encoding) {
   switch (encoding) {
     case Encoding::kPlain:
-      return "plain";
+      return "";
     case Encoding::kSigned:
-      return "signed";
+      return "s";
     case Encoding::kDelta:
-      return "delta";
+      return "d";
     case Encoding::kTime:
-      return "time";
+      return "t";
     case Encoding::kAfterStart:
-      return "after start";
+      return "e";
   }
   return "?";
 }
 
+void write_fields(std::ostream& out, std::span<const Field> fields) {
+  const char* separator = "";
+  for (const Field& field : fields) {
+    out << separator << '`' << field.name << "` " << static_cast<int>(field.bytes)
+        << letter_of(field.encoding);
+    separator = ", ";
+  }
+}
+
+bool begin_alike(std::span<const Field> fields, std::span<const Field> common) {
+  return fields.size() >= common.size() &&
+         std::equal(common.begin(), common.end(), fields.begin(),
+                    [](const Field& one, const Field& other) { return one.name == other.name; });
+}
+
+bool follow_each_other(std::span<const Field> fields) {
+  const Field* before = nullptr;
+  for (const Field& field : fields) {
+    if (before != nullptr && before->offset + before->bytes != field.offset) return false;
+    before = &field;
+  }
+  return !fields.empty() && fields.front().offset == 2;
+}
+
 std::string tables() {
+  const std::span<const Field> call = std::span<const Field>(schema::kFree).first(kCallFields);
+  const std::span<const Field> common = call.first(kCommonFields);
   std::ostringstream out;
+  out << "\n| kind | bytes | fields |\n| --- | --- | --- |\n| every record | 16 | ";
+  write_fields(out, common);
+  out << " |\n| a call | 40 | those, ";
+  write_fields(out, call.subspan(kCommonFields));
+  out << " |\n";
   for (const KindInfo& kind : kKinds) {
-    out << "\n#### " << kind.name << " (kind " << static_cast<int>(kind.kind) << ", " << kind.bytes
-        << " bytes" << (kind.has_tail ? " and a tail" : "") << ")\n\n"
-        << "| field | offset | bytes | encoding |\n| --- | --- | --- | --- |\n";
-    for (const Field& field : kind.fields) {
-      out << "| `" << field.name << "` | " << field.offset << " | " << static_cast<int>(field.bytes)
-          << " | " << name_of(field.encoding) << " |\n";
-    }
+    CHECK(follow_each_other(kind.fields));
+    const bool is_call = begin_alike(kind.fields, call);
+    CHECK(begin_alike(kind.fields, common));
+    out << "| " << static_cast<int>(kind.kind) << " `" << kind.name << "` | " << kind.bytes
+        << (kind.has_tail ? " + tail" : "") << " | " << (is_call ? "call, " : "");
+    write_fields(out, kind.fields.subspan(is_call ? kCallFields : kCommonFields));
+    out << " |\n";
   }
   out << "\n";
   return out.str();
