@@ -5,6 +5,7 @@ import collections
 import gzip
 import hashlib
 import json
+import platform
 import re
 import unittest
 
@@ -198,6 +199,12 @@ class ExecutedCommands(tutorials_test.Shown, support.EndToEnd):
                 self.assertIn(exit_code, (0, 23) if judges else (0,), printed)
 
 
+# A row of what `doctor` knows, and the rows of the page that it stands for.
+TRIED = re.compile(r'^GPUMEMTRACE_TRIED\(k(\w+), "([^"]+)", k(\w+)\)$', re.MULTILINE)
+PARTS = {"Architecture": "architecture", "Glibc": "glibc", "Python": "CPython", "Torch": "PyTorch",
+         "Driver": "CUDA driver", "Cuda": "CUDA of the driver", "Gpu": "GPU"}
+
+
 class Compatibility(support.EndToEnd):
     """docs/compatibility.md says what was tried, no more and no less."""
 
@@ -207,9 +214,9 @@ class Compatibility(support.EndToEnd):
         self.rows = [[cell.strip() for cell in line.strip("|").split("|")]
                      for line in text.splitlines() if line.startswith("| ")]
 
-    def versions(self, beginning):
-        row, = (row for row in self.rows if row[0].startswith(beginning))
-        return row[1].split(", ")
+    def versions(self, what, column):
+        row = next(row for row in self.rows if row[0].startswith(what))
+        return row[column].split(", ")
 
     def test_gpus_and_versions_are_those_of_the_saved_traces(self):
         programs = collections.defaultdict(set)
@@ -226,13 +233,39 @@ class Compatibility(support.EndToEnd):
         def all_of(module, name):
             return [vars(module)[key] for key in sorted(vars(module)) if re.fullmatch(name + r"\d+", key)]
 
-        self.assertEqual(self.versions("CPython"), sorted(
-            (f"{test.VERSION[0]}.{test.VERSION[1]}" for test in all_of(python_stacks_test, "Python")),
-            key=lambda version: int(version.split(".")[1])))
-        self.assertEqual(self.versions("CUDA driver"),
-                         [test.__name__[len("Driver"):] for test in all_of(compatibility_test, "Driver")])
-        self.assertEqual(self.versions("CUDA runtime"),
-                         [f"{version // 1000}.{version % 1000 // 10}" for version in compatibility_test.RUNTIMES])
+        def written(version):
+            return f"{version // 1000}.{version % 1000 // 10}"
+
+        pythons = [f"{test.VERSION[0]}.{test.VERSION[1]}" for test in all_of(python_stacks_test, "Python")]
+        drivers = all_of(compatibility_test, "Driver")
+        self.assertCountEqual(self.versions("CPython", 2), pythons)
+        self.assertEqual(self.versions("CUDA driver", 2), [test.__name__[len("Driver"):] for test in drivers])
+        self.assertEqual(self.versions("CUDA of the driver", 2), [written(test.version) for test in drivers])
+        self.assertEqual(self.versions("CUDA runtime", 1), [written(version) for version in compatibility_test.RUNTIMES])
+
+    def test_what_ran_on_gpus_is_in_the_first_table(self):
+        rows = [row for row in self.rows if row[0].startswith("NVIDIA")]
+        self.assertEqual(self.versions("GPU", 1), sorted({row[0] for row in rows}))
+        self.assertEqual(self.versions("CPython", 1),
+                         sorted({row[1].rpartition(".")[0] for row in rows if row[1] != "-"}))
+        self.assertEqual(self.versions("PyTorch", 1),
+                         sorted({row[2].partition("+")[0] for row in rows if row[2] != "-"}))
+
+    def test_doctor_knows_the_first_table(self):
+        known = collections.defaultdict(list)
+        for part, version, where in TRIED.findall((ROOT / "tools" / "traces" / "tried_versions.def").read_text()):
+            known[part, where].append(version)
+        for part, name in PARTS.items():
+            for where, column in (("OnGpu", 1), ("Simulated", 2)):
+                with self.subTest(part=part, where=where):
+                    self.assertEqual(self.versions(name, column), known[part, where] or ["-"])
+        self.assertLessEqual({part for part, _ in known}, set(PARTS))
+
+    def test_doctor_says_what_of_this_machine_was_tried(self):
+        words = self.run_command([support.TOOL, "doctor"], support.base_environment()).stdout.decode()
+        libc = platform.libc_ver()[1]
+        tried = "tried" if libc in self.versions("glibc", 2) else "not tried"
+        self.assertRegex(words, rf"compatibility: (.*; )?{tried}: [^;]*glibc {re.escape(libc)}\b")
 
 
 class Licences(support.EndToEnd):

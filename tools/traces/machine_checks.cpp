@@ -5,11 +5,13 @@
 #include <gnu/libc-version.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
+#include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -20,6 +22,7 @@
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/launch/installation.hpp"
+#include "tools/traces/compatibility.hpp"
 #include "trace/ring_layout.hpp"
 
 namespace gpumemtrace::tools {
@@ -51,9 +54,26 @@ std::string run_apart(std::string (*probe)()) {
   return text;
 }
 
+// What a probe found that answers with "ok VERSION", or "" where it did not or crashed.
+std::string version_apart(std::string (*probe)()) {
+  const std::string text = run_apart(probe);
+  return text.starts_with("ok ") ? text.substr(3) : "";
+}
+
 template <class Function>
 Function symbol(void* library, const char* name) {
   return reinterpret_cast<Function>(dlsym(library, name));
+}
+
+// The first line that the command prints, or "".
+std::string output_of(const char* command) {
+  std::FILE* const pipe = popen(command, "r");
+  if (pipe == nullptr) return "";
+  std::array<char, 256> line = {};
+  const bool has_line = std::fgets(line.data(), static_cast<int>(line.size()), pipe) != nullptr;
+  pclose(pipe);
+  const std::string text = has_line ? line.data() : "";
+  return text.substr(0, text.find('\n'));
 }
 
 // "" where the recording library loads, else the loader's words.
@@ -61,31 +81,100 @@ std::string probe_library() {
   return dlopen(find_library().c_str(), RTLD_NOW | RTLD_LOCAL) != nullptr ? "" : dlerror();
 }
 
+// The driver's functions that are asked here, once it is initialised.
+struct Driver {
+  std::string trouble;  // empty where it works
+  int (*get_version)(int*) = nullptr;
+  int (*get_count)(int*) = nullptr;
+  int (*get_name)(char*, int, int) = nullptr;
+};
+
+Driver open_driver() {
+  Driver driver;
+  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) {
+    driver.trouble = "libcuda.so.1 is not installed";
+    return driver;
+  }
+  const auto initialize = symbol<int (*)(unsigned)>(library, "cuInit");
+  driver.get_version = symbol<int (*)(int*)>(library, "cuDriverGetVersion");
+  driver.get_count = symbol<int (*)(int*)>(library, "cuDeviceGetCount");
+  driver.get_name = symbol<int (*)(char*, int, int)>(library, "cuDeviceGetName");
+  if (initialize == nullptr || driver.get_version == nullptr || driver.get_count == nullptr ||
+      driver.get_name == nullptr) {
+    driver.trouble = "libcuda.so.1 lacks basic functions";
+  } else if (const int result = initialize(0); result != 0) {
+    driver.trouble = format_text("cuInit failed with {}", result);
+  }
+  return driver;
+}
+
+std::string cuda_version(const Driver& driver) {
+  int version = 0;
+  driver.get_version(&version);
+  return format_text("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+int count_devices(const Driver& driver) {
+  int count = 0;
+  return driver.get_count(&count) == 0 ? count : 0;
+}
+
+// "" where there is none.
+std::string first_device(const Driver& driver) {
+  std::array<char, 256> name = {};
+  if (count_devices(driver) == 0) return "";
+  return driver.get_name(name.data(), static_cast<int>(name.size()) - 1, 0) == 0 ? name.data() : "";
+}
+
 // "ok TEXT" or "no TEXT".
 std::string probe_driver() {
-  void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return "no libcuda.so.1 is not installed";
-  const auto initialize = symbol<int (*)(unsigned)>(library, "cuInit");
-  const auto get_version = symbol<int (*)(int*)>(library, "cuDriverGetVersion");
-  const auto get_count = symbol<int (*)(int*)>(library, "cuDeviceGetCount");
-  const auto get_name = symbol<int (*)(char*, int, int)>(library, "cuDeviceGetName");
-  if (initialize == nullptr || get_version == nullptr || get_count == nullptr ||
-      get_name == nullptr) {
-    return "no libcuda.so.1 lacks basic functions";
+  const Driver driver = open_driver();
+  if (!driver.trouble.empty()) return "no " + driver.trouble;
+  const int count = count_devices(driver);
+  const std::string name = first_device(driver);
+  return format_text("ok CUDA {}, {} device{}{}{}", cuda_version(driver), count,
+                     count == 1 ? "" : "s", name.empty() ? "" : ", the first is ", name);
+}
+
+// "ok VERSION" or "".
+std::string probe_cuda_version() {
+  const Driver driver = open_driver();
+  return driver.trouble.empty() ? "ok " + cuda_version(driver) : "";
+}
+
+// "ok NAME" or "".
+std::string probe_first_device() {
+  const Driver driver = open_driver();
+  return driver.trouble.empty() ? "ok " + first_device(driver) : "";
+}
+
+// "ok BRANCH", such as 580, or "".
+std::string probe_driver_branch() {
+  void* const library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return "";
+  const auto initialize = symbol<int (*)()>(library, "nvmlInit_v2");
+  const auto get_version = symbol<int (*)(char*, unsigned)>(library, "nvmlSystemGetDriverVersion");
+  std::array<char, 80> version = {};
+  if (initialize == nullptr || get_version == nullptr || initialize() != 0 ||
+      get_version(version.data(), static_cast<unsigned>(version.size())) != 0) {
+    return "";
   }
-  const int result = initialize(0);
-  if (result != 0) return format_text("no cuInit failed with {}", result);
-  int version = 0;
-  int count = 0;
-  get_version(&version);
-  get_count(&count);
-  std::string text = format_text("ok CUDA {}.{}, {} device{}", version / 1000, version % 1000 / 10,
-                                 count, count == 1 ? "" : "s");
-  std::array<char, 256> name = {};
-  if (count > 0 && get_name(name.data(), static_cast<int>(name.size()) - 1, 0) == 0) {
-    text += format_text(", the first is {}", name.data());
-  }
-  return text;
+  const std::string text = version.data();
+  return "ok " + text.substr(0, text.find('.'));
+}
+
+// The version of CPython that `python3` starts, or "".
+std::string probe_python() {
+  return output_of(
+      "python3 -c 'import platform as p; print(\".\".join(p.python_version_tuple()[:2])"
+      " if p.python_implementation() == \"CPython\" else \"\")' 2>/dev/null");
+}
+
+// The version of PyTorch that it has, which is not imported for that, or "".
+std::string probe_torch() {
+  return output_of(
+      "python3 -c 'import importlib.metadata as m; print(m.version(\"torch\"))' 2>/dev/null");
 }
 
 std::string probe_nvml() {
@@ -234,6 +323,29 @@ CheckResult check_folder() {
   return check;
 }
 
+// Says what of this machine was tried. What was not may well work, so it is never bad.
+CheckResult check_compatibility() {
+  struct utsname system = {};
+  uname(&system);
+  const std::string libc = gnu_get_libc_version();
+  const std::array<PartVersion, 7> parts = {{
+      {MachinePart::kArchitecture, system.machine},
+      {MachinePart::kGlibc, libc.substr(0, libc.find('.', libc.find('.') + 1))},
+      {MachinePart::kPython, probe_python()},
+      {MachinePart::kTorch, probe_torch()},
+      {MachinePart::kDriver, version_apart(probe_driver_branch)},
+      {MachinePart::kCuda, version_apart(probe_cuda_version)},
+      {MachinePart::kGpu, version_apart(probe_first_device)},
+  }};
+  std::vector<PartVersion> machine;
+  for (const PartVersion& part : parts) {
+    if (!part.version.empty()) machine.push_back(part);
+  }
+  const Compatibility found = compare_with_tried(machine);
+  return {found.is_tried ? CheckState::kOk : CheckState::kNote, "compatibility", found.text,
+          found.is_tried ? "" : "it may work all the same (docs/compatibility.md)"};
+}
+
 // Variables by which other tools enter CUDA programs.
 CheckResult check_other_tools() {
   constexpr auto kVariables = std::to_array<const char*>(
@@ -258,6 +370,7 @@ constexpr auto kChecks = std::to_array<CheckResult (*)()>({
     check_nvml,
     check_cupti,
     check_simulated_driver,
+    check_compatibility,
     check_other_tools,
 });
 

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Compares the versions on a machine with those that the recorder was tried with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace gpumemtrace::tools {
+
+enum class MachinePart { kArchitecture, kGlibc, kPython, kTorch, kDriver, kCuda, kGpu };
+
+struct PartVersion {
+  MachinePart part = MachinePart::kArchitecture;
+  std::string version;  // as tried_versions.def writes it; a suffix such as +cu130 does not count
+};
+
+struct Compatibility {
+  bool is_tried = false;  // every part, and where there is a GPU on one
+  std::string text;       // "not tried: ...; tried: ..."
+};
+
+// `machine` has what is known of the machine. With a GPU (kGpu) a version that was tried on the
+// simulated driver alone is told apart.
+[[nodiscard]] Compatibility compare_with_tried(const std::vector<PartVersion>& machine);
+
+}  // namespace gpumemtrace::tools
