@@ -68,7 +68,7 @@ class Installed(support.EndToEnd):
         return result.stdout.decode()
 
     def version(self, place):
-        return self.run_well([place / "bin" / "gpumemtrace", "--version"]).split()[-1]
+        return self.run_well([place / "bin" / "gpumemtrace", "--version"]).splitlines()[0].split()[-1]
 
     def test_an_installed_copy_records_and_reports(self):
         moved = self.install()

@@ -108,10 +108,12 @@ class Help(CommandLine):
         for internal in ("{false}", "TEXT", "UINT", ":{"):
             self.assertNotIn(internal, text)
 
-    def test_the_version_is_printed(self):
+    def test_the_version_is_printed_with_the_commit_and_the_compiler(self):
         result = self.call("--version")
         self.assertEqual(result.returncode, 0)
-        self.assertRegex(result.stdout, r"^gpumemtrace \d+\.\d+\.\d+\n$")
+        version, build = result.stdout.splitlines()
+        self.assertRegex(version, r"^gpumemtrace \d+\.\d+\.\d+$")
+        self.assertRegex(build, r"^commit (unknown|[0-9a-f]{12}(\+changes)?), built with \w+ [\d.]+, \w*, \w+$")
 
     def test_run_names_the_variable_of_every_option(self):
         text = self.call("run", "--help").stdout
@@ -494,6 +496,7 @@ class Doctor(CommandLine):
         self.assertEqual(result.returncode, 0, result.stdout)
         for line in result.stdout.splitlines():
             self.assertRegex(line, r"^(ok   |note ) \S")
+        self.assertNotRegex(result.stdout, "note  CUPTI: libcupti is on")
         self.assertIn("recording library: " + LIBRARY, result.stdout)
 
     def test_a_library_that_does_not_load_is_bad(self):

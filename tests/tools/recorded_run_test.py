@@ -93,7 +93,7 @@ class RecordedRun(unittest.TestCase):
 
     def test_the_program_the_trace_and_the_report_say_the_same_version(self):
         self.record(ALLOCATE)
-        name, version = self.call("--version").stdout.split()
+        name, version = self.call("--version").stdout.splitlines()[0].split()
         self.assertEqual(name, "gpumemtrace")
         texts = self.call("dump", "job.gmt", "--kind", "text").stdout
         self.assertRegex(texts, rf'key=tool_version part=0 "{re.escape(version)}"\n')

@@ -15,6 +15,7 @@
 #include "tools/base/failure.hpp"
 #include "tools/base/messages.hpp"
 #include "tools/base/spelling.hpp"
+#include "tools/commands/build_info.hpp"
 #include "tools/commands/command.hpp"
 
 namespace gpumemtrace::tools {
@@ -93,9 +94,11 @@ void require_known_command(const std::vector<std::string>& arguments) {
 }
 
 int dispatch(int count, char** words) {
+  const std::string version = std::string("gpumemtrace " GPUMEMTRACE_VERSION "\ncommit ") +
+                              kSourceCommit + ", built with " GPUMEMTRACE_BUILT_WITH;
   Program program({.name = "gpumemtrace",
                    .summary = "Records and explains the GPU memory of CUDA programs.",
-                   .version = "gpumemtrace " GPUMEMTRACE_VERSION,
+                   .version = version,
                    .footer = kProgramFooter});
   Arguments arguments = split_arguments(count, words);
   require_known_command(arguments.parsed);

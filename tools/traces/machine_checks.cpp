@@ -203,7 +203,7 @@ std::string probe_cupti() {
     }
     return format_text("ok {}, version {}", file.dli_fname, version);
   }
-  return "no libcupti is on the loader's path";
+  return "no libcupti is not on the loader's path";
 }
 
 CheckResult check_library() {
