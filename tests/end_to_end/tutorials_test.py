@@ -37,11 +37,12 @@ def blocks_of(document):
     return BLOCK.findall(document.read_text())
 
 
-def run_blocks(blocks, folder):
+def run_blocks(blocks, folder, **variables):
     """What each block of commands prints, and its exit code. Standard output and error are one."""
     script = "".join(f"{commands}\nended=$?; echo; echo '{MARK}' $ended\n" for commands in blocks)
-    environment = support.base_environment(PATH=f"{support.TOOL.parent}:{os.environ['PATH']}",
-                                           PYTHONPATH=None, PYTHONDONTWRITEBYTECODE="1")
+    variables = {"PATH": f"{support.TOOL.parent}:{os.environ['PATH']}", "PYTHONPATH": None,
+                 "PYTHONDONTWRITEBYTECODE": "1", **variables}
+    environment = support.base_environment(**variables)
     result = subprocess.run(["bash", "-c", script], cwd=folder, env=environment, text=True,
                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                             timeout=support.TIMEOUT_S)
