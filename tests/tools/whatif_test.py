@@ -28,7 +28,7 @@ EVENTS = {
 }
 # Programs of C++.
 WITHOUT_PYTORCH = {"case_cache_never_cleared_faulty", "case_leak_on_error_faulty"}
-# Runs that the replay did not meet: docs/verification.md says why.
+# Runs that the replay did not meet: tests/gpu/results.md says why.
 KNOWN_DIFFERENCES = {
     ("gpt", "max_split_size_mb:64,max_non_split_rounding_mb:32"),
     ("gpt", "garbage_collection_threshold:0.8,per_process_memory_fraction:0.005850815163717"),
