@@ -143,7 +143,7 @@ class Packages(unittest.TestCase):
     def files(place):
         return {path for path in place.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
 
-    def test_nothing_needs_a_newer_glibc_than_it_says(self):
+    def test_nothing_needs_a_newer_glibc_than_it_says_or_another_library(self):
         place = self.place("symbols")
         with tarfile.open(self.package("*.tar.gz")) as archive:
             archive.extractall(place)
@@ -151,6 +151,9 @@ class Packages(unittest.TestCase):
         for path in sorted(place.rglob("*")):
             if not path.is_file() or path.read_bytes()[:4] != b"\x7fELF":
                 continue
+            needed = set(re.findall(r"NEEDED +(\S+)", run("objdump", "-p", path)))
+            self.assertLessEqual(needed, {"libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0",
+                                          "ld-linux-x86-64.so.2"}, path)
             versions = re.findall(r"GLIBC_2\.(\d+)", run("objdump", "-T", path))
             self.assertLessEqual(max(map(int, versions)), 28, path)
             checked += 1
