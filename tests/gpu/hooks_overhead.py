@@ -3,16 +3,18 @@
 """Measures what the hooks cost a launch-bound training, within one process.
 
 Started under LD_PRELOAD=libgpumemtrace.so. The training goes through stretches of ten steps: with
-recording off, with it on, and with it off while PyTorch keeps its own memory history (where its
-allocator has one). A round is a stretch of each, in random order and close together, so that drift
-cancels; the first steps of a stretch, in which the change of state is felt, do not count. A stretch
-counts with the median of its steps, because one interruption of the machine outweighs what ten
-steps pay for recording; the ratio of whole stretches stands beside it. Prints the median ratio to
-the stretch without, its upper 95 % bound (bootstrap over rounds) and how busy the GPU is. Leaves with
-0 if the upper bound for recording is at most 1 %, with 1 otherwise.
+recording off, with it on, off once more, and off while PyTorch keeps its own memory history (where
+its allocator has one). A round is a stretch of each, in random order and close together, so that
+drift cancels; the first steps of a stretch, in which the change of state is felt, do not count. A
+stretch counts with the median of its steps, because one interruption of the machine outweighs what
+ten steps pay for recording; the ratio of whole stretches and that of the process's CPU time stand
+beside it. Prints the median ratio to the stretch without, its upper 95 % bound (bootstrap over
+rounds) and how busy the GPU is; the ratio of the two states that are off says how much of all that
+is noise. Leaves with 0 if the upper bound for recording is at most 1 %, with 1 otherwise.
 
-PYTORCH_CUDA_ALLOC_CONF chooses the allocator. With --plain-steps N it switches nothing and prints
-the median time of N steps of this process, with whatever is preloaded, to be compared with other
+PYTORCH_CUDA_ALLOC_CONF chooses the allocator, GPUMEMTRACE_PYTHON=off and GPUMEMTRACE_NATIVE=off
+take call stacks out of what is measured. With --plain-steps N it switches nothing and prints the
+median time of N steps of this process, with whatever is preloaded, to be compared with other
 processes.
 """
 
@@ -83,6 +85,21 @@ def times_of_steps(step, count):
     return times
 
 
+class Stretch:
+    """Steps in one state: the seconds of each, and of processor time what all threads took."""
+
+    def __init__(self, step):
+        before = time.process_time()
+        self.step_s = times_of_steps(step, STEPS_A_STRETCH)
+        self.processor_s = time.process_time() - before
+
+    def median_step_s(self):
+        return statistics.median(self.step_s)
+
+    def whole_s(self):
+        return sum(self.step_s)
+
+
 @contextlib.contextmanager
 def recording():
     gpumemtrace.start()
@@ -104,31 +121,34 @@ def memory_history():
         torch.cuda.memory._record_memory_history(enabled=None)
 
 
-def states():
+def states(with_history):
     """{name: what makes it so}; the first one is what the others are compared with."""
     import torch
 
-    known = {"off": contextlib.nullcontext, "recording": recording}
-    if torch.cuda.get_allocator_backend() == "native":
+    known = {"off": contextlib.nullcontext, "recording": recording, "off again": contextlib.nullcontext}
+    if with_history and torch.cuda.get_allocator_backend() == "native":
         known["PyTorch's memory history"] = memory_history
     return known
 
 
-def measure(step, rounds, seed=21):
-    """{state: [seconds of each step, a list for each stretch]}"""
+def measure(step, known, rounds, seed=21):
+    """{state: its stretches}"""
     generator = random.Random(seed)
-    known = states()
-    times = {name: [] for name in known}
+    stretches = {name: [] for name in known}
     for _ in range(rounds):
         for name in generator.sample(list(known), len(known)):
             with known[name]():
                 times_of_steps(step, SETTLING_STEPS)
-                times[name].append(times_of_steps(step, STEPS_A_STRETCH))
-    return times
+                stretches[name].append(Stretch(step))
+    return stretches
 
 
 def ratios_of(stretches, to, measure_of):
     return [measure_of(one) / measure_of(other) for one, other in zip(stretches, to)]
+
+
+def described(ratios):
+    return f"{statistics.median(ratios):.4f} (bound {upper_bound_of_median(ratios):.4f})"
 
 
 def gpu_seconds_a_step(step):
@@ -156,6 +176,7 @@ def warm_up():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=300)
+    parser.add_argument("--without-history", action="store_true", help="leave PyTorch's own out")
     parser.add_argument("--plain-steps", type=int, metavar="N")
     options = parser.parse_args()
     if options.plain_steps:
@@ -165,23 +186,22 @@ def main():
         sys.exit("start this program under LD_PRELOAD=libgpumemtrace.so")
     step = warm_up()
     gpumemtrace.stop()
-    times = measure(step, options.rounds)
-    busy = gpu_seconds_a_step(step) / statistics.median(map(statistics.median, times["off"]))
+    stretches = measure(step, states(not options.without_history), options.rounds)
+    off = stretches.pop("off")
+    step_s = statistics.median(map(Stretch.median_step_s, off))
+    busy = gpu_seconds_a_step(step) / step_s
 
     print(f"allocator {os.environ.get('PYTORCH_CUDA_ALLOC_CONF') or 'native'}")
-    print(f"rounds {options.rounds} of {STEPS_A_STRETCH} steps a state, "
-          f"{1e3 * statistics.median(map(statistics.median, times['off'])):.3f} ms a step without")
-    bounds = {}
-    for name in list(times)[1:]:
-        ratios = ratios_of(times[name], times["off"], statistics.median)
-        bounds[name] = upper_bound_of_median(ratios)
-        whole = statistics.median(ratios_of(times[name], times["off"], sum))
-        print(f"{name}: median ratio {statistics.median(ratios):.5f}, upper 95 % bound {bounds[name]:.5f}; "
-              f"of whole stretches {whole:.5f}")
+    print(f"rounds {options.rounds} of {STEPS_A_STRETCH} steps a state, {1e3 * step_s:.3f} ms a step without")
+    for name, some in stretches.items():
+        print(f"{name}: median step {described(ratios_of(some, off, Stretch.median_step_s))}, "
+              f"whole stretches {described(ratios_of(some, off, Stretch.whole_s))}, "
+              f"processor time {described(ratios_of(some, off, lambda stretch: stretch.processor_s))}")
     print(f"GPU busy {100 * busy:.1f} % (launch-bound means below {100 * MOST_BUSY:.0f} %)")
     if busy > MOST_BUSY:
         sys.exit("the GPU is too busy for this measurement; a smaller model is needed")
-    sys.exit(0 if bounds["recording"] <= LIMIT else 1)
+    ratios = ratios_of(stretches["recording"], off, Stretch.median_step_s)
+    sys.exit(0 if upper_bound_of_median(ratios) <= LIMIT else 1)
 
 
 if __name__ == "__main__":
