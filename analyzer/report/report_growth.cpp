@@ -226,6 +226,17 @@ rows::OptionalNumber forecast_ns(const std::vector<rows::Device>& devices,
   return static_cast<std::uint64_t>(forecast);
 }
 
+// Within its first steps a training only builds up: parameters, activations, gradients and the
+// optimizer's state, one after the other.
+bool is_training_that_just_began(const ReportProcess& process,
+                                 const std::vector<rows::Step>& steps) {
+  constexpr std::uint64_t kFewPasses = 2;
+  const std::uint64_t passes = process.model().program().backward_passes();
+  return passes != 0 && passes <= kFewPasses &&
+         std::none_of(steps.begin(), steps.end(),
+                      [&](const rows::Step& step) { return step.process == process.id; });
+}
+
 using GrowthBySite = std::map<SiteKey, Growth>;
 
 // Where their blocks are freed again while this site's memory grows, nothing keeps them together.
@@ -284,6 +295,7 @@ std::vector<rows::Growth> report_growth(const ReportContext& context,
   std::vector<rows::Growth> list;
   for (const ReportProcess& process : context.processes()) {
     const History& history = process.model().accounts().history();
+    if (is_training_that_just_began(process, steps)) continue;
     const std::size_t begin = warmup_end(history, thresholds);
     const std::map<SiteKey, SiteHistory> sites = sites_of(context, process, begin);
     GrowthBySite growths;

@@ -83,6 +83,12 @@ const rows::ReplayedSetting* setting_that_meets(const rows::ReplayedAllocator& a
       [](const rows::ReplayedSetting& setting) { return setting.high_bytes; });
 }
 
+bool leaves_room(const rows::ReplayedSetting& setting, const rows::ReplayedAllocator& allocator,
+                 std::uint64_t requested_bytes) {
+  const std::uint64_t needed = allocator.reserved_peak_bytes + requested_bytes;
+  return setting.high_bytes + needed / kLeastSavingDivisor <= needed;
+}
+
 std::string set_text(const rows::ReplayedSetting& setting) {
   return setting.options.empty() ? "Leave PYTORCH_CUDA_ALLOC_CONF empty"
                                  : "Set PYTORCH_CUDA_ALLOC_CONF=" + setting.options;

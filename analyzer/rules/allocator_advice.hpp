@@ -36,6 +36,11 @@ namespace gpumemtrace::analyzer {
 // first; nullptr where there is none. `refused` is an index into allocator.refused.
 [[nodiscard]] const rows::ReplayedSetting* setting_that_meets(
     const rows::ReplayedAllocator& allocator, std::size_t refused);
+// Whether it reserves less, by an amount that matters, than the recorded settings would have needed
+// to meet the request, too. Else the next request fails instead.
+[[nodiscard]] bool leaves_room(const rows::ReplayedSetting& setting,
+                               const rows::ReplayedAllocator& allocator,
+                               std::uint64_t requested_bytes);
 
 // "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True".
 [[nodiscard]] std::string set_text(const rows::ReplayedSetting& setting);

@@ -20,7 +20,12 @@ std::string fix_for(const rows::Finding& finding, const rows::ChurningSite& row,
            "the device's limit that the allocator has to give back its cache." +
            saved;
   }
-  if (finding.origin.owner == "jax") {
+  if (!finding.origin.site) {
+    return "No line of the program asks for it; the stack of the finding says which library "
+           "does." +
+           saved;
+  }
+  if (finding.origin.owner == "jax" && row.level != Level::kHost) {
     return "Let XLA deal its buffers out of its own pool: leave XLA_PYTHON_CLIENT_ALLOCATOR unset "
            "(platform asks the driver for each buffer)." +
            saved;
@@ -36,7 +41,10 @@ std::string fix_for(const rows::Finding& finding, const rows::ChurningSite& row,
 rows::Finding finding_of(const rows::ChurningSite& row) {
   const bool pinned = row.level == Level::kHost;
   rows::Finding finding = finding_at(pinned ? Rule::kPinnedChurn : Rule::kAllocationChurn, row);
-  const std::string where = site_text(row.origin.site);
+  // A library's own, such as XLA's while it looks for the fastest kernels: nothing to be changed.
+  if (!row.origin.site) finding.severity = Severity::kInfo;
+  const std::string where = row.origin.site ? site_text(row.origin.site)
+                                            : "code of " + row.origin.owner.value_or("a library");
   const std::string kind(name_of(row.kind));
   const std::string time = duration_text(row.time_in_calls_ns);
   finding.evidence.add("kind", row.kind);

@@ -299,18 +299,24 @@ std::string fix_by_numbers(const rows::Report& report, const Failure& failure) {
 }
 
 // Where a replay shows that another setting meets the request, that comes first; where it shows
-// that none does, it is said.
+// that none does, or that one just so does where memory is exhausted, it is said.
 std::string fix_for(const rows::Report& report, const Failure& failure) {
-  if (const rows::ReplayedSetting* setting = meeting_setting(failure)) {
+  const rows::ReplayedSetting* const setting = meeting_setting(failure);
+  const bool is_fragmented = failure.row.verdict == rows::OomVerdict::kFragmented;
+  if (setting != nullptr &&
+      (is_fragmented || leaves_room(*setting, *failure.replayed, failure.row.requested_bytes))) {
     const std::string or_else = pinning_text(report, failure.row);
     return set_text(*setting) + ": this request would have been met " + basis_text(*setting) +
            ", with no change of the program; whether the job would have finished is not known." +
            (or_else.empty() ? "" : " Or " + or_else + '.');
   }
   const std::string fix = fix_by_numbers(report, failure);
-  const bool is_fragmented = failure.row.verdict == rows::OomVerdict::kFragmented;
   const std::uint64_t total = failure.capacity();
   const bool can_be_met = total == 0 || failure.row.requested_bytes <= total;
+  if (setting != nullptr && !fix.empty()) {
+    return fix + " With " + name_of_setting(*setting) + " this one request would have been met " +
+           basis_text(*setting) + ", and hardly any after it.";
+  }
   if (fix.empty() || is_fragmented || !can_be_met || !no_setting_meets(failure)) return fix;
   return fix + ' ' + none_text(failure);
 }

@@ -355,6 +355,25 @@ TEST_CASE("the period of the allocations tells steps where nothing else does", "
   CHECK(steps[0].at("peak_bytes") == 7 * kMiB);
 }
 
+TEST_CASE("a period that soon ends is the loading of layers and no step", "[unit]") {
+  const auto steps_after = [](int others) {
+    TraceBuilder trace;
+    std::uint64_t at = TraceBuilder::kFirstTick;
+    const auto allocate = [&](std::uint64_t bytes) {
+      trace.wait_until(at += 1'000'000);
+      allocate_and_free(trace, bytes);
+    };
+    for (int layer = 0; layer < 12; ++layer) {
+      allocate(64 * kMiB);
+      allocate(16 * 1024);
+    }
+    for (int i = 0; i < others; ++i) allocate(kMiB + 512 * static_cast<std::uint64_t>(i));
+    return report_of(trace).at("steps").size();
+  };
+  CHECK(steps_after(100) == 0);
+  CHECK(steps_after(10) != 0);
+}
+
 TEST_CASE("a loop of a few microseconds is no step", "[unit]") {
   CHECK(steps_of_loop(90'000).empty());
   CHECK_FALSE(steps_of_loop(110'000).empty());

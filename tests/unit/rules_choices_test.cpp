@@ -5,6 +5,7 @@
 #include "analyzer/rules/rules.hpp"
 #include "tests/support/finding_query.hpp"
 #include "tests/support/stack_records.hpp"
+#include "tests/support/training_trace.hpp"
 
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
@@ -387,6 +388,22 @@ TEST_CASE("memory that grew throughout the run is what to stop where memory ran 
   }
   trace.allocate(0, 30 * kMiB, MemoryKind::kDevice, call_at(0x20, 2));
   CHECK(has(finding_of(trace, "out_of_memory"), "whose memory grew throughout the run"));
+}
+
+TEST_CASE("what a training builds up in its first step is no growth", "[unit]") {
+  const auto growth_of = [](int backward_passes) {
+    TrainingTrace trace;
+    std::vector<std::uint64_t> kept;
+    for (int layer = 0; layer < 200; ++layer) {
+      kept.push_back(trace.take(kMiB, trace.forward));
+      trace.give_back(trace.take(kMiB, trace.forward), kMiB, 0);
+      if (layer < backward_passes) trace.take(kMiB, 0, TrainingTrace::kEngine);
+    }
+    return findings_of(trace.builder(), "growth").size();
+  };
+  CHECK(growth_of(1) == 0);
+  CHECK(growth_of(0) == 1);
+  CHECK(growth_of(50) >= 1);
 }
 
 TEST_CASE("parameters that fill the device do not shrink with the batch", "[unit]") {

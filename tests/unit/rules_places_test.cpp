@@ -124,6 +124,18 @@ TEST_CASE("ping-pong names the copies down and what both ways took", "[unit]") {
   CHECK(has(found, "those of both ways 8.0 us"));
 }
 
+TEST_CASE("churn of a library that no line asks for is for information", "[unit]") {
+  TraceBuilder trace = program_trace();
+  for (int i = 0; i < 300; ++i) {
+    trace.allocate(kHostAddress, kMiB, MemoryKind::kPinned);
+    trace.free(kHostAddress, MemoryKind::kPinned);
+  }
+  const Json found = finding_of(trace, "pinned_churn");
+  CHECK(found.at("severity") == "info");
+  CHECK(has(found, "code of a library allocates pinned memory"));
+  CHECK(has(found, "No line of the program asks for it"));
+}
+
 TEST_CASE("churn names the line that frees", "[unit]") {
   TraceBuilder trace = program_trace();
   for (int i = 0; i < 300; ++i) {

@@ -149,6 +149,21 @@ TEST_CASE("out of memory: the setting is named that meets this request, and no m
   CHECK(contains(fix, "whether the job would have finished is not known"));
 }
 
+TEST_CASE("out of memory: a setting that hardly helps does not come first", "[unit]") {
+  const std::uint64_t with_request = 5 * kGib;
+  const auto fix_with = [&](std::uint64_t reserved) {
+    return fix_of_failure(
+        refused_with({meeting(setting("max_split_size_mb:128", reserved, reserved), true)}),
+        rows::OomVerdict::kExhausted);
+  };
+  const std::string just_so = fix_with(with_request - 100 * kMib);
+  CHECK_FALSE(contains(just_so, "Set PYTORCH"));
+  CHECK(contains(just_so,
+                 "With max_split_size_mb:128 this one request would have been met "
+                 "(replayed), and hardly any after it."));
+  CHECK(contains(fix_with(with_request - kGib), "Set PYTORCH_CUDA_ALLOC_CONF=max_split_size_mb"));
+}
+
 TEST_CASE("out of memory: where no setting meets the request, how much less is said", "[unit]") {
   const auto none =
       refused_with({meeting(setting("expandable_segments:True", 3 * kGib, 3 * kGib), false)});

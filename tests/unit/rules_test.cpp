@@ -74,11 +74,11 @@ TEST_CASE("an unknown allocator in a Python process is no error", "[unit]") {
 }
 
 TEST_CASE("a few bytes of an unknown allocator in a Python process come last", "[unit]") {
-  TraceBuilder trace;
+  TraceBuilder trace = program_trace();
   trace.text(TextKey::kExecutable, "/usr/bin/python3.12");
   trace.allocate(0x100000000, 4);
   for (int i = 0; i < 300; ++i) {
-    trace.allocate(0x40000000, kMiB, MemoryKind::kPinned, {.caller = kLeaky});
+    trace.allocate(0x40000000, kMiB, MemoryKind::kPinned, {.caller = kProgram + 0x40});
     trace.free(0x40000000, MemoryKind::kPinned);
   }
   const Json found = report_of(trace).at("findings");

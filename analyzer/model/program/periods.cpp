@@ -12,6 +12,11 @@ constexpr std::size_t kMaxSeen = 20'000;
 constexpr std::uint64_t kGapsOfCandidate = 3;
 constexpr std::uint64_t kLeastPeriods = 6;
 
+// Steps are what a program does most of the time; layers that are put on the device one after the
+// other come in equal gaps, too, and then other work follows. At least one allocation of so many is
+// a step's.
+constexpr std::uint64_t kMostOtherAllocations = 4;
+
 // A period of one allocation is no pattern.
 constexpr std::uint64_t kShortestPeriod = 2;
 
@@ -72,6 +77,7 @@ std::size_t Periods::best() const {
     const Candidate& candidate = candidates_[i];
     const std::uint64_t periods = candidate.equal + candidate.other;
     if (periods < kLeastPeriods || candidate.equal * 20 < periods * 19) continue;
+    if (candidate.equal * candidate.period < count_ / kMostOtherAllocations) continue;
     if (best == kNone || candidate.period < candidates_[best].period) best = i;
   }
   return best;

@@ -74,7 +74,10 @@ void Phases::begin(Phase phase, std::uint64_t now) {
   if (goes_on) return;
   clock_.phase = phase;
   clock_.phase_began = now;
-  if (phase == Phase::kBackward) ++backward_passes_;
+  if (phase == Phase::kBackward) {
+    ++backward_passes_;
+    ++all_backward_passes_;
+  }
   if (is_work) return;
   optimizer_worked(now);
 }

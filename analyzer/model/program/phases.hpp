@@ -66,6 +66,8 @@ class Phases {
   }
   // A forward or backward phase was seen.
   [[nodiscard]] bool has_worked() const { return has_worked_; }
+  // In the whole run.
+  [[nodiscard]] std::uint64_t backward_passes() const { return all_backward_passes_; }
 
  private:
   Phase change(const StackRole& role, Phase phase, std::uint64_t now);
@@ -84,11 +86,12 @@ class Phases {
   mutable StackRoles roles_;  // a memory of answers
   PhaseClock& clock_;
   std::uint32_t backward_passes_ = 0;  // since the last step ended
-  std::uint32_t longest_step_ = 0;     // the most of them in a step that was seen
-  bool left_ = false;                  // something else than the last phase has happened since
-  bool worked_ = false;                // since the last step ended
-  bool grads_were_freed_ = false;      // likewise
-  bool is_hidden_ = false;             // is_optimizer_hidden() was true, and no step was seen since
+  std::uint64_t all_backward_passes_ = 0;
+  std::uint32_t longest_step_ = 0;  // the most of them in a step that was seen
+  bool left_ = false;               // something else than the last phase has happened since
+  bool worked_ = false;             // since the last step ended
+  bool grads_were_freed_ = false;   // likewise
+  bool is_hidden_ = false;          // is_optimizer_hidden() was true, and no step was seen since
   bool has_worked_ = false;
   bool step_ended_ = false;
 };

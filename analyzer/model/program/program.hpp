@@ -75,6 +75,7 @@ class Program final : public BlockUses {
   [[nodiscard]] const Threads& threads() const { return threads_; }
   [[nodiscard]] const Steps& steps() const { return steps_; }
   [[nodiscard]] Steps& steps() { return steps_; }
+  [[nodiscard]] std::uint64_t backward_passes() const { return phases_.backward_passes(); }
   [[nodiscard]] const TensorNames& tensor_names() const { return tensor_names_; }
 
  private:
