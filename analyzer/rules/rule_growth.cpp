@@ -149,6 +149,11 @@ void explain_larger_blocks(const rows::Growth& row, rows::Finding& finding) {
   finding.fix = fate_text(row) + "Bound the size of what is kept there, if nothing else does.";
 }
 
+std::string memory_text(Level level) {
+  if (level == Level::kHost) return "Pinned memory";
+  return level == Level::kManaged ? "Managed memory" : "Memory";
+}
+
 rows::Finding growth_of_place(const rows::Growth& row) {
   rows::Finding finding = finding_on(row);
   add_evidence(row, finding.evidence);
@@ -157,7 +162,7 @@ rows::Finding growth_of_place(const rows::Growth& row) {
     return finding;
   }
   const std::string place = site_text(row.origin.site);
-  finding.title = title_text("Memory from " + place, row);
+  finding.title = title_text(memory_text(row.level) + " from " + place, row);
   finding.detail = "After the warm-up the memory that " + place +
                    " holds rose throughout the run, by " + size_text(row.bytes) + " (" +
                    blocks_text(row) + ") in " + count_text(row.rises, "stretch", "stretches") +

@@ -124,6 +124,17 @@ TEST_CASE("ping-pong names the copies down and what both ways took", "[unit]") {
   CHECK(has(found, "those of both ways 8.0 us"));
 }
 
+TEST_CASE("growth of pinned memory is told as such", "[unit]") {
+  TraceBuilder trace = program_trace();
+  for (std::uint64_t round = 0; round < 500; ++round) {
+    trace.allocate(kAddress, kMiB, MemoryKind::kStreamOrdered, call_at(0x20));
+    trace.free(kAddress, MemoryKind::kStreamOrdered);
+    if (round % 10 != 9) continue;
+    trace.allocate(kHostAddress + round * kMiB, kMiB, MemoryKind::kPinned, call_at(0x10));
+  }
+  CHECK(has(finding_of(trace, "growth"), "Pinned memory from libmine.so"));
+}
+
 TEST_CASE("churn of a library that no line asks for is for information", "[unit]") {
   TraceBuilder trace = program_trace();
   for (int i = 0; i < 300; ++i) {
