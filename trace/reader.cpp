@@ -17,6 +17,7 @@
 #include "trace/live_ring.hpp"
 #include "trace/ring_layout.hpp"
 #include "trace/unpack.hpp"
+#include "trace/unpacked_file.hpp"
 
 namespace gpumemtrace::trace {
 namespace {
@@ -70,6 +71,12 @@ bool checks_out(const BlockHeader& block) {
          crc32c(&block, offsetof(BlockHeader, header_checksum)) == block.header_checksum;
 }
 
+std::string no_room_for(const std::filesystem::path& path) {
+  return "Cannot unpack " + path.string() +
+         " into the folder for temporary files: there is no room, or it unpacks to " +
+         "more than a trace would. Set TMPDIR, or unpack it yourself.";
+}
+
 // A checksum says that a length is what somebody wrote, not that a recorder did.
 bool plausible(const BlockHeader& block) {
   return block.column_bytes <= kMaxColumnBytes &&
@@ -91,10 +98,13 @@ TraceFile::TraceFile(const std::filesystem::path& path) : path_(path) {
   // The ring first: what leaves it after this is in the file by then.
   RingHeader ring;
   open_ring(ring);
-  file_ = OwnDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file_.is_open()) {
+  UnpackedFile unpacked = open_unpacked(path);
+  if (!unpacked.has_room) throw TraceError(no_room_for(path));
+  if (!unpacked.file.is_open()) {
     throw TraceError("Cannot open " + path.string() + ": " + describe_errno(errno) + ".");
   }
+  if (!unpacked.is_whole) ++losses_.truncated_tail;
+  file_ = std::move(unpacked.file);
   Writers writers;
   read_header();
   read_blocks(writers);
@@ -222,10 +232,16 @@ bool TraceFile::read_schema(const BlockHeader& block, std::uint64_t payload) {
 }
 
 void TraceFile::open_ring(RingHeader& header) {
-  std::filesystem::path ring_path = path_;
-  ring_path += ".ring";
-  // Not waiting for a writer where somebody put a named pipe.
-  ring_ = OwnDescriptor(open(ring_path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::filesystem::path ring_path;
+  for (const std::filesystem::path& name : ring_names(path_)) {
+    UnpackedFile unpacked = open_unpacked(name);
+    if (!unpacked.has_room) throw TraceError(no_room_for(name));
+    if (!unpacked.file.is_open()) continue;
+    if (!unpacked.is_whole) ++losses_.truncated_tail;
+    ring_path = name;
+    ring_ = std::move(unpacked.file);
+    break;
+  }
   if (!ring_.is_open() || !ring_.read_at(0, static_cast<void*>(&header), sizeof header)) {
     header.magic = 0;
     return;
@@ -422,7 +438,7 @@ FolderContent list_folder(const std::filesystem::path& folder, std::error_code& 
     std::error_code ignored;
     const fs::file_status status = it->status(ignored);
     if (fs::is_directory(status)) content.folders.push_back(it->path());
-    if (fs::is_regular_file(status) && it->path().extension() == ".gmt") {
+    if (fs::is_regular_file(status) && unpacked_name(it->path()).extension() == ".gmt") {
       content.traces.push_back(it->path());
     }
   }
@@ -470,7 +486,12 @@ std::vector<std::filesystem::path> find_traces(const std::vector<std::filesystem
     if (content.traces.empty()) {
       throw NoTrace("There is no trace (*.gmt) in the folder " + input.string() + ".");
     }
-    found.insert(content.traces.begin(), content.traces.end());
+    // A trace that lies there packed as well is read once, as it was recorded.
+    std::set<fs::path> names;
+    std::sort(content.traces.begin(), content.traces.end());
+    for (const fs::path& trace : content.traces) {
+      if (names.insert(unpacked_name(trace)).second) found.insert(trace);
+    }
   }
   return {found.begin(), found.end()};
 }

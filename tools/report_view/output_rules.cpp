@@ -13,6 +13,7 @@
 #include "trace/file_layout.hpp"
 #include "trace/reader.hpp"
 #include "trace/ring_layout.hpp"
+#include "trace/unpacked_file.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -66,8 +67,9 @@ void OutputRules::reads(const fs::path& input) {
     return;
   }
   read_.emplace(status->st_dev, status->st_ino);
-  if (const auto ring = status_of(input.string() + ".ring")) {
-    read_.emplace(ring->st_dev, ring->st_ino);
+  for (const fs::path& name : trace::ring_names(input)) {
+    const auto ring = status_of(name);
+    if (ring) read_.emplace(ring->st_dev, ring->st_ino);
   }
 }
 

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "trace/unpacked_file.hpp"
+
+#include <fcntl.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <system_error>
+
+namespace gpumemtrace::trace {
+namespace {
+
+// A trace is compressed already and shrinks little, a ring is mostly zeros. What grows more than
+// both together is no trace.
+constexpr std::uint64_t kMostGrowth = 200;
+constexpr std::uint64_t kAlwaysAllowedBytes = std::uint64_t{1} << 30;
+constexpr std::size_t kBufferBytes = 256 << 10;
+constexpr int kGzipWindow = 15 + 16;  // the largest window, a header of gzip
+
+enum class Packer { kNone, kGzip, kZstd };
+
+Packer packer_of(const OwnDescriptor& file) {
+  std::array<unsigned char, 4> begin = {};
+  if (!file.read_at(0, begin.data(), begin.size())) return Packer::kNone;
+  if (begin[0] == 0x1f && begin[1] == 0x8b) return Packer::kGzip;
+  constexpr std::array<unsigned char, 4> kZstdMagic = {0x28, 0xb5, 0x2f, 0xfd};
+  return begin == kZstdMagic ? Packer::kZstd : Packer::kNone;
+}
+
+// Open for writing, without a name by which others could reach it.
+OwnDescriptor open_temporary() {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  std::string name = ((error ? "/tmp" : folder) / "gpumemtrace-XXXXXX").string();
+  OwnDescriptor file(mkostemp(name.data(), O_CLOEXEC));
+  if (file.is_open()) unlink(name.c_str());
+  return file;
+}
+
+// Takes what comes out of a packed file, up to a bound.
+class Sink {
+ public:
+  Sink(const OwnDescriptor& file, std::uint64_t most_bytes) : file_(file), room_(most_bytes) {}
+
+  [[nodiscard]] bool take(const std::byte* data, std::size_t bytes) {
+    if (bytes > room_) return false;
+    room_ -= bytes;
+    while (bytes > 0) {
+      const ssize_t put = write(file_.number(), data, bytes);
+      if (put < 0 && errno == EINTR) continue;
+      if (put <= 0) return false;
+      data += put;
+      bytes -= static_cast<std::size_t>(put);
+    }
+    return true;
+  }
+
+ private:
+  const OwnDescriptor& file_;
+  std::uint64_t room_;
+};
+
+enum class Outcome { kWhole, kDamaged, kNoRoom };
+
+struct Buffers {
+  std::vector<std::byte> in = std::vector<std::byte>(kBufferBytes);
+  std::vector<std::byte> out = std::vector<std::byte>(kBufferBytes);
+};
+
+// The next bytes of the packed file at `offset`; 0 at its end.
+std::size_t refill(const OwnDescriptor& packed, std::uint64_t& offset, std::vector<std::byte>& in) {
+  const std::uint64_t left = packed.bytes() - std::min(packed.bytes(), offset);
+  const auto bytes = static_cast<std::size_t>(std::min<std::uint64_t>(left, in.size()));
+  if (bytes == 0 || !packed.read_at(offset, in.data(), bytes)) return 0;
+  offset += bytes;
+  return bytes;
+}
+
+// A file of gzip can have several members, one behind the other.
+Outcome unpack_gzip(const OwnDescriptor& packed, Sink& sink) {
+  z_stream stream = {};
+  if (inflateInit2(&stream, kGzipWindow) != Z_OK) return Outcome::kNoRoom;
+  const std::unique_ptr<z_stream, int (*)(z_stream*)> closed_at_end(&stream, inflateEnd);
+  Buffers buffers;
+  std::uint64_t offset = 0;
+  int result = Z_OK;
+  bool is_full = false;  // more may be waiting inside the stream
+  for (;;) {
+    if (stream.avail_in == 0 && !is_full) {
+      stream.avail_in = static_cast<uInt>(refill(packed, offset, buffers.in));
+      stream.next_in = reinterpret_cast<Bytef*>(buffers.in.data());
+      if (stream.avail_in == 0) return result == Z_STREAM_END ? Outcome::kWhole : Outcome::kDamaged;
+    }
+    if (result == Z_STREAM_END && inflateReset(&stream) != Z_OK) return Outcome::kDamaged;
+    stream.next_out = reinterpret_cast<Bytef*>(buffers.out.data());
+    stream.avail_out = static_cast<uInt>(buffers.out.size());
+    result = inflate(&stream, Z_NO_FLUSH);
+    if (!sink.take(buffers.out.data(), buffers.out.size() - stream.avail_out)) {
+      return Outcome::kNoRoom;
+    }
+    if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) return Outcome::kDamaged;
+    is_full = stream.avail_out == 0 && result != Z_STREAM_END;
+  }
+}
+
+Outcome unpack_zstd(const OwnDescriptor& packed, Sink& sink) {
+  const std::unique_ptr<ZSTD_DStream, std::size_t (*)(ZSTD_DStream*)> stream(ZSTD_createDStream(),
+                                                                             ZSTD_freeDStream);
+  if (stream == nullptr) return Outcome::kNoRoom;
+  Buffers buffers;
+  std::uint64_t offset = 0;
+  std::size_t wanted = 0;  // 0 between two frames
+  while (const std::size_t bytes = refill(packed, offset, buffers.in)) {
+    ZSTD_inBuffer in = {buffers.in.data(), bytes, 0};
+    bool is_full = true;  // more may be waiting inside the stream
+    while (in.pos < in.size || is_full) {
+      ZSTD_outBuffer out = {buffers.out.data(), buffers.out.size(), 0};
+      wanted = ZSTD_decompressStream(stream.get(), &out, &in);
+      if (!sink.take(buffers.out.data(), out.pos)) return Outcome::kNoRoom;
+      if (ZSTD_isError(wanted) != 0) return Outcome::kDamaged;
+      is_full = out.pos == out.size && wanted != 0;
+    }
+  }
+  return wanted == 0 ? Outcome::kWhole : Outcome::kDamaged;
+}
+
+}  // namespace
+
+UnpackedFile open_unpacked(const std::filesystem::path& path) {
+  UnpackedFile result;
+  result.file = OwnDescriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  const Packer packer = result.file.is_open() ? packer_of(result.file) : Packer::kNone;
+  if (packer == Packer::kNone) return result;
+  OwnDescriptor unpacked = open_temporary();
+  Sink sink(unpacked, std::max(kAlwaysAllowedBytes, kMostGrowth * result.file.bytes()));
+  Outcome outcome = Outcome::kNoRoom;
+  if (unpacked.is_open()) {
+    outcome =
+        packer == Packer::kGzip ? unpack_gzip(result.file, sink) : unpack_zstd(result.file, sink);
+  }
+  result.is_whole = outcome == Outcome::kWhole;
+  result.has_room = outcome != Outcome::kNoRoom;
+  result.file = std::move(unpacked);
+  return result;
+}
+
+std::filesystem::path unpacked_name(const std::filesystem::path& path) {
+  const std::filesystem::path suffix = path.extension();
+  const bool is_packed = std::ranges::find(kPackedSuffixes, suffix) != kPackedSuffixes.end();
+  return is_packed ? std::filesystem::path(path).replace_extension() : path;
+}
+
+std::vector<std::filesystem::path> ring_names(const std::filesystem::path& trace) {
+  std::filesystem::path ring = unpacked_name(trace);
+  ring += ".ring";
+  std::vector<std::filesystem::path> names = {ring};
+  for (const char* suffix : kPackedSuffixes) names.emplace_back(ring.string() + suffix);
+  return names;
+}
+
+}  // namespace gpumemtrace::trace

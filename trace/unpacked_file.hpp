@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// Traces and rings that were packed as a whole after they were recorded: NAME.gmt.gz by gzip,
+// NAME.gmt.zst by zstd. Traces are read in any order, so such a file is unpacked into one without a
+// name in the folder for temporary files, and goes with its descriptor.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <vector>
+
+#include "trace/own_descriptor.hpp"
+
+namespace gpumemtrace::trace {
+
+// What the name of a packed file ends with.
+inline constexpr std::array<const char*, 2> kPackedSuffixes = {".gz", ".zst"};
+
+struct UnpackedFile {
+  OwnDescriptor file;    // the file itself where it is not packed; not open where errno says why
+  bool is_whole = true;  // false: the packed file is damaged or cut, and this is what came before
+  bool has_room = true;  // false: there was no room to unpack it, or it grew beyond all measure
+};
+
+// What is packed is told by how the file begins, not by its name. Does not wait for a writer where
+// somebody put a named pipe.
+[[nodiscard]] UnpackedFile open_unpacked(const std::filesystem::path& path);
+
+// The path without the suffix of a packer.
+[[nodiscard]] std::filesystem::path unpacked_name(const std::filesystem::path& path);
+
+// Where the ring of a trace can be: as it was recorded, or packed.
+[[nodiscard]] std::vector<std::filesystem::path> ring_names(const std::filesystem::path& trace);
+
+}  // namespace gpumemtrace::trace
