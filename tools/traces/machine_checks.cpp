@@ -328,7 +328,7 @@ CheckResult check_compatibility() {
   struct utsname system = {};
   uname(&system);
   const std::string libc = gnu_get_libc_version();
-  const std::array<PartVersion, 7> parts = {{
+  std::vector<PartVersion> machine = {
       {MachinePart::kArchitecture, system.machine},
       {MachinePart::kGlibc, libc.substr(0, libc.find('.', libc.find('.') + 1))},
       {MachinePart::kPython, probe_python()},
@@ -336,11 +336,8 @@ CheckResult check_compatibility() {
       {MachinePart::kDriver, version_apart(probe_driver_branch)},
       {MachinePart::kCuda, version_apart(probe_cuda_version)},
       {MachinePart::kGpu, version_apart(probe_first_device)},
-  }};
-  std::vector<PartVersion> machine;
-  for (const PartVersion& part : parts) {
-    if (!part.version.empty()) machine.push_back(part);
-  }
+  };
+  std::erase_if(machine, [](const PartVersion& part) { return part.version.empty(); });
   const Compatibility found = compare_with_tried(machine);
   return {found.is_tried ? CheckState::kOk : CheckState::kNote, "compatibility", found.text,
           found.is_tried ? "" : "it may work all the same (docs/compatibility.md)"};
@@ -378,6 +375,7 @@ constexpr auto kChecks = std::to_array<CheckResult (*)()>({
 
 std::vector<CheckResult> check_machine() {
   std::vector<CheckResult> results;
+  results.reserve(kChecks.size());
   for (const auto check : kChecks) results.push_back(check());
   return results;
 }
