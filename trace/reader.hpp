@@ -177,12 +177,6 @@ class WriterCursor {
   ReadLosses losses_;
 };
 
-// The typed view of a record; the kind must match.
-template <class Record>
-const Record& as(const RecordHeader& header) {
-  return reinterpret_cast<const Record&>(header);
-}
-
 // Bytes after the struct, without the padding zeros at the end. Empty for kinds without tail.
 std::string_view tail_of(const RecordHeader& header);
 

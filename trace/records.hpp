@@ -357,6 +357,8 @@ struct OtherCall {
 
 enum class Framework : std::uint32_t { kUnknown = 0, kPytorch = 1 };
 
+inline constexpr std::int8_t kCudaDeviceType = 1;  // c10::DeviceType::CUDA
+
 // A block of the framework's caching allocator; positive bytes: handed out, negative: taken back.
 struct Block {
   RecordHeader record;
@@ -365,7 +367,7 @@ struct Block {
   std::uint64_t allocated = 0;       // the framework's own total of the device after this event
   std::uint64_t reserved_bytes = 0;  // likewise, segments
   std::uint32_t stack = 0;
-  std::int8_t device_type = 0;  // c10::DeviceType; 1 = CUDA
+  std::int8_t device_type = 0;  // c10::DeviceType
   std::int8_t device = -1;
   std::uint16_t framework = 0;
   // With kFlagStream: the framework's current stream of the calling thread on the device, by the

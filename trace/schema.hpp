@@ -647,6 +647,18 @@ consteval std::array<std::int8_t, 256> index_kinds() {
 inline constexpr std::array<std::int8_t, 256> kIndex = index_kinds();
 }  // namespace schema
 
+// All record structs. Their kinds have the same names.
+// clang-format off
+#define GPUMEMTRACE_RECORDS(X) \
+  X(Allocation) X(Free) X(Mapping) X(Pool) X(Copy) X(Set) X(Range) X(ContextCall) X(Graph) \
+  X(Import) X(OtherCall) X(Block) X(FrameworkOom) X(Clock) X(MemorySample) X(PoolSample) \
+  X(Thread) X(Context) X(Device) X(Module) X(ApiName) X(Text) X(Unwrapped) X(Requester) \
+  X(Stack) X(Code) X(Mark) X(Gap) X(Annotation) X(WaitingStack) X(Name) X(Tensor) X(Totals) \
+  X(Peak) X(PeakHolder) X(Checkpoint) X(RefusedFree) X(RecentFree) X(ActivityCall) \
+  X(ActivityCopy) X(ActivitySet) X(ActivityMemory) X(ActivityPool) X(ActivityManaged) \
+  X(ActivityOverhead) X(ActivityKernel) X(ActivityClock) X(ActivityState) X(ActivityDropped)
+// clang-format on
+
 // The kind of a record struct.
 template <class Record>
 consteval RecordKind kind_of();
@@ -655,56 +667,30 @@ consteval RecordKind kind_of();
   consteval RecordKind kind_of<Record>() { \
     return RecordKind::k##Record;          \
   }
-GPUMEMTRACE_KIND_OF(Allocation)
-GPUMEMTRACE_KIND_OF(Free)
-GPUMEMTRACE_KIND_OF(Mapping)
-GPUMEMTRACE_KIND_OF(Pool)
-GPUMEMTRACE_KIND_OF(Copy)
-GPUMEMTRACE_KIND_OF(Set)
-GPUMEMTRACE_KIND_OF(Range)
-GPUMEMTRACE_KIND_OF(ContextCall)
-GPUMEMTRACE_KIND_OF(Graph)
-GPUMEMTRACE_KIND_OF(Import)
-GPUMEMTRACE_KIND_OF(OtherCall)
-GPUMEMTRACE_KIND_OF(Block)
-GPUMEMTRACE_KIND_OF(FrameworkOom)
-GPUMEMTRACE_KIND_OF(Clock)
-GPUMEMTRACE_KIND_OF(MemorySample)
-GPUMEMTRACE_KIND_OF(PoolSample)
-GPUMEMTRACE_KIND_OF(Thread)
-GPUMEMTRACE_KIND_OF(Context)
-GPUMEMTRACE_KIND_OF(Device)
-GPUMEMTRACE_KIND_OF(Module)
-GPUMEMTRACE_KIND_OF(ApiName)
-GPUMEMTRACE_KIND_OF(Text)
-GPUMEMTRACE_KIND_OF(Unwrapped)
-GPUMEMTRACE_KIND_OF(Requester)
-GPUMEMTRACE_KIND_OF(Stack)
-GPUMEMTRACE_KIND_OF(Code)
-GPUMEMTRACE_KIND_OF(Mark)
-GPUMEMTRACE_KIND_OF(Gap)
-GPUMEMTRACE_KIND_OF(Annotation)
-GPUMEMTRACE_KIND_OF(WaitingStack)
-GPUMEMTRACE_KIND_OF(Name)
-GPUMEMTRACE_KIND_OF(Tensor)
-GPUMEMTRACE_KIND_OF(Totals)
-GPUMEMTRACE_KIND_OF(Peak)
-GPUMEMTRACE_KIND_OF(PeakHolder)
-GPUMEMTRACE_KIND_OF(Checkpoint)
-GPUMEMTRACE_KIND_OF(RefusedFree)
-GPUMEMTRACE_KIND_OF(RecentFree)
-GPUMEMTRACE_KIND_OF(ActivityCall)
-GPUMEMTRACE_KIND_OF(ActivityCopy)
-GPUMEMTRACE_KIND_OF(ActivitySet)
-GPUMEMTRACE_KIND_OF(ActivityMemory)
-GPUMEMTRACE_KIND_OF(ActivityPool)
-GPUMEMTRACE_KIND_OF(ActivityManaged)
-GPUMEMTRACE_KIND_OF(ActivityOverhead)
-GPUMEMTRACE_KIND_OF(ActivityKernel)
-GPUMEMTRACE_KIND_OF(ActivityClock)
-GPUMEMTRACE_KIND_OF(ActivityState)
-GPUMEMTRACE_KIND_OF(ActivityDropped)
+GPUMEMTRACE_RECORDS(GPUMEMTRACE_KIND_OF)
 #undef GPUMEMTRACE_KIND_OF
+
+// The typed view of a record; the kind must match.
+template <class Record>
+[[nodiscard]] const Record& as(const RecordHeader& header) noexcept {
+  return reinterpret_cast<const Record&>(header);
+}
+
+// Calls visit(record) with the struct of the record's kind; with the header alone where this
+// version does not know the kind.
+template <class Visit>
+decltype(auto) dispatch(const RecordHeader& record, Visit&& visit) {
+#define GPUMEMTRACE_VISIT(Record) \
+  case RecordKind::k##Record:     \
+    return visit(as<Record>(record));
+  switch (record.kind) {
+    GPUMEMTRACE_RECORDS(GPUMEMTRACE_VISIT)
+    case RecordKind::kNone:
+      break;
+  }
+#undef GPUMEMTRACE_VISIT
+  return visit(record);
+}
 
 // nullptr for a kind that this version does not know.
 constexpr const KindInfo* find_kind(RecordKind kind) {

@@ -10,13 +10,6 @@
 #include "trace/order.hpp"
 
 namespace gpumemtrace::analyzer::replay {
-namespace {
-
-constexpr std::uint16_t kOutOfMemory = 2;  // CUDA_ERROR_OUT_OF_MEMORY
-constexpr std::int8_t kCudaDeviceType = 1;
-
-}  // namespace
-
 void TraceEvents::note_gap(const std::string& reason, bool is_end_only) {
   if (!gaps_.reason.empty() && (is_end_only || !gaps_.is_end_only)) return;
   gaps_ = {reason, is_end_only};
@@ -34,62 +27,27 @@ void TraceEvents::apply(const trace::RecordHeader& record, std::uint32_t writer,
                         std::uint64_t ticks) {
   now_ = trace::next_model_time(now_, record.kind, ticks);
   if (writer == trace::kCheckpointWriter) {
-    note_gap("the trace was bounded: its oldest part was folded into a checkpoint");
+    note_gap("the trace was bounded: its oldest part was compacted into a checkpoint");
   }
   if (trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0) return;
-  switch (record.kind) {
-    case trace::RecordKind::kContext: {
-      const auto& context = trace::as<trace::Context>(record);
-      contexts_[context.id] = context.device;
-      return;
-    }
-    case trace::RecordKind::kDevice: {
-      const auto& device = trace::as<trace::Device>(record);
-      usage_[device.ordinal].total_bytes = device.total_bytes;
-      return;
-    }
-    case trace::RecordKind::kMark: {
-      if (trace::as<trace::Mark>(record).mark == trace::MarkKind::kStopped) {
-        note_gap("recording was paused");
-      }
-      if (trace::as<trace::Mark>(record).mark == trace::MarkKind::kDisabled) {
-        note_gap("recording ended before the program", true);
-      }
-      return;
-    }
-    case trace::RecordKind::kGap: {
-      const auto& gap = trace::as<trace::Gap>(record);
-      if (gap.allocations + gap.frees + gap.blocks + gap.others != 0) {
-        note_gap("events were lost");
-      }
-      return;
-    }
-    case trace::RecordKind::kAllocation:
-      return apply_allocation(trace::as<trace::Allocation>(record), writer);
-    case trace::RecordKind::kFree:
-      return apply_free(trace::as<trace::Free>(record), writer);
-    case trace::RecordKind::kPool:
-      return apply_pool(trace::as<trace::Pool>(record));
-    case trace::RecordKind::kMapping:
-      return apply_mapping(trace::as<trace::Mapping>(record), writer);
-    case trace::RecordKind::kGraph: {
-      if (trace::as<trace::Graph>(record).operation == trace::GraphOperation::kBeginCapture) {
-        for_each_recorded(
-            [](std::int32_t, RecordedAllocator& recorded) { recorded.note_capture(); });
-      }
-      return;
-    }
-    case trace::RecordKind::kBlock:
-      return apply_block(trace::as<trace::Block>(record), writer);
-    case trace::RecordKind::kFrameworkOom:
-      return apply_refusal(trace::as<trace::FrameworkOom>(record), writer);
-    case trace::RecordKind::kPoolSample:
-      return apply_pool_sample(trace::as<trace::PoolSample>(record));
-    case trace::RecordKind::kMemorySample:
-      return apply_sample(trace::as<trace::MemorySample>(record));
-    default:
-      return;
-  }
+  writer_ = writer;
+  trace::dispatch(record, [this](const auto& typed) {
+    if constexpr (requires { apply(typed); }) apply(typed);
+  });
+}
+
+void TraceEvents::apply(const trace::Mark& mark) {
+  if (mark.mark == trace::MarkKind::kStopped) note_gap("recording was paused");
+  if (mark.mark == trace::MarkKind::kDisabled) note_gap("recording ended before the program", true);
+}
+
+void TraceEvents::apply(const trace::Gap& gap) {
+  if (gap.allocations + gap.frees + gap.blocks + gap.others != 0) note_gap("events were lost");
+}
+
+void TraceEvents::apply(const trace::Graph& call) {
+  if (call.operation != trace::GraphOperation::kBeginCapture) return;
+  for_each_recorded([](std::int32_t, RecordedAllocator& recorded) { recorded.note_capture(); });
 }
 
 void TraceEvents::read_texts(const trace::TraceFile& file) {
@@ -127,7 +85,7 @@ std::int32_t TraceEvents::device_of(const trace::CallHeader& call) const {
   return found == contexts_.end() ? -1 : found->second;
 }
 
-void TraceEvents::apply_allocation(const trace::Allocation& call, std::uint32_t writer) {
+void TraceEvents::apply(const trace::Allocation& call) {
   const bool is_physical = call.memory == trace::MemoryKind::kPhysical;
   const bool is_device =
       call.memory == trace::MemoryKind::kDevice || call.memory == trace::MemoryKind::kPitched;
@@ -137,10 +95,10 @@ void TraceEvents::apply_allocation(const trace::Allocation& call, std::uint32_t 
   if (!is_physical && !is_device) return;
   const std::int32_t device =
       is_physical && call.location >= 0 ? call.location : device_of(call.call);
-  if (call.call.record.result == kOutOfMemory) {
+  if (call.call.record.result == trace::kCudaOutOfMemory) {
     const DriverCall refused{DriverCall::Kind::kRefused, 0, call.bytes, call.call.stack};
     for_each_recorded([&](std::int32_t ordinal, RecordedAllocator& recorded) {
-      if (device < 0 || ordinal == device) recorded.add_refusal(writer, refused);
+      if (device < 0 || ordinal == device) recorded.add_refusal(writer_, refused);
     });
     driver_refused(device, call.bytes);
     return;
@@ -148,18 +106,18 @@ void TraceEvents::apply_allocation(const trace::Allocation& call, std::uint32_t 
   if (call.call.record.result != 0) return;
   usage_[device].driver_bytes += call.bytes;
   if (is_physical) {
-    handles_[call.address] = {writer, call.bytes, device};
+    handles_[call.address] = {writer_, call.bytes, device};
     return;
   }
-  allocations_[call.address] = {writer, call.bytes, device};
+  allocations_[call.address] = {writer_, call.bytes, device};
   const DriverCall allocated{DriverCall::Kind::kAllocated, call.address, call.bytes,
                              call.call.stack};
   for_each_recorded([&](std::int32_t, RecordedAllocator& recorded) {
-    recorded.add_allocation(writer, allocated);
+    recorded.add_allocation(writer_, allocated);
   });
 }
 
-void TraceEvents::apply_free(const trace::Free& call, std::uint32_t writer) {
+void TraceEvents::apply(const trace::Free& call) {
   if (call.call.record.result != 0 || call.address == 0) return;
   if (const auto async = async_blocks_.find(call.address); async != async_blocks_.end()) {
     const auto [slot, device] = async->second;
@@ -177,14 +135,14 @@ void TraceEvents::apply_free(const trace::Free& call, std::uint32_t writer) {
   if (&pieces == &handles_) return;
   const DriverCall freed{DriverCall::Kind::kFreed, call.address, piece.bytes, call.call.stack};
   for_each_recorded(
-      [&](std::int32_t, RecordedAllocator& recorded) { recorded.add_free(writer, freed); });
+      [&](std::int32_t, RecordedAllocator& recorded) { recorded.add_free(writer_, freed); });
 }
 
-void TraceEvents::apply_mapping(const trace::Mapping& call, std::uint32_t writer) {
+void TraceEvents::apply(const trace::Mapping& call) {
   if (call.call.record.result != 0) return;
   switch (call.operation) {
     case trace::MappingOperation::kReserve: {
-      reservations_[call.address] = {writer, call.bytes, -1};
+      reservations_[call.address] = {writer_, call.bytes, -1};
       return for_each_recorded([&](std::int32_t, RecordedAllocator& recorded) {
         recorded.add_reservation(call.address, call.bytes);
       });
@@ -200,13 +158,13 @@ void TraceEvents::apply_mapping(const trace::Mapping& call, std::uint32_t writer
       const bool is_map = call.operation == trace::MappingOperation::kMap;
       if (is_map) {
         const auto handle = handles_.find(call.handle);
-        mappings_[call.address] = {writer, call.bytes,
+        mappings_[call.address] = {writer_, call.bytes,
                                    handle == handles_.end() ? -1 : handle->second.device};
       }
       const DriverCall changed{is_map ? DriverCall::Kind::kMapped : DriverCall::Kind::kUnmapped,
                                call.address, call.bytes, call.call.stack};
       for_each_recorded([&](std::int32_t, RecordedAllocator& recorded) {
-        recorded.add_mapping(writer, changed);
+        recorded.add_mapping(writer_, changed);
       });
       if (!is_map) mappings_.erase(call.address);
       return;
@@ -263,30 +221,30 @@ void TraceEvents::give_earlier_calls(RecordedAllocator& recorded, std::int32_t) 
   }
 }
 
-void TraceEvents::apply_block(const trace::Block& block, std::uint32_t writer) {
-  if (block.device_type != kCudaDeviceType || block.address == 0) return;
+void TraceEvents::apply(const trace::Block& block) {
+  if (block.device_type != trace::kCudaDeviceType || block.address == 0) return;
   DeviceEvents& device = device_of_block(block.device, block.address);
   if (!device.recorded) return;
   if (block.bytes > 0) {
     ++device.requests;
     device.recorded->mark_segment(block.address);
     update(block.device);
-    device.recorded->hand_out(writer, block);
+    device.recorded->hand_out(writer_, block);
   } else {
     update(block.device);
     device.recorded->take_back(block);
   }
 }
 
-void TraceEvents::apply_refusal(const trace::FrameworkOom& oom, std::uint32_t writer) {
-  if (oom.device_type != kCudaDeviceType) return;
+void TraceEvents::apply(const trace::FrameworkOom& oom) {
+  if (oom.device_type != trace::kCudaDeviceType) return;
   const auto found = devices_.find(oom.device);
   if (found == devices_.end() || !found->second.recorded) return;
   ++found->second.refused;
   if (found->second.refusals.size() < kMostRefusals) {
     found->second.refusals.push_back({now_, oom.requested});
   }
-  found->second.recorded->refuse(writer, oom);
+  found->second.recorded->refuse(writer_, oom);
 }
 
 void TraceEvents::add_async(const trace::Allocation& call) {
@@ -310,21 +268,21 @@ void TraceEvents::add_async(const trace::Allocation& call) {
 }
 
 // The backend empties its cache so.
-void TraceEvents::apply_pool(const trace::Pool& call) {
+void TraceEvents::apply(const trace::Pool& call) {
   if (call.operation != trace::PoolOperation::kTrim || call.call.record.result != 0) return;
   const auto found = devices_.find(device_of(call.call));
   if (found == devices_.end() || found->second.recorded) return;
   found->second.out->add({EventKind::kEmptyCache, 0, 0, 0, 0, 0});
 }
 
-void TraceEvents::apply_pool_sample(const trace::PoolSample& sample) {
+void TraceEvents::apply(const trace::PoolSample& sample) {
   std::uint64_t& reserved = pools_[sample.pool];
   Usage& usage = usage_[sample.device];
   usage.pool_bytes += sample.reserved_current - reserved;
   reserved = sample.reserved_current;
 }
 
-void TraceEvents::apply_sample(const trace::MemorySample& sample) {
+void TraceEvents::apply(const trace::MemorySample& sample) {
   if (sample.source != trace::SampleSource::kMemGetInfo || sample.total_bytes == 0) return;
   Usage& usage = usage_[sample.device];
   usage.total_bytes = sample.total_bytes;

@@ -107,14 +107,21 @@ class TraceEvents {
 
   void read_texts(const trace::TraceFile& file);
   void apply_text(const trace::Text& text);
-  void apply_allocation(const trace::Allocation& call, std::uint32_t writer);
-  void apply_free(const trace::Free& call, std::uint32_t writer);
-  void apply_mapping(const trace::Mapping& call, std::uint32_t writer);
-  void apply_pool(const trace::Pool& call);
-  void apply_block(const trace::Block& block, std::uint32_t writer);
-  void apply_refusal(const trace::FrameworkOom& oom, std::uint32_t writer);
-  void apply_pool_sample(const trace::PoolSample& sample);
-  void apply_sample(const trace::MemorySample& sample);
+  void apply(const trace::Context& context) { contexts_[context.id] = context.device; }
+  void apply(const trace::Device& device) {
+    usage_[device.ordinal].total_bytes = device.total_bytes;
+  }
+  void apply(const trace::Mark& mark);
+  void apply(const trace::Gap& gap);
+  void apply(const trace::Allocation& call);
+  void apply(const trace::Free& call);
+  void apply(const trace::Mapping& call);
+  void apply(const trace::Pool& call);
+  void apply(const trace::Graph& call);
+  void apply(const trace::Block& block);
+  void apply(const trace::FrameworkOom& oom);
+  void apply(const trace::PoolSample& sample);
+  void apply(const trace::MemorySample& sample);
   void add_async(const trace::Allocation& call);
   [[nodiscard]] DeviceEvents& device_of_block(std::int32_t device, std::uint64_t address);
   void give_earlier_calls(RecordedAllocator& recorded, std::int32_t device) const;
@@ -150,6 +157,7 @@ class TraceEvents {
   Gaps gaps_;
   Unseen told_late_;
   std::uint64_t now_ = 0;
+  std::uint32_t writer_ = 0;  // of the present record
 };
 
 // All that the trace tells, read once.

@@ -187,24 +187,25 @@ rows::ExitLeak exit_row(const ReportContext& context, const ReportProcess& proce
 std::vector<rows::InvalidFree> invalid_free_rows(const ReportContext& context) {
   std::vector<rows::InvalidFree> list;
   for (const ReportProcess& process : context.processes()) {
-    for (const auto& [refused, why] : process.model().memory().invalid_frees) {
-      const auto location = [&](const std::optional<CallSite>& site) {
-        return site ? location_of(context, process, *site) : rows::OptionalLocation();
+    for (const trace::RefusedFree& refused : process.model().memory().refused_frees.rows()) {
+      const auto location = [&](const std::optional<CallSite>& of) {
+        return of ? location_of(context, process, *of) : rows::OptionalLocation();
       };
+      const CallSite site = ledger::site_of(refused);
       rows::InvalidFree row;
       row.process = process.id;
-      row.function = process.model().program().dictionary().function_of(refused.site);
-      row.result = refused.result;
+      row.function = process.model().program().dictionary().function_of(site);
+      row.result = refused.record.result;
       row.address_was_live = refused.what == FreedWhat::kLiveMemory;
-      row.count = why.tally.count;
-      row.bytes = why.tally.bytes;
-      row.origin = origin_of(context.identity_of_site(process, refused.site));
-      row.first_time_ns = process.time_ns(why.tally.first_time);
-      row.last_time_ns = process.time_ns(why.tally.last_time);
+      row.count = refused.count;
+      row.bytes = refused.bytes;
+      row.origin = origin_of(context.identity_of_site(process, site));
+      row.first_time_ns = process.time_ns(refused.first_time);
+      row.last_time_ns = process.time_ns(refused.last_time);
       row.what = refused.what;
-      row.allocated_at = location(why.allocated_at);
-      row.freed_before_at = location(why.freed_before_at);
-      row.offset_bytes = why.offset_bytes;
+      row.allocated_at = location(ledger::allocated_at(refused));
+      row.freed_before_at = location(ledger::freed_before_at(refused));
+      row.offset_bytes = refused.offset_bytes;
       list.push_back(std::move(row));
     }
   }

@@ -19,11 +19,6 @@ bool is_event(trace::RecordKind kind) noexcept {
          kind == trace::RecordKind::kFrameworkOom;
 }
 
-template <class Record>
-const Record& as(const trace::RecordHeader& record) noexcept {
-  return reinterpret_cast<const Record&>(record);
-}
-
 // The tail, without the zeros that fill its last word.
 std::string_view text_of(const trace::Name& name) noexcept {
   const std::size_t bytes = name.record.words * trace::kWordBytes - sizeof name;
@@ -53,130 +48,58 @@ void Compaction::count_gone(const trace::RecordHeader& record) noexcept {
 // A call whose time and arguments no report asks for.
 void Compaction::count_only(const trace::RecordHeader& record) noexcept {
   count_gone(record);
-  GroupKey key;
-  key.kind = static_cast<std::uint32_t>(record.kind);
-  key.api = record.api;
-  const std::uint32_t index = sums_.group_of(key);
+  trace::Totals like;
+  like.kind = static_cast<std::uint32_t>(record.kind);
+  like.record.api = record.api;
+  const std::uint32_t index = sums_.group_of(like);
   if (index == kNoIndex32) return;
+  trace::Totals& totals = sums_.group(index).totals;
   const bool has_failed = trace::is_call(record.kind) && record.result != trace::kCudaSuccess;
-  ++(has_failed ? sums_.group(index).failed : sums_.group(index).count);
+  ++(has_failed ? totals.failed : totals.count);
 }
 
 void Compaction::add(const trace::RecordHeader& record, std::uint32_t writer,
                      std::uint64_t ticks) noexcept {
   using trace::RecordKind;
   ticks_ = ticks;
+  writer_ = writer;
   now_ = trace::next_model_time(now_, record.kind, ticks);
   if (counts_.first_time == 0) counts_.first_time = now_;
   // The process died in it, and the report says so.
-  if (trace::is_call(record.kind) && as<trace::CallHeader>(record).end == 0) {
+  if (trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0) {
     retain(record);
     return;
   }
-  switch (record.kind) {
-    case RecordKind::kAllocation:
-      return add_allocation(as<trace::Allocation>(record), writer);
-    case RecordKind::kFree:
-      return add_free(as<trace::Free>(record), writer);
-    case RecordKind::kBlock:
-      return add_block(as<trace::Block>(record), writer);
-    case RecordKind::kCopy:
-      return add_copy(as<trace::Copy>(record));
-    case RecordKind::kSet:
-      return add_set(as<trace::Set>(record));
-    case RecordKind::kMapping:
-      return add_mapping(as<trace::Mapping>(record));
-    case RecordKind::kPool:
-      return add_pool_call(as<trace::Pool>(record));
-    case RecordKind::kContextCall:
-      return add_context_call(as<trace::ContextCall>(record));
-    case RecordKind::kGraph:
-      return add_graph(as<trace::Graph>(record));
-    case RecordKind::kImport:
-      return add_import(as<trace::Import>(record));
-    case RecordKind::kRange:
-    case RecordKind::kOtherCall:
-      return count_only(record);
-    case RecordKind::kThread:
-      return add_thread(as<trace::Thread>(record), writer);
-    default:
-      return add_other(record, writer);
+  // The calls that they would be joined to are gone, too; the report says how many there were.
+  if (record.kind >= RecordKind::kActivityCall && record.kind <= RecordKind::kActivityKernel) {
+    ++counts_.activity_records;
+    return count_gone(record);
   }
+  trace::dispatch(record, [this](const auto& typed) noexcept { apply(typed); });
 }
 
-// Everything that is no call and no block.
-void Compaction::add_other(const trace::RecordHeader& record, std::uint32_t writer) noexcept {
-  using trace::RecordKind;
-  switch (record.kind) {
-    case RecordKind::kTotals:
-      return add_totals(as<trace::Totals>(record));
-    case RecordKind::kPeak:
-      return add_peak(as<trace::Peak>(record));
-    case RecordKind::kPeakHolder:
-      return add_peak_holder(as<trace::PeakHolder>(record));
-    case RecordKind::kCheckpoint:
-      return add_checkpoint(as<trace::Checkpoint>(record));
-    case RecordKind::kRefusedFree:
-      return count_refused(as<trace::RefusedFree>(record));
-    case RecordKind::kRecentFree:
-      return add_recent_free(as<trace::RecentFree>(record));
-    case RecordKind::kMemorySample:
-      return add_sample(as<trace::MemorySample>(record));
-    case RecordKind::kPoolSample:
-      return add_pool_sample(as<trace::PoolSample>(record), writer);
-    case RecordKind::kClock: {
-      if (!samples_.add(retained_, record, 0)) failed_ = true;
-      return;
-    }
-    case RecordKind::kActivityClock: {
-      const auto& clock = as<trace::ActivityClock>(record);
-      const std::uint64_t source = (std::uint64_t{clock.library} << 32) | clock.epoch;
-      if (!samples_.add(retained_, record, source)) failed_ = true;
-      return;
-    }
-    case RecordKind::kActivityCall:
-    case RecordKind::kActivityCopy:
-    case RecordKind::kActivitySet:
-    case RecordKind::kActivityMemory:
-    case RecordKind::kActivityPool:
-    case RecordKind::kActivityManaged:
-    case RecordKind::kActivityOverhead:
-    case RecordKind::kActivityKernel: {
-      // The calls that they would be joined to are gone, too; the report says how many there were.
-      ++counts_.activity_records;
-      return count_gone(record);
-    }
-    case RecordKind::kActivityDropped:
-      return add_dropped(as<trace::ActivityDropped>(record));
-    case RecordKind::kAnnotation:
-      return add_annotation(as<trace::Annotation>(record));
-    case RecordKind::kTensor:
-      return add_tensor(as<trace::Tensor>(record));
-    case RecordKind::kName: {
-      const auto& name = as<trace::Name>(record);
-      if (text_of(name) == trace::kLeaksFromHere) leaks_mark_name_ = name.id;
-      break;
-    }
-    case RecordKind::kMark: {
-      if (as<trace::Mark>(record).mark == trace::MarkKind::kStopped)
-        allocations_are_missing_ = true;
-      break;
-    }
-    case RecordKind::kGap:
-      return add_gap(as<trace::Gap>(record));
-    case RecordKind::kContext: {
-      if (!contexts_.announce(as<trace::Context>(record))) return count_gone(record);
-      break;
-    }
-    default: {
-      break;
-    }
-  }
-  retain(record);
+void Compaction::retain_sample(const trace::RecordHeader& record, std::uint64_t source,
+                               std::uint64_t height) noexcept {
+  if (!samples_.add(retained_, record, source, height)) failed_ = true;
 }
 
-void Compaction::add_thread(const trace::Thread& thread, std::uint32_t writer) noexcept {
-  const std::uint32_t stood_in = thread.writer != 0 ? thread.writer : writer;
+void Compaction::apply(const trace::Name& name) noexcept {
+  if (text_of(name) == trace::kLeaksFromHere) leaks_mark_name_ = name.id;
+  retain(name.record);
+}
+
+void Compaction::apply(const trace::Mark& mark) noexcept {
+  if (mark.mark == trace::MarkKind::kStopped) allocations_are_missing_ = true;
+  retain(mark.record);
+}
+
+void Compaction::apply(const trace::Context& context) noexcept {
+  if (!contexts_.announce(context)) return count_gone(context.record);
+  retain(context.record);
+}
+
+void Compaction::apply(const trace::Thread& thread) noexcept {
+  const std::uint32_t stood_in = thread.writer != 0 ? thread.writer : writer_;
   const std::uint64_t key = (std::uint64_t{stood_in} << 32) + thread.thread_id + 1;
   if (threads_.find(key) != nullptr || threads_.size() >= kMaxThreads) {
     return count_gone(thread.record);
@@ -188,7 +111,7 @@ void Compaction::add_thread(const trace::Thread& thread, std::uint32_t writer) n
   }
 }
 
-void Compaction::add_dropped(const trace::ActivityDropped& dropped) noexcept {
+void Compaction::apply(const trace::ActivityDropped& dropped) noexcept {
   if (dropped_ == 0) {
     dropped_ = retain(dropped.record);
     return;
@@ -200,7 +123,7 @@ void Compaction::add_dropped(const trace::ActivityDropped& dropped) noexcept {
 }
 
 // All gaps are reported as one sum.
-void Compaction::add_gap(const trace::Gap& gap) noexcept {
+void Compaction::apply(const trace::Gap& gap) noexcept {
   if (gap.allocations != 0) allocations_are_missing_ = true;
   if (gap_ == 0) {
     gap_ = retain(gap.record);
@@ -219,7 +142,7 @@ void Compaction::add_gap(const trace::Gap& gap) noexcept {
 
 // Steps and ranges go with the detail. From where on leaks count must stay known: without it what
 // lives from before would be a leak.
-void Compaction::add_annotation(const trace::Annotation& annotation) noexcept {
+void Compaction::apply(const trace::Annotation& annotation) noexcept {
   const bool is_leaks_mark = annotation.operation == trace::AnnotationOperation::kMark &&
                              annotation.name != 0 && annotation.name == leaks_mark_name_;
   if (!is_leaks_mark) return count_gone(annotation.record);
@@ -228,41 +151,36 @@ void Compaction::add_annotation(const trace::Annotation& annotation) noexcept {
 }
 
 // A name stays as long as its block does.
-void Compaction::add_tensor(const trace::Tensor& tensor) noexcept {
+void Compaction::apply(const trace::Tensor& tensor) noexcept {
   if (blocks_.find(tensor.address) == nullptr) return count_gone(tensor.record);
   const RetainedTensors::Added added = tensors_.add(retained_, tensor);
   if (added == RetainedTensors::Added::kKnown) count_gone(tensor.record);
   if (added == RetainedTensors::Added::kNoMemory) failed_ = true;
 }
 
-void Compaction::add_transfer(const trace::CallHeader& call, const GroupKey& key,
+void Compaction::add_transfer(const trace::CallHeader& call, const trace::Totals& like,
                               std::uint64_t bytes, bool has_time) noexcept {
-  const std::uint32_t index = sums_.group_of(key);
+  const std::uint32_t index = sums_.group_of(like);
   if (index == kNoIndex32) return;
-  Group& group = sums_.group(index);
+  trace::Totals& totals = sums_.group(index).totals;
   count_gone(call.record);
   if (call.record.result != trace::kCudaSuccess) {
-    ++group.failed;
+    ++totals.failed;
     return;
   }
   if ((call.record.flags & trace::kFlagCaptured) != 0) return;
-  ++group.count;
-  group.bytes += bytes;
-  if (bytes > group.largest_bytes) group.largest_bytes = bytes;
-  if (has_time) group.host_ticks += ledger::host_ticks_of(call);
+  ++totals.count;
+  totals.bytes += bytes;
+  if (bytes > totals.largest_bytes) totals.largest_bytes = bytes;
+  if (has_time) totals.host_ticks += ledger::host_ticks_of(call);
 }
 
-GroupKey Compaction::transfer_key(const trace::CallHeader& call) const noexcept {
-  GroupKey key;
-  key.kind = static_cast<std::uint32_t>(call.record.kind);
-  key.caller = call.caller;
-  key.stack = call.stack;
-  key.context = call.context;
-  key.api = call.record.api;
-  key.flags = call.record.flags & (trace::kFlagByPointer | trace::kFlagAsynchronous);
-  key.location = contexts_.device_of(call.context);
-  if (key.location < 0) key.location = trace::kNoKnownDevice;
-  return key;
+trace::Totals Compaction::transfer_like(const trace::CallHeader& call) const noexcept {
+  trace::Totals like = totals_like(call);
+  like.record.flags = call.record.flags & (trace::kFlagByPointer | trace::kFlagAsynchronous);
+  like.location = contexts_.device_of(call.context);
+  if (like.location < 0) like.location = trace::kNoKnownDevice;
+  return like;
 }
 
 ledger::Location Compaction::locate(std::uint64_t address, trace::EndType said,
@@ -271,34 +189,34 @@ ledger::Location Compaction::locate(std::uint64_t address, trace::EndType said,
                         allocations_are_missing_);
 }
 
-void Compaction::add_copy(const trace::Copy& call) noexcept {
-  GroupKey key = transfer_key(call.call);
+void Compaction::apply(const trace::Copy& call) noexcept {
+  trace::Totals like = transfer_like(call.call);
   const ledger::Location source = locate(call.source, call.source_type, call.call);
   const ledger::Location destination = locate(call.destination, call.destination_type, call.call);
   // What the call said matters where nothing was found.
-  if (source.memory == ledger::MemoryClass::kUnknown) key.source_type = call.source_type;
+  if (source.memory == ledger::MemoryClass::kUnknown) like.source_type = call.source_type;
   if (destination.memory == ledger::MemoryClass::kUnknown) {
-    key.destination_type = call.destination_type;
+    like.destination_type = call.destination_type;
   }
-  key.source = ledger::place_of(source.memory);
-  key.source_device = source.device;
-  key.destination = ledger::place_of(destination.memory);
-  key.destination_device = destination.device;
+  like.source = ledger::place_of(source.memory);
+  like.source_device = source.device;
+  like.destination = ledger::place_of(destination.memory);
+  like.destination_device = destination.device;
   // The parts of a batch share one call and so one time.
-  add_transfer(call.call, key, call.bytes, call.part == 0);
+  add_transfer(call.call, like, call.bytes, call.part == 0);
 }
 
-void Compaction::add_set(const trace::Set& call) noexcept {
-  GroupKey key = transfer_key(call.call);
+void Compaction::apply(const trace::Set& call) noexcept {
+  trace::Totals like = transfer_like(call.call);
   const ledger::Location destination = locate(call.destination, trace::EndType::kDevice, call.call);
-  key.destination = ledger::place_of(destination.memory);
-  key.destination_device = destination.device;
-  add_transfer(call.call, key, call.bytes, true);
+  like.destination = ledger::place_of(destination.memory);
+  like.destination_device = destination.device;
+  add_transfer(call.call, like, call.bytes, true);
 }
 
 // As long as no graph has memory of its own, graphs change nothing that is counted. Once one has,
 // every call about graphs stays; the sums here do not follow what launches allocate.
-void Compaction::add_graph(const trace::Graph& call) noexcept {
+void Compaction::apply(const trace::Graph& call) noexcept {
   using trace::GraphOperation;
   const trace::RecordHeader& record = call.call.record;
   if (record.result == trace::kCudaSuccess && (call.operation == GraphOperation::kAddAllocation ||
@@ -320,7 +238,7 @@ void Compaction::add_graph(const trace::Graph& call) noexcept {
   count_only(record);
 }
 
-void Compaction::add_import(const trace::Import& call) noexcept {
+void Compaction::apply(const trace::Import& call) noexcept {
   const trace::RecordHeader& record = call.call.record;
   if (record.result != trace::kCudaSuccess) return count_only(record);
   switch (call.operation) {
@@ -343,15 +261,13 @@ void Compaction::add_import(const trace::Import& call) noexcept {
   retain(record);
 }
 
-void Compaction::add_sample(const trace::MemorySample& sample) noexcept {
+void Compaction::apply(const trace::MemorySample& sample) noexcept {
   const std::uint64_t used = sample.total_bytes - sample.free_bytes;
   const std::uint64_t height =
       sample.source == trace::SampleSource::kNvmlProcess ? sample.process_bytes : used;
   // One that says nothing of the device does not stand for those that do.
   const bool is_empty = sample.source == trace::SampleSource::kNone;
-  if (!samples_.add(retained_, sample.record, source_of(is_empty ? 1 : 0, sample.device), height)) {
-    failed_ = true;
-  }
+  retain_sample(sample.record, source_of(is_empty ? 1 : 0, sample.device), height);
   Physical* device = sums_.physical(sample.device);
   if (device == nullptr) return;
   device->add_sample(sample, now_, physical_bytes(*device), device->peak.time != 0);

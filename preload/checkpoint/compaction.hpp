@@ -22,6 +22,7 @@
 #include "trace/ledger/contexts.hpp"
 #include "trace/ledger/live_memory.hpp"
 #include "trace/ledger/pools.hpp"
+#include "trace/ledger/refused_frees.hpp"
 #include "trace/ledger/virtual_memory.hpp"
 #include "trace/records.hpp"
 
@@ -48,7 +49,7 @@ class Compaction {
 
   [[nodiscard]] bool failed() const noexcept {
     return failed_ || sums_.failed() || address_map_.failed() || pools_.failed() ||
-           contexts_.failed() || virtual_memory_.failed();
+           contexts_.failed() || virtual_memory_.failed() || refused_frees_.failed();
   }
 
  private:
@@ -76,15 +77,19 @@ class Compaction {
     bool is_segment = false;
     std::int32_t device = ledger::kUnknownDevice;  // of the segment
   };
+  // How a pair of an allocation and its free counts.
+  struct Pair {
+    std::uint64_t bytes = 0;
+    std::uint64_t host_ticks = 0;
+    std::uint64_t born_time = 0;
+  };
   // An allocation whose address was handed out again before its free was seen.
   struct Shadow {
     std::uint64_t address = 0;
     std::uint64_t deadline_ticks = 0;
     std::uint32_t writer = 0;  // of the newer allocation
     std::uint32_t group = 0;
-    std::uint64_t bytes = 0;
-    std::uint64_t host_ticks = 0;
-    std::uint64_t born_time = 0;
+    Pair pair;
   };
   // Where an allocation counts.
   struct Target {
@@ -95,12 +100,7 @@ class Compaction {
   struct SeenThread {
     std::uint64_t key = 0;  // its writer and its number plus 1
   };
-  // How a pair of an allocation and its free counts.
-  struct Pair {
-    std::uint64_t bytes = 0;
-    std::uint64_t host_ticks = 0;
-    std::uint64_t born_time = 0;
-  };
+  class Output;
 
   using Memory = ledger::LiveMemory<Live, MappedArray>;
   using Blocks = ledger::FlatMap<Live, &Live::address, MappedArray>;
@@ -111,37 +111,51 @@ class Compaction {
   void drop(RecordId id) noexcept;
   void count_gone(const trace::RecordHeader& record) noexcept;
   void count_only(const trace::RecordHeader& record) noexcept;
-  void add_other(const trace::RecordHeader& record, std::uint32_t writer) noexcept;
-  void add_thread(const trace::Thread& thread, std::uint32_t writer) noexcept;
-  void add_dropped(const trace::ActivityDropped& dropped) noexcept;
-  void add_gap(const trace::Gap& gap) noexcept;
-  void add_annotation(const trace::Annotation& annotation) noexcept;
-  void add_tensor(const trace::Tensor& tensor) noexcept;
-  void add_copy(const trace::Copy& call) noexcept;
-  void add_set(const trace::Set& call) noexcept;
-  GroupKey transfer_key(const trace::CallHeader& call) const noexcept;
+  void retain_sample(const trace::RecordHeader& record, std::uint64_t source,
+                     std::uint64_t height = 0) noexcept;
+  template <class Record>
+  void apply(const Record& record) noexcept {
+    retain(reinterpret_cast<const trace::RecordHeader&>(record));
+  }
+  void apply(const trace::Range& call) noexcept { count_only(call.call.record); }
+  void apply(const trace::OtherCall& call) noexcept { count_only(call.call.record); }
+  void apply(const trace::Clock& clock) noexcept { retain_sample(clock.record, 0); }
+  void apply(const trace::ActivityClock& clock) noexcept {
+    retain_sample(clock.record, (std::uint64_t{clock.library} << 32) | clock.epoch);
+  }
+  void apply(const trace::Thread& thread) noexcept;
+  void apply(const trace::ActivityDropped& dropped) noexcept;
+  void apply(const trace::Gap& gap) noexcept;
+  void apply(const trace::Mark& mark) noexcept;
+  void apply(const trace::Name& name) noexcept;
+  void apply(const trace::Context& context) noexcept;
+  void apply(const trace::Annotation& annotation) noexcept;
+  void apply(const trace::Tensor& tensor) noexcept;
+  void apply(const trace::Copy& call) noexcept;
+  void apply(const trace::Set& call) noexcept;
+  trace::Totals transfer_like(const trace::CallHeader& call) const noexcept;
   ledger::Location locate(std::uint64_t address, trace::EndType said,
                           const trace::CallHeader& call) const noexcept;
-  void add_transfer(const trace::CallHeader& call, const GroupKey& key, std::uint64_t bytes,
+  void add_transfer(const trace::CallHeader& call, const trace::Totals& like, std::uint64_t bytes,
                     bool has_time) noexcept;
-  void add_graph(const trace::Graph& call) noexcept;
-  void add_import(const trace::Import& call) noexcept;
-  void add_sample(const trace::MemorySample& sample) noexcept;
+  void apply(const trace::Graph& call) noexcept;
+  void apply(const trace::Import& call) noexcept;
+  void apply(const trace::MemorySample& sample) noexcept;
 
   // compaction_memory.cpp: allocations, frees, blocks, contexts
-  void add_allocation(const trace::Allocation& call, std::uint32_t writer) noexcept;
-  void add_free(const trace::Free& call, std::uint32_t writer) noexcept;
-  void add_refused_free(const trace::Free& call) noexcept;
-  void count_refused(const trace::RefusedFree& refused) noexcept;
-  void add_block(const trace::Block& block, std::uint32_t writer) noexcept;
-  void apply_block(const trace::Block& block) noexcept;
-  void add_context_call(const trace::ContextCall& call) noexcept;
+  void apply(const trace::Allocation& call) noexcept;
+  void apply(const trace::Free& call) noexcept;
+  void refuse(const trace::Free& call) noexcept;
+  void apply(const trace::Block& block) noexcept;
+  void replace_block(const trace::Block& block) noexcept;
+  void apply(const trace::ContextCall& call) noexcept;
   [[nodiscard]] bool end_context(const trace::ContextCall& call) noexcept;
-  std::uint32_t group_of(const GroupKey& key, const Target& target) noexcept;
+  std::uint32_t group_of(const trace::Totals& like, const Target& target) noexcept;
+  std::uint32_t bind(std::uint32_t group, const Target& target) noexcept;
   void begin(const Live& live) noexcept;
-  void make_room(Memory::Space space, std::uint64_t address, std::uint32_t writer) noexcept;
+  void make_room(Memory::Space space, std::uint64_t address) noexcept;
   void give_up(const Shadow& shadow) noexcept;
-  [[nodiscard]] bool end_shadow(const trace::Free& call, std::uint32_t writer) noexcept;
+  [[nodiscard]] bool end_shadow(const trace::Free& call) noexcept;
   // Takes it out of the sums; its record stays.
   void end_sums(const Live& live) noexcept;
   // `freed_by`: the call, where it is known; `is_freed`: not by what nobody saw.
@@ -156,7 +170,7 @@ class Compaction {
   void create_physical(const trace::Allocation& call, std::uint32_t group) noexcept;
   void release_physical(const trace::Free& call) noexcept;
   void end_physical(VirtualMemory::Physical& memory, const trace::CallHeader* freed_by) noexcept;
-  void add_mapping(const trace::Mapping& call) noexcept;
+  void apply(const trace::Mapping& call) noexcept;
   void map(const trace::Mapping& call) noexcept;
   void unmap(const trace::Mapping& call) noexcept;
   void import_handle(const trace::Mapping& call) noexcept;
@@ -169,8 +183,8 @@ class Compaction {
   static constexpr std::uint64_t source_of(std::uint64_t pool, std::int32_t device) noexcept {
     return pool ^ (std::uint64_t{static_cast<std::uint32_t>(device)} << 48);
   }
-  void add_pool_call(const trace::Pool& call) noexcept;
-  void add_pool_sample(const trace::PoolSample& sample, std::uint32_t writer) noexcept;
+  void apply(const trace::Pool& call) noexcept;
+  void apply(const trace::PoolSample& sample) noexcept;
   void physical_changed(std::int32_t device) noexcept {
     sums_.physical_changed(device, pools_.sums_of(device), now_);
   }
@@ -179,19 +193,18 @@ class Compaction {
   }
 
   // compaction_result.cpp: earlier checkpoints, and the new one
-  void add_totals(const trace::Totals& totals) noexcept;
-  void add_recent_free(const trace::RecentFree& recent) noexcept;
-  void add_peak(const trace::Peak& peak) noexcept;
-  void add_peak_holder(const trace::PeakHolder& holder) noexcept;
-  void add_checkpoint(const trace::Checkpoint& checkpoint) noexcept;
-  [[nodiscard]] bool write_totals(std::uint64_t cut, const RecordSink& sink) noexcept;
-  [[nodiscard]] bool write_account_peaks(std::uint64_t cut, const RecordSink& sink) noexcept;
-  [[nodiscard]] bool write_row_peaks(std::uint64_t cut, const RecordSink& sink) noexcept;
-  [[nodiscard]] bool write_pools(std::uint64_t cut, const RecordSink& sink) noexcept;
-  [[nodiscard]] bool write_physical_peaks(std::uint64_t cut, const RecordSink& sink) noexcept;
-  [[nodiscard]] bool write_holders(std::uint64_t cut, std::uint32_t account,
-                                   const PeakSnapshot& peak, Share Group::*share,
-                                   const RecordSink& sink) noexcept;
+  void apply(const trace::Totals& totals) noexcept;
+  void apply(const trace::RecentFree& recent) noexcept;
+  void apply(const trace::RefusedFree& refused) noexcept { refused_frees_.add(refused); }
+  void apply(const trace::Peak& peak) noexcept;
+  void apply(const trace::PeakHolder& holder) noexcept;
+  void apply(const trace::Checkpoint& checkpoint) noexcept;
+  void write_totals(Output& out) noexcept;
+  void write_account_peaks(Output& out) noexcept;
+  void write_row_peaks(Output& out) noexcept;
+  void write_physical_peaks(Output& out) noexcept;
+  void write_holders(std::uint32_t account, const PeakSnapshot& peak, Share Group::*share,
+                     Output& out) noexcept;
 
   GroupSums sums_;
   RetainedRecords retained_;
@@ -205,10 +218,11 @@ class Compaction {
   ledger::Contexts contexts_;
   ledger::FlatMap<SeenThread, &SeenThread::key, MappedArray> threads_;
   MappedArray<Shadow> shadows_;
-  MappedArray<trace::RefusedFree> refused_frees_;
+  ledger::RefusedFrees refused_frees_;
 
   std::uint64_t now_ = 0;    // model time (trace/order.hpp)
   std::uint64_t ticks_ = 0;  // of the present record
+  std::uint32_t writer_ = 0;
   RecordId open_capture_ = 0;
   RecordId gap_ = 0;
   RecordId dropped_ = 0;
@@ -220,6 +234,8 @@ class Compaction {
   bool restored_is_physical_ = false;
   std::int32_t restored_device_ = ledger::kHostDevice;
   std::uint32_t restored_epoch_ = 0;
+  trace::Totals
+      blocks_like_;  // kept between blocks: to make one takes as long as to find its group
   trace::Checkpoint counts_;
   bool allocations_are_missing_ = false;  // an address that nobody knows may be anything
   bool graph_memory_ = false;

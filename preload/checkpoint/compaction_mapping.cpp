@@ -60,7 +60,7 @@ void Compaction::release_physical(const trace::Free& call) noexcept {
   end_physical(*memory, &call.call);
 }
 
-void Compaction::add_mapping(const trace::Mapping& call) noexcept {
+void Compaction::apply(const trace::Mapping& call) noexcept {
   using trace::MappingOperation;
   const trace::RecordHeader& record = call.call.record;
   if (record.result != trace::kCudaSuccess) return count_only(record);
@@ -199,7 +199,7 @@ void Compaction::mark_physical(VirtualMemory::Physical& memory) noexcept {
   entry.group = move_to_segments(entry.group, {entry.bytes, entry.born_time});
 }
 
-void Compaction::add_pool_call(const trace::Pool& call) noexcept {
+void Compaction::apply(const trace::Pool& call) noexcept {
   const trace::RecordHeader& record = call.call.record;
   if (record.result != trace::kCudaSuccess) return count_only(record);
   const bool is_needed = pools_.tells_pools_apart(call);
@@ -208,10 +208,9 @@ void Compaction::add_pool_call(const trace::Pool& call) noexcept {
   retain(record);
 }
 
-void Compaction::add_pool_sample(const trace::PoolSample& sample, std::uint32_t writer) noexcept {
-  const std::uint64_t source = source_of(sample.pool, sample.device);
-  if (!samples_.add(retained_, sample.record, source, sample.reserved_current)) failed_ = true;
-  if (writer == trace::kCheckpointWriter) return pools_.restore_sample(sample);
+void Compaction::apply(const trace::PoolSample& sample) noexcept {
+  retain_sample(sample.record, source_of(sample.pool, sample.device), sample.reserved_current);
+  if (writer_ == trace::kCheckpointWriter) return pools_.restore_sample(sample);
   const std::int32_t device = pools_.device_of(sample);
   Physical* physical = sums_.physical(device);
   if (physical == nullptr) return;

@@ -7,32 +7,13 @@
 namespace gpumemtrace::preload {
 namespace {
 
-constexpr std::int8_t kCudaDeviceType = 1;  // c10::DeviceType::CUDA
 constexpr std::uint16_t kSiteFlags = trace::kFlagByPointer | trace::kFlagSegment;
 
-GroupKey allocation_key(const trace::Allocation& call) noexcept {
-  GroupKey key;
-  key.kind = static_cast<std::uint32_t>(trace::RecordKind::kAllocation);
-  key.caller = call.call.caller;
-  key.stack = call.call.stack;
-  key.context = call.call.context;
-  key.api = call.call.record.api;
-  key.flags = call.call.record.flags & kSiteFlags;
-  key.memory = call.memory;
-  return key;
-}
-
-GroupKey block_key(const trace::Block& block) noexcept {
-  GroupKey key;
-  key.kind = static_cast<std::uint32_t>(trace::RecordKind::kBlock);
-  key.stack = block.stack;
-  key.location = block.device;
-  return key;
-}
-
-bool are_alike(const trace::RefusedFree& a, const trace::RefusedFree& b) noexcept {
-  return a.caller == b.caller && a.stack == b.stack && a.record.api == b.record.api &&
-         a.record.flags == b.record.flags && a.record.result == b.record.result && a.what == b.what;
+trace::Totals allocations_like(const trace::Allocation& call) noexcept {
+  trace::Totals like = totals_like(call.call);
+  like.record.flags = call.call.record.flags & kSiteFlags;
+  like.memory = call.memory;
+  return like;
 }
 
 }  // namespace
@@ -47,15 +28,18 @@ bool Compaction::is_conflict(const trace::RecordHeader& record) noexcept {
          memory_.find(Memory::space_of(call.memory), call.address) != nullptr;
 }
 
-std::uint32_t Compaction::group_of(const GroupKey& key, const Target& target) noexcept {
-  const std::uint32_t index = sums_.group_of(key);
-  if (index != kNoIndex32 && sums_.group(index).row == kNoIndex32) {
-    sums_.bind(index, target.kind, target.device, target.pool);
-  }
-  return index;
+std::uint32_t Compaction::group_of(const trace::Totals& like, const Target& target) noexcept {
+  return bind(sums_.group_of(like), target);
 }
 
-void Compaction::add_allocation(const trace::Allocation& call, std::uint32_t writer) noexcept {
+std::uint32_t Compaction::bind(std::uint32_t group, const Target& target) noexcept {
+  if (group != kNoIndex32 && sums_.group(group).row == kNoIndex32) {
+    sums_.bind(group, target.kind, target.device, target.pool);
+  }
+  return group;
+}
+
+void Compaction::apply(const trace::Allocation& call) noexcept {
   const trace::RecordHeader& record = call.call.record;
   const bool succeeded = record.result == trace::kCudaSuccess;
   if (succeeded && (record.flags & trace::kFlagCaptured) != 0) {
@@ -63,23 +47,23 @@ void Compaction::add_allocation(const trace::Allocation& call, std::uint32_t wri
     retain(record);
     return;
   }
-  GroupKey key = allocation_key(call);
+  trace::Totals like = allocations_like(call);
   Target target;
   target.kind = ledger::kind_of(call.memory);
   target.device = contexts_.device_of(target.kind, call.location, call.call.context);
-  key.location = target.device;
+  like.location = target.device;
   if (target.kind == Kind::kStreamOrdered) {
     target.pool = pools_.pool_of(call.pool, target.device);
     if (pools_.device_of(target.pool) >= 0) target.device = pools_.device_of(target.pool);
-    key.pool = pools_.pools()[target.pool].handle;
+    like.pool = pools_.pools()[target.pool].handle;
   }
-  const std::uint32_t group = group_of(key, target);
+  const std::uint32_t group = group_of(like, target);
   if (failed()) return;
-  if (!succeeded) ++sums_.group(group).failed;
+  if (!succeeded) ++sums_.group(group).totals.failed;
   if (!succeeded || call.address == 0) return count_gone(record);
   if (ledger::is_physical(call.memory)) return create_physical(call, group);
   const Memory::Space space = Memory::space_of(call.memory);
-  make_room(space, call.address, writer);
+  make_room(space, call.address);
   Live* const live = memory_.add(space, call.address);
   if (live == nullptr) {
     failed_ = true;
@@ -95,7 +79,7 @@ void Compaction::add_allocation(const trace::Allocation& call, std::uint32_t wri
                      {ledger::class_of(ledger::level_of(target.kind)), target.device});
   }
   begin(*live);
-  if ((key.flags & trace::kFlagSegment) != 0) {
+  if ((like.record.flags & trace::kFlagSegment) != 0) {
     grow_segments(target.device, {live->bytes, live->born_time});
   }
 }
@@ -117,7 +101,7 @@ void Compaction::end_sums(const Live& live) noexcept {
     pools_.free(live.pool, live.bytes);
   } else if (account.level == Level::kHost) {
     address_map_.forget(live.address, live.bytes);
-  } else if ((sums_.group(live.group).key.flags & trace::kFlagSegment) != 0) {
+  } else if ((sums_.group(live.group).totals.record.flags & trace::kFlagSegment) != 0) {
     shrink_segments(account.device, live.bytes);
   }
 }
@@ -134,26 +118,19 @@ Compaction::Pair Compaction::pair_of(const Live& live) noexcept {
 void Compaction::count_pair(std::uint32_t index, const Pair& pair, bool is_freed,
                             const trace::CallHeader* freed_by) noexcept {
   Group& group = sums_.group(index);
-  ++group.count;
-  group.bytes += pair.bytes;
-  group.host_ticks += pair.host_ticks;
-  if (pair.bytes > group.largest_bytes) group.largest_bytes = pair.bytes;
-  if (pair.born_time > group.last_time) group.last_time = pair.born_time;
-  if (group.freed_at == trace::FreedAt::kNotTold) group.freed_at = trace::FreedAt::kOnePlace;
-  if (is_freed) ++group.freed;
-  if (freed_by == nullptr) return;
-  const ledger::CallSite site = ledger::site_of(*freed_by);
-  if (group.first_freed_time == 0) {
-    group.first_freed_time = now_;
-    group.first_freed_at = site;
-  }
-  if (group.first_freed_at != site) group.freed_at = trace::FreedAt::kSeveralPlaces;
+  trace::Totals& totals = group.totals;
+  ++totals.count;
+  totals.bytes += pair.bytes;
+  totals.host_ticks += pair.host_ticks;
+  if (pair.bytes > totals.largest_bytes) totals.largest_bytes = pair.bytes;
+  if (pair.born_time > totals.last_time) totals.last_time = pair.born_time;
+  if (is_freed) ++group.freed.count;
+  if (freed_by != nullptr) group.freed.add_site(ledger::site_of(*freed_by), now_);
 }
 
 // The driver hands out an address only when it is free, so the free of a live one is missing, or
 // another thread recorded it a little late.
-void Compaction::make_room(Memory::Space space, std::uint64_t address,
-                           std::uint32_t writer) noexcept {
+void Compaction::make_room(Memory::Space space, std::uint64_t address) noexcept {
   Live older;
   if (!memory_.remove(space, address, older)) return;
   const Pair pair = pair_of(older);
@@ -168,48 +145,45 @@ void Compaction::make_room(Memory::Space space, std::uint64_t address,
     }
   }
   shadows_.erase(open, shadows_.size());
-  const Shadow shadow{address,       ticks_ + trace::kReorderWindowTicks,
-                      writer,        older.group,
-                      pair.bytes,    pair.host_ticks,
-                      pair.born_time};
-  if (!shadows_.push(shadow)) failed_ = true;
+  const std::uint64_t deadline_ticks = ticks_ + trace::kReorderWindowTicks;
+  if (!shadows_.push({address, deadline_ticks, writer_, older.group, pair})) failed_ = true;
 }
 
 // No free came in time: the older allocation ended unseen.
 void Compaction::give_up(const Shadow& shadow) noexcept {
-  count_pair(shadow.group, {shadow.bytes, shadow.host_ticks, shadow.born_time}, false, nullptr);
+  count_pair(shadow.group, shadow.pair, false, nullptr);
   ++counts_.live_address_allocated;
 }
 
-bool Compaction::end_shadow(const trace::Free& call, std::uint32_t writer) noexcept {
+bool Compaction::end_shadow(const trace::Free& call) noexcept {
   for (std::size_t i = 0; i < shadows_.size(); ++i) {
     const Shadow shadow = shadows_[i];
-    if (shadow.address != call.address || shadow.writer == writer ||
+    if (shadow.address != call.address || shadow.writer == writer_ ||
         shadow.deadline_ticks < ticks_) {
       continue;
     }
     shadows_.erase(i, i + 1);
     ++counts_.order_repaired;
-    count_pair(shadow.group, {shadow.bytes, shadow.host_ticks, shadow.born_time}, true, nullptr);
+    count_pair(shadow.group, shadow.pair, true, nullptr);
     count_gone(call.call.record);
     return true;
   }
   return false;
 }
 
-void Compaction::add_free(const trace::Free& call, std::uint32_t writer) noexcept {
+void Compaction::apply(const trace::Free& call) noexcept {
   const trace::RecordHeader& record = call.call.record;
   if (call.address == 0) return count_gone(record);
   if (ledger::is_physical(call.memory)) return release_physical(call);
   if (record.result != trace::kCudaSuccess && !trace::is_error_of_another_call(record.result)) {
-    return add_refused_free(call);
+    return refuse(call);
   }
   if ((record.flags & trace::kFlagCaptured) != 0) {
     graph_memory_ = true;
     retain(record);
     return;
   }
-  if (record.result == trace::kCudaSuccess && !shadows_.empty() && end_shadow(call, writer)) {
+  if (record.result == trace::kCudaSuccess && !shadows_.empty() && end_shadow(call)) {
     return;
   }
   Live live;
@@ -228,58 +202,27 @@ void Compaction::add_free(const trace::Free& call, std::uint32_t writer) noexcep
   count_gone(record);
 }
 
-void Compaction::add_refused_free(const trace::Free& call) noexcept {
+void Compaction::refuse(const trace::Free& call) noexcept {
+  const trace::RecordHeader& record = call.call.record;
   const ledger::Refusal refusal =
       memory_.explain_refused(Memory::space_of(call.memory), call.address);
-  trace::RefusedFree refused;
-  refused.record.api = call.call.record.api;
-  refused.record.flags = call.call.record.flags & trace::kFlagByPointer;
-  refused.record.result = call.call.record.result;
-  refused.caller = call.call.caller;
-  refused.stack = call.call.stack;
-  refused.what = refusal.what;
-  refused.count = 1;
-  refused.bytes = refusal.bytes;
-  refused.first_time = refused.last_time = now_;
-  refused.offset_bytes = refusal.offset_bytes;
-  if (refusal.has_group) {
-    const ledger::CallSite site = site_of(sums_.group(refusal.group).key);
-    refused.allocated_caller = site.caller;
-    refused.allocated_stack = site.stack;
-    refused.allocated_api = site.api;
-    refused.allocated_flags = trace::kRefusedFreeKnown | ledger::flags_of(site);
-  }
-  if (refusal.has_freed_at) {
-    refused.freed_caller = refusal.freed_at.caller;
-    refused.freed_stack = refusal.freed_at.stack;
-    refused.freed_api = refusal.freed_at.api;
-    refused.freed_flags = trace::kRefusedFreeKnown | ledger::flags_of(refusal.freed_at);
-  }
-  if (refusal.what == trace::FreedWhat::kLiveMemory) ++sums_.group(refusal.group).failed;
-  count_refused(refused);
-  count_gone(call.call.record);
+  ledger::CallSite allocated_at;
+  if (refusal.has_group) allocated_at = ledger::site_of(sums_.group(refusal.group).totals);
+  if (refusal.what == trace::FreedWhat::kLiveMemory) ++sums_.group(refusal.group).totals.failed;
+  refused_frees_.add(ledger::describe_refused(ledger::site_of(call.call), record.result, refusal,
+                                              allocated_at, now_));
+  count_gone(record);
 }
 
-void Compaction::count_refused(const trace::RefusedFree& refused) noexcept {
-  for (trace::RefusedFree& known : refused_frees_) {
-    if (!are_alike(known, refused)) continue;
-    known.count += refused.count;
-    known.bytes += refused.bytes;
-    known.last_time = refused.last_time;
-    return;
-  }
-  if (!refused_frees_.push(refused)) failed_ = true;
-}
-
-void Compaction::add_block(const trace::Block& block, std::uint32_t writer) noexcept {
-  if (block.device_type != kCudaDeviceType || block.address == 0) return count_only(block.record);
-  apply_block(block);
-  if (writer == trace::kCheckpointWriter) return;
+void Compaction::apply(const trace::Block& block) noexcept {
+  if (!ledger::is_gpu_block(block)) return count_only(block.record);
+  replace_block(block);
+  if (writer_ == trace::kCheckpointWriter) return;
   Physical* device = sums_.physical(block.device);
   if (device != nullptr) device->framework.report(block.reserved_bytes, now_);
 }
 
-void Compaction::apply_block(const trace::Block& block) noexcept {
+void Compaction::replace_block(const trace::Block& block) noexcept {
   Live older;
   const bool was_live = blocks_.erase(block.address, older);
   if (!was_live && block.bytes <= 0) {
@@ -299,7 +242,10 @@ void Compaction::apply_block(const trace::Block& block) noexcept {
     ++now_;
   }
   mark_segment(block.address);
-  const std::uint32_t group = group_of(block_key(block), {Kind::kBlock, block.device, 0});
+  blocks_like_.kind = static_cast<std::uint32_t>(trace::RecordKind::kBlock);
+  blocks_like_.stack = block.stack;
+  blocks_like_.location = block.device;
+  const std::uint32_t group = group_of(blocks_like_, {Kind::kBlock, block.device, 0});
   Live* const live = failed() ? nullptr : blocks_.add(block.address);
   if (live == nullptr) {
     failed_ = true;
@@ -313,11 +259,11 @@ void Compaction::apply_block(const trace::Block& block) noexcept {
 }
 
 std::uint32_t Compaction::move_to_segments(std::uint32_t group, const LiveBytes& live) noexcept {
-  GroupKey key = sums_.group(group).key;
-  if ((key.flags & trace::kFlagSegment) != 0) return group;
-  key.flags |= trace::kFlagSegment;
+  trace::Totals like = sums_.group(group).totals;
+  if ((like.record.flags & trace::kFlagSegment) != 0) return group;
+  like.record.flags |= trace::kFlagSegment;
   const Row row = sums_.row_of(group);
-  const std::uint32_t segments = group_of(key, {row.kind, row.device, row.pool});
+  const std::uint32_t segments = group_of(like, {row.kind, row.device, row.pool});
   if (failed()) return group;
   sums_.move(group, segments, live);
   return segments;
@@ -327,7 +273,7 @@ std::uint32_t Compaction::move_to_segments(std::uint32_t group, const LiveBytes&
 void Compaction::mark_segment(std::uint64_t address) noexcept {
   if (Live* around = memory_.find(Memory::Space::kAddresses, address); around != nullptr) {
     if (sums_.account_of(around->group).level != Level::kDriver) return;
-    if ((sums_.group(around->group).key.flags & trace::kFlagSegment) != 0) return;
+    if ((sums_.group(around->group).totals.record.flags & trace::kFlagSegment) != 0) return;
     around->group = move_to_segments(around->group, {around->bytes, around->born_time});
     grow_segments(sums_.row_of(around->group).device, {around->bytes, around->born_time});
     retained_.record(around->record).flags |= trace::kFlagSegment;
@@ -347,7 +293,7 @@ bool Compaction::end_context(const trace::ContextCall& call) noexcept {
   bool any = false;
   const auto belongs = [&](const Live& live) {
     const Row& row = sums_.row_of(live.group);
-    return contexts_.ends_with(call, row.kind, row.device, sums_.group(live.group).key.context);
+    return contexts_.ends_with(call, row.kind, row.device, sums_.group(live.group).totals.context);
   };
   const ledger::Teardown teardown{ledger::end_of(call), false, ledger::site_of(call.call)};
   const bool has_memory =
@@ -359,7 +305,7 @@ bool Compaction::end_context(const trace::ContextCall& call) noexcept {
   return any;
 }
 
-void Compaction::add_context_call(const trace::ContextCall& call) noexcept {
+void Compaction::apply(const trace::ContextCall& call) noexcept {
   const trace::RecordHeader& record = call.call.record;
   const bool opened = contexts_.open(call, ledger::site_of(call.call));
   const bool ended = ledger::end_of(call) != ledger::EndedBy::kNothing && end_context(call);

@@ -6,15 +6,26 @@
 namespace gpumemtrace::preload {
 namespace {
 
-std::uint64_t hash_of(const GroupKey& key) noexcept {
-  std::uint64_t words[sizeof key / 8];
-  memcpy(words, &key, sizeof key);
+// Beside caller, pool, api and flags, what calls have in common stands in these bytes of Totals.
+constexpr std::size_t kAlikeBytes =
+    offsetof(trace::Totals, last_time) - offsetof(trace::Totals, stack);
+static_assert(kAlikeBytes == 32);
+
+std::uint64_t hash_of(const trace::Totals& like) noexcept {
+  std::uint64_t words[3 + kAlikeBytes / 8] = {
+      like.caller, like.pool, std::uint64_t{like.record.api} << 16 | like.record.flags};
+  memcpy(words + 3, &like.stack, kAlikeBytes);
   std::uint64_t hash = 0;
   for (const std::uint64_t word : words) {
     hash = (hash ^ word) * 0x9E37'79B9'7F4A'7C15u;
     hash ^= hash >> 29;
   }
   return hash;
+}
+
+bool are_alike(const trace::Totals& a, const trace::Totals& b) noexcept {
+  return a.caller == b.caller && a.pool == b.pool && a.record.api == b.record.api &&
+         a.record.flags == b.record.flags && memcmp(&a.stack, &b.stack, kAlikeBytes) == 0;
 }
 
 // One thing that was live at the moment changes its group. Shares that were not saved follow what
@@ -38,7 +49,7 @@ bool GroupSums::grow_index() noexcept {
   const std::size_t count = index_.empty() ? 256 : index_.size() * 2;
   if (!larger.resize(count)) return false;
   for (std::uint32_t g = 0; g < groups_.size(); ++g) {
-    std::size_t i = hash_of(groups_[g].key) & (count - 1);
+    std::size_t i = hash_of(groups_[g].totals) & (count - 1);
     while (larger[i] != 0) i = (i + 1) & (count - 1);
     larger[i] = g + 1;
   }
@@ -46,18 +57,21 @@ bool GroupSums::grow_index() noexcept {
   return true;
 }
 
-std::uint32_t GroupSums::group_of(const GroupKey& key) noexcept {
+std::uint32_t GroupSums::group_of(const trace::Totals& like, bool is_restored) noexcept {
   if ((groups_.size() + 1) * 2 > index_.size() && !grow_index()) {
     failed_ = true;
     return kNoIndex32;
   }
   const std::size_t mask = index_.size() - 1;
-  std::size_t i = hash_of(key) & mask;
+  std::size_t i = hash_of(like) & mask;
   for (; index_[i] != 0; i = (i + 1) & mask) {
-    if (memcmp(&groups_[index_[i] - 1].key, &key, sizeof key) == 0) return index_[i] - 1;
+    const Group& known = groups_[index_[i] - 1];
+    if (known.is_restored == is_restored && are_alike(known.totals, like)) return index_[i] - 1;
   }
   Group group;
-  group.key = key;
+  group.is_restored = is_restored;
+  trace::Totals& sums = group.totals = like;
+  sums.count = sums.failed = sums.bytes = sums.largest_bytes = sums.host_ticks = sums.last_time = 0;
   if (!groups_.push(group)) {
     failed_ = true;
     return kNoIndex32;
@@ -164,17 +178,17 @@ void GroupSums::remove(std::uint32_t index, std::uint64_t bytes) noexcept {
   accounts_[row.account].bytes -= bytes;
 }
 
-GroupKey GroupSums::restored_key(const GroupKey& key, std::int32_t device) noexcept {
-  GroupKey restored;
-  restored.kind = key.kind;
-  restored.caller = key.caller;
-  restored.stack = key.stack;
-  restored.api = key.api;
-  restored.flags = key.flags;
-  restored.memory = key.memory;
+std::uint32_t GroupSums::restored_group_of(const trace::Totals& like,
+                                           std::int32_t device) noexcept {
+  trace::Totals restored;
+  restored.record.api = like.record.api;
+  restored.record.flags = like.record.flags;
+  restored.kind = like.kind;
+  restored.caller = like.caller;
+  restored.stack = like.stack;
+  restored.memory = like.memory;
   restored.location = device;
-  restored.is_restored = 1;
-  return restored;
+  return group_of(restored, true);
 }
 
 void GroupSums::move_at(std::uint32_t from, std::uint32_t to, Share Group::*share,
@@ -193,8 +207,8 @@ void GroupSums::move_at(std::uint32_t from, std::uint32_t to, Share Group::*shar
 void GroupSums::move_restored_share(std::uint32_t from, std::uint32_t to, Share Group::*share,
                                     std::uint32_t epoch, const LiveBytes& live) noexcept {
   const std::int32_t device = rows_[groups_[from].row].device;
-  const std::uint32_t lost = group_of(restored_key(groups_[from].key, device));
-  const std::uint32_t won = group_of(restored_key(groups_[to].key, device));
+  const std::uint32_t lost = restored_group_of(groups_[from].totals, device);
+  const std::uint32_t won = restored_group_of(groups_[to].totals, device);
   if (failed_) return;
   Share& lost_share = groups_[lost].*share;
   Share& won_share = groups_[won].*share;

@@ -6,11 +6,11 @@
 #include <cstdint>
 
 #include "trace/checkpoint_records.hpp"
-#include "trace/ledger/call_site.hpp"
 #include "trace/ledger/device_samples.hpp"
 #include "trace/ledger/levels.hpp"
 #include "trace/ledger/mapped_array.hpp"
 #include "trace/ledger/pools.hpp"
+#include "trace/ledger/releases.hpp"
 #include "trace/ledger/reserved_bytes.hpp"
 #include "trace/records.hpp"
 
@@ -22,30 +22,15 @@ using ledger::MappedArray;
 
 inline constexpr std::uint32_t kNoIndex32 = ~std::uint32_t{0};
 
-// Calls that differ in nothing that a report tells. All bytes belong to a member, so that keys can
-// be hashed and compared as bytes.
-struct GroupKey {
-  std::uint64_t caller = 0;
-  std::uint64_t pool = 0;
-  std::uint32_t stack = 0;
-  std::uint32_t context = 0;
-  std::uint16_t api = 0;
-  std::uint16_t flags = 0;
-  std::uint32_t kind = 0;  // trace::RecordKind
-  trace::MemoryKind memory = trace::MemoryKind::kUnknown;
-  std::int32_t location = -1;  // as in trace::Totals
-  std::int32_t source_device = -1;
-  std::int32_t destination_device = -1;
-  trace::EndType source_type = trace::EndType::kUnknown;
-  trace::EndType destination_type = trace::EndType::kUnknown;
-  trace::Place source = trace::Place::kUnknown;
-  trace::Place destination = trace::Place::kUnknown;
-  std::uint32_t is_restored = 0;  // 1: a holder of a peak from an earlier checkpoint
-};
-static_assert(sizeof(GroupKey) == 56);
-
-[[nodiscard]] inline ledger::CallSite site_of(const GroupKey& key) noexcept {
-  return ledger::make_site(key.caller, key.stack, key.api, key.flags);
+// What calls like this one have in common, as far as that is the same of all kinds.
+[[nodiscard]] inline trace::Totals totals_like(const trace::CallHeader& call) noexcept {
+  trace::Totals like;
+  like.kind = static_cast<std::uint32_t>(call.record.kind);
+  like.caller = call.caller;
+  like.stack = call.stack;
+  like.context = call.context;
+  like.record.api = call.record.api;
+  return like;
 }
 
 // The highest point so far of some sum.
@@ -65,23 +50,16 @@ struct Share {
   std::uint64_t bytes = 0;
 };
 
+// Calls that differ in nothing that a report tells.
 struct Group {
-  GroupKey key;
   std::uint32_t row = kNoIndex32;  // kNoIndex32: holds no memory
   std::uint32_t live_count = 0;
   std::uint64_t live_bytes = 0;
-  std::uint64_t count = 0;
-  std::uint64_t freed = 0;
-  std::uint64_t failed = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t largest_bytes = 0;
-  std::uint64_t host_ticks = 0;
-  std::uint64_t last_time = 0;         // model time, of the last allocation
-  std::uint64_t first_freed_time = 0;  // model time; 0 = where it was freed is not known
-  ledger::CallSite first_freed_at;
-  trace::FreedAt freed_at = trace::FreedAt::kNotTold;
   Share at_peak;
   Share at_physical_peak;
+  ledger::Releases freed;
+  bool is_restored = false;  // holders of a peak from an earlier checkpoint
+  trace::Totals totals;      // what the calls have in common, and the sums of those that are over
 };
 
 // Memory of one kind on one device; of pools, of one pool.
@@ -122,8 +100,8 @@ struct LiveBytes {
 // - failed() where the system had no memory; the sums are worthless then.
 class GroupSums {
  public:
-  // Index of the group; kNoIndex32 without memory.
-  std::uint32_t group_of(const GroupKey& key) noexcept;
+  // Index of the group of calls like these, whose sums do not matter; kNoIndex32 without memory.
+  std::uint32_t group_of(const trace::Totals& like, bool is_restored = false) noexcept;
   // The group's memory belongs to this account; the pool only where there are several.
   void bind(std::uint32_t group, Kind kind, std::int32_t device, std::uint32_t pool) noexcept;
 
@@ -132,7 +110,7 @@ class GroupSums {
   // What is live turns out to belong to another group of the same row, and always did.
   void move(std::uint32_t from, std::uint32_t to, const LiveBytes& live) noexcept;
   // The group that stands for what an earlier checkpoint says of groups like this one.
-  static GroupKey restored_key(const GroupKey& key, std::int32_t device) noexcept;
+  std::uint32_t restored_group_of(const trace::Totals& like, std::int32_t device) noexcept;
 
   // The bytes that pools hold have changed, or driver memory has: looks for a new physical peak.
   void physical_changed(std::int32_t device, const ledger::PoolSums& pools,

@@ -24,14 +24,13 @@ class RetainedRecords {
   void drop(RecordId id) noexcept;
   trace::RecordHeader& record(RecordId id) noexcept;
 
-  // visit(const RecordHeader&), in order; false where a visit returned false.
+  // visit(const RecordHeader&), in order.
   template <class Visit>
-  [[nodiscard]] bool for_each(Visit&& visit) const noexcept {
+  void for_each(Visit&& visit) const noexcept {
     for (std::size_t i = 0; i < words_.size(); i += 1 + length_of(words_[i])) {
       if (id_of(words_[i]) == 0) continue;
-      if (!visit(reinterpret_cast<const trace::RecordHeader&>(words_[i + 1]))) return false;
+      visit(reinterpret_cast<const trace::RecordHeader&>(words_[i + 1]));
     }
-    return true;
   }
 
  private:

@@ -27,7 +27,6 @@ namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::uint64_t kUnknownTotal = ~std::uint64_t{0};
-constexpr std::int8_t kCuda = 1;  // c10::DeviceType
 
 struct Device {
   std::int8_t type;
@@ -80,7 +79,7 @@ template <Streams kStreams>
 [[gnu::hot]] void record_block(const native::Caller& caller, const void* address,
                                std::int64_t bytes, std::uint64_t allocated, std::uint64_t reserved,
                                Device device) noexcept {
-  if (device.type != kCuda) return;
+  if (device.type != trace::kCudaDeviceType) return;
   const CallGuard guard;
   if (!guard.outermost() || !recording(true)) return;
   const std::uint32_t stack =
@@ -109,7 +108,7 @@ template <Streams kStreams>
 
 void record_out_of_memory(const native::Caller& caller, std::uint64_t requested,
                           std::uint64_t allocated, std::uint64_t reserved, Device device) noexcept {
-  if (device.type != kCuda) return;
+  if (device.type != trace::kCudaDeviceType) return;
   const CallGuard guard;
   if (!guard.outermost() || !recording(true)) return;
   const std::uint32_t stack = current_stack(guard, caller, StackUse::kCall);
@@ -130,13 +129,13 @@ void record_out_of_memory(const native::Caller& caller, std::uint64_t requested,
 using gpumemtrace::preload::current_streams;
 using gpumemtrace::preload::Device;
 using gpumemtrace::preload::Forward;
-using gpumemtrace::preload::kCuda;
 using gpumemtrace::preload::kMaxDevices;
 using gpumemtrace::preload::kUnknownTotal;
 using gpumemtrace::preload::record_block;
 using gpumemtrace::preload::record_out_of_memory;
 using gpumemtrace::preload::Streams;
 using gpumemtrace::preload::native::caller_of_this_function;
+using gpumemtrace::trace::kCudaDeviceType;
 
 #define GPUMEMTRACE_BLOCK_HOOK(symbol, streams)                                                    \
   [[gnu::visibility("default"), gnu::hot]] void symbol(void* address, std::int64_t bytes,          \
@@ -188,7 +187,7 @@ GPUMEMTRACE_OOM_HOOK(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE)
     std::uint64_t device, std::uint64_t stream) {
   static constinit Forward forward("_ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE");
   const std::size_t index = device >> 8 & 0xff;
-  if ((device & 0xff) == kCuda && index < kMaxDevices)
+  if ((device & 0xff) == kCudaDeviceType && index < kMaxDevices)
     current_streams[index] = static_cast<std::int64_t>(stream);
   void* const real = forward.get_behind(
       reinterpret_cast<const void*>(&_ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE));

@@ -29,8 +29,18 @@ struct CallSite {
 [[nodiscard]] constexpr std::uint16_t flags_of(const CallSite& site) noexcept {
   return site.from_table ? trace::kFlagByPointer : std::uint16_t{0};
 }
-[[nodiscard]] constexpr CallSite site_of(const trace::CallHeader& call) noexcept {
-  return make_site(call.caller, call.stack, call.record.api, call.record.flags);
+// Of a call, or of a checkpoint's record that stands for calls.
+template <class Record>
+[[nodiscard]] constexpr CallSite site_of(const Record& record) noexcept {
+  return make_site(record.caller, record.stack, record.record.api, record.record.flags);
+}
+// Sets the site of a checkpoint's record.
+template <class Record>
+constexpr void set_site(Record& record, const CallSite& site) noexcept {
+  record.record.api = site.api;
+  record.record.flags = flags_of(site);
+  record.caller = site.caller;
+  record.stack = site.stack;
 }
 
 // How long the call held its thread.

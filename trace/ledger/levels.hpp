@@ -89,6 +89,11 @@ static_assert([] {
   return memory == trace::MemoryKind::kPhysical || memory == trace::MemoryKind::kPhysicalHost;
 }
 
+// The framework's block on a GPU; others are none of the process's device memory.
+[[nodiscard]] constexpr bool is_gpu_block(const trace::Block& block) {
+  return block.device_type == trace::kCudaDeviceType && block.address != 0;
+}
+
 // What a driver allocation counts as. kUnknown counts as device memory.
 constexpr Kind kind_of(trace::MemoryKind memory) {
   switch (memory) {

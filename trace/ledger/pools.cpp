@@ -104,17 +104,18 @@ bool Pools::apply_sample(const trace::PoolSample& sample, std::uint64_t now) {
   return changed;
 }
 
-bool Pools::restore_reserved(std::uint64_t handle, std::int32_t device, std::uint64_t bytes,
-                             std::uint64_t peak_bytes) {
-  PoolState& state = pools_[named(handle, device)];
-  const bool changed = set_reserved(state, std::max(bytes, state.used_bytes));
-  state.reserved_peak_bytes = std::max(state.reserved_peak_bytes, peak_bytes);
+bool Pools::restore(const trace::Peak& peak) {
+  if (peak.scope == trace::PeakScope::kPoolSamples) {
+    SampledPools& most = device_state(peak.device).sums.most;
+    if (peak.pool_reserved >= most.reserved_bytes) {
+      most = {peak.peak_time, peak.pool_used, peak.pool_reserved};
+    }
+    return false;
+  }
+  PoolState& state = pools_[named(peak.pool, peak.device)];
+  const bool changed = set_reserved(state, std::max(peak.bytes, state.used_bytes));
+  state.reserved_peak_bytes = std::max(state.reserved_peak_bytes, peak.pool_reserved);
   return changed;
-}
-
-void Pools::restore_most(std::int32_t device, const SampledPools& most) {
-  PoolDevice& state = device_state(device);
-  if (most.reserved_bytes >= state.sums.most.reserved_bytes) state.sums.most = most;
 }
 
 PoolState& Pools::create(const trace::Pool& call, std::uint64_t now) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "trace/checkpoint_records.hpp"
 #include "trace/ledger/call_site.hpp"
 #include "trace/ledger/flat_map.hpp"
 #include "trace/ledger/levels.hpp"
@@ -78,11 +79,12 @@ class Pools {
   [[nodiscard]] bool apply_call(const trace::Pool& call, std::uint64_t now);
   // A sample that a checkpoint retained: which pool it is about, and nothing more.
   void restore_sample(const trace::PoolSample& sample);
-  // What the pool held at a checkpoint's cut, and the most that it held before.
-  [[nodiscard]] bool restore_reserved(std::uint64_t handle, std::int32_t device,
-                                      std::uint64_t bytes, std::uint64_t peak_bytes);
-  // The sample before a checkpoint's cut at which the device's pools held most.
-  void restore_most(std::int32_t device, const SampledPools& most);
+  // A peak of the scope kPoolReserved: what the pool held at a checkpoint's cut, and the most that
+  // it held before. Of kPoolSamples: the sample before it at which the device's pools held most.
+  [[nodiscard]] bool restore(const trace::Peak& peak);
+  // Calls visit(peak), which may say the rest of it, for all that restore() takes.
+  template <class Visit>
+  void for_each_peak(Visit&& visit) const;
 
   // Says of a call which succeeded whether it changes which pool is whose, so that what follows
   // cannot be understood without it. Asked before the call is applied.
@@ -97,10 +99,6 @@ class Pools {
   [[nodiscard]] PoolSums sums_of(std::int32_t device) const {
     const std::size_t index = find_device(device);
     return index < devices_.size() ? devices_[index].sums : PoolSums{};
-  }
-  template <class Visit>
-  void for_each_device(Visit&& visit) const {
-    for (const PoolDevice& device : devices_) visit(device.device, device.sums);
   }
   [[nodiscard]] bool failed() const { return failed_; }
 
@@ -144,5 +142,30 @@ class Pools {
   PoolDevice no_device_;  // where there is no memory for one
   bool failed_ = false;
 };
+
+template <class Visit>
+void Pools::for_each_peak(Visit&& visit) const {
+  for (const PoolState& pool : pools_) {
+    if (pool.reserved_peak_bytes == 0) continue;
+    trace::Peak reserved;
+    reserved.scope = trace::PeakScope::kPoolReserved;
+    reserved.pool = pool.handle;
+    reserved.device = pool.device;
+    reserved.bytes = pool.reserved_bytes;
+    reserved.pool_reserved = pool.reserved_peak_bytes;
+    visit(reserved);
+  }
+  for (const PoolDevice& device : devices_) {
+    const SampledPools& most = device.sums.most;
+    if (most.time == 0) continue;
+    trace::Peak sampled;
+    sampled.scope = trace::PeakScope::kPoolSamples;
+    sampled.device = device.device;
+    sampled.peak_time = most.time;
+    sampled.pool_used = most.used_bytes;
+    sampled.pool_reserved = most.reserved_bytes;
+    visit(sampled);
+  }
+}
 
 }  // namespace gpumemtrace::ledger

@@ -151,16 +151,7 @@ void Accounts::restore_totals(std::uint32_t index, const trace::Totals& totals) 
   group.host_ticks += totals.host_ticks;
   group.last_time = std::max(group.last_time, totals.last_time);
   group.last_is_gone = group.last_is_gone || (totals.count != 0 && totals.last_time == 0);
-  Releases freed;
-  freed.count = totals.freed;
-  freed.has_other_sites = totals.freed_at == trace::FreedAt::kSeveralPlaces ||
-                          (totals.freed_at == trace::FreedAt::kNotTold && totals.freed != 0);
-  if (totals.first_freed_time != 0) {
-    freed.first_at = ledger::make_site(totals.freed_caller, totals.freed_stack, totals.freed_api,
-                                       totals.freed_flags);
-    freed.first_time = totals.first_freed_time;
-  }
-  group.freed.merge(freed);
+  group.freed.merge(Releases::of(totals));
   UsageRow& row = rows_[group.row];
   row.allocations += totals.count;
   row.frees += totals.freed;

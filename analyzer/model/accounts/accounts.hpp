@@ -23,6 +23,7 @@
 #include "trace/checkpoint_records.hpp"
 #include "trace/ledger/call_site.hpp"
 #include "trace/ledger/levels.hpp"
+#include "trace/ledger/releases.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -34,6 +35,7 @@ using ledger::Kind;
 using ledger::kUnknownDevice;
 using ledger::Level;
 using ledger::level_of;
+using ledger::Releases;
 
 // What one group had at a peak before a checkpoint's cut.
 struct RestoredHolder {
@@ -154,31 +156,6 @@ constexpr FlowKind flow_of(Level level) {
   return level == Level::kDriver || level == Level::kPool ? FlowKind::kDriverAndPools
                                                           : FlowKind::kRest;
 }
-
-// What calls gave back of what a place had asked for; not what the end of a context took.
-struct Releases {
-  std::uint64_t count = 0;
-  CallSite first_at{};           // not known of the framework's blocks
-  std::uint64_t first_time = 0;  // model time of that one
-  bool has_other_sites = false;  // not all of them at that one
-
-  void add_site(const CallSite& site, std::uint64_t time) {
-    if (first_at == CallSite{}) {
-      first_at = site;
-      first_time = time;
-    }
-    if (first_at != site) has_other_sites = true;
-  }
-  void merge(const Releases& more) {
-    count += more.count;
-    has_other_sites = has_other_sites || more.has_other_sites;
-    if (more.first_at == CallSite{}) return;
-    add_site(more.first_at, more.first_time);
-    if (more.first_time >= first_time) return;
-    first_at = more.first_at;
-    first_time = more.first_time;
-  }
-};
 
 struct Group {
   GroupKey key;

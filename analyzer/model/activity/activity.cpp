@@ -15,37 +15,6 @@ constexpr std::uint32_t kFirstVersionWithCalls = 23;
 
 }  // namespace
 
-void Activity::apply(const trace::RecordHeader& record) {
-  switch (record.kind) {
-    case trace::RecordKind::kActivityCall:
-      return join_.apply(trace::as<trace::ActivityCall>(record));
-    case trace::RecordKind::kActivityCopy:
-      return apply_copy(trace::as<trace::ActivityCopy>(record));
-    case trace::RecordKind::kActivitySet:
-      return apply_set(trace::as<trace::ActivitySet>(record));
-    case trace::RecordKind::kActivityKernel:
-      return apply_kernel(trace::as<trace::ActivityKernel>(record));
-    case trace::RecordKind::kActivityMemory:
-      return apply_memory(trace::as<trace::ActivityMemory>(record));
-    case trace::RecordKind::kActivityPool:
-      return apply_pool(trace::as<trace::ActivityPool>(record));
-    case trace::RecordKind::kActivityManaged:
-      return apply_managed(trace::as<trace::ActivityManaged>(record));
-    case trace::RecordKind::kActivityClock:
-      return clocks_.add(trace::as<trace::ActivityClock>(record));
-    case trace::RecordKind::kActivityState:
-      return apply_state(trace::as<trace::ActivityState>(record));
-    case trace::RecordKind::kActivityDropped: {
-      const auto& dropped = trace::as<trace::ActivityDropped>(record);
-      dropped_.by_cupti += dropped.by_cupti;
-      dropped_.by_recorder += dropped.by_recorder;
-      return;
-    }
-    default:
-      return;
-  }
-}
-
 void Activity::finish() {
   join_.finish();
   overlap_.finish();
@@ -53,7 +22,7 @@ void Activity::finish() {
   memory_check_.finish();
 }
 
-void Activity::apply_state(const trace::ActivityState& record) {
+void Activity::apply(const trace::ActivityState& record) {
   const std::string_view reason = trace::tail_of(record.record);
   // That the program has joined, say, takes nothing back of what was said of the same mode.
   if (!reason.empty() || !status_.is_known || record.mode != status_.mode) status_.reason = reason;
@@ -73,7 +42,7 @@ Unjoined Activity::why_without_time(std::uint64_t start) {
   return start == 0 ? Unjoined::kNoTime : Unjoined::kClockUnknown;
 }
 
-void Activity::apply_copy(const trace::ActivityCopy& record) {
+void Activity::apply(const trace::ActivityCopy& record) {
   StreamCopies& stream = stream_of({record.device, record.context, record.stream});
   ++stream.count;
   stream.bytes += record.bytes;
@@ -93,7 +62,7 @@ void Activity::apply_copy(const trace::ActivityCopy& record) {
   join_.apply(work);
 }
 
-void Activity::apply_set(const trace::ActivitySet& record) {
+void Activity::apply(const trace::ActivitySet& record) {
   const auto time = clocks_.place(record.library, record.start, record.end, record.record.time);
   if (!time) return join_.count_unjoined(why_without_time(record.start));
   DeviceWork work;
@@ -108,24 +77,24 @@ void Activity::apply_set(const trace::ActivitySet& record) {
   join_.apply(work);
 }
 
-void Activity::apply_kernel(const trace::ActivityKernel& record) {
+void Activity::apply(const trace::ActivityKernel& record) {
   const auto time = clocks_.place(static_cast<std::uint16_t>(record.library), record.start,
                                   record.end, record.record.time);
   if (time) overlap_.add_kernel(record.device, *time);
 }
 
-void Activity::apply_memory(const trace::ActivityMemory& record) {
+void Activity::apply(const trace::ActivityMemory& record) {
   memory_check_.apply(record, clocks_.place(record.library, record.timestamp, record.timestamp,
                                             record.record.time));
 }
 
-void Activity::apply_managed(const trace::ActivityManaged& record) {
+void Activity::apply(const trace::ActivityManaged& record) {
   // Faults have no end.
   managed_.apply(record, clocks_.place(static_cast<std::uint16_t>(record.library), record.start,
                                        std::max(record.start, record.end), record.record.time));
 }
 
-void Activity::apply_pool(const trace::ActivityPool& record) {
+void Activity::apply(const trace::ActivityPool& record) {
   if (record.pool == 0) return;
   PoolActivity& pool = pools_[record.pool];
   pool.device = record.device;

@@ -80,10 +80,19 @@ class Activity {
   [[nodiscard]] MemoryCheck& memory_check() { return memory_check_; }
   [[nodiscard]] const MemoryCheck& memory_check() const { return memory_check_; }
 
-  [[nodiscard]] static constexpr bool is_activity(trace::RecordKind kind) {
-    return kind >= trace::RecordKind::kActivityCall && kind <= trace::RecordKind::kActivityDropped;
+  void apply(const trace::ActivityCall& record) { join_.apply(record); }
+  void apply(const trace::ActivityCopy& record);
+  void apply(const trace::ActivitySet& record);
+  void apply(const trace::ActivityKernel& record);
+  void apply(const trace::ActivityMemory& record);
+  void apply(const trace::ActivityManaged& record);
+  void apply(const trace::ActivityPool& record);
+  void apply(const trace::ActivityClock& record) { clocks_.add(record); }
+  void apply(const trace::ActivityState& record);
+  void apply(const trace::ActivityDropped& record) {
+    dropped_.by_cupti += record.by_cupti;
+    dropped_.by_recorder += record.by_recorder;
   }
-  void apply(const trace::RecordHeader& record);
   // Of what came before, calls and their records are gone.
   void apply_checkpoint(const trace::Checkpoint& checkpoint) {
     compacted_records_ += checkpoint.activity_records;
@@ -109,13 +118,6 @@ class Activity {
     }
     return *latest_copies_;
   }
-  void apply_copy(const trace::ActivityCopy& record);
-  void apply_set(const trace::ActivitySet& record);
-  void apply_kernel(const trace::ActivityKernel& record);
-  void apply_memory(const trace::ActivityMemory& record);
-  void apply_managed(const trace::ActivityManaged& record);
-  void apply_pool(const trace::ActivityPool& record);
-  void apply_state(const trace::ActivityState& record);
 
   ActivityClocks clocks_;
   KernelOverlap overlap_;

@@ -99,7 +99,7 @@ void CopyCalls::restore(const trace::Totals& totals) {
     return Location{ledger::class_of(place), device};
   };
   TransferKey key;
-  key.site = ledger::make_site(totals.caller, totals.stack, totals.record.api, totals.record.flags);
+  key.site = ledger::site_of(totals);
   key.asynchronous = is_asynchronous(totals.record.flags);
   key.is_set = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kSet);
   const Location destination =

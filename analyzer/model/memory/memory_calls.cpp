@@ -69,17 +69,15 @@ void MemoryCalls::take_back(const trace::Free& call, Memory::Space space) {
 
 void MemoryCalls::refuse(const trace::Free& call, Memory::Space space) {
   const ledger::Refusal refusal = memory_.live.explain_refused(space, call.address);
-  InvalidFreeRow row;
-  row.offset_bytes = refusal.offset_bytes;
-  if (refusal.has_group) row.allocated_at = memory_.accounts.group(refusal.group).key.site;
-  if (refusal.has_freed_at) row.freed_before_at = refusal.freed_at;
-  if (refusal.what == FreedWhat::kLiveMemory) {
-    memory_.accounts.count_failure(memory_.accounts.group(refusal.group).key);
+  CallSite allocated_at;
+  if (refusal.has_group) {
+    const GroupKey& key = memory_.accounts.group(refusal.group).key;
+    allocated_at = key.site;
+    if (refusal.what == FreedWhat::kLiveMemory) memory_.accounts.count_failure(key);
   }
-  const InvalidFree refused{memory_.present.site_of(call.call), call.call.record.result,
-                            refusal.what};
-  memory_.invalid_frees.try_emplace(refused, row)
-      .first->second.tally.add(refusal.bytes, memory_.present.time);
+  memory_.refused_frees.add(ledger::describe_refused(memory_.present.site_of(call.call),
+                                                     call.call.record.result, refusal, allocated_at,
+                                                     memory_.present.time));
 }
 
 void MemoryCalls::apply(const trace::ContextCall& call) {

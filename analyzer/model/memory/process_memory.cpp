@@ -162,7 +162,8 @@ void ProcessMemory::physical_changed(std::int32_t device) {
 }
 
 void ProcessMemory::check_parts() const {
-  if (contexts.failed() || pools.failed() || address_map.failed() || virtual_memory.failed()) {
+  if (contexts.failed() || pools.failed() || address_map.failed() || virtual_memory.failed() ||
+      refused_frees.failed()) {
     throw std::bad_alloc();
   }
 }

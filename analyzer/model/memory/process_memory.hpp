@@ -14,7 +14,6 @@
 #include "analyzer/model/memory/framework.hpp"
 #include "analyzer/model/memory/geometry.hpp"
 #include "analyzer/model/memory/graphs.hpp"
-#include "analyzer/model/memory/invalid_frees.hpp"
 #include "analyzer/model/memory/memory.hpp"
 #include "analyzer/model/memory/out_of_memory.hpp"
 #include "analyzer/model/memory/virtual_memory.hpp"
@@ -22,6 +21,7 @@
 #include "trace/ledger/address_map.hpp"
 #include "trace/ledger/contexts.hpp"
 #include "trace/ledger/pools.hpp"
+#include "trace/ledger/refused_frees.hpp"
 
 namespace gpumemtrace::analyzer {
 
@@ -117,7 +117,7 @@ struct ProcessMemory {
   ledger::Contexts contexts;  // all that were seen, also those that have ended
   OutOfMemory out_of_memory;
   CollectedMemory collected;
-  InvalidFrees invalid_frees;
+  ledger::RefusedFrees refused_frees;
   std::set<std::uint64_t> external_mappings;  // freed by cuMemFree, no memory of their own
   // What threads were about to free when the trace ended: whether it is live is not known, unless
   // the address is handed out again.

@@ -2,35 +2,10 @@
 #include "analyzer/model/process/checkpoint_restore.hpp"
 
 #include "trace/ledger/peak_scopes.hpp"
-#include "trace/reader.hpp"
 
 namespace gpumemtrace::analyzer {
 
-using ledger::make_site;
-
-bool CheckpointRestore::apply(const trace::RecordHeader& record) {
-  switch (record.kind) {
-    case trace::RecordKind::kTotals:
-      restore(trace::as<trace::Totals>(record));
-      return true;
-    case trace::RecordKind::kPeak:
-      restore(trace::as<trace::Peak>(record));
-      return true;
-    case trace::RecordKind::kPeakHolder:
-      restore(trace::as<trace::PeakHolder>(record));
-      return true;
-    case trace::RecordKind::kRefusedFree:
-      restore(trace::as<trace::RefusedFree>(record));
-      return true;
-    case trace::RecordKind::kRecentFree:
-      restore(trace::as<trace::RecentFree>(record));
-      return true;
-    default:
-      return false;
-  }
-}
-
-void CheckpointRestore::restore(const trace::Totals& totals) {
+void CheckpointRestore::apply(const trace::Totals& totals) {
   group_.reset();
   switch (static_cast<trace::RecordKind>(totals.kind)) {
     case trace::RecordKind::kAllocation:
@@ -47,7 +22,7 @@ void CheckpointRestore::restore(const trace::Totals& totals) {
 void CheckpointRestore::restore_allocations(const trace::Totals& totals) {
   const bool is_block = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kBlock);
   GroupKey key;
-  key.site = make_site(totals.caller, totals.stack, totals.record.api, totals.record.flags);
+  key.site = ledger::site_of(totals);
   key.kind = is_block ? Kind::kBlock : ledger::kind_of(totals.memory);
   key.context = totals.context;
   key.device = memory_.contexts.device_of(key.kind, totals.location, totals.context);
@@ -67,32 +42,12 @@ void CheckpointRestore::restore_allocations(const trace::Totals& totals) {
   framework.segments_freed += totals.count;
 }
 
-void CheckpointRestore::restore(const trace::RecentFree& recent) {
+void CheckpointRestore::apply(const trace::RecentFree& recent) {
   if (!group_) return;
-  memory_.live.restore_free(
-      {recent.address, *group_,
-       make_site(recent.caller, recent.stack, recent.record.api, recent.record.flags)});
+  memory_.live.restore_free({recent.address, *group_, ledger::site_of(recent)});
 }
 
-void CheckpointRestore::restore(const trace::RefusedFree& refused) {
-  InvalidFreeRow row;
-  row.offset_bytes = refused.offset_bytes;
-  if ((refused.allocated_flags & trace::kRefusedFreeKnown) != 0) {
-    row.allocated_at = make_site(refused.allocated_caller, refused.allocated_stack,
-                                 refused.allocated_api, refused.allocated_flags);
-  }
-  if ((refused.freed_flags & trace::kRefusedFreeKnown) != 0) {
-    row.freed_before_at = make_site(refused.freed_caller, refused.freed_stack, refused.freed_api,
-                                    refused.freed_flags);
-  }
-  const CallSite site =
-      make_site(refused.caller, refused.stack, refused.record.api, refused.record.flags);
-  const InvalidFree key{site, refused.record.result, refused.what};
-  memory_.invalid_frees.try_emplace(key, row).first->second.tally.merge(
-      {refused.count, refused.bytes, refused.first_time, refused.last_time});
-}
-
-void CheckpointRestore::restore(const trace::Peak& peak) {
+void CheckpointRestore::apply(const trace::Peak& peak) {
   peak_ = nullptr;
   switch (peak.scope) {
     case trace::PeakScope::kKind: {
@@ -104,15 +59,10 @@ void CheckpointRestore::restore(const trace::Peak& peak) {
     case trace::PeakScope::kFrameworkReserved: {
       return memory_.framework.restore(peak);
     }
-    case trace::PeakScope::kPoolReserved: {
-      if (memory_.pools.restore_reserved(peak.pool, peak.device, peak.bytes, peak.pool_reserved)) {
-        memory_.pools_changed(peak.device);
-      }
-      return;
-    }
+    case trace::PeakScope::kPoolReserved:
     case trace::PeakScope::kPoolSamples: {
-      return memory_.pools.restore_most(peak.device,
-                                        {peak.peak_time, peak.pool_used, peak.pool_reserved});
+      if (memory_.pools.restore(peak)) memory_.pools_changed(peak.device);
+      return;
     }
     case trace::PeakScope::kLastSample: {
       memory_.devices.state(peak.device).last_sample.physical_bytes = peak.bytes;
@@ -149,15 +99,13 @@ void CheckpointRestore::restore_physical_peak(const trace::Peak& peak) {
   device_ = peak.device;
 }
 
-void CheckpointRestore::restore(const trace::PeakHolder& holder) {
+void CheckpointRestore::apply(const trace::PeakHolder& holder) {
   if (peak_ == nullptr) return;
   const Kind kind = level_ == Level::kFramework ? Kind::kBlock : ledger::kind_of(holder.memory);
   if (level_of(kind) != level_) return;
-  const CallSite site =
-      make_site(holder.caller, holder.stack, holder.record.api, holder.record.flags);
   const bool is_segment = (holder.record.flags & trace::kFlagSegment) != 0;
-  peak_->add_holder({memory_.accounts.group_of(holder_key(site, kind, device_)), is_segment,
-                     holder.count, holder.bytes});
+  peak_->add_holder({memory_.accounts.group_of(holder_key(ledger::site_of(holder), kind, device_)),
+                     is_segment, holder.count, holder.bytes});
 }
 
 void CheckpointRestore::finish(const trace::Checkpoint& checkpoint) {

@@ -17,20 +17,19 @@ class CheckpointRestore {
   // Both are borrowed.
   CheckpointRestore(ProcessMemory& memory, CopyCalls& copies) : memory_(memory), copies_(copies) {}
 
-  // Takes what only checkpoints have. False for the rest.
-  [[nodiscard]] bool apply(const trace::RecordHeader& record);
+  // What only checkpoints have.
+  void apply(const trace::Totals& totals);
+  void apply(const trace::RecentFree& recent);
+  void apply(const trace::RefusedFree& refused) { memory_.refused_frees.add(refused); }
+  void apply(const trace::Peak& peak);
+  void apply(const trace::PeakHolder& holder);
   // The last record of the checkpoint has come.
   void finish(const trace::Checkpoint& checkpoint);
 
  private:
-  void restore(const trace::Totals& totals);
   void restore_allocations(const trace::Totals& totals);
-  void restore(const trace::RecentFree& recent);
-  void restore(const trace::RefusedFree& refused);
-  void restore(const trace::Peak& peak);
   void restore_account_peak(const trace::Peak& peak);
   void restore_physical_peak(const trace::Peak& peak);
-  void restore(const trace::PeakHolder& holder);
 
   ProcessMemory& memory_;
   CopyCalls& copies_;

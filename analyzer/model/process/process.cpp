@@ -2,7 +2,6 @@
 #include "analyzer/model/process/process.hpp"
 
 #include "trace/order.hpp"
-#include "trace/reader.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -23,88 +22,46 @@ void ProcessModel::apply(const trace::RecordHeader& record, std::uint32_t writer
   statistics_.last_time = present_.time;
   if (!present_.in_checkpoint) accounts_.advance(present_.time);
   if (statistics_.exec_time != 0 && writer == exec_writer_) statistics_.exec_time = 0;  // it failed
-  if (trace::is_call(record.kind)) return apply_call(record);
-  if (Activity::is_activity(record.kind)) return activity_.apply(record);
-  if (record.kind == trace::RecordKind::kBlock) {
-    return apply_block(trace::as<trace::Block>(record));
-  }
-  apply_rest(record);
+  if (trace::is_call(record.kind) && !begin_call(record)) return;
+  trace::dispatch(record, [this](const auto& typed) { apply(typed); });
 }
 
-void ProcessModel::apply_call(const trace::RecordHeader& record) {
+// What all calls have in common; false for a call that the trace ends in.
+bool ProcessModel::begin_call(const trace::RecordHeader& record) {
   const trace::CallHeader& call = trace::as<trace::OtherCall>(record).call;
   ++statistics_.events;
-  if (call.end == 0) return add_unfinished(record);
+  if (call.end == 0) {
+    add_unfinished(record);
+    return false;
+  }
   present_.stack = program_.stack_of_event(call.stack, false);
   if (activity_.checks_memory() && !hands_memory_out_or_moves_it(record.kind)) {
     activity_.memory_check().add_other_call(call);
   }
-  switch (record.kind) {
-    case trace::RecordKind::kAllocation:
-      return apply_allocation(trace::as<trace::Allocation>(record));
-    case trace::RecordKind::kFree:
-      return apply_free(trace::as<trace::Free>(record));
-    case trace::RecordKind::kCopy:
-      return apply_copy(trace::as<trace::Copy>(record));
-    case trace::RecordKind::kSet:
-      return apply_set(trace::as<trace::Set>(record));
-    case trace::RecordKind::kMapping:
-      return mapping_calls_.apply(trace::as<trace::Mapping>(record));
-    case trace::RecordKind::kPool:
-      return mapping_calls_.apply(trace::as<trace::Pool>(record));
-    case trace::RecordKind::kGraph:
-      return apply_graph(trace::as<trace::Graph>(record));
-    case trace::RecordKind::kImport:
-      return mapping_calls_.apply(trace::as<trace::Import>(record));
-    case trace::RecordKind::kContextCall:
-      return memory_calls_.apply(trace::as<trace::ContextCall>(record));
-    default:
-      return;
+  return true;
+}
+
+template <class Record>
+void ProcessModel::apply(const Record& record) {
+  if constexpr (requires { mapping_calls_.apply(record); }) {
+    mapping_calls_.apply(record);
+  } else if constexpr (requires { memory_calls_.apply(record); }) {
+    memory_calls_.apply(record);
+  } else if constexpr (requires { activity_.apply(record); }) {
+    activity_.apply(record);
+  } else if constexpr (requires { checkpoint_.apply(record); }) {
+    checkpoint_.apply(record);
+  } else if constexpr (!requires { record.call; }) {
+    program_.add_text(reinterpret_cast<const trace::RecordHeader&>(record));
   }
 }
 
-void ProcessModel::apply_rest(const trace::RecordHeader& record) {
-  if (checkpoint_.apply(record)) return;
-  switch (record.kind) {
-    case trace::RecordKind::kFrameworkOom:
-      return apply_framework_oom(trace::as<trace::FrameworkOom>(record));
-    case trace::RecordKind::kThread:
-      return apply_thread(trace::as<trace::Thread>(record));
-    case trace::RecordKind::kStack:
-      return program_.add_stack(trace::as<trace::Stack>(record));
-    case trace::RecordKind::kContext: {
-      (void)memory_.contexts.announce(trace::as<trace::Context>(record));
-      return;
-    }
-    case trace::RecordKind::kDevice: {
-      const auto& device = trace::as<trace::Device>(record);
-      memory_.devices.describe(device, trace::tail_of(record));
-      return join_device(device);
-    }
-    case trace::RecordKind::kMemorySample:
-      return apply_sample(trace::as<trace::MemorySample>(record));
-    case trace::RecordKind::kPoolSample:
-      return mapping_calls_.apply(trace::as<trace::PoolSample>(record));
-    case trace::RecordKind::kName:
-      return program_.steps().add_name(trace::as<trace::Name>(record).id, trace::tail_of(record));
-    case trace::RecordKind::kAnnotation:
-      return program_.annotate(trace::as<trace::Annotation>(record));
-    case trace::RecordKind::kTensor:
-      return apply_tensor(trace::as<trace::Tensor>(record));
-    case trace::RecordKind::kMark:
-      return apply_mark(trace::as<trace::Mark>(record));
-    case trace::RecordKind::kGap:
-      return statistics_.add(trace::as<trace::Gap>(record));
-    case trace::RecordKind::kCheckpoint: {
-      checkpoint_.finish(trace::as<trace::Checkpoint>(record));
-      return activity_.apply_checkpoint(trace::as<trace::Checkpoint>(record));
-    }
-    default:
-      return program_.add_text(record);
-  }
+void ProcessModel::apply(const trace::Device& device) {
+  memory_.devices.describe(device, trace::tail_of(device.record));
+  join_device(device);
 }
 
-void ProcessModel::apply_allocation(const trace::Allocation& call) {
+void ProcessModel::apply(const trace::Allocation& call) {
   const GroupKey key = memory_calls_.key_of(call);
   const trace::RecordHeader& record = call.call.record;
   if (record.result != trace::kCudaSuccess) {
@@ -129,11 +86,11 @@ void ProcessModel::apply_allocation(const trace::Allocation& call) {
   memory_calls_.allocate(call, key, group);
 }
 
-void ProcessModel::apply_free(const trace::Free& call) {
+void ProcessModel::apply(const trace::Free& call) {
   memory_calls_.free(call, [&](Memory::Space space) { expect_activity(call, space); });
 }
 
-void ProcessModel::apply_copy(const trace::Copy& call) {
+void ProcessModel::apply(const trace::Copy& call) {
   if (!CopyCalls::moved_something(call.call)) {
     return expect_activity(call.call, CallWork::kCopy, {0, call.part}, PendingCall::kNothing);
   }
@@ -147,14 +104,14 @@ void ProcessModel::apply_copy(const trace::Copy& call) {
   expect_activity(call.call, CallWork::kCopy, {call.bytes, call.part}, row);
 }
 
-void ProcessModel::apply_set(const trace::Set& call) {
+void ProcessModel::apply(const trace::Set& call) {
   if (!CopyCalls::moved_something(call.call)) {
     return expect_activity(call.call, CallWork::kSet, {}, PendingCall::kNothing);
   }
   expect_activity(call.call, CallWork::kSet, {call.bytes, 0}, copies_.add(call));
 }
 
-void ProcessModel::apply_graph(const trace::Graph& call) {
+void ProcessModel::apply(const trace::Graph& call) {
   if (call.call.record.result != trace::kCudaSuccess) return;
   if (call.operation == trace::GraphOperation::kLaunch && activity_.is_on() &&
       !present_.in_checkpoint) {
@@ -163,10 +120,10 @@ void ProcessModel::apply_graph(const trace::Graph& call) {
   graph_calls_.apply(call);
 }
 
-void ProcessModel::apply_block(const trace::Block& block) {
+void ProcessModel::apply(const trace::Block& block) {
   ++statistics_.events;
   present_.stack = program_.stack_of_event(block.stack, true);
-  if (!FrameworkBlocks::is_on_device(block)) return;
+  if (!ledger::is_gpu_block(block)) return;
   if (block.bytes <= 0) {
     program_.block_released(block, [&] { return memory_.framework.find_block(block.address); });
     blocks_.remove(block);
@@ -183,15 +140,15 @@ void ProcessModel::apply_block(const trace::Block& block) {
 }
 
 // What is said of memory that the framework did not deal, or took back meanwhile, names nothing.
-void ProcessModel::apply_tensor(const trace::Tensor& tensor) {
+void ProcessModel::apply(const trace::Tensor& tensor) {
   const LiveAllocation* const block = memory_.framework.find_block(tensor.address);
   if (block != nullptr) program_.name_tensor(tensor, *block);
 }
 
-void ProcessModel::apply_framework_oom(const trace::FrameworkOom& record) {
+void ProcessModel::apply(const trace::FrameworkOom& record) {
   ++statistics_.events;
   present_.stack = program_.stack_of_event(record.stack, false);
-  if (!FrameworkBlocks::is_cuda(record.device_type)) return;
+  if (record.device_type != trace::kCudaDeviceType) return;
   OomIncident failure;
   failure.level = Level::kFramework;
   failure.device = record.device;
@@ -205,18 +162,18 @@ void ProcessModel::apply_framework_oom(const trace::FrameworkOom& record) {
   }
 }
 
-void ProcessModel::apply_thread(const trace::Thread& thread) {
+void ProcessModel::apply(const trace::Thread& thread) {
   activity_.join().add_thread(thread.writer != 0 ? thread.writer : present_.writer, thread);
   program_.add_thread(thread);
 }
 
-void ProcessModel::apply_sample(const trace::MemorySample& sample) {
+void ProcessModel::apply(const trace::MemorySample& sample) {
   DeviceState& device = memory_.devices.state(sample.device);
   device.add_sample(sample, present_.time, device.physical_bytes, device.physical_peak.happened());
   snapshots_.add_sample(sample.device, device.last_sample);
 }
 
-void ProcessModel::apply_mark(const trace::Mark& mark) {
+void ProcessModel::apply(const trace::Mark& mark) {
   switch (mark.mark) {
     case trace::MarkKind::kExit: {
       statistics_.exit_seen = true;

@@ -21,6 +21,7 @@
 #include "analyzer/model/process/oom_snapshots.hpp"
 #include "analyzer/model/program/program.hpp"
 #include "analyzer/order/merge.hpp"
+#include "trace/reader.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -73,19 +74,34 @@ class ProcessModel final {
   [[nodiscard]] const std::vector<OomSnapshot>& snapshots() const { return snapshots_.all(); }
 
  private:
-  void apply_call(const trace::RecordHeader& record);
-  void apply_rest(const trace::RecordHeader& record);
-  void apply_allocation(const trace::Allocation& call);
-  void apply_free(const trace::Free& call);
-  void apply_copy(const trace::Copy& call);
-  void apply_set(const trace::Set& call);
-  void apply_graph(const trace::Graph& call);
-  void apply_block(const trace::Block& block);
-  void apply_tensor(const trace::Tensor& tensor);
-  void apply_framework_oom(const trace::FrameworkOom& record);
-  void apply_thread(const trace::Thread& thread);
-  void apply_sample(const trace::MemorySample& sample);
-  void apply_mark(const trace::Mark& mark);
+  [[nodiscard]] bool begin_call(const trace::RecordHeader& record);
+  // The one part that a record concerns, where none of these says more. Calls that concern no part
+  // do nothing; all else that is left is in the dictionary.
+  template <class Record>
+  void apply(const Record& record);
+  void apply(const trace::Allocation& call);
+  void apply(const trace::Free& call);
+  void apply(const trace::Copy& call);
+  void apply(const trace::Set& call);
+  void apply(const trace::Graph& call);
+  void apply(const trace::Block& block);
+  void apply(const trace::Tensor& tensor);
+  void apply(const trace::FrameworkOom& record);
+  void apply(const trace::Thread& thread);
+  void apply(const trace::MemorySample& sample);
+  void apply(const trace::Mark& mark);
+  void apply(const trace::Device& device);
+  void apply(const trace::Stack& stack) { program_.add_stack(stack); }
+  void apply(const trace::Context& context) { (void)memory_.contexts.announce(context); }
+  void apply(const trace::Name& name) {
+    program_.steps().add_name(name.id, trace::tail_of(name.record));
+  }
+  void apply(const trace::Annotation& annotation) { program_.annotate(annotation); }
+  void apply(const trace::Gap& gap) { statistics_.add(gap); }
+  void apply(const trace::Checkpoint& checkpoint) {
+    checkpoint_.finish(checkpoint);
+    activity_.apply_checkpoint(checkpoint);
+  }
   // A call that the trace ends in.
   void add_unfinished(const trace::RecordHeader& record);
   void finish_timelines();

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Frees that the driver refused.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <tuple>
+
+#include "trace/checkpoint_records.hpp"
+#include "trace/ledger/call_site.hpp"
+#include "trace/ledger/live_memory.hpp"
+#include "trace/ledger/mapped_array.hpp"
+
+namespace gpumemtrace::ledger {
+
+// `allocated_at` counts where the refusal has a group: it is the group's.
+[[nodiscard]] inline trace::RefusedFree describe_refused(const CallSite& site, std::uint16_t result,
+                                                         const Refusal& refusal,
+                                                         const CallSite& allocated_at,
+                                                         std::uint64_t now) {
+  trace::RefusedFree refused;
+  set_site(refused, site);
+  refused.record.result = result;
+  refused.what = refusal.what;
+  refused.count = 1;
+  refused.bytes = refusal.bytes;
+  refused.first_time = refused.last_time = now;
+  refused.offset_bytes = refusal.offset_bytes;
+  if (refusal.has_group) {
+    refused.allocated_caller = allocated_at.caller;
+    refused.allocated_stack = allocated_at.stack;
+    refused.allocated_api = allocated_at.api;
+    refused.allocated_flags = trace::kRefusedFreeKnown | flags_of(allocated_at);
+  }
+  if (refusal.has_freed_at) {
+    refused.freed_caller = refusal.freed_at.caller;
+    refused.freed_stack = refusal.freed_at.stack;
+    refused.freed_api = refusal.freed_at.api;
+    refused.freed_flags = trace::kRefusedFreeKnown | flags_of(refusal.freed_at);
+  }
+  return refused;
+}
+[[nodiscard]] constexpr std::optional<CallSite> allocated_at(const trace::RefusedFree& refused) {
+  if ((refused.allocated_flags & trace::kRefusedFreeKnown) == 0) return std::nullopt;
+  return make_site(refused.allocated_caller, refused.allocated_stack, refused.allocated_api,
+                   refused.allocated_flags);
+}
+// Or where its context was ended.
+[[nodiscard]] constexpr std::optional<CallSite> freed_before_at(const trace::RefusedFree& refused) {
+  if ((refused.freed_flags & trace::kRefusedFreeKnown) == 0) return std::nullopt;
+  return make_site(refused.freed_caller, refused.freed_stack, refused.freed_api,
+                   refused.freed_flags);
+}
+
+// What alike ones have in common.
+[[nodiscard]] constexpr auto key_of(const trace::RefusedFree& refused) {
+  return std::tuple(site_of(refused), refused.record.result, refused.what);
+}
+
+// - Alike ones, of one place and about the same, are one row, which tells what the first was about.
+// - Rows are sorted by place, result and what they were about.
+// - failed() where the system had no memory.
+class RefusedFrees {
+ public:
+  void add(const trace::RefusedFree& refused) {
+    trace::RefusedFree* const row =
+        std::lower_bound(rows_.begin(), rows_.end(), refused,
+                         [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
+    if (row == rows_.end() || key_of(*row) != key_of(refused)) {
+      failed_ |= !rows_.insert(static_cast<std::size_t>(row - rows_.begin()), refused);
+      return;
+    }
+    row->count += refused.count;
+    row->bytes += refused.bytes;
+    row->first_time = std::min(row->first_time, refused.first_time);
+    row->last_time = std::max(row->last_time, refused.last_time);
+  }
+  [[nodiscard]] const MappedArray<trace::RefusedFree>& rows() const { return rows_; }
+  [[nodiscard]] bool failed() const { return failed_; }
+
+ private:
+  MappedArray<trace::RefusedFree> rows_;
+  bool failed_ = false;
+};
+
+}  // namespace gpumemtrace::ledger

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where memory was given back, of allocations that are alike.
+#pragma once
+
+#include <cstdint>
+
+#include "trace/checkpoint_records.hpp"
+#include "trace/ledger/call_site.hpp"
+
+namespace gpumemtrace::ledger {
+
+// What calls gave back of what a place had asked for; not what the end of a context took.
+struct Releases {
+  std::uint64_t count = 0;
+  CallSite first_at{};           // not known of the framework's blocks
+  std::uint64_t first_time = 0;  // model time of that one
+  bool has_other_sites = false;  // not all of them at that one
+
+  void add_site(const CallSite& site, std::uint64_t time) {
+    if (first_at == CallSite{}) {
+      first_at = site;
+      first_time = time;
+    }
+    if (first_at != site) has_other_sites = true;
+  }
+  void merge(const Releases& more) {
+    count += more.count;
+    has_other_sites = has_other_sites || more.has_other_sites;
+    if (more.first_at == CallSite{}) return;
+    add_site(more.first_at, more.first_time);
+    if (more.first_time >= first_time) return;
+    first_at = more.first_at;
+    first_time = more.first_time;
+  }
+
+  // As a checkpoint keeps them.
+  void store(trace::Totals& totals) const {
+    totals.freed = count;
+    totals.first_freed_time = first_time;
+    totals.freed_caller = first_at.caller;
+    totals.freed_stack = first_at.stack;
+    totals.freed_api = first_at.api;
+    totals.freed_flags = flags_of(first_at);
+    totals.freed_at = has_other_sites ? trace::FreedAt::kSeveralPlaces
+                      : count != 0    ? trace::FreedAt::kOnePlace
+                                      : trace::FreedAt::kNotTold;
+  }
+  [[nodiscard]] static Releases of(const trace::Totals& totals) {
+    Releases freed;
+    freed.count = totals.freed;
+    freed.has_other_sites = totals.freed_at == trace::FreedAt::kSeveralPlaces ||
+                            (totals.freed_at == trace::FreedAt::kNotTold && totals.freed != 0);
+    if (totals.first_freed_time == 0) return freed;
+    freed.first_at =
+        make_site(totals.freed_caller, totals.freed_stack, totals.freed_api, totals.freed_flags);
+    freed.first_time = totals.first_freed_time;
+    return freed;
+  }
+};
+
+}  // namespace gpumemtrace::ledger
