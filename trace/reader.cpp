@@ -15,6 +15,7 @@
 
 #include "trace/checksum.hpp"
 #include "trace/live_ring.hpp"
+#include "trace/payload.hpp"
 #include "trace/ring_layout.hpp"
 #include "trace/unpack.hpp"
 #include "trace/unpacked_file.hpp"
@@ -23,19 +24,6 @@ namespace gpumemtrace::trace {
 namespace {
 
 std::string describe_errno(int error) { return std::generic_category().message(error); }
-
-bool decompress(Codec codec, std::span<const std::byte> stored, std::span<std::byte> out,
-                ZSTD_DCtx* context) {
-  if (codec == Codec::kNone) {
-    if (stored.size() != out.size()) return false;
-    std::memcpy(out.data(), stored.data(), stored.size());
-    return true;
-  }
-  if (codec != Codec::kZstd) return false;
-  const std::size_t got =
-      ZSTD_decompressDCtx(context, out.data(), out.size(), stored.data(), stored.size());
-  return ZSTD_isError(got) == 0 && got == out.size();
-}
 
 struct ContextDeleter {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
@@ -62,25 +50,13 @@ bool load_payload(const OwnDescriptor& file, std::uint64_t offset, std::uint32_t
   work.stored.resize(stored_bytes);
   work.columns.resize(column_bytes);
   return file.read_at(offset, work.stored.data(), stored_bytes) &&
-         crc32c(work.stored.data(), stored_bytes) == checksum &&
-         decompress(codec, work.stored, work.columns, work.context.get());
-}
-
-bool checks_out(const BlockHeader& block) {
-  return block.magic == kBlockMagic && block.header_bytes == sizeof block &&
-         crc32c(&block, offsetof(BlockHeader, header_checksum)) == block.header_checksum;
+         open_payload(codec, checksum, work.stored, work.columns, work.context.get());
 }
 
 std::string no_room_for(const std::filesystem::path& path) {
   return "Cannot unpack " + path.string() +
          " into the folder for temporary files: there is no room, or it unpacks to " +
          "more than a trace would. Set TMPDIR, or unpack it yourself.";
-}
-
-// A checksum says that a length is what somebody wrote, not that a recorder did.
-bool plausible(const BlockHeader& block) {
-  return block.column_bytes <= kMaxColumnBytes &&
-         block.stored_bytes <= ZSTD_COMPRESSBOUND(kMaxColumnBytes);
 }
 
 }  // namespace
@@ -134,7 +110,7 @@ bool TraceFile::ring_is_spent() const {
 void TraceFile::read_header() {
   file_bytes_ = file_.bytes();
   if (!file_.read_at(0, &header_, sizeof header_) || header_.magic != kFileMagic) {
-    throw TraceError(path_.string() + " is not a gpumemtrace trace (wrong magic at its begin).");
+    throw TraceError(path_.string() + " is not a gpumemtrace trace (wrong magic at its start).");
   }
   if (header_.version < kOldestFileVersion || header_.version > kFileVersion) {
     throw TraceError(path_.string() + " has format version " + std::to_string(header_.version) +
@@ -191,7 +167,7 @@ void TraceFile::read_block(const BlockHeader& block, std::uint64_t payload, Writ
     return;
   }
   if (block.type != BlockType::kRecords && block.type != BlockType::kCheckpoint) return;
-  if (!plausible(block) || block.begin_offset >= block.end_offset) {
+  if (!is_plausible(block) || block.begin_offset >= block.end_offset) {
     ++losses_.corrupt_blocks;
     return;
   }
@@ -222,8 +198,8 @@ std::optional<std::uint64_t> TraceFile::find_block_header(std::uint64_t offset) 
 }
 
 bool TraceFile::read_schema(const BlockHeader& block, std::uint64_t payload) {
-  if (!plausible(block) || !load_payload(file_, payload, block.stored_bytes, block.column_bytes,
-                                         block.payload_checksum, block.codec)) {
+  if (!is_plausible(block) || !load_payload(file_, payload, block.stored_bytes, block.column_bytes,
+                                            block.payload_checksum, block.codec)) {
     return false;
   }
   std::optional<FileSchema> schema = FileSchema::parse(workspace().columns);

@@ -11,9 +11,9 @@
 #include <zstd.h>
 
 #include "preload/base/file_thread.hpp"
-#include "trace/checksum.hpp"
 #include "trace/decode.hpp"
 #include "trace/order.hpp"
+#include "trace/payload.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -55,11 +55,7 @@ int PackedIndex::scan_here(const OwnFile& file, std::uint64_t from, std::uint64_
     if (const int error = file.read_at(end_, &block.header, sizeof block.header); error != 0) {
       return error;
     }
-    const std::uint32_t checksum =
-        trace::crc32c(&block.header, offsetof(trace::BlockHeader, header_checksum));
-    if (block.header.magic != trace::kBlockMagic || block.header.header_checksum != checksum) {
-      return EILSEQ;
-    }
+    if (!trace::checks_out(block.header)) return EILSEQ;
     if (!blocks_.push(block)) return ENOMEM;
     end_ += block.file_bytes();
   }
@@ -187,10 +183,7 @@ int PackedStreams::load(PackedStream& stream) noexcept {
   const PackedBlock& source = block(stream.next);
   const trace::BlockHeader& header = source.header;
   const std::uint32_t image_bytes = header.end_offset - header.begin_offset;
-  if (header.stored_bytes > sizeof workspace_->stored ||
-      header.column_bytes > sizeof workspace_->columns || image_bytes > trace::kMaxChunkBytes) {
-    return EILSEQ;
-  }
+  if (!trace::is_plausible(header) || image_bytes > trace::kMaxChunkBytes) return EILSEQ;
   if (stream.image == nullptr) stream.image = map_memory<std::byte>(trace::kMaxChunkBytes);
   if (stream.image == nullptr) return ENOMEM;
   if (const int error =
@@ -198,19 +191,11 @@ int PackedStreams::load(PackedStream& stream) noexcept {
       error != 0) {
     return error;
   }
-  if (trace::crc32c(workspace_->stored, header.stored_bytes) != header.payload_checksum) {
-    return EILSEQ;
-  }
-  const std::byte* columns = workspace_->stored;
-  if (header.codec == trace::Codec::kZstd) {
-    const std::size_t got =
-        ZSTD_decompressDCtx(workspace_->decompressor, workspace_->columns,
-                            sizeof workspace_->columns, workspace_->stored, header.stored_bytes);
-    if (ZSTD_isError(got) != 0 || got != header.column_bytes) return EILSEQ;
-    columns = workspace_->columns;
-  }
-  if (!trace::decode(std::span(columns, header.column_bytes), std::span(stream.image, image_bytes),
-                     workspace_->scratch)) {
+  const std::span columns(workspace_->columns, header.column_bytes);
+  if (!trace::open_payload(header.codec, header.payload_checksum,
+                           std::span(workspace_->stored, header.stored_bytes), columns,
+                           workspace_->decompressor) ||
+      !trace::decode(columns, std::span(stream.image, image_bytes), workspace_->scratch)) {
     return EILSEQ;
   }
   stream.image_bytes = image_bytes;
