@@ -13,7 +13,8 @@ namespace gpumemtrace::preload {
 [[nodiscard]] bool is_locked_by_another(const char* path) noexcept;
 
 // Reads exactly `bytes` at `offset`; 0 or an errno value, EIO where the file ends before.
-int read_at(int descriptor, std::uint64_t offset, void* data, std::size_t bytes) noexcept;
+[[nodiscard]] int read_at(int descriptor, std::uint64_t offset, void* data,
+                          std::size_t bytes) noexcept;
 
 // Makes every folder on the way to `path`'s last part that is not there, for the user alone.
 void make_folders(const char* path) noexcept;

@@ -42,9 +42,9 @@ class OwnFile {
 
  private:
   // On the file thread.
-  int create_here(const char* path) noexcept;
-  int write_here(std::uint64_t offset, const void* data, std::size_t bytes) noexcept;
-  int allocate_here(std::uint64_t offset, std::uint64_t bytes) noexcept;
+  [[nodiscard]] int create_here(const char* path) noexcept;
+  [[nodiscard]] int write_here(std::uint64_t offset, const void* data, std::size_t bytes) noexcept;
+  [[nodiscard]] int allocate_here(std::uint64_t offset, std::uint64_t bytes) noexcept;
   [[nodiscard]] bool is_ours() const noexcept;
 
   int descriptor_ = -1;

@@ -33,7 +33,7 @@ class PackedIndex {
   std::uint64_t end() const noexcept { return end_; }
 
  private:
-  int scan_here(const OwnFile& file, std::uint64_t from, std::uint64_t to) noexcept;
+  [[nodiscard]] int scan_here(const OwnFile& file, std::uint64_t from, std::uint64_t to) noexcept;
 
   MappedArray<PackedBlock> blocks_;
   std::uint64_t end_ = 0;
@@ -84,11 +84,11 @@ class PackedStreams {
 
  private:
   struct Workspace;
-  int sort_blocks() noexcept;
-  int make_streams() noexcept;
+  [[nodiscard]] int sort_blocks() noexcept;
+  [[nodiscard]] int make_streams() noexcept;
   // Sets the stream's head; one without a head is over.
-  int find_head(PackedStream& stream, bool& is_over) noexcept;
-  int load(PackedStream& stream) noexcept;
+  [[nodiscard]] int find_head(PackedStream& stream, bool& is_over) noexcept;
+  [[nodiscard]] int load(PackedStream& stream) noexcept;
   static void unload(PackedStream& stream) noexcept;
   [[nodiscard]] bool is_before(std::uint32_t a, std::uint32_t b) const noexcept;
   void sink_front() noexcept;

@@ -37,7 +37,7 @@ void* query(const char* name) noexcept;
 
 std::uint64_t current_context() noexcept;
 std::uint64_t context_of_stream(std::uint64_t stream) noexcept;
-int device_of_context(std::uint64_t handle) noexcept;  // -1 = unknown
+[[nodiscard]] int device_of_context(std::uint64_t handle) noexcept;  // -1 = unknown
 [[nodiscard]] bool primary_context_is_active(int device) noexcept;
 [[nodiscard]] bool stream_is_capturing(std::uint64_t stream, bool per_thread_default) noexcept;
 std::uint64_t mapped_bytes(std::uint64_t address) noexcept;

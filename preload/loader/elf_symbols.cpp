@@ -281,7 +281,7 @@ void* find_symbol_checked(const dl_phdr_info& info, const char* symbol) noexcept
 
 void* find_symbol(const LoaderList& modules, const char* symbol) noexcept {
   CheckedSearch search{symbol};
-  modules.visit(visit_module, &search);
+  (void)modules.visit(visit_module, &search);
   return search.found;
 }
 

@@ -120,7 +120,7 @@ void publish_module_list(const LoaderList& modules) noexcept {
   const std::uint64_t number = published.load() + 1;
   ModuleList& list = lists->copies[number & 1];
   list.count = 0;
-  modules.visit(add_module, &list, LoaderList::Names::kLoaders);
+  (void)modules.visit(add_module, &list, LoaderList::Names::kLoaders);
   if (unloads.running.load() != 0 || unloads.count.load() != unloads_before) return;
   published_unloads.store(unloads_before);
   published.store(number, std::memory_order_release);  // pairs with find_listed_module()

@@ -45,7 +45,8 @@ class LoaderList {
   // the module.
   enum class Names { kCopied, kLoaders };
   // The modules of the last look that found a change.
-  int visit(Visitor* visitor, void* argument, Names names = Names::kCopied) const noexcept;
+  [[nodiscard]] int visit(Visitor* visitor, void* argument,
+                          Names names = Names::kCopied) const noexcept;
 
  private:
   struct Module {

@@ -96,7 +96,7 @@ std::uint64_t begin_of(const LoaderList& modules, const void* address) noexcept 
     wanted.begin = range.begin;
     return 1;
   };
-  modules.visit(surrounds, &search);
+  (void)modules.visit(surrounds, &search);
   return search.begin;
 }
 

@@ -54,7 +54,7 @@ class Ring {
   // Makes what threads that found no chunk wait for. The file thread.
   void grow_as_wanted() noexcept;
   // Why the file cannot grow any more: an errno value, 0 while it can.
-  int growth_error() const noexcept {
+  [[nodiscard]] int growth_error() const noexcept {
     return growth_error_.load(std::memory_order_relaxed);  // a hint, nothing to order
   }
 

@@ -16,7 +16,7 @@ void load_sampler() noexcept;
 void record_samples(const CallGuard& guard) noexcept;
 
 // As cuDriverGetVersion says it: 13000 is CUDA 13.0. 0 where the driver does not say.
-int driver_version() noexcept;
+[[nodiscard]] int driver_version() noexcept;
 
 // Writes a Device record for each device; once the driver is initialised.
 void record_devices(const CallGuard& guard) noexcept;

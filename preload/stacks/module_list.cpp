@@ -114,7 +114,7 @@ void record_modules(const CallGuard&, LoaderList& modules) noexcept {
   if (table.changes == modules.changes()) return;
   table.changes = modules.changes();
   for (std::size_t i = 0; i < table.count; ++i) table.modules[i].seen = false;
-  modules.visit(visit, nullptr);
+  (void)modules.visit(visit, nullptr);
   publish_modules(modules);
   std::size_t kept = 0;
   for (std::size_t i = 0; i < table.count; ++i) {

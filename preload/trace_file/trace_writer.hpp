@@ -26,39 +26,42 @@ struct PackedFile {
 class TraceWriter {
  public:
   // Makes `path` with header and schema, or no file.
-  int create(const char* path, const trace::TraceId& id) noexcept;
+  [[nodiscard]] int create(const char* path, const trace::TraceId& id) noexcept;
   // Removes the file that create() has made.
   void discard(const char* path) noexcept;
 
   // Appends records of a writer's chunk: bytes [begin, begin + image.size()) of its content.
-  int append(std::uint32_t writer, std::uint32_t sequence, std::uint32_t begin,
-             std::span<const std::byte> image) noexcept;
+  [[nodiscard]] int append(std::uint32_t writer, std::uint32_t sequence, std::uint32_t begin,
+                           std::span<const std::byte> image) noexcept;
 
   std::uint64_t bytes() const noexcept { return trace_.bytes; }
   const OwnFile& file() const noexcept { return trace_.file; }
 
-  int begin_replacement(const char* path) noexcept;
-  int append_to_replacement(trace::BlockType type, std::uint32_t writer, std::uint32_t sequence,
-                            std::uint32_t begin, std::span<const std::byte> image) noexcept;
+  [[nodiscard]] int begin_replacement(const char* path) noexcept;
+  [[nodiscard]] int append_to_replacement(trace::BlockType type, std::uint32_t writer,
+                                          std::uint32_t sequence, std::uint32_t begin,
+                                          std::span<const std::byte> image) noexcept;
   // The checkpoint has the writer's records up to here.
-  int append_folded(std::uint32_t writer, std::uint32_t sequence, std::uint32_t end) noexcept;
+  [[nodiscard]] int append_folded(std::uint32_t writer, std::uint32_t sequence,
+                                  std::uint32_t end) noexcept;
   // Copies bytes of the trace, whole blocks.
-  int copy_to_replacement(std::uint64_t offset, std::uint64_t bytes) noexcept;
+  [[nodiscard]] int copy_to_replacement(std::uint64_t offset, std::uint64_t bytes) noexcept;
   std::uint64_t replacement_bytes() const noexcept { return replacement_.bytes; }
   // The replacement becomes the trace: a reader finds the one or the other, whole.
-  int finish_replacement(const char* replacement_path, const char* path) noexcept;
+  [[nodiscard]] int finish_replacement(const char* replacement_path, const char* path) noexcept;
   void drop_replacement(const char* path) noexcept;
 
  private:
   struct Workspace;
-  int make_workspace() noexcept;
-  int write_beginning(PackedFile& file) noexcept;
-  int append_image(PackedFile& file, trace::BlockHeader& header,
-                   std::span<const std::byte> image) noexcept;
-  int append_block(PackedFile& file, trace::BlockHeader& header,
-                   std::span<const std::byte> columns) noexcept;
-  int copy_here(std::uint64_t offset, std::uint64_t bytes) noexcept;
-  int write_block(PackedFile& file, trace::BlockHeader& header, std::size_t stored) noexcept;
+  [[nodiscard]] int make_workspace() noexcept;
+  [[nodiscard]] int write_beginning(PackedFile& file) noexcept;
+  [[nodiscard]] int append_image(PackedFile& file, trace::BlockHeader& header,
+                                 std::span<const std::byte> image) noexcept;
+  [[nodiscard]] int append_block(PackedFile& file, trace::BlockHeader& header,
+                                 std::span<const std::byte> columns) noexcept;
+  [[nodiscard]] int copy_here(std::uint64_t offset, std::uint64_t bytes) noexcept;
+  [[nodiscard]] int write_block(PackedFile& file, trace::BlockHeader& header,
+                                std::size_t stored) noexcept;
 
   Workspace* workspace_ = nullptr;
   trace::FileHeader header_;

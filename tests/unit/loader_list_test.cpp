@@ -32,7 +32,7 @@ int collect(dl_phdr_info* info, std::size_t, void* argument) {
 
 Modules seen_by_us(const LoaderList& loaded) {
   Modules modules;
-  loaded.visit(collect, &modules);
+  (void)loaded.visit(collect, &modules);
   return modules;
 }
 
