@@ -19,7 +19,7 @@ std::string_view name_of(trace::SampleSource source) {
   return "none";
 }
 
-struct ComposedMoment {
+struct ComposedSnapshot {
   rows::SnapshotAt at;
   Parts parts;
   DriverSample sample;
@@ -59,7 +59,7 @@ void add_driver_number(rows::Composition& row, const ReportProcess& process,
 }
 
 rows::Composition compose(const ReportContext& context, const ReportProcess& process,
-                          std::int32_t device, const ComposedMoment& moment,
+                          std::int32_t device, const ComposedSnapshot& moment,
                           const Holders& driver) {
   const Parts& parts = moment.parts;
   std::uint64_t segment_bytes = 0;

@@ -299,7 +299,7 @@ void explain_invalid_free(const rows::InvalidFree& row, rows::Finding& finding) 
     case FreedWhat::kInsideLive: {
       const std::string offset = size_text(row.offset_bytes);
       finding.title = free + " freed an address within an allocation";
-      finding.detail += "the address lies " + offset + " behind the begin of " + memory + '.';
+      finding.detail += "the address lies " + offset + " behind the start of " + memory + '.';
       finding.fix = "Free the address that " + (allocated.empty() ? "the allocation" : allocated) +
                     " was given, " + offset + " before this one.";
       return;

@@ -15,7 +15,7 @@ import support
 import tutorials_test
 
 ROOT = support.HERE.parent.parent
-# Of Markdown: after `](`, or after `[name]: ` at the begin of a line; of HTML: a value of these.
+# Of Markdown: after `](`, or after `[name]: ` at the beginning of a line; of HTML: a value of these.
 LINK = re.compile(r"""(?:\]\(<?|^\[[^\]]+\]:\s+<?|\b(?:href|src|srcset)=["'])([^\s)>"'#]*)(?:#([^\s)>"']*))?""",
                   re.MULTILINE)
 ROOMS = ("analyzer", "bench", "cmake", "cupti", "preload", "tests", "tools", "trace")

@@ -9,7 +9,7 @@ VICTIMS = support.VICTIMS
 
 
 class EntryPoints(support.EndToEnd):
-    def test_the_same_allocation_through_every_door_is_counted_once(self):
+    def test_the_same_allocation_through_every_entry_point_is_counted_once(self):
         result = self.record(VICTIMS / "every_entry_point", VICTIMS / "libentry_point_library.so")
         synchronous, streamed = map(int, result.stdout.split())
         report = self.report()

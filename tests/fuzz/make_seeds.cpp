@@ -134,7 +134,7 @@ std::vector<std::byte> compact_columns(std::span<const std::byte> image) {
   return compact;
 }
 
-// One kind alone: its columns and fields are a few bytes from the begin of the input.
+// One kind alone: its columns and fields are a few bytes from the start of the input.
 void write_kind_seeds(const SeedFolder& seeds, const Sample& sample) {
   for (const auto& [kind, image] : sample.kinds()) {
     const std::string name(trace::find_kind(kind)->name);

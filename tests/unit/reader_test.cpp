@@ -199,7 +199,7 @@ TEST_CASE("a trace cut at any byte gives every whole block and says what is miss
       const std::string refusal = error_of<TraceError>([&] { return TraceFile(path); });
       REQUIRE(refusal ==
               path.string() + (length < sizeof(FileHeader)
-                                   ? " is not a gpumemtrace trace (wrong magic at its begin)."
+                                   ? " is not a gpumemtrace trace (wrong magic at its start)."
                                    : kNoSchema));
       continue;
     }

@@ -31,35 +31,35 @@ void History::begin_stretch() {
 }
 
 // The group was last touched before the join, when its present stretch was one of the old ones.
-void History::join_pairs(GroupCourse& course) {
-  std::vector<Stretch> all = std::move(course.done);
-  all.push_back(course.present);
+void History::join_pairs(GroupHistory& history) {
+  std::vector<Stretch> all = std::move(history.done);
+  all.push_back(history.present);
   const bool is_whole = all.size() % 2 == 0;
   std::vector<Stretch> joined;
   for (std::size_t i = 0; i + 1 < all.size(); i += 2) joined.push_back(join(all[i], all[i + 1]));
   if (is_whole) {
-    course.present = joined.back();
+    history.present = joined.back();
     joined.pop_back();
   } else {
-    course.present = join(all.back(), quiet_stretch(course));
+    history.present = join(all.back(), quiet_stretch(history));
   }
-  course.done = std::move(joined);
+  history.done = std::move(joined);
 }
 
-void History::catch_up(GroupCourse& course, std::uint32_t joins, std::size_t stretches) {
-  for (; course.joins_seen != joins; ++course.joins_seen) join_pairs(course);
-  while (course.done.size() + 1 < stretches) {
-    course.done.push_back(course.present);
-    course.present = quiet_stretch(course);
+void History::catch_up(GroupHistory& history, std::uint32_t joins, std::size_t stretches) {
+  for (; history.joins_seen != joins; ++history.joins_seen) join_pairs(history);
+  while (history.done.size() + 1 < stretches) {
+    history.done.push_back(history.present);
+    history.present = quiet_stretch(history);
   }
 }
 
 std::vector<History::Stretch> History::stretches_of(std::uint32_t group) const {
-  GroupCourse course;
-  if (group < courses_.size()) course = courses_[group];
-  catch_up(course, joins_, flow_.size());
-  course.done.push_back(course.present);
-  return std::move(course.done);
+  GroupHistory history;
+  if (group < groups_.size()) history = groups_[group];
+  catch_up(history, joins_, flow_.size());
+  history.done.push_back(history.present);
+  return std::move(history.done);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -32,23 +32,25 @@ class History {
   };
 
   void allocate(std::uint32_t group, std::uint64_t bytes, std::uint64_t now) {
-    GroupCourse& course = touch(group);
+    GroupHistory& history = touch(group);
     ++flow_.back().allocations;
-    ++course.present.allocations;
-    course.live_bytes += bytes;
-    ++course.live_count;
+    ++history.present.allocations;
+    history.live_bytes += bytes;
+    ++history.live_count;
     flow_.back().end = now;
     count_event();
   }
   // `by_call`: not by the end of a context.
   void free(std::uint32_t group, std::uint64_t bytes, bool by_call) {
-    GroupCourse& course = touch(group);
+    GroupHistory& history = touch(group);
     ++flow_.back().frees;
-    if (by_call) ++course.present.frees;
-    course.live_bytes -= bytes;
-    --course.live_count;
-    if (course.live_bytes < course.present.low_bytes) course.present.low_bytes = course.live_bytes;
-    if (course.live_count < course.present.low_count) course.present.low_count = course.live_count;
+    if (by_call) ++history.present.frees;
+    history.live_bytes -= bytes;
+    --history.live_count;
+    if (history.live_bytes < history.present.low_bytes)
+      history.present.low_bytes = history.live_bytes;
+    if (history.live_count < history.present.low_count)
+      history.present.low_count = history.live_count;
     count_event();
   }
   // The size of something live became known.
@@ -62,7 +64,7 @@ class History {
   [[nodiscard]] std::vector<Stretch> stretches_of(std::uint32_t group) const;
 
  private:
-  struct GroupCourse {
+  struct GroupHistory {
     std::uint64_t live_bytes = 0;
     std::uint64_t live_count = 0;
     Stretch present;                   // of stretch `done.size()`
@@ -72,26 +74,26 @@ class History {
   };
 
   // In which the group has not been touched.
-  static Stretch quiet_stretch(const GroupCourse& course) {
-    return {course.live_bytes, course.live_count, 0, 0};
+  static Stretch quiet_stretch(const GroupHistory& history) {
+    return {history.live_bytes, history.live_count, 0, 0};
   }
-  GroupCourse& touch(std::uint32_t group) {
-    if (group >= courses_.size()) courses_.resize(group + 1);
-    GroupCourse& course = courses_[group];
-    if (course.stretches_seen != stretches_begun_) {
-      course.stretches_seen = stretches_begun_;
-      catch_up(course, joins_, flow_.size());
+  GroupHistory& touch(std::uint32_t group) {
+    if (group >= groups_.size()) groups_.resize(group + 1);
+    GroupHistory& history = groups_[group];
+    if (history.stretches_seen != stretches_begun_) {
+      history.stretches_seen = stretches_begun_;
+      catch_up(history, joins_, flow_.size());
     }
-    return course;
+    return history;
   }
   void count_event() {
     if (++events_in_stretch_ == events_per_stretch_) begin_stretch();
   }
   void begin_stretch();
-  static void catch_up(GroupCourse& course, std::uint32_t joins, std::size_t stretches);
-  static void join_pairs(GroupCourse& course);
+  static void catch_up(GroupHistory& history, std::uint32_t joins, std::size_t stretches);
+  static void join_pairs(GroupHistory& history);
 
-  std::vector<GroupCourse> courses_;  // by group
+  std::vector<GroupHistory> groups_;  // by group
   std::vector<Flow> flow_{1};
   std::uint64_t events_per_stretch_ = 1;
   std::uint64_t events_in_stretch_ = 0;

@@ -22,12 +22,12 @@ TimeBucket join(const TimeBucket& first, const TimeBucket& second) {
 
 }  // namespace
 
-void PartCourse::add_page(std::size_t page) {
+void PartTimeline::add_page(std::size_t page) {
   if (page >= pages_.size()) pages_.resize(page + 1);
   pages_[page] = std::make_unique<Page>();
 }
 
-std::vector<std::uint64_t> PartCourse::values(std::size_t buckets) const {
+std::vector<std::uint64_t> PartTimeline::values(std::size_t buckets) const {
   std::vector<std::uint64_t> values(buckets);
   std::uint64_t value = 0;
   for (std::size_t i = 0; i < buckets; ++i) {
@@ -38,7 +38,7 @@ std::vector<std::uint64_t> PartCourse::values(std::size_t buckets) const {
   return values;
 }
 
-void PartCourse::replace(const std::vector<std::uint64_t>& values) {
+void PartTimeline::replace(const std::vector<std::uint64_t>& values) {
   pages_.clear();
   std::uint64_t before = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -48,38 +48,38 @@ void PartCourse::replace(const std::vector<std::uint64_t>& values) {
   if (before != 0) at(values.size()) -= before;
 }
 
-PartCourse& Timeline::course_of(std::uint32_t part) {
+PartTimeline& Timeline::timeline_of(std::uint32_t part) {
   if (part >= slots_.size()) slots_.resize(part + 1, kNoSlot);
   if (slots_[part] == kNoSlot) {
-    slots_[part] = static_cast<std::uint32_t>(courses_.size());
-    courses_.emplace_back();
+    slots_[part] = static_cast<std::uint32_t>(parts_.size());
+    parts_.emplace_back();
   }
-  return courses_[slots_[part]];
+  return parts_[slots_[part]];
 }
 
-void Timeline::settle(PartCourse& course) const {
-  const PartCourse::Pending pending = course.pending;
-  course.pending = {};
+void Timeline::settle(PartTimeline& timeline) const {
+  const PartTimeline::Pending pending = timeline.pending;
+  timeline.pending = {};
   if (pending.bytes == 0) return;
   const TimeBucket& bucket = pending.bucket < closed_.size() ? closed_[pending.bucket] : open_;
   if (bucket.max_time == pending.max_time) {
-    course.add(pending.bucket, pending.bucket + 1, pending.bytes);
+    timeline.add(pending.bucket, pending.bucket + 1, pending.bytes);
   }
 }
 
 void Timeline::count_life(const TimeGrid& grid, std::uint32_t part, std::uint64_t born,
                           std::uint64_t bytes) {
-  PartCourse& course = course_of(part);
+  PartTimeline& timeline = timeline_of(part);
   const std::size_t present = closed_.size();
-  if (course.pending.bucket != present || course.pending.max_time != open_.max_time) {
-    settle(course);
-    course.pending = {0, open_.max_time, present};
+  if (timeline.pending.bucket != present || timeline.pending.max_time != open_.max_time) {
+    settle(timeline);
+    timeline.pending = {0, open_.max_time, present};
   }
-  course.pending.bytes += bytes;
+  timeline.pending.bytes += bytes;
   std::size_t first = std::max(grid.index_of(born), first_);
   if (first >= present) return;
   if (closed_[first].max_time < born) ++first;
-  course.add(first, present, bytes);
+  timeline.add(first, present, bytes);
 }
 
 void Timeline::catch_up(const TimeGrid& grid) {
@@ -96,7 +96,7 @@ void Timeline::catch_up(const TimeGrid& grid) {
 void Timeline::join_pairs(const TimeGrid& grid) {
   follow(grid);
   open_.last_bytes = level_;
-  for (PartCourse& course : courses_) settle(course);
+  for (PartTimeline& timeline : parts_) settle(timeline);
   closed_.push_back(open_);
   std::vector<std::size_t> sources;  // of the joined buckets' maxima
   std::vector<TimeBucket> joined;
@@ -111,12 +111,12 @@ void Timeline::join_pairs(const TimeGrid& grid) {
   first_ /= 2;
   open_ = joined.back();
   joined.pop_back();
-  for (PartCourse& course : courses_) {
-    const std::vector<std::uint64_t> values = course.values(closed_.size());
+  for (PartTimeline& timeline : parts_) {
+    const std::vector<std::uint64_t> values = timeline.values(closed_.size());
     std::vector<std::uint64_t> kept;
     for (std::size_t i = 0; i < joined.size(); ++i) kept.push_back(values[sources[i]]);
-    course.replace(kept);
-    course.pending = {values[sources.back()], open_.max_time, joined.size()};
+    timeline.replace(kept);
+    timeline.pending = {values[sources.back()], open_.max_time, joined.size()};
   }
   closed_ = std::move(joined);
 }
@@ -126,7 +126,7 @@ void Timeline::restart(const TimeGrid& grid, std::uint64_t now,
   first_ = grid.present();
   closed_.assign(first_, {});
   slots_.clear();
-  courses_.clear();
+  parts_.clear();
   open_ = begin_bucket(now + 1);
   before_ = before;
   if (before_) before_->last_bytes = level_;
@@ -134,7 +134,7 @@ void Timeline::restart(const TimeGrid& grid, std::uint64_t now,
 
 void Timeline::finish(const TimeGrid& grid) {
   follow(grid);
-  for (PartCourse& course : courses_) settle(course);
+  for (PartTimeline& timeline : parts_) settle(timeline);
   open_.last_bytes = level_;
   closed_.push_back(open_);
 }
@@ -143,7 +143,7 @@ std::vector<Timeline::Part> Timeline::parts() const {
   std::vector<Part> parts;
   for (std::uint32_t id = 0; id < slots_.size(); ++id) {
     if (slots_[id] == kNoSlot) continue;
-    parts.push_back({id, courses_[slots_[id]].values(closed_.size())});
+    parts.push_back({id, parts_[slots_[id]].values(closed_.size())});
   }
   return parts;
 }

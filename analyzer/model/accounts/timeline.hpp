@@ -28,7 +28,7 @@ struct TimeBucket {
 
 // Bytes of one part of the memory at the maximum of every bucket. Kept as differences between
 // neighbours, so that a long life costs as much as a short one.
-class PartCourse {
+class PartTimeline {
  public:
   // In all buckets from `first` on that end before `end`.
   void add(std::size_t first, std::size_t end, std::uint64_t bytes) {
@@ -137,9 +137,9 @@ class Timeline {
   [[nodiscard]] TimeBucket begin_bucket(std::uint64_t start) const {
     return {level_, level_, start - 1, level_, reserved_bytes_, true};
   }
-  [[nodiscard]] PartCourse& course_of(std::uint32_t part);
+  [[nodiscard]] PartTimeline& timeline_of(std::uint32_t part);
   // What was pending of the bucket counts if its maximum has stayed.
-  void settle(PartCourse& course) const;
+  void settle(PartTimeline& timeline) const;
 
   std::uint64_t level_ = 0;
   std::uint64_t reserved_bytes_ = 0;
@@ -149,7 +149,7 @@ class Timeline {
   std::size_t first_ = 0;
   std::optional<TimeBucket> before_;
   std::vector<std::uint32_t> slots_;  // by part
-  std::vector<PartCourse> courses_;   // by slot
+  std::vector<PartTimeline> parts_;   // by slot
 };
 
 }  // namespace gpumemtrace::analyzer

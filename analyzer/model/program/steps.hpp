@@ -25,7 +25,7 @@ enum class StepSource : std::uint8_t { kApi, kNvtx, kOptimizer, kPeriod };
 // The number in the name of a range that is a step, such as PyTorch's "ProfilerStep#7".
 [[nodiscard]] std::optional<std::uint64_t> step_number_of(std::string_view range_name);
 
-// - Every source is followed from the begin; which one tells the steps is decided at the end.
+// - Every source is followed from the start; which one tells the steps is decided at the end.
 // - Memory is bounded, whatever the number of steps and ranges.
 class Steps {
  public:

@@ -8,11 +8,11 @@ extern "C" {
 abi::cuMemAlloc_v2_t cuMemAlloc_v2;
 abi::cuMemFree_v2_t cuMemFree_v2;
 
-[[gnu::visibility("default")]] abi::CUresult door_allocate(abi::CUdeviceptr* address,
-                                                           std::size_t bytes) {
+[[gnu::visibility("default")]] abi::CUresult library_allocate(abi::CUdeviceptr* address,
+                                                              std::size_t bytes) {
   return cuMemAlloc_v2(address, bytes);
 }
-[[gnu::visibility("default")]] abi::CUresult door_free(abi::CUdeviceptr address) {
+[[gnu::visibility("default")]] abi::CUresult library_free(abi::CUdeviceptr address) {
   return cuMemFree_v2(address);
 }
 }

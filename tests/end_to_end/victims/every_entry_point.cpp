@@ -30,8 +30,8 @@ abi::cuMemAlloc_v2_t* const volatile kAllocateFromData = &cuMemAlloc_v2;
 abi::cuMemFree_v2_t* const volatile kFreeFromData = &cuMemFree_v2;
 
 std::size_t next_bytes = 1024;
-int synchronous_doors = 0;
-int stream_doors = 0;
+int synchronous_calls = 0;
+int stream_calls = 0;
 
 void pass(abi::cuMemAlloc_v2_t* allocate, abi::cuMemFree_v2_t* free, const char* entry_point) {
   require(allocate != nullptr && free != nullptr, entry_point);
@@ -39,7 +39,7 @@ void pass(abi::cuMemAlloc_v2_t* allocate, abi::cuMemFree_v2_t* free, const char*
   call(allocate(&address, next_bytes), entry_point);
   call(free(address), entry_point);
   next_bytes *= 2;
-  ++synchronous_doors;
+  ++synchronous_calls;
 }
 
 void pass_stream(abi::cuMemAllocAsync_t* allocate, abi::cuMemFreeAsync_t* free,
@@ -49,7 +49,7 @@ void pass_stream(abi::cuMemAllocAsync_t* allocate, abi::cuMemFreeAsync_t* free,
   call(allocate(&address, next_bytes, nullptr), entry_point);
   call(free(address, nullptr), entry_point);
   next_bytes *= 2;
-  ++stream_doors;
+  ++stream_calls;
 }
 
 template <class Function>
@@ -90,8 +90,8 @@ void pass_answers_of(Find* find, const char* entry_point) {
 void pass_other_library(const char* path) {
   void* const library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
   require(library != nullptr, "the other library cannot be loaded");
-  pass(by_dlsym<abi::cuMemAlloc_v2_t>(library, "door_allocate"),
-       by_dlsym<abi::cuMemFree_v2_t>(library, "door_free"), "a linked call of another library");
+  pass(by_dlsym<abi::cuMemAlloc_v2_t>(library, "library_allocate"),
+       by_dlsym<abi::cuMemFree_v2_t>(library, "library_free"), "a linked call of another library");
 }
 
 void run(const char* other_library) {
@@ -116,7 +116,7 @@ void run(const char* other_library) {
   pass_answers_of(found, "cuGetProcAddress_v2 by dlsym");
   auto* const own = ask<abi::cuGetProcAddress_v2_t>(found, "cuGetProcAddress", 0);
   pass_answers_of(own, "cuGetProcAddress from itself");
-  std::printf("%d %d\n", synchronous_doors, stream_doors);
+  std::printf("%d %d\n", synchronous_calls, stream_calls);
 }
 
 }  // namespace

@@ -44,12 +44,12 @@ int main(int count, char** arguments) {
   free_memory(allocate(4096));
   void* const library = open_library(arguments[1], arguments[2]);
   start_driver_of(library);
-  auto* const allocate_there = function_of<abi::cuMemAlloc_v2_t>(library, "door_allocate");
-  auto* const free_there = function_of<abi::cuMemFree_v2_t>(library, "door_free");
+  auto* const allocate_there = function_of<abi::cuMemAlloc_v2_t>(library, "library_allocate");
+  auto* const free_there = function_of<abi::cuMemFree_v2_t>(library, "library_free");
   for (int round = 0; round < kRounds; ++round) {
     abi::CUdeviceptr address = 0;
-    call(allocate_there(&address, 1 << 20), "door_allocate");
-    call(free_there(address), "door_free");
+    call(allocate_there(&address, 1 << 20), "library_allocate");
+    call(free_there(address), "library_free");
     free_memory(allocate(4096));
   }
   require(dlclose(library) == 0, "dlclose fails");
