@@ -144,12 +144,16 @@ TEST_CASE("a moment after the end has what was live then", "[unit]") {
   trace.free(0x10000000);
   const TemporaryFolder folder;
   analyzer::Options options;
-  options.blocks_at_ns = 3'600'000'000'000;
-  const Json report = analyze_json({trace.write(folder.path(), Ending::kExit)}, options);
-  REQUIRE(report.at("blocks").size() == 1);
-  CHECK(report.at("blocks")[0].at("bytes") == 2 * kMiB);
-  CHECK(report.at("blocks")[0].at("address") == 0x20000000);
-  CHECK(report.at("blocks")[0].at("end_ns").is_null());
+  const auto path = trace.write(folder.path(), Ending::kExit);
+  for (const std::uint64_t at :
+       {std::uint64_t{3'600'000'000'000}, std::uint64_t{1} << 62, ~std::uint64_t{0}}) {
+    options.blocks_at_ns = at;
+    const Json report = analyze_json({path}, options);
+    REQUIRE(report.at("blocks").size() == 1);
+    CHECK(report.at("blocks")[0].at("bytes") == 2 * kMiB);
+    CHECK(report.at("blocks")[0].at("address") == 0x20000000);
+    CHECK(report.at("blocks")[0].at("end_ns").is_null());
+  }
 }
 
 TEST_CASE("a part of the run has the extremes that the whole run has there, in finer buckets",
