@@ -110,7 +110,9 @@ bool TraceFile::ring_is_spent() const {
 void TraceFile::read_header() {
   file_bytes_ = file_.bytes();
   if (!file_.read_at(0, &header_, sizeof header_) || header_.magic != kFileMagic) {
-    throw TraceError(path_.string() + " is not a gpumemtrace trace (wrong magic at its start).");
+    throw TraceError(path_.string() +
+                     (file_bytes_ == 0 ? " is empty, so it is not a gpumemtrace trace."
+                                       : " is not a gpumemtrace trace: it does not begin as one."));
   }
   if (header_.version < kOldestFileVersion || header_.version > kFileVersion) {
     throw TraceError(path_.string() + " has format version " + std::to_string(header_.version) +

@@ -294,6 +294,13 @@ std::string short_function_name(std::string_view function) {
        at = name.find(kUnnamed, at)) {
     name.erase(at, kUnnamed.size());
   }
+  // Python's functions within functions; a comprehension is part of the function around it.
+  static constexpr std::string_view kLocals = ".<locals>";
+  for (std::size_t at = name.find(kLocals); at != std::string::npos; at = name.find(kLocals)) {
+    const std::string_view inner = std::string_view(name).substr(at + kLocals.size());
+    const bool is_comprehension = inner.ends_with("comp>") || inner == ".<genexpr>";
+    name.erase(at, is_comprehension ? std::string::npos : kLocals.size());
+  }
   return name;
 }
 

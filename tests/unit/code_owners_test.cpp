@@ -121,6 +121,9 @@ TEST_CASE("a function's bare name has neither arguments nor a return type", "[un
   CHECK(bare_function_name("std::vector<int> a::b<c<d> >(int)") == "a::b<c<d> >");
   CHECK(short_function_name("void a::(anonymous namespace)::b<(anonymous namespace)::c>(int)") ==
         "a::b<c>");
+  CHECK(short_function_name("work.<locals>.step") == "work.step");
+  CHECK(short_function_name("work.<locals>.<listcomp>") == "work");
+  CHECK(short_function_name("a.<locals>.b.<locals>.<genexpr>") == "a.b");
   CHECK(bare_function_name("a::(anonymous namespace)::b(int)") == "a::(anonymous namespace)::b");
   CHECK(bare_function_name("a::operator()(int) const").substr(0, 11) == "a::operator");
   CHECK(bare_function_name("") == "");

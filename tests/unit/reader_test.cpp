@@ -197,10 +197,10 @@ TEST_CASE("a trace cut at any byte gives every whole block and says what is miss
     const std::filesystem::path path = small.trace.write(folder.path());
     if (length < small.schema_end) {
       const std::string refusal = error_of<TraceError>([&] { return TraceFile(path); });
-      REQUIRE(refusal ==
-              path.string() + (length < sizeof(FileHeader)
-                                   ? " is not a gpumemtrace trace (wrong magic at its start)."
-                                   : kNoSchema));
+      const char* const no_trace = length == 0
+                                       ? " is empty, so it is not a gpumemtrace trace."
+                                       : " is not a gpumemtrace trace: it does not begin as one.";
+      REQUIRE(refusal == path.string() + (length < sizeof(FileHeader) ? no_trace : kNoSchema));
       continue;
     }
     Times expected;

@@ -154,7 +154,7 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
 }
 
 std::string complaint_about_number(const std::string& text) {
-  return parse_number(text) ? std::string() : "is no number";
+  return parse_number(text) ? std::string() : "'" + text + "' is no whole number";
 }
 
 std::string format_count(std::uint64_t count) {

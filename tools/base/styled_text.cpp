@@ -71,18 +71,21 @@ std::string wrapped(const std::string& line, std::size_t columns) {
   const std::string indent(first + 2, ' ');
   std::string text(first, ' ');
   std::size_t used = first;
-  std::istringstream words(line);
-  for (std::string word; words >> word;) {
-    if (used > indent.size() && used + 1 + word.size() > columns) {
+  for (std::size_t at = first; at < line.size();) {
+    const std::size_t end = std::min(line.find(' ', at), line.size());
+    const std::size_t next = std::min(line.find_first_not_of(' ', end), line.size());
+    const std::size_t letters = end - at;
+    if (used > indent.size() && used + letters > columns) {
+      text.erase(text.find_last_not_of(' ') + 1);
       text += "\n" + indent;
       used = indent.size();
-    } else if (used > first) {
-      text += ' ';
-      ++used;
     }
-    text += word;
-    used += word.size();
+    // Columns that stand further apart stay where they are.
+    text += line.substr(at, next - at);
+    used += next - at;
+    at = next;
   }
+  text.erase(text.find_last_not_of(' ') + 1);
   return text;
 }
 

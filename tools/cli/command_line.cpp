@@ -98,8 +98,12 @@ Option& Option::one_value_each() {
 }
 
 Option& Option::one_of(const std::vector<std::string>& names) {
-  option_->check(CLI::IsMember(names).description(""));
-  return *this;
+  return check([names](const std::string& text) -> std::string {
+    if (std::find(names.begin(), names.end(), text) != names.end()) return {};
+    std::string list;
+    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
+    return format_text("there is no '{}'; there are {}", text, list);
+  });
 }
 
 Option& Option::whole_number(std::uint64_t least, std::uint64_t most) {

@@ -130,7 +130,11 @@ int replay_settings(const WhatIfOptions& options) {
   LoadOptions load = options.input.load_options();
   load.what_if = options.replay.question();
   const analyzer::rows::Report report = load_rows(options.input.inputs, load);
-  if (!report.what_if || report.what_if->empty()) {
+  if (!report.what_if) {
+    throw Failure(format_text("{} is a report that was made without --what-if; give the traces",
+                              options.input.inputs.front().string()));
+  }
+  if (report.what_if->empty()) {
     throw Failure(format_text("{} holds nothing to replay: PyTorch's allocator was not seen",
                               options.input.inputs.front().string()));
   }

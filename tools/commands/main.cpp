@@ -86,10 +86,10 @@ void require_known_command(const std::vector<std::string>& arguments) {
     if (!arguments.empty() && arguments.front() == option) return;
   }
   throw Failure(
-      (arguments.empty() ? "a command is missing"
+      (arguments.empty() ? "a command is missing."
                          : "there is no command '" + arguments.front() + "'" +
-                               (nearest.empty() ? "" : "; did you mean " + nearest + "?")) +
-          "; known are " + names + "; see `gpumemtrace --help`",
+                               (nearest.empty() ? "." : "; did you mean " + nearest + "?")) +
+          " There are " + names + "; see `gpumemtrace --help`",
       ExitCode::kUsage);
 }
 

@@ -98,7 +98,7 @@ Json read_report(const fs::path& path, const NamingOptions& naming) {
     refuse(path, ", whose timelines are as they are; give the traces with --timeline-points");
   }
   if (naming.from_ns || naming.to_ns) {
-    refuse(path, ", which has the times that it has; give the traces with --from and --to");
+    refuse(path, ", which has the times that it has; give the traces");
   }
   const bool lacks_blocks = naming.at_ns || naming.blocks_at_peak;
   if (lacks_blocks) {

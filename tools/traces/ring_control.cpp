@@ -94,6 +94,7 @@ std::vector<std::uint32_t> process_ids_of(pid_t pid) {
 std::vector<std::string> rings_mapped_by(pid_t pid) {
   std::ifstream maps(format_text("/proc/{}/maps", pid));
   if (!maps) {
+    if (errno == ENOENT) throw Failure(format_text("there is no process {}", pid));
     throw Failure(
         format_text("cannot look into process {}: {}; give the id of a running process "
                     "of yours",
