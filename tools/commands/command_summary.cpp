@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "analyzer/json/report_json.hpp"
 #include "tools/base/sizes.hpp"
@@ -10,6 +11,8 @@
 #include "tools/commands/input_options.hpp"
 #include "tools/launch/launch_environment.hpp"
 #include "tools/report_view/report_scope.hpp"
+#include "tools/report_view/step_moment.hpp"
+#include "tools/summary/summary_step.hpp"
 #include "tools/summary/summary_text.hpp"
 
 namespace gpumemtrace::tools {
@@ -22,6 +25,7 @@ Examples:
   gpumemtrace summary job.gmt
   gpumemtrace summary report.json
   gpumemtrace summary job/ --rank 2
+  gpumemtrace summary job.gmt --step 12
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
@@ -30,8 +34,25 @@ struct SummaryOptions {
   InputOptions input;
   std::string rank;
   std::string device;
+  std::string step;
   std::string color = "auto";
 };
+
+std::string text_of_step(const SummaryOptions& options, const analyzer::rows::Report& report,
+                         std::uint64_t index) {
+  const std::vector<analyzer::rows::Step> found = find_step(report, index);
+  const auto moment_of = [&](const analyzer::rows::Step& step) {
+    return step_moment(options.input.inputs, options.input.load_options(), step, options.device);
+  };
+  const StepMoment now = moment_of(found.front());
+  std::optional<StepMoment> before;
+  for (const analyzer::rows::Step& step : report.steps) {
+    if (step.process != now.step.process || step.index + 1 != index) continue;
+    before = moment_of(step);
+    break;
+  }
+  return step_text(report, now, before, found.size(), output_width(stdout));
+}
 
 int summarize(const SummaryOptions& options) {
   return options.input.use_report([&](const Json& json) {
@@ -39,9 +60,11 @@ int summarize(const SummaryOptions& options) {
     narrow(report, {parse_number(options.rank), options.device});
     TextStyle style = style_of(stdout, options.color);
     style.columns = 0;  // the text has its width
-    write_text(stdout,
-               styled(summary_text(report, output_width(stdout), shell_words(options.input.inputs)),
-                      style));
+    const std::optional<std::uint64_t> step = parse_number(options.step);
+    const std::string text =
+        step ? text_of_step(options, report, *step)
+             : summary_text(report, output_width(stdout), shell_words(options.input.inputs));
+    write_text(stdout, styled(text, style));
   });
 }
 
@@ -54,6 +77,11 @@ Action define_summary(CommandLine& line, const std::vector<std::string>&) {
   add_rank_option(line, options->rank);
   line.option("--device", options->device, "Only this GPU, by its id in the report.")
       .value_name("d0");
+  line.option("--step", options->step,
+              "What this step held at its peak, by category and line, and the step before beside "
+              "it. INPUT is traces.")
+      .value_name("N")
+      .check(complaint_about_number);
   add_color_option(line, options->color);
   return [options] { return summarize(*options); };
 }

@@ -133,6 +133,13 @@ std::string job_text(const Report& report) {
                      processes, steps_text(report));
 }
 
+// It was lost, or there never was one, which is_complete() tells.
+bool holds_no_event(const Report& report) {
+  return !is_complete(report) &&
+         std::all_of(report.traces.begin(), report.traces.end(),
+                     [](const rows::Trace& trace) { return trace.events == 0u; });
+}
+
 std::string verdict_text(const Report& report) {
   const std::vector<Fault> faults = faults_of(report);
   const auto count = [&](Severity severity) {
@@ -143,7 +150,7 @@ std::string verdict_text(const Report& report) {
   std::string text;
   if (faults.empty()) {
     const std::size_t hints = hints_of(report).size();
-    text = "nothing wrong was found";
+    text = holds_no_event(report) ? "nothing is known" : "nothing wrong was found";
     if (hints != 0) text += ", " + count_of(hints, "hint", "hints");
   } else {
     const std::size_t errors = count(Severity::kError);
@@ -253,10 +260,16 @@ std::optional<Fact> leak_fact(const Report& report) {
   return fact;
 }
 
+// Whether the bytes of a hint are memory that its fix gives back, not such as were copied, or grew.
+bool gives_back_memory(const rows::Finding& hint) {
+  return hint.rule == Rule::kLeak || hint.rule == Rule::kFragmentation ||
+         hint.rule == Rule::kGradientsInForward;
+}
+
 std::optional<Fact> saving_fact(const Report& report) {
   const rows::Finding* most = nullptr;
   for (const Fault& hint : hints_of(report)) {
-    if (hint.finding->bytes.value_or(0) == 0) continue;
+    if (!gives_back_memory(*hint.finding) || hint.finding->bytes.value_or(0) == 0) continue;
     if (most == nullptr || *hint.finding->bytes > *most->bytes) most = hint.finding;
   }
   if (most == nullptr) return std::nullopt;
@@ -321,7 +334,11 @@ Lines fact_lines(const Report& report, std::size_t width) {
     const Lines more = wrapped(head, fact.text, width, 2);
     lines.insert(lines.end(), more.begin(), more.end());
   }
-  if (lines.empty()) lines.emplace_back("  No GPU memory was allocated.");
+  if (lines.empty()) {
+    lines.emplace_back(is_complete(report)
+                           ? "  No GPU memory was allocated."
+                           : "  No allocation of GPU memory is in what was recorded.");
+  }
   return lines;
 }
 

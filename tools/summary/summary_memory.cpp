@@ -20,21 +20,6 @@ constexpr std::size_t kMostSumLines = 3;
 // What is less than this share of a peak is not worth a line.
 constexpr std::uint64_t kLeastShare = 100;
 
-using BytesByName = std::map<std::string, std::uint64_t>;
-
-std::vector<std::pair<std::string, std::uint64_t>> largest_first(const BytesByName& bytes) {
-  std::vector<std::pair<std::string, std::uint64_t>> sorted(bytes.begin(), bytes.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
-  return sorted;
-}
-
-std::string share_text(std::uint64_t bytes, std::uint64_t total) {
-  const double share =
-      total == 0 ? 0 : 100.0 * static_cast<double>(bytes) / static_cast<double>(total);
-  return format_text("{:>3.0f} %", share);
-}
-
 // "NVML 70.8 GiB, 40 ms before".
 std::string sample_text(const rows::Composition& row, std::uint64_t sum) {
   const std::string_view source = row.source == "nvml_process" ? "NVML" : "cuMemGetInfo";
@@ -90,7 +75,8 @@ std::string short_layers(const std::string& path) {
 // Who holds the bytes of a category: layers, and lines where there is no layer. Of activations
 // those are told as a whole.
 std::vector<std::string> holders_of(const Report& report, const rows::Peak& peak,
-                                    const std::string& category, std::uint64_t bytes) {
+                                    const std::string& category, std::uint64_t bytes,
+                                    std::size_t width) {
   const bool is_activation = category == name_of(Category::kActivation);
   BytesByName sums;
   std::uint64_t in_layers = 0;
@@ -115,7 +101,7 @@ std::vector<std::string> holders_of(const Report& report, const rows::Peak& peak
   std::vector<std::string> parts;
   for (const auto& [name, part] : largest_first(sums)) {
     if (part < bytes / kLeastShare) break;
-    parts.push_back(format_text("{} {}", name, size_text(part)));
+    parts.push_back(named_amount(name, size_text(part), width));
   }
   return parts;
 }
@@ -135,7 +121,8 @@ Lines category_lines(const Report& report, const rows::Peak& peak, const Summary
     const std::string head =
         format_text("  {:>10} {}  {:<15} ", size_text(part), share_text(part, peak.bytes),
                     name == "unknown" ? "unknown use" : words_of_category(name));
-    const std::vector<std::string> holders = holders_of(report, peak, name, part);
+    const std::vector<std::string> holders =
+        holders_of(report, peak, name, part, detail.width - head.size());
     const Lines more = holders.empty()
                            ? Lines{head.substr(0, head.find_last_not_of(' ') + 1)}
                            : wrapped_parts(head, holders, ", ", detail.width, shown <= 2 ? 2 : 1);

@@ -2,8 +2,10 @@
 // The parts of the summary, from top to bottom. Each is a pure function of the report.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "analyzer/rows/report.hpp"
@@ -45,6 +47,17 @@ struct SummaryDetail {
 [[nodiscard]] std::string name_in_job(const Report& report, const std::string& process_id);
 // "train.py:88 (evaluate)", else the owner.
 [[nodiscard]] std::string name_line(const analyzer::rows::Origin& origin);
+
+using BytesByName = std::map<std::string, std::uint64_t>;
+[[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> largest_first(
+    const BytesByName& bytes);
+// " 34 %".
+[[nodiscard]] std::string share_text(std::uint64_t bytes, std::uint64_t total);
+
+// "train.py:88 (evaluate) 12.0 MiB": of a name that does not fit the
+// function goes, then its end; the amount stays.
+[[nodiscard]] std::string named_amount(const std::string& name, const std::string& amount,
+                                       std::size_t width);
 
 // Words in lines of at most `width`, the first behind `head` and the others behind as many spaces.
 // What `most_lines` do not hold ends in "...".

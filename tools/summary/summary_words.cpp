@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <sstream>
 
 #include "analyzer/owners/owners.hpp"
@@ -29,6 +30,33 @@ std::string name_line(const analyzer::rows::Origin& origin) {
     line = line.empty() ? name : format_text("{} ({})", line, name);
   }
   return line.empty() ? origin.owner.value_or("owner not known") : line;
+}
+
+std::vector<std::pair<std::string, std::uint64_t>> largest_first(const BytesByName& bytes) {
+  std::vector<std::pair<std::string, std::uint64_t>> sorted(bytes.begin(), bytes.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return sorted;
+}
+
+std::string share_text(std::uint64_t bytes, std::uint64_t total) {
+  const double share =
+      total == 0 ? 0 : 100.0 * static_cast<double>(bytes) / static_cast<double>(total);
+  return format_text("{:>3.0f} %", share);
+}
+
+std::string named_amount(const std::string& name, const std::string& amount, std::size_t width) {
+  constexpr std::string_view kCut = "...";
+  constexpr std::size_t kSigns = 6;  // the space between, and ", ..." behind
+  const std::size_t taken = amount.size() + kSigns;
+  if (name.size() + taken <= width) return format_text("{} {}", name, amount);
+  // The function can be told by its line.
+  const std::string line = name.substr(0, name.rfind(" ("));
+  if (line.size() + taken <= width) return format_text("{} {}", line, amount);
+  std::size_t room = width > taken + kCut.size() ? width - taken - kCut.size() : 0;
+  // Not inside of a letter of several bytes.
+  while (room > 0 && (static_cast<unsigned char>(line[room]) & 0xc0) == 0x80) --room;
+  return format_text("{}{} {}", line.substr(0, room), kCut, amount);
 }
 
 Lines wrapped_parts(std::string_view head, const std::vector<std::string>& parts,
