@@ -94,8 +94,8 @@ struct Finding {
   std::optional<Level> level;
   Origin origin;
   std::string fingerprint;  // the same for the same fault in every run
-  // The fingerprint of the finding with the same process, device, level and site that tells of the
-  // same fault and how to mend it; nothing where this one stands for itself.
+  // The fingerprint of the finding of the same process (and device, level and site, if this has a
+  // site) that tells of the same fault and how to mend it; nothing where this stands for itself.
   OptionalText same_cause;
 
   template <class Self, class Visitor>

@@ -147,7 +147,7 @@ std::string fix_at(const RuleInput& input, const MemoryByRank& ranks, std::uint6
 }
 
 rows::Finding finding_of(const RuleInput& input, const MemoryByRank& ranks, std::uint64_t rank,
-                         std::uint64_t usual) {
+                         std::uint64_t usual, const Excess& excess) {
   const RankMemory& memory = ranks.at(rank);
   const bool more = memory.peak_bytes > usual;
   const std::uint64_t difference = more ? memory.peak_bytes - usual : usual - memory.peak_bytes;
@@ -169,7 +169,6 @@ rows::Finding finding_of(const RuleInput& input, const MemoryByRank& ranks, std:
                   size_text(difference) + " more than this one (arithmetic).";
     return finding;
   }
-  const Excess excess = largest_excess(ranks, rank);
   if (excess.bytes == 0) {
     finding.fix = "Divide among the ranks what this one alone holds. ";
   } else {
@@ -180,6 +179,17 @@ rows::Finding finding_of(const RuleInput& input, const MemoryByRank& ranks, std:
   finding.fix += "The largest rank decides what fits: up to " + size_text(difference) +
                  " would be saved on it (arithmetic).";
   return finding;
+}
+
+// What grows on one rank alone is why that one holds more: one fault, which the growth tells.
+void join_growth(const Excess& excess, rows::Finding& more, Findings& findings) {
+  const auto growth = std::find_if(findings.begin(), findings.end(), [&](const auto& finding) {
+    return finding.rule == Rule::kGrowth && finding.process == more.process && excess.at &&
+           finding.origin.site == excess.at->site && finding.bytes.value_or(0) * 2 >= *more.bytes;
+  });
+  if (growth == findings.end()) return;
+  growth->detail += ' ' + more.title + '.';
+  more.same_cause = fingerprint_of(*growth);
 }
 
 }  // namespace
@@ -199,7 +209,10 @@ void find_rank_differences(const RuleInput& input, Findings& findings) {
         input.thresholds[Threshold::kRankShare] * static_cast<double>(usual)) {
       continue;
     }
-    findings.push_back(finding_of(input, ranks, rank, usual));
+    const Excess excess = more ? largest_excess(ranks, rank) : Excess();
+    rows::Finding finding = finding_of(input, ranks, rank, usual, excess);
+    join_growth(excess, finding, findings);
+    findings.push_back(std::move(finding));
   }
 }
 

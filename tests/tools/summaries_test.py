@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a new user reads first: of traces of real GPUs the fault, who holds the memory and what to
+"""What a new user reads first: of saved traces, all but one of real GPUs, the fault, who holds the memory and what to
 change stand in lines 1 to 12 of the summary.
 
 GPUMEMTRACE_PROGRAM names the program. Names of native code come from the saved symbols.json.
@@ -13,7 +13,8 @@ import tempfile
 import unittest
 
 PROGRAM = os.environ["GPUMEMTRACE_PROGRAM"]
-SAVED = pathlib.Path(__file__).resolve().parents[1] / "data" / "gpu"
+DATA = pathlib.Path(__file__).resolve().parents[1] / "data"
+SAVED = {path.name: path for source in ("gpu", "simulated") for path in (DATA / source).iterdir()}
 TIMEOUT_S = 300
 FIRST_LINES = 12
 
@@ -41,7 +42,8 @@ EXPECTED = {
     # A server.
     "case_inference_cache_faulty": (
         "1 warning", "GROWTH 187.4 KiB a step inference_cache.py:18 (state_of)",
-        "Memory from inference_cache.py:18 (state_of) grew"),
+        "Memory from inference_cache.py:18 (state_of) grew",
+        "Where this line or its callers store them (append, a dict, an attribute), store .cpu()"),
     # Trainings.
     "torch_transformer_native": (
         "nothing wrong was found", "890.0 MiB of 79.2 GiB", "LARGEST 76.1 MiB activation",
@@ -54,6 +56,11 @@ EXPECTED = {
         "nothing wrong was found", "LARGEST 65.0 MiB workspace", "PyTorch allocated: 65.3 MiB"),
     # Several ranks.
     "torch_ddp": ("2 ranks", "rank 0", "LARGEST 288.0 MiB rank 0, nccl"),
+    # tests/zoo/rank_that_grows.py on four simulated devices of 1 GiB.
+    "rank_that_grows": (
+        "1 warning", "4 ranks", "436.0 MiB of 1.0 GiB rank 2, d2",
+        "GROWTH 1009.6 KiB a step rank 2, rank_that_grows.py:18 (features_of)",
+        "Where this line or its callers store them (append, a dict, an attribute), store .cpu()"),
     # JAX.
     "jax_train": (
         "nothing wrong was found", "8.5 GiB of 79.2 GiB", "LARGEST 7.9 GiB jax_train.py:27"),
@@ -69,7 +76,7 @@ class Summaries(unittest.TestCase):
                     self.assertIn(phrase, first)
 
     def test_no_summary_is_longer_than_a_screen_or_wider_than_a_terminal(self):
-        for name in sorted(path.name for path in SAVED.iterdir()):
+        for name in sorted(SAVED):
             with self.subTest(name):
                 lines = self.summary(name)
                 self.assertLessEqual(len(lines), 40)
@@ -77,10 +84,10 @@ class Summaries(unittest.TestCase):
 
     def summary(self, name):
         with tempfile.TemporaryDirectory(prefix="gpumemtrace-") as folder:
-            for packed in (SAVED / name / "traces").glob("*.gz"):
+            for packed in (SAVED[name] / "traces").glob("*.gz"):
                 (pathlib.Path(folder) / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
             options = []
-            symbols = SAVED / name / "symbols.json.gz"
+            symbols = SAVED[name] / "symbols.json.gz"
             if symbols.exists():
                 options = ["--symbols", pathlib.Path(folder) / "symbols.json"]
                 options[1].write_bytes(gzip.decompress(symbols.read_bytes()))

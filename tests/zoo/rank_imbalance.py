@@ -19,4 +19,4 @@ def work(rank):
     cuda.free(batch)
 
 
-ranks.run_two(work)
+ranks.run(2, work)

@@ -15,4 +15,4 @@ def work(rank):
     cuda.free(buffer)
 
 
-ranks.run_two(work)
+ranks.run(2, work)

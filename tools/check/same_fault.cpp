@@ -9,9 +9,9 @@ namespace {
 using analyzer::rows::Finding;
 
 bool points_to(const Finding& finding, const Finding& cause) {
-  return finding.same_cause == cause.fingerprint && finding.process == cause.process &&
-         finding.device == cause.device && finding.level == cause.level &&
-         finding.origin.site == cause.origin.site;
+  if (finding.same_cause != cause.fingerprint || finding.process != cause.process) return false;
+  return !finding.origin.site || (finding.device == cause.device && finding.level == cause.level &&
+                                  finding.origin.site == cause.origin.site);
 }
 
 bool is_open(const JudgedFinding& finding) {

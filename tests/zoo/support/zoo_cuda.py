@@ -14,7 +14,6 @@ MIB = 1 << 20
 
 BLOCK_HOOK = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE"
 OUT_OF_MEMORY_HOOK = "_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE"
-CUDA_DEVICE_0 = ctypes.c_uint16(1)  # c10::Device: type, then index
 
 
 class PoolProperties(ctypes.Structure):
@@ -59,6 +58,10 @@ class Cuda(simcuda.Context):
         """That share of the device's free memory, in pieces of 2 MiB as the driver deals it."""
         return int(self.memory_info()[0] * share) // (2 * MIB) * (2 * MIB)
 
+    def torch_device(self):
+        """c10::Device: the type, then the index."""
+        return ctypes.c_uint16(1 | self._device.value << 8)
+
     def reset(self):
         self.call("cuDevicePrimaryCtxReset_v2", self._device)
 
@@ -94,7 +97,7 @@ class Allocator:
         if self._tell_block is not None:
             self._tell_block(ctypes.c_void_p(address), ctypes.c_int64(size_bytes),
                              ctypes.c_size_t(self._allocated), ctypes.c_size_t(self._reserved()),
-                             CUDA_DEVICE_0)
+                             self._cuda.torch_device())
 
     def _place(self, size_bytes):
         for base, (segment_bytes, blocks) in sorted(self._segments.items()):
@@ -118,7 +121,7 @@ class Allocator:
                 if self._tell_failure is not None:
                     self._tell_failure(ctypes.c_int64(size_bytes),
                                        ctypes.c_size_t(self._allocated),
-                                       ctypes.c_size_t(self._reserved()), CUDA_DEVICE_0)
+                                       ctypes.c_size_t(self._reserved()), self._cuda.torch_device())
                 raise MemoryError(size_bytes) from None
             self._segments[base] = [segment_bytes, {}]
             place = base, 0
