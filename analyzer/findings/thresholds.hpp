@@ -22,6 +22,7 @@ enum class Threshold : std::uint8_t {
   kCyclesCollections,
   kRepeatedBytes,
   kRepeatedTimes,
+  kTransferShare,
   kPageableBytes,
   kSynchronousCount,
   kSmallCount,
@@ -70,6 +71,9 @@ inline constexpr std::array kThresholds = {
                   "least bytes that one place sends again"},
     ThresholdInfo{"repeated_copies.times", ThresholdUnit::kCount, 8,
                   "least number of times that one place sends each of its contents, in the mean"},
+    ThresholdInfo{"transfer.share", ThresholdUnit::kShare, 0.05,
+                  "least part of the time from a line's first copy to its last that its copies "
+                  "take by themselves; below it they are for information"},
     ThresholdInfo{"pageable_copies.bytes", ThresholdUnit::kBytes, 16 * 1024 * 1024,
                   "least bytes that one place copies, most of them where it has copied before: "
                   "a model that is loaded does not count"},

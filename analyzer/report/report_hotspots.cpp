@@ -25,6 +25,8 @@ struct CopySums {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t host_ticks = 0;
+  Extremes times;
+  bool single_ones_are_gone = false;
   Returns returned;
   CallSite down_at;  // the ways down of what came back
   std::uint64_t hashed_count = 0;
@@ -165,6 +167,47 @@ std::uint64_t time_lost_ns(const ReportProcess& process, Rule rule, const CopySu
   }
 }
 
+// What so many copies need by themselves: a call of its own for each, and the bytes.
+std::uint64_t needed_ns(std::uint64_t count, std::uint64_t bytes, std::uint64_t bytes_per_ns) {
+  constexpr std::uint64_t kCallNs = 10'000;
+  return count * kCallNs + bytes / bytes_per_ns;
+}
+
+// Of the time lost, what does not merely wait for work that the GPU has to do in any case: a copy
+// of four bytes that waits for the kernels of a step takes as long as the step. At most, that is on
+// a slow machine.
+std::uint64_t own_time_ns(const ReportProcess& process, const CopyKey& copies, Rule rule,
+                          const CopySums& sums, std::uint64_t lost_ns) {
+  constexpr std::uint64_t kPageableBytesPerNs = 4;
+  constexpr std::uint64_t kPinnedBytesPerNs = 12;
+  switch (rule) {
+    case Rule::kPingPong: {
+      const Returns& trips = sums.returned;
+      const std::uint64_t in_calls_ns =
+          std::min(process.duration_ns(trips.up_ticks + trips.down_ticks),
+                   needed_ns(2 * trips.count, 2 * trips.bytes, kPageableBytesPerNs));
+      if (has_pageable_end(copies.kind)) return in_calls_ns;
+      // Calls that do not wait take less time than their copies.
+      return std::max(in_calls_ns, needed_ns(2 * trips.count, 2 * trips.bytes, kPinnedBytesPerNs));
+    }
+    case Rule::kPageableCopies:
+    case Rule::kSynchronousCopies:
+    case Rule::kSmallCopies:
+      return std::min(lost_ns, needed_ns(sums.count, sums.bytes, kPageableBytesPerNs));
+    default:
+      return lost_ns;
+  }
+}
+
+// From a site's first copy to the end of its last. When those were that a checkpoint replaced is
+// not known: theirs is the whole run.
+std::uint64_t loop_ns(const ReportProcess& process, const CopySums& sums) {
+  const RunStatistics& run = process.model().statistics();
+  const std::uint64_t first = sums.single_ones_are_gone ? run.first_time : sums.times.least;
+  const std::uint64_t last = sums.single_ones_are_gone ? run.last_time : sums.times.most;
+  return last > first ? process.duration_ns(last - first) : 0;
+}
+
 // Whether advice in PyTorch's words helps the site's author.
 bool speaks_pytorch(const ReportProcess& process, const Identity& identity) {
   return identity.owner == "pytorch" || (identity.is_python && uses_pytorch(process));
@@ -248,6 +291,8 @@ rows::Hotspot hotspot_row(const ReportContext& context, const ReportProcess& pro
   row.count = sums.count;
   row.bytes = sums.bytes;
   row.time_lost_ns = time_lost_ns(process, rule, sums, gpu);
+  row.own_time_ns = own_time_ns(process, copies, rule, sums, row.time_lost_ns);
+  row.loop_ns = loop_ns(process, sums);
   row.origin = origin_with_stack(copies.identity, sums.stack);
   row.advice = advice_for(rule, key, speaks_pytorch(process, copies.identity));
   row.api = copies.identity.api;
@@ -288,6 +333,8 @@ std::map<CopyKey, CopySums> copies_by_site(const ReportContext& context,
     sums.count += row.count;
     sums.bytes += row.bytes;
     sums.host_ticks += row.host_ticks;
+    sums.times.add(row.times);
+    sums.single_ones_are_gone |= row.single_ones_are_gone;
     if (sums.returned.count == 0 && row.returned.count != 0) {
       sums.down_at = process.model().transfers().rows()[row.down_row].key.site;
     }

@@ -140,7 +140,9 @@ struct Hotspot {
   Direction direction = Direction::kUnknown;
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t time_lost_ns = 0;  // what the remedy could save at most
+  std::uint64_t time_lost_ns = 0;
+  OptionalNumber own_time_ns;  // what the remedy could save at most
+  OptionalNumber loop_ns;      // from the first copy to the end of the last
   Origin origin;
   std::string advice;
   std::string api;
@@ -172,6 +174,8 @@ struct Hotspot {
     v("count", self.count);
     v("bytes", self.bytes);
     v("time_lost_ns", self.time_lost_ns);
+    v.added("own_time_ns", self.own_time_ns);
+    v.added("loop_ns", self.loop_ns);
     Origin::fields(self.origin, v);
     v("advice", self.advice);
     v.added("api", self.api);

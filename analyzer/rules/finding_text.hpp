@@ -10,6 +10,9 @@
 
 namespace gpumemtrace::analyzer {
 
+// A flag, a counter or a small table has less.
+inline constexpr std::uint64_t kLeastLeakOfNote = 64 * 1024;
+
 // A finding of the rule, with its severity and confidence.
 [[nodiscard]] rows::Finding finding_of_rule(Rule rule);
 

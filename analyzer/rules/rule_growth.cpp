@@ -64,19 +64,19 @@ std::string fix_for_tensors(const rows::Growth& row) {
            "or retain_graph.";
   }
   if (growing != 0) {
-    return "The memory of " + count_text(growing, "other place", "other places") +
-           " grows with it, as where a whole graph of autograd stays: find the tensor that its "
-           "callers append or add up, and keep .detach() or .item() of it; or drop "
-           "retain_graph=True.";
+    return "Find the tensor that its callers append or add up, and keep .detach() or .item() of "
+           "it; or drop retain_graph=True: the memory of " +
+           count_text(growing, "other place", "other places") +
+           " grows with it, as where a whole graph of autograd stays.";
   }
   // What a model's own layers allocate counts as the line that calls it.
   const bool is_one_a_step = row.steps && row.blocks <= *row.steps;
-  return "The memory of " + count_text(others, "other place", "other places") +
+  return "Where this line or its callers store them (append, a dict, an attribute), store .cpu() "
+         "of them, or .item() of one value, or drop old ones: the memory of " +
+         count_text(others, "other place", "other places") +
          " that allocated meanwhile did not grow, so these tensors themselves are kept and no "
          "graph of autograd" +
-         (is_one_a_step ? "" : " (unless this line runs the whole model)") +
-         ". Where this line or its callers store them (append, a dict, an attribute), store .cpu() "
-         "of them, or .item() of one value, or drop old ones.";
+         (is_one_a_step ? "." : " (unless this line runs the whole model).");
 }
 
 std::string fix_for_memory(const rows::Growth& row) {
@@ -132,9 +132,7 @@ std::string forecast_text(const rows::Growth& row) {
 }
 
 // As many blocks as before are live, each larger than the one that it replaced.
-bool gets_larger(const rows::Growth& row) {
-  return row.level == Level::kFramework && row.blocks == 0;
-}
+bool gets_larger(const rows::Growth& row) { return row.blocks == 0; }
 
 // Whether that is a fault depends on what decides their size.
 void explain_larger_blocks(const rows::Growth& row, rows::Finding& finding) {
@@ -146,7 +144,8 @@ void explain_larger_blocks(const rows::Growth& row, rows::Finding& finding) {
                    size_text(row.bytes) +
                    " in all, as where a cache has a fixed number of entries "
                    "or a sequence gets longer.";
-  finding.fix = fate_text(row) + "Bound the size of what is kept there, if nothing else does.";
+  finding.fix = "Bound the size of what is kept there, if nothing else does. " + fate_text(row);
+  finding.fix.pop_back();  // the space for what would follow
 }
 
 std::string memory_text(Level level) {
@@ -169,8 +168,9 @@ rows::Finding growth_of_place(const rows::Growth& row) {
                    ", and did not come back while the program went on allocating there." +
                    forecast_text(row);
   const bool tensors = row.level == Level::kFramework;
-  finding.fix = fate_text(row) + (tensors ? fix_for_tensors(row) : fix_for_memory(row)) +
-                " Growth would stop (inferred).";
+  // The change first: a summary cuts the end.
+  finding.fix = (tensors ? fix_for_tensors(row) : fix_for_memory(row)) + ' ' + fate_text(row) +
+                "Growth would stop (inferred).";
   return finding;
 }
 

@@ -213,12 +213,13 @@ rows::Finding exit_finding(Rule rule, const rows::ExitLeak& row) {
 }
 
 // Python programs load many libraries. Where nobody knows which code allocated, it may be one that
-// keeps a buffer as long as the process lives.
+// keeps a buffer as long as the process lives; a small one is all but sure to be.
 void doubt_unknown_owner(const rows::Report& report, rows::Finding& finding) {
   if (finding.origin.owner) return;
   for (const rows::Process& process : report.processes) {
     if (process.id != finding.process || !process.python) continue;
-    finding.severity = Severity::kWarning;
+    const bool is_little = finding.bytes.value_or(0) < kLeastLeakOfNote;
+    finding.severity = is_little ? Severity::kInfo : Severity::kWarning;
     finding.confidence = FindingConfidence::kInferred;
     finding.detail += " Who allocated it is not known; it may be a library's own buffer.";
   }

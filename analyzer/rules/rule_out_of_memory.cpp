@@ -20,7 +20,7 @@ std::string owner_text(const rows::OptionalText& owner) {
   return owner.value_or("an owner that is not known");
 }
 
-// "77.50 GiB of program": who holds most outside the framework; empty where that is little.
+// "77.50 GiB of the program": who holds most outside the framework; empty where that is little.
 std::string largest_other(const rows::Oom& row) {
   if (!row.composition || row.level != Level::kFramework) return {};
   const rows::OwnersBytes* largest = nullptr;
@@ -28,7 +28,8 @@ std::string largest_other(const rows::Oom& row) {
     if (largest == nullptr || part.bytes > largest->bytes) largest = &part;
   }
   if (largest == nullptr || largest->bytes <= row.composition->framework_allocated) return {};
-  return size_text(largest->bytes) + " of " + owner_text(largest->owner);
+  const std::string owner = owner_text(largest->owner);
+  return size_text(largest->bytes) + " of " + (owner == "program" ? "the program" : owner);
 }
 
 std::string holders_text(const rows::Oom& row) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies that cost more than they must. What they are is decided where transfers.hotspots[] is
 // made.
+#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -14,6 +15,10 @@ std::string percent_text(double share) {
   char text[32];
   std::snprintf(text, sizeof text, "%.0f %%", share * 100);
   return text;
+}
+
+std::string at_most_text(double share) {
+  return share < 0.01 ? "less than 1 %" : "at most " + percent_text(share);
 }
 
 std::string what_is_wrong(const rows::Hotspot& row) {
@@ -100,6 +105,34 @@ std::string fix_for_round_trips(const rows::Hotspot& row) {
          the_copy_down + ", too, where nothing on the host reads it.";
 }
 
+// Part of the time between the first and the last of the copies that the remedy could save at most.
+double own_share(const rows::Hotspot& row) {
+  const auto own_ns = static_cast<double>(row.own_time_ns.value_or(0));
+  const auto loop_ns = static_cast<double>(row.loop_ns.value_or(0));
+  return own_ns >= loop_ns ? 1 : own_ns / loop_ns;
+}
+
+// Of the process, also of those between that the report leaves out.
+std::uint64_t count_steps(const rows::Report& report, const std::string& process) {
+  std::uint64_t first = ~std::uint64_t{0};
+  std::uint64_t last = 0;
+  for (const rows::Step& step : report.steps) {
+    if (step.process != process) continue;
+    first = std::min(first, step.index);
+    last = std::max(last, step.index);
+  }
+  return last < first ? 0 : last - first + 1;
+}
+
+// - What was sent again is told as a warning at any share: whoever records hashes asked for it.
+// - To look at a result once a step is what most programs are for.
+bool costs_little(const rows::Hotspot& row, const RuleInput& input) {
+  if (row.rule == Rule::kRepeatedCopies) return false;
+  if (own_share(row) < input.thresholds[Threshold::kTransferShare]) return true;
+  return row.rule == Rule::kSynchronousCopies &&
+         row.count <= count_steps(input.report, row.process);
+}
+
 void add_evidence(const rows::Hotspot& row, rows::Evidence& evidence) {
   evidence.add("direction", row.direction);
   evidence.add("api", row.api);
@@ -107,6 +140,8 @@ void add_evidence(const rows::Hotspot& row, rows::Evidence& evidence) {
   evidence.add("bytes", row.bytes);
   evidence.add("mean_bytes", row.mean_bytes);
   evidence.add("time_lost_ns", row.time_lost_ns);
+  if (row.own_time_ns) evidence.add("own_time_ns", *row.own_time_ns);
+  if (row.loop_ns) evidence.add("loop_ns", *row.loop_ns);
   evidence.add("source_memory", row.source_memory);
   evidence.add("destination_memory", row.destination_memory);
   if (row.rule == Rule::kPingPong) {
@@ -146,6 +181,11 @@ void find_transfer_faults(const RuleInput& input, Findings& findings) {
     if (row.rule == Rule::kPingPong) finding.fix = fix_for_round_trips(row);
     if (finding.fix.empty()) finding.fix = row.advice;
     finding.fix += what_is_at_stake(row);
+    if (costs_little(row, input)) {
+      finding.severity = Severity::kInfo;
+      finding.fix += " By themselves they need " + at_most_text(own_share(row)) +
+                     " of the time from the first of them to the last.";
+    }
     findings.push_back(std::move(finding));
   }
 }

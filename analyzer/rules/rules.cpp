@@ -40,9 +40,8 @@ void lower_confidence(const rows::Report& report, rows::Finding& finding) {
 
 // A flag, a counter or a small table of nobody known: told, and never first.
 bool is_trifle(const rows::Finding& finding) {
-  constexpr std::uint64_t kLittleBytes = 64 * 1024;
   return finding.rule == Rule::kLeak && finding.confidence != FindingConfidence::kExact &&
-         !finding.origin.owner && finding.bytes.value_or(0) < kLittleBytes;
+         !finding.origin.owner && finding.bytes.value_or(0) < kLeastLeakOfNote;
 }
 
 void sort(Findings& findings) {

@@ -38,13 +38,13 @@ def twins(prefix, source, **needs):
 
 # Those that use up the memory of the GPU must have it to themselves.
 ALONE = {"out_of_memory", "out_of_memory_recovered", "out_of_memory_fragmented"}
-TWO_GPUS = {"wrong_device", "wrong_context", "rank_imbalance"}
+GPUS = {"wrong_device": 2, "wrong_context": 2, "rank_imbalance": 2, "rank_that_grows": 4}
 
 ZOO = tuple(
     case
     for path in sorted((PROGRAMS_FOLDER / "../../zoo").resolve().glob("*.py"))
     for case in twins("zoo", f"../../zoo/{path.name}", alone=path.stem in ALONE,
-                      gpus=2 if path.stem in TWO_GPUS else 1))
+                      gpus=GPUS.get(path.stem, 1)))
 
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 QUIET_NCCL = (("NCCL_NVLS_ENABLE", "0"), ("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1"))
@@ -100,7 +100,8 @@ SUSPICIOUS = (
     "shuffled_lengths", "sorted_lengths", "warm_up", "state_made_late", "layers_unfrozen",
     "evaluation_every_20_steps", "best_checkpoint_on_device", "checkpoint_to_host", "ema_by_hand",
     "ema_made_anew", "ema_that_starts_late", "swapped_buffers", "prefetched_batches",
-    "metrics_as_numbers", "metrics_on_device", "accumulated_gradients",
+    "loss_in_every_step", "answers_to_host", "tokens_in_small_batches",
+    "checkpoints_of_a_wide_model", "metrics_as_numbers", "metrics_on_device", "accumulated_gradients",
     "recurrent_with_truncation", "generation_with_cache", "cache_that_doubles",
     "checkpointed_activations", "two_models_in_turn", "search_over_widths",
     "scheduled_sampling_pool", "profiled_in_the_middle")

@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The loss is read back in every step; the clean twin reads it every fiftieth."""
+"""All scores are read back in every round; the clean twin reads them every fiftieth."""
 
 import sys
 
 import zoo_cuda
 
+SCORES_BYTES = 64 * zoo_cuda.KIB
+
 cuda = zoo_cuda.Cuda()
-loss = cuda.alloc(zoo_cuda.MIB)
+scores = cuda.alloc(SCORES_BYTES)
 period = 1 if sys.argv[1] == "faulty" else 50
-for step in range(200):
-    if step % period == 0:
-        cuda.copy_to_host(loss, 4)  # fault: synchronous_copies warning
-cuda.free(loss)
+for number in range(200):
+    if number % period == 0:
+        cuda.copy_to_host(scores, SCORES_BYTES)  # fault: synchronous_copies warning
+cuda.free(scores)

@@ -29,6 +29,8 @@ std::uint32_t CopyCalls::add(const trace::Copy& call) {
   // The parts of a batch share one call and so one time.
   const std::uint64_t host_ticks = call.part == 0 ? host_ticks_of(call.call) : 0;
   const std::uint32_t row = transfers_.count(key, call.bytes, host_ticks);
+  transfers_.row(row).times.add(call.call.record.time);
+  transfers_.row(row).times.add(call.call.end);
   add_round_trip(call, key.direction, row, host_ticks);
   if (call.content != 0) add_content(call, row);
   add_repetition(call, transfers_.row(row));

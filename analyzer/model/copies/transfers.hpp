@@ -113,6 +113,7 @@ struct TransferRow {
   std::uint64_t timed_calls = 0;      // of them, those whose time is their own
   Extremes sizes;                     // of single copies
   Extremes call_ticks;                // of single calls
+  Extremes times;                     // from the start of the first call to the end of the last
   bool single_ones_are_gone = false;  // a checkpoint has sums of some alone
   Returns returned;                   // of these copies
   std::uint32_t down_row = 0;         // in which the first of their ways down was counted

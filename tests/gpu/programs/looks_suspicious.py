@@ -297,6 +297,45 @@ def prefetched_batches():
 
 
 @program
+def loss_in_every_step():
+    """Read with .item(), as many trainings do."""
+    model, total = network(), 0.0
+    optimizer = adamw(model)
+    for _ in range(STEPS):
+        total += train_step(model, optimizer, rows()).item()
+
+
+@program
+def answers_to_host():
+    """A server: what a request asks goes up, its answer comes down."""
+    model, answers = network(1024, 6), []
+    with torch.no_grad():
+        for _ in range(STEPS):
+            answers.append(model(torch.randn(16, 1024).cuda()).argmax(-1).cpu())
+
+
+@program
+def tokens_in_small_batches():
+    """Pinned, and in more than a thousand steps."""
+    embedding, model = nn.Embedding(1000, 512).cuda(), network()
+    host = torch.randint(1000, (8, 128)).pin_memory()
+    with torch.no_grad():
+        for _ in range(1200):
+            model(embedding(host.cuda(non_blocking=True)))
+
+
+@program
+def checkpoints_of_a_wide_model():
+    """48 MB four times, into memory that is not pinned."""
+    model = network(2048)
+    optimizer = adamw(model)
+    for step in range(4 * STEPS):
+        train_step(model, optimizer, rows(512, 2048))
+        if step % STEPS == STEPS - 1:
+            {name: value.cpu() for name, value in model.state_dict().items()}
+
+
+@program
 def metrics_as_numbers():
     model, losses = network(), []
     optimizer = adamw(model)
