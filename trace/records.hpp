@@ -373,6 +373,8 @@ struct Block {
   // With kFlagStream: the framework's current stream of the calling thread on the device, by the
   // framework's own number (c10::StreamId, no handle of the driver; 0 is its default stream).
   std::int64_t stream = 0;
+  // What the program asked for, of a block that was handed out; 0 = not known.
+  std::uint64_t requested = 0;
 };
 
 struct FrameworkOom {

@@ -153,6 +153,7 @@ inline constexpr auto kBlock = std::to_array<Field>({
     GPUMEMTRACE_FIELD(Block, device, kSigned),
     GPUMEMTRACE_FIELD(Block, framework, kPlain),
     GPUMEMTRACE_FIELD(Block, stream, kDelta),
+    GPUMEMTRACE_FIELD(Block, requested, kPlain),
 });
 inline constexpr auto kFrameworkOom = std::to_array<Field>({
     GPUMEMTRACE_HEADER_FIELDS(FrameworkOom, record),

@@ -361,7 +361,15 @@ ClassId RecordedAllocator::class_of_request(Thread& thread, std::uint64_t addres
 }
 
 RecordedAllocator::Sizes RecordedAllocator::sizes_of_request(std::uint64_t bytes,
+                                                             std::uint64_t requested,
                                                              ClassId of) const {
+  const Sizes possible = possible_sizes(bytes, of);
+  const bool fits =
+      requested != 0 && requested + kUnitBytes > possible.low && requested <= possible.high;
+  return fits ? Sizes{requested, requested} : possible;
+}
+
+RecordedAllocator::Sizes RecordedAllocator::possible_sizes(std::uint64_t bytes, ClassId of) const {
   const AllocatorSettings& settings = allocator_.settings();
   Sizes sizes{bytes, bytes};
   if (settings.rounds_to_divisions()) {
@@ -409,14 +417,14 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
   thread.last_class = of;
   thread.last_of_stream[stream_of_class_[of]] = of;
   thread.classes.insert(of);
-  const Sizes sizes = sizes_of_request(bytes, of);
+  const Sizes sizes = sizes_of_request(bytes, block.requested, of);
   has_unknown_sizes_ |= sizes.low != sizes.high;
   LiveBlock live{take_slot(), 0, bytes};
   if (compares()) {
     calls_ = &thread.calls;
     used_.assign(thread.calls.size(), false);
     address_ = block.address;
-    live.replayed = allocator_.malloc(bytes, of);
+    live.replayed = allocator_.malloc(sizes.low == sizes.high ? sizes.low : bytes, of);
     if (live.replayed == 0) {
       differ("the rules refuse " + bytes_text(bytes) + "; the program got them");
     } else if (allocator_.address_of(live.replayed) != block.address) {

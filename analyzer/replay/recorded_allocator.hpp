@@ -142,7 +142,11 @@ class RecordedAllocator final : private SegmentSource {
   [[nodiscard]] ClassId class_of_request(Thread& thread, std::uint64_t address,
                                          std::uint64_t bytes);
   [[nodiscard]] ClassId class_of_new_segment(const Thread& thread, std::uint64_t bytes);
-  [[nodiscard]] Sizes sizes_of_request(std::uint64_t bytes, ClassId of) const;
+  // What was asked for, where the trace says it and the rules can make this block of it; else what
+  // can have been.
+  [[nodiscard]] Sizes sizes_of_request(std::uint64_t bytes, std::uint64_t requested,
+                                       ClassId of) const;
+  [[nodiscard]] Sizes possible_sizes(std::uint64_t bytes, ClassId of) const;
   void compare_totals(const trace::Block& block);
   [[nodiscard]] Reservation* find_reservation(std::uint64_t address);
   [[nodiscard]] ClassId class_of_reservation(const Thread& thread, std::uint64_t address,

@@ -20,6 +20,9 @@ StackFrame to_frame(const PythonFrame& python) {
   return frame;
 }
 
+// A function of the recorder that passed a call on.
+bool is_recorder(std::string_view module) { return module.starts_with("libgpumemtrace."); }
+
 }  // namespace
 
 StackNames::StackNames(const ProcessModel& model, Symbolizer& symbolizer, const CodeOwners& owners)
@@ -43,6 +46,7 @@ void StackNames::visit_native(std::uint32_t stack, Visit&& visit) const {
     }
     const std::string& path = module->identity.path;
     frame.module = base_name(path);
+    if (is_recorder(frame.module)) continue;
     frame.offset = address - 1 - module->base;
     const std::vector<SymbolFrame>& symbols = symbolizer_.frames_at(module->identity, frame.offset);
     if (symbols.empty() && visit(frame, std::string_view(path))) return;

@@ -14,11 +14,11 @@
 //
 // Sources: c10/core/Allocator.h and c10/cuda/CUDAStream.{h,cpp} of the named releases.
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/loader/elf_symbols.hpp"
+#include "preload/hooks/function_behind.hpp"
+#include "preload/hooks/requested_bytes.hpp"
 #include "preload/python/python_collections.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/stacks/stacks.hpp"
@@ -43,37 +43,11 @@ constinit thread_local std::int64_t current_streams[kMaxDevices] [[gnu::tls_mode
 // was passed in other registers.
 enum class Streams { kUnknown, kRemembered };
 
-// The function behind ours, by mangled name.
-class Forward {
- public:
-  explicit constexpr Forward(const char* name) noexcept : name_(name) {}
-  void* get() noexcept {
-    void* known = address_.load(std::memory_order_relaxed);  // the pointer is all there is
-    if (known == nullptr) {
-      known = find_symbol("libc10.so", name_);
-      address_.store(known, std::memory_order_relaxed);
-    }
-    return known;
-  }
-  // Likewise, in whichever library it is.
-  void* get_behind(const void* ours) noexcept {
-    void* known = address_.load(std::memory_order_relaxed);
-    if (known == nullptr) {
-      known = find_symbol_behind(ours, name_);
-      address_.store(known, std::memory_order_relaxed);
-    }
-    return known;
-  }
-  template <class... A>
-  void call(A... a) noexcept {
-    if (void* function = get(); function != nullptr)
-      reinterpret_cast<void (*)(A...)>(function)(a...);
-  }
-
- private:
-  const char* name_;
-  std::atomic<void*> address_ = nullptr;
-};
+template <class... A>
+void pass_on(FunctionBehind& behind, A... a) noexcept {
+  if (void* function = behind.in_libc10(); function != nullptr)
+    reinterpret_cast<void (*)(A...)>(function)(a...);
+}
 
 template <Streams kStreams>
 [[gnu::hot]] void record_block(const native::Caller& caller, const void* address,
@@ -98,6 +72,9 @@ template <Streams kStreams>
     block.stack = stack;
     block.address = reinterpret_cast<std::uintptr_t>(address);
     block.bytes = bytes;
+    if constexpr (kStreams == Streams::kRemembered) {
+      if (bytes > 0) block.requested = take_requested_bytes(static_cast<std::uint64_t>(bytes));
+    }
     block.allocated = allocated;
     block.reserved_bytes = reserved;
     block.device_type = device.type;
@@ -128,9 +105,10 @@ void record_out_of_memory(const native::Caller& caller, std::uint64_t requested,
 
 using gpumemtrace::preload::current_streams;
 using gpumemtrace::preload::Device;
-using gpumemtrace::preload::Forward;
+using gpumemtrace::preload::FunctionBehind;
 using gpumemtrace::preload::kMaxDevices;
 using gpumemtrace::preload::kUnknownTotal;
+using gpumemtrace::preload::pass_on;
 using gpumemtrace::preload::record_block;
 using gpumemtrace::preload::record_out_of_memory;
 using gpumemtrace::preload::Streams;
@@ -141,17 +119,17 @@ using gpumemtrace::trace::kCudaDeviceType;
   [[gnu::visibility("default"), gnu::hot]] void symbol(void* address, std::int64_t bytes,          \
                                                        std::size_t allocated,                      \
                                                        std::size_t reserved, Device device) {      \
-    static constinit Forward forward(#symbol);                                                     \
+    static constinit FunctionBehind behind(#symbol);                                               \
     record_block<streams>(caller_of_this_function(), address, bytes, allocated, reserved, device); \
-    forward.call(address, bytes, allocated, reserved, device);                                     \
+    pass_on(behind, address, bytes, allocated, reserved, device);                                  \
   }
 
 #define GPUMEMTRACE_OOM_HOOK(symbol)                                                           \
   [[gnu::visibility("default")]] void symbol(std::uint64_t requested, std::uint64_t allocated, \
                                              std::uint64_t reserved, Device device) {          \
-    static constinit Forward forward(#symbol);                                                 \
+    static constinit FunctionBehind behind(#symbol);                                           \
     record_out_of_memory(caller_of_this_function(), requested, allocated, reserved, device);   \
-    forward.call(requested, allocated, reserved, device);                                      \
+    pass_on(behind, requested, allocated, reserved, device);                                   \
   }
 
 extern "C" {
@@ -164,17 +142,17 @@ GPUMEMTRACE_BLOCK_HOOK(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE, St
 // (void*, int64, Device): 1.6 and 1.7.
 [[gnu::visibility("default")]] void _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE(
     void* address, std::int64_t bytes, Device device) {
-  static constinit Forward forward("_ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE");
+  static constinit FunctionBehind behind("_ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE");
   record_block<Streams::kUnknown>(caller_of_this_function(), address, bytes, kUnknownTotal,
                                   kUnknownTotal, device);
-  forward.call(address, bytes, device);
+  pass_on(behind, address, bytes, device);
 }
 
 // (Device, int64): 1.5. It tells no address, so there is nothing to record.
 [[gnu::visibility("default")]] void _ZN3c1027reportMemoryUsageToProfilerENS_6DeviceEl(
     Device device, std::int64_t bytes) {
-  static constinit Forward forward("_ZN3c1027reportMemoryUsageToProfilerENS_6DeviceEl");
-  forward.call(device, bytes);
+  static constinit FunctionBehind behind("_ZN3c1027reportMemoryUsageToProfilerENS_6DeviceEl");
+  pass_on(behind, device, bytes);
 }
 
 GPUMEMTRACE_OOM_HOOK(_ZN3c1027reportOutOfMemoryToProfilerElmmNS_6DeviceE)
@@ -185,11 +163,11 @@ GPUMEMTRACE_OOM_HOOK(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE)
 // before 1.12 both in the first. It may throw, and nothing of ours is in its way then.
 [[gnu::visibility("default")]] void _ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE(
     std::uint64_t device, std::uint64_t stream) {
-  static constinit Forward forward("_ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE");
+  static constinit FunctionBehind behind("_ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE");
   const std::size_t index = device >> 8 & 0xff;
   if ((device & 0xff) == kCudaDeviceType && index < kMaxDevices)
     current_streams[index] = static_cast<std::int64_t>(stream);
-  void* const real = forward.get_behind(
+  void* const real = behind.anywhere(
       reinterpret_cast<const void*>(&_ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE));
   if (real != nullptr)
     reinterpret_cast<void (*)(std::uint64_t, std::uint64_t)>(real)(device, stream);

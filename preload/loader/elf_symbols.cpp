@@ -109,10 +109,11 @@ bool read_tables(const dl_phdr_info& info, ElfLibrary& library) noexcept {
   return false;
 }
 
-// True where this is the wanted symbol, defined.
+// True where this is the wanted symbol, defined, and not that of a resolver: which function one
+// chooses only the loader asks.
 template <class Memory>
 bool is_wanted(const ElfLibrary& library, const ElfW(Sym) & found, const char* symbol) noexcept {
-  return found.st_shndx != SHN_UNDEF &&
+  return found.st_shndx != SHN_UNDEF && ELF64_ST_TYPE(found.st_info) != STT_GNU_IFUNC &&
          Memory::is_text(element_of(library.strings, found.st_name), symbol);
 }
 

@@ -81,5 +81,19 @@ class BlockStreams(support.EndToEnd):
             self.assertNotIn("stream", row["reason"] or "")
 
 
+class FunctionBehind(support.EndToEnd):
+    def test_a_function_that_the_library_chooses_when_it_is_bound_is_called(self):
+        program = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1], mode=ctypes.RTLD_GLOBAL)
+turn = ctypes.CDLL(None)._ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE
+turn(ctypes.c_uint64(1), ctypes.c_int64(35))
+print(library.stream_that_was_set())
+"""
+        library = support.VICTIMS / "libchosen_function.so"
+        done = self.record(support.PYTHON, "-c", program, library)
+        self.assertEqual(done.stdout.decode().split(), ["35"])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -195,8 +195,9 @@ std::string flags_text(std::uint64_t flags) {
 // A value that is always the same or belongs to another field.
 bool says_nothing(const trace::RecordHeader& record, const trace::Field& field) {
   if (field.name == "flags") return record.flags == 0;
-  if (record.kind == trace::RecordKind::kBlock && field.name == "stream") {
-    return (record.flags & trace::kFlagStream) == 0;
+  if (record.kind == trace::RecordKind::kBlock) {
+    if (field.name == "stream") return (record.flags & trace::kFlagStream) == 0;
+    if (field.name == "requested") return trace::as<trace::Block>(record).requested == 0;
   }
   if (field.name == "api" || field.name == "result") return !trace::is_call(record.kind);
   return field.name == "time" || field.name == "reserved";

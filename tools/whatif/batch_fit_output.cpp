@@ -84,7 +84,8 @@ std::string lines_text(const BatchFit& fit) {
   std::size_t shown = 0;
   for (const FitLine& line : fit.lines()) {
     if (++shown > kMaxLinesShown) continue;
-    const std::string category = line.category.empty() ? "not told" : line.category;
+    std::string category = line.category.empty() ? "not told" : line.category;
+    std::replace(category.begin(), category.end(), '_', ' ');
     const bool is_line = line.shape == FitShape::kLine;
     text += format_text("{:>10} {:>10}  {:<15} {}\n", signed_size(fit.constant_bytes(line)),
                         signed_size(fit.bytes_per_item(line)),

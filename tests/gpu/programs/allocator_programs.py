@@ -148,6 +148,28 @@ def streams(steps=60):
             torch.cuda.empty_cache()
 
 
+def shapes(steps=60):
+    """Tensors of every kind and way to make them; what is compiled asks by a function of its own."""
+    add = torch.compile(lambda a, b: (a + b).relu() * 2, dynamic=True)
+    types = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.complex64, torch.int64,
+             torch.bool, torch.uint8, torch.float8_e4m3fn]
+    kept = []
+    for step in range(steps):
+        rows, columns = random.randrange(700, 2400), random.randrange(700, 2400)
+        made = [torch.empty(rows, columns, dtype=types[step % len(types)], device=DEVICE),
+                torch.empty_strided((rows, columns), (columns + 13, 1), device=DEVICE),
+                torch.empty(3, 5, rows // 7, columns // 7, device=DEVICE, memory_format=torch.channels_last),
+                torch.rand(rows, columns).to(DEVICE).t().contiguous(),
+                torch.empty(0, device=DEVICE).resize_(rows * columns // 2)]
+        made[-1].resize_(rows * columns)
+        made.append(add(made[1], made[3].t()))
+        made.append(torch.cat([made[5], made[5]]).cumsum(0))
+        made.append(made[6].sort(dim=0)[1])
+        kept.append([made[i] for i in random.sample(range(len(made)), 3)])
+        if len(kept) > 9:
+            kept.pop(random.randrange(len(kept)))
+
+
 def ragged(steps=400):
     """Live memory stays below a bound while sizes grow: pieces of old segments fit nothing."""
     mib = 1 << 20

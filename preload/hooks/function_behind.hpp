@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The program's function that one of ours stands before under the same name.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <atomic>
+
+#include "preload/loader/elf_symbols.hpp"
+#include "preload/loader/real_dlsym.hpp"
+
+namespace gpumemtrace::preload {
+
+// By mangled name; looked up at the first call, and kept.
+class FunctionBehind {
+ public:
+  explicit constexpr FunctionBehind(const char* name) noexcept : name_(name) {}
+
+  // In PyTorch's base library. Never through the loader: inside the allocator's lock.
+  [[nodiscard]] void* in_libc10() noexcept {
+    void* known = address_.load(std::memory_order_relaxed);  // the pointer is all there is
+    if (known == nullptr) {
+      known = find_symbol("libc10.so", name_);
+      address_.store(known, std::memory_order_relaxed);
+    }
+    return known;
+  }
+  // In whichever library it is; nullptr where none defines it, and nobody could have meant it.
+  [[nodiscard]] void* anywhere(const void* ours) noexcept {
+    void* const known = address_.load(std::memory_order_relaxed);
+    return known != nullptr ? known : look_up(ours);
+  }
+
+ private:
+  // What symbol tables alone do not tell, the loader knows: which function a resolver chose.
+  [[gnu::cold, gnu::noinline]] void* look_up(const void* ours) noexcept {
+    void* found = find_symbol_behind(ours, name_);
+    if (found == nullptr) found = real_dlsym(RTLD_NEXT, name_);
+    address_.store(found, std::memory_order_relaxed);
+    return found;
+  }
+
+  const char* name_;
+  std::atomic<void*> address_ = nullptr;
+};
+
+}  // namespace gpumemtrace::preload

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sizes that PyTorch asks its allocator for. Tensors on a GPU are made by functions of
+// libtorch_cpu that libtorch_cuda calls, and resized by one of its own. Ours stand before them,
+// leave the size where the hook of the allocator's reports finds it, and pass the call on.
+//
+// - Sizes are arithmetic on the arguments; nothing of PyTorch or CUDA is called for them.
+// - Tensors that are not on a GPU are passed on at once.
+// - The size is gone when the call returns, and when an exception or the end of the thread goes
+//   through it. The library has no C++ runtime: the unwinder is told of a personality routine of
+//   our own, which needs none.
+// - What asks the allocator directly (workspaces of cuDNN and cuBLAS) is not seen: its blocks have
+//   no requested size.
+//
+// Sources: aten/src/ATen/EmptyTensor.{h,cpp}, aten/src/ATen/cuda/EmptyTensor.cpp,
+// aten/src/ATen/native/cuda/Resize.cpp, c10/core/{ScalarType,DispatchKey}.h of PyTorch 1.12
+// to 2.11.
+
+#include <stdlib.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "preload/base/message.hpp"
+#include "preload/hooks/function_behind.hpp"
+#include "preload/hooks/requested_bytes.hpp"
+
+namespace gpumemtrace::preload {
+
+constinit thread_local std::uint64_t requested_bytes [[gnu::tls_model("initial-exec")]] = 0;
+
+// c10::ArrayRef<int64_t>.
+struct Integers {
+  const std::int64_t* data;
+  std::size_t count;
+};
+// at::TensorBase: not trivial, so that the caller says where it is to be made.
+struct Tensor {
+  void* implementation;
+  ~Tensor() {}  // NOLINT(modernize-use-equals-default): this is what makes it so
+};
+
+namespace {
+
+// The bit of CUDA, which ROCm's builds use as well, in a c10::DispatchKeySet.
+constexpr std::uint64_t kCudaKey = 2;
+
+// Bytes of an element by c10::ScalarType; 0: not known, or elements share bytes.
+constexpr auto kItemBytes = std::to_array<std::uint8_t>({
+    1, 1, 2,  4, 8,                             // Byte, Char, Short, Int, Long
+    2, 4, 8,                                    // Half, Float, Double
+    4, 8, 16,                                   // ComplexHalf, ComplexFloat, ComplexDouble
+    1,                                          // Bool
+    1, 1, 4,                                    // QInt8, QUInt8, QInt32
+    2,                                          // BFloat16
+    0, 0, 0,  0, 0, 0, 0,                       // QUInt4x2 to Bits16
+    1, 1, 1,  1,                                // Float8: e5m2, e4m3fn, e5m2fnuz, e4m3fnuz
+    2, 4, 8,                                    // UInt16, UInt32, UInt64
+    0, 0, 0,  0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,  // UInt1 to Int7
+    1, 1,                                       // Float8_e8m0fnu, Float4_e2m1fn_x2
+});
+
+std::uint64_t item_bytes(std::uint64_t scalar_type) noexcept {
+  const std::size_t type = scalar_type & 0xff;  // the rest of the register is anything
+  return type < kItemBytes.size() ? kItemBytes[type] : 0;
+}
+
+// Sizes that PyTorch refuses (negative, too large) come to no block.
+std::uint64_t bytes_of(const Integers& sizes, std::uint64_t scalar_type) noexcept {
+  std::uint64_t items = 1;
+  for (std::size_t i = 0; i < sizes.count; ++i) items *= static_cast<std::uint64_t>(sizes.data[i]);
+  return items * item_bytes(scalar_type);
+}
+
+std::uint64_t bytes_of(const Integers& sizes, const Integers& strides,
+                       std::uint64_t scalar_type) noexcept {
+  if (sizes.count != strides.count) return 0;
+  std::uint64_t items = 1;
+  for (std::size_t i = 0; i < sizes.count; ++i) {
+    if (sizes.data[i] == 0) return 0;
+    items +=
+        static_cast<std::uint64_t>(sizes.data[i] - 1) * static_cast<std::uint64_t>(strides.data[i]);
+  }
+  return items * item_bytes(scalar_type);
+}
+
+class Request {
+ public:
+  explicit Request(std::uint64_t bytes) noexcept { requested_bytes = bytes; }
+  Request(const Request&) = delete;
+  Request& operator=(const Request&) = delete;
+  ~Request() { requested_bytes = 0; }
+};
+
+// Who calls it was bound to it by the loader; without ours there would be nothing to bind to.
+[[noreturn, gnu::cold]] void end_without(const char* name) noexcept {
+  Line line;
+  line << "symbol lookup error: undefined symbol: " << name;
+  message(line);
+  abort();
+}
+
+template <class Function>
+Function* real_of(FunctionBehind& behind, Function* ours, const char* name) noexcept {
+  void* const found = behind.anywhere(reinterpret_cast<const void*>(ours));
+  if (found == nullptr) end_without(name);
+  return reinterpret_cast<Function*>(found);
+}
+
+// Of the unwinder's interface (Itanium C++ ABI: Exception Handling, level I).
+constexpr int kCleanupPhase = 2;
+constexpr int kContinueUnwind = 8;
+
+}  // namespace
+}  // namespace gpumemtrace::preload
+
+// Called by the unwinder for each frame of a function that names it.
+extern "C" [[gnu::visibility("hidden"), gnu::used]] int gpumemtrace_leave_request(int, int actions,
+                                                                                  std::uint64_t,
+                                                                                  void*, void*) {
+  using namespace gpumemtrace::preload;
+  if ((actions & kCleanupPhase) != 0) requested_bytes = 0;
+  return kContinueUnwind;
+}
+
+// Names it for the function that this stands in; relative to the table, four bytes.
+#define GPUMEMTRACE_LEAVES_REQUEST() \
+  __asm__ volatile(".cfi_personality 0x1b, gpumemtrace_leave_request")
+
+using gpumemtrace::preload::bytes_of;
+using gpumemtrace::preload::FunctionBehind;
+using gpumemtrace::preload::Integers;
+using gpumemtrace::preload::kCudaKey;
+using gpumemtrace::preload::real_of;
+using gpumemtrace::preload::Request;
+using gpumemtrace::preload::Tensor;
+
+// at::detail::empty_generic(sizes, allocator, keys, type, memory format). An optional memory format
+// goes on as it came: two bytes, or the address of two bytes.
+#define GPUMEMTRACE_EMPTY_HOOK(function, symbol)                                                   \
+  [[gnu::visibility("default"), gnu::hot]] Tensor function(Integers sizes, void* allocator,        \
+                                                           std::uint64_t keys, std::uint64_t type, \
+                                                           std::uint64_t format) __asm__(symbol);  \
+  Tensor function(Integers sizes, void* allocator, std::uint64_t keys, std::uint64_t type,         \
+                  std::uint64_t format) {                                                          \
+    GPUMEMTRACE_LEAVES_REQUEST();                                                                  \
+    static constinit FunctionBehind behind(symbol);                                                \
+    auto* const real = real_of(behind, &function, symbol);                                         \
+    if ((keys & kCudaKey) == 0) return real(sizes, allocator, keys, type, format);                 \
+    const Request request(bytes_of(sizes, type));                                                  \
+    return real(sizes, allocator, keys, type, format);                                             \
+  }
+
+// With std::optional, as from 2.4 on; and with c10::optional.
+GPUMEMTRACE_EMPTY_HOOK(empty_generic,
+                       "_ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_"
+                       "14DispatchKeySetENS1_10ScalarTypeESt8optionalINS1_12MemoryFormatEE")
+GPUMEMTRACE_EMPTY_HOOK(empty_generic_of_c10,
+                       "_ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_"
+                       "14DispatchKeySetENS1_10ScalarTypeENS1_8optionalINS1_12MemoryFormatEEE")
+
+#define GPUMEMTRACE_EMPTY_STRIDED                                                  \
+  "_ZN2at6detail21empty_strided_genericEN3c108ArrayRefIlEES3_PNS1_9AllocatorENS1_" \
+  "14DispatchKeySetENS1_10ScalarTypeE"
+
+// at::detail::empty_strided_generic(sizes, strides, allocator, keys, type).
+[[gnu::visibility("default"), gnu::hot]] Tensor empty_strided_generic(
+    Integers sizes, Integers strides, void* allocator, std::uint64_t keys,
+    std::uint64_t type) __asm__(GPUMEMTRACE_EMPTY_STRIDED);
+Tensor empty_strided_generic(Integers sizes, Integers strides, void* allocator, std::uint64_t keys,
+                             std::uint64_t type) {
+  GPUMEMTRACE_LEAVES_REQUEST();
+  static constinit FunctionBehind behind(GPUMEMTRACE_EMPTY_STRIDED);
+  auto* const real = real_of(behind, &empty_strided_generic, GPUMEMTRACE_EMPTY_STRIDED);
+  if ((keys & kCudaKey) == 0) return real(sizes, strides, allocator, keys, type);
+  const Request request(bytes_of(sizes, strides, type));
+  return real(sizes, strides, allocator, keys, type);
+}
+
+// at::native::resize_bytes_cuda(StorageImpl*, size_t).
+#define GPUMEMTRACE_RESIZE "_ZN2at6native17resize_bytes_cudaEPN3c1011StorageImplEm"
+[[gnu::visibility("default")]] void resize_bytes_cuda(void* storage, std::size_t bytes) __asm__(
+    GPUMEMTRACE_RESIZE);
+void resize_bytes_cuda(void* storage, std::size_t bytes) {
+  GPUMEMTRACE_LEAVES_REQUEST();
+  static constinit FunctionBehind behind(GPUMEMTRACE_RESIZE);
+  auto* const real = real_of(behind, &resize_bytes_cuda, GPUMEMTRACE_RESIZE);
+  const Request request(bytes);
+  real(storage, bytes);
+}
