@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A libc10.so whose only function returns at once: PyTorch's allocator calls the real one for every
-// block (c10/core/Allocator.h, PyTorch 2.0 and later).
+// A libc10.so whose functions return at once: PyTorch's allocator calls the real one of the first
+// for every block (c10/core/Allocator.h, PyTorch 2.0 and later), and the second makes tensors
+// (aten/src/ATen/EmptyTensor.h; it is libtorch_cpu's).
 
 #include <cstddef>
 #include <cstdint>
@@ -15,4 +16,13 @@ extern "C" [[gnu::visibility("default"), gnu::noinline]] void
 _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void*, std::int64_t, std::size_t, std::size_t,
                                                       Device) {
   __asm__ volatile("");
+}
+
+// The mangled name of at::detail::empty_generic(IntArrayRef, Allocator*, DispatchKeySet,
+// ScalarType, std::optional<MemoryFormat>). The first argument is where the tensor is to be made.
+extern "C" [[gnu::visibility("default"), gnu::noinline]] void*
+_ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_14DispatchKeySetENS1_10ScalarTypeESt8optionalINS1_12MemoryFormatEE(
+    void* tensor) {
+  __asm__ volatile("");
+  return tensor;
 }

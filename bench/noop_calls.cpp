@@ -12,6 +12,9 @@ namespace gpumemtrace::bench {
 namespace {
 
 constexpr char kReportBlock[] = "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE";
+constexpr char kMakeTensor[] =
+    "_ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_14DispatchKeySetENS1_"
+    "10ScalarTypeESt8optionalINS1_12MemoryFormatEE";
 
 void* open_library(const char* name) {
   void* library = dlopen((bench_folder() / "noop" / name).c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -59,6 +62,8 @@ CallForms load_calls() {
   void* c10 = open_library("libc10.so");
   wrapped.report_block = reinterpret_cast<ReportBlock*>(find(RTLD_DEFAULT, kReportBlock));
   unwrapped.report_block = reinterpret_cast<ReportBlock*>(find(c10, kReportBlock));
+  wrapped.make_tensor = reinterpret_cast<MakeTensor*>(find(RTLD_DEFAULT, kMakeTensor));
+  unwrapped.make_tensor = reinterpret_cast<MakeTensor*>(find(c10, kMakeTensor));
   return forms;
 }
 

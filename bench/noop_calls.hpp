@@ -15,6 +15,17 @@ struct C10Device {
   std::int8_t type = 1;  // CUDA
   std::int8_t index = 0;
 };
+// c10::ArrayRef<int64_t>, and at::TensorBase, which is made where the caller says.
+struct C10Sizes {
+  const std::int64_t* data = nullptr;
+  std::size_t count = 0;
+};
+struct C10Tensor {
+  void* data;
+  ~C10Tensor() {}  // NOLINT(modernize-use-equals-default): a trivial one would come in a register
+};
+using MakeTensor = C10Tensor(C10Sizes, void* allocator, std::uint64_t keys, std::uint64_t type,
+                             std::uint64_t format);
 using ReportBlock = void(void*, std::int64_t, std::size_t, std::size_t, C10Device);
 
 struct Calls {
@@ -25,6 +36,7 @@ struct Calls {
   cuda_abi::cuMemFreeAsync_t* free_async = nullptr;
   cuda_abi::cuMemcpyAsync_t* copy_async = nullptr;
   ReportBlock* report_block = nullptr;
+  MakeTensor* make_tensor = nullptr;
 };
 
 struct CallForms {

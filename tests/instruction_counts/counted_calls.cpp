@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <iterator>
 
 #include "bench/noop_calls.hpp"
 
@@ -33,6 +34,15 @@ void make_calls(const Calls& calls, const char* kind, std::uint32_t count) {
     }
   } else if (std::strcmp(kind, "copy") == 0) {
     for (std::uint32_t i = 0; i < count; ++i) calls.copy_async(address, address, kBytes, nullptr);
+  } else if (std::strcmp(kind, "host_tensor") == 0 || std::strcmp(kind, "tensor") == 0) {
+    constexpr std::int64_t kSizes[] = {8, 128, 64, 64};
+    constexpr std::uint64_t kHostKey = 1;
+    constexpr std::uint64_t kCudaKey = 2;
+    constexpr std::uint64_t kFloat = 6;
+    const std::uint64_t keys = kind[0] == 'h' ? kHostKey : kCudaKey;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      calls.make_tensor({kSizes, std::size(kSizes)}, nullptr, keys, kFloat, 0);
+    }
   } else {
     for (std::uint32_t i = 0; i < count; ++i) {
       calls.report_block(block, kBytes, kBytes, 1 << 20, C10Device{});

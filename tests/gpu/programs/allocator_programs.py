@@ -149,8 +149,7 @@ def streams(steps=60):
 
 
 def shapes(steps=60):
-    """Tensors of every kind and way to make them; what is compiled asks by a function of its own."""
-    add = torch.compile(lambda a, b: (a + b).relu() * 2, dynamic=True)
+    """Tensors of every kind and way to make them."""
     types = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.complex64, torch.int64,
              torch.bool, torch.uint8, torch.float8_e4m3fn]
     kept = []
@@ -162,12 +161,20 @@ def shapes(steps=60):
                 torch.rand(rows, columns).to(DEVICE).t().contiguous(),
                 torch.empty(0, device=DEVICE).resize_(rows * columns // 2)]
         made[-1].resize_(rows * columns)
-        made.append(add(made[1], made[3].t()))
+        made.append((made[1] + made[3].t()).relu())
         made.append(torch.cat([made[5], made[5]]).cumsum(0))
         made.append(made[6].sort(dim=0)[1])
         kept.append([made[i] for i in random.sample(range(len(made)), 3)])
         if len(kept) > 9:
             kept.pop(random.randrange(len(kept)))
+
+
+def compiled(steps=30):
+    """What is compiled asks by a function of its own; how often it is compiled differs between runs."""
+    add = torch.compile(lambda a, b: (a + b).relu() * 2, dynamic=True)
+    for _ in range(steps):
+        rows, columns = random.randrange(700, 2400), random.randrange(700, 2400)
+        add(torch.rand(rows, columns, device=DEVICE), torch.rand(columns, device=DEVICE))
 
 
 def ragged(steps=400):
