@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 PROGRAM = HERE / "programs" / "allocator_programs.py"
 PROGRAMS = ("shapes", "gpt", "conv", "streams", "ragged")
 SIZES_ONLY = ("compiled",)
-# docs/verification.md says why: where the driver places segments decides.
+# results.md says why: where the driver places segments decides.
 KNOWN_DIFFERENCES = {("conv", "roundup_power2_divisions:4")}
 SETTINGS = ("", "expandable_segments:True", "max_split_size_mb:32", "max_split_size_mb:128",
             "roundup_power2_divisions:4", "large_segment_size_mb:12")
