@@ -7,35 +7,12 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-constexpr std::size_t kMaxPins = 10;
+constexpr std::size_t kMostPins = 10;
 
 std::optional<double> external_share(const Fragmentation& fragmentation) {
   if (fragmentation.free_bytes == 0) return std::nullopt;
   return 1.0 - static_cast<double>(fragmentation.largest_free_bytes) /
                    static_cast<double>(fragmentation.free_bytes);
-}
-
-std::vector<rows::PinningBlocks> pinned_by(const ReportContext& context,
-                                           const ReportProcess& process,
-                                           const std::map<std::uint32_t, Pin>& pins) {
-  // The largest first, so that its stack stands for its row.
-  std::vector<std::pair<std::uint32_t, Pin>> groups(pins.begin(), pins.end());
-  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
-    return a.second.stranded_bytes > b.second.stranded_bytes;
-  });
-  std::map<Identity, Pin> by_identity;
-  for (const auto& [group, pin] : groups) {
-    Pin& sum = by_identity[context.identity_of(process, {group, false})];
-    sum.held_bytes += pin.held_bytes;
-    sum.stranded_bytes += pin.stranded_bytes;
-  }
-  std::vector<rows::PinningBlocks> list;
-  for (const auto& [identity, pin] : by_identity) {
-    list.push_back({pin.held_bytes, pin.stranded_bytes, origin_of(identity)});
-  }
-  sort_rows(list, &rows::PinningBlocks::bytes_unusable);
-  list.resize(std::min(list.size(), kMaxPins));
-  return list;
 }
 
 // A moment of the framework on a device.
@@ -60,7 +37,7 @@ rows::Fragmentation framework_row(const ReportContext& context, const ReportProc
   row.releasable_bytes = fragmentation.releasable_bytes;
   row.unusable_bytes = fragmentation.stranded_bytes;
   row.external_fragmentation = external_share(fragmentation);
-  row.pinned_by = pinned_by(context, process, fragmentation.pins);
+  row.pinned_by = pinning_blocks(context, process, fragmentation.pins, kMostPins);
   row.is_exact = !(process.inexact.memory || process.inexact.framework);
   return row;
 }
@@ -141,6 +118,30 @@ void add_pools(const ReportContext& context, const ReportProcess& process,
 }
 
 }  // namespace
+
+std::vector<rows::PinningBlocks> pinning_blocks(const ReportContext& context,
+                                                const ReportProcess& process,
+                                                const std::map<std::uint32_t, Pin>& pins,
+                                                std::size_t most) {
+  // The largest first, so that its stack stands for its row.
+  std::vector<std::pair<std::uint32_t, Pin>> groups(pins.begin(), pins.end());
+  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
+    return a.second.stranded_bytes > b.second.stranded_bytes;
+  });
+  std::map<Identity, Pin> by_identity;
+  for (const auto& [group, pin] : groups) {
+    Pin& sum = by_identity[context.identity_of(process, {group, false})];
+    sum.held_bytes += pin.held_bytes;
+    sum.stranded_bytes += pin.stranded_bytes;
+  }
+  std::vector<rows::PinningBlocks> list;
+  for (const auto& [identity, pin] : by_identity) {
+    list.push_back({pin.held_bytes, pin.stranded_bytes, origin_of(identity)});
+  }
+  sort_rows(list, &rows::PinningBlocks::bytes_unusable);
+  list.resize(std::min(list.size(), most));
+  return list;
+}
 
 std::vector<rows::Fragmentation> report_fragmentation(const ReportContext& context) {
   std::vector<rows::Fragmentation> list;

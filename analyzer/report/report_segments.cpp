@@ -5,6 +5,8 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
+constexpr std::size_t kMostPins = 3;
+
 // The framework of one process on one device.
 struct Place {
   const ReportProcess* process = nullptr;
@@ -37,20 +39,22 @@ Place telling_place(const ReportContext& context) {
 
 class SegmentRows {
  public:
-  SegmentRows(const ReportContext& context, const Place& place) {
+  SegmentRows(const ReportContext& context, const Place& place)
+      : context_(context), process_(*place.process) {
     blank_.process = place.process->id;
     blank_.device = context.device_id(*place.process, place.framework->device);
   }
 
-  void add(const ReportProcess& process, rows::SnapshotAt at, std::uint64_t time,
-           const SegmentMap& map) {
+  void add(rows::SnapshotAt at, std::uint64_t time, const SegmentMap& map) {
     blank_.at = at;
-    blank_.time_ns = process.known_time_ns(time);
+    blank_.time_ns = process_.known_time_ns(time);
     for (const MappedSegment& segment : map.segments) {
       rows::Segment row = blank_;
       row.address = segment.address;
       row.bytes = segment.bytes;
       row.allocated_bytes = segment.allocated_bytes;
+      row.unusable_bytes = segment.stranded_bytes;
+      row.pinned_by = pinning_blocks(context_, process_, segment.pins, kMostPins);
       for (const SegmentRun& run : segment.runs) {
         row.runs.push_back({run.bytes, run.allocated_bytes, static_cast<Category>(run.category)});
       }
@@ -61,11 +65,14 @@ class SegmentRows {
     rest.segments = map.further_segments;
     rest.bytes = map.further_bytes;
     rest.allocated_bytes = map.further_allocated_bytes;
+    rest.unusable_bytes = map.further_stranded_bytes;
     list_.push_back(std::move(rest));
   }
   [[nodiscard]] std::vector<rows::Segment> take() { return std::move(list_); }
 
  private:
+  const ReportContext& context_;
+  const ReportProcess& process_;
   rows::Segment blank_;
   std::vector<rows::Segment> list_;
 };
@@ -80,12 +87,14 @@ std::vector<rows::Segment> report_segments(const ReportContext& context) {
   SegmentRows list(context, place);
   const PeakSnapshot& peak = place.framework->blocks->peak;
   if (peak.happened() && !peak.is_restored()) {
-    list.add(*place.process, rows::SnapshotAt::kPeak, peak.time(),
-             holders.segments_at(peak, device));
+    list.add(rows::SnapshotAt::kPeak, peak.time(), holders.segments_at(peak, device));
+  }
+  const PeakSnapshot& worst = place.framework->worst;
+  if (worst.bytes() != 0 && worst.time() != peak.time()) {
+    list.add(rows::SnapshotAt::kWorst, worst.time(), holders.segments_at(worst, device));
   }
   if (place.failure != nullptr) {
-    list.add(*place.process, rows::SnapshotAt::kOom, place.failure->parts.time,
-             *place.failure->segments);
+    list.add(rows::SnapshotAt::kOom, place.failure->parts.time, *place.failure->segments);
   }
   return list.take();
 }

@@ -73,6 +73,10 @@ namespace gpumemtrace::analyzer {
 
 // report_fragmentation.cpp
 [[nodiscard]] std::vector<rows::Fragmentation> report_fragmentation(const ReportContext& context);
+// Whose blocks keep most free memory from being used, `most` rows.
+[[nodiscard]] std::vector<rows::PinningBlocks> pinning_blocks(
+    const ReportContext& context, const ReportProcess& process,
+    const std::map<std::uint32_t, Pin>& pins, std::size_t most);
 
 // report_segments.cpp: of the framework of one process
 [[nodiscard]] std::vector<rows::Segment> report_segments(const ReportContext& context);

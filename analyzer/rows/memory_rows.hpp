@@ -273,7 +273,6 @@ struct PinningBlocks {
   }
 };
 
-// How reserved memory lay at a moment. Of a pool the driver tells how much it holds alone.
 // Neighbouring bytes of a segment: a block, free memory, or several of both.
 struct SegmentRun {
   std::uint64_t bytes = 0;
@@ -299,6 +298,8 @@ struct Segment {
   std::uint64_t segments = 1;
   std::uint64_t bytes = 0;
   std::uint64_t allocated_bytes = 0;
+  std::uint64_t unusable_bytes = 0;  // free, but beside live blocks
+  std::vector<PinningBlocks> pinned_by;
   std::vector<SegmentRun> runs;
 
   template <class Self, class Visitor>
@@ -311,10 +312,13 @@ struct Segment {
     v("segments", self.segments);
     v("bytes", self.bytes);
     v("allocated_bytes", self.allocated_bytes);
+    v.added("stranded_bytes", self.unusable_bytes);
+    v.added("pinned_by", self.pinned_by);
     v("runs", self.runs);
   }
 };
 
+// How reserved memory lay at a moment. Of a pool the driver tells how much it holds alone.
 struct Fragmentation {
   std::string process;
   OptionalText device;

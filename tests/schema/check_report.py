@@ -198,22 +198,33 @@ def fragmentation_problems(place, row):
             yield f"{place}: external_fragmentation is not 1 - {largest} / {free}"
 
 
+# Of segments[]; and what they sum to in fragmentation[].
+SEGMENT_SUMS = (("bytes", "reserved_bytes"), ("allocated_bytes", "allocated_bytes"),
+                ("stranded_bytes", "stranded_bytes"))
+
+
 def segment_problems(report):
-    """Runs sum to their segment, and segments to what was reserved and allocated at the moment."""
+    """Runs sum to their segment, and segments to what was reserved, allocated and unusable at the
+    moment."""
     sums = {}
     for index, row in enumerate(report.get("segments", [])):
         for key in ("bytes", "allocated_bytes"):
             total = sum(run[key] for run in row["runs"])
             if row["address"] is not None and total != row[key]:
                 yield f"$.segments[{index}]: {key} of the runs sum to {total}, not to {row[key]}"
+        pinned = sum(pin["bytes_stranded"] for pin in row.get("pinned_by", []))
+        if pinned > row.get("stranded_bytes", 0):
+            yield f"$.segments[{index}]: pinned_by tells of {pinned} bytes, which is too much"
         place = row["process"], row["device"], row["at"], row["time_ns"]
-        old = sums.get(place, (0, 0))
-        sums[place] = old[0] + row["bytes"], old[1] + row["allocated_bytes"]
+        for key, _ in SEGMENT_SUMS:
+            if key in row:
+                sums[place, key] = sums.get((place, key), 0) + row[key]
     for row in report["fragmentation"]:
         place = row["process"], row["device"], row["at"], row["time_ns"]
-        told = row["reserved_bytes"], row["allocated_bytes"]
-        if row["level"] == "framework" and sums.get(place, told) != told:
-            yield f"$.segments: those of {place} sum to {sums[place]}, not to {told}"
+        for key, whole in SEGMENT_SUMS:
+            total = sums.get((place, key), row[whole])
+            if row["level"] == "framework" and total != row[whole]:
+                yield f"$.segments: {key} of {place} sum to {total}, not to {row[whole]}"
 
 
 def reference_problems(report):

@@ -12,6 +12,20 @@ Json fragmentation_at(const Json& report, const char* at) {
   return row_where(report.at("fragmentation"), {{"level", "framework"}, {"at", at}});
 }
 
+Json segments_at(const Json& report, const char* at) {
+  Json rows = Json::array();
+  for (const Json& row : report.at("segments")) {
+    if (row.at("at") == at) rows.push_back(row);
+  }
+  return rows;
+}
+
+std::uint64_t sum_of(const Json& rows, const char* key) {
+  std::uint64_t sum = 0;
+  for (const Json& row : rows) sum += row.at(key).get<std::uint64_t>();
+  return sum;
+}
+
 constexpr std::int64_t signed_mib(std::int64_t mib) {
   return mib * static_cast<std::int64_t>(kMiB);
 }
@@ -105,6 +119,54 @@ TEST_CASE("fragmentation is measured at the peak, at its worst and at the end", 
   CHECK(end.at("external_fragmentation").get<double>() == Approx(1.0 - 6.0 / 15.0));
 }
 
+TEST_CASE("segments are told at the worst moment, with what pins their free memory", "[unit]") {
+  TraceBuilder trace;
+  trace.allocate(0x200000000, 10 * kMiB);
+  trace.block(0x200000000, signed_mib(6), 10 * kMiB);
+  trace.block(0x200600000, signed_mib(4), 10 * kMiB);
+  trace.allocate(0x300000000, 6 * kMiB);
+  trace.block(0x300000000, signed_mib(6), 16 * kMiB);  // the peak: nothing is free
+  SECTION("where it is another than the peak") {
+    trace.block(0x200000000, -signed_mib(6), 16 * kMiB);  // the worst: 6 MiB beside 4 MiB
+    trace.block(0x300000000, -signed_mib(6), 16 * kMiB);  // could go back to the driver
+    const Json report = report_of(trace);
+    CHECK(sum_of(segments_at(report, "peak"), "stranded_bytes") == 0);
+    const Json worst = segments_at(report, "worst");
+    REQUIRE(worst.size() == 2);
+    CHECK(worst[0].at("time_ns") == fragmentation_at(report, "worst").at("time_ns"));
+    CHECK(worst[0].at("stranded_bytes") == 6 * kMiB);
+    REQUIRE(worst[0].at("pinned_by").size() == 1);
+    CHECK(worst[0].at("pinned_by")[0].at("bytes_held") == 4 * kMiB);
+    CHECK(worst[0].at("pinned_by")[0].at("bytes_stranded") == 6 * kMiB);
+    CHECK(worst[0].at("pinned_by")[0].at("owner") == "pytorch");
+    CHECK(worst[0].at("runs").size() == 2);
+    CHECK(worst[1].at("pinned_by").empty());
+  }
+  SECTION("where it is the peak, once") {
+    trace.allocate(0x400000000, 20 * kMiB);
+    trace.block(0x400000000, signed_mib(1), 36 * kMiB);
+    const Json report = report_of(trace);
+    CHECK(sum_of(segments_at(report, "peak"), "stranded_bytes") == 19 * kMiB);
+    CHECK(segments_at(report, "worst").empty());
+  }
+}
+
+TEST_CASE("of a reservation only what lies beside blocks is unusable", "[unit]") {
+  TraceBuilder trace;
+  trace.map(MappingOperation::kReserve, 0x400000000, 1024 * kMiB);
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    trace.allocate(0x11 + i, 20 * kMiB, MemoryKind::kPhysical);
+    trace.map(MappingOperation::kMap, 0x400000000 + i * 20 * kMiB, 20 * kMiB, 0x11 + i);
+    if (i == 0) trace.block(0x400000000, signed_mib(1), 20 * kMiB);
+  }
+  trace.block(0x400000000 + 45 * kMiB, signed_mib(5), 60 * kMiB);  // the second piece stays free
+  const Json peak = segments_at(report_of(trace), "peak");
+  REQUIRE(peak.size() == 1);
+  CHECK(peak[0].at("bytes") == 60 * kMiB);
+  CHECK(peak[0].at("stranded_bytes") == 34 * kMiB);
+  CHECK(sum_of(peak[0].at("pinned_by"), "bytes_stranded") == 34 * kMiB);
+}
+
 TEST_CASE("mappings of a reservation are one segment that grows and shrinks", "[unit]") {
   TraceBuilder trace;
   trace.map(MappingOperation::kReserve, 0x400000000, 1024 * kMiB);
@@ -183,9 +245,9 @@ TEST_CASE("at the peak every segment is told with its blocks and the holes betwe
   trace.block(0x200400000, -signed_mib(6), 20 * kMiB);
   trace.block(0x200c00000, signed_mib(7), 20 * kMiB);
   const Json report = report_of(trace);
-  REQUIRE(report.at("segments").size() == 1);
-  const Json& segment = report.at("segments")[0];
-  CHECK(segment.at("at") == "peak");
+  const Json segments = segments_at(report, "peak");
+  REQUIRE(segments.size() == 1);
+  const Json& segment = segments[0];
   CHECK(segment.at("address") == 0x200000000);
   CHECK(segment.at("bytes") == 20 * kMiB);
   CHECK(segment.at("allocated_bytes") == 13 * kMiB);
@@ -210,15 +272,13 @@ TEST_CASE("many small blocks are few runs, and many segments few rows, that stil
     }
   }
   const Json report = report_of(trace);
-  const Json& segments = report.at("segments");
+  const Json segments = segments_at(report, "peak");
   CHECK(segments.size() == 257);
   const Json rest = row_where(segments, {{"address", nullptr}});
   CHECK(rest.at("segments") == kSegments - 256);
-  std::uint64_t bytes = 0;
-  for (const Json& row : segments) {
-    bytes += row.at("bytes").get<std::uint64_t>();
-    CHECK(row.at("runs").size() <= 3);
-  }
-  CHECK(bytes == kSegments * 2 * kMiB);
+  for (const Json& row : segments) CHECK(row.at("runs").size() <= 3);
+  CHECK(sum_of(segments, "bytes") == kSegments * 2 * kMiB);
+  CHECK(sum_of(segments, "stranded_bytes") ==
+        fragmentation_at(report, "peak").at("stranded_bytes").get<std::uint64_t>());
   CHECK(segments[0].at("runs")[0].at("allocated_bytes") == 32 * 1024);
 }

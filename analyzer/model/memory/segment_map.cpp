@@ -53,33 +53,44 @@ class Runs {
 };
 
 // Neighbours of one run are one segment to the allocator.
-std::vector<Unit> join_units(std::vector<Unit> units) {
+struct Joined {
+  std::vector<Unit> units;
+  std::uint64_t bytes = 0;
+
+  [[nodiscard]] std::uint64_t begin() const { return units.front().begin; }
+  [[nodiscard]] std::uint64_t end() const { return begin() + bytes; }
+  [[nodiscard]] bool continues(const Unit& unit) const {
+    return units.front().run == unit.run && end() == unit.begin;
+  }
+};
+
+std::vector<Joined> join_units(std::vector<Unit> units) {
   std::sort(units.begin(), units.end(),
             [](const Unit& a, const Unit& b) { return a.begin < b.begin; });
-  std::vector<Unit> joined;
+  std::vector<Joined> joined;
   for (const Unit& unit : units) {
-    const bool continues = !joined.empty() && joined.back().run == unit.run &&
-                           joined.back().begin + joined.back().bytes == unit.begin;
-    if (continues) {
-      joined.back().bytes += unit.bytes;
-    } else {
-      joined.push_back(unit);
-    }
+    if (joined.empty() || !joined.back().continues(unit)) joined.emplace_back();
+    joined.back().units.push_back(unit);
+    joined.back().bytes += unit.bytes;
   }
   return joined;
 }
 
 using Blocks = std::vector<ReleasedAllocation>;
 
-// `first` is the first block that may lie in the unit or behind it.
-MappedSegment map_segment(const Unit& unit, const Blocks& blocks, std::size_t& first,
+// `first` is the first block that may lie in the segment or behind it.
+MappedSegment map_segment(const Joined& joined, const Blocks& blocks, std::size_t& first,
                           std::uint64_t shortest) {
-  MappedSegment segment{unit.begin, unit.bytes, 0, {}};
+  MappedSegment segment;
+  segment.address = joined.begin();
+  segment.bytes = joined.bytes;
   Runs runs(shortest);
-  const std::uint64_t end = unit.begin + unit.bytes;
-  std::uint64_t done = unit.begin;
+  const std::uint64_t end = joined.end();
+  std::uint64_t done = joined.begin();
+  std::vector<LiveAllocation> mine;
   for (; first < blocks.size() && blocks[first].entry.address < end; ++first) {
     const LiveAllocation& block = blocks[first].entry;
+    mine.push_back(block);
     const std::uint64_t from = std::max(block.address, done);
     const std::uint64_t to = std::min(block.address + block.bytes, end);
     if (to <= from) continue;
@@ -90,35 +101,39 @@ MappedSegment map_segment(const Unit& unit, const Blocks& blocks, std::size_t& f
   }
   runs.add(end - done, 0, 0);
   segment.runs = runs.take();
+  Fragmentation measured = measure_fragmentation(joined.units, std::move(mine));
+  segment.stranded_bytes = measured.stranded_bytes;
+  segment.pins = std::move(measured.pins);
   return segment;
 }
 
 }  // namespace
 
 SegmentMap map_segments(std::vector<Unit> units, std::vector<ReleasedAllocation> blocks) {
-  const std::vector<Unit> segments = join_units(std::move(units));
+  const std::vector<Joined> segments = join_units(std::move(units));
   std::sort(blocks.begin(), blocks.end(),
             [](const auto& a, const auto& b) { return a.entry.address < b.entry.address; });
   std::uint64_t reserved = 0;
   std::vector<std::uint64_t> sizes;
-  for (const Unit& unit : segments) {
-    reserved += unit.bytes;
-    sizes.push_back(unit.bytes);
+  for (const Joined& joined : segments) {
+    reserved += joined.bytes;
+    sizes.push_back(joined.bytes);
   }
   std::sort(sizes.rbegin(), sizes.rend());
   const std::uint64_t smallest = sizes.size() > kMostSegments ? sizes[kMostSegments - 1] : 0;
   SegmentMap map;
   std::size_t first = 0;
-  for (const Unit& unit : segments) {
+  for (const Joined& joined : segments) {
     MappedSegment segment =
-        map_segment(unit, blocks, first, std::max(reserved / kMostRuns, std::uint64_t{1}));
-    if (unit.bytes >= smallest && map.segments.size() < kMostSegments) {
+        map_segment(joined, blocks, first, std::max(reserved / kMostRuns, std::uint64_t{1}));
+    if (joined.bytes >= smallest && map.segments.size() < kMostSegments) {
       map.segments.push_back(std::move(segment));
       continue;
     }
     ++map.further_segments;
     map.further_bytes += segment.bytes;
     map.further_allocated_bytes += segment.allocated_bytes;
+    map.further_stranded_bytes += segment.stranded_bytes;
   }
   return map;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "analyzer/model/memory/geometry.hpp"
@@ -22,7 +23,9 @@ struct MappedSegment {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;
   std::uint64_t allocated_bytes = 0;
-  std::vector<SegmentRun> runs;  // in the order of addresses; they sum to the bytes
+  std::uint64_t stranded_bytes = 0;
+  std::map<std::uint32_t, Pin> pins;  // by group; they sum to the stranded bytes
+  std::vector<SegmentRun> runs;       // in the order of addresses; they sum to the bytes
 };
 
 struct SegmentMap {
@@ -32,6 +35,7 @@ struct SegmentMap {
   std::uint64_t further_segments = 0;
   std::uint64_t further_bytes = 0;
   std::uint64_t further_allocated_bytes = 0;
+  std::uint64_t further_stranded_bytes = 0;
 };
 
 // The 256 largest segments, with runs no shorter than a thousandth of all of it together. Blocks
