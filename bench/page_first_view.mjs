@@ -3,7 +3,7 @@
 //     GPUMEMTRACE_PROGRAM=build/tools/gpumemtrace node bench/page_first_view.mjs [RANKS [STACKS]]
 // Exits with 1 where the median of five first views is later than 1.5 s.
 import { rmSync, statSync } from "node:fs";
-import { folder, launch, makePage, open, syntheticReport } from "../tests/page/page_support.mjs";
+import { folder, launch, makePage, open, paintTimes, syntheticReport } from "../tests/page/page_support.mjs";
 
 const kMostFirstViewMs = 1500;
 const [ranks = "8", stacks = "40"] = process.argv.slice(2);
@@ -12,14 +12,7 @@ const browser = await launch();
 const rows = [];
 for (let i = 0; i < 5; ++i) {
   const page = await open(browser, path);
-  rows.push(await page.evaluate(async () => ({
-    paint: await new Promise((resolve) => new PerformanceObserver((list) => {
-      const [entry] = list.getEntriesByName("first-contentful-paint");
-      if (entry) resolve(entry.startTime);
-    }).observe({ type: "paint", buffered: true })),
-    view: performance.getEntriesByName("first-view")[0].startTime,
-    all: performance.getEntriesByName("all-drawn")[0].startTime,
-  })));
+  rows.push(await paintTimes(page));
   await page.context().close();
 }
 await browser.close();

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes pages of reports, reads their data back, and opens them in Chromium.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { inflateRawSync } from "node:zlib";
+import { gunzipSync, inflateRawSync } from "node:zlib";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const program = process.env.GPUMEMTRACE_PROGRAM;
@@ -28,16 +28,41 @@ export function readReport(path) {
   return JSON.parse(readFileSync(path, "utf8"));
 }
 
-export function writeReport(name, report) {
-  const path = join(folder, `${name}.json`);
-  writeFileSync(path, JSON.stringify(report));
+export function writeFile(name, text) {
+  const path = join(folder, name);
+  writeFileSync(path, text);
   return path;
 }
 
-/** Runs `report`; returns the page with its data. */
-export function makePage(reportPath) {
-  const path = reportPath.replace(/\.json$/, ".html");
-  execFileSync(program, ["report", reportPath, "-o", path, "--force"]);
+export function writeReport(name, report) {
+  return writeFile(`${name}.json`, JSON.stringify(report));
+}
+
+/** The traces of a run that tests/data/gpu has, and the options that name its code. */
+export function recordedTraces(name) {
+  const saved = join(here, "../data/gpu", name);
+  const traces = join(folder, name);
+  mkdirSync(traces);
+  for (const file of readdirSync(join(saved, "traces"))) {
+    writeFileSync(join(traces, file.replace(/\.gz$/, "")), gunzipSync(readFileSync(join(saved, "traces", file))));
+  }
+  if (!existsSync(join(saved, "symbols.json.gz"))) return [traces];
+  writeFileSync(`${traces}.symbols.json`, gunzipSync(readFileSync(join(saved, "symbols.json.gz"))));
+  return [traces, "--symbols", `${traces}.symbols.json`];
+}
+
+/** Runs `analyze`; returns the report. */
+export function analyzed(input) {
+  const path = `${input[0]}.json`;
+  execFileSync(program, ["analyze", ...input, "-o", path]);
+  return readReport(path);
+}
+
+/** Runs `report` on a report, a trace, or a folder of traces with options; returns the page with its data. */
+export function makePage(input) {
+  const words = [input].flat();
+  const path = `${words[0].replace(/\.(json|gmt)$/, "")}.html`;
+  execFileSync(program, ["report", ...words, "-o", path, "--force"]);
   const html = readFileSync(path, "utf8");
   const head = JSON.parse(/<script type="application\/json" id="head">(.*?)<\/script>/s.exec(html)[1]);
   const chunks = {};
@@ -73,8 +98,20 @@ export async function open(browser, path, options = {}) {
   page.on("dialog", (dialog) => { page.complaints.push(`dialog ${dialog.message()}`); void dialog.dismiss(); });
   page.on("request", (request) => page.requests.push(request.url()));
   await page.goto(pathToFileURL(path).href);
-  if (options.javaScriptEnabled !== false) await ready(page);
+  if (options.javaScriptEnabled !== false && !options.isForeign) await ready(page);
   return page;
+}
+
+/** When the page was there, in milliseconds: first paint; of ours also the first view, and everything. */
+export function paintTimes(page) {
+  return page.evaluate(async () => ({
+    paint: await new Promise((resolve) => new PerformanceObserver((list) => {
+      const [entry] = list.getEntriesByName("first-contentful-paint");
+      if (entry) resolve(entry.startTime);
+    }).observe({ type: "paint", buffered: true })),
+    view: performance.getEntriesByName("first-view")[0]?.startTime,
+    all: performance.getEntriesByName("all-drawn")[0]?.startTime,
+  }));
 }
 
 // The policy of the page forbids what waitForFunction() does with text.

@@ -3,42 +3,30 @@
 // Debian's pngquant makes them small.
 //     GPUMEMTRACE_PROGRAM=build/tools/gpumemtrace node tests/page/screenshots.mjs [FOLDER]
 import { execFileSync } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { gunzipSync } from "node:zlib";
-import { folder, launch, makePage, open, syntheticReport, writeReport } from "./page_support.mjs";
+import { folder, launch, makePage, open, readReport, recordedTraces, syntheticReport, writeReport } from "./page_support.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "../..");
 const pictures = process.argv[2] ?? join(root, "docs/pictures");
-const program = process.env.GPUMEMTRACE_PROGRAM;
 
-/** The page of a trace in tests/data/gpu. */
 function recorded(name) {
-  const saved = join(root, "tests/data/gpu", name);
-  const traces = join(folder, name);
-  mkdirSync(traces);
-  for (const file of readdirSync(join(saved, "traces"))) {
-    writeFileSync(join(traces, file.replace(/\.gz$/, "")), gunzipSync(readFileSync(join(saved, "traces", file))));
-  }
-  const words = ["report", traces, "-o", `${traces}.html`];
-  if (existsSync(join(saved, "symbols.json.gz"))) {
-    writeFileSync(`${traces}.symbols.json`, gunzipSync(readFileSync(join(saved, "symbols.json.gz"))));
-    words.push("--symbols", `${traces}.symbols.json`);
-  }
-  execFileSync(program, words);
-  return `${traces}.html`;
+  return makePage(recordedTraces(name)).path;
 }
 
 function madeUp(name, options) {
   return makePage(syntheticReport(name, options)).path;
 }
 
+/** A job that allocated nothing. */
 function empty() {
-  const report = JSON.parse(readFileSync(join(root, "docs/report.example.json"), "utf8"));
-  for (const key of ["usage", "peak", "composition", "owners", "oom", "findings", "costs", "stacks",
-    "fragmentation", "steps", "ranges", "losses", "timeline"]) report[key] = [];
-  Object.assign(report.leaks, { exit: [], growth: [], total_bytes: 0, gated_bytes: 0 });
+  const report = readReport(syntheticReport("empty", { ranks: 1, stacks: 12, steps: 1 }));
+  for (const [key, value] of Object.entries(report)) {
+    if (Array.isArray(value) && !["traces", "processes", "devices"].includes(key)) report[key] = [];
+  }
+  Object.assign(report.leaks, { exit: [], growth: [] });
+  Object.assign(report.traces[0], { events: 12, bytes: 2048 });
   return makePage(writeReport("empty", report)).path;
 }
 

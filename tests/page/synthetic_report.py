@@ -3,8 +3,9 @@
 
     python3 synthetic_report.py FILE [--ranks N] [--stacks N] [--steps N] [--buckets N] [--depth N]
 
-Sums hold as in a real report: categories and holders to the peak, costs to the peaks of their level,
-parts of a bucket to its maximum, and the largest maximum is the peak.
+Sums hold as in a real report: categories and holders to the peak, and the holders of a category to it;
+costs to the peaks of their level, parts of a bucket to its maximum, and the largest maximum is the peak;
+runs to their segments, and those to what was reserved, allocated and unusable at their moment.
 """
 
 import argparse
@@ -18,6 +19,17 @@ CONTEXT = 800 * MIB
 NCCL = 1536 * MIB
 CATEGORIES = ("parameter", "gradient", "optimizer_state", "buffer", "activation", "input", "temporary",
               "workspace", "other", "unknown")
+
+
+# Where the blocks of a category are made; what is kept although nobody needs it is `other`.
+LINES = {"parameter": (41, "Model.__init__"), "gradient": (56, "backward"), "optimizer_state": (61, "step"),
+         "buffer": (47, "Model.__init__"), "activation": (20, "Block.forward"), "input": (70, "load_batch"),
+         "temporary": (75, "Block.forward"), "workspace": (82, "matmul"), "other": (88, "evaluate")}
+
+
+def site_of(category, index):
+    line, function = LINES[category]
+    return site(line + (index % 20 if category == "activation" else 0), function)
 
 
 def site(line, function="train_step", file="/home/me/project/train.py"):
@@ -95,6 +107,16 @@ def split(total, count):
     return shares
 
 
+def shares_of(parts, stacks):
+    """(bytes, category, line) of as many stacks, the largest first. Each category has one at least."""
+    total = sum(parts.values())
+    counts = {name: max(1, stacks * bytes_ // total) for name, bytes_ in parts.items()}
+    counts[max(parts, key=parts.get)] += stacks - sum(counts.values())
+    held = [(share, name, site_of(name, index)) for name, bytes_ in parts.items()
+            for index, share in enumerate(split(bytes_, counts[name]))]
+    return sorted(held, key=lambda one: -one[0])
+
+
 def holder(bytes_, total, category, owner, where, stack):
     return {"bytes": bytes_, "count": 3, "share": bytes_ / total, "category": category,
             "category_confidence": "inferred" if category else None, "phase": None, "owner": owner,
@@ -143,11 +165,9 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
     best = max(framework["buckets"], key=lambda bucket: bucket["max_bytes"])
     most = max(driver["buckets"], key=lambda bucket: bucket["max_bytes"])
     total = best["max_bytes"]
-    shares = split(total, stacks)
+    held = shares_of(best["parts"], stacks)
     names = [f"{process}:{i + 1}" for i in range(stacks)]
-    kinds = [name for name in CATEGORIES if best["parts"].get(name)]
-    for i, (name, share) in enumerate(zip(names, shares)):
-        where = site(20 + i % 400, f"layer_{i % 37}.forward")
+    for i, (name, (share, _, where)) in enumerate(zip(names, held)):
         frames = 1 + i % depth
         report["stacks"].append({"id": name, "thread": "python3", "inferred_from": None, "frames": [
             frame(f"layer_{(i * 7 + d * 3) % 97}.call", 10 + d)
@@ -158,8 +178,8 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
     report["costs"].append({"process": process, "level": "driver", "owner": "pytorch", "site": None,
                             "stack": None, "peak_bytes": most["max_bytes"], "leaked_bytes": 0,
                             "allocated_bytes": most["max_bytes"], "copied_bytes": 0})
-    holders = [holder(share, total, kinds[i % len(kinds)], "pytorch", site(20 + i), names[i])
-               for i, share in enumerate(shares[:10])]
+    holders = [holder(share, total, kind, "pytorch", where, name)
+               for name, (share, kind, where) in list(zip(names, held))[:10]]
     holders.append(holder(total - sum(row["bytes"] for row in holders), total, None, "other", None, None))
     categories = {name: best["parts"].get(name, 0) for name in CATEGORIES}
     layers = {"GPT > Block > MLP": total // 2, "GPT > Block > Attention": total // 4}
@@ -187,16 +207,9 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
          "other_processes": 0, "unattributed": 0, "source": "nvml_process",
          "driver_bytes": total + cached + NCCL + CONTEXT, "outside_calls": CONTEXT,
          "sample_time_ns": most["max_time_ns"] + 40_000_000})
-    stranded = cached * 9 // 10
-    report["fragmentation"].append(
-        {"process": process, "device": device, "level": "framework", "at": "peak",
-         "time_ns": best["max_time_ns"], "reserved_bytes": total + cached, "allocated_bytes": total,
-         "free_bytes": cached, "largest_free_bytes": cached // 8, "releasable_bytes": cached - stranded,
-         "stranded_bytes": stranded, "external_fragmentation": 0.875,
-         "pinned_by": [{"bytes_held": shares[0], "bytes_stranded": stranded, "owner": "pytorch",
-                        "site": site(20), "stack": names[0]}]})
-    if grows:
-        add_segments(report, process, device, best["max_time_ns"], total, cached)
+    worst = max(framework["buckets"], key=lambda one: one["reserved_bytes"] - one["max_bytes"])
+    for at, bucket, unused in (("peak", best, 0), ("worst", worst, 18)):
+        add_fragmentation(report, process, device, names[0], at, bucket, unused, grows)
     for step in range(steps):
         live = 11 * GIB + (12_000 * MIB * step // steps if grows else 0)
         report["steps"].append(
@@ -209,18 +222,46 @@ def add_rank(report, rank, stacks, steps, buckets, depth):
         add_growth(report, process, device, steps, names[0])
 
 
-def add_segments(report, process, device, time_ns, allocated, free):
-    count = 40
-    for index in range(count):
-        part = [total // count + (total % count if index == 0 else 0) for total in (allocated, free)]
-        runs = [(part[0] // 2, True), (part[1], False), (part[0] - part[0] // 2, True)]
+SEGMENTS = 40
+
+
+def add_fragmentation(report, process, device, stack, at, bucket, unused, is_mapped):
+    """At a bucket's maximum; up to `unused` segments hold nothing, the others share what is free."""
+    reserved, allocated = bucket["reserved_bytes"], bucket["max_bytes"]
+    unused = max(0, min(unused, SEGMENTS * (reserved - allocated) // reserved - 1))
+    sizes = [reserved // SEGMENTS + (reserved % SEGMENTS if index == 0 else 0) for index in range(SEGMENTS)]
+    used = SEGMENTS - unused
+    live = [allocated // used + (allocated % used if index == 0 else 0) for index in range(used)] + [0] * unused
+    stranded = sum(size - part for size, part in zip(sizes, live) if part)
+    moment = {"process": process, "device": device, "at": at, "time_ns": bucket["max_time_ns"]}
+    report["fragmentation"].append(
+        {**moment, "level": "framework", "reserved_bytes": reserved, "allocated_bytes": allocated,
+         "free_bytes": reserved - allocated, "largest_free_bytes": max(map(int.__sub__, sizes, live)),
+         "releasable_bytes": reserved - allocated - stranded, "stranded_bytes": stranded,
+         "external_fragmentation": 1 - max(map(int.__sub__, sizes, live)) / (reserved - allocated),
+         "pinned_by": [{"bytes_held": allocated, "bytes_stranded": stranded, "owner": "pytorch",
+                        "site": site_of("activation", 0), "stack": stack}]})
+    if not is_mapped:
+        return
+    blocks = [[name, bytes_] for name, bytes_ in bucket["parts"].items()]
+    for index, (size, part) in enumerate(zip(sizes, live)):
+        runs, largest, left = [], None, part
+        while left:
+            taken = min(left, blocks[0][1])
+            runs.append({"bytes": taken, "allocated_bytes": taken, "category": blocks[0][0]})
+            largest = max(largest or runs[-1], runs[-1], key=lambda run: run["bytes"])
+            left -= taken
+            blocks[0][1] -= taken
+            if not blocks[0][1]:
+                blocks.pop(0)
+        if size > part:
+            runs.insert(len(runs) // 2, {"bytes": size - part, "allocated_bytes": 0, "category": None})
+        pins = [{"bytes_held": part, "bytes_stranded": size - part, "owner": "pytorch",
+                 "site": site_of(largest["category"], index), "stack": stack}] if part and size > part else []
         report["segments"].append(
-            {"process": process, "device": device, "at": "peak", "time_ns": time_ns,
-             "address": 0x7F0000000000 + index * 4 * GIB, "segments": 1, "bytes": sum(part),
-             "allocated_bytes": part[0],
-             "runs": [{"bytes": size, "allocated_bytes": size if is_live else 0,
-                       "category": CATEGORIES[index % 7] if is_live else None}
-                      for size, is_live in runs]})
+            {**moment, "address": 0x7F0000000000 + index * 4 * GIB, "segments": 1, "bytes": size,
+             "allocated_bytes": part, "stranded_bytes": size - part if part else 0, "pinned_by": pins,
+             "runs": runs})
 
 
 def add_blocks(report, process, device, steps, peak_ns, stack):

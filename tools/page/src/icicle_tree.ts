@@ -104,18 +104,20 @@ interface Told extends Origin {
   category?: string | null;
 }
 
-/** A moment besides the peak of which the page knows who held what. */
+/** What is shown besides the measures: a moment of which the page knows who held what, or growth. */
 export interface Moment {
   value: string;
   text: string;
-  time_ns: Time;
+  time_ns: Time | null; // of what is of the whole run
   rows: Told[];
 }
 
-/** When memory ran out, and the time that the page was made for. */
+/** When memory ran out, and the time that the page was made for; what grew comes before them. */
 export function momentsOf(report: Report, held: Held[], at: { process: string | null; device: string | null }): Moment[] {
   const isHere = (row: Place): boolean => row.process === at.process && row.device === at.device;
   const moments: Moment[] = [];
+  const grown = report.leaks.growth.filter(isHere);
+  if (grown.length > 0) moments.push({ value: "growth", text: "Growth", time_ns: null, rows: grown });
   for (const row of report.oom) {
     if (!isHere(row) || row.time_ns === null || row.holders.length === 0) continue;
     const value = `oom ${row.time_ns}`;

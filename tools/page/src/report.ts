@@ -75,6 +75,12 @@ export interface Usage extends Place {
   reserved_peak_bytes?: Bytes | null;
 }
 
+/** Blocks that keep free memory beside them from being used. */
+export interface Pin extends Origin {
+  bytes_held: Bytes;
+  bytes_stranded: Bytes;
+}
+
 export interface Fragmentation extends Place {
   level: string;
   at: string;
@@ -85,7 +91,7 @@ export interface Fragmentation extends Place {
   largest_free_bytes: Bytes | null;
   releasable_bytes: Bytes | null;
   stranded_bytes: Bytes | null;
-  pinned_by: (Origin & { bytes_held: Bytes; bytes_stranded: Bytes })[];
+  pinned_by: Pin[];
 }
 
 /** One allocation from its beginning to its end. */
@@ -108,6 +114,8 @@ export interface Segment extends Place {
   segments: number;
   bytes: Bytes;
   allocated_bytes: Bytes;
+  stranded_bytes?: Bytes;
+  pinned_by?: Pin[]; // those that keep most of it
   runs: { bytes: Bytes; allocated_bytes: Bytes; category: string | null }[];
 }
 
@@ -316,6 +324,12 @@ export interface Loss {
   remedy: string | null;
 }
 
+export interface Coverage {
+  wrapped: number | null;
+  resolved_unwrapped: { process: string; name: string; count: number }[];
+  unreadable_traces?: { file: string; reason: string }[];
+}
+
 export interface Report {
   format: string;
   version: number;
@@ -333,6 +347,7 @@ export interface Report {
   findings: Finding[];
   ranks: Rank[];
   losses: Loss[];
+  coverage?: Coverage;
   steps?: Step[];
   ranges?: Range[];
   marks?: Mark[];

@@ -14,6 +14,7 @@ interface Colors {
 
 const kBad = "#D1242F";
 const kLeastStepPixels = 46;
+export const kRuler = 13; // the height of the steps'
 
 class Pen {
   readonly context: CanvasRenderingContext2D;
@@ -26,6 +27,10 @@ class Pen {
   get area(): { left: number; top: number; right: number; bottom: number } {
     const { left, top, width, height } = this.plot.bbox;
     return { left, top, right: left + width, bottom: top + height };
+  }
+
+  get right(): number {
+    return this.plot.width * this.ratio;
   }
 
   x(time_ns: Time): number {
@@ -80,28 +85,26 @@ function drawCapacity(pen: Pen, columns: Columns, top: number, colors: Colors, p
   pen.label(`capacity ${size(capacity)}`, area.right, pen.y(capacity) - 9 * ratio, colors.bad, plate);
 }
 
+/** Below the curve, so that both can be read. */
 function drawSteps(pen: Pen, columns: Columns, report: Report, colors: Colors): void {
   const steps = (report.steps ?? []).filter((step) => step.process === columns.row.process);
   const { area, ratio, context } = pen;
   let lastLabel = -Infinity;
   let lastTick = -Infinity;
+  context.font = `${10 * ratio}px system-ui, sans-serif`;
+  context.textAlign = "left";
+  context.textBaseline = "bottom";
   for (const step of steps) {
     const x = pen.x(step.start_ns);
     if (!pen.isInside(x) || x - lastTick < 4 * ratio) continue;
     lastTick = x;
-    const isLabelled = x - lastLabel >= kLeastStepPixels * ratio;
-    pen.line(x, area.bottom - (isLabelled ? 9 : 4) * ratio, x, area.bottom, colors.text);
+    const text = lastLabel === -Infinity ? `step ${step.index}` : String(step.index);
+    const isLabelled = x - lastLabel >= kLeastStepPixels * ratio && x + context.measureText(text).width <= pen.right;
+    pen.line(x, area.bottom, x, area.bottom + (isLabelled ? kRuler : kRuler / 3) * ratio, colors.muted);
     if (!isLabelled) continue;
     lastLabel = x;
-    context.font = `${10 * ratio}px system-ui, sans-serif`;
-    context.textAlign = "left";
-    context.textBaseline = "bottom";
-    context.lineWidth = 3 * ratio;
-    context.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--page").trim();
-    const text = lastLabel === x && step === steps[0] ? `step ${step.index}` : String(step.index);
-    context.strokeText(text, x + 2 * ratio, area.bottom - 3 * ratio);
-    context.fillStyle = colors.text;
-    context.fillText(text, x + 2 * ratio, area.bottom - 3 * ratio);
+    context.fillStyle = colors.muted;
+    context.fillText(text, x + 3 * ratio, area.bottom + (kRuler - 1) * ratio);
   }
 }
 

@@ -77,8 +77,18 @@ function versionsOf(head: Head): [string, string | null | undefined][] {
     ["PyTorch", process?.torch ? `${process.torch.version ?? "unknown version"}, allocator ${process.torch.allocator ?? "unknown"}` : null],
     ["Python", python ? `${python.version ?? "unknown version"}, ${python.stacks ? "with stacks" : `without stacks: ${python.reason ?? "unknown"}`}` : null],
     ["CUPTI", process?.cupti ? `${process.cupti.state}${process.cupti.reason ? `: ${process.cupti.reason}` : ""}` : null],
+    ["Shown", head.window ? `from ${duration(head.window.from_ns)}${head.window.to_ns === null ? "" : ` to ${duration(head.window.to_ns)}`} (--from, --to)` : null],
     ["Host", process?.host],
   ];
+}
+
+function functionsOf(report: Report): string | null {
+  const { wrapped, resolved_unwrapped: others } = report.coverage ?? { wrapped: null, resolved_unwrapped: [] };
+  if (wrapped === null) return null;
+  const names = [...new Set(others.map((row) => row.name))];
+  const rest = names.length === 0 ? "the program asked for no other that handles memory"
+    : `not those that the program asked for, too: ${names.slice(0, 6).join(", ")}${names.length > 6 ? ` and ${names.length - 6} more` : ""}`;
+  return `${count(wrapped)} of the driver are recorded; ${rest}`;
 }
 
 function lossesOf(head: Head): HTMLElement {
@@ -100,12 +110,14 @@ export function drawCoverage(place: Element, head: Head, report: Report): void {
   const cut = (report.left_out ?? []).map((row) => `${row.key}: ${count(row.rows)} of ${count(row.of)} rows`);
   const failed = report.usage.reduce((sum, row) => sum + row.failed, 0);
   replace(place,
-    element("h2", {}, "Coverage, losses, versions"),
+    element("h2", {}, "Coverage, losses, settings"),
     element("div", { class: "columns" },
       facts([
         ["Trace", job.incomplete === 0 ? `complete: ${counted(job.events, "event", "events")}, none lost`
           : `${counted(job.incomplete, "trace", "traces")} of ${job.traces} incomplete, ${count(job.dropped)} events dropped`],
         ["Size", `${size(bytes)} in ${counted(job.traces, "trace", "traces")}`],
+        ["Functions", functionsOf(report)],
+        ["Not readable", (report.coverage?.unreadable_traces ?? []).map((row) => `${row.file}: ${row.reason}`).join("; ")],
         ["Calls that failed", failed > 0 ? count(failed) : null],
         ["Names", head.redacted ? "private names are replaced (--redact)" : null],
         ["Left out of this page", cut.length > 0 ? `${cut.join("; ")}. report.json has all.` : null],

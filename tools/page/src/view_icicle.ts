@@ -66,9 +66,10 @@ export class IcicleView {
 
   draw(report: Report, data: Costs | null, held: Held[]): void {
     this.report = report;
-    if (!data || (data.costs.length === 0 && !report.modules?.length)) {
-      replace(this.place, element("h2", {}, "Who held it"), element("p", { class: "calm" }, this.emptyText(report, data)));
+    if (!data || report.usage.length === 0 || (data.costs.length === 0 && !report.modules?.length)) {
       this.root = null;
+      if (report.usage.length === 0) replace(this.place);
+      else replace(this.place, element("h2", {}, "Who held it"), element("p", { class: "calm" }, this.emptyText(data)));
       return;
     }
     this.moments = momentsOf(report, held, this.selection.now);
@@ -86,7 +87,7 @@ export class IcicleView {
       this.measure = value;
       redraw();
       const chosen = this.moments.find((one) => one.value === value);
-      if (chosen) this.selection.set({ time_ns: chosen.time_ns });
+      if (chosen?.time_ns != null) this.selection.set({ time_ns: chosen.time_ns });
     };
     replace(this.place,
       element("div", { class: "head-row" },
@@ -151,9 +152,8 @@ export class IcicleView {
     return all;
   }
 
-  private emptyText(report: Report, data: Costs | null): string {
+  private emptyText(data: Costs | null): string {
     if (!data) return "Bytes by stack did not fit into the page; `gpumemtrace export --to collapsed` writes them.";
-    if (report.usage.length === 0) return "No memory was allocated.";
     return "The trace has no call stacks. The tables below have the owners.";
   }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// How blocks lay in the segments of the framework's allocator, at the peak and when memory ran out.
+// How blocks lay in the segments of the framework's allocator: at the peak, when most was unusable, and
+// when memory ran out.
 
 import { fillOf } from "./colors";
 import { choice, element } from "./dom";
 import { frameworkName } from "./facts";
 import { Fold } from "./fold";
-import { counted, duration, exactSize, size, words } from "./format";
+import { counted, duration, exactSize, holderName, size, words } from "./format";
 import type { Report, Segment } from "./report";
 import type { Selection } from "./selection";
 
@@ -19,8 +20,16 @@ interface Laid {
   from: number;
 }
 
+const kMoments: Record<string, string> = { peak: "Peak", worst: "Most unusable", oom: "Out of memory" };
+
 function momentName(segment: Segment): string {
-  return `${segment.at === "oom" ? "Out of memory" : "Peak"}, ${duration(segment.time_ns)}`;
+  return `${kMoments[segment.at] ?? words(segment.at)}, ${duration(segment.time_ns)}`;
+}
+
+/** The moment that says most: memory ran out, else the peak. */
+function firstMoment(rows: Segment[]): string {
+  const row = rows.find((one) => one.at === "oom") ?? rows[0];
+  return row ? momentName(row) : "";
 }
 
 export class SegmentsView {
@@ -53,7 +62,7 @@ export class SegmentsView {
     const { process, device } = this.selection.now;
     const mine = all.filter((row) => row.process === process && row.device === device);
     const moments = [...new Set(mine.map(momentName))];
-    if (!moments.includes(this.moment)) this.moment = moments[moments.length - 1] ?? "";
+    if (!moments.includes(this.moment)) this.moment = firstMoment(mine);
     const rows = mine.filter((row) => momentName(row) === this.moment);
     this.lay(rows.filter((row) => row.address !== null));
     if (this.laid.length === 0) {
@@ -67,6 +76,7 @@ export class SegmentsView {
         moments.length > 1 && choice("Moment", moments.map((text) => ({ value: text, text })), this.moment, (value) => {
           this.moment = value;
           this.draw(report, all);
+          this.selection.set({ time_ns: mine.find((row) => momentName(row) === value)?.time_ns ?? null });
         })),
       this.list, this.told,
       rest && element("p", { class: "note" }, `${counted(rest.segments, "smaller segment is", "smaller segments are")} not drawn: ${size(rest.bytes)}, of which ${size(rest.allocated_bytes)} are allocated.`));
@@ -152,9 +162,11 @@ export class SegmentsView {
   }
 
   private tell(one: Laid | null): void {
-    const allocated = this.laid.reduce((sum, row) => sum + row.segment.allocated_bytes, 0);
+    const sum = (bytes: (segment: Segment) => number): number => this.laid.reduce((total, row) => total + bytes(row.segment), 0);
+    const unusable = sum((segment) => segment.stranded_bytes ?? 0);
     const text = one ? sentence(one.segment)
-      : `${counted(this.laid.length, "segment", "segments")}: ${exactSize(this.total)}, of which ${size(allocated)} are allocated. Click one, or walk through them with the arrow keys.`;
+      : `${counted(this.laid.length, "segment", "segments")}: ${exactSize(this.total)}, of which ${size(sum((segment) => segment.allocated_bytes))} are allocated`
+        + `${unusable > 0 ? ` and ${size(unusable)} are free, but unusable beside them` : ""}. Click one, or walk through them with the arrow keys.`;
     if (this.told.textContent !== text) this.told.textContent = text;
     this.item.textContent = this.chosen ? sentence(this.chosen.segment) : counted(this.laid.length, "segment", "segments");
   }
@@ -187,5 +199,13 @@ function sentence(segment: Segment): string {
   const told = [...parts].sort((a, b) => b[1] - a[1]).map(([name, bytes]) => `${words(name)} ${size(bytes)}`).join(", ");
   const free = segment.bytes - segment.allocated_bytes;
   const holes = free === 0 ? "full" : hole > 0 ? `${size(free)} free, the largest piece ${size(hole)}` : `${size(free)} free in small pieces`;
-  return `Segment of ${exactSize(segment.bytes)}: ${holes}${told ? `; ${told}` : ""}.`;
+  return `Segment of ${exactSize(segment.bytes)}: ${holes}${told ? `; ${told}` : ""}.${pins(segment)}`;
+}
+
+/** Whose blocks keep the rest of the segment from being used. */
+function pins(segment: Segment): string {
+  const rows = segment.pinned_by ?? [];
+  if (rows.length === 0) return "";
+  const told = rows.map((row) => `${holderName(row)} (${size(row.bytes_held)})`).join(", ");
+  return ` ${size(segment.stranded_bytes ?? 0)} of it cannot be used because of ${told}.`;
 }

@@ -9,7 +9,7 @@ import { frameworkName } from "./facts";
 import { duration, exactSize, size, axisSize, tickTime, words } from "./format";
 import type { Bucket, Report, Timeline } from "./report";
 import type { Selection } from "./selection";
-import { drawOverlays } from "./timeline_overlays";
+import { drawOverlays, kRuler } from "./timeline_overlays";
 import { bucketIndexAt, byteTicks, columnsOf, topOf, type Columns } from "./timeline_data";
 
 const kHeight = 262;
@@ -89,6 +89,7 @@ export class TimelineView {
       const fill = fillOf(name, pen);
       return { fill: () => fill, stroke: colorOf(name), width: 0, paths: steps, points: { show: false } } as uPlot.Series;
     });
+    const ruler = report.steps?.some((step) => step.process === columns.row.process) ? kRuler : 0;
     const axis = { stroke: muted, grid: { stroke: faint, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const options: uPlot.Options = {
       width: Math.max(this.slider.clientWidth, 200),
@@ -98,7 +99,7 @@ export class TimelineView {
       cursor: { drag: { x: true, y: false, setScale: true }, points: { show: false }, y: false },
       scales: { x: { time: false }, y: { range: () => [0, top] } },
       axes: [
-        { ...axis, space: 70, size: 26, values: (plot, ticks) => {
+        { ...axis, space: 70, size: 26 + ruler, gap: 5 + ruler, values: (plot, ticks) => {
           const { min = 0, max = 0 } = plot.scales["x"] ?? {};
           return ticks.map((tick) => (tick === 0 ? "0" : tickTime(Math.round(tick * 1e9), (max - min) * 1e9)));
         } },
