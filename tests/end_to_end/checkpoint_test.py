@@ -17,7 +17,7 @@ def what_runs_share(value):
     growth and single frees are looked for from there on."""
     if isinstance(value, dict):
         times = ("time_ns", "first_time_ns", "last_time_ns", "peak_time_ns", "host_time_ns",
-                 "time_lost_ns")
+                 "time_lost_ns", "own_time_ns", "loop_ns")
         behind = ("growth", "freed_at", "freed_elsewhere", "last_allocation_ns", "partial_rules")
         # A checkpoint has sums of copies, not the smallest and largest of them.
         spread = ("min_bytes", "max_bytes", "min_host_ns", "mean_host_ns", "max_host_ns")
