@@ -77,8 +77,8 @@ BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
 
 BlockId CachingAllocator::take_free(const Request& request) {
   FreeBlocks& free = class_of(request.of).pool(request.small).free;
-  const std::size_t at = best_fit(free, request);
-  if (at == free.size()) return 0;
+  const FreeBlocks::Place at = best_fit(free, request);
+  if (at == free.end()) return 0;
   note_tie(free, at);
   const BlockId block = free[at].block;
   if (should_split(blocks_[block], request.bytes)) {
@@ -89,9 +89,9 @@ BlockId CachingAllocator::take_free(const Request& request) {
   return block;
 }
 
-std::size_t CachingAllocator::best_fit(const FreeBlocks& free, const Request& request) const {
-  const std::size_t none = free.size();
-  std::size_t at = free.first_of_at_least(request.bytes);
+FreeBlocks::Place CachingAllocator::best_fit(const FreeBlocks& free, const Request& request) const {
+  const FreeBlocks::Place none = free.end();
+  FreeBlocks::Place at = free.first_of_at_least(request.bytes);
   if (at == none) return none;
   if (blocks_[free[at].block].expandable) at = away_from_the_end(free, at);
   const std::uint64_t bytes = free[at].bytes;
@@ -104,10 +104,11 @@ std::size_t CachingAllocator::best_fit(const FreeBlocks& free, const Request& re
 }
 
 // Of blocks that could grow, the one with the least room to grow is taken.
-std::size_t CachingAllocator::away_from_the_end(const FreeBlocks& free, std::size_t at) const {
-  while (at + 1 < free.size() &&
-         size_when_expanded(free[at + 1].block) < size_when_expanded(free[at].block)) {
-    ++at;
+FreeBlocks::Place CachingAllocator::away_from_the_end(const FreeBlocks& free,
+                                                      FreeBlocks::Place at) const {
+  for (FreeBlocks::Place next = free.after(at); next != free.end(); next = free.after(at)) {
+    if (size_when_expanded(free[next].block) >= size_when_expanded(free[at].block)) break;
+    at = next;
   }
   return at;
 }
@@ -118,11 +119,12 @@ std::uint64_t CachingAllocator::size_when_expanded(BlockId id) const {
   return block.bytes + (grows ? blocks_[block.next].bytes : 0);
 }
 
-void CachingAllocator::note_tie(const FreeBlocks& free, std::size_t at) {
+void CachingAllocator::note_tie(const FreeBlocks& free, FreeBlocks::Place at) {
   const auto is_whole = [&](const Block& block) { return block.previous == 0 && block.next == 0; };
   const Block& chosen = blocks_[free[at].block];
   if (chosen.expandable || counts_.has_ties) return;
-  for (std::size_t i = at + 1; i < free.size() && free[i].bytes == chosen.bytes; ++i) {
+  for (FreeBlocks::Place i = free.after(at); i != free.end() && free[i].bytes == chosen.bytes;
+       i = free.after(i)) {
     const Block& other = blocks_[free[i].block];
     if (other.segment == chosen.segment) continue;
     // Whole segments are alike, unless the older one goes back first.
@@ -205,8 +207,8 @@ void CachingAllocator::note_peak(const Request& request, std::uint64_t rest_of_s
     unusable.other_pool += owner.pool(!request.small).free.bytes();
     std::uint64_t oversize = 0;
     if (settings_.max_split_bytes != AllocatorSettings::kNoLimit) {
-      for (std::size_t i = same.first_of_at_least(settings_.max_split_bytes); i < same.size();
-           ++i) {
+      for (FreeBlocks::Place i = same.first_of_at_least(settings_.max_split_bytes); i != same.end();
+           i = same.after(i)) {
         oversize += same[i].bytes;
       }
     }
@@ -325,20 +327,21 @@ bool CachingAllocator::release_oversize(const Request& request) {
   if (settings_.max_split_bytes == AllocatorSettings::kNoLimit) return false;
   const FreeBlocks& free = class_of(request.of).pool(request.small).free;
   const std::uint64_t wanted = std::max(request.bytes, settings_.max_split_bytes);
-  const auto release_at = [&](std::size_t at) { release_free_segment(free[at].block); };
-  const auto can_go = [&](std::size_t at) { return !blocks_[free[at].block].expandable; };
-  const std::size_t first = free.first_of_at_least(wanted);
-  if (first != free.size()) {
-    if (!can_go(first)) return false;
-    release_at(first);
+  const auto can_go = [&](const FreeBlocks::Entry& entry) {
+    return !blocks_[entry.block].expandable;
+  };
+  if (const FreeBlocks::Place first = free.first_of_at_least(wanted); first != free.end()) {
+    if (!can_go(free[first])) return false;
+    release_free_segment(free[first].block);
     return true;
   }
   std::uint64_t released = 0;
-  for (std::size_t at = free.size(); at-- > 0 && released < wanted;) {
-    if (free[at].bytes < settings_.max_split_bytes) break;
-    if (!can_go(at)) continue;
-    released += free[at].bytes;
-    release_at(at);
+  const std::vector<FreeBlocks::Entry> entries = free.entries();
+  for (auto entry = entries.rbegin(); entry != entries.rend() && released < wanted; ++entry) {
+    if (entry->bytes < settings_.max_split_bytes) break;
+    if (!can_go(*entry)) continue;
+    released += entry->bytes;
+    release_free_segment(entry->block);
   }
   return released >= wanted;
 }
@@ -479,15 +482,15 @@ BlockId CachingAllocator::find_fit(std::uint64_t requested_bytes, ClassId of) co
   if (of >= classes_.size()) return 0;
   const Request request = request_of(requested_bytes, of);
   const FreeBlocks& free = classes_[of].pool(request.small).free;
-  const std::size_t at = best_fit(free, request);
-  return at == free.size() ? 0 : free[at].block;
+  const FreeBlocks::Place at = best_fit(free, request);
+  return at == free.end() ? 0 : free[at].block;
 }
 
 std::uint64_t CachingAllocator::free_size_below(std::uint64_t bytes, ClassId of) const {
   if (of >= classes_.size()) return 0;
   const FreeBlocks& free = classes_[of].pool(bytes <= kLargestSmallBytes).free;
-  const std::size_t at = free.first_of_at_least(bytes);
-  return at == 0 ? 0 : free[at - 1].bytes;
+  const FreeBlocks::Entry* const below = free.last_below(bytes);
+  return below == nullptr ? 0 : below->bytes;
 }
 
 std::vector<CachingAllocator::FreeSegment> CachingAllocator::free_segments() const {
@@ -513,7 +516,8 @@ BlockId CachingAllocator::free_block_at(std::uint64_t address, std::uint64_t lea
   for (const Class& owner : classes_) {
     for (const bool small : {true, false}) {
       const FreeBlocks& free = owner.pool(small).free;
-      for (std::size_t i = free.first_of_at_least(least_bytes); i < free.size(); ++i) {
+      for (FreeBlocks::Place i = free.first_of_at_least(least_bytes); i != free.end();
+           i = free.after(i)) {
         if (free[i].address == address) return free[i].block;
       }
     }

@@ -156,10 +156,11 @@ class CachingAllocator {
   void insert_unmapped(BlockId block);
   void erase_unmapped(BlockId block);
 
-  // Index in the pool's free blocks, or their number.
-  [[nodiscard]] std::size_t best_fit(const FreeBlocks& free, const Request& request) const;
-  [[nodiscard]] std::size_t away_from_the_end(const FreeBlocks& free, std::size_t at) const;
-  void note_tie(const FreeBlocks& free, std::size_t at);
+  // In the pool's free blocks, or their end.
+  [[nodiscard]] FreeBlocks::Place best_fit(const FreeBlocks& free, const Request& request) const;
+  [[nodiscard]] FreeBlocks::Place away_from_the_end(const FreeBlocks& free,
+                                                    FreeBlocks::Place at) const;
+  void note_tie(const FreeBlocks& free, FreeBlocks::Place at);
   [[nodiscard]] BlockId take_free(const Request& request);
   [[nodiscard]] BlockId take_new(const Request& request, bool is_retry);
   [[nodiscard]] BlockId new_segment(const Request& request);

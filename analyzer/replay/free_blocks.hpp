@@ -4,6 +4,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -13,6 +15,8 @@ namespace gpumemtrace::analyzer::replay {
 // A block of one CachingAllocator; 0 = none.
 using BlockId = std::uint32_t;
 
+// Blocks of similar size, four ranges to a power of two, stand together, so that few are looked at
+// and few move.
 class FreeBlocks {
  public:
   struct Entry {
@@ -20,51 +24,101 @@ class FreeBlocks {
     std::uint64_t address = 0;  // of one block only
     BlockId block = 0;
   };
+  // Where an entry stands, until the next change.
+  struct Place {
+    std::size_t range = kRanges;
+    std::size_t index = 0;
+    friend bool operator==(const Place&, const Place&) = default;
+  };
 
   void insert(const Entry& entry) {
-    entries_.insert(entries_.begin() + static_cast<std::ptrdiff_t>(find(entry)), entry);
+    const Place place = find(entry);
+    std::vector<Entry>& range = ranges_[place.range];
+    range.insert(range.begin() + static_cast<std::ptrdiff_t>(place.index), entry);
+    mark(place.range);
     bytes_ += entry.bytes;
   }
   void erase(const Entry& entry) { erase_at(find(entry)); }
-  void erase_at(std::size_t index) {
-    bytes_ -= entries_[index].bytes;
-    entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(index));
+  void erase_at(Place place) {
+    std::vector<Entry>& range = ranges_[place.range];
+    bytes_ -= range[place.index].bytes;
+    range.erase(range.begin() + static_cast<std::ptrdiff_t>(place.index));
+    mark(place.range);
   }
-  // Takes one out and puts another in: only what stands between their places moves.
+  // Takes one out and puts another in.
   void replace(const Entry& old, const Entry& entry) { replace_at(find(old), entry); }
-  void replace_at(std::size_t index, const Entry& entry) {
-    bytes_ += entry.bytes - entries_[index].bytes;
-    const auto at = [&](std::size_t i) {
-      return entries_.begin() + static_cast<std::ptrdiff_t>(i);
-    };
-    const std::size_t place = find(entry);
-    if (place <= index) {
-      std::move_backward(at(place), at(index), at(index + 1));
-      entries_[place] = entry;
-    } else {
-      std::move(at(index + 1), at(place), at(index));
-      entries_[place - 1] = entry;
+  void replace_at(Place place, const Entry& entry) {
+    erase_at(place);
+    insert(entry);
+  }
+  // The first that has at least so many bytes; end() where none has.
+  [[nodiscard]] Place first_of_at_least(std::uint64_t bytes) const {
+    return settled(find({bytes, 0, 0}));
+  }
+  [[nodiscard]] Place end() const { return {}; }
+  [[nodiscard]] Place after(Place place) const { return settled({place.range, place.index + 1}); }
+  [[nodiscard]] const Entry& operator[](Place place) const {
+    return ranges_[place.range][place.index];
+  }
+  // The largest that is smaller than so many bytes; nullptr where none is.
+  [[nodiscard]] const Entry* last_below(std::uint64_t bytes) const {
+    const Place place = find({bytes, 0, 0});
+    if (place.index != 0) return &ranges_[place.range][place.index - 1];
+    for (std::size_t range = place.range; range-- > 0;) {
+      if (!ranges_[range].empty()) return &ranges_[range].back();
     }
+    return nullptr;
   }
-  // Index of the first that has at least so many bytes; size() where none has.
-  [[nodiscard]] std::size_t first_of_at_least(std::uint64_t bytes) const {
-    return find({bytes, 0, 0});
+  [[nodiscard]] std::vector<Entry> entries() const {
+    std::vector<Entry> all;
+    for (const std::vector<Entry>& range : ranges_)
+      all.insert(all.end(), range.begin(), range.end());
+    return all;
   }
-  [[nodiscard]] std::size_t size() const { return entries_.size(); }
-  [[nodiscard]] const Entry& operator[](std::size_t index) const { return entries_[index]; }
-  [[nodiscard]] const std::vector<Entry>& entries() const { return entries_; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
-  [[nodiscard]] std::size_t find(const Entry& entry) const {
+  static constexpr std::size_t kBitsOfRange = 2;
+  static constexpr std::size_t kRanges = 64U << kBitsOfRange;
+  static constexpr std::size_t kBitsOfWord = 64;
+
+  // Grows with the size: the power of two, then the two bits below its highest.
+  [[nodiscard]] static std::size_t range_of(std::uint64_t bytes) {
+    if (bytes < (1U << kBitsOfRange)) return 0;
+    const auto power = static_cast<std::size_t>(std::bit_width(bytes)) - 1;
+    const std::uint64_t below = bytes >> (power - kBitsOfRange);
+    return (power << kBitsOfRange) + static_cast<std::size_t>(below & ((1U << kBitsOfRange) - 1));
+  }
+  [[nodiscard]] Place find(const Entry& entry) const {
     const auto is_before = [](const Entry& a, const Entry& b) {
       return a.bytes != b.bytes ? a.bytes < b.bytes : a.address < b.address;
     };
-    return static_cast<std::size_t>(
-        std::lower_bound(entries_.begin(), entries_.end(), entry, is_before) - entries_.begin());
+    const std::size_t at = range_of(entry.bytes);
+    const std::vector<Entry>& range = ranges_[at];
+    return {at,
+            static_cast<std::size_t>(
+                std::lower_bound(range.begin(), range.end(), entry, is_before) - range.begin())};
+  }
+  // The place itself, or behind the end of its range the first of the next one that has any.
+  [[nodiscard]] Place settled(Place place) const {
+    if (place.index < ranges_[place.range].size()) return place;
+    const std::size_t next = place.range + 1;
+    for (std::size_t word = next / kBitsOfWord; word < used_.size(); ++word) {
+      std::uint64_t used = used_[word];
+      if (word == next / kBitsOfWord) used &= ~std::uint64_t{0} << next % kBitsOfWord;
+      if (used == 0) continue;
+      return {word * kBitsOfWord + static_cast<std::size_t>(std::countr_zero(used)), 0};
+    }
+    return end();
+  }
+  void mark(std::size_t range) {
+    const std::uint64_t bit = std::uint64_t{1} << range % kBitsOfWord;
+    std::uint64_t& word = used_[range / kBitsOfWord];
+    word = ranges_[range].empty() ? word & ~bit : word | bit;
   }
 
-  std::vector<Entry> entries_;  // sorted
+  std::vector<std::vector<Entry>> ranges_ = std::vector<std::vector<Entry>>(kRanges);  // sorted
+  std::array<std::uint64_t, kRanges / kBitsOfWord> used_{};  // bits of ranges that have entries
   std::uint64_t bytes_ = 0;
 };
 

@@ -17,6 +17,8 @@ constexpr std::uint64_t kMostDeviationPercent = 5;
 // A line whose value at batch 0 is below zero by more than this part of its bytes grows faster than
 // the batch size.
 constexpr std::int64_t kRoundingPart = 64;
+// PyTorch's segments for requests of 1 to 10 MiB: blocks that no longer fit into one begin another.
+constexpr std::uint64_t kSegmentBytes = std::uint64_t{20} << 20;
 
 struct ShapeInfo {
   FitShape shape;
@@ -198,7 +200,7 @@ FitPrediction BatchFit::predict(std::uint64_t batch) const {
     most_beyond = std::max({most_beyond, beyond, in_proportion});
   }
   prediction.reserved_low_bytes = prediction.allocated_bytes;
-  prediction.reserved_high_bytes = prediction.allocated_bytes + most_beyond;
+  prediction.reserved_high_bytes = prediction.allocated_bytes + most_beyond + kSegmentBytes;
   return prediction;
 }
 

@@ -64,7 +64,7 @@ struct FitCheck {
 };
 
 // What is reserved is no line. It is no less than what is allocated, and taken to be no more than
-// that and the most that a run had reserved beyond its own, as bytes and in proportion.
+// that, the most that a run had reserved beyond its own, as bytes and in proportion, and a segment.
 struct FitPrediction {
   std::uint64_t batch = 0;
   std::uint64_t allocated_bytes = 0;

@@ -173,9 +173,9 @@ std::string batch_fit_text(const BatchFit& fit, const FitQuestion& question) {
   return text + cards_text(fit, question.capacities) + far_text(fit, question) +
          "\nallocated: by call site a line in the batch size, as long as the peak is at the\n"
          "same moment of the training; reserved: up to what the runs had beyond it, as\n"
-         "bytes or in proportion, an estimate; other: on the card and not PyTorch's, taken\n"
-         "as constant; card: the largest batch with room for all, 1 GB = 10^9 bytes. Only\n"
-         "the batch size may differ between the runs.\n";
+         "bytes or in proportion, and a segment of 20 MiB, an estimate; other: on the card\n"
+         "and not PyTorch's, taken as constant; card: the largest batch with room for all,\n"
+         "1 GB = 10^9 bytes. Only the batch size may differ between the runs.\n";
 }
 
 Json batch_fit_json(const BatchFit& fit, const FitQuestion& question) {
