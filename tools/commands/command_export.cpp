@@ -19,6 +19,7 @@
 #include "tools/export/pprof_profile.hpp"
 #include "tools/export/selection.hpp"
 #include "tools/export/sqlite_database.hpp"
+#include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_scope.hpp"
 
 namespace gpumemtrace::tools {
@@ -321,6 +322,7 @@ int export_job(const ExportOptions& options) {
     write_output(options.output.output, format->write(report, what));
   }
   if (report.allocations) tell_what_is_left_out(report);
+  for (const std::string& sentence : missing_events(report)) say(sentence);
   return to_int(options.input.require_complete && !is_complete(report) ? ExitCode::kIncomplete
                                                                        : ExitCode::kSuccess);
 }

@@ -6,6 +6,7 @@
 #include "analyzer/base/json.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
@@ -134,6 +135,13 @@ class Picture {
   std::string boxes_;
 };
 
+// What it is, and what it lacks.
+std::string title_of(const char* what_of, const Report& report, const StackExport& what) {
+  const std::string missing = missing_in_short(report);
+  return format_text("{}, {} bytes{}", what_of, what.measure.name,
+                     missing.empty() ? "" : "; incomplete: " + missing);
+}
+
 }  // namespace
 
 std::string collapsed_stacks(const Report& report, const StackExport& what) {
@@ -160,7 +168,7 @@ std::string speedscope_profile(const Report& report, const StackExport& what) {
   const Json file = {{"$schema", "https://www.speedscope.app/file-format-schema.json"},
                      {"shared", {{"frames", std::move(frames)}}},
                      {"profiles", std::move(profiles)},
-                     {"name", format_text("GPU memory, {} bytes", what.measure.name)},
+                     {"name", title_of("GPU memory", report, what)},
                      {"activeProfileIndex", 0},
                      {"exporter", "gpumemtrace " GPUMEMTRACE_VERSION}};
   return file.dump(1) + "\n";
@@ -176,7 +184,7 @@ std::string flame_graph_svg(const Report& report, const StackExport& what) {
       box->bytes += bytes;
     }
   }
-  return Picture(root, format_text("GPU memory by stack, {} bytes", what.measure.name)).text();
+  return Picture(root, title_of("GPU memory by stack", report, what)).text();
 }
 
 }  // namespace gpumemtrace::tools

@@ -7,10 +7,12 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
 #include <tuple>
 #include <vector>
 
 #include "tools/export/pickle_writer.hpp"
+#include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/report_view/stack_text.hpp"
 
@@ -248,7 +250,9 @@ class SnapshotWriter {
  public:
   SnapshotWriter(const Report& report, const std::string& process, Level level,
                  std::uint64_t job_start_unix_ns)
-      : level_(level), start_unix_ns_(job_start_unix_ns) {
+      : level_(level),
+        start_unix_ns_(job_start_unix_ns),
+        missing_(missing_in_short(report, process)) {
     for (const analyzer::rows::Stack& stack : report.stacks) stacks_[stack.id] = &stack;
     for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
       if (history.process == process) history_ = &history;
@@ -276,6 +280,8 @@ class SnapshotWriter {
       out_.dict([&] {
         out_.text("expandable_segments");
         out_.boolean(has_mappings_);
+        // The page shows the settings as they are.
+        if (!missing_.empty()) write_text("gpumemtrace_incomplete", missing_);
       });
     });
     return out_.finish();
@@ -484,6 +490,7 @@ class SnapshotWriter {
 
   Level level_;
   std::uint64_t start_unix_ns_;  // of the job
+  std::string missing_;          // of the process's events; empty: none
   const analyzer::rows::AllocationHistory* history_ = nullptr;
   std::vector<Device> devices_;  // by ordinal
   bool has_mappings_ = false;

@@ -10,6 +10,7 @@
 
 #include "tools/base/text.hpp"
 #include "tools/export/stack_costs.hpp"
+#include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
@@ -74,10 +75,13 @@ class TraceWriter {
   }
 
   void add_process(const analyzer::rows::Process& process) {
+    const std::string missing = missing_in_short(report_, process.id);
+    const std::string title =
+        process_title(process) + (missing.empty() ? "" : " (incomplete: " + missing + ")");
     const std::uint64_t group = new_track(std::nullopt, "", [&](pbf_writer& descriptor) {
       pbf_writer row(descriptor, track::kProcess);
       row.add_int32(1, static_cast<std::int32_t>(process.pid));
-      row.add_string(6, process_title(process));
+      row.add_string(6, title);
     });
     for (const analyzer::rows::Timeline& timeline : report_.timeline) {
       if (timeline.process == process.id) add_timeline(timeline, group);

@@ -5,6 +5,7 @@
 #include <protozero/pbf_writer.hpp>
 
 #include "tools/base/text.hpp"
+#include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
@@ -77,11 +78,12 @@ class ProfileWriter {
     of_process.add_int64(label::kStr, text(process));
   }
 
+  void add_comment(const std::string& comment) { out_.add_int64(profile::kComment, text(comment)); }
+
   [[nodiscard]] std::string finish(std::uint64_t start_unix_ns) {
     if (start_unix_ns != 0) {
       out_.add_int64(profile::kTimeNanos, static_cast<std::int64_t>(start_unix_ns));
     }
-    out_.add_int64(profile::kComment, text("gpumemtrace " GPUMEMTRACE_VERSION));
     for (const std::string& text : strings_) out_.add_string(profile::kStringTable, text);
     return std::move(data_);
   }
@@ -143,6 +145,9 @@ std::string pprof_profile(const analyzer::rows::Report& report, const StackExpor
       writer.add_sample(stack, values, process_title(process));
     }
   }
+  writer.add_comment("gpumemtrace " GPUMEMTRACE_VERSION);
+  const std::string missing = missing_in_short(report);
+  if (!missing.empty()) writer.add_comment("incomplete: " + missing);
   return writer.finish(start_unix_ns);
 }
 

@@ -238,6 +238,21 @@ std::vector<std::string> missing_events(const analyzer::rows::Report& report) {
   return sentences;
 }
 
+std::string missing_in_short(const analyzer::rows::Report& report,
+                             const std::optional<std::string>& process) {
+  std::set<std::string> told;
+  for (const analyzer::rows::Trace& trace : report.traces) {
+    if (process && trace.process != *process) continue;
+    for (const std::string& name : trace.incomplete_because) {
+      if (name != kPaused) told.insert(loss_text(trace, name));
+    }
+  }
+  if (!process && !report.coverage.unreadable_traces.empty()) told.insert("unreadable traces");
+  std::string text;
+  for (const std::string& words : told) text += (text.empty() ? "" : ", ") + words;
+  return text;
+}
+
 bool is_complete(const Json& report) {
   const Json& traces = report.at("traces");
   const auto unreadable = report.at("coverage").find("unreadable_traces");

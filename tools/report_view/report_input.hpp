@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "analyzer/findings/thresholds.hpp"
@@ -59,6 +60,10 @@ struct LoadOptions {
 // Which events are missing, a sentence each: whose, why, and what to do. Empty where none is; what
 // a pause that was asked for left out is not missing.
 [[nodiscard]] std::vector<std::string> missing_events(const analyzer::rows::Report& report);
+
+// The same in a few words, of one process or of all: "truncated tail, missing chunks".
+[[nodiscard]] std::string missing_in_short(const analyzer::rows::Report& report,
+                                           const std::optional<std::string>& process = {});
 
 // True where no trace of the report misses an event.
 [[nodiscard]] bool is_complete(const Json& report);
