@@ -66,6 +66,13 @@ inline Effect effect_of(const RecordHeader& record) noexcept {
 
 }  // namespace order
 
+// Whether a call of its kind takes effect when it returns, and not when it begins.
+[[nodiscard]] inline bool takes_effect_at_end(const RecordHeader& record) noexcept {
+  order::Effect effect = order::kByKind[static_cast<std::size_t>(record.kind)];
+  if ((effect & order::kAsRecordSays) != 0) effect = order::effect_of(record);
+  return (effect & order::kAtEnd) != 0;
+}
+
 inline constexpr std::uint64_t kLastOrderKey = ~std::uint64_t{0} - 1;
 
 // Sorts records by when they took effect; at the same tick, frees come first.

@@ -2,6 +2,7 @@
 #include "trace/reader.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <zstd.h>
 
 #include <algorithm>
@@ -109,6 +110,8 @@ bool TraceFile::ring_is_spent() const {
 
 void TraceFile::read_header() {
   file_bytes_ = file_.bytes();
+  struct stat status = {};
+  if (fstat(file_.number(), &status) == 0) identity_ = {status.st_dev, status.st_ino};
   if (!file_.read_at(0, &header_, sizeof header_) || header_.magic != kFileMagic) {
     throw TraceError(path_.string() +
                      (file_bytes_ == 0 ? " is empty, so it is not a gpumemtrace trace."
@@ -341,6 +344,25 @@ void TraceFile::order_pieces(WriterStream& stream) {
 WriterCursor::WriterCursor(const TraceFile& file, const WriterStream& stream)
     : file_(&file), stream_(&stream) {}
 
+WriterCursor::WriterCursor(const TraceFile& file, const WriterStream& stream,
+                           const StreamPosition& from)
+    : file_(&file), stream_(&stream), skipped_(from.records) {
+  const auto begins_there = [&](const ChunkPiece& piece) {
+    return piece.sequence == from.sequence && piece.begin_offset == from.begin_offset;
+  };
+  const auto begin = stream.pieces.begin();
+  next_piece_ =
+      static_cast<std::size_t>(std::find_if(begin, stream.pieces.end(), begins_there) - begin);
+  found_ = next_piece_ != stream.pieces.size();
+}
+
+StreamPosition WriterCursor::position() const {
+  const auto offset = static_cast<std::uint32_t>(next_ - image_.data());
+  const auto next = std::lower_bound(image_.offsets.begin(), image_.offsets.end(), offset);
+  const auto records = next - image_.offsets.begin();
+  return {piece().sequence, piece().begin_offset, static_cast<std::uint64_t>(records)};
+}
+
 void WriterCursor::look_for(std::initializer_list<RecordKind> kinds) {
   wanted_ = std::make_unique<KindSet>();
   for (const RecordKind kind : kinds) wanted_->set(static_cast<std::size_t>(kind));
@@ -348,31 +370,33 @@ void WriterCursor::look_for(std::initializer_list<RecordKind> kinds) {
 
 // Makes the next piece the one that next() is in; false where the stream is at its end.
 bool WriterCursor::load_next_piece() {
-  next_ = end_ = nullptr;
   if (!read_piece(image_)) return false;
-  next_ = image_.data();
-  end_ = next_ + image_.bytes;
+  end_ = image_.data() + image_.bytes;
+  next_ = passed_ == image_.offsets.size() ? end_ : image_.data() + image_.offsets[passed_];
   return true;
 }
 
 bool WriterCursor::next_piece(Image& image) {
   do {
     if (!read_piece(image)) return false;
-  } while (image.bytes == 0);
+  } while (passed_ == image.offsets.size());
   return true;
 }
 
 // What can be read of the next piece, which may be nothing; false where there is none.
 bool WriterCursor::read_piece(Image& image) {
-  image.clear();
   if (next_piece_ == stream_->pieces.size()) return false;
+  image.clear();
   const ChunkPiece& piece = stream_->pieces[next_piece_++];
+  losses_before_piece_ = losses_;
   // Of a damaged ring chunk the image has what came before the damage.
   if (piece.in_ring) {
     if (!read_ring(piece, image)) ++losses_.malformed_records;
   } else if (!read_packed(piece, image)) {
     ++losses_.corrupt_blocks;
   }
+  passed_ = static_cast<std::size_t>(std::min<std::uint64_t>(skipped_, image.offsets.size()));
+  skipped_ -= passed_;
   return true;
 }
 
@@ -381,7 +405,8 @@ bool WriterCursor::read_packed(const ChunkPiece& piece, Image& image) {
                     piece.payload_checksum, piece.codec)) {
     return false;
   }
-  if (wanted_ != nullptr && !holds_any(*wanted_, workspace().columns)) return true;
+  const bool may_be_left_out = wanted_ != nullptr && skipped_ == 0;
+  if (may_be_left_out && !holds_any(*wanted_, workspace().columns)) return true;
   return unpack(*file_->schema_, workspace().columns, image, workspace().scratch,
                 losses_.unknown_records);
 }

@@ -77,6 +77,20 @@ struct WriterStream {
   std::vector<ChunkPiece> pieces;  // in the order of recording
 };
 
+struct FileIdentity {
+  std::uint64_t device = 0;
+  std::uint64_t inode = 0;
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+
+// A place in a writer's stream, which holds for every later opening of the same file, however much
+// of the ring has been packed by then: what was packed begins where it ended before.
+struct StreamPosition {
+  std::uint32_t sequence = 0;      // of the chunk
+  std::uint32_t begin_offset = 0;  // of a piece of it
+  std::uint64_t records = 0;       // from there on that come before the place
+};
+
 // One trace, opened. Not copyable; cursors borrow it and must not outlive it.
 class TraceFile {
  public:
@@ -90,6 +104,8 @@ class TraceFile {
   const FileHeader& header() const { return header_; }
   const std::vector<WriterStream>& writers() const { return writers_; }
   std::uint64_t file_bytes() const { return file_bytes_; }
+  // Which file it is, whatever its name: the same as long as only something is appended to it.
+  [[nodiscard]] FileIdentity identity() const { return identity_; }
   [[nodiscard]] bool has_ring() const { return ring_.is_open(); }
   // The ring's own counters; zero where there is no ring.
   std::uint64_t dropped(std::size_t drop_class) const { return dropped_[drop_class]; }
@@ -122,6 +138,7 @@ class TraceFile {
   OwnDescriptor file_;
   OwnDescriptor ring_;  // a copy of it where the process is still running
   std::uint64_t file_bytes_ = 0;
+  FileIdentity identity_;
   std::uint64_t ring_bytes_ = 0;
   FileHeader header_;
   std::unique_ptr<FileSchema> schema_;
@@ -142,6 +159,10 @@ class TraceFile {
 class WriterCursor {
  public:
   WriterCursor(const TraceFile& file, const WriterStream& stream);
+  // Goes on where another cursor on the same file was, which may have been opened since. Where the
+  // stream has no such place, found() is false and there is nothing to read.
+  WriterCursor(const TraceFile& file, const WriterStream& stream, const StreamPosition& from);
+  [[nodiscard]] bool found() const { return found_; }
 
   // From now on whole blocks that have no record of these kinds are left out, at a fraction of what
   // reading them takes. Records of other kinds are still among what next() returns.
@@ -157,9 +178,18 @@ class WriterCursor {
     return header;
   }
   // The records of the next piece that has any, for who does not ask next() for them one by one:
-  // they are in `image`, which is the caller's. False at the end of the stream.
+  // they are in `image`, which is the caller's. Those before index passed() are before the place
+  // that the cursor began at. False at the end of the stream.
   [[nodiscard]] bool next_piece(Image& image);
+  [[nodiscard]] std::size_t passed() const { return passed_; }
+  // The piece that was read last; only where one was.
+  [[nodiscard]] const ChunkPiece& piece() const { return stream_->pieces[next_piece_ - 1]; }
+  // Behind the record that next() returned last; only where a piece was read.
+  [[nodiscard]] StreamPosition position() const;
+  [[nodiscard]] bool is_last_piece() const { return next_piece_ == stream_->pieces.size(); }
+  // What went wrong, as far as it was read, and what of that before the piece().
   const ReadLosses& losses() const { return losses_; }
+  [[nodiscard]] const ReadLosses& losses_before_piece() const { return losses_before_piece_; }
 
  private:
   [[nodiscard]] bool load_next_piece();
@@ -170,11 +200,15 @@ class WriterCursor {
   const TraceFile* file_;
   const WriterStream* stream_;
   std::size_t next_piece_ = 0;
+  std::uint64_t skipped_ = 0;  // records that are still to be left out
+  std::size_t passed_ = 0;
+  bool found_ = true;
   Image image_;                      // of the piece that next() is in
   const std::byte* next_ = nullptr;  // in the image
   const std::byte* end_ = nullptr;
   std::unique_ptr<KindSet> wanted_;  // nullptr: all
   ReadLosses losses_;
+  ReadLosses losses_before_piece_;
 };
 
 // Bytes after the struct, without the padding zeros at the end. Empty for kinds without tail.

@@ -2,14 +2,12 @@
 #include "analyzer/job/job.hpp"
 
 #include <algorithm>
+#include <fstream>
 #include <limits>
 #include <queue>
 
 namespace gpumemtrace::analyzer {
 namespace {
-
-// Writers with more records than this are threads of the program, which make no clock records.
-constexpr std::uint64_t kMaxPreviewRecords = 50'000;
 
 // Between two reports of progress.
 constexpr std::uint64_t kSliceRecords = 1'000'000;
@@ -17,72 +15,17 @@ constexpr std::uint64_t kSliceRecords = 1'000'000;
 // Sixty years; a header that says more is not to be believed.
 constexpr std::uint64_t kMaxRealtimeNs = 2'000'000'000'000'000'000;
 
-std::uint64_t record_count(const trace::WriterStream& stream) {
-  std::uint64_t sum = 0;
-  for (const trace::ChunkPiece& piece : stream.pieces) sum += piece.records;
-  return sum;
+std::string boot_id_of_this_machine() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
 }
 
-class PreviewReader {
- public:
-  void read(const trace::TraceFile& file) {
-    for (const trace::WriterStream& stream : file.writers()) {
-      trace::WriterCursor cursor(file, stream);
-      const bool short_stream = record_count(stream) <= kMaxPreviewRecords;
-      // The recorder's own writer begins with a clock record.
-      const trace::RecordHeader* first = cursor.next();
-      if (first == nullptr) continue;
-      take(*first);
-      const bool has_clocks = stream.writer == 0 || stream.writer == trace::kCheckpointWriter ||
-                              first->kind == trace::RecordKind::kClock;
-      if (!short_stream && !has_clocks) continue;
-      cursor.look_for({trace::RecordKind::kWaitingStack, trace::RecordKind::kDevice,
-                       trace::RecordKind::kActivityClock, trace::RecordKind::kActivityState,
-                       trace::RecordKind::kText, trace::RecordKind::kClock});
-      while (const trace::RecordHeader* record = cursor.next()) take(*record);
-    }
-  }
-  [[nodiscard]] std::vector<ClockPoint> points() const { return points_; }
-  [[nodiscard]] std::uint64_t background_cpu_ns() const { return background_cpu_ns_; }
-  [[nodiscard]] const std::vector<trace::WaitingStack>& waits() const { return waits_; }
-  [[nodiscard]] const std::vector<trace::Device>& devices() const { return devices_; }
-  [[nodiscard]] const std::vector<trace::ActivityClock>& activity_clocks() const {
-    return activity_clocks_;
-  }
-  [[nodiscard]] trace::ActivityMode widest_activity() const { return widest_activity_; }
-  [[nodiscard]] const Dictionary& dictionary() const { return dictionary_; }
-
- private:
-  void take(const trace::RecordHeader& record) {
-    if (record.kind == trace::RecordKind::kWaitingStack) {
-      waits_.push_back(trace::as<trace::WaitingStack>(record));
-    }
-    if (record.kind == trace::RecordKind::kDevice) {
-      devices_.push_back(trace::as<trace::Device>(record));
-    }
-    if (record.kind == trace::RecordKind::kActivityClock) {
-      activity_clocks_.push_back(trace::as<trace::ActivityClock>(record));
-    }
-    if (record.kind == trace::RecordKind::kActivityState) {
-      const trace::ActivityMode mode = trace::as<trace::ActivityState>(record).mode;
-      if (is_collecting(mode)) widest_activity_ = std::max(widest_activity_, mode);
-    }
-    if (record.kind == trace::RecordKind::kText) dictionary_.add(record);
-    if (record.kind != trace::RecordKind::kClock) return;
-    const auto& clock = trace::as<trace::Clock>(record);
-    points_.push_back(
-        {record.time, clock.monotonic_ns, clock.realtime_ns, clock.uncertainty_ticks});
-    background_cpu_ns_ = std::max(background_cpu_ns_, clock.background_cpu_ns);
-  }
-
-  std::vector<ClockPoint> points_;
-  std::uint64_t background_cpu_ns_ = 0;
-  std::vector<trace::WaitingStack> waits_;
-  std::vector<trace::Device> devices_;
-  std::vector<trace::ActivityClock> activity_clocks_;
-  trace::ActivityMode widest_activity_ = trace::ActivityMode::kOff;
-  Dictionary dictionary_;
-};
+Preview preview_of(PreviewReader& reader, const trace::TraceFile& file) {
+  (void)reader.read(file);  // for the first time, so it has all that it asks for
+  return reader.preview(file);
+}
 
 // The first tick of a process and what its machine's clocks showed then.
 struct Start {
@@ -134,36 +77,51 @@ void join_clocks(std::vector<std::unique_ptr<Process>>& processes) {
 
 }  // namespace
 
-Preview preview_trace(const trace::TraceFile& file) {
-  PreviewReader reader;
-  reader.read(file);
-  Preview preview;
-  preview.clock = Clock(reader.points(), file.header().ticks_per_second);
-  preview.background_cpu_ns = reader.background_cpu_ns();
-  preview.host = reader.dictionary().text(trace::TextKey::kHost);
-  preview.waits = reader.waits();
-  preview.devices = reader.devices();
-  preview.activity_clocks = reader.activity_clocks();
-  preview.widest_activity = reader.widest_activity();
-  preview.boot_id = reader.dictionary().text(trace::TextKey::kBootId);
-  return preview;
-}
-
 SharedDevice* JobDevices::find_or_add(std::uint32_t process, const trace::Device& record) {
   if (record.uuid_low == 0 && record.uuid_high == 0) return nullptr;
   return &devices_[{machines_[process], record.uuid_high, record.uuid_low}];
 }
 
 Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevices& devices,
-                 const ModelDetail& detail)
-    : file_(path),
-      preview_(preview_trace(file_)),
-      merge_(file_),
-      model_(index, merge_, devices, preview_.waits,
+                 const Looks& looks)
+    : file_(std::make_unique<trace::TraceFile>(path)),
+      preview_(preview_of(preview_reader_, *file_)),
+      merge_(std::in_place, *file_, limit_of(looks.until)),
+      model_(index, *merge_, devices, preview_.waits,
              ActivityClocks(preview_.activity_clocks, preview_.clock), preview_.widest_activity,
-             detail, preview_.clock.ns_per_tick()) {
+             looks.detail, preview_.clock.ns_per_tick()) {
   devices.add_process(index, preview_.boot_id.empty() ? preview_.host : preview_.boot_id);
   for (const trace::Device& device : preview_.devices) model_.join_device(device);
+}
+
+bool Process::go_on(const Until& until) {
+  if (!file_->still_running() && !until.is_replay) return true;  // all of it was taken
+  if (!knows_tick_of(until)) return false;  // then all was taken, whatever may come before it
+  auto file = std::make_unique<trace::TraceFile>(file_->path());
+  if (file->identity() != file_->identity() || !(file->header().id == file_->header().id)) {
+    return false;
+  }
+  if (!preview_reader_.read(*file)) return false;
+  const Preview preview = preview_reader_.preview(*file);
+  if (!preview_.serves_for(preview)) return false;
+  const MergeProgress progress = merge_->progress();
+  preview_ = preview;
+  file_ = std::move(file);
+  merge_.emplace(*file_, limit_of(until), progress);
+  model_.go_on();
+  return merge_->continues(progress);
+}
+
+// Before the first record of the clock, and on another machine, the tick is not known.
+bool Process::knows_tick_of(const Until& until) const {
+  return !clock().points().empty() &&
+         (until.is_replay || preview_.boot_id == boot_id_of_this_machine());
+}
+
+MergeLimit Process::limit_of(const std::optional<Until>& until) const {
+  if (!until || !knows_tick_of(*until)) return {};
+  if (!file_->still_running() && !until->is_replay) return {};
+  return {Extent::kReturned, trace::last_key_of_ticks(clock().to_ticks(until->monotonic_ns))};
 }
 
 std::uint64_t Process::last_tick_of(std::uint64_t job_ns) const {
@@ -184,21 +142,21 @@ void Process::look_at(const Looks& looks) {
 void Process::run_until(std::uint64_t job_ns, std::uint64_t max_records) {
   const std::uint64_t last_key =
       job_ns == kEnd ? trace::kLastOrderKey : trace::last_key_of_ticks(clock().to_ticks(job_ns));
-  merge_.run_until(std::max(last_key, merge_.next_key()), max_records, model_);
+  merge_->run_until(std::max(last_key, merge_->next_key()), max_records, model_);
 }
 
-void Process::finish() {
+std::uint64_t Process::shortest_period() const {
   constexpr std::uint64_t kTicks = 1'000'000'000;
   constexpr std::uint64_t kShortestPeriodNs = 100'000;
   const std::uint64_t duration_ns = std::max(clock().duration_ns(kTicks), std::uint64_t{1});
-  model_.finish(kShortestPeriodNs * kTicks / duration_ns);
+  return kShortestPeriodNs * kTicks / duration_ns;
 }
 
 void open_job(const std::vector<std::filesystem::path>& traces, const Looks& looks, Job& job) {
   for (const std::filesystem::path& path : traces) {
     const auto index = static_cast<std::uint32_t>(job.processes.size());
     try {
-      job.processes.push_back(std::make_unique<Process>(index, path, job.devices, looks.detail));
+      job.processes.push_back(std::make_unique<Process>(index, path, job.devices, looks));
     } catch (const trace::TraceError& error) {
       job.unreadable.push_back({path, error.what()});
     }
@@ -210,7 +168,9 @@ void open_job(const std::vector<std::filesystem::path>& traces, const Looks& loo
   for (const auto& process : job.processes) process->look_at(looks);
 }
 
-void run_job(Job& job, const std::function<void(double)>& progress) {
+namespace {
+
+void take_records(Job& job, const std::function<void(double)>& progress) {
   std::uint64_t total = 1;
   for (const auto& process : job.processes) {
     for (const trace::WriterStream& stream : process->file().writers()) {
@@ -237,8 +197,42 @@ void run_job(Job& job, const std::function<void(double)>& progress) {
       progress(std::min(1.0, static_cast<double>(done) / static_cast<double>(total)));
     }
   }
-  for (const auto& process : job.processes) process->finish();
   if (progress) progress(1.0);
+}
+
+}  // namespace
+
+void run_job(Job& job, const std::function<void(double)>& progress) {
+  take_records(job, progress);
+  for (const auto& process : job.processes) process->finish();
+}
+
+const Job& FollowedJob::look(const Until& until) {
+  const std::vector<std::filesystem::path> traces = trace::find_traces(inputs_);
+  if (!go_on(traces, until)) {
+    ++beginnings_;
+    job_ = std::make_unique<Job>();
+    traces_ = traces;
+    Looks looks;
+    looks.until = until;
+    open_job(traces, looks, *job_);
+  }
+  take_records(*job_, {});
+  for (const auto& process : job_->processes) process->pause();
+  return *job_;
+}
+
+bool FollowedJob::go_on(const std::vector<std::filesystem::path>& traces, const Until& until) {
+  if (job_ == nullptr || traces != traces_ || !job_->unreadable.empty()) return false;
+  try {
+    for (const auto& process : job_->processes) {
+      if (!process->go_on(until)) return false;
+    }
+  } catch (const trace::TraceError&) {
+    return false;  // reading it from the begin says what is wrong
+  }
+  join_clocks(job_->processes);
+  return true;
 }
 
 }  // namespace gpumemtrace::analyzer

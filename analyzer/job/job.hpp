@@ -11,41 +11,36 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "analyzer/base/clock.hpp"
+#include "analyzer/job/preview.hpp"
 #include "analyzer/model/process/process.hpp"
 #include "analyzer/order/merge.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::analyzer {
 
-// What is needed of a trace before its records can be put in order.
-struct Preview {
-  Clock clock;
-  std::uint64_t background_cpu_ns = 0;  // processor time of the recorder's thread; 0: not told
-  std::string host;
-  std::string boot_id;
-  std::vector<trace::WaitingStack> waits;
-  std::vector<trace::Device> devices;
-  std::vector<trace::ActivityClock> activity_clocks;
-  trace::ActivityMode widest_activity = trace::ActivityMode::kOff;  // that was ever recorded
-};
-
 // What is looked at more closely, in nanoseconds of the job.
 struct JobWindow {
   std::uint64_t from_ns = 0;
   std::uint64_t to_ns = ~std::uint64_t{0};  // the last one
 };
+// Up to when records are taken of processes that are running.
+struct Until {
+  std::uint64_t monotonic_ns = 0;  // of their machine's clock
+  // The same of processes that have ended, as if they were running, wherever they ran.
+  bool is_replay = false;
+};
 struct Looks {
   ModelDetail detail;
+  // Where it is given, calls are taken that have returned: nothing that comes later belongs before
+  // what is taken.
+  std::optional<Until> until;
   std::optional<JobWindow> window;  // timelines and largest lives have this part of the run alone
   std::optional<std::uint64_t> at_ns;  // what is live then is kept
 };
-
-// Reads the clock records, the place of the process, its devices and who waited in backward passes
-// ahead of everything else.
-[[nodiscard]] Preview preview_trace(const trace::TraceFile& file);
 
 // The physical devices of a job. A device is known by its uuid on its machine.
 class JobDevices final : public DeviceRegistry {
@@ -64,27 +59,35 @@ class JobDevices final : public DeviceRegistry {
 class Process {
  public:
   Process(std::uint32_t index, const std::filesystem::path& path, JobDevices& devices,
-          const ModelDetail& detail);
+          const Looks& looks);
 
-  [[nodiscard]] const trace::TraceFile& file() const { return file_; }
+  [[nodiscard]] const trace::TraceFile& file() const { return *file_; }
   [[nodiscard]] const Preview& preview() const { return preview_; }
   [[nodiscard]] const Clock& clock() const { return preview_.clock; }
   [[nodiscard]] const ProcessModel& model() const { return model_; }
-  [[nodiscard]] const trace::ReadLosses& read_losses() const { return merge_.losses(); }
-  [[nodiscard]] std::uint64_t records_done() const { return merge_.records(); }
+  [[nodiscard]] trace::ReadLosses read_losses() const { return merge_->losses(); }
+  [[nodiscard]] std::uint64_t records_done() const { return merge_->records(); }
+
+  // Opens the trace anew, to go on with what was recorded since then, or could not be taken yet; as
+  // in Looks. False where that cannot be told apart from what was taken, or would have changed it:
+  // another file has its name, records are gone, or came late. The process is of no use then.
+  // Throws trace::TraceError.
+  [[nodiscard]] bool go_on(const Until& until);
 
   void set_origin(std::int64_t origin_ns) { preview_.clock.set_origin(origin_ns); }
   // Before the first record, with the origin set.
   void look_at(const Looks& looks);
-  [[nodiscard]] bool done() const { return merge_.next_key() == ProcessMerge::kNoMore; }
+  [[nodiscard]] bool done() const { return merge_->next_key() == ProcessMerge::kNoMore; }
   // Job time of the next record; only while not done.
   [[nodiscard]] std::uint64_t next_time_ns() const {
-    return clock().to_job_ns(trace::ticks_of_key(merge_.next_key()));
+    return clock().to_job_ns(trace::ticks_of_key(merge_->next_key()));
   }
   static constexpr std::uint64_t kEnd = ~std::uint64_t{0};
   // Takes the records up to a time of the job, at least one, at most so many.
   void run_until(std::uint64_t job_ns, std::uint64_t max_records);
-  void finish();
+  void finish() { model_.finish(shortest_period()); }
+  // Instead of finish(), where more records may follow.
+  void pause() { model_.pause(shortest_period()); }
 
   // The report's moments in nanoseconds of the job.
   [[nodiscard]] std::uint64_t time_ns(std::uint64_t model_time) const {
@@ -94,10 +97,15 @@ class Process {
  private:
   // The last tick whose time in the report is not after this one.
   [[nodiscard]] std::uint64_t last_tick_of(std::uint64_t job_ns) const;
+  [[nodiscard]] bool knows_tick_of(const Until& until) const;
+  [[nodiscard]] MergeLimit limit_of(const std::optional<Until>& until) const;
+  // Of a loop that is no step of the program, in ticks.
+  [[nodiscard]] std::uint64_t shortest_period() const;
 
-  trace::TraceFile file_;
+  std::unique_ptr<trace::TraceFile> file_;
+  PreviewReader preview_reader_;
   Preview preview_;
-  ProcessMerge merge_;
+  std::optional<ProcessMerge> merge_;
   ProcessModel model_;
 };
 
@@ -118,5 +126,34 @@ struct Job {
 void open_job(const std::vector<std::filesystem::path>& traces, const Looks& looks, Job& job);
 // Takes all records of all processes in the order of time.
 void run_job(Job& job, const std::function<void(double)>& progress);
+
+// A job that may be running, looked at time and again.
+//
+//   look 1   |-- records -->| T1   open calls, records of the last moments
+//   look 2                  |-- records -->| T2
+//
+// - Each look opens the traces anew and takes up to its time what was not taken before; the models
+//   go on. What they are then is what they would be had all of it been read at once, up to the same
+//   time; only across processes that share a device it is not known to the tick who came first.
+// - Where a look cannot go on (Process::go_on()), and where traces came or went, the job is read
+//   from its begin. Of a process whose recording is over there is nothing to look at again.
+class FollowedJob {
+ public:
+  // `inputs`: traces and folders of traces.
+  explicit FollowedJob(std::vector<std::filesystem::path> inputs) : inputs_(std::move(inputs)) {}
+
+  // Throws trace::TraceError where no trace can be read. The times of looks rise.
+  [[nodiscard]] const Job& look(const Until& until);
+  // How often the job was read from its begin.
+  [[nodiscard]] std::uint64_t beginnings() const { return beginnings_; }
+
+ private:
+  [[nodiscard]] bool go_on(const std::vector<std::filesystem::path>& traces, const Until& until);
+
+  std::vector<std::filesystem::path> inputs_;
+  std::vector<std::filesystem::path> traces_;
+  std::unique_ptr<Job> job_;
+  std::uint64_t beginnings_ = 0;
+};
 
 }  // namespace gpumemtrace::analyzer

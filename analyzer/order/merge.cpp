@@ -18,39 +18,74 @@ constexpr std::size_t kRun = 32;
 
 constexpr std::uint64_t kMaxKeyOffset = std::numeric_limits<std::uint32_t>::max();
 
-bool is_free_of(const trace::RecordHeader& record, std::uint64_t address) {
-  return record.kind == trace::RecordKind::kFree &&
-         trace::as<trace::Free>(record).address == address && record.result == 0 &&
-         trace::as<trace::Free>(record).call.end != 0 && (record.flags & trace::kFlagCaptured) == 0;
-}
-
-void add(trace::ReadLosses& sum, const trace::ReadLosses& more) {
-  sum.corrupt_blocks += more.corrupt_blocks;
-  sum.truncated_tail += more.truncated_tail;
-  sum.missing_chunks += more.missing_chunks;
-  sum.malformed_records += more.malformed_records;
-  sum.unknown_records += more.unknown_records;
-}
-
 }  // namespace
 
-ProcessMerge::ProcessMerge(const trace::TraceFile& file) : losses_(file.losses()) {
+ProcessMerge::ProcessMerge(const trace::TraceFile& file, const MergeLimit& limit,
+                           const MergeProgress& from)
+    : last_key_(limit.last_key),
+      passed_key_(from.last_key),
+      passed_writer_(from.last_writer),
+      taken_(from.taken),
+      file_losses_(file.losses()),
+      records_(from.records) {
+  const WriterProgress from_begin;
   sources_.reserve(file.writers().size());
   for (const trace::WriterStream& stream : file.writers()) {
     const auto source = static_cast<Source>(sources_.size());
-    sources_.emplace_back(file, stream);
+    const auto known = from.writers.find(stream.writer);
+    const WriterProgress& begin = known == from.writers.end() ? from_begin : known->second;
+    sources_.emplace_back(file, stream, limit.extent, begin, taken_);
     if (refill(source)) asleep_.push(next_place_of(source));
   }
   make_window();
 }
 
 bool ProcessMerge::refill(Source source) {
-  if (sources_[source].refill()) return true;
-  add(losses_, sources_[source].finish());
-  return false;
+  const bool has_more = sources_[source].refill();
+  // 0 is the place of no call: all times of a recorder are larger.
+  last_key_ = std::min(last_key_, std::max(sources_[source].hold(), std::uint64_t{1}) - 1);
+  return has_more;
+}
+
+trace::ReadLosses ProcessMerge::losses() const {
+  trace::ReadLosses sum = file_losses_;
+  for (const WriterRecords& source : sources_) sum = sum + source.losses();
+  return sum;
+}
+
+bool ProcessMerge::continues(const MergeProgress& from) const {
+  std::size_t known = 0;
+  for (const WriterRecords& source : sources_) {
+    if (!source.found()) return false;
+    known += from.writers.count(source.writer());
+  }
+  if (known != from.writers.size()) return false;
+  const bool is_late = next_ != end_ && std::pair(key_of(*next_), next_->writer) <
+                                            std::pair(from.last_key, from.last_writer);
+  return !is_late;
+}
+
+MergeProgress ProcessMerge::progress() const {
+  MergeProgress progress;
+  progress.records = records_;
+  const bool has_passed = next_ != nullptr && next_ != window_.data();
+  progress.last_key = has_passed ? key_of(next_[-1]) : passed_key_;
+  progress.last_writer = has_passed ? next_[-1].writer : passed_writer_;
+  std::map<std::uint32_t, std::size_t> waiting;  // in the window, by writer
+  for (const WindowRecord* record = next_; record != end_; ++record) ++waiting[record->writer];
+  for (const WriterRecords& source : sources_) {
+    const auto found = waiting.find(source.writer());
+    progress.writers[source.writer()] = source.progress(found == waiting.end() ? 0 : found->second);
+  }
+  progress.taken = {taken_.lower_bound(progress.last_key), taken_.end()};
+  return progress;
 }
 
 void ProcessMerge::make_window() {
+  if (end_ != nullptr && end_ != window_.data()) {
+    passed_key_ = key_of(end_[-1]);
+    passed_writer_ = end_[-1].writer;
+  }
   next_ = end_ = nullptr;
   std::erase_if(awake_, [&](Source source) { return !refill(source); });
   const Place end = find_end();
@@ -150,11 +185,11 @@ bool ProcessMerge::take_free(std::uint64_t address) {
   const WindowRecord& present = next_[-1];
   const std::uint64_t limit =
       trace::last_key_of_ticks(trace::ticks_of_key(key_of(present)) + trace::kReorderWindowTicks);
-  trace::RecordHeader* found = nullptr;
+  PlacedRecord found;
   std::uint32_t found_by = 0;
-  const auto is_it = [&](trace::RecordHeader* record, std::uint32_t writer) {
-    if (writer == present.writer || (found != nullptr && writer >= found_by)) return false;
-    if (!is_free_of(*record, address)) return false;
+  const auto is_it = [&](const PlacedRecord& record, std::uint32_t writer) {
+    if (writer == present.writer || (found.record != nullptr && writer >= found_by)) return false;
+    if (!is_free_of(*record.record, address)) return false;
     found = record;
     found_by = writer;
     return true;
@@ -162,19 +197,23 @@ bool ProcessMerge::take_free(std::uint64_t address) {
   const auto count = static_cast<std::size_t>(end_ - next_);
   const WindowRecord* const stop = next_ + std::min(count, kMaxReadAhead * sources_.size());
   const WindowRecord* next = next_;
-  for (; next != stop && key_of(*next) <= limit; ++next) (void)is_it(next->record, next->writer);
+  for (; next != stop && key_of(*next) <= limit; ++next) {
+    (void)is_it({key_of(*next), next->record}, next->writer);
+  }
   if (next == end_) {
     for (WriterRecords& source : sources_) {
       for (std::size_t distance = 0; distance < kMaxReadAhead; ++distance) {
         const PlacedRecord ahead = source.look_ahead(distance);
         if (ahead.record == nullptr || ahead.key > limit) break;
-        if (is_it(ahead.record, source.writer())) break;
+        if (is_it(ahead, source.writer())) break;
       }
     }
   }
-  if (found == nullptr) return false;
+  if (found.record == nullptr) return false;
   // Taken: it stays in its place as a record that does nothing.
-  found->kind = trace::RecordKind::kNone;
+  found.record->kind = trace::RecordKind::kNone;
+  taken_.erase(taken_.begin(), taken_.lower_bound(key_of(present)));
+  taken_.emplace(found.key, address);
   return true;
 }
 

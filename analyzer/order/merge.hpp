@@ -3,10 +3,12 @@
 // (trace/order.hpp).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <queue>
 #include <utility>
 #include <vector>
@@ -31,6 +33,22 @@ class LookAhead {
   [[nodiscard]] virtual std::uint64_t next_ticks_of(std::uint32_t writer) = 0;
 };
 
+// How far a merge has come: enough to go on in a later opening of the same file.
+struct MergeProgress {
+  std::map<std::uint32_t, WriterProgress> writers;
+  std::uint64_t last_key = 0;  // of the last record that was passed, and whose it was
+  std::uint32_t last_writer = 0;
+  TakenFrees taken;  // behind that record
+  std::uint64_t records = 0;
+};
+
+// Which records are passed: of every writer those to the extent, up to the key, and none behind the
+// place of a call that has not returned.
+struct MergeLimit {
+  Extent extent = Extent::kAll;
+  std::uint64_t last_key = std::numeric_limits<std::uint64_t>::max() - 1;
+};
+
 // - A writer's records stay in their own order, whatever their times say. Those of different
 //   writers with the same key come in the order of the writers.
 // - Records are put in order window by window, by a radix sort: a window has the next records of
@@ -47,11 +65,17 @@ class LookAhead {
 // - A writer that sleeps takes no time.
 class ProcessMerge final : public LookAhead {
  public:
-  explicit ProcessMerge(const trace::TraceFile& file);
+  // `file` is borrowed; so is nothing of `from`.
+  explicit ProcessMerge(const trace::TraceFile& file, const MergeLimit& limit = {},
+                        const MergeProgress& from = {});
+  ProcessMerge(const ProcessMerge&) = delete;
+  ProcessMerge& operator=(const ProcessMerge&) = delete;
 
   static constexpr std::uint64_t kNoMore = std::numeric_limits<std::uint64_t>::max();
   // Order key of the next record, or kNoMore.
-  [[nodiscard]] std::uint64_t next_key() const { return next_ == end_ ? kNoMore : key_of(*next_); }
+  [[nodiscard]] std::uint64_t next_key() const {
+    return next_ == end_ || key_of(*next_) > last_key_ ? kNoMore : key_of(*next_);
+  }
   // Passes the records up to and including the key, which is not kNoMore, but at most
   // `max_records`, to sink.apply(record, writer, ticks), where `ticks` is when the record took
   // effect.
@@ -60,8 +84,14 @@ class ProcessMerge final : public LookAhead {
 
   [[nodiscard]] bool take_free(std::uint64_t address) override;
   [[nodiscard]] std::uint64_t next_ticks_of(std::uint32_t writer) override;
-  [[nodiscard]] const trace::ReadLosses& losses() const { return losses_; }
+  // Of the file and of what was read of it.
+  [[nodiscard]] trace::ReadLosses losses() const;
   [[nodiscard]] std::uint64_t records() const { return records_; }
+
+  // Whether the file goes on where the progress ended: it has all those places, and no record came
+  // since then that belongs before one which was passed.
+  [[nodiscard]] bool continues(const MergeProgress& from) const;
+  [[nodiscard]] MergeProgress progress() const;
 
  private:
   // The number of a writer's records among sources_.
@@ -115,7 +145,11 @@ class ProcessMerge final : public LookAhead {
   const WindowRecord* end_ = nullptr;   // of the window
   std::uint64_t first_key_ = 0;
   RadixSorter<WindowRecord, &WindowRecord::key_offset> sorter_;
-  trace::ReadLosses losses_;
+  std::uint64_t last_key_ = kNoMore;  // that may be passed
+  std::uint64_t passed_key_ = 0;      // of the last record that was passed before this window
+  std::uint32_t passed_writer_ = 0;
+  TakenFrees taken_;
+  trace::ReadLosses file_losses_;
   std::uint64_t records_ = 0;
 };
 
@@ -129,7 +163,7 @@ inline void ProcessMerge::fetch(const WindowRecord& element) {
 template <class Sink>
 void ProcessMerge::run_until(std::uint64_t last_key, std::uint64_t max_records, Sink& sink) {
   while (next_key() <= last_key && max_records > 0) {
-    const WindowRecord* const stop = end_of_run(last_key, max_records);
+    const WindowRecord* const stop = end_of_run(std::min(last_key, last_key_), max_records);
     const auto count = static_cast<std::uint64_t>(stop - next_);
     records_ += count;
     max_records -= count;

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
+#include <map>
 #include <span>
 
 #include "trace/image.hpp"
@@ -18,25 +20,55 @@ struct PlacedRecord {
   trace::RecordHeader* record = nullptr;
 };
 
+[[nodiscard]] trace::ReadLosses operator+(trace::ReadLosses sum, const trace::ReadLosses& more);
+// A free of the address that took effect.
+[[nodiscard]] bool is_free_of(const trace::RecordHeader& record, std::uint64_t address);
+
+// How far one writer's records were taken: enough to go on in a later opening of the same file.
+struct WriterProgress {
+  trace::StreamPosition position;
+  bool has_begun = false;
+  std::uint64_t last_key = 0;  // of what was taken
+  trace::ReadLosses losses;    // of the pieces before the position's
+};
+
+// Frees that take_free() took out of the order ahead of their place: address by key.
+using TakenFrees = std::multimap<std::uint64_t, std::uint64_t>;
+
+// Which records of a writer may be taken.
+enum class Extent : std::uint8_t {
+  kAll,
+  // Those up to the first call that has not returned, as long as it may: what comes of it is not
+  // known. What is in the packed file will not return, and neither will a call before another one.
+  kReturned,
+};
+
 // - Keys never fall from a record to the next, whatever the times in them say.
 // - Memory: one decoded piece, more only where look_ahead() goes beyond it.
 class WriterRecords {
  public:
-  WriterRecords(const trace::TraceFile& file, const trace::WriterStream& stream)
-      : cursor_(file, stream), writer_(stream.writer) {}
+  WriterRecords(const trace::TraceFile& file, const trace::WriterStream& stream,
+                Extent extent = Extent::kAll)
+      : cursor_(file, stream), writer_(stream.writer), extent_(extent) {}
+  // Goes on behind what was taken. `taken` are frees among the rest that have taken effect;
+  // borrowed until the last record is read.
+  WriterRecords(const trace::TraceFile& file, const trace::WriterStream& stream, Extent extent,
+                const WriterProgress& from, const TakenFrees& taken);
 
   [[nodiscard]] std::uint32_t writer() const { return writer_; }
+  // False where the file has no such place as the records were to go on from.
+  [[nodiscard]] bool found() const { return cursor_.found(); }
 
   // Goes on to the next piece where the present one is through, whose records are gone then. False
   // at the end of the stream.
   [[nodiscard]] bool refill();
   // The keys of the records that follow in the present piece.
   [[nodiscard]] std::span<const std::uint64_t> keys() const {
-    return std::span(present_.keys).subspan(next_);
+    return std::span(present_.image.keys).subspan(next_);
   }
   // The record that keys()[index] is about.
   [[nodiscard]] trace::RecordHeader* record(std::size_t index) {
-    return present_.record(next_ + index);
+    return present_.image.record(next_ + index);
   }
   // Goes on by so many records of the present piece, which stay in memory up to the next refill().
   void pass(std::size_t records) { next_ += records; }
@@ -47,18 +79,37 @@ class WriterRecords {
   // The first record in memory whose key is no smaller, passed ones included, or look_ahead(0).
   [[nodiscard]] PlacedRecord first_from(std::uint64_t key);
 
-  // What went wrong so far. Frees the memory.
-  [[nodiscard]] trace::ReadLosses finish();
+  static constexpr std::uint64_t kNoHold = std::numeric_limits<std::uint64_t>::max();
+  // The place in the order of a call that has not returned (Extent::kReturned), or kNoHold. It is
+  // known once all records before it were read.
+  [[nodiscard]] std::uint64_t hold() const { return hold_; }
+  // What went wrong so far.
+  [[nodiscard]] trace::ReadLosses losses() const;
+  // What was passed, less the last `returned` records, which were passed in the present piece.
+  [[nodiscard]] WriterProgress progress(std::size_t returned = 0) const;
 
  private:
-  [[nodiscard]] bool read(trace::Image& piece);
+  struct Piece {
+    trace::Image image;
+    trace::StreamPosition begin;
+    trace::ReadLosses losses;  // of the pieces before it
+  };
+  [[nodiscard]] bool read(Piece& piece, std::size_t& first);
+  void leave_out_open_calls(trace::Image& image);
+  void leave_out_taken(trace::Image& image) const;
 
-  trace::Image present_;
+  Piece present_;
   std::size_t next_ = 0;  // in it
   trace::WriterCursor cursor_;
   std::uint32_t writer_ = 0;
-  std::uint64_t last_key_ = 0;      // of all that was read
-  std::deque<trace::Image> later_;  // the pieces after the present one that are read already
+  Extent extent_ = Extent::kAll;
+  bool has_ended_ = false;  // before a call that has not returned
+  std::uint64_t hold_ = kNoHold;
+  std::uint64_t last_key_ = 0;  // of all that was read
+  trace::ReadLosses before_;    // of the pieces before the cursor's first
+  WriterProgress passed_;       // up to the present piece
+  const TakenFrees* taken_ = nullptr;
+  std::deque<Piece> later_;  // the pieces after the present one that are read already
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -123,7 +123,7 @@ bool starts_with(std::string_view text, std::string_view prefix) {
   return text.substr(0, prefix.size()) == prefix;
 }
 
-bool contains(std::string_view text, std::string_view part) {
+bool has_part(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
@@ -136,7 +136,7 @@ bool starts_with_any(std::string_view text, const std::array<std::string_view, k
 template <std::size_t kCount>
 bool contains_any(std::string_view text, const std::array<std::string_view, kCount>& parts) {
   return std::any_of(parts.begin(), parts.end(),
-                     [&](std::string_view part) { return contains(text, part); });
+                     [&](std::string_view part) { return has_part(text, part); });
 }
 
 // The owner by the file's own name, or by its folder.
@@ -149,7 +149,7 @@ std::string_view owner_by_table(std::string_view path) {
 }
 
 bool is_installed_package(std::string_view path) {
-  return contains(path, "/site-packages/") || contains(path, "/dist-packages/");
+  return has_part(path, "/site-packages/") || has_part(path, "/dist-packages/");
 }
 
 }  // namespace
@@ -180,7 +180,7 @@ std::string_view owner_of_module(std::string_view path, std::string_view executa
   if (!owner.empty()) return owner;
   if (path == executable) return "program";
   const std::string_view name = base_name(path);
-  if (contains(name, ".cpython-") || contains(name, ".abi3.so") || is_installed_package(path)) {
+  if (has_part(name, ".cpython-") || has_part(name, ".abi3.so") || is_installed_package(path)) {
     return "python_extension";
   }
   // A library that no rule knows is most likely the user's own.
@@ -189,7 +189,7 @@ std::string_view owner_of_module(std::string_view path, std::string_view executa
 
 std::string_view owner_of_folder(std::string_view path) {
   for (const OwnerRule& rule : kFolderRules) {
-    if (contains(path, rule.prefix)) return rule.owner;
+    if (has_part(path, rule.prefix)) return rule.owner;
   }
   return {};
 }

@@ -101,8 +101,10 @@ Inexact inexact_of(const Losses& losses) {
 
 }  // namespace
 
-ReportContext::ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners)
-    : owners_(owners) {
+ReportContext::ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
+                             std::vector<NamedSites> known)
+    : owners_(owners), named_sites_(std::move(known)) {
+  named_sites_.resize(job.processes.size());
   for (const auto& process : job.processes) {
     ReportProcess entry;
     entry.process = process.get();
@@ -111,6 +113,9 @@ ReportContext::ReportContext(const Job& job, Symbolizer& symbolizer, const CodeO
     entry.losses = losses_of(*process, entry.end);
     entry.inexact = inexact_of(entry.losses);
     if (process->model().statistics().peaks_are_inexact) entry.inexact.memory = true;
+    const std::uint64_t version = process->model().program().dictionary().names_version();
+    NamedSites& named = named_sites_[processes_.size()];
+    if (named.version != version) named = {version, {}};
     processes_.push_back(std::move(entry));
     stack_names_.emplace_back(process->model(), symbolizer, owners);
   }
@@ -157,7 +162,7 @@ void ReportContext::name_groups_and_copies() {
 }
 
 void ReportContext::name_once(const ReportProcess& process, const CallSite& site) {
-  const auto [known, added] = named_sites_.try_emplace({&process, site});
+  const auto [known, added] = named_sites_[index_of(process)].sites.try_emplace(site);
   if (added) known->second = name_site(process, site);
 }
 
@@ -168,8 +173,9 @@ rows::OptionalText ReportContext::device_id(const ReportProcess& process,
 }
 
 Identity ReportContext::identity_of_site(const ReportProcess& process, const CallSite& site) const {
-  const auto known = named_sites_.find({&process, site});
-  return known == named_sites_.end() ? name_site(process, site) : known->second;
+  const std::map<CallSite, Identity>& named = named_sites_[index_of(process)].sites;
+  const auto known = named.find(site);
+  return known == named.end() ? name_site(process, site) : known->second;
 }
 
 // With native frames the stack says who asked and where; without, the immediate caller does.

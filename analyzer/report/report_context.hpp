@@ -9,6 +9,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "analyzer/base/losses.hpp"
@@ -80,11 +81,21 @@ struct ReportProcess {
   }
 };
 
+// The places of one process by their names. Naming is slow, and several sections ask about these.
+struct NamedSites {
+  std::uint64_t version = 0;  // of the dictionary that they were named by
+  std::map<CallSite, Identity> sites;
+};
+
 // Answers the questions that several sections ask. Built once all records are in, and constant from
 // then on: no answer depends on what was asked before. The symbolizer and the owners are borrowed.
 class ReportContext {
  public:
-  ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners);
+  // `known`: by process, what an earlier context of the same job was asked; may be empty.
+  ReportContext(const Job& job, Symbolizer& symbolizer, const CodeOwners& owners,
+                std::vector<NamedSites> known = {});
+  // For the next context of the job, when this one is not needed any more.
+  [[nodiscard]] std::vector<NamedSites> take_names() { return std::move(named_sites_); }
 
   struct PhysicalDevice {
     std::string id;
@@ -104,7 +115,7 @@ class ReportContext {
   [[nodiscard]] Identity identity_of_framework(const ReportProcess& process,
                                                std::uint32_t stack) const;
   [[nodiscard]] const StackNames& names_of(const ReportProcess& process) const {
-    return stack_names_[static_cast<std::size_t>(&process - processes_.data())];
+    return stack_names_[index_of(process)];
   }
   [[nodiscard]] TallyByIdentity tally(const ReportProcess& process, const Holders& holders) const;
   [[nodiscard]] TallyByIdentity tally(const ReportProcess& process,
@@ -119,10 +130,13 @@ class ReportContext {
   [[nodiscard]] Identity name_site(const ReportProcess& process, const CallSite& site) const;
   void add_stack(const ReportProcess& process, std::uint32_t stack, Identity& identity) const;
 
+  [[nodiscard]] std::size_t index_of(const ReportProcess& process) const {
+    return static_cast<std::size_t>(&process - processes_.data());
+  }
+
   const CodeOwners& owners_;
   std::vector<StackNames> stack_names_;
-  // Naming is slow, and several sections ask about these.
-  std::map<std::pair<const ReportProcess*, CallSite>, Identity> named_sites_;
+  std::vector<NamedSites> named_sites_;  // by process
   std::vector<ReportProcess> processes_;
   std::vector<PhysicalDevice> devices_;
   std::map<std::pair<std::string, std::int32_t>, std::string> device_ids_;

@@ -284,16 +284,22 @@ rows::Coverage report_coverage(const ReportContext& context, const Job& job) {
 
 std::vector<rows::Loss> report_losses(const ReportContext& context, const Symbolizer& symbolizer,
                                       const Job& job) {
-  Losses unnamed;
-  unnamed.add(Loss::unreadable_traces, job.unreadable.size());
-  unnamed.add(Loss::symbols_of_another_build, symbolizer.mismatched_modules());
-  unnamed.add(Loss::symbols_missing, symbolizer.missing_modules());
+  Losses sums;
+  sums.add(Loss::unreadable_traces, job.unreadable.size());
+  sums.add(Loss::symbols_of_another_build, symbolizer.mismatched_modules());
+  sums.add(Loss::symbols_missing, symbolizer.missing_modules());
+  for (const ReportProcess& process : context.processes()) {
+    for (std::size_t i = 0; i < kLosses.size(); ++i) {
+      sums.add(static_cast<Loss>(i), process.losses[static_cast<Loss>(i)]);
+    }
+  }
+  return loss_rows(sums);
+}
+
+std::vector<rows::Loss> loss_rows(const Losses& losses) {
   std::vector<rows::Loss> list;
   for (std::size_t i = 0; i < kLosses.size(); ++i) {
-    std::uint64_t count = unnamed[static_cast<Loss>(i)];
-    for (const ReportProcess& process : context.processes()) {
-      count += process.losses[static_cast<Loss>(i)];
-    }
+    const std::uint64_t count = losses[static_cast<Loss>(i)];
     if (count == 0) continue;
     list.push_back({std::string(kLosses[i].name), count, severity_of(kLosses[i].severity),
                     std::string(kLosses[i].remedy)});

@@ -114,6 +114,30 @@ void count_allocations(const ReportContext& context, const ReportProcess& proces
   }
 }
 
+template <class Visit>
+void for_each_peak(const ReportContext& context, Visit&& visit) {
+  for (const ReportProcess& process : context.processes()) {
+    for (const Account& account : process.model().accounts().accounts()) {
+      const bool is_memory = account.level != Level::kMapping && account.level != Level::kImported;
+      if (is_memory && account.peak.happened()) visit(process, account);
+    }
+  }
+}
+
+// Without who held it.
+rows::Peak peak_row(const ReportContext& context, const ReportProcess& process,
+                    const Account& account) {
+  rows::Peak row;
+  row.process = process.id;
+  row.device = context.device_id(process, account.device);
+  row.level = account.level;
+  row.bytes = account.peak.bytes();
+  row.time_ns = process.time_ns(account.peak.time());
+  row.step = process.model().program().steps().step_at(account.peak.time());
+  row.is_exact = !is_inexact(process, account.level);
+  return row;
+}
+
 }  // namespace
 
 std::vector<rows::Usage> report_usage(const ReportContext& context) {
@@ -129,31 +153,29 @@ std::vector<rows::Usage> report_usage(const ReportContext& context) {
   return list;
 }
 
+std::vector<rows::Peak> report_peak_bytes(const ReportContext& context) {
+  std::vector<rows::Peak> list;
+  for_each_peak(context, [&](const ReportProcess& process, const Account& account) {
+    list.push_back(peak_row(context, process, account));
+  });
+  sort_rows(list, &rows::Peak::bytes);
+  return list;
+}
+
 std::vector<rows::Peak> report_peak(const ReportContext& context) {
   std::vector<rows::Peak> list;
-  for (const ReportProcess& process : context.processes()) {
+  for_each_peak(context, [&](const ReportProcess& process, const Account& account) {
     const ProcessModel& model = process.model();
-    for (const Account& account : model.accounts().accounts()) {
-      if (account.level == Level::kMapping || account.level == Level::kImported) continue;
-      if (!account.peak.happened()) continue;
-      const Holders holders = model.holders().at(account.peak, account.level, account.device);
-      rows::Peak row;
-      row.process = process.id;
-      row.device = context.device_id(process, account.device);
-      row.level = account.level;
-      row.bytes = account.peak.bytes();
-      row.time_ns = process.time_ns(account.peak.time());
-      row.step = model.program().steps().step_at(account.peak.time());
-      row.holders = holder_rows(context.tally(process, holders), account.peak.bytes());
-      if (account.level == Level::kFramework) {
-        row.categories = categories_of(holders).row();
-        if (!model.program().tensor_names().empty())
-          row.categories_exact = exact_categories_of(holders);
-      }
-      row.is_exact = !is_inexact(process, account.level);
-      list.push_back(std::move(row));
+    const Holders holders = model.holders().at(account.peak, account.level, account.device);
+    rows::Peak row = peak_row(context, process, account);
+    row.holders = holder_rows(context.tally(process, holders), account.peak.bytes());
+    if (account.level == Level::kFramework) {
+      row.categories = categories_of(holders).row();
+      if (!model.program().tensor_names().empty())
+        row.categories_exact = exact_categories_of(holders);
     }
-  }
+    list.push_back(std::move(row));
+  });
   sort_rows(list, &rows::Peak::bytes);
   return list;
 }

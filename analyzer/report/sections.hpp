@@ -20,6 +20,8 @@ namespace gpumemtrace::analyzer {
 // `symbolizer` counts what it could not name, so the rows are to have their names before.
 [[nodiscard]] std::vector<rows::Loss> report_losses(const ReportContext& context,
                                                     const Symbolizer& symbolizer, const Job& job);
+// Those with a count.
+[[nodiscard]] std::vector<rows::Loss> loss_rows(const Losses& losses);
 
 // report_stacks.cpp: of those that the other sections name
 [[nodiscard]] std::vector<rows::Stack> report_stacks(const ReportContext& context,
@@ -28,6 +30,8 @@ namespace gpumemtrace::analyzer {
 // report_usage.cpp
 [[nodiscard]] std::vector<rows::Usage> report_usage(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Peak> report_peak(const ReportContext& context);
+// The same without who held it.
+[[nodiscard]] std::vector<rows::Peak> report_peak_bytes(const ReportContext& context);
 [[nodiscard]] std::vector<rows::Owner> report_owners(const ReportContext& context);
 
 // report_modules.cpp: modules[], the framework's peaks by layer
@@ -119,6 +123,9 @@ struct BlocksWanted {
 };
 [[nodiscard]] std::vector<rows::BlockAt> report_blocks(const ReportContext& context,
                                                        const BlocksWanted& wanted);
+
+// report_present.cpp: who holds what is live now, one row for what has one place and use
+[[nodiscard]] std::vector<rows::BlockAt> report_live_memory(const ReportContext& context);
 
 // report_ranks.cpp: of processes, devices, usage, peak and leaks
 [[nodiscard]] std::vector<rows::Rank> report_ranks(const rows::Report& sections);

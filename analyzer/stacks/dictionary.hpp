@@ -33,6 +33,8 @@ class Dictionary {
  public:
   // Takes what is a dictionary record and ignores the rest.
   void add(const trace::RecordHeader& record);
+  // Another one where places that had come up before may have other names by now.
+  [[nodiscard]] std::uint64_t names_version() const { return names_version_; }
 
   [[nodiscard]] SiteName name_of(const CallSite& site) const;
   // The function that the user's code called: `cudaMalloc` where a CUDA runtime stood in between.
@@ -73,6 +75,7 @@ class Dictionary {
   std::map<std::string, std::uint64_t> unwrapped_;
   PythonStacks python_stacks_;
   NativeStacks native_stacks_;
+  std::uint64_t names_version_ = 0;
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -58,14 +58,14 @@ inline void add_thread(TraceBuilder& trace, std::uint32_t writer, std::uint64_t 
   trace.add(record, writer, name);
 }
 
-// What the background thread saw of a thread that waits.
+// What the background thread, or one of the program's own, saw of a thread that waits.
 inline void add_waiting(TraceBuilder& trace, std::uint64_t thread_id, std::uint32_t stack,
-                        std::uint64_t time = 0) {
+                        std::uint64_t time = 0, std::uint32_t writer = 0) {
   trace::WaitingStack record;
   record.record.time = time;
   record.thread_id = thread_id;
   record.stack = stack;
-  trace.add(record, 0);
+  trace.add(record, writer);
 }
 
 struct ModulePlace {

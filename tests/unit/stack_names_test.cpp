@@ -301,6 +301,23 @@ TEST_CASE("of two threads the one that was seen waiting is meant", "[unit]") {
   CHECK(holder_of_bytes(report, 3 * kMiB).at("site").at("line") == 30);
 }
 
+TEST_CASE("a thread of the engine says who waits for it, however much it has recorded", "[unit]") {
+  TraceBuilder trace;
+  add_training_stacks(trace);
+  Call call;
+  call.writer = 2;
+  for (int i = 0; i < 60'000; ++i) trace.free(0x1000, MemoryKind::kDevice, call);
+  block_at(trace, 0x10000000, 100 * kSigned, 1);
+  add_waiting(trace, kPythonThread, 2, 0, 2);
+  block_at(trace, 0x20000000, 1 * kSigned, 3, 2);
+  block_at(trace, 0x30000000, 100 * kSigned, 1);
+  add_waiting(trace, kPythonThread, 4, 0, 2);
+  block_at(trace, 0x40000000, 2 * kSigned, 3, 2);
+  const Json report = report_of(trace);
+  CHECK(holder_of_bytes(report, 1 * kMiB).at("site").at("line") == 30);
+  CHECK(holder_of_bytes(report, 2 * kMiB).at("site").at("line") == 40);
+}
+
 TEST_CASE("Python code on a thread of the engine goes on with who waits for it", "[unit]") {
   TraceBuilder trace;
   add_training_stacks(trace);

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "analyzer/follow.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/terminal.hpp"
@@ -39,10 +40,11 @@ using std::chrono::milliseconds;
 constexpr const char* kLiveFooter =
     R"TEXT(WHAT is the id of a recorded process, a trace, or a folder of traces.
 
-It only reads: the recorded process does not wait and does not notice. Each look
-analyzes what trace and ring have so far. Behind it comes a pause of fifty times
-its processor time, so that looks take some 2 % of a processor: a second for a
-young job, longer for a job of many events. It ends when the recording has ended; q ends it before.
+It only reads: the recorded process does not wait and does not notice. The first
+look reads what was recorded so far; each further one what has come since then, up to
+a millisecond before it and to the first call that has not returned. Behind a look comes
+a pause of fifty times its processor time, at least the interval, so that looks take some
+2 % of a processor. It ends when the recording has ended; q ends it before.
 
 Examples:
   gpumemtrace live 4711
@@ -52,9 +54,6 @@ Examples:
 
 Exit codes: 0 the recording ended or the user left, 1 nothing is recorded there
 or it cannot be read, 2 usage.)TEXT";
-
-// Later than any event of a job: thirty years.
-constexpr std::uint64_t kAtTheEndNs = 1'000'000'000'000'000'000;
 
 // A look is followed by so many times the processor time that it took.
 constexpr int kRest = 50;
@@ -94,14 +93,15 @@ bool is_recorded(const std::filesystem::path& trace) {
 class Looks {
  public:
   explicit Looks(const LiveOptions& options)
-      : options_(options), traces_(traces_of(options.what)), load_{options.naming, std::nullopt} {
-    load_.naming.at_ns = kAtTheEndNs;
-    load_.is_quiet = true;  // the screen is drawn on
-  }
+      : options_(options),
+        traces_(traces_of(options.what)),
+        follower_(traces_,
+                  {symbol_options(options.naming), options.naming.owners, options.naming.redact}) {}
 
+  // Throws InputError where there is nothing to look at.
   [[nodiscard]] LiveState look() {
     const auto before = processor_time();
-    LiveState state = live_state_of(load_rows(traces_, load_));
+    LiveState state = live_state_of(follower_.look());
     took_ = processor_time() - before;
     return state;
   }
@@ -135,7 +135,7 @@ class Looks {
 
   const LiveOptions& options_;
   std::vector<std::filesystem::path> traces_;
-  LoadOptions load_;
+  analyzer::Follower follower_;
   std::chrono::microseconds took_{0};
 };
 
@@ -183,7 +183,7 @@ LiveState show_on_screen(Looks& looks) {
   }
 }
 
-int show(const LiveOptions& options) {
+int show_all(const LiveOptions& options) {
   Looks looks(options);
   if (!options.once && !options.json && can_draw()) {
     print(show_on_screen(looks), options);  // what stays on the terminal
@@ -198,6 +198,16 @@ int show(const LiveOptions& options) {
       return false;
     };
     if (looks.wait_for_next(wait)) return to_int(ExitCode::kSuccess);
+  }
+}
+
+int show(const LiveOptions& options) {
+  try {
+    return show_all(options);
+  } catch (const analyzer::InputError& error) {
+    throw Failure(error.what());
+  } catch (const trace::TraceError& error) {
+    throw Failure(error.what());
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "analyzer/model/program/categories.hpp"
+#include "analyzer/rows/report.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_row.hpp"
 
@@ -24,29 +25,21 @@ bool counts(const LiveRow& row, Level level) {
   return level == Level::kDriver || level == Level::kPool;
 }
 
-// Up to when anything is known of the process.
-std::uint64_t last_time_ns(const rows::Report& report, const std::string& process) {
-  std::uint64_t last = 0;
-  for (const rows::Timeline& timeline : report.timeline) {
-    if (timeline.process != process || timeline.buckets.empty()) continue;
-    last = std::max(last, timeline.buckets.back().end_ns);
-  }
-  return last;
-}
-
-void add_process(const rows::Report& report, LiveRow& row) {
+void add_process(const analyzer::JobNow& now, LiveRow& row) {
+  const rows::Report& report = now.report;
   for (const rows::Process& process : report.processes) {
     if (process.id != row.process) continue;
     row.pid = process.pid;
     row.rank = process.rank;
   }
   for (const rows::Trace& trace : report.traces) {
-    if (trace.process == row.process) row.losses += trace.dropped;
+    if (trace.process == row.process) row.missing = trace.incomplete_because;
   }
+  for (const rows::Loss& loss : now.losses.at(row.process)) row.losses[loss.name] = loss.count;
   for (const rows::Device& device : report.devices) {
     if (device.id == row.device) row.capacity_bytes = device.total_bytes;
   }
-  row.time_ns = last_time_ns(report, row.process);
+  row.time_ns = now.time_ns.at(row.process);
 }
 
 void add_growth(const rows::Report& report, LiveRow& row) {
@@ -81,7 +74,8 @@ bool add_bytes(const rows::Report& report, LiveRow& row) {
   return has_any;
 }
 
-std::vector<LiveRow> rows_of(const rows::Report& report) {
+std::vector<LiveRow> rows_of(const analyzer::JobNow& now) {
+  const rows::Report& report = now.report;
   std::vector<LiveRow> found;
   for (const rows::Process& process : report.processes) {
     bool has_any = false;
@@ -90,7 +84,7 @@ std::vector<LiveRow> rows_of(const rows::Report& report) {
       row.process = process.id;
       row.device = device;
       if (device && !add_bytes(report, row)) return;
-      add_process(report, row);
+      add_process(now, row);
       add_growth(report, row);
       has_any = true;
       found.push_back(std::move(row));
@@ -122,7 +116,8 @@ std::vector<LiveHolder> largest_first(const std::map<std::string, std::uint64_t>
 
 }  // namespace
 
-LiveState live_state_of(const rows::Report& report) {
+LiveState live_state_of(const analyzer::JobNow& now) {
+  const rows::Report& report = now.report;
   LiveState state;
   if (!report.processes.empty()) {
     for (const std::string& word : report.processes.front().command) {
@@ -132,7 +127,7 @@ LiveState live_state_of(const rows::Report& report) {
   state.is_running =
       std::any_of(report.traces.begin(), report.traces.end(),
                   [](const rows::Trace& trace) { return trace.end == rows::TraceEnd::kRunning; });
-  state.rows = rows_of(report);
+  state.rows = rows_of(now);
   std::stable_sort(state.rows.begin(), state.rows.end(),
                    [](const LiveRow& a, const LiveRow& b) { return held(a) > held(b); });
   if (!report.blocks) return state;

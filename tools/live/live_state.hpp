@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processes of a job hold at the end of what their traces have: rows made of the report.
+// What the processes of a job hold at the end of what their traces have.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/rows/report.hpp"
+#include "analyzer/follow.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -29,7 +29,9 @@ struct LiveRow {
   std::map<std::string, std::uint64_t> categories;  // of framework blocks; sum to live_bytes
   std::optional<double> growth_bytes_per_step;
   std::optional<std::uint64_t> full_in_ns;  // from time_ns on, at that rate
-  std::uint64_t losses = 0;                 // events that the process's traces lack
+  // Rows of losses[]: how often each was counted, and those of them by which events are missing.
+  std::map<std::string, std::uint64_t> losses;
+  std::vector<std::string> missing;
 };
 
 // Who holds memory of a row: a category, a line or a layer, largest first.
@@ -46,7 +48,6 @@ struct LiveState {
   std::vector<LiveHolder> layers;
 };
 
-// `report` has blocks[] of the time after its last event (analyzer::Options::blocks_at_ns).
-[[nodiscard]] LiveState live_state_of(const analyzer::rows::Report& report);
+[[nodiscard]] LiveState live_state_of(const analyzer::JobNow& now);
 
 }  // namespace gpumemtrace::tools

@@ -2,6 +2,7 @@
 #include "tools/live/live_text.hpp"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "analyzer/base/json.hpp"
@@ -56,16 +57,39 @@ void add_holders(const std::string& title, const std::vector<LiveHolder>& holder
   }
 }
 
+// Of all processes, each of which may have several rows.
+std::map<std::string, std::uint64_t> sum_losses(const LiveState& state, bool of_missing_events) {
+  std::map<std::string, std::uint64_t> sums;
+  std::set<std::string> processes;
+  for (const LiveRow& row : state.rows) {
+    if (!processes.insert(row.process).second) continue;
+    for (const auto& [name, count] : row.losses) {
+      const bool is_missing =
+          std::find(row.missing.begin(), row.missing.end(), name) != row.missing.end();
+      if (is_missing == of_missing_events) sums[name] += count;
+    }
+  }
+  return sums;
+}
+
+// "dropped blocks 12, paused 1"
+std::string losses_text(const std::map<std::string, std::uint64_t>& losses) {
+  std::string text;
+  for (const auto& [name, count] : losses) {
+    std::string words = name;
+    std::replace(words.begin(), words.end(), '_', ' ');
+    text += format_text("{}{} {}", text.empty() ? "" : ", ", words, count);
+  }
+  return text;
+}
+
 std::string state_text(const LiveState& state) {
   std::uint64_t time_ns = 0;
-  std::uint64_t losses = 0;
-  for (const LiveRow& row : state.rows) {
-    time_ns = std::max(time_ns, row.time_ns);
-    losses += row.losses;
-  }
+  for (const LiveRow& row : state.rows) time_ns = std::max(time_ns, row.time_ns);
+  const std::string lost = losses_text(sum_losses(state, true));
   return format_text("{}, {}, {}: {}", duration_text(time_ns),
                      state.is_running ? "recording" : "ended",
-                     losses == 0 ? "no event lost" : count_of(losses, "event lost", "events lost"),
+                     lost.empty() ? "no event lost" : "events lost (" + lost + ")",
                      state.name.empty() ? "unknown program" : state.name);
 }
 
@@ -80,9 +104,9 @@ std::vector<LiveHolder> categories_of(const LiveRow& row) {
   return holders;
 }
 
-Json json_of(const std::map<std::string, std::uint64_t>& categories) {
+Json json_of(const std::map<std::string, std::uint64_t>& numbers) {
   Json object = Json::object();
-  for (const auto& [name, bytes] : categories) object[name] = bytes;
+  for (const auto& [name, number] : numbers) object[name] = number;
   return object;
 }
 
@@ -115,6 +139,8 @@ std::vector<std::string> live_lines(const LiveState& state, std::size_t width, s
     add_holders("Lines" + where, state.lines, first.live_bytes, lines);
     add_holders("Layers" + where, state.layers, first.live_bytes, lines);
   }
+  const std::string remarks = losses_text(sum_losses(state, false));
+  if (!remarks.empty()) lines.push_back("Also counted: " + remarks);
   if (lines.size() > height) lines.resize(height);
   for (std::string& line : lines) line = cut(std::move(line), width);
   return lines;
@@ -133,7 +159,7 @@ std::string live_json(const LiveState& state) {
         {"categories", row.has_framework ? json_of(row.categories) : Json(nullptr)},
         {"growth_bytes_per_step", json_of(row.growth_bytes_per_step)},
         {"full_in_ns", json_of(row.full_in_ns)},
-        {"losses", row.losses},
+        {"losses", json_of(row.losses)},
         {"exact", row.is_exact}};
     text += object.dump() + '\n';
   }

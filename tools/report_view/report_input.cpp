@@ -117,7 +117,7 @@ analyzer::rows::Report analyze_traces(const std::vector<fs::path>& inputs,
     const NamingOptions& naming = load.naming;
     analyzer::Options options;
     if (load.thresholds) options.thresholds = *load.thresholds;
-    if (!load.is_quiet) options.progress = [&line](double fraction) { line.update(fraction); };
+    options.progress = [&line](double fraction) { line.update(fraction); };
     options.symbols = symbol_options(naming);
     options.owner_files = naming.owners;
     options.redact = naming.redact;

@@ -35,7 +35,6 @@ struct LoadOptions {
   NamingOptions naming;
   std::optional<analyzer::Thresholds> thresholds;  // empty: none was named
   bool tell_progress = false;  // how far a long analysis is also where stderr is no terminal
-  bool is_quiet = false;       // says nothing of it, whatever stderr is
   std::optional<analyzer::replay::Question> what_if{};  // also fills what_if[]
   std::optional<std::uint64_t> logged_allocations{};    // also fills allocations[]
 };

@@ -251,11 +251,20 @@ void ProcessModel::finish(std::uint64_t shortest_period) {
   memory_.out_of_memory.finish();
   activity_.finish();
   program_.finish(shortest_period);
-  // Every device that memory was counted on is a device of the process.
+  know_all_devices();
+  finish_timelines();
+}
+
+void ProcessModel::pause(std::uint64_t shortest_period) {
+  memory_.check_parts();
+  program_.pause(shortest_period);
+  know_all_devices();
+}
+
+void ProcessModel::know_all_devices() {
   for (const Account& account : accounts_.accounts()) {
     if (account.device >= 0) (void)memory_.devices.state(account.device);
   }
-  finish_timelines();
 }
 
 void ProcessModel::finish_timelines() {

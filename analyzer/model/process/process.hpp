@@ -62,6 +62,11 @@ class ProcessModel final {
   void apply(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t effective);
   // `shortest_period`: ticks; see Steps.
   void finish(std::uint64_t shortest_period);
+  // Instead of finish(), where more records may follow: what is live, how it came about and the
+  // steps are what they would be at the end; timelines and failed requests are not. Before the next
+  // record comes go_on().
+  void pause(std::uint64_t shortest_period);
+  void go_on() { program_.go_on(); }
 
   [[nodiscard]] std::uint32_t index() const { return memory_.process; }
   [[nodiscard]] const RunStatistics& statistics() const { return statistics_; }
@@ -91,6 +96,7 @@ class ProcessModel final {
   void apply(const trace::MemorySample& sample);
   void apply(const trace::Mark& mark);
   void apply(const trace::Device& device);
+  void apply(const trace::WaitingStack& wait) { program_.add_wait(wait); }
   void apply(const trace::Stack& stack) { program_.add_stack(stack); }
   void apply(const trace::Context& context) { (void)memory_.contexts.announce(context); }
   void apply(const trace::Name& name) {
@@ -105,6 +111,8 @@ class ProcessModel final {
   // A call that the trace ends in.
   void add_unfinished(const trace::RecordHeader& record);
   void finish_timelines();
+  // Every device that memory was counted on is a device of the process.
+  void know_all_devices();
 
   // CUPTI may report this memory's allocation, and what the driver does with its pages.
   void expect_activity(const trace::Allocation& call, std::uint32_t group, Kind kind);

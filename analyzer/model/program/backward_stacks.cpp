@@ -40,6 +40,25 @@ void BackwardStacks::add_thread(std::uint32_t writer, std::uint64_t thread_id) {
   waiting_until_ = 0;
 }
 
+void BackwardStacks::add_wait(const trace::WaitingStack& wait) {
+  if (wait.stack == 0) return;
+  std::vector<trace::WaitingStack>& waits = waits_[wait.thread_id];
+  const auto is_before = [](const trace::WaitingStack& known, std::uint64_t ticks) {
+    return known.record.time < ticks;
+  };
+  const auto at = std::lower_bound(waits.begin(), waits.end(), wait.record.time, is_before);
+  if (at != waits.end() && at->record.time == wait.record.time) return;
+  waits.insert(at, wait);
+  waiting_until_ = 0;
+  // Those before the thread's last own event have told all that they tell.
+  std::uint64_t needed_from = kNever;
+  for (const auto& [writer, thread] : threads_) {
+    if (thread.thread_id == wait.thread_id) needed_from = std::min(needed_from, thread.last_own);
+  }
+  if (needed_from == kNever) return;
+  waits.erase(waits.begin(), std::lower_bound(waits.begin(), waits.end(), needed_from, is_before));
+}
+
 BackwardStacks::Thread& BackwardStacks::thread_of(std::uint32_t writer) {
   if (last_thread_ == nullptr || last_writer_ != writer) {
     last_writer_ = writer;

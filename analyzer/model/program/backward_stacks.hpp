@@ -28,8 +28,9 @@ struct JoinedStack {
 
 // A thread that waits records nothing. So a WaitingStack record says where the thread was from its
 // last own event before the record until its next own event after it, and events of other threads
-// in that time are its doing. The records are known ahead; where a thread's next event stands, the
-// merge tells.
+// in that time are its doing. A thread of the program makes the record before that of an event for
+// which it matters; of recorders whose own thread looked, the records are known ahead, and where a
+// thread's next event stands, the merge tells.
 //
 // Which threads are joined: those that never had Python frames, and the engine's. Python code of an
 // autograd.Function, a compiled function or a hook runs on the engine's threads, too. Such a thread
@@ -42,12 +43,15 @@ class BackwardStacks {
  public:
   static constexpr std::uint32_t kFirstJoined = std::uint32_t{1} << 31;
 
-  // `stacks` has all stacks and code objects that came before an event.
+  // `waits`: those that are needed before their time comes. `stacks` has all stacks and code
+  // objects that came before an event.
   BackwardStacks(std::vector<trace::WaitingStack> waits, LookAhead& look_ahead,
                  const PythonStacks& stacks);
 
   void add_stack(const trace::Stack& record);
   void add_thread(std::uint32_t writer, std::uint64_t thread_id);
+  // In the order of events, unless it is known already.
+  void add_wait(const trace::WaitingStack& wait);
 
   // The number to use for the stack of an event: its own, or that of a joined one.
   [[nodiscard]] std::uint32_t stack_of_event(std::uint32_t writer, std::uint32_t stack,

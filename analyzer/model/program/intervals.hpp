@@ -45,12 +45,13 @@ class IntervalMeter {
   [[nodiscard]] Interval end(std::size_t slot, std::uint64_t now);
   // The same without an end, at the end of the trace.
   [[nodiscard]] Interval cut(std::size_t slot);
+  // Takes over how high memory was since the last begin or end.
+  void absorb();
 
   void count_transfer(std::uint64_t bytes) { transfers_bytes_ += bytes; }
   [[nodiscard]] std::uint64_t left_out() const { return left_out_; }
 
  private:
-  void absorb();
   void drop(std::size_t slot);
 
   Accounts& accounts_;

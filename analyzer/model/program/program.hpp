@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -26,7 +27,7 @@ namespace gpumemtrace::analyzer {
 // Borrows the present record, which its owner keeps up to date.
 class Program final : public BlockUses {
  public:
-  // `waits`: all records of their kind, which are needed before their time comes.
+  // `waits`: as in BackwardStacks.
   Program(const PresentRecord& present, Accounts& accounts, LookAhead& look_ahead,
           std::vector<trace::WaitingStack> waits)
       : present_(present),
@@ -37,6 +38,9 @@ class Program final : public BlockUses {
 
   void add_thread(const trace::Thread& thread);
   void add_stack(const trace::Stack& stack);
+  void add_wait(const trace::WaitingStack& wait) {
+    if (!present_.in_checkpoint) backward_stacks_.add_wait(wait);
+  }
   // Whatever is in the dictionary.
   void add_text(const trace::RecordHeader& record) { dictionary_.add(record); }
   void annotate(const trace::Annotation& annotation);
@@ -67,13 +71,18 @@ class Program final : public BlockUses {
   void finish(std::uint64_t shortest_period) {
     steps_.finish(phases_.has_invisible_step(), shortest_period);
   }
+  // As in ProcessModel.
+  void pause(std::uint64_t shortest_period) {
+    steps_by_now_.emplace(steps_.by_now(phases_.has_invisible_step(), shortest_period));
+  }
+  void go_on() { steps_by_now_.reset(); }
 
   [[nodiscard]] BlockUse use_of(const LiveAllocation& block, const Lifetime& life) const override;
 
   [[nodiscard]] const Dictionary& dictionary() const { return dictionary_; }
   [[nodiscard]] const BackwardStacks& backward_stacks() const { return backward_stacks_; }
   [[nodiscard]] const Threads& threads() const { return threads_; }
-  [[nodiscard]] const Steps& steps() const { return steps_; }
+  [[nodiscard]] const Steps& steps() const { return steps_by_now_ ? *steps_by_now_ : steps_; }
   [[nodiscard]] Steps& steps() { return steps_; }
   [[nodiscard]] std::uint64_t backward_passes() const { return phases_.backward_passes(); }
   [[nodiscard]] const TensorNames& tensor_names() const { return tensor_names_; }
@@ -96,6 +105,7 @@ class Program final : public BlockUses {
   Workspaces workspaces_{dictionary_};
   Phases phases_{dictionary_.python_stacks(), accounts_.phase_clock()};
   Steps steps_{accounts_};
+  std::optional<Steps> steps_by_now_;  // between pause() and go_on()
   std::vector<WriterThread> writer_threads_;
   TensorNames tensor_names_;
   SizeSet parameter_sizes_;

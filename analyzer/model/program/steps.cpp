@@ -182,6 +182,13 @@ void Steps::finish(bool keep_optimizer_step, std::uint64_t shortest_period) {
   if (!source_ && has_periods_of(shortest_period)) source_ = StepSource::kPeriod;
 }
 
+Steps Steps::by_now(bool keep_optimizer_step, std::uint64_t shortest_period) {
+  meter_.absorb();  // so that the other's meter leaves nothing of the accounts' to this one
+  Steps steps = *this;
+  steps.finish(keep_optimizer_step, shortest_period);
+  return steps;
+}
+
 bool Steps::has_periods_of(std::uint64_t shortest_period) const {
   if (periods_.best() == Periods::kNone) return false;
   const KeptIntervals& periods = period_tracks_[periods_.best()].over;

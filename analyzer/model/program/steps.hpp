@@ -43,6 +43,8 @@ class Steps {
   // `keep_optimizer_step`: what follows the last optimizer phase is a step, too. Periods below
   // `shortest_period` ticks on average are no steps but loops.
   void finish(bool keep_optimizer_step, std::uint64_t shortest_period);
+  // What it would be if this were the end.
+  [[nodiscard]] Steps by_now(bool keep_optimizer_step, std::uint64_t shortest_period);
 
   // What was born up to this time is no leak: the program said so. 0 = it did not.
   [[nodiscard]] std::uint64_t leaks_from() const { return leaks_from_; }

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// The analyzer's way in for who waits: what a running job holds, time and again.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "analyzer/base/input_error.hpp"
+#include "analyzer/rows/report.hpp"
+#include "analyzer/symbols/symbol_options.hpp"
+
+namespace gpumemtrace::analyzer {
+
+struct FollowOptions {
+  SymbolOptions symbols;
+  std::vector<std::filesystem::path> owner_files;  // docs/owners.md
+  bool redact = false;                             // docs/security.md
+};
+
+// What a job is at a look.
+struct JobNow {
+  // traces[], processes[], devices[], usage[], peak[] without holders, steps[], leaks.growth[] and
+  // ranks[], as analyze() has them of the same records, and blocks[] of what is live: a row for
+  // what has one place and use.
+  rows::Report report;
+  // What is known to be missing or guessed, by process; of CUPTI's records only what was dropped.
+  std::map<std::string, std::vector<rows::Loss>> losses;
+  std::map<std::string, std::uint64_t> time_ns;  // up to which the records go, by process
+};
+
+// - A look costs what was recorded since the one before, and a little for what is live; the first
+//   one reads the past (analyzer/job/job.hpp, FollowedJob).
+// - It only reads. Of processes that are running it takes what is older than a millisecond.
+class Follower {
+ public:
+  // `inputs`: traces and folders of traces. Throws InputError for files of the options that cannot
+  // be read.
+  Follower(std::vector<std::filesystem::path> inputs, const FollowOptions& options);
+  ~Follower();
+  Follower(const Follower&) = delete;
+  Follower& operator=(const Follower&) = delete;
+
+  // Throws InputError where no trace can be read.
+  [[nodiscard]] JobNow look();
+  // The same of a saved job, as it was at a time of its machine's monotonic clock; the times rise.
+  [[nodiscard]] JobNow replay(std::uint64_t monotonic_ns);
+  // How often the job had to be read from its begin; 1 after the first look.
+  [[nodiscard]] std::uint64_t beginnings() const;
+
+ private:
+  [[nodiscard]] JobNow look(std::uint64_t monotonic_ns, bool is_replay);
+
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is needed of a trace before its records can be put in order and applied.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analyzer/base/clock.hpp"
+#include "analyzer/stacks/dictionary.hpp"
+#include "trace/reader.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::analyzer {
+
+struct Preview {
+  Clock clock;
+  std::uint64_t background_cpu_ns = 0;  // processor time of the recorder's thread; 0: not told
+  std::string host;
+  std::string boot_id;
+  std::vector<trace::WaitingStack> waits;  // as far as the recorder's own thread looked who waits
+  std::vector<trace::Device> devices;
+  std::vector<trace::ActivityClock> activity_clocks;
+  trace::ActivityMode widest_activity = trace::ActivityMode::kOff;  // that was ever recorded
+
+  // The process is where the other says, and a model that began with the one has what the other
+  // needs before its first record.
+  [[nodiscard]] bool serves_for(const Preview& later) const {
+    return boot_id == later.boot_id && host == later.host && waits.size() == later.waits.size() &&
+           devices.size() == later.devices.size();
+  }
+};
+
+// How many records the packed file has of a writer.
+[[nodiscard]] std::uint64_t record_count(const trace::WriterStream& stream);
+
+// Reads the clock records, the place of the process, its devices and who waited in backward passes
+// ahead of everything else: of the recorder's own writers, and of others that have few records.
+class PreviewReader {
+ public:
+  // Goes on where it was, if the file was read before. False where it is another file, or lacks
+  // what was read.
+  [[nodiscard]] bool read(const trace::TraceFile& file);
+  [[nodiscard]] Preview preview(const trace::TraceFile& file) const;
+
+ private:
+  struct Stream {
+    trace::StreamPosition position;
+    bool has_begun = false;
+    bool is_recorders = false;
+  };
+
+  [[nodiscard]] bool read(const trace::TraceFile& file, const trace::WriterStream& writer);
+  void take(const trace::RecordHeader& record, const Stream& stream);
+
+  std::map<std::uint32_t, Stream> streams_;  // by writer
+  std::vector<ClockPoint> points_;
+  Preview preview_;  // without what follows from the rest
+  Dictionary dictionary_;
+};
+
+}  // namespace gpumemtrace::analyzer

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who holds what is live, of a job that goes on.
+#include "analyzer/report/sections.hpp"
+
+namespace gpumemtrace::analyzer {
+
+std::vector<rows::BlockAt> report_live_memory(const ReportContext& context) {
+  std::vector<rows::BlockAt> list;
+  for (const ReportProcess& process : context.processes()) {
+    const ProcessModel& model = process.model();
+    const std::uint64_t now_ns = process.known_time_ns(model.statistics().last_time);
+    for (const Account& account : model.accounts().accounts()) {
+      if (account.level == Level::kMapping) continue;
+      const Holders holders =
+          account.level == Level::kFramework
+              ? model.holders().live_blocks(account.device)
+              : sum_by_holder(model.memory().live_now(account.level, account.device));
+      for (const auto& [holder, tally] : holders) {
+        const Identity identity = context.identity_of(process, holder);
+        rows::BlockAt row;
+        row.process = process.id;
+        row.device = context.device_id(process, account.device);
+        row.level = account.level;
+        row.bytes = tally.bytes;
+        row.start_ns = process.known_time_ns(tally.first_time);
+        row.category = holder.verdict.category;
+        row.category_confidence = holder.verdict.confidence;
+        row.layers = rows::text_or_none(identity.layers);
+        row.origin = origin_of(identity);
+        row.at = rows::BlocksAt::kTime;
+        row.time_ns = now_ns;
+        list.push_back(std::move(row));
+      }
+    }
+  }
+  return list;
+}
+
+}  // namespace gpumemtrace::analyzer
