@@ -80,7 +80,7 @@ def metrics_in_every_step(cuda):
     training = Training(cuda)
     metrics = training.torch.allocate(8 * KIB)
     for _ in range(STEPS):
-        training.step()
+        training.step(4 * MIB)
         for size in (4, 4, 4, 4 * KIB):
             cuda.copy_to_host(metrics, size)
     training.torch.free(metrics)
@@ -104,10 +104,10 @@ def answers_of_a_server(cuda):
 def tokens_from_pinned_memory(cuda):
     """A small batch in each of very many steps."""
     tokens, host = cuda.alloc(16 * KIB), cuda.pin(16 * KIB)
-    scratch = cuda.alloc(MIB)
+    scratch = cuda.alloc(4 * MIB)
     for _ in range(1200):
         cuda.copy_up_async(tokens, host, 16 * KIB)
-        cuda.set_bytes(scratch, 1, MIB)
+        cuda.set_bytes(scratch, 1, 4 * MIB)
     cuda.synchronize()
     cuda.unpin(host)
     cuda.free(tokens)
@@ -122,7 +122,7 @@ def batches_beside_much_work(cuda):
     _buffer, source = zoo_cuda.pageable(256 * KIB)
     for _ in range(STEPS):
         cuda.copy_up_async(batch, source, 256 * KIB)
-        training.step()
+        training.step(16 * MIB)
     training.torch.free(batch)
     training.close()
 
@@ -146,13 +146,13 @@ def prefetched_batches(cuda):
 @program
 def checkpoint_to_host(cuda):
     """The weights come down every forty steps, into memory that is not pinned."""
-    training = Training(cuda)
-    _buffer, saved = zoo_cuda.pageable(LAYERS * 2 * MIB)
+    training = Training(cuda, MIB)
+    _buffer, saved = zoo_cuda.pageable(LAYERS * MIB)
     for step in range(STEPS):
-        training.step()
+        training.step(16 * MIB)
         if step % 40 == 39:
             for number, block in enumerate(training.weights):
-                cuda.copy_down_async(saved + number * 2 * MIB, block, 2 * MIB)
+                cuda.copy_down_async(saved + number * MIB, block, MIB)
     training.close()
 
 
@@ -163,7 +163,7 @@ def models_that_take_turns(cuda):
     _buffer, parked = zoo_cuda.pageable(LAYERS * MIB)
     for _ in range(3):
         for _ in range(STEPS):
-            training.step(4 * MIB)
+            training.step(12 * MIB)
         for number, block in enumerate(training.weights):
             cuda.copy_down_async(parked + number * MIB, block, MIB)
         for number, block in enumerate(training.weights):
