@@ -102,7 +102,9 @@ class Looks {
   [[nodiscard]] LiveState look() {
     const auto before = processor_time();
     LiveState state = live_state_of(follower_.look());
-    took_ = processor_time() - before;
+    // The first look reads all that was recorded until then: later ones tell what a look costs.
+    took_ = is_first_ ? std::chrono::microseconds(0) : processor_time() - before;
+    is_first_ = false;
     return state;
   }
   [[nodiscard]] milliseconds pause() const {
@@ -136,6 +138,7 @@ class Looks {
   const LiveOptions& options_;
   std::vector<std::filesystem::path> traces_;
   analyzer::Follower follower_;
+  bool is_first_ = true;
   std::chrono::microseconds took_{0};
 };
 
