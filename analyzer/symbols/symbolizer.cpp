@@ -10,7 +10,7 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 // How many functions that begin later may lie inside the one that is looked for.
-constexpr int kMaxNested = 16;
+constexpr int kMaxNestedFunctions = 16;
 
 // In the order of addresses; of several names of one address the best comes last.
 bool stands_before(const ElfFunction& a, const ElfFunction& b) {
@@ -36,7 +36,7 @@ const ElfFunction* ModuleSymbols::find_function(std::uint64_t offset) const {
   auto position = std::upper_bound(
       functions_.begin(), functions_.end(), offset,
       [](std::uint64_t wanted, const ElfFunction& function) { return wanted < function.begin; });
-  for (int i = 0; i < kMaxNested && position != functions_.begin(); ++i) {
+  for (int i = 0; i < kMaxNestedFunctions && position != functions_.begin(); ++i) {
     --position;
     const bool reaches_next = position->bytes == 0 && i == 0;
     if (reaches_next || offset - position->begin < position->bytes) return &*position;
