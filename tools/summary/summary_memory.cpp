@@ -17,8 +17,6 @@ using analyzer::Category;
 using analyzer::Level;
 
 constexpr std::size_t kMostSumLines = 3;
-// What is less than this share of a peak is not worth a line.
-constexpr std::uint64_t kLeastShare = 100;
 
 // "NVML 70.8 GiB, 40 ms before".
 std::string sample_text(const rows::Composition& row, std::uint64_t sum) {

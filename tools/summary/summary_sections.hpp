@@ -2,6 +2,7 @@
 // The parts of the summary, from top to bottom. Each is a pure function of the report.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
@@ -14,6 +15,9 @@ namespace gpumemtrace::tools {
 
 using Lines = std::vector<std::string>;
 using analyzer::rows::Report;
+
+// Of a peak: what is less than one part of so many is not worth a line.
+inline constexpr std::uint64_t kLeastShare = 100;
 
 // How much a summary may show of each list; what is large comes first.
 struct SummaryDetail {

@@ -14,8 +14,6 @@ namespace rows = analyzer::rows;
 using analyzer::Level;
 
 constexpr std::size_t kMostRows = 8;
-// What is less than this share of a peak is not worth a line.
-constexpr std::uint64_t kLeastShare = 100;
 
 void add(Lines& lines, const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); }
 
