@@ -153,6 +153,22 @@ def life_problems(report):
             yield f"$.largest_blocks: those of {place} at the peak have {total}, more than the peak"
 
 
+def lives_over_time_problems(report):
+    """At the maximum of each bucket the largest blocks that are live then are no more than it has."""
+    lives = {}
+    for row in report.get("largest_blocks", []):
+        lives.setdefault((row["process"], row["device"], row["level"]), []).append(row)
+    for index, row in enumerate(report.get("timeline", [])):
+        blocks = lives.get((row["process"], row["device"], row["level"]), [])
+        for number, bucket in enumerate(row["buckets"]):
+            then = bucket["max_time_ns"]  # of events in the same nanosecond the order is not told
+            live = sum(block["bytes"] for block in blocks
+                       if block["start_ns"] < then and (block["end_ns"] is None or block["end_ns"] > then))
+            if live > bucket["max_bytes"]:
+                yield (f"$.timeline[{index}].buckets[{number}]: largest_blocks have {live} at its maximum, "
+                       f"which is {bucket['max_bytes']}")
+
+
 def peak_block_sums(report):
     """Bytes of single blocks at the peaks, by process, device and level."""
     sums = {}
@@ -279,6 +295,7 @@ def arithmetic_problems(report):
         yield from fragmentation_problems(f"$.fragmentation[{index}]", row)
     yield from tensor_problems(report)
     yield from life_problems(report)
+    yield from lives_over_time_problems(report)
     yield from segment_problems(report)
     yield from leak_problems(report["leaks"])
     yield from transfer_problems(report)

@@ -101,6 +101,13 @@ class CheckReport(unittest.TestCase):
 
         self.assert_problem("it begins at", change)
 
+    def test_lives_that_are_more_than_was_live_are_named(self):
+        def change(report):
+            block = report["largest_blocks"][0]
+            block.update(start_ns=0, end_ns=None, bytes=1 << 50)
+
+        self.assert_problem("largest_blocks have", change)
+
     def test_sizes_that_lack_an_allocation_are_named(self):
         def change(report):
             row = report["usage"][0]
