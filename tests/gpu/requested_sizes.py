@@ -14,10 +14,11 @@ import concurrent.futures
 import gzip
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
+
+import told
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = HERE / "programs" / "allocator_programs.py"
@@ -48,27 +49,18 @@ def run(name, setting="", library=None, out=None):
     return json.loads(done.stdout.splitlines()[-1])["stats"]
 
 
-def ask(tool, *arguments):
-    return subprocess.run([tool, *map(str, arguments)], capture_output=True, text=True,
-                          timeout=TIMEOUT_S, check=True).stdout
-
-
 def recorded_blocks(tool, trace):
     """(address, bytes, bytes asked for; 0: not known) of the blocks that were handed out."""
-    rows = []
-    for line in ask(tool, "dump", trace, "--kind", "block").splitlines():
-        fields = dict(re.findall(r"(\w+)=(\S+)", line))
-        if "bytes" in fields and int(fields["bytes"]) > 0:
-            rows.append((int(fields["address"], 16), int(fields["bytes"]), int(fields.get("requested", 0))))
-    return rows
+    return [(int(block["address"], 16), int(block["bytes"]), int(block.get("requested", 0)))
+            for block in told.blocks_handed_out(tool, trace)]
 
 
 def judge_sizes(name, tool, out, check):
     blocks = recorded_blocks(tool, out / f"{name}.gmt")
     history = json.loads(gzip.decompress((out / f"{name}.history.json.gz").read_bytes()))["rows"]
-    told = collections.Counter((address, size) for action, address, size, _ in history if action == "alloc")
+    expected = collections.Counter((address, size) for action, address, size, _ in history if action == "alloc")
     known = [block for block in blocks if block[2] != 0]
-    wrong = collections.Counter((address, asked) for address, _, asked in known) - told
+    wrong = collections.Counter((address, asked) for address, _, asked in known) - expected
     check(known and not wrong, f"{name}: of {len(blocks)} blocks {len(known)} have the size that PyTorch was asked for"
           + (f"; {sum(wrong.values())} have another, such as {next(iter(wrong))}" if wrong else ""))
     unknown = collections.Counter(bytes_ for _, bytes_, asked in blocks if asked == 0)
@@ -77,8 +69,7 @@ def judge_sizes(name, tool, out, check):
 
 
 def judge_replay(name, plain, tool, out, check):
-    arguments = [word for setting in SETTINGS if setting for word in ("--setting", setting)]
-    (device,) = json.loads(ask(tool, "whatif", out / f"{name}.gmt", "--json", *arguments))["what_if"]
+    device = told.what_if(tool, out / f"{name}.gmt", filter(None, SETTINGS))
     proof = device["recorded"]
     check(proof["proven"] is True,
           f"{name}: replay of {proof['events']} calls, requested sizes {proof['requested_sizes']}:"

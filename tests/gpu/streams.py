@@ -12,10 +12,11 @@ one failed. Two minutes, 2 GiB of GPU memory.
 import gzip
 import json
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
+
+import told
 
 HERE = Path(__file__).resolve().parent
 PROGRAM = HERE / "programs" / "torch_side_streams.py"
@@ -39,31 +40,21 @@ def run(setting="", library=None, trace=None, history=None):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def ask(tool, *arguments):
-    return subprocess.run([tool, *map(str, arguments)], capture_output=True, text=True,
-                          timeout=TIMEOUT_S, check=True).stdout
-
-
 def recorded_blocks(tool, trace):
     """(address, bytes, stream) of the blocks that were handed out; None: not known."""
-    rows = []
-    for line in ask(tool, "dump", trace, "--kind", "block").splitlines():
-        fields = dict(re.findall(r"(\w+)=(\S+)", line))
-        if "bytes" in fields and int(fields["bytes"]) > 0:
-            known = "stream" in fields.get("flags", "").split("|")
-            rows.append((int(fields["address"], 16), int(fields["bytes"]),
-                         int(fields["stream"], 16) if known else None))
-    return rows
+    return [(int(block["address"], 16), int(block["bytes"]),
+             int(block["stream"], 16) if "stream" in block.get("flags", "").split("|") else None)
+            for block in told.blocks_handed_out(tool, trace)]
 
 
 def judge_blocks(blocks, history, number_of):
     """Differences between the trace and PyTorch's history, whose streams are the driver's handles.
 
     Multisets of both: threads' records stand one after the other in a dump."""
-    told = sorted((address, bytes_, number_of.get(handle, f"handle {handle:#x}"))
-                  for action, address, bytes_, handle in history if action == "alloc")
-    return [pair for pair in zip(sorted(blocks, key=str), sorted(told, key=str)) if pair[0][2] != pair[1][2]], \
-        len(blocks) - len(told)
+    expected = sorted((address, bytes_, number_of.get(handle, f"handle {handle:#x}"))
+                      for action, address, bytes_, handle in history if action == "alloc")
+    return [pair for pair in zip(sorted(blocks, key=str), sorted(expected, key=str)) if pair[0][2] != pair[1][2]], \
+        len(blocks) - len(expected)
 
 
 def main():
@@ -90,8 +81,7 @@ def main():
           f"{len(blocks)} blocks have PyTorch's stream ({len(different)} differ, {missing} more than its history)"
           + (f": {different[0]}" if different else ""))
     check(len(used) >= 4 and None not in used, f"streams {sorted(used, key=str)}")
-    arguments = [word for setting in SETTINGS if setting for word in ("--setting", setting)]
-    (device,) = json.loads(ask(tool, "whatif", trace, "--json", *arguments))["what_if"]
+    device = told.what_if(tool, trace, filter(None, SETTINGS))
     proof = device["recorded"]
     check(proof["proven"] is True and device["rows"][0]["basis"] in ("replayed", "sampled"),
           f"replay of {proof['events']} calls, {proof['classes']} streams: {proof['first_mismatch'] or 'equal'}")
@@ -99,9 +89,9 @@ def main():
         if row["options"] in SETTINGS:
             peak = plain[row["options"]]["reserved_peak_bytes"]
             low, high = row["low_bytes"], row["high_bytes"]
-            # Sizes are not recorded: a range that is too wide is no answer, and says so.
-            told = low is not None and low <= peak <= high
-            check(told or (low is None and "sizes" in row["reason"]),
+            # Where not all sizes are known, a range that is too wide is no answer, and says so.
+            is_within = low is not None and low <= peak <= high
+            check(is_within or (low is None and "sizes" in row["reason"]),
                   f"{row['options'] or 'default'}: {peak} bytes, predicted {low} to {high}, {row['basis']}"
                   f" ({row['reason'] or 'no reservation'})")
     return 1 if failures else 0
