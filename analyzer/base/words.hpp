@@ -3,13 +3,22 @@
 // once. Names are a contract (docs/report.schema.json).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "trace/checkpoint_records.hpp"
 
 namespace gpumemtrace::analyzer {
+
+// A name as it is read: "optimizer state".
+[[nodiscard]] inline std::string in_words(std::string_view name) {
+  std::string words(name);
+  std::replace(words.begin(), words.end(), '_', ' ');
+  return words;
+}
 
 // Of a copy, between which sides it went.
 enum class Direction : std::uint8_t {

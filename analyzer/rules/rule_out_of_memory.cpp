@@ -252,11 +252,9 @@ std::string advice_on_category(Category category) {
     case Category::kParameter:
     case Category::kGradient:
     case Category::kOptimizerState:
-    case Category::kBuffer: {
-      std::string words(name_of(category));
-      std::replace(words.begin(), words.end(), '_', ' ');
-      return ": " + words + ", which a smaller batch does not change; shard or offload it.";
-    }
+    case Category::kBuffer:
+      return ": " + in_words(name_of(category)) +
+             ", which a smaller batch does not change; shard or offload it.";
     case Category::kWorkspace:
       return ": workspaces of cuBLAS, which a smaller batch does not change; "
              "CUBLAS_WORKSPACE_CONFIG sets their size.";

@@ -15,7 +15,7 @@
 // aten/src/ATen/native/cuda/Resize.cpp, c10/core/{ScalarType,DispatchKey}.h of PyTorch 1.12
 // to 2.11.
 
-#include <stdlib.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstddef>
@@ -92,12 +92,14 @@ class Request {
   ~Request() { requested_bytes = 0; }
 };
 
-// Who calls it was bound to it by the loader; without ours there would be nothing to bind to.
+// Who calls it was bound to it by the loader; without ours there would be nothing to bind to, and
+// the loader would end the program so.
 [[noreturn, gnu::cold]] void end_without(const char* name) noexcept {
+  constexpr int kLoadersExitCode = 127;
   Line line;
   line << "symbol lookup error: undefined symbol: " << name;
   message(line);
-  abort();
+  _exit(kLoadersExitCode);
 }
 
 template <class Function>

@@ -42,9 +42,9 @@ constexpr const char* kLiveFooter =
 
 It only reads: the recorded process does not wait and does not notice. The first
 look reads what was recorded so far; each further one what has come since then, up to
-a millisecond before it and to the first call that has not returned. Behind a look comes
-a pause of fifty times its processor time, at least the interval, so that looks take some
-2 % of a processor. It ends when the recording has ended; q ends it before.
+a millisecond before it and to the first call that has not returned. Behind each of these
+comes a pause of fifty times its processor time, at least the interval, so that looks take
+some 2 % of a processor. It ends when the recording has ended; q ends it before.
 
 Examples:
   gpumemtrace live 4711

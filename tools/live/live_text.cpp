@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "analyzer/base/json.hpp"
+#include "analyzer/base/words.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_row.hpp"
@@ -76,9 +77,7 @@ std::map<std::string, std::uint64_t> sum_losses(const LiveState& state, bool of_
 std::string losses_text(const std::map<std::string, std::uint64_t>& losses) {
   std::string text;
   for (const auto& [name, count] : losses) {
-    std::string words = name;
-    std::replace(words.begin(), words.end(), '_', ' ');
-    text += format_text("{}{} {}", text.empty() ? "" : ", ", words, count);
+    text += format_text("{}{} {}", text.empty() ? "" : ", ", analyzer::in_words(name), count);
   }
   return text;
 }
@@ -96,8 +95,7 @@ std::string state_text(const LiveState& state) {
 std::vector<LiveHolder> categories_of(const LiveRow& row) {
   std::vector<LiveHolder> holders;
   for (const auto& [name, bytes] : row.categories) {
-    holders.push_back({name, bytes});
-    std::replace(holders.back().name.begin(), holders.back().name.end(), '_', ' ');
+    holders.push_back({analyzer::in_words(name), bytes});
   }
   std::stable_sort(holders.begin(), holders.end(),
                    [](const LiveHolder& a, const LiveHolder& b) { return a.bytes > b.bytes; });

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "analyzer/analyze.hpp"
+#include "analyzer/base/words.hpp"
 #include "analyzer/json/report_json.hpp"
 #include "analyzer/replay/allocator_settings.hpp"
 #include "tools/base/failure.hpp"
@@ -155,9 +156,7 @@ std::string loss_text(const analyzer::rows::Trace& trace, const std::string& nam
   if (name.starts_with("dropped_") && trace.dropped != 0) {
     return count_of(trace.dropped, "event was dropped", "events were dropped");
   }
-  std::string words = name;
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
+  return analyzer::in_words(name);
 }
 
 std::string remedy_of(const analyzer::rows::Report& report, const std::string& name) {

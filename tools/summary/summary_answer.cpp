@@ -288,7 +288,7 @@ std::optional<Fact> largest_fact(const Report& report) {
     for (const auto& [category, sum] : *peak->categories) {
       if (category == "unknown" || category == "other" || sum <= bytes) continue;
       bytes = sum;
-      name = words_of_category(category);
+      name = analyzer::in_words(category);
     }
   }
   if (bytes == 0) {

@@ -147,10 +147,4 @@ const rows::Peak* main_peak(const Report& report, std::string_view device) {
   return blocks == nullptr || blocks_are_small ? memory : blocks;
 }
 
-std::string words_of_category(std::string_view category) {
-  std::string words(category);
-  std::replace(words.begin(), words.end(), '_', ' ');
-  return words;
-}
-
 }  // namespace gpumemtrace::tools

@@ -38,7 +38,5 @@ struct CardPeak {
 // that; of `device` where one is named. nullptr where nothing was allocated.
 [[nodiscard]] const analyzer::rows::Peak* main_peak(const Report& report,
                                                     std::string_view device = {});
-// "optimizer state" for optimizer_state.
-[[nodiscard]] std::string words_of_category(std::string_view category);
 
 }  // namespace gpumemtrace::tools

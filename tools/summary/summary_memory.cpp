@@ -118,7 +118,7 @@ Lines category_lines(const Report& report, const rows::Peak& peak, const Summary
     ++shown;
     const std::string head =
         format_text("  {:>10} {}  {:<15} ", size_text(part), share_text(part, peak.bytes),
-                    name == "unknown" ? "unknown use" : words_of_category(name));
+                    name == "unknown" ? "unknown use" : analyzer::in_words(name));
     const std::vector<std::string> holders =
         holders_of(report, peak, name, part, detail.width - head.size());
     const Lines more = holders.empty()

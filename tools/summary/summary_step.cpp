@@ -32,7 +32,7 @@ std::string_view words_of(Level level) {
 
 std::string category_of(const rows::BlockAt& block) {
   const std::string_view name = name_of(block.category);
-  return name.empty() || name == "unknown" ? "unknown use" : words_of_category(name);
+  return name.empty() || name == "unknown" ? "unknown use" : analyzer::in_words(name);
 }
 
 std::string line_of(const rows::BlockAt& block) { return name_line(block.origin); }

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "analyzer/base/words.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/whatif/batch_fit.hpp"
@@ -84,8 +85,8 @@ std::string lines_text(const BatchFit& fit) {
   std::size_t shown = 0;
   for (const FitLine& line : fit.lines()) {
     if (++shown > kMaxLinesShown) continue;
-    std::string category = line.category.empty() ? "not told" : line.category;
-    std::replace(category.begin(), category.end(), '_', ' ');
+    const std::string category =
+        line.category.empty() ? "not told" : analyzer::in_words(line.category);
     const bool is_line = line.shape == FitShape::kLine;
     text += format_text("{:>10} {:>10}  {:<15} {}\n", signed_size(fit.constant_bytes(line)),
                         signed_size(fit.bytes_per_item(line)),
