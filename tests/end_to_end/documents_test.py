@@ -168,8 +168,7 @@ class ExecutedCommands(tutorials_test.Shown, support.EndToEnd):
     TRACES = {"train": "torch_transformer_native", "job": "torch_transformer_native",
               "before": "case_kept_loss_faulty", "after": "case_kept_loss_faulty",
               "fragmented": "case_fragmented_faulty", "traces/": "torch_ddp"}
-    NOT_EXECUTED = {"live": "needs a job that runs now",
-                    "--fit": "needs recordings at several batch sizes, as whatif_fit_test has"}
+    NOT_EXECUTED = {"--fit": "needs recordings at several batch sizes, as whatif_fit_test has"}
     # Recorded programs that the simulated driver is not enough for.
     NOT_RECORDED = {"cases/fragmented.py": "fills an H100 through PyTorch: tests/gpu has it",
                     "torchrun": "is PyTorch's: tests/gpu runs torch_ddp under it"}
