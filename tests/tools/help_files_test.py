@@ -171,7 +171,7 @@ class OtherShells(HelpFiles):
 
     def test_a_description_is_the_first_sentence_of_the_helps(self):
         """Also where the help has it below a long name."""
-        self.assertIn("--max-regression=[How much more than the baseline is no regression ", self.zsh.read_text())
+        self.assertIn("--max-regression=[How much more than the baseline is allowed ", self.zsh.read_text())
         self.assertIn(" -l on-full -x -a 'drop block' -d 'A full ring drops events ", self.fish.read_text())
 
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")

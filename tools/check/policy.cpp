@@ -140,20 +140,20 @@ const std::vector<PolicySetting>& policy_settings() {
          policy.max_transfer_bytes = size_of("max-transfer", value);
        }},
       {"max-what-if", "SIZE",
-       "A card on which the recorded run is to fit, by a replay of PyTorch's allocator.",
+       "A card on which the recorded run must fit, by a replay of PyTorch's allocator.",
        [](Policy& policy, const std::string& value) {
          policy.max_what_if_bytes = size_of("max-what-if", value);
          if (policy.max_what_if_bytes == 0) refuse("max-what-if: there is no card of 0 bytes");
        }},
       {"fail-on", "RULE[:SEVERITY]", "Findings of the rule, or of `any`, that fail.", set_fail_on},
-      {"suppressions", "FILE", "Patterns of findings to leave out, as LeakSanitizer's.",
+      {"suppressions", "FILE", "Findings to leave out, by patterns in LeakSanitizer's syntax.",
        [](Policy& policy, const std::string& value) {
          policy.suppression_files.emplace_back(value);
        }},
       {"baseline", "FILE", "What is known and accepted; only what is new or larger fails.",
        [](Policy& policy, const std::string& value) { policy.baseline = value; }},
       {"max-regression", "SHARE|SIZE",
-       "How much more than the baseline is no regression (default 5%,8MiB: the larger). What is "
+       "How much more than the baseline is allowed (default 5%,8MiB: the larger). What is "
        "lost may not become more at all.",
        set_regression},
       {"allow-empty", nullptr, "No trace and no CUDA call is no failure.",

@@ -14,16 +14,18 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr std::size_t kDescriptionColumns = 66;
+constexpr std::size_t kTerminalColumns = 80;
+// CLI11 begins descriptions in this column.
+constexpr std::size_t kDescriptionBegin = 30;
 
-std::string wrap_line(const std::string& line) {
+std::string wrap_line(const std::string& line, std::size_t most_columns) {
   std::istringstream words(line);
   std::string wrapped;
   std::size_t columns = 0;
   for (std::string word; words >> word; columns += word.size() + 1) {
     if (wrapped.empty()) {
       columns = 0;
-    } else if (columns + word.size() > kDescriptionColumns) {
+    } else if (columns + word.size() > most_columns) {
       wrapped += '\n';
       columns = 0;
     } else {
@@ -31,6 +33,29 @@ std::string wrap_line(const std::string& line) {
     }
     wrapped += word;
   }
+  return wrapped;
+}
+
+// Paragraphs are wrapped; a line that begins with a space stays as it is.
+std::string wrap_paragraphs(const std::string& text) {
+  std::istringstream lines(text);
+  std::string wrapped;
+  std::string paragraph;
+  const auto add_line = [&](const std::string& line) {
+    wrapped += (wrapped.empty() ? "" : "\n") + line;
+  };
+  const auto end_paragraph = [&] {
+    if (!paragraph.empty()) add_line(wrap_line(std::exchange(paragraph, {}), kTerminalColumns));
+  };
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line.front() == ' ') {
+      end_paragraph();
+      add_line(line);
+    } else {
+      paragraph += line + ' ';
+    }
+  }
+  end_paragraph();
   return wrapped;
 }
 
@@ -48,7 +73,8 @@ class HelpFormatter : public CLI::Formatter {
     std::istringstream lines(CLI::Formatter::make_option_desc(option));
     std::string wrapped;
     for (std::string line; std::getline(lines, line);) {
-      wrapped += (wrapped.empty() ? "" : "\n") + wrap_line(line);
+      wrapped +=
+          (wrapped.empty() ? "" : "\n") + wrap_line(line, kTerminalColumns - kDescriptionBegin);
     }
     return wrapped;
   }
@@ -121,7 +147,7 @@ Option& Option::check(const std::function<std::string(const std::string&)>& comp
 
 std::size_t Option::count() const { return option_->count(); }
 
-void CommandLine::footer(const std::string& text) { app_.footer(text); }
+void CommandLine::footer(const std::string& text) { app_.footer(wrap_paragraphs(text)); }
 
 void CommandLine::takes_command(const std::string& usage) {
   app_.prefix_command();
@@ -179,7 +205,7 @@ Program::Program(const Text& text) : parts_(std::make_unique<Parts>(text)) {
   app.set_version_flag("--version", text.version);
   app.require_subcommand(1);
   app.formatter(std::make_shared<HelpFormatter>());  // commands inherit it
-  app.footer(text.footer);
+  app.footer(wrap_paragraphs(text.footer));
 }
 
 Program::~Program() = default;

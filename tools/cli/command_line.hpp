@@ -53,7 +53,7 @@ class CommandLine {
   CommandLine(const CommandLine&) = delete;
   CommandLine& operator=(const CommandLine&) = delete;
 
-  // What the help ends with.
+  // What the help ends with. Its paragraphs are wrapped, lines that begin with a space are not.
   void footer(const std::string& text);
   // Words that are no options of ours belong to a command; `usage` is the help's first line.
   void takes_command(const std::string& usage);

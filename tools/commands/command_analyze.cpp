@@ -20,7 +20,7 @@ Examples:
   gpumemtrace analyze job.gmt -o report.json
   gpumemtrace analyze traces/ | jq .leaks.gated_bytes
   gpumemtrace analyze job.gmt --redact -o for_others.json
-  gpumemtrace analyze job.gmt --at 12.4s | jq '.blocks[] | {address, bytes, site}'
+  gpumemtrace analyze job.gmt --at 12.4s | jq '.blocks[] | {bytes, site}'
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
@@ -66,8 +66,8 @@ Action define_analyze(CommandLine& line, const std::vector<std::string>&) {
             "Also replay PyTorch's allocator under other settings: what_if[] (docs/whatif.md).");
   options->replay.add_options(line);
   line.option("--timeline-points", options->timeline_points,
-              "At most so many points of time in each row of timeline[]; 1,024 where nothing is "
-              "said, down to 256 in jobs of many processes.")
+              "Most points of time in each row of timeline[] (default 1,024, in jobs of many "
+              "processes down to 256).")
       .value_name("N")
       .check([](const std::string& text) {
         const auto points = parse_number(text);

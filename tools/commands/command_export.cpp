@@ -38,21 +38,22 @@ Formats of stacks and sums, also from a report:
 Formats of single allocations, from traces:
   memory_viz  a snapshot for pytorch.org/memory_viz and torch.cuda._memory_viz
   sqlite      a database: allocations, stacks, steps, findings (docs/exports.md)
-  parquet     the same tables as a folder of Parquet files, by rank, for DuckDB and Spark
+  parquet     the same tables as a folder of Parquet files by rank, for DuckDB
   minimalloc  sizes and lives of blocks, for programs that pack them
 
 Costs:
-  peak       bytes held at the peak; of the framework's blocks where there are any
+  peak       bytes held at the peak
   leaked     bytes that the program lost
-  allocated  bytes of all allocations; of the framework's blocks where there are any
+  allocated  bytes of all allocations
   copied     bytes of all copies
+Of peak and allocated, those of the framework's blocks where there are any.
 
 Examples:
   gpumemtrace export job.gmt --to svg -o peak.svg
   gpumemtrace export job.gmt --to memory_viz -o job.pickle
   gpumemtrace export job.gmt --to sqlite -o job.db
   gpumemtrace export traces/ --to parquet -o tables
-  gpumemtrace export report.json --to speedscope --cost copied -o copies.speedscope.json
+  gpumemtrace export report.json --to speedscope --cost copied -o copies.json
 
 Exit codes: 0 done, 1 an input cannot be read or holds no trace, 2 usage,
 24 events are missing and --require-complete was given.)TEXT";
@@ -333,7 +334,10 @@ Action define_export(CommandLine& line, const std::vector<std::string>&) {
   line.footer(kExportFooter);
   auto options = std::make_shared<ExportOptions>();
   options->input.add_options(line);
-  add_choice(line, "--to", options->format, names_of(kFormats), "The format to write.").required();
+  const std::vector<std::string> formats = names_of(kFormats);
+  std::string format_help = "The format to write.\nFormats: ";
+  for (const std::string& name : formats) format_help += (name == formats[0] ? "" : ", ") + name;
+  add_choice(line, "--to", options->format, formats, format_help).required().value_name("FORMAT");
   add_choice(line, "--cost", options->cost, names_of(kCostMeasures),
              "What the width of a frame stands for (default peak).");
   add_choice(line, "--level", options->level,

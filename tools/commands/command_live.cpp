@@ -40,11 +40,10 @@ using std::chrono::milliseconds;
 constexpr const char* kLiveFooter =
     R"TEXT(WHAT is the id of a recorded process, a trace, or a folder of traces.
 
-It only reads: the recorded process does not wait and does not notice. The first
-look reads what was recorded so far; each further one what has come since then, up to
-a millisecond before it and to the first call that has not returned. Behind each of these
-comes a pause of fifty times its processor time, at least the interval, so that looks take
-some 2 % of a processor. It ends when the recording has ended; q ends it before.
+It only reads: the recorded process does not wait and does not notice. The first look
+reads what was recorded so far, each further one what has come since then. Between two
+looks lie fifty times the processor time of the former, at least the interval: looks take
+some 2 % of a processor. It ends when the recording ends; q ends it before.
 
 Examples:
   gpumemtrace live 4711

@@ -31,7 +31,7 @@ LD_PRELOAD=libgpumemtrace.so works the same.
 
 Examples:
   gpumemtrace run -- python3 train.py
-  gpumemtrace run -o 'traces/%e.%r.%p.gmt' -- torchrun --nproc-per-node=2 train.py
+  gpumemtrace run -o 'traces/%e.%r.gmt' -- torchrun --nproc-per-node=2 train.py
   gpumemtrace run --simulate -- ./driver_api_program
   gpumemtrace run --check --max-leak 0 -- ./my_test
 

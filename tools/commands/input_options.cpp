@@ -103,7 +103,7 @@ Option add_time_option(CommandLine& line, const std::string& flag, std::string& 
 void MomentOptions::add_options(CommandLine& line) {
   add_time_option(
       line, "--from", from,
-      "Memory over time and the largest blocks from this time of the run on, and so finer.");
+      "Memory over time and the largest blocks from this time on only, in finer intervals.");
   add_time_option(line, "--to", to, "The same up to this time.");
   add_time_option(line, "--at", at, "Also every block that was live at this time: blocks[].");
   line.option("--blocks", blocks,
@@ -135,7 +135,8 @@ void ReplayOptions::add_options(CommandLine& line) {
           return error.what();
         }
       });
-  line.option("--capacity", capacities, "A card with so much memory, too; may be repeated.")
+  line.option("--capacity", capacities,
+              "Replay on a card with so much memory, too; may be repeated.")
       .value_name("SIZE")
       .one_value_each()
       .check([](const std::string& text) -> std::string {

@@ -29,7 +29,7 @@ struct Command {
 
 constexpr auto kCommands = std::to_array<Command>({
     {"run", "Run a command and record its GPU memory.", define_run},
-    {"env", "Print what to paste so that a launcher records its programs.", define_env},
+    {"env", "Print what a launcher needs to record programs.", define_env},
     {"analyze", "Turn traces into the JSON report.", define_analyze},
     {"summary", "Show the report on the terminal.", define_summary},
     {"report", "Write the report as one page for a browser.", define_report},
@@ -38,9 +38,9 @@ constexpr auto kCommands = std::to_array<Command>({
     {"live", "Show what a running job holds.", define_live},
     {"diff", "Say what changed between two jobs or two steps.", define_diff},
     {"export", "Write the job in a format of other viewers.", define_export},
-    {"symbolize", "Write the names of native code for an analysis elsewhere.", define_symbolize},
+    {"symbolize", "Write the names of native code to a file.", define_symbolize},
     {"dump", "Print every record of a trace.", define_dump},
-    {"ctl", "Start, stop or mark the recording of a running process.", define_ctl},
+    {"ctl", "Start, stop or mark a recording that runs.", define_ctl},
     {"doctor", "Say what works on this machine and why not.", define_doctor},
 });
 

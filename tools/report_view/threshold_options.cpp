@@ -43,8 +43,9 @@ std::string all_names() {
 }  // namespace
 
 void ThresholdOptions::add_options(CommandLine& line) {
-  line.option("--threshold", texts,
-              "Let a rule speak up from VALUE on; may be repeated. Names: docs/findings.md")
+  line.option(
+          "--threshold", texts,
+          "From which size or number on a rule reports; may be repeated. Names: docs/findings.md")
       .value_name("NAME=VALUE")
       .one_value_each();
 }
