@@ -58,7 +58,9 @@ std::string site_text(const std::optional<rows::Site>& site) {
 std::string location_text(const rows::OptionalLocation& location,
                           const std::optional<rows::Site>& own) {
   if (!location || (is_python(own) && !location->site.file)) return {};
-  return site_text(location->site);
+  const rows::Site& site = location->site;
+  if (own && own->file && !site.file && !site.function) return {};
+  return site_text(site);
 }
 
 }  // namespace gpumemtrace::analyzer

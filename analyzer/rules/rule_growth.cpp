@@ -153,7 +153,42 @@ std::string memory_text(Level level) {
   return level == Level::kManaged ? "Managed memory" : "Memory";
 }
 
-rows::Finding growth_of_place(const rows::Growth& row) {
+std::uint64_t most_held(const rows::Report& report, const rows::Growth& row) {
+  for (const rows::Peak& peak : report.peak) {
+    if (peak.process == row.process && peak.device == row.device && peak.level == row.level) {
+      return peak.bytes;
+    }
+  }
+  return 0;
+}
+
+std::uint64_t size_of_device(const rows::Report& report, const rows::OptionalText& id) {
+  for (const rows::Device& device : report.devices) {
+    if (device.id == id) return device.total_bytes.value_or(0);
+  }
+  return 0;
+}
+
+// Nothing that each step keeps, and so slow that no run of a usual length feels it: a million more
+// steps would hold less than a tenth of the device, and what came to stay is less than a hundredth
+// of the peak.
+bool is_slight(const rows::Report& report, const rows::Growth& row) {
+  constexpr double kManySteps = 1e6;
+  if (!row.bytes_per_step || row.blocks * 2 >= row.steps.value_or(0)) return false;
+  return *row.bytes_per_step * kManySteps <
+             static_cast<double>(size_of_device(report, row.device)) / 10 &&
+         row.bytes < most_held(report, row) / 100;
+}
+
+void judge_severity(const rows::Report& report, const rows::Growth& row, rows::Finding& finding) {
+  if (!is_slight(report, row)) return;
+  finding.severity = Severity::kInfo;
+  finding.detail += " A million steps like these would hold less than a tenth of the device.";
+  finding.fix = "It matters only if it goes on in a longer run. " + fate_text(row);
+  finding.fix.pop_back();  // the space for what would follow
+}
+
+rows::Finding growth_of_place(const rows::Report& report, const rows::Growth& row) {
   rows::Finding finding = finding_on(row);
   add_evidence(row, finding.evidence);
   if (gets_larger(row)) {
@@ -171,6 +206,7 @@ rows::Finding growth_of_place(const rows::Growth& row) {
   // The change first: a summary cuts the end.
   finding.fix = (tensors ? fix_for_tensors(row) : fix_for_memory(row)) + ' ' + fate_text(row) +
                 "Growth would stop (inferred).";
+  judge_severity(report, row, finding);
   return finding;
 }
 
@@ -238,7 +274,7 @@ std::string places_text(const GrowthCause& cause) {
   return text + " and " + count_text(cause.size() - kMost, "other place", "other places");
 }
 
-rows::Finding growth_of_graph(const GrowthCause& cause) {
+rows::Finding growth_of_graph(const rows::Report& report, const GrowthCause& cause) {
   const rows::Growth sum = sum_of(cause);
   rows::Finding finding = finding_on(sum);
   add_evidence(sum, finding.evidence);
@@ -255,6 +291,7 @@ rows::Finding growth_of_graph(const GrowthCause& cause) {
                 ", such as a sum over steps, a list, or retain_graph=True, and keep .detach() or "
                 ".item() of it. It would release " +
                 size_text(sum.bytes) + " (arithmetic), and growth would stop (inferred).";
+  judge_severity(report, sum, finding);
   return finding;
 }
 
@@ -264,7 +301,7 @@ void find_growth(const RuleInput& input, Findings& findings) {
   const std::vector<rows::Growth>& rows = input.report.leaks.growth;
   for (auto row = rows.begin(); row != rows.end(); ++row) {
     if (!row->kept_at) {
-      rows::Finding growth = growth_of_place(*row);
+      rows::Finding growth = growth_of_place(input.report, *row);
       join_leak(*row, growth, findings);
       findings.push_back(std::move(growth));
       continue;
@@ -278,7 +315,7 @@ void find_growth(const RuleInput& input, Findings& findings) {
     for (const rows::Growth& other : rows) {
       if (is_of_cause(other)) cause.push_back(&other);
     }
-    findings.push_back(growth_of_graph(cause));
+    findings.push_back(growth_of_graph(input.report, cause));
   }
 }
 

@@ -27,7 +27,7 @@ std::string what_is_wrong(const rows::Hotspot& row) {
       return "send the same bytes again, " + std::to_string(row.repeated_count.value_or(0)) +
              " of them";
     case Rule::kPageableCopies:
-      return "are asynchronous in name only: the host memory is pageable";
+      return "use pageable host memory, so the program waits for each";
     case Rule::kSynchronousCopies:
       return "each made the program wait for the GPU";
     case Rule::kPingPong: {
@@ -181,8 +181,8 @@ void find_transfer_faults(const RuleInput& input, Findings& findings) {
     if (row.rule == Rule::kPingPong) finding.fix = fix_for_round_trips(row);
     if (finding.fix.empty()) finding.fix = row.advice;
     finding.fix += what_is_at_stake(row);
-    if (costs_little(row, input)) {
-      finding.severity = Severity::kInfo;
+    if (costs_little(row, input)) finding.severity = Severity::kInfo;
+    if (row.own_time_ns && row.loop_ns) {
       finding.fix += " By themselves they need " + at_most_text(own_share(row)) +
                      " of the time from the first of them to the last.";
     }

@@ -45,7 +45,7 @@ TEST_CASE("copies that fill a loop are a warning", "[unit]") {
   const Json found = finding_on(reads(200, 50'000, 9'000));
   CHECK(found.at("severity") == "warning");
   CHECK(found.at("evidence").at("own_time_ns") == 200 * 9'000);
-  CHECK_FALSE(has(found, "By themselves"));
+  CHECK(has(found, "By themselves they need at most 18 % of the time"));
 }
 
 TEST_CASE("of large copies the bytes count", "[unit]") {

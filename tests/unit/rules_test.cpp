@@ -230,6 +230,29 @@ TEST_CASE("growth is told by the step where the job has steps", "[unit]") {
   }
 }
 
+TEST_CASE("growth that a million steps would not feel is for information", "[unit]") {
+  const auto severity = [](std::uint64_t every, std::uint64_t bytes, std::uint64_t model_bytes) {
+    TraceBuilder trace = program_trace();
+    trace.device(0, 0x1234, 80 * 1024 * kMiB);
+    trace.allocate(0x8000000000, model_bytes, MemoryKind::kDevice, {.caller = kProgram + 0x30});
+    for (std::uint64_t round = 0; round < 500; ++round) {
+      trace.step(round);
+      round_trip(trace);
+      if (round % every == 0) keep(trace, round, bytes);
+    }
+    for (std::uint64_t round = 0; round < 500; round += every) drop(trace, round);
+    trace.free(0x8000000000);
+    const Json found = findings_of(trace, "growth");
+    REQUIRE(found.size() == 1);
+    return found[0].at("severity").get<std::string>();
+  };
+  constexpr std::uint64_t kKiB = 1024;
+  CHECK(severity(5, 8 * kKiB, 1024 * kMiB) == "info");
+  CHECK(severity(5, 8 * kKiB, kMiB) == "warning");              // much of what is held
+  CHECK(severity(5, 64 * kKiB, 4 * 1024 * kMiB) == "warning");  // 12 GiB after a million steps
+  CHECK(severity(1, 2 * kKiB, 1024 * kMiB) == "warning");       // kept in each step
+}
+
 TEST_CASE("growth under noise is growth, freed at the end or not", "[unit]") {
   TraceBuilder trace = program_trace();
   for (std::uint64_t round = 0; round < 2000; ++round) {

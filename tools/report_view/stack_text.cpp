@@ -23,6 +23,11 @@ std::string location_of(const Frame& frame) {
   return location.empty() ? location : " (" + location + ")";
 }
 
+// CUDA's static runtime has hashes for names; the function that the program called stands above.
+bool has_readable_name(const Frame& frame) {
+  return frame.function && !frame.function->starts_with("libcudart_static_");
+}
+
 // Of the user: their Python lines, and native lines outside of libraries that only pass calls on.
 bool is_users(const Frame& frame) {
   const std::string file = frame.file.value_or("");
@@ -34,13 +39,13 @@ bool is_users(const Frame& frame) {
 std::string short_text(const Stack& stack, std::size_t most_frames) {
   const std::vector<const Frame*> frames = readable_frames(stack);
   const auto innermost = std::find_if(frames.begin(), frames.end(), [](const Frame* frame) {
-    return !is_python(*frame) && frame->function;
+    return !is_python(*frame) && has_readable_name(*frame);
   });
   std::string text;
   std::size_t shown = 0;
   for (auto frame = frames.begin(); frame != frames.end() && shown < most_frames; ++frame) {
     if (frame != innermost && !is_users(**frame)) continue;
-    if (!(*frame)->function) continue;
+    if (!has_readable_name(**frame)) continue;
     text += (text.empty() ? "" : " < ") + analyzer::short_function_name(*(*frame)->function) +
             location_of(**frame);
     ++shown;

@@ -135,6 +135,7 @@ Lines category_lines(const Report& report, const rows::Peak& peak, const Summary
 
 // The framework's holders by line, across categories.
 Lines line_lines(const rows::Peak& peak, std::size_t width) {
+  constexpr std::size_t kMostLinesOfLines = 4;
   BytesByName sums;
   for (const rows::Holder& holder : peak.holders) {
     if (holder.origin.owner != "other" && holder.origin.site) {
@@ -146,7 +147,7 @@ Lines line_lines(const rows::Peak& peak, std::size_t width) {
     if (bytes < peak.bytes / 20) break;
     parts.push_back(format_text("{} {}", name, size_text(bytes)));
   }
-  return wrapped_parts("  by line: ", parts, ", ", width, 2);
+  return wrapped_parts("  by line: ", parts, ", ", width, kMostLinesOfLines);
 }
 
 // The largest tensors that the program named, each with its gradient and its states.
