@@ -265,7 +265,7 @@ bool map_walks() noexcept {
       python_runs_here();
     } else if (begin_waiting_look(now)) [[unlikely]] {
       look_who_waits(guard);
-      end_waiting_look(now);
+      end_waiting_look(ticks());  // a look is no quiet time
     }
   }
   native::Walk native;

@@ -9,7 +9,7 @@
 namespace gpumemtrace::preload {
 namespace {
 
-constexpr std::uint64_t kQuietUs = 100;
+constexpr std::uint64_t kQuietUs = 1000;
 constexpr std::uint64_t kShortestUs = 200;  // between two looks of a thread
 constexpr std::uint64_t kLongestUs = 10'000;
 
