@@ -3,7 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <iterator>
+#include <new>
 
 namespace gpumemtrace::analyzer::replay {
 namespace {
@@ -34,15 +34,17 @@ void RecordedAllocator::add_allocation(std::uint32_t writer, const DriverCall& c
 }
 
 void RecordedAllocator::add_reservation(std::uint64_t address, std::uint64_t bytes) {
-  reservations_[address] = {bytes, 0, false, std::nullopt, false};
+  if (reservations_.set({address, bytes, 0, false, std::nullopt, false}) == nullptr) {
+    throw std::bad_alloc();
+  }
 }
 
 void RecordedAllocator::remove_reservation(std::uint64_t address) {
-  const auto found = reservations_.find(address);
-  if (found == reservations_.end()) return;
-  const Reservation& gone = found->second;
-  if (gone.of) reserved_classes_.erase({*gone.of, gone.small});
-  reservations_.erase(found);
+  const Reservation* const gone = reservations_.find(address);
+  if (gone == nullptr) return;
+  if (gone->of) reserved_classes_.erase({*gone->of, gone->small});
+  const std::size_t index = reservations_.first_from(address);
+  reservations_.erase(index, index + 1);
 }
 
 void RecordedAllocator::add_refusal(std::uint32_t writer, const DriverCall& call) {
@@ -67,15 +69,8 @@ void RecordedAllocator::add_free(std::uint32_t writer, const DriverCall& call) {
   threads_[writer].calls.push_back(freed);
 }
 
-RecordedAllocator::Reservation* RecordedAllocator::find_reservation(std::uint64_t address) {
-  auto after = reservations_.upper_bound(address);
-  if (after == reservations_.begin()) return nullptr;
-  auto& [begin, reservation] = *--after;
-  return address - begin < reservation.bytes ? &reservation : nullptr;
-}
-
 void RecordedAllocator::add_mapping(std::uint32_t writer, const DriverCall& call) {
-  Reservation* const around = find_reservation(call.address);
+  Reservation* const around = reservations_.containing(call.address);
   if (around == nullptr) return;
   const bool is_mapped = call.kind == DriverCall::Kind::kMapped;
   const std::uint64_t change = is_mapped ? call.bytes : 0 - call.bytes;
@@ -86,7 +81,7 @@ void RecordedAllocator::add_mapping(std::uint32_t writer, const DriverCall& call
 }
 
 void RecordedAllocator::mark_segment(std::uint64_t address) {
-  Reservation* const around = find_reservation(address);
+  Reservation* const around = reservations_.containing(address);
   if (around != nullptr && !around->is_segment) {
     around->is_segment = true;
     segment_bytes_ += around->mapped_bytes;
@@ -160,13 +155,12 @@ void RecordedAllocator::release(std::uint64_t address, std::uint64_t) {
 }
 
 SegmentSource::Space RecordedAllocator::reserve(std::uint64_t, ClassId) {
-  const auto after = reservations_.upper_bound(address_);
-  if (find_reservation(address_) == nullptr) {
+  const Reservation* const around = reservations_.containing(address_);
+  if (around == nullptr) {
     differ("the rules reserve address space; the program did not");
     return {};
   }
-  const auto& [begin, reservation] = *std::prev(after);
-  return {begin, reservation.bytes};
+  return {around->address, around->size_bytes};
 }
 
 bool RecordedAllocator::map(std::uint64_t address, std::uint64_t bytes) {
@@ -319,7 +313,7 @@ ClassId RecordedAllocator::class_of_new_segment(const Thread& thread, std::uint6
 // Each class has reservations of its own for small and for large requests.
 ClassId RecordedAllocator::class_of_reservation(const Thread& thread, std::uint64_t address,
                                                 bool small) {
-  Reservation* const around = find_reservation(address);
+  Reservation* const around = reservations_.containing(address);
   if (around == nullptr) return thread.last_class;
   const Stream stream = stream_of_class_[thread.last_class];
   if (around->of) {

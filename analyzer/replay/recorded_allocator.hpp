@@ -13,6 +13,7 @@
 
 #include "analyzer/replay/caching_allocator.hpp"
 #include "analyzer/replay/events.hpp"
+#include "trace/ledger/virtual_memory.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer::replay {
@@ -90,11 +91,15 @@ class RecordedAllocator final : private SegmentSource {
     bool is_segment = false;
   };
   struct Reservation {
-    std::uint64_t bytes = 0;
+    std::uint64_t address = 0;
+    std::uint64_t size_bytes = 0;
     std::uint64_t mapped_bytes = 0;
     bool is_segment = false;
     std::optional<ClassId> of;
     bool small = false;
+
+    [[nodiscard]] std::uint64_t begin() const { return address; }
+    [[nodiscard]] std::uint64_t bytes() const { return size_bytes; }
   };
   struct LiveBlock {
     std::uint32_t slot = 0;
@@ -148,7 +153,6 @@ class RecordedAllocator final : private SegmentSource {
                                        ClassId of) const;
   [[nodiscard]] Sizes possible_sizes(std::uint64_t bytes, ClassId of) const;
   void compare_totals(const trace::Block& block);
-  [[nodiscard]] Reservation* find_reservation(std::uint64_t address);
   [[nodiscard]] ClassId class_of_reservation(const Thread& thread, std::uint64_t address,
                                              bool small);
   [[nodiscard]] std::uint32_t take_slot();
@@ -157,7 +161,7 @@ class RecordedAllocator final : private SegmentSource {
   EventBuffer& out_;
   Proof proof_;
   std::map<std::uint64_t, Allocation> allocations_;
-  std::map<std::uint64_t, Reservation> reservations_;
+  ledger::RangeList<Reservation> reservations_;
   std::set<std::pair<ClassId, bool>> reserved_classes_;  // with a reservation, small or large
   std::unordered_map<std::uint64_t, LiveBlock> live_;
   std::vector<std::uint32_t> unused_slots_;

@@ -2,17 +2,41 @@
 #include "analyzer/replay/trace_events.hpp"
 
 #include <algorithm>
+#include <new>
 #include <string_view>
 #include <utility>
 
 #include "analyzer/order/merge.hpp"
 #include "trace/checkpoint_records.hpp"
+#include "trace/ledger/live_memory.hpp"
+#include "trace/ledger/targets.hpp"
 #include "trace/order.hpp"
 
 namespace gpumemtrace::analyzer::replay {
+
+// What a device holds of the driver goes with what nothing refers to any more.
+struct TraceEvents::MappingOwner {
+  TraceEvents& events;
+
+  void lose_name(const Piece&) const {}
+  void join(const Piece&, NoSegment) const {}
+  void grow(const Piece&, NoSegment) const {}
+  void shrink(const Piece&, NoSegment) const {}
+  void map(const Piece&) const {}
+  void unmap(const Piece&, const Piece&) const {}
+  void end(const Piece& physical) const {
+    events.usage_[physical.device].driver_bytes -= physical.bytes;
+  }
+};
+
 void TraceEvents::note_gap(const std::string& reason, bool is_end_only) {
   if (!gaps_.reason.empty() && (is_end_only || !gaps_.is_end_only)) return;
   gaps_ = {reason, is_end_only};
+}
+
+// What the ledger keeps grows with what is live.
+void TraceEvents::check_parts() const {
+  if (contexts_.failed() || pools_.failed() || virtual_memory_.failed()) throw std::bad_alloc();
 }
 
 void TraceEvents::note_losses(const trace::ReadLosses& losses) {
@@ -80,21 +104,17 @@ void TraceEvents::apply_text(const trace::Text& text) {
   }
 }
 
-std::int32_t TraceEvents::device_of(const trace::CallHeader& call) const {
-  const auto found = contexts_.find(call.context);
-  return found == contexts_.end() ? -1 : found->second;
-}
-
 void TraceEvents::apply(const trace::Allocation& call) {
-  const bool is_physical = call.memory == trace::MemoryKind::kPhysical;
-  const bool is_device =
-      call.memory == trace::MemoryKind::kDevice || call.memory == trace::MemoryKind::kPitched;
-  if (call.memory == trace::MemoryKind::kStreamOrdered && backend_ == "cudaMallocAsync") {
-    return add_async(call);
+  const ledger::Target target = ledger::target_of(call, contexts_, pools_);
+  if (target.kind == ledger::Kind::kStreamOrdered && backend_ == "cudaMallocAsync") {
+    return add_async(call, target.device);
   }
-  if (!is_physical && !is_device) return;
-  const std::int32_t device =
-      is_physical && call.location >= 0 ? call.location : device_of(call.call);
+  const bool is_physical = target.kind == ledger::Kind::kVmm;
+  if (!is_physical && target.kind != ledger::Kind::kDevice &&
+      target.kind != ledger::Kind::kPitched) {
+    return;
+  }
+  const std::int32_t device = target.device;
   if (call.call.record.result == trace::kCudaOutOfMemory) {
     const DriverCall refused{DriverCall::Kind::kRefused, 0, call.bytes, call.call.stack};
     for_each_recorded([&](std::int32_t ordinal, RecordedAllocator& recorded) {
@@ -103,13 +123,12 @@ void TraceEvents::apply(const trace::Allocation& call) {
     driver_refused(device, call.bytes);
     return;
   }
-  if (call.call.record.result != 0) return;
+  if (call.call.record.result != 0 || call.address == 0) return;
   usage_[device].driver_bytes += call.bytes;
-  if (is_physical) {
-    handles_[call.address] = {writer_, call.bytes, device};
-    return;
-  }
-  allocations_[call.address] = {writer_, call.bytes, device};
+  const Piece piece{call.address, call.bytes, writer_, device};
+  if (is_physical) return virtual_memory_.create(piece, MappingOwner{*this});
+  Piece* const known = allocations_.find(call.address);
+  *(known != nullptr ? known : allocations_.add(call.address)) = piece;
   const DriverCall allocated{DriverCall::Kind::kAllocated, call.address, call.bytes,
                              call.call.stack};
   for_each_recorded([&](std::int32_t, RecordedAllocator& recorded) {
@@ -118,7 +137,13 @@ void TraceEvents::apply(const trace::Allocation& call) {
 }
 
 void TraceEvents::apply(const trace::Free& call) {
-  if (call.call.record.result != 0 || call.address == 0) return;
+  const ledger::FreeMeaning meaning = ledger::meaning_of(call);
+  if (meaning == ledger::FreeMeaning::kReleasesHandle) {
+    if (auto* const memory = virtual_memory_.release(call.address)) {
+      virtual_memory_.end_if_unused(*memory, MappingOwner{*this});
+    }
+  }
+  if (meaning != ledger::FreeMeaning::kTakesBack) return;
   if (const auto async = async_blocks_.find(call.address); async != async_blocks_.end()) {
     const auto [slot, device] = async->second;
     async_blocks_.erase(async);
@@ -126,13 +151,9 @@ void TraceEvents::apply(const trace::Free& call) {
     devices_.at(device).out->add({EventKind::kFree, 0, slot, 0, 0, 0});
     return;
   }
-  auto& pieces = call.memory == trace::MemoryKind::kPhysical ? handles_ : allocations_;
-  const auto found = pieces.find(call.address);
-  if (found == pieces.end()) return;
-  const Piece piece = found->second;
-  pieces.erase(found);
+  Piece piece;
+  if (!allocations_.erase(call.address, piece)) return;
   usage_[piece.device].driver_bytes -= piece.bytes;
-  if (&pieces == &handles_) return;
   const DriverCall freed{DriverCall::Kind::kFreed, call.address, piece.bytes, call.call.stack};
   for_each_recorded(
       [&](std::int32_t, RecordedAllocator& recorded) { recorded.add_free(writer_, freed); });
@@ -142,31 +163,34 @@ void TraceEvents::apply(const trace::Mapping& call) {
   if (call.call.record.result != 0) return;
   switch (call.operation) {
     case trace::MappingOperation::kReserve: {
-      reservations_[call.address] = {writer_, call.bytes, -1};
+      virtual_memory_.reserve(call.address, call.bytes, {});
       return for_each_recorded([&](std::int32_t, RecordedAllocator& recorded) {
         recorded.add_reservation(call.address, call.bytes);
       });
     }
     case trace::MappingOperation::kFreeReservation: {
-      reservations_.erase(call.address);
+      (void)virtual_memory_.free_reservation(call.address, MappingOwner{*this});
       return for_each_recorded([&](std::int32_t, RecordedAllocator& recorded) {
         recorded.remove_reservation(call.address);
       });
+    }
+    case trace::MappingOperation::kRetainHandle: {
+      virtual_memory_.retain(call.handle, call.address);
+      return;
     }
     case trace::MappingOperation::kMap:
     case trace::MappingOperation::kUnmap: {
       const bool is_map = call.operation == trace::MappingOperation::kMap;
       if (is_map) {
-        const auto handle = handles_.find(call.handle);
-        mappings_[call.address] = {writer_, call.bytes,
-                                   handle == handles_.end() ? -1 : handle->second.device};
+        map(call);
+      } else {
+        virtual_memory_.unmap(call.address, call.bytes, MappingOwner{*this});
       }
       const DriverCall changed{is_map ? DriverCall::Kind::kMapped : DriverCall::Kind::kUnmapped,
                                call.address, call.bytes, call.call.stack};
       for_each_recorded([&](std::int32_t, RecordedAllocator& recorded) {
         recorded.add_mapping(writer_, changed);
       });
-      if (!is_map) mappings_.erase(call.address);
       return;
     }
     default:
@@ -174,12 +198,16 @@ void TraceEvents::apply(const trace::Mapping& call) {
   }
 }
 
-void TraceEvents::choose_settings(DeviceEvents& device, std::uint64_t address) const {
+void TraceEvents::map(const trace::Mapping& call) {
+  if (auto* const memory = virtual_memory_.find(call.handle)) {
+    (void)virtual_memory_.map(*memory, {call.address, call.bytes, writer_, memory->entry.device},
+                              MappingOwner{*this});
+  }
+}
+
+void TraceEvents::choose_settings(DeviceEvents& device, std::uint64_t address) {
   device.options = cuda_conf_.empty() ? conf_ : cuda_conf_;
-  const auto reservation = reservations_.upper_bound(address);
-  const bool is_mapped =
-      reservation != reservations_.begin() &&
-      address - std::prev(reservation)->first < std::prev(reservation)->second.bytes;
+  const bool is_mapped = virtual_memory_.reservations().containing(address) != nullptr;
   if (device.options.empty() && is_mapped) device.options = "expandable_segments:True";
   if (device.options.empty() && device.backend == Backend::kAsync) {
     device.options = "backend:cudaMallocAsync";
@@ -206,18 +234,21 @@ DeviceEvents& TraceEvents::device_of_block(std::int32_t device, std::uint64_t ad
     const std::uint64_t allowed = events.settings.allowed_bytes(usage_[device].total_bytes);
     if (allowed != 0) events.recorded->set_allowed_bytes(allowed);
     if (!events.settings_error.empty()) events.recorded->give_up(events.settings_error);
-    give_earlier_calls(*events.recorded, device);
+    give_earlier_calls(*events.recorded);
   }
   return events;
 }
 
-void TraceEvents::give_earlier_calls(RecordedAllocator& recorded, std::int32_t) const {
-  for (const auto& [address, piece] : reservations_) recorded.add_reservation(address, piece.bytes);
-  for (const auto& [address, piece] : allocations_) {
-    recorded.add_allocation(piece.writer, {DriverCall::Kind::kAllocated, address, piece.bytes, 0});
+void TraceEvents::give_earlier_calls(RecordedAllocator& recorded) {
+  for (const auto& reservation : virtual_memory_.reservations().ranges()) {
+    recorded.add_reservation(reservation.address, reservation.size_bytes);
   }
-  for (const auto& [address, piece] : mappings_) {
-    recorded.add_mapping(piece.writer, {DriverCall::Kind::kMapped, address, piece.bytes, 0});
+  allocations_.for_each([&](const Piece& piece) {
+    recorded.add_allocation(piece.writer,
+                            {DriverCall::Kind::kAllocated, piece.address, piece.bytes, 0});
+  });
+  for (const auto& [piece, physical] : virtual_memory_.mappings().ranges()) {
+    recorded.add_mapping(piece.writer, {DriverCall::Kind::kMapped, piece.address, piece.bytes, 0});
   }
 }
 
@@ -247,9 +278,8 @@ void TraceEvents::apply(const trace::FrameworkOom& oom) {
   found->second.recorded->refuse(writer_, oom);
 }
 
-void TraceEvents::add_async(const trace::Allocation& call) {
+void TraceEvents::add_async(const trace::Allocation& call, std::int32_t ordinal) {
   if (call.call.record.result != 0 || call.address == 0) return;
-  const std::int32_t ordinal = device_of(call.call);
   DeviceEvents& device = device_of_block(ordinal, call.address);
   const auto [stream, is_new] = streams_.try_emplace({ordinal, call.stream}, device.streams);
   if (is_new) ++device.streams;
@@ -267,19 +297,18 @@ void TraceEvents::add_async(const trace::Allocation& call) {
       {EventKind::kRequest, stream->second, slot, call.call.stack, call.bytes, call.bytes});
 }
 
-// The backend empties its cache so.
 void TraceEvents::apply(const trace::Pool& call) {
-  if (call.operation != trace::PoolOperation::kTrim || call.call.record.result != 0) return;
+  if (call.call.record.result != 0) return;
+  (void)pools_.apply_call(call, now_);
+  // The backend empties its cache so.
+  if (call.operation != trace::PoolOperation::kTrim) return;
   const auto found = devices_.find(device_of(call.call));
   if (found == devices_.end() || found->second.recorded) return;
   found->second.out->add({EventKind::kEmptyCache, 0, 0, 0, 0, 0});
 }
 
 void TraceEvents::apply(const trace::PoolSample& sample) {
-  std::uint64_t& reserved = pools_[sample.pool];
-  Usage& usage = usage_[sample.device];
-  usage.pool_bytes += sample.reserved_current - reserved;
-  reserved = sample.reserved_current;
+  (void)pools_.apply_sample(sample, now_);
 }
 
 void TraceEvents::apply(const trace::MemorySample& sample) {
@@ -287,7 +316,7 @@ void TraceEvents::apply(const trace::MemorySample& sample) {
   Usage& usage = usage_[sample.device];
   usage.total_bytes = sample.total_bytes;
   const std::uint64_t used = sample.total_bytes - std::min(sample.free_bytes, sample.total_bytes);
-  const std::uint64_t known = usage.driver_bytes + usage.pool_bytes;
+  const std::uint64_t known = usage.driver_bytes + pools_.sums_of(sample.device).reserved_bytes;
   const std::uint64_t before = std::exchange(usage.unseen_bytes, used > known ? used - known : 0);
   const auto device = devices_.find(sample.device);
   if (!usage.has_sample && device != devices_.end() && usage.unseen_bytes > before) {
@@ -342,6 +371,7 @@ void TraceEvents::update(std::int32_t ordinal) {
 }
 
 void TraceEvents::finish() {
+  check_parts();
   for (auto& [ordinal, device] : devices_) {
     update(ordinal);
     if (device.recorded) {

@@ -10,8 +10,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/flat_map.hpp"
 #include "analyzer/replay/events.hpp"
 #include "analyzer/replay/recorded_allocator.hpp"
+#include "trace/ledger/contexts.hpp"
+#include "trace/ledger/pools.hpp"
+#include "trace/ledger/virtual_memory.hpp"
 #include "trace/reader.hpp"
 #include "trace/records.hpp"
 
@@ -85,11 +89,18 @@ class TraceEvents {
   void note_losses(const trace::ReadLosses& losses);
 
  private:
+  // Of driver memory, by its address or handle; of a mapping.
   struct Piece {
-    std::uint32_t writer = 0;
+    std::uint64_t address = 0;
     std::uint64_t bytes = 0;
-    std::int32_t device = -1;
+    std::uint32_t writer = 0;
+    std::int32_t device = ledger::kUnknownDevice;
   };
+  // Which of them are segments is for the recorded allocator to find.
+  struct NoSegment {
+    [[nodiscard]] static bool is_segment() { return false; }
+  };
+  struct MappingOwner;
   struct AsyncBlock {
     std::uint32_t slot = 0;
     std::int32_t device = -1;
@@ -99,7 +110,6 @@ class TraceEvents {
     std::uint64_t total_bytes = 0;
     std::uint64_t driver_bytes = 0;
     std::uint64_t unseen_bytes = 0;
-    std::uint64_t pool_bytes = 0;  // reserved by the driver's pools, by the last sample
     bool has_sample = false;
     bool refused_before_sample = false;
     std::uint64_t limit = AllocatorSettings::kNoLimit;
@@ -107,7 +117,7 @@ class TraceEvents {
 
   void read_texts(const trace::TraceFile& file);
   void apply_text(const trace::Text& text);
-  void apply(const trace::Context& context) { contexts_[context.id] = context.device; }
+  void apply(const trace::Context& context) { (void)contexts_.announce(context); }
   void apply(const trace::Device& device) {
     usage_[device.ordinal].total_bytes = device.total_bytes;
   }
@@ -122,11 +132,15 @@ class TraceEvents {
   void apply(const trace::FrameworkOom& oom);
   void apply(const trace::PoolSample& sample);
   void apply(const trace::MemorySample& sample);
-  void add_async(const trace::Allocation& call);
+  void add_async(const trace::Allocation& call, std::int32_t ordinal);
+  void map(const trace::Mapping& call);
+  void check_parts() const;
   [[nodiscard]] DeviceEvents& device_of_block(std::int32_t device, std::uint64_t address);
-  void give_earlier_calls(RecordedAllocator& recorded, std::int32_t device) const;
-  void choose_settings(DeviceEvents& device, std::uint64_t address) const;
-  [[nodiscard]] std::int32_t device_of(const trace::CallHeader& call) const;
+  void give_earlier_calls(RecordedAllocator& recorded);
+  void choose_settings(DeviceEvents& device, std::uint64_t address);
+  [[nodiscard]] std::int32_t device_of(const trace::CallHeader& call) const {
+    return contexts_.device_of(call.context);
+  }
   void note_gap(const std::string& reason, bool is_end_only = false);
   void driver_refused(std::int32_t device, std::uint64_t bytes);
   void update(std::int32_t device);
@@ -139,16 +153,14 @@ class TraceEvents {
 
   Sinks sinks_;
   std::map<std::int32_t, DeviceEvents> devices_;
-  std::map<std::uint64_t, Piece> allocations_;  // cuMemAlloc
-  std::map<std::uint64_t, Piece> reservations_;
-  std::map<std::uint64_t, Piece> handles_;   // cuMemCreate
-  std::map<std::uint64_t, Piece> mappings_;  // live, by address
+  FlatMap<Piece, &Piece::address> allocations_;  // cuMemAlloc
+  ledger::VirtualMemory<Piece, NoSegment> virtual_memory_;
   std::unordered_map<std::uint64_t, AsyncBlock> async_blocks_;
   std::map<std::int32_t, std::vector<std::uint32_t>> unused_slots_;
   std::map<std::int32_t, std::uint32_t> slots_;
   std::map<std::pair<std::int32_t, std::uint64_t>, ClassId> streams_;
-  std::map<std::uint64_t, std::uint64_t> pools_;  // reserved bytes
-  std::map<std::uint32_t, std::int32_t> contexts_;
+  ledger::Pools pools_;
+  ledger::Contexts contexts_;
   std::map<std::int32_t, Usage> usage_;
   std::string torch_version_;
   std::string backend_;

@@ -45,19 +45,6 @@ void Compaction::count_gone(const trace::RecordHeader& record) noexcept {
   if (is_event(record.kind)) ++counts_.events;
 }
 
-// A call whose time and arguments no report asks for.
-void Compaction::count_only(const trace::RecordHeader& record) noexcept {
-  count_gone(record);
-  trace::Totals like;
-  like.kind = static_cast<std::uint32_t>(record.kind);
-  like.record.api = record.api;
-  const std::uint32_t index = sums_.group_of(like);
-  if (index == kNoIndex32) return;
-  trace::Totals& totals = sums_.group(index).totals;
-  const bool has_failed = trace::is_call(record.kind) && record.result != trace::kCudaSuccess;
-  ++(has_failed ? totals.failed : totals.count);
-}
-
 void Compaction::add(const trace::RecordHeader& record, std::uint32_t writer,
                      std::uint64_t ticks) noexcept {
   using trace::RecordKind;
@@ -235,28 +222,19 @@ void Compaction::apply(const trace::Graph& call) noexcept {
     drop(open_capture_);
     open_capture_ = 0;
   }
-  count_only(record);
+  count_gone(record);
 }
 
 void Compaction::apply(const trace::Import& call) noexcept {
   const trace::RecordHeader& record = call.call.record;
-  if (record.result != trace::kCudaSuccess) return count_only(record);
-  switch (call.operation) {
-    case trace::ImportOperation::kIpcOpen:
-    case trace::ImportOperation::kPoolImportPointer:
-    case trace::ImportOperation::kExternalMap:
-    case trace::ImportOperation::kGraphicsPointer: {
-      address_map_.set(call.address, call.bytes,
-                       {ledger::MemoryClass::kDevice, contexts_.device_of(call.call.context)});
-      break;
-    }
-    case trace::ImportOperation::kIpcExport:
-    case trace::ImportOperation::kPoolExportPointer: {
-      return count_only(record);
-    }
-    default: {
-      break;
-    }
+  if (record.result != trace::kCudaSuccess ||
+      call.operation == trace::ImportOperation::kIpcExport ||
+      call.operation == trace::ImportOperation::kPoolExportPointer) {
+    return count_gone(record);
+  }
+  if (ledger::maps_device_memory(call.operation)) {
+    address_map_.set(call.address, call.bytes,
+                     {ledger::MemoryClass::kDevice, contexts_.device_of(call.call.context)});
   }
   retain(record);
 }

@@ -23,6 +23,7 @@
 #include "trace/ledger/live_memory.hpp"
 #include "trace/ledger/pools.hpp"
 #include "trace/ledger/refused_frees.hpp"
+#include "trace/ledger/targets.hpp"
 #include "trace/ledger/virtual_memory.hpp"
 #include "trace/records.hpp"
 
@@ -72,10 +73,12 @@ class Compaction {
     RecordId released = 0;  // the free that dropped the last reference, while mappings remain
     bool stays = false;     // its records stay in the trace: imported, or retained
   };
-  struct ReservationTag {
-    RecordId record = 0;
-    bool is_segment = false;
+  struct SegmentTag {
+    RecordId record = 0;  // of the reservation
+    bool has_blocks = false;
     std::int32_t device = ledger::kUnknownDevice;  // of the segment
+
+    [[nodiscard]] bool is_segment() const { return has_blocks; }
   };
   // How a pair of an allocation and its free counts.
   struct Pair {
@@ -91,34 +94,28 @@ class Compaction {
     std::uint32_t group = 0;
     Pair pair;
   };
-  // Where an allocation counts.
-  struct Target {
-    Kind kind = Kind::kDevice;
-    std::int32_t device = ledger::kUnknownDevice;
-    std::uint32_t pool = 0;  // index
-  };
   struct SeenThread {
     std::uint64_t key = 0;  // its writer and its number plus 1
   };
   class Output;
+  class MappingOwner;
 
   using Memory = ledger::LiveMemory<Live, MappedArray>;
   using Blocks = ledger::FlatMap<Live, &Live::address, MappedArray>;
-  using VirtualMemory = ledger::VirtualMemory<LiveMapped, ReservationTag>;
+  using VirtualMemory = ledger::VirtualMemory<LiveMapped, SegmentTag>;
 
   // compaction.cpp: what needs no more than counting or retaining
   RecordId retain(const trace::RecordHeader& record) noexcept;
   void drop(RecordId id) noexcept;
   void count_gone(const trace::RecordHeader& record) noexcept;
-  void count_only(const trace::RecordHeader& record) noexcept;
   void retain_sample(const trace::RecordHeader& record, std::uint64_t source,
                      std::uint64_t height = 0) noexcept;
   template <class Record>
   void apply(const Record& record) noexcept {
     retain(reinterpret_cast<const trace::RecordHeader&>(record));
   }
-  void apply(const trace::Range& call) noexcept { count_only(call.call.record); }
-  void apply(const trace::OtherCall& call) noexcept { count_only(call.call.record); }
+  void apply(const trace::Range& call) noexcept { count_gone(call.call.record); }
+  void apply(const trace::OtherCall& call) noexcept { count_gone(call.call.record); }
   void apply(const trace::Clock& clock) noexcept { retain_sample(clock.record, 0); }
   void apply(const trace::ActivityClock& clock) noexcept {
     retain_sample(clock.record, (std::uint64_t{clock.library} << 32) | clock.epoch);
@@ -146,12 +143,13 @@ class Compaction {
   void apply(const trace::Allocation& call) noexcept;
   void apply(const trace::Free& call) noexcept;
   void refuse(const trace::Free& call) noexcept;
+  void take_back(const trace::Free& call) noexcept;
   void apply(const trace::Block& block) noexcept;
   void replace_block(const trace::Block& block) noexcept;
   void apply(const trace::ContextCall& call) noexcept;
   [[nodiscard]] bool end_context(const trace::ContextCall& call) noexcept;
-  std::uint32_t group_of(const trace::Totals& like, const Target& target) noexcept;
-  std::uint32_t bind(std::uint32_t group, const Target& target) noexcept;
+  std::uint32_t group_of(const trace::Totals& like, const ledger::Target& target) noexcept;
+  std::uint32_t bind(std::uint32_t group, const ledger::Target& target) noexcept;
   void begin(const Live& live) noexcept;
   void make_room(Memory::Space space, std::uint64_t address) noexcept;
   void give_up(const Shadow& shadow) noexcept;
@@ -169,14 +167,12 @@ class Compaction {
   // compaction_mapping.cpp: virtual memory and pools
   void create_physical(const trace::Allocation& call, std::uint32_t group) noexcept;
   void release_physical(const trace::Free& call) noexcept;
-  void end_physical(VirtualMemory::Physical& memory, const trace::CallHeader* freed_by) noexcept;
   void apply(const trace::Mapping& call) noexcept;
   void map(const trace::Mapping& call) noexcept;
   void unmap(const trace::Mapping& call) noexcept;
   void import_handle(const trace::Mapping& call) noexcept;
   void free_reservation(const trace::Mapping& call) noexcept;
   void mark_reservation(VirtualMemory::Reservation& reservation, std::int32_t device) noexcept;
-  void mark_physical(VirtualMemory::Physical& memory) noexcept;
   // The framework's segments on the device became larger or smaller.
   void grow_segments(std::int32_t device, const LiveBytes& live) noexcept;
   void shrink_segments(std::int32_t device, std::uint64_t bytes) noexcept;

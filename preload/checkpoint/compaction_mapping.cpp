@@ -6,6 +6,56 @@
 
 namespace gpumemtrace::preload {
 
+// What changes of virtual memory mean for the sums, and which records they leave.
+class Compaction::MappingOwner {
+ public:
+  // `freed_by`: the call, where it is known. `stays`: it remains in the trace.
+  explicit MappingOwner(Compaction& compaction, const trace::CallHeader* freed_by = nullptr,
+                        bool stays = false) noexcept
+      : compaction_(compaction), freed_by_(freed_by), stays_(stays) {}
+
+  void lose_name(LiveMapped& physical) const noexcept {
+    ++compaction_.counts_.live_address_allocated;
+    physical.stays = true;
+  }
+  void join(LiveMapped& physical, const SegmentTag&) const noexcept {
+    if (physical.group == kNoIndex32) return;
+    physical.group =
+        compaction_.move_to_segments(physical.group, {physical.bytes, physical.born_time});
+  }
+  void grow(const LiveMapped& mapping, const SegmentTag& tag) const noexcept {
+    compaction_.grow_segments(tag.device, {mapping.bytes, mapping.born_time});
+  }
+  void shrink(const LiveMapped& mapping, const SegmentTag& tag) const noexcept {
+    compaction_.shrink_segments(tag.device, mapping.bytes);
+  }
+  void map(const LiveMapped&) const noexcept {}
+  // Without the call that unmaps it, the mapping must go, too; with it, it must stay.
+  void unmap(const LiveMapped& mapping, LiveMapped& physical) const noexcept {
+    if (stays_) {
+      physical.stays = true;
+    } else {
+      compaction_.drop(mapping.record);
+    }
+  }
+  void end(const LiveMapped& physical) const noexcept {
+    if (physical.group != kNoIndex32) compaction_.sums_.remove(physical.group, physical.bytes);
+    if (physical.stays) return;
+    const auto& created =
+        reinterpret_cast<const trace::CallHeader&>(compaction_.retained_.record(physical.record));
+    compaction_.count_pair(physical.group,
+                           {physical.bytes, ledger::host_ticks_of(created), physical.born_time},
+                           true, freed_by_);
+    compaction_.drop(physical.record);
+    compaction_.drop(physical.released);
+  }
+
+ private:
+  Compaction& compaction_;
+  const trace::CallHeader* freed_by_;
+  bool stays_;
+};
+
 void Compaction::create_physical(const trace::Allocation& call, std::uint32_t group) noexcept {
   LiveMapped entry;
   entry.address = call.address;
@@ -15,34 +65,12 @@ void Compaction::create_physical(const trace::Allocation& call, std::uint32_t gr
   entry.device = sums_.row_of(group).device;
   entry.record = retain(call.call.record);
   sums_.add(group, {entry.bytes, entry.born_time}, now_);
-  VirtualMemory::Physical* const lost = virtual_memory_.create(entry);
-  if (lost != nullptr) {
-    ++counts_.live_address_allocated;
-    lost->entry.stays = true;
-    if (lost->is_unused()) end_physical(*lost, nullptr);
-  }
+  virtual_memory_.create(entry, MappingOwner(*this));
   if (sums_.account_of(group).level == Level::kDriver) physical_changed(entry.device);
-}
-
-// It has neither reference nor mapping any more.
-void Compaction::end_physical(VirtualMemory::Physical& memory,
-                              const trace::CallHeader* freed_by) noexcept {
-  const LiveMapped& entry = memory.entry;
-  if (entry.group != kNoIndex32) sums_.remove(entry.group, entry.bytes);
-  if (!entry.stays) {
-    const auto& created =
-        reinterpret_cast<const trace::CallHeader&>(retained_.record(entry.record));
-    const Pair pair{entry.bytes, ledger::host_ticks_of(created), entry.born_time};
-    count_pair(entry.group, pair, true, freed_by);
-    drop(entry.record);
-    drop(entry.released);
-  }
-  virtual_memory_.end(memory);
 }
 
 void Compaction::release_physical(const trace::Free& call) noexcept {
   const trace::RecordHeader& record = call.call.record;
-  if (record.result != trace::kCudaSuccess) return count_only(record);
   VirtualMemory::Physical* const memory = virtual_memory_.release(call.address);
   if (memory == nullptr || memory->references != 0) {
     retain(record);
@@ -57,13 +85,13 @@ void Compaction::release_physical(const trace::Free& call) noexcept {
   } else {
     count_gone(record);
   }
-  end_physical(*memory, &call.call);
+  virtual_memory_.end_if_unused(*memory, MappingOwner(*this, &call.call));
 }
 
 void Compaction::apply(const trace::Mapping& call) noexcept {
   using trace::MappingOperation;
   const trace::RecordHeader& record = call.call.record;
-  if (record.result != trace::kCudaSuccess) return count_only(record);
+  if (record.result != trace::kCudaSuccess) return count_gone(record);
   switch (call.operation) {
     case MappingOperation::kReserve: {
       return virtual_memory_.reserve(
@@ -86,7 +114,7 @@ void Compaction::apply(const trace::Mapping& call) noexcept {
     case MappingOperation::kImport:
       return import_handle(call);
     default:
-      return count_only(record);
+      return count_gone(record);
   }
 }
 
@@ -102,7 +130,7 @@ void Compaction::import_handle(const trace::Mapping& call) noexcept {
   entry.address = call.handle;
   entry.device = contexts_.device_of(Kind::kImportedVmm, call.location, call.call.context);
   entry.stays = true;
-  (void)virtual_memory_.create(entry);
+  virtual_memory_.create(entry, MappingOwner(*this));
 }
 
 void Compaction::map(const trace::Mapping& call) noexcept {
@@ -112,15 +140,8 @@ void Compaction::map(const trace::Mapping& call) noexcept {
   entry.born_time = now_;
   entry.record = retain(call.call.record);
   VirtualMemory::Physical* const memory = virtual_memory_.find(call.handle);
-  if (memory == nullptr || virtual_memory_.map(*memory, entry) == nullptr) return;
-  const std::int32_t device = memory->entry.device;
-  const bool is_host = device == ledger::kHostDevice;
-  address_map_.set(call.address, call.bytes,
-                   {is_host ? ledger::MemoryClass::kPinned : ledger::MemoryClass::kDevice, device});
-  const auto* const around = virtual_memory_.reservations().containing(call.address);
-  if (around == nullptr || !around->tag.is_segment) return;
-  mark_physical(*memory);
-  grow_segments(around->tag.device, {entry.bytes, entry.born_time});
+  if (memory == nullptr || !virtual_memory_.map(*memory, entry, MappingOwner(*this))) return;
+  address_map_.set(call.address, call.bytes, ledger::location_of_mapping(memory->entry.device));
 }
 
 void Compaction::unmap(const trace::Mapping& call) noexcept {
@@ -132,55 +153,31 @@ void Compaction::unmap(const trace::Mapping& call) noexcept {
   if (stays) {
     retain(call.call.record);
   } else {
-    count_only(call.call.record);
+    count_gone(call.call.record);
   }
-  virtual_memory_.unmap(
-      call.address, call.bytes,
-      [&](const VirtualMemory::Mapping& mapping, VirtualMemory::Physical& memory) {
-        // Without the call that unmaps it, the mapping must go, too; with it, it must stay.
-        if (stays) {
-          memory.entry.stays = true;
-        } else {
-          drop(mapping.entry.record);
-        }
-        const auto* const around = virtual_memory_.reservations().containing(mapping.begin());
-        if (around != nullptr && around->tag.is_segment) {
-          shrink_segments(around->tag.device, mapping.bytes());
-        }
-        if (memory.is_unused()) end_physical(memory, &call.call);
-      });
+  virtual_memory_.unmap(call.address, call.bytes, MappingOwner(*this, &call.call, stays));
 }
 
 void Compaction::free_reservation(const trace::Mapping& call) noexcept {
-  const VirtualMemory::Reservation* const found = virtual_memory_.reservations().find(call.address);
-  if (found == nullptr) return count_only(call.call.record);
-  address_map_.forget(found->address, found->size_bytes);
-  if (found->tag.is_segment) {
-    virtual_memory_.mappings().for_each_in(found->address, found->size_bytes,
-                                           [&](const VirtualMemory::Mapping& mapping) {
-                                             shrink_segments(found->tag.device, mapping.bytes());
-                                           });
+  const auto freed = virtual_memory_.free_reservation(call.address, MappingOwner(*this));
+  if (!freed) return count_gone(call.call.record);
+  address_map_.forget(freed->address, freed->size_bytes);
+  if (freed->tag.is_segment()) {
     retain(call.call.record);
   } else {
-    drop(found->tag.record);
-    count_only(call.call.record);
+    drop(freed->tag.record);
+    count_gone(call.call.record);
   }
-  virtual_memory_.free_reservation(call.address);
 }
 
-// The framework deals blocks from the reservation: what is mapped into it is the framework's.
+// The framework deals blocks from the reservation.
 void Compaction::mark_reservation(VirtualMemory::Reservation& reservation,
                                   std::int32_t device) noexcept {
-  reservation.tag.is_segment = true;
-  reservation.tag.device = device;
-  auto& record = reinterpret_cast<trace::Mapping&>(retained_.record(reservation.tag.record));
+  const SegmentTag tag{reservation.tag.record, true, device};
+  auto& record = reinterpret_cast<trace::Mapping&>(retained_.record(tag.record));
   record.call.record.flags |= trace::kFlagSegment;
   record.location = device;
-  virtual_memory_.mappings().for_each_in(
-      reservation.address, reservation.size_bytes, [&](const VirtualMemory::Mapping& mapping) {
-        mark_physical(virtual_memory_.physical_of(mapping));
-        grow_segments(device, {mapping.entry.bytes, mapping.entry.born_time});
-      });
+  virtual_memory_.attach_segment(reservation, tag, MappingOwner(*this));
 }
 
 void Compaction::grow_segments(std::int32_t device, const LiveBytes& live) noexcept {
@@ -193,18 +190,12 @@ void Compaction::shrink_segments(std::int32_t device, std::uint64_t bytes) noexc
   if (Physical* const state = sums_.physical(device)) state->framework.shrink(bytes);
 }
 
-void Compaction::mark_physical(VirtualMemory::Physical& memory) noexcept {
-  LiveMapped& entry = memory.entry;
-  if (entry.group == kNoIndex32) return;
-  entry.group = move_to_segments(entry.group, {entry.bytes, entry.born_time});
-}
-
 void Compaction::apply(const trace::Pool& call) noexcept {
   const trace::RecordHeader& record = call.call.record;
-  if (record.result != trace::kCudaSuccess) return count_only(record);
+  if (record.result != trace::kCudaSuccess) return count_gone(record);
   const bool is_needed = pools_.tells_pools_apart(call);
   if (pools_.apply_call(call, now_)) physical_changed(call.device);
-  if (!is_needed) return count_only(record);
+  if (!is_needed) return count_gone(record);
   retain(record);
 }
 
@@ -212,11 +203,10 @@ void Compaction::apply(const trace::PoolSample& sample) noexcept {
   retain_sample(sample.record, source_of(sample.pool, sample.device), sample.reserved_current);
   if (writer_ == trace::kCheckpointWriter) return pools_.restore_sample(sample);
   const std::int32_t device = pools_.device_of(sample);
-  Physical* physical = sums_.physical(device);
+  const std::uint64_t more_bytes = pools_.apply_sample(sample, now_);
+  Physical* const physical = more_bytes == 0 ? nullptr : sums_.physical(device);
   if (physical == nullptr) return;
-  const std::uint64_t reserved_bytes = pools_.sums_of(device).reserved_bytes;
-  if (!pools_.apply_sample(sample, now_)) return;
-  physical->count_in_last_sample(pools_.sums_of(device).reserved_bytes - reserved_bytes);
+  physical->count_in_last_sample(more_bytes);
   physical_changed(device);
 }
 

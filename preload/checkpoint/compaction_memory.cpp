@@ -28,11 +28,12 @@ bool Compaction::is_conflict(const trace::RecordHeader& record) noexcept {
          memory_.find(Memory::space_of(call.memory), call.address) != nullptr;
 }
 
-std::uint32_t Compaction::group_of(const trace::Totals& like, const Target& target) noexcept {
+std::uint32_t Compaction::group_of(const trace::Totals& like,
+                                   const ledger::Target& target) noexcept {
   return bind(sums_.group_of(like), target);
 }
 
-std::uint32_t Compaction::bind(std::uint32_t group, const Target& target) noexcept {
+std::uint32_t Compaction::bind(std::uint32_t group, const ledger::Target& target) noexcept {
   if (group != kNoIndex32 && sums_.group(group).row == kNoIndex32) {
     sums_.bind(group, target.kind, target.device, target.pool);
   }
@@ -48,15 +49,9 @@ void Compaction::apply(const trace::Allocation& call) noexcept {
     return;
   }
   trace::Totals like = allocations_like(call);
-  Target target;
-  target.kind = ledger::kind_of(call.memory);
-  target.device = contexts_.device_of(target.kind, call.location, call.call.context);
-  like.location = target.device;
-  if (target.kind == Kind::kStreamOrdered) {
-    target.pool = pools_.pool_of(call.pool, target.device);
-    if (pools_.device_of(target.pool) >= 0) target.device = pools_.device_of(target.pool);
-    like.pool = pools_.pools()[target.pool].handle;
-  }
+  const ledger::Target target = ledger::target_of(call, contexts_, pools_);
+  like.location = target.call_device;
+  if (target.kind == Kind::kStreamOrdered) like.pool = pools_.pools()[target.pool].handle;
   const std::uint32_t group = group_of(like, target);
   if (failed()) return;
   if (!succeeded) ++sums_.group(group).totals.failed;
@@ -172,20 +167,26 @@ bool Compaction::end_shadow(const trace::Free& call) noexcept {
 }
 
 void Compaction::apply(const trace::Free& call) noexcept {
+  switch (ledger::meaning_of(call)) {
+    case ledger::FreeMeaning::kNothing:
+      return count_gone(call.call.record);
+    case ledger::FreeMeaning::kReleasesHandle:
+      return release_physical(call);
+    case ledger::FreeMeaning::kRefused:
+      return refuse(call);
+    case ledger::FreeMeaning::kCaptured: {
+      graph_memory_ = true;
+      retain(call.call.record);
+      return;
+    }
+    case ledger::FreeMeaning::kTakesBack:
+      return take_back(call);
+  }
+}
+
+void Compaction::take_back(const trace::Free& call) noexcept {
   const trace::RecordHeader& record = call.call.record;
-  if (call.address == 0) return count_gone(record);
-  if (ledger::is_physical(call.memory)) return release_physical(call);
-  if (record.result != trace::kCudaSuccess && !trace::is_error_of_another_call(record.result)) {
-    return refuse(call);
-  }
-  if ((record.flags & trace::kFlagCaptured) != 0) {
-    graph_memory_ = true;
-    retain(record);
-    return;
-  }
-  if (record.result == trace::kCudaSuccess && !shadows_.empty() && end_shadow(call)) {
-    return;
-  }
+  if (record.result == trace::kCudaSuccess && !shadows_.empty() && end_shadow(call)) return;
   Live live;
   if (!memory_.remove(Memory::space_of(call.memory), call.address, live)) {
     (void)memory_.forget_ended(call.address);
@@ -203,19 +204,15 @@ void Compaction::apply(const trace::Free& call) noexcept {
 }
 
 void Compaction::refuse(const trace::Free& call) noexcept {
-  const trace::RecordHeader& record = call.call.record;
-  const ledger::Refusal refusal =
-      memory_.explain_refused(Memory::space_of(call.memory), call.address);
-  ledger::CallSite allocated_at;
-  if (refusal.has_group) allocated_at = ledger::site_of(sums_.group(refusal.group).totals);
+  const ledger::Refusal refusal = refused_frees_.add(
+      memory_, call, ledger::site_of(call.call), now_,
+      [&](std::uint32_t group) { return ledger::site_of(sums_.group(group).totals); });
   if (refusal.what == trace::FreedWhat::kLiveMemory) ++sums_.group(refusal.group).totals.failed;
-  refused_frees_.add(ledger::describe_refused(ledger::site_of(call.call), record.result, refusal,
-                                              allocated_at, now_));
-  count_gone(record);
+  count_gone(call.call.record);
 }
 
 void Compaction::apply(const trace::Block& block) noexcept {
-  if (!ledger::is_gpu_block(block)) return count_only(block.record);
+  if (!ledger::is_gpu_block(block)) return count_gone(block.record);
   replace_block(block);
   if (writer_ == trace::kCheckpointWriter) return;
   Physical* device = sums_.physical(block.device);
@@ -245,7 +242,8 @@ void Compaction::replace_block(const trace::Block& block) noexcept {
   blocks_like_.kind = static_cast<std::uint32_t>(trace::RecordKind::kBlock);
   blocks_like_.stack = block.stack;
   blocks_like_.location = block.device;
-  const std::uint32_t group = group_of(blocks_like_, {Kind::kBlock, block.device, 0});
+  const std::uint32_t group =
+      group_of(blocks_like_, {.kind = Kind::kBlock, .device = block.device});
   Live* const live = failed() ? nullptr : blocks_.add(block.address);
   if (live == nullptr) {
     failed_ = true;
@@ -263,7 +261,8 @@ std::uint32_t Compaction::move_to_segments(std::uint32_t group, const LiveBytes&
   if ((like.record.flags & trace::kFlagSegment) != 0) return group;
   like.record.flags |= trace::kFlagSegment;
   const Row row = sums_.row_of(group);
-  const std::uint32_t segments = group_of(like, {row.kind, row.device, row.pool});
+  const std::uint32_t segments =
+      group_of(like, {.kind = row.kind, .device = row.device, .pool = row.pool});
   if (failed()) return group;
   sums_.move(group, segments, live);
   return segments;
@@ -280,7 +279,7 @@ void Compaction::mark_segment(std::uint64_t address) noexcept {
     return;
   }
   VirtualMemory::Reservation* reservation = virtual_memory_.reservations().containing(address);
-  if (reservation == nullptr || reservation->tag.is_segment) return;
+  if (reservation == nullptr || reservation->tag.is_segment()) return;
   const VirtualMemory::Mapping* mapping = virtual_memory_.mappings().containing(address);
   if (mapping != nullptr) {
     mark_reservation(*reservation, virtual_memory_.physical_of(*mapping).entry.device);
@@ -309,7 +308,7 @@ void Compaction::apply(const trace::ContextCall& call) noexcept {
   const trace::RecordHeader& record = call.call.record;
   const bool opened = contexts_.open(call, ledger::site_of(call.call));
   const bool ended = ledger::end_of(call) != ledger::EndedBy::kNothing && end_context(call);
-  if (!opened && !ended) return count_only(record);
+  if (!opened && !ended) return count_gone(record);
   retain(record);
 }
 

@@ -55,10 +55,8 @@ void Compaction::apply(const trace::Peak& peak) noexcept {
   restored_epoch_ = 0;
   switch (peak.scope) {
     case trace::PeakScope::kKind: {
-      const Kind kind = ledger::kind_of(peak.memory);
-      const std::uint32_t pool =
-          kind == Kind::kStreamOrdered ? pools_.named(peak.pool, peak.device) : 0;
-      Row* row = sums_.row(kind, peak.device, pool);
+      const ledger::Target target = ledger::target_of(peak, pools_);
+      Row* row = sums_.row(target.kind, target.device, target.pool);
       if (row != nullptr) (void)sums_.compete(row->peak, peak.bytes, peak.peak_time);
       return;
     }
@@ -111,10 +109,10 @@ void Compaction::apply(const trace::PeakHolder& holder) noexcept {
   like.record.api = holder.record.api;
   like.record.flags = holder.record.flags;
   like.memory = holder.memory;
-  const Kind kind = is_block ? Kind::kBlock : ledger::kind_of(holder.memory);
-  if (ledger::level_of(kind) != restored_level_) return;
-  const std::uint32_t index =
-      bind(sums_.restored_group_of(like, restored_device_), {kind, restored_device_, kNoIndex32});
+  const std::optional<Kind> kind = ledger::kind_at(restored_level_, holder);
+  if (!kind) return;
+  const std::uint32_t index = bind(sums_.restored_group_of(like, restored_device_),
+                                   {.kind = *kind, .device = restored_device_, .pool = kNoIndex32});
   if (failed()) return;
   Group& group = sums_.group(index);
   Share& share = restored_is_physical_ ? group.at_physical_peak : group.at_peak;

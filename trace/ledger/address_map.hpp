@@ -48,6 +48,18 @@ constexpr MemoryClass class_of(Level level) {
   return level == Level::kHost ? MemoryClass::kPinned : MemoryClass::kDevice;
 }
 
+// Of a mapping of physical memory, which lies on the device or on the host.
+constexpr Location location_of_mapping(std::int32_t device) {
+  return {device == kHostDevice ? MemoryClass::kPinned : MemoryClass::kDevice, device};
+}
+// Whether the call gives its address to device memory of somebody else.
+constexpr bool maps_device_memory(trace::ImportOperation operation) {
+  return operation == trace::ImportOperation::kIpcOpen ||
+         operation == trace::ImportOperation::kPoolImportPointer ||
+         operation == trace::ImportOperation::kExternalMap ||
+         operation == trace::ImportOperation::kGraphicsPointer;
+}
+
 // What a checkpoint tells of an end of a copy.
 constexpr trace::Place place_of(MemoryClass memory) {
   switch (memory) {

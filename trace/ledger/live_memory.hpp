@@ -17,6 +17,27 @@ namespace gpumemtrace::ledger {
 
 using trace::FreedWhat;
 
+// What a call that frees does.
+enum class FreeMeaning : std::uint8_t {
+  kNothing,
+  kReleasesHandle,  // drops a reference of physical memory
+  kRefused,
+  kCaptured,   // into a graph
+  kTakesBack,  // what lies at the address, at once
+};
+
+constexpr FreeMeaning meaning_of(const trace::Free& call) {
+  const trace::RecordHeader& record = call.call.record;
+  const bool succeeded = record.result == trace::kCudaSuccess;
+  if (call.address == 0) return FreeMeaning::kNothing;
+  if (is_physical(call.memory)) {
+    return succeeded ? FreeMeaning::kReleasesHandle : FreeMeaning::kNothing;
+  }
+  if (!succeeded && !trace::is_error_of_another_call(record.result)) return FreeMeaning::kRefused;
+  const bool is_captured = (record.flags & trace::kFlagCaptured) != 0;
+  return is_captured ? FreeMeaning::kCaptured : FreeMeaning::kTakesBack;
+}
+
 // What a free that the driver refused was about.
 struct Refusal {
   FreedWhat what = FreedWhat::kNothingKnown;

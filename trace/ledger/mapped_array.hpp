@@ -19,6 +19,11 @@ class MappedArray {
  public:
   MappedArray() noexcept = default;
   ~MappedArray() { release(); }
+  MappedArray(MappedArray&& other) noexcept { swap(other); }
+  MappedArray& operator=(MappedArray&& other) noexcept {
+    swap(other);
+    return *this;
+  }
   MappedArray(const MappedArray&) = delete;
   MappedArray& operator=(const MappedArray&) = delete;
 

@@ -92,16 +92,18 @@ PoolState& Pools::sampled_pool(const trace::PoolSample& sample) {
 
 void Pools::restore_sample(const trace::PoolSample& sample) { (void)sampled_pool(sample); }
 
-bool Pools::apply_sample(const trace::PoolSample& sample, std::uint64_t now) {
+std::uint64_t Pools::apply_sample(const trace::PoolSample& sample, std::uint64_t now) {
   PoolState& state = sampled_pool(sample);
   state.reserved_peak_bytes = std::max(state.reserved_peak_bytes, sample.reserved_high);
+  const std::uint64_t before = state.reserved_bytes;
   // What is in use is reserved: a smaller number was read before the newest allocations.
-  const bool changed = set_reserved(state, std::max(sample.reserved_current, state.used_bytes));
+  (void)set_reserved(state, std::max(sample.reserved_current, state.used_bytes));
   PoolSums* const sums = sums_behind(state);
-  if (sums != nullptr && sums->reserved_bytes > sums->most.reserved_bytes) {
+  if (sums == nullptr) return 0;
+  if (sums->reserved_bytes > sums->most.reserved_bytes) {
     sums->most = {now, sums->used_bytes, sums->reserved_bytes};
   }
-  return changed;
+  return state.reserved_bytes - before;
 }
 
 bool Pools::restore(const trace::Peak& peak) {

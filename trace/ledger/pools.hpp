@@ -74,9 +74,10 @@ class Pools {
     state.used_bytes -= bytes;
     if (PoolSums* const sums = sums_behind(state)) sums->used_bytes -= bytes;
   }
-  [[nodiscard]] bool apply_sample(const trace::PoolSample& sample, std::uint64_t now);
   // Creation, destruction and which pool is whose.
   [[nodiscard]] bool apply_call(const trace::Pool& call, std::uint64_t now);
+  // By how much more the pools of the device hold than before; modulo 2^64.
+  [[nodiscard]] std::uint64_t apply_sample(const trace::PoolSample& sample, std::uint64_t now);
   // A sample that a checkpoint retained: which pool it is about, and nothing more.
   void restore_sample(const trace::PoolSample& sample);
   // A peak of the scope kPoolReserved: what the pool held at a checkpoint's cut, and the most that

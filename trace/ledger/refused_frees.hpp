@@ -63,6 +63,16 @@ namespace gpumemtrace::ledger {
 // - failed() where the system had no memory.
 class RefusedFrees {
  public:
+  // Adds the call that the driver refused, and says what it was about. site_of_group(group) tells
+  // who allocates there.
+  template <class Memory, class SiteOfGroup>
+  Refusal add(Memory& live, const trace::Free& call, const CallSite& site, std::uint64_t now,
+              SiteOfGroup&& site_of_group) {
+    const Refusal refusal = live.explain_refused(Memory::space_of(call.memory), call.address);
+    const CallSite allocated_at = refusal.has_group ? site_of_group(refusal.group) : CallSite{};
+    add(describe_refused(site, call.call.record.result, refusal, allocated_at, now));
+    return refusal;
+  }
   void add(const trace::RefusedFree& refused) {
     trace::RefusedFree* const row =
         std::lower_bound(rows_.begin(), rows_.end(), refused,

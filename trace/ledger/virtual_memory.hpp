@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "trace/ledger/flat_map.hpp"
 #include "trace/ledger/mapped_array.hpp"
@@ -43,6 +44,13 @@ class RangeList {
     const std::size_t i = first_from(range.begin());
     return ranges_.insert(i, range) ? &ranges_[i] : nullptr;
   }
+  // In the place of the one that begins where it does; nullptr without memory.
+  Range* set(const Range& range) {
+    Range* const known = find(range.begin());
+    if (known == nullptr) return add(range);
+    *known = range;
+    return known;
+  }
   void erase(std::size_t first, std::size_t last) { ranges_.erase(first, last); }
   // Calls visit(range) for those that begin in the stretch.
   template <class Visit>
@@ -61,12 +69,24 @@ class RangeList {
 // - Physical memory costs its bytes from cuMemCreate until its handle has no reference left and
 //   its last mapping is gone, in whichever order.
 // - Reservations and mappings are address space: they cost nothing.
+// - A reservation from which the framework deals blocks is a segment. What is mapped into it is the
+//   framework's, and so is the memory behind it.
 // - Imported handles are other processes' memory; their size shows with their first mapping.
-// - Entry has the members `address` (of physical memory: its handle) and `bytes`; ReservationTag is
-//   what the user of this class keeps with a reservation.
+// - Entry has the members `address` (of physical memory: its handle) and `bytes`. SegmentTag is
+// what
+//   the owner keeps with a reservation; its is_segment() says whether that is a segment.
+// - Owner says what changes mean for its sums:
+//     lose_name(physical)          a release was missed: its handle's number is taken by other
+//     memory join(physical, tag)          it is the segment's from now on, or was before
+//     grow(mapping, tag)           the mapping became a part of the segment
+//     shrink(mapping, tag)         and is none any more
+//     map(mapping)                 it is new
+//     unmap(mapping, its physical) it is gone
+//     end(physical)                nothing refers to the memory any more
+//   All get entries, and change nothing here.
 // - Pointers are valid until the next change. failed() where the system had no memory; what is
 //   asked then is worthless.
-template <class Entry, class ReservationTag>
+template <class Entry, class SegmentTag>
 class VirtualMemory {
  public:
   struct Physical {
@@ -75,7 +95,6 @@ class VirtualMemory {
     std::uint32_t mappings = 0;
     bool is_live = true;
 
-    // It costs nothing any more: the caller ends it.
     [[nodiscard]] bool is_unused() const { return is_live && references == 0 && mappings == 0; }
   };
   struct Mapping {
@@ -88,17 +107,14 @@ class VirtualMemory {
   struct Reservation {
     std::uint64_t address = 0;
     std::uint64_t size_bytes = 0;
-    ReservationTag tag{};
+    SegmentTag tag{};
 
     [[nodiscard]] std::uint64_t begin() const { return address; }
     [[nodiscard]] std::uint64_t bytes() const { return size_bytes; }
   };
 
-  // The memory whose live handle had this number, and which goes on without a name: the driver
-  // reuses a handle's number only when its references are gone, so a release was missed. nullptr
-  // where the number was free.
-  [[nodiscard]] Physical* create(const Entry& entry) {
-    Physical* older = nullptr;
+  template <class Owner>
+  void create(const Entry& entry, Owner&& owner) {
     std::uint32_t index = 0;
     if (unused_.empty()) {
       index = static_cast<std::uint32_t>(physical_.size());
@@ -108,14 +124,17 @@ class VirtualMemory {
       unused_.erase(unused_.size() - 1, unused_.size());
     }
     physical_[index] = {entry, 1, 0, true};
-    if (NamedHandle* const known = handles_.find(entry.address)) {
-      older = &physical_[known->physical];
-      older->references = 0;
-      known->physical = index;
-    } else if (handles_.insert({entry.address, index}) == nullptr) {
-      return fail();
+    NamedHandle* const known = handles_.find(entry.address);
+    if (known == nullptr) {
+      if (handles_.insert({entry.address, index}) == nullptr) fail();
+      return;
     }
-    return older;
+    // The driver reuses a handle's number only when its references are gone.
+    Physical& older = physical_[known->physical];
+    known->physical = index;
+    older.references = 0;
+    owner.lose_name(older.entry);
+    end_if_unused(older, owner);
   }
   [[nodiscard]] Physical* find(std::uint64_t handle) {
     const NamedHandle* const named = handles_.find(handle);
@@ -128,56 +147,81 @@ class VirtualMemory {
     if (memory == nullptr) {
       const Mapping* const mapping = mappings_.containing(address);
       if (mapping == nullptr) return nullptr;
-      if (handle != 0 && handles_.insert({handle, mapping->physical}) == nullptr) return fail();
+      if (handle != 0 && handles_.insert({handle, mapping->physical}) == nullptr) fail();
       memory = &physical_[mapping->physical];
     }
     ++memory->references;
     return memory;
   }
-  // Drops a reference; nullptr where the handle is not known.
+  // Drops a reference; nullptr where the handle is not known. end_if_unused() follows.
   [[nodiscard]] Physical* release(std::uint64_t handle) {
     Physical* const memory = find(handle);
     if (memory != nullptr && --memory->references == 0) handles_.erase(handles_.find(handle));
     return memory;
   }
-  // Forgets memory that is unused.
-  void end(Physical& memory) {
+  template <class Owner>
+  void end_if_unused(Physical& memory, Owner&& owner) {
+    if (!memory.is_unused()) return;
+    owner.end(memory.entry);
     memory.is_live = false;
     if (!unused_.push(static_cast<std::uint32_t>(&memory - physical_.data()))) fail();
   }
 
-  void reserve(std::uint64_t address, std::uint64_t bytes, const ReservationTag& tag) {
-    const Reservation reservation{address, bytes, tag};
-    if (Reservation* const known = reservations_.find(address)) {
-      *known = reservation;
-    } else if (reservations_.add(reservation) == nullptr) {
-      fail();
-    }
+  void reserve(std::uint64_t address, std::uint64_t bytes, const SegmentTag& tag) {
+    if (reservations_.set({address, bytes, tag}) == nullptr) fail();
   }
-  void free_reservation(std::uint64_t address) {
+  // The reservation that begins at the address; what is mapped there is of no segment any more.
+  // nullopt where there is none.
+  template <class Owner>
+  std::optional<Reservation> free_reservation(std::uint64_t address, Owner&& owner) {
+    const Reservation* const found = reservations_.find(address);
+    if (found == nullptr) return std::nullopt;
+    const Reservation freed = *found;
+    if (freed.tag.is_segment()) {
+      mappings_.for_each_in(freed.address, freed.size_bytes,
+                            [&](Mapping& mapping) { owner.shrink(mapping.entry, freed.tag); });
+    }
     const std::size_t index = reservations_.first_from(address);
     reservations_.erase(index, index + 1);
+    return freed;
+  }
+  // The reservation turns out to be a segment.
+  template <class Owner>
+  void attach_segment(Reservation& reservation, const SegmentTag& tag, Owner&& owner) {
+    reservation.tag = tag;
+    mappings_.for_each_in(reservation.address, reservation.size_bytes,
+                          [&](Mapping& mapping) { join(mapping, tag, owner); });
   }
 
-  // Maps a part of the memory; nullptr where the address is mapped already.
-  Mapping* map(Physical& memory, const Entry& entry) {
-    if (mappings_.find(entry.address) != nullptr) return nullptr;
-    ++memory.mappings;
+  // Maps a part of the memory; false where the address is mapped already.
+  template <class Owner>
+  bool map(Physical& memory, const Entry& entry, Owner&& owner) {
+    if (mappings_.find(entry.address) != nullptr) return false;
     const auto index = static_cast<std::uint32_t>(&memory - physical_.data());
     Mapping* const added = mappings_.add({entry, index});
-    if (added == nullptr) fail();
-    return added;
+    if (added == nullptr) {
+      fail();
+      return false;
+    }
+    ++memory.mappings;
+    owner.map(added->entry);
+    const Reservation* const around = reservations_.containing(entry.address);
+    if (around != nullptr && around->tag.is_segment()) join(*added, around->tag, owner);
+    return true;
   }
-  // Removes all mappings that begin in the range. Calls unmapped(mapping, its memory) for each.
-  template <class Visit>
-  void unmap(std::uint64_t address, std::uint64_t bytes, Visit&& unmapped) {
+  // Removes all mappings that begin in the range.
+  template <class Owner>
+  void unmap(std::uint64_t address, std::uint64_t bytes, Owner&& owner) {
     const std::size_t first = mappings_.first_from(address);
     std::size_t last = first;
-    mappings_.for_each_in(address, bytes, [&](const Mapping& mapping) {
+    mappings_.for_each_in(address, bytes, [&](Mapping& mapping) {
       Physical& memory = physical_[mapping.physical];
       --memory.mappings;
       ++last;
-      unmapped(mapping, memory);
+      owner.unmap(mapping.entry, memory.entry);
+      const Reservation* const around = reservations_.containing(mapping.begin());
+      if (around != nullptr && around->tag.is_segment()) owner.shrink(mapping.entry, around->tag);
+      end_if_unused(memory, owner);
     });
     mappings_.erase(first, last);
   }
@@ -202,10 +246,12 @@ class VirtualMemory {
     std::uint32_t physical = 0;  // index
   };
 
-  std::nullptr_t fail() {
-    failed_ = true;
-    return nullptr;
+  template <class Owner>
+  void join(Mapping& mapping, const SegmentTag& tag, Owner& owner) {
+    owner.join(physical_[mapping.physical].entry, tag);
+    owner.grow(mapping.entry, tag);
   }
+  void fail() { failed_ = true; }
 
   MappedArray<Physical> physical_;
   MappedArray<std::uint32_t> unused_;  // indexes of physical_ that can be taken again

@@ -166,12 +166,12 @@ void Accounts::forget_last_where_gone() {
   }
 }
 
-void Accounts::restore_row_peak(Kind kind, std::int32_t device, std::uint32_t pool,
-                                std::uint64_t bytes, std::uint64_t time) {
+void Accounts::restore_row_peak(const ledger::Target& target, std::uint64_t bytes,
+                                std::uint64_t time) {
   GroupKey key;
-  key.kind = kind;
-  key.device = device;
-  key.pool = pool;
+  key.kind = target.kind;
+  key.device = target.device;
+  key.pool = target.pool;
   UsageRow& row = rows_[find_or_add_row(key)];
   if (bytes < row.peak_bytes) return;
   row.peak_bytes = bytes;

@@ -24,6 +24,7 @@
 #include "trace/ledger/call_site.hpp"
 #include "trace/ledger/levels.hpp"
 #include "trace/ledger/releases.hpp"
+#include "trace/ledger/targets.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -323,8 +324,7 @@ class Accounts {
   // At a checkpoint's cut: which allocation was the last is not known of all groups.
   void forget_last_where_gone();
   // The highest point of a row before a checkpoint's cut.
-  void restore_row_peak(Kind kind, std::int32_t device, std::uint32_t pool, std::uint64_t bytes,
-                        std::uint64_t time);
+  void restore_row_peak(const ledger::Target& target, std::uint64_t bytes, std::uint64_t time);
 
   void count_failure(const GroupKey& key) { ++rows_[groups_[group_of(key)].row].failed; }
 

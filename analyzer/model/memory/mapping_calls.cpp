@@ -3,8 +3,6 @@
 
 namespace gpumemtrace::analyzer {
 
-using ledger::MemoryClass;
-
 void MappingCalls::apply(const trace::Mapping& call) {
   if (call.call.record.result != trace::kCudaSuccess) return;
   switch (call.operation) {
@@ -17,7 +15,7 @@ void MappingCalls::apply(const trace::Mapping& call) {
     case trace::MappingOperation::kUnmap:
       return unmap(call);
     case trace::MappingOperation::kRetainHandle: {
-      if (!memory_.virtual_memory.retain(call.handle, call.address)) {
+      if (memory_.virtual_memory.retain(call.handle, call.address) == nullptr) {
         ++memory_.statistics.unknown_frees;
       }
       return;
@@ -40,50 +38,44 @@ void MappingCalls::reserve(const trace::Mapping& call) {
     segment.mapped = true;
     id = memory_.framework.add_segment(segment, memory_.present.time);
   }
-  memory_.virtual_memory.reserve(call.address, call.bytes, id);
+  memory_.virtual_memory.reserve(call.address, call.bytes, {id});
 }
 
 void MappingCalls::free_reservation(const trace::Mapping& call) {
-  const auto* reservation = memory_.virtual_memory.find_reservation(call.address);
-  if (reservation == nullptr || reservation->begin() != call.address) return;
-  if (reservation->tag != 0) {
-    memory_.framework.remove_segment(reservation->tag, memory_.present.time);
+  const auto freed = memory_.virtual_memory.free_reservation(call.address, MappingOwner(memory_));
+  if (!freed) return;
+  if (freed->tag.is_segment()) {
+    memory_.framework.remove_segment(freed->tag.id, memory_.present.time);
   }
-  memory_.address_map.forget(reservation->begin(), reservation->bytes());
-  memory_.virtual_memory.free_reservation(call.address);
+  memory_.address_map.forget(freed->address, freed->size_bytes);
 }
 
 void MappingCalls::import_handle(const trace::Mapping& call) {
-  if (call.handle == 0 || memory_.virtual_memory.retain(call.handle, 0)) return;
+  if (call.handle == 0 || memory_.virtual_memory.retain(call.handle, 0) != nullptr) return;
   const GroupKey key = memory_.key_of(call.call, Kind::kImportedVmm, call.location);
-  (void)memory_.virtual_memory.create(
-      {call.handle, call.bytes, memory_.present.time, memory_.accounts.group_of(key), 0});
+  const LiveAllocation entry{call.handle, call.bytes, memory_.present.time,
+                             memory_.accounts.group_of(key), 0};
+  memory_.accounts.add(entry.group, entry.bytes, entry.born);
+  memory_.virtual_memory.create(entry, MappingOwner(memory_));
 }
 
 void MappingCalls::map(const trace::Mapping& call) {
-  const VirtualMemory::Mapping* mapping =
-      memory_.virtual_memory.map(call.address, call.bytes, call.handle, memory_.present.time);
-  if (mapping == nullptr) return;
-  const LiveAllocation entry = mapping->entry;
-  const std::int32_t device = memory_.accounts.group(entry.group).key.device;
-  const MemoryClass type = device == kHostDevice ? MemoryClass::kPinned : MemoryClass::kDevice;
-  memory_.address_map.set(entry.address, entry.bytes, {type, device});
-  if (entry.link != 0) {
-    memory_.framework.grow_segment(entry.link, entry.address, entry.bytes, entry.born,
-                                   memory_.present.time);
+  VirtualMemory::Physical* const physical = memory_.virtual_memory.find(call.handle);
+  if (physical == nullptr) return;
+  const std::uint64_t now = memory_.present.time;
+  if (physical->entry.bytes == 0) {
+    memory_.accounts.grow(physical->entry, call.bytes, now);
+    physical->entry.bytes = call.bytes;
   }
+  GroupKey key = memory_.accounts.group(physical->entry.group).key;
+  key.kind = Kind::kMapping;
+  const LiveAllocation entry{call.address, call.bytes, now, memory_.accounts.group_of(key), 0};
+  if (!memory_.virtual_memory.map(*physical, entry, MappingOwner(memory_))) return;
+  memory_.address_map.set(call.address, call.bytes, ledger::location_of_mapping(key.device));
 }
 
 void MappingCalls::unmap(const trace::Mapping& call) {
-  VirtualMemory::Removed freed;
-  for (const LiveAllocation& entry :
-       memory_.virtual_memory.unmap(call.address, call.bytes, freed)) {
-    if (entry.link != 0) {
-      memory_.framework.shrink_segment(entry.link, entry.address, entry.bytes,
-                                       memory_.present.time);
-    }
-  }
-  memory_.physical_released(freed, &call.call);
+  memory_.virtual_memory.unmap(call.address, call.bytes, MappingOwner(memory_, &call.call));
 }
 
 void MappingCalls::apply(const trace::Pool& call) {
@@ -95,27 +87,28 @@ void MappingCalls::apply(const trace::PoolSample& sample) {
   Pools& pools = memory_.pools;
   if (memory_.present.in_checkpoint) return pools.restore_sample(sample);
   const std::int32_t device = pools.device_of(sample);
-  const std::uint64_t reserved_bytes = pools.sums_of(device).reserved_bytes;
-  if (!pools.apply_sample(sample, memory_.present.time)) return;
-  memory_.devices.state(device).count_in_last_sample(pools.sums_of(device).reserved_bytes -
-                                                     reserved_bytes);
+  const std::uint64_t more_bytes = pools.apply_sample(sample, memory_.present.time);
+  if (more_bytes == 0) return;
+  memory_.devices.state(device).count_in_last_sample(more_bytes);
   memory_.pools_changed(device);
 }
 
 void MappingCalls::apply(const trace::Import& call) {
   if (call.call.record.result != trace::kCudaSuccess) return;
+  if (ledger::maps_device_memory(call.operation)) {
+    memory_.address_map.set(
+        call.address, call.bytes,
+        {ledger::MemoryClass::kDevice, memory_.contexts.device_of(call.call.context)});
+  }
   switch (call.operation) {
     case trace::ImportOperation::kIpcOpen:
     case trace::ImportOperation::kPoolImportPointer:
     case trace::ImportOperation::kExternalImport:
       return open_import(call);
-    case trace::ImportOperation::kExternalMap:
+    case trace::ImportOperation::kExternalMap: {
       memory_.external_mappings.insert(call.address);
-      [[fallthrough]];
-    case trace::ImportOperation::kGraphicsPointer:
-      return memory_.address_map.set(
-          call.address, call.bytes,
-          {MemoryClass::kDevice, memory_.contexts.device_of(call.call.context)});
+      return;
+    }
     case trace::ImportOperation::kIpcClose:
       return release_import(call.address, call.call);
     case trace::ImportOperation::kExternalDestroy:
@@ -134,9 +127,6 @@ void MappingCalls::open_import(const trace::Import& call) {
   const GroupKey key = memory_.key_of(call.call, external ? Kind::kExternal : Kind::kIpc, -1);
   memory_.live.add(Memory::Space::kImports, {key_address, call.bytes, memory_.present.time,
                                              memory_.accounts.group_of(key), 0});
-  if (!external) {
-    memory_.address_map.set(call.address, call.bytes, {MemoryClass::kDevice, key.device});
-  }
 }
 
 void MappingCalls::release_import(std::uint64_t key_address, const trace::CallHeader& call) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is live in one process by address: everything that the driver handed out except physical
-// memory handles (virtual_memory.hpp) and what the framework made of it (framework.hpp).
+// memory handles (ledger::VirtualMemory) and what the framework made of it (framework.hpp).
 #pragma once
 
 #include <cstdint>
@@ -56,6 +56,9 @@ class Memory {
 
   explicit Memory(Accounts& accounts) : accounts_(accounts) {}
 
+  [[nodiscard]] static constexpr Space space_of(trace::MemoryKind memory) {
+    return Live::space_of(memory);
+  }
   [[nodiscard]] LiveAllocation* find(Space space, std::uint64_t address) {
     return live_.find(space, address);
   }

@@ -4,12 +4,7 @@
 namespace gpumemtrace::analyzer {
 
 GroupKey MemoryCalls::key_of(const trace::Allocation& call) {
-  GroupKey key = memory_.key_of(call.call, ledger::kind_of(call.memory), call.location);
-  if (key.kind == Kind::kStreamOrdered) {
-    key.pool = memory_.pools.pool_of(call.pool, key.device);
-    if (memory_.pools.device_of(key.pool) >= 0) key.device = memory_.pools.device_of(key.pool);
-  }
-  return key;
+  return memory_.key_of(call.call, ledger::target_of(call, memory_.contexts, memory_.pools));
 }
 
 bool MemoryCalls::fail(const trace::Allocation& call, const GroupKey& key) {
@@ -54,8 +49,9 @@ void MemoryCalls::allocate(const trace::Allocation& call, const GroupKey& key,
   }
 }
 
-void MemoryCalls::take_back(const trace::Free& call, Memory::Space space) {
+void MemoryCalls::take_back(const trace::Free& call) {
   const trace::RecordHeader& record = call.call.record;
+  const Memory::Space space = Memory::space_of(call.memory);
   memory_.count_collected(record, [&] { return memory_.live.find(space, call.address); });
   if (memory_.take_back(space, call.address, memory_.present.writer, &call.call)) return;
   // A pointer that came with an imported pool is given back like one of our own.
@@ -67,17 +63,13 @@ void MemoryCalls::take_back(const trace::Free& call, Memory::Space space) {
   if (!known && record.result == trace::kCudaSuccess) ++memory_.statistics.unknown_frees;
 }
 
-void MemoryCalls::refuse(const trace::Free& call, Memory::Space space) {
-  const ledger::Refusal refusal = memory_.live.explain_refused(space, call.address);
-  CallSite allocated_at;
-  if (refusal.has_group) {
-    const GroupKey& key = memory_.accounts.group(refusal.group).key;
-    allocated_at = key.site;
-    if (refusal.what == FreedWhat::kLiveMemory) memory_.accounts.count_failure(key);
+void MemoryCalls::refuse(const trace::Free& call) {
+  const ledger::Refusal refusal = memory_.refused_frees.add(
+      memory_.live, call, memory_.present.site_of(call.call), memory_.present.time,
+      [&](std::uint32_t group) { return memory_.accounts.group(group).key.site; });
+  if (refusal.what == FreedWhat::kLiveMemory) {
+    memory_.accounts.count_failure(memory_.accounts.group(refusal.group).key);
   }
-  memory_.refused_frees.add(ledger::describe_refused(memory_.present.site_of(call.call),
-                                                     call.call.record.result, refusal, allocated_at,
-                                                     memory_.present.time));
 }
 
 void MemoryCalls::apply(const trace::ContextCall& call) {

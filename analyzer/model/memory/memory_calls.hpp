@@ -26,28 +26,28 @@ class MemoryCalls {
   void apply(const trace::ContextCall& call);
 
  private:
-  void refuse(const trace::Free& call, Memory::Space space);
-  void take_back(const trace::Free& call, Memory::Space space);
+  void refuse(const trace::Free& call);
+  void take_back(const trace::Free& call);
 
   ProcessMemory& memory_;
 };
 
 template <class Before>
 void MemoryCalls::free(const trace::Free& call, Before&& before) {
-  if (call.address == 0) return;
-  const trace::RecordHeader& record = call.call.record;
-  const bool succeeded = record.result == trace::kCudaSuccess;
-  if (ledger::is_physical(call.memory)) {
-    if (succeeded) memory_.release_handle(call.address, &call.call);
-    return;
+  switch (ledger::meaning_of(call)) {
+    case ledger::FreeMeaning::kNothing:
+      return;
+    case ledger::FreeMeaning::kReleasesHandle:
+      return memory_.release_handle(call.address, &call.call);
+    case ledger::FreeMeaning::kRefused:
+      return refuse(call);
+    case ledger::FreeMeaning::kCaptured:
+      return memory_.graphs.capture_free(call.stream, call.address);
+    case ledger::FreeMeaning::kTakesBack: {
+      before(Memory::space_of(call.memory));
+      return take_back(call);
+    }
   }
-  const Memory::Space space = Memory::Live::space_of(call.memory);
-  if (!succeeded && !trace::is_error_of_another_call(record.result)) return refuse(call, space);
-  if ((record.flags & trace::kFlagCaptured) != 0) {
-    return memory_.graphs.capture_free(call.stream, call.address);
-  }
-  before(space);
-  take_back(call, space);
 }
 
 }  // namespace gpumemtrace::analyzer

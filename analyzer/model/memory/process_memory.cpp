@@ -5,13 +5,54 @@
 
 namespace gpumemtrace::analyzer {
 
-GroupKey ProcessMemory::key_of(const trace::CallHeader& call, Kind kind, std::int32_t location) {
+void MappingOwner::lose_name(const LiveAllocation&) const {
+  ++memory_.statistics.live_address_allocated;
+}
+
+void MappingOwner::join(LiveAllocation& physical, SegmentTag tag) const {
+  if (physical.link == 0) memory_.accounts.move_to_segments(physical);
+  physical.link = tag.id;
+}
+
+void MappingOwner::grow(LiveAllocation& mapping, SegmentTag tag) const {
+  mapping.link = tag.id;
+  memory_.framework.grow_segment(tag.id, mapping.address, mapping.bytes, mapping.born,
+                                 memory_.present.time);
+}
+
+void MappingOwner::shrink(const LiveAllocation& mapping, SegmentTag tag) const {
+  memory_.framework.shrink_segment(tag.id, mapping.address, mapping.bytes, memory_.present.time);
+}
+
+void MappingOwner::map(const LiveAllocation& mapping) const {
+  memory_.accounts.add(mapping.group, mapping.bytes, mapping.born);
+}
+
+void MappingOwner::unmap(const LiveAllocation& mapping, const LiveAllocation&) const {
+  memory_.accounts.remove(mapping, Accounts::End::kFreed);
+}
+
+void MappingOwner::end(const LiveAllocation& physical) const {
+  memory_.accounts.remove(physical, Accounts::End::kFreed);
+  if (freed_by_ != nullptr) {
+    memory_.accounts.add_free_site(physical.group, memory_.present.site_of(*freed_by_),
+                                   memory_.present.time);
+  }
+  if (memory_.out_of_memory.pending()) {
+    memory_.out_of_memory.flushed(memory_.present.writer, physical.bytes);
+  }
+  const GroupKey& key = memory_.accounts.group(physical.group).key;
+  if (key.kind == Kind::kVmm) memory_.physical_changed(key.device);
+}
+
+GroupKey ProcessMemory::key_of(const trace::CallHeader& call, const ledger::Target& target) {
   // Made in its place, not copied: see FlatMap::add().
   GroupKey key{.site = present.site_of(call)};
-  key.kind = kind;
+  key.kind = target.kind;
   key.context = call.context;
-  key.device = contexts.device_of(kind, location, call.context);
-  if (key.device == kUnknownDevice && call.record.result == trace::kCudaSuccess) {
+  key.device = target.device;
+  key.pool = target.pool;
+  if (target.call_device == kUnknownDevice && call.record.result == trace::kCudaSuccess) {
     ++statistics.unknown_context;
   }
   return key;
@@ -67,25 +108,17 @@ void ProcessMemory::make_room(Memory::Space space, std::uint64_t address) {
 
 void ProcessMemory::create_physical(const LiveAllocation& entry, const GroupKey& key) {
   if (unfinished_frees.erase(entry.address) != 0) release_handle(entry.address);
-  if (!virtual_memory.create(entry)) ++statistics.live_address_allocated;
+  accounts.add(entry.group, entry.bytes, entry.born);
+  virtual_memory.create(entry, MappingOwner(*this));
   if (key.kind == Kind::kVmm) physical_changed(key.device);
 }
 
 void ProcessMemory::release_handle(std::uint64_t handle, const trace::CallHeader* call) {
-  VirtualMemory::Removed freed;
-  if (!virtual_memory.release(handle, freed)) ++statistics.unknown_frees;
-  physical_released(freed, call);
-}
-
-void ProcessMemory::physical_released(const VirtualMemory::Removed& freed,
-                                      const trace::CallHeader* call) {
-  for (const LiveAllocation& entry : freed) {
-    if (call != nullptr) {
-      accounts.add_free_site(entry.group, present.site_of(*call), present.time);
-    }
-    if (out_of_memory.pending()) out_of_memory.flushed(present.writer, entry.bytes);
-    const GroupKey& key = accounts.group(entry.group).key;
-    if (key.kind == Kind::kVmm) physical_changed(key.device);
+  VirtualMemory::Physical* const memory = virtual_memory.release(handle);
+  if (memory == nullptr) {
+    ++statistics.unknown_frees;
+  } else {
+    virtual_memory.end_if_unused(*memory, MappingOwner(*this, call));
   }
 }
 
@@ -112,7 +145,7 @@ void ProcessMemory::ended(const LiveAllocation& entry) {
 
 std::uint32_t ProcessMemory::discover_segment(std::uint64_t address) {
   LiveAllocation* around = live.find(Memory::Space::kAddresses, address);
-  VirtualMemory::Reservation* reservation = virtual_memory.find_reservation(address);
+  VirtualMemory::Reservation* reservation = virtual_memory.reservations().containing(address);
   if (around == nullptr && reservation == nullptr) {
     // A new segment begins with its first block, so this happens only where something is missing.
     if (searched_version_ == live.version()) return 0;
@@ -120,7 +153,7 @@ std::uint32_t ProcessMemory::discover_segment(std::uint64_t address) {
     around = live.find_containing(address);
   }
   if (around != nullptr) return add_segment_around(*around);
-  const VirtualMemory::Mapping* mapping = virtual_memory.find_mapping(address);
+  const VirtualMemory::Mapping* mapping = virtual_memory.mappings().containing(address);
   if (reservation == nullptr || mapping == nullptr) return 0;
   Segment segment;
   segment.begin = reservation->begin();
@@ -128,9 +161,7 @@ std::uint32_t ProcessMemory::discover_segment(std::uint64_t address) {
   segment.device = accounts.group(mapping->entry.group).key.device;
   segment.mapped = true;
   const std::uint32_t id = framework.add_segment(segment, present.time);
-  virtual_memory.attach_segment(*reservation, id, [&](const LiveAllocation& mapped) {
-    framework.grow_segment(id, mapped.address, mapped.bytes, mapped.born, present.time);
-  });
+  virtual_memory.attach_segment(*reservation, {id}, MappingOwner(*this));
   return id;
 }
 
@@ -189,9 +220,15 @@ bool ProcessMemory::belongs(const LiveAllocation& entry, Level level, std::int32
 template <class Visit>
 void ProcessMemory::for_each_live(Level level, Visit&& visit) const {
   if (level == Level::kFramework) return framework.for_each_block(visit);
-  if (level == Level::kMapping) return virtual_memory.for_each_mapping(visit);
+  if (level == Level::kMapping) {
+    for (const VirtualMemory::Mapping& mapping : virtual_memory.mappings().ranges()) {
+      visit(mapping.entry);
+    }
+    return;
+  }
   live.for_each(visit);
-  virtual_memory.for_each_physical(visit);
+  virtual_memory.for_each_physical(
+      [&](const VirtualMemory::Physical& physical) { visit(physical.entry); });
 }
 
 std::vector<ReleasedAllocation> ProcessMemory::lives_at(const PeakSnapshot& moment, Level level,

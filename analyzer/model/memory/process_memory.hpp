@@ -16,18 +16,52 @@
 #include "analyzer/model/memory/graphs.hpp"
 #include "analyzer/model/memory/memory.hpp"
 #include "analyzer/model/memory/out_of_memory.hpp"
-#include "analyzer/model/memory/virtual_memory.hpp"
 #include "analyzer/order/merge.hpp"
 #include "trace/ledger/address_map.hpp"
 #include "trace/ledger/contexts.hpp"
 #include "trace/ledger/pools.hpp"
 #include "trace/ledger/refused_frees.hpp"
+#include "trace/ledger/targets.hpp"
+#include "trace/ledger/virtual_memory.hpp"
 
 namespace gpumemtrace::analyzer {
 
 using ledger::Pools;
 using ledger::PoolState;
 using ledger::PoolSums;
+
+// The segment of the framework that was found in a reservation; 0 where no block was seen there.
+struct SegmentTag {
+  std::uint32_t id = 0;
+
+  [[nodiscard]] bool is_segment() const { return id != 0; }
+};
+
+// The link of an entry is the segment that it became a part of.
+using VirtualMemory = ledger::VirtualMemory<LiveAllocation, SegmentTag>;
+
+struct ProcessMemory;
+
+// What changes of virtual memory mean for the accounts and for segments. Mappings have accounts of
+// their own level, so that a moment of the past knows what was mapped.
+class MappingOwner {
+ public:
+  // `freed_by`: the call, where it is the present record.
+  explicit MappingOwner(ProcessMemory& memory, const trace::CallHeader* freed_by = nullptr)
+      : memory_(memory), freed_by_(freed_by) {}
+
+  void lose_name(const LiveAllocation& physical) const;
+  void join(LiveAllocation& physical, SegmentTag tag) const;
+  void grow(LiveAllocation& mapping, SegmentTag tag) const;
+  void shrink(const LiveAllocation& mapping, SegmentTag tag) const;
+  void map(const LiveAllocation& mapping) const;
+  void unmap(const LiveAllocation& mapping, const LiveAllocation& physical) const;
+  void end(const LiveAllocation& physical) const;
+
+ private:
+  ProcessMemory& memory_;
+  const trace::CallHeader* freed_by_;
+};
 
 // Each part keeps its own rules. The functions are what several kinds of calls need and what
 // concerns several parts: MemoryCalls, MappingCalls, GraphCalls and FrameworkBlocks say what the
@@ -44,7 +78,10 @@ struct ProcessMemory {
   ProcessMemory(const ProcessMemory&) = delete;
   ProcessMemory& operator=(const ProcessMemory&) = delete;
 
-  [[nodiscard]] GroupKey key_of(const trace::CallHeader& call, Kind kind, std::int32_t location);
+  [[nodiscard]] GroupKey key_of(const trace::CallHeader& call, const ledger::Target& target);
+  [[nodiscard]] GroupKey key_of(const trace::CallHeader& call, Kind kind, std::int32_t location) {
+    return key_of(call, ledger::target_of(kind, location, call.context, contexts));
+  }
 
   // Driver, pool or host memory at an address of its own is live from now on.
   void hand_out(const LiveAllocation& entry, const GroupKey& key);
@@ -58,8 +95,6 @@ struct ProcessMemory {
   // Drops a reference of physical memory. `call` is the one that did where it is the present
   // record.
   void release_handle(std::uint64_t handle, const trace::CallHeader* call = nullptr);
-  // What went with its last reference or mapping.
-  void physical_released(const VirtualMemory::Removed& freed, const trace::CallHeader* call);
   // What belongs to it in other parts, after the entry is gone from `live`.
   void ended(const LiveAllocation& entry);
 
@@ -108,7 +143,7 @@ struct ProcessMemory {
   LookAhead& look_ahead;
 
   Memory live{accounts};
-  VirtualMemory virtual_memory{accounts};
+  VirtualMemory virtual_memory;
   Framework framework{accounts};
   Devices devices{accounts};
   Pools pools;

@@ -21,17 +21,17 @@ void CheckpointRestore::apply(const trace::Totals& totals) {
 
 void CheckpointRestore::restore_allocations(const trace::Totals& totals) {
   const bool is_block = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kBlock);
+  const ledger::Target target = ledger::target_of(totals, memory_.contexts, memory_.pools);
+  // Whose context is not known counts only where a call succeeded.
+  if (target.call_device == kUnknownDevice && !is_block) {
+    memory_.statistics.unknown_context += totals.count;
+  }
   GroupKey key;
   key.site = ledger::site_of(totals);
-  key.kind = is_block ? Kind::kBlock : ledger::kind_of(totals.memory);
+  key.kind = target.kind;
   key.context = totals.context;
-  key.device = memory_.contexts.device_of(key.kind, totals.location, totals.context);
-  // Whose context is not known counts only where a call succeeded.
-  if (key.device == kUnknownDevice && !is_block) memory_.statistics.unknown_context += totals.count;
-  if (key.kind == Kind::kStreamOrdered) {
-    key.pool = memory_.pools.named(totals.pool, key.device);
-    if (memory_.pools.device_of(key.pool) >= 0) key.device = memory_.pools.device_of(key.pool);
-  }
+  key.device = target.device;
+  key.pool = target.pool;
   group_ = memory_.accounts.group_of(key);
   memory_.accounts.restore_totals(*group_, totals);
   const bool is_segment = (totals.record.flags & trace::kFlagSegment) != 0;
@@ -51,10 +51,8 @@ void CheckpointRestore::apply(const trace::Peak& peak) {
   peak_ = nullptr;
   switch (peak.scope) {
     case trace::PeakScope::kKind: {
-      const Kind kind = ledger::kind_of(peak.memory);
-      const std::uint32_t pool =
-          kind == Kind::kStreamOrdered ? memory_.pools.named(peak.pool, peak.device) : 0;
-      return memory_.accounts.restore_row_peak(kind, peak.device, pool, peak.bytes, peak.peak_time);
+      return memory_.accounts.restore_row_peak(ledger::target_of(peak, memory_.pools), peak.bytes,
+                                               peak.peak_time);
     }
     case trace::PeakScope::kFrameworkReserved: {
       return memory_.framework.restore(peak);
@@ -79,7 +77,8 @@ void CheckpointRestore::restore_account_peak(const trace::Peak& peak) {
   const std::optional<Level> level = ledger::level_of(peak.scope);
   if (!level) return;
   if (*level == Level::kFramework) {
-    memory_.accounts.restore_row_peak(Kind::kBlock, peak.device, 0, peak.bytes, peak.peak_time);
+    memory_.accounts.restore_row_peak({.kind = Kind::kBlock, .device = peak.device}, peak.bytes,
+                                      peak.peak_time);
   }
   Account& account = memory_.accounts.account_of(*level, peak.device);
   if (peak.bytes < account.peak.bytes()) return;
@@ -101,10 +100,10 @@ void CheckpointRestore::restore_physical_peak(const trace::Peak& peak) {
 
 void CheckpointRestore::apply(const trace::PeakHolder& holder) {
   if (peak_ == nullptr) return;
-  const Kind kind = level_ == Level::kFramework ? Kind::kBlock : ledger::kind_of(holder.memory);
-  if (level_of(kind) != level_) return;
+  const std::optional<Kind> kind = ledger::kind_at(level_, holder);
+  if (!kind) return;
   const bool is_segment = (holder.record.flags & trace::kFlagSegment) != 0;
-  peak_->add_holder({memory_.accounts.group_of(holder_key(ledger::site_of(holder), kind, device_)),
+  peak_->add_holder({memory_.accounts.group_of(holder_key(ledger::site_of(holder), *kind, device_)),
                      is_segment, holder.count, holder.bytes});
 }
 

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where memory counts: as what, on which device, in which pool.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "trace/checkpoint_records.hpp"
+#include "trace/ledger/contexts.hpp"
+#include "trace/ledger/levels.hpp"
+#include "trace/ledger/pools.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::ledger {
+
+struct Target {
+  Kind kind = Kind::kDevice;
+  std::int32_t device = kUnknownDevice;       // of a pool's memory the pool's, where that is known
+  std::int32_t call_device = kUnknownDevice;  // by the call alone
+  std::uint32_t pool = 0;                     // index
+
+  void come_from(std::uint32_t index, const Pools& pools) {
+    pool = index;
+    if (pools.device_of(index) >= 0) device = pools.device_of(index);
+  }
+};
+
+[[nodiscard]] inline Target target_of(Kind kind, std::int32_t location, std::uint32_t context,
+                                      const Contexts& contexts) {
+  const std::int32_t device = contexts.device_of(kind, location, context);
+  return {kind, device, device, 0};
+}
+[[nodiscard]] inline Target target_of(const trace::Allocation& call, const Contexts& contexts,
+                                      Pools& pools) {
+  Target target = target_of(kind_of(call.memory), call.location, call.call.context, contexts);
+  if (target.kind == Kind::kStreamOrdered) {
+    target.come_from(pools.pool_of(call.pool, target.device), pools);
+  }
+  return target;
+}
+// What a checkpoint sums up of allocations or blocks.
+[[nodiscard]] inline Target target_of(const trace::Totals& totals, const Contexts& contexts,
+                                      Pools& pools) {
+  const bool is_block = totals.kind == static_cast<std::uint32_t>(trace::RecordKind::kBlock);
+  const Kind kind = is_block ? Kind::kBlock : kind_of(totals.memory);
+  Target target = target_of(kind, totals.location, totals.context, contexts);
+  if (kind == Kind::kStreamOrdered) {
+    target.come_from(pools.named(totals.pool, target.device), pools);
+  }
+  return target;
+}
+// A peak of the scope kKind.
+[[nodiscard]] inline Target target_of(const trace::Peak& peak, Pools& pools) {
+  const Kind kind = kind_of(peak.memory);
+  const bool has_pool = kind == Kind::kStreamOrdered;
+  return {kind, peak.device, peak.device, has_pool ? pools.named(peak.pool, peak.device) : 0};
+}
+// Who held a part of a peak of the level; nullopt where the holder's memory is of another one.
+[[nodiscard]] constexpr std::optional<Kind> kind_at(Level level, const trace::PeakHolder& holder) {
+  const Kind kind = level == Level::kFramework ? Kind::kBlock : kind_of(holder.memory);
+  return level_of(kind) == level ? std::optional(kind) : std::nullopt;
+}
+
+}  // namespace gpumemtrace::ledger
