@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/trace_output.hpp"
-#include "trace/activity_records.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::bench {
 namespace {

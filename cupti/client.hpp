@@ -13,7 +13,7 @@
 #include "cupti/history.hpp"
 #include "cupti/records.hpp"
 #include "cupti/spin_lock.hpp"
-#include "trace/activity_records.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::cupti {
 

@@ -19,7 +19,7 @@
 #include "cupti/library_observer.hpp"
 #include "cupti/recorder.hpp"
 #include "cupti/spin_lock.hpp"
-#include "trace/activity_records.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::cupti {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "cupti/abi.hpp"
-#include "trace/activity_records.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::cupti {
 

@@ -7,7 +7,7 @@
 
 #include "cupti/copy_functions.hpp"
 #include "cupti/layouts.hpp"
-#include "trace/activity_records.hpp"
+#include "trace/records.hpp"
 #include "trace/schema.hpp"
 
 namespace gpumemtrace::cupti {

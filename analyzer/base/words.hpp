@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "trace/checkpoint_records.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
 

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "analyzer/order/merge.hpp"
-#include "trace/checkpoint_records.hpp"
 #include "trace/ledger/live_memory.hpp"
 #include "trace/ledger/targets.hpp"
 #include "trace/order.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer::replay {
 

@@ -5,8 +5,8 @@
 
 #include <string_view>
 
-#include "trace/activity_records.hpp"
 #include "trace/order.hpp"
+#include "trace/records.hpp"
 #include "trace/schema.hpp"
 
 namespace gpumemtrace::preload {

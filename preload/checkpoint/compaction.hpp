@@ -16,8 +16,6 @@
 #include "preload/checkpoint/retained_records.hpp"
 #include "preload/checkpoint/retained_samples.hpp"
 #include "preload/checkpoint/retained_tensors.hpp"
-#include "trace/activity_records.hpp"
-#include "trace/checkpoint_records.hpp"
 #include "trace/ledger/address_map.hpp"
 #include "trace/ledger/contexts.hpp"
 #include "trace/ledger/live_memory.hpp"

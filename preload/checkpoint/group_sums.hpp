@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "trace/checkpoint_records.hpp"
 #include "trace/ledger/device_samples.hpp"
 #include "trace/ledger/levels.hpp"
 #include "trace/ledger/mapped_array.hpp"

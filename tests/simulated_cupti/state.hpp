@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "cupti/abi.hpp"
-#include "trace/activity_records.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::simulated_cupti {
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "tests/support/trace_builder.hpp"
-#include "trace/activity_records.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::tests {
 

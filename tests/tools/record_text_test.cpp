@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/catch.hpp"
-#include "trace/activity_records.hpp"
+#include "trace/records.hpp"
 #include "trace/schema.hpp"
 
 namespace gpumemtrace::tools {

@@ -4,7 +4,7 @@
 
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
-#include "trace/activity_records.hpp"
+#include "trace/records.hpp"
 
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;

@@ -12,7 +12,7 @@
 #include "tests/support/packed_trace.hpp"
 #include "tests/support/random_job.hpp"
 #include "tests/support/report_query.hpp"
-#include "trace/activity_records.hpp"
+#include "trace/records.hpp"
 
 using namespace gpumemtrace;
 using namespace gpumemtrace::tests;

@@ -7,7 +7,7 @@
 #include "cupti/layouts.hpp"
 #include "cupti/records.hpp"
 #include "tests/catch.hpp"
-#include "trace/activity_records.hpp"
+#include "trace/records.hpp"
 #include "trace/schema.hpp"
 
 namespace gpumemtrace::cupti {

@@ -65,7 +65,8 @@ bool follow_each_other(std::span<const Field> fields) {
 }
 
 std::string tables() {
-  const std::span<const Field> call = std::span<const Field>(schema::kFree).first(kCallFields);
+  const std::span<const Field> call =
+      std::span<const Field>(schema::Of<Free>::kFields).first(kCallFields);
   const std::span<const Field> common = call.first(kCommonFields);
   std::ostringstream out;
   out << "\n| kind | bytes | fields |\n| --- | --- | --- |\n| every record | 16 | ";

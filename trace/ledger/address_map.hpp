@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <string_view>
 
-#include "trace/checkpoint_records.hpp"
 #include "trace/ledger/levels.hpp"
 #include "trace/ledger/mapped_array.hpp"
 #include "trace/records.hpp"

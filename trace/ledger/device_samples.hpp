@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "trace/checkpoint_records.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::ledger {

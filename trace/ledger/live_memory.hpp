@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "trace/checkpoint_records.hpp"
 #include "trace/ledger/call_site.hpp"
 #include "trace/ledger/contexts.hpp"
 #include "trace/ledger/flat_map.hpp"
 #include "trace/ledger/levels.hpp"
 #include "trace/ledger/mapped_array.hpp"
 #include "trace/ledger/recent_frees.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::ledger {
 

@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "trace/checkpoint_records.hpp"
 #include "trace/ledger/levels.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::ledger {
 

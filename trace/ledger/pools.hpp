@@ -4,7 +4,6 @@
 
 #include <cstdint>
 
-#include "trace/checkpoint_records.hpp"
 #include "trace/ledger/call_site.hpp"
 #include "trace/ledger/flat_map.hpp"
 #include "trace/ledger/levels.hpp"

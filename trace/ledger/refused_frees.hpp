@@ -7,10 +7,10 @@
 #include <optional>
 #include <tuple>
 
-#include "trace/checkpoint_records.hpp"
 #include "trace/ledger/call_site.hpp"
 #include "trace/ledger/live_memory.hpp"
 #include "trace/ledger/mapped_array.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::ledger {
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "trace/checkpoint_records.hpp"
 #include "trace/ledger/call_site.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::ledger {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "trace/checkpoint_records.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::ledger {
 

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 
-#include "trace/checkpoint_records.hpp"
 #include "trace/ledger/contexts.hpp"
 #include "trace/ledger/levels.hpp"
 #include "trace/ledger/pools.hpp"

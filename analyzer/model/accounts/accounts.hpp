@@ -20,7 +20,6 @@
 #include "analyzer/model/accounts/present_record.hpp"
 #include "analyzer/model/accounts/time_grid.hpp"
 #include "analyzer/model/accounts/timeline.hpp"
-#include "trace/checkpoint_records.hpp"
 #include "trace/ledger/call_site.hpp"
 #include "trace/ledger/levels.hpp"
 #include "trace/ledger/releases.hpp"

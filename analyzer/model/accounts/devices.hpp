@@ -7,7 +7,6 @@
 #include <string>
 
 #include "analyzer/model/accounts/accounts.hpp"
-#include "trace/checkpoint_records.hpp"
 #include "trace/ledger/device_samples.hpp"
 #include "trace/records.hpp"
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 
-#include "trace/checkpoint_records.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {

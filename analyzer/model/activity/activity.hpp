@@ -14,8 +14,7 @@
 #include "analyzer/model/activity/kernel_overlap.hpp"
 #include "analyzer/model/activity/managed_traffic.hpp"
 #include "analyzer/model/activity/memory_check.hpp"
-#include "trace/activity_records.hpp"
-#include "trace/checkpoint_records.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
 

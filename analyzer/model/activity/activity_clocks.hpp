@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "analyzer/base/clock.hpp"
-#include "trace/activity_records.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
 

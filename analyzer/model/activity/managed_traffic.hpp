@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "analyzer/model/activity/activity_clocks.hpp"
-#include "trace/activity_records.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
 

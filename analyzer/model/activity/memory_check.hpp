@@ -13,7 +13,7 @@
 
 #include "analyzer/model/accounts/accounts.hpp"
 #include "analyzer/model/activity/activity_clocks.hpp"
-#include "trace/activity_records.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
 

@@ -8,7 +8,7 @@
 
 #include "analyzer/model/copies/copy_calls.hpp"
 #include "analyzer/model/memory/process_memory.hpp"
-#include "trace/checkpoint_records.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
 
