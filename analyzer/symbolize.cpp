@@ -41,7 +41,7 @@ Places read_places(const trace::TraceFile& file) {
 }
 
 void name_all(const Places& places, Symbolizer& symbolizer) {
-  places.stacks.for_each([&](std::uint32_t stack) {
+  places.stacks.for_each([&](trace::StackId stack) {
     const std::uint64_t time = places.stacks.time_of(stack);
     for (const std::uint64_t address : places.stacks.addresses_of(stack)) {
       const LoadedModule* module = address == 0 ? nullptr : places.modules.find(address - 1, time);

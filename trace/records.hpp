@@ -71,14 +71,21 @@ inline constexpr std::uint16_t kFlagCollected = 128;
 // Blocks: `stream` is known. Traces from before it was recorded have neither.
 inline constexpr std::uint16_t kFlagStream = 256;
 
+// A recorded call stack: the `id` of a Stack record. A type of its own, so that it is not taken for
+// one of the other numbers that travel with it.
+enum class StackId : std::uint32_t { kNone = 0 };
+[[nodiscard]] constexpr std::uint32_t number_of(StackId stack) noexcept {
+  return static_cast<std::uint32_t>(stack);
+}
+
 // A call of the driver API. The slot is committed before the real call with its arguments and
 // completed after it: `result` and outputs first, `end` last (release). `end` is 0 for a call that
 // the process died in, or hangs in. Outputs are meaningful only where `result` is 0.
 struct CallHeader {
   RecordHeader record;
-  std::uint64_t end = 0;      // ticks
-  std::uint64_t caller = 0;   // return address of the wrapper
-  std::uint32_t stack = 0;    // StackId; 0 = none recorded
+  std::uint64_t end = 0;     // ticks
+  std::uint64_t caller = 0;  // return address of the wrapper
+  StackId stack = StackId::kNone;
   std::uint32_t context = 0;  // ContextId of the calling thread; 0 = none known
 };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/replay/caching_allocator.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer::replay {
 
@@ -28,7 +29,7 @@ struct Event {
   EventKind kind = EventKind::kRequest;
   ClassId of = 0;
   std::uint32_t slot = 0;
-  std::uint32_t stack = 0;
+  trace::StackId stack = trace::StackId::kNone;
   std::uint64_t low_bytes = 0;
   std::uint64_t high_bytes = 0;
 };
@@ -77,7 +78,7 @@ class EventLog final : public EventSink {
 
  private:
   // What an event says beside its slot; a run repeats it.
-  using Shape = std::tuple<std::uint64_t, std::uint64_t, std::uint32_t, ClassId, EventKind>;
+  using Shape = std::tuple<std::uint64_t, std::uint64_t, trace::StackId, ClassId, EventKind>;
   [[nodiscard]] std::uint32_t shape_of(const Event& event);
 
   std::size_t most_bytes_;

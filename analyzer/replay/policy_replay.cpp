@@ -31,7 +31,7 @@ std::uint64_t SizeChoice::size_of(const Event& request, std::uint64_t number) co
   if (by == By::kLow) return request.low_bytes;
   const std::uint64_t choices = (request.high_bytes - request.low_bytes) / kUnitBytes + 1;
   const std::uint64_t key =
-      by == By::kRequest ? number : spread(request.stack) ^ request.high_bytes;
+      by == By::kRequest ? number : spread(number_of(request.stack)) ^ request.high_bytes;
   return request.low_bytes + spread(key ^ spread(sample)) % choices * kUnitBytes;
 }
 

@@ -200,7 +200,7 @@ void RecordedAllocator::unmap(std::uint64_t address, std::uint64_t bytes) {
 // A thread that frees segments and asks for a block holds the allocator's lock in between; so what
 // another thread reports meanwhile says that the former had only emptied the cache. The thread's
 // own next report comes from another place of the program then.
-void RecordedAllocator::settle(std::uint32_t present_writer, std::uint32_t present_stack) {
+void RecordedAllocator::settle(std::uint32_t present_writer, trace::StackId present_stack) {
   for (auto& [writer, thread] : threads_) {
     if (thread.calls.empty()) continue;
     const auto gives_back = [](const DriverCall& call) {
@@ -240,7 +240,7 @@ void RecordedAllocator::note_kept_classes(const std::set<std::uint64_t>& freed) 
     if (of == 0 || gives.contains(of)) continue;
     allocator_.keep_cache_of(of);
     streams_do_not_tell_ = true;
-    out_.add({EventKind::kKeepCache, of, 0, 0, 0, 0});
+    out_.add({EventKind::kKeepCache, of, 0, {}, 0, 0});
   }
 }
 
@@ -267,7 +267,7 @@ void RecordedAllocator::empty_cache(const std::vector<DriverCall>& freed) {
     }
     calls_ = nullptr;
   }
-  out_.add({EventKind::kEmptyCache, 0, 0, 0, 0, 0});
+  out_.add({EventKind::kEmptyCache, 0, 0, {}, 0, 0});
 }
 
 ClassId RecordedAllocator::add_class(Stream stream) {
@@ -399,7 +399,7 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
   if (const auto missed = live_.find(block.address); missed != live_.end()) {
     ++lost_frees_;
     differ("a block at " + hex(block.address) + " is handed out again; its free was not recorded");
-    out_.add({EventKind::kFree, 0, missed->second.slot, 0, 0, 0});
+    out_.add({EventKind::kFree, 0, missed->second.slot, {}, 0, 0});
     unused_slots_.push_back(missed->second.slot);
     live_.erase(missed);
   }
@@ -460,7 +460,7 @@ void RecordedAllocator::compare_totals(const trace::Block& block) {
 void RecordedAllocator::take_back(const trace::Block& block) {
   ++proof_.events;
   // A request that frees segments ends with its block, or with none: this is neither.
-  settle(kNoWriter, 0);
+  settle(kNoWriter, trace::StackId::kNone);
   const auto found = live_.find(block.address);
   if (found == live_.end()) {
     ++lost_frees_;
@@ -469,7 +469,7 @@ void RecordedAllocator::take_back(const trace::Block& block) {
   const LiveBlock live = found->second;
   live_.erase(found);
   unused_slots_.push_back(live.slot);
-  out_.add({EventKind::kFree, 0, live.slot, 0, 0, 0});
+  out_.add({EventKind::kFree, 0, live.slot, {}, 0, 0});
   if (!compares()) return;
   allocator_.free(live.replayed);
   compare_totals(block);
@@ -502,7 +502,7 @@ void RecordedAllocator::refuse(std::uint32_t writer, const trace::FrameworkOom& 
 }
 
 void RecordedAllocator::finish() {
-  settle(kNoWriter, 0);
+  settle(kNoWriter, trace::StackId::kNone);
   out_.flush();
 }
 

@@ -24,7 +24,7 @@ struct DriverCall {
   Kind kind = Kind::kAllocated;
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;  // kFreed, kUnmapped: of what was there
-  std::uint32_t stack = 0;
+  trace::StackId stack = trace::StackId::kNone;
 };
 
 struct Proof {
@@ -132,7 +132,7 @@ class RecordedAllocator final : private SegmentSource {
   [[nodiscard]] bool has_call(DriverCall::Kind kind) const;
 
   // What other threads freed between their reports was the cache, emptied by the program.
-  void settle(std::uint32_t present_writer, std::uint32_t present_stack);
+  void settle(std::uint32_t present_writer, trace::StackId present_stack);
   void settle_thread(Thread& thread);
   void empty_cache(const std::vector<DriverCall>& freed);
   void note_kept_classes(const std::set<std::uint64_t>& freed);

@@ -148,7 +148,7 @@ void TraceEvents::apply(const trace::Free& call) {
     const auto [slot, device] = async->second;
     async_blocks_.erase(async);
     unused_slots_[device].push_back(slot);
-    devices_.at(device).out->add({EventKind::kFree, 0, slot, 0, 0, 0});
+    devices_.at(device).out->add({EventKind::kFree, 0, slot, {}, 0, 0});
     return;
   }
   Piece piece;
@@ -245,10 +245,10 @@ void TraceEvents::give_earlier_calls(RecordedAllocator& recorded) {
   }
   allocations_.for_each([&](const Piece& piece) {
     recorded.add_allocation(piece.writer,
-                            {DriverCall::Kind::kAllocated, piece.address, piece.bytes, 0});
+                            {DriverCall::Kind::kAllocated, piece.address, piece.bytes, {}});
   });
   for (const auto& [piece, physical] : virtual_memory_.mappings().ranges()) {
-    recorded.add_mapping(piece.writer, {DriverCall::Kind::kMapped, piece.address, piece.bytes, 0});
+    recorded.add_mapping(piece.writer, {DriverCall::Kind::kMapped, piece.address, piece.bytes, {}});
   }
 }
 
@@ -304,7 +304,7 @@ void TraceEvents::apply(const trace::Pool& call) {
   if (call.operation != trace::PoolOperation::kTrim) return;
   const auto found = devices_.find(device_of(call.call));
   if (found == devices_.end() || found->second.recorded) return;
-  found->second.out->add({EventKind::kEmptyCache, 0, 0, 0, 0, 0});
+  found->second.out->add({EventKind::kEmptyCache, 0, 0, {}, 0, 0});
 }
 
 void TraceEvents::apply(const trace::PoolSample& sample) {
@@ -367,7 +367,7 @@ void TraceEvents::update(std::int32_t ordinal) {
       std::max(segments, usage.total_bytes - std::min(others, usage.total_bytes));
   if (limit == usage.limit) return;
   usage.limit = limit;
-  device.out->add({EventKind::kLimit, 0, 0, 0, limit, limit});
+  device.out->add({EventKind::kLimit, 0, 0, {}, limit, limit});
 }
 
 void TraceEvents::finish() {

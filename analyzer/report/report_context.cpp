@@ -202,7 +202,7 @@ Identity ReportContext::name_site(const ReportProcess& process, const CallSite& 
 }
 
 // What the stack's frames say about the site replaces what the caller's address did.
-void ReportContext::add_stack(const ReportProcess& process, std::uint32_t stack,
+void ReportContext::add_stack(const ReportProcess& process, trace::StackId stack,
                               Identity& identity) const {
   const StackNames& names = names_of(process);
   const bool is_native = names.has_native_frames(stack);
@@ -210,7 +210,7 @@ void ReportContext::add_stack(const ReportProcess& process, std::uint32_t stack,
   identity.layers = names.layers_of(stack);
   if (is_native) identity.node = names.autograd_node_of(stack);
   if (is_native || names.has_python_frames(stack)) {
-    identity.stack = process.id + ":" + std::to_string(stack);
+    identity.stack = process.id + ":" + std::to_string(number_of(stack));
   }
   if (!users) {
     if (!identity.node.empty()) {
@@ -236,7 +236,7 @@ Identity ReportContext::identity_of(const ReportProcess& process, const HolderKe
 }
 
 Identity ReportContext::identity_of_framework(const ReportProcess& process,
-                                              std::uint32_t stack) const {
+                                              trace::StackId stack) const {
   // What the framework asked the driver for, and what it deals out of that.
   CallSite site;
   site.stack = stack;

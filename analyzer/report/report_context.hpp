@@ -113,7 +113,7 @@ class ReportContext {
   [[nodiscard]] Identity identity_of_site(const ReportProcess& process, const CallSite& site) const;
   // The framework's caching allocator, called from the stack.
   [[nodiscard]] Identity identity_of_framework(const ReportProcess& process,
-                                               std::uint32_t stack) const;
+                                               trace::StackId stack) const;
   [[nodiscard]] const StackNames& names_of(const ReportProcess& process) const {
     return stack_names_[index_of(process)];
   }
@@ -128,7 +128,7 @@ class ReportContext {
   void name_groups_and_copies();
   void name_once(const ReportProcess& process, const CallSite& site);
   [[nodiscard]] Identity name_site(const ReportProcess& process, const CallSite& site) const;
-  void add_stack(const ReportProcess& process, std::uint32_t stack, Identity& identity) const;
+  void add_stack(const ReportProcess& process, trace::StackId stack, Identity& identity) const;
 
   [[nodiscard]] std::size_t index_of(const ReportProcess& process) const {
     return static_cast<std::size_t>(&process - processes_.data());

@@ -318,7 +318,7 @@ std::vector<rows::Growth> report_growth(const ReportContext& context,
     }
     sort_rows(own, &rows::Growth::bytes);
     find_growth_causes(own, [&](const std::string& stack) {
-      return context.names_of(process).frames_of(stack_number(stack));
+      return context.names_of(process).frames_of(stack_id(stack));
     });
     std::move(own.begin(), own.end(), std::back_inserter(list));
   }

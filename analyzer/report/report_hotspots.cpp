@@ -116,7 +116,7 @@ bool is_repeated(const CopySums& sums, const Thresholds& thresholds) {
 bool moves_a_module(const ReportContext& context, const ReportProcess& process,
                     const CopySums& sums) {
   if (sums.stack.empty()) return false;
-  const auto frames = context.names_of(process).frames_of(stack_number(sums.stack));
+  const auto frames = context.names_of(process).frames_of(stack_id(sums.stack));
   return std::any_of(frames.begin(), frames.end(), [](const StackFrame& frame) {
     return frame.file.ends_with("/torch/nn/modules/module.py") &&
            frame.function.ends_with("_apply");

@@ -32,7 +32,7 @@ rows::Frame frame_row(const StackFrame& frame) {
 
 rows::Thread thread_row(const ThreadName& thread) { return {thread.id, thread.name}; }
 
-rows::Stack stack_row(const StackNames& names, const std::string& id, std::uint32_t stack) {
+rows::Stack stack_row(const StackNames& names, const std::string& id, trace::StackId stack) {
   rows::Stack row;
   row.id = id;
   row.thread = thread_row(names.thread_of(stack));
@@ -50,7 +50,7 @@ std::vector<rows::Stack> report_stacks(const ReportContext& context, const rows:
     const std::string prefix = process.id + ":";
     for (auto id = ids.lower_bound(prefix);
          id != ids.end() && id->substr(0, prefix.size()) == prefix; ++id) {
-      const auto stack = static_cast<std::uint32_t>(std::stoul(id->substr(prefix.size())));
+      const trace::StackId stack{static_cast<std::uint32_t>(std::stoul(id->substr(prefix.size())))};
       list.push_back(stack_row(context.names_of(process), *id, stack));
     }
   }

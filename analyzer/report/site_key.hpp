@@ -33,9 +33,9 @@ struct SiteKey {
   return std::exchange(identity.stack, std::string());
 }
 
-// The stack's number in its process: "p1:42" -> 42.
-[[nodiscard]] inline std::uint32_t stack_number(const std::string& stack) {
-  return static_cast<std::uint32_t>(std::stoul(stack.substr(stack.find(':') + 1)));
+// The stack in its process: "p1:42" -> 42.
+[[nodiscard]] inline trace::StackId stack_id(const std::string& stack) {
+  return trace::StackId{static_cast<std::uint32_t>(std::stoul(stack.substr(stack.find(':') + 1)))};
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -32,7 +32,7 @@ StackNames::StackNames(const ProcessModel& model, Symbolizer& symbolizer, const 
       executable_(model.program().dictionary().text(trace::TextKey::kExecutable)) {}
 
 template <class Visit>
-void StackNames::visit_native(std::uint32_t stack, Visit&& visit) const {
+void StackNames::visit_native(trace::StackId stack, Visit&& visit) const {
   const Dictionary& dictionary = model_.program().dictionary();
   const std::uint64_t time = dictionary.native_stacks().time_of(stack);
   for (const std::uint64_t address : dictionary.native_stacks().addresses_of(stack)) {
@@ -59,7 +59,7 @@ void StackNames::visit_native(std::uint32_t stack, Visit&& visit) const {
   }
 }
 
-StackNames::Parts StackNames::parts_of(std::uint32_t stack) const {
+StackNames::Parts StackNames::parts_of(trace::StackId stack) const {
   const JoinedStack* joined = model_.program().backward_stacks().find(stack);
   if (joined == nullptr) return {stack, stack, 0, false};
   if (!joined->seen_waiting && !calls_backward(joined->inferred)) {
@@ -68,7 +68,7 @@ StackNames::Parts StackNames::parts_of(std::uint32_t stack) const {
   return {joined->own, joined->inferred, joined->thread_id, true};
 }
 
-bool StackNames::calls_backward(std::uint32_t stack) const {
+bool StackNames::calls_backward(trace::StackId stack) const {
   const std::vector<PythonFrame> frames =
       model_.program().dictionary().python_stacks().frames_of(stack);
   return std::any_of(frames.begin(), frames.end(), [](const PythonFrame& frame) {
@@ -87,15 +87,15 @@ std::vector<PythonFrame> StackNames::python_frames(const Parts& parts) const {
   return frames;
 }
 
-bool StackNames::has_native_frames(std::uint32_t stack) const {
+bool StackNames::has_native_frames(trace::StackId stack) const {
   return !model_.program().dictionary().native_stacks().addresses_of(parts_of(stack).own).empty();
 }
 
-bool StackNames::has_python_frames(std::uint32_t stack) const {
+bool StackNames::has_python_frames(trace::StackId stack) const {
   return model_.program().dictionary().python_stacks().has(parts_of(stack).python);
 }
 
-std::vector<StackFrame> StackNames::frames_of(std::uint32_t stack) const {
+std::vector<StackFrame> StackNames::frames_of(trace::StackId stack) const {
   const Parts parts = parts_of(stack);
   std::vector<StackFrame> frames;
   visit_native(parts.own, [&](const StackFrame& frame, std::string_view) {
@@ -106,7 +106,7 @@ std::vector<StackFrame> StackNames::frames_of(std::uint32_t stack) const {
   return frames;
 }
 
-std::string StackNames::owner_of(std::uint32_t stack) const {
+std::string StackNames::owner_of(trace::StackId stack) const {
   const Parts parts = parts_of(stack);
   std::string owner;
   visit_native(parts.own, [&](const StackFrame& frame, std::string_view path) {
@@ -121,7 +121,7 @@ std::string StackNames::owner_of(std::uint32_t stack) const {
   return owner;
 }
 
-std::optional<StackFrame> StackNames::users_frame(std::uint32_t stack) const {
+std::optional<StackFrame> StackNames::users_frame(trace::StackId stack) const {
   const Parts parts = parts_of(stack);
   for (const PythonFrame& python : python_frames(parts)) {
     if (owners_.is_users_python(python.file, python.function)) return to_frame(python);
@@ -136,7 +136,7 @@ std::optional<StackFrame> StackNames::users_frame(std::uint32_t stack) const {
   return found;
 }
 
-std::string StackNames::autograd_node_of(std::uint32_t stack) const {
+std::string StackNames::autograd_node_of(trace::StackId stack) const {
   const Parts parts = parts_of(stack);
   std::string node;
   if (!parts.is_inferred && has_python_frames(stack)) return node;
@@ -147,11 +147,11 @@ std::string StackNames::autograd_node_of(std::uint32_t stack) const {
   return node;
 }
 
-std::string StackNames::layers_of(std::uint32_t stack) const {
+std::string StackNames::layers_of(trace::StackId stack) const {
   return analyzer::layers_of(python_frames(parts_of(stack)));
 }
 
-bool StackNames::waits_for_copy(std::uint32_t stack) const {
+bool StackNames::waits_for_copy(trace::StackId stack) const {
   bool waits = false;
   visit_native(parts_of(stack).own, [&](const StackFrame& frame, std::string_view) {
     waits = waits_for_its_copy(frame.function);
@@ -160,13 +160,13 @@ bool StackNames::waits_for_copy(std::uint32_t stack) const {
   return waits;
 }
 
-std::optional<ThreadName> StackNames::inferred_from(std::uint32_t stack) const {
+std::optional<ThreadName> StackNames::inferred_from(trace::StackId stack) const {
   const Parts parts = parts_of(stack);
   if (!parts.is_inferred) return std::nullopt;
   return model_.program().threads().of_id(parts.inferred_thread);
 }
 
-ThreadName StackNames::thread_of(std::uint32_t stack) const {
+ThreadName StackNames::thread_of(trace::StackId stack) const {
   return model_.program().threads().of_stack(parts_of(stack).own);
 }
 

@@ -29,44 +29,44 @@ class StackNames {
  public:
   StackNames(const ProcessModel& model, Symbolizer& symbolizer, const CodeOwners& owners);
 
-  [[nodiscard]] bool has_native_frames(std::uint32_t stack) const;
+  [[nodiscard]] bool has_native_frames(trace::StackId stack) const;
   // Its own or inferred ones.
-  [[nodiscard]] bool has_python_frames(std::uint32_t stack) const;
+  [[nodiscard]] bool has_python_frames(trace::StackId stack) const;
   // Innermost first, native before Python.
-  [[nodiscard]] std::vector<StackFrame> frames_of(std::uint32_t stack) const;
+  [[nodiscard]] std::vector<StackFrame> frames_of(trace::StackId stack) const;
   // Whose code asked; empty where the frames do not tell.
-  [[nodiscard]] std::string owner_of(std::uint32_t stack) const;
+  [[nodiscard]] std::string owner_of(trace::StackId stack) const;
   // The innermost frame that is the user's: of Python, else native.
-  [[nodiscard]] std::optional<StackFrame> users_frame(std::uint32_t stack) const;
+  [[nodiscard]] std::optional<StackFrame> users_frame(trace::StackId stack) const;
   // The autograd node that ran on a thread without Python frames, such as AddmmBackward0; or empty.
-  [[nodiscard]] std::string autograd_node_of(std::uint32_t stack) const;
+  [[nodiscard]] std::string autograd_node_of(trace::StackId stack) const;
 
   // The layers of a model that it runs in, as layers_of() writes them.
-  [[nodiscard]] std::string layers_of(std::uint32_t stack) const;
+  [[nodiscard]] std::string layers_of(trace::StackId stack) const;
 
   // A framework's function in the stack waits for the copy that was made from it.
-  [[nodiscard]] bool waits_for_copy(std::uint32_t stack) const;
+  [[nodiscard]] bool waits_for_copy(trace::StackId stack) const;
 
   // The thread whose Python frames stand in for those that the stack has not, or stand behind its
   // own; nullopt where none do.
-  [[nodiscard]] std::optional<ThreadName> inferred_from(std::uint32_t stack) const;
-  [[nodiscard]] ThreadName thread_of(std::uint32_t stack) const;
+  [[nodiscard]] std::optional<ThreadName> inferred_from(trace::StackId stack) const;
+  [[nodiscard]] ThreadName thread_of(trace::StackId stack) const;
 
  private:
-  // The recorded stacks behind a number, 0 where there is none.
+  // The recorded stacks behind an id, kNone where there is none.
   struct Parts {
-    std::uint32_t own = 0;
-    std::uint32_t python = 0;  // the same, or that of the thread that waited
+    trace::StackId own = trace::StackId::kNone;
+    trace::StackId python = trace::StackId::kNone;  // the same, or that of the thread that waited
     std::uint64_t inferred_thread = 0;
     bool is_inferred = false;
   };
 
-  [[nodiscard]] Parts parts_of(std::uint32_t stack) const;
-  [[nodiscard]] bool calls_backward(std::uint32_t stack) const;
+  [[nodiscard]] Parts parts_of(trace::StackId stack) const;
+  [[nodiscard]] bool calls_backward(trace::StackId stack) const;
   [[nodiscard]] std::vector<PythonFrame> python_frames(const Parts& parts) const;
   // Calls visit(frame, path of its module) innermost first until it returns true.
   template <class Visit>
-  void visit_native(std::uint32_t stack, Visit&& visit) const;
+  void visit_native(trace::StackId stack, Visit&& visit) const;
 
   const ProcessModel& model_;
   Symbolizer& symbolizer_;

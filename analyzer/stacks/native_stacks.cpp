@@ -11,13 +11,13 @@ void NativeStacks::add(const trace::Stack& record) {
   stacks_[record.id] = {record.record.time, {addresses.begin(), addresses.end()}};
 }
 
-std::span<const std::uint64_t> NativeStacks::addresses_of(std::uint32_t stack) const {
+std::span<const std::uint64_t> NativeStacks::addresses_of(trace::StackId stack) const {
   const auto found = stacks_.find(stack);
   if (found == stacks_.end()) return {};
   return found->second.addresses;
 }
 
-std::uint64_t NativeStacks::time_of(std::uint32_t stack) const {
+std::uint64_t NativeStacks::time_of(trace::StackId stack) const {
   const auto found = stacks_.find(stack);
   return found == stacks_.end() ? 0 : found->second.time;
 }

@@ -16,10 +16,10 @@ class NativeStacks {
   // Keeps what has native frames.
   void add(const trace::Stack& record);
 
-  // Innermost first; empty for 0 and for stacks without native frames.
-  [[nodiscard]] std::span<const std::uint64_t> addresses_of(std::uint32_t stack) const;
+  // Innermost first; empty for kNone and for stacks without native frames.
+  [[nodiscard]] std::span<const std::uint64_t> addresses_of(trace::StackId stack) const;
   // When the stack was first met, in ticks; modules are looked up at that time.
-  [[nodiscard]] std::uint64_t time_of(std::uint32_t stack) const;
+  [[nodiscard]] std::uint64_t time_of(trace::StackId stack) const;
   // Every recorded stack.
   template <class Visit>
   void for_each(Visit&& visit) const {
@@ -31,7 +31,7 @@ class NativeStacks {
     std::uint64_t time = 0;
     std::vector<std::uint64_t> addresses;
   };
-  std::map<std::uint32_t, Stack> stacks_;
+  std::map<trace::StackId, Stack> stacks_;
 };
 
 }  // namespace gpumemtrace::analyzer

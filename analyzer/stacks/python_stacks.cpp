@@ -30,7 +30,7 @@ std::string PythonStacks::CodeObject::text(trace::CodeText which) const {
   return whole;
 }
 
-std::vector<CodePlace> PythonStacks::places_of(std::uint32_t stack) const {
+std::vector<CodePlace> PythonStacks::places_of(trace::StackId stack) const {
   const auto found = stacks_.find(stack);
   if (found == stacks_.end()) return {};
   std::vector<CodePlace> places;
@@ -41,7 +41,7 @@ std::vector<CodePlace> PythonStacks::places_of(std::uint32_t stack) const {
   return places;
 }
 
-bool PythonStacks::are_same(std::uint32_t stack, std::uint32_t other) const {
+bool PythonStacks::are_same(trace::StackId stack, trace::StackId other) const {
   const auto found = stacks_.find(stack);
   if (found == stacks_.end()) return false;
   const auto found_other = stack == other ? found : stacks_.find(other);
@@ -53,7 +53,7 @@ std::string PythonStacks::text_of(std::uint32_t code, trace::CodeText which) con
   return found == codes_.end() ? std::string() : found->second.text(which);
 }
 
-std::vector<PythonFrame> PythonStacks::frames_of(std::uint32_t stack) const {
+std::vector<PythonFrame> PythonStacks::frames_of(trace::StackId stack) const {
   const auto found = stacks_.find(stack);
   if (found == stacks_.end()) return {};
   std::vector<PythonFrame> frames;

@@ -34,14 +34,14 @@ class PythonStacks {
   // Takes Stack and Code records and ignores the rest.
   void add(const trace::RecordHeader& record);
 
-  // Innermost first; empty for 0 and for stacks that are not in the trace.
-  [[nodiscard]] std::vector<PythonFrame> frames_of(std::uint32_t stack) const;
+  // Innermost first; empty for kNone and for stacks that are not in the trace.
+  [[nodiscard]] std::vector<PythonFrame> frames_of(trace::StackId stack) const;
   // True where both have Python frames, and the same ones.
-  [[nodiscard]] bool are_same(std::uint32_t stack, std::uint32_t other) const;
+  [[nodiscard]] bool are_same(trace::StackId stack, trace::StackId other) const;
   [[nodiscard]] bool empty() const { return stacks_.empty(); }
-  [[nodiscard]] bool has(std::uint32_t stack) const { return stacks_.count(stack) != 0; }
+  [[nodiscard]] bool has(trace::StackId stack) const { return stacks_.count(stack) != 0; }
   // Of its frames, innermost first.
-  [[nodiscard]] std::vector<CodePlace> places_of(std::uint32_t stack) const;
+  [[nodiscard]] std::vector<CodePlace> places_of(trace::StackId stack) const;
   // What is known of a code object.
   [[nodiscard]] std::string text_of(std::uint32_t code, trace::CodeText which) const;
 
@@ -56,7 +56,7 @@ class PythonStacks {
     [[nodiscard]] std::string text(trace::CodeText which) const;
   };
 
-  std::map<std::uint32_t, Stack> stacks_;
+  std::map<trace::StackId, Stack> stacks_;
   std::map<std::uint32_t, CodeObject> codes_;
 };
 

@@ -170,7 +170,7 @@ struct Wrapper<kApi, kEntry, CUresult(Arguments...)> {
   [[gnu::always_inline]] static inline CUresult record(const CallGuard& guard, Function* real,
                                                        const native::Caller& above,
                                                        Arguments... arguments) {
-    const std::uint32_t stack = current_stack(guard, above, kStackUse);
+    const trace::StackId stack = current_stack(guard, above, kStackUse);
     const auto* const caller = reinterpret_cast<const void*>(above.return_address);
     Slot<Record> slot(guard, static_cast<std::uint16_t>(kApi), kFlags, caller, stack,
                       current_context(), [&](Record& record) noexcept {
@@ -205,7 +205,7 @@ struct Wrapper<kApi, kEntry, CUresult(Arguments...)> {
   }
 
   // The further elements of a batched call: records of their own with the call's times.
-  static void record_parts(const CallGuard& guard, const void* caller, std::uint32_t stack,
+  static void record_parts(const CallGuard& guard, const void* caller, trace::StackId stack,
                            std::uint64_t begin, std::uint64_t end,
                            Arguments... arguments) noexcept {
     const std::uint32_t parts = Effect::parts(arguments...);

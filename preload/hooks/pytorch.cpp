@@ -56,7 +56,7 @@ template <Streams kStreams>
   if (device.type != trace::kCudaDeviceType) return;
   const CallGuard guard;
   if (!guard.outermost() || !recording(true)) return;
-  const std::uint32_t stack =
+  const trace::StackId stack =
       current_stack(guard, caller, bytes > 0 ? StackUse::kBlock : StackUse::kRelease);
   const bool collected = bytes < 0 && python::in_collection();
   (void)write_event<trace::Block>(guard, [&](trace::Block& block) {
@@ -88,7 +88,7 @@ void record_out_of_memory(const native::Caller& caller, std::uint64_t requested,
   if (device.type != trace::kCudaDeviceType) return;
   const CallGuard guard;
   if (!guard.outermost() || !recording(true)) return;
-  const std::uint32_t stack = current_stack(guard, caller, StackUse::kCall);
+  const trace::StackId stack = current_stack(guard, caller, StackUse::kCall);
   (void)write_event<trace::FrameworkOom>(guard, [&](trace::FrameworkOom& oom) {
     oom.stack = stack;
     oom.requested = requested;

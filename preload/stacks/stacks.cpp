@@ -21,6 +21,8 @@
 namespace gpumemtrace::preload {
 namespace {
 
+using trace::StackId;
+
 constexpr std::size_t kStackSlots = std::size_t{1} << 20;
 constexpr std::size_t kCodeSlots = std::size_t{1} << 18;
 constexpr std::size_t kUnwindCaches = 32;
@@ -116,8 +118,7 @@ std::size_t at_most(std::size_t value, std::size_t limit) noexcept {
   return value < limit ? value : limit;
 }
 
-void write_stack(std::uint32_t id, const PythonFrames& python,
-                 const native::Walk& native) noexcept {
+void write_stack(StackId id, const PythonFrames& python, const native::Walk& native) noexcept {
   // Both are shortened to what a record has room for.
   const bool fits = python.count + native.count <= kMaxFrames;
   const std::size_t native_count =
@@ -142,21 +143,20 @@ void write_stack(std::uint32_t id, const PythonFrames& python,
   const bool written =
       write_record(record, {reinterpret_cast<const char*>(words), count * sizeof words[0]});
   // Where a code object is missing, whoever meets the stack next writes both once more.
-  if (written && has_room) stacks.mark_emitted(id);
+  if (written && has_room) stacks.mark_emitted(trace::number_of(id));
 }
 
-// The number of a stack, and whether it must be written; 0: there is no room.
-[[gnu::always_inline]] inline std::uint32_t intern_stack(std::uint64_t hash,
-                                                         bool& is_new) noexcept {
+// The id of a stack, and whether it must be written; kNone: there is no room.
+[[gnu::always_inline]] inline StackId intern_stack(std::uint64_t hash, bool& is_new) noexcept {
   bool emitted = false;
   const std::uint32_t id = stacks.intern(hash, emitted);
   if (id == 0) [[unlikely]]
     without_room.fetch_add(1, std::memory_order_relaxed);  // a counter, nothing is ordered by it
   is_new = id != 0 && !emitted;
-  return id;
+  return StackId{id};
 }
 
-[[gnu::noinline]] void write_own_stack(std::uint32_t id, const python::Walk* walk,
+[[gnu::noinline]] void write_own_stack(StackId id, const python::Walk* walk,
                                        const native::Walk& native) noexcept {
   PythonFrames python;
   python.count = walk == nullptr ? 0 : python::copy_frames(*walk, python.frames);
@@ -165,22 +165,22 @@ void write_stack(std::uint32_t id, const PythonFrames& python,
 }
 
 // What the calling thread's stack is recorded as. `walk`: its Python frames, if it has some.
-[[gnu::always_inline]] inline std::uint32_t number_of(std::uint64_t hash, const python::Walk* walk,
-                                                      const native::Walk& native) noexcept {
+[[gnu::always_inline]] inline StackId id_of(std::uint64_t hash, const python::Walk* walk,
+                                            const native::Walk& native) noexcept {
   bool is_new = false;
-  const std::uint32_t id = intern_stack(hash, is_new);
+  const StackId id = intern_stack(hash, is_new);
   if (is_new) [[unlikely]]
     write_own_stack(id, walk, native);
   return id;
 }
 
-// The number of another thread's stack, whose code objects are copied through the kernel; 0: there
+// The id of another thread's stack, whose code objects are copied through the kernel; kNone: there
 // is no room.
-std::uint32_t number_of_waiting(const python::WaitingThread& thread) noexcept {
+StackId id_of_waiting(const python::WaitingThread& thread) noexcept {
   std::uint64_t hash = 0;
   for (std::size_t i = thread.count; i-- > 0;) hash = python::hash_with(hash, thread.frames[i]);
   bool is_new = false;
-  const std::uint32_t id = intern_stack(hash, is_new);
+  const StackId id = intern_stack(hash, is_new);
   if (!is_new) return id;
   PythonFrames python;
   python.count = thread.count;
@@ -197,8 +197,8 @@ std::uint32_t number_of_waiting(const python::WaitingThread& thread) noexcept {
   const ErrnoKeeper errno_keeper;
   waiting.look(settings.depth_limit);
   for (const python::WaitingThread& thread : waiting.found()) {
-    const std::uint32_t stack = number_of_waiting(thread);
-    if (stack == 0) continue;
+    const StackId stack = id_of_waiting(thread);
+    if (stack == StackId::kNone) continue;
     (void)write_event<trace::WaitingStack>(guard, [&](trace::WaitingStack& record) {
       record.thread_id = thread.thread_id;
       record.stack = stack;
@@ -207,13 +207,13 @@ std::uint32_t number_of_waiting(const python::WaitingThread& thread) noexcept {
 }
 
 // With native frames that have to be looked for. Apart, because of the room that they take.
-[[gnu::noinline]] std::uint32_t unexpected_stack(const native::Caller& caller,
-                                                 native::UnwindCache* memory, std::uint64_t hash,
-                                                 const python::Walk* walk) noexcept {
+[[gnu::noinline]] StackId unexpected_stack(const native::Caller& caller,
+                                           native::UnwindCache* memory, std::uint64_t hash,
+                                           const python::Walk* walk) noexcept {
   std::uint64_t addresses[native::kMaxFrames];
   const native::Walk native = native::read_frames(caller, addresses, settings.depth_limit, memory);
-  if (walk == nullptr && native.count == 0) return 0;
-  return number_of(mix(hash, native.hash), walk, native);
+  if (walk == nullptr && native.count == 0) return StackId::kNone;
+  return id_of(mix(hash, native.hash), walk, native);
 }
 
 bool wants_native(StackUse use, bool has_python) noexcept {
@@ -251,8 +251,8 @@ bool map_walks() noexcept {
 
 }  // namespace
 
-[[gnu::hot]] std::uint32_t walk_current_stack(const CallGuard& guard, const native::Caller& caller,
-                                              StackUse use) noexcept {
+[[gnu::hot]] StackId walk_current_stack(const CallGuard& guard, const native::Caller& caller,
+                                        StackUse use) noexcept {
   const std::uint32_t writer = thread_state.writer_id;
   const python::Walk* walk = nullptr;
   std::uint64_t hash = 0;
@@ -278,9 +278,9 @@ bool map_walks() noexcept {
     }
     hash = mix(hash, native.hash);
   } else if (walk == nullptr) {
-    return 0;
+    return StackId::kNone;
   }
-  const std::uint32_t id = number_of(hash, walk, native);
+  const StackId id = id_of(hash, walk, native);
   if (memory != nullptr) memory->fetch_expected();
   return id;
 }

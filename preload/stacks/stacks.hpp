@@ -5,7 +5,7 @@
 // - Any thread, no lock, no allocation; the caller holds a CallGuard and may record.
 // - A StackId is 1 + the stack's slot in the table, so two threads that meet the same new stack
 //   agree on its number without waiting for each other.
-// - 0: no stack. The thread has none, stacks are switched off, or the table is full (counted).
+// - kNone: no stack. The thread has none, stacks are switched off, or the table is full (counted).
 // - Python and native frames are cut at the depth limit, each at its outer end; a record has room
 //   for 251 frames, of which native ones give way first, down to half.
 #pragma once
@@ -16,6 +16,7 @@
 
 #include "preload/base/config.hpp"
 #include "preload/native/native_frames.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::preload {
 
@@ -29,13 +30,13 @@ enum class StackUse {
 };
 
 // The calling thread's stack, from the hook's caller on.
-std::uint32_t walk_current_stack(const CallGuard& guard, const native::Caller& caller,
-                                 StackUse use) noexcept;
+trace::StackId walk_current_stack(const CallGuard& guard, const native::Caller& caller,
+                                  StackUse use) noexcept;
 // Nothing of the walk is entered for what has no stack: that is every second event.
-[[gnu::always_inline]] inline std::uint32_t current_stack(const CallGuard& guard,
-                                                          const native::Caller& caller,
-                                                          StackUse use) noexcept {
-  return use == StackUse::kRelease ? 0 : walk_current_stack(guard, caller, use);
+[[gnu::always_inline]] inline trace::StackId current_stack(const CallGuard& guard,
+                                                           const native::Caller& caller,
+                                                           StackUse use) noexcept {
+  return use == StackUse::kRelease ? trace::StackId::kNone : walk_current_stack(guard, caller, use);
 }
 
 // Empties the tables: a new trace needs every stack again. Before the session's first record.

@@ -121,7 +121,7 @@ class Written {
 
   // What calls name is there, and what stacks name.
   void promise_all() const {
-    for (const std::uint32_t stack : named_) {
+    for (const trace::StackId stack : named_) {
       promise(stacks_.count(stack) != 0, "a call names a stack that no record tells");
     }
     constexpr std::size_t kTexts = 3;
@@ -134,7 +134,7 @@ class Written {
     }
   }
   // The records that tell of a stack.
-  std::vector<const trace::RecordHeader*> records_of(std::uint32_t stack) const {
+  std::vector<const trace::RecordHeader*> records_of(trace::StackId stack) const {
     std::vector<const trace::RecordHeader*> records = {stacks_.at(stack)};
     for (const std::uint32_t code : codes_of_.at(stack)) {
       for (const auto& [text, record] : texts_of_.at(code)) records.push_back(record);
@@ -142,14 +142,15 @@ class Written {
     return records;
   }
 
-  std::uint32_t waiting() const { return waiting_; }
+  trace::StackId waiting() const { return waiting_; }
 
  private:
-  std::uint32_t waiting_ = 0;  // the stack that a waiting thread was last seen with
-  std::map<std::uint32_t, const trace::RecordHeader*> stacks_;
-  std::map<std::uint32_t, std::set<std::uint32_t>> codes_of_;
+  trace::StackId waiting_ =
+      trace::StackId::kNone;  // the stack that a waiting thread was last seen with
+  std::map<trace::StackId, const trace::RecordHeader*> stacks_;
+  std::map<trace::StackId, std::set<std::uint32_t>> codes_of_;
   std::map<std::uint32_t, std::map<trace::CodeText, const trace::RecordHeader*>> texts_of_;
-  std::set<std::uint32_t> named_;
+  std::set<trace::StackId> named_;
 };
 
 class StackWorld : public World {
@@ -167,7 +168,7 @@ class StackWorld : public World {
   // A call under the calling thread's stack.
   void use(std::uint32_t number) {
     const CallGuard guard;
-    const std::uint32_t stack = current_stack(guard, {}, StackUse::kCall);
+    const trace::StackId stack = current_stack(guard, {}, StackUse::kCall);
     call(number, stack);
     promise_is_told(stack);
   }
@@ -175,7 +176,7 @@ class StackWorld : public World {
   void look_at_waiting() {
     const CallGuard guard;
     current_stack(guard, {}, StackUse::kCall);
-    std::uint32_t stack = 0;
+    trace::StackId stack = trace::StackId::kNone;
     {
       const Unseen unseen;
       Written written;
@@ -187,7 +188,7 @@ class StackWorld : public World {
 
  private:
   // Whatever happens to the process from now on.
-  static void promise_is_told(std::uint32_t stack) {
+  static void promise_is_told(trace::StackId stack) {
     std::vector<const trace::RecordHeader*> records;
     {
       const Unseen unseen;

@@ -171,7 +171,7 @@ class World {
     ledger_.ends(number, write_record(text, {tail, sizeof tail}));
   }
   // A call that is recorded before and completed after.
-  void call(std::uint32_t number, std::uint32_t stack = 0) {
+  void call(std::uint32_t number, trace::StackId stack = trace::StackId::kNone) {
     const CallGuard guard;
     ledger_.begins(number);
     Slot<trace::Free> slot(guard, 0, 0, reinterpret_cast<void*>(std::uintptr_t{number}), stack, 0,

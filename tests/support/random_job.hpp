@@ -476,7 +476,7 @@ class RandomJob {
     record.reserved_bytes = reserved_bytes();
     record.device_type = 1;
     record.device = 0;
-    record.stack = static_cast<std::uint32_t>(below(5));
+    record.stack = trace::StackId{static_cast<std::uint32_t>(below(5))};
     now_ = std::max(now_, busy_until_[1]);
     event(record, 1);
   }

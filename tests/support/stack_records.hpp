@@ -40,7 +40,7 @@ struct StackFrames {
 inline void add_stack(TraceBuilder& trace, std::uint32_t id, const StackFrames& frames,
                       std::uint32_t writer = 1) {
   trace::Stack record;
-  record.id = id;
+  record.id = trace::StackId{id};
   record.python_version = kPython312;
   record.python_frames = static_cast<std::uint32_t>(frames.python.size());
   record.native_frames = static_cast<std::uint32_t>(frames.native.size());
@@ -64,7 +64,7 @@ inline void add_waiting(TraceBuilder& trace, std::uint64_t thread_id, std::uint3
   trace::WaitingStack record;
   record.record.time = time;
   record.thread_id = thread_id;
-  record.stack = stack;
+  record.stack = trace::StackId{stack};
   trace.add(record, writer);
 }
 
@@ -98,7 +98,7 @@ inline void allocate_at(TraceBuilder& trace, std::uint64_t address, std::uint64_
   record.address = address;
   record.bytes = bytes;
   record.memory = trace::MemoryKind::kDevice;
-  record.call.stack = stack;
+  record.call.stack = trace::StackId{stack};
   trace.add_call(record, call);
 }
 
@@ -110,7 +110,7 @@ inline void block_at(TraceBuilder& trace, std::uint64_t address, std::int64_t by
   record.bytes = bytes;
   record.device_type = 1;
   record.device = 0;
-  record.stack = stack;
+  record.stack = trace::StackId{stack};
   trace.add(record, writer);
 }
 

@@ -82,7 +82,7 @@ class TrainingTrace {
       words.push_back(std::uint64_t{code} << 32 | frame.instruction);
     }
     trace::Stack record;
-    record.id = ++stacks_;
+    record.id = trace::StackId{++stacks_};
     record.python_frames = static_cast<std::uint32_t>(frames.size());
     record.python_version = 0x030c0300;
     trace_.add(record, kMain,
@@ -113,7 +113,7 @@ class TrainingTrace {
     trace::Allocation record;
     record.address = next_handle_ += kCublasBytes;
     record.bytes = 1024;
-    record.call.stack = stack;
+    record.call.stack = trace::StackId{stack};
     trace_.add_call(record, {.writer = writer, .caller = kCublas + 0x10});
   }
   void upload(std::uint64_t address, std::uint64_t bytes, std::uint32_t stack) {
@@ -123,7 +123,7 @@ class TrainingTrace {
     copy.source = 0x1000;
     copy.source_type = trace::EndType::kHost;
     copy.bytes = bytes;
-    copy.call.stack = stack;
+    copy.call.stack = trace::StackId{stack};
     trace_.add_call(copy, {});
   }
   // As gpumemtrace_tensor() tells it.
@@ -189,7 +189,7 @@ class TrainingTrace {
     record.bytes = bytes;
     record.allocated = allocated_;
     record.reserved_bytes = kSegmentBytes;
-    record.stack = stack;
+    record.stack = trace::StackId{stack};
     record.device_type = 1;
     record.device = 0;
     record.framework = 1;

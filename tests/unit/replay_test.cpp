@@ -15,6 +15,7 @@
 #include "tests/catch.hpp"
 
 using namespace gpumemtrace::analyzer::replay;
+namespace trace = gpumemtrace::trace;
 
 namespace {
 
@@ -82,7 +83,7 @@ struct Machine {
 };
 
 Event request(std::uint32_t slot, std::uint64_t low, std::uint64_t high) {
-  return {EventKind::kRequest, 0, slot, 0, low, high};
+  return {EventKind::kRequest, 0, slot, {}, low, high};
 }
 
 }  // namespace
@@ -255,7 +256,7 @@ TEST_CASE("a replay ends with the first request that finds no memory", "[unit]")
   replay.set_capacity(40 * kMib);
   replay.apply({request(0, 30 * kMib, 30 * kMib),
                 request(1, 30 * kMib, 30 * kMib),
-                {EventKind::kFree, 0, 0, 0, 0, 0},
+                {EventKind::kFree, 0, 0, {}, 0, 0},
                 request(0, 12 * kMib, 12 * kMib)});
   CHECK(replay.counts().refused == 1);
   CHECK(replay.counts().allocator.reserved_peak_bytes == 30 * kMib);
@@ -282,9 +283,9 @@ TEST_CASE("of a refused request the largest one is measured that would have been
     replay.measure_refusals();
     replay.apply({request(0, 40 * kMib, 40 * kMib),
                   request(1, 20 * kMib, 20 * kMib),
-                  {EventKind::kFree, 0, 0, 0, 0, 0},
-                  {EventKind::kRefused, 0, 0, 0, 200 * kMib, 200 * kMib},
-                  {EventKind::kRefused, 0, 0, 0, 30 * kMib, 30 * kMib}});
+                  {EventKind::kFree, 0, 0, {}, 0, 0},
+                  {EventKind::kRefused, 0, 0, {}, 200 * kMib, 200 * kMib},
+                  {EventKind::kRefused, 0, 0, {}, 30 * kMib, 30 * kMib}});
     CHECK_FALSE(replay.ended());
     REQUIRE(replay.refused_before().size() == 2);
     CHECK_FALSE(replay.refused_before()[0].is_met);
@@ -351,7 +352,7 @@ TEST_CASE("a log gives back the events of a run, or says that it has not all", "
       }
     }
     std::vector<
-        std::tuple<int, ClassId, std::uint32_t, std::uint32_t, std::uint64_t, std::uint64_t>>
+        std::tuple<int, ClassId, std::uint32_t, trace::StackId, std::uint64_t, std::uint64_t>>
         events;
   };
   EventLog log;
@@ -360,10 +361,11 @@ TEST_CASE("a log gives back the events of a run, or says that it has not all", "
   EventBuffer buffer({&log, &small_log, &told});
   for (std::uint32_t i = 0; i < 20'000; ++i) {
     const std::uint32_t slot = i < 300 ? i : i * 100'003;
-    buffer.add({EventKind::kRequest, i % 3, slot, i % 7, kMib + i % 5 * kUnitBytes, 2 * kMib});
-    buffer.add({EventKind::kFree, 0, slot, 0, 0, 0});
+    buffer.add({EventKind::kRequest, i % 3, slot, trace::StackId{i % 7}, kMib + i % 5 * kUnitBytes,
+                2 * kMib});
+    buffer.add({EventKind::kFree, 0, slot, {}, 0, 0});
   }
-  buffer.add({EventKind::kLimit, 0, 0, 0, ~std::uint64_t{0}, ~std::uint64_t{0}});
+  buffer.add({EventKind::kLimit, 0, 0, {}, ~std::uint64_t{0}, ~std::uint64_t{0}});
   buffer.flush();
   REQUIRE(log.is_complete());
   Kept given;

@@ -421,11 +421,11 @@ TEST_CASE("a stack that claims more frames than it has is read as far as it goes
   TraceBuilder trace;
   add_modules(trace);
   Stack record;
-  record.id = 7;
+  record.id = StackId{7};
   record.native_frames = 0xffffffff;
   const std::uint64_t address = in_model(kGrow);
   trace.add(record, 1, {reinterpret_cast<const char*>(&address), sizeof address});
-  record.id = 8;
+  record.id = StackId{8};
   record.python_frames = 0xffffffff;
   trace.add(record, 1, {reinterpret_cast<const char*>(&address), sizeof address});
   allocate_at(trace, 0x10000000, 2 * kMiB, 7);

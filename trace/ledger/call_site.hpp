@@ -13,7 +13,7 @@ namespace gpumemtrace::ledger {
 // As far as the record says it.
 struct CallSite {
   std::uint64_t caller = 0;
-  std::uint32_t stack = 0;
+  trace::StackId stack = trace::StackId::kNone;
   std::uint16_t api = 0;
   bool from_table = false;  // the caller got the pointer from cuGetProcAddress
 
@@ -22,7 +22,7 @@ struct CallSite {
 };
 
 // `flags` are those of a record's header.
-[[nodiscard]] constexpr CallSite make_site(std::uint64_t caller, std::uint32_t stack,
+[[nodiscard]] constexpr CallSite make_site(std::uint64_t caller, trace::StackId stack,
                                            std::uint16_t api, std::uint16_t flags) noexcept {
   return {caller, stack, api, (flags & trace::kFlagByPointer) != 0};
 }
@@ -51,7 +51,7 @@ constexpr void set_site(Record& record, const CallSite& site) noexcept {
 // Where in a table of 256 remembered answers the one about this call site stands.
 [[nodiscard]] constexpr std::size_t slot_of(const CallSite& site, std::uint64_t more) noexcept {
   const std::uint64_t mixed = (site.caller + (more << 20) + (std::uint64_t{site.api} << 40) +
-                               (std::uint64_t{site.stack} << 32)) *
+                               (std::uint64_t{trace::number_of(site.stack)} << 32)) *
                               0x9E37'79B9'7F4A'7C15u;
   return static_cast<std::size_t>(mixed >> 56);
 }

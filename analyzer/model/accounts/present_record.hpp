@@ -14,7 +14,8 @@ struct PresentRecord {
   // events share a moment.
   std::uint64_t time = 0;
   std::uint32_t writer = 0;
-  std::uint32_t stack = 0;  // of an event; joined (BackwardStacks) where that was needed
+  trace::StackId stack =
+      trace::StackId::kNone;  // of an event; joined (BackwardStacks) where that was needed
   bool in_checkpoint = false;
 
   // Where the call that the record is about came from.

@@ -72,7 +72,7 @@ void MemoryCheck::add_call(const trace::CallHeader& call, std::uint64_t address,
   made.time = {call.record.time, std::max(call.record.time, call.end)};
   made.bytes = bytes;
   made.site = ledger::site_of(call);
-  made.site.stack = 0;
+  made.site.stack = trace::StackId::kNone;
   made.kind = kind;
   made.is_estimated = (call.record.flags & trace::kFlagEstimated) != 0;
   const std::uint64_t key = key_of(address, is_release);

@@ -4,7 +4,7 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-GroupKey block_key(std::uint32_t stack, std::int32_t device, Phase phase) {
+GroupKey block_key(trace::StackId stack, std::int32_t device, Phase phase) {
   GroupKey key;
   key.site.stack = stack;
   key.kind = Kind::kBlock;

@@ -22,15 +22,16 @@ BackwardStacks::BackwardStacks(std::vector<trace::WaitingStack> waits, LookAhead
                    [](const auto& a, const auto& b) { return a.record.time < b.record.time; });
   for (const trace::WaitingStack& wait : waits) {
     // Stack 0, of older recorders, says that the thread waits no more, as its own events say, too.
-    if (wait.stack != 0) waits_[wait.thread_id].push_back(wait);
+    if (wait.stack != trace::StackId::kNone) waits_[wait.thread_id].push_back(wait);
   }
 }
 
 void BackwardStacks::add_stack(const trace::Stack& record) {
-  if (record.python_frames == 0 || record.id >= kMaxStacks) return;
+  const std::uint32_t number = number_of(record.id);
+  if (record.python_frames == 0 || number >= kMaxStacks) return;
   any_python_ = true;
-  if (record.id >= roots_.size()) roots_.resize(record.id + 1);
-  roots_[record.id] = Root::kNotLooked;
+  if (number >= roots_.size()) roots_.resize(number + 1);
+  roots_[number] = Root::kNotLooked;
 }
 
 void BackwardStacks::add_thread(std::uint32_t writer, std::uint64_t thread_id) {
@@ -41,7 +42,7 @@ void BackwardStacks::add_thread(std::uint32_t writer, std::uint64_t thread_id) {
 }
 
 void BackwardStacks::add_wait(const trace::WaitingStack& wait) {
-  if (wait.stack == 0) return;
+  if (wait.stack == trace::StackId::kNone) return;
   std::vector<trace::WaitingStack>& waits = waits_[wait.thread_id];
   const auto is_before = [](const trace::WaitingStack& known, std::uint64_t ticks) {
     return known.record.time < ticks;
@@ -67,9 +68,9 @@ BackwardStacks::Thread& BackwardStacks::thread_of(std::uint32_t writer) {
   return *last_thread_;
 }
 
-BackwardStacks::Root BackwardStacks::root_of(std::uint32_t stack) {
-  if (stack >= roots_.size()) return Root::kNone;
-  Root& root = roots_[stack];
+BackwardStacks::Root BackwardStacks::root_of(trace::StackId stack) {
+  if (number_of(stack) >= roots_.size()) return Root::kNone;
+  Root& root = roots_[number_of(stack)];
   if (root == Root::kNotLooked) [[unlikely]] {
     const std::vector<CodePlace> places = stacks_.places_of(stack);
     const std::uint32_t code = places.empty() ? 0 : places.back().code;
@@ -80,8 +81,8 @@ BackwardStacks::Root BackwardStacks::root_of(std::uint32_t stack) {
   return root;
 }
 
-std::uint32_t BackwardStacks::find_stack(std::uint32_t writer, std::uint32_t stack,
-                                         std::uint64_t time, bool is_block) {
+trace::StackId BackwardStacks::find_stack(std::uint32_t writer, trace::StackId stack,
+                                          std::uint64_t time, bool is_block) {
   Thread& thread = thread_of(writer);
   const Root root = root_of(stack);
   if (root == Root::kEngine && thread.role != Role::kEngine) {
@@ -91,23 +92,23 @@ std::uint32_t BackwardStacks::find_stack(std::uint32_t writer, std::uint32_t sta
   if (root == Root::kPython && thread.role == Role::kWithoutPython) thread.role = Role::kPython;
   if (thread.role == Role::kPython) {
     // Stack 0 says nothing: memory that is taken back has none.
-    const bool strange = root == Root::kNone && stack != 0 && is_block;
+    const bool strange = root == Root::kNone && stack != trace::StackId::kNone && is_block;
     if (!strange || !turns_out_engine(thread, time)) {
-      note_own(thread, root == Root::kNone ? 0 : stack, time, is_block);
+      note_own(thread, root == Root::kNone ? trace::StackId::kNone : stack, time, is_block);
       return stack;
     }
   }
   if (time >= waiting_until_) update_waiting(time);
-  if (waiting_.inferred == 0) return stack;
+  if (waiting_.inferred == trace::StackId::kNone) return stack;
   if (waiting_.seen_waiting && is_block) thread.role = Role::kEngine;
   return join(stack);
 }
 
-void BackwardStacks::note_own(Thread& thread, std::uint32_t stack, std::uint64_t time,
+void BackwardStacks::note_own(Thread& thread, trace::StackId stack, std::uint64_t time,
                               bool is_block) {
   thread.last_own = time;
   waiting_until_ = 0;
-  if (stack == 0 || !is_block) return;
+  if (stack == trace::StackId::kNone || !is_block) return;
   thread.last_block = time;
   thread.last_block_stack = stack;
 }
@@ -135,7 +136,7 @@ BackwardStacks::Waiting BackwardStacks::find_waiting(std::uint64_t time) {
     if (thread.role != Role::kPython) continue;
     const std::uint64_t next_own = look_ahead_.next_ticks_of(writer);
     waiting_until_ = std::min(waiting_until_, std::max(next_own, time + 1));
-    if (thread.last_block_stack != 0 && thread.last_block >= guessed_own) {
+    if (thread.last_block_stack != trace::StackId::kNone && thread.last_block >= guessed_own) {
       guessed_own = thread.last_block;
       guessed = {thread.last_block_stack, thread.thread_id, false};
     }
@@ -146,19 +147,19 @@ BackwardStacks::Waiting BackwardStacks::find_waiting(std::uint64_t time) {
                                           return wait.record.time < ticks;
                                         });
     if (first == waits->second.end() || first->record.time >= next_own) continue;
-    if (seen.inferred != 0 && thread.last_own < seen_own) continue;
+    if (seen.inferred != trace::StackId::kNone && thread.last_own < seen_own) continue;
     seen_own = thread.last_own;
     seen = {first->stack, thread.thread_id, true};
   }
-  return seen.inferred != 0 ? seen : guessed;
+  return seen.inferred != trace::StackId::kNone ? seen : guessed;
 }
 
-std::uint32_t BackwardStacks::join(std::uint32_t own) {
-  const std::uint64_t key = own | std::uint64_t{waiting_number_ + 1} << 32;
+trace::StackId BackwardStacks::join(trace::StackId own) {
+  const std::uint64_t key = number_of(own) | std::uint64_t{waiting_number_ + 1} << 32;
   const Slot* known = slots_.find(key);
   if (known != nullptr) return known->joined;
   if (joined_.size() == kMaxJoined) return own;
-  const auto joined = static_cast<std::uint32_t>(kFirstJoined + joined_.size());
+  const trace::StackId joined{static_cast<std::uint32_t>(kFirstJoined + joined_.size())};
   joined_.push_back({own, waiting_.inferred, waiting_.thread_id, waiting_.seen_waiting});
   *slots_.add(key) = {key, joined};
   return joined;

@@ -16,9 +16,9 @@ namespace gpumemtrace::analyzer {
 
 // What stands for a stack number from kFirstJoined on.
 struct JoinedStack {
-  std::uint32_t own = 0;        // recorded with the event; 0 = none was
-  std::uint32_t inferred = 0;   // of the thread that waited
-  std::uint64_t thread_id = 0;  // its
+  trace::StackId own = trace::StackId::kNone;       // recorded with the event; 0 = none was
+  trace::StackId inferred = trace::StackId::kNone;  // of the thread that waited
+  std::uint64_t thread_id = 0;                      // its
   // The recorder saw it wait. Else it is what the thread did last before, which counts only where
   // that was a backward call.
   bool seen_waiting = false;
@@ -53,9 +53,9 @@ class BackwardStacks {
   // In the order of events, unless it is known already.
   void add_wait(const trace::WaitingStack& wait);
 
-  // The number to use for the stack of an event: its own, or that of a joined one.
-  [[nodiscard]] std::uint32_t stack_of_event(std::uint32_t writer, std::uint32_t stack,
-                                             std::uint64_t time, bool is_block) {
+  // The id to use for the stack of an event: its own, or that of a joined one.
+  [[nodiscard]] trace::StackId stack_of_event(std::uint32_t writer, trace::StackId stack,
+                                              std::uint64_t time, bool is_block) {
     return any_python_ ? find_stack(writer, stack, time, is_block) : stack;
   }
 
@@ -64,10 +64,10 @@ class BackwardStacks {
     return any_python_ && thread_of(writer).role == Role::kPython;
   }
 
-  // nullptr where the number stands for a recorded stack.
-  [[nodiscard]] const JoinedStack* find(std::uint32_t stack) const {
-    const std::size_t index = stack - kFirstJoined;
-    return stack >= kFirstJoined && index < joined_.size() ? &joined_[index] : nullptr;
+  // nullptr where the id stands for a recorded stack.
+  [[nodiscard]] const JoinedStack* find(trace::StackId stack) const {
+    const std::size_t index = number_of(stack) - kFirstJoined;
+    return number_of(stack) >= kFirstJoined && index < joined_.size() ? &joined_[index] : nullptr;
   }
 
  private:
@@ -79,31 +79,31 @@ class BackwardStacks {
     std::uint64_t thread_id = 0;
     std::uint64_t last_own = 0;    // time
     std::uint64_t last_block = 0;  // time of its last block with a stack
-    std::uint32_t last_block_stack = 0;
+    trace::StackId last_block_stack = trace::StackId::kNone;
   };
   // Whose stack stands for the missing one, and from when on that is asked anew.
   struct Waiting {
-    std::uint32_t inferred = 0;
+    trace::StackId inferred = trace::StackId::kNone;
     std::uint64_t thread_id = 0;
     bool seen_waiting = false;
     friend auto operator<=>(const Waiting&, const Waiting&) = default;
   };
   struct Slot {
     std::uint64_t key = 0;  // own stack, and 1 + the number of the Waiting above it
-    std::uint32_t joined = 0;
+    trace::StackId joined = trace::StackId::kNone;
   };
 
-  [[nodiscard]] std::uint32_t find_stack(std::uint32_t writer, std::uint32_t stack,
-                                         std::uint64_t time, bool is_block);
+  [[nodiscard]] trace::StackId find_stack(std::uint32_t writer, trace::StackId stack,
+                                          std::uint64_t time, bool is_block);
   [[nodiscard]] Thread& thread_of(std::uint32_t writer);
-  [[nodiscard]] Root root_of(std::uint32_t stack);
-  void note_own(Thread& thread, std::uint32_t stack, std::uint64_t time, bool is_block);
+  [[nodiscard]] Root root_of(trace::StackId stack);
+  void note_own(Thread& thread, trace::StackId stack, std::uint64_t time, bool is_block);
   // Of a Python thread that has a block without Python frames: whether it is the engine's.
   [[nodiscard]] bool turns_out_engine(Thread& thread, std::uint64_t time);
   // Who waits for the engine's threads at the time.
   [[nodiscard]] Waiting find_waiting(std::uint64_t time);
   void update_waiting(std::uint64_t time);
-  [[nodiscard]] std::uint32_t join(std::uint32_t own);
+  [[nodiscard]] trace::StackId join(trace::StackId own);
 
   std::map<std::uint64_t, std::vector<trace::WaitingStack>> waits_;  // by thread, in time order
   LookAhead& look_ahead_;

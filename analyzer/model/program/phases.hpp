@@ -21,7 +21,7 @@ class Phases {
   // Takes an event at the time `now` and returns the phase that it belongs to. `may_be_engine`: it
   // is the framework's, on a thread other than the first. PyTorch runs backward on threads that
   // have no Python frames.
-  Phase note(std::uint32_t stack, bool may_be_engine, std::uint64_t now) {
+  Phase note(trace::StackId stack, bool may_be_engine, std::uint64_t now) {
     const StackRole& role = roles_.role_of(stack);
     clock_.in_zero_grad = role.zero_grad;
     if (!role.has_python && !(may_be_engine && !stacks_.empty())) return Phase::kNone;
@@ -38,18 +38,18 @@ class Phases {
   }
   void note_other_release() { clock_.in_zero_grad = false; }
   // The same of an event outside the order: what its stack alone says.
-  [[nodiscard]] const StackRole& role_of(std::uint32_t stack) const {
+  [[nodiscard]] const StackRole& role_of(trace::StackId stack) const {
     return roles_.role_of(stack);
   }
 
-  [[nodiscard]] Placed placed_by(std::uint32_t stack) const {
+  [[nodiscard]] Placed placed_by(trace::StackId stack) const {
     return roles_.placed_by(roles_.role_of(stack));
   }
-  [[nodiscard]] bool recomputes(std::uint32_t stack) const {
+  [[nodiscard]] bool recomputes(trace::StackId stack) const {
     return roles_.role_of(stack).recomputes;
   }
   // What the stack makes is a parameter, or may turn out to be one.
-  [[nodiscard]] bool may_place_parameter(std::uint32_t stack) const {
+  [[nodiscard]] bool may_place_parameter(trace::StackId stack) const {
     return !roles_.role_of(stack).built.empty() || placed_by(stack) == Placed::kAsParameter;
   }
 

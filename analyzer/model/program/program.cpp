@@ -39,7 +39,7 @@ void Program::annotate(const trace::Annotation& annotation) {
   steps_.apply(annotation, present_.writer, present_.time);
 }
 
-Phase Program::enter_phase(std::uint32_t stack, bool is_block) {
+Phase Program::enter_phase(trace::StackId stack, bool is_block) {
   if (present_.in_checkpoint) return phases_.role_of(stack).phase;
   const std::uint32_t writer = present_.writer;
   const bool may_be_engine = is_block && writer < writer_threads_.size() &&
@@ -97,7 +97,7 @@ Verdict Program::verdict_on(const LiveAllocation& block, const Lifetime& life) c
   BlockFacts facts;
   facts.born_in = key.phase;
   const JoinedStack* const joined = backward_stacks_.find(key.site.stack);
-  const std::uint32_t own_stack = joined == nullptr ? key.site.stack : joined->own;
+  const trace::StackId own_stack = joined == nullptr ? key.site.stack : joined->own;
   facts.placed = phases_.placed_by(own_stack);
   facts.on_engine = joined != nullptr;
   facts.recomputed = key.phase == Phase::kBackward && phases_.recomputes(own_stack);

@@ -47,12 +47,12 @@ class Program final : public BlockUses {
 
   // The stack that the present event counts under. Of the time before a checkpoint's cut too little
   // is left to tell who waited.
-  [[nodiscard]] std::uint32_t stack_of_event(std::uint32_t stack, bool is_block) {
+  [[nodiscard]] trace::StackId stack_of_event(trace::StackId stack, bool is_block) {
     if (present_.in_checkpoint) return stack;
     return backward_stacks_.stack_of_event(present_.writer, stack, present_.time, is_block);
   }
   // Every event with a stack goes through here; the phase that it belongs to.
-  Phase enter_phase(std::uint32_t stack, bool is_block);
+  Phase enter_phase(trace::StackId stack, bool is_block);
   // A call of the driver gave memory.
   void memory_allocated(const trace::Allocation& call) {
     if (!present_.in_checkpoint) workspaces_.note_allocation(call, present_.writer);
@@ -115,7 +115,7 @@ class Program final : public BlockUses {
 
 template <class Find>
 void Program::block_released(const trace::Block& block, Find&& find) {
-  if (block.stack != 0) {
+  if (block.stack != trace::StackId::kNone) {
     static_cast<void>(enter_phase(block.stack, true));
     return;
   }

@@ -211,8 +211,9 @@ void StackRoles::note_copy(const std::vector<CodeRole>& codes, const std::vector
   }
 }
 
-const StackRole& StackRoles::find_role(std::uint32_t stack) {
-  if (!stacks_.has(stack) || stack >= kMaxStacks) return kUnknown;
+const StackRole& StackRoles::find_role(trace::StackId stack) {
+  const std::uint32_t number = number_of(stack);
+  if (!stacks_.has(stack) || number >= kMaxStacks) return kUnknown;
   const std::vector<CodePlace> places = stacks_.places_of(stack);
   std::vector<CodeRole> codes;
   std::vector<FrameRole> roles;
@@ -220,8 +221,8 @@ const StackRole& StackRoles::find_role(std::uint32_t stack) {
     codes.push_back(role_of_code(place.code));
     roles.push_back(codes.back().role);
   }
-  if (stack >= known_.size()) known_.resize(stack + 1);
-  StackRole& role = known_[stack];
+  if (number >= known_.size()) known_.resize(number + 1);
+  StackRole& role = known_[number];
   role = role_of_frames(roles);
   if (codes.empty()) return role;
   learn_classes(codes);

@@ -55,9 +55,10 @@ class StackRoles {
   explicit StackRoles(const PythonStacks& stacks) : stacks_(stacks) {}
 
   // Valid until the next question.
-  [[nodiscard]] const StackRole& role_of(std::uint32_t stack) {
-    if (stack < known_.size() && known_[stack].is_known) return known_[stack];
-    return stack == 0 ? kUnknown : find_role(stack);
+  [[nodiscard]] const StackRole& role_of(trace::StackId stack) {
+    const std::uint32_t number = number_of(stack);
+    if (number < known_.size() && known_[number].is_known) return known_[number];
+    return stack == trace::StackId::kNone ? kUnknown : find_role(stack);
   }
   // By what is known now: later stacks tell more.
   [[nodiscard]] Placed placed_by(const StackRole& role) const;
@@ -84,7 +85,7 @@ class StackRoles {
 
   static inline const StackRole kUnknown = {};
 
-  const StackRole& find_role(std::uint32_t stack);
+  const StackRole& find_role(trace::StackId stack);
   CodeRole role_of_code(std::uint32_t code);
   CodeRole find_code_role(std::string_view function, std::string_view file);
   void learn_classes(const std::vector<CodeRole>& codes);

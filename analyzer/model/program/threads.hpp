@@ -23,11 +23,11 @@ class Threads {
     thread = {record.thread_id, std::string(name)};
     by_id_[record.thread_id] = thread.name;
   }
-  void add_stack(std::uint32_t stack, std::uint32_t writer) {
+  void add_stack(trace::StackId stack, std::uint32_t writer) {
     const auto thread = by_writer_.find(writer);
     if (thread != by_writer_.end()) stacks_.try_emplace(stack, thread->second.id);
   }
-  [[nodiscard]] ThreadName of_stack(std::uint32_t stack) const {
+  [[nodiscard]] ThreadName of_stack(trace::StackId stack) const {
     const auto found = stacks_.find(stack);
     return found == stacks_.end() ? ThreadName() : of_id(found->second);
   }
@@ -39,7 +39,7 @@ class Threads {
  private:
   std::map<std::uint32_t, ThreadName> by_writer_;
   std::map<std::uint64_t, std::string> by_id_;
-  std::map<std::uint32_t, std::uint64_t> stacks_;  // to thread ids
+  std::map<trace::StackId, std::uint64_t> stacks_;  // to thread ids
 };
 
 }  // namespace gpumemtrace::analyzer

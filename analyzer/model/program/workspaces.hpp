@@ -53,7 +53,7 @@ class Workspaces {
   enum class Next : std::uint8_t { kGiven, kFollows };
   // A thread that has just made a handle.
   struct Maker {
-    std::uint32_t stack = 0;
+    trace::StackId stack = trace::StackId::kNone;
     Next next = Next::kGiven;
   };
 
