@@ -6,21 +6,15 @@
 // Each trace is written once and read by a child process, whose processor time and peak memory are
 // then the reader's or the analyzer's alone. The traces are removed at the end.
 
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <chrono>
 #include <cstdint>
-#include <exception>
 #include <filesystem>
-#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "analyzer/analyze.hpp"
 #include "analyzer/json/report_json.hpp"
+#include "bench/child_usage.hpp"
 #include "bench/program.hpp"
 #include "bench/results.hpp"
 #include "bench/synthetic_trace.hpp"
@@ -36,38 +30,6 @@ std::vector<std::uint64_t> sizes_of(const Arguments& arguments) {
   std::vector<std::uint64_t> sizes;
   for (const std::string& size : arguments.others) sizes.push_back(std::stoull(size));
   return sizes;
-}
-
-struct Usage {
-  double processor_s = 0;
-  double wall_s = 0;
-  double peak_mib = 0;
-};
-
-// Runs `work` in a child process.
-Usage measure(const std::function<void()>& work) {
-  const auto begin = std::chrono::steady_clock::now();
-  const pid_t child = fork();
-  if (child == 0) {
-    try {
-      work();
-      _exit(0);
-    } catch (const std::exception& error) {
-      say(error.what());
-      _exit(1);
-    }
-  }
-  int status = 0;
-  rusage usage = {};
-  if (child < 0 || wait4(child, &status, 0, &usage) != child || status != 0) {
-    throw std::runtime_error("the measured process failed");
-  }
-  const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - begin;
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6;
-  };
-  return {seconds(usage.ru_utime) + seconds(usage.ru_stime), wall.count(),
-          static_cast<double>(usage.ru_maxrss) / 1024};
 }
 
 void read_all_records(const std::filesystem::path& path) {
@@ -92,7 +54,7 @@ Row bytes_row(const std::string& name, const SyntheticTrace& trace) {
 }
 
 Row decode_row(const std::string& name, const SyntheticTrace& trace) {
-  const Usage usage = measure([&] { read_all_records(trace.path); });
+  const Usage usage = measure_child([&] { read_all_records(trace.path); });
   Row row;
   row.what = "decoding, " + name;
   row.unit = "M events/s a core";
@@ -103,7 +65,7 @@ Row decode_row(const std::string& name, const SyntheticTrace& trace) {
 
 void add_analysis_rows(const std::string& name, const SyntheticTrace& trace,
                        std::vector<Row>& rows) {
-  const Usage usage = measure([&] {
+  const Usage usage = measure_child([&] {
     const analyzer::Json report = analyzer::to_json(analyzer::analyze({trace.path}, {}));
     if (report.empty()) throw std::runtime_error("the report is empty");
   });

@@ -10,6 +10,7 @@
 // checkpoint's own records are compacted like others, so checkpoints do not pile up.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "preload/checkpoint/group_sums.hpp"
@@ -92,6 +93,12 @@ class Compaction {
     std::uint32_t group = 0;
     Pair pair;
   };
+  // The group of the last block that came from the stack.
+  struct BlockGroup {
+    trace::StackId stack = trace::StackId::kNone;
+    std::int32_t device = ledger::kUnknownDevice;
+    std::uint32_t group = kNoIndex32;
+  };
   struct SeenThread {
     std::uint64_t key = 0;  // its writer and its number plus 1
   };
@@ -144,6 +151,7 @@ class Compaction {
   void take_back(const trace::Free& call) noexcept;
   void apply(const trace::Block& block) noexcept;
   void replace_block(const trace::Block& block) noexcept;
+  std::uint32_t group_of(const trace::Block& block) noexcept;
   void apply(const trace::ContextCall& call) noexcept;
   [[nodiscard]] bool end_context(const trace::ContextCall& call) noexcept;
   std::uint32_t group_of(const trace::Totals& like, const ledger::Target& target) noexcept;
@@ -228,8 +236,7 @@ class Compaction {
   bool restored_is_physical_ = false;
   std::int32_t restored_device_ = ledger::kHostDevice;
   std::uint32_t restored_epoch_ = 0;
-  trace::Totals
-      blocks_like_;  // kept between blocks: to make one takes as long as to find its group
+  std::array<BlockGroup, 256> block_groups_;  // by stack, modulo the size
   trace::Checkpoint counts_;
   bool allocations_are_missing_ = false;  // an address that nobody knows may be anything
   bool graph_memory_ = false;

@@ -219,6 +219,18 @@ void Compaction::apply(const trace::Block& block) noexcept {
   if (device != nullptr) device->framework.report(block.reserved_bytes, now_);
 }
 
+std::uint32_t Compaction::group_of(const trace::Block& block) noexcept {
+  BlockGroup& last = block_groups_[trace::number_of(block.stack) % block_groups_.size()];
+  if (last.stack == block.stack && last.device == block.device) return last.group;
+  trace::Totals like;
+  like.kind = static_cast<std::uint32_t>(trace::RecordKind::kBlock);
+  like.stack = block.stack;
+  like.location = block.device;
+  last = {block.stack, block.device,
+          group_of(like, {.kind = Kind::kBlock, .device = block.device})};
+  return last.group;
+}
+
 void Compaction::replace_block(const trace::Block& block) noexcept {
   Live older;
   const bool was_live = blocks_.erase(block.address, older);
@@ -239,11 +251,7 @@ void Compaction::replace_block(const trace::Block& block) noexcept {
     ++now_;
   }
   mark_segment(block.address);
-  blocks_like_.kind = static_cast<std::uint32_t>(trace::RecordKind::kBlock);
-  blocks_like_.stack = block.stack;
-  blocks_like_.location = block.device;
-  const std::uint32_t group =
-      group_of(blocks_like_, {.kind = Kind::kBlock, .device = block.device});
+  const std::uint32_t group = group_of(block);
   Live* const live = failed() ? nullptr : blocks_.add(block.address);
   if (live == nullptr) {
     failed_ = true;

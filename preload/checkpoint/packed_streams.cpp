@@ -121,17 +121,6 @@ bool PackedStreams::is_before(std::uint32_t a, std::uint32_t b) const noexcept {
   return streams_[a].key != streams_[b].key ? streams_[a].key < streams_[b].key : a < b;
 }
 
-const trace::RecordHeader* PackedStreams::head() const noexcept {
-  if (heap_.empty()) return nullptr;
-  const PackedStream& stream = streams_[heap_[0]];
-  return reinterpret_cast<const trace::RecordHeader*>(stream.image + stream.position);
-}
-
-bool PackedStreams::is_at_block_end() const noexcept {
-  const PackedStream& stream = streams_[heap_[0]];
-  return stream.position + head()->words * trace::kWordBytes == stream.image_bytes;
-}
-
 int PackedStreams::advance() noexcept {
   PackedStream& stream = streams_[heap_[0]];
   stream.position += static_cast<std::uint32_t>(head()->words * trace::kWordBytes);

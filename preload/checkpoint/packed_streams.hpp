@@ -63,11 +63,18 @@ class PackedStreams {
   // The index and the file must stay as they are.
   [[nodiscard]] int start(PackedIndex& index, const OwnFile& file,
                           std::uint64_t cut_ticks) noexcept;
-  const trace::RecordHeader* head() const noexcept;
+  const trace::RecordHeader* head() const noexcept {
+    if (heap_.empty()) return nullptr;
+    const PackedStream& stream = streams_[heap_[0]];
+    return reinterpret_cast<const trace::RecordHeader*>(stream.image + stream.position);
+  }
   std::uint64_t head_key() const noexcept { return streams_[heap_[0]].key; }
   std::uint32_t head_writer() const noexcept { return writer_of(streams_[heap_[0]]); }
   // True where the next advance() loads a block, which takes a while.
-  [[nodiscard]] bool is_at_block_end() const noexcept;
+  [[nodiscard]] bool is_at_block_end() const noexcept {
+    const PackedStream& stream = streams_[heap_[0]];
+    return stream.position + head()->words * trace::kWordBytes == stream.image_bytes;
+  }
   [[nodiscard]] int advance() noexcept;
 
   const MappedArray<PackedStream>& streams() const noexcept { return streams_; }

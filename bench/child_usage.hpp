@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// What work takes that runs in a process of its own.
+#pragma once
+
+#include <functional>
+
+namespace gpumemtrace::bench {
+
+struct Usage {
+  double processor_s = 0;
+  double wall_s = 0;
+  double peak_mib = 0;
+};
+
+// Runs `work` in a child process. Throws std::runtime_error where that fails.
+[[nodiscard]] Usage measure_child(const std::function<void()>& work);
+
+}  // namespace gpumemtrace::bench
