@@ -38,13 +38,6 @@ class Losses {
   [[nodiscard]] std::uint64_t operator[](Loss loss) const {
     return counts_[static_cast<std::size_t>(loss)];
   }
-  // Whether anything is counted that says that events are missing.
-  [[nodiscard]] bool any_data_loss() const {
-    for (std::size_t i = 0; i < kLosses.size(); ++i) {
-      if (kLosses[i].severity == LossSeverity::data_loss && counts_[i] != 0) return true;
-    }
-    return false;
-  }
 
  private:
   std::array<std::uint64_t, kLosses.size()> counts_{};

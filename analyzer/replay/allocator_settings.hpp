@@ -32,8 +32,6 @@ struct TorchRules {
   [[nodiscard]] bool was_proven() const { return minor == 11; }
   // ">" in a list of divisions overwrites the last interval named before it (until 2.9).
   [[nodiscard]] bool rest_overwrites_last_interval() const { return minor < 10; }
-  // Releasing oversize blocks passes by expandable segments.
-  [[nodiscard]] bool keeps_expandable_when_releasing() const { return minor >= 9; }
 };
 // "2.11.0+cu130"; what cannot be read counts as the newest version known here.
 [[nodiscard]] TorchRules rules_of_version(std::string_view version);

@@ -397,7 +397,6 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
   ++proof_.events;
   settle(writer, block.stack);
   if (const auto missed = live_.find(block.address); missed != live_.end()) {
-    ++lost_frees_;
     differ("a block at " + hex(block.address) + " is handed out again; its free was not recorded");
     out_.add({EventKind::kFree, 0, missed->second.slot, {}, 0, 0});
     unused_slots_.push_back(missed->second.slot);
@@ -463,7 +462,6 @@ void RecordedAllocator::take_back(const trace::Block& block) {
   settle(kNoWriter, trace::StackId::kNone);
   const auto found = live_.find(block.address);
   if (found == live_.end()) {
-    ++lost_frees_;
     return differ("a block at " + hex(block.address) + " is freed that was not seen before");
   }
   const LiveBlock live = found->second;

@@ -83,7 +83,6 @@ class RecordedAllocator final : private SegmentSource {
   // What PyTorch itself allowed the process at most, by requests that it refused although the
   // driver did not; 0 where there was none.
   [[nodiscard]] std::uint64_t limit_of_its_own() const { return limit_of_its_own_; }
-  [[nodiscard]] std::uint64_t lost_frees() const { return lost_frees_; }
 
  private:
   struct Allocation {
@@ -168,7 +167,6 @@ class RecordedAllocator final : private SegmentSource {
   std::uint32_t slots_ = 0;
   std::map<std::uint32_t, Thread> threads_;
   std::uint64_t segment_bytes_ = 0;
-  std::uint64_t lost_frees_ = 0;
   std::uint64_t limit_of_its_own_ = 0;
   bool has_unknown_sizes_ = false;
   std::vector<Stream> stream_of_class_;

@@ -21,7 +21,6 @@ class ModuleSymbols {
   explicit ModuleSymbols(FoundFiles found);
 
   [[nodiscard]] std::vector<SymbolFrame> frames_at(std::uint64_t offset);
-  [[nodiscard]] bool has_files() const { return !files_.empty(); }
 
  private:
   // nullptr where the offset lies in no function that a symbol table names.

@@ -55,7 +55,6 @@ struct CUgraphExecUpdateResultInfo;
 struct CUdevResource;
 
 inline constexpr CUdevice CU_DEVICE_CPU = -1;
-inline constexpr CUdevice CU_DEVICE_INVALID = -2;
 
 // The two streams that exist without being created: what a CUstream argument holds as a number.
 inline constexpr std::uintptr_t CU_STREAM_LEGACY = 1;
@@ -65,18 +64,10 @@ inline constexpr unsigned int CU_MEMHOSTALLOC_PORTABLE = 0x1;
 inline constexpr unsigned int CU_MEMHOSTALLOC_DEVICEMAP = 0x2;
 inline constexpr unsigned int CU_MEMHOSTALLOC_WRITECOMBINED = 0x4;
 inline constexpr unsigned int CU_MEMHOSTREGISTER_PORTABLE = 0x1;
-inline constexpr unsigned int CU_MEMHOSTREGISTER_DEVICEMAP = 0x2;
-inline constexpr unsigned int CU_MEMHOSTREGISTER_IOMEMORY = 0x4;
-inline constexpr unsigned int CU_MEMHOSTREGISTER_READ_ONLY = 0x8;
 
 inline constexpr unsigned int CUDA_ARRAY3D_LAYERED = 0x1;
-inline constexpr unsigned int CUDA_ARRAY3D_SURFACE_LDST = 0x2;
-inline constexpr unsigned int CUDA_ARRAY3D_CUBEMAP = 0x4;
-inline constexpr unsigned int CUDA_ARRAY3D_TEXTURE_GATHER = 0x8;
 inline constexpr unsigned int CUDA_ARRAY3D_SPARSE = 0x40;
 inline constexpr unsigned int CUDA_ARRAY3D_DEFERRED_MAPPING = 0x80;
-
-inline constexpr unsigned int CUDA_EXTERNAL_MEMORY_DEDICATED = 0x1;
 
 struct CUmemLocation {
   CUmemLocationType type;

@@ -46,7 +46,6 @@ class TraceWriter {
                                   std::uint32_t end) noexcept;
   // Copies bytes of the trace, whole blocks.
   [[nodiscard]] int copy_to_replacement(std::uint64_t offset, std::uint64_t bytes) noexcept;
-  std::uint64_t replacement_bytes() const noexcept { return replacement_.bytes; }
   // The replacement becomes the trace: a reader finds the one or the other, whole.
   [[nodiscard]] int finish_replacement(const char* replacement_path, const char* path) noexcept;
   void drop_replacement(const char* path) noexcept;
