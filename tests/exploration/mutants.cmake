@@ -166,7 +166,7 @@ function(add_stack_mutant name file text replacement)
   add_mutant(${name} ${file} "${text}" "${replacement}" stack_scenarios)
 endfunction()
 add_stack_mutant(stack_emitted_early preload/stacks/stacks.cpp
-  "  trace::Stack record;" "  stacks.mark_emitted(id);\n  trace::Stack record;")
+  "  trace::Stack record;" "  stacks.mark_emitted(trace::number_of(id));\n  trace::Stack record;")
 add_stack_mutant(stack_emitted_without_code preload/stacks/stacks.cpp
   "if (written && has_room) stacks" "if (written) stacks")
 add_stack_mutant(code_emitted_early preload/stacks/stacks.cpp

@@ -48,11 +48,11 @@ constexpr MemoryClass class_of(Level level) {
 }
 
 // Of a mapping of physical memory, which lies on the device or on the host.
-constexpr Location location_of_mapping(std::int32_t device) {
+[[nodiscard]] constexpr Location location_of_mapping(std::int32_t device) {
   return {device == kHostDevice ? MemoryClass::kPinned : MemoryClass::kDevice, device};
 }
 // Whether the call gives its address to device memory of somebody else.
-constexpr bool maps_device_memory(trace::ImportOperation operation) {
+[[nodiscard]] constexpr bool maps_device_memory(trace::ImportOperation operation) {
   return operation == trace::ImportOperation::kIpcOpen ||
          operation == trace::ImportOperation::kPoolImportPointer ||
          operation == trace::ImportOperation::kExternalMap ||

@@ -26,7 +26,7 @@ enum class FreeMeaning : std::uint8_t {
   kTakesBack,  // what lies at the address, at once
 };
 
-constexpr FreeMeaning meaning_of(const trace::Free& call) {
+[[nodiscard]] constexpr FreeMeaning meaning_of(const trace::Free& call) {
   const trace::RecordHeader& record = call.call.record;
   const bool succeeded = record.result == trace::kCudaSuccess;
   if (call.address == 0) return FreeMeaning::kNothing;

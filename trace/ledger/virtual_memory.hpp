@@ -173,7 +173,7 @@ class VirtualMemory {
   // The reservation that begins at the address; what is mapped there is of no segment any more.
   // nullopt where there is none.
   template <class Owner>
-  std::optional<Reservation> free_reservation(std::uint64_t address, Owner&& owner) {
+  [[nodiscard]] std::optional<Reservation> free_reservation(std::uint64_t address, Owner&& owner) {
     const Reservation* const found = reservations_.find(address);
     if (found == nullptr) return std::nullopt;
     const Reservation freed = *found;
@@ -195,7 +195,7 @@ class VirtualMemory {
 
   // Maps a part of the memory; false where the address is mapped already.
   template <class Owner>
-  bool map(Physical& memory, const Entry& entry, Owner&& owner) {
+  [[nodiscard]] bool map(Physical& memory, const Entry& entry, Owner&& owner) {
     if (mappings_.find(entry.address) != nullptr) return false;
     const auto index = static_cast<std::uint32_t>(&memory - physical_.data());
     Mapping* const added = mappings_.add({entry, index});
