@@ -99,6 +99,8 @@ TEST_CASE("frames of PyTorch have roles by file and function", "[unit]") {
   CHECK(role_of_frame("_make_grads", "/x/torch/autograd/__init__.py") == FrameRole::kFirstGradient);
   CHECK(role_of_frame("Module._apply", "/x/torch/nn/modules/module.py") == FrameRole::kPlacement);
   CHECK(role_of_frame("Linear.__init__", "/x/torch/nn/modules/linear.py") == FrameRole::kPlacement);
+  CHECK(role_of_frame("_multi_tensor_adam", "/x/torch/optim/adam.py") == FrameRole::kUpdate);
+  CHECK(role_of_frame("_multi_tensor_sgd", "/x/torch/optim/sgd.py") == FrameRole::kNone);
   CHECK(role_of_frame("step", "/home/user/game.py") == FrameRole::kNone);
   CHECK(role_of_frame("Adagrad.__init__", "/x/torch/optim/adagrad.py") == FrameRole::kState);
   CHECK(role_of_frame("AveragedModel.__init__", "/x/torch/optim/swa_utils.py") == FrameRole::kNone);
@@ -363,4 +365,43 @@ TEST_CASE("an out-of-memory failure in forward names its activations", "[unit]")
   const Json oom = report_of(trace.builder()).at("oom")[0];
   CHECK(row_where(oom.at("holders"), {{"bytes", 40 * kMiB}}).at("category") == "activation");
   CHECK(row_where(oom.at("holders"), {{"category", "gradient"}}).at("bytes") == 2 * kWeights);
+}
+
+TEST_CASE("what an out-of-memory failure lets go of is told as it was when memory ran out",
+          "[unit]") {
+  for (const bool survives : {false, true}) {
+    TrainingTrace trace;
+    const std::uint32_t update = trace.stack({{"_multi_tensor_adam", "/lib/torch/optim/adam.py", 1},
+                                              {"Adam.step", "/lib/torch/optim/adam.py", 2},
+                                              {"main", "train.py", 7}});
+    set_up(trace);
+    trace.take(8 * kMiB, trace.forward);
+    for (int i = 0; i < 2; ++i) trace.take(kWeights, 0, TrainingTrace::kEngine);
+    std::uint64_t states[4] = {};
+    for (std::uint64_t& state : states) state = trace.take(kWeights, trace.optimize);
+    const std::uint64_t square_root = trace.take(3 * kMiB, update);
+    trace.builder().framework_oom(kMiB);
+    for (const std::uint64_t state : states) trace.give_back(state, kWeights, 0);
+    trace.give_back(square_root, 3 * kMiB, 0);
+    if (survives) {
+      // From here on what is freed at once was temporary.
+      trace.give_back(trace.take(40 * kMiB, trace.forward), 40 * kMiB, 0);
+    }
+    const Json report = report_of(trace.builder());
+    Json at_oom = Json::object();
+    for (const Json& holder : report.at("oom")[0].at("holders")) {
+      if (holder.at("category").is_null()) continue;
+      Json& bytes = at_oom[holder.at("category").get<std::string>()];
+      bytes = (bytes.is_null() ? 0 : bytes.get<std::uint64_t>()) +
+              holder.at("bytes").get<std::uint64_t>();
+    }
+    CHECK(at_oom.at("optimizer_state") == 4 * kWeights);
+    CHECK(at_oom.at("temporary") == 3 * kMiB);
+    const Json categories = framework_peak(report).at("categories");
+    if (survives) {
+      CHECK(categories.at("temporary") == 40 * kMiB);
+      continue;
+    }
+    for (const auto& [category, bytes] : at_oom.items()) CHECK(categories.at(category) == bytes);
+  }
 }

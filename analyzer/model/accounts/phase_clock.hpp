@@ -24,7 +24,8 @@ constexpr std::string_view name_of(Phase phase) {
   return {};
 }
 
-// The life of a block up to its free, or up to now.
+// The life of a block up to its free, or up to now, or up to an out-of-memory failure that ended
+// it.
 struct Lifetime {
   bool freed = false;
   bool freed_by_zero_grad = false;
@@ -37,6 +38,9 @@ struct Lifetime {
 struct PhaseClock {
   Phase phase = Phase::kNone;  // the last one that began
   bool in_zero_grad = false;   // the present event stands in Optimizer.zero_grad
+  // The framework said that it is out of memory, and has given out no block since: what is freed
+  // now an exception or its handler lets go of, and how long it would have lived is open.
+  bool unwinds = false;
   std::uint64_t phase_began = 0;
   std::uint64_t optimizer_began = 0;
   std::uint64_t former_optimizer_began = 0;
@@ -50,6 +54,7 @@ struct PhaseClock {
   }
   [[nodiscard]] Lifetime lifetime_of_freed(std::uint64_t born) const {
     Lifetime lifetime = lifetime_of_live(born);
+    if (unwinds) return lifetime;
     lifetime.freed = true;
     lifetime.freed_by_zero_grad = in_zero_grad;
     return lifetime;

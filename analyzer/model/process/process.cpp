@@ -160,6 +160,7 @@ void ProcessModel::apply(const trace::FrameworkOom& record) {
   if (is_new && !present_.in_checkpoint && !snapshots_.is_full()) {
     memory_.out_of_memory.set_raised_snapshot(snapshots_.take(Level::kFramework, record.device));
   }
+  program_.ran_out_of_memory();
 }
 
 void ProcessModel::apply(const trace::Thread& thread) {

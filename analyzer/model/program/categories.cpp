@@ -78,8 +78,8 @@ Verdict categorize(const BlockFacts& block) {
   if (block.workspace == WorkspaceSign::kGiven) return inferred(Category::kWorkspace);
   if (is_placed) return placed(block);
   if (block.born_in == Phase::kOptimizer) {
-    return block.life.outlived_phase ? inferred(Category::kOptimizerState)
-                                     : heuristic(Category::kOptimizerState);
+    if (block.life.outlived_phase) return inferred(Category::kOptimizerState);
+    return heuristic(block.is_of_update ? Category::kTemporary : Category::kOptimizerState);
   }
   if (block.born_in == Phase::kBackward) return born_in_backward(block);
   if (block.receives_input) return inferred(Category::kInput);

@@ -57,8 +57,9 @@ struct BlockFacts {
   bool parameter_sized = false;  // there is a parameter of its size, or none is known at all
   bool backward_sized = false;   // backward made a block of its size
   WorkspaceSign workspace = WorkspaceSign::kNone;
-  bool on_engine = false;   // a thread of PyTorch's autograd asked for it
-  bool recomputed = false;  // by forward, run anew for backward
+  bool on_engine = false;     // a thread of PyTorch's autograd asked for it
+  bool recomputed = false;    // by forward, run anew for backward
+  bool is_of_update = false;  // an optimizer made it where it computes with its state
   Lifetime life;
 };
 [[nodiscard]] Verdict categorize(const BlockFacts& block);

@@ -66,6 +66,7 @@ void Program::gradient_released() {
 void Program::block_allocated(std::uint32_t group, const trace::Block& block) {
   const GroupKey& key = accounts_.group(group).key;
   const auto bytes = static_cast<std::uint64_t>(block.bytes);
+  accounts_.phase_clock().unwinds = false;
   if (key.phase == Phase::kNone && phases_.may_place_parameter(key.site.stack)) {
     parameter_sizes_.insert(bytes);
   }
@@ -101,6 +102,7 @@ Verdict Program::verdict_on(const LiveAllocation& block, const Lifetime& life) c
   facts.placed = phases_.placed_by(own_stack);
   facts.on_engine = joined != nullptr;
   facts.recomputed = key.phase == Phase::kBackward && phases_.recomputes(own_stack);
+  facts.is_of_update = phases_.updates(own_stack);
   facts.receives_input = input_groups_.count(block.group) != 0;
   facts.gradient_place = tensor_names_.is_gradient_place(block.group, block.bytes);
   facts.parameter_sized = parameter_sizes_.empty() || parameter_sizes_.has(block.bytes);

@@ -28,6 +28,9 @@ FrameRole role_in_optimizers(std::string_view name, std::string_view file) {
     return FrameRole::kNone;
   }
   if (name == "__init__") return FrameRole::kState;
+  // All but SGD have made their state before they come there.
+  const bool computes = name.starts_with("_single_tensor_") || name.starts_with("_multi_tensor_");
+  if (computes && !contains(file, "/sgd.py")) return FrameRole::kUpdate;
   // Optimizers of the user run inside `wrapper`, which PyTorch puts around every step.
   return is_one_of(name, {"step", "wrapper", "load_state_dict"}) ? FrameRole::kOptimizer
                                                                  : FrameRole::kNone;
@@ -63,6 +66,7 @@ Phase phase_of(FrameRole role) {
     case FrameRole::kReduction:
       return Phase::kBackward;
     case FrameRole::kOptimizer:
+    case FrameRole::kUpdate:
       return Phase::kOptimizer;
     default:
       return Phase::kNone;
@@ -126,6 +130,7 @@ StackRole role_of_frames(const std::vector<FrameRole>& roles) {
     if (role != FrameRole::kForward) {
       result.zero_grad = role == FrameRole::kZeroGrad;
       result.first_gradient = role == FrameRole::kFirstGradient;
+      result.updates = role == FrameRole::kUpdate;
       result.placed = placed_by(role);
       result.phase = phase_of(role);
       return result;

@@ -23,6 +23,7 @@ enum class FrameRole : std::uint8_t {
   kBackward,       // autograd
   kFirstGradient,  // likewise, where it makes the gradient of the loss itself
   kOptimizer,      // an optimizer's step, and the loading of its state
+  kUpdate,         // likewise, where it computes with the state that it has
   kZeroGrad,
   kPlacement,  // modules are built, moved to a device or loaded; parameters are copied
   kState,      // an optimizer is built
@@ -39,6 +40,7 @@ struct StackRole {
   bool zero_grad = false;
   bool first_gradient = false;       // that of the loss, which belongs to no parameter
   bool recomputes = false;           // forward, for backward
+  bool updates = false;              // kUpdate
   Placed placed = Placed::kNowhere;  // by the innermost frame that has a role
   std::uint32_t moved_at = 0;        // instruction of Module._apply; 0 where that moves nothing
   std::uint64_t copied_at = 0;  // who called copy.deepcopy(), for a tensor that is no parameter
