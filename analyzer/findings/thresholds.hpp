@@ -18,6 +18,7 @@ enum class Threshold : std::uint8_t {
   kGrowthRises,
   kGrowthWarmupShare,
   kGrowthFreeShare,
+  kGrowthFillShare,
   kCyclesBytes,
   kCyclesCollections,
   kRepeatedBytes,
@@ -63,6 +64,8 @@ inline constexpr std::array kThresholds = {
     ThresholdInfo{"growth.free_share", ThresholdUnit::kShare, 0.3,
                   "least frees for an allocation after the warm-up; below it the run only builds "
                   "up"},
+    ThresholdInfo{"growth.fill_share", ThresholdUnit::kShare, 0.25,
+                  "least part of the peak by which one place rises where the run only builds up"},
     ThresholdInfo{"reference_cycles.bytes", ThresholdUnit::kBytes, 16 * 1024 * 1024,
                   "least bytes of one place that one collection freed"},
     ThresholdInfo{"reference_cycles.collections", ThresholdUnit::kCount, 3,

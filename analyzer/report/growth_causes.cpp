@@ -2,19 +2,21 @@
 #include "analyzer/report/growth_causes.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
+#include <iterator>
 
 #include "analyzer/owners/owners.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
 
-// A row with the user's Python frames around the model's call, outermost first: what keeps a graph
+// The user's Python frames of a stack around the model's call, outermost first: what keeps a graph
 // is seldom the model's own code.
 struct Place {
-  rows::Growth* row = nullptr;
+  rows::Growth* row = nullptr;  // none of one that did not grow
   std::vector<StackFrame> frames;
-  bool is_in_layer = false;  // its line is the model's own
+  bool is_in_module = false;
 };
 
 bool is_module_call(const StackFrame& frame) {
@@ -22,21 +24,23 @@ bool is_module_call(const StackFrame& frame) {
          frame.function.ends_with("_call_impl");
 }
 
-Place place_of(rows::Growth& row, const FramesOf& frames_of) {
-  Place place{&row, {}, false};
-  if (row.level != Level::kFramework || !row.origin.stack) return place;
-  const std::vector<StackFrame> frames = frames_of(*row.origin.stack);
-  bool in_module = false;
-  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
+Place place_at(const std::string& stack, const FramesOf& frames_of) {
+  Place place;
+  const std::vector<StackFrame> frames = frames_of(stack);
+  for (auto frame = frames.rbegin(); frame != frames.rend() && !place.is_in_module; ++frame) {
     if (!frame->is_python) continue;
-    in_module = in_module || is_module_call(*frame);
-    if (!is_users_python_file(frame->file)) continue;
-    if (in_module) {
-      place.is_in_layer = true;
-    } else {
-      place.frames.push_back(*frame);
-    }
+    place.is_in_module = is_module_call(*frame);
+    if (!place.is_in_module && is_users_python_file(frame->file)) place.frames.push_back(*frame);
   }
+  return place;
+}
+
+Place place_of(rows::Growth& row, const FramesOf& frames_of) {
+  Place place;
+  if (row.level == Level::kFramework && row.origin.stack) {
+    place = place_at(*row.origin.stack, frames_of);
+  }
+  place.row = &row;
   return place;
 }
 
@@ -61,18 +65,55 @@ bool have_common_caller(const Place& place, const Place& other) {
          is_same_function(place.frames[0], other.frames[0]);
 }
 
+// Per step, where both are measured by steps: one of them may have gone on for longer.
+double pace_of(const rows::Growth& row, const rows::Growth& other) {
+  const auto blocks = static_cast<double>(row.blocks);
+  const bool by_step = row.steps.value_or(0) != 0 && other.steps.value_or(0) != 0;
+  return by_step ? blocks / static_cast<double>(*row.steps) : blocks;
+}
+
 // Each step leaves as many blocks of the other as of the one, or a multiple.
 bool keeps_pace(const rows::Growth& row, const rows::Growth& other) {
-  const std::uint64_t few = std::min(row.blocks, other.blocks);
-  const std::uint64_t many = std::max(row.blocks, other.blocks);
-  if (few == 0) return false;
-  const std::uint64_t rest = many % few;
-  return std::min(rest, few - rest) * 10 <= few;
+  constexpr double kTolerance = 0.1;
+  const double pace = pace_of(row, other);
+  const double pace_of_other = pace_of(other, row);
+  if (std::min(pace, pace_of_other) <= 0) return false;
+  const double times = std::max(pace, pace_of_other) / std::min(pace, pace_of_other);
+  return std::abs(times - std::round(times)) <= kTolerance;
 }
 
 bool belong_together(const Place& place, const Place& other) {
-  return (place.is_in_layer || other.is_in_layer) && place.row->device == other.row->device &&
+  return place.row->device == other.row->device && place.row->only_fills == other.row->only_fills &&
          have_common_caller(place, other) && keeps_pace(*place.row, *other.row);
+}
+
+bool is_called_alike(const Place& place, const Place& other) {
+  return place.frames.size() == other.frames.size() &&
+         common_frames(place, other) == place.frames.size();
+}
+
+// Layers save much of what they allocate for backward, in more than one block. Of results that are
+// kept without a graph there is one of each call, and the rest is freed while it runs.
+bool keeps_graph(const std::vector<Place>& together, const std::vector<AllocatingPlace>& places,
+                 const FramesOf& frames_of) {
+  constexpr std::uint64_t kLeastShare = 4;  // one in so many
+  std::uint64_t kept = 0;
+  std::uint64_t made = 0;
+  std::uint64_t fewest = together.front().row->blocks;
+  for (const Place& place : together) {
+    if (place.is_in_module) kept += place.row->blocks;
+    fewest = std::min(fewest, place.row->blocks);
+  }
+  for (const AllocatingPlace& one : places) {
+    if (one.device != together.front().row->device) continue;
+    const Place place = place_at(one.stack, frames_of);
+    const bool is_of_calls =
+        place.is_in_module && std::any_of(together.begin(), together.end(), [&](const Place& each) {
+          return each.is_in_module && is_called_alike(each, place);
+        });
+    if (is_of_calls) made += one.allocations;
+  }
+  return kept >= 2 * fewest && kept * kLeastShare >= made;
 }
 
 rows::CodeLocation meeting_point(const std::vector<Place>& places) {
@@ -93,22 +134,36 @@ rows::CodeLocation meeting_point(const std::vector<Place>& places) {
   return location;
 }
 
+// The first with all that grow with it, or with one that does.
+std::vector<Place> take_together(std::vector<Place>& left) {
+  std::vector<Place> together = {left.front()};
+  left.erase(left.begin());
+  for (std::size_t i = 0; i < together.size(); ++i) {
+    const Place each = together[i];
+    const auto joins = [&](const Place& place) { return belong_together(each, place); };
+    std::copy_if(left.begin(), left.end(), std::back_inserter(together), joins);
+    std::erase_if(left, joins);
+  }
+  return together;
+}
+
 }  // namespace
 
-void find_growth_causes(std::vector<rows::Growth>& rows, const FramesOf& frames_of) {
+void find_growth_causes(std::vector<rows::Growth>& rows, const std::vector<AllocatingPlace>& places,
+                        const FramesOf& frames_of) {
   std::vector<Place> left;
   for (rows::Growth& row : rows) left.push_back(place_of(row, frames_of));
   while (!left.empty()) {
-    const Place first = left.front();
-    const auto joins = [&](const Place& other) {
-      return other.row == first.row || belong_together(first, other);
-    };
-    std::vector<Place> together;
-    std::copy_if(left.begin(), left.end(), std::back_inserter(together), joins);
-    std::erase_if(left, joins);
-    if (together.size() == 1) continue;
+    const std::vector<Place> together = take_together(left);
+    const bool has_model = std::any_of(together.begin(), together.end(),
+                                       [](const Place& place) { return place.is_in_module; });
+    if (together.size() == 1 || !has_model) continue;
     const rows::CodeLocation location = meeting_point(together);
-    for (const Place& place : together) place.row->kept_at = location;
+    const bool is_graph = keeps_graph(together, places, frames_of);
+    for (const Place& place : together) {
+      place.row->kept_at = location;
+      place.row->keeps_graph = is_graph;
+    }
   }
 }
 

@@ -52,9 +52,16 @@ struct Others {
   std::uint64_t growing = 0;
 };
 
+// Where the process allocated last. At its end it may free as often as it ever allocated.
+std::size_t allocating_end(const History& history) {
+  std::size_t end = history.flow().size();
+  while (end > 0 && history.flow()[end - 1].allocations == 0) --end;
+  return end;
+}
+
 std::size_t warmup_end(const History& history, const Thresholds& thresholds) {
   return static_cast<std::size_t>(thresholds[Threshold::kGrowthWarmupShare] *
-                                  static_cast<double>(history.flow().size()));
+                                  static_cast<double>(allocating_end(history)));
 }
 
 // The stretch of the last allocation itself is left out: memory may end in it, too.
@@ -102,11 +109,12 @@ std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const Grow
 
 // It must rise in every part of the window: a sawtooth rises for good in its last tooth alone, and
 // a cache that fills once rises in the beginning.
-Growth growth_of(const std::vector<History::Stretch>& stretches, const GrowthWindow& window) {
+Growth growth_of(const std::vector<History::Stretch>& stretches, const GrowthWindow& window,
+                 std::size_t allocating_end) {
   Growth growth;
   growth.window = window;
   const std::size_t length = window.end - window.begin;
-  if (length < kLeastStretches || length * 2 < stretches.size() - window.begin) return growth;
+  if (length < kLeastStretches || length * 2 + window.begin < allocating_end) return growth;
   for (std::size_t i = 0; i < stretches.size(); ++i) {
     const bool before = i < window.begin;
     const bool inside = !before && i < window.end;
@@ -226,6 +234,23 @@ rows::OptionalNumber forecast_ns(const std::vector<rows::Device>& devices,
   return static_cast<std::uint64_t>(forecast);
 }
 
+// What nothing of is freed, in a process that frees little, may be a cache or a data set that fills
+// for as long as the recording runs. Much of it, over many steps, is worth a word.
+bool is_much(const rows::Growth& row, std::uint64_t peak_bytes, const Thresholds& thresholds) {
+  constexpr std::uint64_t kLeastSteps = 8;
+  return row.level == Level::kFramework && row.frees_before + row.frees == 0 && row.blocks != 0 &&
+         row.steps.value_or(0) >= kLeastSteps &&
+         static_cast<double>(row.bytes) >=
+             thresholds[Threshold::kGrowthFillShare] * static_cast<double>(peak_bytes);
+}
+
+std::uint64_t peak_of(const Accounts& accounts, const SiteKey& key) {
+  for (const Account& account : accounts.accounts()) {
+    if (account.level == key.level && account.device == key.device) return account.peak.bytes();
+  }
+  return 0;
+}
+
 // Within its first steps a training only builds up: parameters, activations, gradients and the
 // optimizer's state, one after the other.
 bool is_training_that_just_began(const ReportProcess& process,
@@ -249,6 +274,18 @@ Others others_of(const SiteKey& key, const GrowthBySite& growths) {
     if (growth.bytes != 0) ++others.growing;
   }
   return others;
+}
+
+std::vector<AllocatingPlace> places_of(const ReportContext& context, const ReportProcess& process,
+                                       const std::map<SiteKey, SiteHistory>& sites,
+                                       const GrowthBySite& growths) {
+  std::vector<AllocatingPlace> places;
+  for (const auto& [key, site] : sites) {
+    if (key.level != Level::kFramework || site.stack.empty()) continue;
+    places.push_back(
+        {context.device_id(process, key.device), site.stack, growths.at(key).allocations});
+  }
+  return places;
 }
 
 void add_steps(rows::Growth& row, const StepsPassed& passed) {
@@ -298,28 +335,32 @@ std::vector<rows::Growth> report_growth(const ReportContext& context,
     if (is_training_that_just_began(process, steps)) continue;
     const std::size_t begin = warmup_end(history, thresholds);
     const std::map<SiteKey, SiteHistory> sites = sites_of(context, process, begin);
+    const std::size_t end = allocating_end(history);
     GrowthBySite growths;
     for (const auto& [key, site] : sites) {
-      growths[key] = growth_of(site.stretches, window_of(site.stretches, begin));
+      growths[key] = growth_of(site.stretches, window_of(site.stretches, begin), end);
     }
     std::vector<rows::Growth> own;
     for (const auto& site : sites) {
       const Growth& growth = growths.at(site.first);
       if (growth.bytes < thresholds.bytes(Threshold::kGrowthBytes) ||
-          growth.rises < thresholds.count(Threshold::kGrowthRises) || growth.bytes == 0 ||
-          !is_steady(history, growth.window, thresholds)) {
+          growth.rises < thresholds.count(Threshold::kGrowthRises) || growth.bytes == 0) {
         continue;
       }
       rows::Growth row = growth_row(context, process, site, growth, others_of(site.first, growths));
       add_steps(row, steps_between(steps, process.id, row.begin_ns, row.end_ns));
+      row.only_fills = !is_steady(history, growth.window, thresholds);
+      const std::uint64_t peak_bytes = peak_of(process.model().accounts(), site.first);
+      if (row.only_fills && !is_much(row, peak_bytes, thresholds)) continue;
       const bool is_on_device = row.level != Level::kHost && row.level != Level::kManaged;
       if (is_on_device) row.forecast_ns = forecast_ns(devices, row.device, row);
       own.push_back(std::move(row));
     }
     sort_rows(own, &rows::Growth::bytes);
-    find_growth_causes(own, [&](const std::string& stack) {
-      return context.names_of(process).frames_of(stack_id(stack));
-    });
+    find_growth_causes(own, places_of(context, process, sites, growths),
+                       [&](const std::string& stack) {
+                         return context.names_of(process).frames_of(stack_id(stack));
+                       });
     std::move(own.begin(), own.end(), std::back_inserter(list));
   }
   sort_rows(list, &rows::Growth::bytes);

@@ -77,6 +77,8 @@ struct Growth {
   std::uint64_t other_sites = 0;  // of the level on the device that went on allocating
   std::uint64_t other_sites_growing = 0;
   OptionalLocation kept_at;  // where it comes from together with others that grow likewise
+  bool keeps_graph = false;  // what layers save for backward is part of that
+  bool only_fills = false;   // nothing of it was freed, and little of all else
   Releases freed;
   bool is_exact = true;
 
@@ -103,6 +105,8 @@ struct Growth {
     v.added("other_places", self.other_sites);
     v.added("other_places_growing", self.other_sites_growing);
     v.added("kept_at", self.kept_at);
+    v.added("keeps_graph", self.keeps_graph);
+    v.added("only_fills", self.only_fills);
     v.added("freed_count", self.freed.count);
     v.added("freed_at", self.freed.first_at);
     v.added("freed_elsewhere", self.freed.elsewhere);

@@ -67,7 +67,8 @@ std::string fix_for_tensors(const rows::Growth& row) {
     return "Find the tensor that its callers append or add up, and keep .detach() or .item() of "
            "it; or drop retain_graph=True: the memory of " +
            count_text(growing, "other place", "other places") +
-           " grows with it, as where a whole graph of autograd stays.";
+           " grows with it, as where a whole graph of autograd stays, or several results of each "
+           "round are kept.";
   }
   // What a model's own layers allocate counts as the line that calls it.
   const bool is_one_a_step = row.steps && row.blocks <= *row.steps;
@@ -148,6 +149,22 @@ void explain_larger_blocks(const rows::Growth& row, rows::Finding& finding) {
   finding.fix.pop_back();  // the space for what would follow
 }
 
+// Whether it would have gone on the trace does not show.
+void explain_filling(const rows::Growth& row, rows::Finding& finding) {
+  const std::string place = site_text(finding.origin.site);
+  finding.severity = Severity::kInfo;
+  finding.detail = "The memory of " + place +
+                   " rose for as long as the program allocated there, by " + size_text(row.bytes) +
+                   " (" + blocks_text(row) +
+                   ") after the warm-up, and none of it was freed in "
+                   "that time, as where a cache or a data set fills.";
+  finding.fix =
+      "If it fills on purpose and ends by itself, nothing is to be done; else give it a "
+      "bound. " +
+      fate_text(row);
+  finding.fix.pop_back();  // the space for what would follow
+}
+
 std::string memory_text(Level level) {
   if (level == Level::kHost) return "Pinned memory";
   return level == Level::kManaged ? "Managed memory" : "Memory";
@@ -197,6 +214,11 @@ rows::Finding growth_of_place(const rows::Report& report, const rows::Growth& ro
   }
   const std::string place = site_text(row.origin.site);
   finding.title = title_text(memory_text(row.level) + " from " + place, row);
+  if (row.only_fills) {
+    explain_filling(row, finding);
+    finding.detail += forecast_text(row);
+    return finding;
+  }
   finding.detail = "After the warm-up the memory that " + place +
                    " holds rose throughout the run, by " + size_text(row.bytes) + " (" +
                    blocks_text(row) + ") in " + count_text(row.rises, "stretch", "stretches") +
@@ -274,24 +296,43 @@ std::string places_text(const GrowthCause& cause) {
   return text + " and " + count_text(cause.size() - kMost, "other place", "other places");
 }
 
-rows::Finding growth_of_graph(const rows::Report& report, const GrowthCause& cause) {
-  const rows::Growth sum = sum_of(cause);
-  rows::Finding finding = finding_on(sum);
-  add_evidence(sum, finding.evidence);
-  finding.evidence.add("places", cause.size());
+void explain_graph(const rows::Growth& sum, rows::Finding& finding) {
   const std::string place = site_text(sum.origin.site);
   finding.title = title_text("A graph of autograd from " + place + " is kept: memory", sum);
-  finding.detail = "After the warm-up the memory of " +
-                   count_text(cause.size(), "place", "places") +
-                   " that run below this line rose together throughout the run, by " +
-                   size_text(sum.bytes) + " (" + blocks_text(sum) + "): " + places_text(cause) +
-                   ". What layers save for backward stays as long as a result of theirs does." +
-                   forecast_text(sum);
+  finding.detail += " What layers save for backward stays as long as a result of theirs does.";
   finding.fix = "Find what keeps the result of " + place +
                 ", such as a sum over steps, a list, or retain_graph=True, and keep .detach() or "
                 ".item() of it. It would release " +
                 size_text(sum.bytes) + " (arithmetic), and growth would stop (inferred).";
-  judge_severity(report, sum, finding);
+}
+
+void explain_results(const GrowthCause& cause, const rows::Growth& sum, rows::Finding& finding) {
+  finding.title = title_text("Memory from " + site_text(sum.origin.site) + " and " +
+                                 count_text(cause.size() - 1, "other place", "other places"),
+                             sum);
+  finding.fix =
+      "Find the lists, dicts or attributes that keep these tensors, and store .cpu() of "
+      "them, or drop old ones. It would release " +
+      size_text(sum.bytes) + " (arithmetic), and growth would stop (inferred).";
+}
+
+rows::Finding growth_of_cause(const rows::Report& report, const GrowthCause& cause) {
+  const rows::Growth sum = sum_of(cause);
+  rows::Finding finding = finding_on(sum);
+  add_evidence(sum, finding.evidence);
+  finding.evidence.add("places", cause.size());
+  finding.detail = "After the warm-up the memory of " +
+                   count_text(cause.size(), "place", "places") +
+                   " rose together throughout the run, by " + size_text(sum.bytes) + " (" +
+                   blocks_text(sum) + "): " + places_text(cause) + '.';
+  if (sum.keeps_graph) {
+    explain_graph(sum, finding);
+  } else {
+    explain_results(cause, sum, finding);
+    if (sum.only_fills) explain_filling(sum, finding);
+  }
+  finding.detail += forecast_text(sum);
+  if (!sum.only_fills) judge_severity(report, sum, finding);
   return finding;
 }
 
@@ -315,7 +356,7 @@ void find_growth(const RuleInput& input, Findings& findings) {
     for (const rows::Growth& other : rows) {
       if (is_of_cause(other)) cause.push_back(&other);
     }
-    findings.push_back(growth_of_graph(input.report, cause));
+    findings.push_back(growth_of_cause(input.report, cause));
   }
 }
 

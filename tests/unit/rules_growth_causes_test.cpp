@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lines whose memory grows together: a graph of autograd, results that are kept, a cache that
+// fills.
+#include "tests/support/finding_query.hpp"
+#include "tests/support/stack_records.hpp"
+
+using namespace gpumemtrace::tests;
+using namespace gpumemtrace::trace;
+
+namespace {
+
+constexpr std::uint64_t kAddress = 0x900000000;
+constexpr std::int64_t kSmall = 16 * 1024;
+
+// Lines 7 to 9 of a script, of which 8 and 9 call modules of PyTorch's own.
+constexpr std::uint32_t kInput = 1;
+constexpr std::uint32_t kCell = 2;
+constexpr std::uint32_t kHead = 3;
+
+class Loop {
+ public:
+  Loop() : trace_(program_trace()) {
+    constexpr auto kScript = "/job/train.py";
+    add_code(trace_, 1, "Module._call_impl", "/lib/site-packages/torch/nn/modules/module.py", 9);
+    for (std::uint32_t line = 7; line <= 9; ++line)
+      add_code(trace_, line, "<module>", kScript, line);
+    add_stack(trace_, kInput, {{7}, {}});
+    add_stack(trace_, kCell, {{1, 8}, {}});
+    add_stack(trace_, kHead, {{1, 9}, {}});
+    trace_.allocate(kAddress, 1024 * 1024 * kMiB);
+  }
+  void step(std::uint64_t number) { trace_.step(number); }
+  void keep(std::uint32_t stack, int blocks) {
+    for (int i = 0; i < blocks; ++i) take(stack);
+  }
+  void pass(std::uint32_t stack, int blocks) {
+    for (int i = 0; i < blocks; ++i) block_at(trace_, take(stack), -kSmall, 0);
+  }
+  Json findings() { return findings_of(trace_, "growth"); }
+
+ private:
+  std::uint64_t take(std::uint32_t stack) {
+    next_ += kMiB;
+    block_at(trace_, next_, kSmall, stack);
+    return next_;
+  }
+
+  TraceBuilder trace_;
+  std::uint64_t next_ = kAddress;
+};
+
+// A hidden state that is never detached, and a validation that keeps outputs and targets without a
+// graph. In the last `tail` steps only the head is called.
+Json growth_of(bool has_graph, int tail) {
+  Loop loop;
+  for (int step = 0; step < 400; ++step) {
+    loop.step(static_cast<std::uint64_t>(step));
+    if (step < 400 - tail) {
+      loop.keep(kInput, 1);
+      if (has_graph) loop.keep(kCell, 4);
+      if (!has_graph) loop.pass(kCell, 8);
+    }
+    loop.pass(kHead, has_graph ? 3 : 8);
+    loop.keep(kHead, 1);
+  }
+  return loop.findings();
+}
+
+}  // namespace
+
+TEST_CASE("a graph that several lines of one function build is one finding", "[unit]") {
+  for (const int tail : {0, 30}) {
+    const Json found = growth_of(true, tail);
+    REQUIRE(found.size() == 1);
+    CHECK(found[0].at("severity") == "warning");
+    CHECK(found[0].at("site").at("line") == 8);  // where most of the bytes come from
+    CHECK(found[0].at("evidence").at("places") == 3);
+    CHECK(has(found[0], "A graph of autograd from train.py:8 (<module>) is kept"));
+  }
+}
+
+TEST_CASE("outputs and targets that are kept without a graph are not called one", "[unit]") {
+  const Json found = growth_of(false, 0);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("severity") == "warning");
+  CHECK(found[0].at("evidence").at("places") == 2);
+  CHECK_FALSE(has(found[0], "autograd"));
+  CHECK(has(found[0], "and 1 other place grew by"));
+  CHECK(has(found[0], "Find the lists, dicts or attributes that keep these tensors"));
+}
+
+TEST_CASE("a cache that fills for as long as the run lasts is for information", "[unit]") {
+  const auto fill = [](bool has_steps, int others) {
+    Loop loop;
+    loop.keep(kHead, others);
+    for (int step = 0; step < 100; ++step) {
+      if (has_steps) loop.step(static_cast<std::uint64_t>(step));
+      loop.keep(kInput, 3);
+      if (step % 4 == 0) loop.pass(kCell, 1);
+    }
+    return loop.findings();
+  };
+  const Json found = fill(true, 0);
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("severity") == "info");
+  CHECK(found[0].at("site").at("line") == 7);
+  CHECK(has(found[0], "none of it was freed in that time"));
+  CHECK(has(found[0], "If it fills on purpose and ends by itself, nothing is to be done"));
+
+  CHECK(fill(false, 0).empty());    // a program that builds up its data has no steps
+  CHECK(fill(true, 2000).empty());  // little beside all else
+}
