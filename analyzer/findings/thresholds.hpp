@@ -41,6 +41,7 @@ enum class Threshold : std::uint8_t {
   kChurnWarmupShare,
   kRankBytes,
   kRankShare,
+  kRankFullShare,
   kGradientBytes,
   kCount,
 };
@@ -112,6 +113,9 @@ inline constexpr std::array kThresholds = {
                   "least difference from the median of the other ranks"},
     ThresholdInfo{"rank_imbalance.share", ThresholdUnit::kShare, 0.1,
                   "least difference as a part of that median"},
+    ThresholdInfo{"rank_imbalance.full_share", ThresholdUnit::kShare, 0.8,
+                  "least part of the largest rank's device that is in use at its peak; below it, "
+                  "or where its size is not known, the difference is for information"},
     ThresholdInfo{"gradients_in_forward.bytes", ThresholdUnit::kBytes, 16 * 1024 * 1024,
                   "least bytes of gradients that live on"},
 };

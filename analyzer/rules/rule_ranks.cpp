@@ -70,6 +70,14 @@ std::uint64_t median_of(std::vector<std::uint64_t> values) {
   return values[(values.size() - 1) / 2];
 }
 
+// Its device decides what fits.
+const RankMemory& largest_of(const MemoryByRank& ranks) {
+  const auto largest = std::max_element(
+      ranks.begin(), ranks.end(),
+      [](const auto& a, const auto& b) { return a.second.peak_bytes < b.second.peak_bytes; });
+  return largest->second;
+}
+
 template <class Value>
 std::uint64_t median_of_others(const MemoryByRank& ranks, std::uint64_t rank, Value&& value_of) {
   std::vector<std::uint64_t> values;
@@ -181,6 +189,22 @@ rows::Finding finding_of(const RuleInput& input, const MemoryByRank& ranks, std:
   return finding;
 }
 
+// Whether the rank's memory ran out, or nearly: stages of a pipeline and a rank that also evaluates
+// differ on purpose, and as long as all fits that costs nothing.
+bool is_near_limit(const RuleInput& input, const RankMemory& memory) {
+  const rows::Report& report = input.report;
+  const bool failed = std::any_of(report.oom.begin(), report.oom.end(), [&](const rows::Oom& row) {
+    return row.process == memory.process->id;
+  });
+  if (failed) return true;
+  return std::any_of(report.devices.begin(), report.devices.end(), [&](const rows::Device& device) {
+    return device.id == memory.device && device.total_bytes && device.physical_peak &&
+           static_cast<double>(device.physical_peak->bytes) >=
+               input.thresholds[Threshold::kRankFullShare] *
+                   static_cast<double>(*device.total_bytes);
+  });
+}
+
 // What grows on one rank alone is why that one holds more: one fault, which the growth tells.
 void join_growth(const Excess& excess, rows::Finding& more, Findings& findings) {
   const auto growth = std::find_if(findings.begin(), findings.end(), [&](const auto& finding) {
@@ -211,6 +235,7 @@ void find_rank_differences(const RuleInput& input, Findings& findings) {
     }
     const Excess excess = more ? largest_excess(ranks, rank) : Excess();
     rows::Finding finding = finding_of(input, ranks, rank, usual, excess);
+    if (!is_near_limit(input, largest_of(ranks))) finding.severity = Severity::kInfo;
     join_growth(excess, finding, findings);
     findings.push_back(std::move(finding));
   }

@@ -492,11 +492,12 @@ TEST_CASE("a context on another rank's device is named although it holds nothing
 
 // Ranks that peak at these sizes, and none of them leaks. A negative size: the rank asks for that
 // much too much as its last act, and the framework gives up.
-Json report_of_ranks(const std::vector<std::int64_t>& mebibytes) {
+Json report_of_ranks(const std::vector<std::int64_t>& mebibytes, std::uint64_t device_bytes = 0) {
   const TemporaryFolder folder;
   for (std::uint32_t rank = 0; rank < mebibytes.size(); ++rank) {
     TraceBuilder trace = program_trace(10 + rank);
     trace.text(TextKey::kRank, std::to_string(rank));
+    if (device_bytes != 0) trace.device(0, 0x1000 + rank, device_bytes);
     const std::int64_t size = mebibytes[rank];
     const std::uint64_t bytes = static_cast<std::uint64_t>(std::abs(size)) * kMiB;
     trace.allocate(0x900000000, size < 0 ? 100 * kMiB : bytes, MemoryKind::kDevice,
@@ -528,6 +529,20 @@ TEST_CASE("a rank that holds more or less than the others is named", "[unit]") {
   const Json two = report_of_ranks({400, 800}).at("findings");
   REQUIRE(two.size() == 1);
   CHECK(two[0].at("evidence").at("rank") == 1);
+}
+
+TEST_CASE("ranks that differ are a warning where the largest is near its limit", "[unit]") {
+  const auto severity_of = [](const std::vector<std::int64_t>& mebibytes, std::uint64_t device) {
+    const Json found = report_of_ranks(mebibytes, device * kMiB).at("findings");
+    for (const Json& finding : found) {
+      if (finding.at("rule") == "rank_imbalance") return finding.at("severity").get<std::string>();
+    }
+    return std::string("none");
+  };
+  CHECK(severity_of({400, 1000, 410, 405}, 1200) == "warning");
+  CHECK(severity_of({400, 100, 410, 405}, 500) == "warning");
+  CHECK(severity_of({400, 1000, 410, 405}, 4000) == "info");
+  CHECK(severity_of({400, 1000, 410, 405}, 0) == "info");  // how much it has is not known
 }
 
 TEST_CASE("the rank that ran out of memory first is named", "[unit]") {

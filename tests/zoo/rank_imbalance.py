@@ -15,7 +15,7 @@ def work(rank):
     cuda = zoo_cuda.Cuda(rank)
     batch = cuda.alloc(512 * zoo_cuda.MIB)
     if sys.argv[1] == "faulty" and rank == 0:
-        cuda.free(gather(cuda))  # fault: rank_imbalance warning - named
+        cuda.free(gather(cuda))  # fault: rank_imbalance info - named
     cuda.free(batch)
 
 

@@ -27,7 +27,7 @@ def work(rank):
     for _ in range(100):
         activations = [torch.allocate(10 * zoo_cuda.MIB) for _ in range(LAYERS)]
         if rank == RANK_THAT_REPORTS:
-            kept.append(features_of(torch))  # fault: rank_imbalance warning -
+            kept.append(features_of(torch))  # fault: rank_imbalance info -
         while activations:
             torch.free(activations.pop())
             if len(gradients) < LAYERS:
