@@ -151,6 +151,7 @@ class NameReplacer {
   void operator()(std::string_view, rows::Rank& rank) { replace(Secret::kHost, rank.host); }
   void operator()(std::string_view, rows::Module& module) {
     if (module.path) module.path = redaction_.replace_layers(*module.path);
+    replace(Secret::kTensor, module.name);
   }
   void operator()(std::string_view, rows::Tensor& tensor) {
     for (rows::OptionalText* text : {&tensor.name, &tensor.state, &tensor.layer}) {

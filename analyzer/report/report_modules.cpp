@@ -2,6 +2,7 @@
 // The framework's peaks by the layers of the model that allocated their blocks.
 #include "analyzer/report/category_sums.hpp"
 #include "analyzer/report/sections.hpp"
+#include "analyzer/report/tensor_layer.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -15,7 +16,8 @@ struct LayerSums {
     categories.add(category, more.bytes);
   }
 };
-using SumsByLayers = std::map<std::string, LayerSums>;
+// By the classes from the model to the layer, and its name where that is known.
+using SumsByLayers = std::map<std::pair<std::string, std::string>, LayerSums>;
 
 // By the stack of each block, and what the program named by the layer that it said.
 SumsByLayers sum_by_layers(const ReportContext& context, const ReportProcess& process,
@@ -28,17 +30,19 @@ SumsByLayers sum_by_layers(const ReportContext& context, const ReportProcess& pr
   } else {
     for (const auto& [holder, tally] : model.holders().named_at(account.peak, account.device)) {
       const auto& [key, named] = holder;
-      const std::uint32_t layer =
-          named == 0 ? 0 : model.program().tensor_names().names(named).front().layer;
-      if (layer == 0) {
+      const TensorName first =
+          named == 0 ? TensorName() : model.program().tensor_names().names(named).front();
+      if (first.layer == 0) {
         by_stack[key].merge(tally);
-      } else {
-        sums[model.program().steps().name_of(layer)].add(key.verdict.category, tally);
+        continue;
       }
+      const Steps& texts = model.program().steps();
+      sums[{texts.name_of(first.layer), layer_of_tensor(texts.name_of(first.name))}].add(
+          key.verdict.category, tally);
     }
   }
   for (const auto& [identity, tally] : context.tally(process, by_stack)) {
-    sums[identity.layers].add(identity.verdict.category, tally);
+    sums[{identity.layers, {}}].add(identity.verdict.category, tally);
   }
   return sums;
 }
@@ -51,9 +55,10 @@ std::vector<rows::Module> report_modules(const ReportContext& context) {
     const ProcessModel& model = process.model();
     for (const Account& account : model.accounts().accounts()) {
       if (account.level != Level::kFramework || !account.peak.happened()) continue;
-      for (const auto& [layers, sums] : sum_by_layers(context, process, account)) {
+      for (const auto& [layer, sums] : sum_by_layers(context, process, account)) {
+        const auto& [path, name] = layer;
         list.push_back({process.id, context.device_id(process, account.device), "peak",
-                        rows::text_or_none(layers), std::nullopt, sums.tally.bytes,
+                        rows::text_or_none(path), rows::text_or_none(name), sums.tally.bytes,
                         sums.tally.count, sums.categories.row()});
       }
     }

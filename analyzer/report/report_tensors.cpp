@@ -3,17 +3,13 @@
 #include <array>
 
 #include "analyzer/report/sections.hpp"
+#include "analyzer/report/tensor_layer.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
 
 constexpr std::size_t kMaxTensors = 100;  // of a process and device
 constexpr std::size_t kMaxOtherNames = 15;
-
-// "h.3.mlp.c_fc.weight" -> "h.3.mlp.c_fc"
-rows::OptionalText layer_of(const std::string& name) {
-  return rows::text_or_none(name.substr(0, name.rfind('.') == name.npos ? 0 : name.rfind('.')));
-}
 
 rows::Tensor describe(const Steps& texts, const std::vector<TensorName>& names,
                       const Tally& tally) {
@@ -23,7 +19,7 @@ rows::Tensor describe(const Steps& texts, const std::vector<TensorName>& names,
   row.name = rows::text_or_none(name);
   row.role = name_of(category_of(first.role));
   row.state = rows::text_or_none(texts.name_of(first.state));
-  row.layer = layer_of(name);
+  row.layer = rows::text_or_none(layer_of_tensor(name));
   row.path = rows::text_or_none(texts.name_of(first.layer));
   row.bytes = tally.bytes;
   row.requested_bytes = first.bytes * tally.count;

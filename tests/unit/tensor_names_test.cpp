@@ -71,7 +71,24 @@ TEST_CASE("what a program says of its tensors decides their categories, exactly"
   CHECK(report.at("tensors").back().at("role").is_null());
 
   CHECK(sum_of(report.at("modules")) == peak.at("bytes"));
-  CHECK(row_where(report.at("modules"), {{"path", "Net > Mlp"}}).at("bytes") == 4 * kWeight);
+  const Json layer = row_where(report.at("modules"), {{"path", "Net > Mlp"}});
+  CHECK(layer.at("bytes") == 4 * kWeight);
+  CHECK(layer.at("name") == "h.0.mlp");
+}
+
+TEST_CASE("layers of one class are told apart by their names", "[unit]") {
+  TrainingTrace trace;
+  for (const char* const name : {"h.0.mlp.weight", "h.1.mlp.weight", "h.1.mlp.bias"}) {
+    trace.name(trace.take(kWeight, trace.load), kWeight, TensorRole::kParameter, name, "",
+               "Net > Mlp");
+  }
+  trace.name(trace.take(kMiB, trace.load), kMiB, TensorRole::kParameter, "scale", "", "Net");
+  const Json modules = report_of(trace.builder()).at("modules");
+  CHECK(row_where(modules, {{"name", "h.0.mlp"}}).at("bytes") == kWeight);
+  const Json second = row_where(modules, {{"name", "h.1.mlp"}});
+  CHECK(second.at("path") == "Net > Mlp");
+  CHECK(second.at("count") == 2);
+  CHECK(row_where(modules, {{"path", "Net"}}).at("name").is_null());  // of the model itself
 }
 
 TEST_CASE("a report without names has none of their keys filled", "[unit]") {

@@ -162,7 +162,8 @@ function layerTree(rows: ModuleRow[], process: string | null): Node {
   const tree = new Tree("all layers");
   for (const row of rows) {
     if (process !== null && row.process !== process) continue;
-    const steps = (row.path ?? "outside a model").split(" > ").map((name) => ({ name, detail: row.name ?? "" }));
+    const steps = (row.path ?? "outside a model").split(" > ").map((name) => ({ name, detail: "" }));
+    if (row.name) steps.push({ name: row.name, detail: "" });
     tree.add(steps, row.bytes, new Map(Object.entries(row.categories)));
   }
   return tree.finished();
