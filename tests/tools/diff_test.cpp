@@ -36,6 +36,7 @@ rows::Step step(std::uint64_t index, std::uint64_t bytes) {
   rows::Step row;
   row.process = "p1";
   row.index = index;
+  row.start_ns = index;
   row.peak_bytes = bytes;
   row.live_bytes_at_end = 100;
   row.transfers_bytes = 7;
@@ -172,7 +173,7 @@ TEST_CASE("two steps of one run are compared", "[unit]") {
   CHECK(sections[0].rows[0].new_bytes == 5000);
   CHECK(regressions_of(sections, {0, 100}).size() == 1);
   CHECK(tests::error_of<Failure>([&] { return compare_steps(report, 3, report, 31); }) ==
-        "the report has no step 31; it has 2 steps");
+        "the run has the steps 3 to 30, not 31");
 }
 
 }  // namespace gpumemtrace::tools

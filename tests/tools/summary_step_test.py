@@ -99,6 +99,13 @@ class Steps(SavedJobs):
             self.assertIn(words, result.stderr.decode())
         self.assertEqual(call("summary", cases[0][0], "--step", "x").returncode, 2)
 
+    def test_diff_refuses_it_likewise_and_says_of_which_input(self):
+        job = self.job("torch_transformer_native")
+        for base, new in ((3, 40), (40, 3)):
+            result = call("diff", f"{job}@step:{base}", f"{job}@step:{new}")
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(f"{job}: the run has the steps 0 to 39, not 40", result.stderr.decode())
+
     def test_a_report_has_no_step_to_tell_of(self):
         file = self.job("torch_transformer_native").parent / "report.json"
         file.write_text(json.dumps(self.report("torch_transformer_native")))

@@ -10,6 +10,7 @@
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
 #include "tools/diff/difference.hpp"
+#include "tools/report_view/step_moment.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -75,11 +76,23 @@ void require_events(const analyzer::rows::Report& report, const std::string& pat
   throw Failure(path + " holds no CUDA call, so --max-regression would check nothing");
 }
 
+// Which of the two has not the step that it names.
+void require_step(const analyzer::rows::Report& report, const DiffInput& input) {
+  if (!input.step) return;
+  try {
+    static_cast<void>(find_step(report, *input.step));
+  } catch (const Failure& failure) {
+    throw Failure(input.path + ": " + failure.what(), failure.exit_code());
+  }
+}
+
 Difference compare(const DiffOptions& options, const DiffInput& base_input,
                    const DiffInput& next_input) {
   const LoadOptions load = options.analysis.load_options();
   const analyzer::rows::Report base = load_rows({base_input.path}, load);
   const analyzer::rows::Report next = load_rows({next_input.path}, load);
+  require_step(base, base_input);
+  require_step(next, next_input);
   Difference difference;
   difference.has_limit = !options.max_regression.empty();
   if (difference.has_limit) {

@@ -8,6 +8,7 @@
 #include "tools/base/text.hpp"
 #include "tools/check/baseline.hpp"
 #include "tools/diff/common_names.hpp"
+#include "tools/report_view/step_moment.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -113,17 +114,10 @@ constexpr const char* kStepSection = "step";
 // Of several ranks the sums.
 BytesByName step_numbers(const rows::Report& report, std::uint64_t step) {
   BytesByName numbers;
-  bool found = false;
-  for (const rows::Step& row : report.steps) {
-    if (row.index != step) continue;
-    found = true;
+  for (const rows::Step& row : find_step(report, step)) {
     numbers["peak_bytes"] += row.peak_bytes;
     numbers["live_bytes_at_end"] += row.live_bytes_at_end;
     numbers["transfers_bytes"] += row.transfers_bytes;
-  }
-  if (!found) {
-    throw Failure(format_text("the report has no step {}; it has {}", step,
-                              count_of(report.steps.size(), "step", "steps")));
   }
   return numbers;
 }
