@@ -193,9 +193,11 @@ void observe_allocating(const ReportContext& context, const ReportProcess& proce
     if (is_new) list.push_back({process.id, *std::move(site), 0, std::nullopt, false});
     rows::AllocatingSite& row = list[found->second];
     row.allocations += group.allocations;
+    const rows::OptionalLocation freed_at = location_of(context, process, group.freed.first_at);
+    const bool is_elsewhere = row.freed_at && freed_at && row.freed_at->site != freed_at->site;
     row.is_freed_elsewhere =
-        row.is_freed_elsewhere || group.freed.has_other_sites || row.freed_at.has_value();
-    if (!row.freed_at) row.freed_at = location_of(context, process, group.freed.first_at);
+        row.is_freed_elsewhere || is_elsewhere || is_freed_elsewhere(context, process, group.freed);
+    if (!row.freed_at) row.freed_at = freed_at;
   }
 }
 

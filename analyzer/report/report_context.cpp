@@ -295,11 +295,21 @@ rows::OptionalLocation location_of(const ReportContext& context, const ReportPro
   return rows::CodeLocation{*std::move(row), rows::text_or_none(identity.stack)};
 }
 
+bool is_freed_elsewhere(const ReportContext& context, const ReportProcess& process,
+                        const Releases& releases) {
+  const rows::OptionalLocation first = location_of(context, process, releases.first_at);
+  return releases.has_untold ||
+         std::any_of(releases.others.begin(), releases.others.end(), [&](const CallSite& site) {
+           const rows::OptionalLocation other = location_of(context, process, site);
+           return !first || !other || other->site != first->site;
+         });
+}
+
 rows::Releases releases_row(const ReportContext& context, const ReportProcess& process,
                             const Releases* releases) {
   if (releases == nullptr) return {};
   return {releases->count, location_of(context, process, releases->first_at),
-          releases->has_other_sites};
+          is_freed_elsewhere(context, process, *releases)};
 }
 
 std::vector<rows::Holder> holder_rows(const TallyByIdentity& holders, std::uint64_t total_bytes) {

@@ -151,6 +151,9 @@ class ReportContext {
 [[nodiscard]] rows::OptionalLocation location_of(const ReportContext& context,
                                                  const ReportProcess& process,
                                                  const CallSite& site);
+// Whether some of it was given back at another line than the first.
+[[nodiscard]] bool is_freed_elsewhere(const ReportContext& context, const ReportProcess& process,
+                                      const Releases& releases);
 // What calls gave back of what the row's site had asked for. nullptr: not known.
 [[nodiscard]] rows::Releases releases_row(const ReportContext& context,
                                           const ReportProcess& process, const Releases* releases);

@@ -121,8 +121,9 @@ Made made_at(const rows::Observations& seen, const std::string& process, const s
   for (const rows::AllocatingSite& row : seen.allocating) {
     if (row.process != process || key_of(row.site) != key) continue;
     made.allocations += row.allocations;
-    made.freed_elsewhere =
-        made.freed_elsewhere || row.is_freed_elsewhere || made.freed_at.has_value();
+    const bool is_elsewhere =
+        made.freed_at && row.freed_at && made.freed_at->site != row.freed_at->site;
+    made.freed_elsewhere = made.freed_elsewhere || row.is_freed_elsewhere || is_elsewhere;
     if (!made.freed_at) made.freed_at = row.freed_at;
   }
   return made;

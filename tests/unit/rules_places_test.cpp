@@ -2,6 +2,7 @@
 // A finding names every line that its reader may have to edit, and how much is at stake there.
 #include "tests/catch.hpp"
 #include "tests/support/finding_query.hpp"
+#include "tests/support/stack_records.hpp"
 
 using namespace gpumemtrace::tests;
 using namespace gpumemtrace::trace;
@@ -77,6 +78,30 @@ TEST_CASE("a leak tells how many of its place's allocations it is", "[unit]") {
   CHECK(found.at("evidence").at("allocations") == 3);
   CHECK(has(found, "1.0 MiB leaked at libmine.so"));
   CHECK(has(found, "1 of 3 allocations there"));
+}
+
+TEST_CASE("frees of one line that several stacks end in are all there", "[unit]") {
+  for (const bool is_elsewhere : {false, true}) {
+    TraceBuilder trace = program_trace();
+    add_code(trace, 1, "release", "/job/train.py", 9);
+    add_code(trace, 2, "main", "/job/train.py", 20);
+    add_code(trace, 3, is_elsewhere ? "clear" : "other_main", "/job/train.py", 30);
+    add_stack(trace, 1, {{1, 2}, {}});
+    add_stack(trace, 2, is_elsewhere ? StackFrames{{3}, {}} : StackFrames{{1, 3}, {}});
+    for (std::uint64_t i = 1; i <= 3; ++i) {
+      trace.allocate(0x900000000 + i * kMiB, kMiB, MemoryKind::kDevice, call_at(0x10));
+    }
+    for (const std::uint32_t stack : {1u, 2u}) {
+      Free record;
+      record.address = 0x900000000 + stack * kMiB;
+      record.memory = MemoryKind::kDevice;
+      record.call.stack = stack;
+      trace.add_call(record, call_at(0x20));
+    }
+    const Json found = finding_of(trace, "leak");
+    CHECK(has(found, is_elsewhere ? "2 were freed, some at train.py:9 (release)"
+                                  : "2 were freed, at train.py:9 (release)"));
+  }
 }
 
 TEST_CASE("a handle that is left open tells how many its place opened", "[unit]") {

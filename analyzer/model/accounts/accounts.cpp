@@ -151,7 +151,7 @@ void Accounts::restore_totals(std::uint32_t index, const trace::Totals& totals) 
   group.host_ticks += totals.host_ticks;
   group.last_time = std::max(group.last_time, totals.last_time);
   group.last_is_gone = group.last_is_gone || (totals.count != 0 && totals.last_time == 0);
-  group.freed.merge(Releases::of(totals));
+  group.freed.merge(Releases(ledger::Releases::of(totals)));
   UsageRow& row = rows_[group.row];
   row.allocations += totals.count;
   row.frees += totals.freed;

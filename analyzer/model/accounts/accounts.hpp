@@ -18,11 +18,11 @@
 #include "analyzer/model/accounts/lives.hpp"
 #include "analyzer/model/accounts/phase_clock.hpp"
 #include "analyzer/model/accounts/present_record.hpp"
+#include "analyzer/model/accounts/releases.hpp"
 #include "analyzer/model/accounts/time_grid.hpp"
 #include "analyzer/model/accounts/timeline.hpp"
 #include "trace/ledger/call_site.hpp"
 #include "trace/ledger/levels.hpp"
-#include "trace/ledger/releases.hpp"
 #include "trace/ledger/targets.hpp"
 #include "trace/records.hpp"
 
@@ -35,7 +35,6 @@ using ledger::Kind;
 using ledger::kUnknownDevice;
 using ledger::Level;
 using ledger::level_of;
-using ledger::Releases;
 
 // What one group had at a peak before a checkpoint's cut.
 struct RestoredHolder {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where memory was given back, with the other call sites that did so: several stacks may end in one
+// line.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "trace/ledger/releases.hpp"
+
+namespace gpumemtrace::analyzer {
+
+struct Releases : ledger::Releases {
+  static constexpr std::size_t kMostOthers = 16;
+
+  std::vector<ledger::CallSite> others;  // beside first_at, each once
+  bool has_untold = false;               // and more, or a checkpoint told only that there were some
+
+  Releases() = default;
+  explicit Releases(const ledger::Releases& restored)
+      : ledger::Releases(restored), has_untold(restored.has_other_sites) {}
+
+  void add_site(const ledger::CallSite& site, std::uint64_t time) {
+    ledger::Releases::add_site(site, time);
+    add_other(site);
+  }
+  void merge(const Releases& more) {
+    const ledger::CallSite former = first_at;
+    ledger::Releases::merge(more);
+    has_untold = has_untold || more.has_untold;
+    std::erase(others, first_at);
+    add_other(former);
+    add_other(more.first_at);
+    for (const ledger::CallSite& site : more.others) add_other(site);
+  }
+
+ private:
+  void add_other(const ledger::CallSite& site) {
+    if (site == first_at || site == ledger::CallSite{}) return;
+    if (std::find(others.begin(), others.end(), site) != others.end()) return;
+    if (others.size() == kMostOthers) {
+      has_untold = true;
+    } else {
+      others.push_back(site);
+    }
+  }
+};
+
+}  // namespace gpumemtrace::analyzer
