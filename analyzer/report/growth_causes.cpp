@@ -17,6 +17,7 @@ struct Place {
   rows::Growth* row = nullptr;  // none of one that did not grow
   std::vector<StackFrame> frames;
   bool is_in_module = false;
+  bool is_own_layer = false;  // code of the user's runs in the module's call
 };
 
 bool is_module_call(const StackFrame& frame) {
@@ -27,10 +28,12 @@ bool is_module_call(const StackFrame& frame) {
 Place place_at(const std::string& stack, const FramesOf& frames_of) {
   Place place;
   const std::vector<StackFrame> frames = frames_of(stack);
-  for (auto frame = frames.rbegin(); frame != frames.rend() && !place.is_in_module; ++frame) {
+  for (auto frame = frames.rbegin(); frame != frames.rend(); ++frame) {
     if (!frame->is_python) continue;
-    place.is_in_module = is_module_call(*frame);
-    if (!place.is_in_module && is_users_python_file(frame->file)) place.frames.push_back(*frame);
+    place.is_in_module = place.is_in_module || is_module_call(*frame);
+    if (!is_users_python_file(frame->file)) continue;
+    place.is_own_layer = place.is_in_module;
+    if (!place.is_in_module) place.frames.push_back(*frame);
   }
   return place;
 }
@@ -92,28 +95,31 @@ bool is_called_alike(const Place& place, const Place& other) {
          common_frames(place, other) == place.frames.size();
 }
 
-// Layers save much of what they allocate for backward, in more than one block. Of results that are
-// kept without a graph there is one of each call, and the rest is freed while it runs.
-bool keeps_graph(const std::vector<Place>& together, const std::vector<AllocatingPlace>& places,
+// Layers save much of what they allocate for backward, and not the last block of a call alone.
+bool keeps_graph(const std::vector<Place>& together, const std::vector<AllocatingStack>& stacks,
                  const FramesOf& frames_of) {
-  constexpr std::uint64_t kLeastShare = 4;  // one in so many
+  constexpr std::uint64_t kLeastShare = 8;  // one in so many
+  const rows::Growth& first = *together.front().row;
+  std::uint64_t fewest = std::min(first.blocks, first.steps.value_or(first.blocks));
+  for (const Place& place : together) fewest = std::min(fewest, place.row->blocks);
   std::uint64_t kept = 0;
   std::uint64_t made = 0;
-  std::uint64_t fewest = together.front().row->blocks;
-  for (const Place& place : together) {
-    if (place.is_in_module) kept += place.row->blocks;
-    fewest = std::min(fewest, place.row->blocks);
-  }
-  for (const AllocatingPlace& one : places) {
-    if (one.device != together.front().row->device) continue;
+  bool is_before_last = false;
+  for (const AllocatingStack& one : stacks) {
+    if (one.device != first.device) continue;
     const Place place = place_at(one.stack, frames_of);
     const bool is_of_calls =
         place.is_in_module && std::any_of(together.begin(), together.end(), [&](const Place& each) {
           return each.is_in_module && is_called_alike(each, place);
         });
-    if (is_of_calls) made += one.allocations;
+    if (!is_of_calls) continue;
+    is_before_last = is_before_last || kept != 0;
+    made += one.allocations;
+    if (one.kept * 2 < fewest) continue;  // nothing that each call leaves
+    kept += one.kept;
+    is_before_last = is_before_last || one.kept >= 2 * fewest;
   }
-  return kept >= 2 * fewest && kept * kLeastShare >= made;
+  return is_before_last && kept * kLeastShare >= made;
 }
 
 rows::CodeLocation meeting_point(const std::vector<Place>& places) {
@@ -149,7 +155,7 @@ std::vector<Place> take_together(std::vector<Place>& left) {
 
 }  // namespace
 
-void find_growth_causes(std::vector<rows::Growth>& rows, const std::vector<AllocatingPlace>& places,
+void find_growth_causes(std::vector<rows::Growth>& rows, const std::vector<AllocatingStack>& stacks,
                         const FramesOf& frames_of) {
   std::vector<Place> left;
   for (rows::Growth& row : rows) left.push_back(place_of(row, frames_of));
@@ -157,13 +163,14 @@ void find_growth_causes(std::vector<rows::Growth>& rows, const std::vector<Alloc
     const std::vector<Place> together = take_together(left);
     const bool has_model = std::any_of(together.begin(), together.end(),
                                        [](const Place& place) { return place.is_in_module; });
-    if (together.size() == 1 || !has_model) continue;
+    // What one line of a layer or a hook keeps by itself is no graph.
+    const bool is_alone = together.size() == 1;
+    if (!has_model || (is_alone && together.front().is_own_layer)) continue;
+    const bool is_graph = keeps_graph(together, stacks, frames_of);
+    for (const Place& place : together) place.row->keeps_graph = is_graph;
+    if (is_alone) continue;
     const rows::CodeLocation location = meeting_point(together);
-    const bool is_graph = keeps_graph(together, places, frames_of);
-    for (const Place& place : together) {
-      place.row->kept_at = location;
-      place.row->keeps_graph = is_graph;
-    }
+    for (const Place& place : together) place.row->kept_at = location;
   }
 }
 

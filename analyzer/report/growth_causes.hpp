@@ -16,19 +16,21 @@ namespace gpumemtrace::analyzer {
 // The frames of a stack by its id in the report, innermost first.
 using FramesOf = std::function<std::vector<StackFrame>(const std::string& stack)>;
 
-// A site whose blocks of the framework came while others grew; it may have grown itself.
-struct AllocatingPlace {
+// A call stack whose blocks of the framework came while some place grew, in the order in which
+// the stacks asked for their last one.
+struct AllocatingStack {
   rows::OptionalText device;
   std::string stack;
   std::uint64_t allocations = 0;
+  std::uint64_t kept = 0;  // by which the number of its live blocks rose for good
 };
 
 // Of rows of one process, largest first: those that grow together know where they come from
 // (`kept_at`). That is the innermost line of the user's, outside of the model, or where they come
-// from several lines of one function, the line of most of the bytes. `places` tell a graph from
-// results alone (`keeps_graph`): of that all that layers allocate goes on coming and going, but for
-// the results.
-void find_growth_causes(std::vector<rows::Growth>& rows, const std::vector<AllocatingPlace>& places,
+// from several lines of one function, the line of most of the bytes. `stacks` tell a graph from
+// results alone (`keeps_graph`): of those a call keeps the last block, and all else that layers
+// allocate is freed while it runs.
+void find_growth_causes(std::vector<rows::Growth>& rows, const std::vector<AllocatingStack>& stacks,
                         const FramesOf& frames_of);
 
 }  // namespace gpumemtrace::analyzer

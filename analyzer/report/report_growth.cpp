@@ -276,16 +276,34 @@ Others others_of(const SiteKey& key, const GrowthBySite& growths) {
   return others;
 }
 
-std::vector<AllocatingPlace> places_of(const ReportContext& context, const ReportProcess& process,
-                                       const std::map<SiteKey, SiteHistory>& sites,
-                                       const GrowthBySite& growths) {
-  std::vector<AllocatingPlace> places;
-  for (const auto& [key, site] : sites) {
-    if (key.level != Level::kFramework || site.stack.empty()) continue;
-    places.push_back(
-        {context.device_id(process, key.device), site.stack, growths.at(key).allocations});
+std::vector<AllocatingStack> stacks_of(const ReportContext& context, const ReportProcess& process,
+                                       std::size_t begin) {
+  const Accounts& accounts = process.model().accounts();
+  std::vector<std::uint32_t> groups;
+  for (std::uint32_t i = 0; i < accounts.groups().size(); ++i) {
+    if (level_of(accounts.group(i).key.kind) == Level::kFramework) groups.push_back(i);
   }
-  return places;
+  std::stable_sort(groups.begin(), groups.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return accounts.group(a).last_time < accounts.group(b).last_time;
+  });
+  std::vector<AllocatingStack> stacks;
+  for (const std::uint32_t i : groups) {
+    const std::vector<History::Stretch> stretches = accounts.history().stretches_of(i);
+    const GrowthWindow window = window_of(stretches, begin);
+    if (window.begin == window.end) continue;
+    const std::string stack = context.identity_of(process, {i, false}).stack;
+    if (stack.empty()) continue;
+    AllocatingStack& one = stacks.emplace_back();
+    one.device = context.device_id(process, accounts.group(i).key.device);
+    one.stack = stack;
+    const std::vector<std::uint64_t> count =
+        what_stays(stretches, window, &History::Stretch::low_count);
+    one.kept = count.back() - count.front();
+    for (std::size_t k = window.begin; k < window.end; ++k) {
+      one.allocations += stretches[k].allocations;
+    }
+  }
+  return stacks;
 }
 
 void add_steps(rows::Growth& row, const StepsPassed& passed) {
@@ -357,10 +375,11 @@ std::vector<rows::Growth> report_growth(const ReportContext& context,
       own.push_back(std::move(row));
     }
     sort_rows(own, &rows::Growth::bytes);
-    find_growth_causes(own, places_of(context, process, sites, growths),
-                       [&](const std::string& stack) {
-                         return context.names_of(process).frames_of(stack_id(stack));
-                       });
+    std::vector<AllocatingStack> stacks;
+    if (!own.empty()) stacks = stacks_of(context, process, begin);
+    find_growth_causes(own, stacks, [&](const std::string& stack) {
+      return context.names_of(process).frames_of(stack_id(stack));
+    });
     std::move(own.begin(), own.end(), std::back_inserter(list));
   }
   sort_rows(list, &rows::Growth::bytes);

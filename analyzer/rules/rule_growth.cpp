@@ -63,6 +63,12 @@ std::string fix_for_tensors(const rows::Growth& row) {
     return "Find what keeps the tensors: a list that is appended to, a loss kept without .item(), "
            "or retain_graph.";
   }
+  if (row.keeps_graph) {
+    return "Find the tensor that this line or its callers append, add up or store, such as a loss "
+           "or "
+           "a hidden state, and keep .detach() or .item() of it: much of what the model's layers "
+           "allocate here stays, as where a graph of autograd is kept.";
+  }
   if (growing != 0) {
     return "Find the tensor that its callers append or add up, and keep .detach() or .item() of "
            "it; or drop retain_graph=True: the memory of " +

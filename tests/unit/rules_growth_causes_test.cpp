@@ -16,6 +16,10 @@ constexpr std::int64_t kSmall = 16 * 1024;
 constexpr std::uint32_t kInput = 1;
 constexpr std::uint32_t kCell = 2;
 constexpr std::uint32_t kHead = 3;
+// The same call of line 8, by the layer that allocates; and a hook of the program's own in it.
+constexpr std::uint32_t kLinear = 4;
+constexpr std::uint32_t kActivation = 5;
+constexpr std::uint32_t kHook = 6;
 
 class Loop {
  public:
@@ -27,6 +31,12 @@ class Loop {
     add_stack(trace_, kInput, {{7}, {}});
     add_stack(trace_, kCell, {{1, 8}, {}});
     add_stack(trace_, kHead, {{1, 9}, {}});
+    add_code(trace_, 2, "Linear.forward", "/lib/site-packages/torch/nn/modules/linear.py", 134);
+    add_code(trace_, 3, "ReLU.forward", "/lib/site-packages/torch/nn/modules/activation.py", 143);
+    add_code(trace_, 4, "store", kScript, 4);
+    add_stack(trace_, kLinear, {{2, 1, 8}, {}});
+    add_stack(trace_, kActivation, {{3, 1, 8}, {}});
+    add_stack(trace_, kHook, {{4, 1, 8}, {}});
     trace_.allocate(kAddress, 1024 * 1024 * kMiB);
   }
   void step(std::uint64_t number) { trace_.step(number); }
@@ -87,6 +97,45 @@ TEST_CASE("outputs and targets that are kept without a graph are not called one"
   CHECK_FALSE(has(found[0], "autograd"));
   CHECK(has(found[0], "and 1 other place grew by"));
   CHECK(has(found[0], "Find the lists, dicts or attributes that keep these tensors"));
+}
+
+TEST_CASE("of what a call keeps its last block alone is a result", "[unit]") {
+  const auto grow = [](bool keeps_input, bool keeps_activation) {
+    Loop loop;
+    for (int step = 0; step < 400; ++step) {
+      loop.step(static_cast<std::uint64_t>(step));
+      if (keeps_input) loop.keep(kInput, 1);
+      if (!keeps_input) loop.pass(kInput, 1);
+      loop.pass(kLinear, 2);
+      if (keeps_activation) loop.keep(kActivation, 1);
+      if (!keeps_activation) loop.pass(kActivation, 1);
+      if (keeps_activation) loop.pass(kLinear, 1);
+      if (!keeps_activation) loop.keep(kLinear, 1);
+      loop.pass(kHead, 4);
+    }
+    const Json found = loop.findings();
+    REQUIRE(found.size() == 1);
+    return found[0];
+  };
+  CHECK(has(grow(true, true), "A graph of autograd from train.py:"));
+  CHECK_FALSE(has(grow(true, false), "graph"));
+  // One line alone may also be where a hook keeps what it saw.
+  CHECK(has(grow(false, true), "as where a graph of autograd is kept"));
+  CHECK(has(grow(false, false), "these tensors themselves are kept and no graph of autograd"));
+}
+
+TEST_CASE("what a hook of the program's own keeps is no graph", "[unit]") {
+  Loop loop;
+  for (int step = 0; step < 400; ++step) {
+    loop.step(static_cast<std::uint64_t>(step));
+    loop.pass(kLinear, 4);
+    loop.keep(kHook, 8);
+    loop.pass(kLinear, 4);
+  }
+  const Json found = loop.findings();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("site").at("function") == "store");
+  CHECK_FALSE(has(found[0], "as where a graph of autograd is kept"));
 }
 
 TEST_CASE("a cache that fills for as long as the run lasts is for information", "[unit]") {
