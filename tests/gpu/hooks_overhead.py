@@ -12,6 +12,9 @@ beside it. Prints the median ratio to the stretch without, its upper 95 % bound 
 rounds) and how busy the GPU is; the ratio of the two states that are off says how much of all that
 is noise. Leaves with 0 if the upper bound for recording is at most 1 %, with 1 otherwise.
 
+--workload takes one of bench/pair_workloads.py instead of the small net. What each thread's processor
+time has more in a step than without recording stands at the end: which thread pays.
+
 PYTORCH_CUDA_ALLOC_CONF chooses the allocator, GPUMEMTRACE_PYTHON=off and GPUMEMTRACE_NATIVE=off
 take call stacks out of what is measured. With --plain-steps N it switches nothing and prints the
 median time of N steps of this process, with whatever is preloaded, to be compared with other
@@ -28,8 +31,10 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "preload" / "api"))
+SOURCE = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(SOURCE / "preload" / "api"), str(SOURCE / "bench")]
 import gpumemtrace  # noqa: E402: found by the line above
+import pair_workloads  # noqa: E402
 
 STEPS_A_STRETCH = 10
 SETTLING_STEPS = 3
@@ -39,6 +44,7 @@ BOOTSTRAP_ROUNDS = 4000
 HISTORY_ENTRIES = 100_000
 LIMIT = 1.01
 MOST_BUSY = 0.5
+LEAST_ADDED_US = 2
 
 
 def upper_bound_of_median(ratios, rounds=BOOTSTRAP_ROUNDS, seed=20):
@@ -85,13 +91,26 @@ def times_of_steps(step, count):
     return times
 
 
+def processor_ns_of_threads():
+    """{thread: nanoseconds that it ran}, by number and name."""
+    taken = {}
+    for thread in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            name = (thread / "comm").read_text().strip()
+            taken[f"{name} {thread.name}"] = int((thread / "schedstat").read_text().split()[0])
+    return taken
+
+
 class Stretch:
     """Steps in one state: the seconds of each, and of processor time what all threads took."""
 
     def __init__(self, step):
+        threads_before = processor_ns_of_threads()
         before = time.process_time()
         self.step_s = times_of_steps(step, STEPS_A_STRETCH)
         self.processor_s = time.process_time() - before
+        self.thread_ns = {thread: ns - threads_before.get(thread, ns)
+                          for thread, ns in processor_ns_of_threads().items()}
 
     def median_step_s(self):
         return statistics.median(self.step_s)
@@ -151,6 +170,17 @@ def described(ratios):
     return f"{statistics.median(ratios):.4f} (bound {upper_bound_of_median(ratios):.4f})"
 
 
+def added_us_of_threads(stretches, to):
+    """{thread: processor time a step beyond that of the other state}"""
+    added = {}
+    for sign, some in ((1, stretches), (-1, to)):
+        for stretch in some:
+            for thread, ns in stretch.thread_ns.items():
+                added[thread] = added.get(thread, 0) + sign * ns
+    steps = len(stretches) * STEPS_A_STRETCH
+    return {thread: ns / steps / 1e3 for thread, ns in added.items()}
+
+
 def gpu_seconds_a_step(step):
     """Time that kernels and copies take on the GPU in one step, from PyTorch's profiler."""
     import torch
@@ -165,8 +195,8 @@ def gpu_seconds_a_step(step):
     return microseconds * 1e-6 / PROFILED_STEPS
 
 
-def warm_up():
-    step = make_step()
+def warm_up(workload):
+    step = pair_workloads.ON_GPU[workload]() if workload else make_step()
     times_of_steps(step, WARM_UP_STEPS)
     gc.collect()
     gc.disable()
@@ -178,13 +208,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--without-history", action="store_true", help="leave PyTorch's own out")
     parser.add_argument("--plain-steps", type=int, metavar="N")
+    parser.add_argument("--workload", choices=sorted(pair_workloads.ON_GPU))
     options = parser.parse_args()
     if options.plain_steps:
-        print(f"step_ms {1e3 * statistics.median(times_of_steps(warm_up(), options.plain_steps)):.4f}")
+        times = times_of_steps(warm_up(options.workload), options.plain_steps)
+        print(f"step_ms {1e3 * statistics.median(times):.4f}")
         return
     if not gpumemtrace.is_recorded():
         sys.exit("start this program under LD_PRELOAD=libgpumemtrace.so")
-    step = warm_up()
+    step = warm_up(options.workload)
     gpumemtrace.stop()
     stretches = measure(step, states(not options.without_history), options.rounds)
     off = stretches.pop("off")
@@ -197,6 +229,9 @@ def main():
         print(f"{name}: median step {described(ratios_of(some, off, Stretch.median_step_s))}, "
               f"whole stretches {described(ratios_of(some, off, Stretch.whole_s))}, "
               f"processor time {described(ratios_of(some, off, lambda stretch: stretch.processor_s))}")
+    for thread, added_us in added_us_of_threads(stretches["recording"], off).items():
+        if abs(added_us) >= LEAST_ADDED_US:
+            print(f"recording, thread {thread}: {added_us:+.1f} us of processor time a step")
     print(f"GPU busy {100 * busy:.1f} % (launch-bound means below {100 * MOST_BUSY:.0f} %)")
     if busy > MOST_BUSY:
         sys.exit("the GPU is too busy for this measurement; a smaller model is needed")

@@ -48,7 +48,7 @@ class Phases {
   [[nodiscard]] bool recomputes(trace::StackId stack) const {
     return roles_.role_of(stack).recomputes;
   }
-  [[nodiscard]] bool updates(std::uint32_t stack) const { return roles_.role_of(stack).updates; }
+  [[nodiscard]] bool updates(trace::StackId stack) const { return roles_.role_of(stack).updates; }
   // What the stack makes is a parameter, or may turn out to be one.
   [[nodiscard]] bool may_place_parameter(trace::StackId stack) const {
     return !roles_.role_of(stack).built.empty() || placed_by(stack) == Placed::kAsParameter;
