@@ -61,6 +61,10 @@ BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
   const bool collects = collects_garbage();
   if (collects) ++(request.small ? searches_small_ : searches_large_);
   BlockId block = take_free(request);
+  if (block == kTied) {
+    if (collects) --(request.small ? searches_small_ : searches_large_);
+    return kTied;
+  }
   if (block == 0) {
     if (collects) collect_garbage();
     block = take_new(request, false);
@@ -79,7 +83,10 @@ BlockId CachingAllocator::take_free(const Request& request) {
   FreeBlocks& free = class_of(request.of).pool(request.small).free;
   const FreeBlocks::Place at = best_fit(free, request);
   if (at == free.end()) return 0;
-  note_tie(free, at);
+  if (!counts_.has_ties && is_tied(free, at)) {
+    counts_.has_ties = true;
+    if (stops_at_tie_) return kTied;
+  }
   const BlockId block = free[at].block;
   if (should_split(blocks_[block], request.bytes)) {
     free.replace_at(at, entry_of_freed(split(block, request.bytes)));
@@ -119,19 +126,19 @@ std::uint64_t CachingAllocator::size_when_expanded(BlockId id) const {
   return block.bytes + (grows ? blocks_[block.next].bytes : 0);
 }
 
-void CachingAllocator::note_tie(const FreeBlocks& free, FreeBlocks::Place at) {
+bool CachingAllocator::is_tied(const FreeBlocks& free, FreeBlocks::Place at) const {
   const auto is_whole = [&](const Block& block) { return block.previous == 0 && block.next == 0; };
   const Block& chosen = blocks_[free[at].block];
-  if (chosen.expandable || counts_.has_ties) return;
+  if (chosen.expandable) return false;
   for (FreeBlocks::Place i = free.after(at); i != free.end() && free[i].bytes == chosen.bytes;
        i = free.after(i)) {
     const Block& other = blocks_[free[i].block];
     if (other.segment == chosen.segment) continue;
     // Whole segments are alike, unless the older one goes back first.
     if (!collects_garbage() && is_whole(other) && is_whole(chosen)) continue;
-    counts_.has_ties = true;
-    return;
+    return true;
   }
+  return false;
 }
 
 BlockId CachingAllocator::take_new(const Request& request, bool is_retry) {
@@ -475,6 +482,24 @@ void CachingAllocator::unmap(BlockId id) {
     delete_block(id);  // the address space goes back with the last page
   } else {
     insert_unmapped(id);
+  }
+}
+
+void CachingAllocator::move_segments(const std::map<std::uint64_t, std::uint64_t>& moves) {
+  for (Block& block : blocks_) {
+    const auto move = moves.find(block.segment);
+    if (move == moves.end()) continue;  // what is left of a block that is none any more
+    block.address += move->second - move->first;
+    block.segment = move->second;
+  }
+  for (Class& owner : classes_) {
+    for (FreeBlocks* free : {&owner.small.free, &owner.large.free}) {
+      const std::vector<FreeBlocks::Entry> entries = free->entries();
+      *free = {};
+      for (const FreeBlocks::Entry& entry : entries) {
+        free->insert({entry.bytes, blocks_[entry.block].address, entry.block});
+      }
+    }
   }
 }
 

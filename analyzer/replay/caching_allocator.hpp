@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
@@ -75,10 +76,16 @@ class CachingAllocator {
   // A class whose cache stays when the cache is emptied: the pool of a graph.
   void keep_cache_of(ClassId of) { class_of(of).keeps_cache = true; }
 
-  // 0 where the request is refused: out of memory.
+  // 0 where the request is refused: out of memory. kTied, with nothing changed, as
+  // stop_at_first_tie() says.
   [[nodiscard]] BlockId malloc(std::uint64_t requested_bytes, ClassId of);
   void free(BlockId block);
   void empty_cache();
+  // The first request that would make counts().has_ties gets no block; asked again, it gets one.
+  static constexpr BlockId kTied = ~BlockId{0};
+  void stop_at_first_tie() { stops_at_tie_ = true; }
+  // Each segment, none of them expandable, from its old address to its new one.
+  void move_segments(const std::map<std::uint64_t, std::uint64_t>& moves);
 
   [[nodiscard]] std::uint64_t address_of(BlockId block) const { return blocks_[block].address; }
   [[nodiscard]] std::uint64_t bytes_of(BlockId block) const { return blocks_[block].bytes; }
@@ -160,7 +167,8 @@ class CachingAllocator {
   [[nodiscard]] FreeBlocks::Place best_fit(const FreeBlocks& free, const Request& request) const;
   [[nodiscard]] FreeBlocks::Place away_from_the_end(const FreeBlocks& free,
                                                     FreeBlocks::Place at) const;
-  void note_tie(const FreeBlocks& free, FreeBlocks::Place at);
+  // Whether blocks that are no worse than this one lie in other segments.
+  [[nodiscard]] bool is_tied(const FreeBlocks& free, FreeBlocks::Place at) const;
   [[nodiscard]] BlockId take_free(const Request& request);
   [[nodiscard]] BlockId take_new(const Request& request, bool is_retry);
   [[nodiscard]] BlockId new_segment(const Request& request);
@@ -206,6 +214,7 @@ class CachingAllocator {
   std::uint64_t searches_large_ = 0;
   std::uint64_t requested_bytes_ = 0;  // of the blocks in use
   AllocatorCounts counts_;
+  bool stops_at_tie_ = false;
   bool peak_is_new_ = false;  // the block that made it has still to be taken
   Unusable unusable_at_peak_;
 };

@@ -6,8 +6,7 @@
 namespace gpumemtrace::analyzer::replay {
 namespace {
 
-// Far below it nothing lies, far above it neither.
-constexpr std::uint64_t kMiddle = std::uint64_t{1} << 46;
+constexpr std::uint64_t kFirstAddress = std::uint64_t{1} << 46;
 // More than 9/8 of any device.
 constexpr std::uint64_t kReservationBytes = std::uint64_t{1} << 40;
 
@@ -35,18 +34,40 @@ std::uint64_t SizeChoice::size_of(const Event& request, std::uint64_t number) co
   return request.low_bytes + spread(key ^ spread(sample)) % choices * kUnitBytes;
 }
 
-std::uint64_t AddressSpace::take(std::uint64_t bytes) {
-  std::uint64_t at = 0;
+std::uint64_t AddressSpace::first_gap(std::uint64_t bytes) const {
+  std::uint64_t at = kFirstAddress;
   for (const auto& [begin, length] : taken_) {
     if (begin - at >= bytes) break;
     at = begin + length;
   }
-  taken_[at] = bytes;
-  return placing_ == Placing::kFromBelow ? kMiddle + at : kMiddle - at - bytes;
+  return at;
 }
 
-void AddressSpace::give_back(std::uint64_t address, std::uint64_t bytes) {
-  taken_.erase(placing_ == Placing::kFromBelow ? address - kMiddle : kMiddle - address - bytes);
+// There is so much room that the first that is tried is one, nearly always.
+std::uint64_t AddressSpace::any_gap(std::uint64_t bytes) {
+  while (true) {
+    const std::uint64_t offset = spread(++takes_ ^ spread(*placing_.sample)) % kFirstAddress;
+    const std::uint64_t at = kFirstAddress + offset / kSmallSegmentBytes * kSmallSegmentBytes;
+    const auto after = taken_.lower_bound(at);
+    if (after != taken_.end() && after->first - at < bytes) continue;
+    if (after == taken_.begin()) return at;
+    const auto& [begin, length] = *std::prev(after);
+    if (at - begin >= length) return at;
+  }
+}
+
+std::uint64_t AddressSpace::take(std::uint64_t bytes) {
+  const std::uint64_t at = placing_.sample ? any_gap(bytes) : first_gap(bytes);
+  taken_[at] = bytes;
+  return at;
+}
+
+std::map<std::uint64_t, std::uint64_t> AddressSpace::place_again(Placing placing) {
+  AddressSpace moved(placing);
+  std::map<std::uint64_t, std::uint64_t> moves;
+  for (const auto& [address, bytes] : taken_) moves[address] = moved.take(bytes);
+  *this = std::move(moved);
+  return moves;
 }
 
 PolicyReplay::PolicyReplay(const PolicyReplay& other)
@@ -64,61 +85,70 @@ PolicyReplay::PolicyReplay(const PolicyReplay& other)
       refused_(other.refused_),
       refused_before_(other.refused_before_) {}
 
-void PolicyReplay::apply(std::span<const Event> events) {
-  for (const Event& event : events) {
-    if (ended_) return;
-    apply(event);
-  }
+std::size_t PolicyReplay::apply(std::span<const Event> events) {
+  std::size_t taken = 0;
+  while (taken < events.size() && !ended_ && apply(events[taken])) ++taken;
+  return ended_ ? events.size() : taken;
 }
 
-void PolicyReplay::apply(const Event& event) {
+bool PolicyReplay::apply(const Event& event) {
   switch (event.kind) {
-    case EventKind::kRequest: {
-      if (event.slot >= blocks_.size()) blocks_.resize(event.slot + 1);
-      const BlockId block = allocator_.malloc(sizes_.size_of(event, requests_++), event.of);
-      blocks_[event.slot] = block;
-      if (block == 0) {
-        ++refused_;
-        ended_ = true;
-      }
-      return;
-    }
-    case EventKind::kFree: {
+    case EventKind::kRequest:
+      return apply_request(event);
+    case EventKind::kFree:
       allocator_.free(blocks_[event.slot]);
-      return;
-    }
+      return true;
     case EventKind::kRefused:
       return apply_refused(event);
     case EventKind::kEmptyCache:
-      return allocator_.empty_cache();
+      allocator_.empty_cache();
+      return true;
     case EventKind::kKeepCache:
-      return allocator_.keep_cache_of(event.of);
-    case EventKind::kLimit: {
+      allocator_.keep_cache_of(event.of);
+      return true;
+    case EventKind::kLimit:
       if (!keeps_capacity_) capacity_ = event.high_bytes;
-      return;
-    }
+      return true;
   }
+  return true;
 }
 
-void PolicyReplay::apply_refused(const Event& event) {
+bool PolicyReplay::apply_request(const Event& event) {
+  const BlockId block = allocator_.malloc(sizes_.size_of(event, requests_), event.of);
+  if (block == CachingAllocator::kTied) return false;
+  ++requests_;
+  if (event.slot >= blocks_.size()) blocks_.resize(event.slot + 1);
+  blocks_[event.slot] = block;
+  if (block == 0) {
+    ++refused_;
+    ended_ = true;
+  }
+  return true;
+}
+
+bool PolicyReplay::apply_refused(const Event& event) {
   const bool is_told = refused_before_.size() < kMostRefusals;
   std::optional<PolicyReplay> before;  // a refusal empties the cache
   if (measures_refusals_ && refused_before_.size() < kMostMeasured) before.emplace(*this);
   const BlockId block = allocator_.malloc(event.high_bytes, event.of);
+  if (block == CachingAllocator::kTied) return false;
   if (is_told) refused_before_.push_back({block != 0, 0});
   if (block != 0) {
     // What the program would have done with the block is not known: it is given back at once.
-    return allocator_.free(block);
+    allocator_.free(block);
+    return true;
   }
   ++refused_;
   if (before) {
     refused_before_.back().largest_met_bytes =
         before->largest_met_below(event.high_bytes, event.of);
   }
+  return true;
 }
 
 bool PolicyReplay::would_meet(std::uint64_t bytes, ClassId of) const {
   PolicyReplay trial(*this);
+  // Where several blocks would do it is met as well.
   return trial.allocator_.malloc(bytes, of) != 0;
 }
 
@@ -146,7 +176,7 @@ std::optional<std::uint64_t> PolicyReplay::allocate(std::uint64_t bytes, ClassId
 
 void PolicyReplay::release(std::uint64_t address, std::uint64_t bytes) {
   taken_ -= bytes;
-  space_.give_back(address, bytes);
+  space_.give_back(address);
 }
 
 SegmentSource::Space PolicyReplay::reserve(std::uint64_t, ClassId) {

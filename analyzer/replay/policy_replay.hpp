@@ -23,20 +23,29 @@ struct SizeChoice {
   [[nodiscard]] std::uint64_t size_of(const Event& request, std::uint64_t number) const;
 };
 
-// Where the driver places a segment among those that are there. It fills gaps from below, mostly;
-// from above shows whether that matters.
-enum class Placing { kFromBelow, kFromAbove };
+// Where the driver places a segment among those that are there, which nobody outside knows: in the
+// first gap, or, by the number of a sample, anywhere.
+struct Placing {
+  std::optional<std::uint32_t> sample;
+};
 
-// The driver's address space: the first gap with room.
+// The driver's address space.
 class AddressSpace {
  public:
   explicit AddressSpace(Placing placing) : placing_(placing) {}
   [[nodiscard]] std::uint64_t take(std::uint64_t bytes);
-  void give_back(std::uint64_t address, std::uint64_t bytes);
+  void give_back(std::uint64_t address) { taken_.erase(address); }
+  // Where everything lies from here on, by where it lay.
+  [[nodiscard]] std::map<std::uint64_t, std::uint64_t> place_again(Placing placing);
+  [[nodiscard]] Placing placing() const { return placing_; }
 
  private:
+  [[nodiscard]] std::uint64_t first_gap(std::uint64_t bytes) const;
+  [[nodiscard]] std::uint64_t any_gap(std::uint64_t bytes);
+
   Placing placing_;
-  std::map<std::uint64_t, std::uint64_t> taken_;  // distance from the begin or the end, and length
+  std::uint64_t takes_ = 0;
+  std::map<std::uint64_t, std::uint64_t> taken_;  // address and length
 };
 
 struct ReplayCounts {
@@ -49,6 +58,7 @@ struct ReplayCounts {
 // - With the first request that is refused the replay ends: what the program would have done then
 //   is not known. Requests that the recorded run was refused, too, do not end it.
 // - A copy goes its own way from where the original stands.
+// - Up to the first request whose block depends on where segments lie all placings are the same.
 class PolicyReplay final : public EventSink, private SegmentSource {
  public:
   PolicyReplay(const AllocatorSettings& settings, const TorchRules& rules, SizeChoice sizes,
@@ -58,6 +68,9 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   PolicyReplay& operator=(const PolicyReplay&) = delete;
 
   void set_sizes(SizeChoice sizes) { sizes_ = sizes; }
+  // All segments lie elsewhere from here on.
+  void place_again(Placing placing) { allocator_.move_segments(space_.place_again(placing)); }
+  [[nodiscard]] Placing placing() const { return space_.placing(); }
   // Instead of what the driver had by the trace.
   void set_capacity(std::uint64_t bytes) {
     capacity_ = bytes;
@@ -67,8 +80,11 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   // For the first few requests that the recorded run was refused and that are refused here, too:
   // looks for the largest one that would have been met instead.
   void measure_refusals() { measures_refusals_ = true; }
-  void apply(const std::vector<Event>& events) override { apply(std::span(events)); }
-  void apply(std::span<const Event> events);
+  void apply(const std::vector<Event>& events) override { (void)apply(std::span(events)); }
+  // How many of the events it took: all, unless it stops at the first request whose block depends
+  // on places. That one it takes when it is called again.
+  [[nodiscard]] std::size_t apply(std::span<const Event> events);
+  void stop_at_first_tie() { allocator_.stop_at_first_tie(); }
   [[nodiscard]] ReplayCounts counts() const {
     return {allocator_.counts(), refused_, allocator_.unusable_at_peak()};
   }
@@ -82,8 +98,10 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   [[nodiscard]] const std::vector<RefusedBefore>& refused_before() const { return refused_before_; }
 
  private:
-  void apply(const Event& event);
-  void apply_refused(const Event& event);
+  // False where it stops before the event.
+  [[nodiscard]] bool apply(const Event& event);
+  [[nodiscard]] bool apply_request(const Event& event);
+  [[nodiscard]] bool apply_refused(const Event& event);
   [[nodiscard]] bool would_meet(std::uint64_t bytes, ClassId of) const;
   [[nodiscard]] std::uint64_t largest_met_below(std::uint64_t bytes, ClassId of) const;
   [[nodiscard]] std::optional<std::uint64_t> allocate(std::uint64_t bytes, ClassId of) override;

@@ -5,8 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "analyzer/replay/setting_replays.hpp"
-
 namespace gpumemtrace::analyzer::replay {
 namespace {
 
@@ -21,8 +19,9 @@ class DeviceReplays {
     if (question.measures_refusals) {
       SettingReplays::Limits measured = limits_;
       measured.measures_refusals = true;
-      recorded_ = std::make_unique<SettingReplays>(events.settings, rules_, measured, 0);
-      add_sinks(*recorded_, events.settings);
+      recorded_ =
+          std::make_unique<SettingReplays>(events.settings, rules_, measured, Samples{0, 2});
+      sinks_.push_back(recorded_.get());
     }
     for (const std::string& text : question.settings) add_setting(text, events);
   }
@@ -62,14 +61,6 @@ class DeviceReplays {
   }
 
  private:
-  // Places of expandable segments do not matter: each pool has one.
-  void add_sinks(SettingReplays& replays, const AllocatorSettings& settings) {
-    sinks_.push_back(replays.newest());
-    if (settings.expandable) return;
-    replays.add_other_places();
-    sinks_.push_back(replays.newest());
-  }
-
   void add_setting(const std::string& text, const DeviceEvents& events) {
     const std::string options = with_recorded_limit(text, events.options);
     AllocatorSettings settings;
@@ -81,7 +72,7 @@ class DeviceReplays {
     if (settings == events.settings) return;
     others_.emplace_back(
         options, std::make_unique<SettingReplays>(settings, rules_, limits_, question_.samples));
-    add_sinks(*others_.back().second, settings);
+    sinks_.push_back(others_.back().second.get());
   }
 
   const SettingsQuestion& question_;

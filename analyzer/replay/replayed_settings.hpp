@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/replay/setting_replays.hpp"
 #include "analyzer/replay/trace_events.hpp"
 #include "trace/reader.hpp"
 
@@ -16,7 +17,7 @@ namespace gpumemtrace::analyzer::replay {
 struct SettingsQuestion {
   std::vector<std::string> settings;  // unknown ones are left out, and those that were recorded
   std::set<std::int32_t> devices;
-  std::uint32_t samples = 0;  // of sizes that are not known, of either kind (setting_replays.hpp)
+  Samples samples;
   bool measures_refusals = false;  // how much less the recorded run would have been given
 };
 

@@ -6,74 +6,90 @@
 
 namespace gpumemtrace::analyzer::replay {
 
-SizeReplays::SizeReplays(const PolicyReplay& first, std::uint32_t samples) : samples_(samples) {
-  replays_.push_back(std::make_unique<PolicyReplay>(first));
+SettingReplays::SettingReplays(const AllocatorSettings& settings, const TorchRules& rules,
+                               const Limits& limits, Samples samples)
+    : samples_(samples) {
+  replays_.push_back(std::make_unique<PolicyReplay>(settings, rules, SizeChoice(), Placing()));
+  PolicyReplay& replay = *replays_.front();
+  const std::uint64_t allowed = settings.allowed_bytes(limits.device_bytes);
+  if (allowed != 0 || limits.own_bytes != 0) {
+    replay.set_allowed_bytes(allowed != 0 ? allowed : limits.own_bytes);
+  }
+  if (limits.measures_refusals) replay.measure_refusals();
+  if (limits.capacity_bytes) replay.set_capacity(*limits.capacity_bytes);
+  replay.stop_at_first_tie();
 }
 
-void SizeReplays::part() {
+// That of the largest comes first.
+std::vector<SizeChoice> SettingReplays::size_choices() const {
   using By = SizeChoice::By;
-  const auto add = [&](SizeChoice sizes) {
-    replays_.push_back(std::make_unique<PolicyReplay>(*replays_.front()));
-    replays_.back()->set_sizes(sizes);
-  };
-  add({By::kLow, 0});
-  for (std::uint32_t sample = 0; sample < samples_; ++sample) {
-    add({By::kRequest, sample});
-    add({By::kSite, sample});
+  std::vector<SizeChoice> choices{{By::kHigh, 0}};
+  if (!samples_sizes_) return choices;
+  choices.push_back({By::kLow, 0});
+  for (std::uint32_t sample = 0; sample < samples_.sizes; ++sample) {
+    choices.push_back({By::kRequest, sample});
+    choices.push_back({By::kSite, sample});
+  }
+  return choices;
+}
+
+void SettingReplays::part_by_sizes() {
+  samples_sizes_ = true;
+  const std::vector<SizeChoice> choices = size_choices();
+  const std::size_t before = replays_.size();
+  for (std::size_t i = 0; i < before; ++i) {
+    if (replays_[i]->placing().sample) {
+      replays_[i]->set_sizes(choices[i % choices.size()]);
+      continue;
+    }
+    for (std::size_t choice = 1; choice < choices.size(); ++choice) {
+      replays_.push_back(std::make_unique<PolicyReplay>(*replays_[i]));
+      replays_.back()->set_sizes(choices[choice]);
+    }
   }
 }
 
-void SizeReplays::apply(const std::vector<Event>& events) {
+void SettingReplays::part_by_places(std::size_t index) {
+  const std::size_t choices = size_choices().size();
+  const std::size_t share = (samples_.places + choices - 1) / choices;
+  for (std::size_t i = 0; i < share; ++i) {
+    replays_.push_back(std::make_unique<PolicyReplay>(*replays_[index]));
+    replays_.back()->place_again({sampled_places_++});
+  }
+}
+
+void SettingReplays::apply(const std::vector<Event>& events) {
   std::span<const Event> rest(events);
-  if (replays_.size() == 1) {
+  if (!samples_sizes_) {
     const auto unknown = std::find_if(events.begin(), events.end(), [](const Event& event) {
       return event.low_bytes != event.high_bytes;
     });
     const auto known = static_cast<std::size_t>(unknown - events.begin());
-    replays_.front()->apply(rest.first(known));
+    apply_to_all(rest.first(known));
     rest = rest.subspan(known);
-    if (!rest.empty()) part();
+    if (!rest.empty()) part_by_sizes();
   }
-  for (const auto& replay : replays_) replay->apply(rest);
+  apply_to_all(rest);
 }
 
-SettingReplays::SettingReplays(const AllocatorSettings& settings, const TorchRules& rules,
-                               const Limits& limits, std::uint32_t samples)
-    : settings_(settings), rules_(rules), limits_(limits), samples_(samples) {
-  add(Placing::kFromBelow);
-}
-
-void SettingReplays::add(Placing placing) {
-  PolicyReplay replay(settings_, rules_, SizeChoice(), placing);
-  const std::uint64_t allowed = settings_.allowed_bytes(limits_.device_bytes);
-  if (allowed != 0 || limits_.own_bytes != 0) {
-    replay.set_allowed_bytes(allowed != 0 ? allowed : limits_.own_bytes);
+void SettingReplays::apply_to_all(std::span<const Event> events) {
+  const std::size_t before = replays_.size();
+  for (std::size_t i = 0; i < before; ++i) {
+    const std::size_t taken = replays_[i]->apply(events);
+    if (taken == events.size()) continue;
+    const std::size_t others = replays_.size();
+    part_by_places(i);
+    const std::span<const Event> rest = events.subspan(taken);
+    (void)replays_[i]->apply(rest);
+    for (std::size_t other = others; other < replays_.size(); ++other) {
+      (void)replays_[other]->apply(rest);
+    }
   }
-  if (limits_.measures_refusals) replay.measure_refusals();
-  if (limits_.capacity_bytes) replay.set_capacity(*limits_.capacity_bytes);
-  sets_.push_back(std::make_unique<SizeReplays>(replay, samples_));
-}
-
-void SettingReplays::add_other_places() { add(Placing::kFromAbove); }
-
-std::vector<const PolicyReplay*> SettingReplays::all() const {
-  std::vector<const PolicyReplay*> all;
-  for (const auto& set : sets_) {
-    for (const auto& replay : set->all()) all.push_back(replay.get());
-  }
-  return all;
-}
-
-bool SettingReplays::depends_on_places() const {
-  const auto replays = all();
-  return std::any_of(replays.begin(), replays.end(), [](const PolicyReplay* replay) {
-    return replay->counts().allocator.has_ties;
-  });
 }
 
 std::uint64_t SettingReplays::low_peak() const {
   std::uint64_t low = ~std::uint64_t{0};
-  for (const PolicyReplay* replay : all()) {
+  for (const auto& replay : replays_) {
     low = std::min(low, replay->counts().allocator.reserved_peak_bytes);
   }
   return low;
@@ -81,7 +97,7 @@ std::uint64_t SettingReplays::low_peak() const {
 
 std::uint64_t SettingReplays::high_peak() const {
   std::uint64_t high = 0;
-  for (const PolicyReplay* replay : all()) {
+  for (const auto& replay : replays_) {
     high = std::max(high, replay->counts().allocator.reserved_peak_bytes);
   }
   return high;
@@ -89,33 +105,30 @@ std::uint64_t SettingReplays::high_peak() const {
 
 std::uint64_t SettingReplays::most_retries() const {
   std::uint64_t most = 0;
-  for (const PolicyReplay* replay : all()) {
+  for (const auto& replay : replays_) {
     most = std::max(most, replay->counts().allocator.retries);
   }
   return most;
 }
 
 bool SettingReplays::any_refused() const {
-  const auto replays = all();
-  return std::any_of(replays.begin(), replays.end(),
-                     [](const PolicyReplay* replay) { return replay->counts().refused != 0; });
+  return std::any_of(replays_.begin(), replays_.end(),
+                     [](const auto& replay) { return replay->counts().refused != 0; });
 }
 
 bool SettingReplays::all_refused() const {
-  const auto replays = all();
-  return std::all_of(replays.begin(), replays.end(),
-                     [](const PolicyReplay* replay) { return replay->counts().refused != 0; });
+  return std::all_of(replays_.begin(), replays_.end(),
+                     [](const auto& replay) { return replay->counts().refused != 0; });
 }
 
 bool SettingReplays::any_ended() const {
-  const auto replays = all();
-  return std::any_of(replays.begin(), replays.end(),
-                     [](const PolicyReplay* replay) { return replay->ended(); });
+  return std::any_of(replays_.begin(), replays_.end(),
+                     [](const auto& replay) { return replay->ended(); });
 }
 
 std::optional<bool> SettingReplays::meets_refused(std::size_t index) const {
   std::optional<bool> meets;
-  for (const PolicyReplay* replay : all()) {
+  for (const auto& replay : replays_) {
     const auto& refused = replay->refused_before();
     if (index >= refused.size()) return std::nullopt;
     if (meets && *meets != refused[index].is_met) return std::nullopt;
@@ -126,7 +139,7 @@ std::optional<bool> SettingReplays::meets_refused(std::size_t index) const {
 
 std::uint64_t SettingReplays::largest_met_instead(std::size_t index) const {
   std::uint64_t least = ~std::uint64_t{0};
-  for (const PolicyReplay* replay : all()) {
+  for (const auto& replay : replays_) {
     const auto& refused = replay->refused_before();
     least = std::min(least, index < refused.size() ? refused[index].largest_met_bytes : 0);
   }

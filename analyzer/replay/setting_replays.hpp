@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "analyzer/replay/events.hpp"
@@ -13,26 +14,18 @@
 
 namespace gpumemtrace::analyzer::replay {
 
-// With segments placed in one way.
-// - One replay as long as sizes are known; from the first that is not, one for each choice of
-// sizes:
-//   the most, the least, and `samples` of either kind.
-class SizeReplays final : public EventSink {
- public:
-  SizeReplays(const PolicyReplay& first, std::uint32_t samples);
-  void apply(const std::vector<Event>& events) override;
-  // That of the most comes first.
-  [[nodiscard]] const std::vector<std::unique_ptr<PolicyReplay>>& all() const { return replays_; }
-
- private:
-  void part();
-
-  std::uint32_t samples_;
-  std::vector<std::unique_ptr<PolicyReplay>> replays_;
+// So many of what can have been are tried: sizes between the ends, of either kind, and orders of
+// segments beside that in which each lies in the first gap.
+struct Samples {
+  std::uint32_t sizes = 0;
+  std::uint32_t places = 0;
 };
 
-// Segments placed from below; where that matters, from above as well.
-class SettingReplays {
+// One replay as long as all is known.
+// - From the first size on that is not known, one for each choice of sizes.
+// - From the first request on whose block depends on where segments lie, one more for each order
+//   of them; the choices of sizes share these.
+class SettingReplays final : public EventSink {
  public:
   struct Limits {
     std::uint64_t device_bytes = 0;  // of which settings may name a fraction
@@ -41,16 +34,11 @@ class SettingReplays {
     bool measures_refusals = false;               // largest_met_instead()
   };
   SettingReplays(const AllocatorSettings& settings, const TorchRules& rules, const Limits& limits,
-                 std::uint32_t samples);
-
-  // Those that were added last.
-  [[nodiscard]] EventSink* newest() const { return sets_.back().get(); }
-  [[nodiscard]] bool depends_on_places() const;
-  // A pass from the beginning is to follow, with newest().
-  void add_other_places();
+                 Samples samples);
+  void apply(const std::vector<Event>& events) override;
 
   // Stands for the setting where the replays agree.
-  [[nodiscard]] ReplayCounts first() const { return sets_.front()->all().front()->counts(); }
+  [[nodiscard]] ReplayCounts first() const { return replays_.front()->counts(); }
   [[nodiscard]] std::uint64_t low_peak() const;
   [[nodiscard]] std::uint64_t high_peak() const;
   [[nodiscard]] std::uint64_t most_retries() const;
@@ -58,7 +46,11 @@ class SettingReplays {
   [[nodiscard]] bool any_refused() const;
   [[nodiscard]] bool all_refused() const;
   // Sizes were asked for that are not known.
-  [[nodiscard]] bool samples_sizes() const { return sets_.front()->all().size() > 1; }
+  [[nodiscard]] bool samples_sizes() const { return samples_sizes_; }
+  // A block depended on where segments lie.
+  [[nodiscard]] bool samples_places() const {
+    return replays_.front()->counts().allocator.has_ties;
+  }
   // A request was refused that the recorded run had got.
   [[nodiscard]] bool any_ended() const;
   // Whether the request that the recorded run was refused as number `index` is met; empty where the
@@ -68,14 +60,18 @@ class SettingReplays {
   [[nodiscard]] std::uint64_t largest_met_instead(std::size_t index) const;
 
  private:
-  void add(Placing placing);
-  [[nodiscard]] std::vector<const PolicyReplay*> all() const;
+  void part_by_sizes();
+  // The replay of this number stands before a request that depends on places. Those that it parts
+  // into come last.
+  void part_by_places(std::size_t index);
+  void apply_to_all(std::span<const Event> events);
+  [[nodiscard]] std::vector<SizeChoice> size_choices() const;
 
-  AllocatorSettings settings_;
-  TorchRules rules_;
-  Limits limits_;
-  std::uint32_t samples_;
-  std::vector<std::unique_ptr<SizeReplays>> sets_;  // one a placing
+  Samples samples_;
+  bool samples_sizes_ = false;
+  std::uint32_t sampled_places_ = 0;
+  // That of the largest sizes, in the first gaps, comes first.
+  std::vector<std::unique_ptr<PolicyReplay>> replays_;
 };
 
 }  // namespace gpumemtrace::analyzer::replay

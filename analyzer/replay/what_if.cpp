@@ -14,14 +14,13 @@ namespace {
 
 // A range of peaks that is wider than this share of its lower end says too little.
 constexpr std::uint64_t kWidestRangeDivisor = 20;
-// Assignments of sizes beside the two ends, of either kind.
-constexpr std::uint32_t kSamples = 8;
-// In longer runs there are fewer, for time: so many events and more.
+// In longer runs fewer are tried, for time: so many events and more.
 constexpr std::uint64_t kLongRun = 250'000;
 constexpr std::uint64_t kVeryLongRun = 1'000'000;
 
-std::uint32_t samples_of(std::uint64_t events) {
-  return events < kLongRun ? kSamples : events < kVeryLongRun ? kSamples / 2 : 1;
+Samples samples_of(std::uint64_t events) {
+  if (events < kLongRun) return {8, 32};
+  return events < kVeryLongRun ? Samples{4, 8} : Samples{1, 2};
 }
 
 constexpr const char* kUsualSettings[] = {
@@ -44,6 +43,15 @@ constexpr const char* kUsualWithLimit[] = {
     "garbage_collection_threshold:0.6",
     "garbage_collection_threshold:0.8",
 };
+
+// What makes a range, as the subject of its ends.
+std::string open_question(const SettingReplays& replays) {
+  const std::string sizes = "the sizes that the program can have asked for";
+  const std::string places = "where the driver can have placed segments";
+  if (!replays.samples_places()) return sizes + " give ";
+  if (!replays.samples_sizes()) return places + " gives ";
+  return sizes + " and " + places + " give ";
+}
 
 std::string short_name(const std::string& options) { return options.empty() ? "default" : options; }
 
@@ -96,7 +104,7 @@ class DeviceRows {
   }
 
   // The replays of all rows; kept here until the pass is over.
-  [[nodiscard]] std::vector<EventSink*> first_sinks() {
+  [[nodiscard]] std::vector<EventSink*> row_sinks() {
     std::vector<EventSink*> sinks;
     for (const Row& row : answer_.rows) {
       if (row.settings.backend == Backend::kAsync) {
@@ -109,24 +117,13 @@ class DeviceRows {
                                           false};
       replays_.emplace_back(settings,
                             std::make_unique<SettingReplays>(settings, rules_, limits, samples_));
-      sinks.push_back(replays_.back().second->newest());
+      sinks.push_back(replays_.back().second.get());
     }
     if (has_bracket_) sinks.push_back(&used_);
     return sinks;
   }
 
-  // Of rows whose answer depends on where the driver places segments.
-  [[nodiscard]] std::vector<EventSink*> second_sinks() {
-    std::vector<EventSink*> sinks;
-    for (const auto& [settings, replays] : replays_) {
-      if (!replays->depends_on_places()) continue;
-      replays->add_other_places();
-      sinks.push_back(replays->newest());
-    }
-    return sinks;
-  }
-
-  void take_first() {
+  void take_rows() {
     for (Row& row : answer_.rows) {
       const bool is_bracket = row.settings.backend == Backend::kAsync;
       is_bracket ? fill_bracket(row)
@@ -153,7 +150,7 @@ class DeviceRows {
         const SettingReplays::Limits limits{fit.capacity_bytes, 0, room, false};
         open_.push_back(
             {&row, &fit, std::make_unique<SettingReplays>(row.settings, rules_, limits, samples_)});
-        sinks.push_back(open_.back().replays->newest());
+        sinks.push_back(open_.back().replays.get());
       }
     }
     return sinks;
@@ -168,16 +165,6 @@ class DeviceRows {
       }
     }
     open_.clear();
-  }
-  // As second_sinks().
-  [[nodiscard]] std::vector<EventSink*> second_card_sinks() {
-    std::vector<EventSink*> sinks;
-    for (const OpenFit& open : open_) {
-      if (!open.replays->depends_on_places()) continue;
-      open.replays->add_other_places();
-      sinks.push_back(open.replays->newest());
-    }
-    return sinks;
   }
 
   [[nodiscard]] DeviceAnswer&& take() { return std::move(answer_); }
@@ -249,8 +236,8 @@ class DeviceRows {
     }
     if (low != high && row.basis == Basis::kReplayed) row.basis = Basis::kSampled;
     if (high - low > low / kWidestRangeDivisor) {
-      row.reason = "the sizes that the program can have asked for give " + std::to_string(low) +
-                   " to " + std::to_string(high) + " bytes";
+      row.reason =
+          open_question(replays) + std::to_string(low) + " to " + std::to_string(high) + " bytes";
       return;
     }
     set_peak(row, low, high);
@@ -302,7 +289,7 @@ class DeviceRows {
   TorchRules rules_;
   std::uint64_t live_low_bytes_ = 0;
   std::uint64_t largest_request_ = 0;
-  std::uint32_t samples_ = 0;        // of sizes, of either kind
+  Samples samples_;
   std::uint64_t limit_bytes_ = 0;    // that PyTorch kept to by itself; 0 = none
   std::uint64_t refused_ = 0;        // requests of the recorded run
   AllocatorCounts recorded_counts_;  // of the proof
@@ -361,11 +348,9 @@ Answer what_if(const trace::TraceFile& file, const Question& question) {
           file, [&](const DeviceEvents& device) { return sinks[device.device]; }, unseen);
     }
   };
-  pass([](DeviceRows& rows) { return rows.first_sinks(); });
-  pass([](DeviceRows& rows) { return rows.second_sinks(); });
-  for (auto& [ordinal, rows] : devices) rows.take_first();
+  pass([](DeviceRows& rows) { return rows.row_sinks(); });
+  for (auto& [ordinal, rows] : devices) rows.take_rows();
   pass([&](DeviceRows& rows) { return rows.card_sinks(question.capacities); });
-  pass([](DeviceRows& rows) { return rows.second_card_sinks(); });
   for (auto& [ordinal, rows] : devices) {
     rows.take_cards();
     answer.devices.push_back(rows.take());

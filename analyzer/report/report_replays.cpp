@@ -45,20 +45,20 @@ replay::SettingsQuestion affordable(const ReportProcess& process, bool was_refus
       kAnalysisNs + kRecordNs * first_records + kLaterRecordNs * (records - first_records);
   replay::SettingsQuestion question;
   question.measures_refusals = was_refused;
-  // Both ends of the sizes, and segments placed in two ways.
-  constexpr std::uint64_t kReplaysOfRecorded = 4;
+  // Both ends of the sizes, each in the first gaps and in another order of segments.
+  constexpr std::uint32_t kEnds = 2;
+  constexpr std::uint64_t kOrders = 2;  // of expandable segments one
   std::uint64_t spent = events * kProofNs;
-  if (was_refused) spent += events * kReplayNs * kReplaysOfRecorded;
+  if (was_refused) spent += events * kReplayNs * kEnds * kOrders;
   const std::size_t most = was_refused ? std::size(kSettings) : kSettingsForPeak;
   for (const std::uint32_t samples : kSamples) {
-    // Expandable segments are replayed with one way of placing.
-    const std::uint64_t first = events * kReplayNs * (2 + 2 * samples);
+    const std::uint64_t first = events * kReplayNs * (kEnds + 2 * samples);
     if (spent + first > allowed) continue;
-    question.samples = samples;
+    question.samples = {samples, kEnds + 2 * samples};
     question.settings.emplace_back(kSettings[0]);
     spent += first;
-    while (question.settings.size() < most && spent + 2 * first <= allowed) {
-      spent += 2 * first;
+    while (question.settings.size() < most && spent + kOrders * first <= allowed) {
+      spent += kOrders * first;
       question.settings.emplace_back(kSettings[question.settings.size()]);
     }
     break;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // PyTorch's caching allocator without memory: its settings, where it places blocks, what it asks of
 // the driver; and how tightly blocks of known lives can lie.
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "analyzer/replay/allocator_settings.hpp"
@@ -252,7 +254,7 @@ TEST_CASE("unusable bytes at the peak are those that no block in use asked for",
 }
 
 TEST_CASE("a replay ends with the first request that finds no memory", "[unit]") {
-  PolicyReplay replay(settings_of(""), {}, {}, Placing::kFromBelow);
+  PolicyReplay replay(settings_of(""), {}, {}, Placing());
   replay.set_capacity(40 * kMib);
   replay.apply({request(0, 30 * kMib, 30 * kMib),
                 request(1, 30 * kMib, 30 * kMib),
@@ -278,7 +280,7 @@ TEST_CASE("sizes that are not known are tried between their ends", "[unit]") {
 
 TEST_CASE("of a refused request the largest one is measured that would have been met", "[unit]") {
   for (const char* text : {"", "expandable_segments:True"}) {
-    PolicyReplay replay(settings_of(text), {}, {}, Placing::kFromBelow);
+    PolicyReplay replay(settings_of(text), {}, {}, Placing());
     replay.set_capacity(101 * kMib);
     replay.measure_refusals();
     replay.apply({request(0, 40 * kMib, 40 * kMib),
@@ -296,19 +298,107 @@ TEST_CASE("of a refused request the largest one is measured that would have been
 }
 
 TEST_CASE("a setting is one replay until a size is not known, then several", "[unit]") {
-  SettingReplays known(settings_of(""), {}, {}, 2);
-  known.newest()->apply({request(0, 12 * kMib, 12 * kMib)});
+  SettingReplays known(settings_of(""), {}, {}, {2, 0});
+  known.apply({request(0, 12 * kMib, 12 * kMib)});
   CHECK_FALSE(known.samples_sizes());
-  SettingReplays unknown(settings_of(""), {}, {}, 2);
-  unknown.newest()->apply({request(0, 12 * kMib, 12 * kMib), request(1, 31 * kMib, 32 * kMib),
-                           request(2, 31 * kMib, 32 * kMib)});
+  SettingReplays unknown(settings_of(""), {}, {}, {2, 0});
+  unknown.apply({request(0, 12 * kMib, 12 * kMib), request(1, 31 * kMib, 32 * kMib),
+                 request(2, 31 * kMib, 32 * kMib)});
   CHECK(unknown.samples_sizes());
   CHECK(unknown.high_peak() == 76 * kMib);
   CHECK(unknown.low_peak() >= 12 * kMib + 2 * 32 * kMib);  // segments are rounded to 2 MiB
-  SettingReplays pages(settings_of("roundup_power2_divisions:8"), {}, {}, 2);
-  pages.newest()->apply({request(0, 31 * kMib, 36 * kMib), request(1, 31 * kMib, 36 * kMib)});
+  SettingReplays pages(settings_of("roundup_power2_divisions:8"), {}, {}, {2, 0});
+  pages.apply({request(0, 31 * kMib, 36 * kMib), request(1, 31 * kMib, 36 * kMib)});
   CHECK(pages.low_peak() == 2 * 32 * kMib);
   CHECK(pages.high_peak() == 2 * 36 * kMib);
+}
+
+namespace {
+
+// Three segments, each with a free block of 6 MiB at its begin: which one a request gets the order
+// of their addresses says. Behind that in `segment` another is freed, then more is asked for than
+// one of them has.
+std::vector<Event> tied_requests(std::uint32_t segment) {
+  std::vector<Event> events;
+  for (std::uint32_t slot = 0; slot < 9; ++slot) {
+    const std::uint64_t bytes = (slot % 3 == 2 ? 8 : 6) * kMib;
+    events.push_back(request(slot, bytes, bytes));
+  }
+  for (std::uint32_t slot = 0; slot < 9; slot += 3) {
+    events.push_back({EventKind::kFree, 0, slot, 0, 0, 0});
+  }
+  events.push_back(request(9, 6 * kMib, 6 * kMib));
+  events.push_back({EventKind::kFree, 0, 3 * segment + 1, 0, 0, 0});
+  events.push_back(request(10, 9 * kMib, 9 * kMib));
+  return events;
+}
+
+Event random_event(std::uint32_t& random, std::vector<bool>& live) {
+  random = random * 1664525 + 1013904223;
+  const std::uint32_t slot = (random >> 8) % static_cast<std::uint32_t>(live.size());
+  if (random % 200 == 0) return {EventKind::kEmptyCache, 0, 0, 0, 0, 0};
+  live[slot] = !live[slot];
+  if (!live[slot]) return {EventKind::kFree, 0, slot, 0, 0, 0};
+  const std::uint64_t bytes = ((random >> 20) % 12 + 1) * kMib;
+  return request(slot, bytes, bytes);
+}
+
+}  // namespace
+
+TEST_CASE("where the driver can have placed segments makes a range", "[unit]") {
+  // Of the segment of which more is free, in the first place, in the middle or in the last one.
+  for (std::uint32_t segment = 0; segment < 3; ++segment) {
+    SettingReplays replays(settings_of(""), {}, {}, {0, 16});
+    replays.apply(tied_requests(segment));
+    CHECK_FALSE(replays.samples_sizes());
+    CHECK(replays.samples_places());
+    CHECK(replays.low_peak() == 60 * kMib);
+    CHECK(replays.high_peak() == 80 * kMib);
+  }
+  // Expandable segments are one.
+  SettingReplays one(settings_of("expandable_segments:True"), {}, {}, {0, 16});
+  one.apply(tied_requests(1));
+  CHECK_FALSE(one.samples_places());
+  CHECK(one.low_peak() == one.high_peak());
+}
+
+TEST_CASE("a replay that stops at a request of several answers goes on with it", "[unit]") {
+  std::vector<Event> events;
+  std::vector<bool> live(40);
+  for (std::uint32_t random = 7; events.size() < 3000;)
+    events.push_back(random_event(random, live));
+  for (const char* text : {"", "max_split_size_mb:20", "roundup_power2_divisions:4"}) {
+    SettingReplays parts(settings_of(text), {}, {}, {0, 0});
+    for (std::size_t i = 0; i < events.size(); i += 100) {
+      const auto begin = events.begin() + static_cast<std::ptrdiff_t>(i);
+      parts.apply(std::vector<Event>(begin, begin + 100));
+    }
+    CHECK(parts.samples_places());
+    PolicyReplay whole(settings_of(text), {}, {}, {});
+    whole.apply(events);
+    CHECK(parts.first().allocator.reserved_peak_bytes ==
+          whole.counts().allocator.reserved_peak_bytes);
+    CHECK(parts.first().allocator.segment_calls == whole.counts().allocator.segment_calls);
+    CHECK(parts.first().allocator.allocated_bytes == whole.counts().allocator.allocated_bytes);
+  }
+}
+
+TEST_CASE("places matter only from the first request of several answers on", "[unit]") {
+  const std::vector<Event> events = tied_requests(1);
+  const std::vector<Event> before(events.begin(), events.end() - 3);
+  const std::vector<Event> rest(events.end() - 3, events.end());
+  // Dealt again there, segments lie as they would had they lain so from the beginning.
+  for (std::uint32_t sample = 0; sample < 20; ++sample) {
+    PolicyReplay moved(settings_of(""), {}, {}, {});
+    moved.apply(before);
+    CHECK_FALSE(moved.counts().allocator.has_ties);
+    moved.place_again({sample});
+    moved.apply(rest);
+    PolicyReplay whole(settings_of(""), {}, {}, {sample});
+    whole.apply(events);
+    CHECK(moved.counts().allocator.reserved_peak_bytes ==
+          whole.counts().allocator.reserved_peak_bytes);
+  }
 }
 
 TEST_CASE("a limit of splitting that no block reaches is none", "[unit]") {
