@@ -224,6 +224,13 @@ class SettingsParser {
   AllocatorSettings settings_;
 };
 
+std::size_t interval_of(std::uint64_t bytes) {
+  constexpr int kFirstInterval = 20;  // log2 of 1 MiB
+  const int log2 = static_cast<int>(std::bit_width(bytes)) - 1;
+  return static_cast<std::size_t>(
+      std::clamp(log2 - kFirstInterval, 0, static_cast<int>(AllocatorSettings::kIntervals) - 1));
+}
+
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
@@ -247,11 +254,7 @@ bool AllocatorSettings::rounds_to_divisions() const {
 
 std::uint64_t AllocatorSettings::round_request(std::uint64_t bytes) const {
   if (bytes < kUnitBytes) return kUnitBytes;
-  constexpr int kFirstInterval = 20;  // log2 of 1 MiB
-  const int log2 = static_cast<int>(std::bit_width(bytes)) - 1;
-  const auto interval = static_cast<std::size_t>(
-      std::clamp(log2 - kFirstInterval, 0, static_cast<int>(kIntervals) - 1));
-  const std::uint64_t parts = divisions[interval];
+  const std::uint64_t parts = divisions[interval_of(bytes)];
   if (parts > 1 && bytes > kUnitBytes * parts) {
     return round_up(bytes, std::bit_floor(bytes) / parts);
   }
@@ -287,6 +290,10 @@ AllocatorSettings parse_settings(std::string_view text, const TorchRules& rules)
 
 AllocatorSettings AllocatorSettings::for_requests_up_to(std::uint64_t bytes) const {
   AllocatorSettings same = *this;
+  for (std::size_t interval = 0; interval < kIntervals; ++interval) {
+    std::uint64_t& parts = same.divisions[interval];
+    if (parts == 1 || interval > interval_of(bytes)) parts = 0;
+  }
   const std::uint64_t largest_block =
       std::max(segment_bytes(round_request(bytes)), large_segment_bytes);
   if (!expandable && max_split_bytes > largest_block) {

@@ -73,7 +73,7 @@ struct AllocatorSettings {
     return static_cast<std::uint64_t>(memory_fraction * static_cast<double>(device_bytes));
   }
   // Settings that do the same with requests up to so many bytes: without a limit of splitting that
-  // no block reaches.
+  // no block reaches, and divisions of no use.
   [[nodiscard]] AllocatorSettings for_requests_up_to(std::uint64_t bytes) const;
   // What is known to go wrong with these settings together; empty where nothing is. `is_limited`:
   // PyTorch keeps to less than the device has, though these settings do not say so.

@@ -14,19 +14,23 @@ CachingAllocator::Request CachingAllocator::request_of(std::uint64_t requested_b
   Request request;
   request.requested = requested_bytes;
   request.bytes = settings_.round_request(requested_bytes);
-  request.segment_bytes = settings_.segment_bytes(request.bytes);
   request.of = of;
   request.small = request.bytes <= kLargestSmallBytes;
   return request;
 }
 
-BlockId CachingAllocator::new_block(const Block& block) {
+BlockId CachingAllocator::new_id() {
   if (unused_.empty()) {
-    blocks_.push_back(block);
+    blocks_.emplace_back();
     return static_cast<BlockId>(blocks_.size() - 1);
   }
   const BlockId id = unused_.back();
   unused_.pop_back();
+  return id;
+}
+
+BlockId CachingAllocator::new_block(const Block& block) {
+  const BlockId id = new_id();
   blocks_[id] = block;
   return id;
 }
@@ -58,6 +62,7 @@ void CachingAllocator::erase_unmapped(BlockId id) {
 
 BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
   const Request request = request_of(requested_bytes, of);
+  (void)class_of(of);
   const bool collects = collects_garbage();
   if (collects) ++(request.small ? searches_small_ : searches_large_);
   BlockId block = take_free(request);
@@ -80,7 +85,7 @@ BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
 }
 
 BlockId CachingAllocator::take_free(const Request& request) {
-  FreeBlocks& free = class_of(request.of).pool(request.small).free;
+  FreeBlocks& free = classes_[request.of].pool(request.small).free;
   const FreeBlocks::Place at = best_fit(free, request);
   if (at == free.end()) return 0;
   if (!counts_.has_ties && is_tied(free, at)) {
@@ -143,24 +148,30 @@ bool CachingAllocator::is_tied(const FreeBlocks& free, FreeBlocks::Place at) con
 
 BlockId CachingAllocator::take_new(const Request& request, bool is_retry) {
   if (is_retry) ++counts_.retries;
+  const std::uint64_t segment_bytes = settings_.segment_bytes(request.bytes);
   const bool is_allowed = allowed_bytes_ == AllocatorSettings::kNoLimit ||
-                          counts_.reserved_bytes + request.segment_bytes <= allowed_bytes_;
+                          counts_.reserved_bytes + segment_bytes <= allowed_bytes_;
   if (!is_allowed) return 0;
-  return settings_.expandable ? take_expandable(request) : new_segment(request);
+  const BlockId block =
+      settings_.expandable ? take_expandable(request) : new_segment(request, segment_bytes);
+  if (block != 0 && should_split(blocks_[block], request.bytes)) {
+    insert_free(split(block, request.bytes));
+  }
+  return block;
 }
 
-BlockId CachingAllocator::new_segment(const Request& request) {
-  const std::optional<std::uint64_t> address = source_->allocate(request.segment_bytes, request.of);
+BlockId CachingAllocator::new_segment(const Request& request, std::uint64_t bytes) {
+  const std::optional<std::uint64_t> address = source_->allocate(bytes, request.of);
   if (!address) return 0;
   ++counts_.segment_calls;
   Block block;
   block.address = *address;
   block.segment = *address;
-  block.bytes = request.segment_bytes;
+  block.bytes = bytes;
   block.of = request.of;
   block.small = request.small;
   counts_.segments_peak = std::max(counts_.segments_peak, ++counts_.segments);
-  grow_reserved(request.segment_bytes);
+  grow_reserved(bytes);
   return new_block(block);
 }
 
@@ -172,19 +183,20 @@ bool CachingAllocator::should_split(const Block& block, std::uint64_t bytes) con
 
 // The rest behind so many bytes, which is in no list.
 BlockId CachingAllocator::split(BlockId id, std::uint64_t bytes) {
-  Block rest = blocks_[id];
+  const BlockId behind = new_id();
+  Block& block = blocks_[id];
+  Block& rest = blocks_[behind];
+  rest = block;
   rest.address += bytes;
   rest.bytes -= bytes;
   rest.previous = id;
-  const BlockId behind = new_block(rest);
   if (rest.next != 0) blocks_[rest.next].previous = behind;
-  blocks_[id].next = behind;
-  blocks_[id].bytes = bytes;
+  block.next = behind;
+  block.bytes = bytes;
   return behind;
 }
 
 BlockId CachingAllocator::take(BlockId id, const Request& request) {
-  if (should_split(blocks_[id], request.bytes)) insert_free(split(id, request.bytes));
   Block& block = blocks_[id];
   block.in_use = true;
   block.requested = std::min(request.requested, block.bytes);
@@ -332,7 +344,7 @@ void CachingAllocator::collect_garbage() {
 
 bool CachingAllocator::release_oversize(const Request& request) {
   if (settings_.max_split_bytes == AllocatorSettings::kNoLimit) return false;
-  const FreeBlocks& free = class_of(request.of).pool(request.small).free;
+  const FreeBlocks& free = classes_[request.of].pool(request.small).free;
   const std::uint64_t wanted = std::max(request.bytes, settings_.max_split_bytes);
   const auto can_go = [&](const FreeBlocks::Entry& entry) {
     return !blocks_[entry.block].expandable;
@@ -403,7 +415,7 @@ BlockId CachingAllocator::find_room(const Request& request) {
     }
     return bytes >= request.bytes;
   };
-  Pool& pool = class_of(request.of).pool(request.small);
+  Pool& pool = classes_[request.of].pool(request.small);
   for (const FreeBlocks::Entry& entry : pool.unmapped.entries()) {
     const BlockId before = blocks_[entry.block].previous;
     const BlockId first = is_available(before) ? before : entry.block;

@@ -144,17 +144,20 @@ class CachingAllocator {
   struct Request {
     std::uint64_t requested = 0;
     std::uint64_t bytes = 0;  // rounded
-    std::uint64_t segment_bytes = 0;
     ClassId of = 0;
     bool small = false;
   };
 
+  // Every class that blocks are asked of is there.
   [[nodiscard]] Class& class_of(ClassId of) {
-    if (of >= classes_.size()) classes_.resize(of + 1);
+    if (of >= classes_.size()) [[unlikely]] {
+      classes_.resize(of + 1);
+    }
     return classes_[of];
   }
-  [[nodiscard]] Pool& pool_of(const Block& block) { return class_of(block.of).pool(block.small); }
+  [[nodiscard]] Pool& pool_of(const Block& block) { return classes_[block.of].pool(block.small); }
   [[nodiscard]] Request request_of(std::uint64_t requested_bytes, ClassId of) const;
+  [[nodiscard]] BlockId new_id();
   BlockId new_block(const Block& block);
   void delete_block(BlockId block);
   [[nodiscard]] FreeBlocks::Entry entry_of_freed(BlockId block);
@@ -171,7 +174,7 @@ class CachingAllocator {
   [[nodiscard]] bool is_tied(const FreeBlocks& free, FreeBlocks::Place at) const;
   [[nodiscard]] BlockId take_free(const Request& request);
   [[nodiscard]] BlockId take_new(const Request& request, bool is_retry);
-  [[nodiscard]] BlockId new_segment(const Request& request);
+  [[nodiscard]] BlockId new_segment(const Request& request, std::uint64_t bytes);
   [[nodiscard]] BlockId take(BlockId block, const Request& request);
   [[nodiscard]] bool should_split(const Block& block, std::uint64_t bytes) const;
   [[nodiscard]] BlockId split(BlockId block, std::uint64_t bytes);

@@ -47,6 +47,16 @@ void EventBuffer::hand_on_by_threads(std::size_t threads) {
   work();
 }
 
+std::size_t EventLog::ShapeHash::operator()(const Shape& shape) const {
+  constexpr std::uint64_t kOddBits = 0x9e3779b97f4a7c15;  // of the golden ratio
+  const auto& [low, high, stack, of, kind] = shape;
+  std::uint64_t hash = (low ^ high << 32) * kOddBits;
+  hash = (hash ^ hash >> 32 ^ number_of(stack) ^ std::uint64_t{of} << 32 ^
+          static_cast<std::uint64_t>(kind) << 60) *
+         kOddBits;
+  return hash ^ hash >> 32;
+}
+
 std::uint32_t EventLog::shape_of(const Event& event) {
   const Shape shape{event.low_bytes, event.high_bytes, event.stack, event.of, event.kind};
   const auto [found, is_new] =

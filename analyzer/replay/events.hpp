@@ -4,8 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "analyzer/replay/caching_allocator.hpp"
@@ -79,12 +79,15 @@ class EventLog final : public EventSink {
  private:
   // What an event says beside its slot; a run repeats it.
   using Shape = std::tuple<std::uint64_t, std::uint64_t, trace::StackId, ClassId, EventKind>;
+  struct ShapeHash {
+    std::size_t operator()(const Shape& shape) const;
+  };
   [[nodiscard]] std::uint32_t shape_of(const Event& event);
 
   std::size_t most_bytes_;
   std::size_t bytes_ = 0;
   std::vector<std::vector<std::uint8_t>> batches_;  // of apply()
-  std::map<Shape, std::uint32_t> shape_numbers_;
+  std::unordered_map<Shape, std::uint32_t, ShapeHash> shape_numbers_;
   std::vector<Shape> shapes_;
 };
 

@@ -3,7 +3,6 @@
 // among equals by address.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -34,7 +33,10 @@ class FreeBlocks {
   void insert(const Entry& entry) {
     const Place place = find(entry);
     std::vector<Entry>& range = ranges_[place.range];
-    range.insert(range.begin() + static_cast<std::ptrdiff_t>(place.index), entry);
+    // Few move, mostly none: cheaper one by one than by a call.
+    range.push_back(entry);
+    for (std::size_t i = range.size() - 1; i > place.index; --i) range[i] = range[i - 1];
+    range[place.index] = entry;
     mark(place.range);
     bytes_ += entry.bytes;
   }
@@ -42,7 +44,8 @@ class FreeBlocks {
   void erase_at(Place place) {
     std::vector<Entry>& range = ranges_[place.range];
     bytes_ -= range[place.index].bytes;
-    range.erase(range.begin() + static_cast<std::ptrdiff_t>(place.index));
+    for (std::size_t i = place.index + 1; i < range.size(); ++i) range[i - 1] = range[i];
+    range.pop_back();
     mark(place.range);
   }
   // Takes one out and puts another in.
@@ -89,15 +92,20 @@ class FreeBlocks {
     const std::uint64_t below = bytes >> (power - kBitsOfRange);
     return (power << kBitsOfRange) + static_cast<std::size_t>(below & ((1U << kBitsOfRange) - 1));
   }
+  [[nodiscard]] static bool is_before(const Entry& a, const Entry& b) {
+    // Without a branch: which way it goes nobody can foresee.
+    return (a.bytes < b.bytes) | ((a.bytes == b.bytes) & (a.address < b.address));
+  }
   [[nodiscard]] Place find(const Entry& entry) const {
-    const auto is_before = [](const Entry& a, const Entry& b) {
-      return a.bytes != b.bytes ? a.bytes < b.bytes : a.address < b.address;
-    };
     const std::size_t at = range_of(entry.bytes);
     const std::vector<Entry>& range = ranges_[at];
-    return {at,
-            static_cast<std::size_t>(
-                std::lower_bound(range.begin(), range.end(), entry, is_before) - range.begin())};
+    std::size_t first = 0;
+    for (std::size_t count = range.size(); count > 0;) {
+      const std::size_t half = (count + 1) / 2;
+      first += is_before(range[first + half - 1], entry) ? half : 0;
+      count -= half;
+    }
+    return {at, first};
   }
   // The place itself, or behind the end of its range the first of the next one that has any.
   [[nodiscard]] Place settled(Place place) const {

@@ -92,23 +92,16 @@ std::size_t PolicyReplay::apply(std::span<const Event> events) {
 }
 
 bool PolicyReplay::apply(const Event& event) {
-  switch (event.kind) {
-    case EventKind::kRequest:
-      return apply_request(event);
-    case EventKind::kFree:
-      allocator_.free(blocks_[event.slot]);
-      return true;
-    case EventKind::kRefused:
-      return apply_refused(event);
-    case EventKind::kEmptyCache:
-      allocator_.empty_cache();
-      return true;
-    case EventKind::kKeepCache:
-      allocator_.keep_cache_of(event.of);
-      return true;
-    case EventKind::kLimit:
-      if (!keeps_capacity_) capacity_ = event.high_bytes;
-      return true;
+  if (event.kind == EventKind::kRequest) return apply_request(event);
+  if (event.kind == EventKind::kRefused) return apply_refused(event);
+  if (event.kind == EventKind::kFree) {
+    allocator_.free(blocks_[event.slot]);
+  } else if (event.kind == EventKind::kEmptyCache) {
+    allocator_.empty_cache();
+  } else if (event.kind == EventKind::kKeepCache) {
+    allocator_.keep_cache_of(event.of);
+  } else if (!keeps_capacity_) {
+    capacity_ = event.high_bytes;  // kLimit
   }
   return true;
 }

@@ -30,6 +30,7 @@ void RecordedAllocator::give_up(const std::string& reason) { differ(reason); }
 
 void RecordedAllocator::add_allocation(std::uint32_t writer, const DriverCall& call) {
   allocations_[call.address] = {call.bytes, false};
+  marked_ = {};
   threads_[writer].calls.push_back(call);
 }
 
@@ -56,6 +57,7 @@ void RecordedAllocator::add_free(std::uint32_t writer, const DriverCall& call) {
   if (found == allocations_.end()) return;
   const Allocation allocation = found->second;
   allocations_.erase(found);
+  marked_ = {};
   if (!allocation.is_segment) {
     std::vector<DriverCall>& calls = threads_[writer].calls;
     std::erase_if(calls, [&](const DriverCall& other) {
@@ -81,6 +83,7 @@ void RecordedAllocator::add_mapping(std::uint32_t writer, const DriverCall& call
 }
 
 void RecordedAllocator::mark_segment(std::uint64_t address) {
+  if (address - marked_.begin < marked_.bytes) return;
   Reservation* const around = reservations_.containing(address);
   if (around != nullptr && !around->is_segment) {
     around->is_segment = true;
@@ -89,7 +92,9 @@ void RecordedAllocator::mark_segment(std::uint64_t address) {
   auto after = allocations_.upper_bound(address);
   if (after == allocations_.begin()) return;
   auto& [begin, allocation] = *--after;
-  if (allocation.is_segment || address - begin >= allocation.bytes) return;
+  if (address - begin >= allocation.bytes) return;
+  marked_ = {begin, allocation.bytes};
+  if (allocation.is_segment) return;
   allocation.is_segment = true;
   segment_bytes_ += allocation.bytes;
 }
@@ -357,6 +362,8 @@ ClassId RecordedAllocator::class_of_request(Thread& thread, std::uint64_t addres
 RecordedAllocator::Sizes RecordedAllocator::sizes_of_request(std::uint64_t bytes,
                                                              std::uint64_t requested,
                                                              ClassId of) const {
+  // Rounded to no more than the next unit: the usual case, and always possible.
+  if (requested <= bytes && requested + kUnitBytes > bytes) return {requested, requested};
   const Sizes possible = possible_sizes(bytes, of);
   const bool fits =
       requested != 0 && requested + kUnitBytes > possible.low && requested <= possible.high;

@@ -160,6 +160,12 @@ class RecordedAllocator final : private SegmentSource {
   EventBuffer& out_;
   Proof proof_;
   std::map<std::uint64_t, Allocation> allocations_;
+  // The segment in which the last block lies: the next one lies there, too, mostly.
+  struct Range {
+    std::uint64_t begin = 0;
+    std::uint64_t bytes = 0;
+  };
+  Range marked_;
   ledger::RangeList<Reservation> reservations_;
   std::set<std::pair<ClassId, bool>> reserved_classes_;  // with a reservation, small or large
   std::unordered_map<std::uint64_t, LiveBlock> live_;

@@ -99,6 +99,13 @@ class WhatIf(unittest.TestCase):
         self.assertEqual(row["basis"], "sampled")
         self.assertEqual((row["low_bytes"], row["high_bytes"]), (222298112, 224395264))
 
+    def test_settings_that_this_run_does_not_notice_are_as_recorded(self):
+        (device,) = self.ask("allocator", "ragged_native")
+        recorded = device["rows"][0]
+        row = self.row(device, "max_split_size_mb:128")  # more than any block has
+        for key in ("reserved_peak_bytes", "low_bytes", "high_bytes", "basis", "retries", "segment_calls"):
+            self.assertEqual(row[key], recorded[key])
+
     def test_a_range_says_what_makes_it(self):
         (device,) = self.ask("allocator", "conv_expandable", "--setting", "large_segment_size_mb:12")
         row = self.row(device, "large_segment_size_mb:12")

@@ -325,10 +325,10 @@ std::vector<Event> tied_requests(std::uint32_t segment) {
     events.push_back(request(slot, bytes, bytes));
   }
   for (std::uint32_t slot = 0; slot < 9; slot += 3) {
-    events.push_back({EventKind::kFree, 0, slot, 0, 0, 0});
+    events.push_back({EventKind::kFree, 0, slot, {}, 0, 0});
   }
   events.push_back(request(9, 6 * kMib, 6 * kMib));
-  events.push_back({EventKind::kFree, 0, 3 * segment + 1, 0, 0, 0});
+  events.push_back({EventKind::kFree, 0, 3 * segment + 1, {}, 0, 0});
   events.push_back(request(10, 9 * kMib, 9 * kMib));
   return events;
 }
@@ -336,9 +336,9 @@ std::vector<Event> tied_requests(std::uint32_t segment) {
 Event random_event(std::uint32_t& random, std::vector<bool>& live) {
   random = random * 1664525 + 1013904223;
   const std::uint32_t slot = (random >> 8) % static_cast<std::uint32_t>(live.size());
-  if (random % 200 == 0) return {EventKind::kEmptyCache, 0, 0, 0, 0, 0};
+  if (random % 200 == 0) return {EventKind::kEmptyCache, 0, 0, {}, 0, 0};
   live[slot] = !live[slot];
-  if (!live[slot]) return {EventKind::kFree, 0, slot, 0, 0, 0};
+  if (!live[slot]) return {EventKind::kFree, 0, slot, {}, 0, 0};
   const std::uint64_t bytes = ((random >> 20) % 12 + 1) * kMib;
   return request(slot, bytes, bytes);
 }
@@ -406,6 +406,10 @@ TEST_CASE("a limit of splitting that no block reaches is none", "[unit]") {
   CHECK(limited.for_requests_up_to(60 * kMib) == settings_of(""));
   CHECK(limited.for_requests_up_to(64 * kMib) == limited);
   CHECK(limited.for_requests_up_to(64 * kMib - kUnitBytes) == limited);  // its segment is 64 MiB
+  const AllocatorSettings divided = settings_of("roundup_power2_divisions:[256:1,512:2,>:8]");
+  CHECK(divided.for_requests_up_to(512 * kMib - 1) == settings_of(""));
+  CHECK(divided.for_requests_up_to(512 * kMib) != settings_of(""));
+  CHECK(divided.for_requests_up_to(600 * kMib).round_request(600 * kMib) == 768 * kMib);
   const AllocatorSettings both = settings_of("expandable_segments:True,max_split_size_mb:64");
   CHECK(both.for_requests_up_to(kMib) == both);  // segments grow
 }
