@@ -95,7 +95,7 @@ TEST_CASE("frees of one line that several stacks end in are all there", "[unit]"
       Free record;
       record.address = 0x900000000 + stack * kMiB;
       record.memory = MemoryKind::kDevice;
-      record.call.stack = stack;
+      record.call.stack = StackId{stack};
       trace.add_call(record, call_at(0x20));
     }
     const Json found = finding_of(trace, "leak");

@@ -16,7 +16,7 @@ model = nn.Sequential(nn.Linear(256, 256), nn.Tanh(), nn.Linear(256, 256)).cuda(
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 kept = []
 for step in range(STEPS):
-    batch = torch.randn(64, 256, device="cuda")  # fault: growth warning
+    batch = torch.randn(64, 256, device="cuda")
     loss = model(batch).square().mean()  # fault: growth warning
     optimizer.zero_grad()
     loss.backward(retain_graph=faulty)
