@@ -282,22 +282,21 @@ std::optional<Fact> saving_fact(const Report& report) {
 std::optional<Fact> largest_fact(const Report& report) {
   const rows::Peak* peak = main_peak(report);
   if (peak == nullptr) return std::nullopt;
-  std::string name;
-  std::uint64_t bytes = 0;
+  BytesByName parts;
   if (peak->categories) {
     for (const auto& [category, sum] : *peak->categories) {
-      if (category == "unknown" || category == "other" || sum <= bytes) continue;
-      bytes = sum;
-      name = analyzer::in_words(category);
+      if (category != "unknown" && category != "other") parts[analyzer::in_words(category)] = sum;
     }
   }
-  if (bytes == 0) {
-    for (const rows::Holder& holder : peak->holders) {
-      if (holder.origin.owner == "other" || holder.bytes <= bytes) continue;
-      bytes = holder.bytes;
-      name = name_line(holder.origin);
-    }
+  // What has no category that says anything is told by its line.
+  for (const rows::Holder& holder : peak->holders) {
+    const bool has_category = holder.category != analyzer::Category::kUnknown &&
+                              holder.category != analyzer::Category::kOther;
+    if (holder.origin.owner == "other" || has_category) continue;
+    parts[name_line(holder.origin)] += holder.bytes;
   }
+  if (parts.empty()) return std::nullopt;
+  const auto [name, bytes] = largest_first(parts).front();
   if (bytes == 0 || peak->bytes == 0) return std::nullopt;
   Fact fact{"LARGEST", size_text(bytes), name_in_job(report, peak->process)};
   join(fact.text, format_text("{}, {:.0f} % of {}", name,
