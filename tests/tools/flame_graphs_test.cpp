@@ -140,6 +140,12 @@ TEST_CASE("a short stack has the innermost native function and the user's frames
   CHECK(short_stack(report, "p1:1", 1) == "cudaMalloc (libcudart.so)");
   CHECK(short_stack(report, std::nullopt, 4).empty());
   CHECK(short_stack(report, "p9:9", 4).empty());
+
+  rows::Report with_static_runtime = report;
+  auto& frames = with_static_runtime.stacks[0].frames;
+  frames.insert(frames.begin(),
+                native_frame("libcudart_static_5382377d5c772c9d", "", 0, "program"));
+  CHECK(short_stack(with_static_runtime, "p1:1", 4) == short_stack(report, "p1:1", 4));
 }
 
 TEST_CASE("the example report can be exported by every cost", "[unit]") {

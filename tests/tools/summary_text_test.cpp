@@ -31,6 +31,15 @@ std::string summary_text(const Json& report, std::size_t width = kDefaultWidth) 
 
 Json example_report() { return Json::parse(read_file("docs/report.example.json")); }
 
+// Of a run in which nothing was found.
+Json healthy_report() {
+  Json report = example_report();
+  report["findings"] = Json::array();
+  report["leaks"]["exit"] = Json::array();
+  report["fragmentation"] = Json::array();
+  return report;
+}
+
 std::size_t line_count(const std::string& text) {
   return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
 }
@@ -154,11 +163,7 @@ TEST_CASE("the verdict stands first, then three facts, then at most four fixes",
 }
 
 TEST_CASE("a run without a fault has its three facts as well", "[unit]") {
-  Json report = example_report();
-  report["findings"] = Json::array();
-  report["leaks"]["exit"] = Json::array();
-  report["fragmentation"] = Json::array();
-  const std::string text = summary_text(report);
+  const std::string text = summary_text(healthy_report());
   CHECK(has(text, "\n  PEAK      74.6 GiB of 79.6 GiB  d0, NVIDIA H100"));
   CHECK(
       has(text, "\n  LARGEST   48.0 GiB              activation, 75 % of what PyTorch allocated"));
@@ -370,6 +375,33 @@ TEST_CASE("a summary of one rank leaves the others out", "[unit]") {
   CHECK_THROWS_AS(narrow(report, {4, ""}), Failure);
   narrow(report, {{}, "d0"});
   CHECK_THROWS_AS(narrow(report, {{}, "d7"}), Failure);
+}
+
+TEST_CASE("what has no category that says anything is told by its line", "[unit]") {
+  for (const char* nothing : {"other", "unknown"}) {
+    Json report = healthy_report();
+    Json& peak = report["peak"][1];
+    peak["categories"][nothing] = peak["categories"]["activation"];
+    peak["categories"]["activation"] = 0;
+    peak["holders"][0]["category"] = nothing == std::string("unknown") ? Json() : Json(nothing);
+    CHECK(has(summary_text(report), "LARGEST   48.0 GiB              model.py:41 ("));
+  }
+}
+
+TEST_CASE("each line with a twentieth of the framework's peak is named", "[unit]") {
+  Json report = healthy_report();
+  Json& holders = report["peak"][1]["holders"];
+  const Json large = holders[0];
+  for (std::uint64_t line = 1; line <= 4; ++line) {
+    holders.push_back(large);
+    holders.back()["bytes"] = 4ull << 30;
+    holders.back()["site"]["line"] = 1000 + line;
+    holders.back()["site"]["function"] = "a_function_with_a_name_that_fills_half_a_line";
+  }
+  const std::string text = summary_text(report);
+  for (const char* line : {"model.py:1001", "model.py:1002", "model.py:1003"}) {
+    CHECK(has(text.substr(text.find("  by line:")), line));
+  }
 }
 
 TEST_CASE("layers stand for the lines of a category", "[unit]") {

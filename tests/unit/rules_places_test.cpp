@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A finding names every line that its reader may have to edit, and how much is at stake there.
+#include "analyzer/rules/finding_text.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/finding_query.hpp"
 #include "tests/support/stack_records.hpp"
@@ -276,4 +277,19 @@ TEST_CASE("a request that fails among pieces names whose blocks lie between them
   CHECK(found.at("evidence").at("verdict") == "fragmented");
   CHECK(has(found, "190.00 MiB free in PyTorch's cache (largest piece 19.00 MiB)"));
   CHECK(has(found, "190.0 MiB that PyTorch keeps free in pieces"));
+}
+
+TEST_CASE("a library alone is no second place beside a line", "[unit]") {
+  using namespace gpumemtrace::analyzer;
+  rows::CodeLocation freed;
+  freed.site.module = "program";
+  freed.site.api = "cudaFreeAsync";
+  rows::Site own;
+  own.module = "program";
+  CHECK(location_text(freed, own) == "program (cudaFreeAsync)");
+  own.file = "/src/main.cu";
+  own.line = 10;
+  CHECK(location_text(freed, own).empty());
+  freed.site.function = "release";
+  CHECK(location_text(freed, own) == "program (release)");
 }
