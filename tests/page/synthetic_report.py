@@ -301,7 +301,8 @@ def add_growth(report, process, device, steps, stack):
     report["findings"].append(
         {"rule": "growth", "severity": "warning", "confidence": "inferred",
          "title": f"Memory from train.py:88 (evaluate) grew by 11.7 GiB over {steps} steps",
-         "detail": f"{steps} tensors were made there and none was freed.", "evidence": {},
+         "detail": f"{steps} tensors were made there and none was freed.",
+         "evidence": {"bytes_per_step": grown / steps, "steps": steps, "forecast_ns": end * 7 // 4},
          "fix": "Store .cpu() or a number in the list, or clear it: 11.7 GiB (exact).",
          "bytes": grown, "time_ns": end - 1, "process": process, "device": device,
          "level": "framework", "owner": "pytorch", "site": where, "stack": stack,

@@ -2,9 +2,9 @@
 // What the first view says, as functions of the report: sums and choices of its rows.
 
 import type {
-  Bytes, Composition, Device, Finding, Fragmentation, Growth, Head, OutOfMemory, Peak, Place, Report,
+  Bytes, Composition, Device, Finding, Fragmentation, Head, OutOfMemory, Peak, Report,
 } from "./report";
-import { counted, duration, holderName, location, size, sizeOf, words } from "./format";
+import { counted, duration, holderName, size, sizeOf, words } from "./format";
 import { kCategoryOrder } from "./colors";
 
 export interface Part {
@@ -23,7 +23,7 @@ export interface CardUse {
 
 type At = { process: string | null; device: string | null };
 
-const isAt = (place: Place, at: At): boolean =>
+const isAt = (place: At, at: At): boolean =>
   place.process === at.process && place.device === at.device;
 
 export function deviceOf(report: Report, id: string | null): Device | undefined {
@@ -180,13 +180,16 @@ function peakTile(report: Report, at: At): Tile | undefined {
   return { title: "Peak", value: size(peak.bytes), note: `${words(peak.level)} memory ${when}`, tone: "plain" };
 }
 
-/** Only growth that a finding tells of: the rest may be warm-up. */
-function toldGrowth(report: Report, at: At): Growth | undefined {
-  const told = report.findings.filter((finding) => finding.rule === "growth");
-  return report.leaks.growth
-    .filter((row) => isAt(row, at))
-    .filter((row) => told.some((finding) => finding.process === row.process && location(finding.site) === location(row.site)))
-    .sort((a, b) => b.bytes - a.bytes)[0];
+function evidenceNumber(finding: Finding, name: string): number | null {
+  const value = finding.evidence[name];
+  return typeof value === "number" ? value : null;
+}
+
+/** The finding, not its rows: one of a graph stands for several places, and what matters little is no warning. */
+function toldGrowth(report: Report, at: At): Finding | undefined {
+  return report.findings
+    .filter((finding) => finding.rule === "growth" && finding.severity !== "info" && isAt(finding, at))
+    .sort((a, b) => (b.bytes ?? 0) - (a.bytes ?? 0))[0];
 }
 
 function courseTile(report: Report, at: At): Tile | undefined {
@@ -201,11 +204,12 @@ function courseTile(report: Report, at: At): Tile | undefined {
   }
   const growth = toldGrowth(report, at);
   if (growth) {
-    const rate = growth.bytes_per_step;
-    const end = growth.forecast_ns === null ? "" : `: full ${duration(growth.forecast_ns)} after the start`;
+    const rate = evidenceNumber(growth, "bytes_per_step");
+    const full = evidenceNumber(growth, "forecast_ns");
+    const end = full === null ? "" : `: full ${duration(full)} after the start`;
     return {
       title: "Growth",
-      value: rate === null ? size(growth.bytes) : `${size(rate)} a step`,
+      value: rate === null ? size(growth.bytes ?? 0) : `${size(rate)} a step`,
       note: holderName(growth) + end,
       tone: "warn",
     };

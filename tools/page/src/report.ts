@@ -165,6 +165,7 @@ export interface Finding extends Origin {
   confidence: string;
   title: string;
   detail: string;
+  evidence: Record<string, unknown>;
   fix: string | null;
   bytes: Bytes | null;
   time_ns: Time | null;
