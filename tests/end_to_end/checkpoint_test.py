@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """--max-trace-bytes: the oldest part of a trace is replaced by a checkpoint, and no number changes."""
 
+import os
 import random
 import shutil
 
@@ -62,7 +63,7 @@ class BoundedTrace(support.EndToEnd):
 class KilledDuringACheckpoint(support.EndToEnd):
     """SIGKILL at any moment, also while a checkpoint is written, loses no returned call."""
 
-    KILLS = 25
+    KILLS = int(os.environ.get("GPUMEMTRACE_TEST_KILLS", "300")) // 12
     THREADS = 4
 
     def test_nothing_is_lost_where_the_program_waits(self):
