@@ -38,7 +38,8 @@ struct GrowthWindow {
 struct Growth {
   GrowthWindow window;
   std::uint64_t bytes = 0;
-  std::uint64_t blocks = 0;  // by which their number rose likewise
+  std::uint64_t larger_bytes = 0;  // of them where their number did not rise
+  std::uint64_t blocks = 0;        // by which their number rose likewise
   std::uint64_t rises = 0;
   std::uint64_t allocations = 0;
   std::uint64_t frees_before = 0;  // the window, in it, and after it
@@ -125,16 +126,19 @@ Growth growth_of(const std::vector<History::Stretch>& stretches, const GrowthWin
   }
   const std::vector<std::uint64_t> stays =
       what_stays(stretches, window, &History::Stretch::low_bytes);
+  const std::vector<std::uint64_t> count =
+      what_stays(stretches, window, &History::Stretch::low_count);
   std::array<bool, kParts> rose{};
+  std::uint64_t larger_bytes = 0;
   for (std::size_t i = 1; i < length; ++i) {
     if (stays[i] == stays[i - 1]) continue;
     ++growth.rises;
     rose[i * kParts / length] = true;
+    if (count[i] == count[i - 1]) larger_bytes += stays[i] - stays[i - 1];
   }
   const bool everywhere = std::all_of(rose.begin(), rose.end(), [](bool part) { return part; });
   if (!everywhere) return growth;
-  const std::vector<std::uint64_t> count =
-      what_stays(stretches, window, &History::Stretch::low_count);
+  growth.larger_bytes = larger_bytes;
   growth.bytes = stays.back() - stays.front();
   growth.blocks = count.back() - count.front();
   return growth;
@@ -329,6 +333,7 @@ rows::Growth growth_row(const ReportContext& context, const ReportProcess& proce
   row.rises = growth.rises;
   row.allocations = growth.allocations;
   row.blocks = growth.blocks;
+  row.larger_bytes = growth.larger_bytes;
   row.begin_ns = process.known_time_ns(flow[growth.window.begin].end);
   row.end_ns = process.known_time_ns(flow[growth.window.end - 1].end);
   row.frees_before = growth.frees_before;

@@ -66,6 +66,7 @@ struct Growth {
   OptionalNumber forecast_ns;  // when the device is full at this rate
   Origin origin;
   std::uint64_t bytes = 0;
+  std::uint64_t larger_bytes = 0;  // part of them, with no more blocks than before
   std::uint64_t rises = 0;
   std::uint64_t allocations = 0;
   std::uint64_t blocks = 0;

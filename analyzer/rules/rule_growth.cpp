@@ -138,19 +138,21 @@ std::string forecast_text(const rows::Growth& row) {
          " after the start.";
 }
 
-// As many blocks as before are live, each larger than the one that it replaced.
-bool gets_larger(const rows::Growth& row) { return row.blocks == 0; }
+// Hardly more blocks than before are live, but each is larger than the one that it replaced.
+bool gets_larger(const rows::Growth& row) { return row.larger_bytes * 2 > row.bytes; }
 
 // Whether that is a fault depends on what decides their size.
 void explain_larger_blocks(const rows::Growth& row, rows::Finding& finding) {
   const std::string place = site_text(row.origin.site);
   finding.severity = Severity::kInfo;
   finding.title = title_text("The size of what " + place + " keeps", row);
-  finding.detail = "After the warm-up as many blocks of " + place +
-                   " as before were live, and they got larger throughout the run, by " +
+  const std::string as_many = row.blocks == 0 ? "as many blocks of " + place + " as before"
+                                              : "hardly more blocks of " + place + " than before";
+  finding.detail = "After the warm-up " + as_many +
+                   " were live, and they got larger throughout the run, by " +
                    size_text(row.bytes) +
-                   " in all, as where a cache has a fixed number of entries "
-                   "or a sequence gets longer.";
+                   " in all, as where a cache has a fixed number of entries, "
+                   "or batches or sequences grow.";
   finding.fix = "Bound the size of what is kept there, if nothing else does. " + fate_text(row);
   finding.fix.pop_back();  // the space for what would follow
 }

@@ -124,6 +124,26 @@ Json cache_of_four(std::int64_t more) {
   return findings_of(trace, "growth");
 }
 
+// The batch of each step replaces the one before, larger at times; the last steps leave a block
+// more.
+Json growth_of_doubling_batches() {
+  TraceBuilder trace = program_trace();
+  add_code(trace, 1, "step", "/job/train.py", 8);
+  add_stack(trace, 1, {{1}, {}});
+  trace.allocate(kAddress, 8192 * kMiB);
+  std::int64_t batch = 0;
+  for (std::uint64_t step = 0; step < 400; ++step) {
+    const std::uint64_t at = kAddress + step % 2 * 1024 * kMiB;
+    const std::int64_t larger = static_cast<std::int64_t>((1 + step / 20) * 64 * 1024);
+    block_at(trace, at, larger, 1);
+    if (batch != 0) block_at(trace, kAddress + (step + 1) % 2 * 1024 * kMiB, -batch, 0);
+    batch = larger;
+    if (step >= 370 && step < 373)
+      block_at(trace, kAddress + (4 + step % 4) * 1024 * kMiB, 64 * 1024, 1);
+  }
+  return findings_of(trace, "growth");
+}
+
 // A request of PyTorch for `requested_bytes` on a device of 100 MiB beside one block.
 Json failure_of(std::uint64_t requested_bytes, std::int64_t held_bytes) {
   TraceBuilder trace = program_trace();
@@ -333,6 +353,14 @@ TEST_CASE("a cache whose entries get larger is told apart from one that gets lon
   REQUIRE(found.size() == 1);
   CHECK(found[0].at("severity") == "info");
   CHECK(has(found[0], "The size of what server.py:10 (store) keeps grew"));
+}
+
+TEST_CASE("batches that double until memory runs out are no leak", "[unit]") {
+  const Json found = growth_of_doubling_batches();
+  REQUIRE(found.size() == 1);
+  CHECK(found[0].at("severity") == "info");
+  CHECK(has(found[0], "The size of what train.py:8 (step) keeps grew"));
+  CHECK(has(found[0], "hardly more blocks of train.py:8 (step) than before were live"));
 }
 
 TEST_CASE("round trips to memory that stayed allocated need no way back", "[unit]") {
