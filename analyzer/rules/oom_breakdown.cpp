@@ -74,16 +74,27 @@ std::string breakdown_text(const std::optional<rows::OomBreakdown>& breakdown) {
   return text.empty() ? text : text + '.';
 }
 
+bool reached_own_limit(const rows::Oom& failure) {
+  constexpr std::uint64_t kMostRoundedUp = 20 << 20;  // PyTorch's kLargeBuffer
+  return failure.level == Level::kFramework && failure.outcome == OomOutcome::kRaised &&
+         failure.is_exact && failure.attempts == 0 &&
+         failure.device_free_bytes.value_or(0) >= failure.requested_bytes + kMostRoundedUp;
+}
+
 std::string free_memory_text(const rows::Oom& failure, std::string (*size)(std::uint64_t)) {
   const rows::OptionalNumber& free = failure.free_bytes;
   const rows::OptionalNumber& on_device = failure.device_free_bytes;
+  const std::string device =
+      !on_device ? std::string()
+                 : size(*on_device) + " free on the device" +
+                       (reached_own_limit(failure) ? ", but not within PyTorch's own limit" : "");
   // How free memory lies is known of the framework's segments alone.
   if (free && failure.largest_free_bytes) {
     std::string cached = size(*free) + " free in PyTorch's cache";
     if (*free != 0) cached += " (largest piece " + size(*failure.largest_free_bytes) + ')';
-    return on_device ? cached + ", " + size(*on_device) + " free on the device" : cached;
+    return on_device ? cached + ", " + device : cached;
   }
-  if (on_device) return size(*on_device) + " free on the device";
+  if (on_device) return device;
   return free ? size(*free) + " free" : std::string();
 }
 

@@ -97,8 +97,10 @@ std::uint64_t free_on_device(const Failure& failure) {
   return std::min(failure.breakdown->free.value_or(free), free);
 }
 
-// One contiguous range is needed: from the framework's segments or from the device.
+// One contiguous range is needed: from the framework's segments or from the device. How much
+// PyTorch's own limit would have allowed is not known.
 std::uint64_t available_bytes(const Failure& failure) {
+  if (reached_own_limit(failure.row)) return 0;
   const rows::OptionalNumber& in_segments =
       failure.row.largest_free_bytes ? failure.row.largest_free_bytes : failure.row.free_bytes;
   return std::max(in_segments.value_or(0), free_on_device(failure));
@@ -287,7 +289,8 @@ std::string fix_by_numbers(const rows::Report& report, const Failure& failure) {
   const std::string other = largest_other(row);
   const std::string ask_less = fix_by_asking_less(failure);
   if (!ask_less.empty() && other.empty()) return ask_less;
-  std::string fix = "Free or avoid at least " + size_text(missing_bytes(failure)) +
+  std::string fix = (reached_own_limit(row) ? "Free or avoid up to " : "Free or avoid at least ") +
+                    size_text(missing_bytes(failure)) +
                     " before this request (arithmetic), beginning with the largest holder";
   if (!other.empty()) return fix + ", the " + other + " outside PyTorch.";
   const rows::Holder* const holder = largest_site(row);
@@ -297,6 +300,15 @@ std::string fix_by_numbers(const rows::Report& report, const Failure& failure) {
   }
   if (!framework) return fix + ".";
   return fix + advice_on_category(holder == nullptr ? Category::kUnknown : holder->category);
+}
+
+// What helps first where the device itself had room, then the rest.
+std::string with_own_limit(const rows::Oom& row, const std::string& fix) {
+  if (!reached_own_limit(row)) return fix;
+  return "Raise PyTorch's own limit (torch.cuda.set_per_process_memory_fraction, or "
+         "per_process_memory_fraction of PYTORCH_CUDA_ALLOC_CONF): " +
+         size_text(row.device_free_bytes.value_or(0)) + " of the device were free." +
+         (fix.empty() ? fix : " Else: " + fix);
 }
 
 // Where a replay shows that another setting meets the request, that comes first; where it shows
@@ -385,7 +397,7 @@ rows::Finding finding_of(const rows::Report& report, const rows::Observations& s
   finding.time_ns = row.time_ns;
   add_text(finding, row);
   finding.detail += breakdown_text(failure.breakdown) + holders_text(row);
-  finding.fix = fix_for(report, failure);
+  finding.fix = with_own_limit(row, fix_for(report, failure));
   add_evidence(failure, finding.evidence);
   return finding;
 }
