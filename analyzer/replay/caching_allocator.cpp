@@ -12,7 +12,6 @@ CachingAllocator::CachingAllocator(const AllocatorSettings& settings, const Torc
 CachingAllocator::Request CachingAllocator::request_of(std::uint64_t requested_bytes,
                                                        ClassId of) const {
   Request request;
-  request.requested = requested_bytes;
   request.bytes = settings_.round_request(requested_bytes);
   request.of = of;
   request.small = request.bytes <= kLargestSmallBytes;
@@ -81,7 +80,7 @@ BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
     }
     if (block == 0) return 0;
   }
-  return take(block, request);
+  return take(block);
 }
 
 BlockId CachingAllocator::take_free(const Request& request) {
@@ -196,55 +195,17 @@ BlockId CachingAllocator::split(BlockId id, std::uint64_t bytes) {
   return behind;
 }
 
-BlockId CachingAllocator::take(BlockId id, const Request& request) {
+BlockId CachingAllocator::take(BlockId id) {
   Block& block = blocks_[id];
   block.in_use = true;
-  block.requested = std::min(request.requested, block.bytes);
-  requested_bytes_ += block.requested;
   counts_.allocated_bytes += block.bytes;
   counts_.allocated_peak_bytes = std::max(counts_.allocated_peak_bytes, counts_.allocated_bytes);
-  if (peak_is_new_) {
-    peak_is_new_ = false;
-    note_peak(request, block.next != 0 && is_available(block.next) && blocks_[block.next].mapped
-                           ? blocks_[block.next].bytes
-                           : 0);
-  }
   return id;
-}
-
-void CachingAllocator::note_peak(const Request& request, std::uint64_t rest_of_segment) {
-  Unusable unusable;
-  unusable.rounding = counts_.allocated_bytes - requested_bytes_;
-  unusable.rest_of_segment = rest_of_segment;
-  for (ClassId of = 0; of < classes_.size(); ++of) {
-    const Class& owner = classes_[of];
-    if (of != request.of) {
-      unusable.other_streams += owner.small.free.bytes() + owner.large.free.bytes();
-      continue;
-    }
-    const FreeBlocks& same = owner.pool(request.small).free;
-    unusable.other_pool += owner.pool(!request.small).free.bytes();
-    std::uint64_t oversize = 0;
-    if (settings_.max_split_bytes != AllocatorSettings::kNoLimit) {
-      for (FreeBlocks::Place i = same.first_of_at_least(settings_.max_split_bytes); i != same.end();
-           i = same.after(i)) {
-        oversize += same[i].bytes;
-      }
-    }
-    unusable.oversize += oversize;
-    unusable.pieces += same.bytes() - oversize;
-  }
-  // The rest behind the request is a free block of the request's pool.
-  const std::uint64_t from_pieces = std::min(unusable.pieces, rest_of_segment);
-  unusable.pieces -= from_pieces;
-  unusable.oversize -= std::min(unusable.oversize, rest_of_segment - from_pieces);
-  unusable_at_peak_ = unusable;
 }
 
 void CachingAllocator::free(BlockId id) {
   Block& block = blocks_[id];
   block.in_use = false;
-  requested_bytes_ -= block.requested;
   counts_.allocated_bytes -= block.bytes;
   const BlockId joined = can_join(id, block.previous) ? block.previous
                          : can_join(id, block.next)   ? block.next
@@ -286,9 +247,7 @@ void CachingAllocator::absorb(BlockId id, BlockId neighbour) {
 
 void CachingAllocator::grow_reserved(std::uint64_t bytes) {
   counts_.reserved_bytes += bytes;
-  if (counts_.reserved_bytes <= counts_.reserved_peak_bytes) return;
-  counts_.reserved_peak_bytes = counts_.reserved_bytes;
-  peak_is_new_ = true;
+  counts_.reserved_peak_bytes = std::max(counts_.reserved_peak_bytes, counts_.reserved_bytes);
 }
 
 void CachingAllocator::shrink_reserved(std::uint64_t bytes) { counts_.reserved_bytes -= bytes; }

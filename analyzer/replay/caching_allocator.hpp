@@ -50,16 +50,6 @@ struct AllocatorCounts {
   bool has_ties = false;
 };
 
-// Reserved bytes that no block in use asked for, when most were reserved.
-struct Unusable {
-  std::uint64_t rounding = 0;       // blocks larger than the request
-  std::uint64_t pieces = 0;         // free, of the request's pool and stream, too small for it
-  std::uint64_t oversize = 0;       // free, likewise, kept for large requests by max_split_size_mb
-  std::uint64_t other_pool = 0;     // free, of the same stream, for small or for large requests
-  std::uint64_t other_streams = 0;  // free, of other streams or private pools
-  std::uint64_t rest_of_segment = 0;  // of what the driver just handed out, behind the request
-};
-
 // - malloc() and free() in the order of the program's calls, from one thread.
 // - Memory grows with the blocks and pieces that exist, not with the calls.
 class CachingAllocator {
@@ -91,7 +81,6 @@ class CachingAllocator {
   [[nodiscard]] std::uint64_t bytes_of(BlockId block) const { return blocks_[block].bytes; }
   [[nodiscard]] const AllocatorSettings& settings() const { return settings_; }
   [[nodiscard]] const AllocatorCounts& counts() const { return counts_; }
-  [[nodiscard]] const Unusable& unusable_at_peak() const { return unusable_at_peak_; }
 
   // Where a request would go if it came now; 0 where the driver would be asked.
   [[nodiscard]] BlockId find_fit(std::uint64_t requested_bytes, ClassId of) const;
@@ -119,7 +108,6 @@ class CachingAllocator {
   struct Block {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t requested = 0;
     std::uint64_t freed_at = 0;  // count of searches when it became free
     std::uint64_t segment = 0;   // address of its first block
     BlockId previous = 0;        // of the segment, by address
@@ -142,7 +130,6 @@ class CachingAllocator {
     [[nodiscard]] const Pool& pool(bool is_small) const { return is_small ? small : large; }
   };
   struct Request {
-    std::uint64_t requested = 0;
     std::uint64_t bytes = 0;  // rounded
     ClassId of = 0;
     bool small = false;
@@ -175,7 +162,7 @@ class CachingAllocator {
   [[nodiscard]] BlockId take_free(const Request& request);
   [[nodiscard]] BlockId take_new(const Request& request, bool is_retry);
   [[nodiscard]] BlockId new_segment(const Request& request, std::uint64_t bytes);
-  [[nodiscard]] BlockId take(BlockId block, const Request& request);
+  [[nodiscard]] BlockId take(BlockId block);
   [[nodiscard]] bool should_split(const Block& block, std::uint64_t bytes) const;
   [[nodiscard]] BlockId split(BlockId block, std::uint64_t bytes);
   [[nodiscard]] bool can_join(BlockId block, BlockId neighbour) const;
@@ -184,7 +171,6 @@ class CachingAllocator {
 
   void grow_reserved(std::uint64_t bytes);
   void shrink_reserved(std::uint64_t bytes);
-  void note_peak(const Request& request, std::uint64_t rest_of_segment);
   void release_segment(BlockId block);
   // A threshold alone does nothing.
   [[nodiscard]] bool collects_garbage() const {
@@ -215,11 +201,8 @@ class CachingAllocator {
   std::vector<Class> classes_;
   std::uint64_t searches_small_ = 0;
   std::uint64_t searches_large_ = 0;
-  std::uint64_t requested_bytes_ = 0;  // of the blocks in use
   AllocatorCounts counts_;
   bool stops_at_tie_ = false;
-  bool peak_is_new_ = false;  // the block that made it has still to be taken
-  Unusable unusable_at_peak_;
 };
 
 }  // namespace gpumemtrace::analyzer::replay

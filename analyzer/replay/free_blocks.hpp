@@ -38,12 +38,10 @@ class FreeBlocks {
     for (std::size_t i = range.size() - 1; i > place.index; --i) range[i] = range[i - 1];
     range[place.index] = entry;
     mark(place.range);
-    bytes_ += entry.bytes;
   }
   void erase(const Entry& entry) { erase_at(find(entry)); }
   void erase_at(Place place) {
     std::vector<Entry>& range = ranges_[place.range];
-    bytes_ -= range[place.index].bytes;
     for (std::size_t i = place.index + 1; i < range.size(); ++i) range[i - 1] = range[i];
     range.pop_back();
     mark(place.range);
@@ -78,7 +76,6 @@ class FreeBlocks {
       all.insert(all.end(), range.begin(), range.end());
     return all;
   }
-  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
 
  private:
   static constexpr std::size_t kBitsOfRange = 2;
@@ -127,7 +124,6 @@ class FreeBlocks {
 
   std::vector<std::vector<Entry>> ranges_ = std::vector<std::vector<Entry>>(kRanges);  // sorted
   std::array<std::uint64_t, kRanges / kBitsOfWord> used_{};  // bits of ranges that have entries
-  std::uint64_t bytes_ = 0;
 };
 
 }  // namespace gpumemtrace::analyzer::replay

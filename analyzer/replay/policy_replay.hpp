@@ -51,7 +51,6 @@ class AddressSpace {
 struct ReplayCounts {
   AllocatorCounts allocator;
   std::uint64_t refused = 0;  // requests, out of memory
-  Unusable unusable;
 };
 
 // - apply() takes the events in their order, from one thread at a time.
@@ -85,9 +84,7 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   // on places. That one it takes when it is called again.
   [[nodiscard]] std::size_t apply(std::span<const Event> events);
   void stop_at_first_tie() { allocator_.stop_at_first_tie(); }
-  [[nodiscard]] ReplayCounts counts() const {
-    return {allocator_.counts(), refused_, allocator_.unusable_at_peak()};
-  }
+  [[nodiscard]] ReplayCounts counts() const { return {allocator_.counts(), refused_}; }
   // A request was refused that the recorded program had got.
   [[nodiscard]] bool ended() const { return ended_; }
   // What became of the first requests that the recorded run was refused, as far as the replay came.

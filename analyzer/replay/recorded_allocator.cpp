@@ -140,6 +140,7 @@ std::optional<std::uint64_t> RecordedAllocator::allocate(std::uint64_t bytes, Cl
       ++proof_.segments;
     }
     used_[i] = true;
+    peak_.add_segment(address_, bytes, pool_);
     return address_;
   }
   if (address_ != 0) {
@@ -149,7 +150,8 @@ std::optional<std::uint64_t> RecordedAllocator::allocate(std::uint64_t bytes, Cl
   return std::nullopt;
 }
 
-void RecordedAllocator::release(std::uint64_t address, std::uint64_t) {
+void RecordedAllocator::release(std::uint64_t address, std::uint64_t bytes) {
+  peak_.remove(address, bytes);
   const DriverCall* const call = next_call(DriverCall::Kind::kFreed);
   if (call == nullptr) {
     differ("the rules give the segment at " + hex(address) + " back; the program kept it");
@@ -187,10 +189,15 @@ bool RecordedAllocator::map(std::uint64_t address, std::uint64_t bytes) {
     done += call->bytes;
     ++proof_.segments;
   }
+  const std::uint64_t page = allocator_.settings().page_bytes(pool_.small);
+  for (std::uint64_t at = 0; at < bytes; at += page) {
+    peak_.add_page(address + at, std::min(page, bytes - at), pool_);
+  }
   return true;
 }
 
 void RecordedAllocator::unmap(std::uint64_t address, std::uint64_t bytes) {
+  peak_.remove(address, bytes);
   std::uint64_t done = 0;
   while (done < bytes) {
     const DriverCall* const call = next_call(DriverCall::Kind::kUnmapped);
@@ -355,6 +362,7 @@ ClassId RecordedAllocator::class_of_request(Thread& thread, std::uint64_t addres
   if (allocator_.find_fit(bytes, of) == there) return of;
   const ClassId moved = add_class(stream_of_class_[thread.last_class]);
   allocator_.move_segment(there, moved);
+  peak_.move_segment(address, moved);
   ++proof_.moved_segments;
   return moved;
 }
@@ -401,7 +409,7 @@ RecordedAllocator::Sizes RecordedAllocator::possible_sizes(std::uint64_t bytes, 
 
 void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block) {
   const auto bytes = static_cast<std::uint64_t>(block.bytes);
-  ++proof_.events;
+  peak_.begin_event(++proof_.events);
   settle(writer, block.stack);
   if (const auto missed = live_.find(block.address); missed != live_.end()) {
     differ("a block at " + hex(block.address) + " is handed out again; its free was not recorded");
@@ -419,12 +427,14 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
   thread.classes.insert(of);
   const Sizes sizes = sizes_of_request(bytes, block.requested, of);
   has_unknown_sizes_ |= sizes.low != sizes.high;
-  LiveBlock live{take_slot(), 0, bytes};
+  const std::uint64_t asked = sizes.low == sizes.high ? sizes.low : bytes;
+  LiveBlock live{take_slot(), 0, {block.address, bytes, asked, block.stack, proof_.events}};
   if (compares()) {
+    pool_ = {of, bytes <= kLargestSmallBytes};
     calls_ = &thread.calls;
     used_.assign(thread.calls.size(), false);
     address_ = block.address;
-    live.replayed = allocator_.malloc(sizes.low == sizes.high ? sizes.low : bytes, of);
+    live.replayed = allocator_.malloc(asked, of);
     if (live.replayed == 0) {
       differ("the rules refuse " + bytes_text(bytes) + "; the program got them");
     } else if (allocator_.address_of(live.replayed) != block.address) {
@@ -440,6 +450,7 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
     }
     calls_ = nullptr;
     compare_totals(block);
+    peak_.met(live.block, pool_, allocator_.counts().reserved_bytes);
   }
   proof_.classes = static_cast<std::uint32_t>(stream_of_class_.size());
   proof_.inferred_classes = inferred_classes();
@@ -464,7 +475,7 @@ void RecordedAllocator::compare_totals(const trace::Block& block) {
 }
 
 void RecordedAllocator::take_back(const trace::Block& block) {
-  ++proof_.events;
+  peak_.begin_event(++proof_.events);
   // A request that frees segments ends with its block, or with none: this is neither.
   settle(kNoWriter, trace::StackId::kNone);
   const auto found = live_.find(block.address);
@@ -477,17 +488,20 @@ void RecordedAllocator::take_back(const trace::Block& block) {
   out_.add({EventKind::kFree, 0, live.slot, {}, 0, 0});
   if (!compares()) return;
   allocator_.free(live.replayed);
+  const std::uint64_t free_from = allocator_.address_of(live.replayed);
+  peak_.freed(live.block, free_from, free_from + allocator_.bytes_of(live.replayed));
   compare_totals(block);
 }
 
 void RecordedAllocator::refuse(std::uint32_t writer, const trace::FrameworkOom& oom) {
-  ++proof_.events;
+  peak_.begin_event(++proof_.events);
   settle(writer, oom.stack);
   Thread& thread = threads_[writer];
   const bool driver_refused =
       std::any_of(thread.calls.begin(), thread.calls.end(),
                   [](const DriverCall& call) { return call.kind == DriverCall::Kind::kRefused; });
   if (compares()) {
+    pool_ = {thread.last_class, oom.requested <= kLargestSmallBytes};
     calls_ = &thread.calls;
     used_.assign(thread.calls.size(), false);
     address_ = 0;
@@ -504,6 +518,12 @@ void RecordedAllocator::refuse(std::uint32_t writer, const trace::FrameworkOom& 
   }
   thread.calls.clear();
   out_.add({EventKind::kRefused, thread.last_class, 0, oom.stack, oom.requested, oom.requested});
+}
+
+Unusable RecordedAllocator::unusable_at_peak() const {
+  std::vector<PeakMemory::Block> blocks;
+  for (const auto& [address, live] : live_) blocks.push_back(live.block);
+  return peak_.unusable(std::move(blocks), allocator_.settings().max_split_bytes);
 }
 
 void RecordedAllocator::finish() {

@@ -13,6 +13,7 @@
 
 #include "analyzer/replay/caching_allocator.hpp"
 #include "analyzer/replay/events.hpp"
+#include "analyzer/replay/peak_memory.hpp"
 #include "trace/ledger/virtual_memory.hpp"
 #include "trace/records.hpp"
 
@@ -77,6 +78,8 @@ class RecordedAllocator final : private SegmentSource {
 
   [[nodiscard]] const Proof& proof() const { return proof_; }
   [[nodiscard]] const CachingAllocator& allocator() const { return allocator_; }
+  // Why what was reserved at the peak was not enough, of a run that is proven.
+  [[nodiscard]] Unusable unusable_at_peak() const;
   // Driver memory of segments now, by the trace.
   [[nodiscard]] std::uint64_t segment_bytes() const { return segment_bytes_; }
   [[nodiscard]] bool has_unknown_sizes() const { return has_unknown_sizes_; }
@@ -103,7 +106,7 @@ class RecordedAllocator final : private SegmentSource {
   struct LiveBlock {
     std::uint32_t slot = 0;
     BlockId replayed = 0;
-    std::uint64_t bytes = 0;
+    PeakMemory::Block block;
   };
   using Stream = std::optional<std::int64_t>;  // none: not recorded
   struct Thread {
@@ -180,7 +183,10 @@ class RecordedAllocator final : private SegmentSource {
   bool captured_ = false;
   bool streams_do_not_tell_ = false;  // the class: a block lies elsewhere, or a pool is beside them
 
+  PeakMemory peak_;
+
   // The request that is replayed now.
+  PeakMemory::Pool pool_;
   std::vector<DriverCall>* calls_ = nullptr;
   std::vector<bool> used_;
   std::uint64_t address_ = 0;

@@ -75,11 +75,11 @@ class DeviceRows {
       limit_bytes_ = events.recorded->limit_of_its_own();
       recorded_counts_ = events.recorded->allocator().counts();
       refused_ = events.refused;
-      unusable_ = events.recorded->allocator().unusable_at_peak();
     }
     answer_.classes = events.recorded ? answer_.proof.classes : events.streams;
     answer_.is_native = events.recorded != nullptr;
     choose_basis(gaps);
+    if (is_proven()) answer_.unusable = events.recorded->unusable_at_peak();
   }
 
   void add_rows(const DeviceEvents& events, const Question& question) {
@@ -133,10 +133,6 @@ class DeviceRows {
       } else {
         fill(row, *find_replays(row.settings.for_requests_up_to(largest_request_)));
       }
-    }
-    if (is_proven()) {
-      answer_.unusable = unusable_;
-      answer_.knows_unusable = true;
     }
     replays_.clear();
   }
@@ -308,7 +304,6 @@ class DeviceRows {
   std::uint64_t limit_bytes_ = 0;    // that PyTorch kept to by itself; 0 = none
   std::uint64_t refused_ = 0;        // requests of the recorded run
   AllocatorCounts recorded_counts_;  // of the proof
-  Unusable unusable_;
   Basis basis_ = Basis::kReplayed;
   std::string reason_;
   bool has_gaps_ = false;  // calls are missing in between: there is nothing to replay

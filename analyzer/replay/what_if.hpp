@@ -59,8 +59,7 @@ struct DeviceAnswer {
   std::uint64_t live_peak_bytes = 0;
   std::optional<std::uint64_t> packed_bytes;
   std::uint64_t packed_events = 0;
-  Unusable unusable;  // of the recorded settings
-  bool knows_unusable = false;
+  std::optional<Unusable> unusable;  // of a run that is proven
 };
 
 struct Answer {

@@ -102,14 +102,30 @@ struct WhatIfIdeal {
   }
 };
 
+// What blocks of one line make unusable, or the remainder, `other`.
+struct WhatIfLine {
+  std::uint64_t bytes = 0;
+  std::uint64_t releasable_bytes = 0;  // of these, where no block is in use
+  Origin origin;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    v("bytes", self.bytes);
+    v("releasable_bytes", self.releasable_bytes);
+    Origin::fields(self.origin, v);
+  }
+};
+
 struct WhatIfUnusable {
   std::string cause;
   std::uint64_t bytes = 0;
+  std::optional<std::vector<WhatIfLine>> lines;  // the last one is the remainder
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     v("cause", self.cause);
     v("bytes", self.bytes);
+    v.added("lines", self.lines);
   }
 };
 
@@ -121,6 +137,7 @@ struct WhatIf {
   std::vector<WhatIfRow> rows;  // the recorded settings first
   WhatIfIdeal ideal;
   std::vector<WhatIfUnusable> unusable_at_peak;
+  OptionalText lines_reason;  // why these have no lines
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
@@ -130,6 +147,7 @@ struct WhatIf {
     v("rows", self.rows);
     v("ideal", self.ideal);
     v("unusable_at_peak", self.unusable_at_peak);
+    v.added("lines_reason", self.lines_reason);
   }
 };
 

@@ -42,6 +42,21 @@ class RequestedSizes(support.EndToEnd):
         self.assertIn("libvictim_tensor_functions.so", frames)
         self.assertNotIn("libgpumemtrace", frames)
 
+    def test_unusable_bytes_have_lines_where_call_stacks_were_recorded(self):
+        self.record(support.VICTIMS / "makes_tensors", GPUMEMTRACE_NATIVE="full")
+        device = self.what_if()
+        self.assertIsNone(device["lines_reason"])
+        for row in device["unusable_at_peak"]:
+            self.assertEqual(sum(line["bytes"] for line in row["lines"]), row["bytes"])
+            self.assertEqual(row["lines"][-1]["owner"], "other")
+
+    def test_without_call_stacks_unusable_bytes_have_no_lines_but_the_reason(self):
+        self.record(support.VICTIMS / "makes_tensors", GPUMEMTRACE_NATIVE="off")
+        device = self.what_if()
+        self.assertIn("no call stacks", device["lines_reason"])
+        for row in device["unusable_at_peak"]:
+            self.assertIsNone(row["lines"])
+
     def test_sizes_that_are_not_known_are_sampled(self):
         self.record(support.VICTIMS / "makes_tensors")
         device = self.what_if()

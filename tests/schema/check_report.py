@@ -243,6 +243,23 @@ def segment_problems(report):
                 yield f"$.segments: {key} of {place} sum to {total}, not to {row[whole]}"
 
 
+def what_if_problems(report):
+    """What each line makes unusable, and the remainder, sum to their cause."""
+    for index, device in enumerate(report.get("what_if", [])):
+        for row in device["unusable_at_peak"]:
+            place = f"$.what_if[{index}].unusable_at_peak ({row['cause']})"
+            lines = row.get("lines")
+            if lines is None:
+                continue
+            total = sum(line["bytes"] for line in lines)
+            if total != row["bytes"]:
+                yield f"{place}: the lines sum to {total}, not to {row['bytes']}"
+            if not lines or lines[-1]["owner"] != "other":
+                yield f"{place}: the last line is not the remainder"
+            if any(line["releasable_bytes"] > line["bytes"] for line in lines):
+                yield f"{place}: more is releasable than there is"
+
+
 def reference_problems(report):
     """Rows refer only to processes, devices and stacks that the report lists."""
     known = {
@@ -297,6 +314,7 @@ def arithmetic_problems(report):
     yield from life_problems(report)
     yield from lives_over_time_problems(report)
     yield from segment_problems(report)
+    yield from what_if_problems(report)
     yield from leak_problems(report["leaks"])
     yield from transfer_problems(report)
     yield from reference_problems(report)

@@ -128,6 +128,18 @@ class CheckReport(unittest.TestCase):
 
         self.assert_problem("releasable and stranded", change)
 
+    def test_lines_that_do_not_sum_to_their_cause_are_named(self):
+        def change(report):
+            line = {"bytes": 512, "releasable_bytes": 0, "owner": "other", "site": None, "stack": None}
+            report["what_if"] = [{
+                "process": "p1", "device": "d0", "rows": [], "lines_reason": None,
+                "recorded": {"policy": "default", "options": "", "proven": True, "events": 1, "mismatches": 0,
+                             "first_mismatch": None, "classes": 1, "requested_sizes": "recorded"},
+                "ideal": {"live_peak_bytes": 512, "packed_bytes": None, "packed_window": None},
+                "unusable_at_peak": [{"cause": "rounding", "bytes": 1024, "lines": [line]}]}]
+
+        self.assert_problem("the lines sum to 512, not to 1024", change)
+
     def test_a_row_of_an_unlisted_process_is_named(self):
         def change(report):
             report["usage"][0]["process"] = "p9"

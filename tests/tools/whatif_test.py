@@ -13,11 +13,13 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 import tempfile
 import unittest
 
 PROGRAM = os.environ["GPUMEMTRACE_PROGRAM"]
 DATA = pathlib.Path(__file__).resolve().parents[1] / "data"
+CHECK_REPORT = DATA.parent / "schema" / "check_report.py"
 TIMEOUT_S = 300
 
 # Reports of blocks in saved traces, so that none is left out unseen.
@@ -205,6 +207,28 @@ class WhatIf(unittest.TestCase):
         (device,) = self.ask("gpu", "torch_vision")
         unusable = sum(row["bytes"] for row in device["unusable_at_peak"])
         self.assertLess(unusable, device["rows"][0]["reserved_peak_bytes"])
+
+    def test_unusable_bytes_have_the_lines_of_the_blocks_that_lie_there(self):
+        for kind, name, cause, lines in (
+                ("gpu", "torch_vision", "too_small_pieces", {29, 31, 32}),
+                # Of both directions of a training, the backward pass at its call.
+                ("gpu", "torch_transformer_expandable", "other_pool", {35, 38, 41, 75})):
+            (device,) = self.ask(kind, name)
+            self.assertIsNone(device["lines_reason"])
+            (row,) = [row for row in device["unusable_at_peak"] if row["cause"] == cause]
+            named = [line for line in row["lines"] if line["site"]]
+            self.assertLessEqual(lines, {line["site"]["line"] for line in named})
+            self.assertEqual(sum(line["bytes"] for line in row["lines"]), row["bytes"])
+            self.assertEqual(row["lines"][-1]["owner"], "other")
+            self.assertIn(f".py:{named[0]['site']['line']} in ", call("whatif", self.folder(kind, name)).stdout)
+
+    def test_the_report_with_its_rows_agrees_with_the_schema(self):
+        for name in ("torch_vision", "torch_transformer_expandable", "torch_cuda_graphs"):
+            report = self.folder("gpu", name) / "report.json"
+            self.assertEqual(call("analyze", self.folder("gpu", name), "--what-if", "-o", report).returncode, 0)
+            done = subprocess.run([sys.executable, CHECK_REPORT, report], capture_output=True, text=True,
+                                  timeout=TIMEOUT_S, check=False)
+            self.assertEqual(done.returncode, 0, done.stdout)
 
     def test_the_report_has_the_same_rows(self):
         trace = self.folder("gpu", "torch_vision")

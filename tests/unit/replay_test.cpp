@@ -238,21 +238,6 @@ TEST_CASE("an expandable segment grows by pages and shrinks by whole ones", "[un
   CHECK(machine.reserved() == 0);
 }
 
-TEST_CASE("unusable bytes at the peak are those that no block in use asked for", "[unit]") {
-  Machine machine("");
-  machine.allocator.free(machine.take(12 * kMib, 1));
-  (void)machine.take(700);
-  (void)machine.take(15 * kMib);
-  const Unusable& unusable = machine.allocator.unusable_at_peak();
-  CHECK(unusable.other_streams == 12 * kMib);
-  CHECK(unusable.rounding == 1024 - 700 + kMib);
-  CHECK(unusable.other_pool == 2 * kMib - 1024);
-  CHECK(unusable.rest_of_segment == 0);
-  const std::uint64_t sum = unusable.rounding + unusable.pieces + unusable.oversize +
-                            unusable.other_pool + unusable.other_streams + unusable.rest_of_segment;
-  CHECK(sum + 700 + 15 * kMib == machine.allocator.counts().reserved_peak_bytes);
-}
-
 TEST_CASE("a replay ends with the first request that finds no memory", "[unit]") {
   PolicyReplay replay(settings_of(""), {}, {}, Placing());
   replay.set_capacity(40 * kMib);

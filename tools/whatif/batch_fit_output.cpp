@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <string_view>
 
 #include "analyzer/base/words.hpp"
 #include "tools/base/sizes.hpp"
@@ -70,15 +69,6 @@ std::string checks_text(const BatchFit& fit) {
   return text;
 }
 
-// Without the owner, which is PyTorch in most rows.
-std::string short_site(const std::string& name) {
-  constexpr std::string_view kBeforePlace = " at ";
-  const std::size_t place = name.find(kBeforePlace);
-  const std::string site =
-      place == std::string::npos ? name : name.substr(place + kBeforePlace.size());
-  return site.size() > kSiteWidth ? site.substr(0, kSiteWidth - 3) + "..." : site;
-}
-
 std::string lines_text(const BatchFit& fit) {
   std::string text =
       format_text("\n{:>10} {:>10}  {:<15} {}\n", "constant", "per item", "category", "call site");
@@ -88,9 +78,10 @@ std::string lines_text(const BatchFit& fit) {
     const std::string category =
         line.category.empty() ? "not told" : analyzer::in_words(line.category);
     const bool is_line = line.shape == FitShape::kLine;
-    text += format_text("{:>10} {:>10}  {:<15} {}\n", signed_size(fit.constant_bytes(line)),
-                        signed_size(fit.bytes_per_item(line)),
-                        is_line ? category : word_of(line.shape), short_site(line.site));
+    text +=
+        format_text("{:>10} {:>10}  {:<15} {}\n", signed_size(fit.constant_bytes(line)),
+                    signed_size(fit.bytes_per_item(line)), is_line ? category : word_of(line.shape),
+                    short_site(line.site, kSiteWidth));
   }
   if (shown > kMaxLinesShown) {
     text += format_text("  and {} more; --json has all\n", shown - kMaxLinesShown);

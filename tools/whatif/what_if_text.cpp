@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string_view>
 #include <vector>
 
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -15,10 +18,13 @@ using analyzer::rows::OptionalNumber;
 using analyzer::rows::WhatIf;
 using analyzer::rows::WhatIfBasis;
 using analyzer::rows::WhatIfFit;
+using analyzer::rows::WhatIfLine;
 using analyzer::rows::WhatIfRow;
 
 constexpr std::size_t kWidth = 80;
 constexpr std::size_t kSettingWidth = 25;
+constexpr std::size_t kSiteWidth = 52;
+constexpr std::size_t kMostLines = 5;  // of all causes
 constexpr std::uint64_t kBytesPerGb = 1'000'000'000;
 
 // Words in lines of the page's width, the later ones indented.
@@ -206,13 +212,38 @@ std::string cause_words(const std::string& cause) {
   return found == kWords.end() ? cause : found->second;
 }
 
+// The largest of all causes.
+std::set<const WhatIfLine*> lines_to_show(const WhatIf& device) {
+  std::vector<const WhatIfLine*> lines;
+  for (const auto& row : device.unusable_at_peak) {
+    if (!row.lines) continue;
+    for (const WhatIfLine& line : *row.lines) {
+      const bool is_rest = &line == &row.lines->back();
+      if (!is_rest && line.bytes != 0) lines.push_back(&line);
+    }
+  }
+  std::stable_sort(lines.begin(), lines.end(),
+                   [](const WhatIfLine* a, const WhatIfLine* b) { return a->bytes > b->bytes; });
+  lines.resize(std::min(lines.size(), kMostLines));
+  return {lines.begin(), lines.end()};
+}
+
 std::string unusable_text(const WhatIf& device) {
+  const std::set<const WhatIfLine*> shown = lines_to_show(device);
   std::string text;
   for (const auto& row : device.unusable_at_peak) {
     if (row.bytes == 0) continue;
     text += format_text("  {:>10}  {}\n", size_text(row.bytes), cause_words(row.cause));
+    if (!row.lines) continue;
+    for (const WhatIfLine& line : *row.lines) {
+      if (!shown.contains(&line)) continue;
+      text += format_text("              {:>10}  {}\n", size_text(line.bytes),
+                          short_site(name_holder(line.origin), kSiteWidth));
+    }
   }
-  return text.empty() ? text : "Reserved and of no use at the recorded peak:\n" + text;
+  if (text.empty()) return text;
+  return "Reserved and of no use at the recorded peak" +
+         std::string(shown.empty() ? "" : ", with the lines of the blocks there") + ":\n" + text;
 }
 
 std::string device_text(const WhatIf& device) {
@@ -226,6 +257,14 @@ std::string device_text(const WhatIf& device) {
 }
 
 }  // namespace
+
+std::string short_site(const std::string& name, std::size_t width) {
+  constexpr std::string_view kBeforePlace = " at ";
+  const std::size_t place = name.find(kBeforePlace);
+  const std::string site =
+      place == std::string::npos ? name : name.substr(place + kBeforePlace.size());
+  return site.size() > width ? site.substr(0, width - 3) + "..." : site;
+}
 
 std::string card_text(std::uint64_t capacity_bytes) {
   return capacity_bytes % kBytesPerGb == 0 ? std::to_string(capacity_bytes / kBytesPerGb) + " GB"

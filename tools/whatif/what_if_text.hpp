@@ -2,12 +2,16 @@
 // what_if[] as people read it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 
 #include "analyzer/rows/report.hpp"
 
 namespace gpumemtrace::tools {
+
+// A name of name_holder() without the owner, which is PyTorch in most rows.
+[[nodiscard]] std::string short_site(const std::string& name, std::size_t width);
 
 // One table for each process and device, 80 columns wide. `report.what_if` is there.
 [[nodiscard]] std::string what_if_text(const analyzer::rows::Report& report);
