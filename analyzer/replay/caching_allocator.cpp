@@ -148,12 +148,13 @@ bool CachingAllocator::is_tied(const FreeBlocks& free, FreeBlocks::Place at) con
 BlockId CachingAllocator::take_new(const Request& request, bool is_retry) {
   if (is_retry) ++counts_.retries;
   const std::uint64_t segment_bytes = settings_.segment_bytes(request.bytes);
-  const bool is_allowed = allowed_bytes_ == AllocatorSettings::kNoLimit ||
-                          counts_.reserved_bytes + segment_bytes <= allowed_bytes_;
-  if (!is_allowed) return 0;
+  const std::uint64_t asked = counts_.reserved_bytes + segment_bytes;
+  if (asked > allowed_bytes_) return 0;
   const BlockId block =
       settings_.expandable ? take_expandable(request) : new_segment(request, segment_bytes);
-  if (block != 0 && should_split(blocks_[block], request.bytes)) {
+  if (block == 0) return 0;
+  counts_.asked_peak_bytes = std::max(counts_.asked_peak_bytes, asked);
+  if (should_split(blocks_[block], request.bytes)) {
     insert_free(split(block, request.bytes));
   }
   return block;

@@ -44,6 +44,9 @@ struct AllocatorCounts {
   std::uint64_t retries = 0;
   std::uint64_t segments = 0;
   std::uint64_t segments_peak = 0;
+  // The most that was reserved and asked for on top of it where the driver gave it: a limit of
+  // PyTorch's own that is no smaller makes no difference.
+  std::uint64_t asked_peak_bytes = 0;
   std::uint64_t segment_calls = 0;  // of the driver: allocated and freed, mapped and unmapped
   // A request came that blocks of different segments, of one size and differently surrounded, would
   // have met: which one it is depends on addresses that only the driver knows.

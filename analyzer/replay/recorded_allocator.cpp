@@ -9,6 +9,7 @@ namespace gpumemtrace::analyzer::replay {
 namespace {
 
 constexpr std::uint32_t kNoWriter = ~std::uint32_t{0};
+constexpr std::uint64_t kUnknownTotal = ~std::uint64_t{0};
 
 std::string hex(std::uint64_t value) {
   char text[24];
@@ -131,7 +132,10 @@ std::optional<std::uint64_t> RecordedAllocator::allocate(std::uint64_t bytes, Cl
       return std::nullopt;
     }
     // Segments that went back although the driver refused nothing: a limit of PyTorch's own.
-    if (call.kind == DriverCall::Kind::kFreed) return std::nullopt;
+    if (call.kind == DriverCall::Kind::kFreed) {
+      note_own_limit(allocator_.counts().reserved_bytes, bytes);
+      return std::nullopt;
+    }
     if (call.kind != DriverCall::Kind::kAllocated || call.address != address_) continue;
     if (call.bytes != bytes) {
       differ("the segment at " + hex(address_) + " has " + bytes_text(call.bytes) +
@@ -460,8 +464,7 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
 }
 
 void RecordedAllocator::compare_totals(const trace::Block& block) {
-  constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
-  if (!compares() || block.reserved_bytes == kUnknown) return;
+  if (!compares() || block.reserved_bytes == kUnknownTotal) return;
   const AllocatorCounts& counts = allocator_.counts();
   if (counts.allocated_bytes != block.allocated) {
     differ("the rules have " + bytes_text(counts.allocated_bytes) + " allocated, the program " +
@@ -472,6 +475,13 @@ void RecordedAllocator::compare_totals(const trace::Block& block) {
   } else {
     ++proof_.totals;
   }
+}
+
+void RecordedAllocator::note_own_limit(std::uint64_t reserved_bytes, std::uint64_t segment_bytes) {
+  // Collected garbage looks the same where no setting tells the limit.
+  if (allocator_.settings().garbage_collection_threshold > 0) return;
+  const std::uint64_t limit = reserved_bytes + segment_bytes - 1;
+  limit_of_its_own_ = limit_of_its_own_ == 0 ? limit : std::min(limit_of_its_own_, limit);
 }
 
 void RecordedAllocator::take_back(const trace::Block& block) {
@@ -510,11 +520,11 @@ void RecordedAllocator::refuse(std::uint32_t writer, const trace::FrameworkOom& 
              " that the program could not");
     }
     calls_ = nullptr;
-    if (!driver_refused) {
-      const std::uint64_t limit = allocator_.counts().reserved_bytes +
-                                  allocator_.settings().segment_bytes(oom.requested) - 1;
-      limit_of_its_own_ = limit_of_its_own_ == 0 ? limit : std::min(limit_of_its_own_, limit);
-    }
+  }
+  if (!driver_refused && oom.reserved_bytes != kUnknownTotal) {
+    const AllocatorSettings& settings = allocator_.settings();
+    note_own_limit(oom.reserved_bytes,
+                   settings.segment_bytes(settings.round_request(oom.requested)));
   }
   thread.calls.clear();
   out_.add({EventKind::kRefused, thread.last_class, 0, oom.stack, oom.requested, oom.requested});

@@ -83,9 +83,14 @@ class RecordedAllocator final : private SegmentSource {
   // Driver memory of segments now, by the trace.
   [[nodiscard]] std::uint64_t segment_bytes() const { return segment_bytes_; }
   [[nodiscard]] bool has_unknown_sizes() const { return has_unknown_sizes_; }
-  // What PyTorch itself allowed the process at most, by requests that it refused although the
-  // driver did not; 0 where there was none.
+  // What PyTorch itself allowed the process, by requests that it refused although the driver did
+  // not: somewhere from the most that it met to this; 0 where there was none.
   [[nodiscard]] std::uint64_t limit_of_its_own() const { return limit_of_its_own_; }
+  // Of a limit of its own; 0 where it was another one then.
+  [[nodiscard]] std::uint64_t least_limit_of_its_own() const {
+    const std::uint64_t met = allocator_.counts().asked_peak_bytes;
+    return met <= limit_of_its_own_ ? met : 0;
+  }
 
  private:
   struct Allocation {
@@ -155,6 +160,8 @@ class RecordedAllocator final : private SegmentSource {
                                        ClassId of) const;
   [[nodiscard]] Sizes possible_sizes(std::uint64_t bytes, ClassId of) const;
   void compare_totals(const trace::Block& block);
+  // There was no room for a segment of so many bytes beside those reserved.
+  void note_own_limit(std::uint64_t reserved_bytes, std::uint64_t segment_bytes);
   [[nodiscard]] ClassId class_of_reservation(const Thread& thread, std::uint64_t address,
                                              bool small);
   [[nodiscard]] std::uint32_t take_slot();

@@ -52,8 +52,14 @@ class DeviceReplays {
                              replays->samples_sizes(),
                              replays->any_ended(),
                              {}};
+      const RecordedAllocator& recorded = *events.recorded;
+      const bool own_limit_may_refuse = events.settings.memory_fraction == 1 &&
+                                        recorded.limit_of_its_own() != 0 &&
+                                        replays->most_asked() > recorded.least_limit_of_its_own();
       for (std::size_t i = 0; i < events.refusals.size(); ++i) {
         setting.meets.push_back(replays->meets_refused(i));
+        // A limit of PyTorch's own can have been lower than what it refused.
+        if (own_limit_may_refuse && setting.meets.back() == true) setting.meets.back().reset();
       }
       out.others.push_back(std::move(setting));
     }

@@ -111,6 +111,14 @@ std::uint64_t SettingReplays::most_retries() const {
   return most;
 }
 
+std::uint64_t SettingReplays::most_asked() const {
+  std::uint64_t most = 0;
+  for (const auto& replay : replays_) {
+    most = std::max(most, replay->counts().allocator.asked_peak_bytes);
+  }
+  return most;
+}
+
 bool SettingReplays::any_refused() const {
   return std::any_of(replays_.begin(), replays_.end(),
                      [](const auto& replay) { return replay->counts().refused != 0; });

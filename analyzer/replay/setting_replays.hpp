@@ -42,6 +42,8 @@ class SettingReplays final : public EventSink {
   [[nodiscard]] std::uint64_t low_peak() const;
   [[nodiscard]] std::uint64_t high_peak() const;
   [[nodiscard]] std::uint64_t most_retries() const;
+  // As AllocatorCounts::asked_peak_bytes.
+  [[nodiscard]] std::uint64_t most_asked() const;
   // Requests were refused, those that the recorded run was refused among them.
   [[nodiscard]] bool any_refused() const;
   [[nodiscard]] bool all_refused() const;

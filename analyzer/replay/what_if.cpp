@@ -2,6 +2,7 @@
 #include "analyzer/replay/what_if.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 
@@ -72,7 +73,10 @@ class DeviceRows {
     answer_.sizes_known = !events.recorded || !events.recorded->has_unknown_sizes();
     if (events.recorded) {
       answer_.proof = events.recorded->proof();
-      limit_bytes_ = events.recorded->limit_of_its_own();
+      if (events.settings.memory_fraction == 1) {
+        own_limit_ = {events.recorded->least_limit_of_its_own(),
+                      events.recorded->limit_of_its_own()};
+      }
       recorded_counts_ = events.recorded->allocator().counts();
       refused_ = events.refused;
     }
@@ -90,7 +94,7 @@ class DeviceRows {
     if (!question.only_recorded) {
       for (const char* text : kUsualSettings) add_usual(text);
     }
-    if (!question.only_recorded && (events.settings.memory_fraction < 1 || limit_bytes_ != 0)) {
+    if (!question.only_recorded && (events.settings.memory_fraction < 1 || own_limit_.high != 0)) {
       for (const char* text : kUsualWithLimit) add_usual(text);
     }
     texts.insert(texts.end(), question.settings.begin(), question.settings.end());
@@ -114,7 +118,7 @@ class DeviceRows {
       if (is_as_recorded(row)) continue;
       const AllocatorSettings settings = row.settings.for_requests_up_to(largest_request_);
       if (find_replays(settings) != nullptr) continue;
-      const SettingReplays::Limits limits{answer_.facts.total_bytes, limit_bytes_, std::nullopt,
+      const SettingReplays::Limits limits{answer_.facts.total_bytes, own_limit_.high, std::nullopt,
                                           false};
       replays_.emplace_back(settings,
                             std::make_unique<SettingReplays>(settings, rules_, limits, samples_));
@@ -147,7 +151,9 @@ class DeviceRows {
       for (Fit& fit : row.fits) {
         if (fit.fits || !answer_.facts.knows_other) continue;
         const std::uint64_t room = fit.capacity_bytes - std::min(fit.capacity_bytes, other_bytes());
-        const SettingReplays::Limits limits{fit.capacity_bytes, 0, room, false};
+        const std::uint64_t allowed = limits_on(row, fit.capacity_bytes).high;
+        const SettingReplays::Limits limits{
+            fit.capacity_bytes, allowed == AllocatorSettings::kNoLimit ? 0 : allowed, room, false};
         open_.push_back(
             {&row, &fit, std::make_unique<SettingReplays>(row.settings, rules_, limits, samples_)});
         sinks.push_back(open_.back().replays.get());
@@ -159,7 +165,12 @@ class DeviceRows {
   void take_cards() {
     for (const OpenFit& open : open_) {
       if (!open.replays->any_refused()) {
-        open.fit->fits = true;
+        const Limits limits = limits_on(*open.row, open.fit->capacity_bytes);
+        if (is_sure(open.row->settings, open.replays->most_asked(), limits)) {
+          open.fit->fits = true;
+        } else {
+          open.row->reason = own_limit_text();
+        }
       } else if (open.replays->all_refused()) {
         open.fit->fits = false;
       }
@@ -175,6 +186,40 @@ class DeviceRows {
     Fit* fit;
     std::unique_ptr<SettingReplays> replays;
   };
+
+  // Of PyTorch's own: somewhere from here to there.
+  struct Limits {
+    std::uint64_t low = 0;
+    std::uint64_t high = 0;  // 0 = none was seen
+  };
+
+  // On a card of this size, of which a limit is a fraction.
+  [[nodiscard]] Limits limits_on(const Row& row, std::uint64_t capacity) const {
+    constexpr Limits kNone{AllocatorSettings::kNoLimit, AllocatorSettings::kNoLimit};
+    if (const std::uint64_t allowed = row.settings.allowed_bytes(capacity); allowed != 0) {
+      return {allowed, allowed};
+    }
+    if (own_limit_.high == 0) return kNone;
+    if (answer_.facts.total_bytes == 0) return {0, AllocatorSettings::kNoLimit};
+    const double scale =
+        static_cast<double>(capacity) / static_cast<double>(answer_.facts.total_bytes);
+    return {static_cast<std::uint64_t>(static_cast<double>(own_limit_.low) * scale),
+            static_cast<std::uint64_t>(std::ceil(static_cast<double>(own_limit_.high) * scale))};
+  }
+
+  // Whether what replays under the highest limit asked for is the same under the lowest.
+  [[nodiscard]] static bool is_sure(const AllocatorSettings& settings, std::uint64_t asked,
+                                    const Limits& limits) {
+    // Garbage is collected from a share of the limit on.
+    return limits.low == limits.high ||
+           (asked <= limits.low && settings.garbage_collection_threshold == 0);
+  }
+
+  [[nodiscard]] std::string own_limit_text() const {
+    return "PyTorch kept to a limit of its own (a memory fraction), by what it met and refused " +
+           std::to_string(own_limit_.low) + " to " + std::to_string(own_limit_.high) +
+           " bytes on the recorded card: whether it would have refused this is not known";
+  }
 
   [[nodiscard]] bool is_proven() const {
     return answer_.is_native && answer_.proof.holds() && !has_gaps_;
@@ -228,7 +273,7 @@ class DeviceRows {
       if (!is_recorded) throw;
       row.reason = reason_;
     }
-    row.warning = row.settings.warning(limit_bytes_ != 0);
+    row.warning = row.settings.warning(own_limit_.high != 0);
     row.basis = basis_;
     answer_.rows.push_back(std::move(row));
   }
@@ -254,6 +299,13 @@ class DeviceRows {
     set_peak(row, low, high);
     set_counts(row, counts.allocator);
     row.raised = counts.refused;
+    row.asked_peak_bytes = replays.most_asked();
+    const bool is_own = own_limit_.high != 0 && row.settings.memory_fraction == 1;
+    if (!is_own || is_sure(row.settings, *row.asked_peak_bytes, own_limit_)) return;
+    if (replays.any_refused()) return;
+    row.basis = Basis::kEstimated;
+    row.reason = own_limit_text();
+    row.raised.reset();
   }
 
   // The proof has replayed it, whatever the sizes were.
@@ -261,6 +313,7 @@ class DeviceRows {
     set_peak(row, recorded_counts_.reserved_peak_bytes, recorded_counts_.reserved_peak_bytes);
     set_counts(row, recorded_counts_);
     row.raised = refused_;
+    row.asked_peak_bytes = recorded_counts_.asked_peak_bytes;
     row.basis = Basis::kReplayed;
     row.reason.clear();
   }
@@ -289,11 +342,16 @@ class DeviceRows {
   [[nodiscard]] Fit first_fit(const Row& row, std::uint64_t capacity) const {
     Fit fit{capacity, std::nullopt, std::nullopt};
     if (!row.low_bytes || !answer_.facts.knows_other) return fit;
-    if (live_low_bytes_ + other_bytes() > capacity) fit.fits = false;
+    const Limits limits = limits_on(row, capacity);
+    if (live_low_bytes_ + other_bytes() > capacity || live_low_bytes_ > limits.high) {
+      fit.fits = false;
+    }
     if (!row.high_bytes) return fit;
     const std::uint64_t needed = *row.high_bytes + other_bytes();
     fit.margin_bytes = static_cast<std::int64_t>(capacity - needed);
-    if (needed <= capacity && row.raised.value_or(0) == 0) fit.fits = true;
+    const bool is_allowed = row.settings.garbage_collection_threshold == 0 &&
+                            row.asked_peak_bytes && *row.asked_peak_bytes <= limits.low;
+    if (needed <= capacity && is_allowed && row.raised == 0u) fit.fits = true;
     return fit;
   }
 
@@ -301,7 +359,7 @@ class DeviceRows {
   std::uint64_t live_low_bytes_ = 0;
   std::uint64_t largest_request_ = 0;
   Samples samples_;
-  std::uint64_t limit_bytes_ = 0;    // that PyTorch kept to by itself; 0 = none
+  Limits own_limit_;                 // that no setting names
   std::uint64_t refused_ = 0;        // requests of the recorded run
   AllocatorCounts recorded_counts_;  // of the proof
   Basis basis_ = Basis::kReplayed;

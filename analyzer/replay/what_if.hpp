@@ -41,6 +41,7 @@ struct Row {
   std::optional<std::uint64_t> segments;
   std::optional<std::uint64_t> segment_calls;
   std::optional<std::uint64_t> raised;
+  std::optional<std::uint64_t> asked_peak_bytes;  // as in AllocatorCounts
   std::vector<Fit> fits;
   Basis basis = Basis::kReplayed;
   std::string warning;

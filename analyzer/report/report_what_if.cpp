@@ -170,7 +170,11 @@ std::vector<rows::WhatIf> report_what_if(const ReportContext& context,
       row.ideal.live_peak_bytes = device.live_peak_bytes;
       row.ideal.packed_bytes = device.packed_bytes;
       if (device.packed_bytes) row.ideal.packed_window = device.packed_events;
-      if (device.unusable) add_unusable(*device.unusable, BlockPlaces(context, process), row);
+      if (device.unusable) {
+        add_unusable(*device.unusable, BlockPlaces(context, process), row);
+      } else {
+        row.lines_reason = "the recorded run is not proven";
+      }
       out.push_back(std::move(row));
     }
   }

@@ -177,6 +177,13 @@ class WhatIf(unittest.TestCase):
         self.assertGreater(fits[2 << 30]["margin_bytes"], 0)
         self.assertIs(fits[1229 << 20]["fits"], False)
 
+    def test_a_memory_fraction_is_a_share_of_each_card(self):
+        options = "per_process_memory_fraction:0.006505167447461462"
+        (device,) = self.ask("allocator", "ragged_native", "--setting", options)
+        fits = {row["capacity_bytes"] // 10**9: row["fits"] for row in self.row(device, options)["fits"]}
+        self.assertIs(fits[16], False)  # 104 MB
+        self.assertIs(fits[192], True)
+
     def test_recorded_streams_keep_apart_what_is_free(self):
         (device,) = self.ask("allocator", "sidestreams_native")
         self.assertIs(device["recorded"]["proven"], True)

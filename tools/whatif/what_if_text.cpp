@@ -133,7 +133,10 @@ std::string proof_text(const WhatIf& device) {
     }
     return text;
   }
-  return text + "Not proven: " + recorded.first_mismatch.value_or("nothing was compared") + ".";
+  if (!recorded.first_mismatch) return text + "Not proven: nothing was compared.";
+  return text + "Not proven: " + *recorded.first_mismatch +
+         ". Settings that the program changed, blocks that waited for another stream, or rules of "
+         "another version can be why.";
 }
 
 std::string notes_of(const WhatIf& device) {
