@@ -16,8 +16,7 @@ namespace gpumemtrace::preload::native {
 namespace {
 
 constexpr std::uint64_t kWord = 8;
-constexpr std::uint64_t kMostRemembered = std::uint64_t{1} << 31;  // bytes of stack
-constexpr std::uint64_t kFirstCode = 65536;                        // nothing is mapped below
+constexpr std::uint64_t kFirstCode = 65536;  // nothing is mapped below
 constexpr std::uint64_t kEndOfUserAddresses = std::uint64_t{1} << 47;
 
 std::uint64_t load(std::uint64_t address) noexcept {
@@ -104,47 +103,47 @@ bool find_rules(std::uint64_t address, FrameRules& rules) noexcept {
   return pack(rule);
 }
 
-bool is_usable(const RememberedWalk& walk, std::size_t capacity,
-               std::uint32_t generation) noexcept {
-  return walk.count > 0 && walk.generation == generation && walk.count <= capacity;
+std::uint64_t load_place(std::uint64_t begin, std::uint16_t place) noexcept {
+  return load(begin + place * kWord);
 }
 
-// The same address, which the compiler keeps in a register instead of working it out again.
-template <class Value>
-const Value* opaque(const Value* address) noexcept {
-  __asm__("" : "+r"(address));
-  return address;
-}
-
-std::uint64_t rbp_at(std::uint32_t offset, const Caller& caller) noexcept {
-  return offset == RememberedWalk::kNotSaved ? caller.frame_pointer
-                                             : load(caller.stack_pointer + offset);
-}
-
-// How many steps lead from one expected frame to the next expected one. All addresses come from
-// what is remembered, none from what was just read: the processor need not wait for one before it
-// reads the next. The stack can be read up to `readable_end`.
-[[gnu::always_inline]] inline std::size_t agreeing_steps(const RememberedWalk& expected,
-                                                         const Caller& caller,
-                                                         std::uint64_t readable_end) noexcept {
+// Of the words at the places of a walk, as they are now. All addresses come from what is
+// remembered, none from what was just read: the processor need not wait for one before it reads the
+// next. Hence four sums, too.
+[[gnu::always_inline]] inline std::uint64_t hash_words(const RememberedWalk& walk,
+                                                       const Caller& caller) noexcept {
+  constexpr std::size_t kSums = 4;
+  constexpr std::uint64_t kFactor = 0xff51'afd7'ed55'8ccdu;  // odd: no single word can be another
   const std::uint64_t begin = caller.stack_pointer;
-  const std::size_t most = expected.count - std::size_t{1};
-  if (caller.return_address != expected.return_addresses[0] ||
-      (most > 0 && begin + expected.frames[most - 1] > readable_end)) {
-    return 0;
+  const std::size_t count = walk.return_addresses;
+  std::uint64_t sums[kSums] = {caller.return_address, 1, 2, 3};
+  std::size_t i = 0;
+  for (; i + kSums <= count; i += kSums) {
+#pragma GCC unroll 4
+    for (std::size_t sum = 0; sum < kSums; ++sum) {
+      sums[sum] = (sums[sum] + load_place(begin, walk.places[i + sum])) * kFactor;
+    }
   }
-  std::size_t steps = 0;
-  while (steps < most &&
-         load(begin + expected.frames[steps] - kWord) == expected.return_addresses[steps + 1]) {
-    ++steps;
+  for (; i < count; ++i) sums[0] = (sums[0] + load_place(begin, walk.places[i])) * kFactor;
+  // An rbp is an address on the stack, which counts as its distance.
+  for (; i < count + walk.rbps; ++i) {
+    const std::uint16_t place = walk.places[i];
+    const std::uint64_t rbp =
+        place == RememberedWalk::kInRegister ? caller.frame_pointer : load_place(begin, place);
+    sums[1] = (sums[1] + (rbp - begin)) * kFactor;
   }
-  for (std::size_t i = 0; i < expected.by_rbp_count; ++i) {
-    const RememberedWalk::ByRbp& by_rbp = expected.by_rbp[i];
-    if (by_rbp.frame >= steps) break;
-    if (rbp_at(expected.rbp_places[by_rbp.frame], caller) != begin + by_rbp.rbp)
-      return by_rbp.frame;
+  return mix(mix(sums[0], sums[1]), mix(sums[2], sums[3]));
+}
+
+// Whether the calling thread's stack has this walk.
+[[gnu::hot]] bool is_here(const RememberedWalk& walk, const Caller& caller,
+                          std::size_t capacity) noexcept {
+  if (walk.capacity != capacity || walk.generation != unload_count()) return false;
+  if (const std::size_t count = walk.return_addresses; count > 0) {
+    const std::uint64_t end = (walk.places[count - 1] + std::uint64_t{1}) * kWord;
+    if (caller.stack_pointer + end > own_stack.high) return false;
   }
-  return steps;
+  return hash_words(walk, caller) == walk.words;
 }
 
 // One walk. `all` follows every register through the general rules, from the walk's own frame; it
@@ -162,19 +161,23 @@ class Walker {
         capacity_(capacity),
         walk_{out, 0, 0, false} {}
 
-  // With the help of the thread's memory. False where more registers are needed.
+  // For the thread's memory, too. False where more registers are needed.
   bool run(UnwindCache& memory) noexcept {
-    const RememberedWalk& expected = memory.expected();
-    std::size_t steps = 0;
-    if (keeps_rules_ && is_usable(expected, capacity_, generation_)) {
-      steps = agreeing_steps(expected, caller_, memory_.known_end());
-      if (steps + 1 == expected.count) {
-        memory.expected_came();
-        go_to(steps, expected);
-        return run(nullptr);
-      }
+    RememberedWalk fresh;
+    std::uint16_t rbp_places[RememberedWalk::kMaxPlaces];
+    fresh.capacity = static_cast<std::uint16_t>(capacity_);
+    fresh.generation = generation_;
+    fresh.return_addresses = fresh.rbps = 0;
+    if (keeps_rules_) fresh_ = &fresh;
+    rbp_places_ = rbp_places;
+    const bool done = run(nullptr);
+    if (fresh_ != nullptr) {
+      memcpy(fresh.places + fresh.return_addresses, rbp_places, fresh.rbps * sizeof rbp_places[0]);
+      fresh.hash = walk_.hash;
+      fresh.words = hash_words(fresh, caller_);
+      memory.other_came(begin_, fresh);
     }
-    return run_and_remember(steps, memory, expected);
+    return done;
   }
 
   // False where more registers are needed.
@@ -189,7 +192,7 @@ class Walker {
         packed = work_out(address);
         if (packed != 0 && keeps_rules_) table.insert(address, generation_, packed);
         if (packed == 0) {  // no file's code
-          if (!follows_a_call(return_address_)) return true;
+          if (!follows_a_call(return_address_)) return stop();
           packed = pack(frame_pointer_rule());
         }
       }
@@ -200,11 +203,11 @@ class Walker {
       }
       const std::uint64_t hash =
           mix(walk_.hash, return_address_ + (std::uint64_t{rule.module_serial} << 48));
-      if (fresh_ != nullptr) remember(rule, hash);
+      if (fresh_ != nullptr) remember(rule);
       out_[walk_.count++] = return_address_;
       walk_.hash = hash;
       if (rule.kind == CachedKind::kPlain && all == nullptr) [[likely]] {
-        if (!step_short(rule)) return true;
+        if (!step_short(rule)) return stop();
       } else {
         const Step outcome = step_general(rule, address, all);
         if (outcome != Step::kDone) return outcome != Step::kRegisterNotKnown || all != nullptr;
@@ -229,57 +232,29 @@ class Walker {
   const Walk& walk() const noexcept { return walk_; }
 
  private:
-  // To the frame to which these steps of the expected walk lead.
-  void go_to(std::size_t steps, const RememberedWalk& expected) noexcept {
-    if (steps == 0) return;
-    memcpy(out_, expected.return_addresses, steps * sizeof out_[0]);
-    walk_.count = steps;
-    walk_.hash = expected.hashes[steps - 1];
-    stack_pointer_ = begin_ + expected.frames[steps - 1];
-    return_address_ = load(stack_pointer_ - kWord);
-    rbp_place_ = expected.rbp_places[steps];
-    frame_pointer_ = rbp_at(rbp_place_, caller_);
-  }
-
-  // From where the stack is not the expected one.
-  [[gnu::noinline]] bool run_and_remember(std::size_t steps, UnwindCache& memory,
-                                          const RememberedWalk& expected) noexcept {
-    RememberedWalk fresh;
-    fresh.generation = generation_;
-    fresh.count = static_cast<std::uint16_t>(steps);
-    fresh.is_whole = false;
-    copy_steps(fresh, expected, steps);
-    go_to(steps, expected);
-    if (keeps_rules_) fresh_ = &fresh;
-    const bool done = run(nullptr);
+  // What ends this walk is not known by the words on the stack alone.
+  bool stop() noexcept {
     fresh_ = nullptr;
-    fresh.hash = walk_.hash;
-    if (done && keeps_rules_) memory.other_came(fresh);
-    return done;
+    return true;
   }
 
-  // The frame that is about to be left.
-  void remember(const CachedRule& rule, std::uint64_t hash) noexcept {
+  // What is read to leave the frame.
+  void remember(const CachedRule& rule) noexcept {
+    if (rule.kind == CachedKind::kOutermost) return;
     const std::uint64_t frame = (rule.by_rbp ? frame_pointer_ : stack_pointer_) + rule.frame_offset;
-    const std::size_t index = fresh_->count++;
-    fresh_->return_addresses[index] = return_address_;
-    fresh_->hashes[index] = hash;
-    fresh_->frames[index] = static_cast<std::uint32_t>(frame - begin_);
-    fresh_->rbp_places[index] = rbp_place_;
-    if (rule.by_rbp && fresh_->by_rbp_count < RememberedWalk::kMaxByRbp) {
-      fresh_->by_rbp[fresh_->by_rbp_count++] = {
-          static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(frame_pointer_ - begin_)};
-    }
-    if (rule.rbp_distance != 0) {
-      rbp_place_ = static_cast<std::uint32_t>(frame - begin_ - rule.rbp_distance);
-    }
-    fresh_->is_whole = rule.kind == CachedKind::kOutermost;
-    // What follows is not known by these alone.
-    if (rule.kind != CachedKind::kPlain || rule.guessed ||
-        fresh_->count == RememberedWalk::kMaxFrames ||
-        fresh_->by_rbp_count == RememberedWalk::kMaxByRbp || frame <= stack_pointer_ ||
-        frame - begin_ > kMostRemembered || frame - rule.rbp_distance < stack_pointer_) {
+    const std::uint64_t place = (frame - begin_) / kWord;
+    // With one more return address and rbp.
+    const std::size_t used = std::size_t{fresh_->return_addresses} + fresh_->rbps + 2;
+    if (rule.kind != CachedKind::kPlain || rule.guessed || used > RememberedWalk::kMaxPlaces ||
+        frame <= stack_pointer_ || frame % kWord != 0 || place >= RememberedWalk::kInRegister ||
+        frame - rule.rbp_distance < stack_pointer_) {
       fresh_ = nullptr;
+      return;
+    }
+    fresh_->places[fresh_->return_addresses++] = static_cast<std::uint16_t>(place - 1);
+    if (rule.by_rbp) rbp_places_[fresh_->rbps++] = rbp_place_;
+    if (rule.rbp_distance != 0) {
+      rbp_place_ = static_cast<std::uint16_t>(place - rule.rbp_distance / kWord);
     }
   }
 
@@ -336,7 +311,8 @@ class Walker {
   std::uint64_t return_address_;
   std::uint64_t stack_pointer_;
   std::uint64_t frame_pointer_;
-  std::uint32_t rbp_place_ = RememberedWalk::kNotSaved;  // where `frame_pointer_` was read
+  std::uint16_t* rbp_places_ = nullptr;
+  std::uint16_t rbp_place_ = RememberedWalk::kInRegister;  // where `frame_pointer_` was read
   std::uint64_t* out_;
   std::size_t capacity_;
   Walk walk_;
@@ -362,18 +338,19 @@ bool prepare(SerialOf serial_of) noexcept {
   return table.reset();
 }
 
-[[gnu::hot]] bool read_expected(const Caller& caller, std::size_t capacity, UnwindCache& memory,
-                                Walk& out) noexcept {
-  const RememberedWalk& expected = *opaque(&memory.expected());
-  const OwnStack& own = own_stack;
-  if (unload_is_running() || !is_usable(expected, capacity, unload_count()) || !expected.is_whole ||
-      caller.stack_pointer < own.low ||
-      agreeing_steps(expected, caller, own.high) + 1 != expected.count) {
-    return false;
+[[gnu::hot]] RememberedWalk* read_expected(const Caller& caller, std::size_t capacity,
+                                           UnwindCache& memory) noexcept {
+  if (unload_is_running() || caller.stack_pointer < own_stack.low) return nullptr;
+  RememberedWalk& follower = memory.walk(memory.follower());
+  if (is_here(follower, caller, capacity)) [[likely]] {
+    memory.follower_came();
+    return &follower;
   }
-  out = {expected.return_addresses, expected.count, expected.hash, false};
-  memory.expected_came();
-  return true;
+  const UnwindCache::Slot slot = memory.seen_at(caller.stack_pointer);
+  RememberedWalk& seen = memory.walk(slot);
+  if (!is_here(seen, caller, capacity)) return nullptr;
+  memory.seen_came(slot);
+  return &seen;
 }
 
 Walk read_frames(const Caller& caller, std::uint64_t* out, std::size_t capacity,
@@ -391,7 +368,7 @@ bool prepare(SerialOf) noexcept {
   return true;
 }
 
-bool read_expected(const Caller&, std::size_t, UnwindCache&, Walk&) noexcept { return false; }
+RememberedWalk* read_expected(const Caller&, std::size_t, UnwindCache&) noexcept { return nullptr; }
 
 // A frame record is two words, the caller's frame pointer and its return address (AAPCS64, 6.4.6).
 // Bits above the address are a signature (pointer authentication).

@@ -50,12 +50,13 @@ using SerialOf = std::uint32_t (*)(const LoadedModule& module) noexcept;
 // Before the first walk of a process. False where there is no memory for the rules.
 [[nodiscard]] bool prepare(SerialOf serial_of) noexcept;
 
-class UnwindCache;  // walk_memory.hpp
+class UnwindCache;  // unwind_cache.hpp
+struct RememberedWalk;
 
-// The walk that the thread's earlier ones let expect, if the stack has it; its addresses are those
-// in `memory`, the thread's own. Else false, and read_frames() is needed.
-[[nodiscard]] bool read_expected(const Caller& caller, std::size_t capacity, UnwindCache& memory,
-                                 Walk& out) noexcept;
+// The walk that the thread's earlier ones let expect, if the stack has it; `memory` is the thread's
+// own. Else nullptr, and read_frames() is needed.
+[[nodiscard]] RememberedWalk* read_expected(const Caller& caller, std::size_t capacity,
+                                            UnwindCache& memory) noexcept;
 
 // Any walk. `out` has room for `capacity` addresses; `memory` is the thread's own, or nullptr. What
 // a signal interrupted appears as its address + 1, so that address - 1 always lies in the

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Native walks of one thread, for when they come again.
 //
-// A training step repeats, and so do its walks, in the same order. To follow frames by their rules
-// is to wait for memory twice a frame: only the rule says where the next frame is. A walk that is
-// expected says beforehand where each return address must stand, so all are read at once and only
-// compared. What is found is the same either way.
+// A training step repeats, and so do its walks. To follow frames by their rules is to wait for
+// memory twice a frame: only the rule says where the next frame is. A walk that is expected says
+// beforehand where on the stack its words stand, so all are read at once, and one number of them
+// says whether it is the same walk. It is small, because between two walks the program takes its
+// room in the processor's caches.
 #pragma once
 
 #include <string.h>
@@ -15,100 +16,107 @@
 
 namespace gpumemtrace::preload::native {
 
-// A walk, as the words by which it is known again: if the stack has them, it is the same walk. The
-// step out of a frame depends on the return address, whose rule stays the same while no library is
-// unloaded, and on rbp where the rule asks for it.
+// A walk, as the places of all words that it read: the same words at these places lead to the same
+// frames. The step out of a frame depends on the return address, whose rule stays the same while no
+// library is unloaded, and on rbp where the rule asks for it.
 struct alignas(64) RememberedWalk {
-  static constexpr std::size_t kMaxFrames = 40;
-  static constexpr std::size_t kMaxByRbp = 24;
-  static constexpr std::uint32_t kNotSaved = ~std::uint32_t{0};
+  static constexpr std::size_t kMaxPlaces = 144;
+  static constexpr std::uint16_t kInRegister = 0xffff;
 
-  // A frame whose address the rule tells from rbp.
-  struct ByRbp {
-    std::uint32_t frame;  // its index
-    std::uint32_t rbp;    // what rbp must be there
-  };
-
-  std::uint64_t hash;        // of the whole walk, also of what is not remembered here
-  std::uint32_t generation;  // the number of libraries unloaded before
-  std::uint16_t count;       // 0: nothing is remembered here
-  std::uint8_t by_rbp_count;
-  bool is_whole;  // the last frame is the outermost
-  std::uint64_t return_addresses[kMaxFrames];
-  // Places on the stack, in bytes above the stack pointer with which the walk began.
-  std::uint32_t frames[kMaxFrames];  // a frame's address; the next return address is just below it
-  ByRbp by_rbp[kMaxByRbp];
-  std::uint32_t rbp_places[kMaxFrames];  // where a frame's rbp stands; kNotSaved: in the register
-  std::uint64_t hashes[kMaxFrames];      // of the walk up to this frame
+  std::uint64_t hash;                // of the frames
+  std::uint64_t words;               // hash of the words
+  std::uint32_t generation;          // the number of libraries unloaded before
+  std::uint16_t capacity;            // how many frames were wanted; 0: nothing is remembered here
+  std::uint8_t return_addresses;     // so many places hold one; the first was the caller's
+  std::uint8_t rbps;                 // those after them hold what a frame is found by
+  std::uint32_t label;               // the caller's, from 0 on
+  std::uint16_t places[kMaxPlaces];  // in words above the stack pointer with which the walk began
 };
-
-// Asks for what is read first of a walk.
-inline void fetch(const RememberedWalk& walk) noexcept {
-  constexpr std::size_t kLine = 64;
-  const auto* const begin = reinterpret_cast<const char*>(&walk);
-  constexpr std::size_t kBytes = offsetof(RememberedWalk, by_rbp) + kLine;
-  for (std::size_t at = 0; at < kBytes; at += kLine) __builtin_prefetch(begin + at);
-}
-
-// The first `count` frames, and how they are found.
-inline void copy_steps(RememberedWalk& to, const RememberedWalk& from, std::size_t count) noexcept {
-  const auto copy = [count](auto& target, const auto& source) noexcept {
-    memcpy(target, source, count * sizeof source[0]);
-  };
-  copy(to.return_addresses, from.return_addresses);
-  copy(to.frames, from.frames);
-  copy(to.rbp_places, from.rbp_places);
-  copy(to.hashes, from.hashes);
-  to.by_rbp_count = 0;
-  while (to.by_rbp_count < from.by_rbp_count && from.by_rbp[to.by_rbp_count].frame < count) {
-    to.by_rbp[to.by_rbp_count] = from.by_rbp[to.by_rbp_count];
-    ++to.by_rbp_count;
-  }
-}
+static_assert(sizeof(RememberedWalk) == 320);
 
 // Belongs to one thread at a time. All zeros remembers nothing.
+//
+// Mostly walks come in the order in which they came before, so the next one can be asked for before
+// it is needed. Where they do not, how deep the stack is tells most ways into a hook apart, because
+// their frames add up to different sums; and the walk before tells apart those of one depth.
 class UnwindCache {
  public:
+  using Slot = std::uint8_t;
+
+  RememberedWalk& walk(Slot slot) noexcept { return walks_[slot]; }
   // What followed last time that the last few walks were these.
-  const RememberedWalk& expected() const noexcept { return walks_[expected_[history_]]; }
-  void expected_came() noexcept { append(expected_[history_]); }
+  Slot follower() const noexcept { return followers_[history_]; }
+  // What came last time that a walk began there after the same one as now.
+  Slot seen_at(std::uint64_t stack_pointer) const noexcept {
+    return seen_[place_of(stack_pointer)];
+  }
+
+  void follower_came() noexcept { append(follower()); }
+  void seen_came(Slot slot) noexcept {
+    followers_[history_] = slot;
+    append(slot);
+  }
   // Asks for the memory of what is expected next, before it is needed.
-  void fetch_expected() const noexcept { fetch(expected()); }
+  void fetch_follower() const noexcept {
+    constexpr std::size_t kLine = 64;
+    const auto* const begin = reinterpret_cast<const char*>(&walks_[follower()]);
+    __builtin_prefetch(begin);
+    __builtin_prefetch(begin + kLine);
+  }
 
   // Another one came. It replaces the one that was remembered first.
-  void other_came(const RememberedWalk& walk) noexcept {
-    std::uint8_t& by_hash = by_hash_[walk.hash % kHistories];
-    if (walks_[by_hash].hash != walk.hash || walks_[by_hash].generation != walk.generation) {
-      by_hash = oldest_;
-      oldest_ = static_cast<std::uint8_t>((oldest_ + 1) % kWalks);
-      write(walks_[by_hash], walk);
+  void other_came(std::uint64_t stack_pointer, const RememberedWalk& walk) noexcept {
+    Slot& slot = by_words_[walk.words % kHints];
+    if (!is_same(walks_[slot], walk)) {
+      slot = oldest_++;
+      // A signal handler may leave this function by longjmp: half a walk must not be believed.
+      walks_[slot].capacity = 0;
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      memcpy(walks_[slot].places, walk.places, place_bytes_of(walk));
+      walks_[slot].hash = walk.hash;
+      walks_[slot].words = walk.words;
+      walks_[slot].generation = walk.generation;
+      walks_[slot].return_addresses = walk.return_addresses;
+      walks_[slot].rbps = walk.rbps;
+      walks_[slot].label = 0;
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+      walks_[slot].capacity = walk.capacity;
     }
-    expected_[history_] = by_hash;
-    append(by_hash);
+    seen_[place_of(stack_pointer)] = slot;
+    seen_came(slot);
   }
 
  private:
-  static constexpr std::size_t kWalks = 128;
+  static constexpr std::size_t kWalks = 256;  // as many as a slot's number can tell
+  static constexpr std::size_t kHints = 1024;
   static constexpr std::size_t kHistories = 1024;
+  static constexpr int kSeenBits = 12;  // a training uses some hundred; few of them meet
 
-  void append(std::uint8_t index) noexcept { history_ = (history_ << 3 ^ index) % kHistories; }
-
-  static void write(RememberedWalk& slot, const RememberedWalk& walk) noexcept {
-    // A signal handler may leave this function by longjmp: half a walk must not be believed.
-    slot.count = 0;
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    slot.hash = walk.hash;
-    slot.generation = walk.generation;
-    slot.is_whole = walk.is_whole;
-    copy_steps(slot, walk, walk.count);
-    std::atomic_signal_fence(std::memory_order_seq_cst);
-    slot.count = walk.count;
+  void append(Slot slot) noexcept {
+    history_ = (history_ << 3 ^ slot) % kHistories;
+    last_ = slot;
+  }
+  std::size_t place_of(std::uint64_t stack_pointer) const noexcept {
+    const std::uint64_t key = (stack_pointer / sizeof(std::uint64_t)) ^ std::uint64_t{last_} << 48;
+    return key * 0x9e37'79b9'7f4a'7c15u >> (64 - kSeenBits);
+  }
+  static std::size_t place_bytes_of(const RememberedWalk& walk) noexcept {
+    return (std::size_t{walk.return_addresses} + walk.rbps) * sizeof walk.places[0];
+  }
+  [[nodiscard]] static bool is_same(const RememberedWalk& left,
+                                    const RememberedWalk& right) noexcept {
+    return left.hash == right.hash && left.words == right.words &&
+           left.generation == right.generation && left.capacity == right.capacity &&
+           left.return_addresses == right.return_addresses && left.rbps == right.rbps &&
+           memcmp(left.places, right.places, place_bytes_of(left)) == 0;
   }
 
-  std::size_t history_;                // the last walks, the older the less of them
-  std::uint8_t oldest_;                // slot that is taken next
-  std::uint8_t by_hash_[kHistories];   // hints
-  std::uint8_t expected_[kHistories];  // by history
+  std::size_t history_;  // the last walks, the older the less of them
+  Slot last_;
+  Slot oldest_;  // is taken next
+  Slot by_words_[kHints];
+  Slot followers_[kHistories];
+  Slot seen_[std::size_t{1} << kSeenBits];
   RememberedWalk walks_[kWalks];
 };
 

@@ -206,7 +206,24 @@ StackId id_of_waiting(const python::WaitingThread& thread) noexcept {
   }
 }
 
-// With native frames that have to be looked for. Apart, because of the room that they take.
+// With the native frames of an earlier walk, where the stack has them again. kNone: it has not, or
+// nothing was written of them.
+[[gnu::always_inline]] inline StackId expected_stack(const native::Caller& caller,
+                                                     native::UnwindCache& memory,
+                                                     std::uint64_t hash, bool has_python) noexcept {
+  native::RememberedWalk* const walk = native::read_expected(caller, settings.depth_limit, memory);
+  if (walk == nullptr) [[unlikely]]
+    return StackId::kNone;
+  memory.fetch_follower();
+  if (!has_python && walk->label != 0) return StackId{walk->label};
+  bool is_new = false;
+  const StackId id = intern_stack(mix(hash, walk->hash), is_new);
+  if (is_new) return StackId::kNone;
+  if (!has_python) walk->label = trace::number_of(id);
+  return id;
+}
+
+// With native frames, which have to be looked for. Apart, because of the room that they take.
 [[gnu::noinline]] StackId unexpected_stack(const native::Caller& caller,
                                            native::UnwindCache* memory, std::uint64_t hash,
                                            const python::Walk* walk) noexcept {
@@ -268,21 +285,16 @@ bool map_walks() noexcept {
       end_waiting_look(ticks());  // a look is no quiet time
     }
   }
-  native::Walk native;
-  native::UnwindCache* memory = nullptr;
   if (wants_native(use, walk != nullptr)) {
-    if (writer < kUnwindCaches) memory = &settings.unwind_caches[writer];
-    if (memory == nullptr || !native::read_expected(caller, settings.depth_limit, *memory, native))
-        [[unlikely]] {
-      return unexpected_stack(caller, memory, hash, walk);
-    }
-    hash = mix(hash, native.hash);
-  } else if (walk == nullptr) {
-    return StackId::kNone;
+    native::UnwindCache* const memory =
+        writer < kUnwindCaches ? &settings.unwind_caches[writer] : nullptr;
+    const StackId id =
+        memory == nullptr ? StackId::kNone : expected_stack(caller, *memory, hash, walk != nullptr);
+    if (id != StackId::kNone) [[likely]]
+      return id;
+    return unexpected_stack(caller, memory, hash, walk);
   }
-  const StackId id = id_of(hash, walk, native);
-  if (memory != nullptr) memory->fetch_expected();
-  return id;
+  return walk == nullptr ? StackId::kNone : id_of(hash, walk, native::Walk{});
 }
 
 void reset_stacks(const Config& config) noexcept {

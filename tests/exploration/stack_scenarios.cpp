@@ -77,7 +77,7 @@ std::span<const WaitingThread> WaitingLook::found() const noexcept {
 }  // namespace python
 namespace native {
 bool prepare(SerialOf) noexcept { return true; }
-bool read_expected(const Caller&, std::size_t, UnwindCache&, Walk&) noexcept { return false; }
+RememberedWalk* read_expected(const Caller&, std::size_t, UnwindCache&) noexcept { return nullptr; }
 Walk read_frames(const Caller&, std::uint64_t*, std::size_t, UnwindCache*) noexcept { return {}; }
 }  // namespace native
 std::uint32_t module_serial(const LoadedModule&) noexcept { return 1; }

@@ -50,13 +50,17 @@ thread_local std::unique_ptr<UnwindCache> walk_memory;
 [[gnu::noinline]] void take() {
   std::uint64_t frames[kMaxFrames];
   const Caller caller = caller_of_this_function();
-  Walk walk;
-  if (walk_memory == nullptr || !read_expected(caller, kMaxFrames, *walk_memory, walk)) {
-    walk = read_frames(caller, frames, kMaxFrames, walk_memory.get());
+  const Walk walk = read_frames(caller, frames, kMaxFrames);
+  std::uint64_t hash = walk.hash;
+  if (walk_memory != nullptr) {
+    const RememberedWalk* const expected = read_expected(caller, kMaxFrames, *walk_memory);
+    std::uint64_t again[kMaxFrames];
+    hash = expected != nullptr ? expected->hash
+                               : read_frames(caller, again, kMaxFrames, walk_memory.get()).hash;
   }
   bool emitted = false;
   taken = {walk.count, walk.count == 0 ? 0 : walk.addresses[walk.count - 1],
-           stacks.intern(walk.hash, emitted)};
+           stacks.intern(hash, emitted)};
 }
 
 // Through a pointer that the compiler cannot follow: else it makes a loop of the recursion.
