@@ -2,6 +2,7 @@
 #include "analyzer/replay/packing.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace gpumemtrace::analyzer::replay {
@@ -10,32 +11,29 @@ namespace {
 // Placed blocks by stretches of time, so that a block meets those of its own life only.
 class Placed {
  public:
-  explicit Placed(std::uint64_t duration)
-      : stretch_(duration / kStretches + 1), stretches_(kStretches) {}
+  Placed(std::uint64_t duration, std::size_t most_blocks)
+      : index_bits_(std::bit_width(most_blocks)),
+        stretch_(duration / kStretches + 1),
+        begun_(kStretches),
+        living_(kStretches) {}
 
   void add(const Lifetime& life, std::uint64_t offset) {
     const auto index = static_cast<std::uint32_t>(all_.size());
-    all_.push_back({life, offset, 0});
-    for (std::uint64_t at = first(life); at <= last(life); ++at) stretches_[at].push_back(index);
+    all_.push_back({life, offset});
+    begun_[first(life)].push_back(index);
+    for (std::uint64_t at = first(life); at <= last(life); ++at) living_[at].push_back(index);
   }
 
-  // Offset and end of those that live at the same time, by offset.
-  [[nodiscard]] const std::vector<std::pair<std::uint64_t, std::uint64_t>>& beside(
-      const Lifetime& life) {
-    found_.clear();
-    ++search_;
-    for (std::uint64_t at = first(life); at <= last(life); ++at) {
-      for (const std::uint32_t index : stretches_[at]) {
-        Block& block = all_[index];
-        if (block.seen == search_) continue;
-        block.seen = search_;
-        if (block.life.begin < life.end && life.begin < block.life.end) {
-          found_.emplace_back(block.offset, block.offset + block.life.bytes);
-        }
-      }
+  // The lowest offset at which it has room among those that live at the same time.
+  [[nodiscard]] std::uint64_t lowest_gap(const Lifetime& life) {
+    find_beside(life);
+    std::uint64_t offset = 0;
+    for (const std::uint64_t found : found_) {
+      if (found >> index_bits_ >= offset + life.bytes) break;
+      const Block& block = all_[found & ((std::uint64_t{1} << index_bits_) - 1)];
+      offset = std::max(offset, block.offset + block.life.bytes);
     }
-    std::sort(found_.begin(), found_.end());
-    return found_;
+    return offset;
   }
 
  private:
@@ -43,16 +41,32 @@ class Placed {
   struct Block {
     Lifetime life;
     std::uint64_t offset = 0;
-    std::uint64_t seen = 0;  // the last search that met it
   };
+
+  // By offset. Each once: what lives when the block begins, and what begins later.
+  void find_beside(const Lifetime& life) {
+    found_.clear();
+    add_found(life, living_[first(life)]);
+    for (std::uint64_t at = first(life) + 1; at <= last(life); ++at) add_found(life, begun_[at]);
+    std::sort(found_.begin(), found_.end());
+  }
+  void add_found(const Lifetime& life, const std::vector<std::uint32_t>& indexes) {
+    for (const std::uint32_t index : indexes) {
+      const Block& block = all_[index];
+      if (block.life.begin < life.end && life.begin < block.life.end) {
+        found_.push_back(block.offset << index_bits_ | index);
+      }
+    }
+  }
   [[nodiscard]] std::uint64_t first(const Lifetime& life) const { return life.begin / stretch_; }
   [[nodiscard]] std::uint64_t last(const Lifetime& life) const { return (life.end - 1) / stretch_; }
 
+  std::size_t index_bits_;
   std::uint64_t stretch_;
-  std::vector<std::vector<std::uint32_t>> stretches_;
+  std::vector<std::vector<std::uint32_t>> begun_;   // by stretch
+  std::vector<std::vector<std::uint32_t>> living_;  // likewise
   std::vector<Block> all_;
-  std::vector<std::pair<std::uint64_t, std::uint64_t>> found_;
-  std::uint64_t search_ = 0;
+  std::vector<std::uint64_t> found_;  // offset, and the index in the lower bits
 };
 
 }  // namespace
@@ -64,14 +78,10 @@ std::uint64_t packed_height(std::vector<Lifetime> blocks) {
   });
   std::uint64_t duration = 0;
   for (const Lifetime& life : blocks) duration = std::max(duration, life.end);
-  Placed placed(duration);
+  Placed placed(duration, blocks.size());
   std::uint64_t height = 0;
   for (const Lifetime& life : blocks) {
-    std::uint64_t offset = 0;
-    for (const auto& [begin, end] : placed.beside(life)) {
-      if (begin >= offset + life.bytes) break;
-      offset = std::max(offset, end);
-    }
+    const std::uint64_t offset = placed.lowest_gap(life);
     placed.add(life, offset);
     height = std::max(height, offset + life.bytes);
   }
