@@ -53,6 +53,15 @@ release(second, 30)  # 50 and 40 are too much
 report(segment(40), 40)
 """
 IS_REFUSED = FLUSHES + "refuse(10)\n"
+# Of up to 500 MiB. With max_split_size_mb:128 the second block has a segment of its own, so that the
+# first one can go back: 450 MiB.
+IS_REFUSED_BETWEEN = """
+first = segment(200)
+report(first, 200)
+report(first, -200)
+report(first, 150)
+refuse(300)
+"""
 # With large_segment_size_mb:40 from the second segment on.
 CHANGES = """
 first = segment(20)
@@ -63,10 +72,13 @@ report(segment(40), 6)
 
 
 class WhatIfLimits(support.EndToEnd):
-    def what_if(self, program, *arguments):
+    def record_allocator(self, program):
         # What PyTorch gives back for a request has the request's Python frames; here none has any.
         self.record(support.PYTHON, "-c", ALLOCATOR + program, GPUMEMTRACE_SIM_MEMORY=1 << 30,
                     GPUMEMTRACE_PYTHON=0, GPUMEMTRACE_NATIVE="off")
+
+    def what_if(self, program, *arguments):
+        self.record_allocator(program)
         done = subprocess.run([support.TOOL, "whatif", self.only_trace(), "--json", *arguments],
                               capture_output=True, text=True, timeout=support.TIMEOUT_S, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -103,6 +115,13 @@ class WhatIfLimits(support.EndToEnd):
         self.assertIsNone(fits[1434])  # 90 MiB, of 84 to 98
         self.assertIn("a limit of its own", recorded["reason"])
         self.assertIs(fits[2048], True)
+
+    def test_no_finding_says_that_a_setting_meets_what_the_limit_may_refuse(self):
+        self.record_allocator(IS_REFUSED_BETWEEN)
+        (found,) = [row for row in self.report()["findings"] if row["rule"] == "out_of_memory"]
+        self.assertIn("limit", found["fix"])
+        self.assertNotIn("max_split_size_mb", found["fix"])
+        self.assertNotIn("would have been met", found["fix"])
 
     def test_a_change_of_settings_ends_the_proof_where_it_shows(self):
         device = self.what_if(CHANGES)
