@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Closed words that the model counts by and the report shows: each enumeration with its names,
-// once. Names are a contract (docs/report.schema.json).
+// once, by names() in the enumeration's order. Names are a contract (docs/report.schema.json).
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -12,6 +13,21 @@
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
+
+template <class Word>
+concept HasNames = requires(Word word) {
+  names(word);
+};
+
+template <HasNames Word>
+constexpr std::string_view name_of(Word word) {
+  constexpr auto kNames = names(Word());
+  return kNames[static_cast<std::size_t>(word)];
+}
+template <HasNames Word>
+constexpr std::size_t word_count(Word word) {
+  return names(word).size();
+}
 
 // A name as it is read: "optimizer state".
 [[nodiscard]] inline std::string in_words(std::string_view name) {
@@ -29,25 +45,10 @@ enum class Direction : std::uint8_t {
   kHostToHost,
   kUnknown,
 };
-
-constexpr std::string_view name_of(Direction direction) {
-  switch (direction) {
-    case Direction::kHostToDevice:
-      return "host_to_device";
-    case Direction::kDeviceToHost:
-      return "device_to_host";
-    case Direction::kDeviceToDevice:
-      return "device_to_device";
-    case Direction::kPeer:
-      return "peer";
-    case Direction::kHostToHost:
-      return "host_to_host";
-    case Direction::kUnknown:
-      break;
-  }
-  return "unknown";
+constexpr auto names(Direction) {
+  return std::to_array<std::string_view>(
+      {"host_to_device", "device_to_host", "device_to_device", "peer", "host_to_host", "unknown"});
 }
-constexpr std::size_t word_count(Direction) { return 6; }
 
 using trace::FreedWhat;
 
@@ -78,42 +79,15 @@ enum class HandleKind : std::uint8_t {
   kPool,
   kGraphExecutable,  // only those that allocate memory
 };
-
-constexpr std::string_view name_of(HandleKind kind) {
-  switch (kind) {
-    case HandleKind::kVmm:
-      return "vmm";
-    case HandleKind::kVmmHost:
-      return "vmm_host";
-    case HandleKind::kImportedVmm:
-      return "imported_vmm";
-    case HandleKind::kIpc:
-      return "ipc";
-    case HandleKind::kExternal:
-      return "external";
-    case HandleKind::kPool:
-      return "pool";
-    case HandleKind::kGraphExecutable:
-      break;
-  }
-  return "graph_executable";
+constexpr auto names(HandleKind) {
+  return std::to_array<std::string_view>(
+      {"vmm", "vmm_host", "imported_vmm", "ipc", "external", "pool", "graph_executable"});
 }
-constexpr std::size_t word_count(HandleKind) { return 7; }
 
 // What became of a request that found too little memory.
 enum class OomOutcome : std::uint8_t { kUnknown, kRaised, kRecovered };
-
-constexpr std::string_view name_of(OomOutcome outcome) {
-  switch (outcome) {
-    case OomOutcome::kRaised:
-      return "raised";
-    case OomOutcome::kRecovered:
-      return "recovered";
-    case OomOutcome::kUnknown:
-      break;
-  }
-  return "unknown";
+constexpr auto names(OomOutcome) {
+  return std::to_array<std::string_view>({"unknown", "raised", "recovered"});
 }
-constexpr std::size_t word_count(OomOutcome) { return 3; }
 
 }  // namespace gpumemtrace::analyzer

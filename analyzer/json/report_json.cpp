@@ -9,7 +9,7 @@ namespace {
 template <class Word>
 concept IsWord = std::is_enum_v<Word>;
 
-// Which verb of a table of fields does what: analyzer/rows/site.hpp.
+// Which verb of a table of fields does what: analyzer/rows/fields.hpp.
 class Writer {
  public:
   template <class T>

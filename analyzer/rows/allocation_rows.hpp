@@ -22,17 +22,9 @@ struct Allocation {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("device", self.device);
-    v("level", self.level);
-    v("kind", self.kind);
-    v("address", self.address);
-    v("bytes", self.bytes);
-    v("start_ns", self.start_ns);
-    v("end_ns", self.end_ns);
-    v("category", self.category);
+    GPUMEMTRACE_KEYS(v, device, level, kind, address, bytes, start_ns, end_ns, category);
     v("module", self.layers);
-    v("owner", self.owner);
-    v("stack", self.stack);
+    GPUMEMTRACE_KEYS(v, owner, stack);
   }
 };
 
@@ -42,12 +34,7 @@ struct AllocationHistory {
   OptionalNumber complete_from_ns;  // of what ended before, not all is there; none: all is
   std::vector<Allocation> allocations;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("complete_from_ns", self.complete_from_ns);
-    v("allocations", self.allocations);
-  }
+  GPUMEMTRACE_FIELDS(process, complete_from_ns, allocations)
 };
 
 }  // namespace gpumemtrace::analyzer::rows

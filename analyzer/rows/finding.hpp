@@ -25,19 +25,9 @@ struct OomBreakdown {
   OptionalNumber other_processes;
   std::string source;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("tried_to_allocate", self.tried_to_allocate);
-    v("total_capacity", self.total_capacity);
-    v("free", self.free);
-    v("process_in_use", self.process_in_use);
-    v("process_allocated_by_calls", self.process_allocated_by_calls);
-    v("allocated_by_pytorch", self.allocated_by_pytorch);
-    v("reserved_by_pytorch_but_unallocated", self.reserved_by_pytorch_but_unallocated);
-    v("non_pytorch", self.non_pytorch);
-    v("other_processes", self.other_processes);
-    v("source", self.source);
-  }
+  GPUMEMTRACE_FIELDS(tried_to_allocate, total_capacity, free, process_in_use,
+                     process_allocated_by_calls, allocated_by_pytorch,
+                     reserved_by_pytorch_but_unallocated, non_pytorch, other_processes, source)
 };
 
 // What a finding rests on: values by name, in the order in which they were added. std::monostate
@@ -100,18 +90,9 @@ struct Finding {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("rule", self.rule);
-    v("severity", self.severity);
-    v("confidence", self.confidence);
-    v("title", self.title);
-    v("detail", self.detail);
-    v("evidence", self.evidence);
+    GPUMEMTRACE_KEYS(v, rule, severity, confidence, title, detail, evidence);
     v.or_null("fix", self.fix);
-    v("bytes", self.bytes);
-    v("time_ns", self.time_ns);
-    v("process", self.process);
-    v("device", self.device);
-    v("level", self.level);
+    GPUMEMTRACE_KEYS(v, bytes, time_ns, process, device, level);
     Origin::fields(self.origin, v);
     v("fingerprint", self.fingerprint);
     v.only_if_known("same_cause", self.same_cause);

@@ -11,12 +11,7 @@ struct Overhead {
   std::optional<double> ns_per_event;
   OptionalNumber cpu_ns;  // of the recorder's thread
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("events", self.events);
-    v("ns_per_event", self.ns_per_event);
-    v("cpu_ns", self.cpu_ns);
-  }
+  GPUMEMTRACE_FIELDS(events, ns_per_event, cpu_ns)
 };
 
 struct Trace {
@@ -35,28 +30,18 @@ struct Trace {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("file", self.file);
-    v("process", self.process);
+    GPUMEMTRACE_KEYS(v, file, process);
     v.added("recorder_version", self.recorder_version);
     v("complete", self.complete);
     v.added("incomplete_because", self.incomplete_because);
-    v("end", self.end);
-    v("events", self.events);
-    v("dropped", self.dropped);
-    v("bytes", self.bytes);
-    v("duration_ns", self.duration_ns);
-    v("overhead", self.overhead);
-    v("notes", self.notes);
+    GPUMEMTRACE_KEYS(v, end, events, dropped, bytes, duration_ns, overhead, notes);
   }
 };
 
 struct CudaVersions {
   OptionalNumber driver_version;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("driver_version", self.driver_version);
-  }
+  GPUMEMTRACE_FIELDS(driver_version)
 };
 
 // How CUPTI's records were joined to the calls behind them.
@@ -68,15 +53,8 @@ struct CuptiJoin {
   std::uint64_t unjoined = 0;
   NamedNumbers unjoined_by_reason;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("calls", self.calls);
-    v("api_records", self.api_records);
-    v("joined_exact", self.joined_exact);
-    v("joined_inferred", self.joined_inferred);
-    v("unjoined", self.unjoined);
-    v("unjoined_by_reason", self.unjoined_by_reason);
-  }
+  GPUMEMTRACE_FIELDS(calls, api_records, joined_exact, joined_inferred, unjoined,
+                     unjoined_by_reason)
 };
 
 struct Cupti {
@@ -89,12 +67,8 @@ struct Cupti {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("state", self.state);
-    v("reason", self.reason);
-    v("version", self.version);
-    v.added("mode", self.mode);
-    v.added("clock_error_ns", self.clock_error_ns);
-    v.added("join", self.join);
+    GPUMEMTRACE_KEYS(v, state, reason, version);
+    GPUMEMTRACE_KEYS(v.added, mode, clock_error_ns, join);
   }
 };
 
@@ -103,23 +77,14 @@ struct Python {
   bool stacks = false;
   OptionalText reason;  // why there are none
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("version", self.version);
-    v("stacks", self.stacks);
-    v("reason", self.reason);
-  }
+  GPUMEMTRACE_FIELDS(version, stacks, reason)
 };
 
 struct Torch {
   OptionalText version;
   OptionalText allocator;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("version", self.version);
-    v("allocator", self.allocator);
-  }
+  GPUMEMTRACE_FIELDS(version, allocator)
 };
 
 struct Process {
@@ -143,23 +108,10 @@ struct Process {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("id", self.id);
-    v("pid", self.pid);
-    v("ppid", self.ppid);
-    v("host", self.host);
-    v("boot_id", self.boot_id);
-    v("rank", self.rank);
-    v("local_rank", self.local_rank);
-    v("world_size", self.world_size);
-    v("executable", self.executable);
-    v("command", self.command);
-    v("start_unix_ns", self.start_unix_ns);
-    v("clock_error_ns", self.clock_error_ns);
-    v("cuda", self.cuda);
-    v("cupti", self.cupti);
+    GPUMEMTRACE_KEYS(v, id, pid, ppid, host, boot_id, rank, local_rank, world_size, executable,
+                     command, start_unix_ns, clock_error_ns, cuda, cupti);
     v.added("suppressions", self.suppressions);
-    v("python", self.python);
-    v("torch", self.torch);
+    GPUMEMTRACE_KEYS(v, python, torch);
   }
 };
 
@@ -167,11 +119,7 @@ struct SeenAs {
   std::string process;
   std::int64_t ordinal = 0;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("ordinal", self.ordinal);
-  }
+  GPUMEMTRACE_FIELDS(process, ordinal)
 };
 
 struct PhysicalPeak {
@@ -181,8 +129,7 @@ struct PhysicalPeak {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("bytes", self.bytes);
-    v("time_ns", self.time_ns);
+    GPUMEMTRACE_KEYS(v, bytes, time_ns);
     v.exact(self.is_exact);
   }
 };
@@ -194,14 +141,7 @@ struct Link {
   double bytes_per_s = 0;
   std::string source;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("kind", self.kind);
-    v("generation", self.generation);
-    v("width", self.width);
-    v("bytes_per_s", self.bytes_per_s);
-    v("source", self.source);
-  }
+  GPUMEMTRACE_FIELDS(kind, generation, width, bytes_per_s, source)
 };
 
 struct Device {
@@ -215,12 +155,7 @@ struct Device {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("id", self.id);
-    v("name", self.name);
-    v("uuid", self.uuid);
-    v("total_bytes", self.total_bytes);
-    v("seen_as", self.seen_as);
-    v("physical_peak", self.physical_peak);
+    GPUMEMTRACE_KEYS(v, id, name, uuid, total_bytes, seen_as, physical_peak);
     v.added("link", self.link);
   }
 };
@@ -238,18 +173,8 @@ struct Rank {
   std::optional<double> growth_bytes_per_step;
   std::optional<std::int64_t> deviation;  // of the peak from the median; none of a single one
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("rank", self.rank);
-    v("host", self.host);
-    v("process", self.process);
-    v("device", self.device);
-    v("peak_bytes", self.peak_bytes);
-    v("reserved_peak_bytes", self.reserved_peak_bytes);
-    v("leaked_bytes", self.leaked_bytes);
-    v("growth_bytes_per_step", self.growth_bytes_per_step);
-    v("deviation", self.deviation);
-  }
+  GPUMEMTRACE_FIELDS(rank, host, process, device, peak_bytes, reserved_peak_bytes, leaked_bytes,
+                     growth_bytes_per_step, deviation)
 };
 
 struct Frame {
@@ -262,11 +187,7 @@ struct Frame {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("function", self.function);
-    v("file", self.file);
-    v("line", self.line);
-    v("module", self.module);
-    v("offset", self.offset);
+    GPUMEMTRACE_KEYS(v, function, file, line, module, offset);
     v("kind", self.language);
   }
 };
@@ -285,9 +206,7 @@ struct Stack {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("id", self.id);
-    v("thread", self.thread);
-    v("frames", self.frames);
+    GPUMEMTRACE_KEYS(v, id, thread, frames);
     v.added("inferred_from", self.inferred_from);
   }
 };
@@ -297,12 +216,7 @@ struct UnwrappedFunction {
   std::string name;
   std::uint64_t count = 0;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("name", self.name);
-    v("count", self.count);
-  }
+  GPUMEMTRACE_FIELDS(process, name, count)
 };
 
 // Allocations that we and CUPTI do not agree on.
@@ -319,20 +233,8 @@ struct Disagreement {
   OptionalNumber bytes;
   OptionalNumber cupti_bytes;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("what", self.what);
-    v("operation", self.operation);
-    v("function", self.function);
-    v("during", self.during);
-    v("kind", self.kind);
-    v("cupti_kind", self.cupti_kind);
-    v("explained_by", self.explained_by);
-    v("count", self.count);
-    v("bytes", self.bytes);
-    v("cupti_bytes", self.cupti_bytes);
-  }
+  GPUMEMTRACE_FIELDS(process, what, operation, function, during, kind, cupti_kind, explained_by,
+                     count, bytes, cupti_bytes)
 };
 
 struct MemoryAgreement {
@@ -341,13 +243,7 @@ struct MemoryAgreement {
   std::uint64_t agreed = 0;
   std::uint64_t not_judged = 0;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("records", self.records);
-    v("agreed", self.agreed);
-    v("not_judged", self.not_judged);
-  }
+  GPUMEMTRACE_FIELDS(process, records, agreed, not_judged)
 };
 
 // What CUPTI says of a pool.
@@ -359,15 +255,8 @@ struct PoolActivity {
   std::uint64_t used_peak_bytes = 0;
   OptionalNumber sampled_reserved_peak_bytes;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("records", self.records);
-    v("reserved_peak_bytes", self.reserved_peak_bytes);
-    v("used_peak_bytes", self.used_peak_bytes);
-    v("sampled_reserved_peak_bytes", self.sampled_reserved_peak_bytes);
-  }
+  GPUMEMTRACE_FIELDS(process, device, records, reserved_peak_bytes, used_peak_bytes,
+                     sampled_reserved_peak_bytes)
 };
 
 // Rules that saw only what is behind a checkpoint.
@@ -376,12 +265,7 @@ struct PartialRules {
   std::uint64_t from_ns = 0;
   std::vector<std::string> rules;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("from_ns", self.from_ns);
-    v("rules", self.rules);
-  }
+  GPUMEMTRACE_FIELDS(process, from_ns, rules)
 };
 
 // A file that was named or found as a trace and cannot be read as one.
@@ -389,11 +273,7 @@ struct UnreadableTrace {
   std::string file;
   std::string reason;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("file", self.file);
-    v("reason", self.reason);
-  }
+  GPUMEMTRACE_FIELDS(file, reason)
 };
 
 struct Coverage {
@@ -407,13 +287,8 @@ struct Coverage {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("wrapped", self.wrapped);
-    v("resolved_unwrapped", self.resolved_unwrapped);
-    v("memory2_disagreements", self.memory2_disagreements);
-    v.added("memory2", self.memory2);
-    v.added("pools", self.pools);
-    v.added("partial_rules", self.partial_rules);
-    v.added("unreadable_traces", self.unreadable_traces);
+    GPUMEMTRACE_KEYS(v, wrapped, resolved_unwrapped, memory2_disagreements);
+    GPUMEMTRACE_KEYS(v.added, memory2, pools, partial_rules, unreadable_traces);
   }
 };
 
@@ -423,13 +298,7 @@ struct Loss {
   Severity severity = Severity::kInfo;
   std::string remedy;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("name", self.name);
-    v("count", self.count);
-    v("severity", self.severity);
-    v("remedy", self.remedy);
-  }
+  GPUMEMTRACE_FIELDS(name, count, severity, remedy)
 };
 
 }  // namespace gpumemtrace::analyzer::rows

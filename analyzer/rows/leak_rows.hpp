@@ -30,23 +30,13 @@ struct ExitLeak {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("level", self.level);
-    v("kind", self.kind);
+    GPUMEMTRACE_KEYS(v, process, device, level, kind);
     v("class", self.leak_class);
-    v("bytes", self.bytes);
-    v("count", self.count);
+    GPUMEMTRACE_KEYS(v, bytes, count);
     v.added("module", self.layers);
     Origin::fields(self.origin, v);
-    v("first_time_ns", self.first_time_ns);
-    v("last_time_ns", self.last_time_ns);
-    v("inside", self.inside);
-    v.added("ended_by", self.ended_by);
-    v.added("ended_at", self.ended_at);
-    v.added("allocations", self.allocations);
-    v.added("last_allocation_ns", self.last_allocation_ns);
-    v.added("first_step", self.first_step);
+    GPUMEMTRACE_KEYS(v, first_time_ns, last_time_ns, inside);
+    GPUMEMTRACE_KEYS(v.added, ended_by, ended_at, allocations, last_allocation_ns, first_step);
     v.added("freed_count", self.freed.count);
     v.added("freed_at", self.freed.first_at);
     v.added("freed_elsewhere", self.freed.elsewhere);
@@ -85,29 +75,14 @@ struct Growth {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("level", self.level);
-    v("bytes_per_step", self.bytes_per_step);
-    v("steps", self.steps);
-    v("live_bytes", self.live_bytes);
-    v("confidence", self.confidence);
-    v("forecast_ns", self.forecast_ns);
+    GPUMEMTRACE_KEYS(v, process, device, level, bytes_per_step, steps, live_bytes, confidence,
+                     forecast_ns);
     Origin::fields(self.origin, v);
-    v.added("bytes", self.bytes);
-    v.added("rises", self.rises);
-    v.added("allocations", self.allocations);
-    v.added("blocks", self.blocks);
-    v.added("begin_ns", self.begin_ns);
-    v.added("end_ns", self.end_ns);
-    v.added("frees_before", self.frees_before);
-    v.added("frees", self.frees);
-    v.added("frees_after", self.frees_after);
+    GPUMEMTRACE_KEYS(v.added, bytes, rises, allocations, blocks, begin_ns, end_ns, frees_before,
+                     frees, frees_after);
     v.added("other_places", self.other_sites);
     v.added("other_places_growing", self.other_sites_growing);
-    v.added("kept_at", self.kept_at);
-    v.added("keeps_graph", self.keeps_graph);
-    v.added("only_fills", self.only_fills);
+    GPUMEMTRACE_KEYS(v.added, kept_at, keeps_graph, only_fills);
     v.added("freed_count", self.freed.count);
     v.added("freed_at", self.freed.first_at);
     v.added("freed_elsewhere", self.freed.elsewhere);
@@ -132,16 +107,12 @@ struct OpenHandles {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("kind", self.kind);
-    v("count", self.count);
+    GPUMEMTRACE_KEYS(v, process, device, kind, count);
     v.added("opened_count", self.opened_count);
     v("bytes", self.bytes);
     Origin::fields(self.origin, v);
     v("first_time_ns", self.first_time_ns);
-    v.added("last_time_ns", self.last_time_ns);
-    v.added("last_opened_ns", self.last_opened_ns);
+    GPUMEMTRACE_KEYS(v.added, last_time_ns, last_opened_ns);
     v.added("closed_count", self.closed.count);
     v.added("closed_at", self.closed.first_at);
     v.added("closed_elsewhere", self.closed.elsewhere);
@@ -167,19 +138,10 @@ struct InvalidFree {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("function", self.function);
-    v("result", self.result);
-    v("address_was_live", self.address_was_live);
-    v("count", self.count);
-    v("bytes", self.bytes);
+    GPUMEMTRACE_KEYS(v, process, function, result, address_was_live, count, bytes);
     Origin::fields(self.origin, v);
-    v("first_time_ns", self.first_time_ns);
-    v("last_time_ns", self.last_time_ns);
-    v.added("what", self.what);
-    v.added("allocated_at", self.allocated_at);
-    v.added("freed_before_at", self.freed_before_at);
-    v.added("offset_bytes", self.offset_bytes);
+    GPUMEMTRACE_KEYS(v, first_time_ns, last_time_ns);
+    GPUMEMTRACE_KEYS(v.added, what, allocated_at, freed_before_at, offset_bytes);
   }
 };
 
@@ -196,15 +158,9 @@ struct Leaks {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("state", self.state);
-    v("total_bytes", self.total_bytes);
-    v("total_count", self.total_count);
+    GPUMEMTRACE_KEYS(v, state, total_bytes, total_count);
     v("gated_bytes", self.counted_by_gate_bytes);
-    v("suppressed_bytes", self.suppressed_bytes);
-    v("exit", self.exit);
-    v("growth", self.growth);
-    v("handles", self.handles);
-    v("invalid_frees", self.invalid_frees);
+    GPUMEMTRACE_KEYS(v, suppressed_bytes, exit, growth, handles, invalid_frees);
   }
 };
 

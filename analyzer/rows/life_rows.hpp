@@ -20,13 +20,7 @@ struct SizeRange {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("level", self.level);
-    v("from_bytes", self.from_bytes);
-    v("to_bytes", self.to_bytes);
-    v("count", self.count);
-    v("bytes", self.bytes);
+    GPUMEMTRACE_KEYS(v, process, device, level, from_bytes, to_bytes, count, bytes);
     v.exact(self.is_exact);
   }
 };
@@ -45,13 +39,7 @@ struct LifetimeRange {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("level", self.level);
-    v("from_ns", self.from_ns);
-    v("to_ns", self.to_ns);
-    v("count", self.count);
-    v("bytes", self.bytes);
+    GPUMEMTRACE_KEYS(v, process, device, level, from_ns, to_ns, count, bytes);
     v.exact(self.is_exact);
   }
 };
@@ -69,12 +57,7 @@ struct Temporary {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("level", self.level);
-    v("count", self.count);
-    v("bytes", self.bytes);
-    v("allocations", self.allocations);
+    GPUMEMTRACE_KEYS(v, process, device, level, count, bytes, allocations);
     Origin::fields(self.origin, v);
     v.exact(self.is_exact);
   }
@@ -96,15 +79,8 @@ struct Block {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("level", self.level);
-    v("bytes", self.bytes);
-    v("start_ns", self.start_ns);
-    v("end_ns", self.end_ns);
-    v("category", self.category);
-    v("category_confidence", self.category_confidence);
-    v("name", self.name);
+    GPUMEMTRACE_KEYS(v, process, device, level, bytes, start_ns, end_ns, category,
+                     category_confidence, name);
     v("module", self.layers);
     Origin::fields(self.origin, v);
   }
@@ -129,9 +105,7 @@ struct BlockAt : Block {
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
     Block::fields(self, v);
-    v("at", self.at);
-    v("time_ns", self.time_ns);
-    v("address", self.address);
+    GPUMEMTRACE_KEYS(v, at, time_ns, address);
   }
 };
 

@@ -11,11 +11,7 @@ struct OpaquePool {
   std::string name;
   std::string setting;  // what opens it to the next trace
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("name", self.name);
-    v("setting", self.setting);
-  }
+  GPUMEMTRACE_FIELDS(name, setting)
 };
 
 // What the framework or a pool reserved; of those two alone.
@@ -30,8 +26,7 @@ struct Reserved {
   static void fields(Self& self, Visitor& v) {
     v("reserved_peak_bytes", self.peak_bytes);
     v.added("reserved_bytes_at_end", self.bytes_at_end);
-    v.added("segments_allocated", self.segments_allocated);
-    v.added("segments_freed", self.segments_freed);
+    GPUMEMTRACE_KEYS(v.added, segments_allocated, segments_freed);
     v.only_if_known("pool", self.pool);
   }
 };
@@ -56,20 +51,9 @@ struct Usage {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("level", self.level);
-    v("kind", self.kind);
-    v("allocations", self.allocations);
-    v("frees", self.frees);
-    v("failed", self.failed);
-    v("allocated_bytes_total", self.allocated_bytes_total);
-    v("peak_bytes", self.peak_bytes);
-    v("peak_time_ns", self.peak_time_ns);
-    v("live_bytes_at_end", self.live_bytes_at_end);
-    v("live_count_at_end", self.live_count_at_end);
-    v("largest_bytes", self.largest_bytes);
-    v("opaque_pool", self.opaque_pool);
+    GPUMEMTRACE_KEYS(v, process, device, level, kind, allocations, frees, failed,
+                     allocated_bytes_total, peak_bytes, peak_time_ns, live_bytes_at_end,
+                     live_count_at_end, largest_bytes, opaque_pool);
     v.part("reserved_peak_bytes", self.reserved);
     v.exact(self.is_exact);
   }
@@ -88,12 +72,8 @@ struct Holder {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("bytes", self.bytes);
-    v("count", self.count);
-    v("share", self.share);
-    v("category", self.category);
-    v.added("category_confidence", self.category_confidence);
-    v.added("phase", self.phase);
+    GPUMEMTRACE_KEYS(v, bytes, count, share, category);
+    GPUMEMTRACE_KEYS(v.added, category_confidence, phase);
     v.added("module", self.layers);
     Origin::fields(self.origin, v);
   }
@@ -114,15 +94,8 @@ struct Peak {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("level", self.level);
-    v("bytes", self.bytes);
-    v("time_ns", self.time_ns);
-    v("step", self.step);
-    v("holders", self.holders);
-    v.only_if_known("categories", self.categories);
-    v.only_if_known("categories_exact", self.categories_exact);
+    GPUMEMTRACE_KEYS(v, process, device, level, bytes, time_ns, step, holders);
+    GPUMEMTRACE_KEYS(v.only_if_known, categories, categories_exact);
     v.exact(self.is_exact);
   }
 };
@@ -139,17 +112,7 @@ struct Module {
   std::uint64_t count = 0;
   NamedNumbers categories;  // those that there are
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("at", self.at);
-    v("path", self.path);
-    v("name", self.name);
-    v("bytes", self.bytes);
-    v("count", self.count);
-    v("categories", self.categories);
-  }
+  GPUMEMTRACE_FIELDS(process, device, at, path, name, bytes, count, categories)
 };
 
 // A tensor that the program named, at the framework's peak. The rest of each role has no name, and
@@ -168,32 +131,15 @@ struct Tensor {
   std::vector<std::string> other_names;  // of the same block: tied weights, views of flat memory
   std::uint64_t names = 0;               // how many it has, these and others
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("name", self.name);
-    v("role", self.role);
-    v("state", self.state);
-    v("layer", self.layer);
-    v("path", self.path);
-    v("bytes", self.bytes);
-    v("requested_bytes", self.requested_bytes);
-    v("count", self.count);
-    v("other_names", self.other_names);
-    v("names", self.names);
-  }
+  GPUMEMTRACE_FIELDS(process, device, name, role, state, layer, path, bytes, requested_bytes, count,
+                     other_names, names)
 };
 
 struct OwnersBytes {
   OptionalText owner;
   std::uint64_t bytes = 0;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("owner", self.owner);
-    v("bytes", self.bytes);
-  }
+  GPUMEMTRACE_FIELDS(owner, bytes)
 };
 
 // What the driver's own number for a device consists of.
@@ -218,22 +164,10 @@ struct Composition {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("at", self.at);
-    v("time_ns", self.time_ns);
-    v("framework_allocated", self.framework_allocated);
-    v("framework_cached", self.framework_cached);
-    v("pool_used", self.pool_used);
-    v("pool_cached", self.pool_cached);
-    v("other", self.other);
-    v("context_and_modules", self.context_and_modules);
-    v("other_processes", self.other_processes);
-    v("unattributed", self.unattributed);
-    v("source", self.source);
-    v.added("driver_bytes", self.driver_bytes);
-    v.added("outside_calls", self.outside_calls);
-    v.added("sample_time_ns", self.sample_time_ns);
+    GPUMEMTRACE_KEYS(v, process, device, at, time_ns, framework_allocated, framework_cached,
+                     pool_used, pool_cached, other, context_and_modules, other_processes,
+                     unattributed, source);
+    GPUMEMTRACE_KEYS(v.added, driver_bytes, outside_calls, sample_time_ns);
     v.exact(self.is_exact);
   }
 };
@@ -247,16 +181,7 @@ struct Owner {
   std::uint64_t bytes_at_end = 0;
   std::uint64_t allocations = 0;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("level", self.level);
-    v("owner", self.owner);
-    v("bytes_at_peak", self.bytes_at_peak);
-    v("bytes_at_end", self.bytes_at_end);
-    v("allocations", self.allocations);
-  }
+  GPUMEMTRACE_FIELDS(process, device, level, owner, bytes_at_peak, bytes_at_end, allocations)
 };
 
 // Blocks that keep free memory beside them from being used.
@@ -279,12 +204,7 @@ struct SegmentRun {
   std::uint64_t allocated_bytes = 0;
   Category category = Category::kUnknown;  // of the most of what is allocated
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("bytes", self.bytes);
-    v("allocated_bytes", self.allocated_bytes);
-    v("category", self.category);
-  }
+  GPUMEMTRACE_FIELDS(bytes, allocated_bytes, category)
 };
 
 // A segment of the framework at a moment. Without an address: several that are too small to be told
@@ -304,14 +224,7 @@ struct Segment {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("at", self.at);
-    v("time_ns", self.time_ns);
-    v("address", self.address);
-    v("segments", self.segments);
-    v("bytes", self.bytes);
-    v("allocated_bytes", self.allocated_bytes);
+    GPUMEMTRACE_KEYS(v, process, device, at, time_ns, address, segments, bytes, allocated_bytes);
     v.added("stranded_bytes", self.unusable_bytes);
     v.added("pinned_by", self.pinned_by);
     v("runs", self.runs);
@@ -337,19 +250,10 @@ struct Fragmentation {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("level", self.level);
-    v("at", self.at);
-    v("time_ns", self.time_ns);
-    v("reserved_bytes", self.reserved_bytes);
-    v("allocated_bytes", self.allocated_bytes);
-    v("free_bytes", self.free_bytes);
-    v("largest_free_bytes", self.largest_free_bytes);
-    v("releasable_bytes", self.releasable_bytes);
+    GPUMEMTRACE_KEYS(v, process, device, level, at, time_ns, reserved_bytes, allocated_bytes,
+                     free_bytes, largest_free_bytes, releasable_bytes);
     v("stranded_bytes", self.unusable_bytes);
-    v("external_fragmentation", self.external_fragmentation);
-    v("pinned_by", self.pinned_by);
+    GPUMEMTRACE_KEYS(v, external_fragmentation, pinned_by);
     v.exact(self.is_exact);
   }
 };
@@ -380,24 +284,11 @@ struct Oom {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("level", self.level);
-    v("time_ns", self.time_ns);
-    v("step", self.step);
-    v("outcome", self.outcome);
+    GPUMEMTRACE_KEYS(v, process, device, level, time_ns, step, outcome);
     v.added("survived", self.survived);
-    v("count", self.count);
-    v("attempts", self.attempts);
-    v("lost_ns", self.lost_ns);
-    v("requested_bytes", self.requested_bytes);
-    v("free_bytes", self.free_bytes);
-    v("largest_free_bytes", self.largest_free_bytes);
+    GPUMEMTRACE_KEYS(v, count, attempts, lost_ns, requested_bytes, free_bytes, largest_free_bytes);
     v.added("device_free_bytes", self.device_free_bytes);
-    v("flushed_bytes", self.flushed_bytes);
-    v("verdict", self.verdict);
-    v("composition", self.composition);
-    v("holders", self.holders);
+    GPUMEMTRACE_KEYS(v, flushed_bytes, verdict, composition, holders);
     v.added("owner", self.origin.owner);
     v.added("site", self.origin.site);
     v("stack", self.origin.stack);
@@ -420,15 +311,9 @@ struct Interval {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("index", self.index);
-    v("start_ns", self.start_ns);
-    v("end_ns", self.end_ns);
+    GPUMEMTRACE_KEYS(v, process, index, start_ns, end_ns);
     v("inferred", self.is_inferred);
-    v("peak_bytes", self.peak_bytes);
-    v("live_bytes_at_end", self.live_bytes_at_end);
-    v("allocations", self.allocations);
-    v("transfers_bytes", self.transfers_bytes);
+    GPUMEMTRACE_KEYS(v, peak_bytes, live_bytes_at_end, allocations, transfers_bytes);
     v.exact(self.is_exact);
   }
 };
@@ -465,12 +350,7 @@ struct RangesOfName {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("name", self.name);
-    v("count", self.count);
-    v("peak_bytes", self.peak_bytes);
-    v("allocated_bytes", self.allocated_bytes);
-    v("live_delta_bytes", self.live_delta_bytes);
+    GPUMEMTRACE_KEYS(v, process, name, count, peak_bytes, allocated_bytes, live_delta_bytes);
     v.exact(self.is_exact);
   }
 };
@@ -488,14 +368,10 @@ struct Cost {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("level", self.level);
+    GPUMEMTRACE_KEYS(v, process, level);
     v.added("module", self.layers);
     Origin::fields(self.origin, v);
-    v("peak_bytes", self.peak_bytes);
-    v("leaked_bytes", self.leaked_bytes);
-    v("allocated_bytes", self.allocated_bytes);
-    v("copied_bytes", self.copied_bytes);
+    GPUMEMTRACE_KEYS(v, peak_bytes, leaked_bytes, allocated_bytes, copied_bytes);
   }
 };
 

@@ -71,10 +71,7 @@ struct OpenedContext {
   OptionalText device;
   OptionalLocation opened_at;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("opened_at", self.opened_at);
-  }
+  GPUMEMTRACE_FIELDS(opened_at)
 };
 
 // All that one site allocated from the driver and its pools over the run, and where it was freed;
@@ -86,11 +83,7 @@ struct AllocatingSite {
   OptionalLocation freed_at;
   bool is_freed_elsewhere = false;  // not all of it there
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("site", self.site);
-    v("freed_at", self.freed_at);
-  }
+  GPUMEMTRACE_FIELDS(site, freed_at)
 };
 
 // A setting of PyTorch's allocator on what a process asked for: docs/whatif.md. Where sizes are not
@@ -142,14 +135,7 @@ struct Observations {
   std::vector<AllocatingSite> allocating;
   std::vector<ReplayedAllocator> replayed;  // no names
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("churning", self.churning);
-    v("collected", self.collected);
-    v("gradients", self.gradients);
-    v("contexts", self.contexts);
-    v("allocating", self.allocating);
-  }
+  GPUMEMTRACE_FIELDS(churning, collected, gradients, contexts, allocating)
 };
 
 }  // namespace gpumemtrace::analyzer::rows

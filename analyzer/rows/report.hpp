@@ -18,11 +18,7 @@ struct Tool {
   std::string name;
   std::string version;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("name", self.name);
-    v("version", self.version);
-  }
+  GPUMEMTRACE_FIELDS(name, version)
 };
 
 struct Report {
@@ -70,44 +66,18 @@ struct Report {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("format", self.format);
-    v("version", self.version);
-    v("tool", self.tool);
+    GPUMEMTRACE_KEYS(v, format, version, tool);
     v.only_if_known("redacted", self.is_redacted);
-    v("traces", self.traces);
-    v("processes", self.processes);
-    v("devices", self.devices);
-    v("usage", self.usage);
-    v("peak", self.peak);
-    v.added("modules", self.modules);
-    v.added("tensors", self.tensors);
-    v("composition", self.composition);
-    v("owners", self.owners);
-    v("leaks", self.leaks);
-    v("fragmentation", self.fragmentation);
+    GPUMEMTRACE_KEYS(v, traces, processes, devices, usage, peak);
+    GPUMEMTRACE_KEYS(v.added, modules, tensors);
+    GPUMEMTRACE_KEYS(v, composition, owners, leaks, fragmentation);
     v.added("segments", self.segments);
-    v("transfers", self.transfers);
-    v("managed", self.managed);
-    v("oom", self.oom);
-    v("steps", self.steps);
-    v("ranges", self.ranges);
-    v.added("ranges_by_name", self.ranges_by_name);
-    v.added("marks", self.marks);
-    v.added("timeline", self.timeline);
-    v.added("sizes", self.sizes);
-    v.added("lifetimes", self.lifetimes);
-    v.added("temporary", self.temporary);
-    v.added("largest_blocks", self.largest_blocks);
-    v.only_if_known("window", self.window);
-    v.only_if_known("blocks", self.blocks);
-    v.only_if_known("what_if", self.what_if);
-    v.only_if_known("allocations", self.allocations);
+    GPUMEMTRACE_KEYS(v, transfers, managed, oom, steps, ranges);
+    GPUMEMTRACE_KEYS(v.added, ranges_by_name, marks, timeline, sizes, lifetimes, temporary,
+                     largest_blocks);
+    GPUMEMTRACE_KEYS(v.only_if_known, window, blocks, what_if, allocations);
     v.added("ranks", self.ranks);
-    v("findings", self.findings);
-    v("costs", self.costs);
-    v("stacks", self.stacks);
-    v("coverage", self.coverage);
-    v("losses", self.losses);
+    GPUMEMTRACE_KEYS(v, findings, costs, stacks, coverage, losses);
   }
 };
 

@@ -1,17 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where in the program's code something was asked for, and whose code that is: what most rows end
 // with.
-//
-// Every row of the report is a struct in this room: plain data, filled by report/, judged by
-// rules/, turned into JSON and back by json/. Its keys stand once, in the table `fields` at its
-// end, in the order of the JSON. The verbs of such a table:
-//   v("key", value)          always there; null where an optional has no value or a word is empty
-//   v.added("key", value)    the same, but older reports of this version lack the key
-//   v.only_if_known(...)     there only where the optional has a value
-//   v.or_zero(...)           0 where the optional has no value
-//   v.or_null(...)           null where the text is empty
-//   v.part("key", optional)  the fields of the optional part, which begin with the key, or nothing
-//   v.exact(is_exact)        "exact": false, or nothing
 #pragma once
 
 #include <cstdint>
@@ -19,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "analyzer/rows/fields.hpp"
 #include "analyzer/rows/words.hpp"
 
 namespace gpumemtrace::analyzer::rows {
@@ -49,14 +39,9 @@ struct Site {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("function", self.function);
-    v("file", self.file);
-    v("line", self.line);
-    v("module", self.module);
+    GPUMEMTRACE_KEYS(v, function, file, line, module);
     v("kind", self.language);
-    v.added("offset", self.offset);
-    v.added("api", self.api);
-    v.added("node", self.node);
+    GPUMEMTRACE_KEYS(v.added, offset, api, node);
   }
 };
 
@@ -67,11 +52,7 @@ struct CodeLocation {
 
   friend bool operator==(const CodeLocation&, const CodeLocation&) = default;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("site", self.site);
-    v("stack", self.stack);
-  }
+  GPUMEMTRACE_FIELDS(site, stack)
 };
 using OptionalLocation = std::optional<CodeLocation>;
 
@@ -81,12 +62,7 @@ struct Origin {
   std::optional<Site> site;
   OptionalText stack;  // id of a row of stacks[]
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("owner", self.owner);
-    v("site", self.site);
-    v("stack", self.stack);
-  }
+  GPUMEMTRACE_FIELDS(owner, site, stack)
 };
 
 // What calls gave back of what a row's site had asked for. No value: not known.

@@ -11,11 +11,7 @@ struct Window {
   std::uint64_t from_ns = 0;
   OptionalNumber to_ns;  // none: to the end
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("from_ns", self.from_ns);
-    v("to_ns", self.to_ns);
-  }
+  GPUMEMTRACE_FIELDS(from_ns, to_ns)
 };
 
 // A stretch of the run.
@@ -29,17 +25,8 @@ struct TimelineBucket {
   OptionalNumber reserved_bytes;  // the most in it
   NamedNumbers parts;             // at the maximum
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("start_ns", self.start_ns);
-    v("end_ns", self.end_ns);
-    v("min_bytes", self.min_bytes);
-    v("max_bytes", self.max_bytes);
-    v("max_time_ns", self.max_time_ns);
-    v("last_bytes", self.last_bytes);
-    v("reserved_bytes", self.reserved_bytes);
-    v("parts", self.parts);
-  }
+  GPUMEMTRACE_FIELDS(start_ns, end_ns, min_bytes, max_bytes, max_time_ns, last_bytes,
+                     reserved_bytes, parts)
 };
 
 // What was live of one level on one device.
@@ -54,12 +41,7 @@ struct Timeline {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("level", self.level);
-    v("capacity_bytes", self.capacity_bytes);
-    v("parts_by", self.parts_by);
-    v("buckets", self.buckets);
+    GPUMEMTRACE_KEYS(v, process, device, level, capacity_bytes, parts_by, buckets);
     v.exact(self.is_exact);
   }
 };
@@ -71,13 +53,7 @@ struct Mark {
   std::uint64_t time_ns = 0;
   std::string source;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("name", self.name);
-    v("time_ns", self.time_ns);
-    v("source", self.source);
-  }
+  GPUMEMTRACE_FIELDS(process, name, time_ns, source)
 };
 
 }  // namespace gpumemtrace::analyzer::rows

@@ -20,15 +20,8 @@ struct CopySpread {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v.added("min_bytes", self.min_bytes);
-    v.added("mean_bytes", self.mean_bytes);
-    v.added("max_bytes", self.max_bytes);
-    v.added("min_host_ns", self.min_host_ns);
-    v.added("mean_host_ns", self.mean_host_ns);
-    v.added("max_host_ns", self.max_host_ns);
-    v.added("min_gpu_ns", self.min_gpu_ns);
-    v.added("mean_gpu_ns", self.mean_gpu_ns);
-    v.added("max_gpu_ns", self.max_gpu_ns);
+    GPUMEMTRACE_KEYS(v.added, min_bytes, mean_bytes, max_bytes, min_host_ns, mean_host_ns,
+                     max_host_ns, min_gpu_ns, mean_gpu_ns, max_gpu_ns);
   }
 };
 
@@ -56,24 +49,11 @@ struct Copies {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("direction", self.direction);
-    v("source_memory", self.source_memory);
-    v("destination_memory", self.destination_memory);
-    v("api", self.api);
+    GPUMEMTRACE_KEYS(v, process, device, direction, source_memory, destination_memory, api);
     v("asynchronous", self.is_asynchronous);
-    v("count", self.count);
-    v("bytes", self.bytes);
-    v("host_time_ns", self.host_time_ns);
-    v("gpu_time_ns", self.gpu_time_ns);
-    v("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s);
-    v("link_share", self.link_share);
+    GPUMEMTRACE_KEYS(v, count, bytes, host_time_ns, gpu_time_ns, bandwidth_bytes_per_s, link_share);
     v.added("in_graph", self.is_in_graph);
-    v.added("joined_count", self.joined_count);
-    v.added("joined_bytes", self.joined_bytes);
-    v.added("gpu_busy_ns", self.gpu_busy_ns);
-    v.added("overlapped_ns", self.overlapped_ns);
+    GPUMEMTRACE_KEYS(v.added, joined_count, joined_bytes, gpu_busy_ns, overlapped_ns);
     CopySpread::fields(self.spread, v);
     v.exact(self.is_exact);
   }
@@ -95,15 +75,9 @@ struct Sets {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("destination_memory", self.destination_memory);
-    v("api", self.api);
+    GPUMEMTRACE_KEYS(v, process, device, destination_memory, api);
     v("asynchronous", self.is_asynchronous);
-    v("count", self.count);
-    v("bytes", self.bytes);
-    v("host_time_ns", self.host_time_ns);
-    v("gpu_time_ns", self.gpu_time_ns);
+    GPUMEMTRACE_KEYS(v, count, bytes, host_time_ns, gpu_time_ns);
     v.added("in_graph", self.is_in_graph);
     v.added("joined_count", self.joined_count);
     v.exact(self.is_exact);
@@ -120,16 +94,7 @@ struct Stream {
   std::uint64_t bytes = 0;
   std::uint64_t gpu_time_ns = 0;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("context", self.context);
-    v("stream", self.stream);
-    v("count", self.count);
-    v("bytes", self.bytes);
-    v("gpu_time_ns", self.gpu_time_ns);
-  }
+  GPUMEMTRACE_FIELDS(process, device, context, stream, count, bytes, gpu_time_ns)
 };
 
 // Copies of one site that cost more than they must.
@@ -167,35 +132,14 @@ struct Hotspot {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("rule", self.rule);
-    v("process", self.process);
-    v("device", self.device);
-    v("direction", self.direction);
-    v("count", self.count);
-    v("bytes", self.bytes);
-    v("time_lost_ns", self.time_lost_ns);
-    v.added("own_time_ns", self.own_time_ns);
-    v.added("loop_ns", self.loop_ns);
+    GPUMEMTRACE_KEYS(v, rule, process, device, direction, count, bytes, time_lost_ns);
+    GPUMEMTRACE_KEYS(v.added, own_time_ns, loop_ns);
     Origin::fields(self.origin, v);
     v("advice", self.advice);
-    v.added("api", self.api);
-    v.added("source_memory", self.source_memory);
-    v.added("destination_memory", self.destination_memory);
-    v.added("mean_bytes", self.mean_bytes);
-    v.added("returned_count", self.returned_count);
-    v.added("returned_bytes", self.returned_bytes);
-    v.added("returned_host_ns", self.returned_host_ns);
-    v.added("returned_up_ns", self.returned_up_ns);
-    v.added("returned_away_ns", self.returned_away_ns);
-    v.added("returned_to_same_memory", self.returned_to_same_memory);
-    v.added("returned_to_new_memory", self.returned_to_new_memory);
-    v.added("down_at", self.down_at);
-    v.added("repeated_count", self.repeated_count);
-    v.added("repeated_bytes", self.repeated_bytes);
-    v.added("gpu_time_ns", self.gpu_time_ns);
-    v.added("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s);
-    v.added("link_share", self.link_share);
-    v.added("overlapped_ns", self.overlapped_ns);
+    GPUMEMTRACE_KEYS(v.added, api, source_memory, destination_memory, mean_bytes, returned_count,
+                     returned_bytes, returned_host_ns, returned_up_ns, returned_away_ns,
+                     returned_to_same_memory, returned_to_new_memory, down_at, repeated_count,
+                     repeated_bytes, gpu_time_ns, bandwidth_bytes_per_s, link_share, overlapped_ns);
     v.exact(self.is_exact);
   }
 };
@@ -221,19 +165,9 @@ struct CopySite {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("direction", self.direction);
-    v("source_memory", self.source_memory);
-    v("destination_memory", self.destination_memory);
-    v("api", self.api);
+    GPUMEMTRACE_KEYS(v, process, device, direction, source_memory, destination_memory, api);
     v("asynchronous", self.is_asynchronous);
-    v("count", self.count);
-    v("bytes", self.bytes);
-    v("host_time_ns", self.host_time_ns);
-    v("gpu_time_ns", self.gpu_time_ns);
-    v("bandwidth_bytes_per_s", self.bandwidth_bytes_per_s);
-    v("link_share", self.link_share);
+    GPUMEMTRACE_KEYS(v, count, bytes, host_time_ns, gpu_time_ns, bandwidth_bytes_per_s, link_share);
     CopySpread::fields(self.spread, v);
     Origin::fields(self.origin, v);
     v.exact(self.is_exact);
@@ -252,9 +186,7 @@ struct Transfers {
   static void fields(Self& self, Visitor& v) {
     v("by_kind", self.by_kind);
     v.added("sites", self.sites);
-    v("hotspots", self.hotspots);
-    v("sets", self.sets);
-    v("unjoined", self.unjoined);
+    GPUMEMTRACE_KEYS(v, hotspots, sets, unjoined);
     v.added("streams", self.streams);
   }
 };
@@ -281,20 +213,11 @@ struct Managed {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
+    GPUMEMTRACE_KEYS(v, process, device);
     Origin::fields(self.origin, v);
-    v("allocations", self.allocations);
-    v("bytes", self.bytes);
-    v("migrated_bytes", self.migrated_bytes);
-    v("to_device_bytes", self.to_device_bytes);
-    v("to_host_bytes", self.to_host_bytes);
-    v("between_devices_bytes", self.between_devices_bytes);
-    v("migrations", self.migrations);
-    v("migration_time_ns", self.migration_time_ns);
-    v("cpu_faults", self.cpu_faults);
-    v("gpu_faults", self.gpu_faults);
-    v("thrashing", self.thrashing);
+    GPUMEMTRACE_KEYS(v, allocations, bytes, migrated_bytes, to_device_bytes, to_host_bytes,
+                     between_devices_bytes, migrations, migration_time_ns, cpu_faults, gpu_faults,
+                     thrashing);
     v.or_zero("round_trips", self.round_trips);
     v("round_trip_bytes", self.round_trip_bytes);
   }

@@ -8,12 +8,9 @@ namespace gpumemtrace::analyzer::rows {
 
 // How a row of what_if[].rows[] knows what it says.
 enum class WhatIfBasis : std::uint8_t { kReplayed, kSampled, kEstimated, kBracket };
-constexpr std::string_view name_of(WhatIfBasis basis) {
-  constexpr std::array<std::string_view, 4> kNames = {"replayed", "sampled", "estimated",
-                                                      "bracket"};
-  return kNames[static_cast<std::size_t>(basis)];
+constexpr auto names(WhatIfBasis) {
+  return std::to_array<std::string_view>({"replayed", "sampled", "estimated", "bracket"});
 }
-constexpr std::size_t word_count(WhatIfBasis) { return 4; }
 
 // Whether a run fits a card.
 struct WhatIfFit {
@@ -21,12 +18,7 @@ struct WhatIfFit {
   std::optional<bool> fits;
   std::optional<std::int64_t> margin_bytes;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("capacity_bytes", self.capacity_bytes);
-    v("fits", self.fits);
-    v("margin_bytes", self.margin_bytes);
-  }
+  GPUMEMTRACE_FIELDS(capacity_bytes, fits, margin_bytes)
 };
 
 // One setting.
@@ -50,18 +42,8 @@ struct WhatIfRow {
   static void fields(Self& self, Visitor& v) {
     v("policy", self.policy);
     v.only_if_known("options", self.options);
-    v("reserved_peak_bytes", self.reserved_peak_bytes);
-    v("low_bytes", self.low_bytes);
-    v("high_bytes", self.high_bytes);
-    v("allocated_peak_bytes", self.allocated_peak_bytes);
-    v("retries", self.retries);
-    v("segments", self.segments);
-    v("segment_calls", self.segment_calls);
-    v("raised", self.raised);
-    v("fits", self.fits);
-    v("basis", self.basis);
-    v("warning", self.warning);
-    v("reason", self.reason);
+    GPUMEMTRACE_KEYS(v, reserved_peak_bytes, low_bytes, high_bytes, allocated_peak_bytes, retries,
+                     segments, segment_calls, raised, fits, basis, warning, reason);
   }
 };
 
@@ -76,17 +58,8 @@ struct WhatIfRecorded {
   std::uint64_t classes = 0;
   std::string requested_sizes;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("policy", self.policy);
-    v("options", self.options);
-    v("proven", self.proven);
-    v("events", self.events);
-    v("mismatches", self.mismatches);
-    v("first_mismatch", self.first_mismatch);
-    v("classes", self.classes);
-    v("requested_sizes", self.requested_sizes);
-  }
+  GPUMEMTRACE_FIELDS(policy, options, proven, events, mismatches, first_mismatch, classes,
+                     requested_sizes)
 };
 
 struct WhatIfIdeal {
@@ -94,12 +67,7 @@ struct WhatIfIdeal {
   OptionalNumber packed_bytes;
   OptionalNumber packed_window;  // events that were packed, from the first on
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    v("live_peak_bytes", self.live_peak_bytes);
-    v("packed_bytes", self.packed_bytes);
-    v("packed_window", self.packed_window);
-  }
+  GPUMEMTRACE_FIELDS(live_peak_bytes, packed_bytes, packed_window)
 };
 
 // What blocks of one line make unusable, or the remainder, `other`.
@@ -110,8 +78,7 @@ struct WhatIfLine {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("bytes", self.bytes);
-    v("releasable_bytes", self.releasable_bytes);
+    GPUMEMTRACE_KEYS(v, bytes, releasable_bytes);
     Origin::fields(self.origin, v);
   }
 };
@@ -123,8 +90,7 @@ struct WhatIfUnusable {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("cause", self.cause);
-    v("bytes", self.bytes);
+    GPUMEMTRACE_KEYS(v, cause, bytes);
     v.added("lines", self.lines);
   }
 };
@@ -141,12 +107,7 @@ struct WhatIf {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    v("process", self.process);
-    v("device", self.device);
-    v("recorded", self.recorded);
-    v("rows", self.rows);
-    v("ideal", self.ideal);
-    v("unusable_at_peak", self.unusable_at_peak);
+    GPUMEMTRACE_KEYS(v, process, device, recorded, rows, ideal, unusable_at_peak);
     v.added("lines_reason", self.lines_reason);
   }
 };

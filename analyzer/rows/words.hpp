@@ -44,26 +44,20 @@ using analyzer::word_count;
 
 // In which language a line of code or a frame is written.
 enum class Language : std::uint8_t { kNative, kPython };
-constexpr std::string_view name_of(Language language) {
-  return language == Language::kPython ? "python" : "native";
-}
-constexpr std::size_t word_count(Language) { return 2; }
+constexpr auto names(Language) { return std::to_array<std::string_view>({"native", "python"}); }
 
 // How a trace ended.
 enum class TraceEnd : std::uint8_t { kExit, kExec, kSignal, kKilled, kRunning, kUnknown };
-constexpr std::string_view name_of(TraceEnd end) {
-  constexpr std::array<std::string_view, 6> kNames = {"exit",   "exec",    "signal",
-                                                      "killed", "running", "unknown"};
-  return kNames[static_cast<std::size_t>(end)];
+constexpr auto names(TraceEnd) {
+  return std::to_array<std::string_view>(
+      {"exit", "exec", "signal", "killed", "running", "unknown"});
 }
-constexpr std::size_t word_count(TraceEnd) { return 6; }
 
 // Whether it is known what was left at the exit of every process.
 enum class LeakState : std::uint8_t { kChecked, kNotApplicable };
-constexpr std::string_view name_of(LeakState state) {
-  return state == LeakState::kChecked ? "checked" : "not_applicable";
+constexpr auto names(LeakState) {
+  return std::to_array<std::string_view>({"checked", "not_applicable"});
 }
-constexpr std::size_t word_count(LeakState) { return 2; }
 
 // What it means that memory was live when its process ended.
 enum class LeakClass : std::uint8_t {
@@ -73,39 +67,29 @@ enum class LeakClass : std::uint8_t {
   kContextDestroyed,
   kLiveAtKill,
 };
-constexpr std::string_view name_of(LeakClass leak) {
-  constexpr std::array<std::string_view, 5> kNames = {"lost", "process_lifetime", "framework_cache",
-                                                      "context_destroyed", "live_at_kill"};
-  return kNames[static_cast<std::size_t>(leak)];
+constexpr auto names(LeakClass) {
+  return std::to_array<std::string_view>(
+      {"lost", "process_lifetime", "framework_cache", "context_destroyed", "live_at_kill"});
 }
-constexpr std::size_t word_count(LeakClass) { return 5; }
 
 // At which point of the run something was looked at.
 enum class SnapshotAt : std::uint8_t { kPeak, kDriverPeak, kOom, kWorst, kEnd };
-constexpr std::string_view name_of(SnapshotAt at) {
-  constexpr std::array<std::string_view, 5> kNames = {"peak", "driver_peak", "oom", "worst", "end"};
-  return kNames[static_cast<std::size_t>(at)];
+constexpr auto names(SnapshotAt) {
+  return std::to_array<std::string_view>({"peak", "driver_peak", "oom", "worst", "end"});
 }
-constexpr std::size_t word_count(SnapshotAt) { return 5; }
 
 // At which moment single blocks were live.
 enum class BlocksAt : std::uint8_t { kPeak, kTime };
-constexpr std::string_view name_of(BlocksAt at) { return at == BlocksAt::kPeak ? "peak" : "time"; }
-constexpr std::size_t word_count(BlocksAt) { return 2; }
+constexpr auto names(BlocksAt) { return std::to_array<std::string_view>({"peak", "time"}); }
 
 // What the parts of a timeline are named by.
 enum class PartsBy : std::uint8_t { kCategory, kOwner };
-constexpr std::string_view name_of(PartsBy parts) {
-  return parts == PartsBy::kCategory ? "category" : "owner";
-}
-constexpr std::size_t word_count(PartsBy) { return 2; }
+constexpr auto names(PartsBy) { return std::to_array<std::string_view>({"category", "owner"}); }
 
 // Why a request found no memory.
 enum class OomVerdict : std::uint8_t { kUnknown, kFragmented, kExhausted };
-constexpr std::string_view name_of(OomVerdict verdict) {
-  constexpr std::array<std::string_view, 3> kNames = {"unknown", "fragmented", "exhausted"};
-  return kNames[static_cast<std::size_t>(verdict)];
+constexpr auto names(OomVerdict) {
+  return std::to_array<std::string_view>({"unknown", "fragmented", "exhausted"});
 }
-constexpr std::size_t word_count(OomVerdict) { return 3; }
 
 }  // namespace gpumemtrace::analyzer::rows

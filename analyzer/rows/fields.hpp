@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a row of the report says what its keys are.
+//
+// Every row is a struct in this room: plain data, filled by report/, judged by rules/, turned into
+// JSON and back by json/. Its keys stand once, in the table `fields` at its end, in the order of
+// the JSON. The verbs of such a table:
+//   v("key", value)          always there; null where an optional has no value or a word is empty
+//   v.added("key", value)    the same, but older reports of this version lack the key
+//   v.only_if_known(...)     there only where the optional has a value
+//   v.or_zero(...)           0 where the optional has no value
+//   v.or_null(...)           null where the text is empty
+//   v.part("key", optional)  the fields of the optional part, which begin with the key, or nothing
+//   v.exact(is_exact)        "exact": false, or nothing
+#pragma once
+
+// A table in which every key is a member's name and always there: GPUMEMTRACE_FIELDS(a, b).
+#define GPUMEMTRACE_FIELDS(...)                \
+  template <class Self, class Visitor>         \
+  static void fields(Self& self, Visitor& v) { \
+    GPUMEMTRACE_KEYS(v, __VA_ARGS__)           \
+  }
+
+// In a table, such keys after one another: GPUMEMTRACE_KEYS(v.added, a, b) is
+// v.added("a", self.a); v.added("b", self.b); up to 64 of them.
+#define GPUMEMTRACE_KEYS(verb, ...) GPUMEMTRACE_SCAN(GPUMEMTRACE_NEXT_KEY(verb, __VA_ARGS__))
+
+// The preprocessor does not call a macro from within itself: each scan again makes one more key.
+#define GPUMEMTRACE_NEXT_KEY(verb, member, ...) \
+  verb(#member, self.member);                   \
+  __VA_OPT__(GPUMEMTRACE_MORE_KEYS GPUMEMTRACE_CALL(verb, __VA_ARGS__))
+#define GPUMEMTRACE_MORE_KEYS() GPUMEMTRACE_NEXT_KEY
+#define GPUMEMTRACE_CALL ()
+#define GPUMEMTRACE_SCAN(...) \
+  GPUMEMTRACE_SCAN_16(GPUMEMTRACE_SCAN_16(GPUMEMTRACE_SCAN_16(GPUMEMTRACE_SCAN_16(__VA_ARGS__))))
+#define GPUMEMTRACE_SCAN_16(...) \
+  GPUMEMTRACE_SCAN_4(GPUMEMTRACE_SCAN_4(GPUMEMTRACE_SCAN_4(GPUMEMTRACE_SCAN_4(__VA_ARGS__))))
+#define GPUMEMTRACE_SCAN_4(...) \
+  GPUMEMTRACE_SCAN_1(GPUMEMTRACE_SCAN_1(GPUMEMTRACE_SCAN_1(GPUMEMTRACE_SCAN_1(__VA_ARGS__))))
+#define GPUMEMTRACE_SCAN_1(...) __VA_ARGS__
