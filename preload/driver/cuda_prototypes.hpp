@@ -21,28 +21,17 @@ using cuGetProcAddress_t = CUresult(const char* symbol, void** pfn, int cudaVers
 using cuGetProcAddress_v2_t = CUresult(const char* symbol, void** pfn, int cudaVersion,
                                        std::uint64_t flags,
                                        CUdriverProcAddressQueryResult* symbolStatus);
-using cuGetExportTable_t = CUresult(const void** ppExportTable, const CUuuid* pExportTableId);
 using cuDriverGetVersion_t = CUresult(int* driverVersion);
 using cuCheckpointProcessCheckpoint_t = CUresult(int pid, CUcheckpointCheckpointArgs* args);
 using cuCheckpointProcessRestore_t = CUresult(int pid, CUcheckpointRestoreArgs* args);
-using cuCheckpointProcessLock_t = CUresult(int pid, CUcheckpointLockArgs* args);
-using cuCheckpointProcessUnlock_t = CUresult(int pid, CUcheckpointUnlockArgs* args);
-using cuGetErrorName_t = CUresult(CUresult error, const char** pStr);
-using cuGetErrorString_t = CUresult(CUresult error, const char** pStr);
 
 // Devices.
-using cuDeviceGet_t = CUresult(CUdevice* device, int ordinal);
 using cuDeviceGetCount_t = CUresult(int* count);
 using cuDeviceGetName_t = CUresult(char* name, int len, CUdevice dev);
 using cuDeviceGetUuid_t = CUresult(CUuuid* uuid, CUdevice dev);
 using cuDeviceGetUuid_v2_t = CUresult(CUuuid* uuid, CUdevice dev);
-using cuDeviceTotalMem_t = CUresult(unsigned int* bytes, CUdevice dev);
 using cuDeviceTotalMem_v2_t = CUresult(std::size_t* bytes, CUdevice dev);
-using cuDeviceGetAttribute_t = CUresult(int* pi, CUdevice_attribute attrib, CUdevice dev);
 using cuDeviceGetPCIBusId_t = CUresult(char* pciBusId, int len, CUdevice dev);
-using cuDeviceGetByPCIBusId_t = CUresult(CUdevice* dev, const char* pciBusId);
-using cuDeviceComputeCapability_t = CUresult(int* major, int* minor, CUdevice dev);
-using cuDeviceCanAccessPeer_t = CUresult(int* canAccessPeer, CUdevice dev, CUdevice peerDev);
 
 // Contexts.
 using cuCtxCreate_t = CUresult(CUcontext* pctx, unsigned int flags, CUdevice dev);
@@ -65,8 +54,6 @@ using cuCtxSetLimit_t = CUresult(CUlimit limit, std::size_t value);
 using cuCtxEnablePeerAccess_t = CUresult(CUcontext peerContext, unsigned int Flags);
 using cuCtxDisablePeerAccess_t = CUresult(CUcontext peerContext);
 using cuDevicePrimaryCtxGetState_t = CUresult(CUdevice dev, unsigned int* flags, int* active);
-using cuDevicePrimaryCtxSetFlags_t = CUresult(CUdevice dev, unsigned int flags);
-using cuDevicePrimaryCtxSetFlags_v2_t = CUresult(CUdevice dev, unsigned int flags);
 using cuCtxGetCurrent_t = CUresult(CUcontext* pctx);
 using cuCtxSetCurrent_t = CUresult(CUcontext ctx);
 using cuCtxPushCurrent_t = CUresult(CUcontext ctx);
@@ -74,23 +61,7 @@ using cuCtxPushCurrent_v2_t = CUresult(CUcontext ctx);
 using cuCtxPopCurrent_t = CUresult(CUcontext* pctx);
 using cuCtxPopCurrent_v2_t = CUresult(CUcontext* pctx);
 using cuCtxGetDevice_t = CUresult(CUdevice* device);
-using cuCtxGetDevice_v2_t = CUresult(CUdevice* device, CUcontext ctx);
-using cuCtxSynchronize_t = CUresult();
-using cuCtxSynchronize_v2_t = CUresult(CUcontext ctx);
-using cuCtxGetFlags_t = CUresult(unsigned int* flags);
-using cuCtxGetLimit_t = CUresult(std::size_t* pvalue, CUlimit limit);
-using cuCtxGetApiVersion_t = CUresult(CUcontext ctx, unsigned int* version);
-using cuCtxAttach_t = CUresult(CUcontext* pctx, unsigned int flags);
-using cuCtxDetach_t = CUresult(CUcontext ctx);
-using cuCtxGetId_t = CUresult(CUcontext ctx, unsigned long long* ctxId);
-using cuCtxGetStreamPriorityRange_t = CUresult(int* leastPriority, int* greatestPriority);
-using cuGreenCtxStreamCreate_t = CUresult(CUstream* phStream, CUgreenCtx greenCtx,
-                                          unsigned int flags, int priority);
 using cuCtxFromGreenCtx_t = CUresult(CUcontext* pContext, CUgreenCtx hCtx);
-using cuDeviceGetDevResource_t = CUresult(CUdevice device, CUdevResource* resource,
-                                          CUdevResourceType type);
-using cuDevResourceGenerateDesc_t = CUresult(CUdevResourceDesc* phDesc, CUdevResource* resources,
-                                             unsigned int nbResources);
 
 // Device, managed and host memory.
 using cuMemAlloc_t = CUresult(CUdeviceptr_v1* dptr, unsigned int bytesize);
@@ -111,32 +82,18 @@ using cuMemFreeHost_t = CUresult(void* p);
 using cuMemHostRegister_t = CUresult(void* p, std::size_t bytesize, unsigned int Flags);
 using cuMemHostRegister_v2_t = CUresult(void* p, std::size_t bytesize, unsigned int Flags);
 using cuMemHostUnregister_t = CUresult(void* p);
-using cuMemGetInfo_t = CUresult(unsigned int* free, unsigned int* total);
 using cuMemGetInfo_v2_t = CUresult(std::size_t* free, std::size_t* total);
-using cuMemGetAddressRange_t = CUresult(CUdeviceptr_v1* pbase, unsigned int* psize,
-                                        CUdeviceptr_v1 dptr);
 using cuMemGetAddressRange_v2_t = CUresult(CUdeviceptr* pbase, std::size_t* psize,
                                            CUdeviceptr dptr);
-using cuPointerGetAttribute_t = CUresult(void* data, CUpointer_attribute attribute,
-                                         CUdeviceptr ptr);
-using cuPointerGetAttributes_t = CUresult(unsigned int numAttributes,
-                                          CUpointer_attribute* attributes, void** data,
-                                          CUdeviceptr ptr);
-using cuPointerSetAttribute_t = CUresult(const void* value, CUpointer_attribute attribute,
-                                         CUdeviceptr ptr);
-using cuMemHostGetDevicePointer_t = CUresult(CUdeviceptr_v1* pdptr, void* p, unsigned int Flags);
-using cuMemHostGetDevicePointer_v2_t = CUresult(CUdeviceptr* pdptr, void* p, unsigned int Flags);
-using cuMemHostGetFlags_t = CUresult(unsigned int* pFlags, void* p);
 
 // Stream-ordered memory and pools.
 using cuMemAllocAsync_t = CUresult(CUdeviceptr* dptr, std::size_t bytesize, CUstream hStream);
-using cuMemAllocAsync_ptsz_t = CUresult(CUdeviceptr* dptr, std::size_t bytesize, CUstream hStream);
+using cuMemAllocAsync_ptsz_t = cuMemAllocAsync_t;
 using cuMemAllocFromPoolAsync_t = CUresult(CUdeviceptr* dptr, std::size_t bytesize,
                                            CUmemoryPool pool, CUstream hStream);
-using cuMemAllocFromPoolAsync_ptsz_t = CUresult(CUdeviceptr* dptr, std::size_t bytesize,
-                                                CUmemoryPool pool, CUstream hStream);
+using cuMemAllocFromPoolAsync_ptsz_t = cuMemAllocFromPoolAsync_t;
 using cuMemFreeAsync_t = CUresult(CUdeviceptr dptr, CUstream hStream);
-using cuMemFreeAsync_ptsz_t = CUresult(CUdeviceptr dptr, CUstream hStream);
+using cuMemFreeAsync_ptsz_t = cuMemFreeAsync_t;
 using cuMemPoolCreate_t = CUresult(CUmemoryPool* pool, const CUmemPoolProps* poolProps);
 using cuMemPoolDestroy_t = CUresult(CUmemoryPool pool);
 using cuMemPoolTrimTo_t = CUresult(CUmemoryPool pool, std::size_t minBytesToKeep);
@@ -158,12 +115,6 @@ using cuDeviceGetMemPool_t = CUresult(CUmemoryPool* pool, CUdevice dev);
 using cuMemPoolGetAttribute_t = CUresult(CUmemoryPool pool, CUmemPool_attribute attr, void* value);
 using cuMemPoolSetAccess_t = CUresult(CUmemoryPool pool, const CUmemAccessDesc* map,
                                       std::size_t count);
-using cuMemPoolGetAccess_t = CUresult(CUmemAccess_flags* flags, CUmemoryPool memPool,
-                                      CUmemLocation* location);
-using cuMemGetDefaultMemPool_t = CUresult(CUmemoryPool* pool_out, CUmemLocation* location,
-                                          CUmemAllocationType type);
-using cuMemGetMemPool_t = CUresult(CUmemoryPool* pool, CUmemLocation* location,
-                                   CUmemAllocationType type);
 
 // Virtual memory management.
 using cuMemAddressReserve_t = CUresult(CUdeviceptr* ptr, std::size_t size, std::size_t alignment,
@@ -178,8 +129,7 @@ using cuMemMap_t = CUresult(CUdeviceptr ptr, std::size_t size, std::size_t offse
 using cuMemUnmap_t = CUresult(CUdeviceptr ptr, std::size_t size);
 using cuMemMapArrayAsync_t = CUresult(CUarrayMapInfo* mapInfoList, unsigned int count,
                                       CUstream hStream);
-using cuMemMapArrayAsync_ptsz_t = CUresult(CUarrayMapInfo* mapInfoList, unsigned int count,
-                                           CUstream hStream);
+using cuMemMapArrayAsync_ptsz_t = cuMemMapArrayAsync_t;
 using cuMemSetAccess_t = CUresult(CUdeviceptr ptr, std::size_t size, const CUmemAccessDesc* desc,
                                   std::size_t count);
 using cuMemExportToShareableHandle_t = CUresult(void* shareableHandle,
@@ -203,16 +153,6 @@ using cuMulticastBindAddr_t = CUresult(CUmemGenericAllocationHandle mcHandle, st
                                        unsigned long long flags);
 using cuMulticastUnbind_t = CUresult(CUmemGenericAllocationHandle mcHandle, CUdevice dev,
                                      std::size_t mcOffset, std::size_t size);
-using cuMemGetAllocationGranularity_t = CUresult(std::size_t* granularity,
-                                                 const CUmemAllocationProp* prop,
-                                                 CUmemAllocationGranularity_flags option);
-using cuMemGetAccess_t = CUresult(unsigned long long* flags, const CUmemLocation* location,
-                                  CUdeviceptr ptr);
-using cuMemGetAllocationPropertiesFromHandle_t = CUresult(CUmemAllocationProp* prop,
-                                                          CUmemGenericAllocationHandle handle);
-using cuMulticastGetGranularity_t = CUresult(std::size_t* granularity,
-                                             const CUmulticastObjectProp* prop,
-                                             CUmulticastGranularity_flags option);
 
 // Arrays.
 using cuArrayCreate_t = CUresult(CUarray* pHandle, const CUDA_ARRAY_DESCRIPTOR_v1* pAllocateArray);
@@ -226,24 +166,11 @@ using cuMipmappedArrayCreate_t = CUresult(CUmipmappedArray* pHandle,
                                           const CUDA_ARRAY3D_DESCRIPTOR* pMipmappedArrayDesc,
                                           unsigned int numMipmapLevels);
 using cuMipmappedArrayDestroy_t = CUresult(CUmipmappedArray hMipmappedArray);
-using cuArrayGetDescriptor_t = CUresult(CUDA_ARRAY_DESCRIPTOR_v1* pArrayDescriptor, CUarray hArray);
-using cuArrayGetDescriptor_v2_t = CUresult(CUDA_ARRAY_DESCRIPTOR* pArrayDescriptor, CUarray hArray);
-using cuArray3DGetDescriptor_t = CUresult(CUDA_ARRAY3D_DESCRIPTOR_v1* pArrayDescriptor,
-                                          CUarray hArray);
-using cuArray3DGetDescriptor_v2_t = CUresult(CUDA_ARRAY3D_DESCRIPTOR* pArrayDescriptor,
-                                             CUarray hArray);
-using cuArrayGetMemoryRequirements_t = CUresult(CUDA_ARRAY_MEMORY_REQUIREMENTS* memoryRequirements,
-                                                CUarray array, CUdevice device);
-using cuMipmappedArrayGetLevel_t = CUresult(CUarray* pLevelArray, CUmipmappedArray hMipmappedArray,
-                                            unsigned int level);
-using cuMipmappedArrayGetMemoryRequirements_t = CUresult(
-    CUDA_ARRAY_MEMORY_REQUIREMENTS* memoryRequirements, CUmipmappedArray mipmap, CUdevice device);
 
 // Sharing between processes and interfaces.
 using cuIpcOpenMemHandle_t = CUresult(CUdeviceptr* pdptr, CUipcMemHandle handle,
                                       unsigned int Flags);
-using cuIpcOpenMemHandle_v2_t = CUresult(CUdeviceptr* pdptr, CUipcMemHandle handle,
-                                         unsigned int Flags);
+using cuIpcOpenMemHandle_v2_t = cuIpcOpenMemHandle_t;
 using cuIpcCloseMemHandle_t = CUresult(CUdeviceptr dptr);
 using cuIpcGetMemHandle_t = CUresult(CUipcMemHandle* pHandle, CUdeviceptr dptr);
 using cuImportExternalMemory_t = CUresult(CUexternalMemory* extMem_out,
@@ -259,278 +186,211 @@ using cuDestroyExternalMemory_t = CUresult(CUexternalMemory extMem);
 // Graphics interoperability.
 using cuGraphicsMapResources_t = CUresult(unsigned int count, CUgraphicsResource* resources,
                                           CUstream hStream);
-using cuGraphicsMapResources_ptsz_t = CUresult(unsigned int count, CUgraphicsResource* resources,
-                                               CUstream hStream);
+using cuGraphicsMapResources_ptsz_t = cuGraphicsMapResources_t;
 using cuGraphicsUnmapResources_t = CUresult(unsigned int count, CUgraphicsResource* resources,
                                             CUstream hStream);
-using cuGraphicsUnmapResources_ptsz_t = CUresult(unsigned int count, CUgraphicsResource* resources,
-                                                 CUstream hStream);
+using cuGraphicsUnmapResources_ptsz_t = cuGraphicsUnmapResources_t;
 using cuGraphicsResourceGetMappedPointer_t = CUresult(CUdeviceptr_v1* pDevPtr, unsigned int* pSize,
                                                       CUgraphicsResource resource);
 using cuGraphicsResourceGetMappedPointer_v2_t = CUresult(CUdeviceptr* pDevPtr, std::size_t* pSize,
                                                          CUgraphicsResource resource);
-using cuGraphicsSubResourceGetMappedArray_t = CUresult(CUarray* pArray, CUgraphicsResource resource,
-                                                       unsigned int arrayIndex,
-                                                       unsigned int mipLevel);
-using cuGraphicsResourceGetMappedMipmappedArray_t = CUresult(CUmipmappedArray* pMipmappedArray,
-                                                             CUgraphicsResource resource);
-using cuGraphicsUnregisterResource_t = CUresult(CUgraphicsResource resource);
 
 // Copies.
 using cuMemcpy_t = CUresult(CUdeviceptr dst, CUdeviceptr src, std::size_t ByteCount);
-using cuMemcpy_ptds_t = CUresult(CUdeviceptr dst, CUdeviceptr src, std::size_t ByteCount);
+using cuMemcpy_ptds_t = cuMemcpy_t;
 using cuMemcpyPeer_t = CUresult(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
                                 CUcontext srcContext, std::size_t ByteCount);
-using cuMemcpyPeer_ptds_t = CUresult(CUdeviceptr dstDevice, CUcontext dstContext,
-                                     CUdeviceptr srcDevice, CUcontext srcContext,
-                                     std::size_t ByteCount);
+using cuMemcpyPeer_ptds_t = cuMemcpyPeer_t;
 using cuMemcpyHtoD_t = CUresult(CUdeviceptr_v1 dstDevice, const void* srcHost,
                                 unsigned int ByteCount);
 using cuMemcpyHtoD_v2_t = CUresult(CUdeviceptr dstDevice, const void* srcHost,
                                    std::size_t ByteCount);
-using cuMemcpyHtoD_v2_ptds_t = CUresult(CUdeviceptr dstDevice, const void* srcHost,
-                                        std::size_t ByteCount);
+using cuMemcpyHtoD_v2_ptds_t = cuMemcpyHtoD_v2_t;
 using cuMemcpyDtoH_t = CUresult(void* dstHost, CUdeviceptr_v1 srcDevice, unsigned int ByteCount);
 using cuMemcpyDtoH_v2_t = CUresult(void* dstHost, CUdeviceptr srcDevice, std::size_t ByteCount);
-using cuMemcpyDtoH_v2_ptds_t = CUresult(void* dstHost, CUdeviceptr srcDevice,
-                                        std::size_t ByteCount);
+using cuMemcpyDtoH_v2_ptds_t = cuMemcpyDtoH_v2_t;
 using cuMemcpyDtoD_t = CUresult(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 srcDevice,
                                 unsigned int ByteCount);
 using cuMemcpyDtoD_v2_t = CUresult(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
                                    std::size_t ByteCount);
-using cuMemcpyDtoD_v2_ptds_t = CUresult(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
-                                        std::size_t ByteCount);
+using cuMemcpyDtoD_v2_ptds_t = cuMemcpyDtoD_v2_t;
 using cuMemcpyDtoA_t = CUresult(CUarray dstArray, unsigned int dstOffset, CUdeviceptr_v1 srcDevice,
                                 unsigned int ByteCount);
 using cuMemcpyDtoA_v2_t = CUresult(CUarray dstArray, std::size_t dstOffset, CUdeviceptr srcDevice,
                                    std::size_t ByteCount);
-using cuMemcpyDtoA_v2_ptds_t = CUresult(CUarray dstArray, std::size_t dstOffset,
-                                        CUdeviceptr srcDevice, std::size_t ByteCount);
+using cuMemcpyDtoA_v2_ptds_t = cuMemcpyDtoA_v2_t;
 using cuMemcpyAtoD_t = CUresult(CUdeviceptr_v1 dstDevice, CUarray srcArray, unsigned int srcOffset,
                                 unsigned int ByteCount);
 using cuMemcpyAtoD_v2_t = CUresult(CUdeviceptr dstDevice, CUarray srcArray, std::size_t srcOffset,
                                    std::size_t ByteCount);
-using cuMemcpyAtoD_v2_ptds_t = CUresult(CUdeviceptr dstDevice, CUarray srcArray,
-                                        std::size_t srcOffset, std::size_t ByteCount);
+using cuMemcpyAtoD_v2_ptds_t = cuMemcpyAtoD_v2_t;
 using cuMemcpyHtoA_t = CUresult(CUarray dstArray, unsigned int dstOffset, const void* srcHost,
                                 unsigned int ByteCount);
 using cuMemcpyHtoA_v2_t = CUresult(CUarray dstArray, std::size_t dstOffset, const void* srcHost,
                                    std::size_t ByteCount);
-using cuMemcpyHtoA_v2_ptds_t = CUresult(CUarray dstArray, std::size_t dstOffset,
-                                        const void* srcHost, std::size_t ByteCount);
+using cuMemcpyHtoA_v2_ptds_t = cuMemcpyHtoA_v2_t;
 using cuMemcpyAtoH_t = CUresult(void* dstHost, CUarray srcArray, unsigned int srcOffset,
                                 unsigned int ByteCount);
 using cuMemcpyAtoH_v2_t = CUresult(void* dstHost, CUarray srcArray, std::size_t srcOffset,
                                    std::size_t ByteCount);
-using cuMemcpyAtoH_v2_ptds_t = CUresult(void* dstHost, CUarray srcArray, std::size_t srcOffset,
-                                        std::size_t ByteCount);
+using cuMemcpyAtoH_v2_ptds_t = cuMemcpyAtoH_v2_t;
 using cuMemcpyAtoA_t = CUresult(CUarray dstArray, unsigned int dstOffset, CUarray srcArray,
                                 unsigned int srcOffset, unsigned int ByteCount);
 using cuMemcpyAtoA_v2_t = CUresult(CUarray dstArray, std::size_t dstOffset, CUarray srcArray,
                                    std::size_t srcOffset, std::size_t ByteCount);
-using cuMemcpyAtoA_v2_ptds_t = CUresult(CUarray dstArray, std::size_t dstOffset, CUarray srcArray,
-                                        std::size_t srcOffset, std::size_t ByteCount);
+using cuMemcpyAtoA_v2_ptds_t = cuMemcpyAtoA_v2_t;
 using cuMemcpyAsync_t = CUresult(CUdeviceptr dst, CUdeviceptr src, std::size_t ByteCount,
                                  CUstream hStream);
-using cuMemcpyAsync_ptsz_t = CUresult(CUdeviceptr dst, CUdeviceptr src, std::size_t ByteCount,
-                                      CUstream hStream);
+using cuMemcpyAsync_ptsz_t = cuMemcpyAsync_t;
 using cuMemcpyPeerAsync_t = CUresult(CUdeviceptr dstDevice, CUcontext dstContext,
                                      CUdeviceptr srcDevice, CUcontext srcContext,
                                      std::size_t ByteCount, CUstream hStream);
-using cuMemcpyPeerAsync_ptsz_t = CUresult(CUdeviceptr dstDevice, CUcontext dstContext,
-                                          CUdeviceptr srcDevice, CUcontext srcContext,
-                                          std::size_t ByteCount, CUstream hStream);
+using cuMemcpyPeerAsync_ptsz_t = cuMemcpyPeerAsync_t;
 using cuMemcpyHtoDAsync_t = CUresult(CUdeviceptr_v1 dstDevice, const void* srcHost,
                                      unsigned int ByteCount, CUstream hStream);
 using cuMemcpyHtoDAsync_v2_t = CUresult(CUdeviceptr dstDevice, const void* srcHost,
                                         std::size_t ByteCount, CUstream hStream);
-using cuMemcpyHtoDAsync_v2_ptsz_t = CUresult(CUdeviceptr dstDevice, const void* srcHost,
-                                             std::size_t ByteCount, CUstream hStream);
+using cuMemcpyHtoDAsync_v2_ptsz_t = cuMemcpyHtoDAsync_v2_t;
 using cuMemcpyDtoHAsync_t = CUresult(void* dstHost, CUdeviceptr_v1 srcDevice,
                                      unsigned int ByteCount, CUstream hStream);
 using cuMemcpyDtoHAsync_v2_t = CUresult(void* dstHost, CUdeviceptr srcDevice, std::size_t ByteCount,
                                         CUstream hStream);
-using cuMemcpyDtoHAsync_v2_ptsz_t = CUresult(void* dstHost, CUdeviceptr srcDevice,
-                                             std::size_t ByteCount, CUstream hStream);
+using cuMemcpyDtoHAsync_v2_ptsz_t = cuMemcpyDtoHAsync_v2_t;
 using cuMemcpyDtoDAsync_t = CUresult(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 srcDevice,
                                      unsigned int ByteCount, CUstream hStream);
 using cuMemcpyDtoDAsync_v2_t = CUresult(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
                                         std::size_t ByteCount, CUstream hStream);
-using cuMemcpyDtoDAsync_v2_ptsz_t = CUresult(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
-                                             std::size_t ByteCount, CUstream hStream);
+using cuMemcpyDtoDAsync_v2_ptsz_t = cuMemcpyDtoDAsync_v2_t;
 using cuMemcpyHtoAAsync_t = CUresult(CUarray dstArray, unsigned int dstOffset, const void* srcHost,
                                      unsigned int ByteCount, CUstream hStream);
 using cuMemcpyHtoAAsync_v2_t = CUresult(CUarray dstArray, std::size_t dstOffset,
                                         const void* srcHost, std::size_t ByteCount,
                                         CUstream hStream);
-using cuMemcpyHtoAAsync_v2_ptsz_t = CUresult(CUarray dstArray, std::size_t dstOffset,
-                                             const void* srcHost, std::size_t ByteCount,
-                                             CUstream hStream);
+using cuMemcpyHtoAAsync_v2_ptsz_t = cuMemcpyHtoAAsync_v2_t;
 using cuMemcpyAtoHAsync_t = CUresult(void* dstHost, CUarray srcArray, unsigned int srcOffset,
                                      unsigned int ByteCount, CUstream hStream);
 using cuMemcpyAtoHAsync_v2_t = CUresult(void* dstHost, CUarray srcArray, std::size_t srcOffset,
                                         std::size_t ByteCount, CUstream hStream);
-using cuMemcpyAtoHAsync_v2_ptsz_t = CUresult(void* dstHost, CUarray srcArray, std::size_t srcOffset,
-                                             std::size_t ByteCount, CUstream hStream);
+using cuMemcpyAtoHAsync_v2_ptsz_t = cuMemcpyAtoHAsync_v2_t;
 using cuMemcpy2D_t = CUresult(const CUDA_MEMCPY2D_v1* pCopy);
 using cuMemcpy2D_v2_t = CUresult(const CUDA_MEMCPY2D* pCopy);
-using cuMemcpy2D_v2_ptds_t = CUresult(const CUDA_MEMCPY2D* pCopy);
+using cuMemcpy2D_v2_ptds_t = cuMemcpy2D_v2_t;
 using cuMemcpy2DUnaligned_t = CUresult(const CUDA_MEMCPY2D_v1* pCopy);
 using cuMemcpy2DUnaligned_v2_t = CUresult(const CUDA_MEMCPY2D* pCopy);
-using cuMemcpy2DUnaligned_v2_ptds_t = CUresult(const CUDA_MEMCPY2D* pCopy);
+using cuMemcpy2DUnaligned_v2_ptds_t = cuMemcpy2DUnaligned_v2_t;
 using cuMemcpy3D_t = CUresult(const CUDA_MEMCPY3D_v1* pCopy);
 using cuMemcpy3D_v2_t = CUresult(const CUDA_MEMCPY3D* pCopy);
-using cuMemcpy3D_v2_ptds_t = CUresult(const CUDA_MEMCPY3D* pCopy);
+using cuMemcpy3D_v2_ptds_t = cuMemcpy3D_v2_t;
 using cuMemcpy3DPeer_t = CUresult(const CUDA_MEMCPY3D_PEER* pCopy);
-using cuMemcpy3DPeer_ptds_t = CUresult(const CUDA_MEMCPY3D_PEER* pCopy);
+using cuMemcpy3DPeer_ptds_t = cuMemcpy3DPeer_t;
 using cuMemcpy2DAsync_t = CUresult(const CUDA_MEMCPY2D_v1* pCopy, CUstream hStream);
 using cuMemcpy2DAsync_v2_t = CUresult(const CUDA_MEMCPY2D* pCopy, CUstream hStream);
-using cuMemcpy2DAsync_v2_ptsz_t = CUresult(const CUDA_MEMCPY2D* pCopy, CUstream hStream);
+using cuMemcpy2DAsync_v2_ptsz_t = cuMemcpy2DAsync_v2_t;
 using cuMemcpy3DAsync_t = CUresult(const CUDA_MEMCPY3D_v1* pCopy, CUstream hStream);
 using cuMemcpy3DAsync_v2_t = CUresult(const CUDA_MEMCPY3D* pCopy, CUstream hStream);
-using cuMemcpy3DAsync_v2_ptsz_t = CUresult(const CUDA_MEMCPY3D* pCopy, CUstream hStream);
+using cuMemcpy3DAsync_v2_ptsz_t = cuMemcpy3DAsync_v2_t;
 using cuMemcpy3DPeerAsync_t = CUresult(const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream);
-using cuMemcpy3DPeerAsync_ptsz_t = CUresult(const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream);
+using cuMemcpy3DPeerAsync_ptsz_t = cuMemcpy3DPeerAsync_t;
 using cuMemcpyBatchAsync_t = CUresult(CUdeviceptr* dsts, CUdeviceptr* srcs, std::size_t* sizes,
                                       std::size_t count, CUmemcpyAttributes* attrs,
                                       std::size_t* attrsIdxs, std::size_t numAttrs,
                                       std::size_t* failIdx, CUstream hStream);
-using cuMemcpyBatchAsync_ptsz_t = CUresult(CUdeviceptr* dsts, CUdeviceptr* srcs, std::size_t* sizes,
-                                           std::size_t count, CUmemcpyAttributes* attrs,
-                                           std::size_t* attrsIdxs, std::size_t numAttrs,
-                                           std::size_t* failIdx, CUstream hStream);
+using cuMemcpyBatchAsync_ptsz_t = cuMemcpyBatchAsync_t;
 using cuMemcpyBatchAsync_v2_t = CUresult(CUdeviceptr* dsts, CUdeviceptr* srcs, std::size_t* sizes,
                                          std::size_t count, CUmemcpyAttributes* attrs,
                                          std::size_t* attrsIdxs, std::size_t numAttrs,
                                          CUstream hStream);
-using cuMemcpyBatchAsync_v2_ptsz_t = CUresult(CUdeviceptr* dsts, CUdeviceptr* srcs,
-                                              std::size_t* sizes, std::size_t count,
-                                              CUmemcpyAttributes* attrs, std::size_t* attrsIdxs,
-                                              std::size_t numAttrs, CUstream hStream);
+using cuMemcpyBatchAsync_v2_ptsz_t = cuMemcpyBatchAsync_v2_t;
 using cuMemcpy3DBatchAsync_t = CUresult(std::size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList,
                                         std::size_t* failIdx, unsigned long long flags,
                                         CUstream hStream);
-using cuMemcpy3DBatchAsync_ptsz_t = CUresult(std::size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList,
-                                             std::size_t* failIdx, unsigned long long flags,
-                                             CUstream hStream);
+using cuMemcpy3DBatchAsync_ptsz_t = cuMemcpy3DBatchAsync_t;
 using cuMemcpy3DBatchAsync_v2_t = CUresult(std::size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList,
                                            unsigned long long flags, CUstream hStream);
-using cuMemcpy3DBatchAsync_v2_ptsz_t = CUresult(std::size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList,
-                                                unsigned long long flags, CUstream hStream);
+using cuMemcpy3DBatchAsync_v2_ptsz_t = cuMemcpy3DBatchAsync_v2_t;
 
 // Sets.
 using cuMemsetD8_t = CUresult(CUdeviceptr_v1 dstDevice, unsigned char uc, unsigned int N);
 using cuMemsetD8_v2_t = CUresult(CUdeviceptr dstDevice, unsigned char uc, std::size_t N);
-using cuMemsetD8_v2_ptds_t = CUresult(CUdeviceptr dstDevice, unsigned char uc, std::size_t N);
+using cuMemsetD8_v2_ptds_t = cuMemsetD8_v2_t;
 using cuMemsetD16_t = CUresult(CUdeviceptr_v1 dstDevice, unsigned short us, unsigned int N);
 using cuMemsetD16_v2_t = CUresult(CUdeviceptr dstDevice, unsigned short us, std::size_t N);
-using cuMemsetD16_v2_ptds_t = CUresult(CUdeviceptr dstDevice, unsigned short us, std::size_t N);
+using cuMemsetD16_v2_ptds_t = cuMemsetD16_v2_t;
 using cuMemsetD32_t = CUresult(CUdeviceptr_v1 dstDevice, unsigned int ui, unsigned int N);
 using cuMemsetD32_v2_t = CUresult(CUdeviceptr dstDevice, unsigned int ui, std::size_t N);
-using cuMemsetD32_v2_ptds_t = CUresult(CUdeviceptr dstDevice, unsigned int ui, std::size_t N);
+using cuMemsetD32_v2_ptds_t = cuMemsetD32_v2_t;
 using cuMemsetD2D8_t = CUresult(CUdeviceptr_v1 dstDevice, unsigned int dstPitch, unsigned char uc,
                                 unsigned int Width, unsigned int Height);
 using cuMemsetD2D8_v2_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch, unsigned char uc,
                                    std::size_t Width, std::size_t Height);
-using cuMemsetD2D8_v2_ptds_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch,
-                                        unsigned char uc, std::size_t Width, std::size_t Height);
+using cuMemsetD2D8_v2_ptds_t = cuMemsetD2D8_v2_t;
 using cuMemsetD2D16_t = CUresult(CUdeviceptr_v1 dstDevice, unsigned int dstPitch, unsigned short us,
                                  unsigned int Width, unsigned int Height);
 using cuMemsetD2D16_v2_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch, unsigned short us,
                                     std::size_t Width, std::size_t Height);
-using cuMemsetD2D16_v2_ptds_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch,
-                                         unsigned short us, std::size_t Width, std::size_t Height);
+using cuMemsetD2D16_v2_ptds_t = cuMemsetD2D16_v2_t;
 using cuMemsetD2D32_t = CUresult(CUdeviceptr_v1 dstDevice, unsigned int dstPitch, unsigned int ui,
                                  unsigned int Width, unsigned int Height);
 using cuMemsetD2D32_v2_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch, unsigned int ui,
                                     std::size_t Width, std::size_t Height);
-using cuMemsetD2D32_v2_ptds_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch,
-                                         unsigned int ui, std::size_t Width, std::size_t Height);
+using cuMemsetD2D32_v2_ptds_t = cuMemsetD2D32_v2_t;
 using cuMemsetD8Async_t = CUresult(CUdeviceptr dstDevice, unsigned char uc, std::size_t N,
                                    CUstream hStream);
-using cuMemsetD8Async_ptsz_t = CUresult(CUdeviceptr dstDevice, unsigned char uc, std::size_t N,
-                                        CUstream hStream);
+using cuMemsetD8Async_ptsz_t = cuMemsetD8Async_t;
 using cuMemsetD16Async_t = CUresult(CUdeviceptr dstDevice, unsigned short us, std::size_t N,
                                     CUstream hStream);
-using cuMemsetD16Async_ptsz_t = CUresult(CUdeviceptr dstDevice, unsigned short us, std::size_t N,
-                                         CUstream hStream);
+using cuMemsetD16Async_ptsz_t = cuMemsetD16Async_t;
 using cuMemsetD32Async_t = CUresult(CUdeviceptr dstDevice, unsigned int ui, std::size_t N,
                                     CUstream hStream);
-using cuMemsetD32Async_ptsz_t = CUresult(CUdeviceptr dstDevice, unsigned int ui, std::size_t N,
-                                         CUstream hStream);
+using cuMemsetD32Async_ptsz_t = cuMemsetD32Async_t;
 using cuMemsetD2D8Async_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch, unsigned char uc,
                                      std::size_t Width, std::size_t Height, CUstream hStream);
-using cuMemsetD2D8Async_ptsz_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch,
-                                          unsigned char uc, std::size_t Width, std::size_t Height,
-                                          CUstream hStream);
+using cuMemsetD2D8Async_ptsz_t = cuMemsetD2D8Async_t;
 using cuMemsetD2D16Async_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch,
                                       unsigned short us, std::size_t Width, std::size_t Height,
                                       CUstream hStream);
-using cuMemsetD2D16Async_ptsz_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch,
-                                           unsigned short us, std::size_t Width, std::size_t Height,
-                                           CUstream hStream);
+using cuMemsetD2D16Async_ptsz_t = cuMemsetD2D16Async_t;
 using cuMemsetD2D32Async_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch, unsigned int ui,
                                       std::size_t Width, std::size_t Height, CUstream hStream);
-using cuMemsetD2D32Async_ptsz_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch,
-                                           unsigned int ui, std::size_t Width, std::size_t Height,
-                                           CUstream hStream);
+using cuMemsetD2D32Async_ptsz_t = cuMemsetD2D32Async_t;
 
 // Placement of managed memory and batches.
 using cuMemBatchDecompressAsync_t = CUresult(CUmemDecompressParams* paramsArray, std::size_t count,
                                              unsigned int flags, std::size_t* errorIndex,
                                              CUstream stream);
-using cuMemBatchDecompressAsync_ptsz_t = CUresult(CUmemDecompressParams* paramsArray,
-                                                  std::size_t count, unsigned int flags,
-                                                  std::size_t* errorIndex, CUstream stream);
+using cuMemBatchDecompressAsync_ptsz_t = cuMemBatchDecompressAsync_t;
 using cuMemPrefetchAsync_t = CUresult(CUdeviceptr devPtr, std::size_t count, CUdevice dstDevice,
                                       CUstream hStream);
-using cuMemPrefetchAsync_ptsz_t = CUresult(CUdeviceptr devPtr, std::size_t count,
-                                           CUdevice dstDevice, CUstream hStream);
+using cuMemPrefetchAsync_ptsz_t = cuMemPrefetchAsync_t;
 using cuMemPrefetchAsync_v2_t = CUresult(CUdeviceptr devPtr, std::size_t count,
                                          CUmemLocation location, unsigned int flags,
                                          CUstream hStream);
-using cuMemPrefetchAsync_v2_ptsz_t = CUresult(CUdeviceptr devPtr, std::size_t count,
-                                              CUmemLocation location, unsigned int flags,
-                                              CUstream hStream);
+using cuMemPrefetchAsync_v2_ptsz_t = cuMemPrefetchAsync_v2_t;
 using cuMemPrefetchBatchAsync_t = CUresult(CUdeviceptr* dptrs, std::size_t* sizes,
                                            std::size_t count, CUmemLocation* prefetchLocs,
                                            std::size_t* prefetchLocIdxs,
                                            std::size_t numPrefetchLocs, unsigned long long flags,
                                            CUstream hStream);
-using cuMemPrefetchBatchAsync_ptsz_t = CUresult(CUdeviceptr* dptrs, std::size_t* sizes,
-                                                std::size_t count, CUmemLocation* prefetchLocs,
-                                                std::size_t* prefetchLocIdxs,
-                                                std::size_t numPrefetchLocs,
-                                                unsigned long long flags, CUstream hStream);
+using cuMemPrefetchBatchAsync_ptsz_t = cuMemPrefetchBatchAsync_t;
 using cuMemDiscardBatchAsync_t = CUresult(CUdeviceptr* dptrs, std::size_t* sizes, std::size_t count,
                                           unsigned long long flags, CUstream hStream);
-using cuMemDiscardBatchAsync_ptsz_t = CUresult(CUdeviceptr* dptrs, std::size_t* sizes,
-                                               std::size_t count, unsigned long long flags,
-                                               CUstream hStream);
+using cuMemDiscardBatchAsync_ptsz_t = cuMemDiscardBatchAsync_t;
 using cuMemDiscardAndPrefetchBatchAsync_t = CUresult(CUdeviceptr* dptrs, std::size_t* sizes,
                                                      std::size_t count, CUmemLocation* prefetchLocs,
                                                      std::size_t* prefetchLocIdxs,
                                                      std::size_t numPrefetchLocs,
                                                      unsigned long long flags, CUstream hStream);
-using cuMemDiscardAndPrefetchBatchAsync_ptsz_t =
-    CUresult(CUdeviceptr* dptrs, std::size_t* sizes, std::size_t count, CUmemLocation* prefetchLocs,
-             std::size_t* prefetchLocIdxs, std::size_t numPrefetchLocs, unsigned long long flags,
-             CUstream hStream);
+using cuMemDiscardAndPrefetchBatchAsync_ptsz_t = cuMemDiscardAndPrefetchBatchAsync_t;
 using cuMemAdvise_t = CUresult(CUdeviceptr devPtr, std::size_t count, CUmem_advise advice,
                                CUdevice device);
 using cuMemAdvise_v2_t = CUresult(CUdeviceptr devPtr, std::size_t count, CUmem_advise advice,
                                   CUmemLocation location);
 using cuStreamAttachMemAsync_t = CUresult(CUstream hStream, CUdeviceptr dptr, std::size_t length,
                                           unsigned int flags);
-using cuStreamAttachMemAsync_ptsz_t = CUresult(CUstream hStream, CUdeviceptr dptr,
-                                               std::size_t length, unsigned int flags);
+using cuStreamAttachMemAsync_ptsz_t = cuStreamAttachMemAsync_t;
 using cuMemRangeGetAttribute_t = CUresult(void* data, std::size_t dataSize,
                                           CUmem_range_attribute attribute, CUdeviceptr devPtr,
                                           std::size_t count);
-using cuMemRangeGetAttributes_t = CUresult(void** data, std::size_t* dataSizes,
-                                           CUmem_range_attribute* attributes,
-                                           std::size_t numAttributes, CUdeviceptr devPtr,
-                                           std::size_t count);
 
 // Graphs.
 using cuGraphAddMemAllocNode_t = CUresult(CUgraphNode* phGraphNode, CUgraph hGraph,
@@ -567,160 +427,51 @@ using cuGraphExecMemsetNodeSetParams_t = CUresult(CUgraphExec hGraphExec, CUgrap
 using cuGraphInstantiate_t = CUresult(CUgraphExec* phGraphExec, CUgraph hGraph,
                                       CUgraphNode* phErrorNode, char* logBuffer,
                                       std::size_t bufferSize);
-using cuGraphInstantiate_v2_t = CUresult(CUgraphExec* phGraphExec, CUgraph hGraph,
-                                         CUgraphNode* phErrorNode, char* logBuffer,
-                                         std::size_t bufferSize);
+using cuGraphInstantiate_v2_t = cuGraphInstantiate_t;
 using cuGraphInstantiateWithFlags_t = CUresult(CUgraphExec* phGraphExec, CUgraph hGraph,
                                                unsigned long long flags);
 using cuGraphInstantiateWithParams_t = CUresult(CUgraphExec* phGraphExec, CUgraph hGraph,
                                                 CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams);
-using cuGraphInstantiateWithParams_ptsz_t = CUresult(
-    CUgraphExec* phGraphExec, CUgraph hGraph, CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams);
+using cuGraphInstantiateWithParams_ptsz_t = cuGraphInstantiateWithParams_t;
 using cuGraphLaunch_t = CUresult(CUgraphExec hGraph, CUstream hStream);
-using cuGraphLaunch_ptsz_t = CUresult(CUgraphExec hGraphExec, CUstream hStream);
+using cuGraphLaunch_ptsz_t = cuGraphLaunch_t;
 using cuGraphExecDestroy_t = CUresult(CUgraphExec hGraphExec);
 using cuGraphDestroy_t = CUresult(CUgraph hGraph);
 using cuGraphUpload_t = CUresult(CUgraphExec hGraph, CUstream hStream);
-using cuGraphUpload_ptsz_t = CUresult(CUgraphExec hGraphExec, CUstream hStream);
+using cuGraphUpload_ptsz_t = cuGraphUpload_t;
 using cuStreamBeginCaptureToGraph_t = CUresult(CUstream hStream, CUgraph hGraph,
                                                const CUgraphNode* dependencies,
                                                const CUgraphEdgeData* dependencyData,
                                                std::size_t numDependencies,
                                                CUstreamCaptureMode mode);
-using cuStreamBeginCaptureToGraph_ptsz_t = CUresult(CUstream hStream, CUgraph hGraph,
-                                                    const CUgraphNode* dependencies,
-                                                    const CUgraphEdgeData* dependencyData,
-                                                    std::size_t numDependencies,
-                                                    CUstreamCaptureMode mode);
-using cuDeviceGetGraphMemAttribute_t = CUresult(CUdevice device, CUgraphMem_attribute attr,
-                                                void* value);
-using cuDeviceSetGraphMemAttribute_t = CUresult(CUdevice device, CUgraphMem_attribute attr,
-                                                void* value);
-using cuGraphCreate_t = CUresult(CUgraph* phGraph, unsigned int flags);
+using cuStreamBeginCaptureToGraph_ptsz_t = cuStreamBeginCaptureToGraph_t;
 using cuGraphClone_t = CUresult(CUgraph* phGraphClone, CUgraph originalGraph);
-using cuGraphAddKernelNode_t = CUresult(CUgraphNode* phGraphNode, CUgraph hGraph,
-                                        const CUgraphNode* dependencies,
-                                        std::size_t numDependencies,
-                                        const CUDA_KERNEL_NODE_PARAMS_v1* nodeParams);
-using cuGraphAddKernelNode_v2_t = CUresult(CUgraphNode* phGraphNode, CUgraph hGraph,
-                                           const CUgraphNode* dependencies,
-                                           std::size_t numDependencies,
-                                           const CUDA_KERNEL_NODE_PARAMS* nodeParams);
-using cuGraphAddEmptyNode_t = CUresult(CUgraphNode* phGraphNode, CUgraph hGraph,
-                                       const CUgraphNode* dependencies,
-                                       std::size_t numDependencies);
-using cuGraphGetNodes_t = CUresult(CUgraph hGraph, CUgraphNode* nodes, std::size_t* numNodes);
-using cuGraphNodeGetType_t = CUresult(CUgraphNode hNode, CUgraphNodeType* type);
-using cuGraphMemAllocNodeGetParams_t = CUresult(CUgraphNode hNode,
-                                                CUDA_MEM_ALLOC_NODE_PARAMS* params_out);
-using cuGraphMemFreeNodeGetParams_t = CUresult(CUgraphNode hNode, CUdeviceptr* dptr_out);
-using cuGraphExecUpdate_t = CUresult(CUgraphExec hGraphExec, CUgraph hGraph,
-                                     CUgraphNode* hErrorNode_out,
-                                     CUgraphExecUpdateResult* updateResult_out);
-using cuGraphExecUpdate_v2_t = CUresult(CUgraphExec hGraphExec, CUgraph hGraph,
-                                        CUgraphExecUpdateResultInfo* resultInfo);
 
 // Streams, events and capture.
 using cuStreamBeginCapture_t = CUresult(CUstream hStream);
-using cuStreamBeginCapture_ptsz_t = CUresult(CUstream hStream);
+using cuStreamBeginCapture_ptsz_t = cuStreamBeginCapture_t;
 using cuStreamBeginCapture_v2_t = CUresult(CUstream hStream, CUstreamCaptureMode mode);
-using cuStreamBeginCapture_v2_ptsz_t = CUresult(CUstream hStream, CUstreamCaptureMode mode);
+using cuStreamBeginCapture_v2_ptsz_t = cuStreamBeginCapture_v2_t;
 using cuStreamEndCapture_t = CUresult(CUstream hStream, CUgraph* phGraph);
-using cuStreamEndCapture_ptsz_t = CUresult(CUstream hStream, CUgraph* phGraph);
+using cuStreamEndCapture_ptsz_t = cuStreamEndCapture_t;
 using cuStreamBatchMemOp_t = CUresult(CUstream stream, unsigned int count,
                                       CUstreamBatchMemOpParams* paramArray, unsigned int flags);
-using cuStreamBatchMemOp_ptsz_t = CUresult(CUstream stream, unsigned int count,
-                                           CUstreamBatchMemOpParams* paramArray,
-                                           unsigned int flags);
-using cuStreamBatchMemOp_v2_t = CUresult(CUstream stream, unsigned int count,
-                                         CUstreamBatchMemOpParams* paramArray, unsigned int flags);
-using cuStreamBatchMemOp_v2_ptsz_t = CUresult(CUstream stream, unsigned int count,
-                                              CUstreamBatchMemOpParams* paramArray,
-                                              unsigned int flags);
+using cuStreamBatchMemOp_ptsz_t = cuStreamBatchMemOp_t;
+using cuStreamBatchMemOp_v2_t = cuStreamBatchMemOp_t;
+using cuStreamBatchMemOp_v2_ptsz_t = cuStreamBatchMemOp_v2_t;
 using cuStreamWriteValue32_t = CUresult(CUstream stream, CUdeviceptr addr, std::uint32_t value,
                                         unsigned int flags);
-using cuStreamWriteValue32_ptsz_t = CUresult(CUstream stream, CUdeviceptr addr, std::uint32_t value,
-                                             unsigned int flags);
-using cuStreamWriteValue32_v2_t = CUresult(CUstream stream, CUdeviceptr addr, std::uint32_t value,
-                                           unsigned int flags);
-using cuStreamWriteValue32_v2_ptsz_t = CUresult(CUstream stream, CUdeviceptr addr,
-                                                std::uint32_t value, unsigned int flags);
+using cuStreamWriteValue32_ptsz_t = cuStreamWriteValue32_t;
+using cuStreamWriteValue32_v2_t = cuStreamWriteValue32_t;
+using cuStreamWriteValue32_v2_ptsz_t = cuStreamWriteValue32_v2_t;
 using cuStreamWriteValue64_t = CUresult(CUstream stream, CUdeviceptr addr, std::uint64_t value,
                                         unsigned int flags);
-using cuStreamWriteValue64_ptsz_t = CUresult(CUstream stream, CUdeviceptr addr, std::uint64_t value,
-                                             unsigned int flags);
-using cuStreamWriteValue64_v2_t = CUresult(CUstream stream, CUdeviceptr addr, std::uint64_t value,
-                                           unsigned int flags);
-using cuStreamWriteValue64_v2_ptsz_t = CUresult(CUstream stream, CUdeviceptr addr,
-                                                std::uint64_t value, unsigned int flags);
-using cuStreamCreate_t = CUresult(CUstream* phStream, unsigned int Flags);
-using cuStreamCreateWithPriority_t = CUresult(CUstream* phStream, unsigned int flags, int priority);
-using cuStreamDestroy_t = CUresult(CUstream hStream);
-using cuStreamDestroy_v2_t = CUresult(CUstream hStream);
-using cuStreamSynchronize_t = CUresult(CUstream hStream);
-using cuStreamSynchronize_ptsz_t = CUresult(CUstream hStream);
-using cuStreamQuery_t = CUresult(CUstream hStream);
-using cuStreamQuery_ptsz_t = CUresult(CUstream hStream);
-using cuStreamWaitEvent_t = CUresult(CUstream hStream, CUevent hEvent, unsigned int Flags);
-using cuStreamWaitEvent_ptsz_t = CUresult(CUstream hStream, CUevent hEvent, unsigned int Flags);
+using cuStreamWriteValue64_ptsz_t = cuStreamWriteValue64_t;
+using cuStreamWriteValue64_v2_t = cuStreamWriteValue64_t;
+using cuStreamWriteValue64_v2_ptsz_t = cuStreamWriteValue64_v2_t;
 using cuStreamGetCtx_t = CUresult(CUstream hStream, CUcontext* pctx);
-using cuStreamGetCtx_ptsz_t = CUresult(CUstream hStream, CUcontext* pctx);
-using cuStreamGetCtx_v2_t = CUresult(CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreenCtx);
-using cuStreamGetCtx_v2_ptsz_t = CUresult(CUstream hStream, CUcontext* pCtx, CUgreenCtx* pGreenCtx);
-using cuStreamGetPriority_t = CUresult(CUstream hStream, int* priority);
-using cuStreamGetPriority_ptsz_t = CUresult(CUstream hStream, int* priority);
-using cuStreamGetFlags_t = CUresult(CUstream hStream, unsigned int* flags);
-using cuStreamGetFlags_ptsz_t = CUresult(CUstream hStream, unsigned int* flags);
 using cuStreamIsCapturing_t = CUresult(CUstream hStream, CUstreamCaptureStatus* captureStatus);
-using cuStreamIsCapturing_ptsz_t = CUresult(CUstream hStream, CUstreamCaptureStatus* captureStatus);
-using cuStreamGetCaptureInfo_t = CUresult(CUstream hStream,
-                                          CUstreamCaptureStatus* captureStatus_out,
-                                          std::uint64_t* id_out);
-using cuStreamGetCaptureInfo_ptsz_t = CUresult(CUstream hStream,
-                                               CUstreamCaptureStatus* captureStatus_out,
-                                               std::uint64_t* id_out);
-using cuStreamGetCaptureInfo_v2_t = CUresult(CUstream hStream,
-                                             CUstreamCaptureStatus* captureStatus_out,
-                                             std::uint64_t* id_out, CUgraph* graph_out,
-                                             const CUgraphNode** dependencies_out,
-                                             std::size_t* numDependencies_out);
-using cuStreamGetCaptureInfo_v2_ptsz_t = CUresult(CUstream hStream,
-                                                  CUstreamCaptureStatus* captureStatus_out,
-                                                  std::uint64_t* id_out, CUgraph* graph_out,
-                                                  const CUgraphNode** dependencies_out,
-                                                  std::size_t* numDependencies_out);
-using cuStreamGetCaptureInfo_v3_t = CUresult(CUstream hStream,
-                                             CUstreamCaptureStatus* captureStatus_out,
-                                             std::uint64_t* id_out, CUgraph* graph_out,
-                                             const CUgraphNode** dependencies_out,
-                                             const CUgraphEdgeData** edgeData_out,
-                                             std::size_t* numDependencies_out);
-using cuStreamGetCaptureInfo_v3_ptsz_t = CUresult(CUstream hStream,
-                                                  CUstreamCaptureStatus* captureStatus_out,
-                                                  std::uint64_t* id_out, CUgraph* graph_out,
-                                                  const CUgraphNode** dependencies_out,
-                                                  const CUgraphEdgeData** edgeData_out,
-                                                  std::size_t* numDependencies_out);
-using cuStreamAddCallback_t = CUresult(CUstream hStream, CUstreamCallback callback, void* userData,
-                                       unsigned int flags);
-using cuStreamAddCallback_ptsz_t = CUresult(CUstream hStream, CUstreamCallback callback,
-                                            void* userData, unsigned int flags);
-using cuStreamGetId_t = CUresult(CUstream hStream, unsigned long long* streamId);
-using cuStreamGetId_ptsz_t = CUresult(CUstream hStream, unsigned long long* streamId);
-using cuStreamGetDevice_t = CUresult(CUstream hStream, CUdevice* device);
-using cuStreamGetDevice_ptsz_t = CUresult(CUstream hStream, CUdevice* device);
-using cuEventCreate_t = CUresult(CUevent* phEvent, unsigned int Flags);
-using cuEventDestroy_t = CUresult(CUevent hEvent);
-using cuEventDestroy_v2_t = CUresult(CUevent hEvent);
-using cuEventRecord_t = CUresult(CUevent hEvent, CUstream hStream);
-using cuEventRecord_ptsz_t = CUresult(CUevent hEvent, CUstream hStream);
-using cuEventRecordWithFlags_t = CUresult(CUevent hEvent, CUstream hStream, unsigned int flags);
-using cuEventRecordWithFlags_ptsz_t = CUresult(CUevent hEvent, CUstream hStream,
-                                               unsigned int flags);
-using cuEventQuery_t = CUresult(CUevent hEvent);
-using cuEventSynchronize_t = CUresult(CUevent hEvent);
-using cuEventElapsedTime_t = CUresult(float* pMilliseconds, CUevent hStart, CUevent hEnd);
-using cuEventElapsedTime_v2_t = CUresult(float* pMilliseconds, CUevent hStart, CUevent hEnd);
+using cuStreamIsCapturing_ptsz_t = cuStreamIsCapturing_t;
 using cuThreadExchangeStreamCaptureMode_t = CUresult(CUstreamCaptureMode* mode);
 
 // Modules and launches.
@@ -741,48 +492,5 @@ using cuLibraryLoadFromFile_t = CUresult(CUlibrary* library, const char* fileNam
                                          void** libraryOptionValues,
                                          unsigned int numLibraryOptions);
 using cuLibraryUnload_t = CUresult(CUlibrary library);
-using cuModuleGetGlobal_t = CUresult(CUdeviceptr_v1* dptr, unsigned int* bytes, CUmodule hmod,
-                                     const char* name);
-using cuModuleGetGlobal_v2_t = CUresult(CUdeviceptr* dptr, std::size_t* bytes, CUmodule hmod,
-                                        const char* name);
-using cuLibraryGetGlobal_t = CUresult(CUdeviceptr* dptr, std::size_t* bytes, CUlibrary library,
-                                      const char* name);
-using cuLibraryGetManaged_t = CUresult(CUdeviceptr* dptr, std::size_t* bytes, CUlibrary library,
-                                       const char* name);
-using cuLaunchKernel_t = CUresult(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-                                  unsigned int gridDimZ, unsigned int blockDimX,
-                                  unsigned int blockDimY, unsigned int blockDimZ,
-                                  unsigned int sharedMemBytes, CUstream hStream,
-                                  void** kernelParams, void** extra);
-using cuLaunchKernel_ptsz_t = CUresult(CUfunction f, unsigned int gridDimX, unsigned int gridDimY,
-                                       unsigned int gridDimZ, unsigned int blockDimX,
-                                       unsigned int blockDimY, unsigned int blockDimZ,
-                                       unsigned int sharedMemBytes, CUstream hStream,
-                                       void** kernelParams, void** extra);
-using cuLaunchKernelEx_t = CUresult(const CUlaunchConfig* config, CUfunction f, void** kernelParams,
-                                    void** extra);
-using cuLaunchKernelEx_ptsz_t = CUresult(const CUlaunchConfig* config, CUfunction f,
-                                         void** kernelParams, void** extra);
-using cuLaunchCooperativeKernel_t = CUresult(CUfunction f, unsigned int gridDimX,
-                                             unsigned int gridDimY, unsigned int gridDimZ,
-                                             unsigned int blockDimX, unsigned int blockDimY,
-                                             unsigned int blockDimZ, unsigned int sharedMemBytes,
-                                             CUstream hStream, void** kernelParams);
-using cuLaunchCooperativeKernel_ptsz_t = CUresult(CUfunction f, unsigned int gridDimX,
-                                                  unsigned int gridDimY, unsigned int gridDimZ,
-                                                  unsigned int blockDimX, unsigned int blockDimY,
-                                                  unsigned int blockDimZ,
-                                                  unsigned int sharedMemBytes, CUstream hStream,
-                                                  void** kernelParams);
-using cuLaunchHostFunc_t = CUresult(CUstream hStream, CUhostFn fn, void* userData);
-using cuLaunchHostFunc_ptsz_t = CUresult(CUstream hStream, CUhostFn fn, void* userData);
-using cuFuncGetAttribute_t = CUresult(int* pi, CUfunction_attribute attrib, CUfunction hfunc);
-using cuFuncGetParamInfo_t = CUresult(CUfunction func, std::size_t paramIndex,
-                                      std::size_t* paramOffset, std::size_t* paramSize);
-using cuKernelGetParamInfo_t = CUresult(CUkernel kernel, std::size_t paramIndex,
-                                        std::size_t* paramOffset, std::size_t* paramSize);
-using cuKernelGetFunction_t = CUresult(CUfunction* pFunc, CUkernel kernel);
-using cuModuleGetFunction_t = CUresult(CUfunction* hfunc, CUmodule hmod, const char* name);
-using cuLibraryGetKernel_t = CUresult(CUkernel* pKernel, CUlibrary library, const char* name);
 
 }  // namespace gpumemtrace::cuda_abi

@@ -33,26 +33,15 @@ using CUmodule = struct CUmod_st*;
 using CUlibrary = struct CUlib_st*;
 using CUgreenCtx = struct CUgreenCtx_st*;
 using CUdevResourceDesc = struct CUdevResourceDesc_st*;
-using CUevent = struct CUevent_st*;
-
-using CUhostFn = void (*)(void* userData);
-using CUstreamCallback = void (*)(CUstream hStream, CUresult status, void* userData);
 
 // Only passed through, so their layout is of no interest.
 enum CUjit_option : int;
 enum CUlibraryOption : int;
-enum CUfunction_attribute : int;
-enum CUdevResourceType : int;
 union CUstreamBatchMemOpParams;
 struct CUexecAffinityParam;
 struct CUctxCreateParams;
 struct CUcheckpointCheckpointArgs;
 struct CUcheckpointRestoreArgs;
-struct CUcheckpointLockArgs;
-struct CUcheckpointUnlockArgs;
-struct CUlaunchAttribute;
-struct CUgraphExecUpdateResultInfo;
-struct CUdevResource;
 
 inline constexpr CUdevice CU_DEVICE_CPU = -1;
 
@@ -236,33 +225,36 @@ struct CUDA_KERNEL_NODE_PARAMS_v3 {
   CUcontext ctx;
 };
 
-struct CUDA_MEMCPY3D {
-  std::size_t srcXInBytes;
-  std::size_t srcY;
-  std::size_t srcZ;
-  std::size_t srcLOD;
+template <class Size, class Address>
+struct Memcpy3D {
+  Size srcXInBytes;
+  Size srcY;
+  Size srcZ;
+  Size srcLOD;
   CUmemorytype srcMemoryType;
   const void* srcHost;
-  CUdeviceptr srcDevice;
+  Address srcDevice;
   CUarray srcArray;
   void* reserved0;
-  std::size_t srcPitch;
-  std::size_t srcHeight;
-  std::size_t dstXInBytes;
-  std::size_t dstY;
-  std::size_t dstZ;
-  std::size_t dstLOD;
+  Size srcPitch;
+  Size srcHeight;
+  Size dstXInBytes;
+  Size dstY;
+  Size dstZ;
+  Size dstLOD;
   CUmemorytype dstMemoryType;
   void* dstHost;
-  CUdeviceptr dstDevice;
+  Address dstDevice;
   CUarray dstArray;
   void* reserved1;
-  std::size_t dstPitch;
-  std::size_t dstHeight;
-  std::size_t WidthInBytes;
-  std::size_t Height;
-  std::size_t Depth;
+  Size dstPitch;
+  Size dstHeight;
+  Size WidthInBytes;
+  Size Height;
+  Size Depth;
 };
+using CUDA_MEMCPY3D = Memcpy3D<std::size_t, CUdeviceptr>;
+using CUDA_MEMCPY3D_v1 = Memcpy3D<unsigned int, CUdeviceptr_v1>;
 
 struct CUDA_MEMCPY_NODE_PARAMS {
   int flags;
@@ -281,13 +273,7 @@ struct CUDA_MEMSET_NODE_PARAMS_v2 {
   CUcontext ctx;
 };
 
-struct CUDA_MEM_ALLOC_NODE_PARAMS_v2 {
-  CUmemPoolProps poolProps;
-  const CUmemAccessDesc* accessDescs;
-  std::size_t accessDescCount;
-  std::size_t bytesize;
-  CUdeviceptr dptr;
-};
+using CUDA_MEM_ALLOC_NODE_PARAMS_v2 = CUDA_MEM_ALLOC_NODE_PARAMS;
 
 struct CUDA_MEM_FREE_NODE_PARAMS {
   CUdeviceptr dptr;
@@ -330,71 +316,27 @@ struct CUDA_GRAPH_INSTANTIATE_PARAMS {
   CUgraphInstantiateResult result_out;
 };
 
-struct CUDA_MEMCPY2D_v1 {
-  unsigned int srcXInBytes;
-  unsigned int srcY;
+template <class Size, class Address>
+struct Memcpy2D {
+  Size srcXInBytes;
+  Size srcY;
   CUmemorytype srcMemoryType;
   const void* srcHost;
-  CUdeviceptr_v1 srcDevice;
+  Address srcDevice;
   CUarray srcArray;
-  unsigned int srcPitch;
-  unsigned int dstXInBytes;
-  unsigned int dstY;
+  Size srcPitch;
+  Size dstXInBytes;
+  Size dstY;
   CUmemorytype dstMemoryType;
   void* dstHost;
-  CUdeviceptr_v1 dstDevice;
+  Address dstDevice;
   CUarray dstArray;
-  unsigned int dstPitch;
-  unsigned int WidthInBytes;
-  unsigned int Height;
+  Size dstPitch;
+  Size WidthInBytes;
+  Size Height;
 };
-
-struct CUDA_MEMCPY2D {
-  std::size_t srcXInBytes;
-  std::size_t srcY;
-  CUmemorytype srcMemoryType;
-  const void* srcHost;
-  CUdeviceptr srcDevice;
-  CUarray srcArray;
-  std::size_t srcPitch;
-  std::size_t dstXInBytes;
-  std::size_t dstY;
-  CUmemorytype dstMemoryType;
-  void* dstHost;
-  CUdeviceptr dstDevice;
-  CUarray dstArray;
-  std::size_t dstPitch;
-  std::size_t WidthInBytes;
-  std::size_t Height;
-};
-
-struct CUDA_MEMCPY3D_v1 {
-  unsigned int srcXInBytes;
-  unsigned int srcY;
-  unsigned int srcZ;
-  unsigned int srcLOD;
-  CUmemorytype srcMemoryType;
-  const void* srcHost;
-  CUdeviceptr_v1 srcDevice;
-  CUarray srcArray;
-  void* reserved0;
-  unsigned int srcPitch;
-  unsigned int srcHeight;
-  unsigned int dstXInBytes;
-  unsigned int dstY;
-  unsigned int dstZ;
-  unsigned int dstLOD;
-  CUmemorytype dstMemoryType;
-  void* dstHost;
-  CUdeviceptr_v1 dstDevice;
-  CUarray dstArray;
-  void* reserved1;
-  unsigned int dstPitch;
-  unsigned int dstHeight;
-  unsigned int WidthInBytes;
-  unsigned int Height;
-  unsigned int Depth;
-};
+using CUDA_MEMCPY2D = Memcpy2D<std::size_t, CUdeviceptr>;
+using CUDA_MEMCPY2D_v1 = Memcpy2D<unsigned int, CUdeviceptr_v1>;
 
 struct CUDA_MEMCPY3D_PEER {
   std::size_t srcXInBytes;
@@ -479,58 +421,6 @@ struct CUmemDecompressParams {
 
 struct CUuuid {
   char bytes[16];
-};
-
-struct CUDA_ARRAY_MEMORY_REQUIREMENTS {
-  std::size_t size;
-  std::size_t alignment;
-  unsigned int reserved[4];
-};
-
-struct CUlaunchConfig {
-  unsigned int gridDimX;
-  unsigned int gridDimY;
-  unsigned int gridDimZ;
-  unsigned int blockDimX;
-  unsigned int blockDimY;
-  unsigned int blockDimZ;
-  unsigned int sharedMemBytes;
-  CUstream hStream;
-  CUlaunchAttribute* attrs;
-  unsigned int numAttrs;
-};
-
-struct CUDA_KERNEL_NODE_PARAMS_v1 {
-  CUfunction func;
-  unsigned int gridDimX;
-  unsigned int gridDimY;
-  unsigned int gridDimZ;
-  unsigned int blockDimX;
-  unsigned int blockDimY;
-  unsigned int blockDimZ;
-  unsigned int sharedMemBytes;
-  void** kernelParams;
-  void** extra;
-};
-
-struct CUDA_KERNEL_NODE_PARAMS {
-  CUfunction func;
-  unsigned int gridDimX;
-  unsigned int gridDimY;
-  unsigned int gridDimZ;
-  unsigned int blockDimX;
-  unsigned int blockDimY;
-  unsigned int blockDimZ;
-  unsigned int sharedMemBytes;
-  void** kernelParams;
-  void** extra;
-  CUkernel kern;
-  CUcontext ctx;
-};
-
-struct CUDA_POINTER_ATTRIBUTE_P2P_TOKENS {
-  unsigned long long p2pToken;
-  unsigned int vaSpaceToken;
 };
 
 }  // namespace gpumemtrace::cuda_abi

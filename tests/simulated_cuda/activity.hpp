@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "preload/driver/cuda_abi.hpp"
+#include "tests/simulated_cuda/cuda_abi.hpp"
 
 // What a profiling library learns of the driver's work: the simulated libcupti listens.
 

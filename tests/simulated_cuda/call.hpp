@@ -6,8 +6,8 @@
 #include <string>
 #include <type_traits>
 
-#include "preload/driver/cuda_abi.hpp"
 #include "tests/simulated_cuda/activity.hpp"
+#include "tests/simulated_cuda/cuda_abi.hpp"
 
 // What every exported function does around its implementation: checks, injected failures, the
 // driver's lock, the call log.

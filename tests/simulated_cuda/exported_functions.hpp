@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "preload/driver/cuda_abi.hpp"
+#include "tests/simulated_cuda/cuda_abi.hpp"
 
 // The simulated driver's functions as declarations, for programs that are linked with it.
 

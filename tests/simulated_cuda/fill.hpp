@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "preload/driver/cuda_abi.hpp"
+#include "tests/simulated_cuda/cuda_abi.hpp"
 
 namespace gpumemtrace::cuda_abi::simulated {
 

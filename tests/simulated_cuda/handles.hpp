@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "preload/driver/cuda_abi.hpp"
+#include "tests/simulated_cuda/cuda_abi.hpp"
 #include "tests/simulated_cuda/free_ranges.hpp"
 
 // What the opaque handles of the CUDA driver ABI point to in the simulated driver. The names are

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/driver/cuda_abi.hpp"
+#include "tests/simulated_cuda/cuda_abi.hpp"
 #include "tests/simulated_cuda/state.hpp"
 
 // What the exported functions do, one function for all symbols that differ in nothing but the

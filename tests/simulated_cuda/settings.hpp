@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "preload/driver/cuda_abi.hpp"
+#include "tests/simulated_cuda/cuda_abi.hpp"
 
 namespace gpumemtrace::cuda_abi::simulated {
 

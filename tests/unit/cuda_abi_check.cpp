@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Compares preload/driver/cuda_abi.hpp with the toolkit's own cuda.h, at compile time. Without a
-// toolkit of CUDA 13.0 or later this file is empty: the headers of older ones lack some of the
-// functions.
-#include "preload/driver/cuda_abi.hpp"
+// Compares our declarations of the driver's ABI, the recorder's and the simulated driver's, with
+// the toolkit's own cuda.h, at compile time. Without a toolkit of CUDA 13.0 or later this file is
+// empty: the headers of older ones lack some of the functions.
+#include "tests/simulated_cuda/cuda_abi.hpp"
 
 #if __has_include(<cuda.h>)
 // Makes cuda.h declare every exported symbol under its own name, legacy ones included.

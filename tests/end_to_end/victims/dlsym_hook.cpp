@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "preload/driver/cuda_abi.hpp"
+#include "tests/simulated_cuda/cuda_abi.hpp"
 
 namespace abi = gpumemtrace::cuda_abi;
 

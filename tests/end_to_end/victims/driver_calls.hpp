@@ -9,7 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "preload/driver/cuda_abi.hpp"
+#include "tests/simulated_cuda/cuda_abi.hpp"
 
 namespace gpumemtrace::victims {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A library that calls the driver by linked symbols, as many of a framework's extensions do.
-#include "preload/driver/cuda_abi.hpp"
+#include "tests/simulated_cuda/cuda_abi.hpp"
 
 namespace abi = gpumemtrace::cuda_abi;
 

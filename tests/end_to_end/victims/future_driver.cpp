@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A driver newer than the recorder: a libcuda.so.1 with the least that a program needs, and two
 // functions that nobody knows yet.
-#include "preload/driver/cuda_abi.hpp"
+#include "tests/simulated_cuda/cuda_abi.hpp"
 
 namespace abi = gpumemtrace::cuda_abi;
 

@@ -3,7 +3,7 @@
 // other tools do. `hook_calls` tells how often it was called.
 #include <dlfcn.h>
 
-#include "preload/driver/cuda_abi.hpp"
+#include "tests/simulated_cuda/cuda_abi.hpp"
 
 namespace abi = gpumemtrace::cuda_abi;
 

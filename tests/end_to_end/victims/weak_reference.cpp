@@ -3,7 +3,7 @@
 // and cuMemAlloc_v2 return.
 #include <cstdio>
 
-#include "preload/driver/cuda_abi.hpp"
+#include "tests/simulated_cuda/cuda_abi.hpp"
 
 namespace abi = gpumemtrace::cuda_abi;
 

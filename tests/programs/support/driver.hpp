@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "preload/driver/cuda_abi.hpp"
+#include "tests/simulated_cuda/cuda_abi.hpp"
 
 // Access to the CUDA driver for programs that link nothing: whichever libcuda.so.1 the loader
 // finds, real or simulated. Every call is counted in the program's truth.
