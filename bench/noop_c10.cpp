@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A libc10.so whose functions return at once: PyTorch's allocator calls the real one of the first
-// for every block (c10/core/Allocator.h, PyTorch 2.0 and later), and the second makes tensors
-// (aten/src/ATen/EmptyTensor.h; it is libtorch_cpu's).
+// for every block (c10/core/Allocator.h, PyTorch 2.0 and later), the second says whether
+// autograd notes what it needs, and the third makes tensors (aten/src/ATen/EmptyTensor.h; it is
+// libtorch_cpu's).
 
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,11 @@ extern "C" [[gnu::visibility("default"), gnu::noinline]] void
 _ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE(void*, std::int64_t, std::size_t, std::size_t,
                                                       Device) {
   __asm__ volatile("");
+}
+
+// The mangled name of c10::GradMode::is_enabled() (c10/core/GradMode.h).
+extern "C" [[gnu::visibility("default"), gnu::noinline]] bool _ZN3c108GradMode10is_enabledEv() {
+  return true;
 }
 
 // The mangled name of at::detail::empty_generic(IntArrayRef, Allocator*, DispatchKeySet,

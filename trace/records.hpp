@@ -70,6 +70,8 @@ inline constexpr std::uint16_t kFlagCut = 64;
 inline constexpr std::uint16_t kFlagCollected = 128;
 // Blocks: `stream` is known. Traces from before it was recorded have neither.
 inline constexpr std::uint16_t kFlagStream = 256;
+// Stacks of blocks: while they were allocated, PyTorch's autograd noted what a backward pass needs.
+inline constexpr std::uint16_t kFlagAutograd = 512;
 
 // A recorded call stack: the `id` of a Stack record. A type of its own, so that it is not taken for
 // one of the other numbers that travel with it.

@@ -43,6 +43,7 @@ enum class Rule : std::uint8_t {
   kPinnedChurn,
   kOpaquePool,
   kGradientsInForward,
+  kGraphWithoutBackward,
   kCount,
 };
 
@@ -116,6 +117,9 @@ inline constexpr std::array kRules = {
              "A library deals out a pool in which this trace cannot see."},
     RuleInfo{"gradients_in_forward", "gradients", Severity::kInfo, FindingConfidence::kInferred,
              "Gradients that the optimizer has used are still alive in the next forward pass.",
+             RuleScope::kBehindCheckpoint},
+    RuleInfo{"graph_without_backward", "graph", Severity::kWarning, FindingConfidence::kInferred,
+             "A forward pass kept what only a backward pass needs, and none came.",
              RuleScope::kBehindCheckpoint},
 };
 static_assert(kRules.size() == static_cast<std::size_t>(Rule::kCount));

@@ -43,6 +43,8 @@ enum class Threshold : std::uint8_t {
   kRankShare,
   kRankFullShare,
   kGradientBytes,
+  kGraphBytes,
+  kGraphShare,
   kCount,
 };
 
@@ -118,6 +120,10 @@ inline constexpr std::array kThresholds = {
                   "or where its size is not known, the difference is for information"},
     ThresholdInfo{"gradients_in_forward.bytes", ThresholdUnit::kBytes, 16 * 1024 * 1024,
                   "least bytes of gradients that live on"},
+    ThresholdInfo{"graph_without_backward.bytes", ThresholdUnit::kBytes, 64 * 1024 * 1024,
+                  "least bytes at the peak that forward passes without a backward pass held"},
+    ThresholdInfo{"graph_without_backward.share", ThresholdUnit::kShare, 0.25,
+                  "least part of the peak that these are"},
 };
 static_assert(kThresholds.size() == static_cast<std::size_t>(Threshold::kCount));
 

@@ -2,6 +2,7 @@
 // What rules look at beside the sections of the report.
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string>
 #include <tuple>
 
@@ -169,6 +170,112 @@ void observe_gradients(const ReportContext& context, const ReportProcess& proces
   }
 }
 
+// What the model's caller passes on is one pass, whichever lines inside allocate.
+struct CallerSums {
+  std::uint64_t bytes = 0;
+  std::map<trace::StackId, std::uint64_t> by_stack;
+};
+using CallerKey = std::tuple<std::string, std::string, std::uint32_t>;  // file, function, line
+
+// Between two neighbours in time.
+std::uint64_t median_gap(std::vector<std::uint64_t> times) {
+  if (times.size() < 2) return 0;
+  std::sort(times.begin(), times.end());
+  std::adjacent_difference(times.begin(), times.end(), times.begin());
+  const auto middle = times.begin() + 1 + static_cast<std::ptrdiff_t>(times.size() - 1) / 2;
+  std::nth_element(times.begin() + 1, middle, times.end());
+  return *middle;
+}
+
+struct GraphSums {
+  std::uint64_t bytes = 0;
+  std::uint64_t activation_bytes = 0;
+  std::vector<ReleasedAllocation> blocks;
+  std::map<trace::StackId, std::uint64_t> by_stack;
+  std::map<CallerKey, CallerSums> by_caller;
+
+  // A graph comes with the layers, one block after the other, and goes at once.
+  [[nodiscard]] bool goes_at_once() const {
+    std::vector<std::uint64_t> births;
+    std::vector<std::uint64_t> ends;
+    for (const ReleasedAllocation& block : blocks) {
+      births.push_back(block.entry.born);
+      ends.push_back(block.end);
+    }
+    return median_gap(std::move(ends)) * 2 <= median_gap(std::move(births));
+  }
+};
+
+GraphSums sum_graphs(const ReportContext& context, const ReportProcess& process,
+                     const Account& account) {
+  const StackNames& names = context.names_of(process);
+  const ProcessModel& model = process.model();
+  GraphSums sums;
+  for (const ReleasedAllocation& block :
+       model.holders().lives_at(account.peak, account.level, account.device)) {
+    const GroupKey& key = model.accounts().group(block.entry.group).key;
+    const auto category = static_cast<Category>(block.use.category);
+    if (key.phase != Phase::kForward) continue;
+    if (category == Category::kActivation) sums.activation_bytes += block.entry.bytes;
+    if (category != Category::kTemporary || !names.is_under_autograd(key.site.stack)) continue;
+    sums.bytes += block.entry.bytes;
+    sums.blocks.push_back(block);
+    sums.by_stack[key.site.stack] += block.entry.bytes;
+  }
+  for (const auto& [stack, bytes] : sums.by_stack) {
+    const std::optional<StackFrame> caller = names.models_caller(stack);
+    if (!caller) continue;
+    CallerSums& of_caller = sums.by_caller[{caller->file, caller->function, caller->line}];
+    of_caller.bytes += bytes;
+    of_caller.by_stack[stack] += bytes;
+  }
+  return sums;
+}
+
+template <class Map, class Weight>
+typename Map::const_iterator largest_of(const Map& map, Weight&& weight) {
+  return std::max_element(map.begin(), map.end(), [&](const auto& a, const auto& b) {
+    return weight(a.second) < weight(b.second);
+  });
+}
+
+rows::Origin origin_of_caller(const ReportContext& context, const ReportProcess& process,
+                              const std::map<CallerKey, CallerSums>& callers) {
+  const auto& [key, sums] =
+      *largest_of(callers, [](const CallerSums& caller) { return caller.bytes; });
+  const auto stack = largest_of(sums.by_stack, [](std::uint64_t bytes) { return bytes; });
+  rows::Origin origin = origin_of(context.identity_of_framework(process, stack->first));
+  rows::Site site;
+  site.language = rows::Language::kPython;
+  site.file = rows::text_or_none(std::get<0>(key));
+  site.function = rows::text_or_none(std::get<1>(key));
+  site.line = rows::number_or_none(std::get<2>(key));
+  origin.site = std::move(site);
+  return origin;
+}
+
+void observe_graphs(const ReportContext& context, const ReportProcess& process,
+                    std::vector<rows::GraphWithoutBackward>& list) {
+  for (const Account& account : process.model().accounts().accounts()) {
+    if (account.level != Level::kFramework || !account.peak.happened()) continue;
+    const GraphSums sums = sum_graphs(context, process, account);
+    if (sums.by_caller.empty()) continue;
+    rows::GraphWithoutBackward row;
+    row.process = process.id;
+    row.device = context.device_id(process, account.device);
+    row.origin = origin_of_caller(context, process, sums.by_caller);
+    row.count = sums.blocks.size();
+    row.bytes = sums.bytes;
+    row.goes_at_once = sums.goes_at_once();
+    for (const auto& [stack, bytes] : sums.by_stack)
+      row.places += bytes * 100 >= sums.bytes ? 1 : 0;
+    row.activation_bytes = sums.activation_bytes;
+    row.peak_bytes = account.peak.bytes();
+    row.peak_time_ns = process.time_ns(account.peak.time());
+    list.push_back(std::move(row));
+  }
+}
+
 void observe_contexts(const ReportContext& context, const ReportProcess& process,
                       std::vector<rows::OpenedContext>& list) {
   for (const ledger::Context& opened : process.model().memory().contexts.contexts()) {
@@ -210,6 +317,7 @@ rows::Observations observe(const ReportContext& context, const Thresholds& thres
     observe_churn(context, process, thresholds, seen.churning);
     observe_collected(context, process, seen.collected);
     observe_gradients(context, process, seen.gradients);
+    observe_graphs(context, process, seen.graphs);
     if (!is_distributed) continue;
     observe_contexts(context, process, seen.contexts);
     observe_allocating(context, process, seen.allocating);

@@ -17,6 +17,7 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 constexpr std::size_t kParts = 4;  // of the watched stretches, in each of which memory must rise
+constexpr std::uint64_t kLeastPartOfRise = 100;  // in each of them a hundredth
 constexpr std::size_t kLeastStretches = 8;
 constexpr std::uint64_t kLeastAllocations =
     32;  // of the process, else there is no loop to speak of
@@ -108,8 +109,9 @@ std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const Grow
   return stays.back() - stays.front();
 }
 
-// It must rise in every part of the window: a sawtooth rises for good in its last tooth alone, and
-// a cache that fills once rises in the beginning.
+// It must rise in every part of the window, and not by next to nothing: a sawtooth rises for good
+// in its last tooth alone, however little its feet differ, and a cache that fills once rises in the
+// beginning.
 Growth growth_of(const std::vector<History::Stretch>& stretches, const GrowthWindow& window,
                  std::size_t allocating_end) {
   Growth growth;
@@ -128,18 +130,21 @@ Growth growth_of(const std::vector<History::Stretch>& stretches, const GrowthWin
       what_stays(stretches, window, &History::Stretch::low_bytes);
   const std::vector<std::uint64_t> count =
       what_stays(stretches, window, &History::Stretch::low_count);
-  std::array<bool, kParts> rose{};
+  std::array<std::uint64_t, kParts> rose{};
   std::uint64_t larger_bytes = 0;
   for (std::size_t i = 1; i < length; ++i) {
     if (stays[i] == stays[i - 1]) continue;
     ++growth.rises;
-    rose[i * kParts / length] = true;
+    rose[i * kParts / length] += stays[i] - stays[i - 1];
     if (count[i] == count[i - 1]) larger_bytes += stays[i] - stays[i - 1];
   }
-  const bool everywhere = std::all_of(rose.begin(), rose.end(), [](bool part) { return part; });
+  const std::uint64_t bytes = stays.back() - stays.front();
+  const bool everywhere = std::all_of(rose.begin(), rose.end(), [&](std::uint64_t part) {
+    return part != 0 && part >= bytes / kLeastPartOfRise;
+  });
   if (!everywhere) return growth;
   growth.larger_bytes = larger_bytes;
-  growth.bytes = stays.back() - stays.front();
+  growth.bytes = bytes;
   growth.blocks = count.back() - count.front();
   return growth;
 }

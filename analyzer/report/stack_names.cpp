@@ -136,6 +136,20 @@ std::optional<StackFrame> StackNames::users_frame(trace::StackId stack) const {
   return found;
 }
 
+std::optional<StackFrame> StackNames::models_caller(trace::StackId stack) const {
+  const std::vector<PythonFrame> frames = python_frames(parts_of(stack));
+  const std::size_t inside = frames_of_model(frames);
+  if (inside == 0) return std::nullopt;
+  for (std::size_t i = inside; i < frames.size(); ++i) {
+    if (owners_.is_users_python(frames[i].file, frames[i].function)) return to_frame(frames[i]);
+  }
+  return std::nullopt;
+}
+
+bool StackNames::is_under_autograd(trace::StackId stack) const {
+  return model_.program().dictionary().python_stacks().is_under_autograd(stack);
+}
+
 std::string StackNames::autograd_node_of(trace::StackId stack) const {
   const Parts parts = parts_of(stack);
   std::string node;

@@ -38,6 +38,10 @@ class StackNames {
   [[nodiscard]] std::string owner_of(trace::StackId stack) const;
   // The innermost frame that is the user's: of Python, else native.
   [[nodiscard]] std::optional<StackFrame> users_frame(trace::StackId stack) const;
+  // The innermost frame of the user's Python that calls the model which the stack runs in.
+  [[nodiscard]] std::optional<StackFrame> models_caller(trace::StackId stack) const;
+  // Autograd noted there what a backward pass needs.
+  [[nodiscard]] bool is_under_autograd(trace::StackId stack) const;
   // The autograd node that ran on a thread without Python frames, such as AddmmBackward0; or empty.
   [[nodiscard]] std::string autograd_node_of(trace::StackId stack) const;
 

@@ -65,6 +65,27 @@ struct KeptGradients {
   }
 };
 
+// What forward passes under autograd had allocated at a peak and gave back before a backward pass
+// began. The origin is the line that called the model; of several, that of the most bytes.
+struct GraphWithoutBackward {
+  std::string process;
+  OptionalText device;
+  Level level = Level::kFramework;
+  Origin origin;
+  std::uint64_t count = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t places = 0;            // stacks with at least a hundredth of the bytes
+  bool goes_at_once = false;           // in half the time or less in which it came, block by block
+  std::uint64_t activation_bytes = 0;  // at the same peak, for a backward pass that came
+  std::uint64_t peak_bytes = 0;
+  OptionalNumber peak_time_ns;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    Origin::fields(self.origin, v);
+  }
+};
+
 // A context that a process of a job of several opened.
 struct OpenedContext {
   std::string process;
@@ -131,11 +152,12 @@ struct Observations {
   std::vector<ChurningSite> churning;
   std::vector<CollectedSite> collected;
   std::vector<KeptGradients> gradients;
+  std::vector<GraphWithoutBackward> graphs;
   std::vector<OpenedContext> contexts;
   std::vector<AllocatingSite> allocating;
   std::vector<ReplayedAllocator> replayed;  // no names
 
-  GPUMEMTRACE_FIELDS(churning, collected, gradients, contexts, allocating)
+  GPUMEMTRACE_FIELDS(churning, collected, gradients, graphs, contexts, allocating)
 };
 
 }  // namespace gpumemtrace::analyzer::rows

@@ -58,9 +58,10 @@ void sort(Findings& findings) {
 
 Findings find_all(const RuleInput& input) {
   Findings findings;
-  for (const auto find : {find_out_of_memory, find_leaks, find_growth, find_reference_cycles,
-                          find_device_faults, find_rank_differences, find_transfer_faults,
-                          find_managed_thrash, find_fragmentation, find_churn, find_gradients}) {
+  for (const auto find :
+       {find_out_of_memory, find_leaks, find_growth, find_reference_cycles, find_device_faults,
+        find_rank_differences, find_transfer_faults, find_managed_thrash, find_fragmentation,
+        find_churn, find_gradients, find_graphs_without_backward}) {
     find(input, findings);
   }
   for (rows::Finding& finding : findings) {

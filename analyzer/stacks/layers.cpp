@@ -8,10 +8,11 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
+constexpr std::string_view kModuleFile = "/torch/nn/modules/module.py";
+
 // What every call of a module goes through before it reaches the class's own `forward`.
 bool is_module_call(const PythonFrame& frame) {
-  constexpr std::string_view kFile = "/torch/nn/modules/module.py";
-  if (!frame.file.ends_with(kFile)) return false;
+  if (!frame.file.ends_with(kModuleFile)) return false;
   return frame.function.ends_with("_call_impl") || frame.function.ends_with("_slow_forward");
 }
 
@@ -37,6 +38,14 @@ std::string layer_of(const PythonFrame& forward) {
 }
 
 }  // namespace
+
+std::size_t frames_of_model(const std::vector<PythonFrame>& frames) {
+  for (std::size_t count = frames.size(); count > 0; --count) {
+    const PythonFrame& frame = frames[count - 1];
+    if (frame.file.ends_with(kModuleFile) && frame.function.ends_with("_call_impl")) return count;
+  }
+  return 0;
+}
 
 std::string layers_of(const std::vector<PythonFrame>& frames) {
   std::string path;

@@ -2,6 +2,7 @@
 // The layers of a model that a Python stack runs in: the calls of torch.nn.Module in it.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -14,5 +15,9 @@ namespace gpumemtrace::analyzer {
 // first. Where the interpreter tells no class (before CPython 3.11), file and line of `forward`
 // stand for it: "modeling_gpt2.py:345".
 [[nodiscard]] std::string layers_of(const std::vector<PythonFrame>& frames);
+
+// How many of the frames belong to the model: from the innermost to the call of its outermost
+// module. 0 outside a model.
+[[nodiscard]] std::size_t frames_of_model(const std::vector<PythonFrame>& frames);
 
 }  // namespace gpumemtrace::analyzer

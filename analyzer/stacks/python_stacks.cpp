@@ -11,7 +11,9 @@ void PythonStacks::add(const trace::RecordHeader& record) {
     const auto& stack = trace::as<trace::Stack>(record);
     const auto frames = trace::python_frames_of(stack);
     if (frames.empty()) return;
-    stacks_[stack.id] = {stack.python_version, {frames.begin(), frames.end()}};
+    stacks_[stack.id] = {stack.python_version,
+                         (record.flags & trace::kFlagAutograd) != 0,
+                         {frames.begin(), frames.end()}};
   } else if (record.kind == trace::RecordKind::kCode) {
     const auto& code = trace::as<trace::Code>(record);
     const auto bytes = trace::bytes_of(code);
@@ -39,6 +41,11 @@ std::vector<CodePlace> PythonStacks::places_of(trace::StackId stack) const {
         {static_cast<std::uint32_t>(packed >> 32), static_cast<std::uint32_t>(packed)});
   }
   return places;
+}
+
+bool PythonStacks::is_under_autograd(trace::StackId stack) const {
+  const auto found = stacks_.find(stack);
+  return found != stacks_.end() && found->second.under_autograd;
 }
 
 bool PythonStacks::are_same(trace::StackId stack, trace::StackId other) const {

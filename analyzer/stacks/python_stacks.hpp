@@ -38,6 +38,9 @@ class PythonStacks {
   [[nodiscard]] std::vector<PythonFrame> frames_of(trace::StackId stack) const;
   // True where both have Python frames, and the same ones.
   [[nodiscard]] bool are_same(trace::StackId stack, trace::StackId other) const;
+  // Blocks were allocated from it while PyTorch's autograd noted what a backward pass needs. False
+  // also where the recorder did not tell.
+  [[nodiscard]] bool is_under_autograd(trace::StackId stack) const;
   [[nodiscard]] bool empty() const { return stacks_.empty(); }
   [[nodiscard]] bool has(trace::StackId stack) const { return stacks_.count(stack) != 0; }
   // Of its frames, innermost first.
@@ -48,6 +51,7 @@ class PythonStacks {
  private:
   struct Stack {
     std::uint32_t version = 0;
+    bool under_autograd = false;
     std::vector<std::uint64_t> frames;
   };
   struct CodeObject {

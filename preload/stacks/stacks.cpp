@@ -28,6 +28,8 @@ constexpr std::size_t kCodeSlots = std::size_t{1} << 18;
 constexpr std::size_t kUnwindCaches = 32;
 constexpr std::size_t kMaxTextBytes = 1024;
 constexpr std::size_t kMaxPartBytes = 1600;
+// The same frames with and without autograd are two stacks.
+constexpr std::uint64_t kAutogradSalt = 0x6772'6164;
 // A record's length is said in one byte, in words.
 constexpr std::size_t kMaxFrames = 255 - sizeof(trace::Stack) / trace::kWordBytes;
 static_assert(python::kMaxFrames <= kMaxFrames && native::kMaxFrames <= kMaxFrames);
@@ -112,6 +114,7 @@ struct PythonFrames {
   python::Frame frames[python::kMaxFrames];  // innermost first
   std::size_t count;
   Owner owner;
+  bool under_autograd;
 };
 
 std::size_t at_most(std::size_t value, std::size_t limit) noexcept {
@@ -135,7 +138,8 @@ void write_stack(StackId id, const PythonFrames& python, const native::Walk& nat
   }
   for (std::size_t i = 0; i < native_count; ++i) words[count++] = native.addresses[i];
   trace::Stack record;
-  record.record.flags = native.cut || !fits ? trace::kFlagCut : std::uint16_t{0};
+  if (native.cut || !fits) record.record.flags |= trace::kFlagCut;
+  if (python.under_autograd) record.record.flags |= trace::kFlagAutograd;
   record.id = id;
   record.python_frames = static_cast<std::uint32_t>(python_count);
   record.python_version = python::version_hex();
@@ -157,20 +161,21 @@ void write_stack(StackId id, const PythonFrames& python, const native::Walk& nat
 }
 
 [[gnu::noinline]] void write_own_stack(StackId id, const python::Walk* walk,
-                                       const native::Walk& native) noexcept {
+                                       const native::Walk& native, StackUse use) noexcept {
   PythonFrames python;
   python.count = walk == nullptr ? 0 : python::copy_frames(*walk, python.frames);
   python.owner = Owner::kThisThread;
+  python.under_autograd = walk != nullptr && use == StackUse::kAutogradBlock;
   write_stack(id, python, native);
 }
 
 // What the calling thread's stack is recorded as. `walk`: its Python frames, if it has some.
 [[gnu::always_inline]] inline StackId id_of(std::uint64_t hash, const python::Walk* walk,
-                                            const native::Walk& native) noexcept {
+                                            const native::Walk& native, StackUse use) noexcept {
   bool is_new = false;
   const StackId id = intern_stack(hash, is_new);
   if (is_new) [[unlikely]]
-    write_own_stack(id, walk, native);
+    write_own_stack(id, walk, native, use);
   return id;
 }
 
@@ -185,6 +190,7 @@ StackId id_of_waiting(const python::WaitingThread& thread) noexcept {
   PythonFrames python;
   python.count = thread.count;
   python.owner = Owner::kAnotherThread;
+  python.under_autograd = false;
   for (std::size_t i = 0; i < thread.count; ++i) python.frames[i] = thread.frames[i];
   write_stack(id, python, native::Walk{});
   return id;
@@ -226,11 +232,11 @@ StackId id_of_waiting(const python::WaitingThread& thread) noexcept {
 // With native frames, which have to be looked for. Apart, because of the room that they take.
 [[gnu::noinline]] StackId unexpected_stack(const native::Caller& caller,
                                            native::UnwindCache* memory, std::uint64_t hash,
-                                           const python::Walk* walk) noexcept {
+                                           const python::Walk* walk, StackUse use) noexcept {
   std::uint64_t addresses[native::kMaxFrames];
   const native::Walk native = native::read_frames(caller, addresses, settings.depth_limit, memory);
   if (walk == nullptr && native.count == 0) return StackId::kNone;
-  return id_of(mix(hash, native.hash), walk, native);
+  return id_of(mix(hash, native.hash), walk, native, use);
 }
 
 bool wants_native(StackUse use, bool has_python) noexcept {
@@ -279,6 +285,7 @@ bool map_walks() noexcept {
     hash = python::read_stack(settings.depth_limit, now, last);
     if (hash != 0) [[likely]] {
       walk = &last;
+      if (use == StackUse::kAutogradBlock) hash = mix(hash, kAutogradSalt);
       python_runs_here();
     } else if (begin_waiting_look(now)) [[unlikely]] {
       look_who_waits(guard);
@@ -292,9 +299,9 @@ bool map_walks() noexcept {
         memory == nullptr ? StackId::kNone : expected_stack(caller, *memory, hash, walk != nullptr);
     if (id != StackId::kNone) [[likely]]
       return id;
-    return unexpected_stack(caller, memory, hash, walk);
+    return unexpected_stack(caller, memory, hash, walk, use);
   }
-  return walk == nullptr ? StackId::kNone : id_of(hash, walk, native::Walk{});
+  return walk == nullptr ? StackId::kNone : id_of(hash, walk, native::Walk{}, use);
 }
 
 void reset_stacks(const Config& config) noexcept {

@@ -24,9 +24,10 @@ class CallGuard;
 
 // What the stack is for decides how much of it NativeStacks::kAuto wants.
 enum class StackUse {
-  kCall,     // a call of the driver: always native frames
-  kBlock,    // a framework's block, stream-ordered memory: where there are no Python frames
-  kRelease,  // either is taken back: no stack, it says nothing about who held the memory
+  kCall,           // a call of the driver: always native frames
+  kBlock,          // a framework's block, stream-ordered memory: where there are no Python frames
+  kAutogradBlock,  // likewise a block, while autograd notes what a backward pass needs
+  kRelease,        // either is taken back: no stack, it says nothing about who held the memory
 };
 
 // The calling thread's stack, from the hook's caller on.

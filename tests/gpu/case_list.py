@@ -78,6 +78,7 @@ REAL = (
     *torch_twins("summed_loss"),
     *torch_twins("global_list"),
     *torch_twins("retained_graph"),
+    *torch_twins("evaluation_with_gradients"),
     *torch_twins("unpinned_loader"),
     *torch_twins("item_in_loop"),
     *torch_twins("inference_cache"),

@@ -75,13 +75,14 @@ class TrainingTrace {
 
   TraceBuilder& builder() { return trace_; }
 
-  std::uint32_t stack(const std::vector<PlainFrame>& frames) {
+  std::uint32_t stack(const std::vector<PlainFrame>& frames, std::uint16_t flags = 0) {
     std::vector<std::uint64_t> words;
     for (const PlainFrame& frame : frames) {
       const std::uint32_t code = code_of(frame);
       words.push_back(std::uint64_t{code} << 32 | frame.instruction);
     }
     trace::Stack record;
+    record.record.flags = flags;
     record.id = trace::StackId{++stacks_};
     record.python_frames = static_cast<std::uint32_t>(frames.size());
     record.python_version = 0x030c0300;

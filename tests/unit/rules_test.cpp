@@ -280,6 +280,19 @@ TEST_CASE("a sawtooth, a cache that fills once and a program that builds up are 
   }
   CHECK(findings_of(sawtooth, "growth").empty());
 
+  // Each tooth leaves a little behind, as results that become longer do.
+  TraceBuilder longer = program_trace();
+  for (std::uint64_t round = 0; round < 600; ++round) {
+    round_trip(longer);
+    keep(longer, round % 50);
+    if (round % 50 != 49) continue;
+    const std::uint64_t tooth = round / 50;
+    keep(longer, 50 + tooth % 2, 512 * (tooth + 1));
+    if (tooth != 0) drop(longer, 51 - tooth % 2);
+    for (std::uint64_t i = 0; i < 50; ++i) drop(longer, i);
+  }
+  CHECK(findings_of(longer, "growth").empty());
+
   TraceBuilder cache = program_trace();
   for (std::uint64_t round = 0; round < 500; ++round) {
     if (round < 40) keep(cache, round);

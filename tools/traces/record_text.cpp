@@ -81,9 +81,9 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
 });
 
 // By bit.
-constexpr auto kFlagNames =
-    std::to_array<std::string_view>({"by_pointer", "captured", "estimated", "asynchronous",
-                                     "per_thread_stream", "segment", "cut", "collected", "stream"});
+constexpr auto kFlagNames = std::to_array<std::string_view>(
+    {"by_pointer", "captured", "estimated", "asynchronous", "per_thread_stream", "segment", "cut",
+     "collected", "stream", "autograd"});
 
 // Fields that people compare as addresses or handles.
 constexpr auto kHexadecimalFields = std::to_array<std::string_view>(
