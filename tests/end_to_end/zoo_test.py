@@ -41,6 +41,7 @@ SAVED = {
     "case_batch_size_finder_faulty": {"out_of_memory"},
     "case_cache_never_cleared_faulty": {"leak"},
     "case_ddp_first_device_faulty": {"wrong_device"},
+    "case_evaluation_with_gradients_faulty": {"graph_without_backward"},
     "case_fragmented_faulty": {"fragmentation", "out_of_memory"},
     "case_inference_cache_faulty": {"growth"},
     "case_kept_loss_faulty": {"growth"},

@@ -78,7 +78,7 @@ class WhatIf(unittest.TestCase):
                     self.assertEqual(recorded["events"], EVENTS.get(name, recorded["events"]))
                     self.assertEqual(device["rows"][0]["basis"], "replayed")
                     processes += 1
-        self.assertEqual(processes, 30)
+        self.assertEqual(processes, 33)
 
     def test_one_backend_predicts_the_others(self):
         for source in ("expandable", "async"):

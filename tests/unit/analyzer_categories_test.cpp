@@ -207,6 +207,26 @@ TEST_CASE("gradients that live through the next forward are told with what they 
   }
 }
 
+// As PyTorch records them: frees have no stack.
+TEST_CASE("sparse gradients, and those of inputs, are gradients", "[unit]") {
+  TrainingTrace trace;
+  Loop loop;
+  set_up(trace);
+  constexpr std::uint64_t kRows = kWeights / 4;  // of an embedding, that a batch used
+  std::uint64_t gradient = 0;
+  for (int i = 0; i < 3; ++i) {
+    train_once(trace, loop);
+    if (gradient != 0) trace.give_back(gradient, kRows, 0);
+    const std::uint64_t activation = trace.take(kMiB, trace.forward);
+    gradient = trace.take(kRows, 0, TrainingTrace::kEngine);
+    trace.give_back(activation, kMiB, 0, TrainingTrace::kEngine);
+    if (i == 1) trace.give_back(trace.take(64 * kMiB, trace.load), 64 * kMiB, trace.load);
+    trace.give_back(trace.take(kMiB, trace.optimize), kMiB, trace.optimize);
+  }
+  const Json peak = framework_peak(report_of(trace.builder()));
+  CHECK(peak.at("categories").at("gradient") == 2 * kWeights + kRows);
+}
+
 TEST_CASE("a library's workspace that backward made is no gradient", "[unit]") {
   TrainingTrace trace;
   Loop loop;

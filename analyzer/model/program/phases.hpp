@@ -31,10 +31,11 @@ class Phases {
     return change(role, phase, now);
   }
   // A Python thread let go of a block that the backward phase made, as zero_grad does. Recorders
-  // leave out the stacks of frees, so this stands for zero_grad's frames.
-  void note_gradient_release(std::uint64_t now) {
+  // leave out the stacks of frees, so this stands for zero_grad's frames. Only with the gradient of
+  // a parameter can a step have ended.
+  void note_gradient_release(bool of_parameter, std::uint64_t now) {
     clock_.in_zero_grad = true;
-    note_zero_grad(now);
+    if (of_parameter) note_zero_grad(now);
   }
   void note_other_release() { clock_.in_zero_grad = false; }
   // The same of an event outside the order: what its stack alone says.

@@ -51,15 +51,16 @@ Phase Program::enter_phase(trace::StackId stack, bool is_block) {
   return phase;
 }
 
-// Of a parameter: the gradient of the loss itself, or of an input, goes when backward() returns.
+// The gradient of the loss itself goes when backward() returns.
 bool Program::may_be_gradient(const LiveAllocation& block) const {
   const GroupKey& key = accounts_.group(block.group).key;
-  return key.phase == Phase::kBackward && !phases_.role_of(key.site.stack).first_gradient &&
-         (parameter_sizes_.empty() || parameter_sizes_.has(block.bytes));
+  return key.phase == Phase::kBackward && !phases_.role_of(key.site.stack).first_gradient;
 }
 
-void Program::gradient_released() {
-  phases_.note_gradient_release(present_.time);
+void Program::gradient_released(const LiveAllocation& block) {
+  // That of an input can go when backward() returns, too.
+  const bool of_parameter = parameter_sizes_.empty() || parameter_sizes_.has(block.bytes);
+  phases_.note_gradient_release(of_parameter, present_.time);
   if (phases_.take_step_end()) steps_.optimizer_ended(present_.time);
 }
 

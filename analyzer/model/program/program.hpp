@@ -95,7 +95,7 @@ class Program final : public BlockUses {
     bool is_first = false;  // the thread that the process began with
   };
 
-  void gradient_released();
+  void gradient_released(const LiveAllocation& block);
   [[nodiscard]] bool may_be_gradient(const LiveAllocation& block) const;
   [[nodiscard]] Verdict verdict_on(const LiveAllocation& block, const Lifetime& life) const;
 
@@ -125,7 +125,7 @@ void Program::block_released(const trace::Block& block, Find&& find) {
   const LiveAllocation* const live =
       backward_stacks_.is_python_thread(present_.writer) ? find() : nullptr;
   if (live == nullptr || !may_be_gradient(*live)) return phases_.note_other_release();
-  gradient_released();
+  gradient_released(*live);
 }
 
 }  // namespace gpumemtrace::analyzer
