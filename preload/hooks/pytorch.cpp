@@ -17,8 +17,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/hooks/function_behind.hpp"
 #include "preload/hooks/requested_bytes.hpp"
+#include "preload/loader/function_behind.hpp"
 #include "preload/python/python_collections.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/stacks/stacks.hpp"
@@ -43,23 +43,6 @@ constinit thread_local std::int64_t current_streams[kMaxDevices] [[gnu::tls_mode
 // was passed in other registers.
 enum class Streams { kUnknown, kRemembered };
 
-// c10::GradMode::is_enabled(): reads a thread-local of the library that calls the hook. Of a
-// PyTorch before 1.11, which has it elsewhere, nothing is known.
-bool notes_for_backward() noexcept {
-  static constinit FunctionBehind behind("_ZN3c108GradMode10is_enabledEv");
-  void* const function = behind.in_libc10();
-  return function != nullptr && reinterpret_cast<bool (*)()>(function)();
-}
-
-template <Streams kStreams>
-StackUse stack_use_of(std::int64_t bytes) noexcept {
-  if (bytes <= 0) return StackUse::kRelease;
-  if constexpr (kStreams == Streams::kRemembered) {
-    if (notes_for_backward()) return StackUse::kAutogradBlock;
-  }
-  return StackUse::kBlock;
-}
-
 template <class... A>
 void pass_on(FunctionBehind& behind, A... a) noexcept {
   if (void* function = behind.in_libc10(); function != nullptr)
@@ -73,7 +56,9 @@ template <Streams kStreams>
   if (device.type != trace::kCudaDeviceType) return;
   const CallGuard guard;
   if (!guard.outermost() || !recording(true)) return;
-  const trace::StackId stack = current_stack(guard, caller, stack_use_of<kStreams>(bytes));
+  constexpr StackUse kUse =
+      kStreams == Streams::kRemembered ? StackUse::kTorchBlock : StackUse::kBlock;
+  const trace::StackId stack = current_stack(guard, caller, bytes > 0 ? kUse : StackUse::kRelease);
   const bool collected = bytes < 0 && python::in_collection();
   (void)write_event<trace::Block>(guard, [&](trace::Block& block) {
     std::uint16_t flags = collected ? trace::kFlagCollected : 0;

@@ -22,8 +22,8 @@
 #include <cstdint>
 
 #include "preload/base/message.hpp"
-#include "preload/hooks/function_behind.hpp"
 #include "preload/hooks/requested_bytes.hpp"
+#include "preload/loader/function_behind.hpp"
 
 namespace gpumemtrace::preload {
 

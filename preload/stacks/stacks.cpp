@@ -7,6 +7,7 @@
 #include "preload/base/clock.hpp"
 #include "preload/base/errno_keeper.hpp"
 #include "preload/base/key_table.hpp"
+#include "preload/loader/function_behind.hpp"
 #include "preload/native/unwind_cache.hpp"
 #include "preload/python/python_collections.hpp"
 #include "preload/python/python_frames.hpp"
@@ -161,21 +162,22 @@ void write_stack(StackId id, const PythonFrames& python, const native::Walk& nat
 }
 
 [[gnu::noinline]] void write_own_stack(StackId id, const python::Walk* walk,
-                                       const native::Walk& native, StackUse use) noexcept {
+                                       const native::Walk& native, bool under_autograd) noexcept {
   PythonFrames python;
   python.count = walk == nullptr ? 0 : python::copy_frames(*walk, python.frames);
   python.owner = Owner::kThisThread;
-  python.under_autograd = walk != nullptr && use == StackUse::kAutogradBlock;
+  python.under_autograd = under_autograd;
   write_stack(id, python, native);
 }
 
 // What the calling thread's stack is recorded as. `walk`: its Python frames, if it has some.
 [[gnu::always_inline]] inline StackId id_of(std::uint64_t hash, const python::Walk* walk,
-                                            const native::Walk& native, StackUse use) noexcept {
+                                            const native::Walk& native,
+                                            bool under_autograd) noexcept {
   bool is_new = false;
   const StackId id = intern_stack(hash, is_new);
   if (is_new) [[unlikely]]
-    write_own_stack(id, walk, native, use);
+    write_own_stack(id, walk, native, under_autograd);
   return id;
 }
 
@@ -232,11 +234,19 @@ StackId id_of_waiting(const python::WaitingThread& thread) noexcept {
 // With native frames, which have to be looked for. Apart, because of the room that they take.
 [[gnu::noinline]] StackId unexpected_stack(const native::Caller& caller,
                                            native::UnwindCache* memory, std::uint64_t hash,
-                                           const python::Walk* walk, StackUse use) noexcept {
+                                           const python::Walk* walk, bool under_autograd) noexcept {
   std::uint64_t addresses[native::kMaxFrames];
   const native::Walk native = native::read_frames(caller, addresses, settings.depth_limit, memory);
   if (walk == nullptr && native.count == 0) return StackId::kNone;
-  return id_of(mix(hash, native.hash), walk, native, use);
+  return id_of(mix(hash, native.hash), walk, native, under_autograd);
+}
+
+// c10::GradMode::is_enabled() reads a thread-local of the library whose hook we are in. Of a
+// PyTorch before 1.11, which has it elsewhere, nothing is known.
+bool autograd_is_on() noexcept {
+  static constinit FunctionBehind behind("_ZN3c108GradMode10is_enabledEv");
+  void* const function = behind.in_libc10();
+  return function != nullptr && reinterpret_cast<bool (*)()>(function)();
 }
 
 bool wants_native(StackUse use, bool has_python) noexcept {
@@ -279,14 +289,18 @@ bool map_walks() noexcept {
   const std::uint32_t writer = thread_state.writer_id;
   const python::Walk* walk = nullptr;
   std::uint64_t hash = 0;
+  bool under_autograd = false;
   if (settings.python && python::state() == python::State::kOn) [[likely]] {
     python::Walk& last = settings.walks[writer];
     const std::uint64_t now = ticks();
     hash = python::read_stack(settings.depth_limit, now, last);
     if (hash != 0) [[likely]] {
       walk = &last;
-      if (use == StackUse::kAutogradBlock) hash = mix(hash, kAutogradSalt);
       python_runs_here();
+      if (use == StackUse::kTorchBlock && autograd_is_on()) {
+        under_autograd = true;
+        hash = mix(hash, kAutogradSalt);
+      }
     } else if (begin_waiting_look(now)) [[unlikely]] {
       look_who_waits(guard);
       end_waiting_look(ticks());  // a look is no quiet time
@@ -299,9 +313,9 @@ bool map_walks() noexcept {
         memory == nullptr ? StackId::kNone : expected_stack(caller, *memory, hash, walk != nullptr);
     if (id != StackId::kNone) [[likely]]
       return id;
-    return unexpected_stack(caller, memory, hash, walk, use);
+    return unexpected_stack(caller, memory, hash, walk, under_autograd);
   }
-  return walk == nullptr ? StackId::kNone : id_of(hash, walk, native::Walk{}, use);
+  return walk == nullptr ? StackId::kNone : id_of(hash, walk, native::Walk{}, under_autograd);
 }
 
 void reset_stacks(const Config& config) noexcept {

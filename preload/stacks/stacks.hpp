@@ -24,10 +24,10 @@ class CallGuard;
 
 // What the stack is for decides how much of it NativeStacks::kAuto wants.
 enum class StackUse {
-  kCall,           // a call of the driver: always native frames
-  kBlock,          // a framework's block, stream-ordered memory: where there are no Python frames
-  kAutogradBlock,  // likewise a block, while autograd notes what a backward pass needs
-  kRelease,        // either is taken back: no stack, it says nothing about who held the memory
+  kCall,        // a call of the driver: always native frames
+  kBlock,       // stream-ordered memory, a framework's block: where there are no Python frames
+  kTorchBlock,  // a block of PyTorch from 2.0 on: with whether autograd is on, too
+  kRelease,     // any of them is taken back: no stack, it says nothing about who held the memory
 };
 
 // The calling thread's stack, from the hook's caller on.
