@@ -23,7 +23,7 @@ using analyzer::rows::WhatIfRow;
 
 constexpr std::size_t kWidth = 80;
 constexpr std::size_t kSettingWidth = 25;
-constexpr std::size_t kSiteWidth = 52;
+constexpr std::size_t kPlaceWidth = 52;
 constexpr std::size_t kMostLines = 5;  // of all causes
 constexpr std::uint64_t kBytesPerGb = 1'000'000'000;
 
@@ -241,7 +241,7 @@ std::string unusable_text(const WhatIf& device) {
     for (const WhatIfLine& line : *row.lines) {
       if (!shown.contains(&line)) continue;
       text += format_text("              {:>10}  {}\n", size_text(line.bytes),
-                          short_site(name_holder(line.origin), kSiteWidth));
+                          short_site(name_holder(line.origin), kPlaceWidth));
     }
   }
   if (text.empty()) return text;
