@@ -170,13 +170,6 @@ void observe_gradients(const ReportContext& context, const ReportProcess& proces
   }
 }
 
-// What the model's caller passes on is one pass, whichever lines inside allocate.
-struct CallerSums {
-  std::uint64_t bytes = 0;
-  std::map<trace::StackId, std::uint64_t> by_stack;
-};
-using CallerKey = std::tuple<std::string, std::string, std::uint32_t>;  // file, function, line
-
 // Between two neighbours in time.
 std::uint64_t median_gap(std::vector<std::uint64_t> times) {
   if (times.size() < 2) return 0;
@@ -192,7 +185,6 @@ struct GraphSums {
   std::uint64_t activation_bytes = 0;
   std::vector<ReleasedAllocation> blocks;
   std::map<trace::StackId, std::uint64_t> by_stack;
-  std::map<CallerKey, CallerSums> by_caller;
 
   // A graph comes with the layers, one block after the other, and goes at once.
   [[nodiscard]] bool goes_at_once() const {
@@ -222,36 +214,31 @@ GraphSums sum_graphs(const ReportContext& context, const ReportProcess& process,
     sums.blocks.push_back(block);
     sums.by_stack[key.site.stack] += block.entry.bytes;
   }
-  for (const auto& [stack, bytes] : sums.by_stack) {
-    const std::optional<StackFrame> caller = names.models_caller(stack);
-    if (!caller) continue;
-    CallerSums& of_caller = sums.by_caller[{caller->file, caller->function, caller->line}];
-    of_caller.bytes += bytes;
-    of_caller.by_stack[stack] += bytes;
-  }
   return sums;
 }
 
-template <class Map, class Weight>
-typename Map::const_iterator largest_of(const Map& map, Weight&& weight) {
-  return std::max_element(map.begin(), map.end(), [&](const auto& a, const auto& b) {
-    return weight(a.second) < weight(b.second);
-  });
-}
-
-rows::Origin origin_of_caller(const ReportContext& context, const ReportProcess& process,
-                              const std::map<CallerKey, CallerSums>& callers) {
-  const auto& [key, sums] =
-      *largest_of(callers, [](const CallerSums& caller) { return caller.bytes; });
-  const auto stack = largest_of(sums.by_stack, [](std::uint64_t bytes) { return bytes; });
-  rows::Origin origin = origin_of(context.identity_of_framework(process, stack->first));
-  rows::Site site;
-  site.language = rows::Language::kPython;
-  site.file = rows::text_or_none(std::get<0>(key));
-  site.function = rows::text_or_none(std::get<1>(key));
-  site.line = rows::number_or_none(std::get<2>(key));
-  origin.site = std::move(site);
-  return origin;
+// The line that called the model, whichever lines inside allocated. Of several, that of the most
+// bytes; nullopt where no stack has one.
+std::optional<rows::Origin> models_caller(const ReportContext& context,
+                                          const ReportProcess& process,
+                                          const std::map<trace::StackId, std::uint64_t>& by_stack) {
+  const StackNames& names = context.names_of(process);
+  std::vector<std::pair<std::uint64_t, trace::StackId>> largest_first;
+  for (const auto& [stack, bytes] : by_stack) largest_first.emplace_back(bytes, stack);
+  std::sort(largest_first.rbegin(), largest_first.rend());
+  std::map<Identity, std::uint64_t> callers;  // each with the stack that came first
+  for (const auto& [bytes, stack] : largest_first) {
+    const std::optional<StackFrame> caller = names.models_caller(stack);
+    if (!caller) continue;
+    Identity identity = context.identity_of_framework(process, stack);
+    set_place(identity, *caller);
+    callers[std::move(identity)] += bytes;
+  }
+  if (callers.empty()) return std::nullopt;
+  return origin_of(
+      std::max_element(callers.begin(), callers.end(), [](const auto& a, const auto& b) {
+        return a.second < b.second;
+      })->first);
 }
 
 void observe_graphs(const ReportContext& context, const ReportProcess& process,
@@ -259,11 +246,12 @@ void observe_graphs(const ReportContext& context, const ReportProcess& process,
   for (const Account& account : process.model().accounts().accounts()) {
     if (account.level != Level::kFramework || !account.peak.happened()) continue;
     const GraphSums sums = sum_graphs(context, process, account);
-    if (sums.by_caller.empty()) continue;
+    std::optional<rows::Origin> caller = models_caller(context, process, sums.by_stack);
+    if (!caller) continue;
     rows::GraphWithoutBackward row;
     row.process = process.id;
     row.device = context.device_id(process, account.device);
-    row.origin = origin_of_caller(context, process, sums.by_caller);
+    row.origin = *std::move(caller);
     row.count = sums.blocks.size();
     row.bytes = sums.bytes;
     row.goes_at_once = sums.goes_at_once();

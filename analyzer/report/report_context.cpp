@@ -201,6 +201,16 @@ Identity ReportContext::name_site(const ReportProcess& process, const CallSite& 
   return identity;
 }
 
+void set_place(Identity& identity, const StackFrame& frame) {
+  identity.has_site = true;
+  identity.is_python = frame.is_python;
+  identity.function = frame.function;
+  identity.file = frame.file;
+  identity.line = frame.line;
+  identity.module = frame.module;
+  identity.offset = frame.line == 0 ? frame.offset : 0;
+}
+
 // What the stack's frames say about the site replaces what the caller's address did.
 void ReportContext::add_stack(const ReportProcess& process, trace::StackId stack,
                               Identity& identity) const {
@@ -219,13 +229,7 @@ void ReportContext::add_stack(const ReportProcess& process, trace::StackId stack
     }
     return;
   }
-  identity.has_site = true;
-  identity.is_python = users->is_python;
-  identity.function = users->function;
-  identity.file = users->file;
-  identity.line = users->line;
-  identity.module = users->module;
-  identity.offset = users->line == 0 ? users->offset : 0;
+  set_place(identity, *users);
 }
 
 Identity ReportContext::identity_of(const ReportProcess& process, const HolderKey& holder) const {

@@ -146,6 +146,8 @@ class ReportContext {
 [[nodiscard]] bool uses_pytorch(const ReportProcess& process);
 [[nodiscard]] rows::Origin origin_of(const Identity& identity);
 // No value where nothing is known about the site.
+// The identity's place is that of the frame.
+void set_place(Identity& identity, const StackFrame& frame);
 [[nodiscard]] std::optional<rows::Site> site_row(const Identity& identity);
 // A second place that a row tells of.
 [[nodiscard]] rows::OptionalLocation location_of(const ReportContext& context,

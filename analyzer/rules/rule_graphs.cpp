@@ -22,7 +22,7 @@ rows::Finding finding_of(const rows::GraphWithoutBackward& row) {
   finding.evidence.add("peak_bytes", row.peak_bytes);
   finding.evidence.add("activation_bytes", row.activation_bytes);
   const std::string where = site_text(row.origin.site);
-  finding.title = "the pass at " + where + " kept " + size_text(row.bytes) +
+  finding.title = "The forward pass at " + where + " kept " + size_text(row.bytes) +
                   " for a backward pass that never came";
   finding.detail =
       count_text(row.count, "block", "blocks") + " of " +

@@ -8,11 +8,10 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-constexpr std::string_view kModuleFile = "/torch/nn/modules/module.py";
-
 // What every call of a module goes through before it reaches the class's own `forward`.
 bool is_module_call(const PythonFrame& frame) {
-  if (!frame.file.ends_with(kModuleFile)) return false;
+  constexpr std::string_view kFile = "/torch/nn/modules/module.py";
+  if (!frame.file.ends_with(kFile)) return false;
   return frame.function.ends_with("_call_impl") || frame.function.ends_with("_slow_forward");
 }
 
@@ -41,8 +40,7 @@ std::string layer_of(const PythonFrame& forward) {
 
 std::size_t frames_of_model(const std::vector<PythonFrame>& frames) {
   for (std::size_t count = frames.size(); count > 0; --count) {
-    const PythonFrame& frame = frames[count - 1];
-    if (frame.file.ends_with(kModuleFile) && frame.function.ends_with("_call_impl")) return count;
+    if (is_module_call(frames[count - 1])) return count;
   }
   return 0;
 }

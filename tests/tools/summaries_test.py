@@ -56,7 +56,7 @@ EXPECTED = {
         "nothing wrong was found", "LARGEST 65.0 MiB workspace", "PyTorch allocated: 65.3 MiB"),
     "case_evaluation_with_gradients_faulty": (
         "1 warning", "2.9 GiB of 79.2 GiB", "LARGEST 816.5 MiB",
-        "the pass at evaluation_with_gradients.py:41 (evaluate) kept 816.5 MiB",
+        "The forward pass at evaluation_with_gradients.py:41 (evaluate) kept 816.5 MiB",
         "run it under torch.no_grad() or torch.inference_mode()"),
     # Several ranks.
     "torch_ddp": ("2 ranks", "rank 0", "LARGEST 288.0 MiB rank 0, nccl"),

@@ -192,29 +192,6 @@ def ragged(steps=400):
         bytes_live += size
 
 
-def waiting(steps=120):
-    """Blocks that another stream still reads when they are freed: they come back when it is done."""
-    side = torch.cuda.Stream()
-    kept = []
-    for step in range(steps):
-        x = torch.ones(random.randrange(400, 2400), 2048, device=DEVICE)
-        with torch.cuda.stream(side):
-            side.wait_stream(torch.cuda.default_stream())
-            kept.append((x @ x.t()).sum())
-        x.record_stream(side)
-        del x
-        if step % 10 == 9:
-            torch.cuda.synchronize()
-            kept.clear()
-
-
-def changed(steps=400):
-    """The allocator's settings change on the way."""
-    ragged(steps // 2)
-    torch.cuda.memory._set_allocator_settings("max_split_size_mb:32")
-    ragged(steps)
-
-
 def too_much(steps=60):
     """The live memory itself passes what the card has: no setting of the allocator helps."""
     kept = []
