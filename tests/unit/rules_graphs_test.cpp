@@ -130,6 +130,23 @@ TEST_CASE("nothing is told of passes that keep no graph, or use it", "[unit]") {
     cache.lines.pop_back();
     for (int i = 0; i < 2; ++i) pass(trace, cache, 6, false);
   }
+  SECTION("few large results of one layer, which go when it returns") {
+    const Layer in_evaluation(trace, "evaluate", trace::kFlagAutograd);
+    for (int i = 0; i < 2; ++i) pass(trace, in_evaluation, 2, false);
+  }
+  SECTION("a training whose layers work with more than they keep") {
+    for (int i = 0; i < 4; ++i) {
+      const std::vector<std::uint64_t> kept = forward(trace, in_training, 1);
+      for (const std::uint64_t block : forward(trace, in_training, 4)) {
+        trace.give_back(block, kHidden, 0);
+      }
+      trace.give_back(trace.take(kMiB, 0, TrainingTrace::kEngine), kMiB, 0, TrainingTrace::kEngine);
+      for (const std::uint64_t block : kept) {
+        trace.give_back(block, kHidden, 0, TrainingTrace::kEngine);
+      }
+      trace.give_back(trace.take(kMiB, trace.optimize), kMiB, trace.optimize);
+    }
+  }
   SECTION("an evaluation that is not what makes the peak") {
     const Layer in_evaluation(trace, "evaluate", trace::kFlagAutograd);
     for (int i = 0; i < 3; ++i) train(trace, in_training, 6);
