@@ -236,6 +236,13 @@ enum class TextKey : std::uint32_t {
   // PYTORCH_CUDA_ALLOC_CONF and PYTORCH_ALLOC_CONF as they stood when recording began.
   kTorchCudaAllocConf = 23,
   kTorchAllocConf = 24,
+  // The options that PyTorch took last before recording began, from either or from the program.
+  kTorchAllocatorOptions = 25,
+};
+
+enum class AllocatorOption : std::uint32_t {
+  kText = 1,            // options as in PYTORCH_CUDA_ALLOC_CONF
+  kMemoryFraction = 2,  // of the device, that the process may take
 };
 
 enum class CodeText : std::uint32_t { kName = 1, kFile = 2, kLineTable = 3 };

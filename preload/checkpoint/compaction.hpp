@@ -121,6 +121,9 @@ class Compaction {
   }
   void apply(const trace::Range& call) noexcept { count_gone(call.call.record); }
   void apply(const trace::OtherCall& call) noexcept { count_gone(call.call.record); }
+  // Nothing is replayed behind a checkpoint.
+  void apply(const trace::AllocatorSetting& setting) noexcept { count_gone(setting.record); }
+  void apply(const trace::BlockWait& wait) noexcept { count_gone(wait.record); }
   void apply(const trace::Clock& clock) noexcept { retain_sample(clock.record, 0); }
   void apply(const trace::ActivityClock& clock) noexcept {
     retain_sample(clock.record, (std::uint64_t{clock.library} << 32) | clock.epoch);

@@ -81,7 +81,9 @@ TEST_CASE("the first and the last value of each enumeration have their own words
   CHECK(words(RecordKind::kMemorySample, "source", trace::SampleSource::kNone,
               trace::SampleSource::kNvmlProcess) == "none nvml_process");
   CHECK(words(RecordKind::kText, "key", trace::TextKey::kExecutable,
-              trace::TextKey::kTorchAllocConf) == "executable torch_alloc_conf");
+              trace::TextKey::kTorchAllocatorOptions) == "executable torch_allocator_options");
+  CHECK(words(RecordKind::kAllocatorSetting, "option", trace::AllocatorOption::kText,
+              trace::AllocatorOption::kMemoryFraction) == "text memory_fraction");
   CHECK(words(RecordKind::kCode, "text", trace::CodeText::kName, trace::CodeText::kLineTable) ==
         "name line_table");
   CHECK(words(RecordKind::kMark, "mark", trace::MarkKind::kUser, trace::MarkKind::kExec) ==

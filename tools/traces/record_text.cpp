@@ -58,7 +58,9 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
      "none executable command_line host boot_id rank local_rank world_size job tool_version "
      "driver_version process_id parent_process_id clock_source torch_version torch_allocator "
      "simulated_driver note thread_library python_version python_stacks_off "
-     "native_stacks_off suppression torch_cuda_alloc_conf torch_alloc_conf"},
+     "native_stacks_off suppression torch_cuda_alloc_conf torch_alloc_conf "
+     "torch_allocator_options"},
+    {RecordKind::kAllocatorSetting, "option", 1, "text memory_fraction"},
     {RecordKind::kCode, "text", 1, "name file line_table"},
     {RecordKind::kMark, "mark", 1, "user started stopped exit disabled exec"},
     {RecordKind::kAnnotation, "operation", 1, "step mark push pop start end"},
@@ -87,7 +89,7 @@ constexpr auto kFlagNames = std::to_array<std::string_view>(
 
 // Fields that people compare as addresses or handles.
 constexpr auto kHexadecimalFields = std::to_array<std::string_view>(
-    {"address", "caller", "handle", "stream", "pool", "destination", "content", "graph",
+    {"address", "caller", "handle", "event", "stream", "pool", "destination", "content", "graph",
      "executable", "base", "begin", "uuid_low", "uuid_high"});
 
 std::string_view nth_word(std::string_view words, std::uint64_t index) {
