@@ -48,6 +48,13 @@ if(GPUMEMTRACE_SANITIZE MATCHES undefined)
     $<$<COMPILE_LANGUAGE:C,CXX>:-fsanitize=undefined> -fsanitize-undefined-trap-on-error)
 endif()
 
+# The files of a folder's rooms, by patterns: what lies in a room is built. The next build finds a
+# new one.
+function(gpumemtrace_sources variable)
+  file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${ARGN})
+  set(${variable} ${sources} PARENT_SCOPE)
+endfunction()
+
 # Installs a program or a library without its debug information, which then lies beside it as
 # NAME.debug, where debuggers and `gpumemtrace symbolize` find it (gnu-debuglink).
 function(gpumemtrace_install target destination)
