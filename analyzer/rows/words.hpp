@@ -11,8 +11,8 @@
 #include "analyzer/base/words.hpp"
 #include "analyzer/findings/rule_table.hpp"
 #include "analyzer/model/program/categories.hpp"
-#include "trace/ledger/address_map.hpp"
 #include "trace/ledger/contexts.hpp"
+#include "trace/ledger/copy_locations.hpp"
 #include "trace/ledger/levels.hpp"
 
 namespace gpumemtrace::analyzer {

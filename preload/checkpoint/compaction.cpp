@@ -172,7 +172,7 @@ trace::Totals Compaction::transfer_like(const trace::CallHeader& call) const noe
 
 ledger::Location Compaction::locate(std::uint64_t address, trace::EndType said,
                                     const trace::CallHeader& call) const noexcept {
-  return ledger::locate(address_map_, address, said, contexts_.device_of(call.context),
+  return ledger::locate(copy_locations_, address, said, contexts_.device_of(call.context),
                         allocations_are_missing_);
 }
 
@@ -233,8 +233,8 @@ void Compaction::apply(const trace::Import& call) noexcept {
     return count_gone(record);
   }
   if (ledger::maps_device_memory(call.operation)) {
-    address_map_.set(call.address, call.bytes,
-                     {ledger::MemoryClass::kDevice, contexts_.device_of(call.call.context)});
+    copy_locations_.set(call.address, call.bytes,
+                        {ledger::MemoryClass::kDevice, contexts_.device_of(call.call.context)});
   }
   retain(record);
 }

@@ -17,8 +17,8 @@
 #include "preload/checkpoint/retained_records.hpp"
 #include "preload/checkpoint/retained_samples.hpp"
 #include "preload/checkpoint/retained_tensors.hpp"
-#include "trace/ledger/address_map.hpp"
 #include "trace/ledger/contexts.hpp"
+#include "trace/ledger/copy_locations.hpp"
 #include "trace/ledger/live_memory.hpp"
 #include "trace/ledger/pools.hpp"
 #include "trace/ledger/refused_frees.hpp"
@@ -48,7 +48,7 @@ class Compaction {
   [[nodiscard]] bool write(std::uint64_t cut_ticks, const RecordSink& sink) noexcept;
 
   [[nodiscard]] bool failed() const noexcept {
-    return failed_ || sums_.failed() || address_map_.failed() || pools_.failed() ||
+    return failed_ || sums_.failed() || copy_locations_.failed() || pools_.failed() ||
            contexts_.failed() || virtual_memory_.failed() || refused_frees_.failed();
   }
 
@@ -219,7 +219,7 @@ class Compaction {
   Blocks blocks_;
   VirtualMemory virtual_memory_;
   ledger::Pools pools_;
-  ledger::AddressMap address_map_;
+  ledger::CopyLocations copy_locations_;
   ledger::Contexts contexts_;
   ledger::FlatMap<SeenThread, &SeenThread::key, MappedArray> threads_;
   MappedArray<Shadow> shadows_;

@@ -141,7 +141,7 @@ void Compaction::map(const trace::Mapping& call) noexcept {
   entry.record = retain(call.call.record);
   VirtualMemory::Physical* const memory = virtual_memory_.find(call.handle);
   if (memory == nullptr || !virtual_memory_.map(*memory, entry, MappingOwner(*this))) return;
-  address_map_.set(call.address, call.bytes, ledger::location_of_mapping(memory->entry.device));
+  copy_locations_.set(call.address, call.bytes, ledger::location_of_mapping(memory->entry.device));
 }
 
 void Compaction::unmap(const trace::Mapping& call) noexcept {
@@ -161,7 +161,7 @@ void Compaction::unmap(const trace::Mapping& call) noexcept {
 void Compaction::free_reservation(const trace::Mapping& call) noexcept {
   const auto freed = virtual_memory_.free_reservation(call.address, MappingOwner(*this));
   if (!freed) return count_gone(call.call.record);
-  address_map_.forget(freed->address, freed->size_bytes);
+  copy_locations_.forget(freed->address, freed->size_bytes);
   if (freed->tag.is_segment()) {
     retain(call.call.record);
   } else {

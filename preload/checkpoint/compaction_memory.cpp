@@ -70,8 +70,8 @@ void Compaction::apply(const trace::Allocation& call) noexcept {
   live->pool = target.pool;
   live->record = retain(record);
   if (space == Memory::Space::kAddresses) {
-    address_map_.set(call.address, call.bytes,
-                     {ledger::class_of(ledger::level_of(target.kind)), target.device});
+    copy_locations_.set(call.address, call.bytes,
+                        {ledger::class_of(ledger::level_of(target.kind)), target.device});
   }
   begin(*live);
   if ((like.record.flags & trace::kFlagSegment) != 0) {
@@ -95,7 +95,7 @@ void Compaction::end_sums(const Live& live) noexcept {
   if (account.level == Level::kPool) {
     pools_.free(live.pool, live.bytes);
   } else if (account.level == Level::kHost) {
-    address_map_.forget(live.address, live.bytes);
+    copy_locations_.forget(live.address, live.bytes);
   } else if ((sums_.group(live.group).totals.record.flags & trace::kFlagSegment) != 0) {
     shrink_segments(account.device, live.bytes);
   }

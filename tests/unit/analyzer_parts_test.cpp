@@ -8,10 +8,10 @@
 #include "analyzer/model/memory/geometry.hpp"
 #include "analyzer/owners/owners.hpp"
 #include "tests/catch.hpp"
-#include "trace/ledger/address_map.hpp"
+#include "trace/ledger/copy_locations.hpp"
 
 using namespace gpumemtrace::analyzer;
-using gpumemtrace::ledger::AddressMap;
+using gpumemtrace::ledger::CopyLocations;
 using gpumemtrace::ledger::Location;
 using gpumemtrace::ledger::MemoryClass;
 
@@ -82,8 +82,8 @@ TEST_CASE("a clock without calibrations uses the rate of the file's header", "[u
   CHECK_FALSE(clock.calibrated());
 }
 
-TEST_CASE("the address map knows what lies where", "[unit]") {
-  AddressMap map;
+TEST_CASE("locations of copies: what lies where", "[unit]") {
+  CopyLocations map;
   map.set(0x1000, 0x1000, kPinnedHost);
   map.set(0x2000, 0x1000, kPinnedHost);
   map.set(0x1800, 0x200, kOtherPinned);
@@ -103,7 +103,7 @@ TEST_CASE("the address map knows what lies where", "[unit]") {
 
 TEST_CASE("device memory takes whole pages, but not from what is known to be host memory",
           "[unit]") {
-  AddressMap map;
+  CopyLocations map;
   map.set(10 * kPage + 512, 512, kOnDevice);
   CHECK(map.find(10 * kPage) == kOnDevice);
   CHECK(map.find(11 * kPage - 1) == kOnDevice);
@@ -115,8 +115,8 @@ TEST_CASE("device memory takes whole pages, but not from what is known to be hos
   CHECK(map.find(20 * kPage + 8192 + 512) == Location{});
 }
 
-TEST_CASE("the address map agrees with one entry a byte", "[unit]") {
-  AddressMap map;
+TEST_CASE("locations of copies agree with one entry a byte", "[unit]") {
+  CopyLocations map;
   std::map<std::uint64_t, Location> bytes;
   std::mt19937_64 random(3);
   for (int i = 0; i < 5000; ++i) {

@@ -10,7 +10,7 @@ bool is_asynchronous(std::uint16_t flags) { return (flags & trace::kFlagAsynchro
 
 Location CopyCalls::locate(std::uint64_t address, trace::EndType said,
                            std::int32_t context_device) const {
-  return ledger::locate(memory_.address_map, address, said, context_device,
+  return ledger::locate(memory_.copy_locations, address, said, context_device,
                         memory_.statistics.misses_allocations());
 }
 

@@ -11,7 +11,7 @@
 #include "analyzer/base/words.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
 #include "analyzer/model/memory/covered_ranges.hpp"
-#include "trace/ledger/address_map.hpp"
+#include "trace/ledger/copy_locations.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {

@@ -47,7 +47,7 @@ void MappingCalls::free_reservation(const trace::Mapping& call) {
   if (freed->tag.is_segment()) {
     memory_.framework.remove_segment(freed->tag.id, memory_.present.time);
   }
-  memory_.address_map.forget(freed->address, freed->size_bytes);
+  memory_.copy_locations.forget(freed->address, freed->size_bytes);
 }
 
 void MappingCalls::import_handle(const trace::Mapping& call) {
@@ -71,7 +71,7 @@ void MappingCalls::map(const trace::Mapping& call) {
   key.kind = Kind::kMapping;
   const LiveAllocation entry{call.address, call.bytes, now, memory_.accounts.group_of(key), 0};
   if (!memory_.virtual_memory.map(*physical, entry, MappingOwner(memory_))) return;
-  memory_.address_map.set(call.address, call.bytes, ledger::location_of_mapping(key.device));
+  memory_.copy_locations.set(call.address, call.bytes, ledger::location_of_mapping(key.device));
 }
 
 void MappingCalls::unmap(const trace::Mapping& call) {
@@ -96,7 +96,7 @@ void MappingCalls::apply(const trace::PoolSample& sample) {
 void MappingCalls::apply(const trace::Import& call) {
   if (call.call.record.result != trace::kCudaSuccess) return;
   if (ledger::maps_device_memory(call.operation)) {
-    memory_.address_map.set(
+    memory_.copy_locations.set(
         call.address, call.bytes,
         {ledger::MemoryClass::kDevice, memory_.contexts.device_of(call.call.context)});
   }

@@ -62,7 +62,7 @@ void ProcessMemory::hand_out(const LiveAllocation& entry, const GroupKey& key) {
   make_room(Memory::Space::kAddresses, entry.address);
   live.add(Memory::Space::kAddresses, entry);
   const Level level = level_of(key.kind);
-  address_map.set(entry.address, entry.bytes, {ledger::class_of(level), key.device});
+  copy_locations.set(entry.address, entry.bytes, {ledger::class_of(level), key.device});
   if (level == Level::kDriver) {
     physical_changed(key.device);
   } else if (level == Level::kPool && pools.allocate(entry.link, entry.bytes)) {
@@ -134,7 +134,7 @@ void ProcessMemory::ended(const LiveAllocation& entry) {
       return pools.free(entry.link, entry.bytes);
     }
     case Level::kHost: {
-      address_map.forget(entry.address, entry.bytes);
+      copy_locations.forget(entry.address, entry.bytes);
       return;
     }
     default: {
@@ -193,7 +193,7 @@ void ProcessMemory::physical_changed(std::int32_t device) {
 }
 
 void ProcessMemory::check_parts() const {
-  if (contexts.failed() || pools.failed() || address_map.failed() || virtual_memory.failed() ||
+  if (contexts.failed() || pools.failed() || copy_locations.failed() || virtual_memory.failed() ||
       refused_frees.failed()) {
     throw std::bad_alloc();
   }

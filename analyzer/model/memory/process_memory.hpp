@@ -17,8 +17,8 @@
 #include "analyzer/model/memory/memory.hpp"
 #include "analyzer/model/memory/out_of_memory.hpp"
 #include "analyzer/order/merge.hpp"
-#include "trace/ledger/address_map.hpp"
 #include "trace/ledger/contexts.hpp"
+#include "trace/ledger/copy_locations.hpp"
 #include "trace/ledger/pools.hpp"
 #include "trace/ledger/refused_frees.hpp"
 #include "trace/ledger/targets.hpp"
@@ -148,7 +148,7 @@ struct ProcessMemory {
   Devices devices{accounts};
   Pools pools;
   Graphs graphs;
-  ledger::AddressMap address_map;
+  ledger::CopyLocations copy_locations;
   ledger::Contexts contexts;  // all that were seen, also those that have ended
   OutOfMemory out_of_memory;
   CollectedMemory collected;

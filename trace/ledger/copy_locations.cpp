@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "trace/ledger/address_map.hpp"
+#include "trace/ledger/copy_locations.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -14,13 +14,13 @@ std::uint64_t end_of(std::uint64_t address, std::uint64_t bytes) {
 
 }  // namespace
 
-std::size_t AddressMap::first_ending_after(std::uint64_t address) const {
+std::size_t CopyLocations::first_ending_after(std::uint64_t address) const {
   const auto found = std::partition_point(ranges_.begin(), ranges_.end(),
                                           [&](const Range& range) { return range.end <= address; });
   return static_cast<std::size_t>(found - ranges_.begin());
 }
 
-Location AddressMap::find(std::uint64_t address) const {
+Location CopyLocations::find(std::uint64_t address) const {
   const auto contains = [&](std::size_t i) {
     return i < ranges_.size() && ranges_[i].begin <= address && address < ranges_[i].end;
   };
@@ -33,7 +33,7 @@ Location AddressMap::find(std::uint64_t address) const {
   return ranges_[hint].location;
 }
 
-bool AddressMap::is_free_for(std::uint64_t begin, std::uint64_t end, Location location) const {
+bool CopyLocations::is_free_for(std::uint64_t begin, std::uint64_t end, Location location) const {
   for (std::size_t i = first_ending_after(begin); i < ranges_.size() && ranges_[i].begin < end;
        ++i) {
     if (!(ranges_[i].location == location)) return false;
@@ -41,7 +41,7 @@ bool AddressMap::is_free_for(std::uint64_t begin, std::uint64_t end, Location lo
   return true;
 }
 
-void AddressMap::set_slowly(std::uint64_t address, std::uint64_t bytes, Location location) {
+void CopyLocations::set_slowly(std::uint64_t address, std::uint64_t bytes, Location location) {
   std::uint64_t begin = address;
   std::uint64_t end = end_of(address, bytes);
   if (end == begin) return;
@@ -61,7 +61,7 @@ void AddressMap::set_slowly(std::uint64_t address, std::uint64_t bytes, Location
   insert({begin, end, location});
 }
 
-void AddressMap::insert(const Range& range) {
+void CopyLocations::insert(const Range& range) {
   forget(range.begin, range.end - range.begin);
   const std::size_t i = first_ending_after(range.begin);
   const auto joins = [&](std::size_t other) { return ranges_[other].location == range.location; };
@@ -79,7 +79,7 @@ void AddressMap::insert(const Range& range) {
   }
 }
 
-void AddressMap::forget(std::uint64_t address, std::uint64_t bytes) {
+void CopyLocations::forget(std::uint64_t address, std::uint64_t bytes) {
   const std::uint64_t end = end_of(address, bytes);
   std::size_t i = first_ending_after(address);
   if (i < ranges_.size() && ranges_[i].begin < address) {
@@ -94,7 +94,7 @@ void AddressMap::forget(std::uint64_t address, std::uint64_t bytes) {
   ranges_.erase(first, i);
 }
 
-Location locate(const AddressMap& map, std::uint64_t address, trace::EndType said,
+Location locate(const CopyLocations& map, std::uint64_t address, trace::EndType said,
                 std::int32_t context_device, bool blind) {
   if (said == trace::EndType::kArray) return {MemoryClass::kArray, context_device};
   const Location found = map.find(address);

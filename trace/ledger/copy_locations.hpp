@@ -101,7 +101,7 @@ constexpr MemoryClass class_of(trace::Place place) {
 // - Device ranges are widened to whole pages of the driver's address space, and neighbours of one
 //   kind are joined, so the map stays small.
 // - failed() where the system had no memory; what the map says is worthless then.
-class AddressMap {
+class CopyLocations {
  public:
   void set(std::uint64_t address, std::uint64_t bytes, Location location) {
     const std::uint32_t hint = hint_of(address);
@@ -152,7 +152,7 @@ class AddressMap {
 // One end of a copy. The address decides; what the arguments say counts only where nothing is
 // known about the address. `blind`: allocations are missing from the trace, so an address that
 // nobody knows may be anything.
-[[nodiscard]] Location locate(const AddressMap& map, std::uint64_t address, trace::EndType said,
+[[nodiscard]] Location locate(const CopyLocations& map, std::uint64_t address, trace::EndType said,
                               std::int32_t context_device, bool blind);
 
 }  // namespace gpumemtrace::ledger
