@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "analyzer/job/job.hpp"
+#include "analyzer/report/process_losses.hpp"
 #include "analyzer/report/redaction.hpp"
 #include "analyzer/report/sections.hpp"
 #include "analyzer/symbols/symbolizer.hpp"

@@ -48,9 +48,9 @@ class Redaction {
   [[nodiscard]] std::string replace_module(const std::string& file_name);
   // Owners of the built-in table stay.
   [[nodiscard]] std::string replace_owner(const std::string& owner);
-  // The nodes that PyTorch itself has stay.
   // Each class of a path of layers.
   [[nodiscard]] std::string replace_layers(const std::string& layers);
+  // The nodes that PyTorch itself has stay.
   [[nodiscard]] std::string replace_node(const std::string& node);
   // Of a sentence only the words that are paths.
   [[nodiscard]] std::string replace_paths(const std::string& sentence);

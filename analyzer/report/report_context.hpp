@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
-#include "analyzer/base/losses.hpp"
 #include "analyzer/job/job.hpp"
+#include "analyzer/report/process_losses.hpp"
 #include "analyzer/report/stack_names.hpp"
 #include "analyzer/rows/memory_rows.hpp"
 
@@ -52,13 +52,6 @@ struct ByWordsAndLayers {
   }
 };
 using TallyByIdentity = std::map<Identity, Tally, ByWordsAndLayers>;
-
-// Where the report may not be exact, because of what is missing from a trace.
-struct Inexact {
-  bool memory = false;     // driver, pool, managed, host
-  bool framework = false;  // blocks
-  bool copies = false;
-};
 
 struct ReportProcess {
   const Process* process = nullptr;

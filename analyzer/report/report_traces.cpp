@@ -24,18 +24,6 @@ rows::OptionalNumber number_in(const std::string& text) {
   return value;
 }
 
-// The rows of losses[] that say that events are missing.
-std::vector<std::string> missing_events(const Losses& losses) {
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < kLosses.size(); ++i) {
-    const auto loss = static_cast<Loss>(i);
-    const bool is_missing = kLosses[i].severity == LossSeverity::data_loss ||
-                            loss == Loss::paused || loss == Loss::missing_ring;
-    if (is_missing && losses[loss] != 0) names.emplace_back(kLosses[i].name);
-  }
-  return names;
-}
-
 // The file has a name of its own beside it, so its folders are left out.
 std::string reason_of(const UnreadableTrace& trace) {
   std::string reason = trace.reason;
@@ -43,11 +31,6 @@ std::string reason_of(const UnreadableTrace& trace) {
   const std::size_t at = reason.find(path);
   if (at != std::string::npos) reason.replace(at, path.size(), "the file");
   return reason;
-}
-
-std::uint64_t dropped_of(const Losses& losses) {
-  return losses[Loss::dropped_allocations] + losses[Loss::dropped_frees] +
-         losses[Loss::dropped_copies] + losses[Loss::dropped_blocks] + losses[Loss::dropped_others];
 }
 
 // What an event costs the program's thread is in no trace: docs/performance.md.
@@ -121,18 +104,6 @@ std::string uuid_text(std::uint64_t low, std::uint64_t high) {
     text += digits;
   }
   return text;
-}
-
-Severity severity_of(LossSeverity severity) {
-  switch (severity) {
-    case LossSeverity::data_loss:
-      return Severity::kError;
-    case LossSeverity::inferred:
-      return Severity::kWarning;
-    case LossSeverity::info:
-      break;
-  }
-  return Severity::kInfo;
 }
 
 // Remarks of the recorder, and on how much of the process's end is known.
@@ -294,17 +265,6 @@ std::vector<rows::Loss> report_losses(const ReportContext& context, const Symbol
     }
   }
   return loss_rows(sums);
-}
-
-std::vector<rows::Loss> loss_rows(const Losses& losses) {
-  std::vector<rows::Loss> list;
-  for (std::size_t i = 0; i < kLosses.size(); ++i) {
-    const std::uint64_t count = losses[static_cast<Loss>(i)];
-    if (count == 0) continue;
-    list.push_back({std::string(kLosses[i].name), count, severity_of(kLosses[i].severity),
-                    std::string(kLosses[i].remedy)});
-  }
-  return list;
 }
 
 }  // namespace gpumemtrace::analyzer

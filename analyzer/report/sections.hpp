@@ -20,8 +20,6 @@ namespace gpumemtrace::analyzer {
 // `symbolizer` counts what it could not name, so the rows are to have their names before.
 [[nodiscard]] std::vector<rows::Loss> report_losses(const ReportContext& context,
                                                     const Symbolizer& symbolizer, const Job& job);
-// Those with a count.
-[[nodiscard]] std::vector<rows::Loss> loss_rows(const Losses& losses);
 
 // report_stacks.cpp: of those that the other sections name
 [[nodiscard]] std::vector<rows::Stack> report_stacks(const ReportContext& context,
