@@ -50,9 +50,10 @@ requires(sizeof...(Ours) ==
                          (kPassedAlike<Ours, Theirs> && ...)> {
 };
 
-#define GPUMEMTRACE_SYMBOL(name)                                                          \
+#define GPUMEMTRACE_EXPORT(count, name, version, needs, implementation)                   \
   static_assert(SameFunction<ours::name##_t, std::remove_pointer_t<decltype(&::name)>>(), \
                 "the prototype of " #name " differs from cuda.h");
+#include "tests/simulated_cuda/exports.inc"
 #define GPUMEMTRACE_STRUCT(type)                                                                \
   static_assert(sizeof(ours::type) == sizeof(::type) && alignof(ours::type) == alignof(::type), \
                 "the size of " #type " differs from cuda.h");
