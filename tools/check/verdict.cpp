@@ -18,6 +18,8 @@ namespace rows = analyzer::rows;
 using analyzer::Rule;
 using analyzer::Severity;
 
+constexpr bool kBaselineCanAccept = true;
+
 int rank_of(std::string_view severity) {
   return severity == "error" ? 2 : severity == "warning" ? 1 : 0;
 }
@@ -75,7 +77,7 @@ class Judge {
          comparable ? "the baseline is of the same devices, driver, framework and world size"
                     : "not comparable: the baseline has no numbers of these devices, this driver, "
                       "framework and world size; add them with --write-baseline",
-         comparable},
+         comparable, kBaselineCanAccept},
         Outcome::kNotComparable);
   }
 
@@ -169,7 +171,7 @@ class Judge {
            sum.first == 0
                ? "no exact finding of severity error"
                : count_of(sum.first, "exact finding", "exact findings") + " of severity error",
-           sum.first == 0},
+           sum.first == 0, kBaselineCanAccept},
           Outcome::kViolated);
     }
     for (const FailOn& row : policy_.fail_on) {
@@ -182,7 +184,8 @@ class Judge {
         const bool asked = row.rule == "any" || rule.name == row.rule || rule.family == row.rule;
         return asked && rank_of(name_of(finding.severity)) >= rank_of(row.least_severity);
       });
-      add({"fail-on", row.rule, count_of(sum.first, "finding", "findings"), sum.first == 0},
+      add({"fail-on", row.rule, count_of(sum.first, "finding", "findings"), sum.first == 0,
+           kBaselineCanAccept},
           Outcome::kViolated);
     }
   }
@@ -202,7 +205,7 @@ class Judge {
     }
     add({"max-leak", "",
          format_text("{} lost, {} allowed", size_text(bytes), size_text(*policy_.max_leak_bytes)),
-         holds},
+         holds, kBaselineCanAccept},
         Outcome::kViolated);
   }
 
@@ -218,7 +221,7 @@ class Judge {
              "{} more than {}",
              sum.first == 1 ? "1 place grew by" : format_count(sum.first) + " places grew by",
              size_text(*policy_.max_growth_bytes)),
-         sum.first == 0},
+         sum.first == 0, kBaselineCanAccept},
         Outcome::kViolated);
   }
 
@@ -378,7 +381,7 @@ class Judge {
   void check_no_more(const std::string& subject, std::uint64_t base, std::uint64_t now) {
     add({"max-regression", subject,
          format_text("{}, {} in the baseline", size_text(now), size_text(base)),
-         now <= allowed_bytes(base)},
+         now <= allowed_bytes(base), kBaselineCanAccept},
         Outcome::kViolated);
   }
 

@@ -33,6 +33,7 @@ struct PolicyCheck {
   std::string subject;  // the device, the level or the rule; may be empty
   std::string message;
   bool holds = true;
+  bool baseline_can_accept = false;  // where it does not hold
 };
 
 enum class FindingStatus {
