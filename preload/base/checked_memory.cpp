@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kTextBlockBytes = 256;  // divides every page size
 
-// Sandboxes that filter system calls often forbid process_vm_readv.
+// Sandboxes that filter system calls often forbid process_vm_readv and process_vm_writev.
 bool read_from_own_file(const iovec* ranges, std::size_t count, void* out) noexcept {
   const int descriptor = open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return false;
@@ -31,22 +31,32 @@ bool read_from_own_file(const iovec* ranges, std::size_t count, void* out) noexc
   return read;
 }
 
+// `got`: what the system call returned.
+bool is_complete(ssize_t got, const iovec* ranges, std::size_t count, std::size_t bytes,
+                 void* out) noexcept {
+  if (got < 0 && errno != EFAULT) return read_from_own_file(ranges, count, out);
+  return got == static_cast<ssize_t>(bytes);
+}
+
 }  // namespace
 
 bool read_through_kernel(const void* address, void* out, std::size_t bytes) noexcept {
-  const iovec range{const_cast<void*>(address), bytes};
-  return read_through_kernel(&range, 1, out);
+  const ErrnoKeeper errno_keeper;
+  const iovec from{const_cast<void*>(address), bytes};
+  const iovec to{out, bytes};
+  return is_complete(process_vm_readv(getpid(), &to, 1, &from, 1, 0), &from, 1, bytes, out);
 }
 
+// Written from here to `out`, as if that were another process's: of the other side the kernel looks
+// up each range's pages and pins them, 0.4 us a range; of its own it copies as of any argument,
+// 0.05 us, and notices as well what is not there.
 bool read_through_kernel(const iovec* ranges, std::size_t count, void* out) noexcept {
   const ErrnoKeeper errno_keeper;
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < count; ++i) bytes += ranges[i].iov_len;
-  const iovec local{out, bytes};
-  const ssize_t got = process_vm_readv(getpid(), &local, 1, ranges, count, 0);
-  bool read = got == static_cast<ssize_t>(bytes);
-  if (got < 0 && errno != EFAULT) read = read_from_own_file(ranges, count, out);
-  return read;
+  const iovec to{out, bytes};
+  return is_complete(process_vm_writev(getpid(), ranges, count, &to, 1, 0), ranges, count, bytes,
+                     out);
 }
 
 bool read_text_through_kernel(const char* address, char* out, std::size_t capacity) noexcept {

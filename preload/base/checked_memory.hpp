@@ -11,7 +11,8 @@ namespace gpumemtrace::preload {
 // All: true where everything could be read. One system call; any thread, no lock. Keep errno.
 [[nodiscard]] bool read_through_kernel(const void* address, void* out, std::size_t bytes) noexcept;
 
-// Several ranges, one behind the other into `out`; at most 1024 (IOV_MAX).
+// Several ranges, one behind the other into `out`; at most 1024 (IOV_MAX). Of ordinary memory
+// alone: where a driver has to fetch what stands there, it does.
 [[nodiscard]] bool read_through_kernel(const iovec* ranges, std::size_t count, void* out) noexcept;
 
 template <class Value>

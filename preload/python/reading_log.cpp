@@ -10,12 +10,8 @@
 namespace gpumemtrace::preload::python {
 namespace {
 
-constexpr std::uintptr_t kPageBytes = 4096;  // or more: then some ranges are not joined
-
-bool are_in_one_page(const char* begin, const char* end) noexcept {
-  return reinterpret_cast<std::uintptr_t>(begin) / kPageBytes ==
-         (reinterpret_cast<std::uintptr_t>(end) - 1) / kPageBytes;
-}
+// A range more takes the kernel as long as some lines of the cache that are read in vain.
+constexpr std::ptrdiff_t kMostBetween = 128;
 
 }  // namespace
 
@@ -33,19 +29,23 @@ void ReadingLog::note(const void* address, const void* content, std::size_t byte
   bytes_ += bytes;
 }
 
-// The kernel looks up a page for each range, so notes of one page have one range. What lies between
-// them is read and not compared.
+// What was read twice, as the frames are, is compared once. Notes that stand close together have
+// one range; what lies between them is read and not compared.
 void ReadingLog::plan_reading() noexcept {
   std::sort(notes_, notes_ + count_,
             [](const Note& left, const Note& right) { return left.address < right.address; });
+  const auto says_the_same = [this](const Note& left, const Note& right) {
+    return left.address == right.address && left.bytes == right.bytes &&
+           memcmp(content_ + left.content, content_ + right.content, left.bytes) == 0;
+  };
+  count_ = static_cast<std::size_t>(std::unique(notes_, notes_ + count_, says_the_same) - notes_);
   std::size_t place = 0;  // of the last range
   std::size_t size = 0;   // its bytes
   for (std::size_t i = 0; i < count_; ++i) {
     Note& note = notes_[i];
-    const char* const end = note.address + note.bytes;
     const char* begin = nullptr;
     if (range_count_ > 0) begin = static_cast<const char*>(ranges_[range_count_ - 1].iov_base);
-    if (begin == nullptr || !are_in_one_page(begin, end)) {
+    if (begin == nullptr || note.address - (begin + size) > kMostBetween) {
       place += size;
       size = 0;
       is_spoiled_ = is_spoiled_ || range_count_ == kMaxRanges;
@@ -53,7 +53,7 @@ void ReadingLog::plan_reading() noexcept {
       begin = note.address;
       ranges_[range_count_++] = {const_cast<char*>(begin), 0};
     }
-    size = std::max(size, static_cast<std::size_t>(end - begin));
+    size = std::max(size, static_cast<std::size_t>(note.address + note.bytes - begin));
     is_spoiled_ = is_spoiled_ || place + size > kMaxReadBytes;
     if (is_spoiled_) return;
     ranges_[range_count_ - 1].iov_len = size;

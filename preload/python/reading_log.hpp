@@ -28,7 +28,7 @@ class ReadingLog {
 
  private:
   static constexpr std::size_t kMaxNotes = 2048;
-  static constexpr std::size_t kMaxRanges = 256;
+  static constexpr std::size_t kMaxRanges = 1024;  // in one system call
   static constexpr std::size_t kMaxBytes = 32 << 10;
   static constexpr std::size_t kMaxReadBytes = 128 << 10;  // with what lies between them
 

@@ -23,18 +23,27 @@ void read(ReadingLog& log, const Value& value) {
 }
 
 TEST_CASE("a log notices each change of what was read, and no other one", "[unit]") {
+  const std::size_t step = GENERATE(7, 40);  // words: read in one piece, or each for itself
   const auto log = std::make_unique<ReadingLog>();
   CHECK_FALSE(log->is_unchanged());        // nothing was read
   std::vector<std::uint64_t> words(4000);  // on several pages
-  for (std::size_t i = 0; i < words.size(); i += 7) read(*log, words[words.size() - 1 - i]);
+  for (std::size_t i = 0; i < words.size(); i += step) read(*log, words[words.size() - 1 - i]);
   CHECK(log->is_unchanged());
   for (std::size_t i = 0; i < words.size(); ++i) {
     ++words[words.size() - 1 - i];
-    CHECK(log->is_unchanged() == (i % 7 != 0));
+    CHECK(log->is_unchanged() == (i % step != 0));
     --words[words.size() - 1 - i];
   }
   CHECK(log->is_unchanged());
   log->clear();
+  CHECK_FALSE(log->is_unchanged());
+}
+
+TEST_CASE("a log of more pieces than a system call takes is of no use", "[unit]") {
+  constexpr std::size_t kStep = 40;
+  const auto log = std::make_unique<ReadingLog>();
+  std::vector<std::uint64_t> words(1025 * kStep);
+  for (std::size_t i = 0; i < words.size(); i += kStep) read(*log, words[i]);
   CHECK_FALSE(log->is_unchanged());
 }
 
