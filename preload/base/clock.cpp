@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "preload/base/files.hpp"
+#include "preload/base/hot_data.hpp"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -11,8 +12,10 @@
 
 namespace gpumemtrace::preload {
 
-constinit bool counter_is_invariant = false;
-constinit std::uint64_t ticks_per_us = 1000;  // CLOCK_MONOTONIC
+[[GPUMEMTRACE_HOT_DATA]] constinit bool counter_is_invariant = false;
+// The first of the hot data in the order of linking: it begins a line.
+[[GPUMEMTRACE_HOT_DATA]] alignas(64) constinit std::uint64_t ticks_per_us =
+    1000;  // CLOCK_MONOTONIC
 
 #if defined(__x86_64__)
 namespace {

@@ -22,9 +22,9 @@ inline std::uint64_t clock_ns(clockid_t clock) noexcept {
 }
 
 // Set once before the first record; a process with a non-invariant counter falls back.
-extern bool counter_is_invariant;
+extern constinit bool counter_is_invariant [[gnu::visibility("hidden")]];
 // Roughly, and never more than the clock makes: for times that need not be exact.
-extern std::uint64_t ticks_per_us;
+extern constinit std::uint64_t ticks_per_us [[gnu::visibility("hidden")]];
 void choose_clock() noexcept;
 
 inline std::uint64_t ticks() noexcept {

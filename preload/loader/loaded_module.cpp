@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "preload/base/hot_data.hpp"
 #include "preload/base/map_zeros.hpp"
 #include "preload/loader/elf_symbols.hpp"
 #include "preload/loader/loader_list.hpp"
@@ -97,7 +98,7 @@ bool search(const ModuleList& list, std::uint64_t address, LoadedModule& out) no
 
 }  // namespace
 
-constinit Unloads unloads = {};
+[[GPUMEMTRACE_HOT_DATA]] constinit Unloads unloads = {};
 
 bool find_listed_module(std::uint64_t address, LoadedModule& out) noexcept {
   const std::uint64_t number = published.load(std::memory_order_acquire);  // pairs with publishing

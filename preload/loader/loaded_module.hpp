@@ -50,7 +50,7 @@ struct Unloads {
   std::atomic<std::uint32_t> running;
   std::atomic<std::uint32_t> count;
 };
-extern constinit Unloads unloads;
+extern constinit Unloads unloads [[gnu::visibility("hidden")]];
 
 // Whoever runs a library's code at an address where another one was has loaded it after that one
 // was unmapped, and so sees the unload running or, in this order, its count.

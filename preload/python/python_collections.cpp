@@ -2,6 +2,7 @@
 #include "preload/python/python_collections.hpp"
 
 #include "preload/base/checked_memory.hpp"
+#include "preload/base/hot_data.hpp"
 #include "preload/python/python_collector.hpp"
 
 namespace gpumemtrace::preload::python {
@@ -14,7 +15,7 @@ constexpr std::uint32_t kPerhaps = 1;
 
 }  // namespace
 
-constinit std::atomic<const std::uint32_t*> some_thread_collects = &kNever;
+[[GPUMEMTRACE_HOT_DATA]] constinit std::atomic<const std::uint32_t*> some_thread_collects = &kNever;
 
 bool knows_collector() noexcept { return this_interpreter().collector.collecting != 0; }
 

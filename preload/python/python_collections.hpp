@@ -16,7 +16,8 @@ namespace gpumemtrace::preload::python {
 
 // Where 0 stands while no thread collects: the flag of the only interpreter. Where it is not that
 // simple, what is there is never 0. To be read while is_loaded().
-extern constinit std::atomic<const std::uint32_t*> some_thread_collects;
+extern constinit std::atomic<const std::uint32_t*> some_thread_collects
+    [[gnu::visibility("hidden")]];
 [[nodiscard]] bool collects_here() noexcept;
 
 // Sets `some_thread_collects` for the interpreters that there are now. Background thread, from time

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "preload/base/checked_memory.hpp"
+#include "preload/base/hot_data.hpp"
 #include "preload/loader/elf_symbols.hpp"
 #include "preload/loader/loader_list.hpp"
 #include "preload/loader/segments.hpp"
@@ -132,7 +133,9 @@ void choose_layout(Interpreter& found) noexcept {
 
 }  // namespace
 
-constinit Interpreter known_interpreter;
+[[GPUMEMTRACE_HOT_DATA]] constinit Interpreter known_interpreter;
+[[GPUMEMTRACE_HOT_DATA]] constinit std::atomic<std::uint32_t> seen_after_unloads = 0;
+[[GPUMEMTRACE_HOT_DATA]] constinit std::atomic<State> current_state = State::kNotLooked;
 
 std::string_view reason() noexcept { return off_reason; }
 std::uint32_t version_hex() noexcept { return known_interpreter.version; }

@@ -26,15 +26,15 @@ enum class State : std::uint8_t {
   kOn,
 };
 
-inline constinit std::atomic<State> current_state =
-    State::kNotLooked;  // refresh() and turn_off() set it
+extern constinit std::atomic<State> current_state
+    [[gnu::visibility("hidden")]];  // refresh() and turn_off() set it
 // Acquire: pairs with refresh(): what it found is complete where this is kOn.
 inline State state() noexcept { return current_state.load(std::memory_order_acquire); }
 std::string_view reason() noexcept;
 
 // Whether the interpreter's memory is still there: an embedded one can be unloaded after its end.
 // While state() is kOn; any thread.
-inline constinit std::atomic<std::uint32_t> seen_after_unloads = 0;
+extern constinit std::atomic<std::uint32_t> seen_after_unloads [[gnu::visibility("hidden")]];
 [[nodiscard]] bool look_whether_loaded() noexcept;
 [[nodiscard]] inline bool is_loaded() noexcept {
   // Relaxed: a number, and a thread that sees an older one looks.
@@ -56,8 +56,8 @@ struct Interpreters {
   const void* main = nullptr;
 };
 
-// The interpreter of this process. What every walk needs stands first, in one cache line.
-struct alignas(64) Interpreter {
+// The interpreter of this process. What every walk needs stands first.
+struct Interpreter {
   using Read = bool (*)(const void* code_type, const void* thread_state, std::size_t capacity,
                         Walk& last) noexcept;
 

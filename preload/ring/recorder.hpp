@@ -37,7 +37,7 @@ constexpr trace::DropClass drop_class_of() noexcept {
 
 // Room for one record in the thread's chunk, or nullptr.
 template <class Record>
-Record* reserve() noexcept {
+[[gnu::always_inline]] inline Record* reserve() noexcept {
   ThreadState& state = thread_state;
   if constexpr (drop_class_of<Record>() == trace::DropClass::kCopy) {
     if (state.chunk_is_reserved && !reserve_is_over(drop_class_of<Record>())) return nullptr;

@@ -6,6 +6,7 @@
 
 #include "preload/base/clock.hpp"
 #include "preload/base/errno_keeper.hpp"
+#include "preload/base/hot_data.hpp"
 #include "preload/base/key_table.hpp"
 #include "preload/loader/function_behind.hpp"
 #include "preload/native/unwind_cache.hpp"
@@ -35,20 +36,20 @@ constexpr std::uint64_t kAutogradSalt = 0x6772'6164;
 constexpr std::size_t kMaxFrames = 255 - sizeof(trace::Stack) / trace::kWordBytes;
 static_assert(python::kMaxFrames <= kMaxFrames && native::kMaxFrames <= kMaxFrames);
 
-constinit KeyTable stacks;
+[[GPUMEMTRACE_HOT_DATA]] constinit KeyTable stacks;
 constinit KeyTable codes;
 constinit std::string_view python_off;
 constinit std::string_view native_off;
 
-// What every stack needs, in one cache line.
-struct alignas(64) Settings {
+// What every stack needs.
+struct Settings {
   python::Walk* walks = nullptr;                 // by writer
   native::UnwindCache* unwind_caches = nullptr;  // by writer, for the first of them
   std::size_t depth_limit = 0;
   bool python = false;
   NativeStacks native = NativeStacks::kNone;
 };
-constinit Settings settings;
+[[GPUMEMTRACE_HOT_DATA]] constinit Settings settings;
 
 constinit std::atomic<std::uint64_t> without_room = 0;
 
@@ -244,7 +245,7 @@ StackId id_of_waiting(const python::WaitingThread& thread) noexcept {
 // c10::GradMode::is_enabled() reads a thread-local of the library whose hook we are in. Of a
 // PyTorch before 1.11, which has it elsewhere, nothing is known.
 bool autograd_is_on() noexcept {
-  static constinit FunctionBehind behind("_ZN3c108GradMode10is_enabledEv");
+  [[GPUMEMTRACE_HOT_DATA]] static constinit FunctionBehind behind("_ZN3c108GradMode10is_enabledEv");
   void* const function = behind.in_libc10();
   return function != nullptr && reinterpret_cast<bool (*)()>(function)();
 }

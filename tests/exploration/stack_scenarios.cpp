@@ -35,6 +35,7 @@ const void* code_object(int number) {
 namespace gpumemtrace::preload {
 namespace python {
 
+constinit std::atomic<State> current_state = State::kNotLooked;
 std::uint32_t version_hex() noexcept { return 0x030b0000; }
 std::uint64_t read_stack(std::size_t, std::uint64_t, Walk&) noexcept {
   const exploration::Unseen unseen;
