@@ -90,9 +90,7 @@ void observe_churn(const ReportContext& context, const ReportProcess& process,
                                               static_cast<double>(stretches));
   for (const auto& [key, sums] : churn_by_site(context, process, begin)) {
     if (sums.allocations_after_warmup < thresholds.count(Threshold::kChurnCount)) continue;
-    rows::ChurningSite row;
-    row.process = process.id;
-    row.device = context.device_id(process, key.device);
+    auto row = context.row_on<rows::ChurningSite>(process, key.device);
     row.level = level_of(key.kind);
     row.kind = key.kind;
     row.origin = origin_with_stack(key.identity, sums.stack);
@@ -132,9 +130,7 @@ void observe_collected(const ReportContext& context, const ReportProcess& proces
     }
   });
   for (const auto& [key, site] : sites) {
-    rows::CollectedSite row;
-    row.process = process.id;
-    row.device = context.device_id(process, key.device);
+    auto row = context.row_on<rows::CollectedSite>(process, key.device);
     row.level = key.level;
     row.origin = origin_with_stack(key.identity, site.stack);
     row.count = site.sums.count;
@@ -152,15 +148,13 @@ void observe_gradients(const ReportContext& context, const ReportProcess& proces
     const TallyByIdentity holders =
         context.tally(process, process.model().holders().gradients_left_at_peak(account));
     if (holders.empty()) continue;
-    rows::KeptGradients row;
+    auto row = context.row_on<rows::KeptGradients>(process, account.device);
     const TallyByIdentity::value_type* largest = &*holders.begin();
     for (const auto& holder : holders) {
       if (holder.second.bytes > largest->second.bytes) largest = &holder;
       row.count += holder.second.count;
       row.bytes += holder.second.bytes;
     }
-    row.process = process.id;
-    row.device = context.device_id(process, account.device);
     row.level = account.level;
     row.origin = origin_of(largest->first);
     row.peak_bytes = account.peak.bytes();
@@ -248,9 +242,8 @@ void observe_graphs(const ReportContext& context, const ReportProcess& process,
     const GraphSums sums = sum_graphs(context, process, account);
     std::optional<rows::Origin> caller = models_caller(context, process, sums.by_stack);
     if (!caller) continue;
-    rows::GraphWithoutBackward row;
-    row.process = process.id;
-    row.device = context.device_id(process, account.device);
+    auto row = context.row_on<rows::GraphWithoutBackward>(process, account.device);
+    row.level = account.level;
     row.origin = *std::move(caller);
     row.count = sums.blocks.size();
     row.bytes = sums.bytes;

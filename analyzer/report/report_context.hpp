@@ -100,6 +100,14 @@ class ReportContext {
   // No value for host memory and where the device is not known.
   [[nodiscard]] rows::OptionalText device_id(const ReportProcess& process,
                                              std::int32_t ordinal) const;
+  // A row on what the process has there.
+  template <class Row>
+  [[nodiscard]] Row row_on(const ReportProcess& process, std::int32_t ordinal) const {
+    Row row;
+    row.process = process.id;
+    row.device = device_id(process, ordinal);
+    return row;
+  }
 
   // Who the holder is to the reader of the report.
   [[nodiscard]] Identity identity_of(const ReportProcess& process, const HolderKey& holder) const;

@@ -24,9 +24,7 @@ struct Looked {
 rows::Fragmentation framework_row(const ReportContext& context, const ReportProcess& process,
                                   std::int32_t device, Looked looked,
                                   const Fragmentation& fragmentation) {
-  rows::Fragmentation row;
-  row.process = process.id;
-  row.device = context.device_id(process, device);
+  auto row = context.row_on<rows::Fragmentation>(process, device);
   row.level = Level::kFramework;
   row.at = looked.at;
   row.time_ns = process.time_ns(looked.time);
@@ -75,9 +73,7 @@ struct DevicePools {
 rows::Fragmentation pool_row(const ReportContext& context, const ReportProcess& process,
                              std::int32_t device, Looked looked, std::uint64_t used_bytes,
                              rows::OptionalNumber reserved_bytes) {
-  rows::Fragmentation row;
-  row.process = process.id;
-  row.device = context.device_id(process, device);
+  auto row = context.row_on<rows::Fragmentation>(process, device);
   row.level = Level::kPool;
   row.at = looked.at;
   row.time_ns = process.time_ns(looked.time);

@@ -328,9 +328,7 @@ rows::Growth growth_row(const ReportContext& context, const ReportProcess& proce
                         const Others& others) {
   const auto& [key, history] = site;
   const std::vector<History::Flow>& flow = process.model().accounts().history().flow();
-  rows::Growth row;
-  row.process = process.id;
-  row.device = context.device_id(process, key.device);
+  auto row = context.row_on<rows::Growth>(process, key.device);
   row.level = key.level;
   row.live_bytes = history.stretches.back().low_bytes;
   row.origin = origin_with_stack(key.identity, history.stack);

@@ -31,9 +31,7 @@ Identity opener_of(const ReportContext& context, const ReportProcess& process, c
 
 rows::OpenHandles handle_row(const ReportContext& context, const ReportProcess& process,
                              const HandleKey& key, const HandleTally& sum) {
-  rows::OpenHandles row;
-  row.process = process.id;
-  row.device = context.device_id(process, key.device);
+  auto row = context.row_on<rows::OpenHandles>(process, key.device);
   row.kind = key.kind;
   row.count = sum.tally.count;
   row.opened_count = rows::number_or_none(sum.opened);

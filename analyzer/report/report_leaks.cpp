@@ -161,9 +161,7 @@ rows::OptionalNumber stated_step_at(const ReportProcess& process, std::uint64_t 
 rows::ExitLeak exit_row(const ReportContext& context, const ReportProcess& process,
                         const LeakKey& key, const LeakRow& leak) {
   const Tally& tally = leak.tally;
-  rows::ExitLeak row;
-  row.process = process.id;
-  row.device = context.device_id(process, key.device);
+  auto row = context.row_on<rows::ExitLeak>(process, key.device);
   row.level = level_of(key.kind);
   row.kind = key.kind;
   row.leak_class = key.leak;

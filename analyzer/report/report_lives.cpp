@@ -60,9 +60,7 @@ void add_histogram(const ReportContext& context, const ReportProcess& process,
                    const Account& account, const Histogram& histogram,
                    rows::OptionalNumber Row::*from, rows::OptionalNumber Row::*to,
                    std::vector<Row>& list) {
-  Row row;
-  row.process = process.id;
-  row.device = context.device_id(process, account.device);
+  auto row = context.row_on<Row>(process, account.device);
   row.level = account.level;
   row.is_exact = is_whole(process, account.level);
   Histogram::Row rest = allocated_in(process.model().accounts(), account);
@@ -118,9 +116,7 @@ TemporariesBySite sum_temporaries(const ReportContext& context, const ReportProc
 
 rows::Temporary temporary_row(const ReportContext& context, const ReportProcess& process,
                               const SiteKey& key, const TemporarySums& sums) {
-  rows::Temporary row;
-  row.process = process.id;
-  row.device = context.device_id(process, key.device);
+  auto row = context.row_on<rows::Temporary>(process, key.device);
   row.level = key.level;
   row.count = sums.count;
   row.bytes = sums.bytes;
@@ -188,9 +184,7 @@ rows::Block block_row(const ReportContext& context, const ReportProcess& process
   const ProcessModel& model = process.model();
   const GroupKey& key = model.accounts().group(life.entry.group).key;
   const Identity identity = context.identity_of(process, {life.entry.group, life.entry.link != 0});
-  rows::Block row;
-  row.process = process.id;
-  row.device = context.device_id(process, key.device);
+  auto row = context.row_on<rows::Block>(process, key.device);
   row.level = level_of(key.kind);
   row.bytes = life.entry.bytes;
   row.start_ns = process.known_time_ns(life.entry.born);

@@ -36,9 +36,7 @@ std::optional<double> round_trips_of(const ManagedSums& sums) {
 rows::Managed managed_row(const ReportContext& context, const ReportProcess& process,
                           const Identity& identity, const ManagedRow& sum) {
   const ManagedCounts& counts = sum.sums.counts;
-  rows::Managed row;
-  row.process = process.id;
-  row.device = context.device_id(process, sum.device);
+  auto row = context.row_on<rows::Managed>(process, sum.device);
   row.origin = origin_with_stack(identity, sum.stack);
   row.allocations = sum.sums.allocations;
   row.bytes = sum.sums.bytes;

@@ -146,9 +146,7 @@ std::vector<rows::PoolActivity> report_pool_activity(const ReportContext& contex
       const auto same =
           std::find_if(known.begin(), known.end(),
                        [&, wanted = handle](const auto& p) { return p.handle == wanted; });
-      rows::PoolActivity row;
-      row.process = process.id;
-      row.device = context.device_id(process, pool.device);
+      auto row = context.row_on<rows::PoolActivity>(process, pool.device);
       row.records = pool.records;
       row.reserved_peak_bytes = pool.reserved_peak_bytes;
       row.used_peak_bytes = pool.used_peak_bytes;

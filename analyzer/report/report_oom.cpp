@@ -71,9 +71,7 @@ void add_snapshot(rows::Oom& row, const ReportContext& context, const ReportProc
 rows::Oom oom_row(const ReportContext& context, const ReportProcess& process,
                   const OomRow& failures) {
   const OomIncident& first = failures.first;
-  rows::Oom row;
-  row.process = process.id;
-  row.device = context.device_id(process, first.device);
+  auto row = context.row_on<rows::Oom>(process, first.device);
   row.level = first.level;
   row.time_ns = process.time_ns(first.time);
   row.step = process.model().program().steps().step_at(first.time);

@@ -17,9 +17,7 @@ std::vector<rows::BlockAt> report_live_memory(const ReportContext& context) {
               : sum_by_holder(model.memory().live_now(account.level, account.device));
       for (const auto& [holder, tally] : holders) {
         const Identity identity = context.identity_of(process, holder);
-        rows::BlockAt row;
-        row.process = process.id;
-        row.device = context.device_id(process, account.device);
+        auto row = context.row_on<rows::BlockAt>(process, account.device);
         row.level = account.level;
         row.bytes = tally.bytes;
         row.start_ns = process.known_time_ns(tally.first_time);

@@ -68,9 +68,7 @@ replay::SettingsQuestion affordable(const ReportProcess& process, bool was_refus
 
 rows::ReplayedAllocator allocator_row(const ReportContext& context, const ReportProcess& process,
                                       const replay::DeviceOutcome& outcome) {
-  rows::ReplayedAllocator row;
-  row.process = process.id;
-  row.device = context.device_id(process, outcome.device);
+  auto row = context.row_on<rows::ReplayedAllocator>(process, outcome.device);
   row.is_expandable = outcome.is_expandable;
   row.reserved_peak_bytes = outcome.reserved_peak_bytes;
   row.retries = outcome.retries;

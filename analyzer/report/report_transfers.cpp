@@ -99,9 +99,7 @@ rows::CopySpread spread_of(const ReportProcess& process, const TransferRow& row)
 rows::Copies copies_row(const ReportContext& context, const ReportProcess& process,
                         const std::string& function, const TransferRow& sum) {
   const GpuColumns gpu = gpu_columns(process, sum);
-  rows::Copies row;
-  row.process = process.id;
-  row.device = context.device_id(process, sum.key.device);
+  auto row = context.row_on<rows::Copies>(process, sum.key.device);
   row.direction = sum.key.direction;
   row.source_memory = sum.key.source;
   row.destination_memory = sum.key.destination;
@@ -125,9 +123,7 @@ rows::Copies copies_row(const ReportContext& context, const ReportProcess& proce
 
 rows::Sets sets_row(const ReportContext& context, const ReportProcess& process,
                     const std::string& function, const TransferRow& sum) {
-  rows::Sets row;
-  row.process = process.id;
-  row.device = context.device_id(process, sum.key.device);
+  auto row = context.row_on<rows::Sets>(process, sum.key.device);
   row.destination_memory = sum.key.destination;
   row.api = function;
   row.is_asynchronous = sum.key.asynchronous;
@@ -177,9 +173,7 @@ std::map<CopySiteKey, CopySiteSums> copies_by_site(const ReportContext& context,
 rows::CopySite site_row(const ReportContext& context, const ReportProcess& process,
                         const CopySiteKey& key, const CopySiteSums& sums) {
   const GpuColumns gpu = gpu_columns(process, sums.sum);
-  rows::CopySite row;
-  row.process = process.id;
-  row.device = context.device_id(process, key.kind.device);
+  auto row = context.row_on<rows::CopySite>(process, key.kind.device);
   row.direction = key.kind.direction;
   row.source_memory = key.kind.source;
   row.destination_memory = key.kind.destination;

@@ -69,9 +69,7 @@ rows::Reserved pool_reserved(const ledger::MappedArray<PoolState>& pools, std::u
 rows::Usage usage_row(const ReportContext& context, const ReportProcess& process,
                       const UsageRow& row) {
   const ProcessModel& model = process.model();
-  rows::Usage usage;
-  usage.process = process.id;
-  usage.device = context.device_id(process, row.device);
+  auto usage = context.row_on<rows::Usage>(process, row.device);
   usage.level = level_of(row.kind);
   usage.kind = row.kind;
   usage.allocations = row.allocations;
@@ -127,9 +125,7 @@ void for_each_peak(const ReportContext& context, Visit&& visit) {
 // Without who held it.
 rows::Peak peak_row(const ReportContext& context, const ReportProcess& process,
                     const Account& account) {
-  rows::Peak row;
-  row.process = process.id;
-  row.device = context.device_id(process, account.device);
+  auto row = context.row_on<rows::Peak>(process, account.device);
   row.level = account.level;
   row.bytes = account.peak.bytes();
   row.time_ns = process.time_ns(account.peak.time());

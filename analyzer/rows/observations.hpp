@@ -6,14 +6,23 @@
 
 namespace gpumemtrace::analyzer::rows {
 
-// Memory that one site takes from the driver again and again: after the warm-up at least as often
-// as the threshold churn.count says.
-struct ChurningSite {
+// Memory of a process on a device, and whose it is.
+struct Observed {
   std::string process;
   OptionalText device;
   Level level = Level::kDriver;
-  Kind kind = Kind::kDevice;
   Origin origin;
+
+  template <class Self, class Visitor>
+  static void fields(Self& self, Visitor& v) {
+    Origin::fields(self.origin, v);
+  }
+};
+
+// Memory that one site takes from the driver again and again: after the warm-up at least as often
+// as the threshold churn.count says.
+struct ChurningSite : Observed {
+  Kind kind = Kind::kDevice;
   std::uint64_t allocations = 0;
   std::uint64_t allocations_after_warmup = 0;
   std::uint64_t stretches_after_warmup = 0;  // of the run, in which it allocates
@@ -24,54 +33,32 @@ struct ChurningSite {
 
   template <class Self, class Visitor>
   static void fields(Self& self, Visitor& v) {
-    Origin::fields(self.origin, v);
+    Observed::fields(self, v);
     v("freed_at", self.freed_at);
   }
 };
 
 // Memory of one site that Python's cycle collector freed.
-struct CollectedSite {
-  std::string process;
-  OptionalText device;
-  Level level = Level::kDriver;
-  Origin origin;
+struct CollectedSite : Observed {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t collections = 0;
   std::uint64_t largest_bytes = 0;  // of one collection
   OptionalNumber largest_time_ns;
-
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    Origin::fields(self.origin, v);
-  }
 };
 
 // Gradients of a former step that were live at a peak. The origin is that of the largest holder.
-struct KeptGradients {
-  std::string process;
-  OptionalText device;
-  Level level = Level::kFramework;
-  Origin origin;
+struct KeptGradients : Observed {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t peak_bytes = 0;
   OptionalNumber peak_time_ns;
   std::string phase;  // of the program at the peak
-
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    Origin::fields(self.origin, v);
-  }
 };
 
 // What forward passes under autograd had allocated at a peak and gave back before a backward pass
 // began. The origin is the line that called the model; of several, that of the most bytes.
-struct GraphWithoutBackward {
-  std::string process;
-  OptionalText device;
-  Level level = Level::kFramework;
-  Origin origin;
+struct GraphWithoutBackward : Observed {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t places = 0;            // stacks with at least a hundredth of the bytes
@@ -79,11 +66,6 @@ struct GraphWithoutBackward {
   std::uint64_t activation_bytes = 0;  // at the same peak, for a backward pass that came
   std::uint64_t peak_bytes = 0;
   OptionalNumber peak_time_ns;
-
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    Origin::fields(self.origin, v);
-  }
 };
 
 // A context that a process of a job of several opened.
