@@ -45,8 +45,8 @@ std::optional<Number> number_of(const std::string& word) {
 
 class SettingsParser {
  public:
-  SettingsParser(std::string_view text, const TorchRules& rules)
-      : words_(words_of(text)), rules_(rules) {}
+  SettingsParser(std::string_view text, const TorchRules& rules, const AllocatorSettings& before)
+      : words_(words_of(text)), rules_(rules), settings_(before) {}
 
   AllocatorSettings parse() {
     while (next_ < words_.size()) {
@@ -261,6 +261,28 @@ std::uint64_t AllocatorSettings::round_request(std::uint64_t bytes) const {
   return round_up(bytes, kUnitBytes);
 }
 
+std::uint64_t AllocatorSettings::largest_within(std::uint64_t bytes) const {
+  if (round_request(bytes) == bytes) return bytes;
+  std::uint64_t within = kUnitBytes;
+  std::uint64_t beyond = bytes;
+  while (beyond - within > kUnitBytes) {
+    const std::uint64_t middle = (within + beyond) / 2 / kUnitBytes * kUnitBytes;
+    (round_request(middle) <= bytes ? within : beyond) = middle;
+  }
+  return within;
+}
+
+std::uint64_t AllocatorSettings::smallest_rounded_to(std::uint64_t bytes) const {
+  if (!rounds_to_divisions()) return bytes;
+  std::uint64_t below = 0;
+  std::uint64_t enough = bytes;
+  while (enough - below > kUnitBytes) {
+    const std::uint64_t middle = (below + enough) / 2 / kUnitBytes * kUnitBytes;
+    (round_request(middle) >= bytes ? enough : below) = middle;
+  }
+  return enough;
+}
+
 std::uint64_t AllocatorSettings::segment_bytes(std::uint64_t rounded) const {
   if (rounded <= kLargestSmallBytes) return kSmallSegmentBytes;
   if (rounded < kLeastOwnSegmentBytes) return large_segment_bytes;
@@ -285,7 +307,16 @@ std::string AllocatorSettings::warning(bool is_limited) const {
 }
 
 AllocatorSettings parse_settings(std::string_view text, const TorchRules& rules) {
-  return SettingsParser(text, rules).parse();
+  return SettingsParser(text, rules, {}).parse();
+}
+
+AllocatorSettings changed_settings(const AllocatorSettings& before, std::string_view text,
+                                   const TorchRules& rules) {
+  AllocatorSettings kept = before;
+  kept.max_split_bytes = AllocatorSettings::kNoLimit;
+  kept.garbage_collection_threshold = 0;
+  kept.divisions = {};
+  return SettingsParser(text, rules, kept).parse();
 }
 
 AllocatorSettings AllocatorSettings::for_requests_up_to(std::uint64_t bytes) const {

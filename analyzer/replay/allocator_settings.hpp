@@ -62,6 +62,10 @@ struct AllocatorSettings {
   [[nodiscard]] bool rounds_to_divisions() const;
   // A multiple of kUnitBytes.
   [[nodiscard]] std::uint64_t round_request(std::uint64_t bytes) const;
+  // The largest request, in units, that is rounded to so many bytes or fewer; the smallest that is
+  // rounded to so many or more.
+  [[nodiscard]] std::uint64_t largest_within(std::uint64_t bytes) const;
+  [[nodiscard]] std::uint64_t smallest_rounded_to(std::uint64_t bytes) const;
   // How much the driver is asked for where a rounded request finds no block.
   [[nodiscard]] std::uint64_t segment_bytes(std::uint64_t rounded) const;
   [[nodiscard]] std::uint64_t page_bytes(bool small) const {
@@ -84,6 +88,11 @@ struct AllocatorSettings {
 
 // Throws SettingError. Empty text: PyTorch's defaults.
 [[nodiscard]] AllocatorSettings parse_settings(std::string_view text, const TorchRules& rules);
+
+// What a program has that sets a text while it runs: some options keep the value they had where the
+// text does not name them, others lose it.
+[[nodiscard]] AllocatorSettings changed_settings(const AllocatorSettings& before,
+                                                 std::string_view text, const TorchRules& rules);
 
 // The settings with the memory fraction that the recorded ones name: that is a limit of the job,
 // and no policy.

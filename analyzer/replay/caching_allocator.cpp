@@ -205,9 +205,25 @@ BlockId CachingAllocator::take(BlockId id) {
 }
 
 void CachingAllocator::free(BlockId id) {
+  counts_.allocated_bytes -= blocks_[id].bytes;
+  make_available(id);
+}
+
+void CachingAllocator::free_later(BlockId id, std::uint32_t ticket) {
+  counts_.allocated_bytes -= blocks_[id].bytes;
+  waiting_[ticket] = id;
+}
+
+void CachingAllocator::finish_free(std::uint32_t ticket) {
+  const auto found = waiting_.find(ticket);
+  if (found == waiting_.end()) return;
+  make_available(found->second);
+  waiting_.erase(found);
+}
+
+void CachingAllocator::make_available(BlockId id) {
   Block& block = blocks_[id];
   block.in_use = false;
-  counts_.allocated_bytes -= block.bytes;
   const BlockId joined = can_join(id, block.previous) ? block.previous
                          : can_join(id, block.next)   ? block.next
                                                       : 0;
@@ -264,8 +280,7 @@ void CachingAllocator::release_segment(BlockId id) {
 }
 
 void CachingAllocator::collect_garbage() {
-  const auto threshold = static_cast<std::uint64_t>(settings_.garbage_collection_threshold *
-                                                    static_cast<double>(allowed_bytes_));
+  const std::uint64_t threshold = garbage_threshold_bytes();
   if (counts_.reserved_bytes <= threshold) return;
   const std::uint64_t target = counts_.reserved_bytes - threshold;
   struct Candidate {
@@ -328,6 +343,8 @@ bool CachingAllocator::release_oversize(const Request& request) {
 void CachingAllocator::empty_cache() { release_cache(); }
 
 void CachingAllocator::release_cache() {
+  for (const auto& [ticket, block] : waiting_) make_available(block);
+  waiting_.clear();
   release_cache_of(false);
   release_cache_of(true);
 }
@@ -481,6 +498,14 @@ BlockId CachingAllocator::find_fit(std::uint64_t requested_bytes, ClassId of) co
   const FreeBlocks& free = classes_[of].pool(request.small).free;
   const FreeBlocks::Place at = best_fit(free, request);
   return at == free.end() ? 0 : free[at].block;
+}
+
+bool CachingAllocator::gives_back_for(std::uint64_t requested_bytes, ClassId of) const {
+  if (find_fit(requested_bytes, of) != 0) return false;
+  const std::uint64_t rounded = settings_.round_request(requested_bytes);
+  const std::uint64_t reserved = counts_.reserved_bytes;
+  return reserved + settings_.segment_bytes(rounded) > allowed_bytes_ ||
+         (collects_garbage() && reserved > garbage_threshold_bytes());
 }
 
 std::uint64_t CachingAllocator::free_size_below(std::uint64_t bytes, ClassId of) const {

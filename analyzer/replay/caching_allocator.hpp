@@ -66,6 +66,8 @@ class CachingAllocator {
 
   // How much memory_fraction allows; without it, as much as the driver has.
   void set_allowed_bytes(std::uint64_t bytes) { allowed_bytes_ = bytes; }
+  // From the next request on.
+  void change_settings(const AllocatorSettings& settings) { settings_ = settings; }
   // A class whose cache stays when the cache is emptied: the pool of a graph.
   void keep_cache_of(ClassId of) { class_of(of).keeps_cache = true; }
 
@@ -73,6 +75,11 @@ class CachingAllocator {
   // stop_at_first_tie() says.
   [[nodiscard]] BlockId malloc(std::uint64_t requested_bytes, ClassId of);
   void free(BlockId block);
+  // The block counts as free, but can be taken only after finish_free() of this ticket, or after
+  // the cache was emptied, for which PyTorch waits.
+  void free_later(BlockId block, std::uint32_t ticket);
+  void finish_free(std::uint32_t ticket);
+  [[nodiscard]] bool has_waiting() const { return !waiting_.empty(); }
   void empty_cache();
   // The first request that would make counts().has_ties gets no block; asked again, it gets one.
   static constexpr BlockId kTied = ~BlockId{0};
@@ -87,6 +94,8 @@ class CachingAllocator {
 
   // Where a request would go if it came now; 0 where the driver would be asked.
   [[nodiscard]] BlockId find_fit(std::uint64_t requested_bytes, ClassId of) const;
+  // Whether a request would make segments go back for what is allowed, and not for the driver.
+  [[nodiscard]] bool gives_back_for(std::uint64_t requested_bytes, ClassId of) const;
   // The largest free block of the request's pool that is smaller than this; 0 where none is.
   [[nodiscard]] std::uint64_t free_size_below(std::uint64_t bytes, ClassId of) const;
   // Hands a free part or a whole segment over to another class. `any_block` lies in the segment.
@@ -167,6 +176,7 @@ class CachingAllocator {
   [[nodiscard]] BlockId new_segment(const Request& request, std::uint64_t bytes);
   [[nodiscard]] BlockId take(BlockId block);
   [[nodiscard]] bool should_split(const Block& block, std::uint64_t bytes) const;
+  void make_available(BlockId block);
   [[nodiscard]] BlockId split(BlockId block, std::uint64_t bytes);
   [[nodiscard]] bool can_join(BlockId block, BlockId neighbour) const;
   void join(BlockId block, BlockId neighbour);
@@ -179,6 +189,10 @@ class CachingAllocator {
   [[nodiscard]] bool collects_garbage() const {
     return settings_.garbage_collection_threshold > 0 &&
            allowed_bytes_ != AllocatorSettings::kNoLimit;
+  }
+  [[nodiscard]] std::uint64_t garbage_threshold_bytes() const {
+    return static_cast<std::uint64_t>(settings_.garbage_collection_threshold *
+                                      static_cast<double>(allowed_bytes_));
   }
   void collect_garbage();
   [[nodiscard]] bool release_oversize(const Request& request);
@@ -202,6 +216,7 @@ class CachingAllocator {
   std::vector<Block> blocks_{1};
   std::vector<BlockId> unused_;
   std::vector<Class> classes_;
+  std::map<std::uint32_t, BlockId> waiting_;  // by ticket
   std::uint64_t searches_small_ = 0;
   std::uint64_t searches_large_ = 0;
   AllocatorCounts counts_;

@@ -16,10 +16,13 @@ namespace gpumemtrace::analyzer::replay {
 enum class EventKind : std::uint8_t {
   kRequest,     // block `slot` is asked for
   kFree,        // and given back
+  kFreeLater,   // likewise, while other streams use it
+  kWaitIsOver,  // it is free now
   kRefused,     // a request that the recorded run could not meet
   kEmptyCache,  // the program emptied the cache
   kKeepCache,   // the class's cache stays when the cache is emptied
   kLimit,       // from here on the driver has `high_bytes` for segments
+  kAllowed,     // and PyTorch itself allows `high_bytes`; AllocatorSettings::kNoLimit = all
 };
 
 // - The size asked for is known where low_bytes equals high_bytes; else it is a multiple of

@@ -102,7 +102,7 @@ void Lifetimes::apply(const std::vector<Event>& events) {
       live_peak_ = std::max(live_peak_, bytes_);
       live_peak_low_ = std::max(live_peak_low_, low_);
       ++requests_;
-    } else if (event.kind == EventKind::kFree) {
+    } else if (event.kind == EventKind::kFree || event.kind == EventKind::kWaitIsOver) {
       Live& live = live_[event.slot];
       bytes_ -= live.bytes;
       low_ -= live.low;

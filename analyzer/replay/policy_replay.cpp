@@ -78,6 +78,8 @@ PolicyReplay::PolicyReplay(const PolicyReplay& other)
       blocks_(other.blocks_),
       capacity_(other.capacity_),
       keeps_capacity_(other.keeps_capacity_),
+      keeps_allowed_(other.keeps_allowed_),
+      allowed_scale_(other.allowed_scale_),
       measures_refusals_(other.measures_refusals_),
       ended_(other.ended_),
       taken_(other.taken_),
@@ -96,10 +98,16 @@ bool PolicyReplay::apply(const Event& event) {
   if (event.kind == EventKind::kRefused) return apply_refused(event);
   if (event.kind == EventKind::kFree) {
     allocator_.free(blocks_[event.slot]);
+  } else if (event.kind == EventKind::kFreeLater) {
+    allocator_.free_later(blocks_[event.slot], event.slot);
+  } else if (event.kind == EventKind::kWaitIsOver) {
+    allocator_.finish_free(event.slot);
   } else if (event.kind == EventKind::kEmptyCache) {
     allocator_.empty_cache();
   } else if (event.kind == EventKind::kKeepCache) {
     allocator_.keep_cache_of(event.of);
+  } else if (event.kind == EventKind::kAllowed) {
+    allow(event.high_bytes);
   } else if (!keeps_capacity_) {
     capacity_ = event.high_bytes;  // kLimit
   }
@@ -154,6 +162,13 @@ std::uint64_t PolicyReplay::largest_met_below(std::uint64_t bytes, ClassId of) c
     (would_meet(middle * kMeasuredUnit, of) ? met : refused) = middle;
   }
   return met * kMeasuredUnit;
+}
+
+void PolicyReplay::allow(std::uint64_t bytes) {
+  if (keeps_allowed_) return;
+  const bool is_all = bytes == AllocatorSettings::kNoLimit;
+  allocator_.set_allowed_bytes(
+      is_all ? bytes : static_cast<std::uint64_t>(static_cast<double>(bytes) * allowed_scale_));
 }
 
 bool PolicyReplay::has_room(std::uint64_t bytes) const {

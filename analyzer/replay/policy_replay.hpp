@@ -75,7 +75,13 @@ class PolicyReplay final : public EventSink, private SegmentSource {
     capacity_ = bytes;
     keeps_capacity_ = true;
   }
-  void set_allowed_bytes(std::uint64_t bytes) { allocator_.set_allowed_bytes(bytes); }
+  // Instead of what PyTorch allowed itself by the trace.
+  void set_allowed_bytes(std::uint64_t bytes) {
+    allocator_.set_allowed_bytes(bytes);
+    keeps_allowed_ = true;
+  }
+  // A limit is a fraction of the card.
+  void scale_allowed_bytes(double scale) { allowed_scale_ = scale; }
   // For the first few requests that the recorded run was refused and that are refused here, too:
   // looks for the largest one that would have been met instead.
   void measure_refusals() { measures_refusals_ = true; }
@@ -106,6 +112,7 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   [[nodiscard]] Space reserve(std::uint64_t page_bytes, ClassId of) override;
   [[nodiscard]] bool map(std::uint64_t address, std::uint64_t bytes) override;
   void unmap(std::uint64_t address, std::uint64_t bytes) override;
+  void allow(std::uint64_t bytes);
   [[nodiscard]] bool has_room(std::uint64_t bytes) const;
 
   SizeChoice sizes_;
@@ -114,6 +121,8 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   std::vector<BlockId> blocks_;  // by slot
   std::uint64_t capacity_ = AllocatorSettings::kNoLimit;
   bool keeps_capacity_ = false;
+  bool keeps_allowed_ = false;
+  double allowed_scale_ = 1;
   bool measures_refusals_ = false;
   bool ended_ = false;
   std::uint64_t taken_ = 0;  // from the driver

@@ -5,10 +5,11 @@
 #include <cstdio>
 #include <new>
 
+#include "trace/reader.hpp"
+
 namespace gpumemtrace::analyzer::replay {
 namespace {
 
-constexpr std::uint32_t kNoWriter = ~std::uint32_t{0};
 constexpr std::uint64_t kUnknownTotal = ~std::uint64_t{0};
 
 std::string hex(std::uint64_t value) {
@@ -25,6 +26,26 @@ void RecordedAllocator::differ(const std::string& what) {
   if (!compares()) return;
   proof_.mismatches = 1;
   proof_.first_mismatch = "event " + std::to_string(proof_.events) + ": " + what;
+}
+
+void PythonFrames::add(const trace::Stack& stack) {
+  std::uint64_t hash = 0;
+  for (const std::uint64_t frame : trace::python_frames_of(stack)) {
+    hash = (hash ^ frame) * 0x9e3779b97f4a7c15;
+    hash ^= hash >> 32;
+  }
+  if (hash != 0) hashes_[stack.id] = hash;
+}
+
+std::uint64_t PythonFrames::hash_of(trace::StackId stack) const {
+  const auto found = hashes_.find(stack);
+  return found == hashes_.end() ? 0 : found->second;
+}
+
+void RecordedAllocator::set_allowed_bytes(std::uint64_t bytes) {
+  allocator_.set_allowed_bytes(bytes);
+  knows_allowed_ = true;
+  limit_of_its_own_ = 0;
 }
 
 void RecordedAllocator::give_up(const std::string& reason) { differ(reason); }
@@ -214,9 +235,8 @@ void RecordedAllocator::unmap(std::uint64_t address, std::uint64_t bytes) {
 }
 
 // A thread that frees segments and asks for a block holds the allocator's lock in between; so what
-// another thread reports meanwhile says that the former had only emptied the cache. The thread's
-// own next report comes from another place of the program then.
-void RecordedAllocator::settle(std::uint32_t present_writer, trace::StackId present_stack) {
+// another thread reports meanwhile says that the former had only emptied the cache.
+void RecordedAllocator::settle(const Request& present) {
   for (auto& [writer, thread] : threads_) {
     if (thread.calls.empty()) continue;
     const auto gives_back = [](const DriverCall& call) {
@@ -224,14 +244,23 @@ void RecordedAllocator::settle(std::uint32_t present_writer, trace::StackId pres
     };
     const auto first = std::find_if(thread.calls.begin(), thread.calls.end(), gives_back);
     if (first == thread.calls.end()) continue;
-    if (writer == present_writer) {
+    if (writer == present.writer) {
       const bool was_refused = std::any_of(thread.calls.begin(), first, [](const DriverCall& call) {
         return call.kind == DriverCall::Kind::kRefused;
       });
-      if (was_refused || first->stack == present_stack) continue;
+      if (was_refused || is_for(present, thread, *first)) continue;
     }
     settle_thread(thread);
   }
+}
+
+// Where PyTorch's own limit is known, it says which requests make segments go back. A cache that
+// the program emptied just before such a request was emptied at another place in Python.
+bool RecordedAllocator::is_for(const Request& present, const Thread& thread,
+                               const DriverCall& freed) const {
+  if (!knows_allowed_) return freed.stack == present.stack;
+  return allocator_.gives_back_for(present.bytes, thread.last_class) &&
+         python_frames_.hash_of(freed.stack) == python_frames_.hash_of(present.stack);
 }
 
 void RecordedAllocator::settle_thread(Thread& thread) {
@@ -276,6 +305,7 @@ void RecordedAllocator::empty_cache(const std::vector<DriverCall>& freed) {
       }
     }
     allocator_.empty_cache();
+    finish_all_waits();
     if (has_call(DriverCall::Kind::kFreed) || has_call(DriverCall::Kind::kUnmapped)) {
       differ("the program gave back memory that the rules keep");
     } else if (compares()) {
@@ -384,15 +414,8 @@ RecordedAllocator::Sizes RecordedAllocator::sizes_of_request(std::uint64_t bytes
 
 RecordedAllocator::Sizes RecordedAllocator::possible_sizes(std::uint64_t bytes, ClassId of) const {
   const AllocatorSettings& settings = allocator_.settings();
-  Sizes sizes{bytes, bytes};
-  if (settings.rounds_to_divisions()) {
-    // The smallest size that is rounded to this one.
-    std::uint64_t below = 0;
-    while (sizes.low - below > kUnitBytes) {
-      const std::uint64_t middle = (below + sizes.low) / 2 / kUnitBytes * kUnitBytes;
-      (settings.round_request(middle) == bytes ? sizes.low : below) = middle;
-    }
-  }
+  const std::uint64_t high = settings.largest_within(bytes);
+  Sizes sizes{settings.smallest_rounded_to(settings.round_request(high)), high};
   if (settings.expandable || bytes <= kLargestSmallBytes) return sizes;
   const bool is_oversize = bytes >= settings.max_split_bytes;
   const std::uint64_t unsplit =
@@ -407,14 +430,19 @@ RecordedAllocator::Sizes RecordedAllocator::possible_sizes(std::uint64_t bytes, 
     least = std::max(least, bytes - kLargeRoundingBytes + kUnitBytes);
   }
   least = std::max(least, bytes > unsplit ? bytes - unsplit : 0);
-  sizes.low = std::min(sizes.low, least);
+  sizes.low = std::min(sizes.low, settings.smallest_rounded_to(least));
   return sizes;
 }
 
 void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block) {
   const auto bytes = static_cast<std::uint64_t>(block.bytes);
   peak_.begin_event(++proof_.events);
-  settle(writer, block.stack);
+  const bool has_stream = (block.record.flags & trace::kFlagStream) != 0;
+  turn_to_stream(threads_[writer], has_stream ? Stream(block.stream) : std::nullopt);
+  const AllocatorSettings& settings = allocator_.settings();
+  const bool is_told = block.requested != 0 && settings.round_request(block.requested) <= bytes;
+  const std::uint64_t likely = is_told ? block.requested : settings.largest_within(bytes);
+  settle({writer, block.stack, likely});
   if (const auto missed = live_.find(block.address); missed != live_.end()) {
     differ("a block at " + hex(block.address) + " is handed out again; its free was not recorded");
     out_.add({EventKind::kFree, 0, missed->second.slot, {}, 0, 0});
@@ -422,16 +450,14 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
     live_.erase(missed);
   }
   Thread& thread = threads_[writer];
-  const bool has_stream = (block.record.flags & trace::kFlagStream) != 0;
-  turn_to_stream(thread, has_stream ? Stream(block.stream) : std::nullopt);
   const ClassId of =
-      compares() ? class_of_request(thread, block.address, bytes) : thread.last_class;
+      compares() ? class_of_request(thread, block.address, likely) : thread.last_class;
   thread.last_class = of;
   thread.last_of_stream[stream_of_class_[of]] = of;
   thread.classes.insert(of);
   const Sizes sizes = sizes_of_request(bytes, block.requested, of);
   has_unknown_sizes_ |= sizes.low != sizes.high;
-  const std::uint64_t asked = sizes.low == sizes.high ? sizes.low : bytes;
+  const std::uint64_t asked = sizes.high;
   LiveBlock live{take_slot(), 0, {block.address, bytes, asked, block.stack, proof_.events}};
   if (compares()) {
     pool_ = {of, bytes <= kLargestSmallBytes};
@@ -439,6 +465,7 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
     used_.assign(thread.calls.size(), false);
     address_ = block.address;
     live.replayed = allocator_.malloc(asked, of);
+    if (!waiting_.empty() && !allocator_.has_waiting()) finish_all_waits();
     if (live.replayed == 0) {
       differ("the rules refuse " + bytes_text(bytes) + "; the program got them");
     } else if (allocator_.address_of(live.replayed) != block.address) {
@@ -478,6 +505,7 @@ void RecordedAllocator::compare_totals(const trace::Block& block) {
 }
 
 void RecordedAllocator::note_own_limit(std::uint64_t reserved_bytes, std::uint64_t segment_bytes) {
+  if (knows_allowed_) return;
   // Collected garbage looks the same where no setting tells the limit.
   if (allocator_.settings().garbage_collection_threshold > 0) return;
   const std::uint64_t limit = reserved_bytes + segment_bytes - 1;
@@ -487,25 +515,69 @@ void RecordedAllocator::note_own_limit(std::uint64_t reserved_bytes, std::uint64
 void RecordedAllocator::take_back(const trace::Block& block) {
   peak_.begin_event(++proof_.events);
   // A request that frees segments ends with its block, or with none: this is neither.
-  settle(kNoWriter, trace::StackId::kNone);
+  settle({});
   const auto found = live_.find(block.address);
   if (found == live_.end()) {
     return differ("a block at " + hex(block.address) + " is freed that was not seen before");
   }
   const LiveBlock live = found->second;
   live_.erase(found);
-  unused_slots_.push_back(live.slot);
-  out_.add({EventKind::kFree, 0, live.slot, {}, 0, 0});
-  if (!compares()) return;
-  allocator_.free(live.replayed);
+  if (live.waits != 0) {
+    waiting_[live.slot] = live;
+    out_.add({EventKind::kFreeLater, 0, live.slot, {}, 0, 0});
+    if (compares()) allocator_.free_later(live.replayed, live.slot);
+  } else {
+    unused_slots_.push_back(live.slot);
+    out_.add({EventKind::kFree, 0, live.slot, {}, 0, 0});
+    if (compares()) {
+      allocator_.free(live.replayed);
+      become_free(live);
+    }
+  }
+  compare_totals(block);
+}
+
+void RecordedAllocator::become_free(const LiveBlock& live) {
   const std::uint64_t free_from = allocator_.address_of(live.replayed);
   peak_.freed(live.block, free_from, free_from + allocator_.bytes_of(live.replayed));
-  compare_totals(block);
+}
+
+void RecordedAllocator::wait(std::uint64_t address, std::uint64_t event) {
+  const auto found = live_.find(address);
+  if (found == live_.end()) return;
+  ++found->second.waits;
+  slot_of_event_[event] = found->second.slot;
+}
+
+void RecordedAllocator::finish_wait(std::uint64_t event) {
+  const auto known = slot_of_event_.find(event);
+  if (known == slot_of_event_.end()) return;
+  const auto found = waiting_.find(known->second);
+  slot_of_event_.erase(known);
+  if (found == waiting_.end() || --found->second.waits != 0) return;
+  const LiveBlock live = found->second;
+  waiting_.erase(found);
+  unused_slots_.push_back(live.slot);
+  out_.add({EventKind::kWaitIsOver, 0, live.slot, {}, 0, 0});
+  if (!compares()) return;
+  allocator_.finish_free(live.slot);
+  become_free(live);
+}
+
+// PyTorch waited for all of them before it emptied its cache.
+void RecordedAllocator::finish_all_waits() {
+  for (const auto& [slot, live] : waiting_) {
+    unused_slots_.push_back(slot);
+    out_.add({EventKind::kWaitIsOver, 0, slot, {}, 0, 0});
+  }
+  std::erase_if(slot_of_event_,
+                [&](const auto& event) { return waiting_.contains(event.second); });
+  waiting_.clear();
 }
 
 void RecordedAllocator::refuse(std::uint32_t writer, const trace::FrameworkOom& oom) {
   peak_.begin_event(++proof_.events);
-  settle(writer, oom.stack);
+  settle({writer, oom.stack, oom.requested});
   Thread& thread = threads_[writer];
   const bool driver_refused =
       std::any_of(thread.calls.begin(), thread.calls.end(),
@@ -519,6 +591,7 @@ void RecordedAllocator::refuse(std::uint32_t writer, const trace::FrameworkOom& 
       differ("the rules meet a request for " + bytes_text(oom.requested) +
              " that the program could not");
     }
+    if (!waiting_.empty() && !allocator_.has_waiting()) finish_all_waits();
     calls_ = nullptr;
   }
   if (!driver_refused && oom.reserved_bytes != kUnknownTotal) {
@@ -533,11 +606,12 @@ void RecordedAllocator::refuse(std::uint32_t writer, const trace::FrameworkOom& 
 Unusable RecordedAllocator::unusable_at_peak() const {
   std::vector<PeakMemory::Block> blocks;
   for (const auto& [address, live] : live_) blocks.push_back(live.block);
+  for (const auto& [slot, live] : waiting_) blocks.push_back(live.block);
   return peak_.unusable(std::move(blocks), allocator_.settings().max_split_bytes);
 }
 
 void RecordedAllocator::finish() {
-  settle(kNoWriter, trace::StackId::kNone);
+  settle({});
   out_.flush();
 }
 

@@ -45,6 +45,16 @@ struct Proof {
   [[nodiscard]] bool knows_classes() const { return inferred_classes == 0; }
 };
 
+// Which Python frames a recorded stack has; 0 where it has none.
+class PythonFrames {
+ public:
+  void add(const trace::Stack& stack);
+  [[nodiscard]] std::uint64_t hash_of(trace::StackId stack) const;
+
+ private:
+  std::unordered_map<trace::StackId, std::uint64_t> hashes_;
+};
+
 // - Calls of the driver and reports of blocks come in the order in which they took effect.
 // - Each stream has classes of its own: one, and as many more as its placements show pools. Where
 //   streams are not recorded all blocks count as one stream's.
@@ -52,8 +62,9 @@ struct Proof {
 //   compared any more; what the program asked is still handed on, from the reports alone.
 class RecordedAllocator final : private SegmentSource {
  public:
-  RecordedAllocator(const AllocatorSettings& settings, const TorchRules& rules, EventBuffer& out)
-      : allocator_(settings, rules, *this), out_(out) {}
+  RecordedAllocator(const AllocatorSettings& settings, const TorchRules& rules,
+                    const PythonFrames& python_frames, EventBuffer& out)
+      : allocator_(settings, rules, *this), python_frames_(python_frames), out_(out) {}
 
   // Memory that the driver handed out, whosever it is, and address space.
   void add_allocation(std::uint32_t writer, const DriverCall& call);
@@ -67,10 +78,15 @@ class RecordedAllocator final : private SegmentSource {
   void mark_segment(std::uint64_t address);
   void hand_out(std::uint32_t writer, const trace::Block& block);
   void take_back(const trace::Block& block);
+  // The block at the address, which is taken back next, waits for the event.
+  void wait(std::uint64_t address, std::uint64_t event);
+  void finish_wait(std::uint64_t event);
   void refuse(std::uint32_t writer, const trace::FrameworkOom& oom);
   void finish();
 
-  void set_allowed_bytes(std::uint64_t bytes) { allocator_.set_allowed_bytes(bytes); }
+  // What PyTorch itself allows is known from here on; AllocatorSettings::kNoLimit = all.
+  void set_allowed_bytes(std::uint64_t bytes);
+  void change_settings(const AllocatorSettings& settings) { allocator_.change_settings(settings); }
   // Private pools may exist from here on.
   void note_capture() { captured_ = true; }
   // Why nothing can be proven from here on.
@@ -84,7 +100,7 @@ class RecordedAllocator final : private SegmentSource {
   [[nodiscard]] std::uint64_t segment_bytes() const { return segment_bytes_; }
   [[nodiscard]] bool has_unknown_sizes() const { return has_unknown_sizes_; }
   // What PyTorch itself allowed the process, by requests that it refused although the driver did
-  // not: somewhere from the most that it met to this; 0 where there was none.
+  // not: somewhere from the most that it met to this; 0 where there was none, or it is known.
   [[nodiscard]] std::uint64_t limit_of_its_own() const { return limit_of_its_own_; }
   // Of a limit of its own; 0 where it was another one then.
   [[nodiscard]] std::uint64_t least_limit_of_its_own() const {
@@ -112,6 +128,7 @@ class RecordedAllocator final : private SegmentSource {
     std::uint32_t slot = 0;
     BlockId replayed = 0;
     PeakMemory::Block block;
+    std::uint32_t waits = 0;  // for so many events
   };
   using Stream = std::optional<std::int64_t>;  // none: not recorded
   struct Thread {
@@ -138,8 +155,18 @@ class RecordedAllocator final : private SegmentSource {
   [[nodiscard]] const DriverCall* next_call(DriverCall::Kind kind);
   [[nodiscard]] bool has_call(DriverCall::Kind kind) const;
 
-  // What other threads freed between their reports was the cache, emptied by the program.
-  void settle(std::uint32_t present_writer, trace::StackId present_stack);
+  struct Request {
+    std::uint32_t writer = kNoWriter;
+    trace::StackId stack = trace::StackId::kNone;
+    std::uint64_t bytes = 0;
+  };
+  static constexpr std::uint32_t kNoWriter = ~std::uint32_t{0};
+
+  // What threads freed between their reports, and not for the present request, was the cache,
+  // emptied by the program.
+  void settle(const Request& present);
+  [[nodiscard]] bool is_for(const Request& present, const Thread& thread,
+                            const DriverCall& freed) const;
   void settle_thread(Thread& thread);
   void empty_cache(const std::vector<DriverCall>& freed);
   void note_kept_classes(const std::set<std::uint64_t>& freed);
@@ -159,6 +186,8 @@ class RecordedAllocator final : private SegmentSource {
   [[nodiscard]] Sizes sizes_of_request(std::uint64_t bytes, std::uint64_t requested,
                                        ClassId of) const;
   [[nodiscard]] Sizes possible_sizes(std::uint64_t bytes, ClassId of) const;
+  void become_free(const LiveBlock& live);
+  void finish_all_waits();
   void compare_totals(const trace::Block& block);
   // There was no room for a segment of so many bytes beside those reserved.
   void note_own_limit(std::uint64_t reserved_bytes, std::uint64_t segment_bytes);
@@ -167,6 +196,7 @@ class RecordedAllocator final : private SegmentSource {
   [[nodiscard]] std::uint32_t take_slot();
 
   CachingAllocator allocator_;
+  const PythonFrames& python_frames_;
   EventBuffer& out_;
   Proof proof_;
   std::map<std::uint64_t, Allocation> allocations_;
@@ -179,11 +209,15 @@ class RecordedAllocator final : private SegmentSource {
   ledger::RangeList<Reservation> reservations_;
   std::set<std::pair<ClassId, bool>> reserved_classes_;  // with a reservation, small or large
   std::unordered_map<std::uint64_t, LiveBlock> live_;
+  // Taken back, by their slots; and the slots by the events.
+  std::map<std::uint32_t, LiveBlock> waiting_;
+  std::unordered_map<std::uint64_t, std::uint32_t> slot_of_event_;
   std::vector<std::uint32_t> unused_slots_;
   std::uint32_t slots_ = 0;
   std::map<std::uint32_t, Thread> threads_;
   std::uint64_t segment_bytes_ = 0;
   std::uint64_t limit_of_its_own_ = 0;
+  bool knows_allowed_ = false;
   bool has_unknown_sizes_ = false;
   std::vector<Stream> stream_of_class_;
   std::map<Stream, ClassId> first_of_stream_;

@@ -14,7 +14,8 @@ class DeviceReplays {
   DeviceReplays(const DeviceEvents& events, const SettingsQuestion& question,
                 std::uint64_t limit_bytes)
       : question_(question), rules_(events.rules) {
-    limits_ = {events.facts.total_bytes, limit_bytes, std::nullopt, false};
+    limits_.device_bytes = events.facts.total_bytes;
+    limits_.own_bytes = limit_bytes;
     if (events.backend != Backend::kNative) return;
     if (question.measures_refusals) {
       SettingReplays::Limits measured = limits_;

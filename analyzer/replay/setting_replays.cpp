@@ -15,6 +15,7 @@ SettingReplays::SettingReplays(const AllocatorSettings& settings, const TorchRul
   if (allowed != 0 || limits.own_bytes != 0) {
     replay.set_allowed_bytes(allowed != 0 ? allowed : limits.own_bytes);
   }
+  replay.scale_allowed_bytes(limits.allowed_scale);
   if (limits.measures_refusals) replay.measure_refusals();
   if (limits.capacity_bytes) replay.set_capacity(*limits.capacity_bytes);
   replay.stop_at_first_tie();

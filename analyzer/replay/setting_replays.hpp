@@ -29,7 +29,9 @@ class SettingReplays final : public EventSink {
  public:
   struct Limits {
     std::uint64_t device_bytes = 0;  // of which settings may name a fraction
-    std::uint64_t own_bytes = 0;     // that PyTorch kept to where the settings say nothing; 0 = all
+    // That PyTorch keeps to where the settings say nothing; 0 = as the trace tells.
+    std::uint64_t own_bytes = 0;
+    double allowed_scale = 1;                     // of what PyTorch allowed itself by the trace
     std::optional<std::uint64_t> capacity_bytes;  // instead of what the driver had by the trace
     bool measures_refusals = false;               // largest_met_instead()
   };

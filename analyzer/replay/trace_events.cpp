@@ -2,6 +2,8 @@
 #include "analyzer/replay/trace_events.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <new>
 #include <string_view>
 #include <utility>
@@ -77,11 +79,16 @@ void TraceEvents::apply(const trace::Graph& call) {
 void TraceEvents::read_texts(const trace::TraceFile& file) {
   for (const trace::WriterStream& stream : file.writers()) {
     trace::WriterCursor cursor(file, stream);
-    cursor.look_for({trace::RecordKind::kText});
+    cursor.look_for({trace::RecordKind::kText, trace::RecordKind::kDevice});
     while (const trace::RecordHeader* record = cursor.next()) {
       if (record->kind == trace::RecordKind::kText) apply_text(trace::as<trace::Text>(*record));
+      if (record->kind == trace::RecordKind::kDevice) apply(trace::as<trace::Device>(*record));
     }
   }
+  if (!options_ && !(cuda_conf_.empty() && conf_.empty())) {
+    options_ = cuda_conf_.empty() ? conf_ : cuda_conf_;
+  }
+  if (options_) set_options(std::string(*options_));
 }
 
 void TraceEvents::apply_text(const trace::Text& text) {
@@ -98,6 +105,9 @@ void TraceEvents::apply_text(const trace::Text& text) {
       return;
     case trace::TextKey::kTorchAllocConf:
       conf_ += value;
+      return;
+    case trace::TextKey::kTorchAllocatorOptions:
+      options_ = options_.value_or("") + std::string(value);
       return;
     default:
       return;
@@ -205,18 +215,76 @@ void TraceEvents::map(const trace::Mapping& call) {
   }
 }
 
-void TraceEvents::choose_settings(DeviceEvents& device, std::uint64_t address) {
-  device.options = cuda_conf_.empty() ? conf_ : cuda_conf_;
-  const bool is_mapped = virtual_memory_.reservations().containing(address) != nullptr;
-  if (device.options.empty() && is_mapped) device.options = "expandable_segments:True";
-  if (device.options.empty() && device.backend == Backend::kAsync) {
-    device.options = "backend:cudaMallocAsync";
-  }
+void TraceEvents::set_options(const std::string& text) {
+  options_ = text;
   try {
-    device.settings = parse_settings(device.options, rules());
+    settings_ = changed_settings(settings_, text, rules());
+    settings_error_.clear();
   } catch (const SettingError& error) {
-    device.settings_error = error.what();
+    settings_error_ = error.what();
   }
+}
+
+void TraceEvents::apply(const trace::AllocatorSetting& setting) {
+  if (setting.option == trace::AllocatorOption::kText) {
+    const AllocatorSettings before = settings_;
+    set_options(std::string(trace::tail_of(setting.record)));
+    if (settings_ == before && settings_error_.empty()) return;
+    for (auto& [ordinal, device] : devices_) {
+      if (!device.recorded) continue;
+      ++device.changes;
+      device.recorded->change_settings(settings_);
+      if (!settings_error_.empty()) device.recorded->give_up(settings_error_);
+    }
+    return;
+  }
+  if (setting.option != trace::AllocatorOption::kMemoryFraction) return;
+  usage_[setting.device].fraction = std::bit_cast<double>(setting.value);
+  allow(setting.device);
+}
+
+// Addresses and events of one process are those of one device each.
+void TraceEvents::apply(const trace::BlockWait& wait) {
+  for_each_recorded([&](std::int32_t, RecordedAllocator& recorded) {
+    if (wait.address != 0) {
+      recorded.wait(wait.address, wait.event);
+    } else {
+      recorded.finish_wait(wait.event);
+    }
+  });
+}
+
+// PyTorch's limit is a fraction of the device.
+void TraceEvents::allow(std::int32_t ordinal) {
+  const Usage& usage = usage_[ordinal];
+  const auto found = devices_.find(ordinal);
+  if (!usage.fraction || usage.total_bytes == 0 || found == devices_.end()) return;
+  DeviceEvents& device = found->second;
+  if (!device.recorded) return;
+  const bool is_all = !(*usage.fraction < 1);
+  const auto allowed = is_all ? AllocatorSettings::kNoLimit
+                              : static_cast<std::uint64_t>(std::llround(
+                                    *usage.fraction * static_cast<double>(usage.total_bytes)));
+  if (!device.allowed) device.allowed = {allowed, allowed, 1};
+  device.allowed->fraction = *usage.fraction;
+  device.allowed->least_bytes = std::min(device.allowed->least_bytes, allowed);
+  device.allowed->most_bytes = std::max(device.allowed->most_bytes, allowed);
+  device.recorded->set_allowed_bytes(allowed);
+  device.out->add({EventKind::kAllowed, 0, 0, {}, allowed, allowed});
+}
+
+void TraceEvents::choose_settings(DeviceEvents& device, std::uint64_t address) {
+  if (!options_) {
+    const bool is_mapped = virtual_memory_.reservations().containing(address) != nullptr;
+    if (device.backend == Backend::kAsync) {
+      set_options("backend:cudaMallocAsync");
+    } else if (is_mapped) {
+      set_options("expandable_segments:True");
+    }
+  }
+  device.options = options_.value_or("");
+  device.settings = settings_;
+  device.settings_error = settings_error_;
 }
 
 DeviceEvents& TraceEvents::device_of_block(std::int32_t device, std::uint64_t address) {
@@ -230,11 +298,13 @@ DeviceEvents& TraceEvents::device_of_block(std::int32_t device, std::uint64_t ad
   choose_settings(events, address);
   events.out = std::make_unique<EventBuffer>(sinks_(events));
   if (events.backend == Backend::kNative) {
-    events.recorded = std::make_unique<RecordedAllocator>(events.settings, rules(), *events.out);
+    events.recorded =
+        std::make_unique<RecordedAllocator>(events.settings, rules(), *python_frames_, *events.out);
     const std::uint64_t allowed = events.settings.allowed_bytes(usage_[device].total_bytes);
     if (allowed != 0) events.recorded->set_allowed_bytes(allowed);
     if (!events.settings_error.empty()) events.recorded->give_up(events.settings_error);
     give_earlier_calls(*events.recorded);
+    allow(device);
   }
   return events;
 }
@@ -315,6 +385,7 @@ void TraceEvents::apply(const trace::MemorySample& sample) {
   if (sample.source != trace::SampleSource::kMemGetInfo || sample.total_bytes == 0) return;
   Usage& usage = usage_[sample.device];
   usage.total_bytes = sample.total_bytes;
+  allow(sample.device);
   const std::uint64_t used = sample.total_bytes - std::min(sample.free_bytes, sample.total_bytes);
   const std::uint64_t known = usage.driver_bytes + pools_.sums_of(sample.device).reserved_bytes;
   const std::uint64_t before = std::exchange(usage.unseen_bytes, used > known ? used - known : 0);

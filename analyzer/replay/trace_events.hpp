@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -46,8 +47,16 @@ struct DeviceEvents {
   std::int32_t device = -1;
   Backend backend = Backend::kNative;
   TorchRules rules;
-  AllocatorSettings settings;  // recorded, or found by the first block
+  AllocatorSettings settings;  // at the first block: recorded, or found by it
   std::string options;         // their text
+  std::uint64_t changes = 0;   // of settings, later
+  // What PyTorch itself allowed of the device, by what the program set, where it is known.
+  struct Allowed {
+    std::uint64_t least_bytes = 0;
+    std::uint64_t most_bytes = 0;
+    double fraction = 1;  // the last
+  };
+  std::optional<Allowed> allowed;
   std::string settings_error;  // the recorded text cannot be replayed
   DeviceFacts facts;
   std::unique_ptr<EventBuffer> out;
@@ -68,7 +77,7 @@ class TraceEvents {
   // In use on a device, beside what calls tell of, before the first sample of it.
   using Unseen = std::map<std::int32_t, std::uint64_t>;
 
-  // Which version and settings the process had is read from the whole trace ahead.
+  // Which version, settings and devices the process had is read from the whole trace ahead.
   TraceEvents(const trace::TraceFile& file, Sinks sinks, const Unseen& unseen = {})
       : sinks_(std::move(sinks)) {
     for (const auto& [device, bytes] : unseen) usage_[device].unseen_bytes = bytes;
@@ -113,6 +122,7 @@ class TraceEvents {
     bool has_sample = false;
     bool refused_before_sample = false;
     std::uint64_t limit = AllocatorSettings::kNoLimit;
+    std::optional<double> fraction;  // that PyTorch may take
   };
 
   void read_texts(const trace::TraceFile& file);
@@ -120,7 +130,11 @@ class TraceEvents {
   void apply(const trace::Context& context) { (void)contexts_.announce(context); }
   void apply(const trace::Device& device) {
     usage_[device.ordinal].total_bytes = device.total_bytes;
+    allow(device.ordinal);
   }
+  void apply(const trace::Stack& stack) { python_frames_->add(stack); }
+  void apply(const trace::AllocatorSetting& setting);
+  void apply(const trace::BlockWait& wait);
   void apply(const trace::Mark& mark);
   void apply(const trace::Gap& gap);
   void apply(const trace::Allocation& call);
@@ -135,6 +149,8 @@ class TraceEvents {
   void add_async(const trace::Allocation& call, std::int32_t ordinal);
   void map(const trace::Mapping& call);
   void check_parts() const;
+  void set_options(const std::string& text);
+  void allow(std::int32_t device);
   [[nodiscard]] DeviceEvents& device_of_block(std::int32_t device, std::uint64_t address);
   void give_earlier_calls(RecordedAllocator& recorded);
   void choose_settings(DeviceEvents& device, std::uint64_t address);
@@ -166,6 +182,10 @@ class TraceEvents {
   std::string backend_;
   std::string cuda_conf_;
   std::string conf_;
+  std::optional<std::string> options_;  // that PyTorch took last
+  AllocatorSettings settings_;          // of these
+  std::string settings_error_;
+  std::unique_ptr<PythonFrames> python_frames_ = std::make_unique<PythonFrames>();
   Gaps gaps_;
   Unseen told_late_;
   std::uint64_t now_ = 0;

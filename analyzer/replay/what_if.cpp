@@ -2,7 +2,6 @@
 #include "analyzer/replay/what_if.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <memory>
 
@@ -73,15 +72,14 @@ class DeviceRows {
     answer_.sizes_known = !events.recorded || !events.recorded->has_unknown_sizes();
     if (events.recorded) {
       answer_.proof = events.recorded->proof();
-      if (events.settings.memory_fraction == 1) {
-        own_limit_ = {events.recorded->least_limit_of_its_own(),
-                      events.recorded->limit_of_its_own()};
-      }
+      if (events.settings.memory_fraction == 1) set_own_limit(events);
       recorded_counts_ = events.recorded->allocator().counts();
       refused_ = events.refused;
     }
     answer_.classes = events.recorded ? answer_.proof.classes : events.streams;
     answer_.is_native = events.recorded != nullptr;
+    answer_.changes = events.changes;
+    if (events.allowed) answer_.memory_fraction = events.allowed->fraction;
     choose_basis(gaps);
     if (is_proven()) answer_.unusable = events.recorded->unusable_at_peak();
   }
@@ -118,8 +116,9 @@ class DeviceRows {
       if (is_as_recorded(row)) continue;
       const AllocatorSettings settings = row.settings.for_requests_up_to(largest_request_);
       if (find_replays(settings) != nullptr) continue;
-      const SettingReplays::Limits limits{answer_.facts.total_bytes, own_limit_.high, std::nullopt,
-                                          false};
+      SettingReplays::Limits limits;
+      limits.device_bytes = answer_.facts.total_bytes;
+      if (!knows_limit_) limits.own_bytes = own_limit_.high;
       replays_.emplace_back(settings,
                             std::make_unique<SettingReplays>(settings, rules_, limits, samples_));
       sinks.push_back(replays_.back().second.get());
@@ -148,12 +147,20 @@ class DeviceRows {
     for (Row& row : answer_.rows) {
       for (const std::uint64_t capacity : capacities) row.fits.push_back(first_fit(row, capacity));
       if (row.settings.backend == Backend::kAsync || !row.high_bytes) continue;
+      // Its settings changed, and are not replayed as one.
+      if (answer_.changes != 0 && &row == &answer_.rows.front()) continue;
       for (Fit& fit : row.fits) {
         if (fit.fits || !answer_.facts.knows_other) continue;
         const std::uint64_t room = fit.capacity_bytes - std::min(fit.capacity_bytes, other_bytes());
-        const std::uint64_t allowed = limits_on(row, fit.capacity_bytes).high;
-        const SettingReplays::Limits limits{
-            fit.capacity_bytes, allowed == AllocatorSettings::kNoLimit ? 0 : allowed, room, false};
+        SettingReplays::Limits limits;
+        limits.device_bytes = fit.capacity_bytes;
+        limits.capacity_bytes = room;
+        if (knows_limit_) {
+          limits.allowed_scale = scale_to(fit.capacity_bytes);
+        } else if (const std::uint64_t allowed = limits_on(row, fit.capacity_bytes).high;
+                   allowed != AllocatorSettings::kNoLimit) {
+          limits.own_bytes = allowed;
+        }
         open_.push_back(
             {&row, &fit, std::make_unique<SettingReplays>(row.settings, rules_, limits, samples_)});
         sinks.push_back(open_.back().replays.get());
@@ -166,7 +173,7 @@ class DeviceRows {
     for (const OpenFit& open : open_) {
       if (!open.replays->any_refused()) {
         const Limits limits = limits_on(*open.row, open.fit->capacity_bytes);
-        if (is_sure(open.row->settings, open.replays->most_asked(), limits)) {
+        if (knows_limit_ || is_sure(open.row->settings, open.replays->most_asked(), limits)) {
           open.fit->fits = true;
         } else {
           open.row->reason = own_limit_text();
@@ -193,6 +200,25 @@ class DeviceRows {
     std::uint64_t high = 0;  // 0 = none was seen
   };
 
+  // Known where PyTorch told what the program set; else between what it met and what it refused.
+  void set_own_limit(const DeviceEvents& events) {
+    knows_limit_ = events.allowed.has_value();
+    if (!knows_limit_) {
+      own_limit_ = {events.recorded->least_limit_of_its_own(), events.recorded->limit_of_its_own()};
+    } else if (events.allowed->least_bytes != AllocatorSettings::kNoLimit) {
+      own_limit_ = {events.allowed->least_bytes, events.allowed->most_bytes};
+    }
+  }
+
+  // By how much a card of this size is larger than the recorded one.
+  [[nodiscard]] double scale_to(std::uint64_t capacity) const {
+    return static_cast<double>(capacity) / static_cast<double>(answer_.facts.total_bytes);
+  }
+  [[nodiscard]] static std::uint64_t scaled_limit(std::uint64_t limit, double scale) {
+    if (limit == AllocatorSettings::kNoLimit) return limit;
+    return static_cast<std::uint64_t>(static_cast<double>(limit) * scale);
+  }
+
   // On a card of this size, of which a limit is a fraction.
   [[nodiscard]] Limits limits_on(const Row& row, std::uint64_t capacity) const {
     constexpr Limits kNone{AllocatorSettings::kNoLimit, AllocatorSettings::kNoLimit};
@@ -201,10 +227,8 @@ class DeviceRows {
     }
     if (own_limit_.high == 0) return kNone;
     if (answer_.facts.total_bytes == 0) return {0, AllocatorSettings::kNoLimit};
-    const double scale =
-        static_cast<double>(capacity) / static_cast<double>(answer_.facts.total_bytes);
-    return {static_cast<std::uint64_t>(static_cast<double>(own_limit_.low) * scale),
-            static_cast<std::uint64_t>(std::ceil(static_cast<double>(own_limit_.high) * scale))};
+    const double scale = scale_to(capacity);
+    return {scaled_limit(own_limit_.low, scale), scaled_limit(own_limit_.high, scale)};
   }
 
   // Whether what replays under the highest limit asked for is the same under the lowest.
@@ -228,7 +252,7 @@ class DeviceRows {
   [[nodiscard]] bool is_as_recorded(const Row& row) const {
     if (!is_proven()) return false;
     const Row& recorded = answer_.rows.front();
-    return &row == &recorded || (basis_ != Basis::kEstimated &&
+    return &row == &recorded || (basis_ != Basis::kEstimated && answer_.changes == 0 &&
                                  row.settings.for_requests_up_to(largest_request_) ==
                                      recorded.settings.for_requests_up_to(largest_request_));
   }
@@ -300,7 +324,7 @@ class DeviceRows {
     set_counts(row, counts.allocator);
     row.raised = counts.refused;
     row.asked_peak_bytes = replays.most_asked();
-    const bool is_own = own_limit_.high != 0 && row.settings.memory_fraction == 1;
+    const bool is_own = !knows_limit_ && own_limit_.high != 0 && row.settings.memory_fraction == 1;
     if (!is_own || is_sure(row.settings, *row.asked_peak_bytes, own_limit_)) return;
     if (replays.any_refused()) return;
     row.basis = Basis::kEstimated;
@@ -316,6 +340,11 @@ class DeviceRows {
     row.asked_peak_bytes = recorded_counts_.asked_peak_bytes;
     row.basis = Basis::kReplayed;
     row.reason.clear();
+    if (answer_.changes != 0) {
+      row.reason =
+          "the program changed its settings while it ran, as this row has them; the others are for "
+          "one text in place of all of them";
+    }
   }
 
   static void set_peak(Row& row, std::uint64_t low, std::uint64_t high) {
@@ -360,6 +389,7 @@ class DeviceRows {
   std::uint64_t largest_request_ = 0;
   Samples samples_;
   Limits own_limit_;                 // that no setting names
+  bool knows_limit_ = false;         // at every moment; own_limit_ has its ends
   std::uint64_t refused_ = 0;        // requests of the recorded run
   AllocatorCounts recorded_counts_;  // of the proof
   Basis basis_ = Basis::kReplayed;

@@ -54,6 +54,8 @@ struct DeviceAnswer {
   bool is_native = false;  // there are blocks whose places can be compared
   Proof proof;
   bool sizes_known = false;
+  std::uint64_t changes = 0;              // of settings after the first block
+  std::optional<double> memory_fraction;  // that the program set; of several the last
   std::uint32_t classes = 0;
   std::vector<Row> rows;  // the recorded settings first
   DeviceFacts facts;

@@ -58,6 +58,8 @@ rows::WhatIfRecorded recorded_row(const replay::DeviceAnswer& device) {
   out.first_mismatch = rows::text_or_none(device.proof.first_mismatch);
   out.classes = device.classes;
   out.requested_sizes = device.sizes_known ? "recorded" : "unknown";
+  out.changes = device.changes;
+  out.memory_fraction = device.memory_fraction;
   return out;
 }
 

@@ -57,9 +57,12 @@ struct WhatIfRecorded {
   OptionalText first_mismatch;
   std::uint64_t classes = 0;
   std::string requested_sizes;
+  std::uint64_t changes = 0;  // of settings, after the first block
+  // Of the device that PyTorch was allowed; null where it did not tell.
+  std::optional<double> memory_fraction;
 
   GPUMEMTRACE_FIELDS(policy, options, proven, events, mismatches, first_mismatch, classes,
-                     requested_sizes)
+                     requested_sizes, changes, memory_fraction)
 };
 
 struct WhatIfIdeal {

@@ -18,6 +18,7 @@ using CUdevice = int;
 using CUmemGenericAllocationHandle = std::uint64_t;
 
 using CUstream = struct CUstream_st*;
+using CUevent = struct CUevent_st*;
 using CUmemoryPool = struct CUmemPoolHandle_st*;
 using CUmipmappedArray = struct CUmipmappedArray_st*;
 using CUarray = struct CUarray_st*;

@@ -12,6 +12,7 @@
 #include "preload/loader/exit_functions.hpp"
 #include "preload/loader/lazy_symbols.hpp"
 #include "preload/loader/real_dlsym.hpp"
+#include "preload/loader/torch_allocator.hpp"
 
 namespace gpumemtrace::preload::driver {
 namespace {
@@ -170,6 +171,15 @@ bool looks_like_memory_function(const char* name) noexcept {
   return false;
 }
 
+// Wrapped for the sake of PyTorch alone; others call them often.
+bool is_for_pytorch(const void* wrapper) noexcept {
+  for (const ApiId api : {ApiId::cuEventCreate, ApiId::cuEventRecord, ApiId::cuEventRecord_ptsz,
+                          ApiId::cuEventQuery}) {
+    if (apis()[static_cast<std::size_t>(api)].pointer == wrapper) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 bool is_loaded() noexcept { return resolve(); }
@@ -194,7 +204,10 @@ void* real_get_proc_address(int version, Entry entry) noexcept {
 
 void* wrap(void* address, const char* name) noexcept {
   if (address == nullptr || !resolve()) return address;
-  if (void* wrapper = identities.find(address); wrapper != nullptr) return wrapper;
+  if (void* wrapper = identities.find(address); wrapper != nullptr) {
+    const bool is_wanted = !is_for_pytorch(wrapper) || find_torch_allocator() != nullptr;
+    return is_wanted ? wrapper : address;
+  }
   if (name != nullptr && looks_like_memory_function(name)) record_unwrapped(name, address);
   return address;
 }

@@ -17,10 +17,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/hooks/pytorch_settings.hpp"
 #include "preload/hooks/requested_bytes.hpp"
 #include "preload/loader/function_behind.hpp"
 #include "preload/python/python_collections.hpp"
 #include "preload/ring/recorder.hpp"
+#include "preload/session/block_waits.hpp"
 #include "preload/stacks/stacks.hpp"
 
 namespace gpumemtrace::preload {
@@ -35,8 +37,7 @@ struct Device {
 
 // The thread's current stream of each device, as PyTorch numbers them: 0, its default stream, until
 // another is made current. Of devices beyond these the stream is not known.
-constexpr std::size_t kMaxDevices = 32;
-constinit thread_local std::int64_t current_streams[kMaxDevices] [[gnu::tls_model(
+constinit thread_local std::int64_t current_streams[kMaxTorchDevices] [[gnu::tls_model(
     "initial-exec")]] = {};
 
 // From 2.0 on, when blocks came to be reported with unsigned totals; before 1.12 a stream's number
@@ -60,11 +61,19 @@ template <Streams kStreams>
       kStreams == Streams::kRemembered ? StackUse::kTorchBlock : StackUse::kBlock;
   const trace::StackId stack = current_stack(guard, caller, bytes > 0 ? kUse : StackUse::kRelease);
   const bool collected = bytes < 0 && python::in_collection();
+  if constexpr (kStreams == Streams::kRemembered) {
+    if (bytes > 0) {
+      block_waits::block_handed_out();
+      look_at_memory_fraction(guard, device.index, reserved);
+    } else {
+      block_waits::block_taken_back(address);
+    }
+  }
   (void)write_event<trace::Block>(guard, [&](trace::Block& block) {
     std::uint16_t flags = collected ? trace::kFlagCollected : 0;
     if constexpr (kStreams == Streams::kRemembered) {
       const auto index = static_cast<std::uint8_t>(device.index);
-      if (index < kMaxDevices) {
+      if (index < kMaxTorchDevices) {
         flags |= trace::kFlagStream;
         block.stream = current_streams[index];
       }
@@ -90,6 +99,9 @@ void record_out_of_memory(const native::Caller& caller, std::uint64_t requested,
   const CallGuard guard;
   if (!guard.outermost() || !recording(true)) return;
   const trace::StackId stack = current_stack(guard, caller, StackUse::kCall);
+  if (static_cast<std::uint8_t>(device.index) < kMaxTorchDevices) {
+    record_memory_fraction(guard, device.index);
+  }
   (void)write_event<trace::FrameworkOom>(guard, [&](trace::FrameworkOom& oom) {
     oom.stack = stack;
     oom.requested = requested;
@@ -107,7 +119,7 @@ void record_out_of_memory(const native::Caller& caller, std::uint64_t requested,
 using gpumemtrace::preload::current_streams;
 using gpumemtrace::preload::Device;
 using gpumemtrace::preload::FunctionBehind;
-using gpumemtrace::preload::kMaxDevices;
+using gpumemtrace::preload::kMaxTorchDevices;
 using gpumemtrace::preload::kUnknownTotal;
 using gpumemtrace::preload::pass_on;
 using gpumemtrace::preload::record_block;
@@ -166,7 +178,7 @@ GPUMEMTRACE_OOM_HOOK(_ZN3c1027reportOutOfMemoryToProfilerElllNS_6DeviceE)
     std::uint64_t device, std::uint64_t stream) {
   static constinit FunctionBehind behind("_ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE");
   const std::size_t index = device >> 8 & 0xff;
-  if ((device & 0xff) == kCudaDeviceType && index < kMaxDevices)
+  if ((device & 0xff) == kCudaDeviceType && index < kMaxTorchDevices)
     current_streams[index] = static_cast<std::int64_t>(stream);
   void* const real = behind.anywhere(
       reinterpret_cast<const void*>(&_ZN3c104cuda20setCurrentCUDAStreamENS0_10CUDAStreamE));

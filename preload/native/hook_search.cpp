@@ -14,6 +14,7 @@ namespace gpumemtrace::preload::native {
 namespace {
 
 constexpr std::size_t kMostFrames = 100'000;
+constexpr std::size_t kNearestFrames = 16;
 
 // True for the library, or the test, that this is linked into.
 bool has_hooks(const LoadedModule& module) noexcept {
@@ -25,44 +26,92 @@ bool has_hooks(const LoadedModule& module) noexcept {
 
 #if defined(__x86_64__)
 
-HookState state_of_hook(std::uint64_t frame_pointer) noexcept {
-  Registers registers = registers_here();
+// Calls `visit` with each frame's module, its rules, and the registers before and after it, until
+// that is false. False where the frames cannot be followed further.
+template <class Visit>
+[[gnu::always_inline]] inline bool follow_frames(Registers registers, std::size_t most,
+                                                 Visit&& visit) noexcept {
   StackMemory memory(registers.values[kRsp]);
-  for (std::size_t i = 0; i < kMostFrames; ++i) {
-    const std::uint64_t begin = registers.values[kRsp];
-    const bool points_there = registers.has(kRbp) && registers.values[kRbp] == frame_pointer;
+  for (std::size_t i = 0; i < most; ++i) {
+    const Registers before = registers;
     const std::uint64_t address = registers.values[kReturnAddress] - 1;
     LoadedModule module;
     FrameRules rules;
-    if (!find_module(address, module) || !find_rules(module.unwind, address, rules)) break;
-    if (step(rules, registers, memory) != Step::kDone) break;
+    if (!find_module(address, module) || !find_rules(module.unwind, address, rules)) return false;
+    if (step(rules, registers, memory) != Step::kDone) return false;
     // What a signal interrupted is no return address: its own instruction counts.
     if (rules.signal_frame) ++registers.values[kReturnAddress];
-    if (begin > frame_pointer || frame_pointer >= registers.values[kRsp]) continue;
-    return points_there && has_hooks(module) ? HookState::kUnderWay : HookState::kLeft;
+    if (!visit(module, before, registers)) return true;
   }
-  return HookState::kUnknown;
+  return false;
+}
+
+HookState state_of_hook(std::uint64_t frame_pointer) noexcept {
+  HookState state = HookState::kUnknown;
+  (void)follow_frames(
+      registers_here(), kMostFrames,
+      [&](const LoadedModule& module, const Registers& frame, const Registers& above) noexcept {
+        const bool points_there = frame.has(kRbp) && frame.values[kRbp] == frame_pointer;
+        if (frame.values[kRsp] > frame_pointer || frame_pointer >= above.values[kRsp]) return true;
+        state = points_there && has_hooks(module) ? HookState::kUnderWay : HookState::kLeft;
+        return false;
+      });
+  return state;
+}
+
+bool is_called_from(std::uint64_t module_begin) noexcept {
+  bool is_found = false;
+  (void)follow_frames(registers_here(), kNearestFrames,
+                      [&](const LoadedModule& module, const Registers&, const Registers&) noexcept {
+                        is_found = module.begin == module_begin;
+                        return !is_found;
+                      });
+  return is_found;
 }
 
 #else
 
 // By frame records: the caller's frame pointer and the address to return to (AAPCS64, 6.4.6).
-HookState state_of_hook(std::uint64_t frame_pointer) noexcept {
+// Calls `visit` with the module, the frame pointer and that above, likewise.
+template <class Visit>
+[[gnu::always_inline]] inline void follow_frames(std::uint64_t record, std::size_t most,
+                                                 Visit&& visit) noexcept {
   constexpr std::uint64_t kWord = 8;
   constexpr std::uint64_t kAddressBits = (std::uint64_t{1} << 47) - 1;  // above: a signature
-  auto record = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   StackMemory memory(record);
-  for (std::size_t i = 0; i < kMostFrames; ++i) {
+  for (std::size_t i = 0; i < most; ++i) {
     std::uint64_t above = 0;
     std::uint64_t return_address = 0;
-    if (!memory.read(record, above) || !memory.read(record + kWord, return_address)) break;
+    if (!memory.read(record, above) || !memory.read(record + kWord, return_address)) return;
     LoadedModule module;
-    if (!find_module((return_address & kAddressBits) - 1, module)) break;
-    if (above == frame_pointer && has_hooks(module)) return HookState::kUnderWay;
-    if (record < frame_pointer && above >= frame_pointer) return HookState::kLeft;
+    if (!find_module((return_address & kAddressBits) - 1, module)) return;
+    if (!visit(module, record, above)) return;
     record = above;
   }
-  return HookState::kUnknown;
+}
+
+HookState state_of_hook(std::uint64_t frame_pointer) noexcept {
+  HookState state = HookState::kUnknown;
+  follow_frames(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)), kMostFrames,
+                [&](const LoadedModule& module, std::uint64_t frame, std::uint64_t above) noexcept {
+                  if (above == frame_pointer && has_hooks(module)) {
+                    state = HookState::kUnderWay;
+                  } else if (frame < frame_pointer && above >= frame_pointer) {
+                    state = HookState::kLeft;
+                  }
+                  return state == HookState::kUnknown;
+                });
+  return state;
+}
+
+bool is_called_from(std::uint64_t module_begin) noexcept {
+  bool is_found = false;
+  follow_frames(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)), kNearestFrames,
+                [&](const LoadedModule& module, std::uint64_t, std::uint64_t) noexcept {
+                  is_found = module.begin == module_begin;
+                  return !is_found;
+                });
+  return is_found;
 }
 
 #endif

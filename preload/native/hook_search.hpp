@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+// What the frames above a hook tell, where no walk remembers them.
+//
 // Whether a hook is still being carried out on the calling thread. One that a signal handler jumped
 // out of, or in which its thread was cancelled, is not, and nothing has told the recorder so.
 #pragma once
@@ -20,5 +22,8 @@ enum class HookState {
 // - Any thread, signal handlers too. No lock, no allocation; keeps errno.
 // - After choose_module_lookup(). Half a microsecond a frame: nothing is remembered.
 HookState state_of_hook(std::uint64_t frame_pointer) noexcept;
+
+// Whether one of the nearest frames is code of the file that begins there; likewise.
+[[nodiscard]] bool is_called_from(std::uint64_t module_begin) noexcept;
 
 }  // namespace gpumemtrace::preload::native

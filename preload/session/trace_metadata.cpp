@@ -15,6 +15,7 @@
 #include "preload/driver/apis.hpp"
 #include "preload/driver/driver.hpp"
 #include "preload/driver/tracking.hpp"
+#include "preload/session/allocator_options.hpp"
 #include "preload/session/session_state.hpp"
 #include "trace/schema.hpp"
 
@@ -107,6 +108,9 @@ void add_process_facts(RecordBuffer& buffer, const JobFacts& job) noexcept {
       {TextKey::kTorchAllocConf, environment("PYTORCH_ALLOC_CONF")}};
   for (const auto& [key, value] : optional) {
     if (!value.empty()) buffer.add_text(key, value);
+  }
+  if (const std::string_view options = last_allocator_options(); options.data() != nullptr) {
+    buffer.add_text(TextKey::kTorchAllocatorOptions, options);
   }
   if (!file_thread::has_own_descriptors()) {
     buffer.add_text(TextKey::kNote,

@@ -9,6 +9,7 @@ import support
 
 SOURCE = support.HERE.parent.parent
 PYTORCH_HOOK = re.compile(r"_ZN3c10(\d+report(MemoryUsage|OutOfMemory)ToProfilerE|"
+                          r"16CachingAllocator26AcceleratorAllocatorConfig9parseArgsE|"
                           r"4cuda20setCurrentCUDAStreamENS0_10CUDAStreamE$)|"
                           r"_ZN2at(6detail13empty_genericE|6detail21empty_strided_genericE|"
                           r"6native17resize_bytes_cudaE)")

@@ -11,7 +11,6 @@
 
 namespace gpumemtrace::cuda_abi {
 
-using CUevent = struct CUevent_st*;
 using CUhostFn = void (*)(void* userData);
 using CUstreamCallback = void (*)(CUstream hStream, CUresult status, void* userData);
 using CUDA_KERNEL_NODE_PARAMS = CUDA_KERNEL_NODE_PARAMS_v3;
@@ -306,14 +305,10 @@ using cuStreamGetId_t = CUresult(CUstream hStream, unsigned long long* streamId)
 using cuStreamGetId_ptsz_t = cuStreamGetId_t;
 using cuStreamGetDevice_t = CUresult(CUstream hStream, CUdevice* device);
 using cuStreamGetDevice_ptsz_t = cuStreamGetDevice_t;
-using cuEventCreate_t = CUresult(CUevent* phEvent, unsigned int Flags);
 using cuEventDestroy_t = CUresult(CUevent hEvent);
 using cuEventDestroy_v2_t = CUresult(CUevent hEvent);
-using cuEventRecord_t = CUresult(CUevent hEvent, CUstream hStream);
-using cuEventRecord_ptsz_t = cuEventRecord_t;
 using cuEventRecordWithFlags_t = CUresult(CUevent hEvent, CUstream hStream, unsigned int flags);
 using cuEventRecordWithFlags_ptsz_t = cuEventRecordWithFlags_t;
-using cuEventQuery_t = CUresult(CUevent hEvent);
 using cuEventSynchronize_t = CUresult(CUevent hEvent);
 using cuEventElapsedTime_t = CUresult(float* pMilliseconds, CUevent hStart, CUevent hEnd);
 using cuEventElapsedTime_v2_t = CUresult(float* pMilliseconds, CUevent hStart, CUevent hEnd);

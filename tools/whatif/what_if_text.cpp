@@ -115,11 +115,21 @@ std::string setting_lines(const WhatIfRow& row, const WhatIfRow& recorded) {
   return text;
 }
 
+std::string times_text(std::uint64_t times) {
+  return times == 1 ? "once" : format_count(times) + " times";
+}
+
 std::string proof_text(const WhatIf& device) {
   const auto& recorded = device.recorded;
   std::string text = "Recorded with: " +
-                     (recorded.options.empty() ? "PyTorch's default settings" : recorded.options) +
-                     ". ";
+                     (recorded.options.empty() ? "PyTorch's default settings" : recorded.options);
+  if (recorded.changes != 0) {
+    text += ", which the program changed " + times_text(recorded.changes) + " while it ran";
+  }
+  if (recorded.memory_fraction && *recorded.memory_fraction < 1) {
+    text += format_text("; PyTorch was allowed {:.4g} of the card", *recorded.memory_fraction);
+  }
+  text += ". ";
   if (!recorded.proven) {
     return text +
            "The driver's own pool dealt the blocks, whose rules cannot be replayed; the "
@@ -135,8 +145,8 @@ std::string proof_text(const WhatIf& device) {
   }
   if (!recorded.first_mismatch) return text + "Not proven: nothing was compared.";
   return text + "Not proven: " + *recorded.first_mismatch +
-         ". Settings that the program changed, blocks that waited for another stream, or rules of "
-         "another version can be why.";
+         ". Settings that the program changed (before PyTorch 2.9), blocks that waited for another "
+         "stream, or rules of another version can be why.";
 }
 
 std::string notes_of(const WhatIf& device) {

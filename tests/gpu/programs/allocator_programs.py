@@ -200,6 +200,39 @@ def too_much(steps=60):
         torch.empty(int((3 + 9 * random.random()) * (1 << 20)), dtype=torch.uint8, device=DEVICE)
 
 
+def changing(steps=300):
+    """`ragged`, whose settings change twice."""
+    ragged(steps)
+    torch._C._accelerator_setAllocatorSettings("max_split_size_mb:24,roundup_power2_divisions:4")
+    ragged(steps)
+    torch._C._accelerator_setAllocatorSettings("expandable_segments:True,large_segment_size_mb:40")
+    ragged(steps)
+
+
+def waiting(steps=120):
+    """A prefetcher: what another stream still uses is freed, and free only when it is done."""
+    side = torch.cuda.Stream()
+    weight = torch.rand(2048, 2048, device=DEVICE)
+    kept = []
+    for _ in range(steps):
+        rows = random.randrange(256, 4096)
+        x = torch.rand(rows, 2048, device=DEVICE)
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            y = x
+            for _ in range(random.randrange(1, 30)):
+                y = y @ weight
+        x.record_stream(side)
+        kept.append(y)
+        del x, y
+        if len(kept) > 4:
+            old = kept.pop(random.randrange(len(kept)))
+            torch.cuda.current_stream().wait_stream(side)
+            old.record_stream(torch.cuda.current_stream())
+            old.sum()
+            del old
+
+
 def write_history(path):
     snapshot = torch.cuda.memory._snapshot()
     rows = [[e["action"], e.get("addr", 0), e.get("size", 0), e.get("stream", 0)]

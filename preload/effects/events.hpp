@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// Events, as far as blocks wait for them.
+#pragma once
+
+#include "preload/effects/effect.hpp"
+#include "preload/session/block_waits.hpp"
+#include "trace/records.hpp"
+
+namespace gpumemtrace::preload::effects {
+
+struct CreatesEvent {
+  using Record = trace::OtherCall;
+  static constexpr bool kRecorded = false;
+  static void track(CUresult result, CUevent* event, unsigned int) noexcept {
+    if (result == CUDA_SUCCESS && event != nullptr) block_waits::event_created(bits(*event));
+  }
+};
+
+struct RecordsEvent {
+  using Record = trace::OtherCall;
+  static constexpr bool kRecorded = false;
+  static void track(CUresult result, CUevent event, CUstream) noexcept {
+    if (result == CUDA_SUCCESS) block_waits::event_recorded(bits(event));
+  }
+};
+
+struct QueriesEvent {
+  using Record = trace::OtherCall;
+  static constexpr bool kRecorded = false;
+  static void track(CUresult result, CUevent event) noexcept {
+    if (result == CUDA_SUCCESS) block_waits::event_was_over(bits(event));
+  }
+};
+
+}  // namespace gpumemtrace::preload::effects
