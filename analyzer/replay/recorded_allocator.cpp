@@ -389,7 +389,11 @@ ClassId RecordedAllocator::class_of_request(Thread& thread, std::uint64_t addres
   if (allocator_.settings().expandable) {
     return class_of_reservation(thread, address, bytes <= kLargestSmallBytes);
   }
-  const BlockId there = allocator_.free_block_at(address, bytes);
+  // The driver may have put a new segment where the request gave one back.
+  const bool is_new = std::any_of(thread.calls.begin(), thread.calls.end(), [&](const auto& call) {
+    return call.kind == DriverCall::Kind::kAllocated && call.address == address;
+  });
+  const BlockId there = is_new ? 0 : allocator_.free_block_at(address, bytes);
   if (there == 0) return class_of_new_segment(thread, bytes);
   const ClassId of = allocator_.class_of_block(there);
   streams_do_not_tell_ |= !is_of_stream(of, stream_of_class_[thread.last_class]);
@@ -524,6 +528,7 @@ void RecordedAllocator::take_back(const trace::Block& block) {
   live_.erase(found);
   if (live.waits != 0) {
     waiting_[live.slot] = live;
+    ++proof_.waits;
     out_.add({EventKind::kFreeLater, 0, live.slot, {}, 0, 0});
     if (compares()) allocator_.free_later(live.replayed, live.slot);
   } else {
@@ -570,8 +575,7 @@ void RecordedAllocator::finish_all_waits() {
     unused_slots_.push_back(slot);
     out_.add({EventKind::kWaitIsOver, 0, slot, {}, 0, 0});
   }
-  std::erase_if(slot_of_event_,
-                [&](const auto& event) { return waiting_.contains(event.second); });
+  std::erase_if(slot_of_event_, [&](const auto& event) { return waiting_.contains(event.second); });
   waiting_.clear();
 }
 

@@ -39,6 +39,7 @@ struct Proof {
   std::uint32_t classes = 0;           // streams and pools
   std::uint32_t inferred_classes = 0;  // of these, told apart by placements alone
   std::uint64_t moved_segments = 0;    // that had to change their class to fit
+  std::uint64_t waits = 0;             // blocks that other streams still used when they were freed
   [[nodiscard]] bool holds() const { return mismatches == 0 && placements != 0; }
   // Blocks of one stream share what is free, unless pools keep them apart: where each stream is
   // recorded and one class does for its blocks, nothing is a guess.

@@ -279,6 +279,11 @@ class DeviceRows {
       reason_ = "the rules of PyTorch 2." + std::to_string(rules_.minor) +
                 " were never compared "
                 "with a run";
+    } else if (answer_.proof.waits != 0) {
+      basis_ = Basis::kEstimated;
+      reason_ =
+          "blocks waited for other streams (record_stream), and when these are done differs from "
+          "run to run";
     } else if (answer_.is_native && !answer_.proof.knows_classes()) {
       basis_ = Basis::kEstimated;
       reason_ = "streams and pools are told apart by where blocks were placed";

@@ -236,8 +236,11 @@ report(segment(20), 20)
         device = self.what_if(WAITS)
         self.assertEqual(device["recorded"]["classes"], 1)
         self.assertEqual(device["ideal"]["live_peak_bytes"], 16 * MIB)  # the first one is still in use
-        waits = [line for line in support.dump(self.only_trace(), "block_wait")]
-        self.assertEqual(len(waits), 4)
+        self.assertEqual(len(support.dump(self.only_trace(), "block_wait")), 4)
+        self.assertEqual(device["rows"][0]["basis"], "replayed")
+        row = self.row(device, "expandable_segments:True")
+        self.assertEqual(row["basis"], "estimated")
+        self.assertIn("differs from run to run", row["reason"])
 
     def test_an_event_that_says_nothing_of_the_block_changes_nothing(self):
         device = self.what_if(DOES_NOT_WAIT)
