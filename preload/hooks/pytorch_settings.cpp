@@ -14,6 +14,7 @@
 #include <bit>
 #include <string_view>
 
+#include "preload/base/hot_data.hpp"
 #include "preload/loader/elf_symbols.hpp"
 #include "preload/loader/function_behind.hpp"
 #include "preload/loader/torch_allocator.hpp"
@@ -22,7 +23,8 @@
 
 namespace gpumemtrace::preload {
 
-constinit std::atomic<std::uint64_t> reserved_when_asked[kMaxTorchDevices] = {};
+[[GPUMEMTRACE_HOT_DATA]] constinit std::atomic<std::uint64_t>
+    reserved_when_asked[kMaxTorchDevices] = {};
 
 // std::string of libstdc++, as far as it is read.
 struct Text {
