@@ -235,6 +235,11 @@ std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+// Without a sum that could overflow: traces can say anything.
+std::uint64_t units_of(std::uint64_t bytes) {
+  return bytes / kUnitBytes + (bytes % kUnitBytes == 0 ? 0 : 1);
+}
+
 }  // namespace
 
 TorchRules rules_of_version(std::string_view version) {
@@ -262,25 +267,25 @@ std::uint64_t AllocatorSettings::round_request(std::uint64_t bytes) const {
 }
 
 std::uint64_t AllocatorSettings::largest_within(std::uint64_t bytes) const {
-  if (round_request(bytes) == bytes) return bytes;
-  std::uint64_t within = kUnitBytes;
-  std::uint64_t beyond = bytes;
-  while (beyond - within > kUnitBytes) {
-    const std::uint64_t middle = (within + beyond) / 2 / kUnitBytes * kUnitBytes;
-    (round_request(middle) <= bytes ? within : beyond) = middle;
+  if (bytes < kUnitBytes || round_request(bytes) == bytes) return bytes;
+  std::uint64_t within = 1;  // in units
+  std::uint64_t beyond = units_of(bytes);
+  while (beyond - within > 1) {
+    const std::uint64_t middle = within + (beyond - within) / 2;
+    (round_request(middle * kUnitBytes) <= bytes ? within : beyond) = middle;
   }
-  return within;
+  return within * kUnitBytes;
 }
 
 std::uint64_t AllocatorSettings::smallest_rounded_to(std::uint64_t bytes) const {
-  if (!rounds_to_divisions()) return bytes;
-  std::uint64_t below = 0;
-  std::uint64_t enough = bytes;
-  while (enough - below > kUnitBytes) {
-    const std::uint64_t middle = (below + enough) / 2 / kUnitBytes * kUnitBytes;
-    (round_request(middle) >= bytes ? enough : below) = middle;
+  if (bytes < kUnitBytes || !rounds_to_divisions()) return bytes;
+  std::uint64_t below = 0;  // in units
+  std::uint64_t enough = units_of(bytes);
+  while (enough - below > 1) {
+    const std::uint64_t middle = below + (enough - below) / 2;
+    (round_request(middle * kUnitBytes) >= bytes ? enough : below) = middle;
   }
-  return enough;
+  return enough * kUnitBytes;
 }
 
 std::uint64_t AllocatorSettings::segment_bytes(std::uint64_t rounded) const {

@@ -500,6 +500,15 @@ BlockId CachingAllocator::find_fit(std::uint64_t requested_bytes, ClassId of) co
   return at == free.end() ? 0 : free[at].block;
 }
 
+std::uint64_t CachingAllocator::block_bytes_for(std::uint64_t requested_bytes, ClassId of) const {
+  const Request request = request_of(requested_bytes, of);
+  const BlockId fit = find_fit(requested_bytes, of);
+  Block whole;
+  whole.small = request.small;
+  whole.bytes = fit != 0 ? blocks_[fit].bytes : settings_.segment_bytes(request.bytes);
+  return should_split(whole, request.bytes) ? request.bytes : whole.bytes;
+}
+
 bool CachingAllocator::gives_back_for(std::uint64_t requested_bytes, ClassId of) const {
   if (find_fit(requested_bytes, of) != 0) return false;
   const std::uint64_t rounded = settings_.round_request(requested_bytes);

@@ -94,6 +94,8 @@ class CachingAllocator {
 
   // Where a request would go if it came now; 0 where the driver would be asked.
   [[nodiscard]] BlockId find_fit(std::uint64_t requested_bytes, ClassId of) const;
+  // How large the block of a request would be if it came now.
+  [[nodiscard]] std::uint64_t block_bytes_for(std::uint64_t requested_bytes, ClassId of) const;
   // Whether a request would make segments go back for what is allowed, and not for the driver.
   [[nodiscard]] bool gives_back_for(std::uint64_t requested_bytes, ClassId of) const;
   // The largest free block of the request's pool that is smaller than this; 0 where none is.

@@ -410,6 +410,9 @@ RecordedAllocator::Sizes RecordedAllocator::sizes_of_request(std::uint64_t bytes
                                                              ClassId of) const {
   // Rounded to no more than the next unit: the usual case, and always possible.
   if (requested <= bytes && requested + kUnitBytes > bytes) return {requested, requested};
+  const bool makes_it =
+      requested != 0 && compares() && allocator_.block_bytes_for(requested, of) == bytes;
+  if (makes_it) return {requested, requested};
   const Sizes possible = possible_sizes(bytes, of);
   const bool fits =
       requested != 0 && requested + kUnitBytes > possible.low && requested <= possible.high;

@@ -184,6 +184,22 @@ class WhatIf(unittest.TestCase):
         self.assertIs(fits[16], False)  # 104 MB
         self.assertIs(fits[192], True)
 
+    def test_what_a_program_sets_while_it_runs_is_followed(self):
+        for name, fraction, changes in (("ragged_limited", 0.011485752716928276, 0),
+                                        ("ragged_collecting", 0.020813783976314768, 0),
+                                        ("ragged_oversize", 0.0181486321862383, 0),
+                                        ("gpt_collecting", 0.010330405282516102, 0),
+                                        ("changing", 1, 2), ("waiting", 1, 0)):
+            with self.subTest(name):
+                truth = json.loads(gzip.decompress((DATA / "allocator" / name / "settings.json.gz").read_bytes()))
+                (device,) = self.ask("allocator", name)
+                recorded = device["recorded"]
+                self.assertIs(recorded["proven"], True, recorded["first_mismatch"])
+                self.assertEqual((recorded["memory_fraction"], recorded["changes"]), (fraction, changes))
+                row = device["rows"][0]
+                self.assertEqual((row["reserved_peak_bytes"], row["retries"], row["basis"]),
+                                 (truth[0]["reserved_peak_bytes"], truth[0]["retries"], "replayed"))
+
     def test_recorded_streams_keep_apart_what_is_free(self):
         (device,) = self.ask("allocator", "sidestreams_native")
         self.assertIs(device["recorded"]["proven"], True)
