@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What libc10.so, libc10_cuda.so and libtorch_cuda.so have of PyTorch's allocator beside its blocks:
-// settings and events. Each of them is made of this file.
+// What libc10.so, libc10_cuda.so and libtorch_cuda.so have of PyTorch's allocator beside its
+// blocks: settings and events. Each of them is made of this file.
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
