@@ -64,19 +64,6 @@ enum CUmemLocationType : int {
   CU_MEM_LOCATION_TYPE_HOST = 2,
 };
 
-enum CUresourcetype : int {};
-
-enum CUarraySparseSubresourceType : int {};
-
-enum CUmemOperationType : int {};
-
-enum CUmemHandleType : int {};
-
-enum CUmemAccess_flags : int {
-  CU_MEM_ACCESS_FLAGS_PROT_NONE = 0,
-  CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3,
-};
-
 enum CUmemRangeHandleType : int {};
 
 enum CUmemPool_attribute : int {
@@ -105,10 +92,6 @@ enum CUgraphNodeType : int {
   CU_GRAPH_NODE_TYPE_BATCH_MEM_OP = 12,
 };
 
-enum CUgraphInstantiateResult : int {
-  CUDA_GRAPH_INSTANTIATE_SUCCESS = 0,
-};
-
 enum CUstreamCaptureMode : int {
   CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
   CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
@@ -125,11 +108,6 @@ enum CUmemcpy3DOperandType : int {
 };
 
 enum CUmemDecompressAlgorithm : int {};
-
-enum CUmem_advise : int {
-  CU_MEM_ADVISE_SET_READ_MOSTLY = 1,
-  CU_MEM_ADVISE_UNSET_READ_MOSTLY = 2,
-};
 
 enum CUlimit : int {};
 

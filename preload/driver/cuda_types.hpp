@@ -38,7 +38,15 @@ using CUdevResourceDesc = struct CUdevResourceDesc_st*;
 // Only passed through, so their layout is of no interest.
 enum CUjit_option : int;
 enum CUlibraryOption : int;
+enum CUmem_advise : int;
 union CUstreamBatchMemOpParams;
+struct CUarrayMapInfo;
+struct CUmemAccessDesc;
+struct CUmemPoolPtrExportData;
+struct CUmemcpyAttributes;
+struct CUgraphEdgeData;
+struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC;
+struct CUDA_GRAPH_INSTANTIATE_PARAMS;
 struct CUexecAffinityParam;
 struct CUctxCreateParams;
 struct CUcheckpointCheckpointArgs;
@@ -77,46 +85,6 @@ struct CUmemAllocationProp {
   } allocFlags;
 };
 
-struct CUarrayMapInfo {
-  CUresourcetype resourceType;
-  union {
-    CUmipmappedArray mipmap;
-    CUarray array;
-  } resource;
-  CUarraySparseSubresourceType subresourceType;
-  union {
-    struct {
-      unsigned int level;
-      unsigned int layer;
-      unsigned int offsetX;
-      unsigned int offsetY;
-      unsigned int offsetZ;
-      unsigned int extentWidth;
-      unsigned int extentHeight;
-      unsigned int extentDepth;
-    } sparseLevel;
-    struct {
-      unsigned int layer;
-      unsigned long long offset;
-      unsigned long long size;
-    } miptail;
-  } subresource;
-  CUmemOperationType memOperationType;
-  CUmemHandleType memHandleType;
-  union {
-    CUmemGenericAllocationHandle memHandle;
-  } memHandle;
-  unsigned long long offset;
-  unsigned int deviceBitMask;
-  unsigned int flags;
-  unsigned int reserved[2];
-};
-
-struct CUmemAccessDesc {
-  CUmemLocation location;
-  CUmemAccess_flags flags;
-};
-
 struct CUmulticastObjectProp {
   unsigned int numDevices;
   std::size_t size;
@@ -132,10 +100,6 @@ struct CUmemPoolProps {
   std::size_t maxSize;
   unsigned short usage;
   unsigned char reserved[54];
-};
-
-struct CUmemPoolPtrExportData {
-  unsigned char reserved[64];
 };
 
 struct CUDA_ARRAY_DESCRIPTOR_v1 {
@@ -193,13 +157,6 @@ struct CUDA_EXTERNAL_MEMORY_BUFFER_DESC {
   unsigned long long offset;
   unsigned long long size;
   unsigned int flags;
-  unsigned int reserved[16];
-};
-
-struct CUDA_EXTERNAL_MEMORY_MIPMAPPED_ARRAY_DESC {
-  unsigned long long offset;
-  CUDA_ARRAY3D_DESCRIPTOR arrayDesc;
-  unsigned int numLevels;
   unsigned int reserved[16];
 };
 
@@ -294,13 +251,6 @@ struct CUgraphNodeParams {
   long long reserved2;
 };
 
-struct CUgraphEdgeData {
-  unsigned char from_port;
-  unsigned char to_port;
-  unsigned char type;
-  unsigned char reserved[5];
-};
-
 struct CUDA_MEMSET_NODE_PARAMS {
   CUdeviceptr dst;
   std::size_t pitch;
@@ -308,13 +258,6 @@ struct CUDA_MEMSET_NODE_PARAMS {
   unsigned int elementSize;
   std::size_t width;
   std::size_t height;
-};
-
-struct CUDA_GRAPH_INSTANTIATE_PARAMS {
-  std::uint64_t flags;
-  CUstream hUploadStream;
-  CUgraphNode hErrNode_out;
-  CUgraphInstantiateResult result_out;
 };
 
 template <class Size, class Address>
@@ -365,13 +308,6 @@ struct CUDA_MEMCPY3D_PEER {
   std::size_t WidthInBytes;
   std::size_t Height;
   std::size_t Depth;
-};
-
-struct CUmemcpyAttributes {
-  CUmemcpySrcAccessOrder srcAccessOrder;
-  CUmemLocation srcLocHint;
-  CUmemLocation dstLocHint;
-  unsigned int flags;
 };
 
 struct CUoffset3D {
