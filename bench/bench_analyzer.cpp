@@ -85,6 +85,34 @@ void add_analysis_rows(const std::string& name, const SyntheticTrace& trace,
   rows.push_back(memory);
 }
 
+// What other settings cost, in analyses of the same trace: with them less without them.
+Row what_if_row(const std::string& name, const SyntheticTrace& trace) {
+  const auto usage_of = [&](bool with_settings) {
+    return measure_child([&] {
+      analyzer::Options options;
+      if (with_settings) options.what_if.emplace();
+      const analyzer::rows::Report report = analyzer::analyze({trace.path}, options);
+      if (!with_settings) return;
+      for (const analyzer::rows::WhatIf& row : report.what_if.value()) {
+        if (row.recorded.proven != true) {
+          throw std::runtime_error(row.recorded.first_mismatch.value_or("nothing was replayed"));
+        }
+      }
+    });
+  };
+  const Usage without = usage_of(false);
+  const Usage with = usage_of(true);
+  Row row;
+  row.what = "usual allocator settings, " + name;
+  row.unit = "analyses";
+  row.measured = with.processor_s / without.processor_s - 1;
+  row.at_most = 10;
+  row.context = {{"processor_s", with.processor_s - without.processor_s},
+                 {"wall", with.wall_s / without.wall_s - 1},
+                 {"peak_mib", with.peak_mib}};
+  return row;
+}
+
 std::string millions(std::uint64_t events) {
   return events % 1'000'000 == 0 ? std::to_string(events / 1'000'000) + " M events"
                                  : std::to_string(events) + " events";
@@ -108,6 +136,10 @@ std::vector<Row> measure_all(const Arguments& arguments) {
     measure_one("PyTorch blocks", Pattern::kTraining, events);
   }
   const std::uint64_t most = sizes.size() > 1 ? sizes[1] : sizes[0];
+  const SyntheticTrace varying =
+      write_synthetic_trace(folder.path() / "bench.gmt", Pattern::kVaryingShapes, most);
+  rows.push_back(what_if_row("varying shapes, " + millions(most), varying));
+  std::filesystem::remove(varying.path);
   measure_one("stream-ordered calls", Pattern::kAsyncBackend, most);
   measure_one("64 threads", Pattern::kManyThreads, most);
   measure_one("copies with CUPTI's records", Pattern::kCopies, most);

@@ -7,6 +7,7 @@
 #include <map>
 #include <vector>
 
+#include "analyzer/replay/caching_allocator.hpp"
 #include "bench/trace_output.hpp"
 #include "trace/records.hpp"
 
@@ -19,6 +20,7 @@ constexpr std::uint64_t kMeanEventTicks = 39'000;  // 15 us: 68,000 events a sec
 constexpr std::size_t kStepAllocations = 625;
 constexpr std::size_t kTemplates = 4;
 constexpr std::uint64_t kFirstAddress = 0x7f12'0000'0000;
+constexpr const char* kTorchVersion = "2.11.0";
 constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
 
 // splitmix64 (Steele, Lea, Flood 2014): the same numbers with every standard library.
@@ -83,6 +85,33 @@ std::vector<Operation> make_step(Random& random, std::uint64_t first_address) {
   return step;
 }
 
+// The driver of an allocator: hands out one address after the other.
+class GrowingMemory final : public analyzer::replay::SegmentSource {
+ public:
+  struct Segment {
+    std::uint64_t address = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::optional<std::uint64_t> allocate(std::uint64_t bytes,
+                                        analyzer::replay::ClassId /*of*/) override {
+    const std::uint64_t address = end_;
+    end_ += bytes;
+    new_segments.push_back({address, bytes});
+    return address;
+  }
+  void release(std::uint64_t /*address*/, std::uint64_t /*bytes*/) override {}
+  Space reserve(std::uint64_t /*page_bytes*/, analyzer::replay::ClassId /*of*/) override {
+    return {};
+  }
+  bool map(std::uint64_t /*address*/, std::uint64_t /*bytes*/) override { return false; }
+  void unmap(std::uint64_t /*address*/, std::uint64_t /*bytes*/) override {}
+
+  std::vector<Segment> new_segments;  // to be taken
+
+ private:
+  std::uint64_t end_ = kFirstAddress;
+};
+
 // The course of one job. Times grow from event to event over all threads.
 class Job {
  public:
@@ -101,6 +130,7 @@ class Job {
     }
     write_dictionary();
     if (pattern == Pattern::kTraining) write_segments();
+    if (pattern == Pattern::kVaryingShapes) write_versions();
     if (pattern == Pattern::kCopies) write_activity_state();
   }
 
@@ -109,6 +139,9 @@ class Job {
       switch (pattern_) {
         case Pattern::kTraining:
           training_step();
+          break;
+        case Pattern::kVaryingShapes:
+          varying_step();
           break;
         case Pattern::kAsyncBackend:
           async_step();
@@ -246,21 +279,89 @@ class Job {
     return steps_[random_.below(10) == 0 ? 1 + random_.below(kTemplates - 1) : 0];
   }
 
+  void add_block(trace::Block block) {
+    pass_time();
+    framework_bytes_ += static_cast<std::uint64_t>(block.bytes);
+    block.record.time = now_;
+    block.allocated = framework_bytes_;
+    block.reserved_bytes = reserved_bytes_;
+    block.device_type = 1;
+    block.device = 0;
+    block.framework = static_cast<std::uint16_t>(trace::Framework::kPytorch);
+    writers_.front().add(block);
+    ++events_;
+  }
+
   void training_step() {
     for (const Operation& operation : choose_step()) {
-      pass_time();
-      framework_bytes_ += operation.allocates ? operation.bytes : 0 - operation.bytes;
       trace::Block block;
-      block.record.time = now_;
       block.address = operation.address;
       block.bytes = static_cast<std::int64_t>(operation.bytes) * (operation.allocates ? 1 : -1);
-      block.allocated = framework_bytes_;
-      block.reserved_bytes = reserved_bytes_;
-      block.device_type = 1;
-      block.device = 0;
-      block.framework = static_cast<std::uint16_t>(trace::Framework::kPytorch);
-      writers_.front().add(block);
-      ++events_;
+      add_block(block);
+    }
+    add_copies();
+  }
+
+  void write_versions() {
+    for (const auto& [key, text] : {std::pair{trace::TextKey::kTorchVersion, kTorchVersion},
+                                    std::pair{trace::TextKey::kTorchAllocator, "native"},
+                                    std::pair{trace::TextKey::kTorchAllocatorOptions, ""}}) {
+      trace::Text record;
+      record.record.time = now_;
+      record.key = key;
+      background_.add(record, text);
+    }
+  }
+
+  analyzer::replay::BlockId take_block(std::uint64_t bytes) {
+    const analyzer::replay::BlockId id = allocator_.malloc(bytes, 0);
+    for (const GrowingMemory::Segment& segment : memory_.new_segments) {
+      add_allocation(writers_.front(), segment.address, segment.bytes, false);
+      reserved_bytes_ += segment.bytes;
+    }
+    memory_.new_segments.clear();
+    trace::Block block;
+    block.record.flags = trace::kFlagStream;
+    block.address = allocator_.address_of(id);
+    block.bytes = static_cast<std::int64_t>(allocator_.bytes_of(id));
+    block.requested = bytes;
+    add_block(block);
+    return id;
+  }
+
+  void give_back(analyzer::replay::BlockId id) {
+    trace::Block block;
+    block.record.flags = trace::kFlagStream;
+    block.address = allocator_.address_of(id);
+    block.bytes = -static_cast<std::int64_t>(allocator_.bytes_of(id));
+    allocator_.free(id);
+    add_block(block);
+  }
+
+  // Activations are kept, each beside two temporaries, then comes the loss, then they go back in
+  // reverse order, each beside two gradients.
+  void varying_step() {
+    constexpr std::array<std::uint64_t, 6> kBytesOfToken = {3072, 12'288, 1024, 48, 3072, 4};
+    constexpr std::uint64_t kLogitBytesOfToken = 200'000;
+    const std::uint64_t tokens = 8 * (64 + random_.below(192));
+    const auto bytes_of = [&](std::size_t i) { return tokens * kBytesOfToken[i % 6]; };
+    std::vector<analyzer::replay::BlockId> kept;
+    const auto take_two = [&](std::size_t i) {
+      const analyzer::replay::BlockId one = take_block(bytes_of(i + 1));
+      const analyzer::replay::BlockId other = take_block(bytes_of(i + 2));
+      give_back(one);
+      give_back(other);
+    };
+    constexpr std::size_t kKept = kStepAllocations / 5;
+    for (std::size_t i = 0; i < kKept; ++i) {
+      kept.push_back(take_block(bytes_of(i)));
+      take_two(i);
+    }
+    kept.push_back(take_block(tokens * kLogitBytesOfToken));
+    while (!kept.empty()) {
+      take_two(kept.size());
+      give_back(kept.back());
+      kept.pop_back();
     }
     add_copies();
   }
@@ -357,6 +458,9 @@ class Job {
   std::uint64_t reserved_bytes_ = 0;
   std::vector<std::vector<Operation>> steps_;
   std::array<std::uint64_t, 64> held_ = {};
+  GrowingMemory memory_;
+  analyzer::replay::CachingAllocator allocator_{
+      {}, analyzer::replay::rules_of_version(kTorchVersion), memory_};
   WriterOutput background_;
   std::vector<WriterOutput> writers_;
 };

@@ -231,8 +231,9 @@ std::size_t interval_of(std::uint64_t bytes) {
       std::clamp(log2 - kFirstInterval, 0, static_cast<int>(AllocatorSettings::kIntervals) - 1));
 }
 
+// To a power of two.
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
+  return (bytes + unit - 1) & ~(unit - 1);
 }
 
 // Without a sum that could overflow: traces can say anything.
@@ -261,7 +262,7 @@ std::uint64_t AllocatorSettings::round_request(std::uint64_t bytes) const {
   if (bytes < kUnitBytes) return kUnitBytes;
   const std::uint64_t parts = divisions[interval_of(bytes)];
   if (parts > 1 && bytes > kUnitBytes * parts) {
-    return round_up(bytes, std::bit_floor(bytes) / parts);
+    return round_up(bytes, std::bit_floor(bytes) >> std::countr_zero(parts));
   }
   return round_up(bytes, kUnitBytes);
 }
