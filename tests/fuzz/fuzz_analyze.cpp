@@ -18,6 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   tests::write_input(tests::expand_input(std::as_bytes(std::span(data, size))), path);
   analyzer::Options options;
   options.symbols.enabled = false;  // the trace may name any file of this machine
+  options.what_if.emplace();
   try {
     // A report that the tools refuse is a finding: it is ours.
     (void)tools::summary_text(
