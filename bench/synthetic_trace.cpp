@@ -21,6 +21,7 @@ constexpr std::size_t kStepAllocations = 625;
 constexpr std::size_t kTemplates = 4;
 constexpr std::uint64_t kFirstAddress = 0x7f12'0000'0000;
 constexpr const char* kTorchVersion = "2.11.0";
+constexpr trace::ContextId kContext{1};
 constexpr std::uint64_t kMebibyte = std::uint64_t{1} << 20;
 
 // splitmix64 (Steele, Lea, Flood 2014): the same numbers with every standard library.
@@ -169,7 +170,7 @@ class Job {
     write_clock();
     trace::Context context;
     context.record.time = now_;
-    context.id = 1;
+    context.id = kContext;
     context.handle = 0x5500'0000;
     context.device = 0;
     context.primary = 1;
@@ -223,7 +224,7 @@ class Job {
     record.call.record.flags = flags;
     record.call.end = now_ + 800 + random_.below(400);
     record.call.caller = 0x7f33'0010'0000 + 64 * random_.below(12);
-    record.call.context = 1;
+    record.call.context = kContext;
     writer.add(record);
     ++events_;
   }

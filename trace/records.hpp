@@ -73,11 +73,18 @@ inline constexpr std::uint16_t kFlagStream = 256;
 // Stacks of blocks: while they were allocated, PyTorch's autograd noted what a backward pass needs.
 inline constexpr std::uint16_t kFlagAutograd = 512;
 
-// A recorded call stack: the `id` of a Stack record. A type of its own, so that it is not taken for
-// one of the other numbers that travel with it.
+// Types of their own, so that they are not taken for one of the other numbers that travel with them.
+//
+// A recorded call stack: the `id` of a Stack record.
 enum class StackId : std::uint32_t { kNone = 0 };
 [[nodiscard]] constexpr std::uint32_t number_of(StackId stack) noexcept {
   return static_cast<std::uint32_t>(stack);
+}
+// A context of the driver: the `id` of a Context record, 1 and up in the order in which the process
+// met them. CUPTI's records have numbers of CUPTI's own.
+enum class ContextId : std::uint32_t { kNone = 0 };
+[[nodiscard]] constexpr std::uint32_t number_of(ContextId context) noexcept {
+  return static_cast<std::uint32_t>(context);
 }
 
 // A call of the driver API. The slot is committed before the real call with its arguments and
@@ -88,7 +95,7 @@ struct CallHeader {
   std::uint64_t end = 0;     // ticks
   std::uint64_t caller = 0;  // return address of the wrapper
   StackId stack = StackId::kNone;
-  std::uint32_t context = 0;  // ContextId of the calling thread; 0 = none known
+  ContextId context = ContextId::kNone;  // of the calling thread
 };
 
 // Memory kinds of an allocation; level and kind of the report follow from it.

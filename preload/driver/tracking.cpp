@@ -12,6 +12,8 @@
 namespace gpumemtrace::preload::tracking {
 namespace {
 
+using trace::ContextId;
+
 constexpr std::uint32_t kMaxContexts = 1024;
 constexpr std::uint32_t kMaxDevices = 128;
 
@@ -25,7 +27,7 @@ struct ContextEntry {
 
 struct State {
   ContextEntry contexts[kMaxContexts];
-  std::atomic<std::uint32_t> primary_id[kMaxDevices] = {};
+  std::atomic<ContextId> primary_id[kMaxDevices] = {};
   std::atomic<std::uint64_t> pools[kMaxPools] = {};
   std::atomic<bool> pools_in_use = false;
   std::atomic<bool> sampling = false;
@@ -36,19 +38,21 @@ constinit State state;
 
 // The id of a context, and whether this call has met it first.
 struct Found {
-  std::uint32_t id = 0;
+  ContextId id = ContextId::kNone;
   bool is_new = false;
-  std::uint32_t new_id() const noexcept { return is_new ? id : 0; }
+  ContextId new_id() const noexcept { return is_new ? id : ContextId::kNone; }
 };
 
 bool is_entry_of(const ContextEntry& entry, std::uint64_t handle) noexcept {
   return entry.claimed.load() == handle && !entry.ended.load();
 }
 
-// The newest of the first `count` entries that is the handle's; 0 where none is.
-std::uint32_t find_among(std::uint32_t count, std::uint64_t handle) noexcept {
+ContextEntry& entry_of(ContextId id) noexcept { return state.contexts[number_of(id) - 1]; }
+
+// The newest of the first `count` entries that is the handle's.
+ContextId find_among(std::uint32_t count, std::uint64_t handle) noexcept {
   while (count > 0 && !is_entry_of(state.contexts[count - 1], handle)) --count;
-  return count;
+  return ContextId{count};
 }
 
 // Entries are claimed in order, each by one exchange. Of two threads that meet the same context at
@@ -61,9 +65,9 @@ Found add_from(std::uint32_t index, std::uint64_t handle, int device, bool prima
       entry.device.store(device);
       entry.primary.store(primary);
       entry.handle.store(handle);
-      return {index + 1, true};
+      return {ContextId{index + 1}, true};
     }
-    if (is_entry_of(entry, handle)) return {index + 1, false};
+    if (is_entry_of(entry, handle)) return {ContextId{index + 1}, false};
   }
   return {};
 }
@@ -72,11 +76,11 @@ Found add_from(std::uint32_t index, std::uint64_t handle, int device, bool prima
 Found find_or_ask(std::uint64_t handle) noexcept {
   if (handle == 0) return {};
   const std::uint32_t count = context_count();
-  if (const std::uint32_t id = find_among(count, handle); id != 0) return {id, false};
+  if (const ContextId id = find_among(count, handle); id != ContextId::kNone) return {id, false};
   return add_from(count, handle, driver::device_of_context(handle), false);
 }
 
-void set_top(std::uint32_t id) noexcept {
+void set_top(ContextId id) noexcept {
   ThreadState& thread = thread_state;
   thread.context = id;
   if (thread.context_depth == 0) thread.context_depth = 1;
@@ -87,12 +91,12 @@ void set_top(std::uint32_t id) noexcept {
 
 }  // namespace
 
-std::uint32_t context_id(std::uint64_t handle) noexcept {
-  return handle == 0 ? 0 : find_among(context_count(), handle);
+ContextId context_id(std::uint64_t handle) noexcept {
+  return handle == 0 ? ContextId::kNone : find_among(context_count(), handle);
 }
 
 // Always a new one: the handle's former context may have ended unseen.
-std::uint32_t context_created(std::uint64_t handle, int device) noexcept {
+ContextId context_created(std::uint64_t handle, int device) noexcept {
   const Found found = add_from(context_count(), handle, device, false);
   ++thread_state.context_depth;
   set_top(found.id);
@@ -100,25 +104,23 @@ std::uint32_t context_created(std::uint64_t handle, int device) noexcept {
 }
 
 void context_destroyed(std::uint64_t handle) noexcept {
-  const std::uint32_t id = context_id(handle);
-  if (id == 0) return;
-  state.contexts[id - 1].ended.store(true);
+  const ContextId id = context_id(handle);
+  if (id == ContextId::kNone) return;
+  entry_of(id).ended.store(true);
   if (thread_state.context == id) context_popped();
 }
 
-std::uint32_t context_seen(std::uint64_t handle) noexcept { return find_or_ask(handle).new_id(); }
+ContextId context_seen(std::uint64_t handle) noexcept { return find_or_ask(handle).new_id(); }
 
-std::uint32_t context_set(std::uint64_t handle) noexcept {
-  const std::uint32_t current = thread_state.context;
-  if (current != 0 && context_info(current).handle == handle && !context_info(current).ended) {
-    return 0;
-  }
+ContextId context_set(std::uint64_t handle) noexcept {
+  const ContextInfo current = context_info(thread_state.context);
+  if (current.handle != 0 && current.handle == handle && !current.ended) return ContextId::kNone;
   const Found found = find_or_ask(handle);
   set_top(found.id);
   return found.new_id();
 }
 
-std::uint32_t context_pushed(std::uint64_t handle) noexcept {
+ContextId context_pushed(std::uint64_t handle) noexcept {
   ++thread_state.context_depth;
   const Found found = find_or_ask(handle);
   set_top(found.id);
@@ -129,14 +131,15 @@ void context_popped() noexcept {
   ThreadState& thread = thread_state;
   if (thread.context_depth > 0) --thread.context_depth;
   const std::uint32_t depth = thread.context_depth;
-  thread.context = depth > 0 && depth <= kContextStackDepth ? thread.context_stack[depth - 1] : 0;
+  thread.context =
+      depth > 0 && depth <= kContextStackDepth ? thread.context_stack[depth - 1] : ContextId::kNone;
 }
 
-std::uint32_t primary_retained(std::uint64_t handle, int device) noexcept {
+ContextId primary_retained(std::uint64_t handle, int device) noexcept {
   const std::uint32_t count = context_count();
   Found found{find_among(count, handle), false};
-  if (found.id == 0) found = add_from(count, handle, device, true);
-  if (found.id != 0) state.contexts[found.id - 1].primary.store(true);
+  if (found.id == ContextId::kNone) found = add_from(count, handle, device, true);
+  if (found.id != ContextId::kNone) entry_of(found.id).primary.store(true);
   if (device >= 0 && device < static_cast<int>(kMaxDevices)) {
     state.primary_id[device].store(found.id);
   }
@@ -144,19 +147,20 @@ std::uint32_t primary_retained(std::uint64_t handle, int device) noexcept {
 }
 
 void primary_ended(int device) noexcept {
-  const std::uint32_t id = primary_context_id(device);
-  if (id != 0) state.contexts[id - 1].ended.store(true);
-  if (device >= 0 && device < static_cast<int>(kMaxDevices)) state.primary_id[device].store(0);
+  const ContextId id = primary_context_id(device);
+  if (id == ContextId::kNone) return;
+  entry_of(id).ended.store(true);
+  state.primary_id[device].store(ContextId::kNone);
 }
 
-std::uint32_t primary_context_id(int device) noexcept {
-  if (device < 0 || device >= static_cast<int>(kMaxDevices)) return 0;
+ContextId primary_context_id(int device) noexcept {
+  if (device < 0 || device >= static_cast<int>(kMaxDevices)) return ContextId::kNone;
   return state.primary_id[device].load();
 }
 
-std::uint32_t ask_current_context() noexcept {
+ContextId ask_current_context() noexcept {
   const std::uint64_t handle = driver::current_context();
-  if (handle == 0) return 0;
+  if (handle == 0) return ContextId::kNone;
   const Found found = find_or_ask(handle);
   set_top(found.id);
   return found.new_id();
@@ -168,9 +172,9 @@ std::uint32_t context_count() noexcept {
   return count;
 }
 
-ContextInfo context_info(std::uint32_t id) noexcept {
-  if (id == 0 || id > kMaxContexts) return {};
-  const ContextEntry& entry = state.contexts[id - 1];
+ContextInfo context_info(ContextId id) noexcept {
+  if (id == ContextId::kNone || number_of(id) > kMaxContexts) return {};
+  const ContextEntry& entry = entry_of(id);
   return {entry.handle.load(), entry.device.load(), entry.primary.load(), entry.ended.load()};
 }
 
@@ -243,7 +247,7 @@ void reset_if_forked() noexcept {
     entry.handle.store(0);
     entry.ended.store(false);
   }
-  for (auto& id : state.primary_id) id.store(0);
+  for (auto& id : state.primary_id) id.store(ContextId::kNone);
   for (auto& pool : state.pools) pool.store(0);
   state.pools_in_use.store(false);
   state.sampling.store(false);

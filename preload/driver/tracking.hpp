@@ -8,28 +8,30 @@
 
 #include <cstdint>
 
+#include "trace/records.hpp"
+
 namespace gpumemtrace::preload::tracking {
 
-// --- Contexts. A ContextId is 1 + the index in a table that only grows; 0 = unknown.
+// --- Contexts. A ContextId is 1 + the index in a table that only grows; kNone = unknown.
 //
-// What may meet a context for the first time returns its id where it did, else 0: the caller has
-// its record written (preload/session/context_records.hpp).
+// What may meet a context for the first time returns its id where it did, else kNone: the caller
+// has its record written (preload/session/context_records.hpp).
 
-std::uint32_t context_id(std::uint64_t handle) noexcept;
-[[nodiscard]] std::uint32_t context_created(std::uint64_t handle, int device) noexcept;  // current
+trace::ContextId context_id(std::uint64_t handle) noexcept;
+[[nodiscard]] trace::ContextId context_created(std::uint64_t handle, int device) noexcept;  // current
 void context_destroyed(std::uint64_t handle) noexcept;
 // The call does not say which device it belongs to.
-[[nodiscard]] std::uint32_t context_seen(std::uint64_t handle) noexcept;
-[[nodiscard]] std::uint32_t context_set(std::uint64_t handle) noexcept;
-[[nodiscard]] std::uint32_t context_pushed(std::uint64_t handle) noexcept;
+[[nodiscard]] trace::ContextId context_seen(std::uint64_t handle) noexcept;
+[[nodiscard]] trace::ContextId context_set(std::uint64_t handle) noexcept;
+[[nodiscard]] trace::ContextId context_pushed(std::uint64_t handle) noexcept;
 void context_popped() noexcept;
-[[nodiscard]] std::uint32_t primary_retained(std::uint64_t handle, int device) noexcept;
+[[nodiscard]] trace::ContextId primary_retained(std::uint64_t handle, int device) noexcept;
 void primary_ended(int device) noexcept;
-std::uint32_t primary_context_id(int device) noexcept;
+trace::ContextId primary_context_id(int device) noexcept;
 
 // Asks the driver which context is current on this thread: for threads on which no wrapped call
 // made one current. thread_state.context has it afterwards.
-[[nodiscard]] std::uint32_t ask_current_context() noexcept;
+[[nodiscard]] trace::ContextId ask_current_context() noexcept;
 
 struct ContextInfo {
   std::uint64_t handle = 0;
@@ -39,7 +41,7 @@ struct ContextInfo {
 };
 std::uint32_t context_count() noexcept;
 // A handle of 0: there is none, or the thread that adds it has not finished.
-ContextInfo context_info(std::uint32_t id) noexcept;
+ContextInfo context_info(trace::ContextId id) noexcept;
 
 // --- Pools that the program uses, for the background thread's samples.
 

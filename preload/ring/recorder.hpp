@@ -56,7 +56,7 @@ class Slot {
   // `fill` stores the arguments into the record.
   template <class Fill>
   Slot(const CallGuard&, std::uint16_t api, std::uint16_t flags, const void* caller,
-       trace::StackId stack, std::uint32_t context, Fill&& fill) noexcept {
+       trace::StackId stack, trace::ContextId context, Fill&& fill) noexcept {
     record_ = reserve<Record>();
     if (record_ == nullptr) return;
     new (record_) Record;

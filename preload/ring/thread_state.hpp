@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "trace/records.hpp"
 #include "trace/ring_layout.hpp"
 
 namespace gpumemtrace::preload {
@@ -44,11 +45,11 @@ struct alignas(64) ThreadState {
   bool chunk_is_reserved = false;  // from the ring's reserve: copies must not fill it
   std::uint32_t writer_id = 0;     // the writer's, while this thread has it
   // Contexts that were made current here, as the wrapped calls said; ContextId values.
-  std::uint32_t context = 0;
+  trace::ContextId context = trace::ContextId::kNone;
   std::uint32_t context_depth = 0;
   std::uint64_t last_without_python = 0;  // ticks(); see watch_who_waits()
   std::uint64_t last_waiting_look = 0;    // likewise
-  std::uint32_t context_stack[kContextStackDepth] = {};
+  trace::ContextId context_stack[kContextStackDepth] = {};
 };
 
 extern constinit thread_local ThreadState thread_state [[gnu::tls_model("initial-exec")]];

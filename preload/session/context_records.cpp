@@ -6,23 +6,23 @@
 
 namespace gpumemtrace::preload {
 
-void record_context(std::uint32_t context_id) noexcept {
-  const tracking::ContextInfo info = tracking::context_info(context_id);
+void record_context(trace::ContextId id) noexcept {
+  const tracking::ContextInfo info = tracking::context_info(id);
   if (info.handle == 0) return;
   const CallGuard guard;
   // Waits for a start that is under way: what stands at the start of the trace may be without it.
   if (!recording(false)) return;
   (void)write_event<trace::Context>(guard, [&](trace::Context& record) {
-    record.id = context_id;
+    record.id = id;
     record.handle = info.handle;
     record.device = info.device;
     record.primary = info.primary ? 1 : 0;
   });
 }
 
-std::uint32_t current_context() noexcept {
-  const std::uint32_t known = thread_state.context;
-  if (known != 0) [[likely]]
+trace::ContextId current_context() noexcept {
+  const trace::ContextId known = thread_state.context;
+  if (known != trace::ContextId::kNone) [[likely]]
     return known;
   record_context(tracking::ask_current_context());
   return thread_state.context;

@@ -2,16 +2,16 @@
 // Contexts as records: what the trace says of each that preload/driver/tracking.hpp knows.
 #pragma once
 
-#include <cstdint>
+#include "trace/records.hpp"
 
 namespace gpumemtrace::preload {
 
 // Writes the context's record where the calling thread records; else the recording does so when it
-// starts or goes on. Nothing for 0, or where the context's own thread is about to. Any thread.
-void record_context(std::uint32_t context_id) noexcept;
+// starts or goes on. Nothing for kNone, or where the context's own thread is about to. Any thread.
+void record_context(trace::ContextId id) noexcept;
 
 // The calling thread's current context; its record is written where it is a new one. Asks the
 // driver on threads where no wrapped call made one current.
-std::uint32_t current_context() noexcept;
+trace::ContextId current_context() noexcept;
 
 }  // namespace gpumemtrace::preload

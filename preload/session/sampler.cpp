@@ -227,7 +227,7 @@ void record_samples(const CallGuard& guard) noexcept {
   bool has_context[kMaxDevices] = {};
   const std::uint32_t contexts = tracking::context_count();
   for (std::uint32_t id = 1; id <= contexts; ++id) {
-    const tracking::ContextInfo context = tracking::context_info(id);
+    const tracking::ContextInfo context = tracking::context_info(trace::ContextId{id});
     if (context.ended || context.handle == 0 || context.device < 0 ||
         context.device >= kMaxDevices || has_context[context.device]) {
       continue;

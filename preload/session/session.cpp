@@ -54,7 +54,7 @@ bool resume_recording(const CallGuard&) noexcept {
   if (!recording(false)) return false;
   (void)write_mark(trace::MarkKind::kStarted, {});
   const std::uint32_t contexts = tracking::context_count();
-  for (std::uint32_t id = 1; id <= contexts; ++id) record_context(id);
+  for (std::uint32_t id = 1; id <= contexts; ++id) record_context(trace::ContextId{id});
   return true;
 }
 

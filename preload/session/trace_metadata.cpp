@@ -145,7 +145,8 @@ void add_apis(RecordBuffer& buffer) noexcept {
 
 void add_contexts(RecordBuffer& buffer) noexcept {
   const std::uint32_t count = tracking::context_count();
-  for (std::uint32_t id = 1; id <= count; ++id) {
+  for (std::uint32_t number = 1; number <= count; ++number) {
+    const trace::ContextId id{number};
     const tracking::ContextInfo info = tracking::context_info(id);
     if (info.handle == 0) continue;  // the thread that adds it writes its record
     trace::Context record;

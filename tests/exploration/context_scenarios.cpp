@@ -23,6 +23,8 @@ int device_of_context(std::uint64_t) noexcept { return 5; }
 namespace gpumemtrace::exploration {
 namespace {
 
+using trace::ContextId;
+
 constexpr std::uint64_t kHandle = 0x1000;
 constexpr std::uint64_t kOtherHandle = 0x2000;
 
@@ -30,23 +32,24 @@ constexpr std::uint64_t kOtherHandle = 0x2000;
 class Meeting {
  public:
   // The calling thread met a context and got this id for it, where `new_id` a new one.
-  void met(std::uint64_t handle, std::uint32_t id, std::uint32_t new_id) {
-    promise(id != 0, "a context has no id");
-    promise(new_id == 0 || new_id == id, "a context is announced by another's id");
-    if (new_id != 0) {
+  void met(std::uint64_t handle, ContextId id, ContextId new_id) {
+    promise(id != ContextId::kNone, "a context has no id");
+    promise(new_id == ContextId::kNone || new_id == id, "a context is announced by another's id");
+    if (new_id != ContextId::kNone) {
       const tracking::ContextInfo info = tracking::context_info(id);
       promise(info.handle == handle && info.device == 5, "what is announced is not whole");
     }
     const Unseen unseen;
-    promise(new_id == 0 || announced_.insert(id).second, "a context is announced twice");
+    promise(new_id == ContextId::kNone || announced_.insert(id).second,
+            "a context is announced twice");
     ids_.insert({handle, id});
   }
   void sets(std::uint64_t handle) {
-    const std::uint32_t new_id = tracking::context_set(handle);
+    const ContextId new_id = tracking::context_set(handle);
     met(handle, thread_state.context, new_id);
   }
   void retains(std::uint64_t handle) {
-    const std::uint32_t new_id = tracking::primary_retained(handle, 5);
+    const ContextId new_id = tracking::primary_retained(handle, 5);
     met(handle, tracking::primary_context_id(5), new_id);
   }
   Outcome explore_all(std::vector<std::function<void()>> threads, std::size_t contexts) {
@@ -68,8 +71,8 @@ class Meeting {
   }
 
  private:
-  std::set<std::uint32_t> announced_;                      // unseen
-  std::set<std::pair<std::uint64_t, std::uint32_t>> ids_;  // unseen
+  std::set<ContextId> announced_;                      // unseen
+  std::set<std::pair<std::uint64_t, ContextId>> ids_;  // unseen
 };
 
 // Two threads make the same context current for the first time.
@@ -122,7 +125,7 @@ class Start : public World {
   void begin_recording() {
     control.session.store(kStarting);
     for (std::uint32_t id = 1; id <= tracking::context_count(); ++id) {
-      const tracking::ContextInfo info = tracking::context_info(id);
+      const tracking::ContextInfo info = tracking::context_info(ContextId{id});
       if (info.handle == 0) continue;
       promise(info.device == 5, "what stands at the start is not whole");
       const Unseen unseen;

@@ -182,7 +182,7 @@ add_context_mutant(context_claimed_without_exchange preload/driver/tracking.cpp
   "if (entry.claimed.compare_exchange_strong(free, handle)) {"
   "if ((free = entry.claimed.load()) == 0) {\n      entry.claimed.store(handle);")
 add_context_mutant(context_of_another_not_seen preload/driver/tracking.cpp
-  "    if (is_entry_of(entry, handle)) return {index + 1, false};" "")
+  "    if (is_entry_of(entry, handle)) return {ContextId{index + 1}, false};" "")
 add_context_mutant(context_published_early preload/driver/tracking.cpp
   "      entry.device.store(device);" "      entry.handle.store(handle);\n      entry.device.store(device);")
 add_context_mutant(context_ended_still_found preload/driver/tracking.cpp

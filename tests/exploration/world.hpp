@@ -174,8 +174,8 @@ class World {
   void call(std::uint32_t number, trace::StackId stack = trace::StackId::kNone) {
     const CallGuard guard;
     ledger_.begins(number);
-    Slot<trace::Free> slot(guard, 0, 0, reinterpret_cast<void*>(std::uintptr_t{number}), stack, 0,
-                           [](trace::Free& free) { free.address = 1; });
+    Slot<trace::Free> slot(guard, 0, 0, reinterpret_cast<void*>(std::uintptr_t{number}), stack,
+                           trace::ContextId::kNone, [](trace::Free& free) { free.address = 1; });
     if (slot) slot.complete(kCallResult, 1);
     ledger_.ends(number, static_cast<bool>(slot));
   }

@@ -30,6 +30,7 @@ struct JobRecord {
 class RandomJob {
  public:
   static constexpr std::uint32_t kThreads = 4;
+  static constexpr std::uint32_t kPrimaryContexts = 2;
   // Long beside the time that the analysis waits for a late free.
   static constexpr std::uint64_t kPauseTicks = 100'000;
 
@@ -52,7 +53,7 @@ class RandomJob {
     std::uint64_t bytes = 0;
     trace::MemoryKind memory = trace::MemoryKind::kDevice;
     bool is_segment = false;
-    std::uint32_t context = 1;
+    trace::ContextId context{1};
   };
   struct Physical {
     std::uint64_t handle = 0;
@@ -103,17 +104,20 @@ class RandomJob {
     header.end = end;
     if (header.record.api == 0) header.record.api = static_cast<std::uint16_t>(1 + below(3));
     header.caller = 0x1000 + below(6) * 16;
-    if (header.context == 0) header.context = context_of_next();
+    if (header.context == trace::ContextId::kNone) header.context = context_of_next();
     busy_until_[writer] = end + 1;
     store(&record, sizeof record, {writer, start, end, {}}, {});
   }
-  std::uint32_t context_of_next() {
-    return one_in(10) ? side_context_ : static_cast<std::uint32_t>(1 + below(2));
+  trace::ContextId context_of_next() {
+    return one_in(10) ? side_context_
+                      : trace::ContextId{static_cast<std::uint32_t>(1 + below(kPrimaryContexts))};
   }
 
   void begin() {
     clock();
-    for (std::uint32_t id = 1; id <= 2; ++id) context(id, static_cast<std::int32_t>(id) - 1, true);
+    for (std::uint32_t id = 1; id <= kPrimaryContexts; ++id) {
+      context(trace::ContextId{id}, static_cast<std::int32_t>(id) - 1, true);
+    }
     for (std::int32_t ordinal = 0; ordinal < 2; ++ordinal) {
       trace::Device device;
       device.ordinal = ordinal;
@@ -146,7 +150,7 @@ class RandomJob {
     record.record.time = now_;
     store(&record, sizeof record, {0, now_, now_, {}}, {});
   }
-  void context(std::uint32_t id, std::int32_t device, bool primary) {
+  void context(trace::ContextId id, std::int32_t device, bool primary) {
     trace::Context record;
     record.id = id;
     record.device = device;
@@ -155,7 +159,7 @@ class RandomJob {
   }
   // Sometimes it is announced when memory is in it already.
   void side_context() {
-    side_context_ = ++last_context_;
+    side_context_ = trace::ContextId{++last_context_};
     if (one_in(2)) {
       unannounced_ = side_context_;
     } else {
@@ -163,9 +167,9 @@ class RandomJob {
     }
   }
   void announce_late() {
-    if (unannounced_ == 0) return;
+    if (unannounced_ == trace::ContextId::kNone) return;
     context(unannounced_, 0, false);
-    unannounced_ = 0;
+    unannounced_ = trace::ContextId::kNone;
   }
 
   void step() {
@@ -232,7 +236,7 @@ class RandomJob {
     live = {record.bytes, memory, false, record.call.context};
     call(record);
     now_ = std::max(now_, records_.back().end);
-    const bool stays = record.call.context <= 2;
+    const bool stays = number_of(record.call.context) <= kPrimaryContexts;
     if (memory == trace::MemoryKind::kDevice && stays && one_in(4)) {
       live.is_segment = true;
       add_block(record.address);
@@ -274,7 +278,8 @@ class RandomJob {
     auto chosen = live_.lower_bound(below(120) << 24);
     if (chosen == live_.end()) return;
     Live& live = chosen->second;
-    if (live.memory != trace::MemoryKind::kDevice || live.context > 2) return;
+    if (live.memory != trace::MemoryKind::kDevice || number_of(live.context) > kPrimaryContexts)
+      return;
     live.is_segment = true;
     add_block(chosen->first);
   }
@@ -291,9 +296,9 @@ class RandomJob {
     record.call.record.result = 0;
     live.bytes = 1 + below(1 << 22);
     live.is_segment = false;
-    live.context = 1;
+    live.context = trace::ContextId{1};
     auto newer = allocation(record.address, live.bytes, trace::MemoryKind::kDevice);
-    newer.call.context = 1;
+    newer.call.context = trace::ContextId{1};
     put(newer, other, start, end);
     put(record, writer, free_start, free_end);
   }
@@ -415,7 +420,7 @@ class RandomJob {
       trace::ContextCall record;
       record.operation = trace::ContextOperation::kDestroy;
       record.handle_context = side_context_;
-      record.call.context = 1;
+      record.call.context = trace::ContextId{1};
       call(record, 1);
       std::erase_if(live_, [&](const auto& entry) {
         return entry.second.context == side_context_ &&
@@ -493,9 +498,9 @@ class RandomJob {
   std::uint64_t next_mapping_ = 0;
   std::uint64_t framework_bytes_ = 0;
   std::uint64_t reserved_high_ = 0;
-  std::uint32_t side_context_ = 0;
-  std::uint32_t last_context_ = 2;
-  std::uint32_t unannounced_ = 0;  // 0 = none
+  trace::ContextId side_context_ = trace::ContextId::kNone;
+  std::uint32_t last_context_ = kPrimaryContexts;
+  trace::ContextId unannounced_ = trace::ContextId::kNone;
   std::vector<std::uint64_t> freed_;
   std::vector<JobRecord> records_;
 };

@@ -80,7 +80,7 @@ class TraceBuilder {
     record.call.record.api = call.api;
     record.call.end = end;
     record.call.caller = call.caller;
-    record.call.context = call.context;
+    record.call.context = trace::ContextId{call.context};
     add(record, call.writer);
   }
 
@@ -122,7 +122,7 @@ class TraceBuilder {
                     std::uint32_t still_active = 0, const Call& call = {}) {
     trace::ContextCall record;
     record.operation = operation;
-    record.handle_context = context;
+    record.handle_context = trace::ContextId{context};
     record.device = 0;
     record.still_active = still_active;
     add_call(record, call);
@@ -171,7 +171,7 @@ class TraceBuilder {
 
   void context(std::uint32_t id, std::int32_t device, bool primary = true) {
     trace::Context record;
-    record.id = id;
+    record.id = trace::ContextId{id};
     record.device = device;
     record.primary = primary ? 1 : 0;
     record.handle = 0xc000 + id;

@@ -263,7 +263,7 @@ std::vector<JobRecord> refused_and_late_free() {
     record.call.record.words = sizeof record / trace::kWordBytes;
     record.call.record.time = start;
     record.call.end = end;
-    record.call.context = 1;
+    record.call.context = trace::ContextId{1};
     JobRecord made{writer, start, end, std::vector<std::uint64_t>(sizeof record / 8)};
     std::memcpy(made.words.data(), &record, sizeof record);
     records.push_back(made);
@@ -327,7 +327,7 @@ std::vector<JobRecord> freed_twice() {
     record.call.record.words = sizeof record / trace::kWordBytes;
     record.call.record.time = at;
     record.call.end = at + 10;
-    record.call.context = 1;
+    record.call.context = trace::ContextId{1};
     record.call.caller = caller;
     JobRecord made{1, at, at + 10, std::vector<std::uint64_t>(sizeof record / 8)};
     std::memcpy(made.words.data(), &record, sizeof record);
@@ -415,7 +415,7 @@ std::vector<JobRecord> copies_with_activity(std::uint32_t count) {
     trace::Copy copy;
     copy.bytes = 100;
     copy.call.end = at + 20'000;
-    copy.call.context = 1;
+    copy.call.context = trace::ContextId{1};
     records.push_back(whole_record(copy, 7, at + 10'000));
     records.back().end = copy.call.end;
     trace::ActivityCall call;
@@ -485,7 +485,7 @@ std::vector<JobRecord> kept_before_and_after_the_mark() {
     allocation.address = address;
     allocation.bytes = bytes;
     allocation.memory = trace::MemoryKind::kDevice;
-    allocation.call.context = 1;
+    allocation.call.context = trace::ContextId{1};
     allocation.call.caller = 0x777;
     allocation.call.end = (at += 1'000'000) + 100;
     records.push_back(whole_record(allocation, 7, at));
@@ -514,7 +514,7 @@ std::vector<JobRecord> kept_before_and_after_the_mark() {
     trace::Free release;
     release.address = 0x7710'0000'0000;
     release.memory = trace::MemoryKind::kDevice;
-    release.call.context = 1;
+    release.call.context = trace::ContextId{1};
     release.call.end = (at += 1'000'000) + 100;
     records.push_back(whole_record(release, 7, at));
     records.back().end = release.call.end;

@@ -50,7 +50,7 @@ Allocation allocation(std::uint64_t time, std::uint64_t end, std::uint64_t addre
   record.call.record = {RecordKind::kAllocation, 0, 17, 2, kFlagByPointer, time};
   record.call.end = end;
   record.call.caller = 0x7fff12345678;
-  record.call.context = 3;
+  record.call.context = ContextId{3};
   record.address = address;
   record.bytes = 1 << 20;
   record.memory = MemoryKind::kPitched;

@@ -223,7 +223,7 @@ TEST_CASE("where a checkpoint compacted frees, neither the last one nor every fr
   totals.memory = MemoryKind::kDevice;
   totals.record.api = 1;
   totals.caller = kProgram + 0x10;
-  totals.context = 1;
+  totals.context = ContextId{1};
   totals.count = totals.freed = 5;
   totals.bytes = 5 * kMiB;
   trace.add(totals);

@@ -221,12 +221,12 @@ TEST_CASE("tails survive a struct of another size", "[unit]") {
 TEST_CASE("both contexts of a context call are kept", "[unit]") {
   RecordImage image;
   ContextCall call;
-  call.call.context = 3;
-  call.handle_context = 5;
+  call.call.context = ContextId{3};
+  call.handle_context = ContextId{5};
   image.add(call);
   const Unpacked converted = convert_records(own_schema(), image.bytes());
-  CHECK(converted.at<ContextCall>().call.context == 3);
-  CHECK(converted.at<ContextCall>().handle_context == 5);
+  CHECK(converted.at<ContextCall>().call.context == ContextId{3});
+  CHECK(converted.at<ContextCall>().handle_context == ContextId{5});
   Image back;
   UnpackScratch scratch;
   std::uint64_t unknown = 0;
@@ -241,8 +241,8 @@ TEST_CASE("both contexts of a context call are kept", "[unit]") {
     version_1.field(name, static_cast<std::uint8_t>(field.offset), field.bytes, field.encoding);
   }
   const Unpacked old = convert_records(version_1.parse(), image.bytes());
-  CHECK(old.at<ContextCall>().call.context == 3);
-  CHECK(old.at<ContextCall>().handle_context == 5);
+  CHECK(old.at<ContextCall>().call.context == ContextId{3});
+  CHECK(old.at<ContextCall>().handle_context == ContextId{5});
 }
 
 TEST_CASE("a schema that cannot be true is refused", "[unit]") {

@@ -65,13 +65,14 @@ struct Teardown {
 class Contexts {
  public:
   // nullptr for an id that no process has.
-  [[nodiscard]] Context* find_or_add(std::uint32_t id) {
-    if (id >= kMaxContexts) return nullptr;
-    if (id >= contexts_.size() && !contexts_.resize(id + 1)) {
+  [[nodiscard]] Context* find_or_add(trace::ContextId id) {
+    const std::uint32_t index = number_of(id);
+    if (index >= kMaxContexts) return nullptr;
+    if (index >= contexts_.size() && !contexts_.resize(index + 1)) {
       failed_ = true;
       return nullptr;
     }
-    return &contexts_[id];
+    return &contexts_[index];
   }
   // False where the record tells nothing new.
   [[nodiscard]] bool announce(const trace::Context& record) {
@@ -96,12 +97,13 @@ class Contexts {
     return true;
   }
 
-  [[nodiscard]] std::int32_t device_of(std::uint32_t context) const {
-    return context < contexts_.size() ? contexts_[context].device : kUnknownDevice;
+  [[nodiscard]] std::int32_t device_of(trace::ContextId context) const {
+    const std::uint32_t index = number_of(context);
+    return index < contexts_.size() ? contexts_[index].device : kUnknownDevice;
   }
   // Where memory counts that a call in the context made, if it did not name a place itself.
   [[nodiscard]] std::int32_t device_of(Kind kind, std::int32_t location,
-                                       std::uint32_t context) const {
+                                       trace::ContextId context) const {
     if (level_of(kind) == Level::kHost) return kHostDevice;
     if (location >= 0) return location;
     const std::int32_t device = device_of(context);
@@ -110,13 +112,16 @@ class Contexts {
   // Whether memory of this kind ends with the call, which ends a context. Physical memory belongs
   // to the process and stays. Pools belong to the device and end with its primary context.
   [[nodiscard]] bool ends_with(const trace::ContextCall& call, Kind kind, std::int32_t device,
-                               std::uint32_t context) const {
+                               trace::ContextId context) const {
     const bool is_primary = call.operation != trace::ContextOperation::kDestroy;
     if (kind == Kind::kStreamOrdered) return is_primary && device == call.device;
-    if (context == 0) return false;
-    if (call.handle_context != 0 || !is_primary) return context == call.handle_context;
-    return context < contexts_.size() && contexts_[context].is_primary &&
-           contexts_[context].device == call.device;
+    if (context == trace::ContextId::kNone) return false;
+    if (call.handle_context != trace::ContextId::kNone || !is_primary) {
+      return context == call.handle_context;
+    }
+    const std::uint32_t index = number_of(context);
+    return index < contexts_.size() && contexts_[index].is_primary &&
+           contexts_[index].device == call.device;
   }
 
   [[nodiscard]] const MappedArray<Context>& contexts() const { return contexts_; }

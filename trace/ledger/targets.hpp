@@ -24,7 +24,7 @@ struct Target {
   }
 };
 
-[[nodiscard]] inline Target target_of(Kind kind, std::int32_t location, std::uint32_t context,
+[[nodiscard]] inline Target target_of(Kind kind, std::int32_t location, trace::ContextId context,
                                       const Contexts& contexts) {
   const std::int32_t device = contexts.device_of(kind, location, context);
   return {kind, device, device, 0};

@@ -126,7 +126,7 @@ struct GroupKey {
   Kind kind = Kind::kDevice;
   std::int32_t device = kHostDevice;
   std::uint32_t pool = 0;
-  std::uint32_t context = 0;
+  trace::ContextId context = trace::ContextId::kNone;
   Phase phase = Phase::kNone;  // of the program; blocks of the framework only
 
   friend bool operator==(const GroupKey&, const GroupKey&) = default;
@@ -224,7 +224,7 @@ class Accounts {
   }
   [[nodiscard]] std::uint32_t group_of(const GroupKey& key) {
     const std::size_t slot =
-        ledger::slot_of(key.site, key.context + 64 * static_cast<unsigned>(key.kind));
+        ledger::slot_of(key.site, number_of(key.context) + 64 * static_cast<unsigned>(key.kind));
     CachedGroup& cached = cache_[slot];
     if (!cached.valid || !(cached.key == key)) cached = {key, find_or_add_group(key), true};
     return cached.group;
