@@ -10,11 +10,25 @@
 
 #include "analyzer/order/merge.hpp"
 #include "trace/ledger/live_memory.hpp"
-#include "trace/ledger/targets.hpp"
 #include "trace/order.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer::replay {
+
+namespace {
+
+bool has_blocks(const trace::TraceFile& file) {
+  for (const trace::WriterStream& stream : file.writers()) {
+    trace::WriterCursor cursor(file, stream);
+    cursor.look_for({trace::RecordKind::kBlock});
+    while (const trace::RecordHeader* record = cursor.next()) {
+      if (record->kind == trace::RecordKind::kBlock) return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
 
 // What a device holds of the driver goes with what nothing refers to any more.
 struct TraceEvents::MappingOwner {
@@ -89,6 +103,8 @@ void TraceEvents::read_texts(const trace::TraceFile& file) {
     options_ = cuda_conf_.empty() ? conf_ : cuda_conf_;
   }
   if (options_) set_options(std::string(*options_));
+  // Older traces do not tell the version.
+  is_without_torch_ = torch_version_.empty() && backend_ != "cudaMallocAsync" && !has_blocks(file);
 }
 
 void TraceEvents::apply_text(const trace::Text& text) {
@@ -116,8 +132,9 @@ void TraceEvents::apply_text(const trace::Text& text) {
 
 void TraceEvents::apply(const trace::Allocation& call) {
   const ledger::Target target = ledger::target_of(call, contexts_, pools_);
-  if (target.kind == ledger::Kind::kStreamOrdered && backend_ == "cudaMallocAsync") {
-    return add_async(call, target.device);
+  if (is_without_torch_ ||
+      (target.kind == ledger::Kind::kStreamOrdered && backend_ == "cudaMallocAsync")) {
+    add_own_block(call, target);
   }
   const bool is_physical = target.kind == ledger::Kind::kVmm;
   if (!is_physical && target.kind != ledger::Kind::kDevice &&
@@ -154,12 +171,14 @@ void TraceEvents::apply(const trace::Free& call) {
     }
   }
   if (meaning != ledger::FreeMeaning::kTakesBack) return;
-  if (const auto async = async_blocks_.find(call.address); async != async_blocks_.end()) {
-    const auto [slot, device] = async->second;
-    async_blocks_.erase(async);
-    unused_slots_[device].push_back(slot);
-    devices_.at(device).out->add({EventKind::kFree, 0, slot, {}, 0, 0});
-    return;
+  if (const auto own = own_blocks_.find(call.address); own != own_blocks_.end()) {
+    const OwnBlock block = own->second;
+    own_blocks_.erase(own);
+    usage_[block.device].own_blocks_bytes -= block.driver_bytes;
+    unused_slots_[block.device].push_back(block.slot);
+    DeviceEvents& device = devices_.at(block.device);
+    ++device.frees;
+    device.out->add({EventKind::kFree, 0, block.slot, {}, 0, 0});
   }
   Piece piece;
   if (!allocations_.erase(call.address, piece)) return;
@@ -292,10 +311,12 @@ DeviceEvents& TraceEvents::device_of_block(std::int32_t device, std::uint64_t ad
   DeviceEvents& events = found->second;
   if (!is_new) return events;
   events.device = device;
-  events.backend = backend_ == "cudaMallocAsync" ? Backend::kAsync : Backend::kNative;
+  events.is_without_torch = is_without_torch_;
+  events.backend =
+      is_without_torch_ || backend_ == "cudaMallocAsync" ? Backend::kAsync : Backend::kNative;
   events.rules = rules();
   events.facts.total_bytes = usage_[device].total_bytes;
-  choose_settings(events, address);
+  if (!is_without_torch_) choose_settings(events, address);
   events.out = std::make_unique<EventBuffer>(sinks_(events));
   if (events.backend == Backend::kNative) {
     events.recorded =
@@ -348,8 +369,21 @@ void TraceEvents::apply(const trace::FrameworkOom& oom) {
   found->second.recorded->refuse(writer_, oom);
 }
 
-void TraceEvents::add_async(const trace::Allocation& call, std::int32_t ordinal) {
-  if (call.call.record.result != 0 || call.address == 0) return;
+void TraceEvents::add_own_block(const trace::Allocation& call, const ledger::Target& target) {
+  const bool is_of_pool = target.kind == ledger::Kind::kStreamOrdered;
+  if (!is_of_pool && target.kind != ledger::Kind::kDevice &&
+      target.kind != ledger::Kind::kPitched) {
+    return;
+  }
+  const std::int32_t ordinal = target.device;
+  if (call.call.record.result == trace::kCudaOutOfMemory) {
+    if (const auto found = devices_.find(ordinal); found != devices_.end()) ++found->second.refused;
+    return;
+  }
+  const bool is_captured =
+      is_without_torch_ && (call.call.record.flags & trace::kFlagCaptured) != 0;
+  if (call.call.record.result != 0 || call.address == 0 || is_captured) return;
+  if (own_blocks_ended_) note_gap("memory ended with its context while the program went on");
   DeviceEvents& device = device_of_block(ordinal, call.address);
   const auto [stream, is_new] = streams_.try_emplace({ordinal, call.stream}, device.streams);
   if (is_new) ++device.streams;
@@ -361,10 +395,18 @@ void TraceEvents::add_async(const trace::Allocation& call, std::int32_t ordinal)
     slot = unused.back();
     unused.pop_back();
   }
-  async_blocks_[call.address] = {slot, ordinal};
+  const std::uint64_t driver_bytes = is_of_pool ? 0 : call.bytes;
+  own_blocks_[call.address] = {slot, ordinal, driver_bytes};
+  usage_[ordinal].own_blocks_bytes += driver_bytes;
   ++device.requests;
   device.out->add(
       {EventKind::kRequest, stream->second, slot, call.call.stack, call.bytes, call.bytes});
+}
+
+void TraceEvents::apply(const trace::ContextCall& call) {
+  if (ledger::end_of(call) != ledger::EndedBy::kNothing && !own_blocks_.empty()) {
+    own_blocks_ended_ = true;
+  }
 }
 
 void TraceEvents::apply(const trace::Pool& call) {
@@ -422,7 +464,9 @@ void TraceEvents::update(std::int32_t ordinal) {
   device.facts.knows_other = usage.has_sample;
   if (!device.recorded) {
     device.facts.other_at_peak =
-        std::max(device.facts.other_at_peak, usage.driver_bytes + usage.unseen_bytes);
+        std::max(device.facts.other_at_peak,
+                 usage.driver_bytes - std::min(usage.own_blocks_bytes, usage.driver_bytes) +
+                     usage.unseen_bytes);
     return;
   }
   const std::uint64_t segments = device.recorded->segment_bytes();

@@ -16,6 +16,7 @@
 #include "analyzer/replay/recorded_allocator.hpp"
 #include "trace/ledger/contexts.hpp"
 #include "trace/ledger/pools.hpp"
+#include "trace/ledger/targets.hpp"
 #include "trace/ledger/virtual_memory.hpp"
 #include "trace/reader.hpp"
 #include "trace/records.hpp"
@@ -42,9 +43,11 @@ struct Refusal {
   std::uint64_t bytes = 0;
 };
 
-// One device of a process on which PyTorch's allocator was seen.
+// One device of a process on which PyTorch's allocator was seen, or, in a process without PyTorch,
+// memory that the program asked the driver for.
 struct DeviceEvents {
   std::int32_t device = -1;
+  bool is_without_torch = false;
   Backend backend = Backend::kNative;
   TorchRules rules;
   AllocatorSettings settings;  // at the first block: recorded, or found by it
@@ -62,9 +65,10 @@ struct DeviceEvents {
   std::unique_ptr<EventBuffer> out;
   std::unique_ptr<RecordedAllocator> recorded;  // native backends
   std::uint64_t requests = 0;
+  std::uint64_t frees = 0;  // without PyTorch: the program's own
   std::uint64_t refused = 0;
   std::vector<Refusal> refusals;  // the first kMostRefusals
-  std::uint32_t streams = 0;      // of the async backend
+  std::uint32_t streams = 0;      // without blocks of PyTorch's
 };
 
 // - apply() takes the records in the order of analyzer/order/merge.hpp; finish() follows the last.
@@ -110,14 +114,17 @@ class TraceEvents {
     [[nodiscard]] static bool is_segment() { return false; }
   };
   struct MappingOwner;
-  struct AsyncBlock {
+  // What the driver handed out where no allocator of PyTorch's was between.
+  struct OwnBlock {
     std::uint32_t slot = 0;
     std::int32_t device = -1;
+    std::uint64_t driver_bytes = 0;  // 0 = of a pool
   };
   // Driver memory in use on a device, whosever it is.
   struct Usage {
     std::uint64_t total_bytes = 0;
     std::uint64_t driver_bytes = 0;
+    std::uint64_t own_blocks_bytes = 0;  // of these
     std::uint64_t unseen_bytes = 0;
     bool has_sample = false;
     bool refused_before_sample = false;
@@ -128,6 +135,7 @@ class TraceEvents {
   void read_texts(const trace::TraceFile& file);
   void apply_text(const trace::Text& text);
   void apply(const trace::Context& context) { (void)contexts_.announce(context); }
+  void apply(const trace::ContextCall& call);
   void apply(const trace::Device& device) {
     usage_[device.ordinal].total_bytes = device.total_bytes;
     allow(device.ordinal);
@@ -146,7 +154,7 @@ class TraceEvents {
   void apply(const trace::FrameworkOom& oom);
   void apply(const trace::PoolSample& sample);
   void apply(const trace::MemorySample& sample);
-  void add_async(const trace::Allocation& call, std::int32_t ordinal);
+  void add_own_block(const trace::Allocation& call, const ledger::Target& target);
   void map(const trace::Mapping& call);
   void check_parts() const;
   void set_options(const std::string& text);
@@ -171,7 +179,9 @@ class TraceEvents {
   std::map<std::int32_t, DeviceEvents> devices_;
   FlatMap<Piece, &Piece::address> allocations_;  // cuMemAlloc
   ledger::VirtualMemory<Piece, NoSegment> virtual_memory_;
-  std::unordered_map<std::uint64_t, AsyncBlock> async_blocks_;
+  std::unordered_map<std::uint64_t, OwnBlock> own_blocks_;
+  bool is_without_torch_ = false;
+  bool own_blocks_ended_ = false;  // with their context
   std::map<std::int32_t, std::vector<std::uint32_t>> unused_slots_;
   std::map<std::int32_t, std::uint32_t> slots_;
   std::map<std::pair<std::int32_t, std::uint64_t>, ClassId> streams_;

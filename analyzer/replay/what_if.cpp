@@ -74,10 +74,11 @@ class DeviceRows {
       answer_.proof = events.recorded->proof();
       if (events.settings.memory_fraction == 1) set_own_limit(events);
       recorded_counts_ = events.recorded->allocator().counts();
-      refused_ = events.refused;
     }
+    refused_ = events.refused;
     answer_.classes = events.recorded ? answer_.proof.classes : events.streams;
     answer_.is_native = events.recorded != nullptr;
+    answer_.is_without_torch = events.is_without_torch;
     answer_.changes = events.changes;
     if (events.allowed) answer_.memory_fraction = events.allowed->fraction;
     choose_basis(gaps);
@@ -85,6 +86,7 @@ class DeviceRows {
   }
 
   void add_rows(const DeviceEvents& events, const Question& question) {
+    if (events.is_without_torch) return add_rows_without_torch(events, question);
     std::vector<std::string> texts{events.options};
     const auto add_usual = [&](const std::string& text) {
       texts.push_back(with_recorded_limit(text, events.options));
@@ -265,8 +267,26 @@ class DeviceRows {
 
   [[nodiscard]] std::uint64_t other_bytes() const { return answer_.facts.other_at_peak; }
 
+  void add_rows_without_torch(const DeviceEvents& events, const Question& question) {
+    Row row;
+    row.policy = "the driver";
+    row.settings.backend = Backend::kAsync;
+    row.segment_calls = events.requests + events.frees;
+    answer_.rows.push_back(std::move(row));
+    for (const char* text : kUsualSettings) {
+      if (parse_settings(text, rules_).backend == Backend::kNative) add_row(text, false, true);
+    }
+    for (const std::string& text : question.settings) add_row(text, false, false);
+  }
+
   void choose_basis(const Gaps& gaps) {
     basis_ = answer_.sizes_known ? Basis::kReplayed : Basis::kSampled;
+    if (answer_.is_without_torch && refused_ != 0) {
+      basis_ = Basis::kEstimated;
+      reason_ =
+          "the driver refused a request: what the program would have asked for then is not "
+          "known";
+    }
     has_gaps_ = !gaps.reason.empty() && !gaps.is_end_only;
     if (!gaps.reason.empty()) {
       basis_ = Basis::kEstimated;
@@ -327,7 +347,7 @@ class DeviceRows {
     }
     set_peak(row, low, high);
     set_counts(row, counts.allocator);
-    row.raised = counts.refused;
+    if (answer_.is_native || fits_here(high)) row.raised = counts.refused;
     row.asked_peak_bytes = replays.most_asked();
     const bool is_own = !knows_limit_ && own_limit_.high != 0 && row.settings.memory_fraction == 1;
     if (!is_own || is_sure(row.settings, *row.asked_peak_bytes, own_limit_)) return;
@@ -369,8 +389,17 @@ class DeviceRows {
     row.basis = Basis::kBracket;
     row.reason = reason_;
     if (has_gaps_) return;
-    row.reason = "the driver's pool has rules of its own: no upper bound is known";
-    row.low_bytes = used_.peak_bytes();
+    row.reason = answer_.is_without_torch && &row == &answer_.rows.front()
+                     ? "its pages are larger than requests, and its pool keeps more: no upper "
+                       "bound is known"
+                     : "the driver's pool has rules of its own: no upper bound is known";
+    row.low_bytes = answer_.is_without_torch ? live_low_bytes_ : used_.peak_bytes();
+  }
+
+  // Replays of calls of the driver know no limit.
+  [[nodiscard]] bool fits_here(std::uint64_t bytes) const {
+    return refused_ == 0 && answer_.facts.knows_other &&
+           bytes + other_bytes() <= answer_.facts.total_bytes;
   }
 
   [[nodiscard]] Fit first_fit(const Row& row, std::uint64_t capacity) const {
@@ -421,12 +450,9 @@ Answer what_if(const trace::TraceFile& file, const Question& question) {
   const TraceEvents::Unseen unseen = proof.told_late();
   if (!unseen.empty()) proof = read_events(file, live, unseen);
   Answer answer;
-  if (proof.devices().empty()) {
-    answer.refusal = "PyTorch's allocator was not seen in this process";
-    return answer;
-  }
   std::map<std::int32_t, DeviceRows> devices;
   for (const auto& [ordinal, events] : proof.devices()) {
+    if (events.is_without_torch && question.only_recorded) continue;
     DeviceRows& rows = devices
                            .try_emplace(ordinal, events, proof.rules(), lifetimes.at(ordinal),
                                         proof.gaps(), question)

@@ -51,7 +51,8 @@ struct Row {
 struct DeviceAnswer {
   std::int32_t device = -1;
   std::string torch_version;
-  bool is_native = false;  // there are blocks whose places can be compared
+  bool is_native = false;         // there are blocks whose places can be compared
+  bool is_without_torch = false;  // the requests are the program's calls of the driver
   Proof proof;
   bool sizes_known = false;
   std::uint64_t changes = 0;              // of settings after the first block
@@ -66,7 +67,6 @@ struct DeviceAnswer {
 };
 
 struct Answer {
-  std::string refusal;  // why nothing is said of this process; empty where there are devices
   std::vector<DeviceAnswer> devices;
 };
 

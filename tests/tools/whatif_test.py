@@ -350,9 +350,23 @@ class WhatIf(unittest.TestCase):
             done = call("whatif", trace, *arguments)
             self.assertEqual(done.returncode, code, done.stderr)
             self.assertIn(word, done.stderr)
-        done = call("whatif", self.folder("gpu", "leaks"))
+        done = call("whatif", self.folder("gpu", "managed_migrations"))
         self.assertEqual(done.returncode, 1)
         self.assertIn("nothing to replay", done.stderr)
+
+    def test_a_program_without_pytorch_is_told_what_a_pool_would_have_taken(self):
+        # 60 allocations of 1 KiB to 3 MiB and 40 frees.
+        device, = self.ask("gpu", "leaks")
+        self.assertIsNone(device["recorded"]["proven"])
+        driver = device["rows"][0]
+        self.assertNotIn("options", driver)
+        self.assertEqual((driver["basis"], driver["reserved_peak_bytes"]), ("bracket", None))
+        self.assertEqual(driver["low_bytes"], device["ideal"]["live_peak_bytes"])
+        pool, = (row for row in device["rows"] if row.get("options") == "")
+        self.assertEqual((pool["basis"], pool["raised"]), ("replayed", 0))
+        text = call("whatif", self.folder("gpu", "leaks")).stdout
+        self.assertIn("Recorded without PyTorch", text)
+        self.assertIn("calls of the driver: 2 instead of 100", " ".join(text.split()))
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ int replay_settings(const WhatIfOptions& options) {
                               options.input.inputs.front().string()));
   }
   if (report.what_if->empty()) {
-    throw Failure(format_text("{} holds nothing to replay: PyTorch's allocator was not seen",
+    throw Failure(format_text("{} holds nothing to replay: no device memory was asked for",
                               options.input.inputs.front().string()));
   }
   if (options.json) {

@@ -119,7 +119,15 @@ std::string times_text(std::uint64_t times) {
   return times == 1 ? "once" : format_count(times) + " times";
 }
 
+// The recorded row has no text that could be set: nothing of PyTorch was in the process.
+bool is_without_torch(const WhatIf& device) { return !device.rows.front().options; }
+
 std::string proof_text(const WhatIf& device) {
+  if (is_without_torch(device)) {
+    return "Recorded without PyTorch: the program asks the driver itself. The other rows say what "
+           "PyTorch's allocator would have taken for the same requests. Where a library has a pool "
+           "of its own, its segments are the requests.";
+  }
   const auto& recorded = device.recorded;
   std::string text = "Recorded with: " +
                      (recorded.options.empty() ? "PyTorch's default settings" : recorded.options);
@@ -185,7 +193,22 @@ const WhatIfRow* best_row(const WhatIf& device) {
   return best;
 }
 
+// What PyTorch's default settings would have taken, where that spares calls.
+std::string pool_text(const WhatIf& device) {
+  const std::uint64_t calls = device.rows.front().segment_calls.value_or(0);
+  for (const WhatIfRow& row : device.rows) {
+    if (row.options != "" || !row.reserved_peak_bytes || *row.segment_calls >= calls) continue;
+    return wrapped("With a pool of this kind (" + row.policy + ") it would have been " +
+                       size_text(*row.reserved_peak_bytes) +
+                       ", and calls of the driver: " + format_count(*row.segment_calls) +
+                       " instead of " + format_count(calls) + ".",
+                   2);
+  }
+  return {};
+}
+
 std::string advice_text(const WhatIf& device) {
+  if (is_without_torch(device)) return pool_text(device);
   const WhatIfRow& recorded = device.rows.front();
   const WhatIfRow* const best = best_row(device);
   if (best == nullptr) {
