@@ -20,7 +20,7 @@ std::vector<DeviceAnswer> ask(TraceBuilder& trace, const Question& question = {}
   return what_if(trace::TraceFile(trace.write(folder.path())), question).devices;
 }
 
-const Row& row_of(const DeviceAnswer& device, const std::string& policy) {
+Row row_of(const DeviceAnswer& device, const std::string& policy) {
   for (const Row& row : device.rows) {
     if (row.policy == policy) return row;
   }
@@ -59,7 +59,7 @@ TEST_CASE("calls of the driver are requests where there is no PyTorch", "[unit]"
   CHECK(driver.low_bytes == 9 * kMib);
   CHECK_FALSE(driver.reserved_peak_bytes.has_value());
   CHECK(driver.segment_calls == 60u);
-  const Row& pool = row_of(devices[0], "default");
+  const Row pool = row_of(devices[0], "default");
   CHECK(pool.basis == Basis::kReplayed);
   CHECK(pool.reserved_peak_bytes == 22 * kMib);
   CHECK(pool.segment_calls == 2u);
@@ -81,7 +81,7 @@ TEST_CASE("a program that the driver refused memory is estimated", "[unit]") {
   sample(trace, 1000 * kMib);
   trace.allocate(kAddress, 4 * kMib);
   trace.allocate(0, 2048 * kMib, trace::MemoryKind::kDevice, {.result = trace::kCudaOutOfMemory});
-  const Row& pool = row_of(ask(trace).at(0), "default");
+  const Row pool = row_of(ask(trace).at(0), "default");
   CHECK(pool.basis == Basis::kEstimated);
   CHECK(pool.reason.find("refused") != std::string::npos);
   CHECK_FALSE(pool.raised.has_value());
@@ -96,7 +96,7 @@ TEST_CASE("what follows a context's end is not replayed with what it held", "[un
   }
   SECTION("in its midst") {
     trace.allocate(kAddress, 4 * kMib);
-    const Row& pool = row_of(ask(trace).at(0), "default");
+    const Row pool = row_of(ask(trace).at(0), "default");
     CHECK_FALSE(pool.reserved_peak_bytes.has_value());
     CHECK(pool.reason.find("context") != std::string::npos);
   }
