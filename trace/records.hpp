@@ -73,7 +73,7 @@ inline constexpr std::uint16_t kFlagStream = 256;
 // Stacks of blocks: while they were allocated, PyTorch's autograd noted what a backward pass needs.
 inline constexpr std::uint16_t kFlagAutograd = 512;
 
-// Types of their own, so that they are not taken for one of the other numbers that travel with them.
+// Types of their own, so that none is taken for another of the numbers that travel with it.
 //
 // A recorded call stack: the `id` of a Stack record.
 enum class StackId : std::uint32_t { kNone = 0 };

@@ -114,7 +114,8 @@ template <class Record>
 void set_context_of_stream(Record& record) noexcept {
   if constexpr (std::is_same_v<Record, trace::Allocation>) {
     trace::CallHeader& call = record.call;
-    if (call.context != trace::ContextId::kNone || (call.record.flags & trace::kFlagCaptured) != 0) return;
+    if (call.context != trace::ContextId::kNone || (call.record.flags & trace::kFlagCaptured) != 0)
+      return;
     call.context = tracking::context_id(driver::context_of_stream(record.stream));
   }
 }
