@@ -172,13 +172,9 @@ void TraceEvents::apply(const trace::Free& call) {
   }
   if (meaning != ledger::FreeMeaning::kTakesBack) return;
   if (const auto own = own_blocks_.find(call.address); own != own_blocks_.end()) {
-    const OwnBlock block = own->second;
+    ++devices_.at(own->second.device).frees;
+    end_own_block(own->second);
     own_blocks_.erase(own);
-    usage_[block.device].own_blocks_bytes -= block.driver_bytes;
-    unused_slots_[block.device].push_back(block.slot);
-    DeviceEvents& device = devices_.at(block.device);
-    ++device.frees;
-    device.out->add({EventKind::kFree, 0, block.slot, {}, 0, 0});
   }
   Piece piece;
   if (!allocations_.erase(call.address, piece)) return;
@@ -383,7 +379,6 @@ void TraceEvents::add_own_block(const trace::Allocation& call, const ledger::Tar
   const bool is_captured =
       is_without_torch_ && (call.call.record.flags & trace::kFlagCaptured) != 0;
   if (call.call.record.result != 0 || call.address == 0 || is_captured) return;
-  if (own_blocks_ended_) note_gap("memory ended with its context while the program went on");
   DeviceEvents& device = device_of_block(ordinal, call.address);
   const auto [stream, is_new] = streams_.try_emplace({ordinal, call.stream}, device.streams);
   if (is_new) ++device.streams;
@@ -396,17 +391,29 @@ void TraceEvents::add_own_block(const trace::Allocation& call, const ledger::Tar
     unused.pop_back();
   }
   const std::uint64_t driver_bytes = is_of_pool ? 0 : call.bytes;
-  own_blocks_[call.address] = {slot, ordinal, driver_bytes};
+  own_blocks_[call.address] = {slot, ordinal, driver_bytes, target.kind, call.call.context};
   usage_[ordinal].own_blocks_bytes += driver_bytes;
   ++device.requests;
   device.out->add(
       {EventKind::kRequest, stream->second, slot, call.call.stack, call.bytes, call.bytes});
 }
 
+void TraceEvents::end_own_block(const OwnBlock& block) {
+  usage_[block.device].own_blocks_bytes -= block.driver_bytes;
+  unused_slots_[block.device].push_back(block.slot);
+  devices_.at(block.device).out->add({EventKind::kFree, 0, block.slot, {}, 0, 0});
+}
+
 void TraceEvents::apply(const trace::ContextCall& call) {
-  if (ledger::end_of(call) != ledger::EndedBy::kNothing && !own_blocks_.empty()) {
-    own_blocks_ended_ = true;
-  }
+  if (ledger::end_of(call) == ledger::EndedBy::kNothing) return;
+  std::erase_if(own_blocks_, [&](const auto& entry) {
+    const auto& [address, block] = entry;
+    if (!contexts_.ends_with(call, block.kind, block.device, block.context)) return false;
+    end_own_block(block);
+    Piece piece;
+    if (allocations_.erase(address, piece)) usage_[piece.device].driver_bytes -= piece.bytes;
+    return true;
+  });
 }
 
 void TraceEvents::apply(const trace::Pool& call) {

@@ -119,6 +119,8 @@ class TraceEvents {
     std::uint32_t slot = 0;
     std::int32_t device = -1;
     std::uint64_t driver_bytes = 0;  // 0 = of a pool
+    ledger::Kind kind = ledger::Kind::kDevice;
+    trace::ContextId context = trace::ContextId::kNone;
   };
   // Driver memory in use on a device, whosever it is.
   struct Usage {
@@ -155,6 +157,7 @@ class TraceEvents {
   void apply(const trace::PoolSample& sample);
   void apply(const trace::MemorySample& sample);
   void add_own_block(const trace::Allocation& call, const ledger::Target& target);
+  void end_own_block(const OwnBlock& block);
   void map(const trace::Mapping& call);
   void check_parts() const;
   void set_options(const std::string& text);
@@ -181,7 +184,6 @@ class TraceEvents {
   ledger::VirtualMemory<Piece, NoSegment> virtual_memory_;
   std::unordered_map<std::uint64_t, OwnBlock> own_blocks_;
   bool is_without_torch_ = false;
-  bool own_blocks_ended_ = false;  // with their context
   std::map<std::int32_t, std::vector<std::uint32_t>> unused_slots_;
   std::map<std::int32_t, std::uint32_t> slots_;
   std::map<std::pair<std::int32_t, std::uint64_t>, ClassId> streams_;

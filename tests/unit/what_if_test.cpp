@@ -87,19 +87,24 @@ TEST_CASE("a program that the driver refused memory is estimated", "[unit]") {
   CHECK_FALSE(pool.raised.has_value());
 }
 
-TEST_CASE("what follows a context's end is not replayed with what it held", "[unit]") {
+TEST_CASE("what a context's end takes is free for what follows", "[unit]") {
   TraceBuilder trace;
-  trace.allocate(kAddress, 4 * kMib);
-  trace.context_call(trace::ContextOperation::kResetPrimary, 1);
-  SECTION("the end of the program") {
-    CHECK(row_of(ask(trace).at(0), "default").basis == Basis::kReplayed);
+  trace.context(2, 0, false);
+  sample(trace, 1000 * kMib);
+  trace.allocate(kAddress, 16 * kMib);
+  std::uint64_t reserved = 16 * kMib;
+  SECTION("its own") { trace.context_call(trace::ContextOperation::kResetPrimary, 1); }
+  SECTION("another's takes nothing") {
+    trace.context_call(trace::ContextOperation::kDestroy, 2);
+    reserved += 16 * kMib;
   }
-  SECTION("in its midst") {
-    trace.allocate(kAddress, 4 * kMib);
-    const Row pool = row_of(ask(trace).at(0), "default");
-    CHECK_FALSE(pool.reserved_peak_bytes.has_value());
-    CHECK(pool.reason.find("context") != std::string::npos);
-  }
+  trace.allocate(kAddress + 64 * kMib, 16 * kMib);
+  const std::vector<DeviceAnswer> devices = ask(trace);
+  CHECK(devices.at(0).live_peak_bytes == reserved);
+  const Row pool = row_of(devices.at(0), "default");
+  CHECK(pool.basis == Basis::kReplayed);
+  CHECK(pool.reserved_peak_bytes == reserved);
+  CHECK(pool.raised == 0u);
 }
 
 TEST_CASE("calls of the driver below PyTorch are no requests", "[unit]") {

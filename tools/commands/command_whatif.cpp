@@ -21,7 +21,9 @@ constexpr const char* kWhatIfFooter =
     R"TEXT(INPUT is a trace, a folder of traces, or a report of `analyze --what-if`.
 
 The recorded calls of PyTorch's allocator are replayed, first under the recorded
-settings, as a proof, then under others (docs/whatif.md).
+settings, as a proof, then under others (docs/whatif.md). Of a program without
+PyTorch the calls of the driver are replayed instead, as if PyTorch's allocator
+had dealt them.
 
 With --fit each INPUT is a run and its batch size, PATH=SIZE: two make a line by
 call site, others check it. Nothing but the batch size may differ.
