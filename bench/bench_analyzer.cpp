@@ -93,10 +93,9 @@ Row what_if_row(const std::string& name, const SyntheticTrace& trace) {
       if (with_settings) options.what_if.emplace();
       const analyzer::rows::Report report = analyzer::analyze({trace.path}, options);
       if (!with_settings) return;
-      for (const analyzer::rows::WhatIf& row : report.what_if.value()) {
-        if (row.recorded.proven != true) {
-          throw std::runtime_error(row.recorded.first_mismatch.value_or("nothing was replayed"));
-        }
+      const analyzer::rows::WhatIfRecorded& recorded = report.what_if.value().at(0).recorded;
+      if (recorded.proven != true) {
+        throw std::runtime_error(recorded.first_mismatch.value_or("nothing was replayed"));
       }
     });
   };

@@ -18,8 +18,8 @@ namespace gpumemtrace::preload::tracking {
 // has its record written (preload/session/context_records.hpp).
 
 trace::ContextId context_id(std::uint64_t handle) noexcept;
-[[nodiscard]] trace::ContextId context_created(std::uint64_t handle,
-                                               int device) noexcept;  // current
+// It is current then.
+[[nodiscard]] trace::ContextId context_created(std::uint64_t handle, int device) noexcept;
 void context_destroyed(std::uint64_t handle) noexcept;
 // The call does not say which device it belongs to.
 [[nodiscard]] trace::ContextId context_seen(std::uint64_t handle) noexcept;

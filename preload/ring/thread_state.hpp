@@ -44,7 +44,7 @@ struct alignas(64) ThreadState {
   trace::ChunkHeader* chunk = nullptr;
   bool chunk_is_reserved = false;  // from the ring's reserve: copies must not fill it
   std::uint32_t writer_id = 0;     // the writer's, while this thread has it
-  // Contexts that were made current here, as the wrapped calls said; ContextId values.
+  // Contexts that were made current here, as the wrapped calls said.
   trace::ContextId context = trace::ContextId::kNone;
   std::uint32_t context_depth = 0;
   std::uint64_t last_without_python = 0;  // ticks(); see watch_who_waits()
