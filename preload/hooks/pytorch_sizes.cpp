@@ -15,15 +15,12 @@
 // aten/src/ATen/native/cuda/Resize.cpp, c10/core/{ScalarType,DispatchKey}.h of PyTorch 1.12
 // to 2.11.
 
-#include <unistd.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
-#include "preload/base/message.hpp"
+#include "preload/hooks/real_function.hpp"
 #include "preload/hooks/requested_bytes.hpp"
-#include "preload/loader/function_behind.hpp"
 
 namespace gpumemtrace::preload {
 
@@ -91,23 +88,6 @@ class Request {
   Request& operator=(const Request&) = delete;
   ~Request() { requested_bytes = 0; }
 };
-
-// Who calls it was bound to it by the loader; without ours there would be nothing to bind to, and
-// the loader would end the program so.
-[[noreturn, gnu::cold]] void end_without(const char* name) noexcept {
-  constexpr int kLoadersExitCode = 127;
-  Line line;
-  line << "symbol lookup error: undefined symbol: " << name;
-  message(line);
-  _exit(kLoadersExitCode);
-}
-
-template <class Function>
-Function* real_of(FunctionBehind& behind, Function* ours, const char* name) noexcept {
-  void* const found = behind.anywhere(reinterpret_cast<const void*>(ours));
-  if (found == nullptr) end_without(name);
-  return reinterpret_cast<Function*>(found);
-}
 
 // Of the unwinder's interface (Itanium C++ ABI: Exception Handling, level I).
 constexpr int kCleanupPhase = 2;

@@ -199,6 +199,14 @@ StackId id_of_waiting(const python::WaitingThread& thread) noexcept {
   return id;
 }
 
+bool write_waiting_stack(const CallGuard& guard, std::uint64_t thread_id, StackId stack) noexcept {
+  return stack != StackId::kNone &&
+         write_event<trace::WaitingStack>(guard, [&](trace::WaitingStack& record) {
+           record.thread_id = thread_id;
+           record.stack = stack;
+         });
+}
+
 // Writes a WaitingStack record for each Python thread that waits: some microseconds, mostly of one
 // system call.
 [[gnu::noinline, gnu::cold]] void look_who_waits(const CallGuard& guard) noexcept {
@@ -206,12 +214,7 @@ StackId id_of_waiting(const python::WaitingThread& thread) noexcept {
   const ErrnoKeeper errno_keeper;
   waiting.look(settings.depth_limit);
   for (const python::WaitingThread& thread : waiting.found()) {
-    const StackId stack = id_of_waiting(thread);
-    if (stack == StackId::kNone) continue;
-    (void)write_event<trace::WaitingStack>(guard, [&](trace::WaitingStack& record) {
-      record.thread_id = thread.thread_id;
-      record.stack = stack;
-    });
+    (void)write_waiting_stack(guard, thread.thread_id, id_of_waiting(thread));
   }
 }
 
@@ -317,6 +320,14 @@ bool map_walks() noexcept {
     return unexpected_stack(caller, memory, hash, walk, under_autograd);
   }
   return walk == nullptr ? StackId::kNone : id_of(hash, walk, native::Walk{}, under_autograd);
+}
+
+bool record_waiting_stack(const CallGuard& guard) noexcept {
+  if (!settings.python || python::state() != python::State::kOn) return false;
+  python::Walk& last = settings.walks[thread_state.writer_id];
+  const std::uint64_t hash = python::read_stack(settings.depth_limit, ticks(), last);
+  return hash != 0 && write_waiting_stack(guard, thread_state.writer->thread_id.load(),
+                                          id_of(hash, &last, native::Walk{}, false));
 }
 
 void reset_stacks(const Config& config) noexcept {

@@ -40,6 +40,10 @@ trace::StackId walk_current_stack(const CallGuard& guard, const native::Caller& 
   return use == StackUse::kRelease ? trace::StackId::kNone : walk_current_stack(guard, caller, use);
 }
 
+// Writes a WaitingStack record with the calling thread's Python stack: it waits for PyTorch's
+// engine from here on. False where it has none, or there was no room.
+[[nodiscard]] bool record_waiting_stack(const CallGuard& guard) noexcept;
+
 // Empties the tables: a new trace needs every stack again. Before the session's first record.
 void reset_stacks(const Config& config) noexcept;
 

@@ -13,11 +13,12 @@ constexpr std::uint64_t kQuietUs = 1000;
 constexpr std::uint64_t kShortestUs = 200;  // between two looks of a thread
 constexpr std::uint64_t kLongestUs = 10'000;
 
-// Since the last look; a hint, nothing is ordered by it. In a cache line of its own.
-struct alignas(64) Hint {
-  std::atomic<bool> is_set = false;
+// Hints, nothing is ordered by them. In a cache line of their own.
+struct alignas(64) Hints {
+  std::atomic<bool> python_ran = false;      // since the last look or recorded wait
+  std::atomic<bool> waits_recorded = false;  // whoever waits now has recorded it
 };
-constinit Hint python_ran;
+constinit Hints hints;
 
 // Who looks: 1 + its writer's number; 0: nobody. A signal handler may have made a thread leave its
 // look for good, so it may begin another one.
@@ -32,14 +33,16 @@ bool take_turn() noexcept {
 }  // namespace
 
 [[gnu::hot]] bool begin_waiting_look(std::uint64_t now) noexcept {
+  const bool python_ran = hints.python_ran.load(std::memory_order_relaxed);
+  if (!python_ran && hints.waits_recorded.load(std::memory_order_relaxed)) [[likely]]
+    return false;
   ThreadState& state = thread_state;
   const std::uint64_t since_look = now - state.last_waiting_look;
   const bool was_quiet = now - state.last_without_python > kQuietUs * ticks_per_us;
-  if (was_quiet || python_ran.is_set.load(std::memory_order_relaxed) ||
-      since_look > kLongestUs * ticks_per_us) [[unlikely]] {
+  if (was_quiet || python_ran || since_look > kLongestUs * ticks_per_us) [[unlikely]] {
     // What cannot be now stays due: the last time is not noted.
     if (since_look < kShortestUs * ticks_per_us || !take_turn()) return false;
-    python_ran.is_set.store(false, std::memory_order_relaxed);
+    hints.python_ran.store(false, std::memory_order_relaxed);
     return true;
   }
   state.last_without_python = now;
@@ -52,10 +55,18 @@ void end_waiting_look(std::uint64_t now) noexcept {
 }
 
 [[gnu::hot]] void python_runs_here() noexcept {
-  if (!python_ran.is_set.load(std::memory_order_relaxed)) [[unlikely]]
-    python_ran.is_set.store(true, std::memory_order_relaxed);
+  if (!hints.python_ran.load(std::memory_order_relaxed)) [[unlikely]]
+    hints.python_ran.store(true, std::memory_order_relaxed);
 }
 
-void reset_waiting_looks() noexcept { looker.store(0); }
+void waiting_begins(bool is_recorded) noexcept {
+  hints.waits_recorded.store(is_recorded, std::memory_order_relaxed);
+  hints.python_ran.store(!is_recorded, std::memory_order_relaxed);
+}
+
+void reset_waiting_looks() noexcept {
+  looker.store(0);
+  waiting_begins(false);
+}
 
 }  // namespace gpumemtrace::preload

@@ -7,6 +7,10 @@
 // between two operators of one pass, or somebody ran Python since the last look; and now and then
 // in between, because a thread that waits again at once, and records nothing before, is told by
 // neither.
+//
+// Of PyTorch 2 the thread itself passes through a hook of ours before it waits. Then a look is due
+// only where somebody has run Python since: the analyzer takes an event of the thread's own for the
+// end of its wait.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +26,11 @@ void end_waiting_look(std::uint64_t now) noexcept;
 // The calling thread has Python frames. Mostly a load.
 void python_runs_here() noexcept;
 
-// Nobody looks: before a session's first record, also in a forked child.
+// The calling thread is about to wait for the engine. `is_recorded`: where it is.
+void waiting_begins(bool is_recorded) noexcept;
+
+// Nobody looks, and of nobody who waits anything is known: before a session's first record, also in
+// a forked child.
 void reset_waiting_looks() noexcept;
 
 }  // namespace gpumemtrace::preload

@@ -12,7 +12,8 @@ PYTORCH_HOOK = re.compile(r"_ZN3c10(\d+report(MemoryUsage|OutOfMemory)ToProfiler
                           r"16CachingAllocator26AcceleratorAllocatorConfig9parseArgsE|"
                           r"4cuda20setCurrentCUDAStreamENS0_10CUDAStreamE$)|"
                           r"_ZN2at(6detail13empty_genericE|6detail21empty_strided_genericE|"
-                          r"6native17resize_bytes_cudaE)")
+                          r"6native17resize_bytes_cudaE)|"
+                          r"_ZN5torch8autograd6Engine7executeE")
 PROGRAM_API = ("mark", "pop", "push", "start", "step", "stop", "suppress", "tensor")
 OLDEST_GLIBC = (2, 28)
 

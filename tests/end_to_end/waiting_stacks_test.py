@@ -11,6 +11,7 @@ import support
 
 LIBRARY = support.VICTIMS / "libengine.so"
 OLDEST = [3, 9]  # whose stacks are recorded
+WAITING = ["_engine_run_backward", "training_step", "main", "<module>"]
 FIELD = re.compile(r"(\w+)=(\S+)")
 
 
@@ -35,7 +36,8 @@ def functions_of(trace, stack):
 
 
 class Backward(support.EndToEnd):
-    def record_backward(self, *arguments, python=support.PYTHON, **variables):
+    def record_backward(self, *arguments, python=support.PYTHON, is_seen=None, **variables):
+        is_seen = is_seen or self.is_seen
         stop = self.folder / "stop"
         process = self.start(
             [python, support.SCRIPTS / "backward.py", LIBRARY, stop, *arguments],
@@ -46,7 +48,7 @@ class Backward(support.EndToEnd):
         def has_looked():
             if process.poll() is not None:
                 raise AssertionError(f"the program ended with {process.returncode}")
-            return self.is_seen(self.only_trace())
+            return is_seen(self.only_trace())
 
         support.wait_until(has_looked, "the waiting thread is recorded")
         stop.touch()
@@ -64,8 +66,38 @@ class Backward(support.EndToEnd):
             self.assertEqual(int(row["thread_id"]), process.pid)  # the main thread's
         stacks = {row["stack"] for row in waiting}
         self.assertEqual(len(stacks), 1)
-        self.assertEqual(functions_of(trace, stacks.pop()),
-                         ["_engine_run_backward", "training_step", "main", "<module>"])
+        self.assertEqual(functions_of(trace, stacks.pop()), WAITING)
+
+    def test_a_thread_that_calls_pytorchs_engine_records_itself(self):
+        # Looks would come with the first block of the engine's thread, and 10 ms later.
+        process, trace = self.record_backward(
+            "execute", is_seen=lambda trace: len(records(trace, "block")) >= 60)
+        waiting = records(trace, "waiting_stack")
+        self.assertEqual(len(waiting), 2)  # once for each call
+        for row in waiting:
+            self.assertEqual(int(row["thread_id"]), process.pid)
+            self.assertEqual(functions_of(trace, row["stack"]), WAITING)
+        native = native_stacks.Trace(trace)
+        first = next(row for row in records(trace, "block")
+                     if int(row["bytes"]) > 0 and native.stacks[int(row["stack"])][2] == 0)
+        self.assertLess(waiting[-1]["time"], first["time"])
+
+    def test_who_could_not_record_itself_is_looked_for(self):
+        recorded_itself = 2
+        process, trace = self.record_backward(
+            "execute", "late",
+            is_seen=lambda trace: len(records(trace, "waiting_stack")) > recorded_itself)
+        for row in records(trace, "waiting_stack"):
+            self.assertEqual(int(row["thread_id"]), process.pid)
+            self.assertEqual(functions_of(trace, row["stack"]), WAITING)
+
+    def test_who_has_blocks_of_its_own_while_it_waits_is_looked_for(self):
+        _, trace = self.record_backward(
+            "execute", "host", is_seen=lambda trace: len(records(trace, "waiting_stack")) > 2)
+        own, = [row["time"] for row in records(trace, "block")[2:]
+                if int(row["bytes"]) > 0 and row["stack"] != "0"
+                and functions_of(trace, row["stack"])[:1] == ["_engine_run_backward"]]
+        self.assertGreater(records(trace, "waiting_stack")[2]["time"], own)
 
     def test_it_is_recorded_under_every_interpreter(self):
         recorded = [facts for facts in pythons.interpreters() if facts["version"] >= OLDEST]
@@ -76,8 +108,7 @@ class Backward(support.EndToEnd):
                 process, trace = self.record_backward(python=facts["executable"])
                 for row in records(trace, "waiting_stack"):
                     self.assertEqual(int(row["thread_id"]), process.pid)
-                    self.assertEqual(functions_of(trace, row["stack"]),
-                                     ["_engine_run_backward", "training_step", "main", "<module>"])
+                    self.assertEqual(functions_of(trace, row["stack"]), WAITING)
 
     def test_blocks_of_the_engine_have_native_frames_and_no_python_ones(self):
         _, trace = self.record_backward()
@@ -106,12 +137,11 @@ class Backward(support.EndToEnd):
             if row["level"] == "framework" and stack["inferred_from"] is not None:
                 python = [frame["function"] for frame in stack["frames"] if frame["kind"] == "python"]
                 sites[row["site"]["function"]] = python
-        waiting = ["_engine_run_backward", "training_step", "main", "<module>"]
         within = [name for name in sites if name != "_engine_run_backward"]
         self.assertEqual(within, ["scale_backward"])
-        self.assertEqual(sites["_engine_run_backward"], waiting)
+        self.assertEqual(sites["_engine_run_backward"], WAITING)
         own = [name.rsplit(".", 1)[-1] for name in sites["scale_backward"]]  # qualified from 3.11 on
-        self.assertEqual(own, ["scale_backward", "apply"] + waiting)
+        self.assertEqual(own, ["scale_backward", "apply"] + WAITING)
 
     def test_full_takes_both_kinds_of_frames(self):
         _, trace = self.record_backward(GPUMEMTRACE_NATIVE="full")

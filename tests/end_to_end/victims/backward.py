@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training step whose backward runs on a thread of the engine.
 
-Usage: backward.py LIBRARY STOP_FILE [function]
-With `function` the engine's thread runs Python code, too, as for an autograd.Function.
+Usage: backward.py LIBRARY STOP_FILE [function] [execute] [late] [host]
+With `function` the engine's thread runs Python code, too, as for an autograd.Function. With `execute`
+the engine is called by the function that PyTorch has for it; with `late` once before, and when
+recording is off, which is on a little later. With `host`, the thread that waits has a block meanwhile.
 """
 
 import ctypes
@@ -11,6 +13,8 @@ import sys
 import threading
 
 import graph
+
+LATE_S = 0.1
 
 
 def forward(engine):
@@ -37,6 +41,11 @@ def way_into_function(engine):
 def training_step(engine, stop_file, function):
     if not forward(engine):
         sys.exit("nobody listens to blocks")
+    if "late" in sys.argv:
+        graph._engine_run_backward(engine, __file__.encode(), None)  # ends at once
+        recorder = ctypes.CDLL(None)
+        recorder.gpumemtrace_stop()
+        threading.Timer(LATE_S, recorder.gpumemtrace_start).start()
     print("forward is done", flush=True)
     return graph._engine_run_backward(engine, stop_file, function)
 
@@ -53,7 +62,12 @@ def main():
     others = [threading.Thread(target=idle, args=(event,)) for _ in range(3)]
     for thread in others:
         thread.start()
-    function = way_into_function(engine) if len(sys.argv) > 3 else None
+    function = way_into_function(engine) if "function" in sys.argv else None
+    if "execute" in sys.argv:
+        engine.execute_engine.restype = ctypes.c_bool
+        engine.run_engine = engine.execute_engine
+    if "host" in sys.argv:
+        engine.use_host_node()
     if not training_step(engine, sys.argv[2].encode(), function):
         sys.exit("the engine did not run")
     forward(engine)

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// PyTorch's autograd engine carries out a backward pass on threads of its own, which have no Python
+// frames. The thread that called backward() waits for them in a function of libtorch_cpu that
+// libtorch_python calls. Ours stands before it, records where the thread is, and passes the call
+// on.
+//
+// - Called without Python's lock; of PyTorch and Python nothing is called here.
+// - What is thrown goes through; nothing of ours is in its way then.
+//
+// Sources: torch/csrc/autograd/engine.h, torch/csrc/autograd/python_engine.cpp of PyTorch 2.
+
+#include "preload/hooks/real_function.hpp"
+#include "preload/ring/call_guard.hpp"
+#include "preload/ring/control.hpp"
+#include "preload/stacks/stacks.hpp"
+#include "preload/stacks/waiting_watch.hpp"
+
+namespace gpumemtrace::preload {
+
+// std::vector<at::Tensor>: not trivial, so that the caller says where it is to be made.
+struct Tensors {
+  void* content[3];
+  ~Tensors() {}  // NOLINT(modernize-use-equals-default): this is what makes it so
+};
+
+namespace {
+
+// The guard ends before the wait begins: this thread goes through nodes of the host meanwhile.
+[[gnu::noinline]] void record_waiting_thread() noexcept {
+  const CallGuard guard;
+  const bool is_recorded = guard.outermost() && recording(false) && record_waiting_stack(guard);
+  waiting_begins(is_recorded);
+}
+
+}  // namespace
+}  // namespace gpumemtrace::preload
+
+using gpumemtrace::preload::FunctionBehind;
+using gpumemtrace::preload::real_of;
+using gpumemtrace::preload::record_waiting_thread;
+using gpumemtrace::preload::Tensors;
+
+#define GPUMEMTRACE_ENGINE_EXECUTE                                    \
+  "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EER" \
+  "KS2_IN2at6TensorESaIS9_EEbbbS7_"
+
+// torch::autograd::Engine::execute(roots, inputs, keep graph, create graph, accumulate gradients,
+// outputs).
+[[gnu::visibility("default")]] Tensors execute_engine(
+    void* engine, const void* roots, const void* inputs, bool keep_graph, bool create_graph,
+    bool accumulate, const void* outputs) __asm__(GPUMEMTRACE_ENGINE_EXECUTE);
+Tensors execute_engine(void* engine, const void* roots, const void* inputs, bool keep_graph,
+                       bool create_graph, bool accumulate, const void* outputs) {
+  static constinit FunctionBehind behind(GPUMEMTRACE_ENGINE_EXECUTE);
+  auto* const real = real_of(behind, &execute_engine, GPUMEMTRACE_ENGINE_EXECUTE);
+  record_waiting_thread();
+  return real(engine, roots, inputs, keep_graph, create_graph, accumulate, outputs);
+}
