@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/base/hot_data.hpp"
 #include "preload/hooks/pytorch_settings.hpp"
 #include "preload/hooks/requested_bytes.hpp"
 #include "preload/loader/function_behind.hpp"
@@ -128,11 +129,11 @@ using gpumemtrace::preload::Streams;
 using gpumemtrace::preload::native::caller_of_this_function;
 using gpumemtrace::trace::kCudaDeviceType;
 
-#define GPUMEMTRACE_BLOCK_HOOK(symbol, streams)                                                    \
+#define GPUMEMTRACE_BLOCK_HOOK(symbol, streams, data)                                              \
   [[gnu::visibility("default"), gnu::hot]] void symbol(void* address, std::int64_t bytes,          \
                                                        std::size_t allocated,                      \
                                                        std::size_t reserved, Device device) {      \
-    static constinit FunctionBehind behind(#symbol);                                               \
+    data static constinit FunctionBehind behind(#symbol);                                          \
     record_block<streams>(caller_of_this_function(), address, bytes, allocated, reserved, device); \
     pass_on(behind, address, bytes, allocated, reserved, device);                                  \
   }
@@ -148,9 +149,10 @@ using gpumemtrace::trace::kCudaDeviceType;
 extern "C" {
 
 // (void*, int64, size_t, size_t, Device): PyTorch 2.0 and later.
-GPUMEMTRACE_BLOCK_HOOK(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE, Streams::kRemembered)
+GPUMEMTRACE_BLOCK_HOOK(_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE, Streams::kRemembered,
+                       [[GPUMEMTRACE_HOT_DATA]])
 // (void*, int64, int64, int64, Device): 1.8 to 1.13.
-GPUMEMTRACE_BLOCK_HOOK(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE, Streams::kUnknown)
+GPUMEMTRACE_BLOCK_HOOK(_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE, Streams::kUnknown, )
 
 // (void*, int64, Device): 1.6 and 1.7.
 [[gnu::visibility("default")]] void _ZN3c1027reportMemoryUsageToProfilerEPvlNS_6DeviceE(

@@ -19,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "preload/base/hot_data.hpp"
 #include "preload/hooks/real_function.hpp"
 #include "preload/hooks/requested_bytes.hpp"
 
@@ -119,14 +120,14 @@ using gpumemtrace::preload::Tensor;
 
 // at::detail::empty_generic(sizes, allocator, keys, type, memory format). An optional memory format
 // goes on as it came: two bytes, or the address of two bytes.
-#define GPUMEMTRACE_EMPTY_HOOK(function, symbol)                                                   \
+#define GPUMEMTRACE_EMPTY_HOOK(function, symbol, data)                                             \
   [[gnu::visibility("default"), gnu::hot]] Tensor function(Integers sizes, void* allocator,        \
                                                            std::uint64_t keys, std::uint64_t type, \
                                                            std::uint64_t format) __asm__(symbol);  \
   Tensor function(Integers sizes, void* allocator, std::uint64_t keys, std::uint64_t type,         \
                   std::uint64_t format) {                                                          \
     GPUMEMTRACE_LEAVES_REQUEST();                                                                  \
-    static constinit FunctionBehind behind(symbol);                                                \
+    data static constinit FunctionBehind behind(symbol);                                           \
     auto* const real = real_of(behind, &function, symbol);                                         \
     if ((keys & kCudaKey) == 0) return real(sizes, allocator, keys, type, format);                 \
     const Request request(bytes_of(sizes, type));                                                  \
@@ -136,10 +137,11 @@ using gpumemtrace::preload::Tensor;
 // With std::optional, as from 2.4 on; and with c10::optional.
 GPUMEMTRACE_EMPTY_HOOK(empty_generic,
                        "_ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_"
-                       "14DispatchKeySetENS1_10ScalarTypeESt8optionalINS1_12MemoryFormatEE")
+                       "14DispatchKeySetENS1_10ScalarTypeESt8optionalINS1_12MemoryFormatEE",
+                       [[GPUMEMTRACE_HOT_DATA]])
 GPUMEMTRACE_EMPTY_HOOK(empty_generic_of_c10,
                        "_ZN2at6detail13empty_genericEN3c108ArrayRefIlEEPNS1_9AllocatorENS1_"
-                       "14DispatchKeySetENS1_10ScalarTypeENS1_8optionalINS1_12MemoryFormatEEE")
+                       "14DispatchKeySetENS1_10ScalarTypeENS1_8optionalINS1_12MemoryFormatEEE", )
 
 #define GPUMEMTRACE_EMPTY_STRIDED                                                  \
   "_ZN2at6detail21empty_strided_genericEN3c108ArrayRefIlEES3_PNS1_9AllocatorENS1_" \
@@ -152,7 +154,7 @@ GPUMEMTRACE_EMPTY_HOOK(empty_generic_of_c10,
 Tensor empty_strided_generic(Integers sizes, Integers strides, void* allocator, std::uint64_t keys,
                              std::uint64_t type) {
   GPUMEMTRACE_LEAVES_REQUEST();
-  static constinit FunctionBehind behind(GPUMEMTRACE_EMPTY_STRIDED);
+  [[GPUMEMTRACE_HOT_DATA]] static constinit FunctionBehind behind(GPUMEMTRACE_EMPTY_STRIDED);
   auto* const real = real_of(behind, &empty_strided_generic, GPUMEMTRACE_EMPTY_STRIDED);
   if ((keys & kCudaKey) == 0) return real(sizes, strides, allocator, keys, type);
   const Request request(bytes_of(sizes, strides, type));
