@@ -227,6 +227,25 @@ TEST_CASE("sparse gradients, and those of inputs, are gradients", "[unit]") {
   CHECK(peak.at("categories").at("gradient") == 2 * kWeights + kRows);
 }
 
+// A thread's chunks each begin with whose they are, wherever the chunk before was full.
+TEST_CASE("a thread that is announced again is still the one that lets go of gradients", "[unit]") {
+  TrainingTrace trace;
+  Loop loop;
+  set_up(trace);
+  constexpr std::uint64_t kInput = kWeights / 4;
+  std::uint64_t gradient = 0;
+  for (int i = 0; i < 3; ++i) {
+    train_once(trace, loop);
+    trace.thread(TrainingTrace::kMain, TrainingTrace::kProcessId, "python3");
+    if (gradient != 0) trace.give_back(gradient, kInput, 0);
+    gradient = trace.take(kInput, 0, TrainingTrace::kEngine);
+    if (i == 1) trace.give_back(trace.take(64 * kMiB, trace.load), 64 * kMiB, trace.load);
+    trace.give_back(trace.take(kMiB, trace.optimize), kMiB, trace.optimize);
+  }
+  const Json peak = framework_peak(report_of(trace.builder()));
+  CHECK(peak.at("categories").at("gradient") == 2 * kWeights + kInput);
+}
+
 TEST_CASE("a library's workspace that backward made is no gradient", "[unit]") {
   TrainingTrace trace;
   Loop loop;

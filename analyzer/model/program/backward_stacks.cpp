@@ -36,6 +36,7 @@ void BackwardStacks::add_stack(const trace::Stack& record) {
 
 void BackwardStacks::add_thread(std::uint32_t writer, std::uint64_t thread_id) {
   Thread& thread = threads_[writer];
+  if (thread.thread_id == thread_id) return;  // each chunk of a thread says whose it is
   thread = Thread();
   thread.thread_id = thread_id;
   waiting_until_ = 0;
