@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From windows of steps of two processes that ran side by side to a ratio with a bound."""
+"""From the turns that processes took to ratios with bounds."""
 
 import math
 import random
@@ -12,30 +12,18 @@ LARGEST_STEP_BOUND = 1.01
 LARGEST_CPU_BOUND = 1.02
 
 
-def windows_between(windows, begin, end):
-    """Those that lie wholly between two times."""
-    return [window for window in windows if window["begin"] >= begin and window["end"] <= end]
+def ratio_of(turns, plain_turns, measure):
+    """How much larger `measure` is in the turns of one process than in those of a plain one.
 
-
-def ratio_of(first, second, placements, measure):
-    """How much larger `measure` is in the windows of the first process than in those of the second.
-
-    `placements` has (which, begin, end): from when to when the first process was on the cores
-    number `which`. The two are compared on the same cores, so that cores may differ. None where a
-    process has no window on one of them.
+    Both took a turn in each round, one soon after the other, so that what drifts is in both. The median
+    over rounds: what interrupts a turn counts for one of them.
     """
-    medians = {}
-    for cores in (0, 1):
-        times = [(begin, end) for which, begin, end in placements if which == cores]
-        others = [(begin, end) for which, begin, end in placements if which != cores]
-        for name, windows, spans in (("first", first, times), ("second", second, others)):
-            found = [window[measure] for begin, end in spans
-                     for window in windows_between(windows, begin, end)]
-            if not found:
-                return None
-            medians[name, cores] = statistics.median(found)
-    return math.sqrt(medians["first", 0] / medians["second", 0]
-                     * medians["first", 1] / medians["second", 1])
+    return statistics.median(turn[measure] / plain[measure]
+                             for turn, plain in zip(turns, plain_turns, strict=True))
+
+
+def median_of(turns, measure):
+    return statistics.median(turn[measure] for turn in turns)
 
 
 def mean_of(ratios):
@@ -55,11 +43,14 @@ def null_bound_of(ratios):
     return max(upper_bound_of(ratios), upper_bound_of([1 / ratio for ratio in ratios]))
 
 
-def judge(recorded, null):
-    """The row of a workload: `recorded` and `null` are {"step": [ratio of a pair], "cpu": [...]}."""
-    row = {f"{measure}_ratio": mean_of(ratios) for measure, ratios in recorded.items()}
-    row |= {f"{measure}_bound": upper_bound_of(ratios) for measure, ratios in recorded.items()}
-    row |= {f"{measure}_null_bound": null_bound_of(ratios) for measure, ratios in null.items()}
+def judge(pairs, null_pairs):
+    """What `pairs`, [{"step": ratio, "cpu": ratio}], say of a form, beside pairs of plain processes."""
+    row = {}
+    for measure in ("step", "cpu"):
+        ratios = [pair[measure] for pair in pairs]
+        row[f"{measure}_ratio"] = mean_of(ratios)
+        row[f"{measure}_bound"] = upper_bound_of(ratios)
+        row[f"{measure}_null_bound"] = null_bound_of([pair[measure] for pair in null_pairs])
     row["is_valid"] = row["step_null_bound"] <= LARGEST_NULL_BOUND
     row["is_reached"] = (row["is_valid"] and row["step_bound"] <= LARGEST_STEP_BOUND
                          and row["cpu_bound"] <= LARGEST_CPU_BOUND)

@@ -7,6 +7,7 @@ of their shape on the stand-in of simulated_step.cpp, which tells of blocks as P
 import ctypes
 import functools
 
+RECORDER_THREADS = "gpumemtrace"  # how their names begin
 
 def transformer():
     """A launch-bound GPT-2: 8 layers of width 128, AdamW over all tensors at once."""
