@@ -57,6 +57,17 @@ class Statistics(unittest.TestCase):
         self.assertFalse(row["is_reached"])
 
 
+class Forms(unittest.TestCase):
+    def test_a_form_needs_a_name_of_its_own_and_settings(self):
+        for words in (["plain", "GPUMEMTRACE_NATIVE=off"], ["one"], ["one", "GPUMEMTRACE_NATIVE"],
+                      ["one", "NATIVE=off"]):
+            with self.subTest(words=words):
+                done = subprocess.run([sys.executable, BENCH / "gpu_pairs", "--build", BUILD,
+                                       "--form", *words], capture_output=True, text=True)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn("form", done.stderr.splitlines()[-1])
+
+
 class OnTheSimulatedDriver(unittest.TestCase):
     def test_pairs_run_and_are_judged(self):
         workloads = ["transformer", "inference"]
