@@ -47,7 +47,7 @@ struct alignas(64) ThreadState {
   // Contexts that were made current here, as the wrapped calls said.
   trace::ContextId context = trace::ContextId::kNone;
   std::uint32_t context_depth = 0;
-  std::uint64_t last_without_python = 0;  // ticks(); see watch_who_waits()
+  std::uint64_t last_without_python = 0;  // ticks(); see preload/stacks/waiting_watch.hpp
   std::uint64_t last_waiting_look = 0;    // likewise
   trace::ContextId context_stack[kContextStackDepth] = {};
 };
