@@ -52,6 +52,7 @@ void Compaction::add(const trace::RecordHeader& record, std::uint32_t writer,
   writer_ = writer;
   now_ = trace::next_model_time(now_, record.kind, ticks);
   if (counts_.first_time == 0) counts_.first_time = now_;
+  if (!waits_.empty() && is_event(record.kind)) end_wait();
   // The process died in it, and the report says so.
   if (trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0) {
     retain(record);
@@ -91,10 +92,31 @@ void Compaction::apply(const trace::Thread& thread) noexcept {
   if (threads_.find(key) != nullptr || threads_.size() >= kMaxThreads) {
     return count_gone(thread.record);
   }
-  if (threads_.insert({key}) == nullptr) failed_ = true;
+  if (threads_.insert({key, stood_in, thread.thread_id}) == nullptr) failed_ = true;
   const RecordId retained = retain(thread.record);
   if (retained != 0) {
     reinterpret_cast<trace::Thread&>(retained_.record(retained)).writer = stood_in;
+  }
+}
+
+// Behind the cut only those matter that go on there; write() says them anew.
+void Compaction::apply(const trace::WaitingStack& wait) noexcept {
+  count_gone(wait.record);
+  for (Wait& known : waits_) {
+    if (known.thread_id != wait.thread_id) continue;
+    known.stack = wait.stack;
+    return;
+  }
+  Wait begun{wait.thread_id, 0, wait.stack};
+  threads_.for_each([&](const SeenThread& thread) noexcept {
+    if (thread.thread_id == wait.thread_id) begun.writer = thread.writer;
+  });
+  if (!waits_.push(begun)) failed_ = true;
+}
+
+void Compaction::end_wait() noexcept {
+  for (std::size_t i = 0; i < waits_.size(); ++i) {
+    if (waits_[i].writer == writer_) return waits_.erase(i, i + 1);
   }
 }
 

@@ -101,6 +101,14 @@ class Compaction {
   };
   struct SeenThread {
     std::uint64_t key = 0;  // its writer and its number plus 1
+    std::uint32_t writer = 0;
+    std::uint64_t thread_id = 0;
+  };
+  // What a thread that waits was last said to do.
+  struct Wait {
+    std::uint64_t thread_id = 0;
+    std::uint32_t writer = 0;  // of the thread itself; 0 = not known
+    trace::StackId stack = trace::StackId::kNone;
   };
   class Output;
   class MappingOwner;
@@ -135,6 +143,9 @@ class Compaction {
   void apply(const trace::Name& name) noexcept;
   void apply(const trace::Context& context) noexcept;
   void apply(const trace::Annotation& annotation) noexcept;
+  void apply(const trace::WaitingStack& wait) noexcept;
+  // The thread of the present record waits no more.
+  void end_wait() noexcept;
   void apply(const trace::Tensor& tensor) noexcept;
   void apply(const trace::Copy& call) noexcept;
   void apply(const trace::Set& call) noexcept;
@@ -222,6 +233,7 @@ class Compaction {
   ledger::CopyLocations copy_locations_;
   ledger::Contexts contexts_;
   ledger::FlatMap<SeenThread, &SeenThread::key, MappedArray> threads_;
+  MappedArray<Wait> waits_;  // those that go on
   MappedArray<Shadow> shadows_;
   ledger::RefusedFrees refused_frees_;
 

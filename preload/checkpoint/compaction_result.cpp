@@ -140,6 +140,12 @@ bool Compaction::write(std::uint64_t cut_ticks, const RecordSink& sink) noexcept
   if (failed()) return false;
   Output out(sink, cut_ticks);
   retained_.for_each([&](const trace::RecordHeader& record) noexcept { out.put_as_it_is(record); });
+  for (const Wait& wait : waits_) {
+    trace::WaitingStack record;
+    record.thread_id = wait.thread_id;
+    record.stack = wait.stack;
+    out.put(record);
+  }
   write_totals(out);
   write_account_peaks(out);
   write_row_peaks(out);

@@ -11,6 +11,7 @@
 #include "preload/checkpoint/checkpoint.hpp"
 #include "tests/catch.hpp"
 #include "tests/support/random_job.hpp"
+#include "tests/support/trace_builder.hpp"
 
 namespace gpumemtrace::tests {
 
@@ -25,6 +26,13 @@ class PackedTrace {
   void add(const JobRecord& record) {
     Stream& stream = streams_[record.writer];
     stream.words.insert(stream.words.end(), record.words.begin(), record.words.end());
+  }
+
+  void add(TraceBuilder& trace) {
+    for (const auto& [writer, words] : trace.take_words()) {
+      std::vector<std::uint64_t>& stream = streams_[writer].words;
+      stream.insert(stream.end(), words.begin(), words.end());
+    }
   }
 
   // Packs what has been added. A chunk ends now and then; else the next piece continues it.

@@ -11,6 +11,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tests/support/temporary_folder.hpp"
@@ -226,6 +227,11 @@ class TraceBuilder {
   // Where the next record without a time of its own will stand, and how to move it.
   std::uint64_t now() const { return now_; }
   void wait_until(std::uint64_t ticks) { now_ = ticks; }
+
+  // The records of each writer since the last time, for a trace that is written otherwise.
+  std::map<std::uint32_t, std::vector<std::uint64_t>> take_words() {
+    return std::exchange(writers_, {});
+  }
 
   // Writes the trace and returns its path. A killed process leaves its ring behind.
   std::filesystem::path write(const std::filesystem::path& folder, Ending ending = Ending::kExit) {

@@ -12,6 +12,9 @@
 #include "tests/support/packed_trace.hpp"
 #include "tests/support/random_job.hpp"
 #include "tests/support/report_query.hpp"
+#include "tests/support/stack_records.hpp"
+#include "tests/support/trace_builder.hpp"
+#include "trace/reader.hpp"
 #include "trace/records.hpp"
 
 using namespace gpumemtrace;
@@ -611,4 +614,108 @@ TEST_CASE("what lives at a checkpoint's cut keeps the names of its tensors", "[u
             preload::CheckpointResult::kDone);
     CHECK(tensors() == expected);
   }
+}
+
+// A thread of Python that computes on writer 1 and waits in backward(), for writer 2.
+namespace {
+
+constexpr std::uint64_t kPythonThread = 100;
+constexpr trace::StackId kLoss{1};
+constexpr trace::StackId kBackward{2};       // line 30
+constexpr trace::StackId kOtherBackward{3};  // line 40
+constexpr trace::StackId kNode{4};
+constexpr trace::StackId kLaterNode{5};
+
+void begin_training(TraceBuilder& trace) {
+  add_thread(trace, 1, kPythonThread, "python3");
+  add_thread(trace, 2, 200, "pt_autograd_0");
+  add_code(trace, 1, "loss", "/home/me/train.py", 20);
+  add_code(trace, 2, "train", "/home/me/train.py", 30);
+  add_code(trace, 3, "train", "/home/me/train.py", 40);
+  add_stack(trace, number_of(kLoss), {{1}, {}});
+  add_stack(trace, number_of(kBackward), {{2}, {}});
+  add_stack(trace, number_of(kOtherBackward), {{3}, {}});
+  add_stack(trace, number_of(kNode), {{}, {0x1000}}, 2);
+  add_stack(trace, number_of(kLaterNode), {{}, {0x2000}}, 2);
+}
+
+void add_block(TraceBuilder& trace, std::uint64_t bytes, trace::StackId stack,
+               std::uint32_t writer) {
+  trace::Block block;
+  block.address = 0x10000000 + trace.now() * 4096;
+  block.bytes = static_cast<std::int64_t>(bytes);
+  block.device_type = 1;
+  block.stack = stack;
+  trace.add(block, writer);
+}
+
+void add_wait(TraceBuilder& trace, trace::StackId stack) {
+  trace::WaitingStack wait;
+  wait.thread_id = kPythonThread;
+  wait.stack = stack;
+  trace.add(wait);
+}
+
+// All of `trace` becomes a checkpoint; then writer 2 has a block more. How much lies at the line.
+std::uint64_t bytes_of_line(TraceBuilder& trace, int line) {
+  const TemporaryFolder folder;
+  PackedTrace compacted(folder.path() / "compacted.gmt");
+  compacted.add(trace);
+  compacted.pack();
+  REQUIRE(compacted.compact(0, trace.now() + 1) == preload::CheckpointResult::kDone);
+  add_block(trace, 7 * kMiB, kLaterNode, 2);
+  compacted.add(trace);
+  compacted.pack();
+  const Json report = report_of(compacted);
+  const Json peak = row_where(report.at("peak"), {{"level", "framework"}});
+  std::uint64_t bytes = 0;
+  for (const Json& holder : peak.at("holders")) {
+    const Json& site = holder.at("site");
+    if (!site.is_null() && site.at("line") == line) bytes += number(holder, "bytes");
+  }
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("who waits for a backward pass at a cut is known behind it", "[unit]") {
+  TraceBuilder trace;
+  begin_training(trace);
+  for (const trace::StackId backward : {kBackward, kOtherBackward}) {
+    add_block(trace, kMiB, kLoss, 1);
+    add_wait(trace, backward);
+    add_block(trace, kMiB, kNode, 2);
+  }
+  CHECK(bytes_of_line(trace, 40) == 7 * kMiB);
+}
+
+TEST_CASE("who went on before a cut does not wait behind it", "[unit]") {
+  TraceBuilder trace;
+  begin_training(trace);
+  add_block(trace, kMiB, kLoss, 1);
+  add_wait(trace, kBackward);
+  add_block(trace, kMiB, kLoss, 1);
+  add_block(trace, kMiB, kNode, 2);
+  CHECK(bytes_of_line(trace, 30) == 0);
+}
+
+TEST_CASE("a checkpoint keeps one wait of a thread, however many there were", "[unit]") {
+  const TemporaryFolder folder;
+  TraceBuilder trace;
+  begin_training(trace);
+  for (int i = 0; i < 100; ++i) add_wait(trace, kBackward);
+  add_block(trace, kMiB, kNode, 2);
+  PackedTrace compacted(folder.path() / "compacted.gmt");
+  compacted.add(trace);
+  compacted.pack();
+  REQUIRE(compacted.compact(0, trace.now() + 1) == preload::CheckpointResult::kDone);
+  const trace::TraceFile file(compacted.path());
+  int waits = 0;
+  for (const trace::WriterStream& stream : file.writers()) {
+    trace::WriterCursor cursor(file, stream);
+    while (const trace::RecordHeader* record = cursor.next()) {
+      if (record->kind == trace::RecordKind::kWaitingStack) ++waits;
+    }
+  }
+  CHECK(waits == 1);
 }

@@ -106,6 +106,7 @@ class ProcessModel final {
   void apply(const trace::Gap& gap) { statistics_.add(gap); }
   void apply(const trace::Checkpoint& checkpoint) {
     checkpoint_.finish(checkpoint);
+    program_.begin_after(checkpoint);
     activity_.apply_checkpoint(checkpoint);
   }
   // A call that the trace ends in.

@@ -61,6 +61,17 @@ void BackwardStacks::add_wait(const trace::WaitingStack& wait) {
   waits.erase(waits.begin(), std::lower_bound(waits.begin(), waits.end(), needed_from, is_before));
 }
 
+void BackwardStacks::begin_at(std::uint64_t cut) {
+  for (auto& [writer, thread] : threads_) {
+    thread.last_own = cut;
+    const auto waits = waits_.find(thread.thread_id);
+    if (waits == waits_.end() || waits->second.back().record.time < cut) continue;
+    const Root root = root_of(waits->second.back().stack);
+    if (root != Root::kNone) thread.role = root == Root::kEngine ? Role::kEngine : Role::kPython;
+  }
+  waiting_until_ = 0;
+}
+
 BackwardStacks::Thread& BackwardStacks::thread_of(std::uint32_t writer) {
   if (last_thread_ == nullptr || last_writer_ != writer) {
     last_writer_ = writer;

@@ -52,6 +52,8 @@ class BackwardStacks {
   void add_thread(std::uint32_t writer, std::uint64_t thread_id);
   // In the order of events, unless it is known already.
   void add_wait(const trace::WaitingStack& wait);
+  // A checkpoint's cut: of the threads before it nothing is left but the waits that go on there.
+  void begin_at(std::uint64_t cut);
 
   // The id to use for the stack of an event: its own, or that of a joined one.
   [[nodiscard]] trace::StackId stack_of_event(std::uint32_t writer, trace::StackId stack,

@@ -15,7 +15,8 @@ constexpr std::uint32_t kMaxWriters = 1 << 16;
 
 void Program::add_thread(const trace::Thread& thread) {
   threads_.add(thread, trace::tail_of(thread.record), present_.writer);
-  backward_stacks_.add_thread(present_.writer, thread.thread_id);
+  backward_stacks_.add_thread(thread.writer != 0 ? thread.writer : present_.writer,
+                              thread.thread_id);
   if (present_.in_checkpoint || present_.writer >= kMaxWriters) return;
   if (present_.writer >= writer_threads_.size()) writer_threads_.resize(present_.writer + 1);
   WriterThread& writer = writer_threads_[present_.writer];

@@ -38,8 +38,10 @@ class Program final : public BlockUses {
 
   void add_thread(const trace::Thread& thread);
   void add_stack(const trace::Stack& stack);
-  void add_wait(const trace::WaitingStack& wait) {
-    if (!present_.in_checkpoint) backward_stacks_.add_wait(wait);
+  void add_wait(const trace::WaitingStack& wait) { backward_stacks_.add_wait(wait); }
+  // All of the checkpoint has come.
+  void begin_after(const trace::Checkpoint& checkpoint) {
+    backward_stacks_.begin_at(checkpoint.record.time);
   }
   // Whatever is in the dictionary.
   void add_text(const trace::RecordHeader& record) { dictionary_.add(record); }
