@@ -22,6 +22,11 @@ def ratio_of(turns, plain_turns, measure):
                              for turn, plain in zip(turns, plain_turns, strict=True))
 
 
+def middle_of(turn, other):
+    """The geometric mean of two turns."""
+    return {measure: math.sqrt(turn[measure] * other[measure]) for measure in turn}
+
+
 def median_of(turns, measure):
     return statistics.median(turn[measure] for turn in turns)
 
