@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "preload/base/message.hpp"
 #include "trace/file_layout.hpp"
 
@@ -26,8 +28,15 @@ constexpr Unit kUnits[] = {
     {"TB", 1'000'000'000'000},
 };
 
+// In any capitals; `lower` is ASCII. Without libc, whose comparison asks for the locale.
+bool is_word(std::string_view value, std::string_view lower) noexcept {
+  return std::ranges::equal(value, lower, {},
+                            [](char c) { return 'A' <= c && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+}
+
 bool is_true(std::string_view value) noexcept {
-  return !value.empty() && value != "0" && value != "false" && value != "no";
+  return !value.empty() && value != "0" && !is_word(value, "false") && !is_word(value, "no") &&
+         !is_word(value, "off");
 }
 
 // Apart from its callers, which would have the line on their stacks without ever saying it.

@@ -117,8 +117,8 @@ TEST_CASE("each variable sets what it names", "[unit]") {
   CHECK(config.stack_depth == 100);
 }
 
-TEST_CASE("0, false, no and nothing switch off", "[unit]") {
-  for (const char* value : {"0", "false", "no", ""}) {
+TEST_CASE("0, false, no, off and nothing switch off, in capitals too", "[unit]") {
+  for (const char* value : {"0", "false", "False", "no", "NO", "off", "OFF", ""}) {
     CAPTURE(value);
     const Environment variables({{"GPUMEMTRACE_FORCE", value}});
     CHECK_FALSE(read_config().force);
