@@ -7,9 +7,9 @@
 
 The first line that it prints, {"ready": true}, comes after a warm-up. Then it makes as many steps as
 a line of standard input says, and prints as a line of JSON the median step and the processor time
-that the program's own threads took in a step, both in seconds. After `threads N` it makes N steps and
-prints what each kind of thread took, by name, late work of the recorder's included: processor time in
-a step, and how often it waited in a second.
+that the program's own threads took in a step, both in seconds. After `threads SECONDS` it makes steps
+for so long and prints what each kind of thread took meanwhile, by name: processor time in a step, and
+how often it waited in a second.
 
 With --gpu-busy it prints the part of the time in which the step keeps the GPU busy, and ends: that takes
 PyTorch's profiler, which the measured processes never load.
@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "simul
 WARM_UP_STEPS = 60
 SETTLING_STEPS = 1  # after the others' turns: caches are cold
 PROFILED_STEPS = 10
-LATE_WORK_S = 0.2  # the recorder's thread pauses for 50 ms
+RECORDER_SETTLING_S = 0.2  # its thread does some work late: it pauses for 100 ms
 
 
 def say(row):
@@ -88,15 +88,16 @@ class Threads:
         return sum(processor_s_of(thread) for thread in self._own)
 
     def count_during(self, work):
-        """{name: {"cpu": seconds of processor time, "waits": times}} of all threads."""
+        """({name: {"cpu": seconds of processor time, "waits": times}} of all threads, what `work`
+        returns)"""
         before = {thread: (processor_s_of(thread), waits_of(thread)) for thread in self._names}
-        work()
+        result = work()
         counted = {}
         for thread, name in self._names.items():
             row = counted.setdefault(name, {"cpu": 0.0, "waits": 0})
             row["cpu"] += processor_s_of(thread) - before[thread][0]
             row["waits"] += waits_of(thread) - before[thread][1]
-        return counted
+        return counted, result
 
 
 def turn_of(step, count, threads):
@@ -106,13 +107,20 @@ def turn_of(step, count, threads):
     return {"step": statistics.median(times), "cpu": (threads.own_s() - before) / count}
 
 
-def threads_of(step, count, threads):
-    def work():
-        times_of(step, count)
-        time.sleep(LATE_WORK_S)
+def steps_in(step, seconds):
+    """How many steps that long took."""
+    count, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        step()
+        count += 1
+    return count
 
+
+def threads_of(step, seconds, threads):
+    """What is late as the time begins makes up for what is late as it ends."""
+    steps_in(step, RECORDER_SETTLING_S)
     begin = time.monotonic()
-    counted = threads.count_during(work)
+    counted, count = threads.count_during(lambda: steps_in(step, seconds))
     seconds = time.monotonic() - begin
     return {name: {"cpu": row["cpu"] / count, "waits": row["waits"] / seconds}
             for name, row in counted.items()}
@@ -160,8 +168,9 @@ def main():
     threads.pin()
     say({"ready": True})
     for line in sys.stdin:
-        *what, count = line.split()
-        row = (threads_of if what else turn_of)(step, int(count), threads)
+        *what, amount = line.split()
+        row = (threads_of(step, float(amount), threads) if what else
+               turn_of(step, int(amount), threads))
         finish()  # the next one's turn is not ours
         say(row)
 

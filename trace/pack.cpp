@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/pack.hpp"
 
+#include <cstddef>
+#include <type_traits>
+
 #include "trace/varint.hpp"
 
 namespace gpumemtrace::trace {
@@ -20,12 +23,14 @@ class ColumnWriter {
     if (!failed_) position_ += sizeof(ColumnHeader);
   }
 
-  void varint(std::uint64_t value) noexcept {
-    if (failed_ || out_.size() - position_ < kMaxVarintBytes) {
+  // Calls put(out), which writes at most `count` varints and returns the position after them.
+  template <class Put>
+  void varints(std::size_t count, Put&& put) noexcept {
+    if (failed_ || (out_.size() - position_) / kMaxVarintBytes < count) {
       failed_ = true;
       return;
     }
-    position_ = static_cast<std::size_t>(put_varint(out_.data() + position_, value) - out_.data());
+    position_ = static_cast<std::size_t>(put(out_.data() + position_) - out_.data());
   }
 
   void raw(const std::byte* data, std::size_t bytes) noexcept {
@@ -80,67 +85,82 @@ std::ptrdiff_t index_records(std::span<const std::byte> image, PackScratch& scra
   return static_cast<std::ptrdiff_t>(count);
 }
 
-std::int64_t sign_extend(std::uint64_t value, std::uint8_t bytes) noexcept {
-  const unsigned shift = 64u - 8u * bytes;
-  return static_cast<std::int64_t>(value << shift) >> shift;
-}
-
-// One field of the records of one kind.
+// One field of the records of one kind. What a column holds, where its values stand and how wide
+// they are is decided once, not for each record.
 class FieldColumn {
  public:
   FieldColumn(std::span<const std::byte> image, const PackScratch& scratch,
               std::span<const std::uint32_t> members, const Field& field) noexcept
-      : image_(image), scratch_(scratch), members_(members), field_(field) {}
+      : image_(image.data()), offset_(scratch.offset), members_(members), field_(field) {}
 
   void write(ColumnWriter& columns, std::uint8_t kind, std::uint8_t number) const noexcept {
-    switch (field_.encoding) {
-      case Encoding::kPlain:
-        return write_as<Encoding::kPlain>(columns, kind, number);
-      case Encoding::kSigned:
-        return write_as<Encoding::kSigned>(columns, kind, number);
-      case Encoding::kDelta:
-        return write_as<Encoding::kDelta>(columns, kind, number);
-      case Encoding::kTime:
-        return write_as<Encoding::kTime>(columns, kind, number);
-      case Encoding::kAfterStart:
-        return write_as<Encoding::kAfterStart>(columns, kind, number);
+    switch (field_.bytes) {
+      case 1:
+        return write_of<std::uint8_t>(columns, kind, number);
+      case 2:
+        return write_of<std::uint16_t>(columns, kind, number);
+      case 4:
+        return write_of<std::uint32_t>(columns, kind, number);
+      default:
+        return write_of<std::uint64_t>(columns, kind, number);
     }
   }
 
  private:
-  template <Encoding kEncoding>
-  void write_as(ColumnWriter& columns, std::uint8_t kind, std::uint8_t number) const noexcept {
-    const bool same = all_same<kEncoding>();
-    columns.begin(kind, number, same ? ColumnForm::kSame : ColumnForm::kEach);
-    std::uint64_t previous = 0;
-    for (const std::uint32_t i : same ? members_.first(1) : members_) {
-      const std::uint64_t value = value_of<kEncoding>(i);
-      if constexpr (kEncoding == Encoding::kPlain || kEncoding == Encoding::kAfterStart) {
-        columns.varint(value);
-      } else {
-        columns.varint(zigzag(static_cast<std::int64_t>(value - previous)));
-        if constexpr (kEncoding == Encoding::kDelta) previous = value;
-      }
+  template <class Unsigned>
+  void write_of(ColumnWriter& columns, std::uint8_t kind, std::uint8_t number) const noexcept {
+    switch (field_.encoding) {
+      case Encoding::kPlain:
+        return write_as<Unsigned, Encoding::kPlain>(columns, kind, number);
+      case Encoding::kSigned:
+        return write_as<Unsigned, Encoding::kSigned>(columns, kind, number);
+      case Encoding::kDelta:
+        return write_as<Unsigned, Encoding::kDelta>(columns, kind, number);
+      case Encoding::kTime:
+        return write_as<Unsigned, Encoding::kTime>(columns, kind, number);
+      case Encoding::kAfterStart:
+        return write_as<Unsigned, Encoding::kAfterStart>(columns, kind, number);
     }
+  }
+
+  template <class Unsigned, Encoding kEncoding>
+  void write_as(ColumnWriter& columns, std::uint8_t kind, std::uint8_t number) const noexcept {
+    const bool same = all_same<Unsigned, kEncoding>();
+    const std::span<const std::uint32_t> written = same ? members_.first(1) : members_;
+    columns.begin(kind, number, same ? ColumnForm::kSame : ColumnForm::kEach);
+    columns.varints(written.size(), [&](std::byte* out) noexcept {
+      std::uint64_t previous = 0;
+      for (const std::uint32_t i : written) {
+        const std::uint64_t value = value_of<Unsigned, kEncoding>(i);
+        if constexpr (kEncoding == Encoding::kPlain || kEncoding == Encoding::kAfterStart) {
+          out = put_varint(out, value);
+        } else {
+          out = put_varint(out, zigzag(static_cast<std::int64_t>(value - previous)));
+          if constexpr (kEncoding == Encoding::kDelta) previous = value;
+        }
+      }
+      return out;
+    });
     columns.end();
   }
 
-  template <Encoding kEncoding>
+  template <class Unsigned, Encoding kEncoding>
   bool all_same() const noexcept {
-    const std::uint64_t first = value_of<kEncoding>(members_.front());
+    const std::uint64_t first = value_of<Unsigned, kEncoding>(members_.front());
     for (const std::uint32_t i : members_.subspan(1)) {
-      if (value_of<kEncoding>(i) != first) return false;
+      if (value_of<Unsigned, kEncoding>(i) != first) return false;
     }
     return true;
   }
 
   // The field of record i; of times what the column tells: the difference.
-  template <Encoding kEncoding>
+  template <class Unsigned, Encoding kEncoding>
   std::uint64_t value_of(std::uint32_t i) const noexcept {
-    const std::byte* record = image_.data() + scratch_.offset[i];
-    const std::uint64_t value = load_field(record, field_.offset, field_.bytes);
+    Unsigned value;
+    __builtin_memcpy(&value, image_ + offset_[i] + field_.offset, sizeof value);
     if constexpr (kEncoding == Encoding::kSigned) {
-      return static_cast<std::uint64_t>(sign_extend(value, field_.bytes));
+      using Signed = std::make_signed_t<Unsigned>;
+      return static_cast<std::uint64_t>(std::int64_t{static_cast<Signed>(value)});
     } else if constexpr (kEncoding == Encoding::kTime) {
       return value - (i == 0 ? 0 : time_of(i - 1));
     } else if constexpr (kEncoding == Encoding::kAfterStart) {
@@ -151,11 +171,13 @@ class FieldColumn {
   }
 
   std::uint64_t time_of(std::uint32_t i) const noexcept {
-    return header_at(image_, scratch_.offset[i]).time;
+    std::uint64_t time;
+    __builtin_memcpy(&time, image_ + offset_[i] + offsetof(RecordHeader, time), sizeof time);
+    return time;
   }
 
-  std::span<const std::byte> image_;
-  const PackScratch& scratch_;
+  const std::byte* image_;
+  const std::uint32_t* offset_;  // of each record
   std::span<const std::uint32_t> members_;
   const Field& field_;
 };
@@ -199,9 +221,12 @@ PackResult pack(std::span<const std::byte> image, std::span<std::byte> out,
     }
     if (!info.has_tail) continue;
     columns.begin(kind, kTailWordsColumn);
-    for (const std::uint32_t i : members) {
-      columns.varint(header_at(image, scratch.offset[i]).words - info.bytes / kWordBytes);
-    }
+    columns.varints(members.size(), [&](std::byte* end) noexcept {
+      for (const std::uint32_t i : members) {
+        end = put_varint(end, header_at(image, scratch.offset[i]).words - info.bytes / kWordBytes);
+      }
+      return end;
+    });
     columns.end();
     columns.begin(kind, kTailBytesColumn);
     for (const std::uint32_t i : members) {

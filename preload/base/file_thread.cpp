@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <new>
 
+#include "preload/base/clock.hpp"
 #include "preload/base/futex.hpp"
 #include "preload/base/signals_blocked.hpp"
 
@@ -42,6 +43,7 @@ struct State {
   Work served = nullptr;
   void* served_argument = nullptr;
   bool has_own_descriptors = false;  // written before kRuns
+  pid_t thread_id = 0;               // likewise
 };
 constinit State state;
 constinit thread_local bool is_file_thread [[gnu::tls_model("initial-exec")]] = false;
@@ -85,6 +87,7 @@ void prepare() noexcept {
 void* main(void*) noexcept {
   prctl(PR_SET_NAME, "gpumemtrace-io", 0, 0, 0);
   is_file_thread = true;
+  state.thread_id = static_cast<pid_t>(syscall(SYS_gettid));
   state.has_own_descriptors = leave_descriptors();
   std::uint32_t starts = kStarts;
   // Fails where nobody waits for it any more.
@@ -110,6 +113,12 @@ void stop() noexcept {
 
 bool has_own_descriptors() noexcept {
   return state.life.load() == kRuns && state.has_own_descriptors;
+}
+
+std::uint64_t processor_ns() noexcept {
+  if (state.life.load() != kRuns) return 0;
+  // The clock of the thread, whichever thread asks, as clock_getcpuclockid(3) numbers them.
+  return clock_ns(static_cast<clockid_t>(~static_cast<unsigned>(state.thread_id) << 3 | 6u));
 }
 
 void run(Work work, void* argument) noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The thread that makes every access of the recorder to a file, and does nothing else. Where the
+// The thread that makes every access of the recorder to a file, and packs what it writes. Where the
 // system allows, it has a table of descriptors of its own: the program can neither close a number
 // of ours nor open a file of its own under one (docs/decisions/0013-files-have-a-thread.md).
 //
@@ -15,6 +15,7 @@
 // - Where there is no such thread, run() works on the caller's.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 namespace gpumemtrace::preload::file_thread {
@@ -31,6 +32,9 @@ void stop() noexcept;
 
 // False where system or sandbox refuse: its numbers are the process's like any other thread's.
 [[nodiscard]] bool has_own_descriptors() noexcept;
+
+// Processor time that it took so far; 0 where there is no such thread. Any thread.
+[[nodiscard]] std::uint64_t processor_ns() noexcept;
 
 // Has it done and waits until it is. Signals wait as well: a handler that jumps out would take away
 // the stack that `argument` points to. On the thread itself: does it.

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "preload/base/clock.hpp"
+#include "preload/base/file_thread.hpp"
 #include "preload/python/python_interpreter.hpp"
 #include "preload/ring/recorder.hpp"
 #include "preload/session/activity_reader.hpp"
@@ -24,7 +25,7 @@ void write_clock(const CallGuard& guard) noexcept {
     clock.monotonic_ns = clock_ns(CLOCK_MONOTONIC);
     clock.realtime_ns = clock_ns(CLOCK_REALTIME);
     clock.uncertainty_ticks = ticks() - before;
-    clock.background_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    clock.background_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) + file_thread::processor_ns();
   });
 }
 

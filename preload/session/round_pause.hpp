@@ -17,7 +17,7 @@ class RoundPause {
   // there is no pause.
   template <class HasWork>
   void until_woken(HasWork&& has_work) noexcept {
-    constexpr long kLongestNs = 50'000'000;  // `gpumemtrace ctl` waits as long for its answer
+    constexpr long kLongestNs = 100'000'000;  // `gpumemtrace ctl` waits as long for its answer
     background_wake.announce(true);
     has_work() ? background_wake.announce(false) : background_wake.sleep(wakes_, kLongestNs);
   }

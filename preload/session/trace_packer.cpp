@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/session/trace_packer.hpp"
 
+#include "preload/base/file_thread.hpp"
 #include "preload/base/message.hpp"
 #include "preload/ring/packer.hpp"
 #include "preload/session/session.hpp"
@@ -14,13 +15,34 @@ constexpr std::uint64_t kLeastSlackBytes = 256 << 20;
 }  // namespace
 
 bool TracePacker::pack_sealed(const CallGuard& guard) noexcept {
-  return preload::pack_sealed(session_.ring,
-                              [&](const Span& span) noexcept { return append(guard, span); });
+  bool any = false;
+  pack_there(guard,
+             [&](auto append) noexcept { any = preload::pack_sealed(session_.ring, append); });
+  return any;
 }
 
 void TracePacker::pack_active(const CallGuard& guard) noexcept {
-  preload::pack_active(session_.ring,
-                       [&](const Span& span) noexcept { return append(guard, span); });
+  pack_there(guard, [&](auto append) noexcept { preload::pack_active(session_.ring, append); });
+}
+
+// On the file thread, all chunks in one step: each step is two switches of threads. What ends the
+// recording, and says so, is left to this thread.
+template <class Pack>
+void TracePacker::pack_there(const CallGuard& guard, Pack&& pack) noexcept {
+  Refusal refusal = Refusal::kNone;
+  int error = 0;
+  file_thread::run([&]() noexcept {
+    pack([&](const Span& span) noexcept {
+      if (refusal == Refusal::kNone) refusal = append(span, error);
+      file_thread::serve_request();
+      return refusal == Refusal::kNone;
+    });
+  });
+  if (refusal == Refusal::kTooLarge) {
+    disable(guard,
+            "the trace is far beyond --max-trace-bytes, and checkpoints do not make it smaller");
+  }
+  if (refusal == Refusal::kError) stop_for_file(guard, "the trace file cannot be written", error);
 }
 
 void TracePacker::replenish_ring(const CallGuard& guard) noexcept {
@@ -28,15 +50,10 @@ void TracePacker::replenish_ring(const CallGuard& guard) noexcept {
   stop_for_file(guard, "the ring file cannot grow", session_.ring.growth_error());
 }
 
-bool TracePacker::append(const CallGuard& guard, const Span& span) noexcept {
-  if (session_.writer.bytes() > most_bytes()) {
-    disable(guard,
-            "the trace is far beyond --max-trace-bytes, and checkpoints do not make it smaller");
-    return false;
-  }
-  const int error = session_.writer.append(span.writer, span.sequence, span.begin, span.records);
-  if (error != 0) stop_for_file(guard, "the trace file cannot be written", error);
-  return error == 0;
+TracePacker::Refusal TracePacker::append(const Span& span, int& error) noexcept {
+  if (session_.writer.bytes() > most_bytes()) return Refusal::kTooLarge;
+  error = session_.writer.append(span.writer, span.sequence, span.begin, span.records);
+  return error == 0 ? Refusal::kNone : Refusal::kError;
 }
 
 // What is live may need more room than the bound, and a call that does not return keeps all that

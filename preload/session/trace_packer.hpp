@@ -27,7 +27,11 @@ class TracePacker {
   void stop_for_file(const CallGuard& guard, std::string_view what, int error) noexcept;
 
  private:
-  [[nodiscard]] bool append(const CallGuard& guard, const Span& span) noexcept;
+  enum class Refusal : std::uint8_t { kNone, kTooLarge, kError };
+
+  template <class Pack>
+  void pack_there(const CallGuard& guard, Pack&& pack) noexcept;
+  [[nodiscard]] Refusal append(const Span& span, int& error) noexcept;
   std::uint64_t most_bytes() const noexcept;
 
   Session& session_;
