@@ -15,7 +15,7 @@
 namespace gpumemtrace::preload {
 
 inline std::uint64_t clock_ns(clockid_t clock) noexcept {
-  timespec now = {};  // nothing where the system knows no such clock
+  timespec now;
   clock_gettime(clock, &now);
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u +
          static_cast<std::uint64_t>(now.tv_nsec);

@@ -3,13 +3,13 @@
 
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 #include <new>
 
-#include "preload/base/clock.hpp"
 #include "preload/base/futex.hpp"
 #include "preload/base/signals_blocked.hpp"
 
@@ -118,7 +118,11 @@ bool has_own_descriptors() noexcept {
 std::uint64_t processor_ns() noexcept {
   if (state.life.load() != kRuns) return 0;
   // The clock of the thread, whichever thread asks, as clock_getcpuclockid(3) numbers them.
-  return clock_ns(static_cast<clockid_t>(~static_cast<unsigned>(state.thread_id) << 3 | 6u));
+  const auto clock = static_cast<clockid_t>(~static_cast<unsigned>(state.thread_id) << 3 | 6u);
+  timespec time = {};
+  clock_gettime(clock, &time);
+  return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000u +
+         static_cast<std::uint64_t>(time.tv_nsec);
 }
 
 void run(Work work, void* argument) noexcept {
