@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -155,12 +157,17 @@ inline std::atomic<std::uint64_t> bytes_got{0};
 inline std::atomic<std::size_t> program_buffer_bytes{4096};
 inline std::atomic<int> program_buffers_out{0};
 inline std::atomic<std::size_t> program_most_records{0};
+inline std::mutex program_mutex;
+inline std::set<std::uint8_t*> program_buffers;  // those that are out
 
 inline void program_request(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
   *bytes = program_buffer_bytes;
   *buffer = *bytes == 0 ? nullptr : static_cast<std::uint8_t*>(std::malloc(*bytes));
   *most_records = program_most_records;
-  if (*buffer != nullptr) ++program_buffers_out;
+  if (*buffer == nullptr) return;
+  ++program_buffers_out;
+  const std::lock_guard lock(program_mutex);
+  program_buffers.insert(*buffer);
 }
 
 inline void program_complete(Context, std::uint32_t, std::uint8_t* buffer, std::size_t,
@@ -177,6 +184,10 @@ inline void program_complete(Context, std::uint32_t, std::uint8_t* buffer, std::
     }
   }
   --program_buffers_out;
+  {
+    const std::lock_guard lock(program_mutex);
+    program_buffers.erase(buffer);
+  }
   std::free(buffer);
 }
 
@@ -184,6 +195,8 @@ inline Library& fresh_library() {
   static Library library;
   the_collection().reset();
   library.reset();
+  for (std::uint8_t* buffer : program_buffers) std::free(buffer);  // of the test before
+  program_buffers.clear();
   library.found(functions(), 0, the_collection());
   played.register_result = kSuccess;
   played.version = 130001;
