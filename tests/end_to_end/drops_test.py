@@ -79,7 +79,7 @@ class SlowPacker(support.EndToEnd):
     @unittest.skipUnless(platform.machine() == "x86_64", "the program is for x86-64")
     def test_a_stack_that_was_dropped_is_written_when_it_comes_again(self):
         report = self.record_until_dropped(
-            "dropped_others", support.VICTIMS / "stacks", "paths", 20_000, 20)
+            "dropped_others", support.VICTIMS / "stacks", "paths", 40_000, 20)
         trace = self.only_trace()
         told = {ID.search(line)[1] for line in support.dump(trace, "stack")}
         used = [STACK.search(line)[1] for line in support.dump(trace, "allocation")]

@@ -72,6 +72,39 @@ class Forms(unittest.TestCase):
                 self.assertIn("form", done.stderr.splitlines()[-1])
 
 
+class Together(unittest.TestCase):
+    def judged(self, *runs):
+        """What is said of pairs of several runs, each {form: ratios}."""
+        with tempfile.TemporaryDirectory() as folder:
+            files = []
+            for number, run in enumerate(runs):
+                pairs = {form: [{"step": ratio, "cpu": ratio} for ratio in ratios]
+                         for form, ratios in run.items()}
+                files.append(Path(folder) / f"{number}.json")
+                files[-1].write_text(json.dumps(
+                    [{"workload": "inference", "gpu_busy": 0.1, "pairs": pairs}]))
+            output = Path(folder) / "all.json"
+            done = subprocess.run([sys.executable, BENCH / "gpu_pairs", "--output", output,
+                                   "--judge", *files], capture_output=True, text=True)
+            return done, json.loads(output.read_text())[0]["forms"]
+
+    def test_pairs_of_several_runs_are_judged_as_one(self):
+        done, forms = self.judged(
+            {"plain again": [1.008] * 4, "recorded": [1.0] * 4},
+            {"plain again": [0.992] * 4, "recorded": [1.004] * 4, "paused": [1.0] * 4})
+        self.assertEqual(list(forms), ["plain again", "recorded"])
+        self.assertAlmostEqual(forms["recorded"]["step_ratio"], 1.002, 4)
+        # Each run alone would be invalid by as much as 1.008.
+        self.assertLess(forms["recorded"]["step_null_bound"], 1.007)
+        self.assertIn("recorded | 8 |", done.stdout)
+
+    def test_what_cannot_be_read_is_said(self):
+        done = subprocess.run([sys.executable, BENCH / "gpu_pairs", "--judge", "/nowhere.json"],
+                              capture_output=True, text=True)
+        self.assertEqual(done.returncode, 3)
+        self.assertIn("/nowhere.json", done.stderr)
+
+
 class OnTheSimulatedDriver(unittest.TestCase):
     def measured(self, *options):
         with tempfile.TemporaryDirectory() as folder:
