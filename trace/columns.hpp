@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "trace/pack.hpp"
@@ -87,7 +88,7 @@ template <class Join, Encoding kEncoding>
 
 // Decodes one varint a record into a field, `width` bytes wide, of the records at `offsets`;
 // `field` is where the field of a record at offset 0 is. False where the column has fewer varints.
-template <class Join = JoinBySteps>
+template <class Join>
 [[nodiscard]] bool decode_field(Encoding encoding, std::span<const std::byte> column,
                                 std::span<const std::uint32_t> offsets, std::byte* field,
                                 std::uint8_t width) noexcept {
@@ -100,6 +101,58 @@ template <class Join = JoinBySteps>
     default:
       return decode_each<Join, Encoding::kPlain>(column, offsets, field, width);
   }
+}
+
+// The fields whose columns have the form, in records at `offsets` from `base`.
+template <class Fields, class ColumnOf>
+[[nodiscard]] bool fill_fields(const Fields& fields, const ColumnOf& column_of, ColumnForm form,
+                               std::span<const std::uint32_t> offsets, std::byte* base) noexcept {
+  const auto decode =
+      JoinAtOnce::is_fast() ? &decode_field<JoinAtOnce> : &decode_field<JoinBySteps>;
+  for (std::size_t f = 0; f < fields.size(); ++f) {
+    const std::optional<Column> column = column_of(f);
+    if (!column || column->form != form) continue;
+    const auto& field = fields[f];
+    if (!decode(field.encoding, column->bytes, offsets, base + field.offset, field.bytes)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+inline constexpr std::size_t kMaxRecordWords = 255;  // what RecordHeader::words can say
+
+// All records of one kind, `bytes` long without their tails, at `offsets` in the image. They begin
+// as copies of one that has what they have in common. column_of(f) is the column of fields[f], or
+// nothing where that stays 0.
+template <class Fields, class ColumnOf>
+[[nodiscard]] bool fill_records(std::uint8_t kind, std::size_t bytes, const Fields& fields,
+                                const ColumnOf& column_of, std::span<const std::uint32_t> offsets,
+                                std::byte* image) noexcept {
+  alignas(kWordBytes) std::byte common[kMaxRecordWords * kWordBytes];
+  __builtin_memset(common, 0, bytes);
+  common[0] = static_cast<std::byte>(kind);
+  common[1] = static_cast<std::byte>(bytes / kWordBytes);
+  constexpr std::uint32_t kAtBegin = 0;
+  if (!fill_fields(fields, column_of, ColumnForm::kSame, {&kAtBegin, 1}, common)) return false;
+  for (const std::uint32_t offset : offsets) __builtin_memcpy(image + offset, common, bytes);
+  return fill_fields(fields, column_of, ColumnForm::kEach, offsets, image);
+}
+
+// Behind each of these records, `bytes` long, its tail of tail_words[i] words.
+[[nodiscard]] inline bool fill_tails(std::span<const std::byte> tails,
+                                     const std::uint64_t* tail_words, std::size_t bytes,
+                                     std::span<const std::uint32_t> offsets,
+                                     std::byte* image) noexcept {
+  for (const std::uint32_t offset : offsets) {
+    std::byte* const record = image + offset;
+    const std::size_t tail_bytes = *tail_words++ * kWordBytes;
+    if (tails.size() < tail_bytes) return false;
+    record[1] = static_cast<std::byte>((bytes + tail_bytes) / kWordBytes);
+    if (tail_bytes != 0) __builtin_memcpy(record + bytes, tails.data(), tail_bytes);
+    tails = tails.subspan(tail_bytes);
+  }
+  return true;
 }
 
 // Differences to times, in the order of recording: `offsets` are those of all records. Then calls

@@ -54,14 +54,17 @@ bool group_kinds(std::span<const std::byte> kinds, DecodeScratch& scratch) noexc
   return true;
 }
 
-// Gives every record its place in the image, with kind, length and tail filled in.
-bool lay_out(std::span<const std::byte> kinds, std::span<std::byte> image,
+std::uint32_t count_of(std::size_t k, const DecodeScratch& scratch) noexcept {
+  return scratch.begin_of_kind[k + 1] - scratch.begin_of_kind[k];
+}
+
+// Gives every record its place in the image.
+bool lay_out(std::span<const std::byte> kinds, std::size_t image_bytes,
              DecodeScratch& scratch) noexcept {
   std::uint32_t next[kKinds.size()];
   for (std::size_t k = 0; k < kKinds.size(); ++k) {
     next[k] = scratch.begin_of_kind[k];
-    const std::uint32_t count = scratch.begin_of_kind[k + 1] - next[k];
-    const std::span<std::uint64_t> words(scratch.tail_words + next[k], count);
+    const std::span<std::uint64_t> words(scratch.tail_words + next[k], count_of(k, scratch));
     if (kKinds[k].has_tail && !decode_varints(scratch.tail_word_columns[k], words)) return false;
   }
   std::size_t offset = 0;
@@ -70,33 +73,28 @@ bool lay_out(std::span<const std::byte> kinds, std::span<std::byte> image,
     const KindInfo& info = kKinds[k];
     const std::uint32_t slot = next[k]++;
     const std::uint64_t tail_words = info.has_tail ? scratch.tail_words[slot] : 0;
-    if (tail_words > 255 - info.bytes / kWordBytes) return false;
-    const std::size_t tail = static_cast<std::size_t>(tail_words) * kWordBytes;
-    const std::size_t bytes = info.bytes + tail;
-    if (bytes > image.size() - offset || tail > scratch.tail_bytes[k].size()) return false;
-    std::byte* record = image.data() + offset;
-    record[0] = kinds[i];
-    record[1] = static_cast<std::byte>(bytes / kWordBytes);
-    if (tail != 0) __builtin_memcpy(record + info.bytes, scratch.tail_bytes[k].data(), tail);
-    scratch.tail_bytes[k] = scratch.tail_bytes[k].subspan(tail);
+    if (tail_words > kMaxRecordWords - info.bytes / kWordBytes) return false;
+    const std::size_t bytes = info.bytes + static_cast<std::size_t>(tail_words) * kWordBytes;
+    if (bytes > image_bytes - offset) return false;
     scratch.offset[i] = scratch.grouped[slot] = static_cast<std::uint32_t>(offset);
     offset += bytes;
   }
-  return offset == image.size();
+  return offset == image_bytes;
 }
 
-bool fill_field(const Column& column, const Field& field, std::span<const std::uint32_t> offsets,
-                std::byte* image) noexcept {
-  std::byte* const at = image + field.offset;
-  if (column.form == ColumnForm::kEach) {
-    return decode_field(field.encoding, column.bytes, offsets, at, field.bytes);
-  }
-  if (!decode_field(field.encoding, column.bytes, offsets.first(1), at, field.bytes)) return false;
-  const std::uint64_t value = load_field(image + offsets[0], field.offset, field.bytes);
-  for (const std::uint32_t offset : offsets.subspan(1)) {
-    store_field(image + offset, field.offset, field.bytes, value);
-  }
-  return true;
+// All records of a kind.
+bool fill(std::size_t k, std::byte* image, const DecodeScratch& scratch) noexcept {
+  const KindInfo& info = kKinds[k];
+  const std::uint32_t begin = scratch.begin_of_kind[k];
+  const std::span<const std::uint32_t> offsets(scratch.grouped + begin, count_of(k, scratch));
+  if (offsets.empty()) return true;
+  const auto column_of = [&](std::size_t field) noexcept -> std::optional<Column> {
+    return scratch.columns[k][field];
+  };
+  return fill_records(static_cast<std::uint8_t>(info.kind), info.bytes, info.fields, column_of,
+                      offsets, image) &&
+         (!info.has_tail || fill_tails(scratch.tail_bytes[k], scratch.tail_words + begin,
+                                       info.bytes, offsets, image));
 }
 
 }  // namespace
@@ -105,19 +103,11 @@ bool decode(std::span<const std::byte> columns, std::span<std::byte> image,
             DecodeScratch& scratch) noexcept {
   std::span<const std::byte> kinds;
   if (!index_columns(columns, scratch, kinds) || !group_kinds(kinds, scratch) ||
-      !lay_out(kinds, image, scratch)) {
+      !lay_out(kinds, image.size(), scratch)) {
     return false;
   }
   for (std::size_t k = 0; k < kKinds.size(); ++k) {
-    const std::uint32_t begin = scratch.begin_of_kind[k];
-    const std::uint32_t count = scratch.begin_of_kind[k + 1] - begin;
-    if (count == 0) continue;
-    const std::span<const std::uint32_t> offsets(scratch.grouped + begin, count);
-    for (std::size_t f = 0; f < kKinds[k].fields.size(); ++f) {
-      if (!fill_field(scratch.columns[k][f], kKinds[k].fields[f], offsets, image.data())) {
-        return false;
-      }
-    }
+    if (!fill(k, image.data(), scratch)) return false;
   }
   sum_times(image.data(), std::span<const std::uint32_t>(scratch.offset, kinds.size()),
             [](const RecordHeader&) {});

@@ -15,7 +15,6 @@ namespace gpumemtrace::trace {
 namespace {
 
 constexpr std::size_t kMaxRecordsPerChunk = kMaxChunkBytes / sizeof(RecordHeader);
-constexpr std::size_t kMaxRecordWords = 255;  // what RecordHeader::words can say
 
 // Reads the schema payload; `failed` once it ended too early.
 class SchemaCursor {
@@ -255,55 +254,19 @@ class ImageBuilder {
     return true;
   }
 
-  // All records of one kind. They begin as copies of one that has what they have in common.
   bool fill(std::uint8_t number) {
     const FileSchema::KindMap& kind = schema_.kind(number);
     const std::uint32_t begin = scratch_.begin_of_kind[number];
     const std::span<const std::uint32_t> offsets(scratch_.grouped.data() + begin, count_of(number));
-    alignas(kWordBytes) std::array<std::byte, kMaxRecordWords * kWordBytes> common;
+    const auto column_of = [&](std::size_t field) -> std::optional<Column> {
+      if (!kind.fields[field].wanted) return std::nullopt;
+      return columns_.find(number, static_cast<std::uint8_t>(field));
+    };
     const std::size_t bytes = struct_bytes(number);
-    std::fill_n(common.begin(), bytes, std::byte{0});
-    common[0] = static_cast<std::byte>(number);
-    common[1] = static_cast<std::byte>(bytes / kWordBytes);
-    constexpr std::uint32_t kAtBegin = 0;
-    if (!fill_fields(number, ColumnForm::kSame, {&kAtBegin, 1}, common.data())) return false;
-    std::byte* const image = image_.data();
-    for (const std::uint32_t offset : offsets) std::memcpy(image + offset, common.data(), bytes);
-    return fill_fields(number, ColumnForm::kEach, offsets, image_.data()) &&
-           (!has_tail(kind) || fill_tails(number, offsets));
-  }
-
-  // The fields whose columns have the form, in records at `offsets` from `base`.
-  bool fill_fields(std::uint8_t number, ColumnForm form, std::span<const std::uint32_t> offsets,
-                   std::byte* base) const {
-    const std::vector<FileSchema::FieldMap>& fields = schema_.kind(number).fields;
-    const auto decode =
-        JoinAtOnce::is_fast() ? &decode_field<JoinAtOnce> : &decode_field<JoinBySteps>;
-    for (std::size_t f = 0; f < fields.size(); ++f) {
-      const FileSchema::FieldMap& field = fields[f];
-      if (!field.wanted) continue;
-      const Column column = columns_.find(number, static_cast<std::uint8_t>(f));
-      if (column.form == form &&
-          !decode(field.encoding, column.bytes, offsets, base + field.offset, field.bytes)) {
-        return false;
-      }
-    }
-    return true;
-  }
-
-  bool fill_tails(std::uint8_t number, std::span<const std::uint32_t> offsets) const {
-    std::span<const std::byte> tails = columns_.find_bytes(number, kTailBytesColumn);
-    const std::size_t begin = struct_bytes(number);
-    const std::uint64_t* words = scratch_.tail_words.data() + scratch_.begin_of_kind[number];
-    for (const std::uint32_t offset : offsets) {
-      std::byte* record = image_.data() + offset;
-      const std::size_t bytes = *words++ * kWordBytes;
-      if (tails.size() < bytes) return false;
-      record[1] = static_cast<std::byte>((begin + bytes) / kWordBytes);
-      if (bytes != 0) std::memcpy(record + begin, tails.data(), bytes);
-      tails = tails.subspan(bytes);
-    }
-    return true;
+    return fill_records(number, bytes, kind.fields, column_of, offsets, image_.data()) &&
+           (!has_tail(kind) ||
+            fill_tails(columns_.find_bytes(number, kTailBytesColumn),
+                       scratch_.tail_words.data() + begin, bytes, offsets, image_.data()));
   }
 
   const FileSchema& schema_;
