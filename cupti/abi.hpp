@@ -19,7 +19,6 @@ inline constexpr Result kMultipleSubscribers = 39;
 
 // CUpti_ActivityKind, the kinds that something is known of here.
 enum class Kind : std::uint32_t {
-  kInvalid = 0,
   kMemcpy = 1,
   kMemset = 2,
   kKernel = 3,

@@ -6,12 +6,6 @@ namespace {
 
 using trace::ActivityDomain;
 
-bool is_call(Kind kind) noexcept { return kind == Kind::kDriver || kind == Kind::kRuntime; }
-
-ActivityDomain domain_of(Kind kind) noexcept {
-  return kind == Kind::kDriver ? ActivityDomain::kDriver : ActivityDomain::kRuntime;
-}
-
 Kind kind_of(ActivityDomain domain) noexcept {
   return domain == ActivityDomain::kDriver ? Kind::kDriver : Kind::kRuntime;
 }

@@ -8,12 +8,6 @@ namespace {
 
 using trace::ActivityDomain;
 
-constexpr bool is_call(Kind kind) noexcept {
-  return kind == Kind::kDriver || kind == Kind::kRuntime;
-}
-constexpr ActivityDomain domain_of(Kind kind) noexcept {
-  return kind == Kind::kDriver ? ActivityDomain::kDriver : ActivityDomain::kRuntime;
-}
 constexpr std::size_t index_of(ActivityDomain domain) noexcept {
   return domain == ActivityDomain::kDriver ? 0 : 1;
 }

@@ -8,6 +8,7 @@
 #include "cupti/abi.hpp"
 #include "cupti/recorder.hpp"
 #include "cupti/walk.hpp"
+#include "trace/records.hpp"
 
 namespace gpumemtrace::cupti {
 
@@ -27,6 +28,13 @@ class KindSet {
   }
   std::uint64_t bits_ = 0;
 };
+
+constexpr bool is_call(Kind kind) noexcept {
+  return kind == Kind::kDriver || kind == Kind::kRuntime;
+}
+constexpr trace::ActivityDomain domain_of(Kind kind) noexcept {
+  return kind == Kind::kDriver ? trace::ActivityDomain::kDriver : trace::ActivityDomain::kRuntime;
+}
 
 // What every record begins with.
 Kind kind_of(const RawRecord& record) noexcept;

@@ -37,10 +37,10 @@ constexpr Tables kTables = make_tables();
 #if defined(__x86_64__)
 
 // Processors since 2008 have an instruction for this very polynomial.
-[[gnu::target("sse4.2")]] std::uint32_t crc32c_by_instruction(const void* data, std::size_t bytes,
-                                                              std::uint32_t seed) noexcept {
+[[gnu::target("sse4.2")]] std::uint32_t crc32c_by_instruction(const void* data,
+                                                              std::size_t bytes) noexcept {
   const auto* in = static_cast<const unsigned char*>(data);
-  std::uint64_t wide = ~seed;
+  std::uint64_t wide = ~std::uint32_t{0};
   for (; bytes >= 8; bytes -= 8, in += 8) {
     std::uint64_t word;
     __builtin_memcpy(&word, in, sizeof word);
@@ -74,9 +74,9 @@ bool has_instruction() noexcept {
 
 }  // namespace
 
-std::uint32_t crc32c_by_tables(const void* data, std::size_t bytes, std::uint32_t seed) noexcept {
+std::uint32_t crc32c_by_tables(const void* data, std::size_t bytes) noexcept {
   const auto* in = static_cast<const unsigned char*>(data);
-  std::uint32_t crc = ~seed;
+  std::uint32_t crc = ~std::uint32_t{0};
   for (; bytes >= 8; bytes -= 8, in += 8) {
     std::uint32_t low;
     __builtin_memcpy(&low, in, 4);
@@ -89,11 +89,11 @@ std::uint32_t crc32c_by_tables(const void* data, std::size_t bytes, std::uint32_
   return ~crc;
 }
 
-std::uint32_t crc32c(const void* data, std::size_t bytes, std::uint32_t seed) noexcept {
+std::uint32_t crc32c(const void* data, std::size_t bytes) noexcept {
 #if defined(__x86_64__)
-  if (has_instruction()) return crc32c_by_instruction(data, bytes, seed);
+  if (has_instruction()) return crc32c_by_instruction(data, bytes);
 #endif
-  return crc32c_by_tables(data, bytes, seed);
+  return crc32c_by_tables(data, bytes);
 }
 
 }  // namespace gpumemtrace::trace

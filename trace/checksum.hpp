@@ -8,11 +8,9 @@
 
 namespace gpumemtrace::trace {
 
-// Any thread. `seed` is the checksum of what came before, to continue over several pieces.
-[[nodiscard]] std::uint32_t crc32c(const void* data, std::size_t bytes,
-                                   std::uint32_t seed = 0) noexcept;
+// Any thread.
+[[nodiscard]] std::uint32_t crc32c(const void* data, std::size_t bytes) noexcept;
 // The same for processors without an instruction for it.
-[[nodiscard]] std::uint32_t crc32c_by_tables(const void* data, std::size_t bytes,
-                                             std::uint32_t seed = 0) noexcept;
+[[nodiscard]] std::uint32_t crc32c_by_tables(const void* data, std::size_t bytes) noexcept;
 
 }  // namespace gpumemtrace::trace

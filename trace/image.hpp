@@ -2,6 +2,7 @@
 // Records as they lie in memory once a piece of a trace is decoded.
 #pragma once
 
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -9,6 +10,9 @@
 #include "trace/records.hpp"
 
 namespace gpumemtrace::trace {
+
+// Kinds of records, by number.
+using KindSet = std::bitset<256>;
 
 // One record after the other, 8-byte aligned, in this version's layout; and for each of them where
 // it begins, in bytes, and its place in the order (trace/order.hpp). A record's key is no smaller

@@ -22,7 +22,6 @@
 
 #include "trace/file_layout.hpp"
 #include "trace/image.hpp"
-#include "trace/kind_set.hpp"
 #include "trace/own_descriptor.hpp"
 #include "trace/records.hpp"
 #include "trace/schema.hpp"

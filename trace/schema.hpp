@@ -97,8 +97,6 @@ inline constexpr std::array kKinds = {
 #include "trace/every_record.def"
 };
 
-// Room for kinds that later versions add.
-inline constexpr std::size_t kKindLimit = 64;
 inline constexpr std::size_t kMaxFields = 40;
 
 namespace schema {

@@ -12,7 +12,6 @@
 
 #include "trace/file_layout.hpp"
 #include "trace/image.hpp"
-#include "trace/kind_set.hpp"
 #include "trace/schema.hpp"
 
 namespace gpumemtrace::trace {

@@ -39,10 +39,18 @@ void stop() noexcept;
 // Has it done and waits until it is. Signals wait as well: a handler that jumps out would take away
 // the stack that `argument` points to. On the thread itself: does it.
 void run(Work work, void* argument) noexcept;
+// The same, with what the work returns.
 template <class Callable>
-void run(Callable&& work) noexcept {
+auto run(Callable&& work) noexcept {
   using Type = std::remove_reference_t<Callable>;
-  run([](void* argument) noexcept { (*static_cast<Type*>(argument))(); }, &work);
+  using Result = std::invoke_result_t<Type&>;
+  if constexpr (std::is_void_v<Result>) {
+    run([](void* argument) noexcept { (*static_cast<Type*>(argument))(); }, &work);
+  } else {
+    Result result{};
+    run([&]() noexcept { result = work(); });
+    return result;
+  }
 }
 
 // What request() asks for. Called on the thread itself, before anyone requests.

@@ -12,17 +12,17 @@
 
 namespace gpumemtrace::preload {
 bool is_locked_by_another(const char* path) noexcept {
-  bool locked = false;
-  file_thread::run([&]() noexcept {
+  return file_thread::run([&]() noexcept {
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return;
+    if (descriptor < 0) return false;
     struct flock lock = {};
     lock.l_type = F_WRLCK;
     lock.l_whence = SEEK_SET;
-    locked = gpumemtrace_libc_fcntl(descriptor, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+    const bool is_locked =
+        gpumemtrace_libc_fcntl(descriptor, F_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
     close(descriptor);
+    return is_locked;
   });
-  return locked;
 }
 
 int read_at(int descriptor, std::uint64_t offset, void* data, std::size_t bytes) noexcept {
@@ -73,10 +73,10 @@ bool identify(const char* path, FileIdentity& identity) noexcept {
 }
 
 std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept {
-  std::size_t size = 0;
-  file_thread::run([&]() noexcept {
+  return file_thread::run([&]() noexcept {
+    std::size_t size = 0;
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return;
+    if (descriptor < 0) return size;
     while (size < capacity) {
       const ssize_t got = read(descriptor, out + size, capacity - size);
       if (got < 0 && errno == EINTR) continue;
@@ -84,8 +84,8 @@ std::size_t read_small_file(const char* path, char* out, std::size_t capacity) n
       size += static_cast<std::size_t>(got);
     }
     close(descriptor);
+    return size;
   });
-  return size;
 }
 
 }  // namespace gpumemtrace::preload

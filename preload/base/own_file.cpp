@@ -25,9 +25,7 @@ bool is_beyond_size_limit(std::uint64_t end) noexcept {
 }  // namespace
 
 int OwnFile::create(const char* path) noexcept {
-  int error = 0;
-  file_thread::run([&]() noexcept { error = create_here(path); });
-  return error;
+  return file_thread::run([&]() noexcept { return create_here(path); });
 }
 
 int OwnFile::create_here(const char* path) noexcept {
@@ -53,9 +51,7 @@ void OwnFile::close() noexcept {
 }
 
 int OwnFile::write_at(std::uint64_t offset, const void* data, std::size_t bytes) noexcept {
-  int error = 0;
-  file_thread::run([&]() noexcept { error = write_here(offset, data, bytes); });
-  return error;
+  return file_thread::run([&]() noexcept { return write_here(offset, data, bytes); });
 }
 
 int OwnFile::write_here(std::uint64_t offset, const void* data, std::size_t bytes) noexcept {
@@ -75,25 +71,20 @@ int OwnFile::write_here(std::uint64_t offset, const void* data, std::size_t byte
 }
 
 int OwnFile::read_at(std::uint64_t offset, void* data, std::size_t bytes) const noexcept {
-  int error = EBADF;
-  file_thread::run([&]() noexcept {
-    if (is_ours()) error = preload::read_at(descriptor_, offset, data, bytes);
+  return file_thread::run([&]() noexcept {
+    return is_ours() ? preload::read_at(descriptor_, offset, data, bytes) : EBADF;
   });
-  return error;
 }
 
 int OwnFile::truncate(std::uint64_t bytes) noexcept {
-  int error = EBADF;
-  file_thread::run([&]() noexcept {
-    if (is_ours()) error = ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
+  return file_thread::run([&]() noexcept {
+    if (!is_ours()) return EBADF;
+    return ftruncate(descriptor_, static_cast<off_t>(bytes)) == 0 ? 0 : errno;
   });
-  return error;
 }
 
 int OwnFile::allocate(std::uint64_t offset, std::uint64_t bytes) noexcept {
-  int error = 0;
-  file_thread::run([&]() noexcept { error = allocate_here(offset, bytes); });
-  return error;
+  return file_thread::run([&]() noexcept { return allocate_here(offset, bytes); });
 }
 
 int OwnFile::allocate_here(std::uint64_t offset, std::uint64_t bytes) noexcept {

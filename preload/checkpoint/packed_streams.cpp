@@ -43,23 +43,19 @@ struct PackedStreams::Workspace {
 };
 
 int PackedIndex::scan(const OwnFile& file, std::uint64_t from, std::uint64_t to) noexcept {
-  int error = 0;
-  file_thread::run([&]() noexcept { error = scan_here(file, from, to); });
-  return error;
-}
-
-int PackedIndex::scan_here(const OwnFile& file, std::uint64_t from, std::uint64_t to) noexcept {
-  for (end_ = from; end_ < to;) {
-    PackedBlock block;
-    block.offset = end_;
-    if (const int error = file.read_at(end_, &block.header, sizeof block.header); error != 0) {
-      return error;
+  return file_thread::run([&]() noexcept {
+    for (end_ = from; end_ < to;) {
+      PackedBlock block;
+      block.offset = end_;
+      if (const int error = file.read_at(end_, &block.header, sizeof block.header); error != 0) {
+        return error;
+      }
+      if (!trace::checks_out(block.header)) return EILSEQ;
+      if (!blocks_.push(block)) return ENOMEM;
+      end_ += block.file_bytes();
     }
-    if (!trace::checks_out(block.header)) return EILSEQ;
-    if (!blocks_.push(block)) return ENOMEM;
-    end_ += block.file_bytes();
-  }
-  return 0;
+    return 0;
+  });
 }
 
 PackedStreams::~PackedStreams() {

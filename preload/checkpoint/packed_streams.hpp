@@ -33,8 +33,6 @@ class PackedIndex {
   std::uint64_t end() const noexcept { return end_; }
 
  private:
-  [[nodiscard]] int scan_here(const OwnFile& file, std::uint64_t from, std::uint64_t to) noexcept;
-
   MappedArray<PackedBlock> blocks_;
   std::uint64_t end_ = 0;
 };

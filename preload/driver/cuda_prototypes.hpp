@@ -88,12 +88,9 @@ using cuMemGetAddressRange_v2_t = CUresult(CUdeviceptr* pbase, std::size_t* psiz
 
 // Stream-ordered memory and pools.
 using cuMemAllocAsync_t = CUresult(CUdeviceptr* dptr, std::size_t bytesize, CUstream hStream);
-using cuMemAllocAsync_ptsz_t = cuMemAllocAsync_t;
 using cuMemAllocFromPoolAsync_t = CUresult(CUdeviceptr* dptr, std::size_t bytesize,
                                            CUmemoryPool pool, CUstream hStream);
-using cuMemAllocFromPoolAsync_ptsz_t = cuMemAllocFromPoolAsync_t;
 using cuMemFreeAsync_t = CUresult(CUdeviceptr dptr, CUstream hStream);
-using cuMemFreeAsync_ptsz_t = cuMemFreeAsync_t;
 using cuMemPoolCreate_t = CUresult(CUmemoryPool* pool, const CUmemPoolProps* poolProps);
 using cuMemPoolDestroy_t = CUresult(CUmemoryPool pool);
 using cuMemPoolTrimTo_t = CUresult(CUmemoryPool pool, std::size_t minBytesToKeep);
@@ -129,7 +126,6 @@ using cuMemMap_t = CUresult(CUdeviceptr ptr, std::size_t size, std::size_t offse
 using cuMemUnmap_t = CUresult(CUdeviceptr ptr, std::size_t size);
 using cuMemMapArrayAsync_t = CUresult(CUarrayMapInfo* mapInfoList, unsigned int count,
                                       CUstream hStream);
-using cuMemMapArrayAsync_ptsz_t = cuMemMapArrayAsync_t;
 using cuMemSetAccess_t = CUresult(CUdeviceptr ptr, std::size_t size, const CUmemAccessDesc* desc,
                                   std::size_t count);
 using cuMemExportToShareableHandle_t = CUresult(void* shareableHandle,
@@ -186,10 +182,8 @@ using cuDestroyExternalMemory_t = CUresult(CUexternalMemory extMem);
 // Graphics interoperability.
 using cuGraphicsMapResources_t = CUresult(unsigned int count, CUgraphicsResource* resources,
                                           CUstream hStream);
-using cuGraphicsMapResources_ptsz_t = cuGraphicsMapResources_t;
 using cuGraphicsUnmapResources_t = CUresult(unsigned int count, CUgraphicsResource* resources,
                                             CUstream hStream);
-using cuGraphicsUnmapResources_ptsz_t = cuGraphicsUnmapResources_t;
 using cuGraphicsResourceGetMappedPointer_t = CUresult(CUdeviceptr_v1* pDevPtr, unsigned int* pSize,
                                                       CUgraphicsResource resource);
 using cuGraphicsResourceGetMappedPointer_v2_t = CUresult(CUdeviceptr* pDevPtr, std::size_t* pSize,
@@ -197,197 +191,150 @@ using cuGraphicsResourceGetMappedPointer_v2_t = CUresult(CUdeviceptr* pDevPtr, s
 
 // Copies.
 using cuMemcpy_t = CUresult(CUdeviceptr dst, CUdeviceptr src, std::size_t ByteCount);
-using cuMemcpy_ptds_t = cuMemcpy_t;
 using cuMemcpyPeer_t = CUresult(CUdeviceptr dstDevice, CUcontext dstContext, CUdeviceptr srcDevice,
                                 CUcontext srcContext, std::size_t ByteCount);
-using cuMemcpyPeer_ptds_t = cuMemcpyPeer_t;
 using cuMemcpyHtoD_t = CUresult(CUdeviceptr_v1 dstDevice, const void* srcHost,
                                 unsigned int ByteCount);
 using cuMemcpyHtoD_v2_t = CUresult(CUdeviceptr dstDevice, const void* srcHost,
                                    std::size_t ByteCount);
-using cuMemcpyHtoD_v2_ptds_t = cuMemcpyHtoD_v2_t;
 using cuMemcpyDtoH_t = CUresult(void* dstHost, CUdeviceptr_v1 srcDevice, unsigned int ByteCount);
 using cuMemcpyDtoH_v2_t = CUresult(void* dstHost, CUdeviceptr srcDevice, std::size_t ByteCount);
-using cuMemcpyDtoH_v2_ptds_t = cuMemcpyDtoH_v2_t;
 using cuMemcpyDtoD_t = CUresult(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 srcDevice,
                                 unsigned int ByteCount);
 using cuMemcpyDtoD_v2_t = CUresult(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
                                    std::size_t ByteCount);
-using cuMemcpyDtoD_v2_ptds_t = cuMemcpyDtoD_v2_t;
 using cuMemcpyDtoA_t = CUresult(CUarray dstArray, unsigned int dstOffset, CUdeviceptr_v1 srcDevice,
                                 unsigned int ByteCount);
 using cuMemcpyDtoA_v2_t = CUresult(CUarray dstArray, std::size_t dstOffset, CUdeviceptr srcDevice,
                                    std::size_t ByteCount);
-using cuMemcpyDtoA_v2_ptds_t = cuMemcpyDtoA_v2_t;
 using cuMemcpyAtoD_t = CUresult(CUdeviceptr_v1 dstDevice, CUarray srcArray, unsigned int srcOffset,
                                 unsigned int ByteCount);
 using cuMemcpyAtoD_v2_t = CUresult(CUdeviceptr dstDevice, CUarray srcArray, std::size_t srcOffset,
                                    std::size_t ByteCount);
-using cuMemcpyAtoD_v2_ptds_t = cuMemcpyAtoD_v2_t;
 using cuMemcpyHtoA_t = CUresult(CUarray dstArray, unsigned int dstOffset, const void* srcHost,
                                 unsigned int ByteCount);
 using cuMemcpyHtoA_v2_t = CUresult(CUarray dstArray, std::size_t dstOffset, const void* srcHost,
                                    std::size_t ByteCount);
-using cuMemcpyHtoA_v2_ptds_t = cuMemcpyHtoA_v2_t;
 using cuMemcpyAtoH_t = CUresult(void* dstHost, CUarray srcArray, unsigned int srcOffset,
                                 unsigned int ByteCount);
 using cuMemcpyAtoH_v2_t = CUresult(void* dstHost, CUarray srcArray, std::size_t srcOffset,
                                    std::size_t ByteCount);
-using cuMemcpyAtoH_v2_ptds_t = cuMemcpyAtoH_v2_t;
 using cuMemcpyAtoA_t = CUresult(CUarray dstArray, unsigned int dstOffset, CUarray srcArray,
                                 unsigned int srcOffset, unsigned int ByteCount);
 using cuMemcpyAtoA_v2_t = CUresult(CUarray dstArray, std::size_t dstOffset, CUarray srcArray,
                                    std::size_t srcOffset, std::size_t ByteCount);
-using cuMemcpyAtoA_v2_ptds_t = cuMemcpyAtoA_v2_t;
 using cuMemcpyAsync_t = CUresult(CUdeviceptr dst, CUdeviceptr src, std::size_t ByteCount,
                                  CUstream hStream);
-using cuMemcpyAsync_ptsz_t = cuMemcpyAsync_t;
 using cuMemcpyPeerAsync_t = CUresult(CUdeviceptr dstDevice, CUcontext dstContext,
                                      CUdeviceptr srcDevice, CUcontext srcContext,
                                      std::size_t ByteCount, CUstream hStream);
-using cuMemcpyPeerAsync_ptsz_t = cuMemcpyPeerAsync_t;
 using cuMemcpyHtoDAsync_t = CUresult(CUdeviceptr_v1 dstDevice, const void* srcHost,
                                      unsigned int ByteCount, CUstream hStream);
 using cuMemcpyHtoDAsync_v2_t = CUresult(CUdeviceptr dstDevice, const void* srcHost,
                                         std::size_t ByteCount, CUstream hStream);
-using cuMemcpyHtoDAsync_v2_ptsz_t = cuMemcpyHtoDAsync_v2_t;
 using cuMemcpyDtoHAsync_t = CUresult(void* dstHost, CUdeviceptr_v1 srcDevice,
                                      unsigned int ByteCount, CUstream hStream);
 using cuMemcpyDtoHAsync_v2_t = CUresult(void* dstHost, CUdeviceptr srcDevice, std::size_t ByteCount,
                                         CUstream hStream);
-using cuMemcpyDtoHAsync_v2_ptsz_t = cuMemcpyDtoHAsync_v2_t;
 using cuMemcpyDtoDAsync_t = CUresult(CUdeviceptr_v1 dstDevice, CUdeviceptr_v1 srcDevice,
                                      unsigned int ByteCount, CUstream hStream);
 using cuMemcpyDtoDAsync_v2_t = CUresult(CUdeviceptr dstDevice, CUdeviceptr srcDevice,
                                         std::size_t ByteCount, CUstream hStream);
-using cuMemcpyDtoDAsync_v2_ptsz_t = cuMemcpyDtoDAsync_v2_t;
 using cuMemcpyHtoAAsync_t = CUresult(CUarray dstArray, unsigned int dstOffset, const void* srcHost,
                                      unsigned int ByteCount, CUstream hStream);
 using cuMemcpyHtoAAsync_v2_t = CUresult(CUarray dstArray, std::size_t dstOffset,
                                         const void* srcHost, std::size_t ByteCount,
                                         CUstream hStream);
-using cuMemcpyHtoAAsync_v2_ptsz_t = cuMemcpyHtoAAsync_v2_t;
 using cuMemcpyAtoHAsync_t = CUresult(void* dstHost, CUarray srcArray, unsigned int srcOffset,
                                      unsigned int ByteCount, CUstream hStream);
 using cuMemcpyAtoHAsync_v2_t = CUresult(void* dstHost, CUarray srcArray, std::size_t srcOffset,
                                         std::size_t ByteCount, CUstream hStream);
-using cuMemcpyAtoHAsync_v2_ptsz_t = cuMemcpyAtoHAsync_v2_t;
 using cuMemcpy2D_t = CUresult(const CUDA_MEMCPY2D_v1* pCopy);
 using cuMemcpy2D_v2_t = CUresult(const CUDA_MEMCPY2D* pCopy);
-using cuMemcpy2D_v2_ptds_t = cuMemcpy2D_v2_t;
 using cuMemcpy2DUnaligned_t = CUresult(const CUDA_MEMCPY2D_v1* pCopy);
 using cuMemcpy2DUnaligned_v2_t = CUresult(const CUDA_MEMCPY2D* pCopy);
-using cuMemcpy2DUnaligned_v2_ptds_t = cuMemcpy2DUnaligned_v2_t;
 using cuMemcpy3D_t = CUresult(const CUDA_MEMCPY3D_v1* pCopy);
 using cuMemcpy3D_v2_t = CUresult(const CUDA_MEMCPY3D* pCopy);
-using cuMemcpy3D_v2_ptds_t = cuMemcpy3D_v2_t;
 using cuMemcpy3DPeer_t = CUresult(const CUDA_MEMCPY3D_PEER* pCopy);
-using cuMemcpy3DPeer_ptds_t = cuMemcpy3DPeer_t;
 using cuMemcpy2DAsync_t = CUresult(const CUDA_MEMCPY2D_v1* pCopy, CUstream hStream);
 using cuMemcpy2DAsync_v2_t = CUresult(const CUDA_MEMCPY2D* pCopy, CUstream hStream);
-using cuMemcpy2DAsync_v2_ptsz_t = cuMemcpy2DAsync_v2_t;
 using cuMemcpy3DAsync_t = CUresult(const CUDA_MEMCPY3D_v1* pCopy, CUstream hStream);
 using cuMemcpy3DAsync_v2_t = CUresult(const CUDA_MEMCPY3D* pCopy, CUstream hStream);
-using cuMemcpy3DAsync_v2_ptsz_t = cuMemcpy3DAsync_v2_t;
 using cuMemcpy3DPeerAsync_t = CUresult(const CUDA_MEMCPY3D_PEER* pCopy, CUstream hStream);
-using cuMemcpy3DPeerAsync_ptsz_t = cuMemcpy3DPeerAsync_t;
 using cuMemcpyBatchAsync_t = CUresult(CUdeviceptr* dsts, CUdeviceptr* srcs, std::size_t* sizes,
                                       std::size_t count, CUmemcpyAttributes* attrs,
                                       std::size_t* attrsIdxs, std::size_t numAttrs,
                                       std::size_t* failIdx, CUstream hStream);
-using cuMemcpyBatchAsync_ptsz_t = cuMemcpyBatchAsync_t;
 using cuMemcpyBatchAsync_v2_t = CUresult(CUdeviceptr* dsts, CUdeviceptr* srcs, std::size_t* sizes,
                                          std::size_t count, CUmemcpyAttributes* attrs,
                                          std::size_t* attrsIdxs, std::size_t numAttrs,
                                          CUstream hStream);
-using cuMemcpyBatchAsync_v2_ptsz_t = cuMemcpyBatchAsync_v2_t;
 using cuMemcpy3DBatchAsync_t = CUresult(std::size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList,
                                         std::size_t* failIdx, unsigned long long flags,
                                         CUstream hStream);
-using cuMemcpy3DBatchAsync_ptsz_t = cuMemcpy3DBatchAsync_t;
 using cuMemcpy3DBatchAsync_v2_t = CUresult(std::size_t numOps, CUDA_MEMCPY3D_BATCH_OP* opList,
                                            unsigned long long flags, CUstream hStream);
-using cuMemcpy3DBatchAsync_v2_ptsz_t = cuMemcpy3DBatchAsync_v2_t;
 
 // Sets.
 using cuMemsetD8_t = CUresult(CUdeviceptr_v1 dstDevice, unsigned char uc, unsigned int N);
 using cuMemsetD8_v2_t = CUresult(CUdeviceptr dstDevice, unsigned char uc, std::size_t N);
-using cuMemsetD8_v2_ptds_t = cuMemsetD8_v2_t;
 using cuMemsetD16_t = CUresult(CUdeviceptr_v1 dstDevice, unsigned short us, unsigned int N);
 using cuMemsetD16_v2_t = CUresult(CUdeviceptr dstDevice, unsigned short us, std::size_t N);
-using cuMemsetD16_v2_ptds_t = cuMemsetD16_v2_t;
 using cuMemsetD32_t = CUresult(CUdeviceptr_v1 dstDevice, unsigned int ui, unsigned int N);
 using cuMemsetD32_v2_t = CUresult(CUdeviceptr dstDevice, unsigned int ui, std::size_t N);
-using cuMemsetD32_v2_ptds_t = cuMemsetD32_v2_t;
 using cuMemsetD2D8_t = CUresult(CUdeviceptr_v1 dstDevice, unsigned int dstPitch, unsigned char uc,
                                 unsigned int Width, unsigned int Height);
 using cuMemsetD2D8_v2_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch, unsigned char uc,
                                    std::size_t Width, std::size_t Height);
-using cuMemsetD2D8_v2_ptds_t = cuMemsetD2D8_v2_t;
 using cuMemsetD2D16_t = CUresult(CUdeviceptr_v1 dstDevice, unsigned int dstPitch, unsigned short us,
                                  unsigned int Width, unsigned int Height);
 using cuMemsetD2D16_v2_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch, unsigned short us,
                                     std::size_t Width, std::size_t Height);
-using cuMemsetD2D16_v2_ptds_t = cuMemsetD2D16_v2_t;
 using cuMemsetD2D32_t = CUresult(CUdeviceptr_v1 dstDevice, unsigned int dstPitch, unsigned int ui,
                                  unsigned int Width, unsigned int Height);
 using cuMemsetD2D32_v2_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch, unsigned int ui,
                                     std::size_t Width, std::size_t Height);
-using cuMemsetD2D32_v2_ptds_t = cuMemsetD2D32_v2_t;
 using cuMemsetD8Async_t = CUresult(CUdeviceptr dstDevice, unsigned char uc, std::size_t N,
                                    CUstream hStream);
-using cuMemsetD8Async_ptsz_t = cuMemsetD8Async_t;
 using cuMemsetD16Async_t = CUresult(CUdeviceptr dstDevice, unsigned short us, std::size_t N,
                                     CUstream hStream);
-using cuMemsetD16Async_ptsz_t = cuMemsetD16Async_t;
 using cuMemsetD32Async_t = CUresult(CUdeviceptr dstDevice, unsigned int ui, std::size_t N,
                                     CUstream hStream);
-using cuMemsetD32Async_ptsz_t = cuMemsetD32Async_t;
 using cuMemsetD2D8Async_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch, unsigned char uc,
                                      std::size_t Width, std::size_t Height, CUstream hStream);
-using cuMemsetD2D8Async_ptsz_t = cuMemsetD2D8Async_t;
 using cuMemsetD2D16Async_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch,
                                       unsigned short us, std::size_t Width, std::size_t Height,
                                       CUstream hStream);
-using cuMemsetD2D16Async_ptsz_t = cuMemsetD2D16Async_t;
 using cuMemsetD2D32Async_t = CUresult(CUdeviceptr dstDevice, std::size_t dstPitch, unsigned int ui,
                                       std::size_t Width, std::size_t Height, CUstream hStream);
-using cuMemsetD2D32Async_ptsz_t = cuMemsetD2D32Async_t;
 
 // Placement of managed memory and batches.
 using cuMemBatchDecompressAsync_t = CUresult(CUmemDecompressParams* paramsArray, std::size_t count,
                                              unsigned int flags, std::size_t* errorIndex,
                                              CUstream stream);
-using cuMemBatchDecompressAsync_ptsz_t = cuMemBatchDecompressAsync_t;
 using cuMemPrefetchAsync_t = CUresult(CUdeviceptr devPtr, std::size_t count, CUdevice dstDevice,
                                       CUstream hStream);
-using cuMemPrefetchAsync_ptsz_t = cuMemPrefetchAsync_t;
 using cuMemPrefetchAsync_v2_t = CUresult(CUdeviceptr devPtr, std::size_t count,
                                          CUmemLocation location, unsigned int flags,
                                          CUstream hStream);
-using cuMemPrefetchAsync_v2_ptsz_t = cuMemPrefetchAsync_v2_t;
 using cuMemPrefetchBatchAsync_t = CUresult(CUdeviceptr* dptrs, std::size_t* sizes,
                                            std::size_t count, CUmemLocation* prefetchLocs,
                                            std::size_t* prefetchLocIdxs,
                                            std::size_t numPrefetchLocs, unsigned long long flags,
                                            CUstream hStream);
-using cuMemPrefetchBatchAsync_ptsz_t = cuMemPrefetchBatchAsync_t;
 using cuMemDiscardBatchAsync_t = CUresult(CUdeviceptr* dptrs, std::size_t* sizes, std::size_t count,
                                           unsigned long long flags, CUstream hStream);
-using cuMemDiscardBatchAsync_ptsz_t = cuMemDiscardBatchAsync_t;
 using cuMemDiscardAndPrefetchBatchAsync_t = CUresult(CUdeviceptr* dptrs, std::size_t* sizes,
                                                      std::size_t count, CUmemLocation* prefetchLocs,
                                                      std::size_t* prefetchLocIdxs,
                                                      std::size_t numPrefetchLocs,
                                                      unsigned long long flags, CUstream hStream);
-using cuMemDiscardAndPrefetchBatchAsync_ptsz_t = cuMemDiscardAndPrefetchBatchAsync_t;
 using cuMemAdvise_t = CUresult(CUdeviceptr devPtr, std::size_t count, CUmem_advise advice,
                                CUdevice device);
 using cuMemAdvise_v2_t = CUresult(CUdeviceptr devPtr, std::size_t count, CUmem_advise advice,
                                   CUmemLocation location);
 using cuStreamAttachMemAsync_t = CUresult(CUstream hStream, CUdeviceptr dptr, std::size_t length,
                                           unsigned int flags);
-using cuStreamAttachMemAsync_ptsz_t = cuStreamAttachMemAsync_t;
 using cuMemRangeGetAttribute_t = CUresult(void* data, std::size_t dataSize,
                                           CUmem_range_attribute attribute, CUdeviceptr devPtr,
                                           std::size_t count);
@@ -432,47 +379,33 @@ using cuGraphInstantiateWithFlags_t = CUresult(CUgraphExec* phGraphExec, CUgraph
                                                unsigned long long flags);
 using cuGraphInstantiateWithParams_t = CUresult(CUgraphExec* phGraphExec, CUgraph hGraph,
                                                 CUDA_GRAPH_INSTANTIATE_PARAMS* instantiateParams);
-using cuGraphInstantiateWithParams_ptsz_t = cuGraphInstantiateWithParams_t;
 using cuGraphLaunch_t = CUresult(CUgraphExec hGraph, CUstream hStream);
-using cuGraphLaunch_ptsz_t = cuGraphLaunch_t;
 using cuGraphExecDestroy_t = CUresult(CUgraphExec hGraphExec);
 using cuGraphDestroy_t = CUresult(CUgraph hGraph);
 using cuGraphUpload_t = CUresult(CUgraphExec hGraph, CUstream hStream);
-using cuGraphUpload_ptsz_t = cuGraphUpload_t;
 using cuStreamBeginCaptureToGraph_t = CUresult(CUstream hStream, CUgraph hGraph,
                                                const CUgraphNode* dependencies,
                                                const CUgraphEdgeData* dependencyData,
                                                std::size_t numDependencies,
                                                CUstreamCaptureMode mode);
-using cuStreamBeginCaptureToGraph_ptsz_t = cuStreamBeginCaptureToGraph_t;
 using cuGraphClone_t = CUresult(CUgraph* phGraphClone, CUgraph originalGraph);
 
 // Streams, events and capture.
 using cuStreamBeginCapture_t = CUresult(CUstream hStream);
-using cuStreamBeginCapture_ptsz_t = cuStreamBeginCapture_t;
 using cuStreamBeginCapture_v2_t = CUresult(CUstream hStream, CUstreamCaptureMode mode);
-using cuStreamBeginCapture_v2_ptsz_t = cuStreamBeginCapture_v2_t;
 using cuStreamEndCapture_t = CUresult(CUstream hStream, CUgraph* phGraph);
-using cuStreamEndCapture_ptsz_t = cuStreamEndCapture_t;
 using cuStreamBatchMemOp_t = CUresult(CUstream stream, unsigned int count,
                                       CUstreamBatchMemOpParams* paramArray, unsigned int flags);
-using cuStreamBatchMemOp_ptsz_t = cuStreamBatchMemOp_t;
 using cuStreamBatchMemOp_v2_t = cuStreamBatchMemOp_t;
-using cuStreamBatchMemOp_v2_ptsz_t = cuStreamBatchMemOp_v2_t;
 using cuStreamWriteValue32_t = CUresult(CUstream stream, CUdeviceptr addr, std::uint32_t value,
                                         unsigned int flags);
-using cuStreamWriteValue32_ptsz_t = cuStreamWriteValue32_t;
 using cuStreamWriteValue32_v2_t = cuStreamWriteValue32_t;
-using cuStreamWriteValue32_v2_ptsz_t = cuStreamWriteValue32_v2_t;
 using cuStreamWriteValue64_t = CUresult(CUstream stream, CUdeviceptr addr, std::uint64_t value,
                                         unsigned int flags);
-using cuStreamWriteValue64_ptsz_t = cuStreamWriteValue64_t;
 using cuStreamWriteValue64_v2_t = cuStreamWriteValue64_t;
-using cuStreamWriteValue64_v2_ptsz_t = cuStreamWriteValue64_v2_t;
 using cuStreamGetCtx_t = CUresult(CUstream hStream, CUcontext* pctx);
 using cuEventCreate_t = CUresult(CUevent* phEvent, unsigned int Flags);
 using cuEventRecord_t = CUresult(CUevent hEvent, CUstream hStream);
-using cuEventRecord_ptsz_t = cuEventRecord_t;
 using cuEventQuery_t = CUresult(CUevent hEvent);
 using cuStreamIsCapturing_t = CUresult(CUstream hStream, CUstreamCaptureStatus* captureStatus);
 using cuStreamIsCapturing_ptsz_t = cuStreamIsCapturing_t;
@@ -496,5 +429,11 @@ using cuLibraryLoadFromFile_t = CUresult(CUlibrary* library, const char* fileNam
                                          void** libraryOptionValues,
                                          unsigned int numLibraryOptions);
 using cuLibraryUnload_t = CUresult(CUlibrary library);
+
+// The variants for the default stream of each thread are called like the functions themselves.
+#define GPUMEMTRACE_API(symbol, ...)
+#define GPUMEMTRACE_API_AND_PTSZ(symbol, ...) using symbol##_ptsz_t = symbol##_t;
+#define GPUMEMTRACE_API_AND_PTDS(symbol, ...) using symbol##_ptds_t = symbol##_t;
+#include "preload/driver/apis.def"
 
 }  // namespace gpumemtrace::cuda_abi

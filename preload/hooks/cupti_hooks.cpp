@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 
 #include "cupti/collection.hpp"
 #include "preload/session/cupti_collection.hpp"
@@ -47,27 +48,13 @@ void* wrapper_in(Library& library, std::string_view name) noexcept {
 
 // nullptr where the name is not served.
 void* wrapper_of(Library& library, std::string_view name) noexcept {
-  static_assert(kMostLibraries == 8, "one line below for each");
-  switch (library.index()) {
-    case 0:
-      return wrapper_in<0>(library, name);
-    case 1:
-      return wrapper_in<1>(library, name);
-    case 2:
-      return wrapper_in<2>(library, name);
-    case 3:
-      return wrapper_in<3>(library, name);
-    case 4:
-      return wrapper_in<4>(library, name);
-    case 5:
-      return wrapper_in<5>(library, name);
-    case 6:
-      return wrapper_in<6>(library, name);
-    case 7:
-      return wrapper_in<7>(library, name);
-    default:
-      return nullptr;
-  }
+  void* wrapper = nullptr;
+  const auto choose = [&]<std::size_t... kIndex>(std::index_sequence<kIndex...>) noexcept {
+    (void)((library.index() == kIndex && (wrapper = wrapper_in<kIndex>(library, name), true)) ||
+           ...);
+  };
+  choose(std::make_index_sequence<kMostLibraries>());
+  return wrapper;
 }
 
 }  // namespace

@@ -27,21 +27,6 @@ bool is_same_text(const char* a, const char* b) noexcept {
   return false;
 }
 
-bool has_prefix(const char* text, const char* prefix) noexcept {
-  for (; *prefix != '\0'; ++text, ++prefix) {
-    if (*text != *prefix) return false;
-  }
-  return true;
-}
-
-const char* file_name_of(const char* path) noexcept {
-  const char* name = path;
-  for (; *path != '\0'; ++path) {
-    if (*path == '/') name = path + 1;
-  }
-  return name;
-}
-
 // Two ways to read: straight, and through the kernel where the library may go away.
 struct Straight {
   template <class Value>
@@ -237,6 +222,21 @@ int visit_module(dl_phdr_info* info, std::size_t, void* argument) noexcept {
 }
 
 }  // namespace
+
+bool has_prefix(const char* text, const char* prefix) noexcept {
+  for (; *prefix != '\0'; ++text, ++prefix) {
+    if (*text != *prefix) return false;
+  }
+  return true;
+}
+
+const char* file_name_of(const char* path) noexcept {
+  const char* name = path;
+  for (; *path != '\0'; ++path) {
+    if (*path == '/') name = path + 1;
+  }
+  return name;
+}
 
 bool find_library(const char* file_name_prefix, const char* symbol, ElfLibrary& library) noexcept {
   Search search{file_name_prefix, symbol, {}};

@@ -30,6 +30,10 @@ struct ElfLibrary {
 // The tables of a loaded file; false where it has none. The file stays loaded meanwhile.
 [[nodiscard]] bool read_library(const dl_phdr_info& info, ElfLibrary& library) noexcept;
 
+// Neither calls a function of another library.
+[[nodiscard]] bool has_prefix(const char* text, const char* prefix) noexcept;
+[[nodiscard]] const char* file_name_of(const char* path) noexcept;
+
 // Calls `visit` with each name of a file that this loaded one needs (DT_NEEDED).
 template <class Visit>
 void for_each_needed(const dl_phdr_info& info, Visit&& visit) noexcept {

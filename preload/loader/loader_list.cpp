@@ -137,27 +137,23 @@ bool LoaderList::take_segments(Module& module, const void* address, std::size_t 
 }
 
 bool LoaderList::take_segments_of_file(Module& module) noexcept {
-  bool has_memory = true;
-  file_thread::run([&]() noexcept { has_memory = read_segments_of_file(module); });
-  return has_memory;
-}
-
-bool LoaderList::read_segments_of_file(Module& module) noexcept {
   module.segment_count = 0;
   const char* name = names_.data() + module.name;
-  const int descriptor = open(name[0] == '\0' ? "/proc/self/exe" : name, O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0) return true;
-  ElfW(Ehdr) header = {};
-  bool has_memory = true;
-  if (read_at(descriptor, 0, &header, sizeof header) == 0 && is_elf(header)) {
-    has_memory = segments_.resize(module.segments + header.e_phnum);
-    if (has_memory && read_at(descriptor, header.e_phoff, segments_.data() + module.segments,
-                              header.e_phnum * sizeof(ElfW(Phdr))) == 0) {
-      module.segment_count = header.e_phnum;
+  return file_thread::run([&]() noexcept {
+    const int descriptor = open(name[0] == '\0' ? "/proc/self/exe" : name, O_RDONLY | O_CLOEXEC);
+    if (descriptor < 0) return true;
+    ElfW(Ehdr) header = {};
+    bool has_memory = true;
+    if (read_at(descriptor, 0, &header, sizeof header) == 0 && is_elf(header)) {
+      has_memory = segments_.resize(module.segments + header.e_phnum);
+      if (has_memory && read_at(descriptor, header.e_phoff, segments_.data() + module.segments,
+                                header.e_phnum * sizeof(ElfW(Phdr))) == 0) {
+        module.segment_count = header.e_phnum;
+      }
     }
-  }
-  close(descriptor);
-  return has_memory;
+    close(descriptor);
+    return has_memory;
+  });
 }
 
 // The loader's entry says where the dynamic section is: the right headers say the same.

@@ -64,7 +64,6 @@ class LoaderList {
   [[nodiscard]] bool read_segments(Module& module) noexcept;
   [[nodiscard]] bool take_segments(Module& module, const void* address, std::size_t count) noexcept;
   [[nodiscard]] bool take_segments_of_file(Module& module) noexcept;
-  [[nodiscard]] bool read_segments_of_file(Module& module) noexcept;
   [[nodiscard]] bool describes(const Module& module) const noexcept;
   [[nodiscard]] bool is_unchanged() const noexcept;
   [[nodiscard]] bool are_unchanged(std::size_t first, std::size_t count) const noexcept;

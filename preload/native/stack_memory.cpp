@@ -38,11 +38,6 @@ bool page_is_readable(std::uint64_t page) noexcept {
 
 constinit thread_local OwnStack own_stack [[gnu::tls_model("initial-exec")]] = {};
 
-bool is_known_stack(std::uint64_t begin, std::uint64_t bytes) noexcept {
-  const OwnStack& own = own_stack;
-  return begin >= own.low && begin < own.high && own.high - begin >= bytes;
-}
-
 bool is_readable(std::uint64_t begin, std::uint64_t bytes) noexcept {
   const ErrnoKeeper errno_keeper;
   std::uint64_t page = page_of(begin);

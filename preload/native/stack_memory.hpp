@@ -34,8 +34,6 @@ class StackMemory {
     end_ = own.high;
   }
 
-  // Everything from the stack pointer up to there is known to be readable.
-  std::uint64_t known_end() const noexcept { return end_; }
   // True where everything from the stack pointer up to `end` can be read.
   [[nodiscard]] bool reaches(std::uint64_t end) noexcept { return end <= end_ || extend(end); }
 
@@ -51,10 +49,6 @@ class StackMemory {
   std::uint64_t end_ = 0;
   bool own_ = false;
 };
-
-// True where [begin, begin + bytes) lies in the part of the calling thread's own stack that a walk
-// has seen. No system call.
-[[nodiscard]] bool is_known_stack(std::uint64_t begin, std::uint64_t bytes) noexcept;
 
 // True where the whole of [begin, begin + bytes) can be read. One system call a page.
 [[nodiscard]] bool is_readable(std::uint64_t begin, std::uint64_t bytes) noexcept;

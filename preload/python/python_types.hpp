@@ -15,6 +15,8 @@ struct Frame {
   const void* code;
   std::uint32_t instruction;  // byte offset into the code
   std::uint32_t version;      // of the code object; tells apart objects that reuse an address
+
+  friend bool operator==(const Frame&, const Frame&) = default;
 };
 
 // What a frame says of itself, without a look at its code object.

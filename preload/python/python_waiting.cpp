@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <initializer_list>
 
 #include "preload/base/checked_memory.hpp"
@@ -64,10 +65,6 @@ std::size_t copy_str(const void* text, char* out, std::size_t capacity, ReadingL
   return copy_text(object_copy.object(), out, capacity);
 }
 
-bool ends_with(std::string_view text, std::string_view end) noexcept {
-  return text.size() >= end.size() && slice(text, text.size() - end.size()) == end;
-}
-
 // The function through which PyTorch waits: _engine_run_backward since 2.3, before it those of
 // torch/autograd/__init__.py themselves.
 bool waits_for_engine(const void* code, ReadingLog& log) noexcept {
@@ -83,7 +80,8 @@ bool waits_for_engine(const void* code, ReadingLog& log) noexcept {
   const std::string_view function(text, copy_str(name, text, sizeof text, &log));
   if (function == "_engine_run_backward") return true;
   if (function != "backward" && function != "grad") return false;
-  return ends_with({text, copy_str(file, text, sizeof text, &log)}, "torch/autograd/__init__.py");
+  return std::string_view(text, copy_str(file, text, sizeof text, &log))
+      .ends_with("torch/autograd/__init__.py");
 }
 
 // The kernel's number of a thread that is known by its pthread_t, which glibc keeps in the
@@ -106,16 +104,6 @@ std::uint64_t read_thread_id(const void* thread_state, ReadingLog& log) noexcept
   std::uint64_t id = 0;
   if (!read_noted(&log, static_cast<const char*>(thread_state) + layout.thread_id, id)) return 0;
   return layout.minor >= 11 ? id : thread_id_of(id, log);
-}
-
-bool same_frames(const Frame* left, const Frame* right, std::size_t count) noexcept {
-  for (std::size_t i = 0; i < count; ++i) {
-    if (left[i].code != right[i].code || left[i].instruction != right[i].instruction ||
-        left[i].version != right[i].version) {
-      return false;
-    }
-  }
-  return true;
 }
 
 // Innermost first; returns how many, -1: memory did not look like frames.
@@ -146,7 +134,7 @@ bool read_waiting(const void* thread_state, WaitingThread& out, std::size_t dept
   const std::ptrdiff_t count = walk_checked(python, thread_state, out.frames, depth, log);
   Frame again[kMaxFrames];
   if (count <= 0 || walk_checked(python, thread_state, again, depth, log) != count ||
-      !same_frames(out.frames, again, static_cast<std::size_t>(count)) ||
+      !std::equal(out.frames, out.frames + count, again) ||
       out.frames[0].code != innermost[0].code) {
     return false;
   }

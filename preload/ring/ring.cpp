@@ -38,17 +38,14 @@ constexpr long kGrowthWaitNs = 1'000'000;
 
 int Ring::create(const char* path, const trace::TraceId& id, std::uint64_t capacity) noexcept {
   capacity_ = trace::kRingHeaderBytes + capacity / trace::kMaxChunkBytes * trace::kMaxChunkBytes;
-  int error = 0;
-  file_thread::run([&]() noexcept { error = create_here(path, id); });
-  return error;
-}
-
-int Ring::create_here(const char* path, const trace::TraceId& id) noexcept {
-  if (const int error = file_.create(path); error != 0) return error;
-  const int error = map_file(id);
-  if (error != 0) discard(path);
-  file_thread::serve([](void* ring) noexcept { static_cast<Ring*>(ring)->grow_as_wanted(); }, this);
-  return error;
+  return file_thread::run([&]() noexcept {
+    if (const int error = file_.create(path); error != 0) return error;
+    const int error = map_file(id);
+    if (error != 0) discard(path);
+    file_thread::serve([](void* ring) noexcept { static_cast<Ring*>(ring)->grow_as_wanted(); },
+                       this);
+    return error;
+  });
 }
 
 // Also the mapping, which would hold the disk space.
@@ -210,9 +207,7 @@ bool Ring::needs_round() const noexcept {
 }
 
 bool Ring::replenish() noexcept {
-  bool has_grown = true;
-  if (!has_reserve()) file_thread::run([&]() noexcept { has_grown = fill_reserve(); });
-  return has_grown;
+  return has_reserve() || file_thread::run([this]() noexcept { return fill_reserve(); });
 }
 
 bool Ring::has_reserve() const noexcept {

@@ -80,7 +80,6 @@ class Ring {
   }
 
  private:
-  [[nodiscard]] int create_here(const char* path, const trace::TraceId& id) noexcept;
   [[nodiscard]] int map_file(const trace::TraceId& id) noexcept;
   // On the file thread: one more extent, of chunks of this size.
   [[nodiscard]] bool grow(std::uint32_t size_class) noexcept;

@@ -6,7 +6,7 @@
 
 #include "preload/loader/torch_allocator.hpp"
 #include "preload/ring/recorder.hpp"
-#include "preload/stacks/caller_library.hpp"
+#include "preload/stacks/stacks.hpp"
 
 namespace gpumemtrace::preload::block_waits {
 

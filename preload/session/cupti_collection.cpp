@@ -86,14 +86,18 @@ void wake() {
   if (session_exists()) background_wake.wake();
 }
 
-constexpr Recorder kRecorder = {read_ticks, write_activity, wake};
+}  // namespace
+
+constexpr Recorder kCuptiRecorder = {read_ticks, write_activity, wake};
+
+namespace {
 
 void start_through(Library& library, const Plan& plan) noexcept {
   // Our thread calls it from now on: a program that closes it must not take it away.
   if (libc_dlopen(path_of(library), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr) {
     libc_dlerror();  // the look-up was ours
   }
-  static_cast<void>(the_collection().start(library, plan, kRecorder));  // the state says why not
+  static_cast<void>(the_collection().start(library, plan, kCuptiRecorder));  // the state says why not
 }
 
 void start_collection() noexcept {
@@ -168,17 +172,6 @@ void begin_reading_cupti() noexcept {
     the_collection().stay_off("CUDA was initialised before this process was forked", nullptr);
   }
   the_collection().set_reading(true);
-}
-void end_reading_cupti() noexcept { the_collection().set_reading(false); }
-
-void write_cupti_notes(const CallGuard&) noexcept { the_collection().write_notes(kRecorder); }
-
-void flush_cupti(const CallGuard&, bool forced) noexcept {
-  the_collection().flush(forced, kRecorder);
-}
-
-bool read_cupti_buffer(const CallGuard&, bool recorded) noexcept {
-  return the_collection().read_one(recorded ? &kRecorder : nullptr);
 }
 
 }  // namespace gpumemtrace::preload

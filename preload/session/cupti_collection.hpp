@@ -6,11 +6,10 @@
 
 namespace gpumemtrace::cupti {
 class Library;
-}
+struct Recorder;
+}  // namespace gpumemtrace::cupti
 
 namespace gpumemtrace::preload {
-
-class CallGuard;
 
 // The driver is ready and no context exists yet, or none that we know of. Keeps errno.
 void start_cupti_collection() noexcept;
@@ -24,14 +23,9 @@ void program_calls_cupti(cupti::Library& library) noexcept;
 
 // --- The background thread.
 
-// Only in between are completed buffers kept for it.
+// From now on completed buffers are kept for it.
 void begin_reading_cupti() noexcept;
-void end_reading_cupti() noexcept;
-// What became of the collection, and of its clock, since the last time.
-void write_cupti_notes(const CallGuard& guard) noexcept;
-// Asks CUPTI for what it has, `forced` also for activities that are not complete; writes its clock.
-void flush_cupti(const CallGuard& guard, bool forced) noexcept;
-// One completed buffer; false where there is none. Where `recorded` is false it is let go.
-[[nodiscard]] bool read_cupti_buffer(const CallGuard& guard, bool recorded) noexcept;
+// How the collection writes into the trace.
+extern const cupti::Recorder kCuptiRecorder;
 
 }  // namespace gpumemtrace::preload

@@ -34,19 +34,10 @@ struct Copies {
 };
 constinit Copies copies;
 
-const char* file_name(const char* path) noexcept {
-  const char* slash = strrchr(path, '/');
-  return slash == nullptr ? path : slash + 1;
-}
-
-bool begins_with(const char* text, const char* prefix) noexcept {
-  return strncmp(text, prefix, strlen(prefix)) == 0;
-}
-
 // The entry of a loaded file, made where there is none yet; nullptr where the file is no libcupti
 // or there are too many.
 Copy* entry_of(const dl_phdr_info& info) noexcept {
-  if (info.dlpi_name == nullptr || !begins_with(file_name(info.dlpi_name), kFilePrefix)) {
+  if (info.dlpi_name == nullptr || !has_prefix(file_name_of(info.dlpi_name), kFilePrefix)) {
     return nullptr;
   }
   ElfLibrary symbols;
@@ -94,7 +85,7 @@ struct AllCopies {
 int visit_all(dl_phdr_info* info, std::size_t, void* argument) noexcept {
   auto& all = *static_cast<AllCopies*>(argument);
   if (info->dlpi_name == nullptr) return 0;
-  if (begins_with(file_name(info->dlpi_name), kProton)) all.proton = info->dlpi_name;
+  if (has_prefix(file_name_of(info->dlpi_name), kProton)) all.proton = info->dlpi_name;
   Copy* const copy = entry_of(*info);
   if (copy != nullptr && all.count < cupti::kMostLibraries) all.entries[all.count++] = copy;
   return 0;
@@ -114,7 +105,8 @@ int visit_needed(dl_phdr_info* info, std::size_t, void* argument) noexcept {
   for_each_needed(*info, [&](const char* name) noexcept {
     for (std::size_t i = 0; i < search.copies->count; ++i) {
       Copy* const copy = search.copies->entries[i];
-      if (search.found == nullptr && begins_with(file_name(copy->path), name)) search.found = copy;
+      if (search.found == nullptr && has_prefix(file_name_of(copy->path), name))
+        search.found = copy;
     }
   });
   return 1;
@@ -147,7 +139,6 @@ LoadedCupti look_for_cupti() noexcept {
   AllCopies all;
   dl_iterate_phdr(visit_all, &all);
   LoadedCupti loaded;
-  loaded.count = all.count;
   loaded.other = all.count > 1 ? all.entries[1]->path : all.proton;
   if (all.count == 0) return loaded;
   Copy* chosen = all.entries[0];

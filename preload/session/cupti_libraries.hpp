@@ -19,7 +19,6 @@ cupti::Library* cupti_library_for(const void* caller) noexcept;
 
 struct LoadedCupti {
   cupti::Library* library = nullptr;  // the first
-  std::size_t count = 0;
   const char* other = nullptr;  // the second copy's, or Triton's profiler's, which brings its own
 };
 LoadedCupti look_for_cupti() noexcept;

@@ -9,6 +9,8 @@
 #include "preload/base/hot_data.hpp"
 #include "preload/base/key_table.hpp"
 #include "preload/loader/function_behind.hpp"
+#include "preload/loader/loaded_module.hpp"
+#include "preload/native/hook_search.hpp"
 #include "preload/native/unwind_cache.hpp"
 #include "preload/python/python_collections.hpp"
 #include "preload/python/python_frames.hpp"
@@ -328,6 +330,11 @@ bool record_waiting_stack(const CallGuard& guard) noexcept {
   const std::uint64_t hash = python::read_stack(settings.depth_limit, ticks(), last);
   return hash != 0 && write_waiting_stack(guard, thread_state.writer->thread_id.load(),
                                           id_of(hash, &last, native::Walk{}, false));
+}
+
+bool is_called_from_library_of(const void* address) noexcept {
+  const std::uint64_t begin = find_module_begin(reinterpret_cast<std::uintptr_t>(address));
+  return begin != 0 && native::is_called_from(begin);
 }
 
 void reset_stacks(const Config& config) noexcept {

@@ -44,6 +44,10 @@ trace::StackId walk_current_stack(const CallGuard& guard, const native::Caller& 
 // engine from here on. False where it has none, or there was no room.
 [[nodiscard]] bool record_waiting_stack(const CallGuard& guard) noexcept;
 
+// Whether one of the calling thread's nearest callers is code of the loaded file around the
+// address. Any thread, no lock; half a microsecond a frame.
+[[nodiscard]] bool is_called_from_library_of(const void* address) noexcept;
+
 // Empties the tables: a new trace needs every stack again. Before the session's first record.
 void reset_stacks(const Config& config) noexcept;
 

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
 
 #define ZSTD_STATIC_LINKING_ONLY
@@ -78,18 +79,20 @@ int TraceWriter::write_beginning(PackedFile& file) noexcept {
 
 int TraceWriter::append(std::uint32_t writer, std::uint32_t sequence, std::uint32_t begin,
                         std::span<const std::byte> image) noexcept {
-  trace::BlockHeader block;
-  block.writer = writer;
-  block.sequence = sequence;
-  block.begin_offset = begin;
-  return append_image(trace_, block, image);
+  return append_image(trace_, trace::BlockType::kRecords, writer, sequence, begin, image);
 }
 
-int TraceWriter::append_image(PackedFile& file, trace::BlockHeader& block,
+int TraceWriter::append_image(PackedFile& file, trace::BlockType type, std::uint32_t writer,
+                              std::uint32_t sequence, std::uint32_t begin,
                               std::span<const std::byte> image) noexcept {
   const trace::PackResult packed = trace::pack(image, workspace_->columns, workspace_->scratch);
   if (packed.column_bytes == 0) return EILSEQ;
-  block.end_offset = block.begin_offset + static_cast<std::uint32_t>(image.size());
+  trace::BlockHeader block;
+  block.type = type;
+  block.writer = writer;
+  block.sequence = sequence;
+  block.begin_offset = begin;
+  block.end_offset = begin + static_cast<std::uint32_t>(image.size());
   block.records = packed.records;
   block.first_time = packed.first_time;
   block.last_time = packed.last_time;
@@ -146,12 +149,7 @@ int TraceWriter::begin_replacement(const char* path) noexcept {
 int TraceWriter::append_to_replacement(trace::BlockType type, std::uint32_t writer,
                                        std::uint32_t sequence, std::uint32_t begin,
                                        std::span<const std::byte> image) noexcept {
-  trace::BlockHeader block;
-  block.type = type;
-  block.writer = writer;
-  block.sequence = sequence;
-  block.begin_offset = begin;
-  return append_image(replacement_, block, image);
+  return append_image(replacement_, type, writer, sequence, begin, image);
 }
 
 int TraceWriter::append_folded(std::uint32_t writer, std::uint32_t sequence,
@@ -165,27 +163,23 @@ int TraceWriter::append_folded(std::uint32_t writer, std::uint32_t sequence,
 }
 
 int TraceWriter::copy_to_replacement(std::uint64_t offset, std::uint64_t bytes) noexcept {
-  int error = 0;
-  file_thread::run([&]() noexcept { error = copy_here(offset, bytes); });
-  return error;
-}
-
-int TraceWriter::copy_here(std::uint64_t offset, std::uint64_t bytes) noexcept {
-  while (bytes > 0) {
-    const std::size_t wanted = bytes < sizeof workspace_->block ? static_cast<std::size_t>(bytes)
-                                                                : sizeof workspace_->block;
-    if (const int error = trace_.file.read_at(offset, workspace_->block, wanted); error != 0) {
-      return error;
+  return file_thread::run([&]() noexcept {
+    while (bytes > 0) {
+      const std::size_t wanted = std::min<std::uint64_t>(bytes, sizeof workspace_->block);
+      if (const int error = trace_.file.read_at(offset, workspace_->block, wanted); error != 0) {
+        return error;
+      }
+      if (const int error =
+              replacement_.file.write_at(replacement_.bytes, workspace_->block, wanted);
+          error != 0) {
+        return error;
+      }
+      replacement_.bytes += wanted;
+      offset += wanted;
+      bytes -= wanted;
     }
-    if (const int error = replacement_.file.write_at(replacement_.bytes, workspace_->block, wanted);
-        error != 0) {
-      return error;
-    }
-    replacement_.bytes += wanted;
-    offset += wanted;
-    bytes -= wanted;
-  }
-  return 0;
+    return 0;
+  });
 }
 
 int TraceWriter::finish_replacement(const char* replacement_path, const char* path) noexcept {

@@ -54,11 +54,11 @@ class TraceWriter {
   struct Workspace;
   [[nodiscard]] int make_workspace() noexcept;
   [[nodiscard]] int write_beginning(PackedFile& file) noexcept;
-  [[nodiscard]] int append_image(PackedFile& file, trace::BlockHeader& header,
+  [[nodiscard]] int append_image(PackedFile& file, trace::BlockType type, std::uint32_t writer,
+                                 std::uint32_t sequence, std::uint32_t begin,
                                  std::span<const std::byte> image) noexcept;
   [[nodiscard]] int append_block(PackedFile& file, trace::BlockHeader& header,
                                  std::span<const std::byte> columns) noexcept;
-  [[nodiscard]] int copy_here(std::uint64_t offset, std::uint64_t bytes) noexcept;
   [[nodiscard]] int write_block(PackedFile& file, trace::BlockHeader& header,
                                 std::size_t stored) noexcept;
 

@@ -2,6 +2,7 @@
 // Contexts: which device their memory counts on, and what ends with them.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <string_view>
@@ -25,17 +26,9 @@ struct Context {
 enum class EndedBy : std::uint8_t { kNothing, kContextDestroyed, kPrimaryReset, kPrimaryReleased };
 
 constexpr std::string_view name_of(EndedBy end) {
-  switch (end) {
-    case EndedBy::kContextDestroyed:
-      return "context_destroyed";
-    case EndedBy::kPrimaryReset:
-      return "primary_context_reset";
-    case EndedBy::kPrimaryReleased:
-      return "primary_context_released";
-    case EndedBy::kNothing:
-      break;
-  }
-  return "";
+  constexpr std::array<std::string_view, 4> kNames = {
+      "", "context_destroyed", "primary_context_reset", "primary_context_released"};
+  return kNames[static_cast<std::size_t>(end)];
 }
 
 // The end of a context, which ends what was allocated in it.

@@ -22,23 +22,31 @@ struct Location {
   friend bool operator==(const Location&, const Location&) = default;
 };
 
-// As the report says it.
+// What a checkpoint and the report call it, in the order of MemoryClass.
+struct MemoryClassName {
+  trace::Place place;
+  std::string_view name;
+};
+inline constexpr std::array<MemoryClassName, 6> kMemoryClassNames = {{
+    {trace::Place::kUnknown, "unknown"},
+    {trace::Place::kPageable, "pageable"},
+    {trace::Place::kPinned, "pinned"},
+    {trace::Place::kDevice, "device"},
+    {trace::Place::kManaged, "managed"},
+    {trace::Place::kArray, "array"},
+}};
+
 constexpr std::string_view name_of(MemoryClass memory) {
-  switch (memory) {
-    case MemoryClass::kPageable:
-      return "pageable";
-    case MemoryClass::kPinned:
-      return "pinned";
-    case MemoryClass::kDevice:
-      return "device";
-    case MemoryClass::kManaged:
-      return "managed";
-    case MemoryClass::kArray:
-      return "array";
-    case MemoryClass::kUnknown:
-      break;
+  return kMemoryClassNames[static_cast<std::size_t>(memory)].name;
+}
+constexpr trace::Place place_of(MemoryClass memory) {
+  return kMemoryClassNames[static_cast<std::size_t>(memory)].place;
+}
+constexpr MemoryClass class_of(trace::Place place) {
+  for (std::size_t i = 0; i < kMemoryClassNames.size(); ++i) {
+    if (kMemoryClassNames[i].place == place) return static_cast<MemoryClass>(i);
   }
-  return "unknown";
+  return MemoryClass::kUnknown;
 }
 
 // What driver memory is for a copy.
@@ -57,42 +65,6 @@ constexpr MemoryClass class_of(Level level) {
          operation == trace::ImportOperation::kPoolImportPointer ||
          operation == trace::ImportOperation::kExternalMap ||
          operation == trace::ImportOperation::kGraphicsPointer;
-}
-
-// What a checkpoint tells of an end of a copy.
-constexpr trace::Place place_of(MemoryClass memory) {
-  switch (memory) {
-    case MemoryClass::kPinned:
-      return trace::Place::kPinned;
-    case MemoryClass::kDevice:
-      return trace::Place::kDevice;
-    case MemoryClass::kManaged:
-      return trace::Place::kManaged;
-    case MemoryClass::kPageable:
-      return trace::Place::kPageable;
-    case MemoryClass::kArray:
-      return trace::Place::kArray;
-    case MemoryClass::kUnknown:
-      break;
-  }
-  return trace::Place::kUnknown;
-}
-constexpr MemoryClass class_of(trace::Place place) {
-  switch (place) {
-    case trace::Place::kPinned:
-      return MemoryClass::kPinned;
-    case trace::Place::kDevice:
-      return MemoryClass::kDevice;
-    case trace::Place::kManaged:
-      return MemoryClass::kManaged;
-    case trace::Place::kPageable:
-      return MemoryClass::kPageable;
-    case trace::Place::kArray:
-      return MemoryClass::kArray;
-    case trace::Place::kUnknown:
-      break;
-  }
-  return MemoryClass::kUnknown;
 }
 
 // - Device and managed ranges stay known after their free: the driver keeps its address space, and
