@@ -375,12 +375,6 @@ void Json::erase(std::string_view key) {
   object.values.erase(object.values.begin() + index);
 }
 
-void Json::erase(std::size_t index) {
-  auto* const elements = std::get_if<std::vector<Json>>(&value_);
-  if (elements == nullptr || index >= elements->size()) refuse("a row is missing");
-  elements->erase(elements->begin() + static_cast<std::ptrdiff_t>(index));
-}
-
 const std::vector<std::string>& Json::keys() const {
   const auto* const members = std::get_if<std::unique_ptr<Object>>(&value_);
   if (members == nullptr) refuse("an object is missing");

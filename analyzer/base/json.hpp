@@ -149,7 +149,6 @@ class Json {
   // null becomes an array.
   void push_back(Json element);
   void erase(std::string_view key);
-  void erase(std::size_t index);
 
   // The value of the key, or `otherwise` where it is missing.
   template <class Type>

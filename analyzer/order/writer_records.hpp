@@ -47,9 +47,6 @@ enum class Extent : std::uint8_t {
 // - Memory: one decoded piece, more only where look_ahead() goes beyond it.
 class WriterRecords {
  public:
-  WriterRecords(const trace::TraceFile& file, const trace::WriterStream& stream,
-                Extent extent = Extent::kAll)
-      : cursor_(file, stream), writer_(stream.writer), extent_(extent) {}
   // Goes on behind what was taken. `taken` are frees among the rest that have taken effect;
   // borrowed until the last record is read.
   WriterRecords(const trace::TraceFile& file, const trace::WriterStream& stream, Extent extent,

@@ -30,9 +30,6 @@ struct DriverCall {
 
 struct Proof {
   std::uint64_t placements = 0;        // equal address and size
-  std::uint64_t segments = 0;          // equal size, at the time when the driver was asked
-  std::uint64_t totals = 0;            // equal allocated and reserved bytes
-  std::uint64_t bursts = 0;            // of freed segments: the same set
   std::uint64_t events = 0;            // reports seen, equal or not
   std::uint64_t mismatches = 0;        // 0 or 1: the claim ends with the first
   std::string first_mismatch;          // which event, and what differs

@@ -96,27 +96,9 @@ std::uint64_t SettingReplays::low_peak() const {
   return low;
 }
 
-std::uint64_t SettingReplays::high_peak() const {
-  std::uint64_t high = 0;
-  for (const auto& replay : replays_) {
-    high = std::max(high, replay->counts().allocator.reserved_peak_bytes);
-  }
-  return high;
-}
-
-std::uint64_t SettingReplays::most_retries() const {
+std::uint64_t SettingReplays::most(std::uint64_t AllocatorCounts::*count) const {
   std::uint64_t most = 0;
-  for (const auto& replay : replays_) {
-    most = std::max(most, replay->counts().allocator.retries);
-  }
-  return most;
-}
-
-std::uint64_t SettingReplays::most_asked() const {
-  std::uint64_t most = 0;
-  for (const auto& replay : replays_) {
-    most = std::max(most, replay->counts().allocator.asked_peak_bytes);
-  }
+  for (const auto& replay : replays_) most = std::max(most, replay->counts().allocator.*count);
   return most;
 }
 

@@ -42,10 +42,14 @@ class SettingReplays final : public EventSink {
   // Stands for the setting where the replays agree.
   [[nodiscard]] ReplayCounts first() const { return replays_.front()->counts(); }
   [[nodiscard]] std::uint64_t low_peak() const;
-  [[nodiscard]] std::uint64_t high_peak() const;
-  [[nodiscard]] std::uint64_t most_retries() const;
+  [[nodiscard]] std::uint64_t high_peak() const {
+    return most(&AllocatorCounts::reserved_peak_bytes);
+  }
+  [[nodiscard]] std::uint64_t most_retries() const { return most(&AllocatorCounts::retries); }
   // As AllocatorCounts::asked_peak_bytes.
-  [[nodiscard]] std::uint64_t most_asked() const;
+  [[nodiscard]] std::uint64_t most_asked() const {
+    return most(&AllocatorCounts::asked_peak_bytes);
+  }
   // Requests were refused, those that the recorded run was refused among them.
   [[nodiscard]] bool any_refused() const;
   [[nodiscard]] bool all_refused() const;
@@ -64,6 +68,7 @@ class SettingReplays final : public EventSink {
   [[nodiscard]] std::uint64_t largest_met_instead(std::size_t index) const;
 
  private:
+  [[nodiscard]] std::uint64_t most(std::uint64_t AllocatorCounts::*count) const;
   void part_by_sizes();
   // The replay of this number stands before a request that depends on places. Those that it parts
   // into come last.

@@ -92,7 +92,6 @@ class TraceEvents {
   void finish();
 
   [[nodiscard]] const std::map<std::int32_t, DeviceEvents>& devices() const { return devices_; }
-  [[nodiscard]] const std::string& torch_version() const { return torch_version_; }
   [[nodiscard]] TorchRules rules() const { return rules_of_version(torch_version_); }
   [[nodiscard]] const Gaps& gaps() const { return gaps_; }
   // What the first samples told, of devices on which requests were refused before: to read the

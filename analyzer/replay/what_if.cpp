@@ -483,7 +483,6 @@ Answer what_if(const trace::TraceFile& file, const Question& question) {
   for (auto& [ordinal, rows] : devices) {
     rows.take_cards();
     answer.devices.push_back(rows.take());
-    answer.devices.back().torch_version = proof.torch_version();
   }
   return answer;
 }

@@ -50,7 +50,6 @@ struct Row {
 
 struct DeviceAnswer {
   std::int32_t device = -1;
-  std::string torch_version;
   bool is_native = false;         // there are blocks whose places can be compared
   bool is_without_torch = false;  // the requests are the program's calls of the driver
   Proof proof;

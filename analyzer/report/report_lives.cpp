@@ -3,9 +3,10 @@
 // largest_blocks[] and blocks[].
 #include <set>
 
-#include "analyzer/report/block_rows.hpp"
+#include "analyzer/report/report_context.hpp"
 #include "analyzer/report/sections.hpp"
 #include "analyzer/report/site_key.hpp"
+#include "analyzer/rows/life_rows.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -152,6 +153,27 @@ std::vector<rows::Temporary> temporary_rows(const ReportContext& context,
   return list;
 }
 
+rows::Block block_row(const ReportContext& context, const ReportProcess& process,
+                      const ReleasedAllocation& life) {
+  const ProcessModel& model = process.model();
+  const GroupKey& key = model.accounts().group(life.entry.group).key;
+  const Identity identity = context.identity_of(process, {life.entry.group, life.entry.link != 0});
+  auto row = context.row_on<rows::Block>(process, key.device);
+  row.level = level_of(key.kind);
+  row.bytes = life.entry.bytes;
+  row.start_ns = process.known_time_ns(life.entry.born);
+  row.end_ns = process.time_ns(life.end);
+  row.category = static_cast<Category>(life.use.category);
+  row.category_confidence = static_cast<Confidence>(life.use.confidence);
+  row.layers = rows::text_or_none(identity.layers);
+  row.origin = origin_of(identity);
+  if (life.use.tensors != 0) {
+    const TensorName& first = model.program().tensor_names().names(life.use.tensors).front();
+    row.name = rows::text_or_none(model.program().steps().name_of(first.name));
+  }
+  return row;
+}
+
 // Those with the most bytes times time, and the largest of those that were live at the peak.
 void add_largest(const ReportContext& context, const ReportProcess& process, const Account& account,
                  std::size_t most, std::vector<rows::LargestBlock>& list) {
@@ -178,27 +200,6 @@ void add_largest(const ReportContext& context, const ReportProcess& process, con
 }
 
 }  // namespace
-
-rows::Block block_row(const ReportContext& context, const ReportProcess& process,
-                      const ReleasedAllocation& life) {
-  const ProcessModel& model = process.model();
-  const GroupKey& key = model.accounts().group(life.entry.group).key;
-  const Identity identity = context.identity_of(process, {life.entry.group, life.entry.link != 0});
-  auto row = context.row_on<rows::Block>(process, key.device);
-  row.level = level_of(key.kind);
-  row.bytes = life.entry.bytes;
-  row.start_ns = process.known_time_ns(life.entry.born);
-  row.end_ns = process.time_ns(life.end);
-  row.category = static_cast<Category>(life.use.category);
-  row.category_confidence = static_cast<Confidence>(life.use.confidence);
-  row.layers = rows::text_or_none(identity.layers);
-  row.origin = origin_of(identity);
-  if (life.use.tensors != 0) {
-    const TensorName& first = model.program().tensor_names().names(life.use.tensors).front();
-    row.name = rows::text_or_none(model.program().steps().name_of(first.name));
-  }
-  return row;
-}
 
 std::vector<rows::BlockAt> report_blocks(const ReportContext& context, const BlocksWanted& wanted) {
   std::vector<rows::BlockAt> list;

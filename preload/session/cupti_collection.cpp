@@ -97,7 +97,8 @@ void start_through(Library& library, const Plan& plan) noexcept {
   if (libc_dlopen(path_of(library), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE) == nullptr) {
     libc_dlerror();  // the look-up was ours
   }
-  static_cast<void>(the_collection().start(library, plan, kCuptiRecorder));  // the state says why not
+  static_cast<void>(
+      the_collection().start(library, plan, kCuptiRecorder));  // the state says why not
 }
 
 void start_collection() noexcept {

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "analyzer/base/clock.hpp"
-#include "tools/base/failure.hpp"
 #include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/traces/record_text.hpp"
@@ -64,21 +63,18 @@ bool is_wanted(const trace::RecordHeader& record, const std::vector<std::string>
 }
 
 int dump(const DumpOptions& options) {
-  try {
-    const trace::TraceFile file(options.trace);
-    const RecordDictionary dictionary = read_dictionary(file);
-    for (const trace::WriterStream& stream : file.writers()) {
-      print_text(stdout, "# writer {}\n", stream.writer);
-      trace::WriterCursor cursor(file, stream);
-      while (const trace::RecordHeader* record = cursor.next()) {
-        if (is_wanted(*record, options.kinds))
-          print_text(stdout, "{}\n", record_text(*record, dictionary));
+  const trace::TraceFile file(options.trace);
+  const RecordDictionary dictionary = read_dictionary(file);
+  for (const trace::WriterStream& stream : file.writers()) {
+    print_text(stdout, "# writer {}\n", stream.writer);
+    trace::WriterCursor cursor(file, stream);
+    while (const trace::RecordHeader* record = cursor.next()) {
+      if (is_wanted(*record, options.kinds)) {
+        print_text(stdout, "{}\n", record_text(*record, dictionary));
       }
     }
-    return 0;
-  } catch (const trace::TraceError& error) {
-    throw Failure(error.what());
   }
+  return 0;
 }
 
 }  // namespace

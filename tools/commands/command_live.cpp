@@ -185,7 +185,7 @@ LiveState show_on_screen(Looks& looks) {
   }
 }
 
-int show_all(const LiveOptions& options) {
+int show(const LiveOptions& options) {
   Looks looks(options);
   if (!options.once && !options.json && can_draw()) {
     print(show_on_screen(looks), options);  // what stays on the terminal
@@ -200,16 +200,6 @@ int show_all(const LiveOptions& options) {
       return false;
     };
     if (looks.wait_for_next(wait)) return to_int(ExitCode::kSuccess);
-  }
-}
-
-int show(const LiveOptions& options) {
-  try {
-    return show_all(options);
-  } catch (const analyzer::InputError& error) {
-    throw Failure(error.what());
-  } catch (const trace::TraceError& error) {
-    throw Failure(error.what());
   }
 }
 

@@ -35,16 +35,11 @@ constexpr std::string_view kSideCarMark = "gpumemtrace-symbols";
 
 int symbolize(const SymbolizeOptions& options) {
   options.output.require_writable(options.inputs, options.naming, kSideCarMark);
-  try {
-    const analyzer::SymbolizeResult result =
-        analyzer::symbolize(options.inputs, symbol_options(options.naming));
-    const std::string text = result.side_car.dump(1) + "\n";
-    write_output(options.output.output, text);
-    print_text(stderr, "gpumemtrace: named {} of {} places in native code\n",
-               format_count(result.named_places), format_count(result.places));
-  } catch (const analyzer::InputError& error) {
-    throw Failure(error.what());
-  }
+  const analyzer::SymbolizeResult result =
+      analyzer::symbolize(options.inputs, symbol_options(options.naming));
+  write_output(options.output.output, result.side_car.dump(1) + "\n");
+  print_text(stderr, "gpumemtrace: named {} of {} places in native code\n",
+             format_count(result.named_places), format_count(result.places));
   return to_int(ExitCode::kSuccess);
 }
 

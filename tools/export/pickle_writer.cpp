@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/export/pickle_writer.hpp"
 
-#include <bit>
-
 namespace gpumemtrace::tools {
 
 void PickleWriter::little_endian(std::uint64_t value, std::size_t bytes) {
@@ -28,12 +26,6 @@ void PickleWriter::number(std::uint64_t value) {
     little_endian(value, std::min<std::size_t>(bytes, 8));
     if (bytes > 8) out_ += '\0';
   }
-}
-
-void PickleWriter::real(double value) {
-  out_ += 'G';
-  const auto bits = std::bit_cast<std::uint64_t>(value);
-  for (int shift = 56; shift >= 0; shift -= 8) out_ += static_cast<char>(bits >> shift & 0xff);
 }
 
 void PickleWriter::text(std::string_view value) {

@@ -22,9 +22,7 @@ class PickleWriter {
   PickleWriter() { out_ = "\x80\x02"; }
 
   void number(std::uint64_t value);
-  void real(double value);
   void boolean(bool value) { out_ += value ? '\x88' : '\x89'; }
-  void none() { out_ += 'N'; }
   // The same text is written once and referred to from then on.
   void text(std::string_view value);
   void pair_of_numbers(std::uint64_t first, std::uint64_t second) {

@@ -158,9 +158,14 @@ const Json* row_that_ran_out(const Json& report) {
 }
 
 const Json* row_with_largest_peak(const Json& report) {
-  const auto peaks = rows_where(report.at("peak"), "bytes",
-                                [](const Json& row) { return text_in(row, "device").has_value(); });
-  return peaks.empty() ? nullptr : peaks.front();
+  const Json* largest = nullptr;
+  for (const Json& row : report.at("peak")) {
+    if (!text_in(row, "device")) continue;
+    if (largest == nullptr || number_or_zero(row, "bytes") > number_or_zero(*largest, "bytes")) {
+      largest = &row;
+    }
+  }
+  return largest;
 }
 
 Json head_with(const Json& report, std::size_t most_rows, std::size_t most_buckets) {

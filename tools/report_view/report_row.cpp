@@ -44,18 +44,6 @@ std::string text_or(const Json& row, const char* key, std::string_view otherwise
   return text_in(row, key).value_or(std::string(otherwise));
 }
 
-std::vector<const Json*> rows_where(const Json& rows, const char* bytes_key,
-                                    const std::function<bool(const Json&)>& wanted) {
-  std::vector<const Json*> found;
-  for (const Json& row : rows) {
-    if (wanted(row)) found.push_back(&row);
-  }
-  std::stable_sort(found.begin(), found.end(), [&](const Json* a, const Json* b) {
-    return number_or_zero(*a, bytes_key) > number_or_zero(*b, bytes_key);
-  });
-  return found;
-}
-
 std::string valid_utf8(const std::string& text) {
   return Json::parse(std::string_view(Json(text).dump())).text();
 }
@@ -98,21 +86,6 @@ std::string name_holder(const analyzer::rows::Origin& origin) {
   if (site.node && site.node != function) location += format_text(", backward of {}", *site.node);
   if (location.empty()) return origin.owner.value_or("owner not known");
   return origin.owner ? format_text("{} at {}", *origin.owner, location) : location;
-}
-
-std::string name_holder(const Json& row) {
-  analyzer::rows::Origin origin;
-  origin.owner = text_in(row, "owner");
-  if (const auto found = row.find("site"); found != row.end() && found->is_object()) {
-    analyzer::rows::Site& site = origin.site.emplace();
-    site.function = text_in(*found, "function");
-    site.file = text_in(*found, "file");
-    site.line = number_in(*found, "line");
-    site.module = text_in(*found, "module");
-    site.api = text_in(*found, "api");
-    site.node = text_in(*found, "node");
-  }
-  return name_holder(origin);
 }
 
 }  // namespace gpumemtrace::tools

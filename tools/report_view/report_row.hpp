@@ -3,11 +3,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "analyzer/base/json.hpp"
 #include "analyzer/rows/report.hpp"
@@ -24,10 +22,6 @@ using analyzer::Json;
 [[nodiscard]] std::uint64_t number_or_zero(const Json& row, const char* key);
 [[nodiscard]] std::string text_or(const Json& row, const char* key, std::string_view otherwise);
 
-// The rows for which `wanted` holds, largest `bytes_key` first; ties keep their order.
-[[nodiscard]] std::vector<const Json*> rows_where(const Json& rows, const char* bytes_key,
-                                                  const std::function<bool(const Json&)>& wanted);
-
 // Names of a traced program need not be UTF-8; what is none becomes U+FFFD.
 [[nodiscard]] std::string valid_utf8(const std::string& text);
 
@@ -37,7 +31,6 @@ using analyzer::Json;
 
 // "pytorch", "pytorch at train.py:12 in step", "libfastops.so"; what is known of who allocated.
 // Work of a backward pass says so: "pytorch at train.py:30 in main, backward of AddmmBackward0".
-[[nodiscard]] std::string name_holder(const Json& row);
 [[nodiscard]] std::string name_holder(const analyzer::rows::Origin& origin);
 
 // "rank 2" where the process has a rank, "process 4711" elsewhere; "rank 2 on node-a" where the job
