@@ -29,7 +29,7 @@ class KindSet {
   std::uint64_t bits_ = 0;
 };
 
-constexpr bool is_call(Kind kind) noexcept {
+[[nodiscard]] constexpr bool is_call(Kind kind) noexcept {
   return kind == Kind::kDriver || kind == Kind::kRuntime;
 }
 constexpr trace::ActivityDomain domain_of(Kind kind) noexcept {
