@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/export/pickle_writer.hpp"
 
+#include <bit>
+
 namespace gpumemtrace::tools {
 
 void PickleWriter::little_endian(std::uint64_t value, std::size_t bytes) {
