@@ -178,49 +178,6 @@ const link_map* first_loaded() noexcept {
   return nullptr;
 }
 
-struct Search {
-  const char* file_name_prefix;
-  const char* symbol;
-  ElfLibrary library;
-};
-
-int visit_library(dl_phdr_info* info, std::size_t, void* argument) noexcept {
-  auto& search = *static_cast<Search*>(argument);
-  if (info->dlpi_name == nullptr) return 0;
-  if (!has_prefix(file_name_of(info->dlpi_name), search.file_name_prefix)) return 0;
-  return read_tables<Straight>(*info, search.library) &&
-                 look_up<Straight>(search.library, search.symbol) != nullptr
-             ? 1
-             : 0;
-}
-
-struct SearchBehind {
-  const void* ours;
-  const char* symbol;
-  void* found = nullptr;
-};
-
-int visit_behind(dl_phdr_info* info, std::size_t, void* argument) noexcept {
-  auto& search = *static_cast<SearchBehind*>(argument);
-  ElfLibrary library;
-  if (!read_tables<Straight>(*info, library)) return 0;
-  void* const found = look_up<Straight>(library, search.symbol);
-  if (found == nullptr || found == search.ours) return 0;
-  search.found = found;
-  return 1;
-}
-
-struct CheckedSearch {
-  const char* symbol;
-  void* found = nullptr;
-};
-
-int visit_module(dl_phdr_info* info, std::size_t, void* argument) noexcept {
-  auto& search = *static_cast<CheckedSearch*>(argument);
-  search.found = find_symbol_checked(*info, search.symbol);
-  return search.found != nullptr ? 1 : 0;
-}
-
 }  // namespace
 
 bool has_prefix(const char* text, const char* prefix) noexcept {
@@ -239,10 +196,15 @@ const char* file_name_of(const char* path) noexcept {
 }
 
 bool find_library(const char* file_name_prefix, const char* symbol, ElfLibrary& library) noexcept {
-  Search search{file_name_prefix, symbol, {}};
-  if (dl_iterate_phdr(visit_library, &search) == 0) return false;
-  library = search.library;
-  return true;
+  return find_loaded([&](const dl_phdr_info& info) noexcept {
+    ElfLibrary tables;
+    if (info.dlpi_name == nullptr || !has_prefix(file_name_of(info.dlpi_name), file_name_prefix) ||
+        !read_tables<Straight>(info, tables) || look_up<Straight>(tables, symbol) == nullptr) {
+      return false;
+    }
+    library = tables;
+    return true;
+  });
 }
 
 bool read_library(const dl_phdr_info& info, ElfLibrary& library) noexcept {
@@ -270,9 +232,15 @@ void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept {
 }
 
 void* find_symbol_behind(const void* ours, const char* symbol) noexcept {
-  SearchBehind search{ours, symbol};
-  dl_iterate_phdr(visit_behind, &search);
-  return search.found;
+  void* behind = nullptr;
+  find_loaded([&](const dl_phdr_info& info) noexcept {
+    ElfLibrary library;
+    void* const found =
+        read_tables<Straight>(info, library) ? look_up<Straight>(library, symbol) : nullptr;
+    if (found != ours) behind = found;
+    return behind != nullptr;
+  });
+  return behind;
 }
 
 void* find_symbol_checked(const dl_phdr_info& info, const char* symbol) noexcept {
@@ -281,9 +249,12 @@ void* find_symbol_checked(const dl_phdr_info& info, const char* symbol) noexcept
 }
 
 void* find_symbol(const LoaderList& modules, const char* symbol) noexcept {
-  CheckedSearch search{symbol};
-  (void)modules.visit(visit_module, &search);
-  return search.found;
+  void* found = nullptr;
+  modules.visit([&](const dl_phdr_info& info) noexcept {
+    found = find_symbol_checked(info, symbol);
+    return found != nullptr;
+  });
+  return found;
 }
 
 }  // namespace gpumemtrace::preload

@@ -6,6 +6,7 @@
 #include <elf.h>
 #include <link.h>
 
+#include <cstddef>
 #include <cstdint>
 
 namespace gpumemtrace::preload {
@@ -21,9 +22,18 @@ struct ElfLibrary {
   const std::uint32_t* sysv_hash = nullptr;
 };
 
+// Calls visit(info) for each loaded file until that is true; whether it was for one. Takes the
+// loader's lock for the list of files, as the unwinder of exceptions does.
+template <class Visit>
+bool find_loaded(Visit visit) noexcept {
+  const auto call = [](dl_phdr_info* info, std::size_t, void* argument) noexcept {
+    return (*static_cast<Visit*>(argument))(*info) ? 1 : 0;
+  };
+  return dl_iterate_phdr(call, &visit) != 0;
+}
+
 // The first loaded library whose file name begins with `file_name_prefix` ("libc10.so") and that
-// defines the symbol. False where there is none. Threads of the program, also inside its locks:
-// takes the loader's lock for the list of files, as the unwinder of exceptions does.
+// defines the symbol. False where there is none. Threads of the program, also inside its locks.
 [[nodiscard]] bool find_library(const char* file_name_prefix, const char* symbol,
                                 ElfLibrary& library) noexcept;
 

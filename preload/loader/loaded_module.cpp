@@ -62,22 +62,19 @@ constinit std::atomic<std::uint64_t> published = 0;
 constinit std::atomic<std::uint32_t> published_unloads = 0;
 constinit std::atomic<std::uint32_t> loader_unloads = 0;  // as the loader counts them
 
-int add_module(dl_phdr_info* info, std::size_t, void* argument) noexcept {
-  auto& list = *static_cast<ModuleList*>(argument);
-  if (list.count == kMaxListed) return 1;
+void add_module(const dl_phdr_info& info, ModuleList& list) noexcept {
   LoadedModule module;
-  module.base = info->dlpi_addr;
-  const AddressRange range = range_of(*info);
+  module.base = info.dlpi_addr;
+  const AddressRange range = range_of(info);
   module.begin = range.begin;
   module.end = range.end;
-  module.path = info->dlpi_name == nullptr ? "" : info->dlpi_name;
-  module.unwind = find_tables(module.base, {info->dlpi_phdr, info->dlpi_phnum});
+  module.path = info.dlpi_name == nullptr ? "" : info.dlpi_name;
+  module.unwind = find_tables(module.base, {info.dlpi_phdr, info.dlpi_phnum});
   std::size_t i = list.count++;
   for (; i > 0 && list.modules[i - 1].begin > module.begin; --i) {
     list.modules[i] = list.modules[i - 1];
   }
   list.modules[i] = module;
-  return 0;
 }
 
 bool search(const ModuleList& list, std::uint64_t address, LoadedModule& out) noexcept {
@@ -121,7 +118,12 @@ void publish_module_list(const LoaderList& modules) noexcept {
   const std::uint64_t number = published.load() + 1;
   ModuleList& list = lists->copies[number & 1];
   list.count = 0;
-  (void)modules.visit(add_module, &list, LoaderList::Names::kLoaders);
+  const auto add = [&](const dl_phdr_info& info) noexcept {
+    if (list.count == kMaxListed) return true;
+    add_module(info, list);
+    return false;
+  };
+  modules.visit(add, LoaderList::Names::kLoaders);
   if (unloads.running.load() != 0 || unloads.count.load() != unloads_before) return;
   published_unloads.store(unloads_before);
   published.store(number, std::memory_order_release);  // pairs with find_listed_module()
@@ -163,12 +165,11 @@ std::uint64_t find_module_begin(std::uint64_t address) noexcept {
 void unload_begins() noexcept { unloads.running.fetch_add(1); }
 
 void unload_ends() noexcept {
-  const auto read_unloads = [](dl_phdr_info* info, std::size_t, void* argument) noexcept {
-    *static_cast<std::uint32_t*>(argument) = static_cast<std::uint32_t>(info->dlpi_subs);
-    return 1;
-  };
   std::uint32_t count = 0;
-  dl_iterate_phdr(read_unloads, &count);
+  find_loaded([&](const dl_phdr_info& any) noexcept {
+    count = static_cast<std::uint32_t>(any.dlpi_subs);
+    return true;
+  });
   std::uint32_t known = loader_unloads.load();
   while (known < count && !loader_unloads.compare_exchange_weak(known, count)) {
   }

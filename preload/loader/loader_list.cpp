@@ -67,17 +67,13 @@ const link_map* LoaderList::first_entry() const noexcept {
   return head.r_map;
 }
 
-int LoaderList::visit(Visitor* visitor, void* argument, Names names) const noexcept {
-  for (const Module& module : modules_) {
-    if (module.segment_count == 0) continue;
-    dl_phdr_info info = {};
-    info.dlpi_addr = module.content.l_addr;
-    info.dlpi_name = names == Names::kCopied ? names_.data() + module.name : module.content.l_name;
-    info.dlpi_phdr = segments_.data() + module.segments;
-    info.dlpi_phnum = static_cast<ElfW(Half)>(module.segment_count);
-    if (const int result = visitor(&info, sizeof info, argument); result != 0) return result;
-  }
-  return 0;
+dl_phdr_info LoaderList::info_of(const Module& module, Names names) const noexcept {
+  dl_phdr_info info = {};
+  info.dlpi_addr = module.content.l_addr;
+  info.dlpi_name = names == Names::kCopied ? names_.data() + module.name : module.content.l_name;
+  info.dlpi_phdr = segments_.data() + module.segments;
+  info.dlpi_phnum = static_cast<ElfW(Half)>(module.segment_count);
+  return info;
 }
 
 bool LoaderList::read_all() noexcept {

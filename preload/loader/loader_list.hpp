@@ -30,10 +30,6 @@ struct ListHead {
 // - A module whose program headers cannot be found, in memory or in its file, is left out.
 class LoaderList {
  public:
-  // Called as dl_iterate_phdr would: the main program's name is empty; another value than 0 ends
-  // the visit and is what visit() returns.
-  using Visitor = int(dl_phdr_info* info, std::size_t bytes, void* argument);
-
   // True where the list is another one than the last look found. False also where the loader is
   // changing it: the next look will find it changed. Without a change, two system calls for 32
   // modules.
@@ -44,9 +40,15 @@ class LoaderList {
   // Whose text dlpi_name is: a copy, valid until the next look, or the loader's, which goes with
   // the module.
   enum class Names { kCopied, kLoaders };
-  // The modules of the last look that found a change.
-  [[nodiscard]] int visit(Visitor* visitor, void* argument,
-                          Names names = Names::kCopied) const noexcept;
+  // Calls visit(info) for the modules of the last look that found a change, as dl_iterate_phdr has
+  // them, until that is true; whether it was for one.
+  template <class Visit>
+  bool visit(Visit&& visit, Names names = Names::kCopied) const noexcept {
+    for (const Module& module : modules_) {
+      if (module.segment_count != 0 && visit(info_of(module, names))) return true;
+    }
+    return false;
+  }
 
  private:
   struct Module {
@@ -59,6 +61,7 @@ class LoaderList {
   };
 
   const link_map* first_entry() const noexcept;
+  dl_phdr_info info_of(const Module& module, Names names) const noexcept;
   [[nodiscard]] bool read_all() noexcept;
   [[nodiscard]] bool read_module(const link_map* entry, Module& module) noexcept;
   [[nodiscard]] bool read_segments(Module& module) noexcept;

@@ -16,13 +16,6 @@ constexpr std::string_view kLibrary = "/lib/libtorch_cpu.so";
 constexpr std::string_view kVariable = "__version__";
 constexpr std::size_t kMaxFileBytes = 4096;
 
-int find_torch(dl_phdr_info* info, std::size_t, void* argument) noexcept {
-  const std::string_view path(info->dlpi_name);
-  if (!path.ends_with(kLibrary)) return 0;
-  *static_cast<std::string_view*>(argument) = slice(path, 0, path.size() - kLibrary.size());
-  return 1;
-}
-
 // The text between quotation marks in the line that begins with the variable:
 //   __version__ = '2.11.0+cu130'
 std::string_view version_in(std::string_view content) noexcept {
@@ -45,10 +38,14 @@ std::string_view version_in(std::string_view content) noexcept {
 
 std::size_t read_torch_version(const LoaderList& modules, char* out,
                                std::size_t capacity) noexcept {
-  std::string_view folder;
-  if (modules.visit(find_torch, &folder) == 0) return 0;
+  std::string_view library;
+  const bool is_found = modules.visit([&](const dl_phdr_info& info) noexcept {
+    library = info.dlpi_name;
+    return library.ends_with(kLibrary);
+  });
+  if (!is_found) return 0;
   Line path;
-  path << folder << "/version.py";
+  path << slice(library, 0, library.size() - kLibrary.size()) << "/version.py";
   char content[kMaxFileBytes];
   const std::size_t size = read_small_file(path.c_str(), content, sizeof content);
   const std::string_view version = version_in({content, size});

@@ -86,19 +86,12 @@ bool look_at_runtime(const Interpreters& known, Interpreter& found) noexcept {
 
 // Where the file that has the address begins; 0 where none has.
 std::uint64_t begin_of(const LoaderList& modules, const void* address) noexcept {
-  struct Search {
-    std::uint64_t address;
-    std::uint64_t begin;
-  } search = {reinterpret_cast<std::uintptr_t>(address), 0};
-  const auto surrounds = [](dl_phdr_info* info, std::size_t, void* argument) noexcept {
-    auto& wanted = *static_cast<Search*>(argument);
-    const AddressRange range = range_of(*info);
-    if (!range.contains(wanted.address)) return 0;
-    wanted.begin = range.begin;
-    return 1;
-  };
-  (void)modules.visit(surrounds, &search);
-  return search.begin;
+  AddressRange range;
+  const bool is_found = modules.visit([&](const dl_phdr_info& info) noexcept {
+    range = range_of(info);
+    return range.contains(reinterpret_cast<std::uintptr_t>(address));
+  });
+  return is_found ? range.begin : 0;
 }
 
 // A walk for each version, with its layout compiled in.

@@ -19,8 +19,6 @@ constexpr char kProton[] = "libproton.so";
 constexpr std::size_t kMaxPath = 512;
 
 struct Copy {
-  std::uint64_t begin = 0;
-  std::uint64_t end = 0;
   void* mark = nullptr;  // address of kMarkSymbol: tells a file from one loaded in its place
   ElfLibrary symbols;
   char path[kMaxPath] = {};
@@ -50,9 +48,6 @@ Copy* entry_of(const dl_phdr_info& info) noexcept {
   }
   if (copies.count == cupti::kMostLibraries) return nullptr;
   Copy& copy = copies.entries[copies.count];
-  const AddressRange range = range_of(info);
-  copy.begin = range.begin;
-  copy.end = range.end;
   copy.mark = mark;
   copy.symbols = symbols;
   strncpy(copy.path, info.dlpi_name, kMaxPath - 1);
@@ -63,53 +58,32 @@ Copy* entry_of(const dl_phdr_info& info) noexcept {
   return &copy;
 }
 
-struct AddressSearch {
-  std::uint64_t address;
-  Copy* found = nullptr;
-};
-
-int visit_for_address(dl_phdr_info* info, std::size_t, void* argument) noexcept {
-  auto& search = *static_cast<AddressSearch*>(argument);
-  const AddressRange range = range_of(*info);
-  if (!range.contains(search.address)) return 0;
-  search.found = entry_of(*info);
-  return 1;
-}
-
 struct AllCopies {
   Copy* entries[cupti::kMostLibraries] = {};
   std::size_t count = 0;
   const char* proton = nullptr;
 };
 
-int visit_all(dl_phdr_info* info, std::size_t, void* argument) noexcept {
-  auto& all = *static_cast<AllCopies*>(argument);
-  if (info->dlpi_name == nullptr) return 0;
-  if (has_prefix(file_name_of(info->dlpi_name), kProton)) all.proton = info->dlpi_name;
-  Copy* const copy = entry_of(*info);
-  if (copy != nullptr && all.count < cupti::kMostLibraries) all.entries[all.count++] = copy;
-  return 0;
+AllCopies find_all() noexcept {
+  AllCopies all;
+  find_loaded([&](const dl_phdr_info& info) noexcept {
+    if (info.dlpi_name == nullptr) return false;
+    if (has_prefix(file_name_of(info.dlpi_name), kProton)) all.proton = info.dlpi_name;
+    Copy* const copy = entry_of(info);
+    if (copy != nullptr && all.count < cupti::kMostLibraries) all.entries[all.count++] = copy;
+    return false;
+  });
+  return all;
 }
 
-// The files that the file around an address names as needed.
-struct NeededSearch {
-  std::uint64_t address;
-  const AllCopies* copies;
-  Copy* found = nullptr;
-};
-
-int visit_needed(dl_phdr_info* info, std::size_t, void* argument) noexcept {
-  auto& search = *static_cast<NeededSearch*>(argument);
-  const AddressRange range = range_of(*info);
-  if (!range.contains(search.address)) return 0;
-  for_each_needed(*info, [&](const char* name) noexcept {
-    for (std::size_t i = 0; i < search.copies->count; ++i) {
-      Copy* const copy = search.copies->entries[i];
-      if (search.found == nullptr && has_prefix(file_name_of(copy->path), name))
-        search.found = copy;
-    }
+// Calls visit(info) for the file around the address.
+template <class Visit>
+void visit_around(const void* address, Visit&& visit) noexcept {
+  find_loaded([&](const dl_phdr_info& info) noexcept {
+    if (!range_of(info).contains(reinterpret_cast<std::uintptr_t>(address))) return false;
+    visit(info);
+    return true;
   });
-  return 1;
 }
 
 // Library is a member of Copy.
@@ -120,24 +94,27 @@ const Copy& copy_of(const cupti::Library& library) noexcept {
 }  // namespace
 
 cupti::Library* cupti_library_around(const void* address) noexcept {
-  AddressSearch search{reinterpret_cast<std::uintptr_t>(address)};
-  dl_iterate_phdr(visit_for_address, &search);
-  return search.found == nullptr ? nullptr : &search.found->library;
+  Copy* found = nullptr;
+  visit_around(address, [&](const dl_phdr_info& info) noexcept { found = entry_of(info); });
+  return found == nullptr ? nullptr : &found->library;
 }
 
 cupti::Library* cupti_library_for(const void* caller) noexcept {
-  AllCopies all;
-  dl_iterate_phdr(visit_all, &all);
+  const AllCopies all = find_all();
   if (all.count == 0) return nullptr;
   if (all.count == 1) return &all.entries[0]->library;
-  NeededSearch search{reinterpret_cast<std::uintptr_t>(caller), &all};
-  dl_iterate_phdr(visit_needed, &search);
-  return search.found == nullptr ? &all.entries[0]->library : &search.found->library;
+  Copy* found = nullptr;
+  const auto look_at = [&](const char* needed) noexcept {
+    for (std::size_t i = 0; i < all.count && found == nullptr; ++i) {
+      if (has_prefix(file_name_of(all.entries[i]->path), needed)) found = all.entries[i];
+    }
+  };
+  visit_around(caller, [&](const dl_phdr_info& info) noexcept { for_each_needed(info, look_at); });
+  return found == nullptr ? &all.entries[0]->library : &found->library;
 }
 
 LoadedCupti look_for_cupti() noexcept {
-  AllCopies all;
-  dl_iterate_phdr(visit_all, &all);
+  const AllCopies all = find_all();
   LoadedCupti loaded;
   loaded.other = all.count > 1 ? all.entries[1]->path : all.proton;
   if (all.count == 0) return loaded;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "preload/session/sampler.hpp"
 
-#include <link.h>
 #include <string.h>
 
 #include "preload/base/files.hpp"
@@ -9,6 +8,7 @@
 #include "preload/driver/driver.hpp"
 #include "preload/driver/nvml.hpp"
 #include "preload/driver/tracking.hpp"
+#include "preload/loader/elf_symbols.hpp"
 #include "preload/ring/recorder.hpp"
 
 namespace gpumemtrace::preload {
@@ -53,10 +53,6 @@ bool prepare() noexcept {
   return true;
 }
 
-int is_sanitizer(dl_phdr_info* info, std::size_t, void*) noexcept {
-  return strstr(info->dlpi_name, "/libsanitizer-collection.so") == nullptr ? 0 : 1;
-}
-
 bool is_debugged() noexcept {
   char status[4096];
   const std::size_t size = read_small_file("/proc/self/status", status, sizeof status - 1);
@@ -68,7 +64,10 @@ bool is_debugged() noexcept {
 // compute-sanitizer and cuda-gdb show a question about a context that ended past us as an error of
 // the program, so under them none is asked.
 bool shows_errors_of_questions() noexcept {
-  return dl_iterate_phdr(is_sanitizer, nullptr) != 0 || is_debugged();
+  const auto is_sanitizer = [](const dl_phdr_info& info) noexcept {
+    return strstr(info.dlpi_name, "/libsanitizer-collection.so") != nullptr;
+  };
+  return find_loaded(is_sanitizer) || is_debugged();
 }
 
 void record_free_memory(const CallGuard& guard, const tracking::ContextInfo& context) noexcept {

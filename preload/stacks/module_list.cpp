@@ -68,27 +68,25 @@ const char* path_of(const char* name) noexcept {
   return name == nullptr || name[0] == '\0' ? executable_path().data() : name;
 }
 
-int visit(dl_phdr_info* info, std::size_t, void*) noexcept {
+void notice(const dl_phdr_info& info) noexcept {
   KnownModule module;
-  module.base = info->dlpi_addr;
-  const AddressRange range = range_of(*info);
+  module.base = info.dlpi_addr;
+  const AddressRange range = range_of(info);
   module.begin = range.begin;
   module.end = range.end;
-  const char* const path = path_of(info->dlpi_name);
+  const char* const path = path_of(info.dlpi_name);
   module.path_hash = hash_text(path);
   for (std::size_t i = 0; i < table.count; ++i) {
     KnownModule& known = table.modules[i];
     if (known.begin == module.begin && known.path_hash == module.path_hash) {
       known.seen = true;
-      return 0;
+      return;
     }
   }
-  if (table.count == kMaxModules) return 0;
+  if (table.count == kMaxModules) return;
   module.seen = true;
   table.modules[table.count++] = module;
-  write_module(module, path, find_build_id(info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum),
-               false);
-  return 0;
+  write_module(module, path, find_build_id(info.dlpi_addr, info.dlpi_phdr, info.dlpi_phnum), false);
 }
 
 // Names a file at a place. Its search table tells files of one name apart that have no build-id.
@@ -114,7 +112,10 @@ void record_modules(const CallGuard&, LoaderList& modules) noexcept {
   if (table.changes == modules.changes()) return;
   table.changes = modules.changes();
   for (std::size_t i = 0; i < table.count; ++i) table.modules[i].seen = false;
-  (void)modules.visit(visit, nullptr);
+  modules.visit([](const dl_phdr_info& info) noexcept {
+    notice(info);
+    return false;
+  });
   publish_modules(modules);
   std::size_t kept = 0;
   for (std::size_t i = 0; i < table.count; ++i) {

@@ -22,23 +22,24 @@ namespace {
 // What a test compares of a module: base, and its program headers as bytes; by name.
 using Modules = std::map<std::string, std::pair<std::uint64_t, std::string>>;
 
-int collect(dl_phdr_info* info, std::size_t, void* argument) {
-  auto& modules = *static_cast<Modules*>(argument);
-  modules[info->dlpi_name] = {info->dlpi_addr,
-                              std::string(reinterpret_cast<const char*>(info->dlpi_phdr),
-                                          info->dlpi_phnum * sizeof *info->dlpi_phdr)};
-  return 0;
+auto collect_into(Modules& modules) {
+  return [&](const dl_phdr_info& info) {
+    modules[info.dlpi_name] = {info.dlpi_addr,
+                               std::string(reinterpret_cast<const char*>(info.dlpi_phdr),
+                                           info.dlpi_phnum * sizeof *info.dlpi_phdr)};
+    return false;
+  };
 }
 
 Modules seen_by_us(const LoaderList& loaded) {
   Modules modules;
-  (void)loaded.visit(collect, &modules);
+  loaded.visit(collect_into(modules));
   return modules;
 }
 
 Modules seen_by_the_loader() {
   Modules modules;
-  dl_iterate_phdr(collect, &modules);
+  find_loaded(collect_into(modules));
   return modules;
 }
 
