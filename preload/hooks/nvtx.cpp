@@ -31,45 +31,28 @@ namespace {
 
 using trace::AnnotationOperation;
 
-enum class Hook : std::size_t {
-  kMarkEx,
-  kMarkA,
-  kMarkW,
-  kRangeStartEx,
-  kRangeStartA,
-  kRangeStartW,
-  kRangeEnd,
-  kRangePushEx,
-  kRangePushA,
-  kRangePushW,
-  kRangePop,
-  kDomainMarkEx,
-  kDomainRangeStartEx,
-  kDomainRangeEnd,
-  kDomainRangePushEx,
-  kDomainRangePop,
-  kDomainRegisterStringA,
-  kDomainRegisterStringW,
-  kDomainCreateA,
-  kDomainCreateW,
-  kCount,
-};
-constexpr std::size_t kHookCount = static_cast<std::size_t>(Hook::kCount);
+// Where what is known of a callback stands in a table: by its module and its id.
+constexpr std::size_t kMostIds = 16;
+constexpr std::size_t kHookCount = 2 * kMostIds;
+constexpr std::size_t index_of(Core id) noexcept { return static_cast<std::size_t>(id); }
+constexpr std::size_t index_of(Core2 id) noexcept {
+  return kMostIds + static_cast<std::size_t>(id);
+}
 
 // The other tool's functions.
 constinit std::atomic<Function> chained[kHookCount] = {};
 
-template <class Result, class... A>
-Result call_chained(Hook hook, Result otherwise, A... a) noexcept {
+template <class Result, class Id, class... A>
+Result call_chained(Id id, Result otherwise, A... a) noexcept {
   // Relaxed: the pointer is all there is.
-  const Function function = chained[static_cast<std::size_t>(hook)].load(std::memory_order_relaxed);
+  const Function function = chained[index_of(id)].load(std::memory_order_relaxed);
   if (function == nullptr) return otherwise;
   return reinterpret_cast<Result (*)(A...)>(function)(a...);
 }
 
-template <class... A>
-void call_chained_void(Hook hook, A... a) noexcept {
-  const Function function = chained[static_cast<std::size_t>(hook)].load(std::memory_order_relaxed);
+template <class Id, class... A>
+void call_chained_void(Id id, A... a) noexcept {
+  const Function function = chained[index_of(id)].load(std::memory_order_relaxed);
   if (function != nullptr) reinterpret_cast<void (*)(A...)>(function)(a...);
 }
 
@@ -183,15 +166,15 @@ std::uint64_t next_range_id() noexcept {
 
 // --- The callbacks
 
-template <Hook kHook, class Text>
+template <Core kId, class Text>
 void mark(Text text) {
   record(AnnotationOperation::kMark, MessageText(text).text());
-  call_chained_void(kHook, text);
+  call_chained_void(kId, text);
 }
 
-template <Hook kHook, class Text>
+template <Core kId, class Text>
 std::uint64_t range_start(Text text) {
-  const std::uint64_t theirs = call_chained<std::uint64_t>(kHook, 0, text);
+  const std::uint64_t theirs = call_chained<std::uint64_t>(kId, 0, text);
   const std::uint64_t id = theirs == 0 ? next_range_id() : theirs;
   record(AnnotationOperation::kStart, MessageText(text).text(), nullptr, id);
   return id;
@@ -199,27 +182,27 @@ std::uint64_t range_start(Text text) {
 
 void range_end(std::uint64_t id) {
   record(AnnotationOperation::kEnd, {}, nullptr, id);
-  call_chained_void(Hook::kRangeEnd, id);
+  call_chained_void(Core::kRangeEnd, id);
 }
 
-template <Hook kHook, class Text>
+template <Core kId, class Text>
 int range_push(Text text) {
   record(AnnotationOperation::kPush, MessageText(text).text());
-  return call_chained(kHook, enter(nullptr), text);
+  return call_chained(kId, enter(nullptr), text);
 }
 
 int range_pop() {
   record(AnnotationOperation::kPop, {});
-  return call_chained(Hook::kRangePop, leave(nullptr));
+  return call_chained(Core::kRangePop, leave(nullptr));
 }
 
 void domain_mark(const void* domain, const EventAttributes* event) {
   record(AnnotationOperation::kMark, MessageText(event).text(), domain);
-  call_chained_void(Hook::kDomainMarkEx, domain, event);
+  call_chained_void(Core2::kDomainMarkEx, domain, event);
 }
 
 std::uint64_t domain_range_start(const void* domain, const EventAttributes* event) {
-  const auto theirs = call_chained<std::uint64_t>(Hook::kDomainRangeStartEx, 0, domain, event);
+  const auto theirs = call_chained<std::uint64_t>(Core2::kDomainRangeStartEx, 0, domain, event);
   const std::uint64_t id = theirs == 0 ? next_range_id() : theirs;
   record(AnnotationOperation::kStart, MessageText(event).text(), domain, id);
   return id;
@@ -227,28 +210,28 @@ std::uint64_t domain_range_start(const void* domain, const EventAttributes* even
 
 void domain_range_end(const void* domain, std::uint64_t id) {
   record(AnnotationOperation::kEnd, {}, domain, id);
-  call_chained_void(Hook::kDomainRangeEnd, domain, id);
+  call_chained_void(Core2::kDomainRangeEnd, domain, id);
 }
 
 int domain_range_push(const void* domain, const EventAttributes* event) {
   record(AnnotationOperation::kPush, MessageText(event).text(), domain);
-  return call_chained(Hook::kDomainRangePushEx, enter(domain), domain, event);
+  return call_chained(Core2::kDomainRangePushEx, enter(domain), domain, event);
 }
 
 int domain_range_pop(const void* domain) {
   record(AnnotationOperation::kPop, {}, domain);
-  return call_chained(Hook::kDomainRangePop, leave(domain), domain);
+  return call_chained(Core2::kDomainRangePop, leave(domain), domain);
 }
 
-template <Hook kHook, class Text>
+template <Core2 kId, class Text>
 const void* domain_create(Text name) {
-  const void* const theirs = call_chained<const void*>(kHook, nullptr, name);
+  const void* const theirs = call_chained<const void*>(kId, nullptr, name);
   return remember_text(theirs, MessageText(name).text());
 }
 
-template <Hook kHook, class Text>
+template <Core2 kId, class Text>
 const void* register_string(const void* domain, Text text) {
-  const void* const theirs = call_chained<const void*>(kHook, nullptr, domain, text);
+  const void* const theirs = call_chained<const void*>(kId, nullptr, domain, text);
   return remember_text(theirs, MessageText(text).text());
 }
 
@@ -298,48 +281,41 @@ class Instance {
   static void find_table(const Callbacks& callbacks, Module module, Table& table) noexcept {
     if (callbacks.get_module_function_table(module, &table.functions, &table.size) == 0) table = {};
   }
-  static Function* place_in(const Table& table, unsigned id) noexcept {
-    return table.functions == nullptr || id >= table.size ? nullptr : table.functions[id];
-  }
 
   template <class Visit>
   void for_each_hook(Visit&& visit) noexcept {
-    const auto one = [&](Hook hook, Function* place, auto* ours) {
-      if (place != nullptr) {
-        visit(static_cast<std::size_t>(hook), place, reinterpret_cast<Function>(ours));
+    const auto one = [&](const Table& table, auto id, auto* ours) {
+      const auto number = static_cast<unsigned>(id);
+      if (table.functions == nullptr || number >= table.size) return;
+      if (Function* const place = table.functions[number]; place != nullptr) {
+        visit(index_of(id), place, reinterpret_cast<Function>(ours));
       }
     };
-    const auto core = [&](Hook hook, Core id, auto* ours) {
-      one(hook, place_in(core_, static_cast<unsigned>(id)), ours);
-    };
-    const auto core2 = [&](Hook hook, Core2 id, auto* ours) {
-      one(hook, place_in(core2_, static_cast<unsigned>(id)), ours);
-    };
+    const auto core = [&](Core id, auto* ours) { one(core_, id, ours); };
+    const auto core2 = [&](Core2 id, auto* ours) { one(core2_, id, ours); };
     using Event = const EventAttributes*;
     using Ascii = const char*;
     using Wide = const wchar_t*;
-    core(Hook::kMarkEx, Core::kMarkEx, &mark<Hook::kMarkEx, Event>);
-    core(Hook::kMarkA, Core::kMarkA, &mark<Hook::kMarkA, Ascii>);
-    core(Hook::kMarkW, Core::kMarkW, &mark<Hook::kMarkW, Wide>);
-    core(Hook::kRangeStartEx, Core::kRangeStartEx, &range_start<Hook::kRangeStartEx, Event>);
-    core(Hook::kRangeStartA, Core::kRangeStartA, &range_start<Hook::kRangeStartA, Ascii>);
-    core(Hook::kRangeStartW, Core::kRangeStartW, &range_start<Hook::kRangeStartW, Wide>);
-    core(Hook::kRangeEnd, Core::kRangeEnd, &range_end);
-    core(Hook::kRangePushEx, Core::kRangePushEx, &range_push<Hook::kRangePushEx, Event>);
-    core(Hook::kRangePushA, Core::kRangePushA, &range_push<Hook::kRangePushA, Ascii>);
-    core(Hook::kRangePushW, Core::kRangePushW, &range_push<Hook::kRangePushW, Wide>);
-    core(Hook::kRangePop, Core::kRangePop, &range_pop);
-    core2(Hook::kDomainMarkEx, Core2::kDomainMarkEx, &domain_mark);
-    core2(Hook::kDomainRangeStartEx, Core2::kDomainRangeStartEx, &domain_range_start);
-    core2(Hook::kDomainRangeEnd, Core2::kDomainRangeEnd, &domain_range_end);
-    core2(Hook::kDomainRangePushEx, Core2::kDomainRangePushEx, &domain_range_push);
-    core2(Hook::kDomainRangePop, Core2::kDomainRangePop, &domain_range_pop);
-    core2(Hook::kDomainRegisterStringA, Core2::kDomainRegisterStringA,
-          &register_string<Hook::kDomainRegisterStringA, Ascii>);
-    core2(Hook::kDomainRegisterStringW, Core2::kDomainRegisterStringW,
-          &register_string<Hook::kDomainRegisterStringW, Wide>);
-    core2(Hook::kDomainCreateA, Core2::kDomainCreateA, &domain_create<Hook::kDomainCreateA, Ascii>);
-    core2(Hook::kDomainCreateW, Core2::kDomainCreateW, &domain_create<Hook::kDomainCreateW, Wide>);
+    core(Core::kMarkEx, &mark<Core::kMarkEx, Event>);
+    core(Core::kMarkA, &mark<Core::kMarkA, Ascii>);
+    core(Core::kMarkW, &mark<Core::kMarkW, Wide>);
+    core(Core::kRangeStartEx, &range_start<Core::kRangeStartEx, Event>);
+    core(Core::kRangeStartA, &range_start<Core::kRangeStartA, Ascii>);
+    core(Core::kRangeStartW, &range_start<Core::kRangeStartW, Wide>);
+    core(Core::kRangeEnd, &range_end);
+    core(Core::kRangePushEx, &range_push<Core::kRangePushEx, Event>);
+    core(Core::kRangePushA, &range_push<Core::kRangePushA, Ascii>);
+    core(Core::kRangePushW, &range_push<Core::kRangePushW, Wide>);
+    core(Core::kRangePop, &range_pop);
+    core2(Core2::kDomainMarkEx, &domain_mark);
+    core2(Core2::kDomainRangeStartEx, &domain_range_start);
+    core2(Core2::kDomainRangeEnd, &domain_range_end);
+    core2(Core2::kDomainRangePushEx, &domain_range_push);
+    core2(Core2::kDomainRangePop, &domain_range_pop);
+    core2(Core2::kDomainRegisterStringA, &register_string<Core2::kDomainRegisterStringA, Ascii>);
+    core2(Core2::kDomainRegisterStringW, &register_string<Core2::kDomainRegisterStringW, Wide>);
+    core2(Core2::kDomainCreateA, &domain_create<Core2::kDomainCreateA, Ascii>);
+    core2(Core2::kDomainCreateW, &domain_create<Core2::kDomainCreateW, Wide>);
   }
 
   GetExportTable get_export_table_;
