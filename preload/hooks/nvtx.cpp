@@ -88,27 +88,8 @@ class MessageText {
   }
   void convert(const wchar_t* text) noexcept {
     for (; text != nullptr && *text != 0 && converted_bytes_ + 4 <= sizeof converted_; ++text) {
-      append(static_cast<std::uint32_t>(*text));
-    }
-  }
-  void append(std::uint32_t code_point) noexcept {
-    const auto put = [this](std::uint32_t byte) noexcept {
-      converted_[converted_bytes_++] = static_cast<char>(byte);
-    };
-    if (code_point < 0x80) {
-      put(code_point);
-    } else if (code_point < 0x800) {
-      put(0xc0 | code_point >> 6);
-      put(0x80 | (code_point & 0x3f));
-    } else if (code_point < 0x10000) {
-      put(0xe0 | code_point >> 12);
-      put(0x80 | (code_point >> 6 & 0x3f));
-      put(0x80 | (code_point & 0x3f));
-    } else if (code_point < 0x110000) {
-      put(0xf0 | code_point >> 18);
-      put(0x80 | (code_point >> 12 & 0x3f));
-      put(0x80 | (code_point >> 6 & 0x3f));
-      put(0x80 | (code_point & 0x3f));
+      converted_bytes_ += put_utf8(static_cast<std::uint32_t>(*text), converted_ + converted_bytes_,
+                                   sizeof converted_ - converted_bytes_);
     }
   }
 

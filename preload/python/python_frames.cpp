@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "preload/base/message.hpp"
 #include "preload/python/python_interpreter.hpp"
 #include "preload/python/python_walk.hpp"
 
@@ -54,36 +55,6 @@ bool read_code(const void* code, Code& out) noexcept {
   return plausible_pointer(out.qualified_name) && plausible_pointer(out.file) &&
          plausible_pointer(out.line_table);
 }
-
-namespace {
-
-std::size_t put_utf8(std::uint32_t point, char* out, std::size_t room) noexcept {
-  if (point < 0x80 && room >= 1) {
-    out[0] = static_cast<char>(point);
-    return 1;
-  }
-  if (point < 0x800 && room >= 2) {
-    out[0] = static_cast<char>(0xc0 | (point >> 6));
-    out[1] = static_cast<char>(0x80 | (point & 0x3f));
-    return 2;
-  }
-  if (point < 0x10000 && room >= 3) {
-    out[0] = static_cast<char>(0xe0 | (point >> 12));
-    out[1] = static_cast<char>(0x80 | ((point >> 6) & 0x3f));
-    out[2] = static_cast<char>(0x80 | (point & 0x3f));
-    return 3;
-  }
-  if (point >= 0x10000 && point < 0x110000 && room >= 4) {
-    out[0] = static_cast<char>(0xf0 | (point >> 18));
-    out[1] = static_cast<char>(0x80 | ((point >> 12) & 0x3f));
-    out[2] = static_cast<char>(0x80 | ((point >> 6) & 0x3f));
-    out[3] = static_cast<char>(0x80 | (point & 0x3f));
-    return 4;
-  }
-  return 0;
-}
-
-}  // namespace
 
 std::size_t copy_text(const void* text, char* out, std::size_t capacity) noexcept {
   const Layout& layout = *this_interpreter().layout;
