@@ -10,6 +10,7 @@
 
 #include "preload/base/clock.hpp"
 #include "preload/base/file_thread.hpp"
+#include "preload/base/map_zeros.hpp"
 #include "preload/base/message.hpp"
 #include "preload/checkpoint/compaction.hpp"
 #include "preload/checkpoint/packed_streams.hpp"
@@ -136,13 +137,11 @@ class CheckpointMaker {
   }
 
   void write_checkpoint() noexcept {
-    void* memory =
-        mmap(nullptr, kImageBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
+    image_ = static_cast<std::byte*>(map_zeros(kImageBytes));
+    if (image_ == nullptr) {
       error_ = ENOMEM;
       return;
     }
-    image_ = static_cast<std::byte*>(memory);
     const RecordSink sink{this, [](void* owner, const trace::RecordHeader& record) noexcept {
                             return static_cast<CheckpointMaker*>(owner)->take(record);
                           }};
@@ -151,7 +150,7 @@ class CheckpointMaker {
     } else if (error_ == 0 && !abandoned_) {
       error_ = ENOMEM;
     }
-    munmap(memory, kImageBytes);
+    munmap(image_, kImageBytes);
   }
 
   bool take(const trace::RecordHeader& record) noexcept {

@@ -11,6 +11,7 @@
 #include <zstd.h>
 
 #include "preload/base/file_thread.hpp"
+#include "preload/base/map_zeros.hpp"
 #include "trace/decode.hpp"
 #include "trace/order.hpp"
 #include "trace/payload.hpp"
@@ -19,13 +20,6 @@ namespace gpumemtrace::preload {
 namespace {
 
 constexpr std::size_t kDecompressorBytes = 512 << 10;
-
-template <class Value>
-Value* map_memory(std::size_t bytes) noexcept {
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory == MAP_FAILED ? nullptr : static_cast<Value*>(memory);
-}
 
 bool holds_records(const PackedBlock& block) noexcept {
   return block.header.type == trace::BlockType::kRecords ||
@@ -69,7 +63,7 @@ int PackedStreams::start(PackedIndex& index, const OwnFile& file,
   file_ = &file;
   cut_ticks_ = cut_ticks;
   last_key_ = trace::last_key_of_ticks(cut_ticks);
-  workspace_ = map_memory<Workspace>(sizeof(Workspace));
+  workspace_ = static_cast<Workspace*>(map_zeros(sizeof(Workspace)));
   if (workspace_ == nullptr) return ENOMEM;
   workspace_->decompressor =
       ZSTD_initStaticDCtx(workspace_->decompressor_memory, sizeof workspace_->decompressor_memory);
@@ -169,7 +163,9 @@ int PackedStreams::load(PackedStream& stream) noexcept {
   const trace::BlockHeader& header = source.header;
   const std::uint32_t image_bytes = header.end_offset - header.begin_offset;
   if (!trace::is_plausible(header) || image_bytes > trace::kMaxChunkBytes) return EILSEQ;
-  if (stream.image == nullptr) stream.image = map_memory<std::byte>(trace::kMaxChunkBytes);
+  if (stream.image == nullptr) {
+    stream.image = static_cast<std::byte*>(map_zeros(trace::kMaxChunkBytes));
+  }
   if (stream.image == nullptr) return ENOMEM;
   if (const int error =
           file_->read_at(source.offset + sizeof header, workspace_->stored, header.stored_bytes);

@@ -9,6 +9,7 @@
 
 #include "preload/base/file_thread.hpp"
 #include "preload/base/futex.hpp"
+#include "preload/base/map_zeros.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -63,10 +64,9 @@ int Ring::map_file(const trace::TraceId& id) noexcept {
   int error = 0;
   base_ = static_cast<std::byte*>(file_.map(capacity_, error));
   if (base_ == nullptr) return error;
-  void* links = mmap(nullptr, capacity_ / trace::kMinChunkBytes * sizeof *links_,
-                     PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (links == MAP_FAILED) return errno;
-  links_ = static_cast<std::atomic<std::uint32_t>*>(links);
+  links_ = static_cast<std::atomic<std::uint32_t>*>(
+      map_zeros(capacity_ / trace::kMinChunkBytes * sizeof *links_));
+  if (links_ == nullptr) return errno;
   header_ = new (base_) trace::RingHeader;
   header_->id = id;
   header_->process_id = static_cast<std::uint32_t>(getpid());

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +15,7 @@
 
 #include "preload/base/clock.hpp"
 #include "preload/base/file_thread.hpp"
+#include "preload/base/map_zeros.hpp"
 #include "trace/checksum.hpp"
 #include "trace/pack.hpp"
 
@@ -56,11 +56,9 @@ void TraceWriter::discard(const char* path) noexcept {
 }
 
 int TraceWriter::make_workspace() noexcept {
-  void* memory = mmap(nullptr, sizeof(Workspace), PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) return ENOMEM;
-  // The mapping is zeros already; storing them again would touch every page of it.
-  workspace_ = static_cast<Workspace*>(memory);
+  // Not constructed: storing zeros again would touch every page.
+  workspace_ = static_cast<Workspace*>(map_zeros(sizeof(Workspace)));
+  if (workspace_ == nullptr) return ENOMEM;
   workspace_->compressor =
       ZSTD_initStaticCCtx(workspace_->compressor_memory, sizeof workspace_->compressor_memory);
   return 0;
