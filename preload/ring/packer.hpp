@@ -57,11 +57,10 @@ template <class Append>
   return true;
 }
 
-// Sealed chunks to the file, then back to the ring. True where there were any.
+// Sealed chunks to the file, then back to the ring.
 template <class Append>
-[[nodiscard]] bool pack_sealed(Ring& ring, Append&& append) noexcept {
+void pack_sealed(Ring& ring, Append&& append) noexcept {
   std::uint32_t index = ring.take_sealed();
-  const bool any = index != kNoIndex;
   while (index != kNoIndex) {
     const std::uint32_t next = ring.next_sealed(index);
     trace::ChunkHeader& chunk = *ring.chunk(index);
@@ -69,7 +68,6 @@ template <class Append>
     if (pack(chunk, chunk.committed.load(std::memory_order_acquire), append)) ring.recycle(&chunk);
     index = next;
   }
-  return any;
 }
 
 // What is committed and complete in chunks that are still being written.

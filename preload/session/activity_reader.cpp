@@ -14,7 +14,7 @@ void ActivityReader::read(const CallGuard& guard) noexcept {
   cupti::Collection& collection = cupti::the_collection();
   if (is_recorded) collection.write_notes(kCuptiRecorder);
   while (collection.read_one(is_recorded ? &kCuptiRecorder : nullptr)) {
-    (void)packer_.pack_sealed(guard);
+    packer_.pack_sealed(guard);
     packer_.replenish_ring(guard);
   }
 }

@@ -52,7 +52,7 @@ class BackgroundThread {
   void round(const CallGuard& guard) noexcept {
     pause_.round_begins();
     if (python_stacks_off().empty()) python::watch_collector();
-    (void)packer_.pack_sealed(guard);
+    packer_.pack_sealed(guard);
     packer_.replenish_ring(guard);
     activities_.read(guard);
     bound_trace(guard);
@@ -79,7 +79,7 @@ class BackgroundThread {
   // The work that goes on while a checkpoint is made.
   bool keep_up() noexcept {
     if (session_.ending.load() || control.session.load() == kOff) return false;
-    (void)packer_.pack_sealed(*guard_);
+    packer_.pack_sealed(*guard_);
     packer_.replenish_ring(*guard_);
     answer_flush(*guard_);
     return true;
@@ -100,7 +100,7 @@ class BackgroundThread {
       }
       activities_.read(guard);
     }
-    (void)packer_.pack_sealed(guard);
+    packer_.pack_sealed(guard);
     packer_.pack_active(guard);
     if (session_.ending.load()) session_.ring.release_free_chunks();
   }

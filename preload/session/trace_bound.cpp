@@ -19,7 +19,7 @@ void TraceBound::keep(const CallGuard& guard, KeepUp* keep_up, void* owner) noex
   request.path = session_.path.c_str();
   request.keep_bytes = bound / 2;
   request.limit_ticks = ticks();
-  (void)packer_.pack_sealed(guard);
+  packer_.pack_sealed(guard);
   packer_.pack_active(guard);
   request.limit_ticks = first_unpacked_ticks(session_.ring, request.limit_ticks);
   request.owner = owner;

@@ -14,11 +14,8 @@ constexpr std::uint64_t kLeastSlackBytes = 256 << 20;
 
 }  // namespace
 
-bool TracePacker::pack_sealed(const CallGuard& guard) noexcept {
-  bool any = false;
-  pack_there(guard,
-             [&](auto append) noexcept { any = preload::pack_sealed(session_.ring, append); });
-  return any;
+void TracePacker::pack_sealed(const CallGuard& guard) noexcept {
+  pack_there(guard, [&](auto append) noexcept { preload::pack_sealed(session_.ring, append); });
 }
 
 void TracePacker::pack_active(const CallGuard& guard) noexcept {

@@ -17,8 +17,8 @@ class TracePacker {
  public:
   explicit TracePacker(Session& session) noexcept : session_(session) {}
 
-  // Sealed chunks to the file and back to the ring. True where there were any.
-  [[nodiscard]] bool pack_sealed(const CallGuard& guard) noexcept;
+  // Sealed chunks to the file and back to the ring.
+  void pack_sealed(const CallGuard& guard) noexcept;
   // What is committed in chunks that are still being written.
   void pack_active(const CallGuard& guard) noexcept;
   // Keeps free chunks ready.

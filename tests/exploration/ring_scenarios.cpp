@@ -163,7 +163,7 @@ Outcome pauses() {
                             wake_all(packed);
                             return world.append(span);
                           };
-                          (void)preload::pack_sealed(world.session().ring, append);
+                          preload::pack_sealed(world.session().ring, append);
                           pause.until_woken([&] {
                             return packed.load() != 0 || world.session().ring.needs_round();
                           });

@@ -282,7 +282,7 @@ Outcome stack_without_room() {
   std::list<std::vector<std::byte>> packed;  // unseen; what `written` points to
   static std::atomic<bool> has_room = false;
   const auto pack = [&] {
-    (void)preload::pack_sealed(world.session().ring, [&](const Span& span) {
+    preload::pack_sealed(world.session().ring, [&](const Span& span) {
       const Unseen unseen;
       packed.emplace_back(span.records.begin(), span.records.end());
       for_each_record(packed.back(),

@@ -186,7 +186,7 @@ class World {
     return true;
   }
   void pack_sealed() {
-    (void)preload::pack_sealed(session_.ring, [this](const Span& span) { return append(span); });
+    preload::pack_sealed(session_.ring, [this](const Span& span) { return append(span); });
   }
   void pack_active() {
     preload::pack_active(session_.ring, [this](const Span& span) { return append(span); });
