@@ -13,6 +13,7 @@
 #include "preload/session/sampler.hpp"
 #include "preload/session/session_state.hpp"
 #include "preload/stacks/module_list.hpp"
+#include "preload/stacks/stacks.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -50,8 +51,24 @@ void Observation::observe(const CallGuard& guard) noexcept {
   record_modules(guard, session_.modules);
   python::refresh(session_.modules);
   facts_.write_new(guard, session_.modules);
-  losses_.write_new(guard, session_);
+  write_losses(guard);
   record_samples(guard);
+}
+
+void Observation::write_losses(const CallGuard& guard) noexcept {
+  const std::uint64_t stacks = stacks_without_room();
+  // Relaxed: a counter, nothing is ordered by it.
+  const std::uint64_t parts =
+      session_.ring.header().calls_taken_for_parts.load(std::memory_order_relaxed);
+  if (stacks == stacks_written_ && parts == parts_written_) return;
+  (void)write_event<trace::Gap>(guard, [&](trace::Gap& gap) {
+    gap.since = losses_since_ticks_;
+    gap.stacks = stacks - stacks_written_;
+    gap.parts = parts - parts_written_;
+  });
+  stacks_written_ = stacks;
+  parts_written_ = parts;
+  losses_since_ticks_ = ticks();
 }
 
 // One rank of a node speaks for all.
@@ -62,8 +79,6 @@ void Observation::observe_end() noexcept {
   }
 }
 
-void Observation::observe_last(const CallGuard& guard) noexcept {
-  losses_.write_new(guard, session_);
-}
+void Observation::observe_last(const CallGuard& guard) noexcept { write_losses(guard); }
 
 }  // namespace gpumemtrace::preload

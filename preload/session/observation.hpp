@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "preload/session/common_losses.hpp"
+#include "preload/base/clock.hpp"
 #include "preload/session/process_facts.hpp"
 
 namespace gpumemtrace::preload {
@@ -29,12 +29,17 @@ class Observation {
   void observe_last(const CallGuard& guard) noexcept;
 
  private:
+  void write_losses(const CallGuard& guard) noexcept;
+
   Session& session_;
   ActivityReader& activities_;
   std::uint64_t last_ns_ = 0;
   bool devices_written_ = false;
   ProcessFacts facts_;
-  CommonLosses losses_;
+  // Of what is counted for all threads together, what was written and when.
+  std::uint64_t stacks_written_ = 0;
+  std::uint64_t parts_written_ = 0;
+  std::uint64_t losses_since_ticks_ = ticks();
 };
 
 }  // namespace gpumemtrace::preload
