@@ -3,8 +3,8 @@
 // functions: what the driver answers is exchanged if it is, by its value, a function that we wrap.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "preload/driver/coverage.hpp"
 #include "preload/driver/cuda_abi.hpp"
@@ -15,12 +15,9 @@ namespace gpumemtrace::preload {
 // A CUDA runtime fetches the driver's table right after asking for cuGetProcAddress itself, or
 // probing with an empty name: its code is around the caller.
 inline void recognize_runtime(const char* name, const void* caller) noexcept {
-  static constexpr char kOwnName[] = "cuGetProcAddress";
   if (name == nullptr) return;
-  std::size_t i = 0;
-  while (kOwnName[i] != '\0' && name[i] == kOwnName[i]) ++i;
-  const bool own_name = name[i] == '\0' && kOwnName[i] == '\0';
-  if (name[0] == '\0' || own_name) driver::record_runtime_caller(caller);
+  const std::string_view asked_for(name);
+  if (asked_for.empty() || asked_for == "cuGetProcAddress") driver::record_runtime_caller(caller);
 }
 
 template <driver::Entry kEntry>
