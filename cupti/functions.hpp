@@ -11,12 +11,8 @@ namespace gpumemtrace::cupti {
 
 // nullptr where this version of CUPTI lacks the function.
 struct Functions {
-#define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
-  Result(*symbol) parameters = nullptr;
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters) Result(*symbol) parameters = nullptr;
 #include "cupti/functions.def"
-#undef GPUMEMTRACE_CUPTI_SERVED
-#undef GPUMEMTRACE_CUPTI_CALLED
 
   // Without these there is nothing to collect with.
   [[nodiscard]] bool complete() const noexcept {
@@ -30,13 +26,9 @@ struct Functions {
 // Fills all members by `find(name)`.
 template <class Find>
 void load(Functions& functions, Find&& find) noexcept {
-#define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
-  functions.symbol = reinterpret_cast<decltype(functions.symbol)>(find(#symbol));
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters) \
   functions.symbol = reinterpret_cast<decltype(functions.symbol)>(find(#symbol));
 #include "cupti/functions.def"
-#undef GPUMEMTRACE_CUPTI_SERVED
-#undef GPUMEMTRACE_CUPTI_CALLED
 }
 
 }  // namespace gpumemtrace::cupti

@@ -44,10 +44,7 @@ class Library {
   // --- The program's calls.
 #define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
   Result verb parameters noexcept;
-#define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
 #include "cupti/functions.def"
-#undef GPUMEMTRACE_CUPTI_SERVED
-#undef GPUMEMTRACE_CUPTI_CALLED
 
   // --- The collection's.
 

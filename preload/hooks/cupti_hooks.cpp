@@ -28,10 +28,7 @@ struct CopyWrappers {
     program_calls_cupti(copy);                                        \
     return copy.verb arguments;                                       \
   }
-#define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
 #include "cupti/functions.def"
-#undef GPUMEMTRACE_CUPTI_SERVED
-#undef GPUMEMTRACE_CUPTI_CALLED
 };
 
 template <std::size_t kIndex>
@@ -39,10 +36,7 @@ void* wrapper_in(Library& library, std::string_view name) noexcept {
   CopyWrappers<kIndex>::library.store(&library);
 #define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
   if (name == #symbol) return reinterpret_cast<void*>(&CopyWrappers<kIndex>::symbol);
-#define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
 #include "cupti/functions.def"
-#undef GPUMEMTRACE_CUPTI_SERVED
-#undef GPUMEMTRACE_CUPTI_CALLED
   return nullptr;
 }
 
@@ -99,9 +93,6 @@ void* answer_cupti_symbol(void* own, void* behind_us, const char* name) noexcept
     gpumemtrace::preload::program_calls_cupti(*library);                                   \
     return library->verb arguments;                                                        \
   }
-#define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters)
 namespace gpumemtrace::cupti {
 #include "cupti/functions.def"
 }
-#undef GPUMEMTRACE_CUPTI_SERVED
-#undef GPUMEMTRACE_CUPTI_CALLED

@@ -82,6 +82,5 @@ gpumemtrace_exit_hook:
   __asm__(".text\n\t.globl " #symbol "\n\t.type " #symbol ", %function\n\t.p2align 4\n" #symbol \
           ":\n\t" GPUMEMTRACE_TO_EXIT_HOOK(symbol) "\t.size " #symbol ", .-" #symbol "\n");
 #include "preload/loader/exit_functions.def"
-#undef GPUMEMTRACE_EXIT_FUNCTION
 
 }  // namespace gpumemtrace::preload

@@ -23,7 +23,6 @@ extern "C" {
   [[gnu::used]] constinit ExitFunction gpumemtrace_exit_function_##symbol = { \
       #symbol, trace::MarkKind::kind};
 #include "preload/loader/exit_functions.def"
-#undef GPUMEMTRACE_EXIT_FUNCTION
 }
 
 void* real_exit_function(ExitFunction& function) noexcept {
@@ -42,7 +41,6 @@ void find_exit_functions() noexcept {
 #define GPUMEMTRACE_EXIT_FUNCTION(symbol, kind) \
   static_cast<void>(real_exit_function(gpumemtrace_exit_function_##symbol));
 #include "preload/loader/exit_functions.def"
-#undef GPUMEMTRACE_EXIT_FUNCTION
 }
 
 }  // namespace gpumemtrace::preload

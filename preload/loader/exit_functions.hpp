@@ -20,7 +20,6 @@ extern "C" {
 #define GPUMEMTRACE_EXIT_FUNCTION(symbol, kind) \
   [[gnu::visibility("hidden")]] extern ExitFunction gpumemtrace_exit_function_##symbol;
 #include "preload/loader/exit_functions.def"
-#undef GPUMEMTRACE_EXIT_FUNCTION
 }
 
 // The next definition of the function; one that fails with ENOSYS where there is none.

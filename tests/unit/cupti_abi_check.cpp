@@ -201,13 +201,9 @@ struct SameFunction<int(Ours...), CUptiResult(Theirs...)> {
 };
 namespace declared {
 using namespace gpumemtrace::cupti;
-#define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
-  static_assert(SameFunction<Result parameters, decltype(::symbol)>::kValue, #symbol);
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters) \
   static_assert(SameFunction<Result parameters, decltype(::symbol)>::kValue, #symbol);
 #include "cupti/functions.def"
-#undef GPUMEMTRACE_CUPTI_SERVED
-#undef GPUMEMTRACE_CUPTI_CALLED
 }  // namespace declared
 
 }  // namespace

@@ -30,11 +30,8 @@
 #if defined(GPUMEMTRACE_LINKED)
 namespace gpumemtrace::cupti {
 extern "C" {
-#define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) Result symbol parameters;
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters) Result symbol parameters;
 #include "cupti/functions.def"
-#undef GPUMEMTRACE_CUPTI_SERVED
-#undef GPUMEMTRACE_CUPTI_CALLED
 }
 }  // namespace gpumemtrace::cupti
 #endif
@@ -50,12 +47,8 @@ constexpr std::size_t kBufferBytes = 4096;
 Functions cupti_functions() {
   Functions functions;
 #if defined(GPUMEMTRACE_LINKED)
-#define GPUMEMTRACE_CUPTI_SERVED(symbol, verb, parameters, arguments) \
-  functions.symbol = &cupti::symbol;
 #define GPUMEMTRACE_CUPTI_CALLED(symbol, parameters) functions.symbol = &cupti::symbol;
 #include "cupti/functions.def"
-#undef GPUMEMTRACE_CUPTI_SERVED
-#undef GPUMEMTRACE_CUPTI_CALLED
 #else
   const char* const file = std::getenv("CUPTI_CLIENT_LIBRARY");
   void* const library = dlopen(file == nullptr ? "libcupti.so.13" : file, RTLD_NOW | RTLD_LOCAL);
