@@ -49,25 +49,19 @@ struct DestroysContext {
   }
 };
 
-struct SetsCurrentContext {
-  using Record = trace::ContextCall;
-  static constexpr bool kRecorded = false;
+struct SetsCurrentContext : OnlyTracked<trace::ContextCall> {
   static void track(CUresult result, CUcontext context) noexcept {
     if (result == CUDA_SUCCESS) record_context(tracking::context_set(bits(context)));
   }
 };
 
-struct PushesContext {
-  using Record = trace::ContextCall;
-  static constexpr bool kRecorded = false;
+struct PushesContext : OnlyTracked<trace::ContextCall> {
   static void track(CUresult result, CUcontext context) noexcept {
     if (result == CUDA_SUCCESS) record_context(tracking::context_pushed(bits(context)));
   }
 };
 
-struct PopsContext {
-  using Record = trace::ContextCall;
-  static constexpr bool kRecorded = false;
+struct PopsContext : OnlyTracked<trace::ContextCall> {
   static void track(CUresult result, CUcontext*) noexcept {
     if (result == CUDA_SUCCESS) tracking::context_popped();
   }
@@ -125,9 +119,7 @@ struct CreatesGreenContext : Outputs<&trace::ContextCall::handle> {
 };
 
 // (context*, green context): the context that stands for a green one.
-struct GetsContextOfGreen {
-  using Record = trace::ContextCall;
-  static constexpr bool kRecorded = false;
+struct GetsContextOfGreen : OnlyTracked<trace::ContextCall> {
   static void track(CUresult result, CUcontext* context, CUgreenCtx) noexcept {
     if (result != CUDA_SUCCESS || context == nullptr) return;
     record_context(tracking::context_seen(bits(*context)));

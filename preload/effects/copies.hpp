@@ -69,12 +69,8 @@ struct CopiesRegion {
 
 // (destinations[], sources[], sizes[], count, ..., stream): one record an element.
 template <int kStream>
-struct CopiesBatch {
+struct CopiesBatch : Batch<CopiesBatch<kStream>, 3> {
   using Record = trace::Copy;
-  template <class... A>
-  static void before(Record& record, const A&... a) noexcept {
-    part(record, 0, a...);
-  }
   template <class... A>
   static void part(Record& record, std::uint32_t index, const A&... a) noexcept {
     record.part = index;
@@ -84,20 +80,12 @@ struct CopiesBatch {
     record.source = argument<1>(a...)[index];
     record.bytes = argument<2>(a...)[index];
   }
-  template <class... A>
-  static std::uint32_t parts(const A&... a) noexcept {
-    return static_cast<std::uint32_t>(argument<3>(a...));
-  }
 };
 
 // (count, operations[], ..., stream)
 template <int kStream>
-struct CopiesRegionBatch {
+struct CopiesRegionBatch : Batch<CopiesRegionBatch<kStream>, 0> {
   using Record = trace::Copy;
-  template <class... A>
-  static void before(Record& record, const A&... a) noexcept {
-    part(record, 0, a...);
-  }
   template <class... A>
   static void part(Record& record, std::uint32_t index, const A&... a) noexcept {
     record.part = index;
@@ -105,10 +93,6 @@ struct CopiesRegionBatch {
     record.stream = input<kStream>(a...);
     if (index >= argument<0>(a...)) return;
     fill(record, argument<1>(a...)[index]);
-  }
-  template <class... A>
-  static std::uint32_t parts(const A&... a) noexcept {
-    return static_cast<std::uint32_t>(argument<0>(a...));
   }
 
  private:

@@ -57,6 +57,27 @@ std::uint64_t output(const Arguments&... arguments) noexcept {
   return pointer == nullptr ? 0 : bits(*pointer);
 }
 
+// Nothing is recorded of the call, only tracked.
+template <class RecordType>
+struct OnlyTracked {
+  using Record = RecordType;
+  static constexpr bool kRecorded = false;
+};
+
+// A call with elements in arrays, as many as the argument says: one record an element, which
+// Effect::part(record, index, arguments...) fills in. The first one stands for the call itself.
+template <class Effect, int kCount>
+struct Batch {
+  template <class Record, class... A>
+  static void before(Record& record, const A&... a) noexcept {
+    Effect::part(record, 0, a...);
+  }
+  template <class... A>
+  static std::uint32_t parts(const A&... a) noexcept {
+    return static_cast<std::uint32_t>(argument<kCount>(a...));
+  }
+};
+
 // The driver stores one thing, and the record has one field for it.
 template <auto kMember, int kIndex = 0>
 struct Outputs;

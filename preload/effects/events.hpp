@@ -8,25 +8,19 @@
 
 namespace gpumemtrace::preload::effects {
 
-struct CreatesEvent {
-  using Record = trace::OtherCall;
-  static constexpr bool kRecorded = false;
+struct CreatesEvent : OnlyTracked<trace::OtherCall> {
   static void track(CUresult result, CUevent* event, unsigned int) noexcept {
     if (result == CUDA_SUCCESS && event != nullptr) block_waits::event_created(bits(*event));
   }
 };
 
-struct RecordsEvent {
-  using Record = trace::OtherCall;
-  static constexpr bool kRecorded = false;
+struct RecordsEvent : OnlyTracked<trace::OtherCall> {
   static void track(CUresult result, CUevent event, CUstream) noexcept {
     if (result == CUDA_SUCCESS) block_waits::event_recorded(bits(event));
   }
 };
 
-struct QueriesEvent {
-  using Record = trace::OtherCall;
-  static constexpr bool kRecorded = false;
+struct QueriesEvent : OnlyTracked<trace::OtherCall> {
   static void track(CUresult result, CUevent event) noexcept {
     if (result == CUDA_SUCCESS) block_waits::event_was_over(bits(event));
   }

@@ -18,9 +18,7 @@ struct Happens {
   }
 };
 
-struct Initializes {
-  using Record = trace::OtherCall;
-  static constexpr bool kRecorded = false;
+struct Initializes : OnlyTracked<trace::OtherCall> {
   static void track(CUresult result, unsigned int) noexcept {
     if (result != CUDA_SUCCESS) return;
     // In this order: what is registered last runs first at exit, while CUPTI still works, and

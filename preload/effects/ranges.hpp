@@ -34,12 +34,8 @@ struct Touches {
 
 // (addresses[], sizes[], count, ..., stream)
 template <trace::RangeOperation kOperation, int kStream>
-struct TouchesBatch {
+struct TouchesBatch : Batch<TouchesBatch<kOperation, kStream>, 2> {
   using Record = trace::Range;
-  template <class... A>
-  static void before(Record& record, const A&... a) noexcept {
-    part(record, 0, a...);
-  }
   template <class... A>
   static void part(Record& record, std::uint32_t index, const A&... a) noexcept {
     record.operation = kOperation;
@@ -48,10 +44,6 @@ struct TouchesBatch {
     if (index >= argument<2>(a...)) return;
     record.address = argument<0>(a...)[index];
     record.bytes = argument<1>(a...)[index];
-  }
-  template <class... A>
-  static std::uint32_t parts(const A&... a) noexcept {
-    return static_cast<std::uint32_t>(argument<2>(a...));
   }
 };
 
