@@ -152,31 +152,23 @@ constexpr const KindInfo* find_kind(RecordKind kind) {
   return kind >= RecordKind::kAllocation && kind <= RecordKind::kOtherCall;
 }
 
-// Unsigned value of a field of a record in memory, zero-extended.
+// Unsigned value of a field of a record in memory, zero-extended: on our processors a number's
+// lowest bytes come first.
 inline std::uint64_t load_field(const std::byte* record, std::uint16_t offset,
                                 std::uint8_t bytes) noexcept {
   std::uint64_t value = 0;
   switch (bytes) {
-    case 1: {
-      value = static_cast<std::uint8_t>(record[offset]);
+    case 1:
+      __builtin_memcpy(&value, record + offset, 1);
       break;
-    }
-    case 2: {
-      std::uint16_t narrow;
-      __builtin_memcpy(&narrow, record + offset, 2);
-      value = narrow;
+    case 2:
+      __builtin_memcpy(&value, record + offset, 2);
       break;
-    }
-    case 4: {
-      std::uint32_t narrow;
-      __builtin_memcpy(&narrow, record + offset, 4);
-      value = narrow;
+    case 4:
+      __builtin_memcpy(&value, record + offset, 4);
       break;
-    }
-    default: {
+    default:
       __builtin_memcpy(&value, record + offset, 8);
-      break;
-    }
   }
   return value;
 }
@@ -184,24 +176,17 @@ inline std::uint64_t load_field(const std::byte* record, std::uint16_t offset,
 inline void store_field(std::byte* record, std::uint16_t offset, std::uint8_t bytes,
                         std::uint64_t value) noexcept {
   switch (bytes) {
-    case 1: {
-      record[offset] = static_cast<std::byte>(value);
+    case 1:
+      __builtin_memcpy(record + offset, &value, 1);
       break;
-    }
-    case 2: {
-      const auto narrow = static_cast<std::uint16_t>(value);
-      __builtin_memcpy(record + offset, &narrow, 2);
+    case 2:
+      __builtin_memcpy(record + offset, &value, 2);
       break;
-    }
-    case 4: {
-      const auto narrow = static_cast<std::uint32_t>(value);
-      __builtin_memcpy(record + offset, &narrow, 4);
+    case 4:
+      __builtin_memcpy(record + offset, &value, 4);
       break;
-    }
-    default: {
+    default:
       __builtin_memcpy(record + offset, &value, 8);
-      break;
-    }
   }
 }
 
