@@ -13,19 +13,6 @@
 namespace gpumemtrace::trace {
 namespace {
 
-bool write_at(const OwnDescriptor& file, std::uint64_t offset, const void* data,
-              std::size_t bytes) {
-  const auto* position = static_cast<const char*>(data);
-  while (bytes > 0) {
-    const ssize_t put = pwrite(file.number(), position, bytes, static_cast<off_t>(offset));
-    if (put <= 0) return false;
-    position += put;
-    offset += static_cast<std::uint64_t>(put);
-    bytes -= static_cast<std::size_t>(put);
-  }
-  return true;
-}
-
 bool is_in_use(const ChunkHeader& chunk) { return chunk.state.load() != ChunkState::kFree; }
 
 bool same_use(const ChunkHeader& before, const ChunkHeader& after) {
@@ -71,7 +58,7 @@ OwnDescriptor copy_live_ring(const OwnDescriptor& ring) {
       continue;
     }
     if (read_chunk(ring, offset, header, chunk) &&
-        !write_at(copy, offset, chunk.data(), chunk.size())) {
+        !copy.write_at(offset, chunk.data(), chunk.size())) {
       return OwnDescriptor();
     }
     offset += header.bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A file that is open for reading, closed with its owner.
+// An open file, closed with its owner.
 #pragma once
 
 #include <sys/stat.h>
@@ -45,6 +45,20 @@ class OwnDescriptor {
       position += got;
       offset += static_cast<std::uint64_t>(got);
       bytes -= static_cast<std::size_t>(got);
+    }
+    return true;
+  }
+
+  // Writes exactly `bytes` at `offset`; false on an error.
+  [[nodiscard]] bool write_at(std::uint64_t offset, const void* data, std::size_t bytes) const {
+    const auto* position = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const ssize_t put = pwrite(number_, position, bytes, static_cast<off_t>(offset));
+      if (put < 0 && errno == EINTR) continue;
+      if (put <= 0) return false;
+      position += put;
+      offset += static_cast<std::uint64_t>(put);
+      bytes -= static_cast<std::size_t>(put);
     }
     return true;
   }

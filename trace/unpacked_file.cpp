@@ -46,24 +46,21 @@ OwnDescriptor open_temporary() {
 // Takes what comes out of a packed file, up to a bound.
 class Sink {
  public:
-  Sink(const OwnDescriptor& file, std::uint64_t most_bytes) : file_(file), room_(most_bytes) {}
+  Sink(const OwnDescriptor& file, std::uint64_t most_bytes)
+      : file_(file), most_bytes_(most_bytes) {}
 
   [[nodiscard]] bool take(const std::byte* data, std::size_t bytes) {
-    if (bytes > room_) return false;
-    room_ -= bytes;
-    while (bytes > 0) {
-      const ssize_t put = write(file_.number(), data, bytes);
-      if (put < 0 && errno == EINTR) continue;
-      if (put <= 0) return false;
-      data += put;
-      bytes -= static_cast<std::size_t>(put);
+    if (bytes > most_bytes_ - taken_bytes_ || !file_.write_at(taken_bytes_, data, bytes)) {
+      return false;
     }
+    taken_bytes_ += bytes;
     return true;
   }
 
  private:
   const OwnDescriptor& file_;
-  std::uint64_t room_;
+  std::uint64_t most_bytes_;
+  std::uint64_t taken_bytes_ = 0;
 };
 
 enum class Outcome { kWhole, kDamaged, kNoRoom };
