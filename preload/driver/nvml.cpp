@@ -89,11 +89,8 @@ void* open(void*) noexcept {
 void open_library() noexcept {
   library = Library{};
   opened.store(false);
-  pthread_t thread;
-  if (!start_own_thread(open, thread)) return;
+  if (!start_own_thread(open)) return;
   wait_until([] { return opened.load(); }, 2000, 50);  // a tenth of a second
-  // Not joined: that would wait by a futex, for which libc aborts where a sandbox forbids futexes.
-  libc_pthread_detach(thread);
 }
 
 bool read_device(const char* pci_bus_id, DeviceUse& use) noexcept {

@@ -2,11 +2,10 @@
 // Threads of the recorder: all signals blocked, so that the program's go to its own threads.
 #pragma once
 
-#include <pthread.h>
-
 namespace gpumemtrace::preload {
 
-// False where the system refuses. The caller detaches or joins it.
-[[nodiscard]] bool start_own_thread(void* (*main)(void*), pthread_t& thread) noexcept;
+// False where the system refuses. Nobody joins it: that would be to wait by a futex, for which libc
+// aborts where a sandbox forbids futexes.
+[[nodiscard]] bool start_own_thread(void* (*main)(void*)) noexcept;
 
 }  // namespace gpumemtrace::preload

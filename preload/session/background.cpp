@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "preload/base/sleep.hpp"
-#include "preload/loader/lazy_symbols.hpp"
 #include "preload/loader/own_thread.hpp"
 #include "preload/python/python_collections.hpp"
 #include "preload/ring/recorder.hpp"
@@ -134,9 +133,7 @@ void* thread_main(void*) noexcept {
 
 bool start_background_thread() noexcept {
   the_session().pool.is_emptied.store(true);
-  pthread_t thread;
-  const bool started = start_own_thread(thread_main, thread);
-  if (started) libc_pthread_detach(thread);
+  const bool started = start_own_thread(thread_main);
   if (!started) the_session().pool.is_emptied.store(false);
   // Not for ever: a lock of the program that it holds here may be needed there.
   if (started) wait_until([] { return the_session().background_is_ready.load(); }, 2000, 50);

@@ -12,7 +12,6 @@
 #include "preload/base/clock.hpp"
 #include "preload/base/file_thread.hpp"
 #include "preload/base/message.hpp"
-#include "preload/loader/lazy_symbols.hpp"
 #include "preload/loader/loaded_module.hpp"
 #include "preload/loader/own_thread.hpp"
 #include "preload/python/python_interpreter.hpp"
@@ -110,10 +109,7 @@ int begin_trace(Session& session) noexcept {
 
 bool start_file_thread() noexcept {
   file_thread::prepare();
-  pthread_t thread;
-  if (!start_own_thread(file_thread::main, thread)) return false;
-  libc_pthread_detach(thread);
-  return file_thread::wait_until_ready();
+  return start_own_thread(file_thread::main) && file_thread::wait_until_ready();
 }
 
 void say_no_thread() noexcept {
