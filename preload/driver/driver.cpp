@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include <algorithm>
 #include <atomic>
 #include <iterator>
 
@@ -161,14 +162,9 @@ bool looks_like_memory_function(const char* name) noexcept {
   static constexpr const char* kHarmless[] = {"cuMemPoolSetAccess", "cuMemRangeGetAttribute",
                                               "cuMulticastAddDevice", "cuMemHostUnregister",
                                               "cuDestroyExternalSemaphore"};
-  if (strstr(name, "Get") != nullptr) return false;
-  for (const char* harmless : kHarmless) {
-    if (strncmp(name, harmless, strlen(harmless)) == 0) return false;
-  }
-  for (const char* prefix : kPrefixes) {
-    if (strncmp(name, prefix, strlen(prefix)) == 0) return true;
-  }
-  return false;
+  const auto begins_name = [&](const char* prefix) { return has_prefix(name, prefix); };
+  return strstr(name, "Get") == nullptr && std::ranges::none_of(kHarmless, begins_name) &&
+         std::ranges::any_of(kPrefixes, begins_name);
 }
 
 // Wrapped for the sake of PyTorch alone; others call them often.
