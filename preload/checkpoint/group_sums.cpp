@@ -28,15 +28,14 @@ bool are_alike(const trace::Totals& a, const trace::Totals& b) noexcept {
          a.record.flags == b.record.flags && memcmp(&a.stack, &b.stack, kAlikeBytes) == 0;
 }
 
-// One thing that was live at the moment changes its group. Shares that were not saved follow what
-// is live.
-void move_share(Share& lost, Share& won, const PeakSnapshot& moment,
-                const LiveBytes& live) noexcept {
-  if (lost.epoch == moment.epoch) {
+// One thing that was live at the moment of this epoch changes its group. Shares that were not saved
+// follow what is live.
+void move_share(Share& lost, Share& won, std::uint32_t epoch, const LiveBytes& live) noexcept {
+  if (lost.epoch == epoch) {
     lost.bytes -= live.bytes;
     --lost.count;
   }
-  if (won.epoch == moment.epoch) {
+  if (won.epoch == epoch) {
     won.bytes += live.bytes;
     ++won.count;
   }
@@ -197,7 +196,7 @@ void GroupSums::move_at(std::uint32_t from, std::uint32_t to, Share Group::*shar
     save(groups_[from], groups_[from].*share, moment);
     save(groups_[to], groups_[to].*share, moment);
   } else if (!moment.is_restored) {
-    move_share(groups_[from].*share, groups_[to].*share, moment, live);
+    move_share(groups_[from].*share, groups_[to].*share, moment.epoch, live);
   } else {
     move_restored_share(from, to, share, moment.epoch, live);
   }
@@ -215,10 +214,7 @@ void GroupSums::move_restored_share(std::uint32_t from, std::uint32_t to, Share 
   if (lost_share.epoch != epoch || lost_share.count == 0) return;
   if (won_share.epoch != epoch) won_share = {epoch, 0, 0};
   groups_[won].row = groups_[lost].row;
-  lost_share.bytes -= live.bytes;
-  --lost_share.count;
-  won_share.bytes += live.bytes;
-  ++won_share.count;
+  move_share(lost_share, won_share, epoch, live);
 }
 
 void GroupSums::move(std::uint32_t from, std::uint32_t to, const LiveBytes& live) noexcept {
