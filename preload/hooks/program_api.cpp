@@ -37,13 +37,19 @@ void annotate_by_api(trace::AnnotationOperation operation, const char* name,
   annotate(text);
 }
 
+void request(bool recording) noexcept {
+  const ErrnoKeeper errno_keeper;
+  const CallGuard guard;
+  if (guard.outermost()) request_recording(guard, recording);
+}
+
 }  // namespace
 }  // namespace gpumemtrace::preload
 
 using gpumemtrace::preload::annotate_by_api;
-using gpumemtrace::preload::CallGuard;
 using gpumemtrace::preload::is_role;
 using gpumemtrace::preload::NamedStorage;
+using gpumemtrace::preload::request;
 using gpumemtrace::preload::step_count;
 using gpumemtrace::preload::view_of;
 using gpumemtrace::trace::AnnotationOperation;
@@ -85,20 +91,10 @@ extern "C" {
 
 [[gnu::visibility("default")]] void gpumemtrace_suppress(const char* lines) {
   const gpumemtrace::preload::ErrnoKeeper errno_keeper;
-  if (lines != nullptr) {
-    gpumemtrace::preload::keep_suppressions(std::string_view(lines, __builtin_strlen(lines)));
-  }
+  gpumemtrace::preload::keep_suppressions(view_of(lines));
 }
 
-[[gnu::visibility("default")]] void gpumemtrace_start() {
-  const gpumemtrace::preload::ErrnoKeeper errno_keeper;
-  const CallGuard guard;
-  if (guard.outermost()) gpumemtrace::preload::request_recording(guard, true);
-}
+[[gnu::visibility("default")]] void gpumemtrace_start() { request(true); }
 
-[[gnu::visibility("default")]] void gpumemtrace_stop() {
-  const gpumemtrace::preload::ErrnoKeeper errno_keeper;
-  const CallGuard guard;
-  if (guard.outermost()) gpumemtrace::preload::request_recording(guard, false);
-}
+[[gnu::visibility("default")]] void gpumemtrace_stop() { request(false); }
 }
