@@ -14,8 +14,6 @@
 namespace gpumemtrace::trace {
 namespace {
 
-constexpr std::size_t kMaxRecordsPerChunk = kMaxChunkBytes / sizeof(RecordHeader);
-
 // Reads the schema payload; `failed` once it ended too early.
 class SchemaCursor {
  public:
@@ -186,7 +184,7 @@ class ImageBuilder {
 
   bool build() {
     const std::span<const std::byte> kinds = columns_.find_bytes(0, kKindsColumn);
-    if (kinds.empty() || kinds.size() > kMaxRecordsPerChunk) return false;
+    if (kinds.empty() || kinds.size() > PackScratch::kMaxRecords) return false;
     group(kinds);
     if (!read_tail_words(kinds) || !lay_out(kinds)) return false;
     for (std::size_t k = 0; k < 256; ++k) {
