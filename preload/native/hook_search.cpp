@@ -24,60 +24,49 @@ bool has_hooks(const LoadedModule& module) noexcept {
 
 }  // namespace
 
+// Follows the frames of the function that this is a part of. Calls `visit` with each frame's module
+// and what was known in the frame and in the one above it, until that is false, or until they
+// cannot be followed further.
 #if defined(__x86_64__)
 
-// Calls `visit` with each frame's module, its rules, and the registers before and after it, until
-// that is false. False where the frames cannot be followed further.
 template <class Visit>
-[[gnu::always_inline]] inline bool follow_frames(Registers registers, std::size_t most,
-                                                 Visit&& visit) noexcept {
+[[gnu::always_inline]] inline void follow_frames(std::size_t most, Visit&& visit) noexcept {
+  Registers registers = registers_here();
   StackMemory memory(registers.values[kRsp]);
   for (std::size_t i = 0; i < most; ++i) {
     const Registers before = registers;
     const std::uint64_t address = registers.values[kReturnAddress] - 1;
     LoadedModule module;
     FrameRules rules;
-    if (!find_module(address, module) || !find_rules(module.unwind, address, rules)) return false;
-    if (step(rules, registers, memory) != Step::kDone) return false;
+    if (!find_module(address, module) || !find_rules(module.unwind, address, rules)) return;
+    if (step(rules, registers, memory) != Step::kDone) return;
     // What a signal interrupted is no return address: its own instruction counts.
     if (rules.signal_frame) ++registers.values[kReturnAddress];
-    if (!visit(module, before, registers)) return true;
+    if (!visit(module, before, registers)) return;
   }
-  return false;
 }
 
 HookState state_of_hook(std::uint64_t frame_pointer) noexcept {
   HookState state = HookState::kUnknown;
-  (void)follow_frames(
-      registers_here(), kMostFrames,
-      [&](const LoadedModule& module, const Registers& frame, const Registers& above) noexcept {
-        const bool points_there = frame.has(kRbp) && frame.values[kRbp] == frame_pointer;
-        if (frame.values[kRsp] > frame_pointer || frame_pointer >= above.values[kRsp]) return true;
-        state = points_there && has_hooks(module) ? HookState::kUnderWay : HookState::kLeft;
-        return false;
-      });
+  follow_frames(kMostFrames, [&](const LoadedModule& module, const Registers& frame,
+                                 const Registers& above) noexcept {
+    const bool points_there = frame.has(kRbp) && frame.values[kRbp] == frame_pointer;
+    if (frame.values[kRsp] > frame_pointer || frame_pointer >= above.values[kRsp]) return true;
+    state = points_there && has_hooks(module) ? HookState::kUnderWay : HookState::kLeft;
+    return false;
+  });
   return state;
-}
-
-bool is_called_from(std::uint64_t module_begin) noexcept {
-  bool is_found = false;
-  (void)follow_frames(registers_here(), kNearestFrames,
-                      [&](const LoadedModule& module, const Registers&, const Registers&) noexcept {
-                        is_found = module.begin == module_begin;
-                        return !is_found;
-                      });
-  return is_found;
 }
 
 #else
 
-// By frame records: the caller's frame pointer and the address to return to (AAPCS64, 6.4.6).
-// Calls `visit` with the module, the frame pointer and that above, likewise.
+// By frame records: the caller's frame pointer and the address to return to (AAPCS64, 6.4.6). What
+// is known of a frame is its frame pointer.
 template <class Visit>
-[[gnu::always_inline]] inline void follow_frames(std::uint64_t record, std::size_t most,
-                                                 Visit&& visit) noexcept {
+[[gnu::always_inline]] inline void follow_frames(std::size_t most, Visit&& visit) noexcept {
   constexpr std::uint64_t kWord = 8;
   constexpr std::uint64_t kAddressBits = (std::uint64_t{1} << 47) - 1;  // above: a signature
+  std::uint64_t record = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   StackMemory memory(record);
   for (std::size_t i = 0; i < most; ++i) {
     std::uint64_t above = 0;
@@ -92,7 +81,7 @@ template <class Visit>
 
 HookState state_of_hook(std::uint64_t frame_pointer) noexcept {
   HookState state = HookState::kUnknown;
-  follow_frames(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)), kMostFrames,
+  follow_frames(kMostFrames,
                 [&](const LoadedModule& module, std::uint64_t frame, std::uint64_t above) noexcept {
                   if (above == frame_pointer && has_hooks(module)) {
                     state = HookState::kUnderWay;
@@ -104,16 +93,15 @@ HookState state_of_hook(std::uint64_t frame_pointer) noexcept {
   return state;
 }
 
+#endif
+
 bool is_called_from(std::uint64_t module_begin) noexcept {
   bool is_found = false;
-  follow_frames(reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)), kNearestFrames,
-                [&](const LoadedModule& module, std::uint64_t, std::uint64_t) noexcept {
-                  is_found = module.begin == module_begin;
-                  return !is_found;
-                });
+  follow_frames(kNearestFrames, [&](const LoadedModule& module, const auto&, const auto&) noexcept {
+    is_found = module.begin == module_begin;
+    return !is_found;
+  });
   return is_found;
 }
-
-#endif
 
 }  // namespace gpumemtrace::preload::native
