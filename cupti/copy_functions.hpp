@@ -2,7 +2,6 @@
 // The functions of CUDA whose API records are collected, to find the call that made a copy.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "cupti/abi.hpp"

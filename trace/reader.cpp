@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "trace/reader.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <zstd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <set>
 #include <system_error>

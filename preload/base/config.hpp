@@ -3,7 +3,6 @@
 // a recording.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string_view>
 

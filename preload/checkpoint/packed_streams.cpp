@@ -2,7 +2,6 @@
 #include "preload/checkpoint/packed_streams.hpp"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include <algorithm>

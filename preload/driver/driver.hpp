@@ -3,7 +3,6 @@
 // asks it. Nothing here loads a driver: where none is loaded, there is none.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 #include "preload/driver/apis.hpp"

@@ -12,7 +12,6 @@
 // Arguments are named by their position, from 0. Nothing here allocates, locks or calls the driver.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <tuple>
 #include <type_traits>

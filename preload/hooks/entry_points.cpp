@@ -2,7 +2,6 @@
 // Makes the wrappers of apis.def: for each row a function with the driver's prototype, once for
 // each way in, and the exported symbol.
 
-#include <cstddef>
 #include <cstdint>
 #include <string_view>
 

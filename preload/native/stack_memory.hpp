@@ -2,7 +2,6 @@
 // Which memory a walk up the calling thread's stack may read. Reading anything else could fault.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 
 namespace gpumemtrace::preload::native {

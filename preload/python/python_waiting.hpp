@@ -9,7 +9,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 
 #include "preload/python/python_types.hpp"
 #include "preload/python/reading_log.hpp"

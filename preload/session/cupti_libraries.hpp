@@ -3,9 +3,6 @@
 // under the loader's lock.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
 #include "cupti/library.hpp"
 
 namespace gpumemtrace::preload {

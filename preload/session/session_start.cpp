@@ -2,7 +2,6 @@
 #include "preload/session/session_start.hpp"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>

@@ -10,7 +10,6 @@
 //   for 251 frames, of which native ones give way first, down to half.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string_view>
 

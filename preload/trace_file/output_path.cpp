@@ -6,8 +6,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <atomic>
-
 #include "preload/base/config.hpp"
 
 namespace gpumemtrace::preload {

@@ -7,7 +7,6 @@
 // A %r without a rank vanishes together with the dot and the letter r before it (".r%r").
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 
 #include "preload/base/message.hpp"

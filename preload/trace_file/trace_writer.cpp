@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <new>
 
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
