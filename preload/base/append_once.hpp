@@ -22,18 +22,18 @@ struct AppendOnce {
     while (i < kMaxEntries && complete[i].load()) ++i;
     return i;
   }
-  // False where the table is full. An entry that is there already is not added again.
+  // Where the entry is; kMaxEntries where the table is full. One that is there is not added again.
   template <class Equals, class Fill>
-  [[nodiscard]] bool add(Equals&& equals, Fill&& fill) noexcept {
+  std::size_t add(Equals&& equals, Fill&& fill) noexcept {
     const std::size_t present = count();
     for (std::size_t i = 0; i < present; ++i) {
-      if (equals(entries[i])) return true;
+      if (equals(entries[i])) return i;
     }
     const std::size_t index = claimed.fetch_add(1);
-    if (index >= kMaxEntries) return false;
+    if (index >= kMaxEntries) return kMaxEntries;
     fill(entries[index]);
     complete[index].store(true);
-    return true;
+    return index;
   }
 };
 

@@ -21,13 +21,13 @@ void record_unwrapped(const char* name, const void* address) noexcept {
     for (std::size_t i = 0; i < kMaxUnwrappedName && name[i] != '\0'; ++i) entry.name[i] = name[i];
     entry.address = address;
   };
-  static_cast<void>(unwrapped.add(is_same, fill));  // the first of them are enough for a warning
+  unwrapped.add(is_same, fill);  // the first of them are enough for a warning
 }
 
 void record_runtime_caller(const void* caller) noexcept {
   const auto is_same = [&](const void* entry) { return entry == caller; };
   const auto fill = [&](const void*& entry) { entry = caller; };
-  static_cast<void>(runtime_callers.add(is_same, fill));  // likewise
+  runtime_callers.add(is_same, fill);  // likewise
 }
 
 std::size_t unwrapped_count() noexcept { return unwrapped.count(); }

@@ -26,31 +26,26 @@ struct Options {
 };
 
 constinit AppendOnce<Options, kMaxTexts> texts;
-constinit std::atomic<std::size_t> last = 0;  // 1 + index in `texts`; 0 = none yet
-constexpr std::size_t kIsNotKept = kMaxTexts + 1;
+// Index in `texts` of the last one, or:
+constexpr std::size_t kIsNotKept = kMaxTexts;
+constexpr std::size_t kNoneYet = kMaxTexts + 1;
+constinit std::atomic<std::size_t> last = kNoneYet;
 
 }  // namespace
 
 void keep_allocator_options(std::string_view text) noexcept {
   const auto is_it = [&](const Options& entry) noexcept { return entry.view() == text; };
-  std::size_t index = kMaxTexts;
-  if (text.size() <= Options::kMaxBytes) {
-    const bool kept = texts.add(is_it, [&](Options& entry) noexcept {
-      memcpy(entry.text, text.data(), text.size());
-      entry.size = text.size();
-    });
-    if (kept) {
-      const std::size_t count = texts.count();
-      for (index = 0; index < count && !is_it(texts.entries[index]);) ++index;
-    }
-  }
-  last.store(index < kMaxTexts ? index + 1 : kIsNotKept);
+  const auto fill = [&](Options& entry) noexcept {
+    memcpy(entry.text, text.data(), text.size());
+    entry.size = text.size();
+  };
+  last.store(text.size() <= Options::kMaxBytes ? texts.add(is_it, fill) : kIsNotKept);
 }
 
 std::string_view last_allocator_options() noexcept {
-  const std::size_t number = last.load();
-  if (number == 0) return {};
-  return number == kIsNotKept ? kNotKept : texts.entries[number - 1].view();
+  const std::size_t index = last.load();
+  if (index == kNoneYet) return {};
+  return index == kIsNotKept ? kNotKept : texts.entries[index].view();
 }
 
 }  // namespace gpumemtrace::preload

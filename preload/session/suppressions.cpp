@@ -23,11 +23,12 @@ constinit AppendOnce<Suppression, kMaxSuppressions> suppressions;
 
 bool keep(std::string_view line) noexcept {
   if (line.size() > kMaxSuppressionBytes) return false;
-  return suppressions.add([&](const Suppression& entry) { return entry.view() == line; },
-                          [&](Suppression& entry) {
-                            memcpy(entry.text, line.data(), line.size());
-                            entry.size = line.size();
-                          });
+  const auto is_it = [&](const Suppression& entry) { return entry.view() == line; };
+  const auto fill = [&](Suppression& entry) {
+    memcpy(entry.text, line.data(), line.size());
+    entry.size = line.size();
+  };
+  return suppressions.add(is_it, fill) < kMaxSuppressions;
 }
 
 }  // namespace
