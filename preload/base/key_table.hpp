@@ -3,8 +3,6 @@
 // one look-up.
 #pragma once
 
-#include <sys/mman.h>
-
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -34,17 +32,13 @@ constexpr std::uint64_t mix(std::uint64_t hash, std::uint64_t value) noexcept {
 // then lie in a few pages, which stay in the processor's caches between two events.
 class KeyTable {
  public:
-  // Makes the table empty, with room for `slots` keys, a power of two. False where there is no
-  // memory. While nobody else uses it.
+  // Makes the table empty, with room for `slots` keys, a power of two and always the same. False
+  // where there is no memory. While nobody else uses it.
   [[nodiscard]] bool map(std::size_t slots) noexcept {
-    if (keys_ == nullptr) {
-      slots_ = slots;
-      keys_ = static_cast<std::atomic<std::uint64_t>*>(
-          map_zeros((kFrontSlots + slots) * sizeof *keys_));
-      return keys_ != nullptr;
-    }
-    madvise(keys_, (kFrontSlots + slots_) * sizeof *keys_, MADV_DONTNEED);  // zeros again
-    return true;
+    slots_ = slots;
+    keys_ = static_cast<std::atomic<std::uint64_t>*>(
+        map_zeros_anew(keys_, (kFrontSlots + slots) * sizeof *keys_));
+    return keys_ != nullptr;
   }
 
   // 1 + slot of the key; 0 where the neighbourhood is full or there is no table. `emitted`: what

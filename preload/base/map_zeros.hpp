@@ -15,4 +15,11 @@ inline void* map_zeros(std::size_t bytes) noexcept {
   return memory == MAP_FAILED ? nullptr : memory;
 }
 
+// What was mapped so before, as zeros again; where nothing was, map_zeros().
+inline void* map_zeros_anew(void* before, std::size_t bytes) noexcept {
+  if (before == nullptr) return map_zeros(bytes);
+  madvise(before, bytes, MADV_DONTNEED);
+  return before;
+}
+
 }  // namespace gpumemtrace::preload

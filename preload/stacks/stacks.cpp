@@ -8,6 +8,7 @@
 #include "preload/base/errno_keeper.hpp"
 #include "preload/base/hot_data.hpp"
 #include "preload/base/key_table.hpp"
+#include "preload/base/map_zeros.hpp"
 #include "preload/loader/function_behind.hpp"
 #include "preload/loader/loaded_module.hpp"
 #include "preload/native/hook_search.hpp"
@@ -276,15 +277,11 @@ std::string_view why_off(bool is_wanted, bool has_room, std::string_view unwante
 
 // What threads remember of their walks; nothing, to begin with.
 bool map_walks() noexcept {
-  constexpr std::size_t kMemoryBytes = kUnwindCaches * sizeof(native::UnwindCache);
   if (settings.walks == nullptr) {
     settings.walks = static_cast<python::Walk*>(map_zeros(kMaxWriters * sizeof *settings.walks));
   }
-  if (settings.unwind_caches == nullptr) {
-    settings.unwind_caches = static_cast<native::UnwindCache*>(map_zeros(kMemoryBytes));
-  } else {
-    madvise(settings.unwind_caches, kMemoryBytes, MADV_DONTNEED);  // zeros again
-  }
+  settings.unwind_caches = static_cast<native::UnwindCache*>(
+      map_zeros_anew(settings.unwind_caches, kUnwindCaches * sizeof(native::UnwindCache)));
   return settings.walks != nullptr && settings.unwind_caches != nullptr;
 }
 
