@@ -9,7 +9,6 @@ export interface Site {
   file: string | null;
   line: number | null;
   module: string | null;
-  offset?: number | null;
   api?: string | null;
   node?: string | null;
 }
@@ -28,8 +27,6 @@ export interface Place {
 
 export interface Holder extends Origin {
   bytes: Bytes;
-  count: number;
-  share: number;
   category: string | null;
   module?: string | null;
 }
@@ -41,7 +38,6 @@ export interface Peak extends Place {
   step: number | null;
   holders: Holder[];
   categories?: Record<string, Bytes>; // of the framework
-  exact?: boolean;
 }
 
 export interface Composition extends Place {
@@ -62,17 +58,7 @@ export interface Composition extends Place {
 }
 
 export interface Usage extends Place {
-  level: string;
-  kind: string;
-  allocations: number;
-  frees: number;
   failed: number;
-  allocated_bytes_total: Bytes;
-  peak_bytes: Bytes;
-  peak_time_ns: Time | null;
-  live_bytes_at_end: Bytes;
-  largest_bytes: Bytes;
-  reserved_peak_bytes?: Bytes | null;
 }
 
 /** Blocks that keep free memory beside them from being used. */
@@ -82,12 +68,10 @@ export interface Pin extends Origin {
 }
 
 export interface Fragmentation extends Place {
-  level: string;
   at: string;
   time_ns: Time | null;
   reserved_bytes: Bytes | null;
   allocated_bytes: Bytes | null;
-  free_bytes: Bytes | null;
   largest_free_bytes: Bytes | null;
   releasable_bytes: Bytes | null;
   stranded_bytes: Bytes | null;
@@ -124,7 +108,6 @@ export interface Held extends Place, Origin {
   level: string;
   time_ns: Time;
   bytes: Bytes;
-  count: number;
   category: string | null;
 }
 
@@ -133,7 +116,6 @@ export interface OutOfMemory extends Place, Origin {
   time_ns: Time | null;
   outcome: string;
   verdict: string;
-  count: number;
   requested_bytes: Bytes | null;
   holders: Holder[];
 }
@@ -171,7 +153,6 @@ export interface Finding extends Origin {
   time_ns: Time | null;
   process: string | null;
   device: string | null;
-  level: string | null;
   fingerprint: string;
   /** Told by the finding with this fingerprint. */
   same_cause?: string;
@@ -182,8 +163,6 @@ export interface Step {
   index: number;
   start_ns: Time;
   end_ns: Time | null;
-  inferred: boolean;
-  source: string;
   peak_bytes: Bytes | null;
   live_bytes_at_end: Bytes | null;
   allocations: number | null;
@@ -203,7 +182,6 @@ export interface Transfer extends Place, Origin {
   bytes: Bytes;
   host_time_ns: Time | null;
   gpu_time_ns: Time | null;
-  bandwidth_bytes_per_s?: number | null;
   link_share?: number | null;
 }
 
@@ -224,7 +202,6 @@ export interface Bucket {
   min_bytes: Bytes | null; // not known of what a checkpoint replaced
   max_bytes: Bytes;
   max_time_ns: Time;
-  last_bytes: Bytes;
   reserved_bytes: Bytes | null;
   parts: Record<string, Bytes>;
 }
@@ -289,7 +266,6 @@ export interface Process {
   id: string;
   pid: number;
   host: string | null;
-  rank: number | null;
   command: string[];
   executable: string | null;
   cuda?: { driver_version: number | null };
@@ -302,19 +278,12 @@ export interface Device {
   id: string;
   name: string | null;
   total_bytes: Bytes | null;
-  link: { bytes_per_s: number } | null;
 }
 
 export interface Trace {
   file: string;
-  process: string;
   recorder_version: string | null;
-  complete: boolean;
-  end: string;
-  events: number;
-  dropped: number;
   bytes: Bytes;
-  duration_ns: Time | null;
   notes: string[];
 }
 
@@ -327,14 +296,12 @@ export interface Loss {
 
 export interface Coverage {
   wrapped: number | null;
-  resolved_unwrapped: { process: string; name: string; count: number }[];
+  resolved_unwrapped: { name: string }[];
   unreadable_traces?: { file: string; reason: string }[];
 }
 
 export interface Report {
-  format: string;
-  version: number;
-  tool: { name: string; version: string };
+  tool: { version: string };
   redacted?: unknown;
   traces: Trace[];
   processes: Process[];
@@ -342,7 +309,7 @@ export interface Report {
   usage: Usage[];
   peak: Peak[];
   composition: Composition[];
-  leaks: { total_bytes: Bytes; gated_bytes: Bytes; exit: ExitLeak[]; growth: Growth[] };
+  leaks: { exit: ExitLeak[]; growth: Growth[] };
   fragmentation: Fragmentation[];
   oom: OutOfMemory[];
   findings: Finding[];
@@ -354,7 +321,7 @@ export interface Report {
   marks?: Mark[];
   modules?: ModuleRow[];
   tensors?: TensorRow[];
-  transfers?: { by_kind: Transfer[]; hotspots: Transfer[]; sites?: Transfer[] };
+  transfers?: { by_kind: Transfer[]; sites?: Transfer[] };
   timeline?: Timeline[];
   sizes?: SizeRange[];
   lifetimes?: LifetimeRange[];
@@ -392,8 +359,6 @@ export interface Cost extends Origin {
 export interface Frame {
   name: string;
   file: string | null;
-  line: number | null;
-  kind: string;
 }
 
 export interface Costs {
