@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // One colour for each thing that has a name, the same in every view and theme.
 
+import { element } from "./dom";
+
 // Okabe and Ito's palette, which people who confuse colours can tell apart.
 const kCategories: Record<string, string> = {
   parameter: "#0072B2",
@@ -50,6 +52,17 @@ export function ownerColor(owner: string): string {
 
 export function colorOf(name: string): string {
   return kCategories[name] ?? kParts[name] ?? ownerColor(name);
+}
+
+/** Of what the theme decides: "text", "muted". */
+export function themeColor(name: string): string {
+  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+}
+
+export function swatch(name: string): HTMLElement {
+  const made = element("i", { class: `swatch${isHatched(name) ? " hatched" : ""}` });
+  made.style.backgroundColor = colorOf(name);
+  return made;
 }
 
 export const kCategoryOrder = [

@@ -39,6 +39,14 @@ export function button(label: string, action: () => void, attributes: Attributes
   return element("button", { type: "button", onclick: action, ...attributes }, label);
 }
 
+/** Does what the key stands for. */
+export function press(event: KeyboardEvent, moves: Record<string, () => void>): void {
+  const move = moves[event.key];
+  if (!move) return;
+  event.preventDefault();
+  move();
+}
+
 /** Buttons of which one is chosen. */
 export function choice<Value extends string>(
   label: string,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A part of the page that starts folded, and stays as its reader left it when it is drawn again.
 
-import { element, replace } from "./dom";
+import { element, replace, type Child } from "./dom";
 
 export class Fold {
   private isOpen = false;
@@ -11,7 +11,7 @@ export class Fold {
   /** `paint` is called when what is inside comes into sight or goes. */
   constructor(private readonly place: Element, private readonly paint: () => void) {}
 
-  show(heading: string, note: string, ...content: (Node | string | false | null | undefined)[]): void {
+  show(heading: string, note: string, ...content: Child[]): void {
     const details = element("details", { class: "fold" },
       element("summary", {}, element("h2", {}, heading, element("span", { class: "note" }, note))), ...content);
     details.open = this.isOpen;

@@ -35,7 +35,7 @@ class Page {
     this.lifetimes = new LifetimesView(this.place("lifetimes"), this.selection);
     this.segments = new SegmentsView(this.place("segments"), this.selection);
     this.tables = new TablesView(this.place("tables"), this.selection);
-    this.selection.onChange((_, changed) => {
+    this.selection.onChange((changed) => {
       if (changed.has("process") || changed.has("device")) this.draw();
       else {
         if (changed.has("time_ns")) this.timeline.select();

@@ -14,7 +14,7 @@ export interface Selected {
 }
 
 export class Selection {
-  private listeners: ((selected: Selected, changed: Set<keyof Selected>) => void)[] = [];
+  private listeners: ((changed: Set<keyof Selected>) => void)[] = [];
 
   constructor(private selected: Selected) {}
 
@@ -29,10 +29,10 @@ export class Selection {
     }
     if (changed.size === 0) return;
     this.selected = { ...this.selected, ...change };
-    for (const listener of this.listeners) listener(this.selected, changed);
+    for (const listener of this.listeners) listener(changed);
   }
 
-  onChange(listener: (selected: Selected, changed: Set<keyof Selected>) => void): void {
+  onChange(listener: (changed: Set<keyof Selected>) => void): void {
     this.listeners.push(listener);
   }
 }

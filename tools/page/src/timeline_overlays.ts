@@ -2,6 +2,7 @@
 // What stands on top of the curve: capacity, peak, out of memory, steps, marks, the selected moment.
 
 import type uPlot from "uplot";
+import { themeColor } from "./colors";
 import { duration, size } from "./format";
 import type { Report, Time } from "./report";
 import type { Columns } from "./timeline_data";
@@ -147,8 +148,7 @@ function drawPeak(pen: Pen, columns: Columns, report: Report, plate: string, col
 
 export function drawOverlays(plot: uPlot, columns: Columns, report: Report, selected: Time | null, colors: Colors): void {
   const pen = new Pen(plot);
-  const style = getComputedStyle(document.documentElement);
-  const plate = style.getPropertyValue("--page").trim();
+  const plate = themeColor("page");
   pen.context.save();
   const top = plot.scales["y"]?.max ?? 0;
   drawSteps(pen, columns, report, colors);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What memory consists of, as bars: the whole card, and the framework's blocks by what they are for.
 
-import { colorOf, isHatched, textOn } from "./colors";
+import { colorOf, isHatched, swatch, textOn } from "./colors";
 import { element, replace } from "./dom";
 import { cardUse, categoryParts, frameworkName, tellingPeak, type CardUse, type Part } from "./facts";
 import { duration, exactSize, percent, size } from "./format";
@@ -27,9 +27,8 @@ function segment(part: Part, whole: number): HTMLElement {
 }
 
 function key(part: Part): HTMLElement {
-  const swatch = element("i", { class: `swatch${isHatched(part.name) ? " hatched" : ""}${part.name === "free" ? " free" : ""}` });
-  if (part.name !== "free") swatch.style.backgroundColor = colorOf(part.name);
-  return element("li", { title: exactSize(part.bytes) }, swatch, `${part.label} `, element("b", {}, size(part.bytes)));
+  const sample = part.name === "free" ? element("i", { class: "swatch free" }) : swatch(part.name);
+  return element("li", { title: exactSize(part.bytes) }, sample, `${part.label} `, element("b", {}, size(part.bytes)));
 }
 
 function bar(title: string, note: string, parts: Part[], whole: number): HTMLElement {

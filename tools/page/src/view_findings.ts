@@ -2,7 +2,7 @@
 // What to do: each finding with what it is about, on what basis, and the way to its proof.
 
 import { button, element, replace } from "./dom";
-import { colorOf, isHatched } from "./colors";
+import { swatch } from "./colors";
 import { faultsOf, processName, tellingPeak, type Fault } from "./facts";
 import { counted, duration, exactSize, holderName, location, percent, size, words } from "./format";
 import type { Head, Report } from "./report";
@@ -57,10 +57,8 @@ function topHolders(report: Report, selection: Selection): HTMLElement | null {
   const rest = peak.bytes - told.reduce((sum, holder) => sum + holder.bytes, 0);
   const list = element("ul", { class: "holders" });
   const add = (name: string, bytes: number, color: string, query: string, note: string): void => {
-    const swatch = element("i", { class: `swatch${isHatched(color) ? " hatched" : ""}` });
-    swatch.style.backgroundColor = colorOf(color);
     list.appendChild(element("li", { title: exactSize(bytes) },
-      element("b", {}, size(bytes)), element("small", {}, percent(bytes / peak.bytes)), swatch,
+      element("b", {}, size(bytes)), element("small", {}, percent(bytes / peak.bytes)), swatch(color),
       element("span", {}, query ? button(name, () => {
         selection.set({ query });
         document.getElementById("holders")?.scrollIntoView();

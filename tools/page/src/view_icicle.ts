@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who held it: an icicle in which width is bytes and order is by size.
 
-import { colorOf, fillOf, isHatched, textOn } from "./colors";
-import { button, choice, element, replace } from "./dom";
+import { penOf } from "./canvas";
+import { colorOf, fillOf, isHatched, textOn, themeColor } from "./colors";
+import { button, choice, element, press, replace } from "./dom";
 import { counted, exactSize, percent, size, words } from "./format";
 import { hasMeasure, kMeasures, momentsOf, treeOf, type Grouping, type Moment, type Node } from "./icicle_tree";
 import { commandLine, momentCommand } from "./commands";
@@ -127,19 +128,12 @@ export class IcicleView {
 
   paint(): void {
     const width = this.tree.clientWidth;
-    if (!this.root || !this.zoomed || width === 0) return;
+    if (!this.root || !this.zoomed) return;
     const depth = depthBelow(this.zoomed) + ancestors(this.zoomed).length;
     const rows = Math.min(depth, kMostRows);
     this.hiddenRows = depth - rows;
-    const ratio = devicePixelRatio || 1;
-    const height = rows * kRow + 1;
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(height * ratio);
-    this.canvas.style.width = `${width}px`;
-    this.canvas.style.height = `${height}px`;
-    const context = this.canvas.getContext("2d");
+    const context = penOf(this.canvas, width, rows * kRow + 1);
     if (!context) return;
-    context.scale(ratio, ratio);
     this.boxes = [];
     ancestors(this.zoomed).forEach((node, row) => this.paintBox(context, { node, x: 0, y: row * kRow, width }, true));
     this.paintBelow(context, this.zoomed, 0, ancestors(this.zoomed).length, width);
@@ -177,7 +171,7 @@ export class IcicleView {
     context.fillRect(x, y, Math.max(width - 0.75, 0.4), kRow - 1);
     context.globalAlpha = 1;
     if (node === this.focused) {
-      context.strokeStyle = style("--text");
+      context.strokeStyle = themeColor("text");
       context.lineWidth = 2;
       context.strokeRect(x + 1, y + 1, Math.max(width - 3, 1), kRow - 3);
     }
@@ -185,7 +179,7 @@ export class IcicleView {
     context.font = "12px system-ui, sans-serif";
     context.textBaseline = "middle";
     // Faded boxes have the page's colour behind them.
-    context.fillStyle = isFaded ? style("--text") : isHatched(node.color) ? "#000000" : textOn(colorOf(node.color));
+    context.fillStyle = isFaded ? themeColor("text") : isHatched(node.color) ? "#000000" : textOn(colorOf(node.color));
     const label = fitted(context, `${node.name}  ${size(node.bytes)}`, node.name, width - 10);
     if (label) context.fillText(label, x + 5, y + kRow / 2);
   }
@@ -267,7 +261,7 @@ export class IcicleView {
       this.focused = node;
       this.paint();
     };
-    const moves: Record<string, () => void> = {
+    press(event, {
       ArrowDown: () => focus(now.children[0]),
       ArrowUp: () => focus(now.parent),
       ArrowRight: () => focus(siblings[index + 1]),
@@ -275,16 +269,8 @@ export class IcicleView {
       Home: () => focus(this.root),
       Enter: () => this.zoom(now),
       Escape: () => this.zoom(this.zoomed?.parent ?? this.root),
-    };
-    const move = moves[event.key];
-    if (!move) return;
-    event.preventDefault();
-    move();
+    });
   }
-}
-
-function style(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
 function ancestors(node: Node): Node[] {

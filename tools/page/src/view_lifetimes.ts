@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lifetimes of the largest blocks: who came when and stayed how long.
 
-import { colorOf, fillOf, isHatched, textOn } from "./colors";
+import { CanvasList, penOf } from "./canvas";
+import { colorOf, fillOf, isHatched, textOn, themeColor } from "./colors";
 import { button, element } from "./dom";
-import { Fold } from "./fold";
 import { axisSize, counted, duration, exactSize, holderName, location, percent, size, tickTime, words } from "./format";
 import { lifeBoxes, topOfBoxes, type LifeBox } from "./lifetimes_layout";
 import type { Block, Report, Timeline } from "./report";
@@ -25,32 +25,16 @@ export function blockName(block: Block): string {
   return block.name ?? holderName(block);
 }
 
-export class LifetimesView {
-  private readonly fold: Fold;
+export class LifetimesView extends CanvasList<LifeBox> {
   private blocks: Block[] = [];
-  private boxes: LifeBox[] = [];
-  private chosen: LifeBox | null = null;
   private span = { from: 0, to: 1 };
   private whole = { from: 0, to: 1 };
   private top = 1;
 
-  private readonly canvas = element("canvas", { "aria-hidden": "true" });
-  private readonly item = element("div", { role: "option", id: "life-item", class: "hidden-text", "aria-selected": "true" });
-  private readonly list = element("div", {
-    class: "lives", role: "listbox", tabindex: 0, "aria-label": "Largest blocks, in the order of time", "aria-activedescendant": "life-item",
-  });
-  private readonly told = element("p", { class: "reading", "aria-live": "polite" });
   private readonly find = button("Show its line", () => this.showLine(), { class: "quiet", hidden: true });
-  private readonly observer = new ResizeObserver(() => this.paint());
 
   constructor(place: Element, private readonly selection: Selection) {
-    this.fold = new Fold(place, () => this.paint());
-    this.list.append(this.canvas, this.item);
-    this.list.addEventListener("keydown", (event) => this.onKey(event));
-    this.canvas.addEventListener("mousemove", (event) => this.tell(this.boxAt(event) ?? this.chosen));
-    this.canvas.addEventListener("mouseleave", () => this.tell(this.chosen));
-    this.canvas.addEventListener("click", (event) => this.choose(this.boxAt(event) ?? null));
-    this.observer.observe(this.list);
+    super(place, "Largest blocks, in the order of time", "life-item");
   }
 
   draw(report: Report, all: Block[], timeline: Timeline[]): void {
@@ -68,18 +52,14 @@ export class LifetimesView {
       from: row?.buckets[0]?.start_ns ?? this.blocks.reduce((time, block) => Math.min(time, block.start_ns), Infinity),
       to: row?.buckets[row.buckets.length - 1]?.end_ns ?? last,
     };
-    this.boxes = lifeBoxes(this.blocks, Math.max(this.whole.to, last));
-    this.top = topOfBoxes(this.boxes) * 1.04;
+    this.items = lifeBoxes(this.blocks, Math.max(this.whole.to, last));
+    this.top = topOfBoxes(this.items) * 1.04;
     this.chosen = null;
     this.fold.show(
       "Lifetimes of the largest blocks", `who came when and stayed how long; ${this.covered(report, level ?? "")}`,
       this.list, element("div", { class: "head-row" }, this.told, this.find));
     this.tell(null);
     this.select();
-  }
-
-  print(isStart: boolean): void {
-    this.fold.print(isStart);
   }
 
   /** The selection has another moment or range. */
@@ -106,32 +86,25 @@ export class LifetimesView {
     return (kHeight - kBottom) * (1 - bytes / this.top);
   }
 
-  private paint(): void {
+  protected paint(): void {
     const width = this.list.clientWidth;
-    const context = this.canvas.getContext("2d");
-    if (!context || width === 0 || this.boxes.length === 0) return;
-    const ratio = devicePixelRatio || 1;
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(kHeight * ratio);
-    this.canvas.style.width = `${width}px`;
-    this.canvas.style.height = `${kHeight}px`;
-    context.scale(ratio, ratio);
+    const context = this.items.length === 0 ? null : penOf(this.canvas, width, kHeight);
+    if (!context) return;
     this.paintAxes(context, width);
     context.save();
     context.beginPath();
     context.rect(kLeft, 0, width - kLeft, kHeight - kBottom);
     context.clip();
     const fills = new Map<string, string | CanvasPattern>();
-    for (const box of this.boxes) this.paintBox(context, box, width, fills);
+    for (const box of this.items) this.paintBox(context, box, width, fills);
     this.paintMoment(context, width);
     context.restore();
   }
 
   private paintAxes(context: CanvasRenderingContext2D, width: number): void {
-    const style = getComputedStyle(document.documentElement);
     context.font = "11px system-ui, sans-serif";
-    context.fillStyle = style.getPropertyValue("--muted").trim();
-    context.strokeStyle = style.getPropertyValue("--line").trim();
+    context.fillStyle = themeColor("muted");
+    context.strokeStyle = themeColor("line");
     context.textBaseline = "middle";
     context.textAlign = "right";
     for (const tick of byteTicks(this.top, 5)) {
@@ -164,7 +137,7 @@ export class LifetimesView {
     context.fillRect(left, top, Math.max(right - left, 0.7), height > 2 ? height - 0.6 : height);
     context.globalAlpha = 1;
     if (box === this.chosen) {
-      context.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--text").trim();
+      context.strokeStyle = themeColor("text");
       context.lineWidth = 2;
       context.strokeRect(left + 1, top + 1, Math.max(right - left - 2, 1), Math.max(height - 2, 1));
     }
@@ -182,7 +155,7 @@ export class LifetimesView {
     const moment = this.selection.now.time_ns;
     if (moment === null) return;
     const x = Math.round(this.x(moment, width)) + 0.5;
-    context.strokeStyle = getComputedStyle(document.documentElement).getPropertyValue("--text").trim();
+    context.strokeStyle = themeColor("text");
     context.lineWidth = 1;
     context.beginPath();
     context.moveTo(x, 0);
@@ -196,19 +169,21 @@ export class LifetimesView {
     return query !== "" && !said.toLowerCase().includes(query);
   }
 
-  private boxAt(event: MouseEvent): LifeBox | undefined {
+  protected itemAt(event: MouseEvent): LifeBox | undefined {
     const width = this.list.clientWidth;
     const bytes = this.top * (1 - event.offsetY / (kHeight - kBottom));
     const reach = 1.5; // pixels to a box that is thinner than the mouse is sure
-    return this.boxes.find((box) => bytes >= box.bottom && bytes < box.bottom + box.block.bytes
+    return this.items.find((box) => bytes >= box.bottom && bytes < box.bottom + box.block.bytes
       && event.offsetX >= this.x(box.from, width) - reach && event.offsetX <= this.x(box.to, width) + reach);
   }
 
-  private choose(box: LifeBox | null): void {
-    this.chosen = box;
-    this.tell(box);
+  protected override choose(box: LifeBox | null): void {
+    super.choose(box);
     if (box) this.selection.set({ time_ns: box.from });
-    this.paint();
+  }
+
+  protected override moves(): Record<string, () => void> {
+    return { ...super.moves(), Enter: () => this.showLine() };
   }
 
   private showLine(): void {
@@ -217,35 +192,24 @@ export class LifetimesView {
     document.getElementById("holders")?.scrollIntoView();
   }
 
-  private tell(box: LifeBox | null): void {
+  protected override tell(box: LifeBox | null): void {
     this.find.hidden = !this.chosen || location(this.chosen.block.site) === "";
-    const text = box ? sentence(box.block) : "Click a block, or walk through them with the arrow keys.";
-    if (this.told.textContent !== text) this.told.textContent = text;
-    this.item.textContent = this.chosen ? sentence(this.chosen.block) : counted(this.boxes.length, "block", "blocks");
+    super.tell(box);
   }
 
-  private onKey(event: KeyboardEvent): void {
-    if (event.target !== this.list) return;
-    const index = this.chosen ? this.boxes.indexOf(this.chosen) : -1;
-    const moves: Record<string, () => void> = {
-      ArrowRight: () => this.choose(this.boxes[Math.min(index + 1, this.boxes.length - 1)] ?? null),
-      ArrowLeft: () => this.choose(this.boxes[Math.max(index - 1, 0)] ?? null),
-      Home: () => this.choose(this.boxes[0] ?? null),
-      End: () => this.choose(this.boxes[this.boxes.length - 1] ?? null),
-      Enter: () => this.showLine(),
-      Escape: () => this.choose(null),
-    };
-    const move = moves[event.key];
-    if (!move) return;
-    event.preventDefault();
-    move();
+  protected count(): string {
+    return counted(this.items.length, "block", "blocks");
   }
-}
 
-function sentence(block: Block): string {
-  const where = block.name && holderName(block) !== block.name ? `, ${holderName(block)}` : "";
-  const layer = block.module ? `, in ${block.module}` : "";
-  const stay = block.end_ns === null ? `came at ${duration(block.start_ns)} and stayed to the end`
-    : `came at ${duration(block.start_ns)} and stayed for ${duration(block.end_ns - block.start_ns)}`;
-  return `${blockName(block)}${where}${layer}: ${exactSize(block.bytes)}, ${words(blockColor(block))}; ${stay}.`;
+  protected hint(): string {
+    return "Click a block, or walk through them with the arrow keys.";
+  }
+
+  protected sentence({ block }: LifeBox): string {
+    const where = block.name && holderName(block) !== block.name ? `, ${holderName(block)}` : "";
+    const layer = block.module ? `, in ${block.module}` : "";
+    const stay = block.end_ns === null ? `came at ${duration(block.start_ns)} and stayed to the end`
+      : `came at ${duration(block.start_ns)} and stayed for ${duration(block.end_ns - block.start_ns)}`;
+    return `${blockName(block)}${where}${layer}: ${exactSize(block.bytes)}, ${words(blockColor(block))}; ${stay}.`;
+  }
 }

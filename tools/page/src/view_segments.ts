@@ -2,10 +2,10 @@
 // How blocks lay in the segments of the framework's allocator: at the peak, when most was unusable, and
 // when memory ran out.
 
-import { fillOf } from "./colors";
+import { CanvasList, penOf } from "./canvas";
+import { fillOf, themeColor } from "./colors";
 import { choice, element } from "./dom";
 import { frameworkName } from "./facts";
-import { Fold } from "./fold";
 import { counted, duration, exactSize, holderName, size, words } from "./format";
 import type { Report, Segment } from "./report";
 import type { Selection } from "./selection";
@@ -32,30 +32,13 @@ function firstMoment(rows: Segment[]): string {
   return row ? momentName(row) : "";
 }
 
-export class SegmentsView {
-  private readonly fold: Fold;
+export class SegmentsView extends CanvasList<Laid> {
   private moment = "";
-  private laid: Laid[] = [];
   private total = 1;
   private rows = 1;
-  private chosen: Laid | null = null;
-
-  private readonly canvas = element("canvas", { "aria-hidden": "true" });
-  private readonly item = element("div", { role: "option", id: "segment-item", class: "hidden-text", "aria-selected": "true" });
-  private readonly list = element("div", {
-    class: "lives", role: "listbox", tabindex: 0, "aria-label": "Segments, in the order of addresses", "aria-activedescendant": "segment-item",
-  });
-  private readonly told = element("p", { class: "reading", "aria-live": "polite" });
-  private readonly observer = new ResizeObserver(() => this.paint());
 
   constructor(place: Element, private readonly selection: Selection) {
-    this.fold = new Fold(place, () => this.paint());
-    this.list.append(this.canvas, this.item);
-    this.list.addEventListener("keydown", (event) => this.onKey(event));
-    this.canvas.addEventListener("mousemove", (event) => this.tell(this.laidAt(event) ?? this.chosen));
-    this.canvas.addEventListener("mouseleave", () => this.tell(this.chosen));
-    this.canvas.addEventListener("click", (event) => this.choose(this.laidAt(event) ?? null));
-    this.observer.observe(this.list);
+    super(place, "Segments, in the order of addresses", "segment-item");
   }
 
   draw(report: Report, all: Segment[]): void {
@@ -65,7 +48,7 @@ export class SegmentsView {
     if (!moments.includes(this.moment)) this.moment = firstMoment(mine);
     const rows = mine.filter((row) => momentName(row) === this.moment);
     this.lay(rows.filter((row) => row.address !== null));
-    if (this.laid.length === 0) {
+    if (this.items.length === 0) {
       this.fold.hide();
       return;
     }
@@ -84,14 +67,10 @@ export class SegmentsView {
     this.paint();
   }
 
-  print(isStart: boolean): void {
-    this.fold.print(isStart);
-  }
-
   private lay(segments: Segment[]): void {
     this.chosen = null;
     this.total = 0;
-    this.laid = segments.map((segment) => {
+    this.items = segments.map((segment) => {
       const from = this.total;
       this.total += segment.bytes;
       return { segment, from };
@@ -99,22 +78,14 @@ export class SegmentsView {
     this.rows = Math.min(kMostRows, Math.max(1, segments.length));
   }
 
-  private paint(): void {
+  protected paint(): void {
     const width = this.list.clientWidth;
-    const context = this.canvas.getContext("2d");
-    if (!context || width === 0 || this.laid.length === 0) return;
-    const ratio = devicePixelRatio || 1;
-    const height = this.rows * (kRow + kGap);
-    this.canvas.width = Math.round(width * ratio);
-    this.canvas.height = Math.round(height * ratio);
-    this.canvas.style.width = `${width}px`;
-    this.canvas.style.height = `${height}px`;
-    context.scale(ratio, ratio);
-    const style = getComputedStyle(document.documentElement);
-    const free = style.getPropertyValue("--plate").trim();
-    const text = style.getPropertyValue("--text").trim();
+    const context = this.items.length === 0 ? null : penOf(this.canvas, width, this.rows * (kRow + kGap));
+    if (!context) return;
+    const free = themeColor("plate");
+    const text = themeColor("text");
     const fills = new Map<string, string | CanvasPattern>();
-    for (const one of this.laid) {
+    for (const one of this.items) {
       let from = one.from;
       for (const run of one.segment.runs) {
         const share = run.bytes === 0 ? 0 : run.allocated_bytes / run.bytes;
@@ -149,43 +120,25 @@ export class SegmentsView {
     }
   }
 
-  private laidAt(event: MouseEvent): Laid | undefined {
+  protected itemAt(event: MouseEvent): Laid | undefined {
     const row = Math.floor(event.offsetY / (kRow + kGap));
     const at = ((row + event.offsetX / Math.max(this.list.clientWidth, 1)) / this.rows) * this.total;
-    return this.laid.find((one) => at >= one.from && at < one.from + one.segment.bytes);
+    return this.items.find((one) => at >= one.from && at < one.from + one.segment.bytes);
   }
 
-  private choose(one: Laid | null): void {
-    this.chosen = one;
-    this.tell(one);
-    this.paint();
+  protected count(): string {
+    return counted(this.items.length, "segment", "segments");
   }
 
-  private tell(one: Laid | null): void {
-    const sum = (bytes: (segment: Segment) => number): number => this.laid.reduce((total, row) => total + bytes(row.segment), 0);
+  protected hint(): string {
+    const sum = (bytes: (segment: Segment) => number): number => this.items.reduce((total, row) => total + bytes(row.segment), 0);
     const unusable = sum((segment) => segment.stranded_bytes ?? 0);
-    const text = one ? sentence(one.segment)
-      : `${counted(this.laid.length, "segment", "segments")}: ${exactSize(this.total)}, of which ${size(sum((segment) => segment.allocated_bytes))} are allocated`
-        + `${unusable > 0 ? ` and ${size(unusable)} are free, but unusable beside them` : ""}. Click one, or walk through them with the arrow keys.`;
-    if (this.told.textContent !== text) this.told.textContent = text;
-    this.item.textContent = this.chosen ? sentence(this.chosen.segment) : counted(this.laid.length, "segment", "segments");
+    return `${this.count()}: ${exactSize(this.total)}, of which ${size(sum((segment) => segment.allocated_bytes))} are allocated`
+      + `${unusable > 0 ? ` and ${size(unusable)} are free, but unusable beside them` : ""}. Click one, or walk through them with the arrow keys.`;
   }
 
-  private onKey(event: KeyboardEvent): void {
-    if (event.target !== this.list) return;
-    const index = this.chosen ? this.laid.indexOf(this.chosen) : -1;
-    const last = this.laid.length - 1;
-    const moves: Record<string, () => void> = {
-      ArrowRight: () => this.choose(this.laid[Math.min(index + 1, last)] ?? null),
-      ArrowLeft: () => this.choose(this.laid[Math.max(index - 1, 0)] ?? null),
-      Home: () => this.choose(this.laid[0] ?? null),
-      End: () => this.choose(this.laid[last] ?? null),
-      Escape: () => this.choose(null),
-    };
-    const move = moves[event.key];
-    if (!move) return;
-    event.preventDefault();
-    move();
+  protected sentence({ segment }: Laid): string {
+    return sentence(segment);
   }
 }
 

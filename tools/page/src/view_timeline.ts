@@ -2,9 +2,9 @@
 // Memory over time: what was held for what, what was reserved, and what the card has.
 
 import uPlot from "uplot";
-import { colorOf, fillOf, isHatched } from "./colors";
+import { colorOf, fillOf, swatch, themeColor } from "./colors";
 import { commandLine, windowCommand } from "./commands";
-import { button, choice, element, replace } from "./dom";
+import { button, choice, element, press, replace } from "./dom";
 import { frameworkName } from "./facts";
 import { duration, exactSize, size, axisSize, tickTime, words } from "./format";
 import type { Bucket, Report, Timeline } from "./report";
@@ -77,11 +77,9 @@ export class TimelineView {
   private redrawOnBottom: () => void = () => undefined;
 
   private makePlot(report: Report, columns: Columns): void {
-    const style = getComputedStyle(document.documentElement);
-    const text = style.getPropertyValue("--text").trim();
-    const bad = style.getPropertyValue("--bad").trim();
-    const faint = style.getPropertyValue("--line").trim();
-    const muted = style.getPropertyValue("--muted").trim();
+    const text = themeColor("text");
+    const bad = themeColor("bad");
+    const muted = themeColor("muted");
     const top = topOf(columns);
     const steps = uPlot.paths.stepped?.({ align: 1 });
     const pen = document.createElement("canvas").getContext("2d") as CanvasRenderingContext2D;
@@ -90,7 +88,7 @@ export class TimelineView {
       return { fill: () => fill, stroke: colorOf(name), width: 0, paths: steps, points: { show: false } } as uPlot.Series;
     });
     const ruler = report.steps?.some((step) => step.process === columns.row.process) ? kRuler : 0;
-    const axis = { stroke: muted, grid: { stroke: faint, width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
+    const axis = { stroke: muted, grid: { stroke: themeColor("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" };
     const options: uPlot.Options = {
       width: Math.max(this.slider.clientWidth, 200),
       height: kHeight,
@@ -150,7 +148,7 @@ export class TimelineView {
     const { row } = this.columns;
     const now = bucketIndexAt(row, this.momentNs());
     const page = Math.max(1, Math.round(row.buckets.length / 20));
-    const moves: Record<string, () => void> = {
+    press(event, {
       ArrowRight: () => this.selectBucket(now + 1),
       ArrowLeft: () => this.selectBucket(now - 1),
       PageUp: () => this.selectBucket(now + page),
@@ -162,11 +160,7 @@ export class TimelineView {
       "-": () => this.zoom(2),
       Escape: () => this.showAll(),
       Enter: () => document.getElementById("holders")?.scrollIntoView(),
-    };
-    const move = moves[event.key];
-    if (!move) return;
-    event.preventDefault();
-    move();
+    });
   }
 
   private momentNs(): number {
@@ -223,13 +217,11 @@ export class TimelineView {
   }
 
   private keyOf(name: string, bucket: Bucket): HTMLElement {
-    const swatch = element("i", { class: `swatch${isHatched(name) ? " hatched" : ""}` });
-    swatch.style.backgroundColor = colorOf(name);
     const label = button("", () => {
       this.bottom = this.bottom === name ? null : name;
       this.redrawOnBottom();
     }, { class: "part", title: `Put ${words(name)} at the bottom`, "aria-pressed": this.bottom === name ? "true" : "false" });
-    label.append(swatch, `${words(name)} `, element("b", {}, size(bucket.parts[name] ?? 0)));
+    label.append(swatch(name), `${words(name)} `, element("b", {}, size(bucket.parts[name] ?? 0)));
     return element("li", {}, label);
   }
 
