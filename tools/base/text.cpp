@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 
@@ -10,6 +11,21 @@ namespace gpumemtrace::tools {
 
 std::string format_args(fmt::string_view pattern, fmt::format_args arguments) {
   return fmt::vformat(pattern, arguments);
+}
+
+std::string replaced(std::string_view text, std::initializer_list<Replacement> table) {
+  std::string result;
+  for (const char letter : text) {
+    const auto* const row = std::find_if(table.begin(), table.end(), [&](const Replacement& known) {
+      return known.letter == letter;
+    });
+    if (row == table.end()) {
+      result += letter;
+    } else {
+      result += row->by;
+    }
+  }
+  return result;
 }
 
 void write_text(std::FILE* stream, const std::string& text) {

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text by the patterns of fmt. Only text.cpp compiles fmt itself, which takes seconds; files that
-// format include this instead.
+// Text put together: by the patterns of fmt, and letter by letter. Only text.cpp compiles fmt
+// itself, which takes seconds; files that format include this instead.
 #pragma once
 
 #include <fmt/core.h>
 
 #include <cstdio>
+#include <initializer_list>
 #include <string>
+#include <string_view>
 
 namespace gpumemtrace::tools {
 
@@ -18,6 +20,14 @@ template <class... Arguments>
                                       Arguments&&... arguments) {
   return format_args(pattern, fmt::make_format_args(arguments...));
 }
+
+struct Replacement {
+  char letter;
+  std::string_view by;
+};
+
+// The text with what the table has for its letters.
+[[nodiscard]] std::string replaced(std::string_view text, std::initializer_list<Replacement> table);
 
 // Throws std::system_error where the stream takes no more.
 void write_text(std::FILE* stream, const std::string& text);

@@ -9,50 +9,32 @@ namespace {
 // GitHub shows about so many annotations of a kind and step.
 constexpr std::size_t kMaxAnnotations = 10;
 
-// Of a workflow command: the message, and the stricter form for its properties.
-std::string escape(const std::string& text, bool property) {
-  std::string safe;
-  for (const char letter : text) {
-    if (letter == '%') {
-      safe += "%25";
-    } else if (letter == '\r') {
-      safe += "%0D";
-    } else if (letter == '\n') {
-      safe += "%0A";
-    } else if (property && letter == ':') {
-      safe += "%3A";
-    } else if (property && letter == ',') {
-      safe += "%2C";
-    } else {
-      safe += letter;
-    }
-  }
-  return safe;
+// The message of a workflow command.
+std::string message_text(const std::string& text) {
+  return replaced(text, {{'%', "%25"}, {'\r', "%0D"}, {'\n', "%0A"}});
+}
+
+// One of its properties, of which these separate them.
+std::string property_text(const std::string& text) {
+  return replaced(message_text(text), {{':', "%3A"}, {',', "%2C"}});
 }
 
 std::string annotation(const JudgedFinding& finding, const std::filesystem::path& root) {
   const analyzer::rows::Finding& row = *finding.row;
   std::string place;
   if (row.origin.site && row.origin.site->file) {
-    place = "file=" + escape(path_below(*row.origin.site->file, root), true) + ",";
+    place = "file=" + property_text(path_below(*row.origin.site->file, root)) + ",";
     if (row.origin.site->line) place += format_text("line={},", *row.origin.site->line);
   }
   std::string message = row.detail;
   if (!row.fix.empty()) message += "\nFix: " + row.fix;
   const bool fails = finding.status == FindingStatus::kFails;
   return format_text("::{} {}title={}::{}\n", fails ? "error" : "warning", place,
-                     escape(row.title, true), escape(message, false));
+                     property_text(row.title), message_text(message));
 }
 
 // A cell of a table in Markdown.
-std::string cell(const std::string& text) {
-  std::string safe;
-  for (const char letter : text) {
-    if (letter == '|') safe += '\\';
-    safe += letter == '\n' ? ' ' : letter;
-  }
-  return safe;
-}
+std::string cell(const std::string& text) { return replaced(text, {{'|', "\\|"}, {'\n', " "}}); }
 
 }  // namespace
 
@@ -60,8 +42,8 @@ std::string verdict_github(const Verdict& verdict, const std::filesystem::path& 
   std::string text;
   for (const PolicyCheck& check : verdict.checks) {
     if (check.holds) continue;
-    text += format_text("::error title={}::{}\n", escape("gpumemtrace " + title_of(check), true),
-                        escape(check.message, false));
+    text += format_text("::error title={}::{}\n", property_text("gpumemtrace " + title_of(check)),
+                        message_text(check.message));
   }
   std::size_t shown = 0;
   for (const FindingStatus status : {FindingStatus::kFails, FindingStatus::kReported}) {

@@ -8,30 +8,12 @@ namespace gpumemtrace::tools {
 namespace {
 
 // Control letters are not allowed in XML at all.
-std::string xml(const std::string& text) {
-  std::string safe;
-  for (const char letter : text) {
-    switch (letter) {
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '&':
-        safe += "&amp;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      case '\n':
-        safe += "&#10;";
-        break;
-      default:
-        safe += static_cast<unsigned char>(letter) < 0x20 ? '?' : letter;
-    }
+std::string xml(std::string text) {
+  for (char& letter : text) {
+    if (static_cast<unsigned char>(letter) < 0x20 && letter != '\n') letter = '?';
   }
-  return safe;
+  return replaced(text,
+                  {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}, {'\n', "&#10;"}});
 }
 
 std::string reasons_of(const Verdict& verdict, const PolicyCheck& check) {

@@ -75,11 +75,7 @@ bool is_on(const std::vector<EnvironmentVariable>& environment, std::string_view
 // The program may change its folder before it writes. The folder's own percent signs are no fields.
 std::string absolute_pattern(const std::string& pattern) {
   if (pattern.starts_with("/")) return pattern;
-  std::string absolute;
-  for (const char letter : std::filesystem::current_path().string()) {
-    absolute += letter == '%' ? "%%" : std::string(1, letter);
-  }
-  return absolute + "/" + pattern;
+  return replaced(std::filesystem::current_path().string(), {{'%', "%%"}}) + "/" + pattern;
 }
 
 std::vector<EnvironmentVariable> child_environment(const RunOptions& options) {

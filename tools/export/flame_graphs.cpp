@@ -54,19 +54,11 @@ Json profile_of(const std::string& name, const BytesByStack& stacks,
 }
 
 std::string xml(const std::string& text) {
-  std::string result;
-  for (const char letter : valid_utf8(text)) {
-    if (letter == '<') {
-      result += "&lt;";
-    } else if (letter == '>') {
-      result += "&gt;";
-    } else if (letter == '&') {
-      result += "&amp;";
-    } else {
-      result += static_cast<unsigned char>(letter) < 0x20 ? ' ' : letter;
-    }
+  std::string valid = valid_utf8(text);
+  for (char& letter : valid) {
+    if (static_cast<unsigned char>(letter) < 0x20) letter = ' ';
   }
-  return result;
+  return replaced(valid, {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}});
 }
 
 // Frames that share their callers.

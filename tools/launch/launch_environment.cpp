@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "tools/base/text.hpp"
+
 namespace gpumemtrace::tools {
 namespace {
 
@@ -72,15 +74,7 @@ std::string shell_word(const std::string& text) {
   constexpr std::string_view kSafe =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,";
   if (!text.empty() && text.find_first_not_of(kSafe) == std::string::npos) return text;
-  std::string quoted = "'";
-  for (const char letter : text) {
-    if (letter == '\'') {
-      quoted += "'\\''";
-    } else {
-      quoted += letter;
-    }
-  }
-  return quoted + "'";
+  return "'" + replaced(text, {{'\'', "'\\''"}}) + "'";
 }
 
 std::string shell_words(const std::vector<std::filesystem::path>& paths) {

@@ -5,6 +5,7 @@
 #include "tools/base/text.hpp"
 #include "tools/page/page_assets.hpp"
 #include "tools/page/page_data.hpp"
+#include "tools/report_view/report_row.hpp"
 #include "tools/summary/summary_text.hpp"
 
 namespace gpumemtrace::tools {
@@ -14,40 +15,11 @@ constexpr std::size_t kMostPlainBytes = 1 << 15;
 
 // As text between tags and as a quoted attribute.
 std::string escaped(std::string_view text) {
-  std::string safe;
-  for (const char letter : text) {
-    switch (letter) {
-      case '&':
-        safe += "&amp;";
-        break;
-      case '<':
-        safe += "&lt;";
-        break;
-      case '>':
-        safe += "&gt;";
-        break;
-      case '"':
-        safe += "&quot;";
-        break;
-      default:
-        safe += letter;
-    }
-  }
-  return safe;
+  return replaced(text, {{'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}});
 }
 
 // Nothing in it can end the element that it stands in.
-std::string json_in_page(const Json& value) {
-  std::string safe;
-  for (const char letter : value.dump()) {
-    if (letter == '<') {
-      safe += "\\u003c";
-    } else {
-      safe += letter;
-    }
-  }
-  return safe;
-}
+std::string json_in_page(const Json& value) { return replaced(value.dump(), {{'<', "\\u003c"}}); }
 
 std::string title_of(const Json& report) {
   std::string command;
@@ -60,9 +32,6 @@ std::string title_of(const Json& report) {
   }
   return command.empty() ? "GPU memory" : "GPU memory of " + command;
 }
-
-// Names of a traced program need not be valid UTF-8.
-std::string valid_text(const std::string& text) { return Json::parse(Json(text).dump()).text(); }
 
 // The fix of each finding, which the summary has no room for.
 std::string plain_findings(const Json& report) {
@@ -79,7 +48,7 @@ std::string plain_findings(const Json& report) {
 
 std::string report_page(const Json& report) {
   const PageAssets assets = page_assets();
-  const std::string title = valid_text(escaped(title_of(report)));
+  const std::string title = valid_utf8(escaped(title_of(report)));
   std::string page = format_text(
       "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n"
@@ -90,8 +59,8 @@ std::string report_page(const Json& report) {
   page.append("<style>").append(assets.style).append("</style>\n</head>\n<body>\n");
   // What is read without script, in previews and by other programs.
   page += format_text("<main id=\"plain\">\n<h1>{}</h1>\n<pre>{}</pre>\n{}</main>\n", title,
-                      valid_text(escaped(summary_text(analyzer::report_of_json(report)))),
-                      valid_text(plain_findings(report)));
+                      valid_utf8(escaped(summary_text(analyzer::report_of_json(report)))),
+                      valid_utf8(plain_findings(report)));
   page += "<script type=\"application/json\" id=\"head\">" + json_in_page(page_head(report)) +
           "</script>\n";
   page.append("<script>").append(assets.script).append("</script>\n");
