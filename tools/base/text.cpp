@@ -13,6 +13,16 @@ std::string format_args(fmt::string_view pattern, fmt::format_args arguments) {
   return fmt::vformat(pattern, arguments);
 }
 
+std::vector<std::string> split(std::string_view text, std::string_view separator) {
+  std::vector<std::string> parts;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(separator), text.size());
+    parts.emplace_back(text.substr(0, end));
+    text.remove_prefix(std::min(end + separator.size(), text.size()));
+  }
+  return parts;
+}
+
 std::string replaced(std::string_view text, std::initializer_list<Replacement> table) {
   std::string result;
   for (const char letter : text) {

@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace gpumemtrace::tools {
 
@@ -20,6 +21,20 @@ template <class... Arguments>
                                       Arguments&&... arguments) {
   return format_args(pattern, fmt::make_format_args(arguments...));
 }
+
+// "a, b, c"
+template <class Parts>
+[[nodiscard]] std::string joined(const Parts& parts, std::string_view separator = ", ") {
+  std::string text;
+  for (const auto& part : parts) {
+    if (!text.empty()) text += separator;
+    text += part;
+  }
+  return text;
+}
+
+// And back. An empty text has no parts.
+[[nodiscard]] std::vector<std::string> split(std::string_view text, std::string_view separator);
 
 struct Replacement {
   char letter;

@@ -27,15 +27,8 @@ std::uint64_t size_of(const char* name, const std::string& value) {
   return *parse_size(value);
 }
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
-}
-
 void set_peak(Policy& policy, const std::string& value) {
-  const std::vector<std::string> parts = split(value, ',');
+  const std::vector<std::string> parts = split(value, ",");
   PeakLimit limit;
   limit.bytes = size_of("max-peak", parts.empty() ? "" : parts.front());
   for (std::size_t i = 1; i < parts.size(); ++i) {
@@ -43,11 +36,8 @@ void set_peak(Policy& policy, const std::string& value) {
     if (part.starts_with("level=")) {
       limit.level = part.substr(6);
       if (std::find(kLevels.begin(), kLevels.end(), limit.level) == kLevels.end()) {
-        std::string names;
-        for (const std::string_view level : kLevels) {
-          names += (names.empty() ? "" : ", ") + std::string(level);
-        }
-        refuse(format_text("max-peak: there is no level '{}'; known are {}", limit.level, names));
+        refuse(format_text("max-peak: there is no level '{}'; known are {}", limit.level,
+                           joined(kLevels)));
       }
       if (limit.level == "physical") limit.level.clear();
     } else if (part.starts_with("gpu=") && parse_number(part.substr(4))) {
@@ -93,7 +83,7 @@ void set_fail_on(Policy& policy, const std::string& value) {
 // "5%", "8MiB" or both with a comma; what is not named is zero.
 void set_regression(Policy& policy, const std::string& value) {
   RegressionLimit limit{0, 0};
-  for (const std::string& part : split(value, ',')) {
+  for (const std::string& part : split(value, ",")) {
     const auto share = part.find('%') == std::string::npos ? std::nullopt : parse_share(part);
     if (share) {
       limit.share = *share;

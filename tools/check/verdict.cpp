@@ -249,9 +249,7 @@ class Judge {
     for (const rows::Peak& row : report_.peak) {
       names.insert(std::string(name_of(row.level)) + (row.device ? " on " + *row.device : ""));
     }
-    std::string text;
-    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-    return text.empty() ? "none" : text;
+    return names.empty() ? "none" : joined(names);
   }
 
   void check_peaks() {

@@ -126,9 +126,7 @@ Option& Option::one_value_each() {
 Option& Option::one_of(const std::vector<std::string>& names) {
   return check([names](const std::string& text) -> std::string {
     if (std::find(names.begin(), names.end(), text) != names.end()) return {};
-    std::string list;
-    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + name;
-    return format_text("there is no '{}'; there are {}", text, list);
+    return format_text("there is no '{}'; there are {}", text, joined(names));
   });
 }
 
@@ -236,22 +234,6 @@ std::optional<std::size_t> Program::parse(std::vector<std::string> words) {
   const auto chosen = std::find_if(parts_->commands.begin(), parts_->commands.end(),
                                    [](const CLI::App* command) { return command->parsed(); });
   return static_cast<std::size_t>(chosen - parts_->commands.begin());
-}
-
-std::vector<std::string> split_choices(std::string_view choices) {
-  std::vector<std::string> names;
-  while (true) {
-    const std::size_t bar = choices.find('|');
-    names.emplace_back(choices.substr(0, bar));
-    if (bar == std::string_view::npos) return names;
-    choices.remove_prefix(bar + 1);
-  }
-}
-
-std::string join_choices(const std::vector<std::string>& choices) {
-  std::string joined;
-  for (const std::string& choice : choices) joined += (joined.empty() ? "" : "|") + choice;
-  return joined;
 }
 
 }  // namespace gpumemtrace::tools

@@ -104,8 +104,4 @@ class Program {
   std::unique_ptr<Parts> parts_;
 };
 
-// "a", "b" of "a|b", and back.
-[[nodiscard]] std::vector<std::string> split_choices(std::string_view choices);
-[[nodiscard]] std::string join_choices(const std::vector<std::string>& choices);
-
 }  // namespace gpumemtrace::tools

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "tools/base/failure.hpp"
+#include "tools/base/text.hpp"
 #include "tools/commands/command.hpp"
 #include "tools/traces/ring_control.hpp"
 
@@ -69,7 +70,7 @@ Action define_ctl(CommandLine& line, const std::vector<std::string>&) {
   line.option("ACTION", options->action, "What to do; mark needs a name.")
       .required()
       .one_of(names)
-      .value_name(join_choices(names));
+      .value_name(joined(names, "|"));
   line.option("NAME", options->text, "What the mark is called in trace and report.").value_name("");
   return [options] { return control(*options); };
 }

@@ -86,12 +86,11 @@ Action define_dump(CommandLine& line, const std::vector<std::string>&) {
       .required()
       .value_name("");
   std::vector<std::string> kinds;
-  std::string help = "Only records of this kind; may be given several times.\nKinds:";
-  for (const trace::KindInfo& info : trace::kKinds) {
-    help += (kinds.empty() ? " " : ", ") + std::string(info.name);
-    kinds.emplace_back(info.name);
-  }
-  line.option("--kind", options->kinds, help).value_name("KIND").one_of(kinds);
+  for (const trace::KindInfo& info : trace::kKinds) kinds.emplace_back(info.name);
+  line.option("--kind", options->kinds,
+              "Only records of this kind; may be given several times.\nKinds: " + joined(kinds))
+      .value_name("KIND")
+      .one_of(kinds);
   return [options] { return dump(*options); };
 }
 

@@ -46,13 +46,11 @@ Action define_env(CommandLine& line, const std::vector<std::string>&) {
   line.footer(kEnvFooter);
   auto options = std::make_shared<EnvOptions>();
   std::vector<std::string> launchers;
-  std::string value_name;
   for (const LaunchRecipe& recipe : kLaunchRecipes) {
     launchers.emplace_back(recipe.launcher);
-    value_name += (value_name.empty() ? "" : "|") + launchers.back();
   }
   line.option("--for", options->launcher, "What starts the program; a plain shell by default.")
-      .value_name(value_name)
+      .value_name(joined(launchers, "|"))
       .one_of(launchers);
   options->recording.add_options(line);
   return [options] { return print_recipe(*options); };

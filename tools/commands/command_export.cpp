@@ -200,7 +200,7 @@ std::vector<std::string> names_of(const Rows& rows) {
 // One of `names`, which the help lists.
 Option add_choice(CommandLine& line, const std::string& flag, std::string& value,
                   const std::vector<std::string>& names, const std::string& help) {
-  return line.option(flag, value, help).value_name(join_choices(names)).one_of(names);
+  return line.option(flag, value, help).value_name(joined(names, "|")).one_of(names);
 }
 
 // Says on stderr what is not in the file.
@@ -335,9 +335,10 @@ Action define_export(CommandLine& line, const std::vector<std::string>&) {
   auto options = std::make_shared<ExportOptions>();
   options->input.add_options(line);
   const std::vector<std::string> formats = names_of(kFormats);
-  std::string format_help = "The format to write.\nFormats: ";
-  for (const std::string& name : formats) format_help += (name == formats[0] ? "" : ", ") + name;
-  add_choice(line, "--to", options->format, formats, format_help).required().value_name("FORMAT");
+  add_choice(line, "--to", options->format, formats,
+             "The format to write.\nFormats: " + joined(formats))
+      .required()
+      .value_name("FORMAT");
   add_choice(line, "--cost", options->cost, names_of(kCostMeasures),
              "What the width of a frame stands for (default peak).");
   add_choice(line, "--level", options->level,

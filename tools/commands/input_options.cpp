@@ -41,7 +41,7 @@ void add_rank_option(CommandLine& line, std::string& rank) {
 void add_color_option(CommandLine& line, std::string& mode) {
   line.option("--color", mode,
               "Colour verdicts: auto (default) on a terminal where NO_COLOR is not set.")
-      .value_name(join_choices(color_modes()))
+      .value_name(joined(color_modes(), "|"))
       .one_of(color_modes());
 }
 

@@ -15,6 +15,7 @@
 #include "tools/base/failure.hpp"
 #include "tools/base/messages.hpp"
 #include "tools/base/spelling.hpp"
+#include "tools/base/text.hpp"
 #include "tools/commands/build_info.hpp"
 #include "tools/commands/command.hpp"
 
@@ -74,12 +75,10 @@ Arguments split_arguments(int count, char** words) {
 
 // The parser says only that a subcommand is missing.
 void require_known_command(const std::vector<std::string>& arguments) {
-  std::string names;
   std::vector<std::string> known;
   for (const Command& command : kCommands) {
     if (!arguments.empty() && arguments.front() == command.name) return;
     known.emplace_back(command.name);
-    names += (names.empty() ? "" : ", ") + known.back();
   }
   const std::string nearest = arguments.empty() ? "" : nearest_name(arguments.front(), known);
   for (const std::string_view option : {"-h", "--help", "--version"}) {
@@ -89,7 +88,7 @@ void require_known_command(const std::vector<std::string>& arguments) {
       (arguments.empty() ? "a command is missing."
                          : "there is no command '" + arguments.front() + "'" +
                                (nearest.empty() ? "." : "; did you mean " + nearest + "?")) +
-          " There are " + names + "; see `gpumemtrace --help`",
+          " There are " + joined(known) + "; see `gpumemtrace --help`",
       ExitCode::kUsage);
 }
 

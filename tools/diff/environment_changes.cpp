@@ -52,9 +52,8 @@ constexpr Aspect kAspects[] = {
     {"number of ranks", world_size_of},
 };
 
-std::string joined(const Values& values) {
-  std::string text;
-  for (const std::string& value : values) text += (text.empty() ? "" : ", ") + value;
+std::string values_text(const Values& values) {
+  const std::string text = joined(values);
   return text.empty() ? "none" : text;
 }
 
@@ -62,7 +61,7 @@ void add_change(const char* name, const Values& base, const Values& next,
                 std::vector<std::string>& changes) {
   if (base == next) return;
   changes.push_back(
-      format_text("another {}: {} in BASE, {} in NEW", name, joined(base), joined(next)));
+      format_text("another {}: {} in BASE, {} in NEW", name, values_text(base), values_text(next)));
 }
 
 Values devices_of(const rows::Report& report) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "tools/base/text.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/report_view/stack_text.hpp"
@@ -82,27 +83,18 @@ class Writer {
   }
 
   void meta() {
-    const std::vector<std::string> missing = missing_events(report_);
-    std::string sentences;
-    for (const std::string& sentence : missing) {
-      sentences += (sentences.empty() ? "" : " ") + sentence;
-    }
     row(std::string("format"), sink_.format());
     row(std::string("version"), std::string("1"));
     row(std::string("tool_version"), std::string(GPUMEMTRACE_VERSION));
     row(std::string("complete"), std::string(is_complete(report_) ? "yes" : "no"));
-    row(std::string("missing"), std::string_view(sentences));
+    row(std::string("missing"), std::string_view(joined(missing_events(report_), " ")));
     row(std::string("selection"), selection_);
   }
 
   void processes() {
     for (const analyzer::rows::Process& process : report_.processes) {
-      std::string command;
-      for (const std::string& word : process.command) {
-        command += (command.empty() ? "" : " ") + word;
-      }
-      row(process.id, process.pid, process.rank, process.host, command, process.start_unix_ns,
-          complete_from(process.id));
+      row(process.id, process.pid, process.rank, process.host, joined(process.command, " "),
+          process.start_unix_ns, complete_from(process.id));
     }
   }
 

@@ -31,13 +31,9 @@ using Stacks = std::map<std::string, const analyzer::rows::Stack*>;
 
 // The classes of a path, or what stands for none.
 NamedStack layers_of(const Cost& row) {
-  constexpr std::string_view kInside = " > ";
-  const std::string path = row.layers.value_or("(no layer)");
   NamedStack named;
-  for (std::size_t begin = 0; begin < path.size();) {
-    const std::size_t end = std::min(path.find(kInside, begin), path.size());
-    named.push_back({path.substr(begin, end - begin), {}, 0});
-    begin = end + kInside.size();
+  for (const std::string& layer : split(row.layers.value_or("(no layer)"), " > ")) {
+    named.push_back({layer, {}, 0});
   }
   return named;
 }

@@ -119,11 +119,7 @@ std::vector<LiveHolder> largest_first(const std::map<std::string, std::uint64_t>
 LiveState live_state_of(const analyzer::JobNow& now) {
   const rows::Report& report = now.report;
   LiveState state;
-  if (!report.processes.empty()) {
-    for (const std::string& word : report.processes.front().command) {
-      state.name += (state.name.empty() ? "" : " ") + word;
-    }
-  }
+  if (!report.processes.empty()) state.name = joined(report.processes.front().command, " ");
   state.is_running =
       std::any_of(report.traces.begin(), report.traces.end(),
                   [](const rows::Trace& trace) { return trace.end == rows::TraceEnd::kRunning; });

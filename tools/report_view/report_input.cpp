@@ -247,9 +247,7 @@ std::string missing_in_short(const analyzer::rows::Report& report,
     }
   }
   if (!process && !report.coverage.unreadable_traces.empty()) told.insert("unreadable traces");
-  std::string text;
-  for (const std::string& words : told) text += (text.empty() ? "" : ", ") + words;
-  return text;
+  return joined(told);
 }
 
 bool is_complete(const Json& report) {

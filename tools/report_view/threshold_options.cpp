@@ -33,11 +33,9 @@ std::string_view example_of(ThresholdUnit unit) {
 }
 
 std::string all_names() {
-  std::string names;
-  for (const ThresholdInfo& info : kThresholds) {
-    names += (names.empty() ? "" : ", ") + std::string(info.name);
-  }
-  return names;
+  std::vector<std::string_view> names;
+  for (const ThresholdInfo& info : kThresholds) names.push_back(info.name);
+  return joined(names);
 }
 
 }  // namespace

@@ -55,12 +55,6 @@ std::vector<std::string> held_at_end(const rows::Leaks& leaks) {
   return parts;
 }
 
-std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
-  return text;
-}
-
 // Adds "and N more ..." where a list was cut.
 void count_rest(Lines& lines, std::size_t shown, std::size_t all, std::string_view one,
                 std::string_view many) {

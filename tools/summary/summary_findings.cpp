@@ -68,13 +68,7 @@ Lines caller_lines(const Report& report, const Finding& finding, std::size_t wid
   }
   const std::string callers = short_stack(report, stack, kMostStackFrames);
   if (callers.find(" < ") == std::string::npos) return {};
-  std::vector<std::string> frames;
-  for (std::size_t begin = 0; begin < callers.size();) {
-    const std::size_t end = std::min(callers.find(" < ", begin), callers.size());
-    frames.push_back(callers.substr(begin, end - begin));
-    begin = end + 3;
-  }
-  return wrapped_parts("     in ", frames, " < ", width, 2);
+  return wrapped_parts("     in ", split(callers, " < "), " < ", width, 2);
 }
 
 Lines finding_lines(const Report& report, const Fault& fault, std::string_view head,

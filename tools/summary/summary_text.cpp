@@ -70,11 +70,9 @@ std::string setting_of_opaque_pool(const Report& report) {
 
 std::string names_of_traces(const Report& report) {
   if (report.traces.size() > kMostTracesNamed) return "TRACES";
-  std::string names;
-  for (const rows::Trace& trace : report.traces) {
-    names += (names.empty() ? "" : " ") + shell_word(trace.file);
-  }
-  return names;
+  std::vector<std::filesystem::path> files;
+  for (const rows::Trace& trace : report.traces) files.emplace_back(trace.file);
+  return shell_words(files);
 }
 
 }  // namespace
