@@ -2,6 +2,7 @@
 #include "tools/diff/difference.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "tools/base/failure.hpp"
@@ -34,9 +35,7 @@ DifferenceSection compare(std::string name, std::string title, const BytesByName
   for (const auto& [key, ignored] : names) {
     section.rows.push_back({key, in(base, key), in(next, key)});
   }
-  std::stable_sort(
-      section.rows.begin(), section.rows.end(),
-      [](const DifferenceRow& a, const DifferenceRow& b) { return change_of(a) > change_of(b); });
+  std::ranges::stable_sort(section.rows, std::ranges::greater(), change_of);
   return section;
 }
 

@@ -10,7 +10,7 @@
 namespace gpumemtrace::tools {
 
 // - One at a time, on one thread. The terminal is what it was when the object is gone, also after
-//   SIGTERM, SIGINT and SIGHUP, which end wait_for_key().
+//   SIGTERM, SIGINT and SIGHUP, which end wait_for_end().
 // - Standard output must be a terminal.
 class LiveScreen {
  public:

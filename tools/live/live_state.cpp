@@ -2,6 +2,7 @@
 #include "tools/live/live_state.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "analyzer/model/program/categories.hpp"
 #include "analyzer/rows/report.hpp"
@@ -106,32 +107,30 @@ std::string category_name(Category category) {
   return category == Category::kUnknown ? "unknown" : std::string(analyzer::name_of(category));
 }
 
+}  // namespace
+
 std::vector<LiveHolder> largest_first(const std::map<std::string, std::uint64_t>& sums) {
   std::vector<LiveHolder> holders;
   for (const auto& [name, bytes] : sums) holders.push_back({name, bytes});
-  std::stable_sort(holders.begin(), holders.end(),
-                   [](const LiveHolder& a, const LiveHolder& b) { return a.bytes > b.bytes; });
+  std::ranges::stable_sort(holders, std::ranges::greater(), &LiveHolder::bytes);
   return holders;
 }
-
-}  // namespace
 
 LiveState live_state_of(const analyzer::JobNow& now) {
   const rows::Report& report = now.report;
   LiveState state;
   if (!report.processes.empty()) state.name = joined(report.processes.front().command, " ");
-  state.is_running =
-      std::any_of(report.traces.begin(), report.traces.end(),
-                  [](const rows::Trace& trace) { return trace.end == rows::TraceEnd::kRunning; });
+  state.is_running = std::ranges::any_of(report.traces, [](const rows::Trace& trace) {
+    return trace.end == rows::TraceEnd::kRunning;
+  });
   state.rows = rows_of(now);
-  std::stable_sort(state.rows.begin(), state.rows.end(),
-                   [](const LiveRow& a, const LiveRow& b) { return held(a) > held(b); });
+  std::ranges::stable_sort(state.rows, std::ranges::greater(), held);
   if (!report.blocks) return state;
   std::map<std::string, std::uint64_t> lines;
   std::map<std::string, std::uint64_t> layers;
   for (const rows::BlockAt& block : *report.blocks) {
-    const auto row = std::find_if(state.rows.begin(), state.rows.end(),
-                                  [&](const LiveRow& known) { return is_of(known, block); });
+    const auto row =
+        std::ranges::find_if(state.rows, [&](const LiveRow& known) { return is_of(known, block); });
     if (row == state.rows.end()) continue;
     if (row->has_framework) row->categories[category_name(block.category)] += block.bytes;
     if (row != state.rows.begin()) continue;

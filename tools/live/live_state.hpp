@@ -40,6 +40,9 @@ struct LiveHolder {
   std::uint64_t bytes = 0;
 };
 
+[[nodiscard]] std::vector<LiveHolder> largest_first(
+    const std::map<std::string, std::uint64_t>& sums);
+
 struct LiveState {
   std::string name;               // of the job's first program
   bool is_running = false;        // a process still records

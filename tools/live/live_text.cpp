@@ -65,8 +65,7 @@ std::map<std::string, std::uint64_t> sum_losses(const LiveState& state, bool of_
   for (const LiveRow& row : state.rows) {
     if (!processes.insert(row.process).second) continue;
     for (const auto& [name, count] : row.losses) {
-      const bool is_missing =
-          std::find(row.missing.begin(), row.missing.end(), name) != row.missing.end();
+      const bool is_missing = std::ranges::find(row.missing, name) != row.missing.end();
       if (is_missing == of_missing_events) sums[name] += count;
     }
   }
@@ -93,12 +92,8 @@ std::string state_text(const LiveState& state) {
 }
 
 std::vector<LiveHolder> categories_of(const LiveRow& row) {
-  std::vector<LiveHolder> holders;
-  for (const auto& [name, bytes] : row.categories) {
-    holders.push_back({analyzer::in_words(name), bytes});
-  }
-  std::stable_sort(holders.begin(), holders.end(),
-                   [](const LiveHolder& a, const LiveHolder& b) { return a.bytes > b.bytes; });
+  std::vector<LiveHolder> holders = largest_first(row.categories);
+  for (LiveHolder& holder : holders) holder.name = analyzer::in_words(holder.name);
   return holders;
 }
 
@@ -106,11 +101,6 @@ Json json_of(const std::map<std::string, std::uint64_t>& numbers) {
   Json object = Json::object();
   for (const auto& [name, number] : numbers) object[name] = number;
   return object;
-}
-
-template <class Value>
-Json json_of(const std::optional<Value>& value) {
-  return value ? Json(*value) : Json(nullptr);
 }
 
 }  // namespace
@@ -150,13 +140,13 @@ std::string live_json(const LiveState& state) {
     const Json object = {
         {"time_ns", row.time_ns},
         {"pid", row.pid},
-        {"rank", json_of(row.rank)},
-        {"device", json_of(row.device)},
-        {"reserved_bytes", json_of(row.reserved_bytes)},
+        {"rank", json_or_null(row.rank)},
+        {"device", json_or_null(row.device)},
+        {"reserved_bytes", json_or_null(row.reserved_bytes)},
         {"live_bytes", row.live_bytes},
         {"categories", row.has_framework ? json_of(row.categories) : Json(nullptr)},
-        {"growth_bytes_per_step", json_of(row.growth_bytes_per_step)},
-        {"full_in_ns", json_of(row.full_in_ns)},
+        {"growth_bytes_per_step", json_or_null(row.growth_bytes_per_step)},
+        {"full_in_ns", json_or_null(row.full_in_ns)},
         {"losses", json_of(row.losses)},
         {"exact", row.is_exact}};
     text += object.dump() + '\n';

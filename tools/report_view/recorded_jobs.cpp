@@ -94,8 +94,7 @@ std::set<Role> roles_of(const RecordedJob& job, const std::vector<Member>& membe
 }
 
 bool repeats(const std::set<Role>& earlier, const std::set<Role>& later) {
-  return std::any_of(earlier.begin(), earlier.end(),
-                     [&](const Role& role) { return later.contains(role); });
+  return std::ranges::any_of(earlier, [&](const Role& role) { return later.contains(role); });
 }
 
 }  // namespace
@@ -118,9 +117,7 @@ std::vector<RecordedJob> jobs_of(const rows::Report& report) {
     job.name = name_of(*earliest);
     jobs.push_back(std::move(job));
   }
-  std::stable_sort(jobs.begin(), jobs.end(), [](const RecordedJob& a, const RecordedJob& b) {
-    return a.begin_unix_ns < b.begin_unix_ns;
-  });
+  std::ranges::stable_sort(jobs, {}, &RecordedJob::begin_unix_ns);
   return jobs;
 }
 
@@ -139,8 +136,8 @@ std::string unrelated_jobs_text(const rows::Report& report) {
 
 TracesOfInputs split_by_run(const std::vector<fs::path>& inputs, const rows::Report& report) {
   TracesOfInputs split;
-  const bool has_folder = std::any_of(
-      inputs.begin(), inputs.end(), [](const fs::path& input) { return fs::is_directory(input); });
+  const bool has_folder =
+      std::ranges::any_of(inputs, [](const fs::path& input) { return fs::is_directory(input); });
   if (!has_folder) return split;
   const std::vector<fs::path> paths = trace::find_traces(inputs);
   // A report has its traces in the order of their paths. With one that cannot be read among them
@@ -150,7 +147,7 @@ TracesOfInputs split_by_run(const std::vector<fs::path>& inputs, const rows::Rep
   const std::vector<Member> members = members_of(report);
   const std::vector<RecordedJob> jobs = jobs_of(report);
   for (const RecordedJob& job : jobs) {
-    const bool is_repeated = std::any_of(jobs.begin(), jobs.end(), [&](const RecordedJob& later) {
+    const bool is_repeated = std::ranges::any_of(jobs, [&](const RecordedJob& later) {
       return later.begin_unix_ns > job.end_unix_ns &&
              repeats(roles_of(job, members), roles_of(later, members));
     });

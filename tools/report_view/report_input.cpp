@@ -59,7 +59,7 @@ void refuse_options_for_traces(const fs::path& report, const LoadOptions& option
 
 // The report among the inputs, which then is the only one; nullptr where all are traces.
 const fs::path* find_report(const std::vector<fs::path>& inputs, const LoadOptions& options) {
-  const auto report = std::find_if(inputs.begin(), inputs.end(), looks_like_json);
+  const auto report = std::ranges::find_if(inputs, looks_like_json);
   if (report == inputs.end()) return nullptr;
   if (inputs.size() > 1) {
     refuse(*report,
@@ -261,18 +261,16 @@ bool is_complete(const Json& report) {
 
 bool is_complete(const analyzer::rows::Report& report) {
   return report.coverage.unreadable_traces.empty() &&
-         std::all_of(report.traces.begin(), report.traces.end(),
-                     [](const analyzer::rows::Trace& trace) {
-                       return trace.complete || is_only_paused(trace.incomplete_because);
-                     });
+         std::ranges::all_of(report.traces, [](const analyzer::rows::Trace& trace) {
+           return trace.complete || is_only_paused(trace.incomplete_because);
+         });
 }
 
 bool was_paused(const analyzer::rows::Report& report) {
-  return std::any_of(report.traces.begin(), report.traces.end(),
-                     [](const analyzer::rows::Trace& trace) {
-                       const auto& reasons = trace.incomplete_because;
-                       return std::find(reasons.begin(), reasons.end(), kPaused) != reasons.end();
-                     });
+  return std::ranges::any_of(report.traces, [](const analyzer::rows::Trace& trace) {
+    const auto& reasons = trace.incomplete_because;
+    return std::ranges::find(reasons, kPaused) != reasons.end();
+  });
 }
 
 std::optional<std::uint64_t> only_sums_until_ns(const analyzer::rows::Report& report) {

@@ -55,7 +55,7 @@ std::string count_of(std::uint64_t count, std::string_view one, std::string_view
 std::string process_name(const analyzer::rows::Report& report, const std::string& process_id) {
   const auto& processes = report.processes;
   const bool has_hosts =
-      std::any_of(processes.begin(), processes.end(), [&](const analyzer::rows::Process& process) {
+      std::ranges::any_of(processes, [&](const analyzer::rows::Process& process) {
         return process.host != processes.front().host;
       });
   for (const analyzer::rows::Process& process : processes) {

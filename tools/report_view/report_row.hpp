@@ -22,6 +22,11 @@ using analyzer::Json;
 [[nodiscard]] std::uint64_t number_or_zero(const Json& row, const char* key);
 [[nodiscard]] std::string text_or(const Json& row, const char* key, std::string_view otherwise);
 
+template <class Value>
+[[nodiscard]] Json json_or_null(const std::optional<Value>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
 // Names of a traced program need not be UTF-8; what is none becomes U+FFFD.
 [[nodiscard]] std::string valid_utf8(const std::string& text);
 

@@ -67,8 +67,8 @@ void keep_rank(Report& report, std::uint64_t rank) {
   if (report.allocations) keep_processes(*report.allocations, ids);
   for_each_list(report, [&](auto& list) { keep_processes(list, ids); });
   std::erase_if(report.devices, [&](const rows::Device& device) {
-    return std::none_of(device.seen_as.begin(), device.seen_as.end(),
-                        [&](const rows::SeenAs& seen) { return ids.contains(seen.process); });
+    return std::ranges::none_of(
+        device.seen_as, [&](const rows::SeenAs& seen) { return ids.contains(seen.process); });
   });
 }
 

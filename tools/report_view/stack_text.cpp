@@ -38,9 +38,8 @@ bool is_users(const Frame& frame) {
 
 std::string short_text(const Stack& stack, std::size_t most_frames) {
   const std::vector<const Frame*> frames = readable_frames(stack);
-  const auto innermost = std::find_if(frames.begin(), frames.end(), [](const Frame* frame) {
-    return !is_python(*frame) && has_readable_name(*frame);
-  });
+  const auto innermost = std::ranges::find_if(
+      frames, [](const Frame* frame) { return !is_python(*frame) && has_readable_name(*frame); });
   std::string text;
   std::size_t shown = 0;
   for (auto frame = frames.begin(); frame != frames.end() && shown < most_frames; ++frame) {
@@ -77,8 +76,8 @@ std::string name_frame(const Frame& frame) {
 
 std::string short_stack(const analyzer::rows::Report& report,
                         const analyzer::rows::OptionalText& stack, std::size_t most_frames) {
-  const auto found = std::find_if(report.stacks.begin(), report.stacks.end(),
-                                  [&](const Stack& row) { return row.id == stack; });
+  const auto found =
+      std::ranges::find_if(report.stacks, [&](const Stack& row) { return row.id == stack; });
   return found == report.stacks.end() ? std::string() : short_text(*found, most_frames);
 }
 

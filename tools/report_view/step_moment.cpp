@@ -2,6 +2,7 @@
 #include "tools/report_view/step_moment.hpp"
 
 #include <algorithm>
+#include <functional>
 
 #include "tools/base/failure.hpp"
 #include "tools/base/text.hpp"
@@ -62,9 +63,7 @@ std::vector<rows::Step> find_step(const rows::Report& report, std::uint64_t inde
   std::copy_if(report.steps.begin(), report.steps.end(), std::back_inserter(found),
                [&](const rows::Step& step) { return step.index == index && step.start_ns; });
   if (found.empty()) throw Failure(complaint_about_step(report, index), ExitCode::kUsage);
-  std::stable_sort(found.begin(), found.end(), [](const rows::Step& a, const rows::Step& b) {
-    return a.peak_bytes > b.peak_bytes;
-  });
+  std::ranges::stable_sort(found, std::ranges::greater(), &rows::Step::peak_bytes);
   return found;
 }
 

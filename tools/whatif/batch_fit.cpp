@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <functional>
 
 #include "tools/base/failure.hpp"
 #include "tools/base/sizes.hpp"
@@ -108,9 +109,8 @@ void BatchFit::collect_lines() {
     line.shape = shape_of(points_of(line, runs_));
     lines_.push_back(std::move(line));
   }
-  std::stable_sort(lines_.begin(), lines_.end(), [](const FitLine& a, const FitLine& b) {
-    return a.runs[1].bytes > b.runs[1].bytes;
-  });
+  std::ranges::stable_sort(lines_, std::ranges::greater(),
+                           [](const FitLine& line) { return line.runs[1].bytes; });
 }
 
 void BatchFit::refuse_other_shapes() const {
@@ -137,7 +137,7 @@ void BatchFit::refuse_other_shapes() const {
 }
 
 void BatchFit::refuse_no_growth() const {
-  const bool grows = std::any_of(lines_.begin(), lines_.end(), [&](const FitLine& line) {
+  const bool grows = std::ranges::any_of(lines_, [&](const FitLine& line) {
     return line.shape == FitShape::kFaster ||
            (line.shape == FitShape::kLine && points_of(line, runs_).growth() != 0);
   });
@@ -187,7 +187,7 @@ std::uint64_t BatchFit::allocated_at(std::uint64_t batch) const {
 }
 
 FitPrediction BatchFit::predict(std::uint64_t batch) const {
-  FitPrediction prediction{batch, allocated_at(batch), std::nullopt, std::nullopt};
+  FitPrediction prediction{allocated_at(batch), std::nullopt, std::nullopt};
   std::uint64_t most_beyond = 0;
   for (const FitRun& run : runs_) {
     if (!run.reserved_bytes) return prediction;

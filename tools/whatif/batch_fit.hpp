@@ -66,7 +66,6 @@ struct FitCheck {
 // What is reserved is no line. It is no less than what is allocated, and taken to be no more than
 // that, the most that a run had reserved beyond its own, as bytes and in proportion, and a segment.
 struct FitPrediction {
-  std::uint64_t batch = 0;
   std::uint64_t allocated_bytes = 0;
   std::optional<std::uint64_t> reserved_low_bytes;
   std::optional<std::uint64_t> reserved_high_bytes;

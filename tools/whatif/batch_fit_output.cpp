@@ -6,6 +6,7 @@
 #include "analyzer/base/words.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/report_row.hpp"
 #include "tools/whatif/batch_fit.hpp"
 #include "tools/whatif/what_if_text.hpp"
 
@@ -118,10 +119,6 @@ std::string far_text(const BatchFit& fit, const FitQuestion& question) {
       format_count(seen));
 }
 
-Json number_json(const std::optional<std::uint64_t>& number) {
-  return number ? Json(*number) : Json(nullptr);
-}
-
 Json line_json(const BatchFit& fit, const FitLine& line) {
   Json bytes = Json::array();
   Json counts = Json::array();
@@ -141,10 +138,11 @@ Json line_json(const BatchFit& fit, const FitLine& line) {
 Json prediction_json(const BatchFit& fit, std::uint64_t batch) {
   const FitPrediction prediction = fit.predict(batch);
   const bool is_known = fit.reason().empty();
-  return {{"batch", batch},
-          {"allocated_peak_bytes", is_known ? Json(prediction.allocated_bytes) : Json(nullptr)},
-          {"reserved_low_bytes", is_known ? number_json(prediction.reserved_low_bytes) : Json()},
-          {"reserved_high_bytes", is_known ? number_json(prediction.reserved_high_bytes) : Json()}};
+  return {
+      {"batch", batch},
+      {"allocated_peak_bytes", is_known ? Json(prediction.allocated_bytes) : Json(nullptr)},
+      {"reserved_low_bytes", is_known ? json_or_null(prediction.reserved_low_bytes) : Json()},
+      {"reserved_high_bytes", is_known ? json_or_null(prediction.reserved_high_bytes) : Json()}};
 }
 
 }  // namespace
@@ -179,8 +177,8 @@ Json batch_fit_json(const BatchFit& fit, const FitQuestion& question) {
                     {"process", run.process},
                     {"device", run.device},
                     {"allocated_peak_bytes", run.allocated_bytes},
-                    {"reserved_peak_bytes", number_json(run.reserved_bytes)},
-                    {"other_bytes", number_json(run.other_bytes)}});
+                    {"reserved_peak_bytes", json_or_null(run.reserved_bytes)},
+                    {"other_bytes", json_or_null(run.other_bytes)}});
   }
   Json lines = Json::array();
   for (const FitLine& line : fit.lines()) lines.push_back(line_json(fit, line));
@@ -200,8 +198,8 @@ Json batch_fit_json(const BatchFit& fit, const FitQuestion& question) {
   for (const std::uint64_t capacity : question.capacities) {
     const FitCard card = fit.card(capacity);
     cards.push_back({{"capacity_bytes", card.capacity_bytes},
-                     {"batch", number_json(card.batch)},
-                     {"margin_bytes", number_json(card.margin_bytes)}});
+                     {"batch", json_or_null(card.batch)},
+                     {"margin_bytes", json_or_null(card.margin_bytes)}});
   }
   const std::string reason = fit.reason_of_cards();
   out["runs"] = std::move(runs);

@@ -2,6 +2,7 @@
 #include "tools/whatif/what_if_text.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
@@ -75,9 +76,7 @@ std::string number_of(const OptionalNumber& number) { return number ? format_cou
 // The smallest card from which on all that were tried have room.
 std::string card_of(const WhatIfRow& row) {
   std::vector<WhatIfFit> fits = row.fits;
-  std::sort(fits.begin(), fits.end(), [](const WhatIfFit& a, const WhatIfFit& b) {
-    return a.capacity_bytes > b.capacity_bytes;
-  });
+  std::ranges::sort(fits, std::ranges::greater(), &WhatIfFit::capacity_bytes);
   std::string card;
   for (const WhatIfFit& fit : fits) {
     if (!fit.fits) return card.empty() ? "?" : card;
@@ -258,8 +257,7 @@ std::set<const WhatIfLine*> lines_to_show(const WhatIf& device) {
       if (!is_rest && line.bytes != 0) lines.push_back(&line);
     }
   }
-  std::stable_sort(lines.begin(), lines.end(),
-                   [](const WhatIfLine* a, const WhatIfLine* b) { return a->bytes > b->bytes; });
+  std::ranges::stable_sort(lines, std::ranges::greater(), &WhatIfLine::bytes);
   lines.resize(std::min(lines.size(), kMostLines));
   return {lines.begin(), lines.end()};
 }
