@@ -84,7 +84,7 @@ TEST_CASE("without a policy an exact error fails and a warning does not", "[unit
   rows::Report report = leaking_report();
   const Verdict failed = judge(report, "");
   CHECK(failed.outcome == Outcome::kViolated);
-  CHECK(to_int(exit_code_of(failed.outcome)) == 23);
+  CHECK(to_int(describe(failed.outcome).exit_code) == 23);
   REQUIRE(failed.findings.size() == 1);
   CHECK(failed.findings[0].status == FindingStatus::kFails);
 
@@ -203,16 +203,16 @@ TEST_CASE("a leak and its growth are judged apart and told once", "[unit]") {
 TEST_CASE("a gate that saw nothing fails", "[unit]") {
   rows::Report report = example_report();
   report.traces[0].events = 0;
-  CHECK(to_int(exit_code_of(judge(report, "").outcome)) == 1);
+  CHECK(to_int(describe(judge(report, "").outcome).exit_code) == 1);
   CHECK(judge(report, "allow-empty = true").outcome == Outcome::kPassed);
-  CHECK(to_int(exit_code_of(judge_nothing(policy_of("")).outcome)) == 1);
+  CHECK(to_int(describe(judge_nothing(policy_of("")).outcome).exit_code) == 1);
   CHECK(judge_nothing(policy_of("allow-empty = true")).outcome == Outcome::kPassed);
 }
 
 TEST_CASE("an incomplete trace fails, and so do leaks that could not be checked", "[unit]") {
   rows::Report report = example_report();
   report.traces[0].complete = false;
-  CHECK(to_int(exit_code_of(judge(report, "").outcome)) == 24);
+  CHECK(to_int(describe(judge(report, "").outcome).exit_code) == 24);
   CHECK(judge(report, "allow-incomplete = true").outcome == Outcome::kPassed);
   report.traces[0].complete = true;
   report.leaks.state = rows::LeakState::kNotApplicable;
@@ -254,7 +254,7 @@ TEST_CASE("a baseline of another environment cannot be compared", "[unit]") {
   report.devices[0].name = "NVIDIA A100";
   const Verdict verdict = judge(report, Policy{}, Suppressions(), &baseline);
   CHECK(verdict.outcome == Outcome::kNotComparable);
-  CHECK(to_int(exit_code_of(verdict.outcome)) == 1);
+  CHECK(to_int(describe(verdict.outcome).exit_code) == 1);
 }
 
 TEST_CASE("a baseline is read as it was written, and written twice alike", "[unit]") {

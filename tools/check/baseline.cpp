@@ -36,11 +36,6 @@ Environment environment_of(const rows::Report& report) {
   return environment;
 }
 
-template <class T>
-Json json_or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
-
 Json environment_json(const Environment& environment) {
   return {{"devices", std::vector<Json>(environment.devices.begin(), environment.devices.end())},
           {"driver_version", json_or_null(environment.driver_version)},
@@ -174,16 +169,12 @@ Baseline Baseline::read(const std::filesystem::path& path) {
 
 const BaselineEntry* Baseline::find(const rows::Report& report) const {
   const Environment environment = environment_of(report);
-  const auto found =
-      std::find_if(entries_.begin(), entries_.end(),
-                   [&](const BaselineEntry& entry) { return entry.environment == environment; });
+  const auto found = std::ranges::find(entries_, environment, &BaselineEntry::environment);
   return found == entries_.end() ? nullptr : &*found;
 }
 
 void Baseline::put(BaselineEntry entry) {
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const BaselineEntry& old) {
-    return old.environment == entry.environment;
-  });
+  const auto found = std::ranges::find(entries_, entry.environment, &BaselineEntry::environment);
   if (found == entries_.end()) {
     entries_.push_back(std::move(entry));
   } else {

@@ -169,7 +169,7 @@ int check_job(const CheckRequest& request) {
       throw Failure("there is no trace, so there is no baseline to write");
     const Verdict verdict = judge_nothing(request.policy);
     publish(verdict, request);
-    return to_int(exit_code_of(verdict.outcome));
+    return to_int(describe(verdict.outcome).exit_code);
   }
   std::vector<std::string> notes;
   const analyzer::rows::Report report = load_current(request, notes);
@@ -182,7 +182,7 @@ int check_job(const CheckRequest& request) {
       judge(report, request.policy, std::move(suppressions), has_baseline ? &baseline : nullptr);
   verdict.notes = std::move(notes);
   publish(verdict, request);
-  return to_int(exit_code_of(verdict.outcome));
+  return to_int(describe(verdict.outcome).exit_code);
 }
 
 }  // namespace gpumemtrace::tools

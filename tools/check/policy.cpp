@@ -27,76 +27,87 @@ std::uint64_t size_of(const char* name, const std::string& value) {
   return *parse_size(value);
 }
 
-void set_peak(Policy& policy, const std::string& value) {
+template <auto kMember>
+void set_size(Policy& policy, const char* name, const std::string& value) {
+  policy.*kMember = size_of(name, value);
+}
+
+void set_card(Policy& policy, const char* name, const std::string& value) {
+  policy.max_what_if_bytes = size_of(name, value);
+  if (policy.max_what_if_bytes == 0) refuse(format_text("{}: there is no card of 0 bytes", name));
+}
+
+void set_peak(Policy& policy, const char* name, const std::string& value) {
   const std::vector<std::string> parts = split(value, ",");
   PeakLimit limit;
-  limit.bytes = size_of("max-peak", parts.empty() ? "" : parts.front());
+  limit.bytes = size_of(name, parts.empty() ? "" : parts.front());
   for (std::size_t i = 1; i < parts.size(); ++i) {
     const std::string& part = parts[i];
     if (part.starts_with("level=")) {
       limit.level = part.substr(6);
-      if (std::find(kLevels.begin(), kLevels.end(), limit.level) == kLevels.end()) {
-        refuse(format_text("max-peak: there is no level '{}'; known are {}", limit.level,
+      if (std::ranges::find(kLevels, limit.level) == kLevels.end()) {
+        refuse(format_text("{}: there is no level '{}'; known are {}", name, limit.level,
                            joined(kLevels)));
       }
       if (limit.level == "physical") limit.level.clear();
     } else if (part.starts_with("gpu=") && parse_number(part.substr(4))) {
       limit.device = "d" + part.substr(4);
     } else {
-      refuse(format_text("max-peak: '{}' is neither level=LEVEL nor gpu=NUMBER", part));
+      refuse(format_text("{}: '{}' is neither level=LEVEL nor gpu=NUMBER", name, part));
     }
   }
   policy.max_peaks.push_back(limit);
 }
 
-void set_stranded(Policy& policy, const std::string& value) {
+void set_stranded(Policy& policy, const char* name, const std::string& value) {
   policy.max_stranded_share = parse_share(value);
   if (!policy.max_stranded_share) {
-    refuse(format_text("max-stranded: '{}' is no share; write 20% or 0.2", value));
+    refuse(format_text("{}: '{}' is no share; write 20% or 0.2", name, value));
   }
 }
 
 bool is_rule(const std::string& name) {
-  return name == "any" || std::any_of(analyzer::kRules.begin(), analyzer::kRules.end(),
-                                      [&](const analyzer::RuleInfo& rule) {
-                                        return rule.name == name || rule.family == name;
-                                      });
+  return name == "any" ||
+         std::ranges::any_of(analyzer::kRules, [&](const analyzer::RuleInfo& rule) {
+           return rule.name == name || rule.family == name;
+         });
 }
 
-void set_fail_on(Policy& policy, const std::string& value) {
+void set_fail_on(Policy& policy, const char* name, const std::string& value) {
   const std::size_t colon = value.find(':');
   FailOn row{value.substr(0, colon), "info"};
   if (colon != std::string::npos) row.least_severity = value.substr(colon + 1);
   if (!is_rule(row.rule)) {
     std::string names = "any";
     for (const analyzer::RuleInfo& rule : analyzer::kRules) names += ", " + std::string(rule.name);
-    refuse(format_text("fail-on: there is no rule '{}'; known are {}", row.rule, names));
+    refuse(format_text("{}: there is no rule '{}'; known are {}", name, row.rule, names));
   }
   if (row.least_severity != "info" && row.least_severity != "warning" &&
       row.least_severity != "error") {
-    refuse(format_text("fail-on: '{}' is no severity; write error, warning or info",
+    refuse(format_text("{}: '{}' is no severity; write error, warning or info", name,
                        row.least_severity));
   }
   policy.fail_on.push_back(row);
 }
 
 // "5%", "8MiB" or both with a comma; what is not named is zero.
-void set_regression(Policy& policy, const std::string& value) {
+void set_regression(Policy& policy, const char* name, const std::string& value) {
   RegressionLimit limit{0, 0};
   for (const std::string& part : split(value, ",")) {
     const auto share = part.find('%') == std::string::npos ? std::nullopt : parse_share(part);
     if (share) {
       limit.share = *share;
     } else {
-      limit.bytes = size_of("max-regression", part);
+      limit.bytes = size_of(name, part);
     }
   }
   policy.regression = limit;
 }
 
-bool is_on(const char* name, const std::string& value) {
-  if (value == "true" || value == "1" || value == "yes") return true;
-  if (value == "false" || value == "0" || value == "no") return false;
+template <auto kMember>
+void set_flag(Policy& policy, const char* name, const std::string& value) {
+  policy.*kMember = value == "true" || value == "1" || value == "yes";
+  if (policy.*kMember || value == "false" || value == "0" || value == "no") return;
   refuse(format_text("{}: '{}' is neither true nor false", name, value));
 }
 
@@ -112,48 +123,34 @@ std::string without_quotes(std::string_view text) {
 const std::vector<PolicySetting>& policy_settings() {
   static const std::vector<PolicySetting> settings = {
       {"max-leak", "SIZE", "Most bytes that may be lost at exit.",
-       [](Policy& policy, const std::string& value) {
-         policy.max_leak_bytes = size_of("max-leak", value);
-       }},
+       set_size<&Policy::max_leak_bytes>},
       {"max-growth", "SIZE",
        "Most bytes that one place may grow by in a step; where a job has no steps, in the run.",
-       [](Policy& policy, const std::string& value) {
-         policy.max_growth_bytes = size_of("max-growth", value);
-       }},
+       set_size<&Policy::max_growth_bytes>},
       {"max-peak", "SIZE[,level=L][,gpu=N]",
        "Highest peak. Without a level: physical bytes on a device, summed over the job.", set_peak},
       {"max-stranded", "SHARE",
        "Largest part of reserved memory that is free beside live blocks, such as 20%.",
        set_stranded},
       {"max-transfer", "SIZE", "Most bytes copied between host and devices.",
-       [](Policy& policy, const std::string& value) {
-         policy.max_transfer_bytes = size_of("max-transfer", value);
-       }},
+       set_size<&Policy::max_transfer_bytes>},
       {"max-what-if", "SIZE",
-       "A card on which the recorded run must fit, by a replay of PyTorch's allocator.",
-       [](Policy& policy, const std::string& value) {
-         policy.max_what_if_bytes = size_of("max-what-if", value);
-         if (policy.max_what_if_bytes == 0) refuse("max-what-if: there is no card of 0 bytes");
-       }},
+       "A card on which the recorded run must fit, by a replay of PyTorch's allocator.", set_card},
       {"fail-on", "RULE[:SEVERITY]", "Findings of the rule, or of `any`, that fail.", set_fail_on},
       {"suppressions", "FILE", "Findings to leave out, by patterns in LeakSanitizer's syntax.",
-       [](Policy& policy, const std::string& value) {
+       [](Policy& policy, const char*, const std::string& value) {
          policy.suppression_files.emplace_back(value);
        }},
       {"baseline", "FILE", "What is known and accepted; only what is new or larger fails.",
-       [](Policy& policy, const std::string& value) { policy.baseline = value; }},
+       [](Policy& policy, const char*, const std::string& value) { policy.baseline = value; }},
       {"max-regression", "SHARE|SIZE",
        "How much more than the baseline is allowed (default 5%,8MiB: the larger). What is "
        "lost may not become more at all.",
        set_regression},
       {"allow-empty", nullptr, "No trace and no CUDA call is no failure.",
-       [](Policy& policy, const std::string& value) {
-         policy.allow_empty = is_on("allow-empty", value);
-       }},
+       set_flag<&Policy::allow_empty>},
       {"allow-incomplete", nullptr, "A trace that misses events is no failure.",
-       [](Policy& policy, const std::string& value) {
-         policy.allow_incomplete = is_on("allow-incomplete", value);
-       }},
+       set_flag<&Policy::allow_incomplete>},
   };
   return settings;
 }
@@ -208,8 +205,7 @@ void apply_policy_text(std::string_view text, const std::string& origin, Policy&
     const std::size_t equals = content.find('=');
     const std::string name = without_quotes(std::string_view(content).substr(0, equals));
     const auto& settings = policy_settings();
-    const auto setting = std::find_if(settings.begin(), settings.end(),
-                                      [&](const PolicySetting& row) { return name == row.name; });
+    const auto setting = std::ranges::find(settings, name, &PolicySetting::name);
     if (equals == std::string::npos || setting == settings.end()) {
       refuse(
           format_text("{}:{}: '{}' is no setting; write `name = value` with the names of `check`'s "
@@ -217,7 +213,8 @@ void apply_policy_text(std::string_view text, const std::string& origin, Policy&
                       origin, number, content));
     }
     try {
-      setting->set(policy, without_quotes(std::string_view(content).substr(equals + 1)));
+      setting->set(policy, setting->name,
+                   without_quotes(std::string_view(content).substr(equals + 1)));
     } catch (const Failure& failure) {
       refuse(format_text("{}:{}: {}", origin, number, failure.what()));
     }
@@ -225,8 +222,8 @@ void apply_policy_text(std::string_view text, const std::string& origin, Policy&
 }
 
 bool PolicyOptions::given() const {
-  return !file_.empty() || std::any_of(values_.begin(), values_.end(),
-                                       [](const auto& values) { return !values.empty(); });
+  return !file_.empty() ||
+         std::ranges::any_of(values_, [](const auto& values) { return !values.empty(); });
 }
 
 Policy PolicyOptions::policy() const {
@@ -242,7 +239,8 @@ Policy PolicyOptions::policy() const {
     apply_policy_text(text.str(), file_.string(), policy);
   }
   for (std::size_t i = 0; i < values_.size(); ++i) {
-    for (const std::string& value : values_[i]) policy_settings()[i].set(policy, value);
+    const PolicySetting& setting = policy_settings()[i];
+    for (const std::string& value : values_[i]) setting.set(policy, setting.name, value);
   }
   policy.require_sense();
   return policy;

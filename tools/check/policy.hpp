@@ -61,7 +61,7 @@ struct PolicySetting {
   const char* value_name;  // nullptr for a flag
   const char* help;
   // Throws Failure for a value that makes no sense.
-  void (*set)(Policy& policy, const std::string& value);
+  void (*set)(Policy& policy, const char* name, const std::string& value);
 };
 [[nodiscard]] const std::vector<PolicySetting>& policy_settings();
 

@@ -14,17 +14,13 @@ bool points_to(const Finding& finding, const Finding& cause) {
                                   finding.origin.site == cause.origin.site);
 }
 
-bool is_open(const JudgedFinding& finding) {
-  return finding.status == FindingStatus::kFails || finding.status == FindingStatus::kReported;
-}
-
 }  // namespace
 
 std::vector<const JudgedFinding*> others_of_cause(const Verdict& verdict,
                                                   const JudgedFinding& finding) {
   std::vector<const JudgedFinding*> others;
   for (const JudgedFinding& other : verdict.findings) {
-    if (!is_open(other)) continue;
+    if (!other.is_open()) continue;
     if (points_to(*other.row, *finding.row) || points_to(*finding.row, *other.row)) {
       others.push_back(&other);
     }
@@ -34,7 +30,7 @@ std::vector<const JudgedFinding*> others_of_cause(const Verdict& verdict,
 
 bool stands_for_cause(const Verdict& verdict, const JudgedFinding& finding) {
   const std::vector<const JudgedFinding*> others = others_of_cause(verdict, finding);
-  return std::none_of(others.begin(), others.end(), [&](const JudgedFinding* other) {
+  return std::ranges::none_of(others, [&](const JudgedFinding* other) {
     if (other->status != finding.status) return other->status == FindingStatus::kFails;
     return finding.row->same_cause.has_value();
   });

@@ -30,9 +30,9 @@ leak:^cuptiActivity
 namespace rows = analyzer::rows;
 
 bool is_type(const std::string& type) {
-  return std::any_of(
-      analyzer::kRules.begin(), analyzer::kRules.end(),
-      [&](const analyzer::RuleInfo& rule) { return rule.name == type || rule.family == type; });
+  return std::ranges::any_of(analyzer::kRules, [&](const analyzer::RuleInfo& rule) {
+    return rule.name == type || rule.family == type;
+  });
 }
 
 // Where `part` first stands at or after `from`.
@@ -149,9 +149,8 @@ const Suppression* Suppressions::use(const rows::Finding& finding, const rows::R
   const std::vector<std::string> texts = texts_of(finding, report);
   for (Suppression& row : rows_) {
     if (row.type != rule.name && row.type != rule.family) continue;
-    const bool fits = std::any_of(texts.begin(), texts.end(), [&](const std::string& text) {
-      return matches_pattern(row.pattern, text);
-    });
+    const bool fits = std::ranges::any_of(
+        texts, [&](const std::string& text) { return matches_pattern(row.pattern, text); });
     if (!fits) continue;
     ++row.count;
     row.bytes += finding.bytes.value_or(0);

@@ -2,6 +2,7 @@
 #include "tools/check/verdict.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 
@@ -19,6 +20,17 @@ using analyzer::Rule;
 using analyzer::Severity;
 
 constexpr bool kBaselineCanAccept = true;
+
+// In the order of Outcome.
+constexpr std::array kOutcomes = {
+    OutcomeInfo{"passed", "PASSED", ExitCode::kSuccess},
+    OutcomeInfo{"incomplete", "INCOMPLETE", ExitCode::kIncomplete},
+    OutcomeInfo{"violated", "FAILED", ExitCode::kViolated},
+    OutcomeInfo{"nothing_matched", "NOT ALL WAS CHECKED", ExitCode::kFailure},
+    OutcomeInfo{"not_comparable", "NOT COMPARABLE", ExitCode::kFailure},
+    OutcomeInfo{"nothing_traced", "NOTHING WAS CHECKED", ExitCode::kFailure},
+};
+static_assert(kOutcomes.size() == static_cast<std::size_t>(Outcome::kNothingTraced) + 1);
 
 int rank_of(std::string_view severity) {
   return severity == "error" ? 2 : severity == "warning" ? 1 : 0;
@@ -39,12 +51,11 @@ bool needs_cupti(std::string_view rule) {
 
 bool asks_for_leaks(const Policy& policy) {
   return policy.is_default() || policy.max_leak_bytes ||
-         std::any_of(policy.fail_on.begin(), policy.fail_on.end(), [](const FailOn& row) {
+         std::ranges::any_of(policy.fail_on, [](const FailOn& row) {
            return row.rule == "any" || row.rule == "leak" ||
-                  std::any_of(analyzer::kRules.begin(), analyzer::kRules.end(),
-                              [&](const analyzer::RuleInfo& rule) {
-                                return rule.name == row.rule && rule.family == "leak";
-                              });
+                  std::ranges::any_of(analyzer::kRules, [&](const analyzer::RuleInfo& rule) {
+                    return rule.name == row.rule && rule.family == "leak";
+                  });
          });
 }
 
@@ -94,7 +105,7 @@ class Judge {
     add({name, "", message + "; this limit checked nothing", false}, Outcome::kNothingMatched);
   }
 
-  void add(PolicyCheck check, Outcome otherwise) {
+  void add(PolicyCheck check, Outcome otherwise = Outcome::kViolated) {
     if (!check.holds) verdict_.outcome = std::max(verdict_.outcome, otherwise);
     verdict_.checks.push_back(std::move(check));
   }
@@ -138,9 +149,7 @@ class Judge {
   std::pair<std::size_t, std::uint64_t> mark(const std::string& check, Fails&& fails) {
     std::pair<std::size_t, std::uint64_t> sum{0, 0};
     for (JudgedFinding& finding : verdict_.findings) {
-      const bool open =
-          finding.status == FindingStatus::kReported || finding.status == FindingStatus::kFails;
-      if (!open || !fails(*finding.row)) continue;
+      if (!finding.is_open() || !fails(*finding.row)) continue;
       finding.status = FindingStatus::kFails;
       if (finding.reason.empty()) finding.reason = check;
       ++sum.first;
@@ -157,8 +166,9 @@ class Judge {
   }
 
   [[nodiscard]] bool has_cupti() const {
-    return std::any_of(report_.processes.begin(), report_.processes.end(),
-                       [](const rows::Process& process) { return process.cupti.join.has_value(); });
+    return std::ranges::any_of(report_.processes, [](const rows::Process& process) {
+      return process.cupti.join.has_value();
+    });
   }
 
   void check_rules() {
@@ -171,8 +181,7 @@ class Judge {
            sum.first == 0
                ? "no exact finding of severity error"
                : count_of(sum.first, "exact finding", "exact findings") + " of severity error",
-           sum.first == 0, kBaselineCanAccept},
-          Outcome::kViolated);
+           sum.first == 0, kBaselineCanAccept});
     }
     for (const FailOn& row : policy_.fail_on) {
       if (needs_cupti(row.rule) && !has_cupti()) {
@@ -185,8 +194,7 @@ class Judge {
         return asked && rank_of(name_of(finding.severity)) >= rank_of(row.least_severity);
       });
       add({"fail-on", row.rule, count_of(sum.first, "finding", "findings"), sum.first == 0,
-           kBaselineCanAccept},
-          Outcome::kViolated);
+           kBaselineCanAccept});
     }
   }
 
@@ -194,9 +202,7 @@ class Judge {
     if (!policy_.max_leak_bytes) return;
     std::uint64_t bytes = 0;
     for (const JudgedFinding& finding : verdict_.findings) {
-      const bool counts = finding.row->rule == Rule::kLeak &&
-                          finding.status != FindingStatus::kKnown &&
-                          finding.status != FindingStatus::kSuppressed;
+      const bool counts = finding.row->rule == Rule::kLeak && finding.is_open();
       if (counts) bytes += finding.row->bytes.value_or(0);
     }
     const bool holds = bytes <= *policy_.max_leak_bytes;
@@ -205,8 +211,7 @@ class Judge {
     }
     add({"max-leak", "",
          format_text("{} lost, {} allowed", size_text(bytes), size_text(*policy_.max_leak_bytes)),
-         holds, kBaselineCanAccept},
-        Outcome::kViolated);
+         holds, kBaselineCanAccept});
   }
 
   void check_growth() {
@@ -221,8 +226,7 @@ class Judge {
              "{} more than {}",
              sum.first == 1 ? "1 place grew by" : format_count(sum.first) + " places grew by",
              size_text(*policy_.max_growth_bytes)),
-         sum.first == 0, kBaselineCanAccept},
-        Outcome::kViolated);
+         sum.first == 0, kBaselineCanAccept});
   }
 
   // `process`: whose peak it is; empty for that of a device. False where the limit names another
@@ -237,8 +241,7 @@ class Judge {
     }
     add({"max-peak", subject,
          format_text("{} at the peak, {} allowed", size_text(bytes), size_text(limit.bytes)),
-         bytes <= limit.bytes},
-        Outcome::kViolated);
+         bytes <= limit.bytes});
     return true;
   }
 
@@ -291,8 +294,7 @@ class Judge {
     add({"max-stranded", "",
          format_text("{:.1f} % of reserved memory stranded at worst, {:.1f} % allowed", worst * 100,
                      *policy_.max_stranded_share * 100),
-         worst <= *policy_.max_stranded_share},
-        Outcome::kViolated);
+         worst <= *policy_.max_stranded_share});
   }
 
   void check_transfers() {
@@ -301,8 +303,7 @@ class Judge {
     add({"max-transfer", "",
          format_text("{} copied between host and devices, {} allowed", size_text(bytes),
                      size_text(*policy_.max_transfer_bytes)),
-         bytes <= *policy_.max_transfer_bytes},
-        Outcome::kViolated);
+         bytes <= *policy_.max_transfer_bytes});
   }
 
   // A device on which memory was taken and of whose allocator nothing is known; empty: there is
@@ -311,9 +312,9 @@ class Judge {
     for (const rows::Device& device : report_.devices) {
       if (!device.physical_peak || device.physical_peak->bytes == 0) continue;
       const bool is_replayed =
-          report_.what_if &&
-          std::any_of(report_.what_if->begin(), report_.what_if->end(),
-                      [&](const rows::WhatIf& row) { return row.device == device.id; });
+          report_.what_if && std::ranges::any_of(*report_.what_if, [&](const rows::WhatIf& row) {
+            return row.device == device.id;
+          });
       if (!is_replayed) return device.id;
     }
     return {};
@@ -354,8 +355,7 @@ class Judge {
                   format_text("the run, which reserved {} at most, does not fit a card of {} with "
                               "what else lies on it",
                               reserved, size_text(capacity)),
-                  false},
-                 Outcome::kViolated);
+                  false});
     }
     // What was recorded fits, or a replay with less memory does; streams that were told apart by
     // places alone could be others there.
@@ -372,15 +372,13 @@ class Judge {
     add({"max-what-if", subject,
          format_text("the run reserves {} at most and fits a card of {}", reserved,
                      size_text(capacity)),
-         true},
-        Outcome::kViolated);
+         true});
   }
 
   void check_no_more(const std::string& subject, std::uint64_t base, std::uint64_t now) {
     add({"max-regression", subject,
          format_text("{}, {} in the baseline", size_text(now), size_text(base)),
-         now <= allowed_bytes(base), kBaselineCanAccept},
-        Outcome::kViolated);
+         now <= allowed_bytes(base), kBaselineCanAccept});
   }
 
   void check_regression() {
@@ -433,52 +431,13 @@ class Judge {
 
 }  // namespace
 
-std::string_view name_of(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kPassed:
-      return "passed";
-    case Outcome::kIncomplete:
-      return "incomplete";
-    case Outcome::kViolated:
-      return "violated";
-    case Outcome::kNothingMatched:
-      return "nothing_matched";
-    case Outcome::kNotComparable:
-      return "not_comparable";
-    case Outcome::kNothingTraced:
-      break;
-  }
-  return "nothing_traced";
-}
-
-ExitCode exit_code_of(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::kPassed:
-      return ExitCode::kSuccess;
-    case Outcome::kIncomplete:
-      return ExitCode::kIncomplete;
-    case Outcome::kViolated:
-      return ExitCode::kViolated;
-    case Outcome::kNothingMatched:
-    case Outcome::kNotComparable:
-    case Outcome::kNothingTraced:
-      break;
-  }
-  return ExitCode::kFailure;
+const OutcomeInfo& describe(Outcome outcome) {
+  return kOutcomes.at(static_cast<std::size_t>(outcome));
 }
 
 std::string_view name_of(FindingStatus status) {
-  switch (status) {
-    case FindingStatus::kFails:
-      return "fails";
-    case FindingStatus::kKnown:
-      return "known";
-    case FindingStatus::kSuppressed:
-      return "suppressed";
-    case FindingStatus::kReported:
-      break;
-  }
-  return "reported";
+  constexpr std::array<std::string_view, 4> kNames = {"fails", "known", "suppressed", "reported"};
+  return kNames.at(static_cast<std::size_t>(status));
 }
 
 Verdict judge(const rows::Report& report, const Policy& policy, Suppressions suppressions,

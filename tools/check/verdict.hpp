@@ -24,8 +24,13 @@ enum class Outcome {
   kNothingTraced,
 };
 
-[[nodiscard]] std::string_view name_of(Outcome outcome);
-[[nodiscard]] ExitCode exit_code_of(Outcome outcome);
+struct OutcomeInfo {
+  std::string_view name;      // for scripts
+  std::string_view headline;  // of the text
+  ExitCode exit_code;
+};
+
+[[nodiscard]] const OutcomeInfo& describe(Outcome outcome);
 
 // One question of the policy and its answer.
 struct PolicyCheck {
@@ -48,6 +53,11 @@ struct JudgedFinding {
   const analyzer::rows::Finding* row = nullptr;  // of the report
   FindingStatus status = FindingStatus::kReported;
   std::string reason;  // the suppression, or the check that it fails
+
+  // No baseline and no suppression hides it.
+  [[nodiscard]] bool is_open() const {
+    return status == FindingStatus::kFails || status == FindingStatus::kReported;
+  }
 };
 
 struct Verdict {

@@ -60,7 +60,7 @@ std::string verdict_github(const Verdict& verdict, const std::filesystem::path& 
 
 std::string verdict_markdown(const Verdict& verdict) {
   std::string text = format_text("### gpumemtrace: {}\n\n| check | | |\n| --- | --- | --- |\n",
-                                 name_of(verdict.outcome));
+                                 describe(verdict.outcome).name);
   for (const PolicyCheck& check : verdict.checks) {
     text += format_text("| {} | {} | {} |\n", cell(title_of(check)),
                         check.holds ? "ok" : "**FAIL**", cell(check.message));
@@ -68,9 +68,7 @@ std::string verdict_markdown(const Verdict& verdict) {
   if (verdict.findings.empty()) return text;
   text += "\n| finding | status | fix |\n| --- | --- | --- |\n";
   for (const JudgedFinding& finding : verdict.findings) {
-    const bool is_hidden =
-        finding.status == FindingStatus::kKnown || finding.status == FindingStatus::kSuppressed;
-    if (!is_hidden && !stands_for_cause(verdict, finding)) continue;
+    if (finding.is_open() && !stands_for_cause(verdict, finding)) continue;
     text += format_text("| {} | {} | {} |\n", cell(finding.row->title), name_of(finding.status),
                         cell(finding.row->fix));
   }

@@ -29,8 +29,8 @@ Json verdict_json(const Verdict& verdict) {
   }
   return {{"format", "gpumemtrace-verdict"},
           {"version", 1},
-          {"outcome", name_of(verdict.outcome)},
-          {"exit_code", to_int(exit_code_of(verdict.outcome))},
+          {"outcome", describe(verdict.outcome).name},
+          {"exit_code", to_int(describe(verdict.outcome).exit_code)},
           {"checks", std::move(checks)},
           {"findings", std::move(findings)},
           {"suppressions", std::move(suppressions)},

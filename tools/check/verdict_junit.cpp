@@ -32,8 +32,8 @@ std::string reasons_of(const Verdict& verdict, const PolicyCheck& check) {
 }  // namespace
 
 std::string verdict_junit(const Verdict& verdict) {
-  const auto failures = std::count_if(verdict.checks.begin(), verdict.checks.end(),
-                                      [](const PolicyCheck& check) { return !check.holds; });
+  const auto failures =
+      std::ranges::count_if(verdict.checks, [](const PolicyCheck& check) { return !check.holds; });
   std::string text = format_text(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n"
       "  <testsuite name=\"gpumemtrace\" tests=\"{}\" failures=\"{}\" errors=\"0\" "

@@ -65,7 +65,7 @@ Json result_json(const JudgedFinding& finding, const std::filesystem::path& root
                  {"locations", Json::array()}};
   const auto& site = row.origin.site;
   if (site && site->file) result["locations"].push_back(location_json(*site, root));
-  if (finding.status == FindingStatus::kSuppressed || finding.status == FindingStatus::kKnown) {
+  if (!finding.is_open()) {
     result["suppressions"] = {{{"kind", "external"}, {"justification", finding.reason}}};
   }
   return result;

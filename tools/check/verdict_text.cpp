@@ -18,36 +18,15 @@ constexpr std::size_t kMaxFindingsShown = 10;
 constexpr std::size_t kMaxFrames = 4;
 
 std::size_t count_with(const Verdict& verdict, FindingStatus status) {
-  return static_cast<std::size_t>(
-      std::count_if(verdict.findings.begin(), verdict.findings.end(),
-                    [&](const JudgedFinding& finding) { return finding.status == status; }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      verdict.findings, [&](const JudgedFinding& finding) { return finding.status == status; }));
 }
 
 std::string headline(const Verdict& verdict) {
-  std::string text;
-  switch (verdict.outcome) {
-    case Outcome::kPassed:
-      text = "PASSED";
-      break;
-    case Outcome::kViolated:
-      text = "FAILED";
-      break;
-    case Outcome::kIncomplete:
-      text = "INCOMPLETE";
-      break;
-    case Outcome::kNothingMatched:
-      text = "NOT ALL WAS CHECKED";
-      break;
-    case Outcome::kNotComparable:
-      text = "NOT COMPARABLE";
-      break;
-    case Outcome::kNothingTraced:
-      text = "NOTHING WAS CHECKED";
-      break;
-  }
+  std::string text(describe(verdict.outcome).headline);
   text += format_text(": {}", count_of(verdict.checks.size(), "check", "checks"));
-  const auto broken = std::count_if(verdict.checks.begin(), verdict.checks.end(),
-                                    [](const PolicyCheck& check) { return !check.holds; });
+  const auto broken =
+      std::ranges::count_if(verdict.checks, [](const PolicyCheck& check) { return !check.holds; });
   if (broken != 0) text += format_text(", {} not held", broken);
   if (const std::size_t known = count_with(verdict, FindingStatus::kKnown); known != 0) {
     text += format_text(", {} in the baseline", count_of(known, "finding", "findings"));
@@ -82,8 +61,7 @@ std::vector<SameFault> faults_of(const Verdict& verdict, FindingStatus status) {
     fault.bytes += finding.row->bytes.value_or(0);
     if (!many || !finding.row->process) continue;
     const std::string name = process_name(*verdict.report, *finding.row->process);
-    const bool is_new =
-        std::find(fault.processes.begin(), fault.processes.end(), name) == fault.processes.end();
+    const bool is_new = std::ranges::find(fault.processes, name) == fault.processes.end();
     if (is_new) fault.processes.push_back(name);
   }
   return faults;
@@ -164,7 +142,7 @@ std::string suppressions_text(const Verdict& verdict) {
 
 // A baseline accepts findings and what grew since it was written; a limit holds whatever it says.
 bool baseline_would_do(const Verdict& verdict) {
-  return std::all_of(verdict.checks.begin(), verdict.checks.end(), [](const PolicyCheck& check) {
+  return std::ranges::all_of(verdict.checks, [](const PolicyCheck& check) {
     return check.holds || check.baseline_can_accept;
   });
 }
