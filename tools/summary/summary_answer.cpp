@@ -38,8 +38,8 @@ struct Fact {
 std::string end_text(const Report& report) {
   std::vector<std::pair<rows::TraceEnd, std::size_t>> ends;
   for (const rows::Trace& trace : report.traces) {
-    const auto known = std::find_if(ends.begin(), ends.end(),
-                                    [&](const auto& row) { return row.first == trace.end; });
+    const auto known =
+        std::ranges::find_if(ends, [&](const auto& row) { return row.first == trace.end; });
     if (known == ends.end()) {
       ends.emplace_back(trace.end, 1);
     } else {
@@ -65,9 +65,7 @@ std::string end_text(const Report& report) {
   };
   if (ends.size() == 1) return format_text("the program {}", words(ends.front().first));
   std::string text;
-  for (const auto& [end, count] : ends) {
-    text += format_text("{}{} {}", text.empty() ? "" : ", ", count, words(end));
-  }
+  for (const auto& [end, count] : ends) append(text, format_text("{} {}", count, words(end)));
   return text;
 }
 
@@ -135,17 +133,16 @@ std::string job_text(const Report& report) {
 
 // It was lost, or there never was one, which is_complete() tells.
 bool holds_no_event(const Report& report) {
-  return !is_complete(report) &&
-         std::all_of(report.traces.begin(), report.traces.end(),
-                     [](const rows::Trace& trace) { return trace.events == 0u; });
+  return !is_complete(report) && std::ranges::all_of(report.traces, [](const rows::Trace& trace) {
+    return trace.events == 0u;
+  });
 }
 
 std::string verdict_text(const Report& report) {
   const std::vector<Fault> faults = faults_of(report);
   const auto count = [&](Severity severity) {
-    return static_cast<std::size_t>(
-        std::count_if(faults.begin(), faults.end(),
-                      [&](const Fault& fault) { return fault.finding->severity == severity; }));
+    return static_cast<std::size_t>(std::ranges::count_if(
+        faults, [&](const Fault& fault) { return fault.finding->severity == severity; }));
   };
   std::string text;
   if (faults.empty()) {
@@ -156,9 +153,7 @@ std::string verdict_text(const Report& report) {
     const std::size_t errors = count(Severity::kError);
     const std::size_t warnings = count(Severity::kWarning);
     if (errors != 0) text = count_of(errors, "error", "errors");
-    if (warnings != 0) {
-      text += (text.empty() ? "" : ", ") + count_of(warnings, "warning", "warnings");
-    }
+    if (warnings != 0) append(text, count_of(warnings, "warning", "warnings"));
   }
   return format_text("{}; {}{}", text, end_text(report),
                      is_complete(report) ? "." : "; the trace is INCOMPLETE.");
@@ -166,10 +161,6 @@ std::string verdict_text(const Report& report) {
 
 std::string at_step(const rows::OptionalNumber& step) {
   return step ? format_text(", step {}", *step) : std::string();
-}
-
-void join(std::string& text, const std::string& more) {
-  if (!more.empty()) text += (text.empty() ? "" : ", ") + more;
 }
 
 std::optional<Fact> peak_fact(const Report& report) {
@@ -181,8 +172,8 @@ std::optional<Fact> peak_fact(const Report& report) {
     fact.amount = format_text("{} of {}", size_text(card->bytes), size_text(*device->total_bytes));
   }
   fact.text = name_in_job(report, card->process);
-  join(fact.text, card->device);
-  if (device != nullptr && device->name) join(fact.text, *device->name);
+  append(fact.text, card->device);
+  if (device != nullptr && device->name) append(fact.text, *device->name);
   fact.text += at_step(card->step);
   return fact;
 }
@@ -195,10 +186,10 @@ std::optional<Fact> oom_fact(const Report& report) {
   }
   if (worst == nullptr) return std::nullopt;
   Fact fact{"FAILED", size_text(worst->requested_bytes), name_in_job(report, worst->process)};
-  join(fact.text, (worst->origin.site ? "asked at " + name_line(worst->origin) : "asked") +
-                      at_step(worst->step));
+  append(fact.text, (worst->origin.site ? "asked at " + name_line(worst->origin) : "asked") +
+                        at_step(worst->step));
   if (worst->verdict == rows::OomVerdict::kFragmented) {
-    join(fact.text, "enough was free, in pieces");
+    append(fact.text, "enough was free, in pieces");
   }
   return fact;
 }
@@ -215,7 +206,7 @@ std::optional<Fact> growth_fact(const Report& report) {
   if (const double* const by_step = most->evidence.find<double>("bytes_per_step")) {
     fact.amount = size_text(static_cast<std::uint64_t>(*by_step)) + " a step";
   }
-  join(fact.text, name_line(most->origin));
+  append(fact.text, name_line(most->origin));
   if (const std::uint64_t* const full = most->evidence.find<std::uint64_t>("forecast_ns")) {
     fact.text += format_text(": full {} after the start", duration_text(*full));
   }
@@ -233,9 +224,9 @@ std::optional<Fact> unusable_fact(const Report& report) {
     return std::nullopt;
   }
   Fact fact{"UNUSABLE", size_text(*worst->unusable_bytes), name_in_job(report, worst->process)};
-  join(fact.text, worst->level == Level::kFramework
-                      ? "reserved by PyTorch, free in pieces beside live blocks"
-                      : "reserved by a pool, free in pieces");
+  append(fact.text, worst->level == Level::kFramework
+                        ? "reserved by PyTorch, free in pieces beside live blocks"
+                        : "reserved by a pool, free in pieces");
   return fact;
 }
 
@@ -254,9 +245,9 @@ std::optional<Fact> leak_fact(const Report& report) {
   const std::uint64_t peak_bytes = peak == nullptr ? 0 : peak->bytes;
   if (bytes < std::min(kSmallLeak, peak_bytes / kLeakShare)) return std::nullopt;
   Fact fact{"LEAKED", size_text(bytes), name_in_job(report, largest->process)};
-  join(fact.text,
-       format_text("{} never freed, most at {}", count_of(count, "allocation", "allocations"),
-                   name_line(largest->origin)));
+  append(fact.text,
+         format_text("{} never freed, most at {}", count_of(count, "allocation", "allocations"),
+                     name_line(largest->origin)));
   return fact;
 }
 
@@ -275,7 +266,7 @@ std::optional<Fact> saving_fact(const Report& report) {
   if (most == nullptr) return std::nullopt;
   Fact fact{"SAVING", size_text(*most->bytes), {}};
   if (most->process) fact.text = name_in_job(report, *most->process);
-  join(fact.text, "see below: " + name_line(most->origin));
+  append(fact.text, "see below: " + name_line(most->origin));
   return fact;
 }
 
@@ -299,9 +290,10 @@ std::optional<Fact> largest_fact(const Report& report) {
   const auto [name, bytes] = largest_first(parts).front();
   if (bytes == 0 || peak->bytes == 0) return std::nullopt;
   Fact fact{"LARGEST", size_text(bytes), name_in_job(report, peak->process)};
-  join(fact.text, format_text("{}, {:.0f} % of {}", name,
-                              100.0 * static_cast<double>(bytes) / static_cast<double>(peak->bytes),
-                              peak->categories ? "what PyTorch allocated" : "the peak"));
+  append(fact.text,
+         format_text("{}, {:.0f} % of {}", name,
+                     100.0 * static_cast<double>(bytes) / static_cast<double>(peak->bytes),
+                     peak->categories ? "what PyTorch allocated" : "the peak"));
   return fact;
 }
 
@@ -330,8 +322,7 @@ Lines fact_lines(const Report& report, std::size_t width) {
   for (const Fact& fact : facts) {
     const std::string head =
         format_text("  {:<8}  {:<{}}  ", fact.label, fact.amount, amount_width);
-    const Lines more = wrapped(head, fact.text, width, 2);
-    lines.insert(lines.end(), more.begin(), more.end());
+    append(lines, wrapped(head, fact.text, width, 2));
   }
   if (lines.empty()) {
     lines.emplace_back(is_complete(report)
@@ -345,14 +336,11 @@ Lines fact_lines(const Report& report, std::size_t width) {
 
 Lines answer_section(const Report& report, const SummaryDetail& detail) {
   Lines lines = wrapped("Verdict: ", verdict_text(report), detail.width, 3);
-  const Lines job = wrapped("  ", job_text(report), detail.width, 2);
-  lines.insert(lines.end(), job.begin(), job.end());
+  append(lines, wrapped("  ", job_text(report), detail.width, 2));
   if (const std::string jobs = unrelated_jobs_text(report); !jobs.empty()) {
-    const Lines more = wrapped("  ", jobs, detail.width, 2);
-    lines.insert(lines.end(), more.begin(), more.end());
+    append(lines, wrapped("  ", jobs, detail.width, 2));
   }
-  const Lines facts = fact_lines(report, detail.width);
-  lines.insert(lines.end(), facts.begin(), facts.end());
+  append(lines, fact_lines(report, detail.width));
   return lines;
 }
 

@@ -2,6 +2,7 @@
 #include "tools/summary/summary_card.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 namespace gpumemtrace::tools {
@@ -51,8 +52,7 @@ void add_parts(const rows::Composition& row, CardPeak& card) {
     add(outside.value_or(0), "contexts, modules and other processes");
     card.is_whole_card = outside.has_value();
   }
-  std::stable_sort(card.parts.begin(), card.parts.end(),
-                   [](const CardPart& a, const CardPart& b) { return a.bytes > b.bytes; });
+  std::ranges::stable_sort(card.parts, std::ranges::greater(), &CardPart::bytes);
   for (const CardPart& part : card.parts) card.bytes += part.bytes;
 }
 
@@ -68,7 +68,7 @@ std::string owner_of_most(const rows::Peak& peak) {
 }
 
 bool has_failed(const Report& report, const std::string& process, const std::string& device) {
-  return std::any_of(report.oom.begin(), report.oom.end(), [&](const rows::Oom& row) {
+  return std::ranges::any_of(report.oom, [&](const rows::Oom& row) {
     return row.process == process && row.device == device &&
            row.outcome != analyzer::OomOutcome::kRecovered && row.composition;
   });
@@ -97,8 +97,7 @@ CardPeak card_at(const Report& report, const rows::Peak& largest, rows::Snapshot
 }  // namespace
 
 const rows::Device* find_device(const Report& report, const std::string& device) {
-  const auto row = std::find_if(report.devices.begin(), report.devices.end(),
-                                [&](const rows::Device& other) { return other.id == device; });
+  const auto row = std::ranges::find(report.devices, device, &rows::Device::id);
   return row == report.devices.end() ? nullptr : &*row;
 }
 

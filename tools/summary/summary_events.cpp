@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How ranks differ, where memory ran out, what leaked, what was copied, what the trace misses.
 #include <algorithm>
+#include <functional>
 #include <map>
 
 #include "analyzer/rules/oom_breakdown.hpp"
@@ -62,10 +63,6 @@ void count_rest(Lines& lines, std::size_t shown, std::size_t all, std::string_vi
     lines.push_back(format_text("          and {}", count_of(all - shown, one, many)));
 }
 
-void append(Lines& lines, const Lines& more) {
-  lines.insert(lines.end(), more.begin(), more.end());
-}
-
 // The peak by which ranks are compared: of the framework where it is known, else of the driver.
 std::uint64_t peak_of(const Report& report, const std::string& process, Level level) {
   std::uint64_t bytes = 0;
@@ -75,16 +72,12 @@ std::uint64_t peak_of(const Report& report, const std::string& process, Level le
   return bytes;
 }
 
-// ", 3.0 MiB of it train.py:88": the line that holds most more there than in the median rank.
+// ", see train.py:88": the line of the worst of its findings.
 std::string reason_of(const Report& report, const std::string& process, Level level) {
-  const rows::Peak* peak = nullptr;
-  for (const rows::Peak& row : report.peak) {
-    if (row.process == process && row.level == level &&
-        (peak == nullptr || row.bytes > peak->bytes)) {
-      peak = &row;
-    }
-  }
-  if (peak == nullptr) return {};
+  const bool has_peak = std::ranges::any_of(report.peak, [&](const rows::Peak& row) {
+    return row.process == process && row.level == level;
+  });
+  if (!has_peak) return {};
   for (const rows::Finding& finding : report.findings) {
     if (finding.process == process && finding.origin.site &&
         finding.severity != analyzer::Severity::kInfo) {
@@ -111,9 +104,9 @@ std::string families_of(const std::vector<std::string>& rules) {
   // And whether all of its rules are named.
   std::vector<std::pair<std::string_view, bool>> families;
   for (const analyzer::RuleInfo& rule : analyzer::kRules) {
-    const bool is_named = std::find(rules.begin(), rules.end(), rule.name) != rules.end();
-    const auto known = std::find_if(families.begin(), families.end(),
-                                    [&](const auto& row) { return row.first == rule.family; });
+    const bool is_named = std::ranges::find(rules, rule.name) != rules.end();
+    const auto known =
+        std::ranges::find_if(families, [&](const auto& row) { return row.first == rule.family; });
     if (known != families.end()) {
       known->second = known->second && is_named;
     } else if (is_named) {
@@ -201,9 +194,7 @@ Lines out_of_memory_section(const Report& report, const SummaryDetail& detail) {
     if (row.outcome == analyzer::OomOutcome::kRecovered) recovered += row.count;
   }
   if (failures.empty()) return {};
-  std::stable_sort(failures.begin(), failures.end(), [](const rows::Oom* a, const rows::Oom* b) {
-    return a->requested_bytes > b->requested_bytes;
-  });
+  std::ranges::stable_sort(failures, std::ranges::greater(), &rows::Oom::requested_bytes);
   Lines lines = {format_text("No room   {}{}", count_of(count, "request failed", "requests failed"),
                              recovered == 0 ? std::string()
                              : recovered == count
@@ -214,9 +205,7 @@ Lines out_of_memory_section(const Report& report, const SummaryDetail& detail) {
     const rows::Oom& row = *failures[i];
     std::string text = size_text(row.requested_bytes);
     if (row.origin.site) text += " at " + name_line(row.origin);
-    if (const std::string process = name_in_job(report, row.process); !process.empty()) {
-      text += ", " + process;
-    }
+    append(text, name_in_job(report, row.process));
     if (row.verdict != rows::OomVerdict::kUnknown) {
       text += format_text(", {}", name_of(row.verdict));
     }
@@ -250,9 +239,7 @@ Lines leak_section(const Report& report, const SummaryDetail& detail) {
     bytes += row.bytes;
     count += row.count;
   }
-  std::stable_sort(lost.begin(), lost.end(), [](const rows::ExitLeak* a, const rows::ExitLeak* b) {
-    return a->bytes > b->bytes;
-  });
+  std::ranges::stable_sort(lost, std::ranges::greater(), &rows::ExitLeak::bytes);
   std::uint64_t handles = 0;
   for (const rows::Finding& finding : report.findings) {
     const std::uint64_t* open = finding.rule == analyzer::Rule::kUnreleasedHandle
@@ -274,9 +261,7 @@ Lines leak_section(const Report& report, const SummaryDetail& detail) {
     std::string place =
         format_text("{}, {} of {} memory", name_holder(row.origin),
                     count_of(row.count, "allocation", "allocations"), name_of(row.kind));
-    if (const std::string process = name_in_job(report, row.process); !process.empty()) {
-      place += ", " + process;
-    }
+    append(place, name_in_job(report, row.process));
     append(lines, wrapped(format_text("  {:>10}  ", size_text(row.bytes)), place, detail.width, 2));
   }
   count_rest(lines, shown, lost.size(), "more line", "more lines");
@@ -306,9 +291,7 @@ Lines transfer_section(const Report& report, const SummaryDetail& detail) {
   if (count == 0) return {"Copies    none"};
   std::vector<const rows::Copies*> largest;
   for (const auto& [key, row] : kinds) largest.push_back(&row);
-  std::stable_sort(
-      largest.begin(), largest.end(),
-      [](const rows::Copies* a, const rows::Copies* b) { return a->bytes > b->bytes; });
+  std::ranges::stable_sort(largest, std::ranges::greater(), &rows::Copies::bytes);
   Lines lines = {format_text("Copies    {} in {}, {} in them", size_text(bytes),
                              count_of(count, "call", "calls"), duration_text(host_time_ns))};
   const std::size_t shown = std::min(largest.size(), detail.rows);
@@ -361,8 +344,7 @@ Lines trace_section(const Report& report, const SummaryDetail& detail) {
   for (const rows::Loss& loss : report.losses) {
     if (loss.severity != analyzer::Severity::kInfo && loss.count > 0) losses.push_back(&loss);
   }
-  std::stable_sort(losses.begin(), losses.end(),
-                   [](const rows::Loss* a, const rows::Loss* b) { return a->count > b->count; });
+  std::ranges::stable_sort(losses, std::ranges::greater(), &rows::Loss::count);
   const std::size_t shown = std::min(losses.size(), std::max<std::size_t>(detail.rows, 1));
   for (std::size_t i = 0; i < shown; ++i) {
     append(lines, wrapped("          ",

@@ -21,7 +21,7 @@ constexpr std::size_t kMostStackFrames = 4;
 // Memory that ran out because it was fragmented is one fault; its fix is that of the failed
 // request.
 bool is_explained_by_failure(const Report& report, const Finding& fragmentation) {
-  return std::any_of(report.findings.begin(), report.findings.end(), [&](const Finding& finding) {
+  return std::ranges::any_of(report.findings, [&](const Finding& finding) {
     const std::string* verdict = finding.evidence.find<std::string>("verdict");
     return finding.process == fragmentation.process && finding.device == fragmentation.device &&
            finding.evidence.find<analyzer::rows::OomBreakdown>("ledger") != nullptr &&
@@ -75,11 +75,10 @@ Lines finding_lines(const Report& report, const Fault& fault, std::string_view h
                     const SummaryDetail& detail) {
   const Finding& finding = *fault.finding;
   Lines lines = wrapped(head, finding.title + who(report, fault), detail.width, 2);
-  const auto add = [&](const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); };
   if (detail.fix_lines != 0) {
-    add(wrapped("     ", finding.fix, detail.width, detail.fix_lines));
+    append(lines, wrapped("     ", finding.fix, detail.width, detail.fix_lines));
   }
-  if (detail.fix_stacks) add(caller_lines(report, finding, detail.width));
+  if (detail.fix_stacks) append(lines, caller_lines(report, finding, detail.width));
   return lines;
 }
 
@@ -97,11 +96,10 @@ std::vector<Fault> hints_of(const Report& report) { return collect(report, is_hi
 Lines fix_section(const Report& report, const SummaryDetail& detail) {
   const std::vector<Fault> faults = faults_of(report);
   Lines lines;
-  const auto add = [&](const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); };
   const std::size_t shown = std::min(faults.size(), detail.fixes);
   if (shown != 0) lines.emplace_back("What to do");
   for (std::size_t i = 0; i < shown; ++i) {
-    add(finding_lines(report, faults[i], format_text("  {}. ", i + 1), detail));
+    append(lines, finding_lines(report, faults[i], format_text("  {}. ", i + 1), detail));
   }
   if (shown < faults.size()) {
     lines.push_back(format_text("  and {}; `gpumemtrace check` lists all",
@@ -112,7 +110,7 @@ Lines fix_section(const Report& report, const SummaryDetail& detail) {
   const std::size_t hints_shown = std::min(hints.size(), detail.fixes - shown);
   if (hints_shown != 0) lines.emplace_back("Worth knowing");
   for (std::size_t i = 0; i < hints_shown; ++i) {
-    add(finding_lines(report, hints[i], "  - ", detail));
+    append(lines, finding_lines(report, hints[i], "  - ", detail));
   }
   return lines;
 }

@@ -56,8 +56,7 @@ Lines card_lines(const Report& report, const CardPeak& card, std::size_t width) 
     parts.push_back(format_text("{} {}", size_text(part.bytes), part.name));
   }
   if (rest != 0) parts.push_back(size_text(rest) + " others");
-  const Lines sum = wrapped_parts("    ", parts, " + ", width, kMostSumLines);
-  lines.insert(lines.end(), sum.begin(), sum.end());
+  append(lines, wrapped_parts("    ", parts, " + ", width, kMostSumLines));
   return lines;
 }
 
@@ -121,10 +120,9 @@ Lines category_lines(const Report& report, const rows::Peak& peak, const Summary
                     name == "unknown" ? "unknown use" : analyzer::in_words(name));
     const std::vector<std::string> holders =
         holders_of(report, peak, name, part, detail.width - head.size());
-    const Lines more = holders.empty()
-                           ? Lines{head.substr(0, head.find_last_not_of(' ') + 1)}
-                           : wrapped_parts(head, holders, ", ", detail.width, shown <= 2 ? 2 : 1);
-    lines.insert(lines.end(), more.begin(), more.end());
+    append(lines, holders.empty()
+                      ? Lines{head.substr(0, head.find_last_not_of(' ') + 1)}
+                      : wrapped_parts(head, holders, ", ", detail.width, shown <= 2 ? 2 : 1));
   }
   if (rest != 0) {
     lines.push_back(format_text("  {:>10} {}  other categories", size_text(rest),
@@ -180,11 +178,10 @@ Lines holder_lines(const rows::Peak& peak, const SummaryDetail& detail) {
     ++shown;
     const std::string head =
         format_text("  {:>10} {}  ", size_text(holder.bytes), share_text(holder.bytes, peak.bytes));
-    const Lines more = wrapped(head,
-                               format_text("{}, {}", name_holder(holder.origin),
-                                           count_of(holder.count, "allocation", "allocations")),
-                               detail.width, 2);
-    lines.insert(lines.end(), more.begin(), more.end());
+    append(lines, wrapped(head,
+                          format_text("{}, {}", name_holder(holder.origin),
+                                      count_of(holder.count, "allocation", "allocations")),
+                          detail.width, 2));
   }
   if (rest >= peak.bytes / kLeastShare && rest != 0) {
     lines.push_back(
@@ -214,19 +211,16 @@ Lines peak_lines(const Report& report, const rows::Peak& peak, const SummaryDeta
                   size_text(peak.bytes), format_count(peak.bytes));
   title += peak.time_ns ? format_text(" at its peak, {}", duration_text(*peak.time_ns))
                         : std::string(" at its peak");
-  if (const std::string process = name_in_job(report, peak.process); !process.empty()) {
-    title += ", " + process;
-  }
+  append(title, name_in_job(report, peak.process));
   Lines lines = wrapped("", title, detail.width, 2);
-  const auto add = [&](const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); };
   if (peak.level == Level::kFramework && peak.categories) {
-    add(category_lines(report, peak, detail));
+    append(lines, category_lines(report, peak, detail));
     if (detail.rows > 1) {
-      add(line_lines(peak, detail.width));
-      add(tensor_lines(report, peak, detail.width));
+      append(lines, line_lines(peak, detail.width));
+      append(lines, tensor_lines(report, peak, detail.width));
     }
   } else {
-    add(holder_lines(peak, detail));
+    append(lines, holder_lines(peak, detail));
   }
   return lines;
 }
@@ -269,14 +263,13 @@ std::vector<const rows::Peak*> peaks_worth_telling(const Report& report,
 
 Lines device_lines(const Report& report, const rows::Device& device, const SummaryDetail& detail) {
   Lines lines;
-  const auto add = [&](const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); };
   if (const std::optional<CardPeak> card = card_peak(report, device.id)) {
-    add(card_lines(report, *card, detail.width));
+    append(lines, card_lines(report, *card, detail.width));
   }
   for (const rows::Peak* peak : peaks_worth_telling(report, device.id)) {
-    add(peak_lines(report, *peak, detail));
+    append(lines, peak_lines(report, *peak, detail));
   }
-  add(opaque_pool_lines(report, device.id, detail.width));
+  append(lines, opaque_pool_lines(report, device.id, detail.width));
   return lines;
 }
 
@@ -297,7 +290,7 @@ Lines memory_section(const Report& report, const SummaryDetail& detail) {
     const Lines more = device_lines(report, *device, detail);
     if (more.empty()) continue;
     ++shown;
-    lines.insert(lines.end(), more.begin(), more.end());
+    append(lines, more);
   }
   const rows::Peak* host = nullptr;
   for (const rows::Peak& peak : report.peak) {
@@ -305,8 +298,7 @@ Lines memory_section(const Report& report, const SummaryDetail& detail) {
   }
   const std::uint64_t card_bytes = fullest ? fullest->bytes : 0;
   if (host != nullptr && host->bytes > 0 && host->bytes >= card_bytes / 20) {
-    const Lines more = peak_lines(report, *host, detail);
-    lines.insert(lines.end(), more.begin(), more.end());
+    append(lines, peak_lines(report, *host, detail));
   }
   return lines;
 }

@@ -47,6 +47,10 @@ struct SummaryDetail {
 // The one command or setting that helps most.
 [[nodiscard]] Lines next_section(const Report& report, const SummaryDetail& detail);
 
+void append(Lines& lines, const Lines& more);
+// With a comma before it; nothing where it is empty.
+void append(std::string& text, const std::string& more);
+
 // process_name(), or nothing in a job of one process.
 [[nodiscard]] std::string name_in_job(const Report& report, const std::string& process_id);
 // "train.py:88 (evaluate)", else the owner.

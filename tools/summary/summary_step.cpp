@@ -15,8 +15,6 @@ using analyzer::Level;
 
 constexpr std::size_t kMostRows = 8;
 
-void add(Lines& lines, const Lines& more) { lines.insert(lines.end(), more.begin(), more.end()); }
-
 std::string_view words_of(Level level) {
   switch (level) {
     case Level::kFramework:
@@ -74,18 +72,19 @@ Lines fact_lines(const StepMoment& now, const std::optional<StepMoment>& before,
                                     now.device.value_or("the host"), duration_text(now.time_ns)),
                         width, 2);
   if (before) {
-    add(lines, wrapped("             ",
-                       format_text("step {}: {}", before->step.index, size_text(before->bytes)),
-                       width, 1));
+    append(lines, wrapped("             ",
+                          format_text("step {}: {}", before->step.index, size_text(before->bytes)),
+                          width, 1));
   }
-  add(lines, fact("  MADE       ", [](const StepMoment& moment) {
-        return count_of(moment.step.allocations, "allocation", "allocations");
-      }));
-  add(lines, fact("  COPIED     ",
-                  [](const StepMoment& moment) { return size_text(moment.step.transfers_bytes); }));
-  add(lines, fact("  LEFT       ", [](const StepMoment& moment) {
-        return size_text(moment.step.live_bytes_at_end) + " live at its end";
-      }));
+  append(lines, fact("  MADE       ", [](const StepMoment& moment) {
+           return count_of(moment.step.allocations, "allocation", "allocations");
+         }));
+  append(lines, fact("  COPIED     ", [](const StepMoment& moment) {
+           return size_text(moment.step.transfers_bytes);
+         }));
+  append(lines, fact("  LEFT       ", [](const StepMoment& moment) {
+           return size_text(moment.step.live_bytes_at_end) + " live at its end";
+         }));
   return lines;
 }
 
@@ -116,7 +115,7 @@ Lines holder_rows(const StepMoment& moment, std::size_t width) {
     const std::string head =
         format_text("  {:>10} {}  ", size_text(bytes), share_text(bytes, moment.bytes));
     if (!has_categories) {
-      add(lines, wrapped(head, name, width, 2));
+      append(lines, wrapped(head, name, width, 2));
       continue;
     }
     const std::string title = head + format_text("{:<15} ", name);
@@ -129,7 +128,7 @@ Lines holder_rows(const StepMoment& moment, std::size_t width) {
       if (part < bytes / kLeastShare) break;
       parts.push_back(named_amount(line, size_text(part), width - title.size()));
     }
-    add(lines, wrapped_parts(title, parts, ", ", width, 2));
+    append(lines, wrapped_parts(title, parts, ", ", width, 2));
   }
   if (rest != 0) {
     lines.push_back(
@@ -166,7 +165,7 @@ Lines difference_rows(const StepMoment& now, const StepMoment& before, std::size
                                                                      "other line", "other lines")));
         break;
       }
-      add(lines, wrapped(format_text("  {:>10}  ", sign + size_text(size)), name, width, 2));
+      append(lines, wrapped(format_text("  {:>10}  ", sign + size_text(size)), name, width, 2));
     }
   }
   return lines;
@@ -178,9 +177,9 @@ std::string step_text(const rows::Report& report, const StepMoment& now,
                       const std::optional<StepMoment>& before, std::size_t processes,
                       std::size_t width) {
   Lines lines = head_lines(report, now, processes, width);
-  add(lines, fact_lines(now, before, width));
-  add(lines, holder_rows(now, width));
-  if (before) add(lines, difference_rows(now, *before, width));
+  append(lines, fact_lines(now, before, width));
+  append(lines, holder_rows(now, width));
+  if (before) append(lines, difference_rows(now, *before, width));
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
   return text;

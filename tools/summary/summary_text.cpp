@@ -37,10 +37,7 @@ constexpr auto kSections = std::to_array<Lines (*)(const Report&, const SummaryD
 
 Lines render(const Report& report, const SummaryDetail& detail) {
   Lines lines;
-  for (const auto section : kSections) {
-    const Lines more = section(report, detail);
-    lines.insert(lines.end(), more.begin(), more.end());
-  }
+  for (const auto section : kSections) append(lines, section(report, detail));
   return lines;
 }
 

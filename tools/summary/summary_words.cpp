@@ -10,6 +10,14 @@
 
 namespace gpumemtrace::tools {
 
+void append(Lines& lines, const Lines& more) {
+  lines.insert(lines.end(), more.begin(), more.end());
+}
+
+void append(std::string& text, const std::string& more) {
+  if (!more.empty()) text += (text.empty() ? "" : ", ") + more;
+}
+
 std::string name_in_job(const Report& report, const std::string& process_id) {
   return report.processes.size() < 2 ? std::string() : process_name(report, process_id);
 }
