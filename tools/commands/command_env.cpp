@@ -22,20 +22,19 @@ Exit codes: 0 printed, 1 the recording library was not found, 2 usage.)TEXT";
 
 struct EnvOptions {
   RecordingSettings recording;
-  std::string launcher{kLaunchRecipes.front().launcher};
+  std::string launcher{launch_recipes().front().launcher};
 };
 
 int print_recipe(const EnvOptions& options) {
   LaunchSettings settings{find_library(), options.recording.environment()};
-  const bool names_tensors =
-      std::any_of(settings.variables.begin(), settings.variables.end(),
-                  [](const auto& variable) { return variable.name == kTorchNamesVariable; });
+  const bool names_tensors = std::ranges::any_of(settings.variables, [](const auto& variable) {
+    return variable.name == kTorchNamesVariable;
+  });
   if (names_tensors) {
     settings.variables.push_back(python_path_variable(find_torch_names(settings.library)));
   }
-  const auto* const recipe =
-      std::find_if(kLaunchRecipes.begin(), kLaunchRecipes.end(),
-                   [&](const LaunchRecipe& row) { return row.launcher == options.launcher; });
+  const auto recipe =
+      std::ranges::find(launch_recipes(), options.launcher, &LaunchRecipe::launcher);
   write_text(stdout, recipe->text(settings));
   return 0;
 }
@@ -46,9 +45,7 @@ Action define_env(CommandLine& line, const std::vector<std::string>&) {
   line.footer(kEnvFooter);
   auto options = std::make_shared<EnvOptions>();
   std::vector<std::string> launchers;
-  for (const LaunchRecipe& recipe : kLaunchRecipes) {
-    launchers.emplace_back(recipe.launcher);
-  }
+  for (const LaunchRecipe& recipe : launch_recipes()) launchers.emplace_back(recipe.launcher);
   line.option("--for", options->launcher, "What starts the program; a plain shell by default.")
       .value_name(joined(launchers, "|"))
       .one_of(launchers);

@@ -15,19 +15,14 @@ std::string environment_text(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-bool list_holds(std::string_view list, std::string_view separators, std::string_view entry) {
+// An entry of LD_PRELOAD, which the loader splits at colons and spaces.
+bool list_holds(std::string_view list, std::string_view entry) {
   while (!list.empty()) {
-    const std::size_t length = std::min(list.find_first_of(separators), list.size());
+    const std::size_t length = std::min(list.find_first_of(": "), list.size());
     if (list.substr(0, length) == entry) return true;
     list.remove_prefix(std::min(length + 1, list.size()));
   }
   return false;
-}
-
-std::string prepend(const std::string& entry, const std::string& list,
-                    std::string_view separators) {
-  if (list.empty()) return entry;
-  return list_holds(list, separators, entry) ? list : entry + ":" + list;
 }
 
 // The first entry decides, so one that stands further behind does not count.
@@ -45,12 +40,11 @@ bool is_address_sanitizer(const std::filesystem::path& library) {
 
 EnvironmentVariable preload_variable(const std::filesystem::path& library) {
   const std::string list = environment_text("LD_PRELOAD");
+  if (list.empty()) return {"LD_PRELOAD", library.string()};
+  if (list_holds(list, library.string())) return {"LD_PRELOAD", list};
   // AddressSanitizer's runtime ends a program in which it is not the first library.
-  if (is_address_sanitizer(list.substr(0, list.find_first_of(": ")))) {
-    const bool is_there = list_holds(list, ": ", library.string());
-    return {"LD_PRELOAD", is_there ? list : list + ":" + library.string()};
-  }
-  return {"LD_PRELOAD", prepend(library.string(), list, ": ")};
+  const bool is_behind = is_address_sanitizer(list.substr(0, list.find_first_of(": ")));
+  return {"LD_PRELOAD", is_behind ? list + ":" + library.string() : library.string() + ":" + list};
 }
 
 std::vector<EnvironmentVariable> nvtx_variables(const std::filesystem::path& library) {

@@ -2,6 +2,7 @@
 #include "tools/launch/launch_recipes.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "analyzer/base/json.hpp"
 #include "tools/base/text.hpp"
@@ -49,8 +50,8 @@ std::vector<EnvironmentVariable> new_variables(const LaunchSettings& settings,
 std::vector<EnvironmentVariable> container_variables(const LaunchSettings& settings) {
   std::vector<EnvironmentVariable> variables =
       new_variables(settings, library_in_container(settings));
-  const bool has_output = std::any_of(
-      settings.variables.begin(), settings.variables.end(),
+  const bool has_output = std::ranges::any_of(
+      settings.variables,
       [](const EnvironmentVariable& variable) { return variable.name == kOutputVariable; });
   if (!has_output) {
     variables.push_back(
@@ -58,8 +59,6 @@ std::vector<EnvironmentVariable> container_variables(const LaunchSettings& setti
   }
   return variables;
 }
-
-}  // namespace
 
 std::string shell_recipe(const LaunchSettings& settings) {
   std::string text = "# Paste into a POSIX shell; every program started from it is recorded.\n";
@@ -153,5 +152,19 @@ std::string ray_recipe(const LaunchSettings& settings) {
       "ray.init(runtime_env={{\"env_vars\": {}}})\n",
       variables.dump(4));
 }
+
+constexpr auto kRecipes = std::to_array<LaunchRecipe>({
+    {"shell", shell_recipe},
+    {"torchrun", torchrun_recipe},
+    {"srun", srun_recipe},
+    {"mpirun", mpirun_recipe},
+    {"docker", docker_recipe},
+    {"k8s", kubernetes_recipe},
+    {"ray", ray_recipe},
+});
+
+}  // namespace
+
+std::span<const LaunchRecipe> launch_recipes() { return kRecipes; }
 
 }  // namespace gpumemtrace::tools

@@ -2,8 +2,8 @@
 // What to paste so that a launcher records the programs it starts.
 #pragma once
 
-#include <array>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,23 +23,7 @@ struct LaunchRecipe {
   std::string (*text)(const LaunchSettings& settings);
 };
 
-[[nodiscard]] std::string shell_recipe(const LaunchSettings& settings);
-[[nodiscard]] std::string torchrun_recipe(const LaunchSettings& settings);
-[[nodiscard]] std::string srun_recipe(const LaunchSettings& settings);
-[[nodiscard]] std::string mpirun_recipe(const LaunchSettings& settings);
-[[nodiscard]] std::string docker_recipe(const LaunchSettings& settings);
-[[nodiscard]] std::string kubernetes_recipe(const LaunchSettings& settings);
-[[nodiscard]] std::string ray_recipe(const LaunchSettings& settings);
-
 // `--for` takes the names of these rows; the first is for a plain shell.
-inline constexpr auto kLaunchRecipes = std::to_array<LaunchRecipe>({
-    {"shell", shell_recipe},
-    {"torchrun", torchrun_recipe},
-    {"srun", srun_recipe},
-    {"mpirun", mpirun_recipe},
-    {"docker", docker_recipe},
-    {"k8s", kubernetes_recipe},
-    {"ray", ray_recipe},
-});
+[[nodiscard]] std::span<const LaunchRecipe> launch_recipes();
 
 }  // namespace gpumemtrace::tools

@@ -67,7 +67,7 @@ void RecordingSettings::add_options(CommandLine& line) {
     } else if (row.kind == ValueKind::kNumber) {
       options_[i].whole_number(0, row.most);
     } else if (row.kind == ValueKind::kChoice) {
-      options_[i].one_of(split(row.choices, "|"));
+      options_[i].one_of(split(row.value_name, "|"));
     }
   }
 }

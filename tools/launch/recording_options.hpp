@@ -21,7 +21,7 @@ enum class ValueKind {
   kFlag,    // present: "1"
   kText,    // as typed
   kSize,    // 2GiB, 2GB or bytes; handed on in bytes
-  kChoice,  // one of `choices`
+  kChoice,  // one of those in `value_name`
   kSwitch,  // --name or --no-name: "1" or "0"
   kNumber,  // 0 to `most`
 };
@@ -34,50 +34,48 @@ struct RecordingOption {
   const char* flags;  // as CommandLine takes them
   const char* variable;
   ValueKind kind;
-  const char* value_name;  // how the help calls the value
-  const char* choices;     // separated by '|'; for kChoice
+  const char* value_name;  // how the help calls the value; of kChoice all, separated by '|'
   const char* help;
   std::uint64_t most = 0;  // for kNumber
 };
 
 // The one list of settings: a new setting of the library is a row here.
 inline constexpr auto kRecordingOptions = std::to_array<RecordingOption>({
-    {"--output,-o", kOutputVariable.data(), ValueKind::kText, "PATTERN", "",
+    {"--output,-o", kOutputVariable.data(), ValueKind::kText, "PATTERN",
      "The trace's file, or a folder for it. %e executable, %h host, %n host without domain, "
      "%p process id, %r rank, %j job, %t time, %q{VAR} a variable."},
-    {"--force", "GPUMEMTRACE_FORCE", ValueKind::kFlag, "", "",
+    {"--force", "GPUMEMTRACE_FORCE", ValueKind::kFlag, "",
      "Overwrite a trace of the same name; else .2, .3 is added."},
-    {"--quiet", "GPUMEMTRACE_QUIET", ValueKind::kFlag, "", "",
+    {"--quiet", "GPUMEMTRACE_QUIET", ValueKind::kFlag, "",
      "Print nothing unless something goes wrong."},
-    {"--ring-size", "GPUMEMTRACE_RING_SIZE", ValueKind::kSize, "SIZE", "",
+    {"--ring-size", "GPUMEMTRACE_RING_SIZE", ValueKind::kSize, "SIZE",
      "Most memory for events that are not in the file yet (default 64MiB)."},
-    {"--max-trace-bytes", "GPUMEMTRACE_MAX_TRACE_BYTES", ValueKind::kSize, "SIZE", "",
+    {"--max-trace-bytes", "GPUMEMTRACE_MAX_TRACE_BYTES", ValueKind::kSize, "SIZE",
      "Largest trace (default 4GiB); beyond it, totals replace the oldest detail."},
-    {"--on-full", "GPUMEMTRACE_ON_FULL", ValueKind::kChoice, "drop|block", "drop|block",
+    {"--on-full", "GPUMEMTRACE_ON_FULL", ValueKind::kChoice, "drop|block",
      "A full ring drops events and counts them (default), or makes the program wait."},
-    {"--python,!--no-python", "GPUMEMTRACE_PYTHON", ValueKind::kSwitch, "", "",
+    {"--python,!--no-python", "GPUMEMTRACE_PYTHON", ValueKind::kSwitch, "",
      "Record Python call stacks (default), or do not."},
-    {"--native", "GPUMEMTRACE_NATIVE", ValueKind::kChoice, "off|auto|full", "off|auto|full",
+    {"--native", "GPUMEMTRACE_NATIVE", ValueKind::kChoice, "off|auto|full",
      "Native call stacks. auto (default): where a thread has Python frames, not for a framework's "
      "blocks and stream-ordered memory, which come too often; full: always."},
-    {"--stack-depth", "GPUMEMTRACE_STACK_DEPTH", ValueKind::kNumber, "FRAMES", "",
+    {"--stack-depth", "GPUMEMTRACE_STACK_DEPTH", ValueKind::kNumber, "FRAMES",
      "Most Python and most native frames of a stack (default 64 each, at most 200); outer ones "
      "are cut.",
      200},
     {"--cupti", "GPUMEMTRACE_CUPTI", ValueKind::kChoice, "off|copies|full|full,kernels",
-     "off|copies|full|full,kernels",
      "CUPTI's records: off (default); copies: when copies and sets ran on the GPU, for which "
      "each kernel launch takes about 0.5 us more; full: also the driver's own allocations, pools "
      "and page migrations."},
-    {"--cupti-library", "GPUMEMTRACE_CUPTI_LIBRARY", ValueKind::kText, "FILE", "",
+    {"--cupti-library", "GPUMEMTRACE_CUPTI_LIBRARY", ValueKind::kText, "FILE",
      "The libcupti to load in a program that loads none."},
-    {"--hash-copies", "GPUMEMTRACE_HASH_COPIES", ValueKind::kFlag, "", "",
+    {"--hash-copies", "GPUMEMTRACE_HASH_COPIES", ValueKind::kFlag, "",
      "Hash what copies from host memory send, to find data that is sent again; reads it on the "
      "program's thread."},
-    {"--torch-names", kTorchNamesVariable.data(), ValueKind::kFlag, "", "",
+    {"--torch-names", kTorchNamesVariable.data(), ValueKind::kFlag, "",
      "PyTorch: record which storage is which parameter, gradient, optimizer state or buffer, by "
      "name, in the first steps. The program is not changed."},
-    {"--start-paused", "GPUMEMTRACE_START_PAUSED", ValueKind::kFlag, "", "",
+    {"--start-paused", "GPUMEMTRACE_START_PAUSED", ValueKind::kFlag, "",
      "Record nothing until `gpumemtrace ctl PID start`."},
 });
 
