@@ -25,23 +25,10 @@ constexpr auto kTried = std::to_array<Tried>({
 });
 
 std::string_view name_of(MachinePart part) {
-  switch (part) {
-    case MachinePart::kArchitecture:
-      return "architecture";
-    case MachinePart::kGlibc:
-      return "glibc";
-    case MachinePart::kPython:
-      return "CPython";
-    case MachinePart::kTorch:
-      return "PyTorch";
-    case MachinePart::kDriver:
-      return "driver";
-    case MachinePart::kCuda:
-      return "CUDA";
-    case MachinePart::kGpu:
-      return "GPU";
-  }
-  return "?";
+  constexpr auto kNames = std::to_array<std::string_view>(
+      {"architecture", "glibc", "CPython", "PyTorch", "driver", "CUDA", "GPU"});
+  static_assert(kNames.size() == static_cast<std::size_t>(MachinePart::kGpu) + 1);
+  return kNames.at(static_cast<std::size_t>(part));
 }
 
 bool was_tried(const PartVersion& found, TriedWhere where) {

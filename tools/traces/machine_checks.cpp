@@ -60,6 +60,11 @@ std::string version_apart(std::string (*probe)()) {
   return text.starts_with("ok ") ? text.substr(3) : "";
 }
 
+// Of the answer "ok TEXT" or "no TEXT" its text; what else came is a crash.
+std::string text_of(const std::string& answer) {
+  return answer.starts_with("ok ") || answer.starts_with("no ") ? answer.substr(3) : answer;
+}
+
 template <class Function>
 Function symbol(void* library, const char* name) {
   return reinterpret_cast<Function>(dlsym(library, name));
@@ -234,22 +239,21 @@ CheckResult check_libc() {
 CheckResult check_driver() {
   const std::string text = run_apart(probe_driver);
   const bool works = text.starts_with("ok ");
-  return {works ? CheckState::kOk : CheckState::kNote, "CUDA driver",
-          works || text.starts_with("no ") ? text.substr(3) : text,
+  return {works ? CheckState::kOk : CheckState::kNote, "CUDA driver", text_of(text),
           works ? "" : "only `gpumemtrace run --simulate` works until a driver is installed"};
 }
 
 CheckResult check_nvml() {
   const std::string text = run_apart(probe_nvml);
   if (text == "ok") return {CheckState::kOk, "NVML", "gives the driver's count per process", ""};
-  return {CheckState::kNote, "NVML", text.starts_with("no ") ? text.substr(3) : text,
+  return {CheckState::kNote, "NVML", text_of(text),
           "the report's composition then rests on cuMemGetInfo, for the whole device"};
 }
 
 CheckResult check_cupti() {
   const std::string text = run_apart(probe_cupti);
   if (text.starts_with("ok ")) return {CheckState::kOk, "CUPTI", text.substr(3), ""};
-  return {CheckState::kNote, "CUPTI", text.starts_with("no ") ? text.substr(3) : text,
+  return {CheckState::kNote, "CUPTI", text_of(text),
           "programs that bring their own, as PyTorch and JAX do, are not affected; others have no "
           "times of copies on the device"};
 }

@@ -116,8 +116,7 @@ bool is_hexadecimal(RecordKind kind, std::string_view field) {
   if (field == "destination") return kind != RecordKind::kActivityManaged;
   // A module ends at an address, a call ends at a time.
   if (field == "end") return kind == RecordKind::kModule;
-  return std::find(kHexadecimalFields.begin(), kHexadecimalFields.end(), field) !=
-         kHexadecimalFields.end();
+  return std::ranges::find(kHexadecimalFields, field) != kHexadecimalFields.end();
 }
 
 std::int64_t sign_extend(std::uint64_t value, unsigned bytes) {

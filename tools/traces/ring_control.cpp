@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +12,7 @@
 #include <cstddef>
 #include <cstring>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <string_view>
 #include <thread>
@@ -20,6 +20,7 @@
 
 #include "tools/base/failure.hpp"
 #include "tools/base/text.hpp"
+#include "trace/own_descriptor.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
@@ -31,50 +32,36 @@ constexpr auto kPollInterval = std::chrono::milliseconds(1);
 class MappedRing {
  public:
   // Throws Failure where the file cannot be opened for writing or is no ring of this version.
-  explicit MappedRing(const std::string& path) {
-    descriptor_ = open(path.c_str(), O_RDWR | O_CLOEXEC);
-    if (descriptor_ < 0) fail(path, std::strerror(errno));
-    struct stat status = {};
-    if (fstat(descriptor_, &status) != 0 ||
-        status.st_size < static_cast<off_t>(trace::kRingHeaderBytes)) {
-      fail(path, "it is too short");
-    }
-    void* const mapping =
-        mmap(nullptr, trace::kRingHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
-    if (mapping == MAP_FAILED) fail(path, std::strerror(errno));
-    header_ = static_cast<trace::RingHeader*>(mapping);
+  explicit MappedRing(const std::string& path) : file_(open(path.c_str(), O_RDWR | O_CLOEXEC)) {
+    const auto fail = [&](const char* reason) {
+      throw Failure(
+          format_text("cannot use the ring file {}: {}; run ctl as the user of the process "
+                      "and with the same version",
+                      path, reason));
+    };
+    if (!file_.is_open()) fail(std::strerror(errno));
+    if (file_.bytes() < trace::kRingHeaderBytes) fail("it is too short");
+    void* const mapping = mmap(nullptr, trace::kRingHeaderBytes, PROT_READ | PROT_WRITE, MAP_SHARED,
+                               file_.number(), 0);
+    if (mapping == MAP_FAILED) fail(std::strerror(errno));
+    header_.reset(static_cast<trace::RingHeader*>(mapping));
     if (header_->magic != trace::kRingMagic || header_->version != trace::kFileVersion) {
-      fail(path, "it is of another version of gpumemtrace");
+      fail("it is of another version of gpumemtrace");
     }
-    while (flock(descriptor_, LOCK_EX) != 0) {
-      if (errno != EINTR) fail(path, std::strerror(errno));
+    while (flock(file_.number(), LOCK_EX) != 0) {
+      if (errno != EINTR) fail(std::strerror(errno));
     }
   }
-
-  ~MappedRing() { release(); }
-  MappedRing(const MappedRing&) = delete;
-  MappedRing& operator=(const MappedRing&) = delete;
 
   trace::RingHeader& header() { return *header_; }
 
  private:
-  [[noreturn]] void fail(const std::string& path, const std::string& reason) {
-    release();
-    throw Failure(
-        format_text("cannot use the ring file {}: {}; run ctl as the user of the process "
-                    "and with the same version",
-                    path, reason));
-  }
+  struct Unmap {
+    void operator()(trace::RingHeader* header) const { munmap(header, trace::kRingHeaderBytes); }
+  };
 
-  void release() {
-    if (header_ != nullptr) munmap(header_, trace::kRingHeaderBytes);
-    if (descriptor_ >= 0) close(descriptor_);
-    header_ = nullptr;
-    descriptor_ = -1;
-  }
-
-  int descriptor_ = -1;
-  trace::RingHeader* header_ = nullptr;
+  trace::OwnDescriptor file_;
+  std::unique_ptr<trace::RingHeader, Unmap> header_;
 };
 
 // The numbers that the process goes by in its own and the outer process namespaces.
@@ -105,7 +92,7 @@ std::vector<std::string> rings_mapped_by(pid_t pid) {
     const std::size_t path_at = line.find('/');
     if (path_at == std::string::npos || !line.ends_with(kRingSuffix)) continue;
     const std::string path = format_text("/proc/{}/root{}", pid, line.substr(path_at));
-    if (std::find(rings.begin(), rings.end(), path) == rings.end()) rings.push_back(path);
+    if (std::ranges::find(rings, path) == rings.end()) rings.push_back(path);
   }
   return rings;
 }
@@ -151,7 +138,7 @@ void control_recording(pid_t pid, trace::ControlCommand command, const std::stri
   for (const std::string& path : rings_mapped_by(pid)) {
     MappedRing ring(path);
     // A forked child still maps its parent's ring.
-    if (std::find(ids.begin(), ids.end(), ring.header().process_id) == ids.end()) continue;
+    if (std::ranges::find(ids, ring.header().process_id) == ids.end()) continue;
     post(ring, pid, command, text);
     return;
   }
@@ -167,7 +154,7 @@ std::filesystem::path trace_recorded_by(pid_t pid) {
     std::uint32_t process_id = 0;
     std::memcpy(&process_id, bytes.data() + offsetof(trace::RingHeader, process_id),
                 sizeof(process_id));
-    if (std::find(ids.begin(), ids.end(), process_id) == ids.end()) continue;
+    if (std::ranges::find(ids, process_id) == ids.end()) continue;
     const std::filesystem::path trace = std::filesystem::path(ring).replace_extension();
     // The path by way of the process is valid as long as it lives.
     const std::filesystem::path outside =

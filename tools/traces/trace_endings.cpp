@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "trace/own_descriptor.hpp"
 #include "trace/reader.hpp"
 #include "trace/ring_layout.hpp"
 
@@ -29,17 +30,15 @@ const WrittenTrace* last_trace_of(const std::vector<WrittenTrace>& traces, pid_t
 void record_end(const std::vector<WrittenTrace>& traces, const ChildEnd& end) {
   const WrittenTrace* const trace = last_trace_of(traces, end.process_id);
   if (end.signal == 0 || trace == nullptr) return;
-  const int ring = open(ring_of(trace->path).c_str(), O_RDWR | O_CLOEXEC);
-  if (ring < 0) return;
+  const trace::OwnDescriptor ring(open(ring_of(trace->path).c_str(), O_RDWR | O_CLOEXEC));
   trace::RingHeader header;
-  const auto signal = static_cast<std::uint32_t>(end.signal);
-  if (pread(ring, static_cast<void*>(&header), sizeof header, 0) ==
-          static_cast<ssize_t>(sizeof header) &&
-      header.magic == trace::kRingMagic && header.process_id == trace->process_id) {
-    [[maybe_unused]] const ssize_t written =
-        pwrite(ring, &signal, sizeof signal, offsetof(trace::RingHeader, ended_by_signal));
+  if (!ring.read_at(0, &header, sizeof header) || header.magic != trace::kRingMagic ||
+      header.process_id != trace->process_id) {
+    return;
   }
-  close(ring);
+  const auto signal = static_cast<std::uint32_t>(end.signal);
+  [[maybe_unused]] const ssize_t written =
+      pwrite(ring.number(), &signal, sizeof signal, offsetof(trace::RingHeader, ended_by_signal));
 }
 
 void remove_spent_rings(std::vector<WrittenTrace>& traces) {

@@ -63,8 +63,7 @@ std::vector<WrittenTrace> find_written_traces(const std::string& pattern,
     found.push_back(
         {path.lexically_normal(), header->process_id, header->start_realtime_ns, bytes_of(path)});
   }
-  std::sort(found.begin(), found.end(),
-            [](const WrittenTrace& a, const WrittenTrace& b) { return a.path < b.path; });
+  std::ranges::sort(found, {}, &WrittenTrace::path);
   return found;
 }
 

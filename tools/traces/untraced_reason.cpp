@@ -151,8 +151,7 @@ std::optional<std::string> find_replacing_word(const std::vector<std::string>& c
 
 std::string_view text_for(Preloading preloading) {
   const auto* const row =
-      std::find_if(kPreloadingTexts.begin(), kPreloadingTexts.end(),
-                   [&](const PreloadingText& text) { return text.preloading == preloading; });
+      std::ranges::find(kPreloadingTexts, preloading, &PreloadingText::preloading);
   return row == kPreloadingTexts.end() ? std::string_view() : row->text;
 }
 
