@@ -65,15 +65,12 @@ std::optional<std::uint64_t> parse_size(std::string_view text) {
   const std::size_t number_length = std::min(text.find_first_not_of("0123456789."), text.size());
   const std::string_view number = text.substr(0, number_length);
   const std::string unit_name = to_lower(without_spaces(text.substr(number_length)));
-  const auto unit = std::find_if(kSizeUnits.begin(), kSizeUnits.end(),
-                                 [&](const SizeUnit& row) { return row.name == unit_name; });
+  const auto unit = std::ranges::find(kSizeUnits, unit_name, &SizeUnit::name);
   if (number.empty() || unit == kSizeUnits.end()) return std::nullopt;
 
-  const char* const end = number.data() + number.size();
-  std::uint64_t whole = 0;
-  const auto [whole_end, whole_error] = std::from_chars(number.data(), end, whole);
-  if (whole_error == std::errc() && whole_end == end && unit->bytes == 1.0) return whole;
+  if (const auto whole = parse_number(number); whole && unit->bytes == 1.0) return whole;
 
+  const char* const end = number.data() + number.size();
   double value = 0;
   const auto [value_end, value_error] = std::from_chars(number.data(), end, value);
   if (value_error != std::errc() || value_end != end) return std::nullopt;
@@ -87,8 +84,7 @@ std::optional<std::uint64_t> parse_time(std::string_view text) {
   text = without_spaces(text);
   const std::size_t number_length = std::min(text.find_first_not_of("0123456789."), text.size());
   const std::string_view unit_name = without_spaces(text.substr(number_length));
-  const auto unit = std::find_if(kTimeUnits.begin(), kTimeUnits.end(),
-                                 [&](const TimeUnit& row) { return row.name == unit_name; });
+  const auto unit = std::ranges::find(kTimeUnits, unit_name, &TimeUnit::name);
   if (unit == kTimeUnits.end()) return std::nullopt;
   const std::string_view number = text.substr(0, number_length);
   const std::size_t dot = std::min(number.find('.'), number.size());
@@ -120,7 +116,7 @@ std::string complaint_about_size(std::string_view text) {
   const std::string unit = to_lower(without_spaces(number.substr(digits)));
   const auto is_unit = [&](const SizeUnit& row) { return row.name == unit; };
   const bool is_number = parse_size(number.substr(0, digits)).has_value();
-  if (digits != 0 && std::any_of(kSizeUnits.begin(), kSizeUnits.end(), is_unit)) {
+  if (digits != 0 && std::ranges::any_of(kSizeUnits, is_unit)) {
     return is_number && number.substr(0, digits).find('.') == std::string_view::npos
                ? quoted + " is more than any memory has"
                : quoted + " is no whole number of bytes, or more than any memory has";

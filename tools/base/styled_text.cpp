@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tools/base/styled_text.hpp"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <sstream>
 #include <string_view>
 
-#include "tools/base/sizes.hpp"
+#include "tools/base/terminal.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
 
-// In fewer columns words are cut apart.
-constexpr std::size_t kFewestColumns = 40;
 constexpr const char* kPlain = "\x1b[0m";
 
 struct ColoredWord {
@@ -106,19 +104,13 @@ std::string colored(const std::string& line) {
 std::vector<std::string> color_modes() { return {"auto", "always", "never"}; }
 
 TextStyle style_of(std::FILE* stream, const std::string& color_mode) {
-  const int descriptor = fileno(stream);
-  const bool is_terminal = isatty(descriptor) != 0;
+  const bool is_terminal = isatty(fileno(stream)) != 0;
   TextStyle style;
   style.has_color = color_mode == "always" ||
                     (color_mode == "auto" && is_terminal && environment_text("NO_COLOR").empty() &&
                      environment_text("TERM") != "dumb");
-  winsize size = {};
-  if (const auto columns = parse_number(environment_text("COLUMNS")); columns && *columns != 0) {
-    style.columns = *columns;
-  } else if (is_terminal && ioctl(descriptor, TIOCGWINSZ, &size) == 0) {
-    style.columns = size.ws_col;
-  }
-  if (style.columns != 0 && style.columns < kFewestColumns) style.columns = kFewestColumns;
+  style.columns = columns_of(stream);
+  if (style.columns != 0) style.columns = std::max(style.columns, kLeastWidth);
   return style;
 }
 

@@ -11,25 +11,21 @@
 namespace gpumemtrace::tools {
 namespace {
 
-constexpr std::size_t kLeastWidth = 40;
 constexpr std::size_t kMostWidth = 200;
 
-std::size_t asked_width(std::FILE* stream) {
+}  // namespace
+
+std::size_t columns_of(std::FILE* stream) {
   if (const char* columns = std::getenv("COLUMNS"); columns != nullptr) {
     if (const auto width = parse_number(columns); width && *width != 0) return *width;
   }
   winsize size = {};
-  const int descriptor = fileno(stream);
-  if (descriptor >= 0 && ioctl(descriptor, TIOCGWINSZ, &size) == 0 && size.ws_col != 0) {
-    return size.ws_col;
-  }
-  return kDefaultWidth;
+  return ioctl(fileno(stream), TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
-}  // namespace
-
 std::size_t output_width(std::FILE* stream) {
-  return std::clamp(asked_width(stream), kLeastWidth, kMostWidth);
+  const std::size_t columns = columns_of(stream);
+  return columns == 0 ? kDefaultWidth : std::clamp(columns, kLeastWidth, kMostWidth);
 }
 
 }  // namespace gpumemtrace::tools

@@ -26,9 +26,7 @@ std::vector<std::string> split(std::string_view text, std::string_view separator
 std::string replaced(std::string_view text, std::initializer_list<Replacement> table) {
   std::string result;
   for (const char letter : text) {
-    const auto* const row = std::find_if(table.begin(), table.end(), [&](const Replacement& known) {
-      return known.letter == letter;
-    });
+    const auto* const row = std::ranges::find(table, letter, &Replacement::letter);
     if (row == table.end()) {
       result += letter;
     } else {
