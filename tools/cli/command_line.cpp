@@ -101,7 +101,7 @@ std::string spelling_hint(const CLI::App* command, const std::string& message) {
   }
   std::string written = message.substr(dashes + 1);
   written.resize(std::min(written.find_first_of(" =,"), written.size()));
-  if (std::find(names.begin(), names.end(), written) != names.end()) return {};
+  if (std::ranges::find(names, written) != names.end()) return {};
   const std::string nearest = nearest_name(written, names);
   return nearest.empty() ? nearest : "; did you mean " + nearest + "?";
 }
@@ -125,7 +125,7 @@ Option& Option::one_value_each() {
 
 Option& Option::one_of(const std::vector<std::string>& names) {
   return check([names](const std::string& text) -> std::string {
-    if (std::find(names.begin(), names.end(), text) != names.end()) return {};
+    if (std::ranges::find(names, text) != names.end()) return {};
     return format_text("there is no '{}'; there are {}", text, joined(names));
   });
 }
@@ -223,16 +223,16 @@ std::optional<std::size_t> Program::parse(std::vector<std::string> words) {
     parts_->app.exit(help_or_version);
     return std::nullopt;
   } catch (const CLI::ParseError& error) {
-    const auto named = std::find_if(parts_->commands.begin(), parts_->commands.end(),
-                                    [&](const CLI::App* row) { return row->get_name() == first; });
+    const auto named = std::ranges::find_if(
+        parts_->commands, [&](const CLI::App* row) { return row->get_name() == first; });
     const CLI::App* const command = named == parts_->commands.end() ? nullptr : *named;
     throw Failure(
         format_text("{}{}; see `gpumemtrace {}--help`", error.what(),
                     spelling_hint(command, error.what()), command == nullptr ? "" : first + " "),
         ExitCode::kUsage);
   }
-  const auto chosen = std::find_if(parts_->commands.begin(), parts_->commands.end(),
-                                   [](const CLI::App* command) { return command->parsed(); });
+  const auto chosen = std::ranges::find_if(
+      parts_->commands, [](const CLI::App* command) { return command->parsed(); });
   return static_cast<std::size_t>(chosen - parts_->commands.begin());
 }
 

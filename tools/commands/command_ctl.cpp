@@ -42,8 +42,7 @@ struct CtlOptions {
 
 int control(const CtlOptions& options) {
   const auto* const action =
-      std::find_if(kControlActions.begin(), kControlActions.end(),
-                   [&](const ControlAction& row) { return row.name == options.action; });
+      std::ranges::find(kControlActions, options.action, &ControlAction::name);
   if (action->takes_text && options.text.empty()) {
     throw Failure("mark needs a name, as in `gpumemtrace ctl PID mark after-warm-up`",
                   ExitCode::kUsage);

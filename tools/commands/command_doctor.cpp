@@ -19,15 +19,7 @@ constexpr const char* kDoctorFooter =
 Exit codes: 0 programs can be recorded here, 1 they cannot, 2 usage.)TEXT";
 
 const char* word_for(CheckState state) {
-  switch (state) {
-    case CheckState::kOk:
-      return "ok";
-    case CheckState::kNote:
-      return "note";
-    case CheckState::kBad:
-      return "bad";
-  }
-  return "bad";
+  return state == CheckState::kOk ? "ok" : state == CheckState::kNote ? "note" : "bad";
 }
 
 int print_checks(const std::string& color) {

@@ -59,7 +59,7 @@ RecordDictionary read_dictionary(const trace::TraceFile& file) {
 bool is_wanted(const trace::RecordHeader& record, const std::vector<std::string>& kinds) {
   if (kinds.empty()) return true;
   const trace::KindInfo* const info = trace::find_kind(record.kind);
-  return info != nullptr && std::find(kinds.begin(), kinds.end(), info->name) != kinds.end();
+  return info != nullptr && std::ranges::find(kinds, info->name) != kinds.end();
 }
 
 int dump(const DumpOptions& options) {

@@ -108,8 +108,8 @@ Level level_of_allocations(const Report& report, const StackExport& what) {
   if (const std::optional<Level> named = level_named(what.level)) return *named;
   for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
     const auto& rows = history.allocations;
-    const bool has_blocks = std::any_of(
-        rows.begin(), rows.end(), [](const auto& row) { return row.level == Level::kFramework; });
+    const bool has_blocks =
+        std::ranges::any_of(rows, [](const auto& row) { return row.level == Level::kFramework; });
     if (has_blocks) return Level::kFramework;
   }
   return Level::kDriver;
@@ -210,8 +210,8 @@ void tell_what_is_left_out(const Report& report) {
     say(format_text(
         "{}: of the allocations that ended, the last {} are written, from {} on; --last takes more",
         process_name(report, history.process),
-        std::count_if(history.allocations.begin(), history.allocations.end(),
-                      [](const auto& row) { return row.end_ns.has_value(); }),
+        std::ranges::count_if(history.allocations,
+                              [](const auto& row) { return row.end_ns.has_value(); }),
         duration_text(*history.complete_from_ns)));
   }
 }
@@ -301,14 +301,10 @@ void require_writable(const ExportOptions& options, const Format& format) {
 }
 
 int export_job(const ExportOptions& options) {
-  const auto* const format = std::find_if(kFormats.begin(), kFormats.end(), [&](const Format& row) {
-    return options.format == row.name;
-  });
+  const auto* const format = std::ranges::find(kFormats, options.format, &Format::name);
   require_meaning(options, *format);
   require_writable(options, *format);
-  const auto* const measure =
-      std::find_if(kCostMeasures.begin(), kCostMeasures.end(),
-                   [&](const CostMeasure& row) { return options.cost == row.name; });
+  const auto* const measure = std::ranges::find(kCostMeasures, options.cost, &CostMeasure::name);
   const std::optional<TimeSpan> span = span_of(options);
   Report report = load_rows(options.input.inputs, load_options(options, *format, span));
   ExportRequest what = {{*measure, options.level, options.by == "module"},
@@ -324,8 +320,7 @@ int export_job(const ExportOptions& options) {
   }
   if (report.allocations) tell_what_is_left_out(report);
   for (const std::string& sentence : missing_events(report)) say(sentence);
-  return to_int(options.input.require_complete && !is_complete(report) ? ExitCode::kIncomplete
-                                                                       : ExitCode::kSuccess);
+  return options.input.exit_code(report);
 }
 
 }  // namespace

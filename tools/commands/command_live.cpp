@@ -128,7 +128,7 @@ class Looks {
   [[nodiscard]] bool is_recording() const {
     try {
       const std::vector<std::filesystem::path> traces = trace::find_traces(traces_);
-      return std::any_of(traces.begin(), traces.end(), is_recorded);
+      return std::ranges::any_of(traces, is_recorded);
     } catch (const trace::TraceError&) {
       return false;  // the next look says what is wrong
     }

@@ -147,8 +147,7 @@ int replay_settings(const WhatIfOptions& options) {
   } else {
     write_text(stdout, what_if_text(report));
   }
-  return to_int(options.input.require_complete && !is_complete(report) ? ExitCode::kIncomplete
-                                                                       : ExitCode::kSuccess);
+  return options.input.exit_code(report);
 }
 
 }  // namespace

@@ -71,10 +71,8 @@ void InputOptions::add_options(CommandLine& line) {
   thresholds.add_options(line);
 }
 
-Json InputOptions::load() const { return load_report(inputs, load_options()); }
-
 int InputOptions::use_report(const std::function<void(const Json&)>& use) const {
-  const Json report = load();
+  const Json report = load_report(inputs, load_options());
   const auto refuse = [&](const std::exception& error) {
     throw Failure(
         format_text("{} is no complete report ({}); make it again with `gpumemtrace analyze`",
@@ -88,11 +86,6 @@ int InputOptions::use_report(const std::function<void(const Json&)>& use) const 
     refuse(error);
   }
   return exit_code(report);
-}
-
-int InputOptions::exit_code(const Json& report) const {
-  return to_int(require_complete && !is_complete(report) ? ExitCode::kIncomplete
-                                                         : ExitCode::kSuccess);
 }
 
 Option add_time_option(CommandLine& line, const std::string& flag, std::string& value,
@@ -156,7 +149,7 @@ analyzer::replay::Question ReplayOptions::question() const {
   for (const std::string& text : capacities) {
     const std::uint64_t bytes = parse_size(text).value_or(0);
     std::vector<std::uint64_t>& all = question.capacities;
-    if (std::find(all.begin(), all.end(), bytes) == all.end()) all.push_back(bytes);
+    if (std::ranges::find(all, bytes) == all.end()) all.push_back(bytes);
   }
   return question;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "analyzer/replay/question.hpp"
+#include "tools/base/failure.hpp"
 #include "tools/cli/command_line.hpp"
 #include "tools/report_view/report_input.hpp"
 #include "tools/report_view/threshold_options.hpp"
@@ -40,14 +41,16 @@ struct InputOptions : AnalysisOptions {
 
   void add_options(CommandLine& line);
 
-  [[nodiscard]] Json load() const;
-
   // Loads the report and calls use(report). Failure where a report lacks what use() reads. Returns
   // what the process does.
   [[nodiscard]] int use_report(const std::function<void(const Json&)>& use) const;
 
   // What the process returns once the report is out.
-  [[nodiscard]] int exit_code(const Json& report) const;
+  template <class Report>
+  [[nodiscard]] int exit_code(const Report& report) const {
+    return to_int(require_complete && !is_complete(report) ? ExitCode::kIncomplete
+                                                           : ExitCode::kSuccess);
+  }
 };
 
 // Which part of the run and which moment are looked at more closely.

@@ -65,7 +65,7 @@ struct Arguments {
 Arguments split_arguments(int count, char** words) {
   std::vector<std::string> all(words + 1, words + count);
   const bool is_run = !all.empty() && all.front() == "run";
-  const auto dashes = is_run ? std::find(all.begin(), all.end(), "--") : all.end();
+  const auto dashes = is_run ? std::ranges::find(all, "--") : all.end();
   Arguments arguments;
   if (dashes != all.end()) arguments.after_dashes.assign(dashes + 1, all.end());
   all.erase(dashes, all.end());

@@ -199,8 +199,7 @@ std::vector<Event> events_of(const DeviceMemory& memory, std::uint64_t from_ns) 
     add(segment, Action::kSegmentAlloc, Action::kSegmentFree);
   }
   for (const Span& block : memory.blocks) add(block, Action::kAlloc, Action::kFree);
-  std::sort(events.begin(), events.end(),
-            [](const Event& a, const Event& b) { return a.order() < b.order(); });
+  std::ranges::sort(events, {}, &Event::order);
   return events;
 }
 
@@ -217,8 +216,7 @@ std::vector<const Allocation*> live_by_address(const std::vector<Span>& spans) {
   for (const Span& span : spans) {
     if (span.is_live()) live.push_back(span.row);
   }
-  std::sort(live.begin(), live.end(),
-            [](const Allocation* a, const Allocation* b) { return a->address < b->address; });
+  std::ranges::sort(live, {}, &Allocation::address);
   return live;
 }
 

@@ -40,9 +40,7 @@ class FolderSink : public TableSink {
 
   void begin(const Table& table) override {
     table_ = table;
-    const auto process =
-        std::find_if(table.columns.begin(), table.columns.end(),
-                     [](const Column& column) { return column.name == "process"; });
+    const auto process = std::ranges::find(table.columns, "process", &Column::name);
     process_ = static_cast<std::size_t>(process - table.columns.begin());
     // Also a table without rows is one that can be queried.
     if (!is_partitioned()) file_of("");

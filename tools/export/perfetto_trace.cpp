@@ -170,7 +170,7 @@ class TraceWriter {
       std::erase_if(slices.open_until, [&](std::uint64_t until) { return until <= *row.start_ns; });
       return slices.open_until.empty() || slices.open_until.back() >= end;
     };
-    auto found = std::find_if(tracks.begin(), tracks.end(), fits);
+    auto found = std::ranges::find_if(tracks, fits);
     if (found == tracks.end()) {
       tracks.push_back({new_track(group, track_name, [](pbf_writer&) {}), {}});
       found = std::prev(tracks.end());
@@ -260,10 +260,9 @@ class TraceWriter {
     for (const analyzer::rows::Peak& peak : report_.peak) {
       if (peak.process != process.id || !peak.time_ns) continue;
       // The costs of a level are of all devices together.
-      const bool is_one_device =
-          std::count_if(report_.peak.begin(), report_.peak.end(), [&](auto& p) {
-            return p.process == peak.process && p.level == peak.level;
-          }) == 1;
+      const bool is_one_device = std::ranges::count_if(report_.peak, [&](auto& p) {
+                                   return p.process == peak.process && p.level == peak.level;
+                                 }) == 1;
       if (!is_one_device) continue;
       StackExport what;
       what.level = name_of(peak.level);

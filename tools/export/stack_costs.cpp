@@ -15,7 +15,7 @@ using analyzer::rows::Cost;
 using analyzer::rows::Report;
 
 bool has_framework_cost(const Report& report, const CostMeasure& measure) {
-  return std::any_of(report.costs.begin(), report.costs.end(), [&](const Cost& row) {
+  return std::ranges::any_of(report.costs, [&](const Cost& row) {
     return row.level == Level::kFramework && row.*measure.bytes != 0;
   });
 }

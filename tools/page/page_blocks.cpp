@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -64,8 +65,7 @@ Json held_rows(const Json& blocks, std::size_t most) {
   }
   std::vector<const Sum*> sorted;
   for (const auto& [key, sum] : sums) sorted.push_back(&sum);
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const Sum* a, const Sum* b) { return a->bytes > b->bytes; });
+  std::ranges::stable_sort(sorted, std::ranges::greater(), &Sum::bytes);
   Json rows = Json::array();
   std::map<std::string, Sum> rest;
   for (std::size_t i = 0; i < sorted.size(); ++i) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <string_view>
@@ -15,7 +16,7 @@
 namespace gpumemtrace::tools {
 namespace {
 
-// Shares of the file; together with the code they stay below kMostPageBytes.
+// Shares of the file; together with the code they stay below 10 MB (docs/page.md).
 constexpr std::size_t kHeadBytes = 256 * 1024;
 constexpr std::size_t kReportBytes = 2'500'000;
 constexpr std::size_t kCostBytes = 3'000'000;
@@ -45,7 +46,7 @@ constexpr auto kHeadKeys = std::to_array<std::string_view>(
 
 template <class List>
 bool is_among(const List& list, std::string_view key) {
-  return std::find(list.begin(), list.end(), key) != list.end();
+  return std::ranges::find(list, key) != list.end();
 }
 
 std::uint64_t weight_of(const Json& row) {
@@ -61,9 +62,8 @@ Json limited_rows(const std::string& key, const Json& rows, std::size_t most, Js
   std::vector<std::size_t> kept(rows.size());
   std::iota(kept.begin(), kept.end(), 0);
   if (!is_among(kOrdered, key)) {
-    std::stable_sort(kept.begin(), kept.end(), [&](std::size_t a, std::size_t b) {
-      return weight_of(rows[a]) > weight_of(rows[b]);
-    });
+    std::ranges::stable_sort(kept, std::ranges::greater(),
+                             [&](std::size_t i) { return weight_of(rows[i]); });
   }
   kept.resize(most);
   std::sort(kept.begin(), kept.end());

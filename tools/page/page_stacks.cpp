@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <set>
@@ -32,8 +33,8 @@ Json limited_costs(const Json& costs, std::size_t most) {
   std::iota(order.begin(), order.end(), 0);
   std::vector<std::uint64_t> weights;
   for (const Json& row : costs) weights.push_back(largest_measure(row));
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return weights[a] > weights[b]; });
+  std::ranges::stable_sort(order, std::ranges::greater(),
+                           [&](std::size_t i) { return weights[i]; });
   Json kept = Json::array();
   std::map<ProcessAndLevel, Sums> rest;
   for (std::size_t i = 0; i < order.size(); ++i) {

@@ -2,15 +2,11 @@
 // The report as one file of HTML that asks nobody for anything.
 #pragma once
 
-#include <cstddef>
 #include <string>
 
 #include "tools/report_view/report_row.hpp"
 
 namespace gpumemtrace::tools {
-
-// No page is larger, whatever the job (docs/page.md).
-inline constexpr std::size_t kMostPageBytes = 10'000'000;
 
 // A pure function of the report. Throws analyzer::JsonError or
 // analyzer::InputError for a report that lacks required keys.
