@@ -154,28 +154,17 @@ void CommandLine::takes_command(const std::string& usage) {
 
 std::vector<std::string> CommandLine::command() const { return app_.remaining(); }
 
-Option CommandLine::option(const std::string& names, std::string& value, const std::string& help) {
+template <class Value>
+Option CommandLine::option(const std::string& names, Value& value, const std::string& help) {
   return Option(app_.add_option(names, value, help));
 }
-
-Option CommandLine::option(const std::string& names, std::filesystem::path& value,
-                           const std::string& help) {
-  return Option(app_.add_option(names, value, help));
-}
-
-Option CommandLine::option(const std::string& names, pid_t& value, const std::string& help) {
-  return Option(app_.add_option(names, value, help));
-}
-
-Option CommandLine::option(const std::string& names, std::vector<std::string>& values,
-                           const std::string& help) {
-  return Option(app_.add_option(names, values, help));
-}
-
-Option CommandLine::option(const std::string& names, std::vector<std::filesystem::path>& values,
-                           const std::string& help) {
-  return Option(app_.add_option(names, values, help));
-}
+template Option CommandLine::option(const std::string&, std::string&, const std::string&);
+template Option CommandLine::option(const std::string&, std::filesystem::path&, const std::string&);
+template Option CommandLine::option(const std::string&, pid_t&, const std::string&);
+template Option CommandLine::option(const std::string&, std::vector<std::string>&,
+                                    const std::string&);
+template Option CommandLine::option(const std::string&, std::vector<std::filesystem::path>&,
+                                    const std::string&);
 
 Option CommandLine::flag(const std::string& names, bool& value, const std::string& help) {
   return Option(app_.add_flag(names, value, help));

@@ -59,14 +59,10 @@ class CommandLine {
   void takes_command(const std::string& usage);
   [[nodiscard]] std::vector<std::string> command() const;
 
-  // `names` are "-o,--output", or the name of an operand.
-  Option option(const std::string& names, std::string& value, const std::string& help);
-  Option option(const std::string& names, std::filesystem::path& value, const std::string& help);
-  Option option(const std::string& names, pid_t& value, const std::string& help);
-  Option option(const std::string& names, std::vector<std::string>& values,
-                const std::string& help);
-  Option option(const std::string& names, std::vector<std::filesystem::path>& values,
-                const std::string& help);
+  // `names` are "-o,--output", or the name of an operand. Values are texts, paths, ids of
+  // processes, and lists of texts and of paths.
+  template <class Value>
+  Option option(const std::string& names, Value& value, const std::string& help);
   // Options without a value; "--name,!--no-name" has a form that means no.
   Option flag(const std::string& names, bool& value, const std::string& help);
   Option flag(const std::string& names, const std::function<void()>& when_given,
