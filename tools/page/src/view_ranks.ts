@@ -14,7 +14,7 @@ function rankOrder(a: Rank, b: Rank): number {
   return (a.rank ?? 1e9) - (b.rank ?? 1e9) || a.process.localeCompare(b.process) || a.device.localeCompare(b.device);
 }
 
-function isOutlier(row: Rank): boolean {
+export function isOutlier(row: Rank): boolean {
   return row.deviation !== null && Math.abs(row.deviation) > kOutlier * row.peak_bytes;
 }
 

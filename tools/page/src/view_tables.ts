@@ -10,6 +10,7 @@ import type {
 } from "./report";
 import type { Selection } from "./selection";
 import { blockColor, blockName } from "./view_lifetimes";
+import { isOutlier } from "./view_ranks";
 
 function bytes<Row>(name: string, value: (row: Row) => number | null | undefined): Column<Row> {
   return { name, value: (row) => value(row) ?? null, text: (row) => (value(row) === null || value(row) === undefined ? "" : size(value(row))), isNumber: true };
@@ -20,7 +21,7 @@ function number<Row>(name: string, value: (row: Row) => number | null | undefine
 }
 
 function time<Row>(name: string, value: (row: Row) => number | null | undefined): Column<Row> {
-  return { name: name, value: (row) => value(row) ?? null, text: (row) => (value(row) === null || value(row) === undefined ? "" : duration(value(row))), isNumber: true };
+  return { name, value: (row) => value(row) ?? null, text: (row) => (value(row) === null || value(row) === undefined ? "" : duration(value(row))), isNumber: true };
 }
 
 function text<Row>(name: string, value: (row: Row) => string | null | undefined, onClick?: (row: Row) => void): Column<Row> {
@@ -145,8 +146,7 @@ export class TablesView {
     add<Transfer>("Transfers", "transfers.by_kind", [...whose<Transfer>(), ...transferColumns()], transfers?.by_kind);
     add<Transfer>("Transfers by line", "transfers.sites", [...whose<Transfer>(),
       text("Line", holderName, (row) => this.search(location(row.site))), ...transferColumns()], transfers?.sites);
-    add<Rank>("Ranks", "ranks", rankColumns(report, this.selection), isMany ? report.ranks : undefined,
-      (row) => row.deviation !== null && Math.abs(row.deviation) > 0.05 * row.peak_bytes);
+    add<Rank>("Ranks", "ranks", rankColumns(report, this.selection), isMany ? report.ranks : undefined, isOutlier);
     return tabs;
   }
 
