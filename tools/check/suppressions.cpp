@@ -35,11 +35,6 @@ bool is_type(const std::string& type) {
   });
 }
 
-// Where `part` first stands at or after `from`.
-std::size_t find_part(std::string_view text, std::string_view part, std::size_t from) {
-  return from > text.size() ? std::string_view::npos : text.find(part, from);
-}
-
 // Of a site or a frame.
 template <class Code>
 void add_code(const Code& code, std::vector<std::string>& texts) {
@@ -86,7 +81,7 @@ bool matches_pattern(std::string_view pattern, std::string_view text) {
           text.size() >= at + part.size() && text.substr(text.size() - part.size()) == part;
       return fits && (!is_first || !from_begin || text.size() == part.size());
     }
-    const std::size_t found = find_part(text, part, at);
+    const std::size_t found = text.find(part, at);
     if (found == std::string_view::npos || (is_first && from_begin && found != 0)) return false;
     if (is_last) return true;
     at = found + part.size();
