@@ -233,7 +233,7 @@ void* find_symbol(const char* file_name_prefix, const char* symbol) noexcept {
 
 void* find_symbol_behind(const void* ours, const char* symbol) noexcept {
   void* behind = nullptr;
-  find_loaded([&](const dl_phdr_info& info) noexcept {
+  (void)find_loaded([&](const dl_phdr_info& info) noexcept {
     ElfLibrary library;
     void* const found =
         read_tables<Straight>(info, library) ? look_up<Straight>(library, symbol) : nullptr;
@@ -250,7 +250,7 @@ void* find_symbol_checked(const dl_phdr_info& info, const char* symbol) noexcept
 
 void* find_symbol(const LoaderList& modules, const char* symbol) noexcept {
   void* found = nullptr;
-  modules.visit([&](const dl_phdr_info& info) noexcept {
+  (void)modules.visit([&](const dl_phdr_info& info) noexcept {
     found = find_symbol_checked(info, symbol);
     return found != nullptr;
   });

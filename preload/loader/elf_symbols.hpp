@@ -25,7 +25,7 @@ struct ElfLibrary {
 // Calls visit(info) for each loaded file until that is true; whether it was for one. Takes the
 // loader's lock for the list of files, as the unwinder of exceptions does.
 template <class Visit>
-bool find_loaded(Visit visit) noexcept {
+[[nodiscard]] bool find_loaded(Visit visit) noexcept {
   const auto call = [](dl_phdr_info* info, std::size_t, void* argument) noexcept {
     return (*static_cast<Visit*>(argument))(*info) ? 1 : 0;
   };

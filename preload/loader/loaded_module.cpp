@@ -123,7 +123,7 @@ void publish_module_list(const LoaderList& modules) noexcept {
     add_module(info, list);
     return false;
   };
-  modules.visit(add, LoaderList::Names::kLoaders);
+  (void)modules.visit(add, LoaderList::Names::kLoaders);
   if (unloads.running.load() != 0 || unloads.count.load() != unloads_before) return;
   published_unloads.store(unloads_before);
   published.store(number, std::memory_order_release);  // pairs with find_listed_module()
@@ -166,7 +166,7 @@ void unload_begins() noexcept { unloads.running.fetch_add(1); }
 
 void unload_ends() noexcept {
   std::uint32_t count = 0;
-  find_loaded([&](const dl_phdr_info& any) noexcept {
+  (void)find_loaded([&](const dl_phdr_info& any) noexcept {
     count = static_cast<std::uint32_t>(any.dlpi_subs);
     return true;
   });

@@ -43,7 +43,7 @@ class LoaderList {
   // Calls visit(info) for the modules of the last look that found a change, as dl_iterate_phdr has
   // them, until that is true; whether it was for one.
   template <class Visit>
-  bool visit(Visit&& visit, Names names = Names::kCopied) const noexcept {
+  [[nodiscard]] bool visit(Visit&& visit, Names names = Names::kCopied) const noexcept {
     for (const Module& module : modules_) {
       if (module.segment_count != 0 && visit(info_of(module, names))) return true;
     }

@@ -66,7 +66,7 @@ struct AllCopies {
 
 AllCopies find_all() noexcept {
   AllCopies all;
-  find_loaded([&](const dl_phdr_info& info) noexcept {
+  (void)find_loaded([&](const dl_phdr_info& info) noexcept {
     if (info.dlpi_name == nullptr) return false;
     if (has_prefix(file_name_of(info.dlpi_name), kProton)) all.proton = info.dlpi_name;
     Copy* const copy = entry_of(info);
@@ -79,7 +79,7 @@ AllCopies find_all() noexcept {
 // Calls visit(info) for the file around the address.
 template <class Visit>
 void visit_around(const void* address, Visit&& visit) noexcept {
-  find_loaded([&](const dl_phdr_info& info) noexcept {
+  (void)find_loaded([&](const dl_phdr_info& info) noexcept {
     if (!range_of(info).contains(reinterpret_cast<std::uintptr_t>(address))) return false;
     visit(info);
     return true;

@@ -112,7 +112,7 @@ void record_modules(const CallGuard&, LoaderList& modules) noexcept {
   if (table.changes == modules.changes()) return;
   table.changes = modules.changes();
   for (std::size_t i = 0; i < table.count; ++i) table.modules[i].seen = false;
-  modules.visit([](const dl_phdr_info& info) noexcept {
+  (void)modules.visit([](const dl_phdr_info& info) noexcept {
     notice(info);
     return false;
   });

@@ -33,13 +33,13 @@ auto collect_into(Modules& modules) {
 
 Modules seen_by_us(const LoaderList& loaded) {
   Modules modules;
-  loaded.visit(collect_into(modules));
+  (void)loaded.visit(collect_into(modules));
   return modules;
 }
 
 Modules seen_by_the_loader() {
   Modules modules;
-  find_loaded(collect_into(modules));
+  (void)find_loaded(collect_into(modules));
   return modules;
 }
 
