@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
 
 #include "tools/base/failure.hpp"
+#include "tools/base/named_bytes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/baseline.hpp"
 #include "tools/diff/common_names.hpp"
@@ -16,7 +16,6 @@ namespace {
 
 namespace rows = analyzer::rows;
 
-using BytesByName = std::map<std::string, std::uint64_t>;
 using Collect = BytesByName (*)(const rows::Report& report);
 
 std::int64_t change_of(const DifferenceRow& row) {

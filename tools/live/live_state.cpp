@@ -109,13 +109,6 @@ std::string category_name(Category category) {
 
 }  // namespace
 
-std::vector<LiveHolder> largest_first(const std::map<std::string, std::uint64_t>& sums) {
-  std::vector<LiveHolder> holders;
-  for (const auto& [name, bytes] : sums) holders.push_back({name, bytes});
-  std::ranges::stable_sort(holders, std::ranges::greater(), &LiveHolder::bytes);
-  return holders;
-}
-
 LiveState live_state_of(const analyzer::JobNow& now) {
   const rows::Report& report = now.report;
   LiveState state;
@@ -126,8 +119,8 @@ LiveState live_state_of(const analyzer::JobNow& now) {
   state.rows = rows_of(now);
   std::ranges::stable_sort(state.rows, std::ranges::greater(), held);
   if (!report.blocks) return state;
-  std::map<std::string, std::uint64_t> lines;
-  std::map<std::string, std::uint64_t> layers;
+  BytesByName lines;
+  BytesByName layers;
   for (const rows::BlockAt& block : *report.blocks) {
     const auto row =
         std::ranges::find_if(state.rows, [&](const LiveRow& known) { return is_of(known, block); });

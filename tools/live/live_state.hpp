@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "analyzer/follow.hpp"
+#include "tools/base/named_bytes.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -24,9 +25,9 @@ struct LiveRow {
   bool is_exact = true;
   std::uint64_t time_ns = 0;  // of the job, up to which the trace goes
   std::uint64_t live_bytes = 0;
-  std::optional<std::uint64_t> reserved_bytes;      // unknown without a framework
-  std::optional<std::uint64_t> capacity_bytes;      // of the device
-  std::map<std::string, std::uint64_t> categories;  // of framework blocks; sum to live_bytes
+  std::optional<std::uint64_t> reserved_bytes;  // unknown without a framework
+  std::optional<std::uint64_t> capacity_bytes;  // of the device
+  BytesByName categories;                       // of framework blocks; sum to live_bytes
   std::optional<double> growth_bytes_per_step;
   std::optional<std::uint64_t> full_in_ns;  // from time_ns on, at that rate
   // Rows of losses[]: how often each was counted, and those of them by which events are missing.
@@ -34,21 +35,12 @@ struct LiveRow {
   std::vector<std::string> missing;
 };
 
-// Who holds memory of a row: a category, a line or a layer, largest first.
-struct LiveHolder {
-  std::string name;
-  std::uint64_t bytes = 0;
-};
-
-[[nodiscard]] std::vector<LiveHolder> largest_first(
-    const std::map<std::string, std::uint64_t>& sums);
-
 struct LiveState {
   std::string name;               // of the job's first program
   bool is_running = false;        // a process still records
   std::vector<LiveRow> rows;      // fullest device first
-  std::vector<LiveHolder> lines;  // of the first row
-  std::vector<LiveHolder> layers;
+  std::vector<NamedBytes> lines;  // of the first row, largest first
+  std::vector<NamedBytes> layers;
 };
 
 [[nodiscard]] LiveState live_state_of(const analyzer::JobNow& now);

@@ -17,7 +17,7 @@ namespace {
 using analyzer::Json;
 
 constexpr std::size_t kMostLiveRows = 8;
-constexpr std::size_t kMostLiveHolders = 6;
+constexpr std::size_t kMostHolders = 6;
 
 std::string cut(std::string line, std::size_t width) {
   constexpr std::string_view kRest = "...";
@@ -41,14 +41,14 @@ std::string row_text(const LiveRow& row) {
                      row.full_in_ns ? duration_text(*row.full_in_ns) : "-");
 }
 
-void add_holders(const std::string& title, const std::vector<LiveHolder>& holders,
+void add_holders(const std::string& title, const std::vector<NamedBytes>& holders,
                  std::uint64_t whole, std::vector<std::string>& lines) {
   if (holders.empty() || whole == 0) return;
   lines.push_back(title);
   std::uint64_t rest = whole;
   std::size_t shown = 0;
-  for (const LiveHolder& holder : holders) {
-    if (shown++ == kMostLiveHolders) break;
+  for (const NamedBytes& holder : holders) {
+    if (shown++ == kMostHolders) break;
     rest -= std::min(rest, holder.bytes);
     lines.push_back(format_text("{:>11} {:>3} %  {}", size_text(holder.bytes),
                                 holder.bytes * 100 / whole, holder.name));
@@ -91,9 +91,9 @@ std::string state_text(const LiveState& state) {
                      state.name.empty() ? "unknown program" : state.name);
 }
 
-std::vector<LiveHolder> categories_of(const LiveRow& row) {
-  std::vector<LiveHolder> holders = largest_first(row.categories);
-  for (LiveHolder& holder : holders) holder.name = analyzer::in_words(holder.name);
+std::vector<NamedBytes> categories_of(const LiveRow& row) {
+  std::vector<NamedBytes> holders = largest_first(row.categories);
+  for (NamedBytes& holder : holders) holder.name = analyzer::in_words(holder.name);
   return holders;
 }
 

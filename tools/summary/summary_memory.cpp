@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What each card held at its peak, and who held it.
 #include <algorithm>
-#include <map>
 #include <set>
 
 #include "tools/base/sizes.hpp"

@@ -3,13 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "analyzer/rows/report.hpp"
+#include "tools/base/named_bytes.hpp"
 
 namespace gpumemtrace::tools {
 
@@ -56,9 +55,6 @@ void append(std::string& text, const std::string& more);
 // "train.py:88 (evaluate)", else the owner.
 [[nodiscard]] std::string name_line(const analyzer::rows::Origin& origin);
 
-using BytesByName = std::map<std::string, std::uint64_t>;
-[[nodiscard]] std::vector<std::pair<std::string, std::uint64_t>> largest_first(
-    const BytesByName& bytes);
 // " 34 %".
 [[nodiscard]] std::string share_text(std::uint64_t bytes, std::uint64_t total);
 

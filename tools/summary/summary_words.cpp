@@ -40,13 +40,6 @@ std::string name_line(const analyzer::rows::Origin& origin) {
   return line.empty() ? origin.owner.value_or("owner not known") : line;
 }
 
-std::vector<std::pair<std::string, std::uint64_t>> largest_first(const BytesByName& bytes) {
-  std::vector<std::pair<std::string, std::uint64_t>> sorted(bytes.begin(), bytes.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
-  return sorted;
-}
-
 std::string share_text(std::uint64_t bytes, std::uint64_t total) {
   const double share =
       total == 0 ? 0 : 100.0 * static_cast<double>(bytes) / static_cast<double>(total);
