@@ -80,12 +80,13 @@ class BackgroundThread {
     if (session_.ending.load() || control.session.load() == kOff) return false;
     packer_.pack_sealed(*guard_);
     packer_.replenish_ring(*guard_);
-    answer_flush(*guard_);
+    answer_flush(*guard_, /*also_at_end=*/false);
     return true;
   }
 
-  void answer_flush(const CallGuard& guard) noexcept {
-    preload::answer_flush(session_, [&]() noexcept { pack_all(guard); });
+  void answer_flush(const CallGuard& guard, bool also_at_end = true) noexcept {
+    preload::answer_flush(
+        session_, [&]() noexcept { pack_all(guard); }, also_at_end);
   }
 
   void pack_all(const CallGuard& guard) noexcept {

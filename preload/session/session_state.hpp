@@ -44,11 +44,13 @@ struct Session {
 Session& the_session() noexcept;
 
 // Carries out what a flush asks for: everything that was committed before is packed, then the asker
-// is told. The background thread.
+// is told. The background thread. With the answer to the library's end the process may be gone: not
+// while a file is half made.
 template <class PackAll>
-void answer_flush(Session& session, PackAll&& pack_all) noexcept {
+void answer_flush(Session& session, PackAll&& pack_all, bool also_at_end = true) noexcept {
   const std::uint32_t requested = session.flush_requested.load();
   if (requested == session.flush_answered.load()) return;
+  if (!also_at_end && session.ending.load()) return;  // which is set before its flush is requested
   pack_all();
   session.flush_answered.store(requested);
 }

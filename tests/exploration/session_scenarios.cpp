@@ -3,6 +3,7 @@
 // requests, the end, a background thread that gives up, and the names that threads meet for the
 // first time.
 #include <array>
+#include <atomic>
 #include <functional>
 #include <set>
 #include <string_view>
@@ -90,6 +91,32 @@ Outcome two_ends() {
     };
   };
   return explore(world.scenario({thread(0), thread(100), [&] { answer(world, 2); }}, false));
+}
+
+// The library ends while a checkpoint is made, in between whose steps flushes are answered: it goes
+// on when the file that is half made is gone.
+Outcome end_during_checkpoint() {
+  World world({5});
+  world.session().pool.is_emptied.store(true);
+  std::atomic<bool> is_half_made = false;
+  return explore(world.scenario({[&] {
+                                   world.attach();
+                                   world.call(0);
+                                   library_ends();
+                                   promise(!is_half_made,
+                                           "the end leaves a file that is half made");
+                                 },
+                                 [&] {
+                                   is_half_made = true;
+                                   for (int step = 0; step < 2; ++step) {
+                                     answer_flush(
+                                         world.session(), [&world] { world.pack_active(); },
+                                         /*also_at_end=*/false);
+                                   }
+                                   is_half_made = false;
+                                   answer(world, 1);
+                                 }},
+                                false));
 }
 
 // The thread that runs forks, between any two stores into the ring. The child has a copy of all
@@ -236,6 +263,7 @@ const std::vector<Proof>& proofs() {
       {"full_table", full_table},
       {"forked_child", forked_child},
       {"two_ends", two_ends},
+      {"end_during_checkpoint", end_during_checkpoint},
       {"end_while_others_record", end_while_others_record},
   };
   return all;
