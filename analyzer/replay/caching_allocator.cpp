@@ -11,11 +11,8 @@ CachingAllocator::CachingAllocator(const AllocatorSettings& settings, const Torc
 
 CachingAllocator::Request CachingAllocator::request_of(std::uint64_t requested_bytes,
                                                        ClassId of) const {
-  Request request;
-  request.bytes = settings_.round_request(requested_bytes);
-  request.of = of;
-  request.small = request.bytes <= kLargestSmallBytes;
-  return request;
+  const std::uint64_t rounded = settings_.round_request(requested_bytes);
+  return {rounded, of, rounded <= kLargestSmallBytes};
 }
 
 BlockId CachingAllocator::new_id() {
@@ -28,36 +25,36 @@ BlockId CachingAllocator::new_id() {
   return id;
 }
 
-BlockId CachingAllocator::new_block(const Block& block) {
+// All of a segment, in no list.
+BlockId CachingAllocator::new_block(const Request& request, std::uint64_t address,
+                                    std::uint64_t bytes) {
   const BlockId id = new_id();
+  Block block;
+  block.address = address;
+  block.segment = address;
+  block.bytes = bytes;
+  block.of = request.of;
+  block.small = request.small;
   blocks_[id] = block;
   return id;
 }
 
 void CachingAllocator::delete_block(BlockId block) { unused_.push_back(block); }
 
+FreeBlocks::Entry CachingAllocator::entry_of(BlockId id) const {
+  const Block& block = blocks_[id];
+  return {block.mapped ? block.bytes : 0, block.address, id};
+}
+
 FreeBlocks::Entry CachingAllocator::entry_of_freed(BlockId id) {
   Block& block = blocks_[id];
   block.freed_at = block.small ? searches_small_ : searches_large_;
-  return {block.bytes, block.address, id};
+  return entry_of(id);
 }
 
-void CachingAllocator::insert_free(BlockId id) {
-  pool_of(blocks_[id]).free.insert(entry_of_freed(id));
-}
+void CachingAllocator::insert(BlockId id) { list_of(blocks_[id]).insert(entry_of_freed(id)); }
 
-void CachingAllocator::erase_free(BlockId id) {
-  const Block& block = blocks_[id];
-  pool_of(block).free.erase({block.bytes, block.address, id});
-}
-
-void CachingAllocator::insert_unmapped(BlockId id) {
-  pool_of(blocks_[id]).unmapped.insert({0, blocks_[id].address, id});
-}
-
-void CachingAllocator::erase_unmapped(BlockId id) {
-  pool_of(blocks_[id]).unmapped.erase({0, blocks_[id].address, id});
-}
+void CachingAllocator::erase(BlockId id) { list_of(blocks_[id]).erase(entry_of(id)); }
 
 BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
   const Request request = request_of(requested_bytes, of);
@@ -75,7 +72,7 @@ BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
     if (block == 0 && release_oversize(request)) block = take_new(request, false);
     // What came back is not searched: PyTorch asks the driver again (pytorch issue 189504).
     if (block == 0) {
-      release_cache();
+      empty_cache();
       block = take_new(request, true);
     }
     if (block == 0) return 0;
@@ -131,7 +128,6 @@ std::uint64_t CachingAllocator::size_when_expanded(BlockId id) const {
 }
 
 bool CachingAllocator::is_tied(const FreeBlocks& free, FreeBlocks::Place at) const {
-  const auto is_whole = [&](const Block& block) { return block.previous == 0 && block.next == 0; };
   const Block& chosen = blocks_[free[at].block];
   if (chosen.expandable) return false;
   for (FreeBlocks::Place i = free.after(at); i != free.end() && free[i].bytes == chosen.bytes;
@@ -139,7 +135,7 @@ bool CachingAllocator::is_tied(const FreeBlocks& free, FreeBlocks::Place at) con
     const Block& other = blocks_[free[i].block];
     if (other.segment == chosen.segment) continue;
     // Whole segments are alike, unless the older one goes back first.
-    if (!collects_garbage() && is_whole(other) && is_whole(chosen)) continue;
+    if (!collects_garbage() && other.is_whole_segment() && chosen.is_whole_segment()) continue;
     return true;
   }
   return false;
@@ -155,7 +151,7 @@ BlockId CachingAllocator::take_new(const Request& request, bool is_retry) {
   if (block == 0) return 0;
   counts_.asked_peak_bytes = std::max(counts_.asked_peak_bytes, asked);
   if (should_split(blocks_[block], request.bytes)) {
-    insert_free(split(block, request.bytes));
+    insert(split(block, request.bytes));
   }
   return block;
 }
@@ -164,15 +160,9 @@ BlockId CachingAllocator::new_segment(const Request& request, std::uint64_t byte
   const std::optional<std::uint64_t> address = source_->allocate(bytes, request.of);
   if (!address) return 0;
   ++counts_.segment_calls;
-  Block block;
-  block.address = *address;
-  block.segment = *address;
-  block.bytes = bytes;
-  block.of = request.of;
-  block.small = request.small;
   counts_.segments_peak = std::max(counts_.segments_peak, ++counts_.segments);
   grow_reserved(bytes);
-  return new_block(block);
+  return new_block(request, *address, bytes);
 }
 
 bool CachingAllocator::should_split(const Block& block, std::uint64_t bytes) const {
@@ -227,12 +217,12 @@ void CachingAllocator::make_available(BlockId id) {
   const BlockId joined = can_join(id, block.previous) ? block.previous
                          : can_join(id, block.next)   ? block.next
                                                       : 0;
-  if (joined == 0) return insert_free(id);
+  if (joined == 0) return insert(id);
   // One that is free beside it gives its place in the list to the whole.
-  const FreeBlocks::Entry old{blocks_[joined].bytes, blocks_[joined].address, joined};
+  const FreeBlocks::Entry old = entry_of(joined);
   absorb(id, joined);
   join(id, blocks_[id].next);
-  pool_of(blocks_[id]).free.replace(old, entry_of_freed(id));
+  list_of(blocks_[id]).replace(old, entry_of_freed(id));
 }
 
 bool CachingAllocator::can_join(BlockId id, BlockId neighbour) const {
@@ -242,7 +232,7 @@ bool CachingAllocator::can_join(BlockId id, BlockId neighbour) const {
 // The neighbour, where it can be joined, becomes part of the block, which is in no list.
 void CachingAllocator::join(BlockId id, BlockId neighbour) {
   if (!can_join(id, neighbour)) return;
-  blocks_[neighbour].mapped ? erase_free(neighbour) : erase_unmapped(neighbour);
+  erase(neighbour);
   absorb(id, neighbour);
 }
 
@@ -267,18 +257,6 @@ void CachingAllocator::grow_reserved(std::uint64_t bytes) {
   counts_.reserved_peak_bytes = std::max(counts_.reserved_peak_bytes, counts_.reserved_bytes);
 }
 
-void CachingAllocator::shrink_reserved(std::uint64_t bytes) { counts_.reserved_bytes -= bytes; }
-
-// The block is a whole segment and in no list.
-void CachingAllocator::release_segment(BlockId id) {
-  const Block& block = blocks_[id];
-  source_->release(block.address, block.bytes);
-  ++counts_.segment_calls;
-  --counts_.segments;
-  shrink_reserved(block.bytes);
-  delete_block(id);
-}
-
 void CachingAllocator::collect_garbage() {
   const std::uint64_t threshold = garbage_threshold_bytes();
   if (counts_.reserved_bytes <= threshold) return;
@@ -293,7 +271,7 @@ void CachingAllocator::collect_garbage() {
     if (owner.keeps_cache) continue;
     for (const FreeBlocks::Entry& entry : owner.large.free.entries()) {
       const Block& block = blocks_[entry.block];
-      if (block.previous != 0 || block.next != 0 || block.expandable) continue;
+      if (!block.is_whole_segment() || block.expandable) continue;
       left.push_back({entry.block, searches_large_ - block.freed_at});
       total_age += static_cast<double>(left.back().age);
     }
@@ -340,9 +318,7 @@ bool CachingAllocator::release_oversize(const Request& request) {
   return released >= wanted;
 }
 
-void CachingAllocator::empty_cache() { release_cache(); }
-
-void CachingAllocator::release_cache() {
+void CachingAllocator::empty_cache() {
   for (const auto& [ticket, block] : waiting_) make_available(block);
   waiting_.clear();
   release_cache_of(false);
@@ -358,7 +334,7 @@ void CachingAllocator::release_cache_of(bool small) {
       const Block& block = blocks_[entry.block];
       if (block.expandable) {
         expandable.push_back(entry.block);
-      } else if (block.previous == 0 && block.next == 0) {
+      } else if (block.is_whole_segment()) {
         release_free_segment(entry.block);
       }
     }
@@ -379,7 +355,7 @@ BlockId CachingAllocator::take_expandable(const Request& request) {
     if (!map(behind, std::min(missing, blocks_[behind].bytes))) return 0;
     block = behind;
   }
-  erase_free(block);
+  erase(block);
   return block;
 }
 
@@ -401,16 +377,10 @@ BlockId CachingAllocator::find_room(const Request& request) {
   const SegmentSource::Space space =
       source_->reserve(settings_.page_bytes(request.small), request.of);
   if (space.bytes < request.bytes) return 0;
-  Block block;
-  block.address = space.address;
-  block.segment = space.address;
-  block.bytes = space.bytes;
-  block.of = request.of;
-  block.small = request.small;
-  block.mapped = false;
-  block.expandable = true;
-  const BlockId id = new_block(block);
-  insert_unmapped(id);
+  const BlockId id = new_block(request, space.address, space.bytes);
+  blocks_[id].mapped = false;
+  blocks_[id].expandable = true;
+  insert(id);
   return id;
 }
 
@@ -419,12 +389,12 @@ bool CachingAllocator::map(BlockId id, std::uint64_t bytes) {
   const std::uint64_t mapped = std::min((bytes + page - 1) / page * page, blocks_[id].bytes);
   if (!source_->map(blocks_[id].address, mapped)) return false;
   ++counts_.segment_calls;
-  erase_unmapped(id);
-  if (mapped < blocks_[id].bytes) insert_unmapped(split(id, mapped));
+  erase(id);
+  if (mapped < blocks_[id].bytes) insert(split(id, mapped));
   blocks_[id].mapped = true;
   join(id, blocks_[id].previous);
   join(id, blocks_[id].next);
-  insert_free(id);
+  insert(id);
   grow_reserved(mapped);
   return true;
 }
@@ -432,45 +402,29 @@ bool CachingAllocator::map(BlockId id, std::uint64_t bytes) {
 // Only whole pages go; what lies before and behind them stays.
 void CachingAllocator::unmap(BlockId id) {
   const std::uint64_t page = settings_.page_bytes(blocks_[id].small);
-  const Block whole = blocks_[id];
+  const Block& whole = blocks_[id];
   // Pages begin where the segment does.
   const std::uint64_t offset = whole.address - whole.segment;
   const std::uint64_t begin = whole.segment + (offset + page - 1) / page * page;
   const std::uint64_t end = whole.segment + (offset + whole.bytes) / page * page;
   if (begin >= end) return;
-  erase_free(id);
-  if (begin > whole.address) {
-    Block front = whole;
-    front.bytes = begin - whole.address;
-    front.next = id;
-    const BlockId before = new_block(front);
-    if (front.previous != 0) blocks_[front.previous].next = before;
-    blocks_[id].previous = before;
-    insert_free(before);
+  erase(id);
+  if (begin > blocks_[id].address) {
+    const BlockId behind = split(id, begin - blocks_[id].address);
+    insert(id);
+    id = behind;
   }
-  if (end < whole.address + whole.bytes) {
-    Block tail = whole;
-    tail.address = end;
-    tail.bytes = whole.address + whole.bytes - end;
-    tail.previous = id;
-    const BlockId behind = new_block(tail);
-    if (tail.next != 0) blocks_[tail.next].previous = behind;
-    blocks_[id].next = behind;
-    insert_free(behind);
-  }
-  Block& block = blocks_[id];
-  block.address = begin;
-  block.bytes = end - begin;
-  block.mapped = false;
+  if (blocks_[id].bytes > end - begin) insert(split(id, end - begin));
+  blocks_[id].mapped = false;
   source_->unmap(begin, end - begin);
   ++counts_.segment_calls;
-  shrink_reserved(end - begin);
+  counts_.reserved_bytes -= end - begin;
   join(id, blocks_[id].previous);
   join(id, blocks_[id].next);
-  if (blocks_[id].previous == 0 && blocks_[id].next == 0) {
+  if (blocks_[id].is_whole_segment()) {
     delete_block(id);  // the address space goes back with the last page
   } else {
-    insert_unmapped(id);
+    insert(id);
   }
 }
 
@@ -530,7 +484,7 @@ std::vector<CachingAllocator::FreeSegment> CachingAllocator::free_segments() con
     for (ClassId of = 0; of < classes_.size(); ++of) {
       for (const FreeBlocks::Entry& entry : classes_[of].pool(small).free.entries()) {
         const Block& block = blocks_[entry.block];
-        if (block.expandable || block.previous != 0 || block.next != 0) continue;
+        if (block.expandable || !block.is_whole_segment()) continue;
         segments.push_back({entry.address, entry.block, of, classes_[of].keeps_cache});
       }
     }
@@ -538,9 +492,14 @@ std::vector<CachingAllocator::FreeSegment> CachingAllocator::free_segments() con
   return segments;
 }
 
-void CachingAllocator::release_free_segment(BlockId block) {
-  erase_free(block);
-  release_segment(block);
+void CachingAllocator::release_free_segment(BlockId id) {
+  erase(id);
+  const Block& block = blocks_[id];
+  source_->release(block.address, block.bytes);
+  ++counts_.segment_calls;
+  --counts_.segments;
+  counts_.reserved_bytes -= block.bytes;
+  delete_block(id);
 }
 
 BlockId CachingAllocator::free_block_at(std::uint64_t address, std::uint64_t least_bytes) const {
@@ -561,14 +520,10 @@ void CachingAllocator::move_segment(BlockId any_block, ClassId to) {
   BlockId first = any_block;
   while (blocks_[first].previous != 0) first = blocks_[first].previous;
   for (BlockId id = first; id != 0; id = blocks_[id].next) {
-    if (blocks_[id].in_use) {
-      blocks_[id].of = to;
-      continue;
-    }
-    const bool mapped = blocks_[id].mapped;
-    mapped ? erase_free(id) : erase_unmapped(id);
+    const bool is_in_list = !blocks_[id].in_use;
+    if (is_in_list) erase(id);
     blocks_[id].of = to;
-    mapped ? insert_free(id) : insert_unmapped(id);
+    if (is_in_list) insert(id);
   }
 }
 

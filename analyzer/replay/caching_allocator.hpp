@@ -131,6 +131,8 @@ class CachingAllocator {
     bool in_use = false;
     bool mapped = true;
     bool expandable = false;
+
+    [[nodiscard]] bool is_whole_segment() const { return previous == 0 && next == 0; }
   };
   struct Pool {
     FreeBlocks free;
@@ -156,16 +158,20 @@ class CachingAllocator {
     }
     return classes_[of];
   }
-  [[nodiscard]] Pool& pool_of(const Block& block) { return classes_[block.of].pool(block.small); }
+  // Where a block stands that is not in use.
+  [[nodiscard]] FreeBlocks& list_of(const Block& block) {
+    Pool& pool = classes_[block.of].pool(block.small);
+    return block.mapped ? pool.free : pool.unmapped;
+  }
   [[nodiscard]] Request request_of(std::uint64_t requested_bytes, ClassId of) const;
   [[nodiscard]] BlockId new_id();
-  BlockId new_block(const Block& block);
+  [[nodiscard]] BlockId new_block(const Request& request, std::uint64_t address,
+                                  std::uint64_t bytes);
   void delete_block(BlockId block);
+  [[nodiscard]] FreeBlocks::Entry entry_of(BlockId block) const;
   [[nodiscard]] FreeBlocks::Entry entry_of_freed(BlockId block);
-  void insert_free(BlockId block);
-  void erase_free(BlockId block);
-  void insert_unmapped(BlockId block);
-  void erase_unmapped(BlockId block);
+  void insert(BlockId block);
+  void erase(BlockId block);
 
   // In the pool's free blocks, or their end.
   [[nodiscard]] FreeBlocks::Place best_fit(const FreeBlocks& free, const Request& request) const;
@@ -185,8 +191,6 @@ class CachingAllocator {
   void absorb(BlockId block, BlockId neighbour);
 
   void grow_reserved(std::uint64_t bytes);
-  void shrink_reserved(std::uint64_t bytes);
-  void release_segment(BlockId block);
   // A threshold alone does nothing.
   [[nodiscard]] bool collects_garbage() const {
     return settings_.garbage_collection_threshold > 0 &&
@@ -198,7 +202,6 @@ class CachingAllocator {
   }
   void collect_garbage();
   [[nodiscard]] bool release_oversize(const Request& request);
-  void release_cache();
   void release_cache_of(bool small);
 
   // Expandable segments.
