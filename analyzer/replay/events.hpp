@@ -37,6 +37,22 @@ struct Event {
   std::uint64_t high_bytes = 0;
 };
 
+// Numbers of events' slots.
+class Slots {
+ public:
+  [[nodiscard]] std::uint32_t take() {
+    if (unused_.empty()) return next_++;
+    const std::uint32_t slot = unused_.back();
+    unused_.pop_back();
+    return slot;
+  }
+  void give_back(std::uint32_t slot) { unused_.push_back(slot); }
+
+ private:
+  std::vector<std::uint32_t> unused_;
+  std::uint32_t next_ = 0;
+};
+
 // So many refused requests of a recorded run are told apart.
 inline constexpr std::size_t kMostRefusals = 64;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <new>
 
 #include "trace/reader.hpp"
@@ -19,6 +20,8 @@ std::string hex(std::uint64_t value) {
 }
 
 std::string bytes_text(std::uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
+
+bool is_refused(const DriverCall& call) { return call.kind == DriverCall::Kind::kRefused; }
 
 }  // namespace
 
@@ -70,10 +73,6 @@ void RecordedAllocator::remove_reservation(std::uint64_t address) {
   reservations_.erase(index, index + 1);
 }
 
-void RecordedAllocator::add_refusal(std::uint32_t writer, const DriverCall& call) {
-  threads_[writer].calls.push_back(call);
-}
-
 void RecordedAllocator::add_free(std::uint32_t writer, const DriverCall& call) {
   const auto found = allocations_.find(call.address);
   if (found == allocations_.end()) return;
@@ -121,13 +120,6 @@ void RecordedAllocator::mark_segment(std::uint64_t address) {
   segment_bytes_ += allocation.bytes;
 }
 
-std::uint32_t RecordedAllocator::take_slot() {
-  if (unused_slots_.empty()) return slots_++;
-  const std::uint32_t slot = unused_slots_.back();
-  unused_slots_.pop_back();
-  return slot;
-}
-
 const DriverCall* RecordedAllocator::next_call(DriverCall::Kind kind) {
   for (std::size_t i = 0; i < calls_->size(); ++i) {
     if (used_[i] || (*calls_)[i].kind != kind) continue;
@@ -137,11 +129,25 @@ const DriverCall* RecordedAllocator::next_call(DriverCall::Kind kind) {
   return nullptr;
 }
 
-bool RecordedAllocator::has_call(DriverCall::Kind kind) const {
+bool RecordedAllocator::gave_back_more() const {
   for (std::size_t i = 0; i < calls_->size(); ++i) {
-    if (!used_[i] && (*calls_)[i].kind == kind) return true;
+    if (!used_[i] && (*calls_)[i].gives_back()) return true;
   }
   return false;
+}
+
+void RecordedAllocator::begin_answers(const std::vector<DriverCall>& calls, std::uint64_t address) {
+  calls_ = &calls;
+  used_.assign(calls.size(), false);
+  address_ = address;
+}
+
+BlockId RecordedAllocator::ask_rules(const Thread& thread, std::uint64_t address,
+                                     std::uint64_t bytes, ClassId of) {
+  begin_answers(thread.calls, address);
+  const BlockId block = allocator_.malloc(bytes, of);
+  if (!waiting_.empty() && !allocator_.has_waiting()) finish_all_waits();
+  return block;
 }
 
 std::optional<std::uint64_t> RecordedAllocator::allocate(std::uint64_t bytes, ClassId) {
@@ -235,19 +241,17 @@ void RecordedAllocator::unmap(std::uint64_t address, std::uint64_t bytes) {
 // another thread reports meanwhile says that the former had only emptied the cache.
 void RecordedAllocator::settle(const Request& present) {
   for (auto& [writer, thread] : threads_) {
-    if (thread.calls.empty()) continue;
-    const auto gives_back = [](const DriverCall& call) {
-      return call.kind == DriverCall::Kind::kFreed || call.kind == DriverCall::Kind::kUnmapped;
-    };
-    const auto first = std::find_if(thread.calls.begin(), thread.calls.end(), gives_back);
+    const auto first = std::ranges::find_if(thread.calls, &DriverCall::gives_back);
     if (first == thread.calls.end()) continue;
     if (writer == present.writer) {
-      const bool was_refused = std::any_of(thread.calls.begin(), first, [](const DriverCall& call) {
-        return call.kind == DriverCall::Kind::kRefused;
-      });
+      const bool was_refused = std::any_of(thread.calls.begin(), first, is_refused);
       if (was_refused || is_for(present, thread, *first)) continue;
     }
-    settle_thread(thread);
+    const auto freed =
+        std::ranges::stable_partition(thread.calls, std::not_fn(&DriverCall::gives_back));
+    const std::vector<DriverCall> cache(freed.begin(), freed.end());
+    thread.calls.erase(freed.begin(), freed.end());
+    empty_cache(cache);
   }
 }
 
@@ -258,18 +262,6 @@ bool RecordedAllocator::is_for(const Request& present, const Thread& thread,
   if (!knows_allowed_) return freed.stack == present.stack;
   return allocator_.gives_back_for(present.bytes, thread.last_class) &&
          python_frames_.hash_of(freed.stack) == python_frames_.hash_of(present.stack);
-}
-
-void RecordedAllocator::settle_thread(Thread& thread) {
-  std::vector<DriverCall> freed;
-  std::vector<DriverCall> rest;
-  for (const DriverCall& call : thread.calls) {
-    const bool gives_back =
-        call.kind == DriverCall::Kind::kFreed || call.kind == DriverCall::Kind::kUnmapped;
-    (gives_back ? freed : rest).push_back(call);
-  }
-  thread.calls = std::move(rest);
-  empty_cache(freed);
 }
 
 void RecordedAllocator::note_kept_classes(const std::set<std::uint64_t>& freed) {
@@ -291,10 +283,7 @@ void RecordedAllocator::empty_cache(const std::vector<DriverCall>& freed) {
     std::set<std::uint64_t> addresses;
     for (const DriverCall& call : freed) addresses.insert(call.address);
     if (!allocator_.settings().expandable) note_kept_classes(addresses);
-    std::vector<DriverCall> calls = freed;
-    calls_ = &calls;
-    used_.assign(calls.size(), false);
-    address_ = 0;
+    begin_answers(freed, 0);
     // The pool of a graph that is gone goes with the rest.
     for (const CachingAllocator::FreeSegment& segment : allocator_.free_segments()) {
       if (segment.stays && addresses.contains(segment.address)) {
@@ -303,9 +292,7 @@ void RecordedAllocator::empty_cache(const std::vector<DriverCall>& freed) {
     }
     allocator_.empty_cache();
     finish_all_waits();
-    if (has_call(DriverCall::Kind::kFreed) || has_call(DriverCall::Kind::kUnmapped)) {
-      differ("the program gave back memory that the rules keep");
-    }
+    if (gave_back_more()) differ("the program gave back memory that the rules keep");
     calls_ = nullptr;
   }
   out_.add({EventKind::kEmptyCache, 0, 0, {}, 0, 0});
@@ -447,8 +434,7 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
   settle({writer, block.stack, likely});
   if (const auto missed = live_.find(block.address); missed != live_.end()) {
     differ("a block at " + hex(block.address) + " is handed out again; its free was not recorded");
-    out_.add({EventKind::kFree, 0, missed->second.slot, {}, 0, 0});
-    unused_slots_.push_back(missed->second.slot);
+    end_slot(missed->second.slot, EventKind::kFree);
     live_.erase(missed);
   }
   Thread& thread = threads_[writer];
@@ -460,14 +446,10 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
   const Sizes sizes = sizes_of_request(bytes, block.requested, of);
   has_unknown_sizes_ |= sizes.low != sizes.high;
   const std::uint64_t asked = sizes.high;
-  LiveBlock live{take_slot(), 0, {block.address, bytes, asked, block.stack, proof_.events}};
+  LiveBlock live{slots_.take(), 0, {block.address, bytes, asked, block.stack, proof_.events}};
   if (compares()) {
     pool_ = {of, bytes <= kLargestSmallBytes};
-    calls_ = &thread.calls;
-    used_.assign(thread.calls.size(), false);
-    address_ = block.address;
-    live.replayed = allocator_.malloc(asked, of);
-    if (!waiting_.empty() && !allocator_.has_waiting()) finish_all_waits();
+    live.replayed = ask_rules(thread, block.address, asked, of);
     if (live.replayed == 0) {
       differ("the rules refuse " + bytes_text(bytes) + "; the program got them");
     } else if (allocator_.address_of(live.replayed) != block.address) {
@@ -476,7 +458,7 @@ void RecordedAllocator::hand_out(std::uint32_t writer, const trace::Block& block
     } else if (allocator_.bytes_of(live.replayed) != bytes) {
       differ("the rules hand out " + bytes_text(allocator_.bytes_of(live.replayed)) +
              ", the program " + std::to_string(bytes));
-    } else if (has_call(DriverCall::Kind::kFreed) || has_call(DriverCall::Kind::kUnmapped)) {
+    } else if (gave_back_more()) {
       differ("the program gave back memory that the rules keep");
     } else if (compares()) {
       ++proof_.placements;
@@ -528,14 +510,18 @@ void RecordedAllocator::take_back(const trace::Block& block) {
     out_.add({EventKind::kFreeLater, 0, live.slot, {}, 0, 0});
     if (compares()) allocator_.free_later(live.replayed, live.slot);
   } else {
-    unused_slots_.push_back(live.slot);
-    out_.add({EventKind::kFree, 0, live.slot, {}, 0, 0});
+    end_slot(live.slot, EventKind::kFree);
     if (compares()) {
       allocator_.free(live.replayed);
       become_free(live);
     }
   }
   compare_totals(block);
+}
+
+void RecordedAllocator::end_slot(std::uint32_t slot, EventKind how) {
+  slots_.give_back(slot);
+  out_.add({how, 0, slot, {}, 0, 0});
 }
 
 void RecordedAllocator::become_free(const LiveBlock& live) {
@@ -558,8 +544,7 @@ void RecordedAllocator::finish_wait(std::uint64_t event) {
   if (found == waiting_.end() || --found->second.waits != 0) return;
   const LiveBlock live = found->second;
   waiting_.erase(found);
-  unused_slots_.push_back(live.slot);
-  out_.add({EventKind::kWaitIsOver, 0, live.slot, {}, 0, 0});
+  end_slot(live.slot, EventKind::kWaitIsOver);
   if (!compares()) return;
   allocator_.finish_free(live.slot);
   become_free(live);
@@ -567,10 +552,7 @@ void RecordedAllocator::finish_wait(std::uint64_t event) {
 
 // PyTorch waited for all of them before it emptied its cache.
 void RecordedAllocator::finish_all_waits() {
-  for (const auto& [slot, live] : waiting_) {
-    unused_slots_.push_back(slot);
-    out_.add({EventKind::kWaitIsOver, 0, slot, {}, 0, 0});
-  }
+  for (const auto& [slot, live] : waiting_) end_slot(slot, EventKind::kWaitIsOver);
   std::erase_if(slot_of_event_, [&](const auto& event) { return waiting_.contains(event.second); });
   waiting_.clear();
 }
@@ -579,19 +561,13 @@ void RecordedAllocator::refuse(std::uint32_t writer, const trace::FrameworkOom& 
   peak_.begin_event(++proof_.events);
   settle({writer, oom.stack, oom.requested});
   Thread& thread = threads_[writer];
-  const bool driver_refused =
-      std::any_of(thread.calls.begin(), thread.calls.end(),
-                  [](const DriverCall& call) { return call.kind == DriverCall::Kind::kRefused; });
+  const bool driver_refused = std::ranges::any_of(thread.calls, is_refused);
   if (compares()) {
     pool_ = {thread.last_class, oom.requested <= kLargestSmallBytes};
-    calls_ = &thread.calls;
-    used_.assign(thread.calls.size(), false);
-    address_ = 0;
-    if (allocator_.malloc(oom.requested, thread.last_class) != 0) {
+    if (ask_rules(thread, 0, oom.requested, thread.last_class) != 0) {
       differ("the rules meet a request for " + bytes_text(oom.requested) +
              " that the program could not");
     }
-    if (!waiting_.empty() && !allocator_.has_waiting()) finish_all_waits();
     calls_ = nullptr;
   }
   if (!driver_refused && oom.reserved_bytes != kUnknownTotal) {

@@ -26,6 +26,8 @@ struct DriverCall {
   std::uint64_t address = 0;
   std::uint64_t bytes = 0;  // kFreed, kUnmapped: of what was there
   trace::StackId stack = trace::StackId::kNone;
+
+  [[nodiscard]] bool gives_back() const { return kind == Kind::kFreed || kind == Kind::kUnmapped; }
 };
 
 struct Proof {
@@ -68,7 +70,9 @@ class RecordedAllocator final : private SegmentSource {
   void add_allocation(std::uint32_t writer, const DriverCall& call);
   void add_reservation(std::uint64_t address, std::uint64_t bytes);
   void remove_reservation(std::uint64_t address);
-  void add_refusal(std::uint32_t writer, const DriverCall& call);
+  void add_refusal(std::uint32_t writer, const DriverCall& call) {
+    threads_[writer].calls.push_back(call);
+  }
   void add_free(std::uint32_t writer, const DriverCall& call);
   void add_mapping(std::uint32_t writer, const DriverCall& call);
 
@@ -151,7 +155,12 @@ class RecordedAllocator final : private SegmentSource {
   void differ(const std::string& what);
   // Takes the next call of this kind that the present request made; nullptr where there is none.
   [[nodiscard]] const DriverCall* next_call(DriverCall::Kind kind);
-  [[nodiscard]] bool has_call(DriverCall::Kind kind) const;
+  // Memory went back in a call that is not taken yet.
+  [[nodiscard]] bool gave_back_more() const;
+  // From here on these calls are what the driver answers; the block lies at the address.
+  void begin_answers(const std::vector<DriverCall>& calls, std::uint64_t address);
+  [[nodiscard]] BlockId ask_rules(const Thread& thread, std::uint64_t address, std::uint64_t bytes,
+                                  ClassId of);
 
   struct Request {
     std::uint32_t writer = kNoWriter;
@@ -165,7 +174,6 @@ class RecordedAllocator final : private SegmentSource {
   void settle(const Request& present);
   [[nodiscard]] bool is_for(const Request& present, const Thread& thread,
                             const DriverCall& freed) const;
-  void settle_thread(Thread& thread);
   void empty_cache(const std::vector<DriverCall>& freed);
   void note_kept_classes(const std::set<std::uint64_t>& freed);
 
@@ -184,6 +192,7 @@ class RecordedAllocator final : private SegmentSource {
   [[nodiscard]] Sizes sizes_of_request(std::uint64_t bytes, std::uint64_t requested,
                                        ClassId of) const;
   [[nodiscard]] Sizes possible_sizes(std::uint64_t bytes, ClassId of) const;
+  void end_slot(std::uint32_t slot, EventKind how);
   void become_free(const LiveBlock& live);
   void finish_all_waits();
   void compare_totals(const trace::Block& block);
@@ -191,7 +200,6 @@ class RecordedAllocator final : private SegmentSource {
   void note_own_limit(std::uint64_t reserved_bytes, std::uint64_t segment_bytes);
   [[nodiscard]] ClassId class_of_reservation(const Thread& thread, std::uint64_t address,
                                              bool small);
-  [[nodiscard]] std::uint32_t take_slot();
 
   CachingAllocator allocator_;
   const PythonFrames& python_frames_;
@@ -210,8 +218,7 @@ class RecordedAllocator final : private SegmentSource {
   // Taken back, by their slots; and the slots by the events.
   std::map<std::uint32_t, LiveBlock> waiting_;
   std::unordered_map<std::uint64_t, std::uint32_t> slot_of_event_;
-  std::vector<std::uint32_t> unused_slots_;
-  std::uint32_t slots_ = 0;
+  Slots slots_;
   std::map<std::uint32_t, Thread> threads_;
   std::uint64_t segment_bytes_ = 0;
   std::uint64_t limit_of_its_own_ = 0;
@@ -226,7 +233,7 @@ class RecordedAllocator final : private SegmentSource {
 
   // The request that is replayed now.
   PeakMemory::Pool pool_;
-  std::vector<DriverCall>* calls_ = nullptr;
+  const std::vector<DriverCall>* calls_ = nullptr;
   std::vector<bool> used_;
   std::uint64_t address_ = 0;
 };

@@ -5,7 +5,6 @@
 #include <bit>
 #include <cmath>
 #include <new>
-#include <string_view>
 #include <utility>
 
 #include "analyzer/order/merge.hpp"
@@ -50,11 +49,6 @@ void TraceEvents::note_gap(const std::string& reason, bool is_end_only) {
   gaps_ = {reason, is_end_only};
 }
 
-// What the ledger keeps grows with what is live.
-void TraceEvents::check_parts() const {
-  if (contexts_.failed() || pools_.failed() || virtual_memory_.failed()) throw std::bad_alloc();
-}
-
 void TraceEvents::note_losses(const trace::ReadLosses& losses) {
   if (losses.corrupt_blocks + losses.truncated_tail + losses.missing_chunks +
           losses.malformed_records !=
@@ -86,48 +80,34 @@ void TraceEvents::apply(const trace::Gap& gap) {
 }
 
 void TraceEvents::apply(const trace::Graph& call) {
-  if (call.operation != trace::GraphOperation::kBeginCapture) return;
-  for_each_recorded([](std::int32_t, RecordedAllocator& recorded) { recorded.note_capture(); });
+  if (call.operation == trace::GraphOperation::kBeginCapture)
+    tell(&RecordedAllocator::note_capture);
 }
 
 void TraceEvents::read_texts(const trace::TraceFile& file) {
+  std::map<trace::TextKey, std::string> texts;
   for (const trace::WriterStream& stream : file.writers()) {
     trace::WriterCursor cursor(file, stream);
     cursor.look_for({trace::RecordKind::kText, trace::RecordKind::kDevice});
     while (const trace::RecordHeader* record = cursor.next()) {
-      if (record->kind == trace::RecordKind::kText) apply_text(trace::as<trace::Text>(*record));
+      if (record->kind == trace::RecordKind::kText) {
+        texts[trace::as<trace::Text>(*record).key] += trace::tail_of(*record);
+      }
       if (record->kind == trace::RecordKind::kDevice) apply(trace::as<trace::Device>(*record));
     }
   }
-  if (!options_ && !(cuda_conf_.empty() && conf_.empty())) {
-    options_ = cuda_conf_.empty() ? conf_ : cuda_conf_;
+  using enum trace::TextKey;
+  torch_version_ = texts[kTorchVersion];
+  backend_ = texts[kTorchAllocator];
+  const std::string& cuda_conf = texts[kTorchCudaAllocConf];
+  const std::string& conf = cuda_conf.empty() ? texts[kTorchAllocConf] : cuda_conf;
+  if (texts.contains(kTorchAllocatorOptions)) {
+    set_options(texts[kTorchAllocatorOptions]);
+  } else if (!conf.empty()) {
+    set_options(conf);
   }
-  if (options_) set_options(std::string(*options_));
   // Older traces do not tell the version.
   is_without_torch_ = torch_version_.empty() && backend_ != "cudaMallocAsync" && !has_blocks(file);
-}
-
-void TraceEvents::apply_text(const trace::Text& text) {
-  const std::string_view value = trace::tail_of(text.record);
-  switch (text.key) {
-    case trace::TextKey::kTorchVersion:
-      torch_version_ += value;
-      return;
-    case trace::TextKey::kTorchAllocator:
-      backend_ += value;
-      return;
-    case trace::TextKey::kTorchCudaAllocConf:
-      cuda_conf_ += value;
-      return;
-    case trace::TextKey::kTorchAllocConf:
-      conf_ += value;
-      return;
-    case trace::TextKey::kTorchAllocatorOptions:
-      options_ = options_.value_or("") + std::string(value);
-      return;
-    default:
-      return;
-  }
 }
 
 void TraceEvents::apply(const trace::Allocation& call) {
@@ -144,9 +124,11 @@ void TraceEvents::apply(const trace::Allocation& call) {
   const std::int32_t device = target.device;
   if (call.call.record.result == trace::kCudaOutOfMemory) {
     const DriverCall refused{DriverCall::Kind::kRefused, 0, call.bytes, call.call.stack};
-    for_each_recorded([&](std::int32_t ordinal, RecordedAllocator& recorded) {
-      if (device < 0 || ordinal == device) recorded.add_refusal(writer_, refused);
-    });
+    for (auto& [ordinal, seen] : devices_) {
+      if (seen.recorded && (device < 0 || ordinal == device)) {
+        seen.recorded->add_refusal(writer_, refused);
+      }
+    }
     driver_refused(device, call.bytes);
     return;
   }
@@ -156,11 +138,8 @@ void TraceEvents::apply(const trace::Allocation& call) {
   if (is_physical) return virtual_memory_.create(piece, MappingOwner{*this});
   Piece* const known = allocations_.find(call.address);
   *(known != nullptr ? known : allocations_.add(call.address)) = piece;
-  const DriverCall allocated{DriverCall::Kind::kAllocated, call.address, call.bytes,
-                             call.call.stack};
-  for_each_recorded([&](std::int32_t, RecordedAllocator& recorded) {
-    recorded.add_allocation(writer_, allocated);
-  });
+  tell(&RecordedAllocator::add_allocation, writer_,
+       DriverCall{DriverCall::Kind::kAllocated, call.address, call.bytes, call.call.stack});
 }
 
 void TraceEvents::apply(const trace::Free& call) {
@@ -179,54 +158,37 @@ void TraceEvents::apply(const trace::Free& call) {
   Piece piece;
   if (!allocations_.erase(call.address, piece)) return;
   usage_[piece.device].driver_bytes -= piece.bytes;
-  const DriverCall freed{DriverCall::Kind::kFreed, call.address, piece.bytes, call.call.stack};
-  for_each_recorded(
-      [&](std::int32_t, RecordedAllocator& recorded) { recorded.add_free(writer_, freed); });
+  tell(&RecordedAllocator::add_free, writer_,
+       DriverCall{DriverCall::Kind::kFreed, call.address, piece.bytes, call.call.stack});
 }
 
 void TraceEvents::apply(const trace::Mapping& call) {
   if (call.call.record.result != 0) return;
   switch (call.operation) {
-    case trace::MappingOperation::kReserve: {
+    case trace::MappingOperation::kReserve:
       virtual_memory_.reserve(call.address, call.bytes, {});
-      return for_each_recorded([&](std::int32_t, RecordedAllocator& recorded) {
-        recorded.add_reservation(call.address, call.bytes);
-      });
-    }
-    case trace::MappingOperation::kFreeReservation: {
+      return tell(&RecordedAllocator::add_reservation, call.address, call.bytes);
+    case trace::MappingOperation::kFreeReservation:
       (void)virtual_memory_.free_reservation(call.address, MappingOwner{*this});
-      return for_each_recorded([&](std::int32_t, RecordedAllocator& recorded) {
-        recorded.remove_reservation(call.address);
-      });
-    }
-    case trace::MappingOperation::kRetainHandle: {
+      return tell(&RecordedAllocator::remove_reservation, call.address);
+    case trace::MappingOperation::kRetainHandle:
       virtual_memory_.retain(call.handle, call.address);
       return;
-    }
     case trace::MappingOperation::kMap:
-    case trace::MappingOperation::kUnmap: {
-      const bool is_map = call.operation == trace::MappingOperation::kMap;
-      if (is_map) {
-        map(call);
-      } else {
-        virtual_memory_.unmap(call.address, call.bytes, MappingOwner{*this});
+      if (auto* const memory = virtual_memory_.find(call.handle)) {
+        (void)virtual_memory_.map(*memory,
+                                  {call.address, call.bytes, writer_, memory->entry.device},
+                                  MappingOwner{*this});
       }
-      const DriverCall changed{is_map ? DriverCall::Kind::kMapped : DriverCall::Kind::kUnmapped,
-                               call.address, call.bytes, call.call.stack};
-      for_each_recorded([&](std::int32_t, RecordedAllocator& recorded) {
-        recorded.add_mapping(writer_, changed);
-      });
-      return;
-    }
+      return tell(&RecordedAllocator::add_mapping, writer_,
+                  DriverCall{DriverCall::Kind::kMapped, call.address, call.bytes, call.call.stack});
+    case trace::MappingOperation::kUnmap:
+      virtual_memory_.unmap(call.address, call.bytes, MappingOwner{*this});
+      return tell(
+          &RecordedAllocator::add_mapping, writer_,
+          DriverCall{DriverCall::Kind::kUnmapped, call.address, call.bytes, call.call.stack});
     default:
       return;
-  }
-}
-
-void TraceEvents::map(const trace::Mapping& call) {
-  if (auto* const memory = virtual_memory_.find(call.handle)) {
-    (void)virtual_memory_.map(*memory, {call.address, call.bytes, writer_, memory->entry.device},
-                              MappingOwner{*this});
   }
 }
 
@@ -260,13 +222,8 @@ void TraceEvents::apply(const trace::AllocatorSetting& setting) {
 
 // Addresses and events of one process are those of one device each.
 void TraceEvents::apply(const trace::BlockWait& wait) {
-  for_each_recorded([&](std::int32_t, RecordedAllocator& recorded) {
-    if (wait.address != 0) {
-      recorded.wait(wait.address, wait.event);
-    } else {
-      recorded.finish_wait(wait.event);
-    }
-  });
+  if (wait.address == 0) return tell(&RecordedAllocator::finish_wait, wait.event);
+  tell(&RecordedAllocator::wait, wait.address, wait.event);
 }
 
 // PyTorch's limit is a fraction of the device.
@@ -382,14 +339,7 @@ void TraceEvents::add_own_block(const trace::Allocation& call, const ledger::Tar
   DeviceEvents& device = device_of_block(ordinal, call.address);
   const auto [stream, is_new] = streams_.try_emplace({ordinal, call.stream}, device.streams);
   if (is_new) ++device.streams;
-  std::vector<std::uint32_t>& unused = unused_slots_[ordinal];
-  std::uint32_t slot = 0;
-  if (unused.empty()) {
-    slot = slots_[ordinal]++;
-  } else {
-    slot = unused.back();
-    unused.pop_back();
-  }
+  const std::uint32_t slot = slots_[ordinal].take();
   const std::uint64_t driver_bytes = is_of_pool ? 0 : call.bytes;
   own_blocks_[call.address] = {slot, ordinal, driver_bytes, target.kind, call.call.context};
   usage_[ordinal].own_blocks_bytes += driver_bytes;
@@ -400,7 +350,7 @@ void TraceEvents::add_own_block(const trace::Allocation& call, const ledger::Tar
 
 void TraceEvents::end_own_block(const OwnBlock& block) {
   usage_[block.device].own_blocks_bytes -= block.driver_bytes;
-  unused_slots_[block.device].push_back(block.slot);
+  slots_[block.device].give_back(block.slot);
   devices_.at(block.device).out->add({EventKind::kFree, 0, block.slot, {}, 0, 0});
 }
 
@@ -421,7 +371,7 @@ void TraceEvents::apply(const trace::Pool& call) {
   (void)pools_.apply_call(call, now_);
   // The backend empties its cache so.
   if (call.operation != trace::PoolOperation::kTrim) return;
-  const auto found = devices_.find(device_of(call.call));
+  const auto found = devices_.find(contexts_.device_of(call.call.context));
   if (found == devices_.end() || found->second.recorded) return;
   found->second.out->add({EventKind::kEmptyCache, 0, 0, {}, 0, 0});
 }
@@ -493,7 +443,8 @@ void TraceEvents::update(std::int32_t ordinal) {
 }
 
 void TraceEvents::finish() {
-  check_parts();
+  // What the ledger keeps grows with what is live.
+  if (contexts_.failed() || pools_.failed() || virtual_memory_.failed()) throw std::bad_alloc();
   for (auto& [ordinal, device] : devices_) {
     update(ordinal);
     if (device.recorded) {

@@ -134,7 +134,6 @@ class TraceEvents {
   };
 
   void read_texts(const trace::TraceFile& file);
-  void apply_text(const trace::Text& text);
   void apply(const trace::Context& context) { (void)contexts_.announce(context); }
   void apply(const trace::ContextCall& call);
   void apply(const trace::Device& device) {
@@ -157,23 +156,19 @@ class TraceEvents {
   void apply(const trace::MemorySample& sample);
   void add_own_block(const trace::Allocation& call, const ledger::Target& target);
   void end_own_block(const OwnBlock& block);
-  void map(const trace::Mapping& call);
-  void check_parts() const;
   void set_options(const std::string& text);
   void allow(std::int32_t device);
   [[nodiscard]] DeviceEvents& device_of_block(std::int32_t device, std::uint64_t address);
   void give_earlier_calls(RecordedAllocator& recorded);
   void choose_settings(DeviceEvents& device, std::uint64_t address);
-  [[nodiscard]] std::int32_t device_of(const trace::CallHeader& call) const {
-    return contexts_.device_of(call.context);
-  }
   void note_gap(const std::string& reason, bool is_end_only = false);
   void driver_refused(std::int32_t device, std::uint64_t bytes);
   void update(std::int32_t device);
-  template <class Visit>
-  void for_each_recorded(Visit&& visit) {
+  // Whichever device it concerns.
+  template <class Verb, class... Arguments>
+  void tell(Verb verb, const Arguments&... arguments) {
     for (auto& [ordinal, device] : devices_) {
-      if (device.recorded) visit(ordinal, *device.recorded);
+      if (device.recorded) std::invoke(verb, *device.recorded, arguments...);
     }
   }
 
@@ -183,16 +178,13 @@ class TraceEvents {
   ledger::VirtualMemory<Piece, NoSegment> virtual_memory_;
   std::unordered_map<std::uint64_t, OwnBlock> own_blocks_;
   bool is_without_torch_ = false;
-  std::map<std::int32_t, std::vector<std::uint32_t>> unused_slots_;
-  std::map<std::int32_t, std::uint32_t> slots_;
+  std::map<std::int32_t, Slots> slots_;  // by device
   std::map<std::pair<std::int32_t, std::uint64_t>, ClassId> streams_;
   ledger::Pools pools_;
   ledger::Contexts contexts_;
   std::map<std::int32_t, Usage> usage_;
   std::string torch_version_;
   std::string backend_;
-  std::string cuda_conf_;
-  std::string conf_;
   std::optional<std::string> options_;  // that PyTorch took last
   AllocatorSettings settings_;          // of these
   std::string settings_error_;
