@@ -312,6 +312,11 @@ std::string AllocatorSettings::warning(bool is_limited) const {
   return {};
 }
 
+std::uint64_t scaled_limit(std::uint64_t limit, double scale) {
+  if (limit == AllocatorSettings::kNoLimit) return limit;
+  return static_cast<std::uint64_t>(static_cast<double>(limit) * scale);
+}
+
 AllocatorSettings parse_settings(std::string_view text, const TorchRules& rules) {
   return SettingsParser(text, rules, {}).parse();
 }

@@ -86,6 +86,9 @@ struct AllocatorSettings {
   friend bool operator==(const AllocatorSettings&, const AllocatorSettings&) = default;
 };
 
+// A limit on a card that is so many times as large.
+[[nodiscard]] std::uint64_t scaled_limit(std::uint64_t limit, double scale);
+
 // Throws SettingError. Empty text: PyTorch's defaults.
 [[nodiscard]] AllocatorSettings parse_settings(std::string_view text, const TorchRules& rules);
 

@@ -165,10 +165,7 @@ std::uint64_t PolicyReplay::largest_met_below(std::uint64_t bytes, ClassId of) c
 }
 
 void PolicyReplay::allow(std::uint64_t bytes) {
-  if (keeps_allowed_) return;
-  const bool is_all = bytes == AllocatorSettings::kNoLimit;
-  allocator_.set_allowed_bytes(
-      is_all ? bytes : static_cast<std::uint64_t>(static_cast<double>(bytes) * allowed_scale_));
+  if (!keeps_allowed_) allocator_.set_allowed_bytes(scaled_limit(bytes, allowed_scale_));
 }
 
 bool PolicyReplay::has_room(std::uint64_t bytes) const {

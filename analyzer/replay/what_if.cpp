@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <ranges>
+#include <set>
 
 #include "analyzer/replay/packing.hpp"
 #include "analyzer/replay/policy_replay.hpp"
@@ -87,23 +89,19 @@ class DeviceRows {
 
   void add_rows(const DeviceEvents& events, const Question& question) {
     if (events.is_without_torch) return add_rows_without_torch(events, question);
-    std::vector<std::string> texts{events.options};
-    const auto add_usual = [&](const std::string& text) {
-      texts.push_back(with_recorded_limit(text, events.options));
+    std::set<std::string> seen{events.options};
+    add_row(events.options, Asker::kRecorded);
+    const auto add_usual = [&](const std::string& usual) {
+      const std::string text = with_recorded_limit(usual, events.options);
+      if (seen.insert(text).second) add_row(text, Asker::kNobody);
     };
     if (!question.only_recorded) {
-      for (const char* text : kUsualSettings) add_usual(text);
+      std::ranges::for_each(kUsualSettings, add_usual);
+      const bool has_limit = events.settings.memory_fraction < 1 || own_limit_.high != 0;
+      if (has_limit) std::ranges::for_each(kUsualWithLimit, add_usual);
     }
-    if (!question.only_recorded && (events.settings.memory_fraction < 1 || own_limit_.high != 0)) {
-      for (const char* text : kUsualWithLimit) add_usual(text);
-    }
-    texts.insert(texts.end(), question.settings.begin(), question.settings.end());
-    for (std::size_t i = 0; i < texts.size(); ++i) {
-      if (std::find(texts.begin(), texts.begin() + static_cast<std::ptrdiff_t>(i), texts[i]) !=
-          texts.begin() + static_cast<std::ptrdiff_t>(i)) {
-        continue;
-      }
-      add_row(texts[i], i == 0, i > 0 && i < texts.size() - question.settings.size());
+    for (const std::string& text : question.settings) {
+      if (seen.insert(text).second) add_row(text, Asker::kUser);
     }
   }
 
@@ -190,6 +188,7 @@ class DeviceRows {
   [[nodiscard]] DeviceAnswer&& take() { return std::move(answer_); }
 
  private:
+  enum class Asker { kRecorded, kUser, kNobody };
   struct OpenFit {
     Row* row;
     Fit* fit;
@@ -215,10 +214,6 @@ class DeviceRows {
   // By how much a card of this size is larger than the recorded one.
   [[nodiscard]] double scale_to(std::uint64_t capacity) const {
     return static_cast<double>(capacity) / static_cast<double>(answer_.facts.total_bytes);
-  }
-  [[nodiscard]] static std::uint64_t scaled_limit(std::uint64_t limit, double scale) {
-    if (limit == AllocatorSettings::kNoLimit) return limit;
-    return static_cast<std::uint64_t>(static_cast<double>(limit) * scale);
   }
 
   // On a card of this size, of which a limit is a fraction.
@@ -274,52 +269,52 @@ class DeviceRows {
     row.segment_calls = events.requests + events.frees;
     answer_.rows.push_back(std::move(row));
     for (const char* text : kUsualSettings) {
-      if (parse_settings(text, rules_).backend == Backend::kNative) add_row(text, false, true);
+      if (parse_settings(text, rules_).backend == Backend::kNative) add_row(text, Asker::kNobody);
     }
-    for (const std::string& text : question.settings) add_row(text, false, false);
+    for (const std::string& text : question.settings) add_row(text, Asker::kUser);
   }
 
   void choose_basis(const Gaps& gaps) {
-    basis_ = answer_.sizes_known ? Basis::kReplayed : Basis::kSampled;
-    if (answer_.is_without_torch && refused_ != 0) {
-      basis_ = Basis::kEstimated;
-      reason_ =
-          "the driver refused a request: what the program would have asked for then is not "
-          "known";
-    }
     has_gaps_ = !gaps.reason.empty() && !gaps.is_end_only;
-    if (!gaps.reason.empty()) {
-      basis_ = Basis::kEstimated;
-      reason_ = gaps.reason;
-    } else if (answer_.is_native && !answer_.proof.holds()) {
-      basis_ = Basis::kEstimated;
-      reason_ = "the recorded run could not be replayed: " + answer_.proof.first_mismatch;
-    } else if (!rules_.was_proven()) {
-      basis_ = Basis::kEstimated;
-      reason_ = "the rules of PyTorch 2." + std::to_string(rules_.minor) +
-                " were never compared "
-                "with a run";
-    } else if (answer_.proof.waits != 0) {
-      basis_ = Basis::kEstimated;
-      reason_ =
-          "blocks waited for other streams (record_stream), and when these are done differs from "
-          "run to run";
-    } else if (answer_.is_native && !answer_.proof.knows_classes()) {
-      basis_ = Basis::kEstimated;
-      reason_ = "streams and pools are told apart by where blocks were placed";
-    }
+    reason_ = gaps.reason.empty() ? why_estimated() : gaps.reason;
+    basis_ = !reason_.empty()      ? Basis::kEstimated
+             : answer_.sizes_known ? Basis::kReplayed
+                                   : Basis::kSampled;
   }
 
-  void add_row(const std::string& text, bool is_recorded, bool is_usual) {
+  // Of a trace without gaps; empty where this run proves the rules.
+  [[nodiscard]] std::string why_estimated() const {
+    if (answer_.is_native && !answer_.proof.holds()) {
+      return "the recorded run could not be replayed: " + answer_.proof.first_mismatch;
+    }
+    if (!rules_.was_proven()) {
+      return "the rules of PyTorch 2." + std::to_string(rules_.minor) +
+             " were never compared with a run";
+    }
+    if (answer_.proof.waits != 0) {
+      return "blocks waited for other streams (record_stream), and when these are done differs "
+             "from run to run";
+    }
+    if (answer_.is_native && !answer_.proof.knows_classes()) {
+      return "streams and pools are told apart by where blocks were placed";
+    }
+    if (answer_.is_without_torch && refused_ != 0) {
+      return "the driver refused a request: what the program would have asked for then is not "
+             "known";
+    }
+    return {};
+  }
+
+  void add_row(const std::string& text, Asker asker) {
     Row row;
     row.options = text;
     row.policy = short_name(text);
     try {
       row.settings = parse_settings(text, rules_);
     } catch (const SettingError&) {
-      // An option that this version of PyTorch has not: nobody asked for it.
-      if (is_usual) return;
-      if (!is_recorded) throw;
+      // An option that this version of PyTorch has not.
+      if (asker == Asker::kNobody) return;
+      if (asker == Asker::kUser) throw;
       row.reason = reason_;
     }
     row.warning = row.settings.warning(own_limit_.high != 0);
@@ -459,8 +454,7 @@ Answer what_if(const trace::TraceFile& file, const Question& question) {
                            .first->second;
     rows.add_rows(events, question);
   }
-  const bool is_logged = std::all_of(logs.begin(), logs.end(),
-                                     [](const auto& log) { return log.second.is_complete(); });
+  const bool is_logged = std::ranges::all_of(logs | std::views::values, &EventLog::is_complete);
   // Over the log, or where it has no room for the run the trace; unless nobody listens.
   const auto pass = [&](const auto& sinks_of) {
     std::map<std::int32_t, std::vector<EventSink*>> sinks;
