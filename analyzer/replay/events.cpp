@@ -2,29 +2,13 @@
 #include "analyzer/replay/events.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <thread>
 
+#include "trace/varint.hpp"
+
 namespace gpumemtrace::analyzer::replay {
-namespace {
-
-// Seven bits a byte, the lowest first; the top bit says that more follow.
-void put(std::vector<std::uint8_t>& out, std::uint32_t value) {
-  for (; value >= 0x80; value >>= 7) out.push_back(static_cast<std::uint8_t>(value | 0x80));
-  out.push_back(static_cast<std::uint8_t>(value));
-}
-
-std::uint32_t get(const std::uint8_t*& at) {
-  std::uint32_t value = 0;
-  for (unsigned shift = 0;; shift += 7) {
-    const std::uint8_t byte = *at++;
-    value |= static_cast<std::uint32_t>(byte & 0x7f) << shift;
-    if (byte < 0x80) return value;
-  }
-}
-
-}  // namespace
-
 void EventBuffer::flush() {
   const std::size_t processors = std::max(1u, std::thread::hardware_concurrency());
   const std::size_t threads = std::min(sinks_.size(), processors);
@@ -71,11 +55,13 @@ std::uint32_t EventLog::shape_of(const Event& event) {
 void EventLog::apply(const std::vector<Event>& events) {
   if (!is_complete()) return;
   constexpr std::size_t kUsualBytes = 4;  // an event
-  std::vector<std::uint8_t> batch;
+  std::vector<std::byte> batch;
   batch.reserve(kUsualBytes * events.size());
+  std::array<std::byte, 2 * trace::kMaxVarintBytes> packed;
   for (const Event& event : events) {
-    put(batch, shape_of(event));
-    put(batch, event.slot);
+    const std::byte* const end =
+        trace::put_varint(trace::put_varint(packed.data(), shape_of(event)), event.slot);
+    batch.insert(batch.end(), packed.cbegin(), end);
   }
   batch.shrink_to_fit();
   bytes_ += batch.size();
@@ -88,13 +74,17 @@ void EventLog::apply(const std::vector<Event>& events) {
 
 void EventLog::replay(const std::vector<EventSink*>& sinks) const {
   EventBuffer out(sinks);
-  for (const std::vector<std::uint8_t>& batch : batches_) {
-    const std::uint8_t* at = batch.data();
-    while (at != batch.data() + batch.size()) {
+  for (const std::vector<std::byte>& batch : batches_) {
+    const std::byte* at = batch.data();
+    const std::byte* const end = at + batch.size();
+    while (at != end) {
+      std::uint64_t shape = 0;
+      std::uint64_t slot = 0;
+      at = trace::get_varint(trace::get_varint(at, end, shape), end, slot);
       Event event;
       std::tie(event.low_bytes, event.high_bytes, event.stack, event.of, event.kind) =
-          shapes_[get(at)];
-      event.slot = get(at);
+          shapes_[shape];
+      event.slot = static_cast<std::uint32_t>(slot);
       out.add(event);
     }
   }

@@ -35,6 +35,8 @@ struct Event {
   trace::StackId stack = trace::StackId::kNone;
   std::uint64_t low_bytes = 0;
   std::uint64_t high_bytes = 0;
+
+  [[nodiscard]] bool knows_bytes() const { return low_bytes == high_bytes; }
 };
 
 // Numbers of events' slots.
@@ -105,7 +107,7 @@ class EventLog final : public EventSink {
 
   std::size_t most_bytes_;
   std::size_t bytes_ = 0;
-  std::vector<std::vector<std::uint8_t>> batches_;  // of apply()
+  std::vector<std::vector<std::byte>> batches_;  // of apply()
   std::unordered_map<Shape, std::uint32_t, ShapeHash> shape_numbers_;
   std::vector<Shape> shapes_;
 };

@@ -48,8 +48,7 @@ std::vector<PeakMemory::Unit> PeakMemory::units_at_peak() const {
   for (const auto& [address, unit] : units_) {
     if (unit.since <= at_) units.push_back(unit);
   }
-  std::sort(units.begin(), units.end(),
-            [](const Unit& a, const Unit& b) { return a.address < b.address; });
+  std::ranges::sort(units, {}, &Unit::address);
   return units;
 }
 
@@ -79,9 +78,7 @@ class PeakMemory::Sums {
  private:
   template <class Visit>
   void for_each_unit(std::uint64_t from, std::uint64_t to, Visit&& visit) {
-    auto unit = std::upper_bound(
-        units_.begin(), units_.end(), from,
-        [](std::uint64_t address, const Unit& other) { return address < other.end(); });
+    auto unit = std::ranges::upper_bound(units_, from, {}, &Unit::end);
     for (; unit != units_.end() && unit->address < to; ++unit) {
       visit(static_cast<std::size_t>(unit - units_.begin()),
             std::min(to, unit->end()) - std::max(from, unit->address));
@@ -131,12 +128,10 @@ class PeakMemory::Sums {
   std::vector<std::map<trace::StackId, std::uint64_t>> held_;  // by unit
 };
 
-Unusable PeakMemory::unusable(std::vector<Block> live, std::uint64_t max_split_bytes) const {
-  std::vector<Block> blocks = std::move(live);
+Unusable PeakMemory::unusable(std::vector<Block> blocks, std::uint64_t max_split_bytes) const {
   std::erase_if(blocks, [&](const Block& block) { return block.since > at_; });
   blocks.insert(blocks.end(), gone_blocks_.begin(), gone_blocks_.end());
-  std::sort(blocks.begin(), blocks.end(),
-            [](const Block& a, const Block& b) { return a.address < b.address; });
+  std::ranges::sort(blocks, {}, &Block::address);
   Unusable out;
   for (const Block& block : blocks) {
     if (block.bytes == block.requested) continue;

@@ -26,7 +26,7 @@ std::uint64_t spread(std::uint64_t value) {
 }  // namespace
 
 std::uint64_t SizeChoice::size_of(const Event& request, std::uint64_t number) const {
-  if (request.low_bytes == request.high_bytes || by == By::kHigh) return request.high_bytes;
+  if (request.knows_bytes() || by == By::kHigh) return request.high_bytes;
   if (by == By::kLow) return request.low_bytes;
   const std::uint64_t choices = (request.high_bytes - request.low_bytes) / kUnitBytes + 1;
   const std::uint64_t key =

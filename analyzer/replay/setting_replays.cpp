@@ -5,6 +5,13 @@
 #include <span>
 
 namespace gpumemtrace::analyzer::replay {
+namespace {
+
+bool has_refused(const std::unique_ptr<PolicyReplay>& replay) {
+  return replay->counts().refused != 0;
+}
+
+}  // namespace
 
 SettingReplays::SettingReplays(const AllocatorSettings& settings, const TorchRules& rules,
                                const Limits& limits, Samples samples)
@@ -62,9 +69,7 @@ void SettingReplays::part_by_places(std::size_t index) {
 void SettingReplays::apply(const std::vector<Event>& events) {
   std::span<const Event> rest(events);
   if (!samples_sizes_) {
-    const auto unknown = std::find_if(events.begin(), events.end(), [](const Event& event) {
-      return event.low_bytes != event.high_bytes;
-    });
+    const auto unknown = std::ranges::find_if_not(events, &Event::knows_bytes);
     const auto known = static_cast<std::size_t>(unknown - events.begin());
     apply_to_all(rest.first(known));
     rest = rest.subspan(known);
@@ -102,19 +107,12 @@ std::uint64_t SettingReplays::most(std::uint64_t AllocatorCounts::*count) const 
   return most;
 }
 
-bool SettingReplays::any_refused() const {
-  return std::any_of(replays_.begin(), replays_.end(),
-                     [](const auto& replay) { return replay->counts().refused != 0; });
-}
+bool SettingReplays::any_refused() const { return std::ranges::any_of(replays_, has_refused); }
 
-bool SettingReplays::all_refused() const {
-  return std::all_of(replays_.begin(), replays_.end(),
-                     [](const auto& replay) { return replay->counts().refused != 0; });
-}
+bool SettingReplays::all_refused() const { return std::ranges::all_of(replays_, has_refused); }
 
 bool SettingReplays::any_ended() const {
-  return std::any_of(replays_.begin(), replays_.end(),
-                     [](const auto& replay) { return replay->ended(); });
+  return std::ranges::any_of(replays_, [](const auto& replay) { return replay->ended(); });
 }
 
 std::optional<bool> SettingReplays::meets_refused(std::size_t index) const {
