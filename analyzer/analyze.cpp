@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/analyze.hpp"
 
-#include <algorithm>
-
 #include "analyzer/base/amounts.hpp"
 #include "analyzer/job/job.hpp"
 #include "analyzer/report/redaction.hpp"
@@ -99,16 +97,6 @@ void require_detail_at(std::uint64_t at_ns, const Job& job) {
   }
 }
 
-// Each trace once, in an order that does not depend on how it was named.
-std::vector<std::filesystem::path> unique_traces(const std::vector<std::filesystem::path>& inputs) {
-  std::vector<std::filesystem::path> traces = trace::find_traces(inputs);
-  std::sort(traces.begin(), traces.end());
-  traces.erase(std::unique(traces.begin(), traces.end()), traces.end());
-  if (!traces.empty()) return traces;
-  if (inputs.empty()) throw InputError("No trace was given.");
-  throw InputError("There is no trace (*.gmt) in " + inputs.front().string() + ".");
-}
-
 }  // namespace
 
 rows::Report analyze(const std::vector<std::filesystem::path>& inputs, const Options& options) {
@@ -117,8 +105,9 @@ rows::Report analyze(const std::vector<std::filesystem::path>& inputs, const Opt
   CodeOwners owners;
   for (const std::filesystem::path& file : options.owner_files) owners.read(file);
   Job job;
+  if (inputs.empty()) throw InputError("No trace was given.");
   try {
-    const std::vector<std::filesystem::path> traces = unique_traces(inputs);
+    const std::vector<std::filesystem::path> traces = trace::find_traces(inputs);
     open_job(traces, looks_of(options, traces.size()), job);
     run_job(job, options.progress);
     if (options.blocks_at_ns) require_detail_at(*options.blocks_at_ns, job);
