@@ -27,14 +27,13 @@ bool usable(const ClockPoint& from, const ClockPoint& to) {
 
 // In order of time, without those that run backwards or stand too close; the last one stays.
 std::vector<ClockPoint> select(std::vector<ClockPoint> points) {
-  std::stable_sort(points.begin(), points.end(),
-                   [](const auto& a, const auto& b) { return a.ticks < b.ticks; });
+  std::ranges::stable_sort(points, {}, &ClockPoint::ticks);
   std::vector<ClockPoint> selected;
   for (const ClockPoint& point : points) {
     if (point.monotonic_ns > kMaxNs) continue;
     if (!selected.empty() && !usable(selected.back(), point)) continue;
-    const bool too_close = !selected.empty() && selected.size() > 1 &&
-                           point.monotonic_ns - selected.back().monotonic_ns < kMinPieceNs;
+    const bool too_close =
+        selected.size() > 1 && point.monotonic_ns - selected.back().monotonic_ns < kMinPieceNs;
     if (too_close) {
       selected.back() = point;
     } else {
@@ -73,14 +72,14 @@ Clock::Clock(std::vector<ClockPoint> points, std::uint64_t ticks_per_second)
   }
 }
 
-const Clock::Piece& Clock::piece_of(std::uint64_t ticks) const {
-  const auto after = std::partition_point(pieces_.begin(), pieces_.end(),
-                                          [&](const Piece& piece) { return piece.ticks <= ticks; });
+template <class Time>
+const Clock::Piece& Clock::piece_at(Time Piece::*begin, Time time) const {
+  const auto after = std::ranges::upper_bound(pieces_, time, {}, begin);
   return after == pieces_.begin() ? pieces_.front() : *(after - 1);
 }
 
 std::int64_t Clock::to_monotonic_ns(std::uint64_t ticks) const {
-  const Piece& piece = piece_of(ticks);
+  const Piece& piece = piece_at(&Piece::ticks, ticks);
   return piece.ns + offset_ns(ticks, piece.ticks, piece.ns_per_tick);
 }
 
@@ -91,9 +90,7 @@ std::uint64_t Clock::to_job_ns(std::uint64_t ticks) const {
 
 std::uint64_t Clock::to_ticks(std::uint64_t job_ns) const {
   const auto ns = static_cast<std::int64_t>(job_ns) + origin_ns_;
-  const auto after = std::partition_point(pieces_.begin(), pieces_.end(),
-                                          [&](const Piece& piece) { return piece.ns <= ns; });
-  const Piece& piece = after == pieces_.begin() ? pieces_.front() : *(after - 1);
+  const Piece& piece = piece_at(&Piece::ns, ns);
   const double distance = std::floor(static_cast<double>(ns - piece.ns) / piece.ns_per_tick);
   const double ticks = static_cast<double>(piece.ticks) + distance;
   if (ticks <= 0) return 0;

@@ -49,7 +49,9 @@ class Clock {
     double ns_per_tick = 1.0;
   };
 
-  [[nodiscard]] const Piece& piece_of(std::uint64_t ticks) const;
+  // Where one of the two clocks shows this time.
+  template <class Time>
+  [[nodiscard]] const Piece& piece_at(Time Piece::*begin, Time time) const;
 
   std::vector<ClockPoint> points_;
   std::vector<Piece> pieces_{Piece{}};
