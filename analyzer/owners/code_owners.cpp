@@ -42,7 +42,7 @@ void CodeOwners::read(const std::filesystem::path& path) {
       if (subjects != 1 || rule.text.empty()) {
         refuse("each rule needs one of \"file\", \"folder\" and \"function\"");
       }
-      if (rule.owner.empty() && rule.is_users == IsUsers::kNotSaid) {
+      if (!rule.says_owner() && !rule.says_user()) {
         refuse("each rule needs an \"owner\", or \"user\", or both");
       }
       rules_.push_back(std::move(rule));
@@ -55,34 +55,25 @@ void CodeOwners::read(const std::filesystem::path& path) {
 bool CodeOwners::fits(const Rule& rule, std::string_view path, std::string_view function) {
   switch (rule.subject) {
     case Subject::kFile:
-      return base_name(path).substr(0, rule.text.size()) == rule.text;
+      return base_name(path).starts_with(rule.text);
     case Subject::kFolder:
       return path.find(rule.text) != std::string_view::npos;
     case Subject::kFunction:
       break;
   }
-  return bare_function_name(function).substr(0, rule.text.size()) == rule.text;
+  return bare_function_name(function).starts_with(rule.text);
 }
 
-const CodeOwners::Rule* CodeOwners::rule_of_owner(std::string_view path,
-                                                  std::string_view function) const {
-  const auto found = std::find_if(rules_.begin(), rules_.end(), [&](const Rule& rule) {
-    return !rule.owner.empty() && fits(rule, path, function);
-  });
-  return found == rules_.end() ? nullptr : &*found;
-}
-
-const CodeOwners::Rule* CodeOwners::rule_of_user(std::string_view path,
-                                                 std::string_view function) const {
-  const auto found = std::find_if(rules_.begin(), rules_.end(), [&](const Rule& rule) {
-    return rule.is_users != IsUsers::kNotSaid && fits(rule, path, function);
-  });
+const CodeOwners::Rule* CodeOwners::first_that_says(Says says, std::string_view path,
+                                                    std::string_view function) const {
+  const auto found = std::ranges::find_if(
+      rules_, [&](const Rule& rule) { return (rule.*says)() && fits(rule, path, function); });
   return found == rules_.end() ? nullptr : &*found;
 }
 
 std::string_view CodeOwners::owner_of_code(std::string_view module, std::string_view function,
                                            std::string_view executable) const {
-  const Rule* rule = rule_of_owner(module, function);
+  const Rule* rule = first_that_says(&Rule::says_owner, module, function);
   if (rule != nullptr) return rule->owner;
   if (passes_calls_on(module) || is_interpreter(module)) return {};
   const std::string_view owner = owner_of_function(function);
@@ -93,12 +84,12 @@ std::string_view CodeOwners::owner_of_code(std::string_view module, std::string_
 
 std::string_view CodeOwners::owner_of_caller(std::string_view module,
                                              std::string_view executable) const {
-  const Rule* rule = rule_of_owner(module, {});
+  const Rule* rule = first_that_says(&Rule::says_owner, module, {});
   return rule != nullptr ? rule->owner : owner_of_module(module, executable);
 }
 
 std::string_view CodeOwners::owner_of_python(std::string_view file) const {
-  const Rule* rule = rule_of_owner(file, {});
+  const Rule* rule = first_that_says(&Rule::says_owner, file, {});
   if (rule != nullptr) return rule->owner;
   const std::string_view owner = owner_of_folder(file);
   if (!owner.empty()) return owner;
@@ -107,13 +98,13 @@ std::string_view CodeOwners::owner_of_python(std::string_view file) const {
 
 bool CodeOwners::is_users_code(std::string_view module, std::string_view function,
                                std::string_view executable) const {
-  const Rule* rule = rule_of_user(module, function);
+  const Rule* rule = first_that_says(&Rule::says_user, module, function);
   if (rule != nullptr) return rule->is_users == IsUsers::kYes;
   return is_users_module(module, executable) && is_users_function(function);
 }
 
 bool CodeOwners::is_users_python(std::string_view file, std::string_view function) const {
-  const Rule* rule = rule_of_user(file, function);
+  const Rule* rule = first_that_says(&Rule::says_user, file, function);
   return rule != nullptr ? rule->is_users == IsUsers::kYes : is_users_python_file(file);
 }
 

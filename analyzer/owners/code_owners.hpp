@@ -36,13 +36,17 @@ class CodeOwners {
     std::string text;
     std::string owner;  // empty = not said
     IsUsers is_users = IsUsers::kNotSaid;
+
+    [[nodiscard]] bool says_owner() const { return !owner.empty(); }
+    [[nodiscard]] bool says_user() const { return is_users != IsUsers::kNotSaid; }
   };
+  using Says = bool (Rule::*)() const;
 
   [[nodiscard]] static bool fits(const Rule& rule, std::string_view path,
                                  std::string_view function);
-  // The first rule that fits and says something about the owner, or about whether it is the user's.
-  [[nodiscard]] const Rule* rule_of_owner(std::string_view path, std::string_view function) const;
-  [[nodiscard]] const Rule* rule_of_user(std::string_view path, std::string_view function) const;
+  // The first rule that fits and says who the owner is, or whether it is the user's.
+  [[nodiscard]] const Rule* first_that_says(Says says, std::string_view path,
+                                            std::string_view function) const;
 
   std::vector<Rule> rules_;
 };

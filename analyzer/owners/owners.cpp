@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -119,33 +120,29 @@ constexpr std::array kOpaquePools = {
                "rmm.mr.set_current_device_resource(rmm.mr.CudaAsyncMemoryResource())"},
 };
 
-bool starts_with(std::string_view text, std::string_view prefix) {
-  return text.substr(0, prefix.size()) == prefix;
-}
-
 bool has_part(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-template <std::size_t kCount>
-bool starts_with_any(std::string_view text, const std::array<std::string_view, kCount>& prefixes) {
-  return std::any_of(prefixes.begin(), prefixes.end(),
-                     [&](std::string_view prefix) { return starts_with(text, prefix); });
+bool starts_with_any(std::string_view text, std::span<const std::string_view> prefixes) {
+  return std::ranges::any_of(prefixes, [&](auto prefix) { return text.starts_with(prefix); });
 }
 
-template <std::size_t kCount>
-bool contains_any(std::string_view text, const std::array<std::string_view, kCount>& parts) {
-  return std::any_of(parts.begin(), parts.end(),
-                     [&](std::string_view part) { return has_part(text, part); });
+bool contains_any(std::string_view text, std::span<const std::string_view> parts) {
+  return std::ranges::any_of(parts, [&](auto part) { return has_part(text, part); });
+}
+
+// Of the first rule that the name begins with.
+std::string_view owner_by_begin(std::string_view name, std::span<const OwnerRule> rules) {
+  const auto rule = std::ranges::find_if(
+      rules, [&](std::string_view prefix) { return name.starts_with(prefix); }, &OwnerRule::prefix);
+  return rule == rules.end() ? std::string_view() : rule->owner;
 }
 
 // The owner by the file's own name, or by its folder.
 std::string_view owner_by_table(std::string_view path) {
-  const std::string_view name = base_name(path);
-  for (const OwnerRule& rule : kOwnerRules) {
-    if (starts_with(name, rule.prefix)) return rule.owner;
-  }
-  return owner_of_folder(path);
+  const std::string_view owner = owner_by_begin(base_name(path), kOwnerRules);
+  return owner.empty() ? owner_of_folder(path) : owner;
 }
 
 bool is_installed_package(std::string_view path) {
@@ -160,9 +157,8 @@ std::string_view base_name(std::string_view path) {
 }
 
 bool is_builtin_owner(std::string_view owner) {
-  const auto is_of = [&](const auto& rules) {
-    return std::any_of(rules.begin(), rules.end(),
-                       [&](const OwnerRule& rule) { return rule.owner == owner; });
+  const auto is_of = [&](std::span<const OwnerRule> rules) {
+    return std::ranges::find(rules, owner, &OwnerRule::owner) != rules.end();
   };
   return is_of(kOwnerRules) || is_of(kFolderRules) || is_of(kFunctionRules) || owner == "program" ||
          owner == "python_extension" || owner == "other";
@@ -172,7 +168,7 @@ bool is_users_own(std::string_view owner) {
   return owner.empty() || owner == "program" || owner == "python_extension";
 }
 
-bool is_cuda_runtime(std::string_view path) { return starts_with(base_name(path), "libcudart.so"); }
+bool is_cuda_runtime(std::string_view path) { return base_name(path).starts_with("libcudart.so"); }
 
 std::string_view owner_of_module(std::string_view path, std::string_view executable) {
   if (path.empty() || is_cuda_runtime(path)) return {};
@@ -195,11 +191,7 @@ std::string_view owner_of_folder(std::string_view path) {
 }
 
 std::string_view owner_of_function(std::string_view function) {
-  const std::string_view name = bare_function_name(function);
-  for (const OwnerRule& rule : kFunctionRules) {
-    if (starts_with(name, rule.prefix)) return rule.owner;
-  }
-  return {};
+  return owner_by_begin(bare_function_name(function), kFunctionRules);
 }
 
 bool passes_calls_on(std::string_view path) {
@@ -231,7 +223,7 @@ bool is_users_source_file(std::string_view file) {
   static constexpr auto kForeignParts = std::to_array<std::string_view>(
       {"/include/c++/", "/cuda/include/", "/targets/x86_64-linux/include/", "/site-packages/",
        "/dist-packages/"});
-  return !starts_with(file, "/usr/include/") && !contains_any(file, kForeignParts);
+  return !file.starts_with("/usr/include/") && !contains_any(file, kForeignParts);
 }
 
 namespace {
@@ -272,8 +264,8 @@ std::string_view bare_function_name(std::string_view function) {
   std::size_t begin = 0;
   for (std::size_t i = 0; i < function.size(); ++i) {
     const std::string_view rest = function.substr(i);
-    if (starts_with(rest, "operator")) break;  // its own brackets are part of the name
-    if (starts_with(rest, "(anonymous namespace)")) {
+    if (rest.starts_with("operator")) break;  // its own brackets are part of the name
+    if (rest.starts_with("(anonymous namespace)")) {
       i += std::string_view("(anonymous namespace)").size() - 1;
       continue;
     }
@@ -305,10 +297,8 @@ std::string short_function_name(std::string_view function) {
 }
 
 const OpaquePool* find_opaque_pool(std::string_view owner) {
-  for (const OpaquePool& pool : kOpaquePools) {
-    if (pool.owner == owner) return &pool;
-  }
-  return nullptr;
+  const auto pool = std::ranges::find(kOpaquePools, owner, &OpaquePool::owner);
+  return pool == kOpaquePools.end() ? nullptr : &*pool;
 }
 
 }  // namespace gpumemtrace::analyzer
