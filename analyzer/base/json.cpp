@@ -23,10 +23,6 @@ constexpr std::size_t kMostLevels = 500;
 constexpr int kNoSpaces = -1;
 constexpr int kOneLine = -2;
 
-// As the library writes it: a fraction always has a point or an exponent, what is no number is
-// null.
-void print_real(std::string& out, double value) { out += Library(value).dump(); }
-
 void print_text(std::string& out, const std::string& text) {
   const bool is_plain = std::all_of(text.begin(), text.end(), [](char letter) {
     return letter >= ' ' && letter < 0x7f && letter != '"' && letter != '\\';
@@ -156,17 +152,17 @@ Json::Json(std::initializer_list<JsonPart> parts) {
   });
   *this = is_object ? object() : array(parts);
   if (!is_object) return;
-  auto& members = *std::get<std::unique_ptr<Object>>(value_);
-  members.keys.reserve(parts.size());
-  members.values.reserve(parts.size());
+  Object& object = members();
+  object.keys.reserve(parts.size());
+  object.values.reserve(parts.size());
   for (const JsonPart& part : parts) {
-    members.member(part.value_.front().text()) = std::move(part.value_.back());
+    object.member(part.value_.front().text()) = std::move(part.value_.back());
   }
 }
 
 Json::Json(const Json& other) {
-  if (const auto* const members = std::get_if<std::unique_ptr<Object>>(&other.value_)) {
-    value_ = std::make_unique<Object>(**members);
+  if (other.is_object()) {
+    value_ = std::make_unique<Object>(other.members());
     return;
   }
   std::visit(
@@ -231,25 +227,25 @@ void Json::print(std::string& out, int indent, int level) const {
   } else if (const auto* const whole = std::get_if<std::uint64_t>(&value_)) {
     out += std::to_string(*whole);
   } else if (const auto* const fraction = std::get_if<double>(&value_)) {
-    print_real(out, *fraction);
+    // A fraction always has a point or an exponent; what is no number is null.
+    out += Library(*fraction).dump();
   } else if (is_string()) {
     print_text(out, text());
   } else {
-    const auto* const members = std::get_if<std::unique_ptr<Object>>(&value_);
     const std::vector<Json>& values = *children();
     if (indent >= 0 && is_of_numbers()) indent = kOneLine;
-    out += members != nullptr ? '{' : '[';
+    out += is_object() ? '{' : '[';
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (i != 0) out += indent == kOneLine ? ", " : ",";
       start_line(out, indent, level + 1);
-      if (members != nullptr) {
-        print_text(out, (*members)->keys[i]);
+      if (is_object()) {
+        print_text(out, members().keys[i]);
         out += indent == kNoSpaces ? ":" : ": ";
       }
       values[i].print(out, indent, level + 1);
     }
     if (!values.empty()) start_line(out, indent, level);
-    out += members != nullptr ? '}' : ']';
+    out += is_object() ? '}' : ']';
   }
 }
 
@@ -302,31 +298,22 @@ std::uint64_t Json::unsigned_number() const {
 
 const std::vector<Json>* Json::children() const noexcept {
   if (const auto* const elements = std::get_if<std::vector<Json>>(&value_)) return elements;
-  const auto* const members = std::get_if<std::unique_ptr<Object>>(&value_);
-  return members == nullptr ? nullptr : &(*members)->values;
+  return is_object() ? &members().values : nullptr;
 }
 
-std::size_t Json::size() const { return static_cast<std::size_t>(end() - begin()); }
-
-const Json* Json::begin() const {
+std::size_t Json::size() const {
   const std::vector<Json>* const values = children();
   if (values == nullptr && !is_null()) refuse("a list is missing");
-  return values == nullptr ? nullptr : values->data();
+  return values == nullptr ? 0 : values->size();
 }
 
-const Json* Json::end() const {
-  const std::vector<Json>* const values = children();
-  if (values == nullptr && !is_null()) refuse("a list is missing");
-  return values == nullptr ? nullptr : values->data() + values->size();
-}
-
+const Json* Json::begin() const { return size() == 0 ? nullptr : children()->data(); }
+const Json* Json::end() const { return begin() + size(); }
 Json* Json::begin() { return const_cast<Json*>(std::as_const(*this).begin()); }
 Json* Json::end() { return const_cast<Json*>(std::as_const(*this).end()); }
 
 const Json* Json::find(std::string_view key) const {
-  const auto* const members = std::get_if<std::unique_ptr<Object>>(&value_);
-  if (members == nullptr) return end();
-  return (*members)->values.data() + (*members)->index_of(key);
+  return is_object() ? begin() + members().index_of(key) : end();
 }
 
 const Json& Json::at(std::string_view key) const {
@@ -346,15 +333,14 @@ Json& Json::at(std::size_t index) { return const_cast<Json&>(std::as_const(*this
 
 Json& Json::operator[](std::string_view key) {
   if (is_null()) *this = object();
-  auto* const members = std::get_if<std::unique_ptr<Object>>(&value_);
-  if (members == nullptr) refuse("an object is missing");
-  return (*members)->member(key);
+  return members().member(key);
 }
 
 std::vector<std::pair<const std::string&, const Json&>> Json::items() const {
+  const auto& [keys, values] = members();
   std::vector<std::pair<const std::string&, const Json&>> items;
-  items.reserve(keys().size());
-  for (std::size_t i = 0; i < keys().size(); ++i) items.emplace_back(keys()[i], (*children())[i]);
+  items.reserve(keys.size());
+  for (std::size_t i = 0; i < keys.size(); ++i) items.emplace_back(keys[i], values[i]);
   return items;
 }
 
@@ -366,19 +352,17 @@ void Json::push_back(Json element) {
 }
 
 void Json::erase(std::string_view key) {
-  const auto* const members = std::get_if<std::unique_ptr<Object>>(&value_);
-  if (members == nullptr) refuse("an object is missing");
-  Object& object = **members;
-  const auto index = static_cast<std::ptrdiff_t>(object.index_of(key));
-  if (index == std::ssize(object.keys)) return;
-  object.keys.erase(object.keys.begin() + index);
-  object.values.erase(object.values.begin() + index);
+  auto& [keys, values] = members();
+  const auto index = static_cast<std::ptrdiff_t>(members().index_of(key));
+  if (index == std::ssize(keys)) return;
+  keys.erase(keys.begin() + index);
+  values.erase(values.begin() + index);
 }
 
-const std::vector<std::string>& Json::keys() const {
+Json::Object& Json::members() const {
   const auto* const members = std::get_if<std::unique_ptr<Object>>(&value_);
   if (members == nullptr) refuse("an object is missing");
-  return (*members)->keys;
+  return **members;
 }
 
 void Json::set(bool value) noexcept { value_ = value; }
@@ -397,7 +381,9 @@ std::partial_ordering Json::order(const Json& other) const {
     if (is_string()) return text() <=> other.text();
     if (is_boolean()) return boolean() <=> other.boolean();
     if (is_null()) return std::partial_ordering::equivalent;
-    if (is_object() && keys() != other.keys()) return keys() <=> other.keys();
+    if (is_object() && members().keys != other.members().keys) {
+      return members().keys <=> other.members().keys;
+    }
     return *children() <=> *other.children();
   }
   const auto whole = [](const Json& json) { return std::get_if<std::uint64_t>(&json.value_); };

@@ -185,7 +185,8 @@ class Json {
   void set(std::uint64_t value) noexcept;
   void set(double value) noexcept;
   [[nodiscard]] const std::vector<Json>* children() const noexcept;
-  [[nodiscard]] const std::vector<std::string>& keys() const;
+  // Throws where it is no object.
+  [[nodiscard]] Object& members() const;
   [[nodiscard]] bool equals(const Json& other) const;
   [[nodiscard]] std::partial_ordering order(const Json& other) const;
   [[nodiscard]] bool equals_text(std::string_view text) const noexcept;
