@@ -59,10 +59,8 @@ class CachingAllocator {
  public:
   CachingAllocator(const AllocatorSettings& settings, const TorchRules& rules,
                    SegmentSource& source);
-  // As it is now, with a driver of its own.
-  CachingAllocator(const CachingAllocator& other, SegmentSource& source) : CachingAllocator(other) {
-    source_ = &source;
-  }
+  // Of a copy, which asks the same driver until then.
+  void set_source(SegmentSource& source) { source_ = &source; }
 
   // How much memory_fraction allows; without it, as much as the driver has.
   void set_allowed_bytes(std::uint64_t bytes) { allowed_bytes_ = bytes; }
@@ -117,8 +115,6 @@ class CachingAllocator {
   [[nodiscard]] BlockId free_block_at(std::uint64_t address, std::uint64_t least_bytes) const;
 
  private:
-  CachingAllocator(const CachingAllocator&) = default;
-
   struct Block {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;

@@ -70,22 +70,11 @@ std::map<std::uint64_t, std::uint64_t> AddressSpace::place_again(Placing placing
   return moves;
 }
 
-PolicyReplay::PolicyReplay(const PolicyReplay& other)
-    : EventSink(other),
-      sizes_(other.sizes_),
-      space_(other.space_),
-      allocator_(other.allocator_, *this),
-      blocks_(other.blocks_),
-      capacity_(other.capacity_),
-      keeps_capacity_(other.keeps_capacity_),
-      keeps_allowed_(other.keeps_allowed_),
-      allowed_scale_(other.allowed_scale_),
-      measures_refusals_(other.measures_refusals_),
-      ended_(other.ended_),
-      taken_(other.taken_),
-      requests_(other.requests_),
-      refused_(other.refused_),
-      refused_before_(other.refused_before_) {}
+std::unique_ptr<PolicyReplay> PolicyReplay::copy() const {
+  std::unique_ptr<PolicyReplay> copy(new PolicyReplay(*this));
+  copy->allocator_.set_source(*copy);
+  return copy;
+}
 
 std::size_t PolicyReplay::apply(std::span<const Event> events) {
   std::size_t taken = 0;
@@ -129,8 +118,8 @@ bool PolicyReplay::apply_request(const Event& event) {
 
 bool PolicyReplay::apply_refused(const Event& event) {
   const bool is_told = refused_before_.size() < kMostRefusals;
-  std::optional<PolicyReplay> before;  // a refusal empties the cache
-  if (measures_refusals_ && refused_before_.size() < kMostMeasured) before.emplace(*this);
+  std::unique_ptr<PolicyReplay> before;  // a refusal empties the cache
+  if (measures_refusals_ && refused_before_.size() < kMostMeasured) before = copy();
   const BlockId block = allocator_.malloc(event.high_bytes, event.of);
   if (block == CachingAllocator::kTied) return false;
   if (is_told) refused_before_.push_back({block != 0, 0});
@@ -148,9 +137,8 @@ bool PolicyReplay::apply_refused(const Event& event) {
 }
 
 bool PolicyReplay::would_meet(std::uint64_t bytes, ClassId of) const {
-  PolicyReplay trial(*this);
   // Where several blocks would do it is met as well.
-  return trial.allocator_.malloc(bytes, of) != 0;
+  return copy()->allocator_.malloc(bytes, of) != 0;
 }
 
 // Larger requests are met less easily, but for rare exceptions; what is found is met in any case.

@@ -63,8 +63,8 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   PolicyReplay(const AllocatorSettings& settings, const TorchRules& rules, SizeChoice sizes,
                Placing placing)
       : sizes_(sizes), space_(placing), allocator_(settings, rules, *this) {}
-  PolicyReplay(const PolicyReplay& other);
   PolicyReplay& operator=(const PolicyReplay&) = delete;
+  [[nodiscard]] std::unique_ptr<PolicyReplay> copy() const;
 
   void set_sizes(SizeChoice sizes) { sizes_ = sizes; }
   // All segments lie elsewhere from here on.
@@ -101,6 +101,8 @@ class PolicyReplay final : public EventSink, private SegmentSource {
   [[nodiscard]] const std::vector<RefusedBefore>& refused_before() const { return refused_before_; }
 
  private:
+  PolicyReplay(const PolicyReplay&) = default;  // whose allocator asks the other's driver
+
   // False where it stops before the event.
   [[nodiscard]] bool apply(const Event& event);
   [[nodiscard]] bool apply_request(const Event& event);

@@ -51,7 +51,7 @@ void SettingReplays::part_by_sizes() {
       continue;
     }
     for (std::size_t choice = 1; choice < choices.size(); ++choice) {
-      replays_.push_back(std::make_unique<PolicyReplay>(*replays_[i]));
+      replays_.push_back(replays_[i]->copy());
       replays_.back()->set_sizes(choices[choice]);
     }
   }
@@ -61,7 +61,7 @@ void SettingReplays::part_by_places(std::size_t index) {
   const std::size_t choices = size_choices().size();
   const std::size_t share = (samples_.places + choices - 1) / choices;
   for (std::size_t i = 0; i < share; ++i) {
-    replays_.push_back(std::make_unique<PolicyReplay>(*replays_[index]));
+    replays_.push_back(replays_[index]->copy());
     replays_.back()->place_again({sampled_places_++});
   }
 }
