@@ -80,8 +80,8 @@ void TraceEvents::apply(const trace::Gap& gap) {
 }
 
 void TraceEvents::apply(const trace::Graph& call) {
-  if (call.operation == trace::GraphOperation::kBeginCapture)
-    tell(&RecordedAllocator::note_capture);
+  if (call.operation != trace::GraphOperation::kBeginCapture) return;
+  tell(&RecordedAllocator::note_capture);
 }
 
 void TraceEvents::read_texts(const trace::TraceFile& file) {
@@ -419,16 +419,14 @@ void TraceEvents::update(std::int32_t ordinal) {
   Usage& usage = usage_[ordinal];
   device.facts.total_bytes = usage.total_bytes;
   device.facts.knows_other = usage.has_sample;
-  if (!device.recorded) {
-    device.facts.other_at_peak =
-        std::max(device.facts.other_at_peak,
-                 usage.driver_bytes - std::min(usage.own_blocks_bytes, usage.driver_bytes) +
-                     usage.unseen_bytes);
-    return;
-  }
-  const std::uint64_t segments = device.recorded->segment_bytes();
+  const std::uint64_t segments =
+      device.recorded ? device.recorded->segment_bytes() : usage.own_blocks_bytes;
   const std::uint64_t others =
       usage.driver_bytes - std::min(segments, usage.driver_bytes) + usage.unseen_bytes;
+  if (!device.recorded) {
+    device.facts.other_at_peak = std::max(device.facts.other_at_peak, others);
+    return;
+  }
   if (segments >= device.facts.segments_peak) {
     device.facts.segments_peak = segments;
     device.facts.other_at_peak = others;
