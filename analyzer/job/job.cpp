@@ -51,11 +51,7 @@ Start start_of(const Process& process) {
 // Processes of one boot share the monotonic clock, which no administrator moves; machines are
 // joined by the time of day. Each process gets the monotonic time at which the job began.
 void join_clocks(std::vector<std::unique_ptr<Process>>& processes) {
-  struct Boot {
-    Start first;
-    bool seen = false;
-  };
-  std::map<std::string, Boot> boots;
+  std::map<std::string, Start> first_of_boot;
   std::int64_t job_start_realtime_ns = std::numeric_limits<std::int64_t>::max();
   const auto boot_of = [](const Process& process) {
     const Preview& preview = process.preview();
@@ -63,14 +59,14 @@ void join_clocks(std::vector<std::unique_ptr<Process>>& processes) {
   };
   for (const auto& process : processes) {
     const Start start = start_of(*process);
-    Boot& boot = boots[boot_of(*process)];
-    if (!boot.seen || start.monotonic_ns < boot.first.monotonic_ns) boot = {start, true};
+    Start& first = first_of_boot.try_emplace(boot_of(*process), start).first->second;
+    if (start.monotonic_ns < first.monotonic_ns) first = start;
   }
-  for (const auto& [id, boot] : boots) {
-    job_start_realtime_ns = std::min(job_start_realtime_ns, boot.first.realtime_ns);
+  for (const auto& [boot, first] : first_of_boot) {
+    job_start_realtime_ns = std::min(job_start_realtime_ns, first.realtime_ns);
   }
   for (const auto& process : processes) {
-    const Start& first = boots[boot_of(*process)].first;
+    const Start& first = first_of_boot[boot_of(*process)];
     process->set_origin(first.monotonic_ns - (first.realtime_ns - job_start_realtime_ns));
   }
 }
