@@ -68,12 +68,13 @@ BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
   }
   if (block == 0) {
     if (collects) collect_garbage();
-    block = take_new(request, false);
-    if (block == 0 && release_oversize(request)) block = take_new(request, false);
+    block = take_new(request);
+    if (block == 0 && release_oversize(request)) block = take_new(request);
     // What came back is not searched: PyTorch asks the driver again (pytorch issue 189504).
     if (block == 0) {
       empty_cache();
-      block = take_new(request, true);
+      ++counts_.retries;
+      block = take_new(request);
     }
     if (block == 0) return 0;
   }
@@ -141,8 +142,7 @@ bool CachingAllocator::is_tied(const FreeBlocks& free, FreeBlocks::Place at) con
   return false;
 }
 
-BlockId CachingAllocator::take_new(const Request& request, bool is_retry) {
-  if (is_retry) ++counts_.retries;
+BlockId CachingAllocator::take_new(const Request& request) {
   const std::uint64_t segment_bytes = settings_.segment_bytes(request.bytes);
   const std::uint64_t asked = counts_.reserved_bytes + segment_bytes;
   if (asked > allowed_bytes_) return 0;

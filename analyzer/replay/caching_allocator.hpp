@@ -176,7 +176,7 @@ class CachingAllocator {
   // Whether blocks that are no worse than this one lie in other segments.
   [[nodiscard]] bool is_tied(const FreeBlocks& free, FreeBlocks::Place at) const;
   [[nodiscard]] BlockId take_free(const Request& request);
-  [[nodiscard]] BlockId take_new(const Request& request, bool is_retry);
+  [[nodiscard]] BlockId take_new(const Request& request);
   [[nodiscard]] BlockId new_segment(const Request& request, std::uint64_t bytes);
   [[nodiscard]] BlockId take(BlockId block);
   [[nodiscard]] bool should_split(const Block& block, std::uint64_t bytes) const;

@@ -55,14 +55,12 @@ std::string open_question(const SettingReplays& replays) {
   return sizes + " and " + places + " give ";
 }
 
-std::string short_name(const std::string& options) { return options.empty() ? "default" : options; }
-
 // One device's rows, from the pass that proves to the one that fills cards.
 class DeviceRows {
  public:
-  DeviceRows(const DeviceEvents& events, const TorchRules& rules, const Lifetimes& lifetimes,
-             const Gaps& gaps, const Question& question)
-      : rules_(rules),
+  DeviceRows(const DeviceEvents& events, const Lifetimes& lifetimes, const Gaps& gaps,
+             const Question& question)
+      : rules_(events.rules),
         live_low_bytes_(lifetimes.live_peak_low_bytes()),
         largest_request_(lifetimes.largest_request_bytes()),
         samples_(samples_of(lifetimes.events())) {
@@ -308,7 +306,7 @@ class DeviceRows {
   void add_row(const std::string& text, Asker asker) {
     Row row;
     row.options = text;
-    row.policy = short_name(text);
+    row.policy = text.empty() ? "default" : text;
     try {
       row.settings = parse_settings(text, rules_);
     } catch (const SettingError&) {
@@ -448,11 +446,9 @@ Answer what_if(const trace::TraceFile& file, const Question& question) {
   std::map<std::int32_t, DeviceRows> devices;
   for (const auto& [ordinal, events] : proof.devices()) {
     if (events.is_without_torch && question.only_recorded) continue;
-    DeviceRows& rows = devices
-                           .try_emplace(ordinal, events, proof.rules(), lifetimes.at(ordinal),
-                                        proof.gaps(), question)
-                           .first->second;
-    rows.add_rows(events, question);
+    const auto [rows, is_new] =
+        devices.try_emplace(ordinal, events, lifetimes.at(ordinal), proof.gaps(), question);
+    rows->second.add_rows(events, question);
   }
   const bool is_logged = std::ranges::all_of(logs | std::views::values, &EventLog::is_complete);
   // Over the log, or where it has no room for the run the trace; unless nobody listens.
