@@ -277,21 +277,19 @@ void CachingAllocator::collect_garbage() {
     }
   }
   std::uint64_t reclaimed = 0;
-  bool freed = true;
-  while (reclaimed < target && freed && !left.empty()) {
+  while (reclaimed < target && !left.empty()) {
     const double least_age = total_age / static_cast<double>(left.size());
-    std::vector<Candidate> younger;
-    for (const Candidate& candidate : left) {
-      if (static_cast<double>(candidate.age) < least_age) {
-        younger.push_back(candidate);
-        continue;
-      }
+    const auto is_younger = [&](const Candidate& candidate) {
+      return static_cast<double>(candidate.age) < least_age;
+    };
+    const auto old = std::ranges::stable_partition(left, is_younger);
+    if (old.empty()) return;
+    for (const Candidate& candidate : old) {
       total_age -= static_cast<double>(candidate.age);
       reclaimed += blocks_[candidate.block].bytes;
       release_free_segment(candidate.block);
     }
-    freed = younger.size() != left.size();
-    left = std::move(younger);
+    left.erase(old.begin(), old.end());
   }
 }
 
