@@ -47,8 +47,7 @@ FreeBlocks::Entry CachingAllocator::entry_of(BlockId id) const {
 }
 
 FreeBlocks::Entry CachingAllocator::entry_of_freed(BlockId id) {
-  Block& block = blocks_[id];
-  block.freed_at = block.small ? searches_small_ : searches_large_;
+  blocks_[id].freed_at = searches_;
   return entry_of(id);
 }
 
@@ -60,10 +59,11 @@ BlockId CachingAllocator::malloc(std::uint64_t requested_bytes, ClassId of) {
   const Request request = request_of(requested_bytes, of);
   (void)class_of(of);
   const bool collects = collects_garbage();
-  if (collects) ++(request.small ? searches_small_ : searches_large_);
+  const bool is_counted = collects && !request.small;
+  if (is_counted) ++searches_;
   BlockId block = take_free(request);
   if (block == kTied) {
-    if (collects) --(request.small ? searches_small_ : searches_large_);
+    if (is_counted) --searches_;
     return kTied;
   }
   if (block == 0) {
@@ -272,7 +272,7 @@ void CachingAllocator::collect_garbage() {
     for (const FreeBlocks::Entry& entry : owner.large.free.entries()) {
       const Block& block = blocks_[entry.block];
       if (!block.is_whole_segment() || block.expandable) continue;
-      left.push_back({entry.block, searches_large_ - block.freed_at});
+      left.push_back({entry.block, searches_ - block.freed_at});
       total_age += static_cast<double>(left.back().age);
     }
   }

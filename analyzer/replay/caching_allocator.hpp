@@ -118,7 +118,7 @@ class CachingAllocator {
   struct Block {
     std::uint64_t address = 0;
     std::uint64_t bytes = 0;
-    std::uint64_t freed_at = 0;  // count of searches when it became free
+    std::uint64_t freed_at = 0;  // searches_ when it became free
     std::uint64_t segment = 0;   // address of its first block
     BlockId previous = 0;        // of the segment, by address
     BlockId next = 0;
@@ -218,8 +218,7 @@ class CachingAllocator {
   std::vector<BlockId> unused_;
   std::vector<Class> classes_;
   std::map<std::uint32_t, BlockId> waiting_;  // by ticket
-  std::uint64_t searches_small_ = 0;
-  std::uint64_t searches_large_ = 0;
+  std::uint64_t searches_ = 0;                // for large blocks, which alone are collected
   AllocatorCounts counts_;
   bool stops_at_tie_ = false;
 };
