@@ -303,6 +303,14 @@ ClassId RecordedAllocator::add_class(Stream stream) {
   return static_cast<ClassId>(stream_of_class_.size() - 1);
 }
 
+template <class Suits>
+ClassId RecordedAllocator::first_class_that(const Suits& suits, Stream stream) {
+  for (ClassId of = 0; of < stream_of_class_.size(); ++of) {
+    if (suits(of)) return of;
+  }
+  return add_class(stream);
+}
+
 void RecordedAllocator::turn_to_stream(Thread& thread, Stream stream) {
   if (is_of_stream(thread.last_class, stream)) return;
   const auto [known, is_new_here] = thread.last_of_stream.try_emplace(stream, 0);
@@ -329,13 +337,8 @@ ClassId RecordedAllocator::class_of_new_segment(const Thread& thread, std::uint6
     return is_of_stream(of, stream) && allocator_.find_fit(bytes, of) == 0;
   };
   if (needs_memory(thread.last_class)) return thread.last_class;
-  for (const ClassId of : thread.classes) {
-    if (needs_memory(of)) return of;
-  }
-  for (ClassId of = 0; of < stream_of_class_.size(); ++of) {
-    if (needs_memory(of)) return of;
-  }
-  return add_class(stream);
+  const auto own = std::ranges::find_if(thread.classes, needs_memory);
+  return own != thread.classes.end() ? *own : first_class_that(needs_memory, stream);
 }
 
 // Each class has reservations of its own for small and for large requests.
@@ -351,16 +354,12 @@ ClassId RecordedAllocator::class_of_reservation(const Thread& thread, std::uint6
   const auto has_none = [&](ClassId of) {
     return is_of_stream(of, stream) && !reserved_classes_.contains({of, small});
   };
-  std::optional<ClassId> chosen;
-  if (has_none(thread.last_class)) chosen = thread.last_class;
-  for (ClassId of = 0; !chosen && of < stream_of_class_.size(); ++of) {
-    if (has_none(of)) chosen = of;
-  }
-  if (!chosen) chosen = add_class(stream);
-  reserved_classes_.insert({*chosen, small});
+  const ClassId chosen =
+      has_none(thread.last_class) ? thread.last_class : first_class_that(has_none, stream);
+  reserved_classes_.insert({chosen, small});
   around->of = chosen;
   around->small = small;
-  return *chosen;
+  return chosen;
 }
 
 ClassId RecordedAllocator::class_of_request(Thread& thread, std::uint64_t address,

@@ -178,6 +178,9 @@ class RecordedAllocator final : private SegmentSource {
   void note_kept_classes(const std::set<std::uint64_t>& freed);
 
   [[nodiscard]] ClassId add_class(Stream stream);
+  // A new one where none suits.
+  template <class Suits>
+  [[nodiscard]] ClassId first_class_that(const Suits& suits, Stream stream);
   [[nodiscard]] bool is_of_stream(ClassId of, Stream stream) const {
     return of < stream_of_class_.size() && stream_of_class_[of] == stream;
   }
