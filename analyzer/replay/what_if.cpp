@@ -106,9 +106,10 @@ class DeviceRows {
   // The replays of all rows; kept here until the pass is over.
   [[nodiscard]] std::vector<EventSink*> row_sinks() {
     std::vector<EventSink*> sinks;
+    bool has_bracket = false;
     for (const Row& row : answer_.rows) {
       if (row.settings.backend == Backend::kAsync) {
-        has_bracket_ = true;
+        has_bracket = true;
         continue;
       }
       if (is_as_recorded(row)) continue;
@@ -121,7 +122,7 @@ class DeviceRows {
                             std::make_unique<SettingReplays>(settings, rules_, limits, samples_));
       sinks.push_back(replays_.back().second.get());
     }
-    if (has_bracket_) sinks.push_back(&used_);
+    if (has_bracket) sinks.push_back(&used_);
     return sinks;
   }
 
@@ -426,7 +427,6 @@ class DeviceRows {
   // By settings, of which several rows can have the same.
   std::vector<std::pair<AllocatorSettings, std::unique_ptr<SettingReplays>>> replays_;
   UsedBytes used_;
-  bool has_bracket_ = false;
   std::vector<OpenFit> open_;
 };
 
