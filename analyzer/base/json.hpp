@@ -125,14 +125,6 @@ class Json {
   [[nodiscard]] const Json& at(std::size_t index) const;
   [[nodiscard]] Json& at(std::size_t index);
   template <std::integral Index>
-  [[nodiscard]] const Json& at(Index index) const {
-    return at(static_cast<std::size_t>(index));
-  }
-  template <std::integral Index>
-  [[nodiscard]] Json& at(Index index) {
-    return at(static_cast<std::size_t>(index));
-  }
-  template <std::integral Index>
   [[nodiscard]] const Json& operator[](Index index) const {
     return at(static_cast<std::size_t>(index));
   }
