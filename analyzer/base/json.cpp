@@ -370,11 +370,6 @@ void Json::set(std::int64_t value) noexcept { value_ = value; }
 void Json::set(std::uint64_t value) noexcept { value_ = value; }
 void Json::set(double value) noexcept { value_ = value; }
 
-bool Json::equals_text(std::string_view text) const noexcept {
-  const std::string* const value = std::get_if<std::string>(&value_);
-  return value != nullptr && *value == text;
-}
-
 std::partial_ordering Json::order(const Json& other) const {
   if (!is_number() || !other.is_number()) {
     if (value_.index() != other.value_.index()) return value_.index() <=> other.value_.index();
@@ -401,8 +396,6 @@ std::partial_ordering Json::order(const Json& other) const {
   if (number(other) != nullptr && *number(other) < 0) return std::partial_ordering::greater;
   return unsigned_number() <=> other.unsigned_number();
 }
-
-bool Json::equals(const Json& other) const { return order(other) == 0; }
 
 std::ostream& operator<<(std::ostream& stream, const Json& value) { return stream << value.dump(); }
 

@@ -150,11 +150,11 @@ class Json {
   }
 
   // Numbers are compared by value; null comes before them and text after them.
-  friend bool operator==(const Json& a, const Json& b) { return a.equals(b); }
+  friend bool operator==(const Json& a, const Json& b) { return a.order(b) == 0; }
   friend std::partial_ordering operator<=>(const Json& a, const Json& b) { return a.order(b); }
   template <class Number>
   requires std::is_arithmetic_v<Number>
-  friend bool operator==(const Json& a, Number b) { return a.equals(Json(b)); }
+  friend bool operator==(const Json& a, Number b) { return a.order(Json(b)) == 0; }
   template <class Number>
   requires std::is_arithmetic_v<Number>
   friend std::partial_ordering operator<=>(const Json& a, Number b) { return a.order(Json(b)); }
@@ -162,7 +162,7 @@ class Json {
   requires(std::convertible_to<const Text&, std::string_view> &&
            !std::same_as<Text, std::nullptr_t> && !std::same_as<Text, Json>) friend bool
   operator==(const Json& value, const Text& text) {
-    return value.equals_text(text);
+    return value.is_string() && value.text() == std::string_view(text);
   }
   friend std::ostream& operator<<(std::ostream& stream, const Json& value);
 
@@ -179,9 +179,7 @@ class Json {
   [[nodiscard]] const std::vector<Json>* children() const noexcept;
   // Throws where it is no object.
   [[nodiscard]] Object& members() const;
-  [[nodiscard]] bool equals(const Json& other) const;
   [[nodiscard]] std::partial_ordering order(const Json& other) const;
-  [[nodiscard]] bool equals_text(std::string_view text) const noexcept;
   [[nodiscard]] bool is_of_numbers() const;
   void print(std::string& out, int indent, int level) const;
 
