@@ -51,8 +51,6 @@ void RecordedAllocator::set_allowed_bytes(std::uint64_t bytes) {
   limit_of_its_own_ = 0;
 }
 
-void RecordedAllocator::give_up(const std::string& reason) { differ(reason); }
-
 void RecordedAllocator::add_allocation(std::uint32_t writer, const DriverCall& call) {
   allocations_[call.address] = {call.bytes, false};
   marked_ = {};

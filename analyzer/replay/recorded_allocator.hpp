@@ -91,8 +91,8 @@ class RecordedAllocator final : private SegmentSource {
   void change_settings(const AllocatorSettings& settings) { allocator_.change_settings(settings); }
   // Private pools may exist from here on.
   void note_capture() { captured_ = true; }
-  // Why nothing can be proven from here on.
-  void give_up(const std::string& reason);
+  // Why nothing is compared, and can be proven, from here on.
+  void differ(const std::string& what);
 
   [[nodiscard]] const Proof& proof() const { return proof_; }
   [[nodiscard]] const CachingAllocator& allocator() const { return allocator_; }
@@ -152,7 +152,6 @@ class RecordedAllocator final : private SegmentSource {
   void unmap(std::uint64_t address, std::uint64_t bytes) override;
 
   [[nodiscard]] bool compares() const { return proof_.mismatches == 0; }
-  void differ(const std::string& what);
   // Takes the next call of this kind that the present request made; nullptr where there is none.
   [[nodiscard]] const DriverCall* next_call(DriverCall::Kind kind);
   // Memory went back in a call that is not taken yet.

@@ -211,7 +211,7 @@ void TraceEvents::apply(const trace::AllocatorSetting& setting) {
       if (!device.recorded) continue;
       ++device.changes;
       device.recorded->change_settings(settings_);
-      if (!settings_error_.empty()) device.recorded->give_up(settings_error_);
+      if (!settings_error_.empty()) device.recorded->differ(settings_error_);
     }
     return;
   }
@@ -276,7 +276,7 @@ DeviceEvents& TraceEvents::device_of_block(std::int32_t device, std::uint64_t ad
         std::make_unique<RecordedAllocator>(events.settings, rules(), *python_frames_, *events.out);
     const std::uint64_t allowed = events.settings.allowed_bytes(usage_[device].total_bytes);
     if (allowed != 0) events.recorded->set_allowed_bytes(allowed);
-    if (!events.settings_error.empty()) events.recorded->give_up(events.settings_error);
+    if (!events.settings_error.empty()) events.recorded->differ(events.settings_error);
     give_earlier_calls(*events.recorded);
     allow(device);
   }
