@@ -77,9 +77,8 @@ Looks looks_of(const Options& options, std::size_t traces) {
   Looks looks;
   looks.detail = {options.timeline_points.value_or(default_timeline_points(traces)),
                   options.logged_allocations};
-  if (options.window) {
-    looks.window.emplace().from_ns = options.window->from_ns;
-    if (options.window->to_ns) looks.window->to_ns = *options.window->to_ns;
+  if (const auto& window = options.window) {
+    looks.window = {window->from_ns, window->to_ns.value_or(JobWindow().to_ns)};
   }
   looks.at_ns = options.blocks_at_ns;
   return looks;
