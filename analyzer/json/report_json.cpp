@@ -12,17 +12,10 @@ concept IsWord = std::is_enum_v<Word>;
 // Which verb of a table of fields does what: analyzer/rows/fields.hpp.
 class Writer {
  public:
-  template <class T>
-  void operator()(const char* key, const T& value) {
-    put(key, json_of(value));
-  }
-  template <class T>
-  void added(const char* key, const T& value) {
-    put(key, json_of(value));
-  }
-  template <class T>
-  void only_if_known(const char* key, const std::optional<T>& value) {
-    if (value) put(key, json_of(*value));
+  void operator()(const char* key, const auto& value) { put(key, json_of(value)); }
+  void added(const char* key, const auto& value) { put(key, json_of(value)); }
+  void only_if_known(const char* key, const auto& optional) {
+    if (optional) put(key, json_of(*optional));
   }
   void or_zero(const char* key, const std::optional<double>& value) {
     put(key, value ? Json(*value) : Json(0));
@@ -99,20 +92,15 @@ class Reader {
     if (!object.is_object()) refuse(where, "is no object");
   }
 
-  template <class T>
-  void operator()(const char* key, T& value) {
+  void operator()(const char* key, auto& value) {
     const auto found = object_.find(key);
     if (found == object_.end()) refuse(key, "is missing");
     read(key, *found, value);
   }
-  template <class T>
-  void added(const char* key, T& value) {
+  void added(const char* key, auto& value) {
     if (const auto found = object_.find(key); found != object_.end()) read(key, *found, value);
   }
-  template <class T>
-  void only_if_known(const char* key, std::optional<T>& value) {
-    added(key, value);
-  }
+  void only_if_known(const char* key, auto& optional) { added(key, optional); }
   void or_zero(const char* key, std::optional<double>& value) {
     (*this)(key, value);
     if (value == 0.0) value.reset();

@@ -20,8 +20,7 @@ struct Allocation {
   OptionalText owner;
   OptionalText stack;  // id of a row of stacks[]
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, device, level, kind, address, bytes, start_ns, end_ns, category);
     v("module", self.layers);
     GPUMEMTRACE_KEYS(v, owner, stack);

@@ -14,11 +14,8 @@
 #pragma once
 
 // A table in which every key is a member's name and always there: GPUMEMTRACE_FIELDS(a, b).
-#define GPUMEMTRACE_FIELDS(...)                \
-  template <class Self, class Visitor>         \
-  static void fields(Self& self, Visitor& v) { \
-    GPUMEMTRACE_KEYS(v, __VA_ARGS__)           \
-  }
+#define GPUMEMTRACE_FIELDS(...) \
+  static void fields(auto& self, auto& v) { GPUMEMTRACE_KEYS(v, __VA_ARGS__) }
 
 // In a table, such keys after one another: GPUMEMTRACE_KEYS(v.added, a, b) is
 // v.added("a", self.a); v.added("b", self.b); up to 64 of them.

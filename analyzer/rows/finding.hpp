@@ -88,8 +88,7 @@ struct Finding {
   // site) that tells of the same fault and how to mend it; nothing where this stands for itself.
   OptionalText same_cause;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, rule, severity, confidence, title, detail, evidence);
     v.or_null("fix", self.fix);
     GPUMEMTRACE_KEYS(v, bytes, time_ns, process, device, level);

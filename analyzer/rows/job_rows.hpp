@@ -28,8 +28,7 @@ struct Trace {
   Overhead overhead;
   std::vector<std::string> notes;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, file, process);
     v.added("recorder_version", self.recorder_version);
     v("complete", self.complete);
@@ -65,8 +64,7 @@ struct Cupti {
   OptionalNumber clock_error_ns;
   std::optional<CuptiJoin> join;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, state, reason, version);
     GPUMEMTRACE_KEYS(v.added, mode, clock_error_ns, join);
   }
@@ -106,8 +104,7 @@ struct Process {
   std::optional<Python> python;
   std::optional<Torch> torch;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, id, pid, ppid, host, boot_id, rank, local_rank, world_size, executable,
                      command, start_unix_ns, clock_error_ns, cuda, cupti);
     v.added("suppressions", self.suppressions);
@@ -127,8 +124,7 @@ struct PhysicalPeak {
   std::uint64_t time_ns = 0;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, bytes, time_ns);
     v.exact(self.is_exact);
   }
@@ -153,8 +149,7 @@ struct Device {
   std::optional<PhysicalPeak> physical_peak;
   std::optional<Link> link;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, id, name, uuid, total_bytes, seen_as, physical_peak);
     v.added("link", self.link);
   }
@@ -185,8 +180,7 @@ struct Frame {
   OptionalNumber offset;  // in the module, of the byte before the return address
   Language language = Language::kNative;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, function, file, line, module, offset);
     v("kind", self.language);
   }
@@ -204,8 +198,7 @@ struct Stack {
   std::vector<Frame> frames;            // innermost first
   std::optional<Thread> inferred_from;  // whose Python frames stand in for those it has not
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, id, thread, frames);
     v.added("inferred_from", self.inferred_from);
   }
@@ -285,8 +278,7 @@ struct Coverage {
   std::vector<PartialRules> partial_rules;
   std::vector<UnreadableTrace> unreadable_traces;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, wrapped, resolved_unwrapped, memory2_disagreements);
     GPUMEMTRACE_KEYS(v.added, memory2, pools, partial_rules, unreadable_traces);
   }

@@ -28,8 +28,7 @@ struct ExitLeak {
   Releases freed;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, level, kind);
     v("class", self.leak_class);
     GPUMEMTRACE_KEYS(v, bytes, count);
@@ -73,8 +72,7 @@ struct Growth {
   Releases freed;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, level, bytes_per_step, steps, live_bytes, confidence,
                      forecast_ns);
     Origin::fields(self.origin, v);
@@ -105,8 +103,7 @@ struct OpenHandles {
   Releases closed;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, kind, count);
     v.added("opened_count", self.opened_count);
     v("bytes", self.bytes);
@@ -136,8 +133,7 @@ struct InvalidFree {
   OptionalLocation freed_before_at;
   std::uint64_t offset_bytes = 0;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, function, result, address_was_live, count, bytes);
     Origin::fields(self.origin, v);
     GPUMEMTRACE_KEYS(v, first_time_ns, last_time_ns);
@@ -156,8 +152,7 @@ struct Leaks {
   std::vector<OpenHandles> handles;
   std::vector<InvalidFree> invalid_frees;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, state, total_bytes, total_count);
     v("gated_bytes", self.counted_by_gate_bytes);
     GPUMEMTRACE_KEYS(v, suppressed_bytes, exit, growth, handles, invalid_frees);

@@ -18,8 +18,7 @@ struct SizeRange {
   std::uint64_t bytes = 0;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, level, from_bytes, to_bytes, count, bytes);
     v.exact(self.is_exact);
   }
@@ -37,8 +36,7 @@ struct LifetimeRange {
   std::uint64_t bytes = 0;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, level, from_ns, to_ns, count, bytes);
     v.exact(self.is_exact);
   }
@@ -55,8 +53,7 @@ struct Temporary {
   Origin origin;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, level, count, bytes, allocations);
     Origin::fields(self.origin, v);
     v.exact(self.is_exact);
@@ -77,8 +74,7 @@ struct Block {
   OptionalText layers;  // as of a holder
   Origin origin;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, level, bytes, start_ns, end_ns, category,
                      category_confidence, name);
     v("module", self.layers);
@@ -89,8 +85,7 @@ struct Block {
 struct LargestBlock : Block {
   bool is_at_peak = false;  // it was live then
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     Block::fields(self, v);
     v("at_peak", self.is_at_peak);
   }
@@ -102,8 +97,7 @@ struct BlockAt : Block {
   std::uint64_t time_ns = 0;
   OptionalNumber address;  // none: it has a handle instead
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     Block::fields(self, v);
     GPUMEMTRACE_KEYS(v, at, time_ns, address);
   }

@@ -22,8 +22,7 @@ struct Reserved {
   OptionalNumber segments_freed;
   OptionalText pool;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     v("reserved_peak_bytes", self.peak_bytes);
     v.added("reserved_bytes_at_end", self.bytes_at_end);
     GPUMEMTRACE_KEYS(v.added, segments_allocated, segments_freed);
@@ -49,8 +48,7 @@ struct Usage {
   std::optional<Reserved> reserved;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, level, kind, allocations, frees, failed,
                      allocated_bytes_total, peak_bytes, peak_time_ns, live_bytes_at_end,
                      live_count_at_end, largest_bytes, opaque_pool);
@@ -70,8 +68,7 @@ struct Holder {
   OptionalText layers;  // of a model, outermost first: "GPT2Model > GPT2Block > GPT2MLP"
   Origin origin;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, bytes, count, share, category);
     GPUMEMTRACE_KEYS(v.added, category_confidence, phase);
     v.added("module", self.layers);
@@ -92,8 +89,7 @@ struct Peak {
   std::optional<NamedNumbers> categories_exact;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, level, bytes, time_ns, step, holders);
     GPUMEMTRACE_KEYS(v.only_if_known, categories, categories_exact);
     v.exact(self.is_exact);
@@ -162,8 +158,7 @@ struct Composition {
   OptionalNumber sample_time_ns;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, at, time_ns, framework_allocated, framework_cached,
                      pool_used, pool_cached, other, context_and_modules, other_processes,
                      unattributed, source);
@@ -190,8 +185,7 @@ struct PinningBlocks {
   std::uint64_t bytes_unusable = 0;
   Origin origin;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     v("bytes_held", self.bytes_held);
     v("bytes_stranded", self.bytes_unusable);
     Origin::fields(self.origin, v);
@@ -222,8 +216,7 @@ struct Segment {
   std::vector<PinningBlocks> pinned_by;
   std::vector<SegmentRun> runs;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, at, time_ns, address, segments, bytes, allocated_bytes);
     v.added("stranded_bytes", self.unusable_bytes);
     v.added("pinned_by", self.pinned_by);
@@ -248,8 +241,7 @@ struct Fragmentation {
   std::vector<PinningBlocks> pinned_by;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, level, at, time_ns, reserved_bytes, allocated_bytes,
                      free_bytes, largest_free_bytes, releasable_bytes);
     v("stranded_bytes", self.unusable_bytes);
@@ -282,8 +274,7 @@ struct Oom {
   Origin origin;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, level, time_ns, step, outcome);
     v.added("survived", self.survived);
     GPUMEMTRACE_KEYS(v, count, attempts, lost_ns, requested_bytes, free_bytes, largest_free_bytes);
@@ -309,8 +300,7 @@ struct Interval {
   std::uint64_t transfers_bytes = 0;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, index, start_ns, end_ns);
     v("inferred", self.is_inferred);
     GPUMEMTRACE_KEYS(v, peak_bytes, live_bytes_at_end, allocations, transfers_bytes);
@@ -321,8 +311,7 @@ struct Interval {
 struct Step : Interval {
   OptionalText source;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     Interval::fields(self, v);
     v.only_if_known("source", self.source);
   }
@@ -331,8 +320,7 @@ struct Step : Interval {
 struct Range : Interval {
   std::string name;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     Interval::fields(self, v);
     v("name", self.name);
   }
@@ -348,8 +336,7 @@ struct RangesOfName {
   std::int64_t live_delta_bytes = 0;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, name, count, peak_bytes, allocated_bytes, live_delta_bytes);
     v.exact(self.is_exact);
   }
@@ -366,8 +353,7 @@ struct Cost {
   std::uint64_t allocated_bytes = 0;
   std::uint64_t copied_bytes = 0;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, level);
     v.added("module", self.layers);
     Origin::fields(self.origin, v);

@@ -13,10 +13,7 @@ struct Observed {
   Level level = Level::kDriver;
   Origin origin;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
-    Origin::fields(self.origin, v);
-  }
+  static void fields(auto& self, auto& v) { Origin::fields(self.origin, v); }
 };
 
 // Memory that one site takes from the driver again and again: after the warm-up at least as often
@@ -31,8 +28,7 @@ struct ChurningSite : Observed {
   std::uint64_t time_in_calls_ns = 0;
   OptionalLocation freed_at;  // what the stack of the row's origin allocated
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     Observed::fields(self, v);
     v("freed_at", self.freed_at);
   }

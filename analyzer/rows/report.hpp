@@ -64,8 +64,7 @@ struct Report {
   Coverage coverage;
   std::vector<Loss> losses;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, format, version, tool);
     v.only_if_known("redacted", self.is_redacted);
     GPUMEMTRACE_KEYS(v, traces, processes, devices, usage, peak);

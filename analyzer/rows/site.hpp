@@ -37,8 +37,7 @@ struct Site {
 
   friend bool operator==(const Site&, const Site&) = default;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, function, file, line, module);
     v("kind", self.language);
     GPUMEMTRACE_KEYS(v.added, offset, api, node);

@@ -39,8 +39,7 @@ struct Timeline {
   std::vector<TimelineBucket> buckets;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, level, capacity_bytes, parts_by, buckets);
     v.exact(self.is_exact);
   }

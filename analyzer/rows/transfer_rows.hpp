@@ -18,8 +18,7 @@ struct CopySpread {
   OptionalNumber mean_gpu_ns;
   OptionalNumber max_gpu_ns;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v.added, min_bytes, mean_bytes, max_bytes, min_host_ns, mean_host_ns,
                      max_host_ns, min_gpu_ns, mean_gpu_ns, max_gpu_ns);
   }
@@ -47,8 +46,7 @@ struct Copies {
   CopySpread spread;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, direction, source_memory, destination_memory, api);
     v("asynchronous", self.is_asynchronous);
     GPUMEMTRACE_KEYS(v, count, bytes, host_time_ns, gpu_time_ns, bandwidth_bytes_per_s, link_share);
@@ -73,8 +71,7 @@ struct Sets {
   std::uint64_t joined_count = 0;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, destination_memory, api);
     v("asynchronous", self.is_asynchronous);
     GPUMEMTRACE_KEYS(v, count, bytes, host_time_ns, gpu_time_ns);
@@ -130,8 +127,7 @@ struct Hotspot {
   OptionalNumber overlapped_ns;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, rule, process, device, direction, count, bytes, time_lost_ns);
     GPUMEMTRACE_KEYS(v.added, own_time_ns, loop_ns);
     Origin::fields(self.origin, v);
@@ -163,8 +159,7 @@ struct CopySite {
   Origin origin;
   bool is_exact = true;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, direction, source_memory, destination_memory, api);
     v("asynchronous", self.is_asynchronous);
     GPUMEMTRACE_KEYS(v, count, bytes, host_time_ns, gpu_time_ns, bandwidth_bytes_per_s, link_share);
@@ -182,8 +177,7 @@ struct Transfers {
   OptionalNumber unjoined;  // none where CUPTI was off
   std::vector<Stream> streams;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     v("by_kind", self.by_kind);
     v.added("sites", self.sites);
     GPUMEMTRACE_KEYS(v, hotspots, sets, unjoined);
@@ -211,8 +205,7 @@ struct Managed {
   std::optional<double> round_trips;
   std::uint64_t round_trip_bytes = 0;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device);
     Origin::fields(self.origin, v);
     GPUMEMTRACE_KEYS(v, allocations, bytes, migrated_bytes, to_device_bytes, to_host_bytes,

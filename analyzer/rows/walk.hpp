@@ -48,26 +48,11 @@ class Walker {
         (*this)(name.c_str(), *location);
     }
   }
-  template <class T>
-  void added(const char* key, T& value) {
-    (*this)(key, value);
-  }
-  template <class T>
-  void only_if_known(const char* key, T& value) {
-    (*this)(key, value);
-  }
-  template <class T>
-  void or_zero(const char* key, T& value) {
-    (*this)(key, value);
-  }
-  template <class T>
-  void or_null(const char* key, T& value) {
-    (*this)(key, value);
-  }
-  template <class T>
-  void part(const char* key, T& value) {
-    (*this)(key, value);
-  }
+  void added(const char* key, auto& value) { (*this)(key, value); }
+  void only_if_known(const char* key, auto& value) { (*this)(key, value); }
+  void or_zero(const char* key, auto& value) { (*this)(key, value); }
+  void or_null(const char* key, auto& value) { (*this)(key, value); }
+  void part(const char* key, auto& value) { (*this)(key, value); }
   void exact(const bool&) {}
 
  private:

@@ -38,8 +38,7 @@ struct WhatIfRow {
   OptionalText warning;
   OptionalText reason;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     v("policy", self.policy);
     v.only_if_known("options", self.options);
     GPUMEMTRACE_KEYS(v, reserved_peak_bytes, low_bytes, high_bytes, allocated_peak_bytes, retries,
@@ -79,8 +78,7 @@ struct WhatIfLine {
   std::uint64_t releasable_bytes = 0;  // of these, where no block is in use
   Origin origin;
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, bytes, releasable_bytes);
     Origin::fields(self.origin, v);
   }
@@ -91,8 +89,7 @@ struct WhatIfUnusable {
   std::uint64_t bytes = 0;
   std::optional<std::vector<WhatIfLine>> lines;  // the last one is the remainder
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, cause, bytes);
     v.added("lines", self.lines);
   }
@@ -108,8 +105,7 @@ struct WhatIf {
   std::vector<WhatIfUnusable> unusable_at_peak;
   OptionalText lines_reason;  // why these have no lines
 
-  template <class Self, class Visitor>
-  static void fields(Self& self, Visitor& v) {
+  static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, process, device, recorded, rows, ideal, unusable_at_peak);
     v.added("lines_reason", self.lines_reason);
   }
