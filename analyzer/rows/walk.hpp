@@ -20,6 +20,9 @@ class Walker {
   void operator()(const char* key, T& value) {
     see_(key, value);
     if constexpr (requires { T::fields(value, *this); }) T::fields(value, *this);
+    if constexpr (requires { value.has_value(); }) {
+      if (value) (*this)(key, *value);
+    }
   }
   template <class T>
   void operator()(const char* key, std::vector<T>& list) {
@@ -30,16 +33,6 @@ class Walker {
   void operator()(const char* key, const std::vector<T>& list) {
     see_(key, list);
     for (const T& element : list) (*this)(key, element);
-  }
-  template <class T>
-  void operator()(const char* key, std::optional<T>& value) {
-    see_(key, value);
-    if (value) (*this)(key, *value);
-  }
-  template <class T>
-  void operator()(const char* key, const std::optional<T>& value) {
-    see_(key, value);
-    if (value) (*this)(key, *value);
   }
   void operator()(const char* key, const Evidence& evidence) {
     see_(key, evidence);
