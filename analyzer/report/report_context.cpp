@@ -185,17 +185,13 @@ Identity ReportContext::identity_of_framework(const ReportProcess& process,
 }
 
 TallyByIdentity ReportContext::tally(const ReportProcess& process, const Holders& holders) const {
-  // The largest first, so that its stack stands for its row.
-  std::vector<const Holders::value_type*> sorted;
-  for (const auto& holder : holders) sorted.push_back(&holder);
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto* a, const auto* b) { return a->second.bytes > b->second.bytes; });
   TallyByIdentity result;
-  for (const auto* holder : sorted) {
-    Identity identity = identity_of(process, holder->first);
-    identity.phase = name_of(process.model().accounts().group(holder->first.group).key.phase);
-    identity.verdict = holder->first.verdict;
-    result[std::move(identity)].merge(holder->second);
+  for (const auto* entry : largest_first(holders, &Tally::bytes)) {
+    const auto& [holder, tally] = *entry;
+    Identity identity = identity_of(process, holder);
+    identity.phase = name_of(process.model().accounts().group(holder.group).key.phase);
+    identity.verdict = holder.verdict;
+    result[std::move(identity)].merge(tally);
   }
   return result;
 }
@@ -252,13 +248,6 @@ rows::Releases releases_row(const ReportContext& context, const ReportProcess& p
 }
 
 std::vector<rows::Holder> holder_rows(const TallyByIdentity& holders, std::uint64_t total_bytes) {
-  using Entry = TallyByIdentity::value_type;
-  std::vector<const Entry*> sorted;
-  for (const Entry& holder : holders) sorted.push_back(&holder);
-  std::sort(sorted.begin(), sorted.end(), [](const Entry* a, const Entry* b) {
-    if (a->second.bytes != b->second.bytes) return a->second.bytes > b->second.bytes;
-    return ByWordsAndLayers()(a->first, b->first);
-  });
   const auto share_of = [&](std::uint64_t bytes) {
     if (total_bytes == 0) return 0.0;
     return std::min(1.0, static_cast<double>(bytes) / static_cast<double>(total_bytes));
@@ -267,7 +256,7 @@ std::vector<rows::Holder> holder_rows(const TallyByIdentity& holders, std::uint6
   rows::Holder rest;
   rest.bytes = total_bytes;
   rest.origin.owner = "other";
-  for (const Entry* holder : sorted) {
+  for (const auto* holder : largest_first(holders, &Tally::bytes)) {
     const auto& [identity, tally] = *holder;
     if (list.size() == kMaxHolders) {
       rest.count += tally.count;

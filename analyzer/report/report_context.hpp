@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -168,15 +169,26 @@ void set_place(Identity& identity, const StackFrame& frame);
 // Sorted by the number, largest first, none as 0; rows that are equal keep their order.
 template <class Row, class Number>
 void sort_rows(std::vector<Row>& list, Number Row::*number) {
-  const auto value = [number](const Row& row) -> std::uint64_t {
+  std::ranges::stable_sort(list, std::greater(), [number](const Row& row) -> std::uint64_t {
     if constexpr (std::is_same_v<Number, std::uint64_t>) {
       return row.*number;
     } else {
       return (row.*number).value_or(0);
     }
-  };
-  std::stable_sort(list.begin(), list.end(),
-                   [&](const Row& a, const Row& b) { return value(a) > value(b); });
+  });
+}
+
+// The elements of a map by a number of their values, largest first; those that are equal keep their
+// order. Of what becomes one row the first is the largest, so that its stack stands for the row.
+template <class Map, class Number>
+[[nodiscard]] std::vector<const typename Map::value_type*> largest_first(const Map& map,
+                                                                         Number number) {
+  std::vector<const typename Map::value_type*> sorted;
+  for (const auto& element : map) sorted.push_back(&element);
+  std::ranges::stable_sort(sorted, std::greater(), [&](const auto* element) {
+    return std::invoke(number, element->second);
+  });
+  return sorted;
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -77,15 +77,11 @@ CostRows rows_of(const ReportContext& context, const ReportProcess& process) {
 std::set<const CostRow*> largest_rows(const CostRows& rows) {
   std::set<const CostRow*> largest;
   for (const auto measure : kMeasures) {
-    std::vector<const CostRow*> sorted;
-    for (const CostRow& row : rows) {
-      if (row.second.*measure != 0) sorted.push_back(&row);
-    }
-    std::stable_sort(sorted.begin(), sorted.end(), [&](const CostRow* a, const CostRow* b) {
-      return a->second.*measure > b->second.*measure;
-    });
+    std::vector<const CostRow*> sorted = largest_first(rows, measure);
     sorted.resize(std::min(sorted.size(), kMostRowsByMeasure));
-    largest.insert(sorted.begin(), sorted.end());
+    for (const CostRow* row : sorted) {
+      if (row->second.*measure != 0) largest.insert(row);
+    }
   }
   return largest;
 }

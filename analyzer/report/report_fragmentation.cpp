@@ -119,13 +119,9 @@ std::vector<rows::PinningBlocks> pinning_blocks(const ReportContext& context,
                                                 const ReportProcess& process,
                                                 const std::map<std::uint32_t, Pin>& pins,
                                                 std::size_t most) {
-  // The largest first, so that its stack stands for its row.
-  std::vector<std::pair<std::uint32_t, Pin>> groups(pins.begin(), pins.end());
-  std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) {
-    return a.second.stranded_bytes > b.second.stranded_bytes;
-  });
   std::map<Identity, Pin> by_identity;
-  for (const auto& [group, pin] : groups) {
+  for (const auto* entry : largest_first(pins, &Pin::stranded_bytes)) {
+    const auto& [group, pin] = *entry;
     Pin& sum = by_identity[context.identity_of(process, {group, false})];
     sum.held_bytes += pin.held_bytes;
     sum.stranded_bytes += pin.stranded_bytes;

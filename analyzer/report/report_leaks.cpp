@@ -137,12 +137,9 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   for (const auto& [key, tally] : model.memory().live.replaced_ended()) {
     alike[{{key.first, false}, {key.second, false, {}}, leaks_from != 0}].merge(tally);
   }
-  // The largest first, so that its stack stands for its row.
-  std::vector<std::pair<Alike, Tally>> sorted(alike.begin(), alike.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
   LeakList leaks(context, process);
-  for (const auto& [what, tally] : sorted) {
+  for (const auto* entry : largest_first(alike, &Tally::bytes)) {
+    const auto& [what, tally] = *entry;
     if (what.teardown.reason == EndedBy::kNothing) {
       leaks.add_live(what.holder, what.is_early, tally);
     } else {

@@ -131,13 +131,9 @@ rows::Temporary temporary_row(const ReportContext& context, const ReportProcess&
 std::vector<rows::Temporary> temporary_rows(const ReportContext& context,
                                             const ReportProcess& process) {
   const TemporariesBySite sums = sum_temporaries(context, process);
-  std::vector<const TemporariesBySite::value_type*> sorted;
-  for (const auto& site : sums) sorted.push_back(&site);
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto* a, const auto* b) { return a->second.count > b->second.count; });
   std::vector<rows::Temporary> list;
   TemporariesBySite rest;
-  for (const auto* site : sorted) {
+  for (const auto* site : largest_first(sums, &TemporarySums::count)) {
     const auto& [key, of_site] = *site;
     if (list.size() < kMostTemporaries) {
       list.push_back(temporary_row(context, process, key, of_site));

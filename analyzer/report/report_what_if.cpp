@@ -119,13 +119,9 @@ std::vector<rows::WhatIfLine> line_rows(const replay::UnusableByStack& by_stack,
     line.bytes += bytes;
     line.releasable_bytes += releasable;
   };
-  // The largest first, so that its stack stands for its row.
-  std::vector<std::pair<std::optional<trace::StackId>, replay::UnusableBytes>> stacks(
-      by_stack.begin(), by_stack.end());
-  std::stable_sort(stacks.begin(), stacks.end(),
-                   [](const auto& a, const auto& b) { return a.second.bytes > b.second.bytes; });
   std::map<Identity, rows::WhatIfLine> by_place;
-  for (const auto& [stack, sum] : stacks) {
+  for (const auto* entry : largest_first(by_stack, &replay::UnusableBytes::bytes)) {
+    const auto& [stack, sum] = *entry;
     const std::optional<Identity> place = stack ? places.find(*stack) : std::nullopt;
     add(place ? by_place[*place] : rest, sum.bytes, sum.releasable);
   }
