@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies and memory sets by kind, and copies by line; transfers.hotspots[] is in
 // report_hotspots.cpp.
-#include <algorithm>
-#include <cmath>
-
-#include "analyzer/report/link.hpp"
 #include "analyzer/report/sections.hpp"
+#include "analyzer/report/site_copies.hpp"
 #include "analyzer/report/site_key.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -13,18 +10,6 @@ namespace {
 
 // Of single lines, the rest in one row.
 constexpr std::size_t kMaxSites = 200;
-
-// What the sections count of copies that are one row to the reader.
-void add(TransferRow& sum, const TransferRow& more) {
-  sum.count += more.count;
-  sum.bytes += more.bytes;
-  sum.host_ticks += more.host_ticks;
-  sum.timed_calls += more.timed_calls;
-  sum.sizes.add(more.sizes);
-  sum.call_ticks.add(more.call_ticks);
-  sum.single_ones_are_gone = sum.single_ones_are_gone || more.single_ones_are_gone;
-  sum.gpu.add(more.gpu);
-}
 
 // Those of different callers that read the same to the user are one.
 using CopiesByFunction = std::map<std::pair<std::string, TransferKey>, TransferRow>;
@@ -40,39 +25,6 @@ CopiesByFunction copies_by_function(const ReportProcess& process) {
     add(sum, row);
   }
   return copies;
-}
-
-// What CUPTI said of the joined ones among the row's calls; no value where it said nothing.
-struct GpuColumns {
-  rows::OptionalNumber time_ns;
-  rows::OptionalNumber busy_ns;
-  rows::OptionalNumber overlapped_ns;
-  std::optional<double> bytes_per_s;
-  std::optional<double> link_share;
-};
-
-GpuColumns gpu_columns(const ReportProcess& process, const TransferRow& row) {
-  const Clock& clock = process.process->clock();
-  const ProcessModel& model = process.model();
-  GpuColumns columns;
-  if (row.gpu.records == 0) return columns;
-  const std::uint64_t busy_ns = clock.duration_ns(row.gpu.busy_ticks);
-  columns.time_ns = clock.duration_ns(row.gpu.ticks);
-  columns.busy_ns = busy_ns;
-  if (model.activity().has_kernels()) {
-    columns.overlapped_ns = clock.duration_ns(row.gpu.overlapped_ticks);
-  }
-  if (busy_ns == 0) return columns;
-  const double bytes_per_s =
-      static_cast<double>(row.gpu.bytes) * 1e9 / static_cast<double>(busy_ns);
-  columns.bytes_per_s = std::round(bytes_per_s);
-  const auto device = model.memory().devices.devices().find(row.key.device);
-  if (device == model.memory().devices.devices().end()) return columns;
-  const auto link = link_bytes_per_second(device->second, row.key.direction);
-  // Faster than PCI Express: it was another link.
-  if (link && bytes_per_s <= *link)
-    columns.link_share = std::round(bytes_per_s / *link * 1e4) / 1e4;
-  return columns;
 }
 
 rows::CopySpread spread_of(const ReportProcess& process, const TransferRow& row) {
@@ -96,116 +48,77 @@ rows::CopySpread spread_of(const ReportProcess& process, const TransferRow& row)
   return spread;
 }
 
-rows::Copies copies_row(const ReportContext& context, const ReportProcess& process,
-                        const std::string& function, const TransferRow& sum) {
-  const GpuColumns gpu = gpu_columns(process, sum);
-  auto row = context.row_on<rows::Copies>(process, sum.key.device);
-  row.direction = sum.key.direction;
-  row.source_memory = sum.key.source;
+// What rows on copies and on sets have in common.
+template <class Row>
+void set_sums(Row& row, const ReportProcess& process, const TransferRow& sum, const GpuView& gpu) {
   row.destination_memory = sum.key.destination;
-  row.api = function;
   row.is_asynchronous = sum.key.asynchronous;
   row.count = sum.count;
   row.bytes = sum.bytes;
   row.host_time_ns = process.duration_ns(sum.host_ticks);
   row.gpu_time_ns = gpu.time_ns;
-  row.bandwidth_bytes_per_s = gpu.bytes_per_s;
-  row.link_share = gpu.link_share;
+  row.is_exact = !process.inexact.copies;
+}
+
+template <class Row>
+void set_copies(Row& row, const ReportProcess& process, const TransferRow& sum,
+                const GpuView& gpu) {
+  set_sums(row, process, sum, gpu);
+  row.direction = sum.key.direction;
+  row.source_memory = sum.key.source;
+  row.bandwidth_bytes_per_s = rounded(gpu.bytes_per_s, 1);
+  row.link_share = rounded(gpu.link_share(), 1e4);
+  row.spread = spread_of(process, sum);
+}
+
+rows::Copies copies_row(const ReportContext& context, const ReportProcess& process,
+                        const std::string& function, const TransferRow& sum) {
+  const GpuView gpu = gpu_view(process, sum);
+  auto row = context.row_on<rows::Copies>(process, sum.key.device);
+  set_copies(row, process, sum, gpu);
+  row.api = function;
   row.is_in_graph = sum.key.in_graph;
   row.joined_count = sum.gpu.calls;
   row.joined_bytes = sum.gpu.bytes;
   row.gpu_busy_ns = gpu.busy_ns;
   row.overlapped_ns = gpu.overlapped_ns;
-  row.spread = spread_of(process, sum);
-  row.is_exact = !process.inexact.copies;
   return row;
 }
 
 rows::Sets sets_row(const ReportContext& context, const ReportProcess& process,
                     const std::string& function, const TransferRow& sum) {
   auto row = context.row_on<rows::Sets>(process, sum.key.device);
-  row.destination_memory = sum.key.destination;
+  set_sums(row, process, sum, gpu_view(process, sum));
   row.api = function;
-  row.is_asynchronous = sum.key.asynchronous;
-  row.count = sum.count;
-  row.bytes = sum.bytes;
-  row.host_time_ns = process.duration_ns(sum.host_ticks);
-  row.gpu_time_ns = gpu_columns(process, sum).time_ns;
   row.is_in_graph = sum.key.in_graph;
   row.joined_count = sum.gpu.calls;
-  row.is_exact = !process.inexact.copies;
   return row;
 }
 
-// Copies that look alike to the reader: one line, one kind.
-struct CopySiteKey {
-  Identity identity;
-  TransferKey kind;  // without its site
-  friend auto operator<=>(const CopySiteKey&, const CopySiteKey&) = default;
-};
-
-struct CopySiteSums {
-  TransferRow sum;
-  std::string stack;  // of the row that copied most
-  std::uint64_t most_bytes = 0;
-};
-
-std::map<CopySiteKey, CopySiteSums> copies_by_site(const ReportContext& context,
-                                                   const ReportProcess& process) {
-  std::map<CopySiteKey, CopySiteSums> copies;
-  for (const TransferRow& row : process.model().transfers().rows()) {
-    if (row.key.is_set) continue;
-    CopySiteKey key{context.identity_of_site(process, row.key.site), row.key};
-    const std::string stack = take_stack(key.identity);
-    key.identity.api = process.model().program().dictionary().function_of(row.key.site);
-    key.kind.site = CallSite{};
-    CopySiteSums& sums = copies[key];
-    if (sums.sum.count == 0 || row.bytes > sums.most_bytes) {
-      sums.most_bytes = row.bytes;
-      sums.stack = stack;
-    }
-    sums.sum.key = key.kind;
-    add(sums.sum, row);
-  }
-  return copies;
-}
-
 rows::CopySite site_row(const ReportContext& context, const ReportProcess& process,
-                        const CopySiteKey& key, const CopySiteSums& sums) {
-  const GpuColumns gpu = gpu_columns(process, sums.sum);
+                        const SiteCopiesKey& key, const SiteCopies& copies) {
   auto row = context.row_on<rows::CopySite>(process, key.kind.device);
-  row.direction = key.kind.direction;
-  row.source_memory = key.kind.source;
-  row.destination_memory = key.kind.destination;
+  set_copies(row, process, copies.sum, gpu_view(process, copies.sum));
   row.api = rows::text_or_none(key.identity.api);
-  row.is_asynchronous = key.kind.asynchronous;
-  row.count = sums.sum.count;
-  row.bytes = sums.sum.bytes;
-  row.host_time_ns = process.duration_ns(sums.sum.host_ticks);
-  row.gpu_time_ns = gpu.time_ns;
-  row.bandwidth_bytes_per_s = gpu.bytes_per_s;
-  row.link_share = gpu.link_share;
-  row.spread = spread_of(process, sums.sum);
-  row.origin = origin_with_stack(key.identity, sums.stack);
-  row.is_exact = !process.inexact.copies;
+  row.origin = origin_with_stack(key.identity, copies.stack);
   return row;
 }
 
 // The sites that copied most, and the remainder as `other`, so that the rows sum to by_kind[].
 void add_sites(const ReportContext& context, const ReportProcess& process,
                std::vector<rows::CopySite>& list) {
-  const auto copies = copies_by_site(context, process);
-  std::vector<const std::pair<const CopySiteKey, CopySiteSums>*> sorted;
-  for (const auto& site : copies) sorted.push_back(&site);
-  std::stable_sort(sorted.begin(), sorted.end(), [](const auto* a, const auto* b) {
-    return a->second.sum.bytes > b->second.sum.bytes;
-  });
+  CopiesBySite copies;
+  for (const TransferRow& row : process.model().transfers().rows()) {
+    if (!row.key.is_set) add_to_site(copies, context, process, row, false);
+  }
+  const auto bytes_of = [](const SiteCopies& site) { return site.sum.bytes; };
+  std::size_t told = 0;
   TransferRow rest;
-  for (std::size_t i = 0; i < sorted.size(); ++i) {
-    if (i < kMaxSites) {
-      list.push_back(site_row(context, process, sorted[i]->first, sorted[i]->second));
+  for (const auto* site : largest_first(copies, bytes_of)) {
+    if (told++ < kMaxSites) {
+      list.push_back(site_row(context, process, site->first, site->second));
     } else {
-      add(rest, sorted[i]->second.sum);
+      add(rest, site->second.sum);
     }
   }
   if (rest.count == 0) return;

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copies by the line that made them, and what CUPTI's records say of them.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "analyzer/report/report_context.hpp"
+
+namespace gpumemtrace::analyzer {
+
+// Copies that look alike to the reader: one line, one kind.
+struct SiteCopiesKey {
+  Identity identity;
+  TransferKey kind;    // without its site
+  bool waits = false;  // the calling thread, until the copy is complete; where that is asked for
+  friend auto operator<=>(const SiteCopiesKey&, const SiteCopiesKey&) = default;
+};
+
+struct SiteCopies {
+  TransferRow sum;
+  std::string stack;  // of the row that copied most
+  std::uint64_t most_bytes = 0;
+};
+using CopiesBySite = std::map<SiteCopiesKey, SiteCopies>;
+
+// What the sections count of copies that are one row to the reader.
+void add(TransferRow& sum, const TransferRow& more);
+void add_to_site(CopiesBySite& copies, const ReportContext& context, const ReportProcess& process,
+                 const TransferRow& row, bool waits);
+
+// What CUPTI's records say of copies, as far as they say it.
+struct GpuView {
+  rows::OptionalNumber time_ns;        // sum of the copies
+  rows::OptionalNumber busy_ns;        // sum of the calls, each from its first record to its last
+  rows::OptionalNumber overlapped_ns;  // by kernels
+  std::optional<double> bytes_per_s;
+  std::optional<double> link_bytes_per_s;
+
+  // No value also where the copies were faster than PCI Express: it was another link.
+  [[nodiscard]] std::optional<double> link_share() const;
+  [[nodiscard]] std::optional<double> overlapped_share() const;
+};
+[[nodiscard]] GpuView gpu_view(const ReportProcess& process, const TransferRow& sum);
+
+// To so many parts of one, as rows tell it.
+[[nodiscard]] std::optional<double> rounded(const std::optional<double>& value, double parts);
+
+}  // namespace gpumemtrace::analyzer
