@@ -260,7 +260,7 @@ void observe_graphs(const ReportContext& context, const ReportProcess& process,
 void observe_contexts(const ReportContext& context, const ReportProcess& process,
                       std::vector<rows::OpenedContext>& list) {
   for (const ledger::Context& opened : process.model().memory().contexts.contexts()) {
-    list.push_back({process.id, context.device_id(process, opened.device),
+    list.push_back({{process.id, context.device_id(process, opened.device)},
                     location_of(context, process, opened.opened_at)});
   }
 }

@@ -70,8 +70,12 @@ std::vector<rows::Stream> report_streams(const ReportContext& context) {
   std::vector<rows::Stream> list;
   for (const ReportProcess& process : context.processes()) {
     for (const auto& [key, copies] : process.model().activity().streams()) {
-      list.push_back({process.id, context.device_id(process, key.device), key.context, key.stream,
-                      copies.count, copies.bytes, process.duration_ns(copies.gpu_ticks)});
+      list.push_back({{process.id, context.device_id(process, key.device)},
+                      key.context,
+                      key.stream,
+                      copies.count,
+                      copies.bytes,
+                      process.duration_ns(copies.gpu_ticks)});
     }
   }
   sort_rows(list, &rows::Stream::bytes);

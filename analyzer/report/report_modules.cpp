@@ -57,9 +57,13 @@ std::vector<rows::Module> report_modules(const ReportContext& context) {
       if (account.level != Level::kFramework || !account.peak.happened()) continue;
       for (const auto& [layer, sums] : sum_by_layers(context, process, account)) {
         const auto& [path, name] = layer;
-        list.push_back({process.id, context.device_id(process, account.device), "peak",
-                        rows::text_or_none(path), rows::text_or_none(name), sums.tally.bytes,
-                        sums.tally.count, sums.categories.row()});
+        list.push_back({{process.id, context.device_id(process, account.device)},
+                        "peak",
+                        rows::text_or_none(path),
+                        rows::text_or_none(name),
+                        sums.tally.bytes,
+                        sums.tally.count,
+                        sums.categories.row()});
       }
     }
   }

@@ -40,10 +40,9 @@ Place telling_place(const ReportContext& context) {
 class SegmentRows {
  public:
   SegmentRows(const ReportContext& context, const Place& place)
-      : context_(context), process_(*place.process) {
-    blank_.process = place.process->id;
-    blank_.device = context.device_id(*place.process, place.framework->device);
-  }
+      : context_(context),
+        process_(*place.process),
+        blank_(context.row_on<rows::Segment>(process_, place.framework->device)) {}
 
   void add(rows::SnapshotAt at, std::uint64_t time, const SegmentMap& map) {
     blank_.at = at;

@@ -11,10 +11,10 @@ namespace {
 constexpr std::size_t kMaxTensors = 100;  // of a process and device
 constexpr std::size_t kMaxOtherNames = 15;
 
-rows::Tensor describe(const Steps& texts, const std::vector<TensorName>& names,
+// `row` is blank.
+rows::Tensor describe(rows::Tensor row, const Steps& texts, const std::vector<TensorName>& names,
                       const Tally& tally) {
   const TensorName& first = names.front();
-  rows::Tensor row;
   const std::string name = texts.name_of(first.name);
   row.name = rows::text_or_none(name);
   row.role = name_of(category_of(first.role));
@@ -43,9 +43,8 @@ class PeakTensors {
  public:
   PeakTensors(const ReportContext& context, const ReportProcess& process, const Account& account)
       : texts_(process.model().program().steps()),
-        names_(process.model().program().tensor_names()) {
-    blank_.process = process.id;
-    blank_.device = context.device_id(process, account.device);
+        names_(process.model().program().tensor_names()),
+        blank_(context.row_on<rows::Tensor>(process, account.device)) {
     std::map<std::uint32_t, Tally> by_names;
     for (const auto& [holder, tally] :
          process.model().holders().named_at(account.peak, account.device)) {
@@ -80,10 +79,7 @@ class PeakTensors {
       unnamed_.count = tally.count;
       return;
     }
-    rows::Tensor row = describe(texts_, names_.names(number), tally);
-    row.process = blank_.process;
-    row.device = blank_.device;
-    tensors_.push_back(std::move(row));
+    tensors_.push_back(describe(blank_, texts_, names_.names(number), tally));
   }
 
   const Steps& texts_;

@@ -61,9 +61,7 @@ class TimelineRow {
 
   [[nodiscard]] rows::Timeline row() {
     const bool is_framework = account_.level == Level::kFramework;
-    rows::Timeline row;
-    row.process = process_.id;
-    row.device = context_.device_id(process_, account_.device);
+    auto row = context_.row_on<rows::Timeline>(process_, account_.device);
     row.level = account_.level;
     row.capacity_bytes = capacity();
     row.parts_by = is_framework ? rows::PartsBy::kCategory : rows::PartsBy::kOwner;

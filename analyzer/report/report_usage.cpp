@@ -195,8 +195,10 @@ std::vector<rows::Owner> report_owners(const ReportContext& context) {
         owners[identity.owner].bytes_at_end += tally.bytes;
       }
       for (const auto& [owner, sums] : owners) {
-        list.push_back({process.id, context.device_id(process, account.device), account.level,
-                        rows::text_or_none(owner), sums.bytes_at_peak, sums.bytes_at_end,
+        list.push_back({{{process.id, context.device_id(process, account.device)}, account.level},
+                        rows::text_or_none(owner),
+                        sums.bytes_at_peak,
+                        sums.bytes_at_end,
                         sums.allocations});
       }
     }

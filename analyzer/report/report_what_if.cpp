@@ -160,9 +160,7 @@ std::vector<rows::WhatIf> report_what_if(const ReportContext& context,
   for (const ReportProcess& process : context.processes()) {
     const replay::Answer answer = replay::what_if(process.process->file(), question);
     for (const replay::DeviceAnswer& device : answer.devices) {
-      rows::WhatIf row;
-      row.process = process.id;
-      row.device = context.device_id(process, device.device);
+      auto row = context.row_on<rows::WhatIf>(process, device.device);
       row.recorded = recorded_row(device);
       for (const replay::Row& setting : device.rows) row.rows.push_back(setting_row(setting));
       row.ideal.live_peak_bytes = device.live_peak_bytes;

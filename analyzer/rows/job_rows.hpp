@@ -240,9 +240,7 @@ struct MemoryAgreement {
 };
 
 // What CUPTI says of a pool.
-struct PoolActivity {
-  std::string process;
-  OptionalText device;
+struct PoolActivity : OnDevice {
   std::uint64_t records = 0;
   std::uint64_t reserved_peak_bytes = 0;
   std::uint64_t used_peak_bytes = 0;

@@ -7,10 +7,7 @@
 namespace gpumemtrace::analyzer::rows {
 
 // Memory that was live when its process ended.
-struct ExitLeak {
-  std::string process;
-  OptionalText device;
-  Level level = Level::kDriver;
+struct ExitLeak : OnLevel {
   Kind kind = Kind::kDevice;
   LeakClass leak_class = LeakClass::kLost;
   std::uint64_t bytes = 0;
@@ -44,10 +41,7 @@ struct ExitLeak {
 };
 
 // Memory of one site that rose throughout the run.
-struct Growth {
-  std::string process;
-  OptionalText device;
-  Level level = Level::kDriver;
+struct Growth : OnLevel {
   std::optional<double> bytes_per_step;
   OptionalNumber steps;
   std::uint64_t live_bytes = 0;
@@ -89,9 +83,7 @@ struct Growth {
 };
 
 // Handles that were opened or made and never given back.
-struct OpenHandles {
-  std::string process;
-  OptionalText device;
+struct OpenHandles : OnDevice {
   HandleKind kind = HandleKind::kVmm;
   std::uint64_t count = 0;
   OptionalNumber opened_count;  // by the same site, those that were closed included

@@ -8,10 +8,7 @@ namespace gpumemtrace::analyzer::rows {
 
 // Of the allocations of one level on one device those of a range of sizes. Without a range: those
 // of which the size is not known one by one.
-struct SizeRange {
-  std::string process;
-  OptionalText device;
-  Level level = Level::kDriver;
+struct SizeRange : OnLevel {
   OptionalNumber from_bytes;
   OptionalNumber to_bytes;  // less than that
   std::uint64_t count = 0;
@@ -26,10 +23,7 @@ struct SizeRange {
 
 // The same by how long they lived. Without a range: those that did not end, or of which that is not
 // known.
-struct LifetimeRange {
-  std::string process;
-  OptionalText device;
-  Level level = Level::kDriver;
+struct LifetimeRange : OnLevel {
   OptionalNumber from_ns;
   OptionalNumber to_ns;
   std::uint64_t count = 0;
@@ -43,10 +37,7 @@ struct LifetimeRange {
 };
 
 // Allocations of one site that their thread freed before its next allocation.
-struct Temporary {
-  std::string process;
-  OptionalText device;
-  Level level = Level::kDriver;
+struct Temporary : OnLevel {
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
   std::uint64_t allocations = 0;  // of the site, these and others
@@ -61,10 +52,7 @@ struct Temporary {
 };
 
 // One allocation from its beginning to its end.
-struct Block {
-  std::string process;
-  OptionalText device;
-  Level level = Level::kDriver;
+struct Block : OnLevel {
   std::uint64_t bytes = 0;
   std::uint64_t start_ns = 0;
   OptionalNumber end_ns;  // none: it was live when the trace ended

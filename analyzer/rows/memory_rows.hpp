@@ -30,10 +30,7 @@ struct Reserved {
   }
 };
 
-struct Usage {
-  std::string process;
-  OptionalText device;
-  Level level = Level::kDriver;
+struct Usage : OnLevel {
   Kind kind = Kind::kDevice;
   std::uint64_t allocations = 0;
   std::uint64_t frees = 0;
@@ -76,10 +73,7 @@ struct Holder {
   }
 };
 
-struct Peak {
-  std::string process;
-  OptionalText device;
-  Level level = Level::kDriver;
+struct Peak : OnLevel {
   std::uint64_t bytes = 0;
   OptionalNumber time_ns;
   OptionalNumber step;
@@ -98,9 +92,7 @@ struct Peak {
 
 // Blocks of the framework at its peak by the layers that allocated them. The rows of a process and
 // device sum to the peak; that without a path has what was allocated outside a model.
-struct Module {
-  std::string process;
-  OptionalText device;
+struct Module : OnDevice {
   std::string at;
   OptionalText path;
   OptionalText name;
@@ -113,9 +105,7 @@ struct Module {
 
 // A tensor that the program named, at the framework's peak. The rest of each role has no name, and
 // what has no name at all no role, so the rows of a process and device sum to the peak.
-struct Tensor {
-  std::string process;
-  OptionalText device;
+struct Tensor : OnDevice {
   OptionalText name;   // "h.3.mlp.c_fc.weight", of a gradient and a state as of their parameter
   OptionalText role;   // parameter, gradient, optimizer_state or buffer
   OptionalText state;  // the optimizer's key of it: "exp_avg"
@@ -139,9 +129,7 @@ struct OwnersBytes {
 };
 
 // What the driver's own number for a device consists of.
-struct Composition {
-  std::string process;
-  OptionalText device;
+struct Composition : OnDevice {
   SnapshotAt at = SnapshotAt::kEnd;
   OptionalNumber time_ns;
   std::uint64_t framework_allocated = 0;
@@ -167,10 +155,7 @@ struct Composition {
   }
 };
 
-struct Owner {
-  std::string process;
-  OptionalText device;
-  Level level = Level::kDriver;
+struct Owner : OnLevel {
   OptionalText owner;
   std::uint64_t bytes_at_peak = 0;
   std::uint64_t bytes_at_end = 0;
@@ -203,9 +188,7 @@ struct SegmentRun {
 
 // A segment of the framework at a moment. Without an address: several that are too small to be told
 // one by one.
-struct Segment {
-  std::string process;
-  OptionalText device;
+struct Segment : OnDevice {
   SnapshotAt at = SnapshotAt::kPeak;
   std::uint64_t time_ns = 0;
   OptionalNumber address;
@@ -225,9 +208,7 @@ struct Segment {
 };
 
 // How reserved memory lay at a moment. Of a pool the driver tells how much it holds alone.
-struct Fragmentation {
-  std::string process;
-  OptionalText device;
+struct Fragmentation : OnDevice {
   Level level = Level::kFramework;
   SnapshotAt at = SnapshotAt::kEnd;
   OptionalNumber time_ns;
@@ -251,10 +232,7 @@ struct Fragmentation {
 };
 
 // A failed request for memory.
-struct Oom {
-  std::string process;
-  OptionalText device;
-  Level level = Level::kDriver;
+struct Oom : OnLevel {
   OptionalNumber time_ns;
   OptionalNumber step;
   OomOutcome outcome = OomOutcome::kUnknown;

@@ -7,10 +7,7 @@
 namespace gpumemtrace::analyzer::rows {
 
 // Memory of a process on a device, and whose it is.
-struct Observed {
-  std::string process;
-  OptionalText device;
-  Level level = Level::kDriver;
+struct Observed : OnLevel {
   Origin origin;
 
   static void fields(auto& self, auto& v) { Origin::fields(self.origin, v); }
@@ -65,9 +62,7 @@ struct GraphWithoutBackward : Observed {
 };
 
 // A context that a process of a job of several opened.
-struct OpenedContext {
-  std::string process;
-  OptionalText device;
+struct OpenedContext : OnDevice {
   OptionalLocation opened_at;
 
   GPUMEMTRACE_FIELDS(opened_at)
@@ -107,9 +102,7 @@ struct RefusedRequest {
 
 // PyTorch's allocator of a device. Where the recorded run does not prove the rules, nothing else
 // was tried on it.
-struct ReplayedAllocator {
-  std::string process;
-  OptionalText device;
+struct ReplayedAllocator : OnDevice {
   bool is_expandable = false;  // as recorded
   std::uint64_t reserved_peak_bytes = 0;
   std::uint64_t retries = 0;

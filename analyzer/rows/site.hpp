@@ -71,6 +71,16 @@ struct Releases {
   std::optional<bool> elsewhere;  // not all of them at that one
 };
 
+// What rows on a process's memory on a device have in common.
+struct OnDevice {
+  std::string process;
+  OptionalText device;
+};
+// The same of one level of it.
+struct OnLevel : OnDevice {
+  Level level = Level::kDriver;
+};
+
 // Numbers by name, in the order of the report.
 using NamedNumbers = std::vector<std::pair<std::string, std::uint64_t>>;
 

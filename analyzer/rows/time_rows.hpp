@@ -30,10 +30,7 @@ struct TimelineBucket {
 };
 
 // What was live of one level on one device.
-struct Timeline {
-  std::string process;
-  OptionalText device;
-  Level level = Level::kDriver;
+struct Timeline : OnLevel {
   OptionalNumber capacity_bytes;
   PartsBy parts_by = PartsBy::kOwner;
   std::vector<TimelineBucket> buckets;

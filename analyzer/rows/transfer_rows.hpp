@@ -24,9 +24,7 @@ struct CopySpread {
   }
 };
 
-struct Copies {
-  std::string process;
-  OptionalText device;
+struct Copies : OnDevice {
   Direction direction = Direction::kUnknown;
   MemoryClass source_memory = MemoryClass::kUnknown;
   MemoryClass destination_memory = MemoryClass::kUnknown;
@@ -57,9 +55,7 @@ struct Copies {
   }
 };
 
-struct Sets {
-  std::string process;
-  OptionalText device;
+struct Sets : OnDevice {
   MemoryClass destination_memory = MemoryClass::kUnknown;
   std::string api;
   bool is_asynchronous = false;
@@ -82,9 +78,7 @@ struct Sets {
 };
 
 // Copies of one stream, by CUPTI's records.
-struct Stream {
-  std::string process;
-  OptionalText device;
+struct Stream : OnDevice {
   std::uint64_t context = 0;
   std::uint64_t stream = 0;
   std::uint64_t count = 0;
@@ -95,10 +89,8 @@ struct Stream {
 };
 
 // Copies of one site that cost more than they must.
-struct Hotspot {
+struct Hotspot : OnDevice {
   Rule rule = Rule::kSmallCopies;
-  std::string process;
-  OptionalText device;
   Direction direction = Direction::kUnknown;
   std::uint64_t count = 0;
   std::uint64_t bytes = 0;
@@ -141,9 +133,7 @@ struct Hotspot {
 };
 
 // Copies of one line and kind. The last one of a process may be the remainder, `other`.
-struct CopySite {
-  std::string process;
-  OptionalText device;
+struct CopySite : OnDevice {
   std::optional<Direction> direction;
   std::optional<MemoryClass> source_memory;
   std::optional<MemoryClass> destination_memory;
@@ -186,9 +176,7 @@ struct Transfers {
 };
 
 // Managed memory that the driver moved, by who allocated it.
-struct Managed {
-  std::string process;
-  OptionalText device;
+struct Managed : OnDevice {
   Origin origin;
   std::uint64_t allocations = 0;
   std::uint64_t bytes = 0;

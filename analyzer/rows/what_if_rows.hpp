@@ -96,9 +96,7 @@ struct WhatIfUnusable {
 };
 
 // One process's allocator on one device.
-struct WhatIf {
-  std::string process;
-  OptionalText device;
+struct WhatIf : OnDevice {
   WhatIfRecorded recorded;
   std::vector<WhatIfRow> rows;  // the recorded settings first
   WhatIfIdeal ideal;
