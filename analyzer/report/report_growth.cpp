@@ -48,12 +48,6 @@ struct Growth {
   std::uint64_t frees_after = 0;
 };
 
-// The other sites of the level on the device that went on allocating.
-struct Others {
-  std::uint64_t count = 0;
-  std::uint64_t growing = 0;
-};
-
 // Where the process allocated last. At its end it may free as often as it ever allocated.
 std::size_t allocating_end(const History& history) {
   std::size_t end = history.flow().size();
@@ -102,10 +96,10 @@ std::vector<std::uint64_t> what_stays(const std::vector<History::Stretch>& stret
 }
 
 // By which it rose for good.
-std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const GrowthWindow& window) {
+std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const GrowthWindow& window,
+                      std::uint64_t History::Stretch::*low) {
   if (window.begin == window.end) return 0;
-  const std::vector<std::uint64_t> stays =
-      what_stays(stretches, window, &History::Stretch::low_bytes);
+  const std::vector<std::uint64_t> stays = what_stays(stretches, window, low);
   return stays.back() - stays.front();
 }
 
@@ -178,7 +172,9 @@ std::map<SiteKey, SiteHistory> sites_of(const ReportContext& context, const Repo
     SiteHistory& site = sites[key];
     add(site.stretches, stretches);
     site.freed.merge(group.freed);
-    const std::pair rank(rise_of(stretches, window_of(stretches, begin)), group.allocations);
+    const std::pair rank(
+        rise_of(stretches, window_of(stretches, begin), &History::Stretch::low_bytes),
+        group.allocations);
     if (rank > site.most) {
       site.most = rank;
       site.stack = stack;
@@ -216,8 +212,7 @@ StepsPassed steps_between(const std::vector<rows::Step>& steps, const std::strin
     if (*step.end_ns > begin_ns && *step.end_ns <= end_ns) passed.inferred |= step.is_inferred;
   }
   if (own.empty()) return passed;
-  std::sort(own.begin(), own.end(),
-            [](const rows::Step* a, const rows::Step* b) { return *a->end_ns < *b->end_ns; });
+  std::ranges::sort(own, {}, [](const rows::Step* step) { return *step->end_ns; });
   passed.count = static_cast<std::uint64_t>(
       std::max(0.0, std::round(steps_ended_by(own, end_ns) - steps_ended_by(own, begin_ns))));
   return passed;
@@ -227,9 +222,8 @@ StepsPassed steps_between(const std::vector<rows::Step>& steps, const std::strin
 // where it rose too shortly.
 rows::OptionalNumber forecast_ns(const std::vector<rows::Device>& devices,
                                  const rows::OptionalText& id, const rows::Growth& growth) {
-  const auto device = std::find_if(devices.begin(), devices.end(),
-                                   [&](const rows::Device& row) { return row.id == id; });
-  if (device == devices.end() || !device->total_bytes || !device->physical_peak) {
+  const rows::Device* const device = rows::find_device(devices, id);
+  if (device == nullptr || !device->total_bytes || !device->physical_peak) {
     return std::nullopt;
   }
   if (growth.bytes == 0 || growth.end_ns < growth.begin_ns + kShortestRateNs) return std::nullopt;
@@ -274,15 +268,13 @@ bool is_training_that_just_began(const ReportProcess& process,
 using GrowthBySite = std::map<SiteKey, Growth>;
 
 // Where their blocks are freed again while this site's memory grows, nothing keeps them together.
-Others others_of(const SiteKey& key, const GrowthBySite& growths) {
-  Others others;
+void count_others(const SiteKey& key, const GrowthBySite& growths, rows::Growth& row) {
   for (const auto& [other, growth] : growths) {
     if (other == key || other.device != key.device || other.level != key.level) continue;
     if (growth.allocations == 0) continue;
-    ++others.count;
-    if (growth.bytes != 0) ++others.growing;
+    ++row.other_sites;
+    if (growth.bytes != 0) ++row.other_sites_growing;
   }
-  return others;
 }
 
 std::vector<AllocatingStack> stacks_of(const ReportContext& context, const ReportProcess& process,
@@ -292,9 +284,8 @@ std::vector<AllocatingStack> stacks_of(const ReportContext& context, const Repor
   for (std::uint32_t i = 0; i < accounts.groups().size(); ++i) {
     if (level_of(accounts.group(i).key.kind) == Level::kFramework) groups.push_back(i);
   }
-  std::stable_sort(groups.begin(), groups.end(), [&](std::uint32_t a, std::uint32_t b) {
-    return accounts.group(a).last_time < accounts.group(b).last_time;
-  });
+  std::ranges::stable_sort(groups, {},
+                           [&](std::uint32_t group) { return accounts.group(group).last_time; });
   std::vector<AllocatingStack> stacks;
   for (const std::uint32_t i : groups) {
     const std::vector<History::Stretch> stretches = accounts.history().stretches_of(i);
@@ -305,9 +296,7 @@ std::vector<AllocatingStack> stacks_of(const ReportContext& context, const Repor
     AllocatingStack& one = stacks.emplace_back();
     one.device = context.device_id(process, accounts.group(i).key.device);
     one.stack = stack;
-    const std::vector<std::uint64_t> count =
-        what_stays(stretches, window, &History::Stretch::low_count);
-    one.kept = count.back() - count.front();
+    one.kept = rise_of(stretches, window, &History::Stretch::low_count);
     for (std::size_t k = window.begin; k < window.end; ++k) {
       one.allocations += stretches[k].allocations;
     }
@@ -322,10 +311,9 @@ void add_steps(rows::Growth& row, const StepsPassed& passed) {
   if (!passed.inferred) row.confidence = FindingConfidence::kInferred;
 }
 
-// Without what the steps and the device say of it.
+// Without what the steps, the device and other sites say of it.
 rows::Growth growth_row(const ReportContext& context, const ReportProcess& process,
-                        const std::pair<const SiteKey, SiteHistory>& site, const Growth& growth,
-                        const Others& others) {
+                        const std::pair<const SiteKey, SiteHistory>& site, const Growth& growth) {
   const auto& [key, history] = site;
   const std::vector<History::Flow>& flow = process.model().accounts().history().flow();
   auto row = context.row_on<rows::Growth>(process, key.device);
@@ -342,8 +330,6 @@ rows::Growth growth_row(const ReportContext& context, const ReportProcess& proce
   row.frees_before = growth.frees_before;
   row.frees = growth.frees;
   row.frees_after = growth.frees_after;
-  row.other_sites = others.count;
-  row.other_sites_growing = others.growing;
   row.freed = releases_row(context, process, &history.freed);
   row.is_exact = !is_inexact(process, key.level);
   return row;
@@ -373,7 +359,8 @@ std::vector<rows::Growth> report_growth(const ReportContext& context,
           growth.rises < thresholds.count(Threshold::kGrowthRises) || growth.bytes == 0) {
         continue;
       }
-      rows::Growth row = growth_row(context, process, site, growth, others_of(site.first, growths));
+      rows::Growth row = growth_row(context, process, site, growth);
+      count_others(site.first, growths, row);
       add_steps(row, steps_between(steps, process.id, row.begin_ns, row.end_ns));
       row.only_fills = !is_steady(history, growth.window, thresholds);
       const std::uint64_t peak_bytes = peak_of(process.model().accounts(), site.first);

@@ -2,6 +2,8 @@
 // Rows on how the job was recorded: traces, processes, devices, stacks, coverage, losses.
 #pragma once
 
+#include <algorithm>
+
 #include "analyzer/rows/site.hpp"
 
 namespace gpumemtrace::analyzer::rows {
@@ -154,6 +156,13 @@ struct Device {
     v.added("link", self.link);
   }
 };
+
+// nullptr where none has the id.
+[[nodiscard]] inline const Device* find_device(const std::vector<Device>& devices,
+                                               const OptionalText& id) {
+  const auto found = std::ranges::find(devices, id, &Device::id);
+  return found == devices.end() ? nullptr : &*found;
+}
 
 // The memory of one process on one device, beside that of the others.
 struct Rank {

@@ -18,14 +18,6 @@ rows::OptionalNumber difference(const rows::OptionalNumber& whole,
   return *whole - *part;
 }
 
-rows::OptionalNumber capacity_of(const std::vector<rows::Device>& devices,
-                                 const rows::OptionalText& id) {
-  for (const rows::Device& device : devices) {
-    if (device.id == id) return device.total_bytes;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::optional<rows::OomBreakdown> breakdown_of(const std::vector<rows::Device>& devices,
@@ -37,7 +29,8 @@ std::optional<rows::OomBreakdown> breakdown_of(const std::vector<rows::Device>& 
   for (const rows::OwnersBytes& part : composition.other) by_calls += part.bytes;
   rows::OomBreakdown parts;
   parts.tried_to_allocate = failure.requested_bytes;
-  parts.total_capacity = capacity_of(devices, failure.device);
+  const rows::Device* const device = rows::find_device(devices, failure.device);
+  if (device != nullptr) parts.total_capacity = device->total_bytes;
   const rows::OptionalNumber used =
       failure.device_free_bytes ? difference(parts.total_capacity, failure.device_free_bytes)
                                 : composition.driver_bytes;

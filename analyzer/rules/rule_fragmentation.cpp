@@ -43,11 +43,9 @@ bool is_hardly_felt(const rows::Fragmentation& row, const rows::Report& report) 
   const bool was_refused =
       std::any_of(report.oom.begin(), report.oom.end(),
                   [&](const rows::Oom& oom) { return !oom.device || oom.device == row.device; });
-  return !was_refused &&
-         std::any_of(report.devices.begin(), report.devices.end(), [&](const rows::Device& device) {
-           return device.id == row.device && device.total_bytes &&
-                  row.unusable_bytes.value_or(0) < *device.total_bytes / kParts;
-         });
+  const rows::Device* const device = rows::find_device(report.devices, row.device);
+  return !was_refused && device != nullptr &&
+         row.unusable_bytes.value_or(0) < device->total_bytes.value_or(0) / kParts;
 }
 
 // A refused request would have been met: the setting may reserve as much, and do more with it.

@@ -41,7 +41,7 @@ std::string site_of_later_frees(const rows::Growth& row) {
 }
 
 // "In that time 29 blocks were made there and none was freed; 39 were freed later, at server.py:29
-// (empty_cache). "
+// (empty_cache)."
 std::string fate_text(const rows::Growth& row) {
   std::string text = "In that time " + count_text(row.allocations, "block was", "blocks were") +
                      " made there and " +
@@ -52,7 +52,7 @@ std::string fate_text(const rows::Growth& row) {
     text += "; " + count_text(row.frees_after, "was", "were") + " freed later" +
             (at.empty() ? at : (elsewhere ? ", some at " : ", at ") + at);
   }
-  return text + ". ";
+  return text + '.';
 }
 
 // What keeps blocks of PyTorch, by whether those of other places stay with them.
@@ -154,7 +154,6 @@ void explain_larger_blocks(const rows::Growth& row, rows::Finding& finding) {
                    " in all, as where a cache has a fixed number of entries, "
                    "or batches or sequences grow.";
   finding.fix = "Bound the size of what is kept there, if nothing else does. " + fate_text(row);
-  finding.fix.pop_back();  // the space for what would follow
 }
 
 // Whether it would have gone on the trace does not show.
@@ -170,7 +169,6 @@ void explain_filling(const rows::Growth& row, rows::Finding& finding) {
       "If it fills on purpose and ends by itself, nothing is to be done; else give it a "
       "bound. " +
       fate_text(row);
-  finding.fix.pop_back();  // the space for what would follow
 }
 
 std::string memory_text(Level level) {
@@ -187,21 +185,15 @@ std::uint64_t most_held(const rows::Report& report, const rows::Growth& row) {
   return 0;
 }
 
-std::uint64_t size_of_device(const rows::Report& report, const rows::OptionalText& id) {
-  for (const rows::Device& device : report.devices) {
-    if (device.id == id) return device.total_bytes.value_or(0);
-  }
-  return 0;
-}
-
 // Nothing that each step keeps, and so slow that no run of a usual length feels it: a million more
 // steps would hold less than a tenth of the device, and what came to stay is less than a hundredth
 // of the peak.
 bool is_slight(const rows::Report& report, const rows::Growth& row) {
   constexpr double kManySteps = 1e6;
   if (!row.bytes_per_step || row.blocks * 2 >= row.steps.value_or(0)) return false;
-  return *row.bytes_per_step * kManySteps <
-             static_cast<double>(size_of_device(report, row.device)) / 10 &&
+  const rows::Device* const device = rows::find_device(report.devices, row.device);
+  const std::uint64_t total_bytes = device == nullptr ? 0 : device->total_bytes.value_or(0);
+  return *row.bytes_per_step * kManySteps < static_cast<double>(total_bytes) / 10 &&
          row.bytes < most_held(report, row) / 100;
 }
 
@@ -210,7 +202,6 @@ void judge_severity(const rows::Report& report, const rows::Growth& row, rows::F
   finding.severity = Severity::kInfo;
   finding.detail += " A million steps like these would hold less than a tenth of the device.";
   finding.fix = "It matters only if it goes on in a longer run. " + fate_text(row);
-  finding.fix.pop_back();  // the space for what would follow
 }
 
 rows::Finding growth_of_place(const rows::Report& report, const rows::Growth& row) {
@@ -235,7 +226,7 @@ rows::Finding growth_of_place(const rows::Report& report, const rows::Growth& ro
   const bool tensors = row.level == Level::kFramework;
   // The change first: a summary cuts the end.
   finding.fix = (tensors ? fix_for_tensors(row) : fix_for_memory(row)) + ' ' + fate_text(row) +
-                "Growth would stop (inferred).";
+                " Growth would stop (inferred).";
   judge_severity(report, row, finding);
   return finding;
 }

@@ -194,16 +194,12 @@ rows::Finding finding_of(const RuleInput& input, const MemoryByRank& ranks, std:
 // differ on purpose, and as long as all fits that costs nothing.
 bool is_near_limit(const RuleInput& input, const RankMemory& memory) {
   const rows::Report& report = input.report;
-  const bool failed = std::any_of(report.oom.begin(), report.oom.end(), [&](const rows::Oom& row) {
-    return row.process == memory.process->id;
-  });
-  if (failed) return true;
-  return std::any_of(report.devices.begin(), report.devices.end(), [&](const rows::Device& device) {
-    return device.id == memory.device && device.total_bytes && device.physical_peak &&
-           static_cast<double>(device.physical_peak->bytes) >=
-               input.thresholds[Threshold::kRankFullShare] *
-                   static_cast<double>(*device.total_bytes);
-  });
+  if (std::ranges::count(report.oom, memory.process->id, &rows::Oom::process) != 0) return true;
+  const rows::Device* const device = rows::find_device(report.devices, memory.device);
+  return device != nullptr && device->total_bytes && device->physical_peak &&
+         static_cast<double>(device->physical_peak->bytes) >=
+             input.thresholds[Threshold::kRankFullShare] *
+                 static_cast<double>(*device->total_bytes);
 }
 
 // What grows on one rank alone is why that one holds more: one fault, which the growth tells.
