@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/rules/allocator_advice.hpp"
 
+#include "analyzer/rules/finding_text.hpp"
+
 namespace gpumemtrace::analyzer {
 namespace {
 
@@ -20,16 +22,25 @@ bool is_worth_it(std::uint64_t bytes, const rows::ReplayedAllocator& allocator) 
   return bytes + recorded / kLeastSavingDivisor <= recorded;
 }
 
-// The setting with the smallest value among those that are wanted.
-template <class IsWanted, class Value>
-const rows::ReplayedSetting* least(const rows::ReplayedAllocator& allocator, IsWanted is_wanted,
-                                   Value value) {
+using Number = std::uint64_t rows::ReplayedSetting::*;
+
+// The setting with the smallest number among those that are wanted.
+template <class IsWanted>
+const rows::ReplayedSetting* least(const rows::ReplayedAllocator& allocator, Number number,
+                                   IsWanted is_wanted) {
   const rows::ReplayedSetting* best = nullptr;
   for (const rows::ReplayedSetting& setting : allocator.others) {
     if (!is_wanted(setting)) continue;
-    if (best == nullptr || value(setting) < value(*best)) best = &setting;
+    if (best == nullptr || setting.*number < best->*number) best = &setting;
   }
   return best;
+}
+
+const rows::ReplayedSetting* least_reserving(const rows::ReplayedAllocator& allocator,
+                                             Number bytes) {
+  return least(allocator, bytes, [&](const rows::ReplayedSetting& setting) {
+    return !setting.loses_requests && is_worth_it(setting.*bytes, allocator);
+  });
 }
 
 }  // namespace
@@ -47,40 +58,26 @@ bool was_expandable(const rows::Observations& seen, const std::string& process,
 }
 
 const rows::ReplayedSetting* best_setting(const rows::ReplayedAllocator& allocator) {
-  return least(
-      allocator,
-      [&](const rows::ReplayedSetting& setting) {
-        return !setting.loses_requests && is_worth_it(setting.high_bytes, allocator);
-      },
-      [](const rows::ReplayedSetting& setting) { return setting.high_bytes; });
+  return least_reserving(allocator, &rows::ReplayedSetting::high_bytes);
 }
 
 const rows::ReplayedSetting* undecided_setting(const rows::ReplayedAllocator& allocator) {
-  return least(
-      allocator,
-      [&](const rows::ReplayedSetting& setting) {
-        return !setting.loses_requests && is_worth_it(setting.low_bytes, allocator);
-      },
-      [](const rows::ReplayedSetting& setting) { return setting.low_bytes; });
+  return least_reserving(allocator, &rows::ReplayedSetting::low_bytes);
 }
 
 const rows::ReplayedSetting* setting_with_fewest_retries(const rows::ReplayedAllocator& allocator) {
-  return least(
-      allocator,
-      [&](const rows::ReplayedSetting& setting) {
-        return !setting.loses_requests && setting.most_retries < allocator.retries;
-      },
-      [](const rows::ReplayedSetting& setting) { return setting.most_retries; });
+  return least(allocator, &rows::ReplayedSetting::most_retries,
+               [&](const rows::ReplayedSetting& setting) {
+                 return !setting.loses_requests && setting.most_retries < allocator.retries;
+               });
 }
 
 const rows::ReplayedSetting* setting_that_meets(const rows::ReplayedAllocator& allocator,
                                                 std::size_t refused) {
-  return least(
-      allocator,
-      [&](const rows::ReplayedSetting& setting) {
-        return refused < setting.meets.size() && setting.meets[refused] == true;
-      },
-      [](const rows::ReplayedSetting& setting) { return setting.high_bytes; });
+  return least(allocator, &rows::ReplayedSetting::high_bytes,
+               [&](const rows::ReplayedSetting& setting) {
+                 return refused < setting.meets.size() && setting.meets[refused] == true;
+               });
 }
 
 bool leaves_room(const rows::ReplayedSetting& setting, const rows::ReplayedAllocator& allocator,
@@ -116,6 +113,14 @@ std::string names_of_settings(const rows::ReplayedAllocator& allocator) {
     names += (names.empty() ? "" : "; ") + name_of_setting(setting);
   }
   return names;
+}
+
+std::string advice_on_fragmentation(const std::optional<rows::Site>& site) {
+  if (!site) return {};
+  return "let the short-lived blocks go and call torch.cuda.empty_cache() before " +
+         site_text(site) +
+         " makes the blocks that stay between the pieces; or make the blocks that stay before the "
+         "short-lived ones, where they do not depend on them";
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a replay of PyTorch's allocator under other settings has to say to a finding.
+// What helps with PyTorch's allocator: what a replay of it under other settings has to say to a
+// finding, and what to do where its free memory lies in pieces.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "analyzer/base/amounts.hpp"
@@ -53,5 +55,10 @@ namespace gpumemtrace::analyzer {
                                         const rows::ReplayedAllocator& allocator);
 // "expandable_segments:True, PyTorch's defaults": those that were tried.
 [[nodiscard]] std::string names_of_settings(const rows::ReplayedAllocator& allocator);
+
+// What to do besides the allocator's own setting where its free memory lies in pieces: "let the
+// short-lived blocks go and ... before train.py:12 (step) ...", without a full stop. `site` is
+// where the blocks between the free ones were made; without it there is no advice.
+[[nodiscard]] std::string advice_on_fragmentation(const std::optional<rows::Site>& site);
 
 }  // namespace gpumemtrace::analyzer

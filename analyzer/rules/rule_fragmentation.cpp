@@ -9,7 +9,6 @@
 
 #include "analyzer/rules/allocator_advice.hpp"
 #include "analyzer/rules/finding_text.hpp"
-#include "analyzer/rules/fragmentation_advice.hpp"
 #include "analyzer/rules/rules.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -132,14 +131,6 @@ rows::Finding finding_of(const rows::Fragmentation& row, const rows::Observation
 }
 
 }  // namespace
-
-std::string advice_on_fragmentation(const std::optional<rows::Site>& site) {
-  if (!site) return {};
-  return "let the short-lived blocks go and call torch.cuda.empty_cache() before " +
-         site_text(site) +
-         " makes the blocks that stay between the pieces; or make the blocks that stay before the "
-         "short-lived ones, where they do not depend on them";
-}
 
 void find_fragmentation(const RuleInput& input, Findings& findings) {
   for (const rows::Fragmentation* row : worst_moments(input.report, input.thresholds)) {

@@ -7,7 +7,6 @@
 
 #include "analyzer/rules/allocator_advice.hpp"
 #include "analyzer/rules/finding_text.hpp"
-#include "analyzer/rules/fragmentation_advice.hpp"
 #include "analyzer/rules/oom_breakdown.hpp"
 #include "analyzer/rules/rules.hpp"
 
