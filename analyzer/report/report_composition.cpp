@@ -40,19 +40,16 @@ void add_driver_number(rows::Composition& row, const ReportProcess& process,
   row.source = name_of(sample.time == 0 ? trace::SampleSource::kNone : sample.source);
   row.sample_time_ns = process.time_ns(sample.time);
   if (sample.time == 0) return;
+  // cuMemGetInfo knows the device only: contexts and other processes cannot be told apart.
+  std::uint64_t number = sample.total_bytes - std::min(sample.total_bytes, sample.free_bytes);
   if (sample.source == trace::SampleSource::kNvmlProcess) {
-    const std::uint64_t number = sample.process_bytes + sample.other_bytes;
     const std::uint64_t context =
         sample.process_bytes - std::min(sample.process_bytes, sample.physical_bytes);
+    number = sample.process_bytes + sample.other_bytes;
+    explained += context + sample.other_bytes;
     row.context_and_modules = context;
     row.other_processes = sample.other_bytes;
-    row.unattributed = static_cast<std::int64_t>(number - explained - context - sample.other_bytes);
-    row.driver_bytes = number;
-    row.outside_calls = outside_calls(sample, number);
-    return;
   }
-  // cuMemGetInfo knows the device only: contexts and other processes cannot be told apart.
-  const std::uint64_t number = sample.total_bytes - std::min(sample.total_bytes, sample.free_bytes);
   row.unattributed = static_cast<std::int64_t>(number - explained);
   row.driver_bytes = number;
   row.outside_calls = outside_calls(sample, number);

@@ -7,15 +7,6 @@
 namespace gpumemtrace::analyzer {
 namespace {
 
-// Free memory as the one who failed saw it: inside the framework's segments where there are any,
-// else on the device by the driver's last word.
-struct FreeMemory {
-  rows::OptionalNumber free_bytes;
-  rows::OptionalNumber device_free_bytes;
-  rows::OptionalNumber largest_free_bytes;
-  rows::OomVerdict verdict = rows::OomVerdict::kUnknown;
-};
-
 // By the driver's last word, and what the process itself has taken or given back since.
 rows::OptionalNumber device_free_bytes(const OomSnapshot& snapshot) {
   const DriverSample& sample = snapshot.sample;
@@ -25,22 +16,21 @@ rows::OptionalNumber device_free_bytes(const OomSnapshot& snapshot) {
   return free > sample.total_bytes ? std::nullopt : rows::OptionalNumber(free);
 }
 
-FreeMemory free_memory_of(const OomSnapshot& snapshot, std::uint64_t requested_bytes) {
-  FreeMemory result;
-  result.device_free_bytes = device_free_bytes(snapshot);
+// Free memory as the one who failed saw it: inside the framework's segments where there are any,
+// else on the device by the driver's last word.
+void add_free_memory(rows::Oom& row, const OomSnapshot& snapshot) {
+  row.device_free_bytes = device_free_bytes(snapshot);
   if (snapshot.fragmentation && snapshot.fragmentation->reserved_bytes != 0) {
-    result.free_bytes = snapshot.fragmentation->free_bytes;
-    result.largest_free_bytes = snapshot.fragmentation->largest_free_bytes;
-    const bool is_enough_in_sum = snapshot.fragmentation->free_bytes >= requested_bytes;
-    result.verdict =
-        is_enough_in_sum ? rows::OomVerdict::kFragmented : rows::OomVerdict::kExhausted;
-    return result;
+    row.free_bytes = snapshot.fragmentation->free_bytes;
+    row.largest_free_bytes = snapshot.fragmentation->largest_free_bytes;
+    const bool is_enough_in_sum = *row.free_bytes >= row.requested_bytes;
+    row.verdict = is_enough_in_sum ? rows::OomVerdict::kFragmented : rows::OomVerdict::kExhausted;
+    return;
   }
-  result.free_bytes = result.device_free_bytes;
-  if (result.free_bytes && *result.free_bytes < requested_bytes) {
-    result.verdict = rows::OomVerdict::kExhausted;
+  row.free_bytes = row.device_free_bytes;
+  if (row.free_bytes && *row.free_bytes < row.requested_bytes) {
+    row.verdict = rows::OomVerdict::kExhausted;
   }
-  return result;
 }
 
 // Whether the process got memory of the level after its only failure and came to its own end. When
@@ -57,11 +47,7 @@ std::optional<bool> survived(const ReportProcess& process, const OomRow& failure
 // What is known of the moment of the first failure.
 void add_snapshot(rows::Oom& row, const ReportContext& context, const ReportProcess& process,
                   const OomSnapshot& snapshot) {
-  const FreeMemory free = free_memory_of(snapshot, row.requested_bytes);
-  row.free_bytes = free.free_bytes;
-  row.largest_free_bytes = free.largest_free_bytes;
-  row.device_free_bytes = free.device_free_bytes;
-  row.verdict = free.verdict;
+  add_free_memory(row, snapshot);
   row.composition = compose_snapshot(context, process, snapshot);
   std::uint64_t total_bytes = 0;
   for (const auto& [holder, tally] : snapshot.holders) total_bytes += tally.bytes;
