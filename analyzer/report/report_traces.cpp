@@ -59,21 +59,17 @@ std::vector<std::string> words_of(const std::string& command_line) {
 
 // The digits and dots that follow `prefix` in a file's name: 3.12 in libpython3.12.so.1.0.
 std::string version_after(std::string_view name, std::string_view prefix) {
-  if (name.substr(0, prefix.size()) != prefix) return {};
-  std::string version;
-  for (const char c : name.substr(prefix.size())) {
-    if ((c < '0' || c > '9') && c != '.') break;
-    version += c;
-  }
-  while (!version.empty() && version.back() == '.') version.pop_back();
-  return version;
+  if (!name.starts_with(prefix)) return {};
+  name.remove_prefix(prefix.size());
+  name = name.substr(0, name.find_first_not_of("0123456789."));
+  return std::string(name.substr(0, name.find_last_not_of('.') + 1));
 }
 
 std::optional<rows::Python> python_of(const Dictionary& dictionary) {
   const std::string executable = dictionary.text(trace::TextKey::kExecutable);
   const std::string_view program = base_name(executable);
   const std::string_view library = base_name(dictionary.find_module("libpython"));
-  if (program.substr(0, 6) != "python" && library.empty()) return std::nullopt;
+  if (!program.starts_with("python") && library.empty()) return std::nullopt;
   std::string version = dictionary.text(trace::TextKey::kPythonVersion);
   if (version.empty()) version = version_after(program, "python");
   if (version.empty()) version = version_after(library, "libpython");
@@ -214,9 +210,8 @@ std::vector<rows::Process> report_processes(const ReportContext& context) {
     if (clock.calibrated()) row.clock_error_ns = clock.error_ns();
     row.cuda.driver_version = number(trace::TextKey::kDriverVersion);
     row.cupti = cupti_row(process);
-    for (const std::string& line : dictionary.lines(trace::TextKey::kSuppression)) {
-      row.suppressions.push_back(line);
-    }
+    const auto& suppressions = dictionary.lines(trace::TextKey::kSuppression);
+    row.suppressions.assign(suppressions.begin(), suppressions.end());
     row.python = python_of(dictionary);
     row.torch = torch_of(process);
     list.push_back(std::move(row));
