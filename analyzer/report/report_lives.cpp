@@ -33,9 +33,15 @@ void for_each_account(const ReportContext& context, Visit&& visit) {
   }
 }
 
-bool is_larger(const ReleasedAllocation& a, const ReleasedAllocation& b) {
-  return a.entry.bytes != b.entry.bytes ? a.entry.bytes > b.entry.bytes
-                                        : a.entry.born < b.entry.born;
+// Of the account at the moment, the largest first, of equals the oldest.
+std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, const ReportProcess& process,
+                                         const Account& account) {
+  std::vector<ReleasedAllocation> lives =
+      process.model().holders().lives_at(moment, account.level, account.device);
+  std::ranges::stable_sort(lives, {}, [](const ReleasedAllocation& life) {
+    return std::pair(~life.entry.bytes, life.entry.born);
+  });
+  return lives;
 }
 
 // Where something is missing it is not known which row lacks it, and of a checkpoint's part only
@@ -177,9 +183,7 @@ void add_largest(const ReportContext& context, const ReportProcess& process, con
   lives.resize(std::min(lives.size(), most));
   std::set<std::pair<std::uint64_t, std::uint64_t>> known;
   for (const ReleasedAllocation& life : lives) known.insert({life.entry.born, life.entry.address});
-  std::vector<ReleasedAllocation> at_peak =
-      process.model().holders().lives_at(account.peak, account.level, account.device);
-  std::stable_sort(at_peak.begin(), at_peak.end(), is_larger);
+  std::vector<ReleasedAllocation> at_peak = lives_at(account.peak, process, account);
   const Window& window = process.model().accounts().window();
   const std::uint64_t peak = account.peak.time();
   const bool has_peak = peak >= window.first && peak <= window.last;
@@ -202,10 +206,7 @@ std::vector<rows::BlockAt> report_blocks(const ReportContext& context, const Blo
   const auto add = [&](const ReportProcess& process, const Account& account,
                        const PeakSnapshot& moment, rows::BlocksAt at, std::uint64_t time_ns) {
     if (!moment.happened() || moment.is_restored()) return;
-    std::vector<ReleasedAllocation> lives =
-        process.model().holders().lives_at(moment, account.level, account.device);
-    std::stable_sort(lives.begin(), lives.end(), is_larger);
-    for (const ReleasedAllocation& life : lives) {
+    for (const ReleasedAllocation& life : lives_at(moment, process, account)) {
       rows::BlockAt row;
       static_cast<rows::Block&>(row) = block_row(context, process, life);
       row.at = at;
