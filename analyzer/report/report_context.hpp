@@ -147,9 +147,9 @@ class ReportContext {
 // The process has loaded PyTorch.
 [[nodiscard]] bool uses_pytorch(const ReportProcess& process);
 [[nodiscard]] rows::Origin origin_of(const Identity& identity);
-// No value where nothing is known about the site.
 // The identity's place is that of the frame.
 void set_place(Identity& identity, const StackFrame& frame);
+// No value where nothing is known about the site.
 [[nodiscard]] std::optional<rows::Site> site_row(const Identity& identity);
 // A second place that a row tells of.
 [[nodiscard]] rows::OptionalLocation location_of(const ReportContext& context,
@@ -165,6 +165,10 @@ void set_place(Identity& identity, const StackFrame& frame);
 [[nodiscard]] std::vector<rows::Holder> holder_rows(const TallyByIdentity& holders,
                                                     std::uint64_t total_bytes);
 [[nodiscard]] bool is_inexact(const ReportProcess& process, Level level);
+// Memory that the process itself took: no mapping of some, and not another process's.
+[[nodiscard]] constexpr bool is_own_memory(Level level) {
+  return level != Level::kMapping && level != Level::kImported;
+}
 
 // Sorted by the number, largest first, none as 0; rows that are equal keep their order.
 template <class Row, class Number>

@@ -49,7 +49,7 @@ CostRows rows_of(const ReportContext& context, const ReportProcess& process) {
     return rows[{false, level, identity.stack, identity}];
   };
   for (const Account& account : model.accounts().accounts()) {
-    if (account.level == Level::kMapping || account.level == Level::kImported) continue;
+    if (!is_own_memory(account.level)) continue;
     for (const auto& [holder, tally] :
          model.holders().at(account.peak, account.level, account.device)) {
       costs_of(holder).peak_bytes += tally.bytes;
@@ -61,7 +61,7 @@ CostRows rows_of(const ReportContext& context, const ReportProcess& process) {
   const std::vector<Group>& groups = model.accounts().groups();
   for (std::uint32_t i = 0; i < groups.size(); ++i) {
     const Level level = level_of(groups[i].key.kind);
-    if (level == Level::kMapping || level == Level::kImported) continue;
+    if (!is_own_memory(level)) continue;
     if (groups[i].allocated_bytes == 0) continue;
     costs_of({i, groups[i].segments != 0}).allocated_bytes += groups[i].allocated_bytes;
   }

@@ -160,7 +160,7 @@ std::map<SiteKey, SiteHistory> sites_of(const ReportContext& context, const Repo
   for (std::uint32_t i = 0; i < accounts.groups().size(); ++i) {
     const Group& group = accounts.group(i);
     const Level level = level_of(group.key.kind);
-    if (level == Level::kMapping || level == Level::kImported) continue;
+    if (!is_own_memory(level)) continue;
     if (group.segments != 0) continue;  // the framework's blocks in them are looked at
     const std::vector<History::Stretch> stretches = accounts.history().stretches_of(i);
     const bool allocates =

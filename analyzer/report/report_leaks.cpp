@@ -26,7 +26,6 @@ struct LeakRow {
 };
 
 struct LeakKey {
-  std::string process;
   std::int32_t device = kHostDevice;
   Kind kind = Kind::kDevice;
   LeakClass leak = LeakClass::kLost;
@@ -97,7 +96,7 @@ class LeakList {
   void add(const HolderKey& holder, const Teardown& teardown, LeakClass leak, const Tally& tally) {
     const GroupKey& key = process_.model().accounts().group(holder.group).key;
     const Identity identity = context_.identity_of(process_, holder);
-    LeakRow& row = rows_[{process_.id, key.device, key.kind, leak, teardown.reason, identity}];
+    LeakRow& row = rows_[{key.device, key.kind, leak, teardown.reason, identity}];
     if (row.tally.count == 0) row.ended_at = teardown.site;
     row.tally.merge(tally);
     if (leak == LeakClass::kLost) lost_by_holder_[holder] += tally.bytes;
@@ -122,18 +121,18 @@ LeakList collect(const ReportContext& context, const ReportProcess& process) {
   const ProcessModel& model = process.model();
   std::map<Alike, Tally> alike;
   const std::uint64_t leaks_from = model.program().steps().leaks_from();
+  const auto add = [&](const LiveAllocation& entry, const Teardown& teardown) {
+    alike[{{entry.group, entry.link != 0}, teardown, entry.born <= leaks_from}].add(entry.bytes,
+                                                                                    entry.born);
+  };
   for (const Account& account : model.accounts().accounts()) {
-    if (account.level == Level::kMapping || account.level == Level::kImported) continue;
+    if (!is_own_memory(account.level)) continue;
     for (const LiveAllocation& entry : model.memory().live_now(account.level, account.device)) {
-      alike[{{entry.group, entry.link != 0}, Teardown{}, entry.born <= leaks_from}].add(entry.bytes,
-                                                                                        entry.born);
+      add(entry, Teardown{});
     }
   }
-  model.memory().live.for_each_ended([&](const EndedAllocation& ended) {
-    const LiveAllocation& entry = ended.entry;
-    alike[{{entry.group, entry.link != 0}, ended.teardown, entry.born <= leaks_from}].add(
-        entry.bytes, entry.born);
-  });
+  model.memory().live.for_each_ended(
+      [&](const EndedAllocation& ended) { add(ended.entry, ended.teardown); });
   for (const auto& [key, tally] : model.memory().live.replaced_ended()) {
     alike[{{key.first, false}, {key.second, false, {}}, leaks_from != 0}].merge(tally);
   }

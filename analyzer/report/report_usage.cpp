@@ -116,8 +116,7 @@ template <class Visit>
 void for_each_peak(const ReportContext& context, Visit&& visit) {
   for (const ReportProcess& process : context.processes()) {
     for (const Account& account : process.model().accounts().accounts()) {
-      const bool is_memory = account.level != Level::kMapping && account.level != Level::kImported;
-      if (is_memory && account.peak.happened()) visit(process, account);
+      if (is_own_memory(account.level) && account.peak.happened()) visit(process, account);
     }
   }
 }
@@ -181,7 +180,7 @@ std::vector<rows::Owner> report_owners(const ReportContext& context) {
   for (const ReportProcess& process : context.processes()) {
     const ProcessModel& model = process.model();
     for (const Account& account : model.accounts().accounts()) {
-      if (account.level == Level::kMapping || account.level == Level::kImported) continue;
+      if (!is_own_memory(account.level)) continue;
       std::map<std::string, OwnerSums> owners;
       count_allocations(context, process, account, owners);
       const auto at_peak =
