@@ -109,7 +109,7 @@ bool keeps_graph(const std::vector<Place>& together, const std::vector<Allocatin
     if (one.device != first.device) continue;
     const Place place = place_at(one.stack, frames_of);
     const bool is_of_calls =
-        place.is_in_module && std::any_of(together.begin(), together.end(), [&](const Place& each) {
+        place.is_in_module && std::ranges::any_of(together, [&](const Place& each) {
           return each.is_in_module && is_called_alike(each, place);
         });
     if (!is_of_calls) continue;
@@ -126,7 +126,7 @@ rows::CodeLocation meeting_point(const std::vector<Place>& places) {
   const Place& first = places[0];
   std::size_t common = first.frames.size();
   for (const Place& place : places) common = std::min(common, common_frames(first, place));
-  const bool is_function = std::all_of(places.begin(), places.end(), [&](const Place& place) {
+  const bool is_function = std::ranges::all_of(places, [&](const Place& place) {
     return common < place.frames.size() && common < first.frames.size() &&
            is_same_function(place.frames[common], first.frames[common]);
   });
@@ -161,8 +161,8 @@ void find_growth_causes(std::vector<rows::Growth>& rows, const std::vector<Alloc
   for (rows::Growth& row : rows) left.push_back(place_of(row, frames_of));
   while (!left.empty()) {
     const std::vector<Place> together = take_together(left);
-    const bool has_model = std::any_of(together.begin(), together.end(),
-                                       [](const Place& place) { return place.is_in_module; });
+    const bool has_model =
+        std::ranges::any_of(together, [](const Place& place) { return place.is_in_module; });
     // What one line of a layer or a hook keeps by itself is no graph.
     const bool is_alone = together.size() == 1;
     if (!has_model || (is_alone && together.front().is_own_layer)) continue;

@@ -167,7 +167,7 @@ void observe_gradients(const ReportContext& context, const ReportProcess& proces
 // Between two neighbours in time.
 std::uint64_t median_gap(std::vector<std::uint64_t> times) {
   if (times.size() < 2) return 0;
-  std::sort(times.begin(), times.end());
+  std::ranges::sort(times);
   std::adjacent_difference(times.begin(), times.end(), times.begin());
   const auto middle = times.begin() + 1 + static_cast<std::ptrdiff_t>(times.size() - 1) / 2;
   std::nth_element(times.begin() + 1, middle, times.end());
@@ -229,10 +229,8 @@ std::optional<rows::Origin> models_caller(const ReportContext& context,
     callers[std::move(identity)] += bytes;
   }
   if (callers.empty()) return std::nullopt;
-  return origin_of(
-      std::max_element(callers.begin(), callers.end(), [](const auto& a, const auto& b) {
-        return a.second < b.second;
-      })->first);
+  const auto bytes_of = [](const auto& caller) { return caller.second; };
+  return origin_of(std::ranges::max_element(callers, {}, bytes_of)->first);
 }
 
 void observe_graphs(const ReportContext& context, const ReportProcess& process,

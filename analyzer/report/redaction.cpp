@@ -84,7 +84,7 @@ constexpr auto kSourceEndings = std::to_array<std::string_view>(
 
 template <std::size_t kCount>
 bool is_one_of(std::string_view text, const std::array<std::string_view, kCount>& list) {
-  return std::find(list.begin(), list.end(), text) != list.end();
+  return std::ranges::find(list, text) != list.end();
 }
 
 bool is_digits_and_dots(std::string_view text) {

@@ -29,8 +29,7 @@ class ProcessAllocations {
     history.complete_from_ns = process_.time_ns(accounts_.log().dropped_until());
     std::vector<const LoggedAllocation*> logged;
     accounts_.log().for_each([&](const LoggedAllocation& row) { logged.push_back(&row); });
-    std::sort(logged.begin(), logged.end(),
-              [](const auto* a, const auto* b) { return a->entry.born < b->entry.born; });
+    std::ranges::sort(logged, {}, [](const auto* row) { return row->entry.born; });
     for (const LoggedAllocation* row : logged) history.allocations.push_back(row_of(*row));
     return history;
   }

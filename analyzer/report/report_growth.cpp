@@ -133,9 +133,8 @@ Growth growth_of(const std::vector<History::Stretch>& stretches, const GrowthWin
     if (count[i] == count[i - 1]) larger_bytes += stays[i] - stays[i - 1];
   }
   const std::uint64_t bytes = stays.back() - stays.front();
-  const bool everywhere = std::all_of(rose.begin(), rose.end(), [&](std::uint64_t part) {
-    return part != 0 && part >= bytes / kLeastPartOfRise;
-  });
+  const bool everywhere = std::ranges::all_of(
+      rose, [&](std::uint64_t part) { return part != 0 && part >= bytes / kLeastPartOfRise; });
   if (!everywhere) return growth;
   growth.larger_bytes = larger_bytes;
   growth.bytes = bytes;
@@ -261,8 +260,8 @@ bool is_training_that_just_began(const ReportProcess& process,
   constexpr std::uint64_t kFewPasses = 2;
   const std::uint64_t passes = process.model().program().backward_passes();
   return passes != 0 && passes <= kFewPasses &&
-         std::none_of(steps.begin(), steps.end(),
-                      [&](const rows::Step& step) { return step.process == process.id; });
+         std::ranges::none_of(steps,
+                              [&](const rows::Step& step) { return step.process == process.id; });
 }
 
 using GrowthBySite = std::map<SiteKey, Growth>;

@@ -59,7 +59,7 @@ bool moves_a_module(const ReportContext& context, const ReportProcess& process,
                     const std::string& stack) {
   if (stack.empty()) return false;
   const auto frames = context.names_of(process).frames_of(stack_id(stack));
-  return std::any_of(frames.begin(), frames.end(), [](const StackFrame& frame) {
+  return std::ranges::any_of(frames, [](const StackFrame& frame) {
     return frame.file.ends_with("/torch/nn/modules/module.py") &&
            frame.function.ends_with("_apply");
   });

@@ -143,9 +143,7 @@ std::vector<rows::PoolActivity> report_pool_activity(const ReportContext& contex
   for (const ReportProcess& process : context.processes()) {
     const ledger::MappedArray<PoolState>& known = process.model().memory().pools.pools();
     for (const auto& [handle, pool] : process.model().activity().pools()) {
-      const auto same =
-          std::find_if(known.begin(), known.end(),
-                       [&, wanted = handle](const auto& p) { return p.handle == wanted; });
+      const auto same = std::ranges::find(known, handle, &PoolState::handle);
       auto row = context.row_on<rows::PoolActivity>(process, pool.device);
       row.records = pool.records;
       row.reserved_peak_bytes = pool.reserved_peak_bytes;

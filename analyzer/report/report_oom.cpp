@@ -38,7 +38,7 @@ void add_free_memory(rows::Oom& row, const OomSnapshot& snapshot) {
 std::optional<bool> survived(const ReportProcess& process, const OomRow& failures) {
   if (process.end != rows::TraceEnd::kExit || failures.count != 1) return std::nullopt;
   const auto& groups = process.model().accounts().groups();
-  return std::any_of(groups.begin(), groups.end(), [&](const Group& group) {
+  return std::ranges::any_of(groups, [&](const Group& group) {
     return group.last_time > failures.first.time &&
            level_of(group.key.kind) == failures.first.level;
   });

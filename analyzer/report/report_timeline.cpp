@@ -45,7 +45,7 @@ Parts parts_by_owner(const ReportContext& context, const ReportProcess& process,
 // The driver has told of every pool of the device how much it holds.
 bool knows_pools(const ProcessModel& model, std::int32_t device) {
   const ledger::MappedArray<PoolState>& pools = model.memory().pools.pools();
-  return std::all_of(pools.begin(), pools.end(), [&](const PoolState& pool) {
+  return std::ranges::all_of(pools, [&](const PoolState& pool) {
     return pool.device != device || pool.is_imported || pool.sampled;
   });
 }
@@ -79,8 +79,8 @@ class TimelineRow {
 
  private:
   static void add_name(rows::NamedNumbers& names, const std::string& name) {
-    const bool is_there = std::any_of(names.begin(), names.end(),
-                                      [&](const auto& known) { return known.first == name; });
+    const bool is_there =
+        std::ranges::any_of(names, [&](const auto& known) { return known.first == name; });
     if (!is_there) names.emplace_back(name, 0);
   }
   static rows::NamedNumbers filled(rows::NamedNumbers names, const rows::NamedNumbers& values) {

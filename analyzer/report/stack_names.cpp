@@ -71,7 +71,7 @@ StackNames::Parts StackNames::parts_of(trace::StackId stack) const {
 bool StackNames::calls_backward(trace::StackId stack) const {
   const std::vector<PythonFrame> frames =
       model_.program().dictionary().python_stacks().frames_of(stack);
-  return std::any_of(frames.begin(), frames.end(), [](const PythonFrame& frame) {
+  return std::ranges::any_of(frames, [](const PythonFrame& frame) {
     return is_backward_call(frame.file, frame.function);
   });
 }

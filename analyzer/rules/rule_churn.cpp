@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that goes back and forth between the program and the driver.
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -105,13 +106,12 @@ void add(rows::ChurningSite& sum, const rows::ChurningSite& row) {
 // One row a cause, with the place that allocates most.
 std::vector<rows::ChurningSite> causes_of(const std::vector<rows::ChurningSite>& churning) {
   std::vector<rows::ChurningSite> largest_first = churning;
-  std::stable_sort(largest_first.begin(), largest_first.end(),
-                   [](const auto& a, const auto& b) { return a.allocations > b.allocations; });
+  std::ranges::stable_sort(largest_first, std::greater(), &rows::ChurningSite::allocations);
   std::vector<rows::ChurningSite> causes;
   for (const rows::ChurningSite& row : largest_first) {
     if (!churns(row)) continue;
-    const auto cause = std::find_if(causes.begin(), causes.end(),
-                                    [&](const auto& other) { return have_one_cause(other, row); });
+    const auto cause =
+        std::ranges::find_if(causes, [&](const auto& other) { return have_one_cause(other, row); });
     if (cause == causes.end()) {
       causes.push_back(row);
     } else {

@@ -39,9 +39,8 @@ std::vector<const rows::Fragmentation*> worst_moments(const rows::Report& report
 // What nobody would miss: less than a hundredth of a device that never refused a request.
 bool is_hardly_felt(const rows::Fragmentation& row, const rows::Report& report) {
   constexpr std::uint64_t kParts = 100;
-  const bool was_refused =
-      std::any_of(report.oom.begin(), report.oom.end(),
-                  [&](const rows::Oom& oom) { return !oom.device || oom.device == row.device; });
+  const bool was_refused = std::ranges::any_of(
+      report.oom, [&](const rows::Oom& oom) { return !oom.device || oom.device == row.device; });
   const rows::Device* const device = rows::find_device(report.devices, row.device);
   return !was_refused && device != nullptr &&
          row.unusable_bytes.value_or(0) < device->total_bytes.value_or(0) / kParts;

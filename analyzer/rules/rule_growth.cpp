@@ -241,9 +241,8 @@ bool is_of_growth(const rows::Finding& leak, const rows::Finding& growth) {
 }
 
 void join_leak(const rows::Growth& row, rows::Finding& growth, Findings& findings) {
-  const auto leak = std::find_if(findings.begin(), findings.end(), [&](const auto& finding) {
-    return is_of_growth(finding, growth);
-  });
+  const auto leak = std::ranges::find_if(
+      findings, [&](const auto& finding) { return is_of_growth(finding, growth); });
   if (leak == findings.end()) return;
   leak->detail += " It grew throughout the run, " + course_text(row) + '.' + forecast_text(row);
   leak->evidence.add("growth_bytes", row.bytes);

@@ -132,11 +132,9 @@ const rows::ReplayedSetting* meeting_setting(const Failure& failure) {
 
 bool no_setting_meets(const Failure& failure) {
   if (!failure.refused) return false;
-  return std::all_of(failure.replayed->others.begin(), failure.replayed->others.end(),
-                     [&](const rows::ReplayedSetting& setting) {
-                       return *failure.refused < setting.meets.size() &&
-                              setting.meets[*failure.refused] == false;
-                     });
+  return std::ranges::all_of(failure.replayed->others, [&](const rows::ReplayedSetting& setting) {
+    return *failure.refused < setting.meets.size() && setting.meets[*failure.refused] == false;
+  });
 }
 
 // The largest request that would have been met instead; 0 where it is not known.

@@ -66,16 +66,14 @@ MemoryByRank memory_by_rank(const rows::Report& report) {
 
 // Of an even number the lower one of the two in the middle.
 std::uint64_t median_of(std::vector<std::uint64_t> values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   return values[(values.size() - 1) / 2];
 }
 
 // Its device decides what fits.
 const RankMemory& largest_of(const MemoryByRank& ranks) {
-  const auto largest = std::max_element(
-      ranks.begin(), ranks.end(),
-      [](const auto& a, const auto& b) { return a.second.peak_bytes < b.second.peak_bytes; });
-  return largest->second;
+  const auto peak_of = [](const auto& rank) { return rank.second.peak_bytes; };
+  return std::ranges::max_element(ranks, {}, peak_of)->second;
 }
 
 template <class Value>
@@ -204,7 +202,7 @@ bool is_near_limit(const RuleInput& input, const RankMemory& memory) {
 
 // What grows on one rank alone is why that one holds more: one fault, which the growth tells.
 void join_growth(const Excess& excess, rows::Finding& more, Findings& findings) {
-  const auto growth = std::find_if(findings.begin(), findings.end(), [&](const auto& finding) {
+  const auto growth = std::ranges::find_if(findings, [&](const auto& finding) {
     return finding.rule == Rule::kGrowth && finding.process == more.process && excess.at &&
            finding.origin.site == excess.at->site && finding.bytes.value_or(0) * 2 >= *more.bytes;
   });

@@ -2,6 +2,7 @@
 #include "analyzer/rules/rules.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 #include "analyzer/rules/finding_text.hpp"
@@ -32,7 +33,7 @@ void lower_confidence(const rows::Report& report, rows::Finding& finding) {
     return;
   }
   const auto& partial = report.coverage.partial_rules;
-  const bool is_partial = std::any_of(partial.begin(), partial.end(), [&](const auto& row) {
+  const bool is_partial = std::ranges::any_of(partial, [&](const auto& row) {
     return !finding.process || *finding.process == row.process;
   });
   if (is_partial) finding.confidence = FindingConfidence::kInferred;
@@ -45,13 +46,10 @@ bool is_trifle(const rows::Finding& finding) {
 }
 
 void sort(Findings& findings) {
-  const auto key_of = [](const rows::Finding& finding) {
+  std::ranges::stable_sort(findings, {}, [](const rows::Finding& finding) {
     return std::make_tuple(finding.severity, is_trifle(finding), finding.rule,
                            ~finding.bytes.value_or(0), std::cref(finding.fingerprint));
-  };
-  std::stable_sort(
-      findings.begin(), findings.end(),
-      [&](const rows::Finding& a, const rows::Finding& b) { return key_of(a) < key_of(b); });
+  });
 }
 
 }  // namespace
