@@ -36,18 +36,6 @@ struct GrowthWindow {
   std::size_t end = 0;
 };
 
-struct Growth {
-  GrowthWindow window;
-  std::uint64_t bytes = 0;
-  std::uint64_t larger_bytes = 0;  // of them where their number did not rise
-  std::uint64_t blocks = 0;        // by which their number rose likewise
-  std::uint64_t rises = 0;
-  std::uint64_t allocations = 0;
-  std::uint64_t frees_before = 0;  // the window, in it, and after it
-  std::uint64_t frees = 0;
-  std::uint64_t frees_after = 0;
-};
-
 // Where the process allocated last. At its end it may free as often as it ever allocated.
 std::size_t allocating_end(const History& history) {
   std::size_t end = history.flow().size();
@@ -105,11 +93,10 @@ std::uint64_t rise_of(const std::vector<History::Stretch>& stretches, const Grow
 
 // It must rise in every part of the window, and not by next to nothing: a sawtooth rises for good
 // in its last tooth alone, however little its feet differ, and a cache that fills once rises in the
-// beginning.
-Growth growth_of(const std::vector<History::Stretch>& stretches, const GrowthWindow& window,
-                 std::size_t allocating_end) {
-  Growth growth;
-  growth.window = window;
+// beginning. Only the numbers of bytes and calls.
+rows::Growth growth_of(const std::vector<History::Stretch>& stretches, const GrowthWindow& window,
+                       std::size_t allocating_end) {
+  rows::Growth growth;
   const std::size_t length = window.end - window.begin;
   if (length < kLeastStretches || length * 2 + window.begin < allocating_end) return growth;
   for (std::size_t i = 0; i < stretches.size(); ++i) {
@@ -264,7 +251,7 @@ bool is_training_that_just_began(const ReportProcess& process,
                               [&](const rows::Step& step) { return step.process == process.id; });
 }
 
-using GrowthBySite = std::map<SiteKey, Growth>;
+using GrowthBySite = std::map<SiteKey, rows::Growth>;
 
 // Where their blocks are freed again while this site's memory grows, nothing keeps them together.
 void count_others(const SiteKey& key, const GrowthBySite& growths, rows::Growth& row) {
@@ -310,28 +297,20 @@ void add_steps(rows::Growth& row, const StepsPassed& passed) {
   if (!passed.inferred) row.confidence = FindingConfidence::kInferred;
 }
 
-// Without what the steps, the device and other sites say of it.
-rows::Growth growth_row(const ReportContext& context, const ReportProcess& process,
-                        const std::pair<const SiteKey, SiteHistory>& site, const Growth& growth) {
+// What is known of the site, its place and its time.
+void add_site(rows::Growth& row, const ReportContext& context, const ReportProcess& process,
+              const std::pair<const SiteKey, SiteHistory>& site, const GrowthWindow& window) {
   const auto& [key, history] = site;
   const std::vector<History::Flow>& flow = process.model().accounts().history().flow();
-  auto row = context.row_on<rows::Growth>(process, key.device);
+  row.process = process.id;
+  row.device = context.device_id(process, key.device);
   row.level = key.level;
   row.live_bytes = history.stretches.back().low_bytes;
   row.origin = origin_with_stack(key.identity, history.stack);
-  row.bytes = growth.bytes;
-  row.rises = growth.rises;
-  row.allocations = growth.allocations;
-  row.blocks = growth.blocks;
-  row.larger_bytes = growth.larger_bytes;
-  row.begin_ns = process.known_time_ns(flow[growth.window.begin].end);
-  row.end_ns = process.known_time_ns(flow[growth.window.end - 1].end);
-  row.frees_before = growth.frees_before;
-  row.frees = growth.frees;
-  row.frees_after = growth.frees_after;
+  row.begin_ns = process.known_time_ns(flow[window.begin].end);
+  row.end_ns = process.known_time_ns(flow[window.end - 1].end);
   row.freed = releases_row(context, process, &history.freed);
   row.is_exact = !is_inexact(process, key.level);
-  return row;
 }
 
 }  // namespace
@@ -353,15 +332,16 @@ std::vector<rows::Growth> report_growth(const ReportContext& context,
     }
     std::vector<rows::Growth> own;
     for (const auto& site : sites) {
-      const Growth& growth = growths.at(site.first);
-      if (growth.bytes < thresholds.bytes(Threshold::kGrowthBytes) ||
-          growth.rises < thresholds.count(Threshold::kGrowthRises) || growth.bytes == 0) {
+      rows::Growth row = growths.at(site.first);
+      if (row.bytes < thresholds.bytes(Threshold::kGrowthBytes) ||
+          row.rises < thresholds.count(Threshold::kGrowthRises) || row.bytes == 0) {
         continue;
       }
-      rows::Growth row = growth_row(context, process, site, growth);
+      const GrowthWindow window = window_of(site.second.stretches, begin);
+      add_site(row, context, process, site, window);
       count_others(site.first, growths, row);
       add_steps(row, steps_between(steps, process.id, row.begin_ns, row.end_ns));
-      row.only_fills = !is_steady(history, growth.window, thresholds);
+      row.only_fills = !is_steady(history, window, thresholds);
       const std::uint64_t peak_bytes = peak_of(process.model().accounts(), site.first);
       if (row.only_fills && !is_much(row, peak_bytes, thresholds)) continue;
       const bool is_on_device = row.level != Level::kHost && row.level != Level::kManaged;
