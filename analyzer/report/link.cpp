@@ -20,8 +20,8 @@ constexpr auto kLanes = std::to_array<Lane>({{2.5e9, 8.0 / 10},
                                              {64e9, 242.0 / 256}});
 constexpr std::uint32_t kMostLanes = 32;
 
-}  // namespace
-
+// By the rates of the PCI Express base specifications: 2.5, 5, 8, 16, 32 and 64 GT/s a lane, less
+// the line code. The packets' own headers take a further tenth or so.
 std::optional<double> pcie_bytes_per_second(std::uint32_t generation, std::uint32_t width) {
   if (generation == 0 || generation > kLanes.size() || width == 0 || width > kMostLanes) {
     return std::nullopt;
@@ -29,6 +29,8 @@ std::optional<double> pcie_bytes_per_second(std::uint32_t generation, std::uint3
   const Lane& lane = kLanes[generation - 1];
   return lane.transfers_per_second * lane.payload / 8 * width;
 }
+
+}  // namespace
 
 std::optional<double> link_bytes_per_second(const DeviceState& device, Direction direction) {
   if (direction != Direction::kHostToDevice && direction != Direction::kDeviceToHost) {
