@@ -197,20 +197,21 @@ std::string none_text(const Failure& failure) {
          names_of_settings(*failure.replayed) + ").";
 }
 
+std::string ask_less_text(const rows::Oom& row) {
+  return "Ask for less" + (row.origin.site ? " at " + site_text(row.origin.site) : std::string());
+}
+
 // Where it is known that no setting helps, the rest of the fix comes first.
 std::string fix_for_fragmented(const rows::Report& report, const Failure& failure) {
   const rows::Oom& row = failure.row;
   const std::string or_else = pinning_text(report, row);
   const std::string otherwise = or_else.empty() ? "" : " Or " + or_else + '.';
   if (no_setting_meets(failure)) {
-    return "Ask for less" +
-           (row.origin.site ? " at " + site_text(row.origin.site) : std::string()) + ", " +
-           at_most_text(failure) + ": " + none_text(failure) + otherwise;
+    return ask_less_text(row) + ", " + at_most_text(failure) + ": " + none_text(failure) +
+           otherwise;
   }
   if (failure.is_expandable) {
-    return "Ask for less" +
-           (row.origin.site ? " at " + site_text(row.origin.site) : std::string()) + ", " +
-           at_most_text(failure) + '.' + otherwise;
+    return ask_less_text(row) + ", " + at_most_text(failure) + '.' + otherwise;
   }
   return "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which needs no change of the "
          "program, so that the " +
@@ -228,8 +229,7 @@ std::string fix_by_asking_less(const Failure& failure) {
   const std::uint64_t held = bytes_held(row);
   const bool can_never_fit = total != 0 && row.requested_bytes > total;
   if (!can_never_fit && row.requested_bytes < held) return {};
-  std::string fix = "Ask for less";
-  if (row.origin.site) fix += " at " + site_text(row.origin.site);
+  std::string fix = ask_less_text(row);
   if (!at_most.empty()) fix += ", " + at_most;
   if (can_never_fit) {
     return fix + ": the device has " + size_text(total) +
