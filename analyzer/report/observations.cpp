@@ -19,16 +19,22 @@ struct ChurnKey {
   friend auto operator<=>(const ChurnKey&, const ChurnKey&) = default;
 };
 
+// The row's stack is that of the group that allocated most.
 struct ChurnSums {
-  std::uint64_t allocations_after_warmup = 0;
-  std::uint64_t stretches_after_warmup = 0;
-  std::uint64_t allocations = 0;
-  std::uint64_t live_count = 0;
+  rows::ChurningSite row;
   std::uint64_t host_ticks = 0;
-  std::string stack;  // of the group that allocated most
   std::uint64_t most_allocations = 0;
   CallSite freed_at;  // those of that group
 };
+
+// The place of the row, which has its stack already.
+void add_place(rows::Observed& row, const ReportContext& context, const ReportProcess& process,
+               const SiteKey& site) {
+  row.process = process.id;
+  row.device = context.device_id(process, site.device);
+  row.level = site.level;
+  row.origin = origin_with_stack(site.identity, row.origin.stack.value_or(""));
+}
 
 // Calls whose every use goes to the driver. Stream-ordered memory and the framework's blocks come
 // from pools and cost little.
@@ -68,15 +74,15 @@ std::map<ChurnKey, ChurnSums> churn_by_site(const ReportContext& context,
     ChurnSums& sums = sites[key];
     const std::vector<History::Stretch> stretches = accounts.history().stretches_of(i);
     for (std::size_t at = begin; at < stretches.size(); ++at) {
-      sums.allocations_after_warmup += stretches[at].allocations;
-      sums.stretches_after_warmup += stretches[at].allocations != 0 ? 1 : 0;
+      sums.row.allocations_after_warmup += stretches[at].allocations;
+      sums.row.stretches_after_warmup += stretches[at].allocations != 0 ? 1 : 0;
     }
-    sums.allocations += group.allocations;
-    sums.live_count += live_count[i];
+    sums.row.allocations += group.allocations;
+    sums.row.live_count_at_end += live_count[i];
     sums.host_ticks += group.host_ticks;
     if (group.allocations > sums.most_allocations) {
       sums.most_allocations = group.allocations;
-      sums.stack = stack;
+      sums.row.origin.stack = rows::text_or_none(stack);
       sums.freed_at = group.freed.first_at;
     }
   }
@@ -89,55 +95,39 @@ void observe_churn(const ReportContext& context, const ReportProcess& process,
   const auto begin = static_cast<std::size_t>(thresholds[Threshold::kChurnWarmupShare] *
                                               static_cast<double>(stretches));
   for (const auto& [key, sums] : churn_by_site(context, process, begin)) {
-    if (sums.allocations_after_warmup < thresholds.count(Threshold::kChurnCount)) continue;
-    auto row = context.row_on<rows::ChurningSite>(process, key.device);
-    row.level = level_of(key.kind);
+    rows::ChurningSite row = sums.row;
+    if (row.allocations_after_warmup < thresholds.count(Threshold::kChurnCount)) continue;
+    add_place(row, context, process, {key.device, level_of(key.kind), key.identity});
     row.kind = key.kind;
-    row.origin = origin_with_stack(key.identity, sums.stack);
-    row.allocations = sums.allocations;
-    row.allocations_after_warmup = sums.allocations_after_warmup;
-    row.stretches_after_warmup = sums.stretches_after_warmup;
     row.all_stretches_after_warmup = stretches - begin;
-    row.live_count_at_end = sums.live_count;
     row.time_in_calls_ns = process.duration_ns(sums.host_ticks);
     row.freed_at = location_of(context, process, sums.freed_at);
     list.push_back(std::move(row));
   }
 }
 
-struct CollectedSums {
-  Collected sums;  // of several ways there: collections and the largest of the one with most
-  std::string stack;
-};
-
+// Of several ways to a site: collections and the largest of the one with most.
 void observe_collected(const ReportContext& context, const ReportProcess& process,
                        std::vector<rows::CollectedSite>& list) {
-  std::map<SiteKey, CollectedSums> sites;
+  std::map<SiteKey, rows::CollectedSite> sites;
   const Accounts& accounts = process.model().accounts();
   process.model().memory().collected.for_each([&](std::uint32_t index, const Collected& collected) {
     const Group& group = accounts.group(index);
     SiteKey key{group.key.device, level_of(group.key.kind),
                 context.identity_of(process, {index, group.segments != 0})};
     const std::string stack = take_stack(key.identity);
-    CollectedSums& site = sites[key];
-    site.sums.count += collected.count;
-    site.sums.bytes += collected.bytes;
-    site.sums.collections = std::max(site.sums.collections, collected.collections);
-    if (collected.largest_bytes > site.sums.largest_bytes) {
-      site.sums.largest_bytes = collected.largest_bytes;
-      site.sums.largest_time = collected.largest_time;
-      site.stack = stack;
+    rows::CollectedSite& row = sites[key];
+    row.count += collected.count;
+    row.bytes += collected.bytes;
+    row.collections = std::max(row.collections, collected.collections);
+    if (collected.largest_bytes > row.largest_bytes) {
+      row.largest_bytes = collected.largest_bytes;
+      row.largest_time_ns = process.time_ns(collected.largest_time);
+      row.origin.stack = rows::text_or_none(stack);
     }
   });
-  for (const auto& [key, site] : sites) {
-    auto row = context.row_on<rows::CollectedSite>(process, key.device);
-    row.level = key.level;
-    row.origin = origin_with_stack(key.identity, site.stack);
-    row.count = site.sums.count;
-    row.bytes = site.sums.bytes;
-    row.collections = site.sums.collections;
-    row.largest_bytes = site.sums.largest_bytes;
-    row.largest_time_ns = process.time_ns(site.sums.largest_time);
+  for (auto& [key, row] : sites) {
+    add_place(row, context, process, key);
     list.push_back(std::move(row));
   }
 }
