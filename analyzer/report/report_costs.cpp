@@ -13,22 +13,9 @@ namespace {
 // So many of the largest rows by each measure are shown; the others are one row together.
 constexpr std::size_t kMostRowsByMeasure = 300;
 
-struct Costs {
-  std::uint64_t peak_bytes = 0;  // at the peak of its level on its device
-  std::uint64_t leaked_bytes = 0;
-  std::uint64_t allocated_bytes = 0;
-  std::uint64_t copied_bytes = 0;
-
-  void add(const Costs& more) {
-    peak_bytes += more.peak_bytes;
-    leaked_bytes += more.leaked_bytes;
-    allocated_bytes += more.allocated_bytes;
-    copied_bytes += more.copied_bytes;
-  }
-};
-
-constexpr auto kMeasures = std::to_array<std::uint64_t Costs::*>(
-    {&Costs::peak_bytes, &Costs::leaked_bytes, &Costs::allocated_bytes, &Costs::copied_bytes});
+constexpr auto kMeasures = std::to_array<std::uint64_t rows::Cost::*>(
+    {&rows::Cost::peak_bytes, &rows::Cost::leaked_bytes, &rows::Cost::allocated_bytes,
+     &rows::Cost::copied_bytes});
 
 struct CostKey {
   bool is_copy = false;
@@ -37,13 +24,14 @@ struct CostKey {
   Identity identity;
   friend auto operator<=>(const CostKey&, const CostKey&) = default;
 };
-using CostRows = std::map<CostKey, Costs>;
+// Of each the measures alone.
+using CostRows = std::map<CostKey, rows::Cost>;
 using CostRow = CostRows::value_type;
 
 CostRows rows_of(const ReportContext& context, const ReportProcess& process) {
   const ProcessModel& model = process.model();
   CostRows rows;
-  const auto costs_of = [&](const HolderKey& holder) -> Costs& {
+  const auto costs_of = [&](const HolderKey& holder) -> rows::Cost& {
     const Level level = level_of(model.accounts().group(holder.group).key.kind);
     const Identity identity = context.identity_of(process, holder);
     return rows[{false, level, identity.stack, identity}];
@@ -86,16 +74,11 @@ std::set<const CostRow*> largest_rows(const CostRows& rows) {
   return largest;
 }
 
-rows::Cost cost_row(const ReportProcess& process, const CostKey& key, const Costs& costs) {
-  rows::Cost row;
+rows::Cost cost_row(const ReportProcess& process, const CostKey& key, rows::Cost row) {
   row.process = process.id;
   if (!key.is_copy) row.level = key.level;
   row.origin = origin_with_stack(key.identity, key.stack);
   row.layers = rows::text_or_none(key.identity.layers);
-  row.peak_bytes = costs.peak_bytes;
-  row.leaked_bytes = costs.leaked_bytes;
-  row.allocated_bytes = costs.allocated_bytes;
-  row.copied_bytes = costs.copied_bytes;
   return row;
 }
 
@@ -115,7 +98,8 @@ std::vector<rows::Cost> report_costs(const ReportContext& context) {
       }
       CostKey other{key.is_copy, key.level, {}, {}};
       other.identity.owner = "other";
-      rest[other].add(costs);
+      rows::Cost& sum = rest[other];
+      for (const auto measure : kMeasures) sum.*measure += costs.*measure;
     }
     for (const auto& [key, costs] : rest) list.push_back(cost_row(process, key, costs));
   }

@@ -326,7 +326,7 @@ struct Cost {
   std::optional<Level> level;
   OptionalText layers;  // as of a holder
   Origin origin;
-  std::uint64_t peak_bytes = 0;
+  std::uint64_t peak_bytes = 0;  // at the peak of its level on its device
   std::uint64_t leaked_bytes = 0;
   std::uint64_t allocated_bytes = 0;
   std::uint64_t copied_bytes = 0;
