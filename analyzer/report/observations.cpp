@@ -27,15 +27,6 @@ struct ChurnSums {
   CallSite freed_at;  // those of that group
 };
 
-// The place of the row, which has its stack already.
-void add_place(rows::Observed& row, const ReportContext& context, const ReportProcess& process,
-               const SiteKey& site) {
-  row.process = process.id;
-  row.device = context.device_id(process, site.device);
-  row.level = site.level;
-  row.origin = origin_with_stack(site.identity, row.origin.stack.value_or(""));
-}
-
 // Calls whose every use goes to the driver. Stream-ordered memory and the framework's blocks come
 // from pools and cost little.
 bool goes_to_the_driver(Kind kind) {

@@ -91,20 +91,8 @@ void add_histogram(const ReportContext& context, const ReportProcess& process,
   list.push_back(std::move(row));
 }
 
-struct TemporarySums {
-  std::uint64_t count = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t allocations = 0;
-  std::string stack;
-
-  void add(const TemporarySums& more) {
-    count += more.count;
-    bytes += more.bytes;
-    allocations += more.allocations;
-    if (stack.empty() && more.count != 0) stack = more.stack;
-  }
-};
-using TemporariesBySite = std::map<SiteKey, TemporarySums>;
+// Their rows without a place, but with the stack.
+using TemporariesBySite = std::map<SiteKey, rows::Temporary>;
 
 TemporariesBySite sum_temporaries(const ReportContext& context, const ReportProcess& process) {
   TemporariesBySite sums;
@@ -115,20 +103,19 @@ TemporariesBySite sum_temporaries(const ReportContext& context, const ReportProc
     SiteKey key{group.key.device, level_of(group.key.kind),
                 context.identity_of(process, {i, group.segments != 0})};
     const std::string stack = take_stack(key.identity);
-    sums[std::move(key)].add({group.temporaries, group.temporary_bytes, group.allocations, stack});
+    rows::Temporary& sum = sums[std::move(key)];
+    sum.count += group.temporaries;
+    sum.bytes += group.temporary_bytes;
+    sum.allocations += group.allocations;
+    if (!sum.origin.stack && group.temporaries != 0) sum.origin.stack = rows::text_or_none(stack);
   }
   std::erase_if(sums, [](const auto& row) { return row.second.count == 0; });
   return sums;
 }
 
 rows::Temporary temporary_row(const ReportContext& context, const ReportProcess& process,
-                              const SiteKey& key, const TemporarySums& sums) {
-  auto row = context.row_on<rows::Temporary>(process, key.device);
-  row.level = key.level;
-  row.count = sums.count;
-  row.bytes = sums.bytes;
-  row.allocations = sums.allocations;
-  row.origin = origin_with_stack(key.identity, sums.stack);
+                              const SiteKey& key, rows::Temporary row) {
+  add_place(row, context, process, key);
   row.is_exact = is_whole(process, key.level);
   return row;
 }
@@ -139,7 +126,7 @@ std::vector<rows::Temporary> temporary_rows(const ReportContext& context,
   const TemporariesBySite sums = sum_temporaries(context, process);
   std::vector<rows::Temporary> list;
   TemporariesBySite rest;
-  for (const auto* site : largest_first(sums, &TemporarySums::count)) {
+  for (const auto* site : largest_first(sums, &rows::Temporary::count)) {
     const auto& [key, of_site] = *site;
     if (list.size() < kMostTemporaries) {
       list.push_back(temporary_row(context, process, key, of_site));
@@ -147,7 +134,10 @@ std::vector<rows::Temporary> temporary_rows(const ReportContext& context,
     }
     SiteKey other{key.device, key.level, {}};
     other.identity.owner = "other";
-    rest[std::move(other)].add({of_site.count, of_site.bytes, of_site.allocations, {}});
+    rows::Temporary& of_rest = rest[std::move(other)];
+    of_rest.count += of_site.count;
+    of_rest.bytes += of_site.bytes;
+    of_rest.allocations += of_site.allocations;
   }
   for (const auto& [key, of_rest] : rest) {
     list.push_back(temporary_row(context, process, key, of_rest));

@@ -28,6 +28,16 @@ struct SiteKey {
   return origin;
 }
 
+// The place of a row that has its stack already.
+template <class Row>
+void add_place(Row& row, const ReportContext& context, const ReportProcess& process,
+               const SiteKey& site) {
+  row.process = process.id;
+  row.device = context.device_id(process, site.device);
+  row.level = site.level;
+  row.origin = origin_with_stack(site.identity, row.origin.stack.value_or(""));
+}
+
 // Takes the stack out of an identity that is to be summed by.
 [[nodiscard]] inline std::string take_stack(Identity& identity) {
   return std::exchange(identity.stack, std::string());
