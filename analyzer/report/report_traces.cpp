@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdio>
 #include <cstring>
+#include <ranges>
 #include <string>
 
 #include "analyzer/findings/rule_table.hpp"
@@ -47,14 +48,10 @@ rows::OptionalNumber duration_of(const ReportProcess& process) {
 
 std::vector<std::string> words_of(const std::string& command_line) {
   std::vector<std::string> words;
-  if (command_line.empty()) return words;
-  std::size_t begin = 0;
-  for (;;) {
-    const std::size_t end = command_line.find('\0', begin);
-    words.push_back(command_line.substr(begin, end - begin));
-    if (end == std::string::npos) return words;
-    begin = end + 1;
+  for (const auto word : std::views::split(command_line, '\0')) {
+    words.emplace_back(word.begin(), word.end());
   }
+  return words;
 }
 
 // The digits and dots that follow `prefix` in a file's name: 3.12 in libpython3.12.so.1.0.
