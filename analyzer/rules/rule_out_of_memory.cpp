@@ -179,7 +179,8 @@ std::string fix_for_recovered(const Failure& failure, bool framework) {
          names_of_settings(*failure.replayed) + ").";
 }
 
-// Whose blocks lay between the free ones just then; nothing where most free memory lay on its own.
+// What else to do about whose blocks lay between the free ones just then; nothing where most free
+// memory lay on its own.
 std::string pinning_text(const rows::Report& report, const rows::Oom& row) {
   if (!row.composition) return {};
   for (const rows::Fragmentation& moment : report.fragmentation) {
@@ -187,7 +188,8 @@ std::string pinning_text(const rows::Report& report, const rows::Oom& row) {
                          moment.device == row.device && moment.time_ns == row.composition->time_ns;
     if (!is_then || moment.pinned_by.empty()) continue;
     if (moment.unusable_bytes.value_or(0) * 2 < moment.free_bytes.value_or(0)) return {};
-    return advice_on_fragmentation(moment.pinned_by.front().origin.site);
+    const std::string advice = advice_on_fragmentation(moment.pinned_by.front().origin.site);
+    return advice.empty() ? advice : " Or " + advice + '.';
   }
   return {};
 }
@@ -204,8 +206,7 @@ std::string ask_less_text(const rows::Oom& row) {
 // Where it is known that no setting helps, the rest of the fix comes first.
 std::string fix_for_fragmented(const rows::Report& report, const Failure& failure) {
   const rows::Oom& row = failure.row;
-  const std::string or_else = pinning_text(report, row);
-  const std::string otherwise = or_else.empty() ? "" : " Or " + or_else + '.';
+  const std::string otherwise = pinning_text(report, row);
   if (no_setting_meets(failure)) {
     return ask_less_text(row) + ", " + at_most_text(failure) + ": " + none_text(failure) +
            otherwise;
@@ -315,10 +316,9 @@ std::string fix_for(const rows::Report& report, const Failure& failure) {
   const bool is_fragmented = failure.row.verdict == rows::OomVerdict::kFragmented;
   if (setting != nullptr &&
       (is_fragmented || leaves_room(*setting, *failure.replayed, failure.row.requested_bytes))) {
-    const std::string or_else = pinning_text(report, failure.row);
     return set_text(*setting) + ": this request would have been met " + basis_text(*setting) +
            ", with no change of the program; whether the job would have finished is not known." +
-           (or_else.empty() ? "" : " Or " + or_else + '.');
+           pinning_text(report, failure.row);
   }
   const std::string fix = fix_by_numbers(report, failure);
   const std::uint64_t total = failure.capacity();
