@@ -199,8 +199,11 @@ std::string none_text(const Failure& failure) {
          names_of_settings(*failure.replayed) + ").";
 }
 
-std::string ask_less_text(const rows::Oom& row) {
-  return "Ask for less" + (row.origin.site ? " at " + site_text(row.origin.site) : std::string());
+std::string ask_less_text(const Failure& failure) {
+  const std::optional<rows::Site>& site = failure.row.origin.site;
+  const std::string at_most = at_most_text(failure);
+  return "Ask for less" + (site ? " at " + site_text(site) : "") +
+         (at_most.empty() ? at_most : ", " + at_most);
 }
 
 // Where it is known that no setting helps, the rest of the fix comes first.
@@ -208,12 +211,9 @@ std::string fix_for_fragmented(const rows::Report& report, const Failure& failur
   const rows::Oom& row = failure.row;
   const std::string otherwise = pinning_text(report, row);
   if (no_setting_meets(failure)) {
-    return ask_less_text(row) + ", " + at_most_text(failure) + ": " + none_text(failure) +
-           otherwise;
+    return ask_less_text(failure) + ": " + none_text(failure) + otherwise;
   }
-  if (failure.is_expandable) {
-    return ask_less_text(row) + ", " + at_most_text(failure) + '.' + otherwise;
-  }
+  if (failure.is_expandable) return ask_less_text(failure) + '.' + otherwise;
   return "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which needs no change of the "
          "program, so that the " +
          size_text(row.free_bytes.value_or(0)) +
@@ -225,13 +225,11 @@ std::string fix_for_fragmented(const rows::Report& report, const Failure& failur
 // live.
 std::string fix_by_asking_less(const Failure& failure) {
   const rows::Oom& row = failure.row;
-  const std::string at_most = at_most_text(failure);
   const std::uint64_t total = failure.capacity();
   const std::uint64_t held = bytes_held(row);
   const bool can_never_fit = total != 0 && row.requested_bytes > total;
   if (!can_never_fit && row.requested_bytes < held) return {};
-  std::string fix = ask_less_text(row);
-  if (!at_most.empty()) fix += ", " + at_most;
+  std::string fix = ask_less_text(failure);
   if (can_never_fit) {
     return fix + ": the device has " + size_text(total) +
            " in all, so nothing that is freed makes room for this request.";

@@ -13,9 +13,8 @@ constexpr std::uint64_t kMib = 1 << 20;
 constexpr std::uint64_t kGib = 1 << 30;
 
 // 256 MiB were refused with 2 MiB in the cache, after `attempts` calls of the driver.
-rows::Finding failure_with(std::uint64_t attempts, std::uint64_t device_free_bytes) {
-  rows::Report report;
-  rows::Oom& row = report.oom.emplace_back();
+rows::Oom refused_with(std::uint64_t attempts, std::uint64_t device_free_bytes) {
+  rows::Oom row;
   row.process = "p1";
   row.device = "d0";
   row.level = Level::kFramework;
@@ -29,9 +28,19 @@ rows::Finding failure_with(std::uint64_t attempts, std::uint64_t device_free_byt
   rows::Holder& holder = row.holders.emplace_back();
   holder.bytes = 4 * kGib;
   holder.count = 3;
+  return row;
+}
+
+rows::Finding finding_of(const rows::Oom& row, const rows::Observations& seen = {}) {
+  rows::Report report;
+  report.oom.push_back(row);
   Findings found;
-  find_out_of_memory({report, rows::Observations(), Thresholds()}, found);
+  find_out_of_memory({report, seen, Thresholds()}, found);
   return found.at(0);
+}
+
+rows::Finding failure_with(std::uint64_t attempts, std::uint64_t device_free_bytes) {
+  return finding_of(refused_with(attempts, device_free_bytes));
 }
 
 bool has(const std::string& text, const std::string& part) {
@@ -55,4 +64,15 @@ TEST_CASE("a device that refused, or had no room, is what was full", "[unit]") {
     CHECK_FALSE(has(found.fix, "own limit"));
     CHECK(has(found.fix, "at least"));
   }
+}
+
+TEST_CASE("where no size is known that fits, less is asked for without one", "[unit]") {
+  rows::Oom row = refused_with(0, 70 * kGib);
+  row.verdict = rows::OomVerdict::kFragmented;
+  rows::Observations seen;
+  rows::ReplayedAllocator& allocator = seen.replayed.emplace_back();
+  allocator.process = row.process;
+  allocator.device = row.device;
+  allocator.is_expandable = true;
+  CHECK(has(finding_of(row, seen).fix, "Else: Ask for less."));
 }
