@@ -60,7 +60,8 @@ void add_framework(const ReportContext& context, const ReportProcess& process,
     add({SnapshotAt::kWorst, framework.worst.time()},
         model.memory().fragmentation_at(framework.worst, device));
   }
-  add({SnapshotAt::kEnd, model.statistics().last_time}, model.memory().fragmentation_now(device));
+  add({SnapshotAt::kEnd, model.statistics().last_time},
+      model.memory().fragmentation_at(PeakSnapshot::now(), device));
 }
 
 // The pools of one device.

@@ -12,9 +12,7 @@ std::vector<rows::BlockAt> report_live_memory(const ReportContext& context) {
     for (const Account& account : model.accounts().accounts()) {
       if (account.level == Level::kMapping) continue;
       const Holders holders =
-          account.level == Level::kFramework
-              ? model.holders().live_blocks(account.device)
-              : sum_by_holder(model.memory().live_now(account.level, account.device));
+          model.holders().at(PeakSnapshot::now(), account.level, account.device);
       for (const auto& [holder, tally] : holders) {
         const Identity identity = context.identity_of(process, holder);
         auto row = context.row_on<rows::BlockAt>(process, account.device);

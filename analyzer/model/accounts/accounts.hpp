@@ -49,6 +49,12 @@ struct RestoredHolder {
 // what was released since, which is kept here. Memory is bounded by what was live at the moment.
 class PeakSnapshot {
  public:
+  // The present: of all that is live, and of nothing that is gone.
+  [[nodiscard]] static PeakSnapshot now() {
+    PeakSnapshot snapshot;
+    snapshot.time_ = ~std::uint64_t{0};
+    return snapshot;
+  }
   void set(std::uint64_t time, std::uint64_t bytes) {
     time_ = time;
     bytes_ = bytes;

@@ -217,20 +217,6 @@ bool ProcessMemory::belongs(const LiveAllocation& entry, Level level, std::int32
   return level_of(key.kind) == level && key.device == device;
 }
 
-template <class Visit>
-void ProcessMemory::for_each_live(Level level, Visit&& visit) const {
-  if (level == Level::kFramework) return framework.for_each_block(visit);
-  if (level == Level::kMapping) {
-    for (const VirtualMemory::Mapping& mapping : virtual_memory.mappings().ranges()) {
-      visit(mapping.entry);
-    }
-    return;
-  }
-  live.for_each(visit);
-  virtual_memory.for_each_physical(
-      [&](const VirtualMemory::Physical& physical) { visit(physical.entry); });
-}
-
 std::vector<ReleasedAllocation> ProcessMemory::lives_at(const PeakSnapshot& moment, Level level,
                                                         std::int32_t device) const {
   std::vector<ReleasedAllocation> lives;
@@ -252,47 +238,25 @@ std::vector<LiveAllocation> ProcessMemory::live_at(const PeakSnapshot& moment, L
   return entries;
 }
 
-std::vector<LiveAllocation> ProcessMemory::live_now(Level level, std::int32_t device) const {
-  std::vector<LiveAllocation> entries;
-  for_each_live(level, [&](const LiveAllocation& entry) {
-    if (belongs(entry, level, device)) entries.push_back(entry);
-  });
-  return entries;
-}
-
-std::vector<Unit> ProcessMemory::units_of(const std::vector<LiveAllocation>& driver,
-                                          const std::vector<LiveAllocation>& mappings) const {
+std::vector<Unit> ProcessMemory::units_at(const PeakSnapshot& moment, std::int32_t device) const {
   std::vector<Unit> units;
-  for (const LiveAllocation& entry : driver) {
+  for (const LiveAllocation& entry : live_at(moment, Level::kDriver, device)) {
     const Kind kind = accounts.group(entry.group).key.kind;
     if (entry.link != 0 && kind != Kind::kVmm) {
       units.push_back({entry.address, entry.bytes, entry.address});
     }
   }
   // Mappings of one segment share its id, which cannot be the address of another unit.
-  for (const LiveAllocation& entry : mappings) {
+  for (const LiveAllocation& entry : live_at(moment, Level::kMapping, device)) {
     if (entry.link != 0) units.push_back({entry.address, entry.bytes, entry.link});
   }
   return units;
-}
-
-std::vector<Unit> ProcessMemory::units_at(const PeakSnapshot& moment, std::int32_t device) const {
-  return units_of(live_at(moment, Level::kDriver, device),
-                  live_at(moment, Level::kMapping, device));
-}
-
-std::vector<Unit> ProcessMemory::units_now(std::int32_t device) const {
-  return units_of(live_now(Level::kDriver, device), live_now(Level::kMapping, device));
 }
 
 Fragmentation ProcessMemory::fragmentation_at(const PeakSnapshot& moment,
                                               std::int32_t device) const {
   return measure_fragmentation(units_at(moment, device),
                                live_at(moment, Level::kFramework, device));
-}
-
-Fragmentation ProcessMemory::fragmentation_now(std::int32_t device) const {
-  return measure_fragmentation(units_now(device), live_now(Level::kFramework, device));
 }
 
 }  // namespace gpumemtrace::analyzer

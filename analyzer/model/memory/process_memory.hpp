@@ -119,19 +119,22 @@ struct ProcessMemory {
   // std::bad_alloc where a part had no memory.
   void check_parts() const;
 
-  // What was live at the moment, of one level on one device; the moment must watch that account.
-  // What lives on has no use yet.
+  // What is live: blocks or mappings where the level is theirs, or else all that is neither.
+  template <class Visit>
+  void for_each_live(Level level, Visit&& visit) const;
+  // What was live at the moment, of one level on one device; the moment must watch that account, or
+  // be now. What lives on has no use yet.
   [[nodiscard]] std::vector<ReleasedAllocation> lives_at(const PeakSnapshot& moment, Level level,
                                                          std::int32_t device) const;
   [[nodiscard]] std::vector<LiveAllocation> live_at(const PeakSnapshot& moment, Level level,
                                                     std::int32_t device) const;
-  [[nodiscard]] std::vector<LiveAllocation> live_now(Level level, std::int32_t device) const;
+  [[nodiscard]] std::vector<LiveAllocation> live_now(Level level, std::int32_t device) const {
+    return live_at(PeakSnapshot::now(), level, device);
+  }
   [[nodiscard]] Fragmentation fragmentation_at(const PeakSnapshot& moment,
                                                std::int32_t device) const;
-  [[nodiscard]] Fragmentation fragmentation_now(std::int32_t device) const;
   // The segments of the framework, as units (geometry.hpp).
   [[nodiscard]] std::vector<Unit> units_at(const PeakSnapshot& moment, std::int32_t device) const;
-  [[nodiscard]] std::vector<Unit> units_now(std::int32_t device) const;
   // The process's physical bytes on the device by what they are for.
   [[nodiscard]] Parts parts_now(std::int32_t device) const;
   [[nodiscard]] bool belongs(const LiveAllocation& entry, Level level, std::int32_t device) const;
@@ -160,12 +163,22 @@ struct ProcessMemory {
 
  private:
   std::uint32_t add_segment_around(LiveAllocation& around);
-  template <class Visit>
-  void for_each_live(Level level, Visit&& visit) const;
-  [[nodiscard]] std::vector<Unit> units_of(const std::vector<LiveAllocation>& driver,
-                                           const std::vector<LiveAllocation>& mappings) const;
 
   std::uint64_t searched_version_ = 0;  // of `live`, when a search for a segment found nothing
 };
+
+template <class Visit>
+void ProcessMemory::for_each_live(Level level, Visit&& visit) const {
+  if (level == Level::kFramework) return framework.for_each_block(visit);
+  if (level == Level::kMapping) {
+    for (const VirtualMemory::Mapping& mapping : virtual_memory.mappings().ranges()) {
+      visit(mapping.entry);
+    }
+    return;
+  }
+  live.for_each(visit);
+  virtual_memory.for_each_physical(
+      [&](const VirtualMemory::Physical& physical) { visit(physical.entry); });
+}
 
 }  // namespace gpumemtrace::analyzer

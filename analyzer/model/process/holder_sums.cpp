@@ -21,9 +21,14 @@ Holders sum_by_holder(const std::vector<LiveAllocation>& entries) {
 }
 
 Holders HolderSums::at(const PeakSnapshot& moment, Level level, std::int32_t device) const {
-  Holders holders = level == Level::kFramework
-                        ? blocks_at(moment, device)
-                        : sum_by_holder(memory_.live_at(moment, level, device));
+  Holders holders;
+  if (level == Level::kFramework) {
+    for (const auto& [block, use, end] : lives_at(moment, level, device)) {
+      holders[holder_of(block, use)].add(block.bytes, block.born);
+    }
+  } else {
+    holders = sum_by_holder(memory_.live_at(moment, level, device));
+  }
   for (const RestoredHolder& holder : moment.restored()) {
     holders[{holder.group, holder.segment}].add_restored(holder.count, holder.bytes);
   }
@@ -31,25 +36,13 @@ Holders HolderSums::at(const PeakSnapshot& moment, Level level, std::int32_t dev
   return holders;
 }
 
-BlockUse HolderSums::use_now(const LiveAllocation& block) const {
-  return program_.use_of(block, memory_.accounts.phase_clock().lifetime_of_live(block.born));
-}
-
-Holders HolderSums::live_blocks(std::int32_t device) const {
-  Holders holders;
-  memory_.framework.for_each_block([&](const LiveAllocation& block) {
-    if (!memory_.belongs(block, Level::kFramework, device)) return;
-    holders[holder_of(block, use_now(block))].add(block.bytes, block.born);
-  });
-  return holders;
-}
-
 std::vector<ReleasedAllocation> HolderSums::lives_at(const PeakSnapshot& moment, Level level,
                                                      std::int32_t device) const {
   std::vector<ReleasedAllocation> lives = memory_.lives_at(moment, level, device);
   if (level != Level::kFramework) return lives;
-  for (ReleasedAllocation& life : lives) {
-    if (life.end == 0) life.use = use_now(life.entry);
+  const PhaseClock& clock = memory_.accounts.phase_clock();
+  for (auto& [block, use, end] : lives) {
+    if (end == 0) use = program_.use_of(block, clock.lifetime_of_live(block.born));
   }
   return lives;
 }
@@ -57,23 +50,6 @@ std::vector<ReleasedAllocation> HolderSums::lives_at(const PeakSnapshot& moment,
 SegmentMap HolderSums::segments_at(const PeakSnapshot& moment, std::int32_t device) const {
   return map_segments(memory_.units_at(moment, device),
                       lives_at(moment, Level::kFramework, device));
-}
-
-SegmentMap HolderSums::segments_now(std::int32_t device) const {
-  std::vector<ReleasedAllocation> blocks;
-  memory_.framework.for_each_block([&](const LiveAllocation& block) {
-    if (!memory_.belongs(block, Level::kFramework, device)) return;
-    blocks.push_back({block, use_now(block), 0});
-  });
-  return map_segments(memory_.units_now(device), std::move(blocks));
-}
-
-Holders HolderSums::blocks_at(const PeakSnapshot& moment, std::int32_t device) const {
-  Holders holders;
-  for (const auto& [block, use, end] : lives_at(moment, Level::kFramework, device)) {
-    holders[holder_of(block, use)].add(block.bytes, block.born);
-  }
-  return holders;
 }
 
 NamedHolders HolderSums::named_at(const PeakSnapshot& moment, std::int32_t device) const {

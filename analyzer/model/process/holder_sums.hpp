@@ -46,15 +46,8 @@ class HolderSums {
   [[nodiscard]] Holders gradients_left_at_peak(const Account& account) const;
   // How the framework's blocks lay in its segments; not of a moment before a checkpoint's cut.
   [[nodiscard]] SegmentMap segments_at(const PeakSnapshot& moment, std::int32_t device) const;
-  [[nodiscard]] SegmentMap segments_now(std::int32_t device) const;
-  // Of the framework's blocks that are live now.
-  [[nodiscard]] Holders live_blocks(std::int32_t device) const;
 
  private:
-  // Of a block that is live.
-  [[nodiscard]] BlockUse use_now(const LiveAllocation& block) const;
-  [[nodiscard]] Holders blocks_at(const PeakSnapshot& moment, std::int32_t device) const;
-
   const ProcessMemory& memory_;
   const Program& program_;
 };

@@ -11,14 +11,14 @@ std::uint32_t OomSnapshots::take(Level level, std::int32_t device) {
   snapshot.device = device;
   snapshot.parts = memory_.parts_now(device);
   snapshot.sample = memory_.devices.state(device).last_sample;
-  snapshot.holders = level == Level::kFramework ? holders_.live_blocks(device)
-                                                : sum_by_holder(memory_.live_now(level, device));
-  snapshot.driver_holders = sum_by_holder(memory_.live_now(Level::kDriver, device));
+  const PeakSnapshot now = PeakSnapshot::now();
+  snapshot.holders = holders_.at(now, level, device);
+  snapshot.driver_holders = holders_.at(now, Level::kDriver, device);
   if (memory_.framework.find(device) != nullptr) {
-    snapshot.fragmentation = memory_.fragmentation_now(device);
+    snapshot.fragmentation = memory_.fragmentation_at(now, device);
     const bool is_first = std::none_of(snapshots_.begin(), snapshots_.end(),
                                        [&](const auto& one) { return one.device == device; });
-    if (is_first) snapshot.segments = holders_.segments_now(device);
+    if (is_first) snapshot.segments = holders_.segments_at(now, device);
   }
   snapshots_.push_back(std::move(snapshot));
   return static_cast<std::uint32_t>(snapshots_.size());

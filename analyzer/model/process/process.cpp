@@ -269,13 +269,9 @@ void ProcessModel::know_all_devices() {
 }
 
 void ProcessModel::finish_timelines() {
-  const auto lives_on = [&](const LiveAllocation& entry) { accounts_.count_life_to_end(entry); };
-  memory_.framework.for_each_block(lives_on);
-  memory_.live.for_each(lives_on);
-  memory_.virtual_memory.for_each_physical(
-      [&](const VirtualMemory::Physical& physical) { lives_on(physical.entry); });
-  for (const VirtualMemory::Mapping& mapping : memory_.virtual_memory.mappings().ranges()) {
-    lives_on(mapping.entry);
+  for (const Level level : {Level::kFramework, Level::kDriver, Level::kMapping}) {
+    memory_.for_each_live(level,
+                          [&](const LiveAllocation& entry) { accounts_.count_life_to_end(entry); });
   }
   accounts_.finish_timelines();
 }
