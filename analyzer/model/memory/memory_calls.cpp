@@ -2,6 +2,18 @@
 #include "analyzer/model/memory/memory_calls.hpp"
 
 namespace gpumemtrace::analyzer {
+namespace {
+
+GroupKey block_key(trace::StackId stack, std::int32_t device, Phase phase) {
+  GroupKey key;
+  key.site.stack = stack;
+  key.kind = Kind::kBlock;
+  key.device = device;
+  key.phase = phase;
+  return key;
+}
+
+}  // namespace
 
 GroupKey MemoryCalls::key_of(const trace::Allocation& call) {
   return memory_.key_of(call.call, ledger::target_of(call, memory_.contexts, memory_.pools));
@@ -69,6 +81,28 @@ void MemoryCalls::refuse(const trace::Free& call) {
       [&](std::uint32_t group) { return memory_.accounts.group(group).key.site; });
   if (refusal.what == FreedWhat::kLiveMemory) {
     memory_.accounts.count_failure(memory_.accounts.group(refusal.group).key);
+  }
+}
+
+std::uint32_t MemoryCalls::add(const trace::Block& block, Phase phase) {
+  PresentRecord& present = memory_.present;
+  if (memory_.framework.remove_block(block.address, present.time)) {
+    ++memory_.statistics.live_address_allocated;
+    memory_.begin_next_moment();
+  }
+  std::uint32_t segment = memory_.framework.find_segment(block.address);
+  if (segment == 0) segment = memory_.discover_segment(block.address);
+  const std::uint32_t group =
+      memory_.accounts.group_of(block_key(present.stack, block.device, phase));
+  memory_.framework.add_block(block, group, segment, present.time);
+  return group;
+}
+
+void MemoryCalls::remove(const trace::Block& block) {
+  memory_.count_collected(block.record,
+                          [&] { return memory_.framework.find_block(block.address); });
+  if (!memory_.framework.remove_block(block.address, memory_.present.time)) {
+    ++memory_.statistics.unknown_frees;
   }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What calls do to memory that hand it out and take it back by address or handle, and those that
-// end contexts.
+// What calls do to memory that hand it out and take it back by address or handle, those of the
+// framework and those that end contexts included.
 #pragma once
 
 #include "analyzer/model/memory/process_memory.hpp"
@@ -22,6 +22,10 @@ class MemoryCalls {
   // Calls before(space) where the call takes back memory at once, before it does.
   template <class Before>
   void free(const trace::Free& call, Before&& before);
+  // A block that the framework hands out, and the segment that it may show. Returns the group that
+  // the block counts in.
+  std::uint32_t add(const trace::Block& block, Phase phase);
+  void remove(const trace::Block& block);
   // Opens or ends a context; memory ends with it.
   void apply(const trace::ContextCall& call);
 

@@ -64,8 +64,7 @@ class MappingOwner {
 };
 
 // Each part keeps its own rules. The functions are what several kinds of calls need and what
-// concerns several parts: MemoryCalls, MappingCalls, GraphCalls and FrameworkBlocks say what the
-// calls mean.
+// concerns several parts: MemoryCalls, MappingCalls and GraphCalls say what the calls mean.
 struct ProcessMemory {
   // All are borrowed but the process's number.
   ProcessMemory(std::uint32_t process_index, PresentRecord& present_record,

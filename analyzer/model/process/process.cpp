@@ -126,12 +126,12 @@ void ProcessModel::apply(const trace::Block& block) {
   if (!ledger::is_gpu_block(block)) return;
   if (block.bytes <= 0) {
     program_.block_released(block, [&] { return memory_.framework.find_block(block.address); });
-    blocks_.remove(block);
+    memory_calls_.remove(block);
     program_.block_gone(block.address);
   } else {
     memory_.collected.end_collection(present_.writer);
     const Phase phase = program_.enter_phase(block.stack, true);
-    const std::uint32_t group = blocks_.add(block, phase);
+    const std::uint32_t group = memory_calls_.add(block, phase);
     program_.block_allocated(group, block);
   }
   // In a checkpoint the blocks of its sums are gone.

@@ -11,7 +11,6 @@
 #include "analyzer/model/accounts/run_statistics.hpp"
 #include "analyzer/model/activity/activity.hpp"
 #include "analyzer/model/copies/copy_calls.hpp"
-#include "analyzer/model/memory/framework_blocks.hpp"
 #include "analyzer/model/memory/graph_calls.hpp"
 #include "analyzer/model/memory/mapping_calls.hpp"
 #include "analyzer/model/memory/memory_calls.hpp"
@@ -131,7 +130,6 @@ class ProcessModel final {
   MemoryCalls memory_calls_{memory_};
   MappingCalls mapping_calls_{memory_};
   GraphCalls graph_calls_{memory_};
-  FrameworkBlocks blocks_{memory_};
   CopyCalls copies_{memory_};
   Activity activity_;
   HolderSums holders_{memory_, program_};
