@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "analyzer/owners/owners.hpp"
 
@@ -16,27 +17,14 @@ std::string build_id_of(const trace::Module& record) {
   return bytes;
 }
 
-// How well a module fits an address at a time: first those that were there then, the newest first;
-// then those that were seen later, the earliest first; then those that were gone, the last first.
-struct Fit {
-  int group = 0;
-  std::uint64_t distance = 0;
-
-  Fit(const LoadedModule& module, std::uint64_t time) {
-    if (module.loaded <= time && time < module.unloaded) {
-      distance = time - module.loaded;
-    } else if (module.loaded > time) {
-      group = 1;
-      distance = module.loaded - time;
-    } else {
-      group = 2;
-      distance = time - module.unloaded;
-    }
-  }
-  [[nodiscard]] bool better_than(const Fit& other) const {
-    return group != other.group ? group < other.group : distance < other.distance;
-  }
-};
+// The smallest is the module that fits an address at a time best: first those that were there then,
+// the newest first; then those that were seen later, the earliest first; then those that were gone,
+// the last first.
+std::pair<int, std::uint64_t> misfit_of(const LoadedModule& module, std::uint64_t time) {
+  if (module.loaded > time) return {1, module.loaded - time};
+  if (module.unloaded <= time) return {2, time - module.unloaded};
+  return {0, time - module.loaded};
+}
 
 }  // namespace
 
@@ -67,15 +55,14 @@ const LoadedModule* ModuleMap::find(std::uint64_t address, std::uint64_t time) c
     if (address - position->first >= most_bytes_) break;
     const LoadedModule& module = position->second;
     if (address >= module.end) continue;
-    if (best == nullptr || Fit(module, time).better_than(Fit(*best, time))) best = &module;
+    if (best == nullptr || misfit_of(module, time) < misfit_of(*best, time)) best = &module;
   }
   return best;
 }
 
 std::string_view ModuleMap::find_by_name(std::string_view name_prefix) const {
   for (const auto& [begin, module] : modules_) {
-    const std::string_view name = base_name(module.identity.path);
-    if (name.substr(0, name_prefix.size()) == name_prefix) return module.identity.path;
+    if (base_name(module.identity.path).starts_with(name_prefix)) return module.identity.path;
   }
   return {};
 }
