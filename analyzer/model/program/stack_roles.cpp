@@ -146,10 +146,9 @@ Placed StackRoles::placed_by(const StackRole& role) const {
   if (role.placed != Placed::kNowhere) return role.placed;
   if (role.phase != Phase::kNone) return Placed::kNowhere;
   if (module_copies_.count(role.copied_at) != 0) return Placed::kAsBuffer;
-  for (const std::uint32_t number : role.built) {
-    const ClassKind kind = classes_.kind_of(number);
-    if (kind == ClassKind::kOptimizer) return Placed::kAsOptimizerState;
-    if (kind == ClassKind::kModule) return Placed::kInModule;
+  for (const ClassKind* const kind : role.built) {
+    if (*kind == ClassKind::kOptimizer) return Placed::kAsOptimizerState;
+    if (*kind == ClassKind::kModule) return Placed::kInModule;
   }
   return Placed::kNowhere;
 }
@@ -179,20 +178,26 @@ StackRoles::CodeRole StackRoles::find_code_role(std::string_view function, std::
     if (name == "__init__") code.method = Method::kConstructor;
     if (name == "step") code.method = Method::kStep;
     if (name == "forward") code.method = Method::kForward;
-    if (code.method != Method::kAny) code.built_class = classes_.class_of(function, file);
+    if (code.method != Method::kAny) code.built_class = class_of(function, file);
   }
   return code;
 }
 
+ClassKind* StackRoles::class_of(std::string_view method, std::string_view file) {
+  const std::size_t dot = method.rfind('.');
+  if (dot == std::string_view::npos) return nullptr;
+  return &classes_[std::string(file) + '\n' + std::string(method.substr(0, dot))];
+}
+
 // From the innermost frame outward.
 void StackRoles::learn_classes(const std::vector<CodeRole>& codes) {
-  std::uint32_t step = 0;
-  std::uint32_t forward = 0;
+  ClassKind* step = nullptr;
+  ClassKind* forward = nullptr;
   for (const CodeRole& code : codes) {
     if (code.method == Method::kStep) step = code.built_class;
     if (code.method == Method::kForward) forward = code.built_class;
-    if (code.method == Method::kCallOfStep) classes_.learn(step, ClassKind::kOptimizer);
-    if (code.method == Method::kCallOfForward) classes_.learn(forward, ClassKind::kModule);
+    if (code.method == Method::kCallOfStep && step != nullptr) *step = ClassKind::kOptimizer;
+    if (code.method == Method::kCallOfForward && forward != nullptr) *forward = ClassKind::kModule;
   }
 }
 
@@ -234,7 +239,7 @@ const StackRole& StackRoles::find_role(trace::StackId stack) {
   note_copy(codes, places, role);
   std::size_t i = 0;
   for (; i < codes.size() && codes[i].role == FrameRole::kNone; ++i) {
-    if (codes[i].method == Method::kConstructor && codes[i].built_class != 0) {
+    if (codes[i].method == Method::kConstructor && codes[i].built_class != nullptr) {
       role.built.push_back(codes[i].built_class);
     }
   }

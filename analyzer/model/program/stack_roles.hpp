@@ -4,13 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
 #include "analyzer/model/accounts/phase_clock.hpp"
-#include "analyzer/model/program/built_classes.hpp"
 #include "analyzer/model/program/categories.hpp"
 #include "analyzer/stacks/python_stacks.hpp"
 
@@ -34,6 +35,10 @@ enum class FrameRole : std::uint8_t {
 // `function` as the interpreter tells it, qualified or not.
 [[nodiscard]] FrameRole role_of_frame(std::string_view function, std::string_view file);
 
+// What a class of the program's is: PyTorch's frames around its methods tell it, and with that what
+// its constructor makes.
+enum class ClassKind : std::uint8_t { kUnknown, kModule, kOptimizer };
+
 struct StackRole {
   bool is_known = false;  // the trace has told the stack
   bool has_python = false;
@@ -44,7 +49,8 @@ struct StackRole {
   Placed placed = Placed::kNowhere;  // by the innermost frame that has a role
   std::uint32_t moved_at = 0;        // instruction of Module._apply; 0 where that moves nothing
   std::uint64_t copied_at = 0;  // who called copy.deepcopy(), for a tensor that is no parameter
-  std::vector<std::uint32_t> built;  // classes whose constructors run; frames inside have no role
+  std::vector<const ClassKind*>
+      built;  // classes whose constructors run; frames inside have no role
   Phase phase = Phase::kNone;
 };
 // Of the roles of a stack's frames, innermost first. The innermost decides; only a forward inside
@@ -82,7 +88,7 @@ class StackRoles {
   struct CodeRole {
     FrameRole role = FrameRole::kNone;
     Method method = Method::kAny;
-    std::uint32_t built_class = 0;  // of kConstructor, kStep and kForward
+    ClassKind* built_class = nullptr;  // of kConstructor, kStep and kForward
   };
 
   static inline const StackRole kUnknown = {};
@@ -90,7 +96,9 @@ class StackRoles {
   const StackRole& find_role(trace::StackId stack);
   CodeRole role_of_code(std::uint32_t code);
   CodeRole find_code_role(std::string_view function, std::string_view file);
-  void learn_classes(const std::vector<CodeRole>& codes);
+  // The class that a method belongs to; nullptr where its name tells none, as before CPython 3.11.
+  [[nodiscard]] ClassKind* class_of(std::string_view method, std::string_view file);
+  static void learn_classes(const std::vector<CodeRole>& codes);
   void note_copy(const std::vector<CodeRole>& codes, const std::vector<CodePlace>& places,
                  StackRole& role);
 
@@ -98,8 +106,8 @@ class StackRoles {
   std::vector<StackRole> known_;  // by stack
   std::unordered_map<std::uint32_t, CodeRole> known_codes_;
   std::uint32_t first_moved_at_ = ~std::uint32_t{0};
-  BuiltClasses classes_;
-  std::set<std::uint64_t> module_copies_;  // callers of copy.deepcopy() that copied parameters
+  std::map<std::string, ClassKind> classes_;  // by file and qualified name
+  std::set<std::uint64_t> module_copies_;     // callers of copy.deepcopy() that copied parameters
 };
 
 }  // namespace gpumemtrace::analyzer
