@@ -24,8 +24,6 @@ using ledger::MemoryClass;
 
 constexpr std::size_t word_count(Level) { return 7; }
 constexpr std::size_t word_count(Kind) { return ledger::kKindNames.size(); }
-constexpr std::size_t word_count(Category) { return kCategories; }
-constexpr std::size_t word_count(Confidence) { return 4; }
 constexpr std::size_t word_count(Severity) { return 3; }
 constexpr std::size_t word_count(FindingConfidence) { return 3; }
 constexpr std::size_t word_count(Rule) { return kRules.size(); }

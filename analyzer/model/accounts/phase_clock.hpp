@@ -2,6 +2,8 @@
 // How long something lived, told in phases of a training program instead of in time.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -11,17 +13,8 @@ namespace gpumemtrace::analyzer {
 enum class Phase : std::uint8_t { kNone, kForward, kBackward, kOptimizer };
 
 constexpr std::string_view name_of(Phase phase) {
-  switch (phase) {
-    case Phase::kForward:
-      return "forward";
-    case Phase::kBackward:
-      return "backward";
-    case Phase::kOptimizer:
-      return "optimizer";
-    case Phase::kNone:
-      break;
-  }
-  return {};
+  constexpr std::array<std::string_view, 4> kNames = {"", "forward", "backward", "optimizer"};
+  return kNames[static_cast<std::size_t>(phase)];
 }
 
 // The life of a block up to its free, or up to now, or up to an out-of-memory failure that ended

@@ -40,30 +40,6 @@ std::uint64_t size_key(std::uint64_t bytes, bool is_set) { return bytes * 2 + (i
 
 }  // namespace
 
-std::string_view name_of(Unjoined reason) {
-  switch (reason) {
-    case Unjoined::kBeforeCheckpoint:
-      return "before_checkpoint";
-    case Unjoined::kNoCall:
-      return "no_call";
-    case Unjoined::kNoApiRecord:
-      return "no_api_record";
-    case Unjoined::kUnknownThread:
-      return "unknown_thread";
-    case Unjoined::kCallForgotten:
-      return "call_forgotten";
-    case Unjoined::kClockUnknown:
-      return "clock_unknown";
-    case Unjoined::kNoTime:
-      return "no_time";
-    case Unjoined::kOtherLibrary:
-      return "other_library";
-    case Unjoined::kCount:
-      break;
-  }
-  return "";
-}
-
 void ActivityJoin::add_call(std::uint32_t writer, const trace::CallHeader& call, CallWork work,
                             const CallSize& size, std::uint32_t counted) {
   ++counts_.calls;

@@ -39,9 +39,6 @@ struct DeviceWork {
   bool is_set = false;
 };
 
-[[nodiscard]] std::string_view name_of(Unjoined reason);
-inline constexpr std::size_t kUnjoinedReasons = static_cast<std::size_t>(Unjoined::kCount);
-
 struct JoinCounts {
   std::uint64_t calls = 0;        // intercepted while records were taken
   std::uint64_t api_records = 0;  // CUPTI's records of calls

@@ -5,9 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "analyzer/base/flat_map.hpp"
 #include "analyzer/base/recent.hpp"
+#include "analyzer/base/words.hpp"
 #include "analyzer/model/activity/pending_calls.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -24,6 +26,13 @@ enum class Unjoined : std::uint8_t {
   kOtherLibrary,      // a second copy of libcupti reported the same call
   kCount,
 };
+constexpr auto names(Unjoined) {
+  return std::to_array<std::string_view>({"before_checkpoint", "no_call", "no_api_record",
+                                          "unknown_thread", "call_forgotten", "clock_unknown",
+                                          "no_time", "other_library"});
+}
+inline constexpr std::size_t kUnjoinedReasons = word_count(Unjoined());
+static_assert(kUnjoinedReasons == static_cast<std::size_t>(Unjoined::kCount));
 
 // What a record of CUPTI about a call led to.
 struct ApiCall {

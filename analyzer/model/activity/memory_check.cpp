@@ -50,20 +50,6 @@ std::uint64_t distance(const TickSpan& span, std::uint64_t ticks) {
 
 }  // namespace
 
-std::string_view name_of(Disagreement what) {
-  switch (what) {
-    case Disagreement::kMissingInCupti:
-      return "missing_in_cupti";
-    case Disagreement::kMissingInTrace:
-      return "missing_in_trace";
-    case Disagreement::kBytesDiffer:
-      return "bytes_differ";
-    case Disagreement::kKindDiffers:
-      break;
-  }
-  return "kind_differs";
-}
-
 void MemoryCheck::add_call(const trace::CallHeader& call, std::uint64_t address,
                            std::uint64_t bytes, std::optional<Kind> kind, bool is_release) {
   if (address == 0 || (kind && expected_kind(*kind) == 0)) return;

@@ -3,14 +3,17 @@
 // them has and the other has not.
 #pragma once
 
+#include <array>
 #include <compare>
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "analyzer/base/words.hpp"
 #include "analyzer/model/accounts/accounts.hpp"
 #include "analyzer/model/activity/activity_clocks.hpp"
 #include "trace/records.hpp"
@@ -23,7 +26,10 @@ enum class Disagreement : std::uint8_t {
   kBytesDiffer,
   kKindDiffers,
 };
-[[nodiscard]] std::string_view name_of(Disagreement what);
+constexpr auto names(Disagreement) {
+  return std::to_array<std::string_view>(
+      {"missing_in_cupti", "missing_in_trace", "bytes_differ", "kind_differs"});
+}
 
 struct DisagreementKey {
   Disagreement what = Disagreement::kMissingInTrace;

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/model/program/categories.hpp"
 
-#include <array>
-
 namespace gpumemtrace::analyzer {
 namespace {
 
@@ -85,18 +83,6 @@ Verdict categorize(const BlockFacts& block) {
   if (block.receives_input) return inferred(Category::kInput);
   if (block.born_in == Phase::kForward) return born_in_forward(block);
   return {};
-}
-
-std::string_view name_of(Category category) {
-  constexpr std::array<std::string_view, kCategories> kNames = {
-      "",           "parameter", "gradient",  "optimizer_state", "buffer",
-      "activation", "input",     "temporary", "workspace",       "other"};
-  return kNames[static_cast<std::size_t>(category)];
-}
-
-std::string_view name_of(Confidence confidence) {
-  constexpr std::array<std::string_view, 4> kNames = {"", "heuristic", "inferred", "exact"};
-  return kNames[static_cast<std::size_t>(confidence)];
 }
 
 }  // namespace gpumemtrace::analyzer

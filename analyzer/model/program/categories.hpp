@@ -3,10 +3,12 @@
 // born in and of how it lived. docs/categories.md has the rules in words.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
 
+#include "analyzer/base/words.hpp"
 #include "analyzer/model/accounts/phase_clock.hpp"
 #include "analyzer/model/program/workspaces.hpp"
 
@@ -24,13 +26,19 @@ enum class Category : std::uint8_t {
   kWorkspace,
   kOther,
 };
-inline constexpr std::size_t kCategories = 10;
-[[nodiscard]] std::string_view name_of(Category category);  // empty for kUnknown
+constexpr auto names(Category) {
+  return std::to_array<std::string_view>({"", "parameter", "gradient", "optimizer_state", "buffer",
+                                          "activation", "input", "temporary", "workspace",
+                                          "other"});
+}
+inline constexpr std::size_t kCategories = word_count(Category());
 
 // kExact: the program said so. kInferred: born in a place, and living in a way, that only this
 // category has. kHeuristic: the likely one.
 enum class Confidence : std::uint8_t { kNone, kHeuristic, kInferred, kExact };
-[[nodiscard]] std::string_view name_of(Confidence confidence);  // empty for kNone
+constexpr auto names(Confidence) {
+  return std::to_array<std::string_view>({"", "heuristic", "inferred", "exact"});
+}
 
 struct Verdict {
   Category category = Category::kUnknown;

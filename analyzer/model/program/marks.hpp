@@ -2,6 +2,7 @@
 // Instants of the run that have a name.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -9,13 +10,12 @@
 #include <string_view>
 #include <vector>
 
+#include "analyzer/base/words.hpp"
+
 namespace gpumemtrace::analyzer {
 
 enum class MarkSource : std::uint8_t { kControl, kApi, kNvtx };
-constexpr std::string_view name_of(MarkSource source) {
-  if (source == MarkSource::kControl) return "ctl";
-  return source == MarkSource::kApi ? "api" : "nvtx";
-}
+constexpr auto names(MarkSource) { return std::to_array<std::string_view>({"ctl", "api", "nvtx"}); }
 
 struct NamedMark {
   std::uint64_t time = 0;  // model time

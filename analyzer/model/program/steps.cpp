@@ -23,11 +23,6 @@ bool equal_without_case(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::string_view name_of(StepSource source) {
-  constexpr std::array<std::string_view, 4> kNames = {"api", "nvtx", "optimizer", "period"};
-  return kNames[static_cast<std::size_t>(source)];
-}
-
 std::optional<std::uint64_t> step_number_of(std::string_view range_name) {
   static constexpr auto kWords = std::to_array<std::string_view>(
       {"ProfilerStep", "step", "train_step", "training_step", "iteration", "iter", "batch"});

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "analyzer/base/words.hpp"
 #include "analyzer/model/program/intervals.hpp"
 #include "analyzer/model/program/marks.hpp"
 #include "analyzer/model/program/periods.hpp"
@@ -20,7 +21,9 @@ namespace gpumemtrace::analyzer {
 
 // Best first.
 enum class StepSource : std::uint8_t { kApi, kNvtx, kOptimizer, kPeriod };
-[[nodiscard]] std::string_view name_of(StepSource source);
+constexpr auto names(StepSource) {
+  return std::to_array<std::string_view>({"api", "nvtx", "optimizer", "period"});
+}
 
 // The number in the name of a range that is a step, such as PyTorch's "ProfilerStep#7".
 [[nodiscard]] std::optional<std::uint64_t> step_number_of(std::string_view range_name);
