@@ -21,27 +21,28 @@ std::string_view last_part(std::string_view name) {
 }
 
 bool is_backward_name(std::string_view name) {
-  while (!name.empty() && name.back() >= '0' && name.back() <= '9') name.remove_suffix(1);
   constexpr std::string_view kBackward = "Backward";
-  return name.size() > kBackward.size() && name.substr(name.size() - kBackward.size()) == kBackward;
+  name = name.substr(0, name.find_last_not_of("0123456789") + 1);
+  return name.size() > kBackward.size() && name.ends_with(kBackward);
 }
 
 }  // namespace
 
 std::string autograd_node_name(std::string_view function) {
   std::string_view name = bare_function_name(function);
-  if (name.size() <= kApply.size() || name.substr(name.size() - kApply.size()) != kApply) return {};
+  if (name.size() <= kApply.size() || !name.ends_with(kApply)) return {};
   name.remove_suffix(kApply.size());
-  const bool in_autograd = name.substr(0, kAutograd.size()) == kAutograd;
+  const bool in_autograd = name.starts_with(kAutograd);
   std::string_view node = last_part(name);
   constexpr std::string_view kCppNode = "CppNode<";
-  if (node.substr(0, kCppNode.size()) == kCppNode && node.back() == '>') {
+  if (node.starts_with(kCppNode) && node.ends_with('>')) {
     return std::string(last_part(node.substr(kCppNode.size(), node.size() - kCppNode.size() - 1)));
   }
   if (!in_autograd && !is_backward_name(node)) return {};
   // Functions that only look alike.
-  if (node.empty() || node == "Node" || node == "Engine" || node.substr(0, 8) == "Function")
+  if (node.empty() || node == "Node" || node == "Engine" || node.starts_with("Function")) {
     return {};
+  }
   return std::string(node);
 }
 
@@ -52,9 +53,8 @@ bool is_backward_call(std::string_view file, std::string_view function) {
 }
 
 bool is_way_into_function(std::string_view file, std::string_view function) {
-  constexpr std::string_view kFile = "torch/autograd/function.py";
-  if (file.size() < kFile.size() || file.substr(file.size() - kFile.size()) != kFile) return false;
-  return function == "apply" || function == "BackwardCFunction.apply";
+  return file.ends_with("torch/autograd/function.py") &&
+         (function == "apply" || function == "BackwardCFunction.apply");
 }
 
 }  // namespace gpumemtrace::analyzer

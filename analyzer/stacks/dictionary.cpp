@@ -64,8 +64,8 @@ void Dictionary::add_text(const trace::Text& text) {
 }
 
 bool Dictionary::holds_runtime(const LoadedModule& module) const {
-  return std::any_of(requesters_.begin(), requesters_.end(),
-                     [&](std::uint64_t caller) { return module_of(caller) == &module; });
+  return std::ranges::any_of(requesters_,
+                             [&](std::uint64_t caller) { return module_of(caller) == &module; });
 }
 
 std::string_view Dictionary::function_of(const CallSite& site) const {
