@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/model/memory/handles.hpp"
 
+#include <optional>
+
 namespace gpumemtrace::analyzer {
 namespace {
 
-HandleKind handle_kind_of(Kind kind) {
+// Nothing where memory of the kind is not behind a handle.
+std::optional<HandleKind> handle_kind_of(Kind kind) {
   switch (kind) {
+    case Kind::kVmm:
+      return HandleKind::kVmm;
     case Kind::kVmmHost:
       return HandleKind::kVmmHost;
     case Kind::kImportedVmm:
@@ -15,13 +20,8 @@ HandleKind handle_kind_of(Kind kind) {
     case Kind::kExternal:
       return HandleKind::kExternal;
     default:
-      return HandleKind::kVmm;
+      return std::nullopt;
   }
-}
-
-bool is_behind_a_handle(Kind kind) {
-  return kind == Kind::kVmm || kind == Kind::kVmmHost || kind == Kind::kImportedVmm ||
-         kind == Kind::kIpc || kind == Kind::kExternal;
 }
 
 }  // namespace
@@ -31,8 +31,8 @@ std::vector<OpenHandle> open_handles(const ProcessMemory& memory) {
   const auto add_memory = [&](const LiveAllocation& entry) {
     const GroupKey& key = memory.accounts.group(entry.group).key;
     // The size of imported memory may never have been told.
-    open.push_back({handle_kind_of(key.kind), key.site, key.device, entry.link != 0,
-                    entry.bytes != 0, entry.bytes, entry.born});
+    open.push_back({handle_kind_of(key.kind).value_or(HandleKind::kVmm), key.site, key.device,
+                    entry.link != 0, entry.bytes != 0, entry.bytes, entry.born});
   };
   memory.virtual_memory.for_each_physical([&](const VirtualMemory::Physical& physical) {
     if (physical.references != 0) add_memory(physical.entry);
@@ -61,9 +61,10 @@ std::vector<OpenedHandles> opened_handles(const ProcessMemory& memory) {
   std::vector<OpenedHandles> opened;
   for (const Group& group : memory.accounts.groups()) {
     const GroupKey& key = group.key;
-    if (!is_behind_a_handle(key.kind)) continue;
-    opened.push_back({handle_kind_of(key.kind), key.site, key.device, group.segments != 0,
-                      group.allocations, group.last_time, group.freed});
+    const std::optional<HandleKind> kind = handle_kind_of(key.kind);
+    if (!kind) continue;
+    opened.push_back({*kind, key.site, key.device, group.segments != 0, group.allocations,
+                      group.last_time, group.freed});
   }
   for (const PoolState& pool : memory.pools.pools()) {
     if (pool.created_at == CallSite{}) continue;
