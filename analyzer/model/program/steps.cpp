@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <charconv>
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -15,10 +16,8 @@ constexpr std::uint64_t kEnoughSteps = 3;
 constexpr std::size_t kMaxNesting = 1024;
 
 bool equal_without_case(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
-    return std::tolower(static_cast<unsigned char>(x)) ==
-           std::tolower(static_cast<unsigned char>(y));
-  });
+  const auto lower = [](char letter) { return std::tolower(static_cast<unsigned char>(letter)); };
+  return std::ranges::equal(a, b, {}, lower, lower);
 }
 
 }  // namespace
@@ -30,18 +29,15 @@ std::optional<std::uint64_t> step_number_of(std::string_view range_name) {
   if (word_end == std::string_view::npos) return std::nullopt;
   std::string_view word = range_name.substr(0, word_end);
   if (!word.empty() && word.back() == '_') word.remove_suffix(1);
-  const bool is_step = std::any_of(kWords.begin(), kWords.end(), [&](std::string_view known) {
-    return equal_without_case(word, known);
-  });
+  const bool is_step = std::ranges::any_of(
+      kWords, [&](std::string_view known) { return equal_without_case(word, known); });
   const std::size_t number_begin = range_name.find_first_not_of("#: _", word_end);
   if (!is_step || number_begin == std::string_view::npos) return std::nullopt;
   std::uint64_t number = 0;
   const std::string_view digits = range_name.substr(number_begin);
   if (digits.size() > 18) return std::nullopt;
-  for (const char digit : digits) {
-    if (digit < '0' || digit > '9') return std::nullopt;
-    number = number * 10 + static_cast<std::uint64_t>(digit - '0');
-  }
+  const char* const end = digits.data() + digits.size();
+  if (std::from_chars(digits.data(), end, number).ptr != end) return std::nullopt;
   return number;
 }
 
@@ -76,8 +72,7 @@ void Steps::end_range(const OpenRange& range, std::uint64_t now) {
 }
 
 void Steps::end_process_range(std::vector<OpenRange>& open, std::uint64_t id, std::uint64_t now) {
-  const auto found = std::find_if(open.begin(), open.end(),
-                                  [&](const OpenRange& range) { return range.id == id; });
+  const auto found = std::ranges::find(open, id, &OpenRange::id);
   if (found == open.end()) return;
   end_range(*found, now);
   open.erase(found);
@@ -94,8 +89,10 @@ void Steps::apply(const trace::Annotation& annotation, std::uint32_t writer, std
       begin_step(api, annotation.value == kNoNumber ? api.next_index : annotation.value, now);
       return;
     }
-    case AnnotationOperation::kPush: {
-      std::vector<OpenRange>& open = open_in(writer);
+    case AnnotationOperation::kPush:
+    case AnnotationOperation::kStart: {
+      const bool is_push = annotation.operation == AnnotationOperation::kPush;
+      std::vector<OpenRange>& open = open_in(is_push ? writer : kWholeProcess);
       if (open.size() < kMaxNesting) open.push_back(begin_range(annotation, now));
       return;
     }
@@ -104,11 +101,6 @@ void Steps::apply(const trace::Annotation& annotation, std::uint32_t writer, std
       if (open.empty()) return;  // begun before the recording
       end_range(open.back(), now);
       open.pop_back();
-      return;
-    }
-    case AnnotationOperation::kStart: {
-      std::vector<OpenRange>& open = open_in(kWholeProcess);
-      if (open.size() < kMaxNesting) open.push_back(begin_range(annotation, now));
       return;
     }
     case AnnotationOperation::kEnd: {
