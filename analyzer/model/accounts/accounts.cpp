@@ -109,11 +109,9 @@ BlockUse Accounts::use_of(const Account& account, const LiveAllocation& entry,
 
 BlockUse Accounts::count_life(Account& account, const LiveAllocation& entry, const Lifetime& life) {
   const BlockUse use = use_of(account, entry, life);
-  if (account.level != Level::kFramework) {
-    account.timeline.count_life(grid_, part_of(entry), entry.born, entry.bytes);
-    return use;
-  }
-  account.timeline.count_life(grid_, use.category, entry.born, entry.bytes);
+  const bool is_block = account.level == Level::kFramework;
+  account.timeline.count_life(grid_, is_block ? use.category : part_of(entry), entry.born,
+                              entry.bytes);
   return use;
 }
 
@@ -181,9 +179,8 @@ void Accounts::restore_row_peak(const ledger::Target& target, std::uint64_t byte
 // Of one group there may be several holders, of which only the sum counts.
 void PeakSnapshot::move_to_segments(const LiveAllocation& entry, std::uint32_t group) {
   if (!is_restored_ || entry.born > time_) return;
-  const bool held = std::any_of(restored_.begin(), restored_.end(), [&](const auto& holder) {
-    return holder.group == group && !holder.segment;
-  });
+  const bool held = std::ranges::any_of(
+      restored_, [&](const auto& holder) { return holder.group == group && !holder.segment; });
   if (!held) return;
   restored_.push_back({group, false, std::uint64_t{0} - 1, std::uint64_t{0} - entry.bytes});
   restored_.push_back({group, true, 1, entry.bytes});

@@ -6,16 +6,14 @@
 namespace gpumemtrace::analyzer {
 
 void LargestLives::keep_largest() {
-  std::nth_element(kept_.begin(), kept_.begin() + (kMost - 1), kept_.end(),
-                   [](const Weighed& a, const Weighed& b) { return a.is_before(b); });
+  std::ranges::nth_element(kept_, kept_.begin() + (kMost - 1), &Weighed::is_before);
   kept_.resize(kMost);
   least_ = kept_.back().weight;
 }
 
 std::vector<ReleasedAllocation> LargestLives::all() const {
   std::vector<Weighed> sorted = kept_;
-  std::sort(sorted.begin(), sorted.end(),
-            [](const Weighed& a, const Weighed& b) { return a.is_before(b); });
+  std::ranges::sort(sorted, &Weighed::is_before);
   sorted.resize(std::min(sorted.size(), kMost));
   std::vector<ReleasedAllocation> lives;
   lives.reserve(sorted.size());

@@ -64,9 +64,7 @@ void ActivityClocks::add(const trace::ActivityClock& record) {
   Pair pair{record.timestamp, record.record.time + record.uncertainty_ticks / 2,
             record.uncertainty_ticks, 0};
   Epoch& epoch = find_or_add_epoch(record.library, record.epoch);
-  const auto after =
-      std::partition_point(epoch.pairs.begin(), epoch.pairs.end(),
-                           [&](const Pair& other) { return other.timestamp < pair.timestamp; });
+  const auto after = std::ranges::lower_bound(epoch.pairs, pair.timestamp, {}, &Pair::timestamp);
   const auto at = static_cast<std::size_t>(after - epoch.pairs.begin());
   if (after != epoch.pairs.end() && after->timestamp == pair.timestamp) return;
   // Both clocks run forward, or one of the pairs is wrong.
@@ -85,10 +83,9 @@ void ActivityClocks::add(const trace::ActivityClock& record) {
 
 ActivityClocks::Epoch& ActivityClocks::find_or_add_epoch(std::uint32_t library,
                                                          std::uint32_t number) {
-  const auto place = std::lower_bound(epochs_.begin(), epochs_.end(), std::pair(library, number),
-                                      [](const Epoch& epoch, const auto& key) {
-                                        return std::pair(epoch.library, epoch.number) < key;
-                                      });
+  const auto place = std::ranges::lower_bound(
+      epochs_, std::pair(library, number), {},
+      [](const Epoch& epoch) { return std::pair(epoch.library, epoch.number); });
   if (place != epochs_.end() && place->library == library && place->number == number) return *place;
   Epoch added;
   added.library = library;
@@ -145,8 +142,7 @@ const ActivityClocks::Piece& ActivityClocks::piece_of(const Epoch& epoch, std::u
 
 void ActivityClocks::look_up(const Epoch& epoch, std::uint64_t timestamp) {
   const std::vector<Pair>& pairs = epoch.pairs;
-  const auto after = std::partition_point(
-      pairs.begin(), pairs.end(), [&](const Pair& pair) { return pair.timestamp <= timestamp; });
+  const auto after = std::ranges::upper_bound(pairs, timestamp, {}, &Pair::timestamp);
   const auto pair = after == pairs.begin() ? after : after - 1;
   const auto next = pair + 1;
   Piece& piece = epoch.latest;

@@ -2,7 +2,6 @@
 #include "analyzer/model/activity/activity_join.hpp"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "analyzer/model/activity/activity_kinds.hpp"
@@ -371,8 +370,8 @@ void ActivityJoin::infer_waiting() {
 }
 
 void ActivityJoin::infer_all() {
-  std::sort(without_api_.begin(), without_api_.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.activity, a.time.start) < std::tie(b.activity, b.time.start);
+  std::ranges::sort(without_api_, {}, [](const DeviceWork& work) {
+    return std::pair(work.activity, work.time.start);
   });
   for (const DeviceWork& work : without_api_) {
     const ApiCall api = api_calls_.find(work.activity);

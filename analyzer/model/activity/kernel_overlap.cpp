@@ -10,11 +10,9 @@ namespace {
 // Kernels are recorded from the same moment as copies or not at all.
 constexpr std::size_t kMaxCopiesBeforeKernels = std::size_t{1} << 14;
 
-bool starts_before(const TickSpan& a, const TickSpan& b) { return a.start < b.start; }
-
 // Sorted and joined to spans that do not touch.
 void make_disjoint(std::vector<TickSpan>& spans) {
-  std::sort(spans.begin(), spans.end(), starts_before);
+  std::ranges::sort(spans, {}, [](const TickSpan& span) { return span.start; });
   std::size_t kept = 0;
   for (const TickSpan& span : spans) {
     if (kept != 0 && span.start <= spans[kept - 1].end) {
@@ -27,8 +25,7 @@ void make_disjoint(std::vector<TickSpan>& spans) {
 }
 
 std::uint64_t overlap_of(const TickSpan& copy, const std::vector<TickSpan>& kernels) {
-  auto kernel = std::partition_point(kernels.begin(), kernels.end(),
-                                     [&](const TickSpan& span) { return span.end <= copy.start; });
+  auto kernel = std::ranges::upper_bound(kernels, copy.start, {}, &TickSpan::end);
   std::uint64_t sum = 0;
   for (; kernel != kernels.end() && kernel->start < copy.end; ++kernel) {
     sum += std::min(kernel->end, copy.end) - std::max(kernel->start, copy.start);
@@ -58,8 +55,7 @@ void KernelOverlap::finish() {
 
 void KernelOverlap::settle(Device& device, bool is_end) {
   make_disjoint(device.kernels);
-  const auto by_end = [](const Copy& a, const Copy& b) { return a.time.end < b.time.end; };
-  std::sort(device.copies.begin(), device.copies.end(), by_end);
+  std::ranges::sort(device.copies, {}, [](const Copy& copy) { return copy.time.end; });
   std::uint64_t horizon = std::numeric_limits<std::uint64_t>::max();
   if (!is_end) {
     horizon = device.kernels.empty() ? 0 : device.kernels[device.kernels.size() / 2].end;
@@ -74,9 +70,7 @@ void KernelOverlap::settle(Device& device, bool is_end) {
   device.copies.erase(device.copies.begin(), copy);
   std::uint64_t needed_from = horizon;
   for (const Copy& left : device.copies) needed_from = std::min(needed_from, left.time.start);
-  const auto kernel =
-      std::partition_point(device.kernels.begin(), device.kernels.end(),
-                           [&](const TickSpan& span) { return span.end <= needed_from; });
+  const auto kernel = std::ranges::upper_bound(device.kernels, needed_from, {}, &TickSpan::end);
   device.kernels.erase(device.kernels.begin(), kernel);
   // One endless copy must not keep everything.
   if (device.kernels.size() > kMaxKept / 2) {

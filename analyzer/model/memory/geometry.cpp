@@ -62,10 +62,8 @@ class FreeStretch {
 }  // namespace
 
 Fragmentation measure_fragmentation(std::vector<Unit> units, std::vector<LiveAllocation> blocks) {
-  std::sort(units.begin(), units.end(),
-            [](const Unit& a, const Unit& b) { return a.begin < b.begin; });
-  std::sort(blocks.begin(), blocks.end(),
-            [](const auto& a, const auto& b) { return a.address < b.address; });
+  std::ranges::sort(units, {}, &Unit::begin);
+  std::ranges::sort(blocks, {}, &LiveAllocation::address);
   Fragmentation result;
   FreeStretch stretch;
   std::size_t first = 0;

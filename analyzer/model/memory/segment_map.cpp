@@ -2,6 +2,7 @@
 #include "analyzer/model/memory/segment_map.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 
 namespace gpumemtrace::analyzer {
@@ -65,8 +66,7 @@ struct Joined {
 };
 
 std::vector<Joined> join_units(std::vector<Unit> units) {
-  std::sort(units.begin(), units.end(),
-            [](const Unit& a, const Unit& b) { return a.begin < b.begin; });
+  std::ranges::sort(units, {}, &Unit::begin);
   std::vector<Joined> joined;
   for (const Unit& unit : units) {
     if (joined.empty() || !joined.back().continues(unit)) joined.emplace_back();
@@ -111,15 +111,14 @@ MappedSegment map_segment(const Joined& joined, const Blocks& blocks, std::size_
 
 SegmentMap map_segments(std::vector<Unit> units, std::vector<ReleasedAllocation> blocks) {
   const std::vector<Joined> segments = join_units(std::move(units));
-  std::sort(blocks.begin(), blocks.end(),
-            [](const auto& a, const auto& b) { return a.entry.address < b.entry.address; });
+  std::ranges::sort(blocks, {}, [](const auto& block) { return block.entry.address; });
   std::uint64_t reserved = 0;
   std::vector<std::uint64_t> sizes;
   for (const Joined& joined : segments) {
     reserved += joined.bytes;
     sizes.push_back(joined.bytes);
   }
-  std::sort(sizes.rbegin(), sizes.rend());
+  std::ranges::sort(sizes, std::greater());
   const std::uint64_t smallest = sizes.size() > kMostSegments ? sizes[kMostSegments - 1] : 0;
   SegmentMap map;
   std::size_t first = 0;

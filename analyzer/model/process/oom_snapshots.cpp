@@ -16,9 +16,8 @@ std::uint32_t OomSnapshots::take(Level level, std::int32_t device) {
   snapshot.driver_holders = holders_.at(now, Level::kDriver, device);
   if (memory_.framework.find(device) != nullptr) {
     snapshot.fragmentation = memory_.fragmentation_at(now, device);
-    const bool is_first = std::none_of(snapshots_.begin(), snapshots_.end(),
-                                       [&](const auto& one) { return one.device == device; });
-    if (is_first) snapshot.segments = holders_.segments_at(now, device);
+    const auto first = std::ranges::find(snapshots_, device, &OomSnapshot::device);
+    if (first == snapshots_.end()) snapshot.segments = holders_.segments_at(now, device);
   }
   snapshots_.push_back(std::move(snapshot));
   return static_cast<std::uint32_t>(snapshots_.size());

@@ -13,13 +13,14 @@ constexpr std::size_t kMaxJoined = std::size_t{1} << 22;
 
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max();
 
+std::uint64_t time_of(const trace::WaitingStack& wait) { return wait.record.time; }
+
 }  // namespace
 
 BackwardStacks::BackwardStacks(std::vector<trace::WaitingStack> waits, LookAhead& look_ahead,
                                const PythonStacks& stacks)
     : look_ahead_(look_ahead), stacks_(stacks) {
-  std::stable_sort(waits.begin(), waits.end(),
-                   [](const auto& a, const auto& b) { return a.record.time < b.record.time; });
+  std::ranges::stable_sort(waits, {}, time_of);
   for (const trace::WaitingStack& wait : waits) {
     // Stack 0, of older recorders, says that the thread waits no more, as its own events say, too.
     if (wait.stack != trace::StackId::kNone) waits_[wait.thread_id].push_back(wait);
@@ -45,10 +46,7 @@ void BackwardStacks::add_thread(std::uint32_t writer, std::uint64_t thread_id) {
 void BackwardStacks::add_wait(const trace::WaitingStack& wait) {
   if (wait.stack == trace::StackId::kNone) return;
   std::vector<trace::WaitingStack>& waits = waits_[wait.thread_id];
-  const auto is_before = [](const trace::WaitingStack& known, std::uint64_t ticks) {
-    return known.record.time < ticks;
-  };
-  const auto at = std::lower_bound(waits.begin(), waits.end(), wait.record.time, is_before);
+  const auto at = std::ranges::lower_bound(waits, time_of(wait), {}, time_of);
   if (at != waits.end() && at->record.time == wait.record.time) return;
   waits.insert(at, wait);
   waiting_until_ = 0;
@@ -58,7 +56,7 @@ void BackwardStacks::add_wait(const trace::WaitingStack& wait) {
     if (thread.thread_id == wait.thread_id) needed_from = std::min(needed_from, thread.last_own);
   }
   if (needed_from == kNever) return;
-  waits.erase(waits.begin(), std::lower_bound(waits.begin(), waits.end(), needed_from, is_before));
+  waits.erase(waits.begin(), std::ranges::lower_bound(waits, needed_from, {}, time_of));
 }
 
 void BackwardStacks::begin_at(std::uint64_t cut) {
@@ -154,10 +152,7 @@ BackwardStacks::Waiting BackwardStacks::find_waiting(std::uint64_t time) {
     }
     const auto waits = waits_.find(thread.thread_id);
     if (waits == waits_.end()) continue;
-    const auto first = std::lower_bound(waits->second.begin(), waits->second.end(), thread.last_own,
-                                        [](const trace::WaitingStack& wait, std::uint64_t ticks) {
-                                          return wait.record.time < ticks;
-                                        });
+    const auto first = std::ranges::lower_bound(waits->second, thread.last_own, {}, time_of);
     if (first == waits->second.end() || first->record.time >= next_own) continue;
     if (seen.inferred != trace::StackId::kNone && thread.last_own < seen_own) continue;
     seen_own = thread.last_own;

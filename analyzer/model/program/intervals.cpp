@@ -102,24 +102,20 @@ void KeptIntervals::add(const Interval& interval) {
   if (last_.size() <= kEnds) return;
   const Interval passing = last_.front();
   last_.pop_front();
-  const auto lower = [](const Interval& a, const Interval& b) {
-    return height_of(a) < height_of(b);
-  };
   if (highest_.size() < kHighest) {
     highest_.push_back(passing);
     return;
   }
   ++left_out_;
-  const auto lowest = std::min_element(highest_.begin(), highest_.end(), lower);
-  if (lower(*lowest, passing)) *lowest = passing;
+  const auto lowest = std::ranges::min_element(highest_, {}, height_of);
+  if (height_of(*lowest) < height_of(passing)) *lowest = passing;
 }
 
 std::vector<Interval> KeptIntervals::all() const {
   std::vector<Interval> kept = first_;
   kept.insert(kept.end(), highest_.begin(), highest_.end());
   kept.insert(kept.end(), last_.begin(), last_.end());
-  std::stable_sort(kept.begin(), kept.end(),
-                   [](const Interval& a, const Interval& b) { return a.start < b.start; });
+  std::ranges::stable_sort(kept, {}, &Interval::start);
   return kept;
 }
 

@@ -13,7 +13,7 @@ bool contains(std::string_view text, std::string_view part) {
 }
 
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
+  return std::ranges::find(names, name) != names.end();
 }
 
 // "Module.to.<locals>.convert" -> "convert"
@@ -204,7 +204,7 @@ void StackRoles::learn_classes(const std::vector<CodeRole>& codes) {
 // A copy of a module copies its parameters, and all else at the same call of copy.deepcopy().
 void StackRoles::note_copy(const std::vector<CodeRole>& codes, const std::vector<CodePlace>& places,
                            StackRole& role) {
-  const auto copy = std::find_if(codes.begin(), codes.end(), [](const CodeRole& code) {
+  const auto copy = std::ranges::find_if(codes, [](const CodeRole& code) {
     return code.method == Method::kParameterCopy || code.method == Method::kTensorCopy;
   });
   if (copy == codes.end()) return;

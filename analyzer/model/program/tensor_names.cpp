@@ -27,10 +27,9 @@ void TensorNames::add(const LiveAllocation& block, const trace::Tensor& record) 
   const std::uint32_t known = find(block);
   std::vector<TensorName> all;
   if (known != 0) all = names(known);
-  if (all.size() == kMaxNames || std::find(all.begin(), all.end(), name) != all.end()) return;
+  if (all.size() == kMaxNames || std::ranges::find(all, name) != all.end()) return;
   // Of one role those that came first stay first.
-  const auto after = std::find_if(all.begin(), all.end(),
-                                  [&](const TensorName& other) { return other.role > name.role; });
+  const auto after = std::ranges::upper_bound(all, name.role, {}, &TensorName::role);
   all.insert(after, name);
   if (name.role == trace::TensorRole::kGradient) {
     gradient_places_.insert({block.group, block.bytes});
