@@ -14,10 +14,9 @@ void Dictionary::add(const trace::RecordHeader& record) {
                             record.kind == trace::RecordKind::kUnwrapped;
   if (!is_new_place) ++names_version_;
   switch (record.kind) {
-    case trace::RecordKind::kModule: {
+    case trace::RecordKind::kModule:
       modules_.add(trace::as<trace::Module>(record), tail);
       break;
-    }
     case trace::RecordKind::kApiName: {
       const std::size_t zero = tail.find('\0');
       Function function;
@@ -27,27 +26,22 @@ void Dictionary::add(const trace::RecordHeader& record) {
       functions_[static_cast<std::uint16_t>(id)] = std::move(function);
       break;
     }
-    case trace::RecordKind::kText: {
+    case trace::RecordKind::kText:
       add_text(trace::as<trace::Text>(record));
       break;
-    }
-    case trace::RecordKind::kUnwrapped: {
+    case trace::RecordKind::kUnwrapped:
       ++unwrapped_[std::string(tail)];
       break;
-    }
-    case trace::RecordKind::kRequester: {
+    case trace::RecordKind::kRequester:
       requesters_.insert(trace::as<trace::Requester>(record).caller);
       break;
-    }
-    case trace::RecordKind::kStack: {
+    case trace::RecordKind::kStack:
       python_stacks_.add(record);
       native_stacks_.add(trace::as<trace::Stack>(record));
       break;
-    }
-    default: {
+    default:
       python_stacks_.add(record);
       break;
-    }
   }
 }
 
