@@ -13,6 +13,19 @@ namespace {
 // cuptiGetVersion() of CUDA 12.5, the first that reports calls of single functions.
 constexpr std::uint32_t kFirstVersionWithCalls = 23;
 
+// What a record about a copy and one about a set have in common.
+template <class Record>
+DeviceWork work_of(const Record& record, const TickSpan& time) {
+  DeviceWork work;
+  work.activity = activity_key(record.library, record.correlation);
+  work.time.start = time.start;
+  work.time.end = time.end;
+  work.bytes = record.bytes;
+  work.graph_node = record.graph_node;
+  work.device = record.device;
+  return work;
+}
+
 }  // namespace
 
 void Activity::finish() {
@@ -49,13 +62,7 @@ void Activity::apply(const trace::ActivityCopy& record) {
   const auto time = clocks_.place(record.library, record.start, record.end, record.record.time);
   if (!time) return join_.count_unjoined(why_without_time(record.start));
   stream.gpu_ticks += time->ticks();
-  DeviceWork work;
-  work.activity = activity_key(record.library, record.correlation);
-  work.time.start = time->start;
-  work.time.end = time->end;
-  work.bytes = record.bytes;
-  work.graph_node = record.graph_node;
-  work.device = record.device;
+  DeviceWork work = work_of(record, *time);
   work.copy_kind = record.copy_kind;
   work.source_kind = record.source_kind;
   work.destination_kind = record.destination_kind;
@@ -65,13 +72,7 @@ void Activity::apply(const trace::ActivityCopy& record) {
 void Activity::apply(const trace::ActivitySet& record) {
   const auto time = clocks_.place(record.library, record.start, record.end, record.record.time);
   if (!time) return join_.count_unjoined(why_without_time(record.start));
-  DeviceWork work;
-  work.activity = activity_key(record.library, record.correlation);
-  work.time.start = time->start;
-  work.time.end = time->end;
-  work.bytes = record.bytes;
-  work.graph_node = record.graph_node;
-  work.device = record.device;
+  DeviceWork work = work_of(record, *time);
   work.destination_kind = static_cast<std::uint8_t>(record.memory_kind);
   work.is_set = true;
   join_.apply(work);
