@@ -166,11 +166,8 @@ void Accounts::forget_last_where_gone() {
 
 void Accounts::restore_row_peak(const ledger::Target& target, std::uint64_t bytes,
                                 std::uint64_t time) {
-  GroupKey key;
-  key.kind = target.kind;
-  key.device = target.device;
-  key.pool = target.pool;
-  UsageRow& row = rows_[find_or_add_row(key)];
+  UsageRow& row = rows_[find_or_add_row(
+      {.site = {}, .kind = target.kind, .device = target.device, .pool = target.pool})];
   if (bytes < row.peak_bytes) return;
   row.peak_bytes = bytes;
   row.peak_time = time;
@@ -199,13 +196,8 @@ void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::
   history_.grow(entry.group, more_bytes);
   groups_[entry.group].allocated_bytes += more_bytes;
   UsageRow& row = rows_[groups_[entry.group].row];
-  row.allocated_bytes += more_bytes;
-  row.bytes += more_bytes;
-  if (entry.bytes + more_bytes > row.largest_bytes) row.largest_bytes = entry.bytes + more_bytes;
-  if (row.bytes > row.peak_bytes) {
-    row.peak_bytes = row.bytes;
-    row.peak_time = now;
-  }
+  row.largest_bytes = std::max(row.largest_bytes, entry.bytes + more_bytes);
+  row.rise(more_bytes, now);
   Account& account = *row.account;
   account.bytes += more_bytes;
   account.sizes.remove(entry.bytes, entry.bytes);
@@ -215,10 +207,7 @@ void Accounts::grow(const LiveAllocation& entry, std::uint64_t more_bytes, std::
     account.timeline.count_life(grid_, part_of(entry), entry.born, std::uint64_t{0} - more_bytes);
   }
   account.timeline.rise(grid_, more_bytes, now);
-  Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
-  flow.allocated_bytes += more_bytes;
-  flow.bytes += more_bytes;
-  flow.highest_bytes = std::max(flow.highest_bytes, flow.bytes);
+  flows_[static_cast<std::size_t>(flow_of(account.level))].rise(more_bytes);
   if (account.bytes > account.peak.bytes()) set_peak(account, now);
 }
 

@@ -124,6 +124,14 @@ struct UsageRow {
   std::uint64_t peak_bytes = 0;
   std::uint64_t peak_time = 0;
   std::uint64_t largest_bytes = 0;
+
+  void rise(std::uint64_t more_bytes, std::uint64_t now) {
+    allocated_bytes += more_bytes;
+    bytes += more_bytes;
+    if (bytes <= peak_bytes) return;
+    peak_bytes = bytes;
+    peak_time = now;
+  }
 };
 
 // Allocations of one kind from one call site in one context.
@@ -135,16 +143,12 @@ struct GroupKey {
   trace::ContextId context = trace::ContextId::kNone;
   Phase phase = Phase::kNone;  // of the program; blocks of the framework only
 
-  friend bool operator==(const GroupKey&, const GroupKey&) = default;
   friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
 };
 
 // The group that stands for holders of a peak before a checkpoint's cut.
 [[nodiscard]] inline GroupKey holder_key(const CallSite& site, Kind kind, std::int32_t device) {
-  GroupKey key{.site = site};
-  key.kind = kind;
-  key.device = device;
-  return key;
+  return {.site = site, .kind = kind, .device = device};
 }
 
 // Sums over all devices, of what the program's steps are measured by.
@@ -153,6 +157,12 @@ struct Flow {
   std::uint64_t highest_bytes = 0;  // since Accounts::restart_highest()
   std::uint64_t allocations = 0;
   std::uint64_t allocated_bytes = 0;
+
+  void rise(std::uint64_t more_bytes) {
+    allocated_bytes += more_bytes;
+    bytes += more_bytes;
+    if (bytes > highest_bytes) highest_bytes = bytes;
+  }
 };
 enum class FlowKind : std::uint8_t { kFramework, kDriverAndPools, kRest };
 inline constexpr std::size_t kFlowKinds = 3;
@@ -244,13 +254,8 @@ class Accounts {
     UsageRow& row = rows_[owner.row];
     ++row.allocations;
     ++row.count;
-    row.allocated_bytes += bytes;
-    row.bytes += bytes;
     if (bytes > row.largest_bytes) row.largest_bytes = bytes;
-    if (row.bytes > row.peak_bytes) {
-      row.peak_bytes = row.bytes;
-      row.peak_time = now;
-    }
+    row.rise(bytes, now);
     Account& account = *row.account;
     account.bytes += bytes;
     if (account.bytes > account.peak.bytes()) set_peak(account, now);
@@ -260,9 +265,7 @@ class Accounts {
     history_.allocate(group, bytes, now);
     Flow& flow = flows_[static_cast<std::size_t>(flow_of(account.level))];
     ++flow.allocations;
-    flow.allocated_bytes += bytes;
-    flow.bytes += bytes;
-    if (flow.bytes > flow.highest_bytes) flow.highest_bytes = flow.bytes;
+    flow.rise(bytes);
   }
 
   enum class End { kFreed, kImplicit };
