@@ -31,7 +31,6 @@ struct TransferKey {
   bool is_set = false;
   bool in_graph = false;  // launches carried it out; no call of its own
 
-  friend bool operator==(const TransferKey&, const TransferKey&) = default;
   friend auto operator<=>(const TransferKey&, const TransferKey&) = default;
 };
 

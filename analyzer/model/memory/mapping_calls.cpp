@@ -31,12 +31,11 @@ void MappingCalls::reserve(const trace::Mapping& call) {
   std::uint32_t id = 0;
   if ((call.call.record.flags & trace::kFlagSegment) != 0) {
     // Its first block came before a checkpoint's cut.
-    Segment segment;
-    segment.begin = call.address;
-    segment.end = call.address + call.bytes;
-    segment.device = call.location;
-    segment.mapped = true;
-    id = memory_.framework.add_segment(segment, memory_.present.time);
+    id = memory_.framework.add_segment({.begin = call.address,
+                                        .end = call.address + call.bytes,
+                                        .device = call.location,
+                                        .mapped = true},
+                                       memory_.present.time);
   }
   memory_.virtual_memory.reserve(call.address, call.bytes, {id});
 }

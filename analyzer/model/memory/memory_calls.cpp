@@ -5,12 +5,7 @@ namespace gpumemtrace::analyzer {
 namespace {
 
 GroupKey block_key(trace::StackId stack, std::int32_t device, Phase phase) {
-  GroupKey key;
-  key.site.stack = stack;
-  key.kind = Kind::kBlock;
-  key.device = device;
-  key.phase = phase;
-  return key;
+  return {.site = {.stack = stack}, .kind = Kind::kBlock, .device = device, .phase = phase};
 }
 
 }  // namespace
@@ -22,14 +17,12 @@ GroupKey MemoryCalls::key_of(const trace::Allocation& call) {
 bool MemoryCalls::fail(const trace::Allocation& call, const GroupKey& key) {
   memory_.accounts.count_failure(key);
   if (call.call.record.result != trace::kCudaOutOfMemory) return false;
-  OomIncident failure;
-  failure.level = level_of(key.kind);
-  failure.device = key.device;
-  failure.site = key.site;
-  failure.time = memory_.present.time;
-  failure.start_ticks = call.call.record.time;
-  failure.requested_bytes = call.bytes;
-  return memory_.out_of_memory.failed(memory_.present.writer, failure);
+  return memory_.out_of_memory.failed(memory_.present.writer, {.level = level_of(key.kind),
+                                                               .device = key.device,
+                                                               .site = key.site,
+                                                               .time = memory_.present.time,
+                                                               .start_ticks = call.call.record.time,
+                                                               .requested_bytes = call.bytes});
 }
 
 void MemoryCalls::capture(const trace::Allocation& call, GroupKey key) {

@@ -47,11 +47,11 @@ void MappingOwner::end(const LiveAllocation& physical) const {
 
 GroupKey ProcessMemory::key_of(const trace::CallHeader& call, const ledger::Target& target) {
   // Made in its place, not copied: see FlatMap::add().
-  GroupKey key{.site = present.site_of(call)};
-  key.kind = target.kind;
-  key.context = call.context;
-  key.device = target.device;
-  key.pool = target.pool;
+  GroupKey key{.site = present.site_of(call),
+               .kind = target.kind,
+               .device = target.device,
+               .pool = target.pool,
+               .context = call.context};
   if (target.call_device == kUnknownDevice && call.record.result == trace::kCudaSuccess) {
     ++statistics.unknown_context;
   }
@@ -130,16 +130,12 @@ void ProcessMemory::ended(const LiveAllocation& entry) {
       physical_changed(key.device);
       return;
     }
-    case Level::kPool: {
+    case Level::kPool:
       return pools.free(entry.link, entry.bytes);
-    }
-    case Level::kHost: {
-      copy_locations.forget(entry.address, entry.bytes);
+    case Level::kHost:
+      return copy_locations.forget(entry.address, entry.bytes);
+    default:
       return;
-    }
-    default: {
-      return;
-    }
   }
 }
 
@@ -155,27 +151,26 @@ std::uint32_t ProcessMemory::discover_segment(std::uint64_t address) {
   if (around != nullptr) return add_segment_around(*around);
   const VirtualMemory::Mapping* mapping = virtual_memory.mappings().containing(address);
   if (reservation == nullptr || mapping == nullptr) return 0;
-  Segment segment;
-  segment.begin = reservation->begin();
-  segment.end = reservation->begin() + reservation->bytes();
-  segment.device = accounts.group(mapping->entry.group).key.device;
-  segment.mapped = true;
-  const std::uint32_t id = framework.add_segment(segment, present.time);
+  const std::uint32_t id =
+      framework.add_segment({.begin = reservation->begin(),
+                             .end = reservation->begin() + reservation->bytes(),
+                             .device = accounts.group(mapping->entry.group).key.device,
+                             .mapped = true},
+                            present.time);
   virtual_memory.attach_segment(*reservation, {id}, MappingOwner(*this));
   return id;
 }
 
 std::uint32_t ProcessMemory::add_segment_around(LiveAllocation& around) {
-  const GroupKey& key = accounts.group(around.group).key;
+  const GroupKey key = accounts.group(around.group).key;  // a copy: groups may be added below
   if (level_of(key.kind) != Level::kDriver) return 0;
-  Segment segment;
-  segment.born = around.born;
-  segment.begin = around.address;
-  segment.end = around.address + around.bytes;
-  segment.bytes = around.bytes;
-  segment.device = key.device;
   if (around.link == 0) accounts.move_to_segments(around);
-  around.link = framework.add_segment(segment, present.time);
+  around.link = framework.add_segment({.born = around.born,
+                                       .begin = around.address,
+                                       .end = around.address + around.bytes,
+                                       .bytes = around.bytes,
+                                       .device = key.device},
+                                      present.time);
   accounts.count_segment(around.group);
   return around.link;
 }

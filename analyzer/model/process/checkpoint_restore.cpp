@@ -26,12 +26,11 @@ void CheckpointRestore::restore_allocations(const trace::Totals& totals) {
   if (target.call_device == kUnknownDevice && !is_block) {
     memory_.statistics.unknown_context += totals.count;
   }
-  GroupKey key;
-  key.site = ledger::site_of(totals);
-  key.kind = target.kind;
-  key.context = totals.context;
-  key.device = target.device;
-  key.pool = target.pool;
+  const GroupKey key{.site = ledger::site_of(totals),
+                     .kind = target.kind,
+                     .device = target.device,
+                     .pool = target.pool,
+                     .context = totals.context};
   group_ = memory_.accounts.group_of(key);
   memory_.accounts.restore_totals(*group_, totals);
   const bool is_segment = (totals.record.flags & trace::kFlagSegment) != 0;
@@ -50,13 +49,11 @@ void CheckpointRestore::apply(const trace::RecentFree& recent) {
 void CheckpointRestore::apply(const trace::Peak& peak) {
   peak_ = nullptr;
   switch (peak.scope) {
-    case trace::PeakScope::kKind: {
+    case trace::PeakScope::kKind:
       return memory_.accounts.restore_row_peak(ledger::target_of(peak, memory_.pools), peak.bytes,
                                                peak.peak_time);
-    }
-    case trace::PeakScope::kFrameworkReserved: {
+    case trace::PeakScope::kFrameworkReserved:
       return memory_.framework.restore(peak);
-    }
     case trace::PeakScope::kPoolReserved:
     case trace::PeakScope::kPoolSamples: {
       if (memory_.pools.restore(peak)) memory_.pools_changed(peak.device);

@@ -149,14 +149,13 @@ void ProcessModel::apply(const trace::FrameworkOom& record) {
   ++statistics_.events;
   present_.stack = program_.stack_of_event(record.stack, false);
   if (record.device_type != trace::kCudaDeviceType) return;
-  OomIncident failure;
-  failure.level = Level::kFramework;
-  failure.device = record.device;
-  failure.site.stack = present_.stack;
-  failure.time = present_.time;
-  failure.start_ticks = record.record.time;
-  failure.requested_bytes = record.requested;
-  const bool is_new = memory_.out_of_memory.raised(present_.writer, failure);
+  const bool is_new =
+      memory_.out_of_memory.raised(present_.writer, {.level = Level::kFramework,
+                                                     .device = record.device,
+                                                     .site = {.stack = present_.stack},
+                                                     .time = present_.time,
+                                                     .start_ticks = record.record.time,
+                                                     .requested_bytes = record.requested});
   if (is_new && !present_.in_checkpoint && !snapshots_.is_full()) {
     memory_.out_of_memory.set_raised_snapshot(snapshots_.take(Level::kFramework, record.device));
   }
@@ -181,14 +180,12 @@ void ProcessModel::apply(const trace::Mark& mark) {
       statistics_.exec_time = 0;
       return;
     }
-    case trace::MarkKind::kStopped: {
+    case trace::MarkKind::kStopped:
       ++statistics_.pauses;
       return;
-    }
-    case trace::MarkKind::kDisabled: {
+    case trace::MarkKind::kDisabled:
       statistics_.stopped_because = trace::tail_of(mark.record);
       return;
-    }
     case trace::MarkKind::kExec: {
       // One in a checkpoint lies before records that are still there: it failed.
       if (present_.in_checkpoint) return;
@@ -196,13 +193,11 @@ void ProcessModel::apply(const trace::Mark& mark) {
       exec_writer_ = present_.writer;
       return;
     }
-    case trace::MarkKind::kUser: {
+    case trace::MarkKind::kUser:
       return program_.steps().marks().add(present_.time, MarkSource::kControl,
                                           trace::tail_of(mark.record));
-    }
-    case trace::MarkKind::kStarted: {
+    case trace::MarkKind::kStarted:
       return;
-    }
   }
 }
 
