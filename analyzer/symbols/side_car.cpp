@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/symbols/side_car.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -120,9 +119,7 @@ std::uint64_t SideCar::offsets() const {
 std::uint64_t SideCar::named_offsets() const {
   std::uint64_t count = 0;
   for (const auto& [key, module] : modules_) {
-    count += static_cast<std::uint64_t>(
-        std::count_if(module.offsets.begin(), module.offsets.end(),
-                      [](const auto& entry) { return !entry.second.empty(); }));
+    for (const auto& [offset, frames] : module.offsets) count += frames.empty() ? 0 : 1;
   }
   return count;
 }
