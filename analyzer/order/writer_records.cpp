@@ -14,10 +14,6 @@ PlacedRecord placed(trace::Image& piece, std::size_t index) {
   return {piece.keys[index], piece.record(index)};
 }
 
-bool is_open_call(const trace::RecordHeader& record) {
-  return trace::is_call(record.kind) && trace::as<trace::OtherCall>(record).call.end == 0;
-}
-
 }  // namespace
 
 trace::ReadLosses operator+(trace::ReadLosses sum, const trace::ReadLosses& more) {
@@ -86,7 +82,8 @@ void WriterRecords::leave_out_open_calls(trace::Image& image) {
   for (std::size_t i = end; i-- > 0;) {
     const trace::RecordHeader& record = *image.record(i);
     if (!trace::is_call(record.kind)) continue;
-    if (is_open_call(record) && cursor_.is_last_piece()) end = i;
+    const bool is_open = trace::as<trace::OtherCall>(record).call.end == 0;
+    if (is_open && cursor_.is_last_piece()) end = i;
     break;
   }
   if (end == image.offsets.size()) return;
