@@ -213,10 +213,6 @@ void ActivityJoin::join_waiting(std::uint64_t activity, const ApiCall& api) {
 void ActivityJoin::apply(const DeviceWork& work) {
   const ApiCall api = api_calls_.find(work.activity);
   if (api.is_known()) return join(work, api);
-  apply_without_api(work);
-}
-
-void ActivityJoin::apply_without_api(const DeviceWork& work) {
   if (!without_api_records_) return wait(work);
   without_api_.push_back(work);
   if (without_api_.size() >= kMaxWaiting / 4) infer_all();

@@ -132,7 +132,6 @@ class ActivityJoin {
   void remember(std::uint64_t activity, CallId first, Unjoined reason);
   void join_waiting(std::uint64_t activity, const ApiCall& api);
   void join(const DeviceWork& work, const ApiCall& api);
-  void apply_without_api(const DeviceWork& work);
   [[nodiscard]] PendingCall* next_part(const PendingCall& call) { return calls_.find(call.next); }
   PendingCall* part_for(const DeviceWork& work, PendingCall& first);
   [[nodiscard]] std::uint64_t bytes_of_parts(const PendingCall& first);

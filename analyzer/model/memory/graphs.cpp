@@ -12,14 +12,6 @@ GraphMemory& Graphs::capture_of(std::uint64_t stream) {
   return captures_[stream];
 }
 
-void Graphs::capture_allocation(std::uint64_t stream, const GraphAllocation& allocation) {
-  capture_of(stream).allocations.push_back(allocation);
-}
-
-void Graphs::capture_free(std::uint64_t stream, std::uint64_t address) {
-  capture_of(stream).frees.push_back(address);
-}
-
 void Graphs::end_capture(std::uint64_t stream, std::uint64_t graph) {
   const auto found = captures_.find(stream);
   if (found == captures_.end()) return;
@@ -36,9 +28,7 @@ void Graphs::end_capture(std::uint64_t stream, std::uint64_t graph) {
 
 void Graphs::clone(std::uint64_t original, std::uint64_t copy) {
   const auto found = graphs_.find(original);
-  if (found == graphs_.end()) return;
-  GraphMemory memory = found->second;
-  graphs_[copy] = std::move(memory);
+  if (found != graphs_.end()) graphs_.insert_or_assign(copy, GraphMemory(found->second));
 }
 
 void Graphs::instantiate(const trace::Graph& call, std::uint64_t now) {

@@ -40,8 +40,12 @@ class Graphs {
  public:
   void begin_capture(std::uint64_t stream) { captures_[stream] = GraphMemory{}; }
   void end_capture(std::uint64_t stream, std::uint64_t graph);
-  void capture_allocation(std::uint64_t stream, const GraphAllocation& allocation);
-  void capture_free(std::uint64_t stream, std::uint64_t address);
+  void capture_allocation(std::uint64_t stream, const GraphAllocation& allocation) {
+    capture_of(stream).allocations.push_back(allocation);
+  }
+  void capture_free(std::uint64_t stream, std::uint64_t address) {
+    capture_of(stream).frees.push_back(address);
+  }
 
   void add_allocation(std::uint64_t graph, const GraphAllocation& allocation) {
     graphs_[graph].allocations.push_back(allocation);

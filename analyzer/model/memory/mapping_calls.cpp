@@ -13,7 +13,8 @@ void MappingCalls::apply(const trace::Mapping& call) {
     case trace::MappingOperation::kMap:
       return map(call);
     case trace::MappingOperation::kUnmap:
-      return unmap(call);
+      return memory_.virtual_memory.unmap(call.address, call.bytes,
+                                          MappingOwner(memory_, &call.call));
     case trace::MappingOperation::kRetainHandle: {
       if (memory_.virtual_memory.retain(call.handle, call.address) == nullptr) {
         ++memory_.statistics.unknown_frees;
@@ -73,10 +74,6 @@ void MappingCalls::map(const trace::Mapping& call) {
   memory_.copy_locations.set(call.address, call.bytes, ledger::location_of_mapping(key.device));
 }
 
-void MappingCalls::unmap(const trace::Mapping& call) {
-  memory_.virtual_memory.unmap(call.address, call.bytes, MappingOwner(memory_, &call.call));
-}
-
 void MappingCalls::apply(const trace::Pool& call) {
   if (call.call.record.result != trace::kCudaSuccess) return;
   if (memory_.pools.apply_call(call, memory_.present.time)) memory_.pools_changed(call.device);
@@ -104,10 +101,9 @@ void MappingCalls::apply(const trace::Import& call) {
     case trace::ImportOperation::kPoolImportPointer:
     case trace::ImportOperation::kExternalImport:
       return open_import(call);
-    case trace::ImportOperation::kExternalMap: {
+    case trace::ImportOperation::kExternalMap:
       memory_.external_mappings.insert(call.address);
       return;
-    }
     case trace::ImportOperation::kIpcClose:
       return release_import(call.address, call.call);
     case trace::ImportOperation::kExternalDestroy:

@@ -20,7 +20,6 @@ class MappingCalls {
   void reserve(const trace::Mapping& call);
   void free_reservation(const trace::Mapping& call);
   void map(const trace::Mapping& call);
-  void unmap(const trace::Mapping& call);
   void import_handle(const trace::Mapping& call);
   void open_import(const trace::Import& call);
   void release_import(std::uint64_t key_address, const trace::CallHeader& call);

@@ -2,13 +2,6 @@
 #include "analyzer/model/memory/memory_calls.hpp"
 
 namespace gpumemtrace::analyzer {
-namespace {
-
-GroupKey block_key(trace::StackId stack, std::int32_t device, Phase phase) {
-  return {.site = {.stack = stack}, .kind = Kind::kBlock, .device = device, .phase = phase};
-}
-
-}  // namespace
 
 GroupKey MemoryCalls::key_of(const trace::Allocation& call) {
   return memory_.key_of(call.call, ledger::target_of(call, memory_.contexts, memory_.pools));
@@ -85,8 +78,10 @@ std::uint32_t MemoryCalls::add(const trace::Block& block, Phase phase) {
   }
   std::uint32_t segment = memory_.framework.find_segment(block.address);
   if (segment == 0) segment = memory_.discover_segment(block.address);
-  const std::uint32_t group =
-      memory_.accounts.group_of(block_key(present.stack, block.device, phase));
+  const std::uint32_t group = memory_.accounts.group_of({.site = {.stack = present.stack},
+                                                         .kind = Kind::kBlock,
+                                                         .device = block.device,
+                                                         .phase = phase});
   memory_.framework.add_block(block, group, segment, present.time);
   return group;
 }

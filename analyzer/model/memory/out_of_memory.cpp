@@ -28,8 +28,7 @@ bool OutOfMemory::failed(std::uint32_t writer, const OomIncident& failure) {
   OomIncident& open = pending_[writer];
   open = failure;
   open.attempts = 1;
-  return has_snapshot_
-      .try_emplace({failure.level, failure.device, OomOutcome::kUnknown, failure.site}, true)
+  return has_snapshot_.insert({failure.level, failure.device, OomOutcome::kUnknown, failure.site})
       .second;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "analyzer/base/words.hpp"
@@ -72,7 +73,7 @@ class OutOfMemory {
   std::map<std::uint32_t, OomIncident> pending_;  // by writer
   std::map<Key, OomRow> rows_;
   OomRow* last_raised_ = nullptr;
-  std::map<Key, bool> has_snapshot_;
+  std::set<Key> has_snapshot_;
 };
 
 }  // namespace gpumemtrace::analyzer
