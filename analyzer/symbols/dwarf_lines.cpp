@@ -124,9 +124,7 @@ void DwarfLines::sort(std::vector<Range>& ranges) {
 }
 
 const DwarfLines::Range* DwarfLines::find(const std::vector<Range>& ranges, std::uint64_t address) {
-  auto position = std::upper_bound(
-      ranges.begin(), ranges.end(), address,
-      [](std::uint64_t wanted, const Range& range) { return wanted < range.begin; });
+  auto position = std::ranges::upper_bound(ranges, address, {}, &Range::begin);
   for (int i = 0; i < kMaxNested && position != ranges.begin(); ++i) {
     --position;
     if (address < position->end) return &*position;

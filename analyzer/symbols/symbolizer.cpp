@@ -33,9 +33,7 @@ ModuleSymbols::ModuleSymbols(FoundFiles found) : files_(std::move(found.files)) 
 }
 
 const ElfFunction* ModuleSymbols::find_function(std::uint64_t offset) const {
-  auto position = std::upper_bound(
-      functions_.begin(), functions_.end(), offset,
-      [](std::uint64_t wanted, const ElfFunction& function) { return wanted < function.begin; });
+  auto position = std::ranges::upper_bound(functions_, offset, {}, &ElfFunction::begin);
   for (int i = 0; i < kMaxNestedFunctions && position != functions_.begin(); ++i) {
     --position;
     const bool reaches_next = position->bytes == 0 && i == 0;
