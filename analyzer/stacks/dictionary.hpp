@@ -24,8 +24,6 @@ struct SiteName {
   std::string_view api;      // the function of CUDA that was called
   std::string_view module;   // path; empty = the caller lies in no known module
   std::uint64_t offset = 0;  // of the caller in the module
-
-  friend bool operator==(const SiteName&, const SiteName&) = default;
 };
 
 // Collects dictionary records in any order; questions are asked when all records are in.
