@@ -89,11 +89,10 @@ void MemoryCheck::apply(const trace::ActivityMemory& record, const std::optional
     return count(key, 0, record.bytes);
   }
   // The address may have been handed out several times since.
-  const auto nearest = time ? std::min_element(calls->second.begin(), calls->second.end(),
-                                               [&](const Call& a, const Call& b) {
-                                                 return distance(a.time, time->start) <
-                                                        distance(b.time, time->start);
-                                               })
+  const auto nearest = time ? std::ranges::min_element(calls->second, {},
+                                                       [&](const Call& call) {
+                                                         return distance(call.time, time->start);
+                                                       })
                             : calls->second.begin();
   compare(*nearest, record, is_release);
   calls->second.erase(nearest);
@@ -150,8 +149,7 @@ void MemoryCheck::judge_missing(const Call& call, bool is_release) {
 void MemoryCheck::forget(const Order& oldest) {
   const auto calls = pending_.find(oldest.key);
   if (calls == pending_.end()) return;
-  const auto call = std::find_if(calls->second.begin(), calls->second.end(),
-                                 [&](const Call& other) { return other.id == oldest.id; });
+  const auto call = std::ranges::find(calls->second, oldest.id, &Call::id);
   if (call == calls->second.end()) return;
   judge_missing(*call, oldest.key % 2 == 1);
   calls->second.erase(call);

@@ -27,7 +27,7 @@ void PendingCalls::add_thread(std::uint32_t writer, const trace::Thread& record)
   for (const std::uint64_t id : {record.thread_id, record.pthread_self}) {
     std::vector<std::uint32_t>& named = by_short_id_[static_cast<std::uint32_t>(id)];
     if (id == 0) continue;
-    named.erase(std::remove(named.begin(), named.end(), known->second), named.end());
+    std::erase(named, known->second);
     if (named.size() == kMaxNamesakes) named.erase(named.begin());
     named.push_back(known->second);
   }
@@ -63,8 +63,7 @@ PendingCall& PendingCalls::add(std::uint32_t writer, std::uint64_t start, std::u
 // Gives back the room of what is forgotten.
 void PendingCalls::trim(Thread& thread) const {
   std::vector<InThread>& calls = thread.calls;
-  const auto kept = std::partition_point(
-      calls.begin(), calls.end(), [&](const InThread& call) { return call.id < calls_.first(); });
+  const auto kept = std::ranges::lower_bound(calls, calls_.first(), {}, &InThread::id);
   const auto forgotten = static_cast<std::size_t>(kept - calls.begin());
   if (forgotten * 2 < calls.size()) return;
   calls.erase(calls.begin(), kept);

@@ -17,9 +17,7 @@ class CoveredRanges {
   std::uint64_t add(std::uint64_t begin, std::uint64_t bytes) {
     Range added{begin, begin + bytes};
     if (added.end <= added.begin) return 0;
-    const auto first = std::lower_bound(
-        ranges_.begin(), ranges_.end(), begin,
-        [](const Range& range, std::uint64_t address) { return range.end < address; });
+    const auto first = std::ranges::lower_bound(ranges_, begin, {}, &Range::end);
     if (first != ranges_.end() && first->begin <= begin && added.end <= first->end) return bytes;
     auto last = first;
     std::uint64_t known = 0;
@@ -43,9 +41,8 @@ class CoveredRanges {
   static constexpr std::size_t kMost = 64;
 
   void forget_smallest() {
-    ranges_.erase(std::min_element(
-        ranges_.begin(), ranges_.end(),
-        [](const Range& a, const Range& b) { return a.end - a.begin < b.end - b.begin; }));
+    ranges_.erase(std::ranges::min_element(
+        ranges_, {}, [](const Range& range) { return range.end - range.begin; }));
   }
 
   std::vector<Range> ranges_;  // by address; none touch

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/model/program/periods.hpp"
 
+#include <algorithm>
+
 namespace gpumemtrace::analyzer {
 namespace {
 
@@ -65,9 +67,7 @@ void Periods::search(std::uint64_t key) {
 // One candidate a period is enough.
 void Periods::nominate(const Seen& seen) {
   if (candidates_.size() == kMaxCandidates) return;
-  for (const Candidate& candidate : candidates_) {
-    if (candidate.period == seen.gap) return;
-  }
+  if (std::ranges::find(candidates_, seen.gap, &Candidate::period) != candidates_.end()) return;
   candidates_.push_back({seen.key, seen.gap, count_, count_, 0, 0});
 }
 

@@ -9,15 +9,13 @@ namespace {
 // PyTorch's default for cublasLt, where it is not the size that cuBLAS has.
 constexpr std::uint64_t kLtBytes = std::uint64_t{1} << 20;
 
-std::string_view file_name_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
-
 }  // namespace
 
 bool Workspaces::is_of_cublas(std::uint64_t caller) const {
   const LoadedModule* const module = dictionary_.modules().find(caller, ModuleMap::kLatest);
-  constexpr std::string_view kCublas = "libcublas.so";
-  return module != nullptr &&
-         file_name_of(module->identity.path).substr(0, kCublas.size()) == kCublas;
+  if (module == nullptr) return false;
+  const std::string_view path = module->identity.path;
+  return path.substr(path.rfind('/') + 1).starts_with("libcublas.so");
 }
 
 void Workspaces::judge_block(const trace::Block& block, std::uint32_t writer) {
