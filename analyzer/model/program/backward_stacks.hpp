@@ -22,8 +22,6 @@ struct JoinedStack {
   // The recorder saw it wait. Else it is what the thread did last before, which counts only where
   // that was a backward call.
   bool seen_waiting = false;
-
-  friend bool operator==(const JoinedStack&, const JoinedStack&) = default;
 };
 
 // A thread that waits records nothing. So a WaitingStack record says where the thread was from its

@@ -46,10 +46,6 @@ class Phases {
   [[nodiscard]] Placed placed_by(trace::StackId stack) const {
     return roles_.placed_by(roles_.role_of(stack));
   }
-  [[nodiscard]] bool recomputes(trace::StackId stack) const {
-    return roles_.role_of(stack).recomputes;
-  }
-  [[nodiscard]] bool updates(trace::StackId stack) const { return roles_.role_of(stack).updates; }
   // What the stack makes is a parameter, or may turn out to be one.
   [[nodiscard]] bool may_place_parameter(trace::StackId stack) const {
     return !roles_.role_of(stack).built.empty() || placed_by(stack) == Placed::kAsParameter;

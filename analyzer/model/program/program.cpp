@@ -103,8 +103,9 @@ Verdict Program::verdict_on(const LiveAllocation& block, const Lifetime& life) c
   const trace::StackId own_stack = joined == nullptr ? key.site.stack : joined->own;
   facts.placed = phases_.placed_by(own_stack);
   facts.on_engine = joined != nullptr;
-  facts.recomputed = key.phase == Phase::kBackward && phases_.recomputes(own_stack);
-  facts.is_of_update = phases_.updates(own_stack);
+  const StackRole& role = phases_.role_of(own_stack);
+  facts.recomputed = key.phase == Phase::kBackward && role.recomputes;
+  facts.is_of_update = role.updates;
   facts.receives_input = input_groups_.count(block.group) != 0;
   facts.gradient_place = tensor_names_.is_gradient_place(block.group, block.bytes);
   facts.parameter_sized = parameter_sizes_.empty() || parameter_sizes_.has(block.bytes);
