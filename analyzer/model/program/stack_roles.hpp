@@ -49,8 +49,8 @@ struct StackRole {
   Placed placed = Placed::kNowhere;  // by the innermost frame that has a role
   std::uint32_t moved_at = 0;        // instruction of Module._apply; 0 where that moves nothing
   std::uint64_t copied_at = 0;  // who called copy.deepcopy(), for a tensor that is no parameter
-  std::vector<const ClassKind*>
-      built;  // classes whose constructors run; frames inside have no role
+  // Classes whose constructors run; frames inside have no role.
+  std::vector<const ClassKind*> built;
   Phase phase = Phase::kNone;
 };
 // Of the roles of a stack's frames, innermost first. The innermost decides; only a forward inside
