@@ -9,6 +9,7 @@
 #include "trace/varint.hpp"
 
 namespace gpumemtrace::analyzer::replay {
+
 void EventBuffer::flush() {
   const std::size_t processors = std::max(1u, std::thread::hardware_concurrency());
   const std::size_t threads = std::min(sinks_.size(), processors);
