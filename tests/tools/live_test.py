@@ -59,6 +59,7 @@ def churn(seed):
     blocks = []
     cuda.make_current()
     while True:
+        sum(range(2000))  # a program does something between its calls
         if blocks and numbers.random() < 0.49:
             cuda.free(blocks.pop(numbers.randrange(len(blocks))))
         else:

@@ -27,6 +27,7 @@
 #include "tools/live/live_screen.hpp"
 #include "tools/live/live_state.hpp"
 #include "tools/live/live_text.hpp"
+#include "tools/live/look_pause.hpp"
 #include "tools/traces/ring_control.hpp"
 #include "tools/traces/trace_files.hpp"
 #include "trace/live_ring.hpp"
@@ -42,8 +43,9 @@ constexpr const char* kLiveFooter =
 
 It only reads: the recorded process does not wait and does not notice. The first look
 reads what was recorded so far, each further one what has come since then. Between two
-looks lie fifty times the processor time of the former, at least the interval: looks take
-some 2 % of a processor. It ends when the recording ends; q ends it before.
+looks lie fifty times the processor time of the former, at most ten seconds and at least
+the interval: looks take some 2 % of a processor, more of a job that allocates hundreds of
+thousands of times a second. It ends when the recording ends; q ends it before.
 
 Examples:
   gpumemtrace live 4711
@@ -53,9 +55,6 @@ Examples:
 
 Exit codes: 0 the recording ended or the user left, 1 nothing is recorded there
 or it cannot be read, 2 usage.)TEXT";
-
-// A look is followed by so many times the processor time that it took.
-constexpr int kRest = 50;
 
 // In a pause, from one time to see whether the recording has ended to the next.
 constexpr milliseconds kEndCheckInterval{200};
@@ -108,8 +107,7 @@ class Looks {
   }
   [[nodiscard]] milliseconds pause() const {
     const std::chrono::nanoseconds interval(parse_time(options_.interval).value_or(0));
-    return std::chrono::duration_cast<milliseconds>(
-        std::max<std::chrono::nanoseconds>(interval, kRest * took_));
+    return std::chrono::duration_cast<milliseconds>(pause_after_look(took_, interval));
   }
   // Waits by wait(time), which returns true to leave, for the next look: after the pause, or once
   // the recording has ended. Returns true to leave.
