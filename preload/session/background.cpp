@@ -60,7 +60,7 @@ class BackgroundThread {
       observation_.observe(guard);
       reclaim_writers(session_.pool, thread_is_gone);
     }
-    answer_flush(guard);
+    answer_flush(session_, session_.flush_requested.load(), [&]() noexcept { pack_all(guard); });
     pause_.until_woken([this]() noexcept {
       return session_.ring.needs_round() ||
              (session_.is_recording() && session_.sample_wanted.load());
@@ -77,16 +77,11 @@ class BackgroundThread {
 
   // The work that goes on while a checkpoint is made.
   bool keep_up() noexcept {
-    if (session_.ending.load() || control.session.load() == kOff) return false;
-    packer_.pack_sealed(*guard_);
-    packer_.replenish_ring(*guard_);
-    answer_flush(*guard_, /*also_at_end=*/false);
-    return true;
-  }
-
-  void answer_flush(const CallGuard& guard, bool also_at_end = true) noexcept {
-    preload::answer_flush(
-        session_, [&]() noexcept { pack_all(guard); }, also_at_end);
+    const auto pack = [this]() noexcept {
+      packer_.pack_sealed(*guard_);
+      packer_.replenish_ring(*guard_);
+    };
+    return preload::keep_up(session_, pack, [this]() noexcept { pack_all(*guard_); });
   }
 
   void pack_all(const CallGuard& guard) noexcept {

@@ -43,16 +43,25 @@ struct Session {
 // Storage of the process's one session; meaningful from kStarting on.
 Session& the_session() noexcept;
 
-// Carries out what a flush asks for: everything that was committed before is packed, then the asker
-// is told. The background thread. With the answer to the library's end the process may be gone: not
-// while a file is half made.
+// Carries out what flushes ask for, of which there were `requested`: everything that was committed
+// before is packed, then the askers are told. The background thread.
 template <class PackAll>
-void answer_flush(Session& session, PackAll&& pack_all, bool also_at_end = true) noexcept {
-  const std::uint32_t requested = session.flush_requested.load();
+void answer_flush(Session& session, std::uint32_t requested, PackAll&& pack_all) noexcept {
   if (requested == session.flush_answered.load()) return;
-  if (!also_at_end && session.ending.load()) return;  // which is set before its flush is requested
   pack_all();
   session.flush_answered.store(requested);
+}
+
+// What goes on while a checkpoint is made: packing, and answers. False where recording ends. The
+// library's end gets no answer here: with it the process may be gone, and a file left half made.
+template <class Pack, class PackAll>
+[[nodiscard]] bool keep_up(Session& session, Pack&& pack, PackAll&& pack_all) noexcept {
+  const std::uint32_t requested = session.flush_requested.load();
+  // After that: the library's end sets it before it requests its flush.
+  if (session.ending.load() || control.session.load() == kOff) return false;
+  pack();
+  answer_flush(session, requested, pack_all);
+  return true;
 }
 
 }  // namespace gpumemtrace::preload

@@ -129,10 +129,10 @@ add_session_mutant(answered_later_request preload/session/session_state.hpp
   "  session.flush_answered.store(requested);"
   "  session.flush_answered.store(session.flush_requested.load());")
 add_session_mutant(end_answered_half_way preload/session/session_state.hpp
-  "  if (!also_at_end && session.ending.load()) return;" "  (void)also_at_end;")
+  "if (session.ending.load() || control" "if (control")
 add_session_mutant(end_looked_at_first preload/session/session_state.hpp
-  "  const std::uint32_t requested = session.flush_requested.load();"
-  "  const bool ends = session.ending.load();\n  if (!also_at_end && ends) return;\n  const std::uint32_t requested = session.flush_requested.load();\n  also_at_end = true;")
+  "  const std::uint32_t requested = session.flush_requested.load();\n  // After that: the library's end sets it before it requests its flush.\n  if (session.ending.load() || control.session.load() == kOff) return false;"
+  "  if (session.ending.load() || control.session.load() == kOff) return false;\n  const std::uint32_t requested = session.flush_requested.load();")
 add_session_mutant(emitted_before_written preload/session/annotations.cpp
   "  if (id != 0 && !emitted) {" "  if (id != 0 && !emitted) {\n    names.mark_emitted(id);")
 add_session_mutant(emitted_without_release preload/base/key_table.hpp

@@ -118,7 +118,7 @@ void answer(World& world, std::uint32_t times) {
     return world.session().flush_answered.load();
   };
   for (std::uint32_t before = answers(); before < times; before = answers()) {
-    answer_flush(world.session(), [&world] {
+    answer_flush(world.session(), world.session().flush_requested.load(), [&world] {
       world.pack_sealed();
       world.pack_active();
     });
