@@ -69,6 +69,21 @@ class Evidence {
   std::vector<std::pair<std::string, Value>> values_;
 };
 
+// What a finding's number of saved bytes or nanoseconds rests on.
+enum class SavesBasis : std::uint8_t { kExact, kReplayed, kArithmetic, kInferred };
+constexpr auto names(SavesBasis) {
+  return std::to_array<std::string_view>({"exact", "replayed", "arithmetic", "inferred"});
+}
+
+// What following the advice saves; no value where that is not known.
+struct Saves {
+  OptionalNumber bytes;
+  OptionalNumber time_ns;
+  SavesBasis basis = SavesBasis::kInferred;
+
+  GPUMEMTRACE_FIELDS(bytes, time_ns, basis)
+};
+
 struct Finding {
   Rule rule = Rule::kCount;
   Severity severity = Severity::kWarning;
@@ -79,6 +94,7 @@ struct Finding {
   std::string fix;  // empty = none is known
   OptionalNumber bytes;
   OptionalNumber time_ns;
+  Saves saves;
   OptionalText process;
   OptionalText device;
   std::optional<Level> level;
@@ -91,7 +107,9 @@ struct Finding {
   static void fields(auto& self, auto& v) {
     GPUMEMTRACE_KEYS(v, rule, severity, confidence, title, detail, evidence);
     v.or_null("fix", self.fix);
-    GPUMEMTRACE_KEYS(v, bytes, time_ns, process, device, level);
+    GPUMEMTRACE_KEYS(v, bytes, time_ns);
+    v.added("saves", self.saves);
+    GPUMEMTRACE_KEYS(v, process, device, level);
     Origin::fields(self.origin, v);
     v("fingerprint", self.fingerprint);
     v.only_if_known("same_cause", self.same_cause);

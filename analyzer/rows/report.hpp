@@ -3,6 +3,7 @@
 #pragma once
 
 #include "analyzer/rows/allocation_rows.hpp"
+#include "analyzer/rows/card_rows.hpp"
 #include "analyzer/rows/finding.hpp"
 #include "analyzer/rows/job_rows.hpp"
 #include "analyzer/rows/leak_rows.hpp"
@@ -37,6 +38,10 @@ struct Report {
   std::vector<Module> modules;
   std::vector<Tensor> tensors;
   std::vector<Composition> composition;
+  std::vector<CardPeak> card_peaks;
+  std::vector<PoolRow> pools;
+  std::vector<DriverMemory> driver_memory;
+  std::vector<Communicator> communicators;
   std::vector<Owner> owners;
   Leaks leaks;
   std::vector<Fragmentation> fragmentation;
@@ -69,7 +74,9 @@ struct Report {
     v.only_if_known("redacted", self.is_redacted);
     GPUMEMTRACE_KEYS(v, traces, processes, devices, usage, peak);
     GPUMEMTRACE_KEYS(v.added, modules, tensors);
-    GPUMEMTRACE_KEYS(v, composition, owners, leaks, fragmentation);
+    v("composition", self.composition);
+    GPUMEMTRACE_KEYS(v.added, card_peaks, pools, driver_memory, communicators);
+    GPUMEMTRACE_KEYS(v, owners, leaks, fragmentation);
     v.added("segments", self.segments);
     GPUMEMTRACE_KEYS(v, transfers, managed, oom, steps, ranges);
     GPUMEMTRACE_KEYS(v.added, ranges_by_name, marks, timeline, sizes, lifetimes, temporary,

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows on a card as a whole: its peak and that of the job, the pools on it, what the driver took by
+// itself, and NCCL's communicators.
+#pragma once
+
+#include "analyzer/rows/site.hpp"
+
+namespace gpumemtrace::analyzer::rows {
+
+// Whose curve a peak is the maximum of: of everything on the card, or of the job's processes.
+enum class PeakOf : std::uint8_t { kCard, kJob };
+constexpr auto names(PeakOf) { return std::to_array<std::string_view>({"card", "job"}); }
+
+// What a part of the memory in use on a card is.
+enum class CardPartKind : std::uint8_t {
+  kFrameworkAllocated,
+  kFrameworkCached,
+  kPoolUsed,
+  kPoolCached,
+  kAllocated,
+  kManaged,
+  kRounding,
+  kDriver,
+  kOtherProcesses,
+  kNoProcess,
+  kNotSeparable,
+};
+constexpr auto names(CardPartKind) {
+  return std::to_array<std::string_view>(
+      {"framework_allocated", "framework_cached", "pool_used", "pool_cached", "allocated",
+       "managed", "rounding", "driver", "other_processes", "no_process", "not_separable"});
+}
+
+struct CardPart {
+  OptionalText process;  // no value: it belongs to no process of the job
+  CardPartKind what = CardPartKind::kNotSeparable;
+  OptionalText owner;  // of kAllocated
+  std::uint64_t bytes = 0;
+
+  GPUMEMTRACE_FIELDS(process, what, owner, bytes)
+};
+
+// The maximum of one curve on one device. In use is total - reserved - free of NVML, which is
+// total - free of cuMemGetInfo. The parts sum to `bytes`.
+struct CardPeak {
+  OptionalText device;
+  PeakOf of = PeakOf::kCard;
+  std::uint64_t bytes = 0;
+  std::uint64_t low_bytes = 0;   // the peak is at least this
+  std::uint64_t high_bytes = 0;  // and at most this
+  bool is_exact = false;         // the driver was asked at this very time
+  OptionalNumber time_ns;
+  std::vector<CardPart> parts;
+
+  static void fields(auto& self, auto& v) {
+    GPUMEMTRACE_KEYS(v, device, of, bytes, low_bytes, high_bytes);
+    v("exact", self.is_exact);
+    GPUMEMTRACE_KEYS(v, time_ns, parts);
+  }
+};
+
+// Whether a row rests on what the trace states, or was concluded.
+enum class RowBasis : std::uint8_t { kExact, kInferred };
+constexpr auto names(RowBasis) { return std::to_array<std::string_view>({"exact", "inferred"}); }
+
+// kPrivate: private pools of PyTorch that cannot be told apart.
+enum class PoolKind : std::uint8_t { kDefault, kGraph, kMemPool, kPrivate, kDriver };
+constexpr auto names(PoolKind) {
+  return std::to_array<std::string_view>({"default", "graph", "mempool", "private", "driver"});
+}
+
+// One pool of PyTorch's allocator or of the driver.
+struct PoolRow : OnDevice {
+  std::string id;  // ours: a pool's own id is not visible
+  RowBasis basis = RowBasis::kInferred;
+  PoolKind kind = PoolKind::kDefault;
+  std::optional<Site> made_at;
+  OptionalText stack;     // id of a row of stacks[]
+  OptionalNumber graphs;  // captures that allocated from it
+  std::uint64_t reserved_peak_bytes = 0;
+  std::uint64_t allocated_peak_bytes = 0;
+  OptionalNumber reserved_bytes_at_peak;  // at the peak of the device's reserved bytes
+  OptionalNumber allocated_bytes_at_peak;
+  OptionalNumber live_graphs_at_end;
+  OptionalNumber time_ns;  // when it was made
+
+  GPUMEMTRACE_FIELDS(process, device, id, basis, kind, made_at, stack, graphs, reserved_peak_bytes,
+                     allocated_peak_bytes, reserved_bytes_at_peak, allocated_bytes_at_peak,
+                     live_graphs_at_end, time_ns)
+};
+
+enum class DriverPartKind : std::uint8_t {
+  kContext,
+  kModules,
+  kGraphs,
+  kLocalMemory,
+  kHeap,
+  kPrintf,
+  kUnknown,
+};
+constexpr auto names(DriverPartKind) {
+  return std::to_array<std::string_view>(
+      {"context", "modules", "graphs", "local_memory", "heap", "printf", "unknown"});
+}
+
+struct DriverPart {
+  DriverPartKind what = DriverPartKind::kUnknown;
+  std::uint64_t bytes = 0;
+  RowBasis basis = RowBasis::kInferred;
+  std::optional<Site> site;
+
+  GPUMEMTRACE_FIELDS(what, bytes, basis, site)
+};
+
+// Executable graphs of one process on one device.
+struct GraphCounts {
+  std::uint64_t instantiated = 0;
+  std::uint64_t destroyed = 0;
+  std::uint64_t live_peak = 0;
+
+  GPUMEMTRACE_FIELDS(instantiated, destroyed, live_peak)
+};
+
+// What the driver took by itself: the context, code, graphs, local memory. The parts sum to
+// `peak_bytes`.
+struct DriverMemory : OnDevice {
+  std::uint64_t samples = 0;  // how often the driver was asked
+  OptionalNumber first_bytes;
+  OptionalNumber peak_bytes;
+  OptionalNumber end_bytes;
+  std::vector<DriverPart> parts;
+  GraphCounts graphs;
+
+  GPUMEMTRACE_FIELDS(process, device, samples, first_bytes, peak_bytes, end_bytes, parts, graphs)
+};
+
+// One communicator of NCCL, or, without an id, what NCCL allocated outside of those that are known.
+struct Communicator : OnDevice {
+  OptionalText id;
+  std::uint64_t bytes = 0;  // live at the most
+  std::uint64_t allocations = 0;
+  std::optional<Site> made_at;
+  OptionalText stack;  // id of a row of stacks[]
+  OptionalNumber ranks;
+
+  GPUMEMTRACE_FIELDS(process, device, id, bytes, allocations, made_at, stack, ranks)
+};
+
+}  // namespace gpumemtrace::analyzer::rows
