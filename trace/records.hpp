@@ -211,7 +211,21 @@ enum class Framework : std::uint32_t { kUnknown = 0, kPytorch = 1 };
 
 inline constexpr std::int8_t kCudaDeviceType = 1;  // c10::DeviceType::CUDA
 
-enum class SampleSource : std::uint32_t { kNone = 0, kMemGetInfo = 1, kNvmlProcess = 2 };
+enum class SampleSource : std::uint32_t {
+  kNone = 0,
+  kMemGetInfo = 1,
+  kNvmlProcess = 2,
+  kNvmlDevice = 3,  // NVML knows the device, but not what this process uses of it
+};
+
+// What a process that uses a device is to the recorded one.
+enum class ProcessRelation : std::uint32_t {
+  kOther = 0,
+  kThis = 1,
+  kDescendant = 2,  // its child, or a child of one
+};
+
+inline constexpr std::uint64_t kBytesNotTold = ~std::uint64_t{0};
 
 // A longer command line is cut there.
 inline constexpr std::size_t kMaxCommandLineBytes = 64 << 10;

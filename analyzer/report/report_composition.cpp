@@ -13,6 +13,8 @@ std::string_view name_of(trace::SampleSource source) {
       return "nvml_process";
     case trace::SampleSource::kMemGetInfo:
       return "cumemgetinfo";
+    case trace::SampleSource::kNvmlDevice:
+      return "nvml_device";
     case trace::SampleSource::kNone:
       break;
   }
@@ -40,8 +42,8 @@ void add_driver_number(rows::Composition& row, const ReportProcess& process,
   row.source = name_of(sample.time == 0 ? trace::SampleSource::kNone : sample.source);
   row.sample_time_ns = process.time_ns(sample.time);
   if (sample.time == 0) return;
-  // cuMemGetInfo knows the device only: contexts and other processes cannot be told apart.
-  std::uint64_t number = sample.total_bytes - std::min(sample.total_bytes, sample.free_bytes);
+  // Without NVML's numbers of processes, contexts and other processes cannot be told apart.
+  std::uint64_t number = sample.in_use_bytes();
   if (sample.source == trace::SampleSource::kNvmlProcess) {
     const std::uint64_t context =
         sample.process_bytes - std::min(sample.process_bytes, sample.physical_bytes);

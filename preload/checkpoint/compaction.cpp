@@ -262,7 +262,7 @@ void Compaction::apply(const trace::Import& call) noexcept {
 }
 
 void Compaction::apply(const trace::MemorySample& sample) noexcept {
-  const std::uint64_t used = sample.total_bytes - sample.free_bytes;
+  const std::uint64_t used = sample.total_bytes - sample.reserved_bytes - sample.free_bytes;
   const std::uint64_t height =
       sample.source == trace::SampleSource::kNvmlProcess ? sample.process_bytes : used;
   // One that says nothing of the device does not stand for those that do.
@@ -271,6 +271,11 @@ void Compaction::apply(const trace::MemorySample& sample) noexcept {
   Physical* device = sums_.physical(sample.device);
   if (device == nullptr) return;
   device->add_sample(sample, now_, physical_bytes(*device), device->peak.time != 0);
+}
+
+void Compaction::apply(const trace::ProcessSample& sample) noexcept {
+  const std::uint64_t height = sample.bytes == trace::kBytesNotTold ? 0 : sample.bytes;
+  retain_sample(sample.record, source_of(sample.process_id, sample.device), height);
 }
 
 }  // namespace gpumemtrace::preload

@@ -157,6 +157,10 @@ class Compaction {
   void apply(const trace::Graph& call) noexcept;
   void apply(const trace::Import& call) noexcept;
   void apply(const trace::MemorySample& sample) noexcept;
+  void apply(const trace::ProcessSample& sample) noexcept;
+  void apply(const trace::ContextLimits& limits) noexcept {
+    retain_sample(limits.record, trace::number_of(limits.context), limits.stack_bytes);
+  }
 
   // compaction_memory.cpp: allocations, frees, blocks, contexts
   void apply(const trace::Allocation& call) noexcept;

@@ -79,7 +79,9 @@ TEST_CASE("the first and the last value of each enumeration have their own words
   CHECK(words(RecordKind::kCopy, "source_type", trace::EndType::kUnknown,
               trace::EndType::kUnified) == "unknown unified");
   CHECK(words(RecordKind::kMemorySample, "source", trace::SampleSource::kNone,
-              trace::SampleSource::kNvmlProcess) == "none nvml_process");
+              trace::SampleSource::kNvmlDevice) == "none nvml_device");
+  CHECK(words(RecordKind::kProcessSample, "relation", trace::ProcessRelation::kOther,
+              trace::ProcessRelation::kDescendant) == "other descendant");
   CHECK(words(RecordKind::kText, "key", trace::TextKey::kExecutable,
               trace::TextKey::kTorchAllocatorOptions) == "executable torch_allocator_options");
   CHECK(words(RecordKind::kAllocatorSetting, "option", trace::AllocatorOption::kText,

@@ -19,7 +19,7 @@ constexpr std::size_t kMostSumLines = 3;
 
 // "NVML 70.8 GiB, 40 ms before".
 std::string sample_text(const rows::Composition& row, std::uint64_t sum) {
-  const std::string_view source = row.source == "nvml_process" ? "NVML" : "cuMemGetInfo";
+  const std::string_view source = row.source == "cumemgetinfo" ? "cuMemGetInfo" : "NVML";
   if (!row.driver_bytes || size_text(*row.driver_bytes) == size_text(sum)) {
     return format_text("by {}", source);
   }

@@ -53,7 +53,8 @@ constexpr auto kValueNames = std::to_array<ValueNames>({
     {RecordKind::kCopy, "destination_type", 0, "unknown host device array unified"},
     {RecordKind::kCopy, "source_type", 0, "unknown host device array unified"},
     {RecordKind::kNone, "framework", 0, "unknown pytorch"},
-    {RecordKind::kMemorySample, "source", 0, "none memgetinfo nvml_process"},
+    {RecordKind::kMemorySample, "source", 0, "none memgetinfo nvml_process nvml_device"},
+    {RecordKind::kProcessSample, "relation", 0, "other this descendant"},
     {RecordKind::kText, "key", 0,
      "none executable command_line host boot_id rank local_rank world_size job tool_version "
      "driver_version process_id parent_process_id clock_source torch_version torch_allocator "

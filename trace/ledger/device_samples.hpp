@@ -28,6 +28,13 @@ struct DriverSample {
   std::uint64_t other_bytes = 0;
   trace::SampleSource source = trace::SampleSource::kNone;
   std::uint64_t physical_bytes = 0;  // Parts::physical() at the sample
+  std::uint64_t reserved_bytes = 0;  // neither free nor in use
+
+  // Less than nothing is no answer.
+  [[nodiscard]] std::uint64_t in_use_bytes() const {
+    const std::uint64_t rest = free_bytes + reserved_bytes;
+    return total_bytes < rest ? 0 : total_bytes - rest;
+  }
 };
 
 struct DeviceSamples {
@@ -45,7 +52,8 @@ struct DeviceSamples {
                               record.process_bytes,
                               record.other_bytes,
                               record.source,
-                              physical_bytes};
+                              physical_bytes,
+                              record.reserved_bytes};
     // Each round asks cuMemGetInfo first, then NVML, which also tells the processes apart.
     const bool tells_more = record.source == trace::SampleSource::kNvmlProcess &&
                             after_peak.source == trace::SampleSource::kMemGetInfo &&
@@ -72,8 +80,8 @@ struct DeviceSamples {
   void restore_peak(const trace::Peak& peak) {
     DriverSample sample;
     if (peak.source != trace::SampleSource::kNone) {
-      sample = {peak.sample_time,  peak.sample_free, peak.sample_total,   peak.sample_process,
-                peak.sample_other, peak.source,      peak.sample_physical};
+      sample = {peak.sample_time,  peak.sample_free, peak.sample_total,    peak.sample_process,
+                peak.sample_other, peak.source,      peak.sample_physical, peak.sample_reserved};
     }
     const bool is_after = peak.sample_time > peak.peak_time;
     before_peak = is_after ? DriverSample{} : sample;
@@ -91,6 +99,7 @@ struct DeviceSamples {
     peak.sample_process = sample.process_bytes;
     peak.sample_other = sample.other_bytes;
     peak.sample_physical = sample.physical_bytes;
+    peak.sample_reserved = sample.reserved_bytes;
   }
 };
 
