@@ -141,3 +141,20 @@ TEST_CASE("a runtime in between gives calls the names that the user wrote", "[un
   CHECK(holders[0].at("site").at("api") == "cudaMalloc");
   CHECK(holders[1].at("site").at("api") == "cuMemAlloc_v2");
 }
+
+TEST_CASE("each level may have devices of its own that no other record names", "[unit]") {
+  using gpumemtrace::trace::PeakScope;
+  for (const PeakScope scope : {PeakScope::kPools, PeakScope::kManaged, PeakScope::kHost,
+                                PeakScope::kFramework, PeakScope::kPhysical}) {
+    TraceBuilder trace;
+    for (std::int32_t device = 1; device <= 400; ++device) {
+      gpumemtrace::trace::Peak peak;
+      peak.scope = scope;
+      peak.device = device;
+      peak.bytes = 1000;
+      peak.peak_time = trace.now();
+      trace.add(peak);
+    }
+    CHECK(report_of(trace).at("devices").size() == 400);
+  }
+}

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/model/process/process.hpp"
 
+#include <set>
+
 #include "trace/order.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -258,9 +260,12 @@ void ProcessModel::pause(std::uint64_t shortest_period) {
 }
 
 void ProcessModel::know_all_devices() {
+  // First the numbers alone: a new device adds an account.
+  std::set<std::int32_t> ordinals;
   for (const Account& account : accounts_.accounts()) {
-    if (account.device >= 0) (void)memory_.devices.state(account.device);
+    if (account.device >= 0) ordinals.insert(account.device);
   }
+  for (const std::int32_t ordinal : ordinals) (void)memory_.devices.state(ordinal);
 }
 
 void ProcessModel::finish_timelines() {
