@@ -11,10 +11,10 @@ namespace {
 // Names with one value a bucket each.
 using Parts = std::vector<std::pair<std::string, std::vector<std::uint64_t>>>;
 
-Parts parts_by_category(const Timeline& timeline) {
+Parts parts_by_category(const Timeline& timeline, std::size_t buckets) {
   Parts parts;
   for (const auto& [name, bytes] : CategorySums().row()) {
-    parts.emplace_back(name, std::vector<std::uint64_t>(timeline.buckets().size()));
+    parts.emplace_back(name, std::vector<std::uint64_t>(buckets));
   }
   for (const Timeline::Part& part : timeline.parts()) {
     // What is of unknown use comes last.
@@ -67,13 +67,15 @@ class TimelineRow {
     row.parts_by = is_framework ? rows::PartsBy::kCategory : rows::PartsBy::kOwner;
     row.is_exact = !is_inexact(process_, account_.level);
     const rows::NamedNumbers before = parts_before();
-    const Parts parts =
-        is_framework ? parts_by_category(timeline_) : parts_by_owner(context_, process_, timeline_);
+    const std::vector<TimeBucket> buckets =
+        timeline_.buckets(process_.model().accounts().time_grid());
+    const Parts parts = is_framework ? parts_by_category(timeline_, buckets.size())
+                                     : parts_by_owner(context_, process_, timeline_);
     rows::NamedNumbers names = before;
     for (const auto& [name, bytes] : parts) add_name(names, name);
     for (auto& [name, bytes] : names) bytes = 0;
     if (timeline_.before()) row.buckets.push_back(bucket_before(filled(names, before)));
-    add_buckets(names, parts, row.buckets);
+    add_buckets(names, buckets, parts, row.buckets);
     return row;
   }
 
@@ -135,10 +137,9 @@ class TimelineRow {
   }
 
   // A bucket in which nothing changed is joined with one before it that is so, too.
-  void add_buckets(const rows::NamedNumbers& names, const Parts& parts,
-                   std::vector<rows::TimelineBucket>& list) const {
+  void add_buckets(const rows::NamedNumbers& names, const std::vector<TimeBucket>& buckets,
+                   const Parts& parts, std::vector<rows::TimelineBucket>& list) const {
     const RunStatistics& statistics = process_.model().statistics();
-    const std::vector<TimeBucket>& buckets = timeline_.buckets();
     const Accounts& accounts = process_.model().accounts();
     const TimeGrid& grid = accounts.time_grid();
     // What came after a window is in a bucket of its own.

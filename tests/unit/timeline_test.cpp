@@ -115,7 +115,7 @@ class Replay {
     }
     accounts_.finish_timelines();
     const analyzer::Timeline& timeline = accounts_.accounts().front().timeline;
-    const std::size_t count = timeline.buckets().size();
+    const std::size_t count = timeline.buckets(accounts_.time_grid()).size();
     CHECK(count <= most_buckets);
     const std::uint64_t width = accounts_.time_grid().start_of(1) - moments_.front();
     if (width > 1) CHECK(2 * count >= most_buckets);
@@ -164,7 +164,7 @@ class Replay {
         expected.max_time = moment;
       }
     }
-    const analyzer::TimeBucket& bucket = timeline.buckets()[index];
+    const analyzer::TimeBucket bucket = timeline.buckets(grid)[index];
     INFO("bucket " << index << " from " << start << " to " << end);
     CHECK(bucket.min_bytes == expected.min_bytes);
     CHECK(bucket.max_bytes == expected.max_bytes);

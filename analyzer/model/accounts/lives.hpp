@@ -3,7 +3,6 @@
 // held most for longest.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -32,14 +31,17 @@ class Histogram {
     --row.count;
     row.bytes -= bytes;
   }
-  [[nodiscard]] const std::array<Row, kRows>& rows() const { return rows_; }
+  // Up to the last one that was ever needed; at most kRows.
+  [[nodiscard]] const std::vector<Row>& rows() const { return rows_; }
 
  private:
   Row& row_of(std::uint64_t value) {
-    return rows_[static_cast<std::size_t>(std::bit_width(value))];
+    const auto row = static_cast<std::size_t>(std::bit_width(value));
+    if (row >= rows_.size()) rows_.resize(row + 1);
+    return rows_[row];
   }
 
-  std::array<Row, kRows> rows_{};
+  std::vector<Row> rows_;
 };
 
 // The lives with the most bytes times time, of equal ones those that began first. Memory: twice as

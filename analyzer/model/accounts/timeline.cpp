@@ -2,6 +2,7 @@
 #include "analyzer/model/accounts/timeline.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -49,19 +50,37 @@ void PartTimeline::replace(const std::vector<std::uint64_t>& values) {
 }
 
 PartTimeline& Timeline::timeline_of(std::uint32_t part) {
-  if (part >= slots_.size()) slots_.resize(part + 1, kNoSlot);
-  if (slots_[part] == kNoSlot) {
-    slots_[part] = static_cast<std::uint32_t>(parts_.size());
-    parts_.emplace_back();
-  }
-  return parts_[slots_[part]];
+  const auto next = static_cast<std::uint32_t>(parts_.size());
+  const auto [slot, is_new] = slots_.try_emplace(part, next);
+  if (is_new) parts_.emplace_back();
+  return parts_[slot->second];
 }
 
-void Timeline::settle(PartTimeline& timeline) const {
+void Timeline::close_bucket(bool is_kept) {
+  open_.last_bytes = level_;
+  if (is_kept || !open_.is_quiet || changes_.empty()) {
+    changes_.push_back({open_, closed_, reserved_bytes_});
+  }
+  ++closed_;
+}
+
+std::vector<Timeline::Closed>::const_iterator Timeline::last_change_until(std::size_t index) const {
+  return std::prev(std::ranges::upper_bound(changes_, index, {}, &Closed::index));
+}
+
+TimeBucket Timeline::closed_bucket(const TimeGrid& grid, std::size_t index) const {
+  if (index < first_) return {};
+  const Closed& change = *last_change_until(index);
+  if (change.index == index) return change.bucket;
+  const std::uint64_t bytes = change.bucket.last_bytes;
+  return {bytes, bytes, grid.start_of(index) - 1, bytes, change.reserved_bytes, true};
+}
+
+void Timeline::settle(const TimeGrid& grid, PartTimeline& timeline) const {
   const PartTimeline::Pending pending = timeline.pending;
   timeline.pending = {};
   if (pending.bytes == 0) return;
-  const TimeBucket& bucket = pending.bucket < closed_.size() ? closed_[pending.bucket] : open_;
+  const TimeBucket bucket = pending.bucket < closed_ ? closed_bucket(grid, pending.bucket) : open_;
   if (bucket.max_time == pending.max_time) {
     timeline.add(pending.bucket, pending.bucket + 1, pending.bytes);
   }
@@ -70,61 +89,77 @@ void Timeline::settle(PartTimeline& timeline) const {
 void Timeline::count_life(const TimeGrid& grid, std::uint32_t part, std::uint64_t born,
                           std::uint64_t bytes) {
   PartTimeline& timeline = timeline_of(part);
-  const std::size_t present = closed_.size();
-  if (timeline.pending.bucket != present || timeline.pending.max_time != open_.max_time) {
-    settle(timeline);
-    timeline.pending = {0, open_.max_time, present};
+  if (timeline.pending.bucket != closed_ || timeline.pending.max_time != open_.max_time) {
+    settle(grid, timeline);
+    timeline.pending = {0, open_.max_time, closed_};
   }
   timeline.pending.bytes += bytes;
   std::size_t first = std::max(grid.index_of(born), first_);
-  if (first >= present) return;
-  if (closed_[first].max_time < born) ++first;
-  timeline.add(first, present, bytes);
+  if (first >= closed_) return;
+  if (closed_bucket(grid, first).max_time < born) ++first;
+  timeline.add(first, closed_, bytes);
 }
 
 void Timeline::catch_up(const TimeGrid& grid) {
-  open_.last_bytes = level_;
-  closed_.push_back(open_);
-  while (closed_.size() < grid.present()) {
-    closed_.push_back(begin_bucket(grid.start_of(closed_.size())));
-  }
-  open_ = begin_bucket(grid.start_of(grid.present()));
+  close_bucket(false);
+  closed_ = grid.present();
+  open_ = begin_bucket(grid.start_of(closed_));
+}
+
+// The pair has at least one bucket among the changes. `source`: which of its buckets is higher.
+Timeline::Closed Timeline::join_pair(const TimeGrid& grid, std::size_t pair,
+                                     std::size_t& source) const {
+  // Nothing is known of what lies before the first bucket, and nothing lies behind the last.
+  const std::size_t first = std::max(2 * pair, first_);
+  const std::size_t second = std::min(2 * pair + 1, closed_ - 1);
+  const TimeBucket first_bucket = closed_bucket(grid, first);
+  const TimeBucket second_bucket = closed_bucket(grid, second);
+  source = second_bucket.max_bytes > first_bucket.max_bytes ? second : first;
+  return {join(first_bucket, second_bucket), pair, last_change_until(second)->reserved_bytes};
 }
 
 // What is known of the open bucket goes into the pending bytes of its successor, which a higher
 // maximum makes worthless.
 void Timeline::join_pairs(const TimeGrid& grid) {
   follow(grid);
-  open_.last_bytes = level_;
-  for (PartTimeline& timeline : parts_) settle(timeline);
-  closed_.push_back(open_);
-  std::vector<std::size_t> sources;  // of the joined buckets' maxima
-  std::vector<TimeBucket> joined;
-  for (std::size_t i = 0; i < closed_.size(); i += 2) {
-    const bool is_alone = i + 1 == closed_.size();
-    const bool begins_here = i + 1 == first_;  // of the first one nothing is known
-    const TimeBucket& first = closed_[begins_here ? i + 1 : i];
-    const TimeBucket& second = closed_[is_alone ? i : i + 1];
-    joined.push_back(join(first, second));
-    sources.push_back(static_cast<std::size_t>(&higher(first, second) - closed_.data()));
+  for (PartTimeline& timeline : parts_) settle(grid, timeline);
+  close_bucket(true);
+  std::vector<Closed> joined;
+  std::vector<std::size_t> sources;  // of the maxima of those
+  for (const Closed& change : changes_) {
+    if (!joined.empty() && joined.back().index == change.index / 2) continue;
+    joined.push_back(join_pair(grid, change.index / 2, sources.emplace_back()));
   }
+  for (PartTimeline& timeline : parts_) join_pairs(timeline, joined, sources);
+  changes_ = std::move(joined);
+  open_ = changes_.back().bucket;
+  closed_ = changes_.back().index;
+  changes_.pop_back();
   first_ /= 2;
-  open_ = joined.back();
-  joined.pop_back();
   for (PartTimeline& timeline : parts_) {
-    const std::vector<std::uint64_t> values = timeline.values(closed_.size());
-    std::vector<std::uint64_t> kept;
-    for (std::size_t i = 0; i < joined.size(); ++i) kept.push_back(values[sources[i]]);
-    timeline.replace(kept);
-    timeline.pending = {values[sources.back()], open_.max_time, joined.size()};
+    timeline.pending.max_time = open_.max_time;
+    timeline.pending.bucket = closed_;
   }
-  closed_ = std::move(joined);
+}
+
+void Timeline::join_pairs(PartTimeline& timeline, const std::vector<Closed>& joined,
+                          const std::vector<std::size_t>& sources) const {
+  const std::vector<std::uint64_t> values = timeline.values(closed_);
+  std::vector<std::uint64_t> kept;
+  for (std::size_t i = 0; i < joined.size(); ++i) {
+    while (kept.size() < joined[i].index) kept.push_back(values[2 * kept.size()]);
+    kept.push_back(values[sources[i]]);
+  }
+  timeline.pending.bytes = kept.back();
+  kept.pop_back();
+  timeline.replace(kept);
 }
 
 void Timeline::restart(const TimeGrid& grid, std::uint64_t now,
                        const std::optional<TimeBucket>& before) {
   first_ = grid.present();
-  closed_.assign(first_, {});
+  closed_ = first_;
+  changes_.clear();
   slots_.clear();
   parts_.clear();
   open_ = begin_bucket(now + 1);
@@ -134,17 +169,22 @@ void Timeline::restart(const TimeGrid& grid, std::uint64_t now,
 
 void Timeline::finish(const TimeGrid& grid) {
   follow(grid);
-  for (PartTimeline& timeline : parts_) settle(timeline);
-  open_.last_bytes = level_;
-  closed_.push_back(open_);
+  for (PartTimeline& timeline : parts_) settle(grid, timeline);
+  close_bucket(true);
+}
+
+std::vector<TimeBucket> Timeline::buckets(const TimeGrid& grid) const {
+  std::vector<TimeBucket> buckets;
+  buckets.reserve(closed_);
+  for (std::size_t i = 0; i < closed_; ++i) buckets.push_back(closed_bucket(grid, i));
+  return buckets;
 }
 
 std::vector<Timeline::Part> Timeline::parts() const {
   std::vector<Part> parts;
-  for (std::uint32_t id = 0; id < slots_.size(); ++id) {
-    if (slots_[id] == kNoSlot) continue;
-    parts.push_back({id, parts_[slots_[id]].values(closed_.size())});
-  }
+  parts.reserve(slots_.size());
+  for (const auto& [id, slot] : slots_) parts.push_back({id, parts_[slot].values(closed_)});
+  std::ranges::sort(parts, {}, &Part::id);
   return parts;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <unordered_map>
 #include <vector>
 
 #include "analyzer/model/accounts/time_grid.hpp"
@@ -66,7 +67,8 @@ class PartTimeline {
 //   then in every bucket whose maximum lies in it: in the closed ones for good, in the open one
 //   until that has a higher maximum.
 // - An event costs two comparisons; a release of what was live at a maximum three additions.
-//   Memory: 48 bytes a bucket, and 512 a part and 64 buckets that it changes in.
+//   Memory: 64 bytes a bucket in which something changed, and 512 a part and 64 buckets that it
+//   changes in.
 class Timeline {
  public:
   void rise(const TimeGrid& grid, std::uint64_t bytes, std::uint64_t now) {
@@ -110,7 +112,7 @@ class Timeline {
   void finish(const TimeGrid& grid);
 
   // As many as the grid has, once finished.
-  [[nodiscard]] const std::vector<TimeBucket>& buckets() const { return closed_; }
+  [[nodiscard]] std::vector<TimeBucket> buckets(const TimeGrid& grid) const;
   // The first of them that tells something; later than 0 only where restart() was called.
   [[nodiscard]] std::size_t first() const { return first_; }
   // The run up to restart() as one bucket, of which the minimum is not known.
@@ -124,10 +126,16 @@ class Timeline {
   [[nodiscard]] std::vector<Part> parts() const;
 
  private:
-  static constexpr std::uint32_t kNoSlot = ~std::uint32_t{0};
+  // A closed bucket in which something changed, or the first or last one. In the buckets up to the
+  // next of these all stayed as it was at its end.
+  struct Closed {
+    TimeBucket bucket;
+    std::size_t index = 0;
+    std::uint64_t reserved_bytes = 0;  // at its end
+  };
 
   void follow(const TimeGrid& grid) {
-    if (closed_.size() != grid.present()) catch_up(grid);
+    if (closed_ != grid.present()) catch_up(grid);
   }
   void change(const TimeGrid& grid) {
     follow(grid);
@@ -137,19 +145,28 @@ class Timeline {
   [[nodiscard]] TimeBucket begin_bucket(std::uint64_t start) const {
     return {level_, level_, start - 1, level_, reserved_bytes_, true};
   }
+  // It stands among the changes if something changed in it, and where it `is_kept`.
+  void close_bucket(bool is_kept);
+  [[nodiscard]] Closed join_pair(const TimeGrid& grid, std::size_t pair, std::size_t& source) const;
+  void join_pairs(PartTimeline& timeline, const std::vector<Closed>& joined,
+                  const std::vector<std::size_t>& sources) const;
+  // The last of them that does not lie behind the bucket.
+  [[nodiscard]] std::vector<Closed>::const_iterator last_change_until(std::size_t index) const;
+  [[nodiscard]] TimeBucket closed_bucket(const TimeGrid& grid, std::size_t index) const;
   [[nodiscard]] PartTimeline& timeline_of(std::uint32_t part);
   // What was pending of the bucket counts if its maximum has stayed.
-  void settle(PartTimeline& timeline) const;
+  void settle(const TimeGrid& grid, PartTimeline& timeline) const;
 
   std::uint64_t level_ = 0;
   std::uint64_t reserved_bytes_ = 0;
   bool knows_reserved_ = false;
   TimeBucket open_;
-  std::vector<TimeBucket> closed_;
+  std::size_t closed_ = 0;  // how many buckets are
+  std::vector<Closed> changes_;
   std::size_t first_ = 0;
   std::optional<TimeBucket> before_;
-  std::vector<std::uint32_t> slots_;  // by part
-  std::vector<PartTimeline> parts_;   // by slot
+  std::unordered_map<std::uint32_t, std::uint32_t> slots_;  // by part
+  std::vector<PartTimeline> parts_;                         // by slot
 };
 
 }  // namespace gpumemtrace::analyzer
