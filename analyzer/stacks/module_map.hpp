@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 #include "analyzer/symbols/symbol_files.hpp"
 #include "trace/records.hpp"
@@ -26,9 +28,14 @@ struct LoadedModule {
 // Takes records in any order that has a module's loading before its unloading. Modules are seen
 // some time after they were loaded and after they were unloaded, so an address that lay in none at
 // its time belongs to the next one that was seen there.
+// The first question after a record sorts all that are known; so questions are best asked when the
+// records are in.
 class ModuleMap {
  public:
   static constexpr std::uint64_t kLatest = LoadedModule::kStillLoaded - 1;
+
+  ModuleMap();
+  ~ModuleMap();
 
   void add(const trace::Module& record, std::string_view path);
 
@@ -38,8 +45,12 @@ class ModuleMap {
   [[nodiscard]] std::string_view find_by_name(std::string_view name_prefix) const;
 
  private:
-  std::multimap<std::uint64_t, LoadedModule> modules_;  // by first address
-  std::uint64_t most_bytes_ = 0;                        // of one module
+  class Index;
+  using Modules = std::multimap<std::uint64_t, LoadedModule>;  // by first address
+
+  Modules modules_;
+  std::unordered_map<std::uint64_t, Modules::iterator> still_loaded_;  // by first address
+  mutable std::unique_ptr<const Index> index_;                         // made when it is asked for
 };
 
 }  // namespace gpumemtrace::analyzer

@@ -2,6 +2,11 @@
 // Which file an address belonged to, when files come and go.
 #include "analyzer/stacks/module_map.hpp"
 
+#include <algorithm>
+#include <random>
+#include <tuple>
+#include <vector>
+
 #include "tests/catch.hpp"
 
 using namespace gpumemtrace::analyzer;
@@ -68,4 +73,44 @@ TEST_CASE("a record whose end lies before its begin holds no address", "[unit]")
   map.add(module_record(100, 0, ~std::uint64_t{0}), "everything");
   CHECK(name_at(map, 0x5000, 200) == "everything");
   CHECK(name_at(map, ~std::uint64_t{0}, 200) == "none");
+}
+
+TEST_CASE("of files that lie over one another the one that fits the time best is found", "[unit]") {
+  struct Known {
+    std::uint64_t begin, end, loaded, unloaded;
+    std::string name;
+  };
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 50; ++round) {
+    ModuleMap map;
+    std::vector<Known> all;
+    for (std::uint64_t i = 0; i < 30; ++i) {
+      const std::uint64_t begin = random() % 40;
+      const std::uint64_t time = 10 * i + random() % 30;
+      const bool is_end = random() % 3 == 0;
+      const auto open = std::ranges::find_if(all, [&](const Known& known) {
+        return known.begin == begin && known.unloaded == LoadedModule::kStillLoaded;
+      });
+      if (open != all.end()) open->unloaded = time;
+      const Known next{begin, begin + random() % 20, time, LoadedModule::kStillLoaded,
+                       std::to_string(i)};
+      map.add(module_record(time, begin, next.end, is_end), next.name);
+      if (!is_end) all.push_back(next);
+    }
+    for (std::uint64_t address = 0; address < 64; ++address) {
+      const std::uint64_t time = random() % 330;
+      const auto misfit = [&](const Known& known) {
+        const auto [kind, distance] = known.loaded > time      ? std::pair(1, known.loaded - time)
+                                      : known.unloaded <= time ? std::pair(2, time - known.unloaded)
+                                                               : std::pair(0, time - known.loaded);
+        return std::tuple(kind, distance, ~known.begin);
+      };
+      const Known* best = nullptr;
+      for (const Known& known : all) {
+        if (address < known.begin || address >= known.end) continue;
+        if (best == nullptr || misfit(known) <= misfit(*best)) best = &known;
+      }
+      CHECK(name_at(map, address, time) == (best == nullptr ? "none" : best->name));
+    }
+  }
 }
