@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "analyzer/stacks/dictionary.hpp"
 
-#include <algorithm>
-
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -16,6 +14,7 @@ void Dictionary::add(const trace::RecordHeader& record) {
   switch (record.kind) {
     case trace::RecordKind::kModule:
       modules_.add(trace::as<trace::Module>(record), tail);
+      runtimes_.reset();
       break;
     case trace::RecordKind::kApiName: {
       const std::size_t zero = tail.find('\0');
@@ -34,6 +33,7 @@ void Dictionary::add(const trace::RecordHeader& record) {
       break;
     case trace::RecordKind::kRequester:
       requesters_.insert(trace::as<trace::Requester>(record).caller);
+      runtimes_.reset();
       break;
     case trace::RecordKind::kStack:
       python_stacks_.add(record);
@@ -57,9 +57,12 @@ void Dictionary::add_text(const trace::Text& text) {
   texts_[text.key].try_emplace(text.part, begin, bytes);
 }
 
-bool Dictionary::holds_runtime(const LoadedModule& module) const {
-  return std::ranges::any_of(requesters_,
-                             [&](std::uint64_t caller) { return module_of(caller) == &module; });
+const std::set<const LoadedModule*>& Dictionary::runtimes() const {
+  if (!runtimes_) {
+    runtimes_.emplace();
+    for (const std::uint64_t caller : requesters_) runtimes_->insert(module_of(caller));
+  }
+  return *runtimes_;
 }
 
 std::string_view Dictionary::function_of(const CallSite& site) const {
@@ -67,7 +70,7 @@ std::string_view Dictionary::function_of(const CallSite& site) const {
   if (function == functions_.end()) return "unknown";
   if (site.from_table && !function->second.runtime_name.empty()) {
     const LoadedModule* module = module_of(site.caller);
-    if (module != nullptr && holds_runtime(*module)) return function->second.runtime_name;
+    if (module != nullptr && runtimes().contains(module)) return function->second.runtime_name;
   }
   return function->second.symbol;
 }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -63,13 +64,15 @@ class Dictionary {
   [[nodiscard]] const LoadedModule* module_of(std::uint64_t address) const {
     return modules_.find(address, ModuleMap::kLatest);
   }
-  [[nodiscard]] bool holds_runtime(const LoadedModule& module) const;
+  // The modules that a CUDA runtime is linked into.
+  [[nodiscard]] const std::set<const LoadedModule*>& runtimes() const;
 
   ModuleMap modules_;
   std::map<std::uint16_t, Function> functions_;
   std::map<trace::TextKey, std::map<std::uint32_t, std::string>> texts_;
   std::vector<std::string> notes_;
   std::set<std::uint64_t> requesters_;
+  mutable std::optional<std::set<const LoadedModule*>> runtimes_;  // found when it is asked for
   std::map<std::string, std::uint64_t> unwrapped_;
   PythonStacks python_stacks_;
   NativeStacks native_stacks_;
