@@ -5,10 +5,12 @@
 #include <zstd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <tuple>
 
@@ -374,6 +376,54 @@ bool WriterCursor::load_next_piece() {
   return true;
 }
 
+namespace {
+
+// No driver numbers so many devices.
+constexpr std::int32_t kMostDevices = 1024;
+
+constexpr bool names_device(const Field& field) {
+  constexpr auto kNames = std::to_array<std::string_view>(
+      {"device", "destination_device", "location", "ordinal", "source_device"});
+  return field.bytes == sizeof(std::int32_t) && field.encoding == Encoding::kSigned &&
+         std::ranges::find(kNames, field.name) != kNames.end();
+}
+
+// Where the records of a kind name devices; 0: nowhere else.
+using DeviceOffsets = std::array<std::uint16_t, 4>;
+
+consteval std::array<DeviceOffsets, 256> find_device_offsets() {
+  std::array<DeviceOffsets, 256> offsets{};
+  for (const KindInfo& kind : kKinds) {
+    std::size_t count = 0;
+    for (const Field& field : kind.fields) {
+      if (names_device(field))
+        offsets[static_cast<std::size_t>(kind.kind)].at(count++) = field.offset;
+    }
+  }
+  return offsets;
+}
+constexpr std::array<DeviceOffsets, 256> kDeviceOffsets = find_device_offsets();
+
+// What is kept of each device must not depend on how many numbers somebody wrote into a file: those
+// that no device has become kNoKnownDevice. Returns how many there were.
+std::uint64_t forget_impossible_devices(Image& image) {
+  std::uint64_t count = 0;
+  for (const std::uint32_t offset : image.offsets) {
+    std::byte* const record = image.data() + offset;
+    for (const std::uint16_t at : kDeviceOffsets[static_cast<std::size_t>(record[0])]) {
+      if (at == 0) break;
+      std::int32_t device = 0;
+      std::memcpy(&device, record + at, sizeof device);
+      if (device < kMostDevices && device >= kNoKnownDevice) continue;
+      std::memcpy(record + at, &kNoKnownDevice, sizeof kNoKnownDevice);
+      ++count;
+    }
+  }
+  return count;
+}
+
+}  // namespace
+
 bool WriterCursor::next_piece(Image& image) {
   do {
     if (!read_piece(image)) return false;
@@ -393,6 +443,7 @@ bool WriterCursor::read_piece(Image& image) {
   } else if (!read_packed(piece, image)) {
     ++losses_.corrupt_blocks;
   }
+  losses_.malformed_records += forget_impossible_devices(image);
   passed_ = static_cast<std::size_t>(std::min<std::uint64_t>(skipped_, image.offsets.size()));
   skipped_ -= passed_;
   return true;

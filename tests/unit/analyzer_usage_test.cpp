@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // usage, peak and owners: what was allocated, by whom, and how much at once.
+#include <limits>
+
 #include "tests/catch.hpp"
 #include "tests/support/report_query.hpp"
 
@@ -157,4 +159,18 @@ TEST_CASE("each level may have devices of its own that no other record names", "
     }
     CHECK(report_of(trace).at("devices").size() == 400);
   }
+}
+
+TEST_CASE("a device number that no machine has is left out, and counted", "[unit]") {
+  TraceBuilder trace;
+  trace.device(0, 1, 1 << 30);
+  trace.device(1023, 2, 1 << 30);
+  for (const std::int32_t device : {1024, 20'000'000, std::numeric_limits<std::int32_t>::max(), -3,
+                                    std::numeric_limits<std::int32_t>::min()}) {
+    trace.device(device, 3, 1 << 30);
+    trace.sample(4 * kMiB, 0, device);
+  }
+  const Json report = report_of(trace);
+  CHECK(report.at("devices").size() == 2);
+  CHECK(loss_of(report, "malformed_records") == 10);
 }
