@@ -255,9 +255,12 @@ class SnapshotWriter {
     for (const analyzer::rows::AllocationHistory& history : *report.allocations) {
       if (history.process == process) history_ = &history;
     }
+    for (const Allocation& row : history_->allocations) {
+      if (row.bytes != 0) rows_[row.device.value_or(std::string())].push_back(&row);
+    }
     for (const analyzer::rows::Device& device : report.devices) {
       for (const analyzer::rows::SeenAs& seen : device.seen_as) {
-        if (seen.process == process) add_device(device, static_cast<std::size_t>(seen.ordinal));
+        if (seen.process == process) add_device(device, seen.ordinal);
       }
     }
     for (const analyzer::rows::Oom& failure : report.oom) {
@@ -291,18 +294,30 @@ class SnapshotWriter {
     DeviceMemory memory;
   };
 
-  void add_device(const analyzer::rows::Device& device, std::size_t ordinal) {
-    if (devices_.size() <= ordinal) devices_.resize(ordinal + 1);
-    std::vector<const Allocation*> rows;
-    for (const Allocation& row : history_->allocations) {
-      if (row.device == device.id && row.bytes != 0) rows.push_back(&row);
+  // The snapshot has a list as long as the highest number. PyTorch's own numbers end here, too.
+  static constexpr std::int64_t kMostDevices = 128;
+
+  void add_device(const analyzer::rows::Device& device, std::int64_t number) {
+    static const std::vector<const Allocation*> kNone;
+    const auto found = rows_.find(device.id);
+    const std::vector<const Allocation*>& rows = found == rows_.end() ? kNone : found->second;
+    if (number < 0 || number >= kMostDevices) {
+      if (!rows.empty()) leave_out(device.id, number);
+      return;
     }
+    const auto ordinal = static_cast<std::size_t>(number);
+    if (devices_.size() <= ordinal) devices_.resize(ordinal + 1);
     devices_[ordinal].id = device.id;
     devices_[ordinal].memory =
         level_ == Level::kFramework ? framework_memory(rows) : driver_memory(rows);
     for (const Span& segment : devices_[ordinal].memory.segments) {
       has_mappings_ = has_mappings_ || segment.row->kind == Kind::kMapping;
     }
+  }
+
+  void leave_out(const std::string& device, std::int64_t number) {
+    if (!missing_.empty()) missing_ += "; ";
+    missing_ += "what " + device + " had: memory_viz has no device " + std::to_string(number);
   }
 
   // What was among the first texts is referred to with two bytes instead of five. Nobody reads
@@ -490,7 +505,8 @@ class SnapshotWriter {
   std::uint64_t start_unix_ns_;  // of the job
   std::string missing_;          // of the process's events; empty: none
   const analyzer::rows::AllocationHistory* history_ = nullptr;
-  std::vector<Device> devices_;  // by ordinal
+  std::map<std::string, std::vector<const Allocation*>> rows_;  // by device
+  std::vector<Device> devices_;                                 // by ordinal
   bool has_mappings_ = false;
   std::vector<const analyzer::rows::Oom*> failures_;
   std::map<std::string, const analyzer::rows::Stack*> stacks_;
