@@ -4,10 +4,14 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <ostream>
 #include <type_traits>
+
+#include "analyzer/base/printable.hpp"
 
 namespace gpumemtrace::analyzer {
 namespace {
@@ -32,7 +36,7 @@ void print_text(std::string& out, const std::string& text) {
     out += text;
     out += '"';
   } else {
-    out += Library(text).dump(-1, ' ', false, Library::error_handler_t::replace);
+    out += with_json_escapes(Library(text).dump(-1, ' ', false, Library::error_handler_t::replace));
   }
 }
 
@@ -121,10 +125,18 @@ Json parse_from(Source&& source) {
 }  // namespace
 
 struct Json::Object {
+  // Up to so many keys are searched from the first one on.
+  static constexpr std::size_t kFewKeys = 32;
+
   std::vector<std::string> keys;
   std::vector<Json> values;
+  std::map<std::string, std::size_t, std::less<>> places;  // of all keys, where there are many
 
   [[nodiscard]] std::size_t index_of(std::string_view key) const {
+    if (keys.size() > kFewKeys) {
+      const auto place = places.find(key);
+      return place == places.end() ? keys.size() : place->second;
+    }
     return static_cast<std::size_t>(std::find(keys.begin(), keys.end(), key) - keys.begin());
   }
   // The member, null where it was missing.
@@ -133,8 +145,23 @@ struct Json::Object {
     if (index == keys.size()) {
       keys.emplace_back(key);
       values.emplace_back();
+      note_places(keys.size() == kFewKeys + 1 ? 0 : index);
     }
     return values[index];
+  }
+  void erase(std::string_view key) {
+    const std::size_t index = index_of(key);
+    if (index == keys.size()) return;
+    keys.erase(keys.begin() + static_cast<std::ptrdiff_t>(index));
+    values.erase(values.begin() + static_cast<std::ptrdiff_t>(index));
+    places.clear();
+    note_places(0);
+  }
+
+ private:
+  void note_places(std::size_t first) {
+    if (keys.size() <= kFewKeys) return;
+    for (std::size_t i = first; i < keys.size(); ++i) places.insert_or_assign(keys[i], i);
   }
 };
 
@@ -337,7 +364,8 @@ Json& Json::operator[](std::string_view key) {
 }
 
 std::vector<std::pair<const std::string&, const Json&>> Json::items() const {
-  const auto& [keys, values] = members();
+  const std::vector<std::string>& keys = members().keys;
+  const std::vector<Json>& values = members().values;
   std::vector<std::pair<const std::string&, const Json&>> items;
   items.reserve(keys.size());
   for (std::size_t i = 0; i < keys.size(); ++i) items.emplace_back(keys[i], values[i]);
@@ -351,13 +379,7 @@ void Json::push_back(Json element) {
   elements->push_back(std::move(element));
 }
 
-void Json::erase(std::string_view key) {
-  auto& [keys, values] = members();
-  const auto index = static_cast<std::ptrdiff_t>(members().index_of(key));
-  if (index == std::ssize(keys)) return;
-  keys.erase(keys.begin() + index);
-  values.erase(values.begin() + index);
-}
+void Json::erase(std::string_view key) { members().erase(key); }
 
 Json::Object& Json::members() const {
   const auto* const members = std::get_if<std::unique_ptr<Object>>(&value_);

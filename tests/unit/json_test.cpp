@@ -77,4 +77,29 @@ TEST_CASE("text that is no JSON is refused, also where it is nested too deeply",
   CHECK(refusal_of(std::string(501, '[')) == "it is nested too deeply");
 }
 
+TEST_CASE("an object of many keys keeps their order and finds each of them", "[unit]") {
+  std::string text = "{";
+  for (int i = 0; i < 200; ++i)
+    text += "\"key" + std::to_string(i % 150) + "\":" + std::to_string(i) + ",";
+  Json json = Json::parse(text + "\"last\":null}");
+  CHECK(json.size() == 151);
+  CHECK(json.at("key0") == 150);  // of two the last one counts
+  CHECK(json.at("key149") == 149);
+  CHECK_FALSE(json.contains("key150"));
+  json.erase("key0");
+  json["new"] = 1;
+  const Json copy = json;
+  CHECK(copy.items().front().first == "key1");
+  CHECK(copy.items().back().first == "new");
+  CHECK_FALSE(copy.contains("key0"));
+  CHECK(copy.at("key77") == 77);
+}
+
+TEST_CASE("text of JSON steers no terminal and means what it was", "[unit]") {
+  const std::string text = "\x7f\xc2\x9b\xe2\x80\xae\xef\xbf\xbf\xf3\xa0\x81\x81 \xc3\xa4";
+  CHECK(Json(text).dump() == R"("\u007f\u009b\u202e\uffff\udb40\udc41 )"
+                             "\xc3\xa4\"");
+  CHECK(Json::parse(Json(text).dump()) == text);
+}
+
 }  // namespace gpumemtrace::analyzer
