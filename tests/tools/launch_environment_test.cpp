@@ -76,6 +76,7 @@ TEST_CASE("a shell word is quoted only where it must be", "[unit]") {
   CHECK(shell_word("it's") == "'it'\\''s'");
   CHECK(shell_word("$HOME") == "'$HOME'");
   CHECK(shell_word("").size() == 2);
+  CHECK(shell_word("a\n\x1b'\xe9") == R"($'a\x0a\x1b\x27\xe9')");
 }
 
 }  // namespace gpumemtrace::tools

@@ -6,6 +6,8 @@
 
 #include <memory>
 
+#include "analyzer/base/printable.hpp"
+
 namespace gpumemtrace::tools {
 namespace {
 
@@ -22,8 +24,12 @@ spdlog::logger& logger() {
 }  // namespace
 
 // The text is an argument, not the format: it may hold braces.
-void say(const std::string& message) { logger().info("{}", message); }
-void warn(const std::string& message) { logger().warn("warning: {}", message); }
-void report_failure(const std::string& message) { logger().error("error: {}", message); }
+void say(const std::string& message) { logger().info("{}", analyzer::printable(message)); }
+void warn(const std::string& message) {
+  logger().warn("warning: {}", analyzer::printable(message));
+}
+void report_failure(const std::string& message) {
+  logger().error("error: {}", analyzer::printable(message));
+}
 
 }  // namespace gpumemtrace::tools

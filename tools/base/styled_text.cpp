@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "analyzer/base/printable.hpp"
 #include "tools/base/terminal.hpp"
 
 namespace gpumemtrace::tools {
@@ -116,7 +117,7 @@ TextStyle style_of(std::FILE* stream, const std::string& color_mode) {
 
 std::string styled(const std::string& text, const TextStyle& style) {
   std::string result;
-  std::istringstream lines(text);
+  std::istringstream lines(analyzer::printable_lines(text));
   for (std::string line; std::getline(lines, line);) {
     const std::string shown = wrapped(line, style.columns);
     result += (style.has_color ? colored(shown) : shown) + "\n";

@@ -22,7 +22,8 @@ struct TextStyle {
 [[nodiscard]] TextStyle style_of(std::FILE* stream, const std::string& color_mode);
 
 // The text with long lines broken between words, below their own indent, and its verdicts (PASSED,
-// FAIL, ...) and headings in colour. Lines that are pasted stay whole: commands and suppressions.
+// FAIL, ...) and headings in colour. Nothing in the text itself steers the terminal. Lines that are
+// pasted stay whole: commands and suppressions.
 [[nodiscard]] std::string styled(const std::string& text, const TextStyle& style);
 
 }  // namespace gpumemtrace::tools

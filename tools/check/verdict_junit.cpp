@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include "analyzer/base/printable.hpp"
 #include "tools/base/text.hpp"
 #include "tools/check/verdict_output.hpp"
 
 namespace gpumemtrace::tools {
 namespace {
 
-// Control letters are not allowed in XML at all.
-std::string xml(std::string text) {
-  for (char& letter : text) {
-    if (static_cast<unsigned char>(letter) < 0x20 && letter != '\n') letter = '?';
-  }
-  return replaced(text,
+std::string xml(const std::string& text) {
+  return replaced(analyzer::printable_lines(text),
                   {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}, {'\n', "&#10;"}});
 }
 

@@ -28,6 +28,7 @@
 #include "tools/live/live_state.hpp"
 #include "tools/live/live_text.hpp"
 #include "tools/live/look_pause.hpp"
+#include "tools/report_view/printable_report.hpp"
 #include "tools/traces/ring_control.hpp"
 #include "tools/traces/trace_files.hpp"
 #include "trace/live_ring.hpp"
@@ -99,11 +100,16 @@ class Looks {
   // Throws InputError where there is nothing to look at.
   [[nodiscard]] LiveState look() {
     const auto before = processor_time();
-    LiveState state = live_state_of(follower_.look());
+    LiveState state = live_state_of(look_now());
     // The first look reads all that was recorded until then: later ones tell what a look costs.
     took_ = is_first_ ? std::chrono::microseconds(0) : processor_time() - before;
     is_first_ = false;
     return state;
+  }
+  [[nodiscard]] analyzer::JobNow look_now() {
+    analyzer::JobNow now = follower_.look();
+    now.report = printable(std::move(now.report));
+    return now;
   }
   [[nodiscard]] milliseconds pause() const {
     const std::chrono::nanoseconds interval(parse_time(options_.interval).value_or(0));

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "analyzer/json/report_json.hpp"
+#include "analyzer/rows/report.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/messages.hpp"
 #include "tools/base/sizes.hpp"
@@ -137,7 +137,7 @@ void tell_failure(const std::vector<WrittenTrace>& traces) {
   }
   if (inputs.empty() || bytes > kMostBytesToLookInto) return;
   try {
-    const analyzer::rows::Report report = analyzer::report_of_json(load_report(inputs, {}));
+    const analyzer::rows::Report report = load_rows(inputs, {});
     if (report.peak.empty()) return;
     write_text(stderr, first_lines(summary_text(report, output_width(stderr)), kLinesOfFailure));
   } catch (const std::exception&) {

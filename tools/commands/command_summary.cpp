@@ -10,6 +10,7 @@
 #include "tools/commands/command.hpp"
 #include "tools/commands/input_options.hpp"
 #include "tools/launch/launch_environment.hpp"
+#include "tools/report_view/printable_report.hpp"
 #include "tools/report_view/report_scope.hpp"
 #include "tools/report_view/step_moment.hpp"
 #include "tools/summary/summary_step.hpp"
@@ -56,7 +57,7 @@ std::string text_of_step(const SummaryOptions& options, const analyzer::rows::Re
 
 int summarize(const SummaryOptions& options) {
   return options.input.use_report([&](const Json& json) {
-    analyzer::rows::Report report = analyzer::report_of_json(json);
+    analyzer::rows::Report report = printable(analyzer::report_of_json(json));
     narrow(report, {parse_number(options.rank), options.device});
     TextStyle style = style_of(stdout, options.color);
     style.columns = 0;  // the text has its width

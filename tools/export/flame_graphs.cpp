@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "analyzer/base/json.hpp"
+#include "analyzer/base/printable.hpp"
 #include "tools/base/sizes.hpp"
 #include "tools/base/text.hpp"
 #include "tools/report_view/report_input.hpp"
@@ -54,11 +55,7 @@ Json profile_of(const std::string& name, const BytesByStack& stacks,
 }
 
 std::string xml(const std::string& text) {
-  std::string valid = valid_utf8(text);
-  for (char& letter : valid) {
-    if (static_cast<unsigned char>(letter) < 0x20) letter = ' ';
-  }
-  return replaced(valid, {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}});
+  return replaced(analyzer::printable(text), {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}});
 }
 
 // Frames that share their callers.

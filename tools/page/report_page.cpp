@@ -5,6 +5,7 @@
 #include "tools/base/text.hpp"
 #include "tools/page/page_assets.hpp"
 #include "tools/page/page_data.hpp"
+#include "tools/report_view/printable_report.hpp"
 #include "tools/report_view/report_row.hpp"
 #include "tools/summary/summary_text.hpp"
 
@@ -58,9 +59,10 @@ std::string report_page(const Json& report) {
   page.append("<script>").append(assets.theme).append("</script>\n");
   page.append("<style>").append(assets.style).append("</style>\n</head>\n<body>\n");
   // What is read without script, in previews and by other programs.
-  page += format_text("<main id=\"plain\">\n<h1>{}</h1>\n<pre>{}</pre>\n{}</main>\n", title,
-                      valid_utf8(escaped(summary_text(analyzer::report_of_json(report)))),
-                      valid_utf8(plain_findings(report)));
+  page +=
+      format_text("<main id=\"plain\">\n<h1>{}</h1>\n<pre>{}</pre>\n{}</main>\n", title,
+                  valid_utf8(escaped(summary_text(printable(analyzer::report_of_json(report))))),
+                  valid_utf8(plain_findings(report)));
   page += "<script type=\"application/json\" id=\"head\">" + json_in_page(page_head(report)) +
           "</script>\n";
   page.append("<script>").append(assets.script).append("</script>\n");

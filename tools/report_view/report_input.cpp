@@ -14,6 +14,7 @@
 #include "tools/base/failure.hpp"
 #include "tools/base/progress_line.hpp"
 #include "tools/base/text.hpp"
+#include "tools/report_view/printable_report.hpp"
 #include "trace/reader.hpp"
 
 namespace gpumemtrace::tools {
@@ -206,9 +207,9 @@ Json load_report(const std::vector<fs::path>& inputs, const LoadOptions& options
 
 analyzer::rows::Report load_rows(const std::vector<fs::path>& inputs, const LoadOptions& options) {
   const fs::path* const report = find_report(inputs, options);
-  if (report == nullptr) return analyze_traces(inputs, options);
+  if (report == nullptr) return printable(analyze_traces(inputs, options));
   try {
-    return analyzer::report_of_json(read_report(*report, options.naming));
+    return printable(analyzer::report_of_json(read_report(*report, options.naming)));
   } catch (const analyzer::InputError& error) {
     throw Failure(
         format_text("{} is no complete report ({}); make it again with `gpumemtrace "

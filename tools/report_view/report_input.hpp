@@ -48,7 +48,8 @@ struct LoadOptions {
 [[nodiscard]] Json load_report(const std::vector<std::filesystem::path>& inputs,
                                const LoadOptions& options);
 
-// The same as rows. Throws Failure also for a report that lacks what reports have.
+// The same as rows, whose texts may be shown (printable_report.hpp). Throws Failure also for a
+// report that lacks what reports have.
 [[nodiscard]] analyzer::rows::Report load_rows(const std::vector<std::filesystem::path>& inputs,
                                                const LoadOptions& options);
 

@@ -49,14 +49,6 @@ std::string shorten(const std::string& text, std::size_t most_letters) {
   return text.substr(0, end) + "...";
 }
 
-// Names come from the traced program: they must not steer the terminal.
-std::string without_control_bytes(std::string text) {
-  for (char& letter : text) {
-    if (static_cast<unsigned char>(letter) < 0x20 || letter == 0x7f) letter = '?';
-  }
-  return text;
-}
-
 // The setting that opens a pool which this trace cannot see into; empty where there is none.
 std::string setting_of_opaque_pool(const Report& report) {
   for (const rows::Usage& row : report.usage) {
@@ -97,7 +89,7 @@ std::string summary_text(const Report& report, std::size_t width, const std::str
   }
   std::string text;
   for (std::size_t i = 0; i < std::min(lines.size(), kMostSummaryLines); ++i) {
-    text += without_control_bytes(shorten(lines[i], width)) + "\n";
+    text += shorten(lines[i], width) + "\n";
   }
   return text;
 }

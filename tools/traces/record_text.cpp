@@ -5,6 +5,7 @@
 #include <array>
 #include <string_view>
 
+#include "analyzer/base/printable.hpp"
 #include "tools/base/text.hpp"
 #include "trace/reader.hpp"
 #include "trace/schema.hpp"
@@ -130,38 +131,9 @@ std::string seconds_text(std::uint64_t ns) {
   return format_text("{}.{:09} s", ns / kNsPerSecond, ns % kNsPerSecond);
 }
 
-// Bytes of the UTF-8 character that begins the text; 0 where none does.
-std::size_t character_bytes(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text.front());
-  const std::size_t bytes = first < 0x80   ? 1
-                            : first < 0xc2 ? 0
-                            : first < 0xe0 ? 2
-                            : first < 0xf0 ? 3
-                            : first < 0xf5 ? 4
-                                           : 0;
-  if (bytes > text.size()) return 0;
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xc0) != 0x80) return 0;
-  }
-  return bytes;
-}
-
-// Bytes that would break the line or the terminal become \xNN; a zero byte becomes a space.
-std::string printable(std::string_view text) {
-  std::string safe;
-  while (!text.empty()) {
-    const auto byte = static_cast<unsigned char>(text.front());
-    const std::size_t bytes = character_bytes(text);
-    if (byte == 0) {
-      safe += ' ';
-    } else if (bytes == 0 || byte < 0x20 || byte == 0x7f || byte == '"' || byte == '\\') {
-      safe += format_text("\\x{:02x}", byte);
-    } else {
-      safe += text.substr(0, bytes);
-    }
-    text.remove_prefix(std::max<std::size_t>(bytes, 1));
-  }
-  return safe;
+// A zero byte becomes a space: it stands between two words.
+std::string quoted(std::string_view text) {
+  return "\"" + replaced(text, {{'\0', " "}, {'"', "\\x22"}, {'\\', "\\x5c"}}) + "\"";
 }
 
 // A stack's frames as code object and instruction, or as address; a line table is no text.
@@ -180,7 +152,7 @@ std::string tail_text(const trace::RecordHeader& record) {
       trace::as<trace::Code>(record).text == trace::CodeText::kLineTable) {
     return {};
   }
-  return format_text(" \"{}\"", printable(trace::tail_of(record)));
+  return " " + quoted(trace::tail_of(record));
 }
 
 // "captured|asynchronous"; bits without a name as a number.
@@ -245,7 +217,7 @@ std::string record_text(const trace::RecordHeader& record, const RecordDictionar
     text += field_text(record, field, dictionary);
   }
   if (info->has_tail) text += tail_text(record);
-  return text;
+  return analyzer::printable(text);
 }
 
 }  // namespace gpumemtrace::tools
