@@ -26,6 +26,7 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.modules = report_modules(context);
   report.tensors = report_tensors(context);
   report.composition = report_composition(context);
+  report.card_peaks = report_card_peaks(context);
   report.owners = report_owners(context);
   report.leaks = report_leaks(context);
   report.fragmentation = report_fragmentation(context);

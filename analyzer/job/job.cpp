@@ -11,6 +11,8 @@ namespace {
 
 // Between two reports of progress.
 constexpr std::uint64_t kSliceRecords = 1'000'000;
+// What a process holds is given back up to so long after its last record.
+constexpr std::uint64_t kEndTakesNs = 1'000'000'000;
 
 // Sixty years; a header that says more is not to be believed.
 constexpr std::uint64_t kMaxRealtimeNs = 2'000'000'000'000'000'000;
@@ -75,7 +77,7 @@ void join_clocks(std::vector<std::unique_ptr<Process>>& processes) {
 
 SharedDevice* JobDevices::find_or_add(std::uint32_t process, const trace::Device& record) {
   if (record.uuid_low == 0 && record.uuid_high == 0) return nullptr;
-  return &devices_[{machines_[process], record.uuid_high, record.uuid_low}];
+  return &devices_[{processes_[process].machine, record.uuid_high, record.uuid_low}];
 }
 
 Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevices& devices,
@@ -85,8 +87,10 @@ Process::Process(std::uint32_t index, const std::filesystem::path& path, JobDevi
       merge_(std::in_place, *file_, limit_of(looks.until)),
       model_(index, *merge_, devices, preview_.waits,
              ActivityClocks(preview_.activity_clocks, preview_.clock), preview_.widest_activity,
-             looks.detail, preview_.clock.ns_per_tick()) {
-  devices.add_process(index, preview_.boot_id.empty() ? preview_.host : preview_.boot_id);
+             looks.detail, preview_.clock.ns_per_tick()),
+      is_replay_(looks.until && looks.until->is_replay) {
+  devices.add_process(index, preview_.boot_id.empty() ? preview_.host : preview_.boot_id,
+                      file_->header().process_id);
   for (const trace::Device& device : preview_.devices) model_.join_device(device);
 }
 
@@ -118,6 +122,11 @@ MergeLimit Process::limit_of(const std::optional<Until>& until) const {
   if (!until || !knows_tick_of(*until)) return {};
   if (!file_->still_running() && !until->is_replay) return {};
   return {Extent::kReturned, trace::last_key_of_ticks(clock().to_ticks(until->monotonic_ns))};
+}
+
+bool Process::has_ended() const {
+  return done() && !is_replay_ && !file_->still_running() &&
+         model_.statistics().stopped_because.empty();
 }
 
 std::uint64_t Process::last_tick_of(std::uint64_t job_ns) const {
@@ -184,10 +193,18 @@ void take_records(Job& job, const std::function<void(double)>& progress) {
     const std::size_t index = turns.top().second;
     turns.pop();
     Process& process = *job.processes[index];
+    if (process.done()) {
+      process.leave_cards();
+      continue;
+    }
     const std::uint64_t before = process.records_done();
     process.run_until(turns.empty() ? Process::kEnd : turns.top().first, kSliceRecords);
     done += process.records_done() - before;
-    if (!process.done()) turns.emplace(process.next_time_ns(), index);
+    if (!process.done()) {
+      turns.emplace(process.next_time_ns(), index);
+    } else if (process.has_ended()) {
+      turns.emplace(process.time_ns(process.model().statistics().last_time) + kEndTakesNs, index);
+    }
     if (progress && done - reported >= kSliceRecords) {
       reported = done;
       progress(std::min(1.0, static_cast<double>(done) / static_cast<double>(total)));

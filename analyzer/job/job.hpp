@@ -45,13 +45,22 @@ struct Looks {
 // The physical devices of a job. A device is known by its uuid on its machine.
 class JobDevices final : public DeviceRegistry {
  public:
-  // Says on which machine a process runs; before the process's first record.
-  void add_process(std::uint32_t process, std::string machine) { machines_[process] = machine; }
+  // Says on which machine a process runs, and its number there; before its first record.
+  void add_process(std::uint32_t process, std::string machine, std::uint32_t process_id) {
+    processes_[process] = {std::move(machine), process_id};
+  }
   [[nodiscard]] SharedDevice* find_or_add(std::uint32_t process,
                                           const trace::Device& record) override;
+  [[nodiscard]] std::uint32_t process_id_of(std::uint32_t process) const override {
+    return processes_.at(process).process_id;
+  }
 
  private:
-  std::map<std::uint32_t, std::string> machines_;
+  struct ProcessOnMachine {
+    std::string machine;
+    std::uint32_t process_id = 0;
+  };
+  std::map<std::uint32_t, ProcessOnMachine> processes_;
   std::map<std::tuple<std::string, std::uint64_t, std::uint64_t>, SharedDevice> devices_;
 };
 
@@ -82,6 +91,10 @@ class Process {
   [[nodiscard]] std::uint64_t next_time_ns() const {
     return clock().to_job_ns(trace::ticks_of_key(merge_->next_key()));
   }
+  // All records were taken, and the process is known to be over.
+  [[nodiscard]] bool has_ended() const;
+  // It holds nothing of a card any more.
+  void leave_cards() { model_.leave_cards(); }
   static constexpr std::uint64_t kEnd = ~std::uint64_t{0};
   // Takes the records up to a time of the job, at least one, at most so many.
   void run_until(std::uint64_t job_ns, std::uint64_t max_records);
@@ -107,6 +120,7 @@ class Process {
   Preview preview_;
   std::optional<ProcessMerge> merge_;
   ProcessModel model_;
+  bool is_replay_;  // Until::is_replay
 };
 
 // A file among the job's that is no trace, or a damaged one, and why.

@@ -44,6 +44,9 @@ namespace gpumemtrace::analyzer {
                                                  const ReportProcess& process,
                                                  const OomSnapshot& snapshot);
 
+// report_card_peaks.cpp
+[[nodiscard]] std::vector<rows::CardPeak> report_card_peaks(const ReportContext& context);
+
 // report_leaks.cpp; without growth
 [[nodiscard]] rows::Leaks report_leaks(const ReportContext& context);
 // What the class `lost` counts.

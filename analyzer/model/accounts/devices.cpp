@@ -4,6 +4,16 @@
 #include <string_view>
 
 namespace gpumemtrace::analyzer {
+namespace {
+
+void set_peak(SharedDevice& device, std::uint64_t bytes, std::uint64_t time,
+              std::uint32_t process) {
+  device.peak_bytes = bytes;
+  device.peak_time = time;
+  device.peak_process = process;
+}
+
+}  // namespace
 
 void Devices::find(std::int32_t ordinal) {
   const auto [found, added] = devices_.try_emplace(ordinal);
@@ -12,6 +22,11 @@ void Devices::find(std::int32_t ordinal) {
   last_->ordinal = ordinal;
   last_->driver = &accounts_.account_of(Level::kDriver, ordinal);
   last_->driver->watchers.push_back(&last_->physical_peak);
+  last_->member = last_->own.curves.add({.process = process_,
+                                         .ordinal = ordinal,
+                                         .present = &present_,
+                                         .driver = last_->driver,
+                                         .parts_now = parts_now_});
 }
 
 void Devices::describe(const trace::Device& record, std::string_view name) {
@@ -30,11 +45,9 @@ bool change_physical(DeviceState& device, std::uint64_t physical, std::uint32_t 
   SharedDevice& total = device.total();
   total.bytes += physical - device.physical_bytes;
   device.physical_bytes = physical;
-  if (total.bytes > total.peak_bytes) {
-    total.peak_bytes = total.bytes;
-    total.peak_time = now;
-    total.peak_process = process;
-  }
+  const std::uint64_t rounding = device.rounding.bytes();
+  total.curves.change(device.member, physical + rounding, rounding);
+  if (total.bytes > total.peak_bytes) set_peak(total, total.bytes, now, process);
   if (physical <= device.physical_peak.bytes()) return false;
   device.physical_peak.set(now, physical);
   device.set_peak();
@@ -44,22 +57,22 @@ bool change_physical(DeviceState& device, std::uint64_t physical, std::uint32_t 
 void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint32_t process) {
   device.peak_is_restored = true;
   SharedDevice& total = device.total();
-  if (peak.bytes >= total.peak_bytes) {
-    total.peak_bytes = peak.bytes;
-    total.peak_time = peak.peak_time;
-    total.peak_process = process;
-  }
+  if (peak.bytes >= total.peak_bytes) set_peak(total, peak.bytes, peak.peak_time, process);
   device.at_peak = ledger::parts_of(peak);
   device.restore_peak(peak);
 }
 
-void join(DeviceState& device, SharedDevice& shared, std::uint32_t process, std::uint64_t now) {
+void join(DeviceState& device, SharedDevice& shared, std::uint32_t process,
+          std::uint32_t process_id, std::uint64_t now) {
   if (device.shared == &shared) return;
   device.shared = &shared;
   shared.bytes += device.physical_bytes;
   const bool own_was_higher = device.own.peak_bytes > shared.peak_bytes;
-  if (own_was_higher) shared = {shared.bytes, device.own.peak_bytes, device.own.peak_time, process};
-  if (shared.bytes > shared.peak_bytes) shared = {shared.bytes, shared.bytes, now, process};
+  if (own_was_higher) set_peak(shared, device.own.peak_bytes, device.own.peak_time, process);
+  if (shared.bytes > shared.peak_bytes) set_peak(shared, shared.bytes, now, process);
+  CardMember member = device.own.curves.members()[device.member];
+  member.process_id = process_id;
+  device.member = shared.curves.add(member);
 }
 
 }  // namespace gpumemtrace::analyzer

@@ -7,7 +7,9 @@
 #include <string>
 
 #include "analyzer/model/accounts/accounts.hpp"
+#include "analyzer/model/accounts/card_curves.hpp"
 #include "trace/ledger/device_samples.hpp"
+#include "trace/ledger/driver_rounding.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::analyzer {
@@ -18,10 +20,10 @@ struct SharedDevice {
   std::uint64_t peak_bytes = 0;
   std::uint64_t peak_time = 0;  // in the model time of the process that set the peak
   std::uint32_t peak_process = 0;
+  CardCurves curves;
 };
 
 using ledger::DriverSample;
-using ledger::Parts;
 
 struct DeviceState : ledger::DeviceSamples {
   std::int32_t ordinal = 0;
@@ -35,19 +37,28 @@ struct DeviceState : ledger::DeviceSamples {
 
   Account* driver = nullptr;
   std::uint64_t physical_bytes = 0;
+  ledger::DriverRounding rounding;
   PeakSnapshot physical_peak;  // watches driver memory
   Parts at_peak;
   bool peak_is_restored = false;   // before a checkpoint's cut: what others held then is not known
   SharedDevice own;                // until the physical device is known
   SharedDevice* shared = nullptr;  // nullptr: `own`
+  std::size_t member = 0;          // this process's number in the card's curves
 
   [[nodiscard]] SharedDevice& total() { return shared == nullptr ? own : *shared; }
+  [[nodiscard]] const SharedDevice& total() const { return shared == nullptr ? own : *shared; }
 };
 
 // Devices are created on demand; references stay valid.
 class Devices {
  public:
-  explicit Devices(Accounts& accounts) : accounts_(accounts) {}
+  // `parts_now(ordinal)` says how the process's physical bytes on a device divide at present.
+  Devices(Accounts& accounts, const PresentRecord& present, std::uint32_t process,
+          std::function<Parts(std::int32_t)> parts_now)
+      : accounts_(accounts),
+        present_(present),
+        process_(process),
+        parts_now_(std::move(parts_now)) {}
 
   [[nodiscard]] DeviceState& state(std::int32_t ordinal) {
     if (last_ == nullptr || last_->ordinal != ordinal) find(ordinal);
@@ -55,11 +66,18 @@ class Devices {
   }
   void describe(const trace::Device& record, std::string_view name);
   [[nodiscard]] const std::map<std::int32_t, DeviceState>& devices() const { return devices_; }
+  template <class Visit>
+  void for_each(Visit&& visit) {
+    for (auto& [ordinal, device] : devices_) visit(device);
+  }
 
  private:
   void find(std::int32_t ordinal);
 
   Accounts& accounts_;
+  const PresentRecord& present_;
+  std::uint32_t process_;
+  std::function<Parts(std::int32_t)> parts_now_;
   std::map<std::int32_t, DeviceState> devices_;
   DeviceState* last_ = nullptr;
 };
@@ -70,7 +88,8 @@ class Devices {
                                    std::uint32_t process, std::uint64_t now);
 // The process's highest point before a checkpoint's cut.
 void restore_physical_peak(DeviceState& device, const trace::Peak& peak, std::uint32_t process);
-// From now on the device's bytes also count in `shared`.
-void join(DeviceState& device, SharedDevice& shared, std::uint32_t process, std::uint64_t now);
+// From now on the device's bytes also count in `shared`. `process_id`: the system's.
+void join(DeviceState& device, SharedDevice& shared, std::uint32_t process,
+          std::uint32_t process_id, std::uint64_t now);
 
 }  // namespace gpumemtrace::analyzer

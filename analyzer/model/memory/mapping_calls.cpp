@@ -85,7 +85,9 @@ void MappingCalls::apply(const trace::PoolSample& sample) {
   const std::int32_t device = pools.device_of(sample);
   const std::uint64_t more_bytes = pools.apply_sample(sample, memory_.present.time);
   if (more_bytes == 0) return;
-  memory_.devices.state(device).count_in_last_sample(more_bytes);
+  DeviceState& state = memory_.devices.state(device);
+  state.count_in_last_sample(more_bytes);
+  state.total().curves.count_in_last_sample(state.member, more_bytes);
   memory_.pools_changed(device);
 }
 

@@ -34,6 +34,7 @@ void MemoryCalls::allocate(const trace::Allocation& call, const GroupKey& key,
   } else if (ledger::is_array(call.memory)) {
     memory_.make_room(Memory::Space::kArrays, call.address);
     memory_.live.add(Memory::Space::kArrays, entry);
+    memory_.devices.state(key.device).rounding.add(0, entry.bytes);
     memory_.physical_changed(key.device);
   } else {
     memory_.hand_out(entry, key);

@@ -4,6 +4,18 @@
 #include <new>
 
 namespace gpumemtrace::analyzer {
+namespace {
+
+// The driver takes whole chunks for it; physical memory and that of graphs is in such chunks.
+constexpr bool is_rounded(Kind kind) {
+  return kind == Kind::kDevice || kind == Kind::kPitched || kind == Kind::kArray;
+}
+// An array has a handle instead.
+constexpr std::uint64_t chunk_address_of(Kind kind, const LiveAllocation& entry) {
+  return kind == Kind::kArray ? 0 : entry.address;
+}
+
+}  // namespace
 
 void MappingOwner::lose_name(const LiveAllocation&) const {
   ++memory_.statistics.live_address_allocated;
@@ -64,6 +76,9 @@ void ProcessMemory::hand_out(const LiveAllocation& entry, const GroupKey& key) {
   const Level level = level_of(key.kind);
   copy_locations.set(entry.address, entry.bytes, {ledger::class_of(level), key.device});
   if (level == Level::kDriver) {
+    if (is_rounded(key.kind)) {
+      devices.state(key.device).rounding.add(chunk_address_of(key.kind, entry), entry.bytes);
+    }
     physical_changed(key.device);
   } else if (level == Level::kPool && pools.allocate(entry.link, entry.bytes)) {
     pools_changed(key.device);
@@ -127,6 +142,9 @@ void ProcessMemory::ended(const LiveAllocation& entry) {
   switch (level_of(key.kind)) {
     case Level::kDriver: {
       if (entry.link != 0) framework.remove_segment(entry.link, present.time);
+      if (is_rounded(key.kind)) {
+        devices.state(key.device).rounding.remove(chunk_address_of(key.kind, entry), entry.bytes);
+      }
       physical_changed(key.device);
       return;
     }

@@ -147,7 +147,8 @@ struct ProcessMemory {
   Memory live{accounts};
   VirtualMemory virtual_memory;
   Framework framework{accounts};
-  Devices devices{accounts};
+  Devices devices{accounts, present, process,
+                  [this](std::int32_t ordinal) { return parts_now(ordinal); }};
   Pools pools;
   Graphs graphs;
   ledger::CopyLocations copy_locations;

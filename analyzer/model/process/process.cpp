@@ -172,7 +172,18 @@ void ProcessModel::apply(const trace::Thread& thread) {
 void ProcessModel::apply(const trace::MemorySample& sample) {
   DeviceState& device = memory_.devices.state(sample.device);
   device.add_sample(sample, present_.time, device.physical_bytes, device.physical_peak.happened());
+  // What the process held when a checkpoint's sample was taken is told after it.
+  if (!present_.in_checkpoint) device.total().curves.sample(device.member, sample);
   snapshots_.add_sample(sample.device, device.last_sample);
+}
+
+void ProcessModel::apply(const trace::ProcessSample& sample) {
+  DeviceState& device = memory_.devices.state(sample.device);
+  device.total().curves.sample(device.member, sample);
+}
+
+void ProcessModel::leave_cards() {
+  memory_.devices.for_each([](DeviceState& device) { device.total().curves.end(device.member); });
 }
 
 void ProcessModel::apply(const trace::Mark& mark) {
@@ -212,9 +223,9 @@ void ProcessModel::add_unfinished(const trace::RecordHeader& record) {
 
 void ProcessModel::join_device(const trace::Device& device) {
   SharedDevice* shared = registry_.find_or_add(index(), device);
-  if (shared != nullptr) {
-    join(memory_.devices.state(device.ordinal), *shared, index(), present_.time);
-  }
+  if (shared == nullptr) return;
+  join(memory_.devices.state(device.ordinal), *shared, index(), registry_.process_id_of(index()),
+       present_.time);
 }
 
 void ProcessModel::expect_activity(const trace::Allocation& call, std::uint32_t group, Kind kind) {
@@ -266,6 +277,7 @@ void ProcessModel::know_all_devices() {
     if (account.device >= 0) ordinals.insert(account.device);
   }
   for (const std::int32_t ordinal : ordinals) (void)memory_.devices.state(ordinal);
+  memory_.devices.for_each([](DeviceState& device) { device.total().curves.finish_round(); });
 }
 
 void ProcessModel::finish_timelines() {

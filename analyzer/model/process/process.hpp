@@ -32,6 +32,8 @@ class DeviceRegistry {
   // nullptr where the record does not identify a physical device.
   [[nodiscard]] virtual SharedDevice* find_or_add(std::uint32_t process,
                                                   const trace::Device& record) = 0;
+  // The system's number of the process.
+  [[nodiscard]] virtual std::uint32_t process_id_of(std::uint32_t process) const = 0;
 };
 
 // - apply() takes the records of all writers in the order of merge.hpp. finish() follows the last.
@@ -61,6 +63,8 @@ class ProcessModel final {
   void apply(const trace::RecordHeader& record, std::uint32_t writer, std::uint64_t effective);
   // `shortest_period`: ticks; see Steps.
   void finish(std::uint64_t shortest_period);
+  // The process is over, while others of the job go on: it holds nothing of a card any more.
+  void leave_cards();
   // Instead of finish(), where more records may follow: what is live, how it came about and the
   // steps are what they would be at the end; timelines and failed requests are not. Before the next
   // record comes go_on().
@@ -93,6 +97,7 @@ class ProcessModel final {
   void apply(const trace::FrameworkOom& record);
   void apply(const trace::Thread& thread);
   void apply(const trace::MemorySample& sample);
+  void apply(const trace::ProcessSample& sample);
   void apply(const trace::Mark& mark);
   void apply(const trace::Device& device);
   void apply(const trace::WaitingStack& wait) { program_.add_wait(wait); }

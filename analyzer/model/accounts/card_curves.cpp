@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "analyzer/model/accounts/card_curves.hpp"
+
+#include <algorithm>
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+// More than any card has; a damaged trace may say anything.
+constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 50;
+
+std::int64_t believable(std::uint64_t bytes) {
+  return static_cast<std::int64_t>(std::min(bytes, kMostBytes));
+}
+
+std::int64_t believable(std::int64_t bytes) {
+  return std::clamp(bytes, -believable(kMostBytes), believable(kMostBytes));
+}
+
+std::int64_t difference(std::uint64_t bytes, std::uint64_t less_bytes) {
+  return believable(bytes) - believable(less_bytes);
+}
+
+std::uint64_t positive(std::int64_t bytes) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 0));
+}
+
+// Modulo 2^64.
+void subtract(std::int64_t& from, std::uint64_t bytes) {
+  from = static_cast<std::int64_t>(static_cast<std::uint64_t>(from) - bytes);
+}
+
+// By NVML alone; its total - free also has what the driver reserves, which older traces do not
+// tell.
+std::uint64_t in_use_of(const trace::MemorySample& sample) {
+  const std::uint64_t not_used = sample.free_bytes + sample.reserved_bytes;
+  if (sample.reserved_bytes == 0) return sample.process_bytes + sample.other_bytes;
+  return sample.total_bytes - std::min(sample.total_bytes, not_used);
+}
+
+// What `from` says of its own point of time.
+void copy(const CardPoint& from, CardPoint& to) {
+  to.time = from.time;
+  to.process = from.process;
+  std::ranges::copy(from.held, to.held.begin());
+}
+
+}  // namespace
+
+std::size_t CardCurves::add(const CardMember& member) {
+  members_.push_back(member);
+  for (Curve* const curve : {&card_, &job_}) {
+    for (CardPoint* const point : {&curve->candidate(), &curve->best()}) {
+      member.driver->watchers.push_back(&point->held.emplace_back().holders);
+    }
+  }
+  const std::size_t index = members_.size() - 1;
+  members_.back().called_bytes = 0;
+  change(index, member.called_bytes, member.rounding_bytes);
+  return index;
+}
+
+void CardCurves::change(std::size_t member, std::uint64_t called_bytes,
+                        std::uint64_t rounding_bytes) {
+  if (round_.is_open) finish_round();
+  CardMember& changed = members_[member];
+  called_bytes_ += called_bytes - changed.called_bytes;
+  changed.called_bytes = called_bytes;
+  changed.rounding_bytes = rounding_bytes;
+  for (Curve* const curve : {&card_, &job_}) {
+    curve->change(called_bytes_, [&](CardPoint& point) { take(member, point); });
+  }
+}
+
+void CardCurves::end(std::size_t member) {
+  CardMember& ended = members_[member];
+  change(member, 0, 0);
+  ended.driver_bytes = 0;
+  ended.has_ended = true;
+}
+
+void CardCurves::take(std::size_t member, CardPoint& point) const {
+  point.time = members_[member].present->time;
+  point.process = members_[member].process;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const CardMember& holder = members_[i];
+    HeldOnCard& held = point.held[i];
+    held.parts = holder.has_ended ? Parts{} : holder.parts_now(holder.ordinal);
+    held.rounding_bytes = holder.rounding_bytes;
+    held.holders.set(holder.has_ended ? 0 : holder.present->time, held.parts.driver);
+  }
+  divide(point);
+}
+
+void CardCurves::divide(CardPoint& point) const {
+  point.other_bytes = other_bytes_;
+  point.untraced_bytes = untraced_bytes_;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    point.held[i].driver_bytes = members_[i].driver_bytes;
+  }
+}
+
+void CardCurves::sample(std::size_t member, const trace::MemorySample& sample) {
+  if (round_.is_open) finish_round();
+  CardMember& asking = members_[member];
+  switch (sample.source) {
+    case trace::SampleSource::kMemGetInfo:
+      asking.asked_for_free = true;
+      return sample_card(member,
+                         sample.total_bytes - std::min(sample.total_bytes, sample.free_bytes));
+    case trace::SampleSource::kNvmlProcess:
+    case trace::SampleSource::kNvmlDevice:
+      if (!asking.asked_for_free) sample_card(member, in_use_of(sample));
+      asking.asked_for_free = false;
+      if (sample.source == trace::SampleSource::kNvmlProcess) begin_round(member, sample);
+      return;
+    case trace::SampleSource::kNone:
+      return;
+  }
+}
+
+void CardCurves::sample_card(std::size_t member, std::uint64_t in_use) {
+  const std::int64_t beyond = difference(in_use, called_bytes_);
+  best_is_to_divide_ =
+      card_.sample(called_bytes_, {beyond, beyond}, [&](CardPoint& point) { take(member, point); });
+}
+
+void CardCurves::begin_round(std::size_t member, const trace::MemorySample& sample) {
+  CardMember& asking = members_[member];
+  asking.driver_bytes = difference(sample.process_bytes, asking.called_bytes);
+  asking.is_told = true;
+  round_ = {.is_open = true, .asking = member, .other_bytes = sample.other_bytes};
+}
+
+void CardCurves::sample(std::size_t member, const trace::ProcessSample& sample) {
+  if (!round_.is_open || round_.asking != member) return;
+  if (sample.relation == trace::ProcessRelation::kThis) {
+    members_[member].process_id = sample.process_id;
+    return;
+  }
+  if (sample.bytes == trace::kBytesNotTold) return;
+  round_.has_list = true;
+  CardMember* const listed = member_with(sample.process_id);
+  if (listed != nullptr) {
+    listed->driver_bytes = difference(sample.bytes, listed->called_bytes);
+    listed->is_told = true;
+    round_.listed_bytes += sample.bytes;
+  } else if (sample.relation == trace::ProcessRelation::kDescendant) {
+    round_.untraced_bytes += sample.bytes;
+  }
+}
+
+CardMember* CardCurves::member_with(std::uint32_t process_id) {
+  for (CardMember& member : members_) {
+    if (member.process_id == process_id && process_id != 0 && !member.has_ended) return &member;
+  }
+  return nullptr;
+}
+
+void CardCurves::finish_round() {
+  if (!round_.is_open) return;
+  const Round round = round_;
+  round_.is_open = false;
+  ledger::Beyond beyond;
+  std::uint64_t members_bytes = 0;  // of those that are not the asking one
+  bool some_are_not_told = false;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const CardMember& member = members_[i];
+    if (member.has_ended) continue;
+    if (!member.is_told) {
+      some_are_not_told = some_are_not_told || member.called_bytes != 0;
+      members_bytes += positive(believable(member.called_bytes));
+      continue;
+    }
+    const std::int64_t driver_bytes = believable(member.driver_bytes);
+    beyond.low += driver_bytes;
+    beyond.high += std::max<std::int64_t>(driver_bytes, 0);
+    if (i != round.asking)
+      members_bytes += positive(believable(member.called_bytes) + driver_bytes);
+  }
+  if (round.has_list) members_bytes = round.listed_bytes;
+  untraced_bytes_ = round.untraced_bytes;
+  other_bytes_ =
+      positive(difference(round.other_bytes, members_bytes) - believable(untraced_bytes_));
+  beyond.low += believable(untraced_bytes_);
+  beyond.high += believable(untraced_bytes_);
+  // What the driver took for a process that has not asked yet is among the others.
+  if (some_are_not_told) beyond.high += believable(other_bytes_);
+  // The calls may have gone on since the driver was asked.
+  const auto take_then = [&](CardPoint& point) {
+    const CardPoint& asked = card_.candidate();
+    if (!asked.at_sample || asked.called_bytes != called_bytes_) return take(round.asking, point);
+    copy(asked, point);
+    divide(point);
+  };
+  if (job_.sample(called_bytes_, beyond, take_then)) divide(job_.best());
+  divide(card_.candidate());
+  if (best_is_to_divide_) divide(card_.best());
+  best_is_to_divide_ = false;
+}
+
+void CardCurves::count_in_last_sample(std::size_t member, std::uint64_t more_bytes) {
+  finish_round();
+  const bool is_told = members_[member].is_told;
+  if (is_told) subtract(members_[member].driver_bytes, more_bytes);
+  for (Curve* const curve : {&card_, &job_}) {
+    curve->count_in_last_sample(more_bytes, [&](CardPoint& point) {
+      point.held[member].parts.pool_reserved += more_bytes;
+      if (is_told) subtract(point.held[member].driver_bytes, more_bytes);
+    });
+  }
+}
+
+}  // namespace gpumemtrace::analyzer

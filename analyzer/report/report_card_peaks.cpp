@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// The peaks of each card: of all that is in use on it, and of what the job's processes hold.
+#include <algorithm>
+
+#include "analyzer/report/sections.hpp"
+
+namespace gpumemtrace::analyzer {
+namespace {
+
+using rows::CardPart;
+using rows::CardPartKind;
+
+// Fills in the parts of one row; they sum to its bytes.
+class PartList {
+ public:
+  explicit PartList(rows::CardPeak& row) : row_(row), rest_(row.bytes) {}
+
+  // At most what is left.
+  void add(const rows::OptionalText& process, CardPartKind what, std::uint64_t bytes,
+           const rows::OptionalText& owner = std::nullopt) {
+    const std::uint64_t part = std::min(bytes, rest_);
+    rest_ -= part;
+    if (part != 0) row_.parts.push_back({process, what, owner, part});
+  }
+  void add_rest(CardPartKind what) { add(std::nullopt, what, rest_); }
+
+ private:
+  rows::CardPeak& row_;
+  std::uint64_t rest_;
+};
+
+void add_calls(const ReportContext& context, const ReportProcess& process, std::int32_t ordinal,
+               const HeldOnCard& held, PartList& list) {
+  std::uint64_t segment_bytes = 0;
+  std::uint64_t known_bytes = 0;
+  std::map<std::string, std::uint64_t> by_owner;
+  for (const auto& [holder, tally] :
+       process.model().holders().at(held.holders, Level::kDriver, ordinal)) {
+    known_bytes += tally.bytes;
+    std::uint64_t& sum =
+        holder.segment ? segment_bytes : by_owner[context.identity_of(process, holder).owner];
+    sum += tally.bytes;
+  }
+  const Parts& parts = held.parts;
+  const std::uint64_t framework_allocated = std::min(segment_bytes, parts.framework_allocated);
+  const std::uint64_t pool_used = std::min(parts.pool_used, parts.pool_reserved);
+  list.add(process.id, CardPartKind::kFrameworkAllocated, framework_allocated);
+  list.add(process.id, CardPartKind::kFrameworkCached, segment_bytes - framework_allocated);
+  list.add(process.id, CardPartKind::kPoolUsed, pool_used);
+  list.add(process.id, CardPartKind::kPoolCached, parts.pool_reserved - pool_used);
+  by_owner[""] += parts.driver - std::min(parts.driver, known_bytes);
+  for (const auto& [owner, bytes] : by_owner) {
+    list.add(process.id, CardPartKind::kAllocated, bytes, rows::text_or_none(owner));
+  }
+  list.add(process.id, CardPartKind::kRounding, held.rounding_bytes);
+}
+
+std::uint64_t driver_bytes(const HeldOnCard& held) {
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(held.driver_bytes, 0));
+}
+
+struct Card {
+  const ReportContext& context;
+  const rows::OptionalText& id;
+  const CardCurves& curves;
+  std::uint64_t total_bytes = 0;
+  bool is_inexact = false;
+};
+
+rows::CardPeak peak_row(const Card& card, rows::PeakOf of, const CardCurves::Curve& curve,
+                        bool tells_processes) {
+  const ledger::CurveBounds bounds = curve.bounds();
+  const CardPoint& point = curve.highest();
+  const auto& processes = card.context.processes();
+  rows::CardPeak row;
+  row.device = card.id;
+  row.of = of;
+  row.bytes = bounds.high_bytes;
+  row.low_bytes = bounds.low_bytes;
+  row.high_bytes = bounds.high_bytes;
+  // Nobody asked the driver: how much it took itself is not known.
+  if (!curve.was_sampled()) row.high_bytes = std::max(row.high_bytes, card.total_bytes);
+  row.is_exact = bounds.is_exact && !card.is_inexact;
+  if (point.time != 0) row.time_ns = processes[point.process].time_ns(point.time);
+  PartList list(row);
+  const auto& members = card.curves.members();
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    add_calls(card.context, processes[members[i].process], members[i].ordinal, point.held[i], list);
+  }
+  if (!tells_processes) {
+    list.add_rest(CardPartKind::kNotSeparable);
+    return row;
+  }
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    list.add(processes[members[i].process].id, CardPartKind::kDriver, driver_bytes(point.held[i]));
+  }
+  list.add(std::nullopt, CardPartKind::kDriver, point.untraced_bytes);
+  if (of == rows::PeakOf::kJob) {
+    list.add_rest(CardPartKind::kNotSeparable);
+  } else {
+    list.add(std::nullopt, CardPartKind::kOtherProcesses, point.other_bytes);
+    list.add_rest(CardPartKind::kNoProcess);
+  }
+  return row;
+}
+
+}  // namespace
+
+std::vector<rows::CardPeak> report_card_peaks(const ReportContext& context) {
+  std::vector<rows::CardPeak> list;
+  for (const ReportContext::PhysicalDevice& device : context.devices()) {
+    const DeviceState& first = *device.seen_as.front().second;
+    const CardCurves& curves = first.total().curves;
+    if (curves.of_card().highest().time == 0) continue;
+    const rows::OptionalText id = device.id;
+    Card card{context, id, curves, first.total_bytes, false};
+    for (const auto& [process, state] : device.seen_as) {
+      card.is_inexact = card.is_inexact || process->inexact.memory || state->peak_is_restored;
+    }
+    const bool tells_processes = curves.of_job().was_sampled();
+    list.push_back(peak_row(card, rows::PeakOf::kCard, curves.of_card(), tells_processes));
+    list.push_back(peak_row(card, rows::PeakOf::kJob,
+                            tells_processes ? curves.of_job() : curves.of_card(), tells_processes));
+  }
+  return list;
+}
+
+}  // namespace gpumemtrace::analyzer

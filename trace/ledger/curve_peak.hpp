@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// The maximum of a curve of which one part is known at all times and the other at samples only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+namespace gpumemtrace::ledger {
+
+// What a sample shows beyond what calls hold. Less than nothing where the question and the calls
+// were not one point of time; two numbers where it is not known to the byte.
+struct Beyond {
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+};
+
+struct CurveBounds {
+  std::uint64_t low_bytes = 0;   // the maximum is at least this
+  std::uint64_t high_bytes = 0;  // and at most this
+  bool is_exact = false;         // it is at a sample
+  bool is_at_end = false;        // the candidate is the highest point
+};
+
+// The maximum of K + U. K is what calls hold; U is what a sample shows beyond it. Between two
+// samples U lies between its two values, before the first one between 0 and the first value, after
+// the last one it stays.
+//
+//   K    ____/\______/\/\____
+//   U    |     sample      |     the highest K since a sample is a candidate; the next sample says
+//                                how much more there was at most
+//
+// `Point` has `called_bytes` and `at_sample`, which are kept here; what else it has is filled in
+// by take(point), for the present.
+template <class Point>
+class CurvePeak {
+ public:
+  // What calls hold is now `called_bytes`.
+  template <class Take>
+  void change(std::uint64_t called_bytes, Take&& take) {
+    if (called_bytes > candidate_.called_bytes) set_candidate(called_bytes, false, take);
+  }
+
+  // True where this sample made the peak higher by what it showed, so that point best() is to be
+  // divided as it is now.
+  template <class Take>
+  bool sample(std::uint64_t called_bytes, const Beyond& beyond, Take&& take) {
+    const Beyond before = was_sampled_ ? beyond_ : Beyond{};
+    const std::uint64_t most =
+        candidate_.called_bytes + positive(std::max(before.high, beyond.high));
+    const std::uint64_t now = called_bytes + positive(beyond.high);
+    low_bytes_ =
+        std::max({low_bytes_, sum(candidate_.called_bytes, std::min(before.low, beyond.low)),
+                  sum(called_bytes, beyond.low)});
+    best_is_last_sample_ = now >= most;
+    if (best_is_last_sample_) set_candidate(called_bytes, true, take);
+    const Beyond& at_candidate = best_is_last_sample_ ? beyond : before;
+    const bool is_exact = candidate_.at_sample && at_candidate.low == at_candidate.high &&
+                          candidate_.called_bytes + positive(at_candidate.high) == most;
+    const bool rises = most > high_bytes_ || (most == high_bytes_ && is_exact && !best_is_exact_);
+    best_is_last_sample_ = best_is_last_sample_ && rises;
+    if (rises) {
+      high_bytes_ = most;
+      best_is_exact_ = is_exact;
+      std::swap(best_, candidate_);
+    }
+    const bool by_this_sample = rises && (!was_sampled_ || beyond.high > before.high);
+    beyond_ = beyond;
+    was_sampled_ = true;
+    set_candidate(called_bytes, true, take);
+    return by_this_sample;
+  }
+
+  // What calls hold turns out to be `more_bytes` more (modulo 2^64), and the last sample had
+  // counted it. Calls move(point) for the points that stand for the time since that sample.
+  template <class Move>
+  void count_in_last_sample(std::uint64_t more_bytes, Move&& move) {
+    if (!was_sampled_) return;
+    beyond_.low = static_cast<std::int64_t>(static_cast<std::uint64_t>(beyond_.low) - more_bytes);
+    beyond_.high = static_cast<std::int64_t>(static_cast<std::uint64_t>(beyond_.high) - more_bytes);
+    for (Point* const point : {&candidate_, &best_}) {
+      if (point == &best_ && !best_is_last_sample_) continue;
+      point->called_bytes += more_bytes;
+      move(*point);
+    }
+  }
+
+  [[nodiscard]] CurveBounds bounds() const {
+    if (!was_sampled_) return {candidate_.called_bytes, candidate_.called_bytes, false, true};
+    CurveBounds bounds{low_bytes_, high_bytes_, best_is_exact_, false};
+    const std::uint64_t most = candidate_.called_bytes + positive(beyond_.high);
+    const bool is_exact = candidate_.at_sample && beyond_.low == beyond_.high;
+    bounds.low_bytes = std::max(low_bytes_, sum(candidate_.called_bytes, beyond_.low));
+    if (most > high_bytes_ || (most == high_bytes_ && is_exact && !best_is_exact_)) {
+      bounds.high_bytes = most;
+      bounds.is_exact = is_exact;
+      bounds.is_at_end = true;
+    }
+    bounds.is_exact = bounds.is_exact && bounds.low_bytes == bounds.high_bytes;
+    return bounds;
+  }
+  [[nodiscard]] bool was_sampled() const { return was_sampled_; }
+  [[nodiscard]] Point& candidate() { return candidate_; }
+  [[nodiscard]] Point& best() { return best_; }
+  // The point that bounds() is about.
+  [[nodiscard]] const Point& highest() const { return bounds().is_at_end ? candidate_ : best_; }
+
+ private:
+  [[nodiscard]] static std::uint64_t positive(std::int64_t bytes) {
+    return bytes > 0 ? static_cast<std::uint64_t>(bytes) : 0;
+  }
+  [[nodiscard]] static std::uint64_t sum(std::uint64_t called_bytes, std::int64_t beyond) {
+    return called_bytes + static_cast<std::uint64_t>(beyond);
+  }
+  template <class Take>
+  void set_candidate(std::uint64_t called_bytes, bool at_sample, Take&& take) {
+    candidate_.called_bytes = called_bytes;
+    candidate_.at_sample = at_sample;
+    take(candidate_);
+  }
+
+  Point candidate_;  // the most that calls held since the last sample
+  Point best_;       // of the intervals that have ended
+  std::uint64_t high_bytes_ = 0;
+  std::uint64_t low_bytes_ = 0;
+  Beyond beyond_;  // of the last sample
+  bool was_sampled_ = false;
+  bool best_is_exact_ = false;
+  bool best_is_last_sample_ = false;
+};
+
+}  // namespace gpumemtrace::ledger
