@@ -27,6 +27,7 @@ rows::Report build_report(const Job& job, Symbolizer& symbolizer, const CodeOwne
   report.tensors = report_tensors(context);
   report.composition = report_composition(context);
   report.card_peaks = report_card_peaks(context);
+  report.driver_memory = report_driver_memory(context);
   report.owners = report_owners(context);
   report.leaks = report_leaks(context);
   report.fragmentation = report_fragmentation(context);

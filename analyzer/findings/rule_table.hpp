@@ -44,6 +44,8 @@ enum class Rule : std::uint8_t {
   kOpaquePool,
   kGradientsInForward,
   kGraphWithoutBackward,
+  kGraphsPileUp,
+  kIdleContexts,
   kCount,
 };
 
@@ -121,6 +123,11 @@ inline constexpr std::array kRules = {
     RuleInfo{"graph_without_backward", "graph", Severity::kWarning, FindingConfidence::kInferred,
              "A forward pass kept what only a backward pass needs, and none came.",
              RuleScope::kBehindCheckpoint},
+    RuleInfo{"graphs_pile_up", "graph", Severity::kWarning, FindingConfidence::kInferred,
+             "CUDA graphs are instantiated again and again, and hardly one is used twice.",
+             RuleScope::kBehindCheckpoint},
+    RuleInfo{"idle_contexts", "context", Severity::kWarning, FindingConfidence::kInferred,
+             "Processes hold a CUDA context and almost nothing else."},
 };
 static_assert(kRules.size() == static_cast<std::size_t>(Rule::kCount));
 

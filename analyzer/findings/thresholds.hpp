@@ -45,6 +45,10 @@ enum class Threshold : std::uint8_t {
   kGradientBytes,
   kGraphBytes,
   kGraphShare,
+  kPiledGraphsCount,
+  kPiledGraphsBytes,
+  kIdleContextsBytes,
+  kIdleContextsShare,
   kCount,
 };
 
@@ -124,6 +128,14 @@ inline constexpr std::array kThresholds = {
                   "least bytes at the peak that forward passes without a backward pass held"},
     ThresholdInfo{"graph_without_backward.share", ThresholdUnit::kShare, 0.25,
                   "least part of the peak that these are"},
+    ThresholdInfo{"graphs_pile_up.count", ThresholdUnit::kCount, 100,
+                  "least number of CUDA graphs that are alive at once"},
+    ThresholdInfo{"graphs_pile_up.bytes", ThresholdUnit::kBytes, 64 * 1024 * 1024,
+                  "least bytes by which the driver's part rises meanwhile"},
+    ThresholdInfo{"idle_contexts.bytes", ThresholdUnit::kBytes, 256 * 1024 * 1024,
+                  "least bytes that contexts of processes without work take together"},
+    ThresholdInfo{"idle_contexts.share", ThresholdUnit::kShare, 0.05,
+                  "largest part of what such a process takes that its own calls asked for"},
 };
 static_assert(kThresholds.size() == static_cast<std::size_t>(Threshold::kCount));
 

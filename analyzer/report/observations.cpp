@@ -236,6 +236,24 @@ void observe_graphs(const ReportContext& context, const ReportProcess& process,
   }
 }
 
+void observe_instantiated(const ReportContext& context, const ReportProcess& process,
+                          std::vector<rows::InstantiatedGraphs>& list) {
+  for (const auto& [ordinal, use] : process.model().driver_use().devices()) {
+    const GraphUse& graphs = use.graphs;
+    if (graphs.instantiated == 0) continue;
+    const auto most = std::ranges::max_element(graphs.instantiated_at, {},
+                                               [](const auto& site) { return site.second; });
+    auto row = context.row_on<rows::InstantiatedGraphs>(process, ordinal);
+    row.origin = origin_of(context.identity_of_site(process, most->first));
+    row.instantiated = graphs.instantiated;
+    row.at_origin = most->second;
+    row.destroyed = graphs.destroyed;
+    row.live_peak = graphs.live_peak;
+    row.launches = graphs.launches;
+    list.push_back(std::move(row));
+  }
+}
+
 void observe_contexts(const ReportContext& context, const ReportProcess& process,
                       std::vector<rows::OpenedContext>& list) {
   for (const ledger::Context& opened : process.model().memory().contexts.contexts()) {
@@ -278,6 +296,7 @@ rows::Observations observe(const ReportContext& context, const Thresholds& thres
     observe_collected(context, process, seen.collected);
     observe_gradients(context, process, seen.gradients);
     observe_graphs(context, process, seen.graphs);
+    observe_instantiated(context, process, seen.instantiated);
     if (!is_distributed) continue;
     observe_contexts(context, process, seen.contexts);
     observe_allocating(context, process, seen.allocating);

@@ -47,6 +47,9 @@ namespace gpumemtrace::analyzer {
 // report_card_peaks.cpp
 [[nodiscard]] std::vector<rows::CardPeak> report_card_peaks(const ReportContext& context);
 
+// report_driver_memory.cpp
+[[nodiscard]] std::vector<rows::DriverMemory> report_driver_memory(const ReportContext& context);
+
 // report_leaks.cpp; without growth
 [[nodiscard]] rows::Leaks report_leaks(const ReportContext& context);
 // What the class `lost` counts.

@@ -61,6 +61,15 @@ struct GraphWithoutBackward : Observed {
   OptionalNumber peak_time_ns;
 };
 
+// CUDA graphs of a process. The origin is the line that instantiated most of them.
+struct InstantiatedGraphs : Observed {
+  std::uint64_t instantiated = 0;
+  std::uint64_t at_origin = 0;  // of them
+  std::uint64_t destroyed = 0;
+  std::uint64_t live_peak = 0;
+  std::uint64_t launches = 0;
+};
+
 // A context that a process of a job of several opened.
 struct OpenedContext : OnDevice {
   OptionalLocation opened_at;
@@ -124,11 +133,12 @@ struct Observations {
   std::vector<CollectedSite> collected;
   std::vector<KeptGradients> gradients;
   std::vector<GraphWithoutBackward> graphs;
+  std::vector<InstantiatedGraphs> instantiated;
   std::vector<OpenedContext> contexts;
   std::vector<AllocatingSite> allocating;
   std::vector<ReplayedAllocator> replayed;  // no names
 
-  GPUMEMTRACE_FIELDS(churning, collected, gradients, graphs, contexts, allocating)
+  GPUMEMTRACE_FIELDS(churning, collected, gradients, graphs, instantiated, contexts, allocating)
 };
 
 }  // namespace gpumemtrace::analyzer::rows

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which process uses which device, and pools in which a trace cannot see.
+#include <algorithm>
 #include <map>
 #include <string>
+#include <tuple>
+#include <vector>
 
 #include "analyzer/rules/finding_text.hpp"
 #include "analyzer/rules/rules.hpp"
@@ -74,19 +77,37 @@ rows::Finding finding_of(const Stray& stray) {
   return finding;
 }
 
-rows::Finding stray_finding(const rows::Report& report, const Stray& stray, std::uint64_t bytes) {
+// What the driver took by itself for the process on the device; 0 where it does not tell processes
+// apart.
+std::uint64_t driver_bytes_of(const rows::Report& report, const std::string& process,
+                              const std::string& device) {
+  for (const rows::DriverMemory& row : report.driver_memory) {
+    if (row.process == process && row.device == device) return row.peak_bytes.value_or(0);
+  }
+  return 0;
+}
+
+rows::Finding stray_finding(const rows::Report& report, const Stray& stray, std::uint64_t held) {
   rows::Finding finding = finding_of(stray);
   finding.level = Level::kDriver;
   name_largest_holder(report, finding);
+  const std::uint64_t context = driver_bytes_of(report, stray.process.id, stray.device);
+  const std::uint64_t bytes = held + context;
   finding.bytes = bytes;
+  finding.saves.bytes = bytes;
+  finding.evidence.add("allocated_bytes", held);
+  finding.evidence.add("context_bytes", rows::number_or_none(context));
   const std::string& device = stray.device;
   finding.title = device == stray.own_device
                       ? "Local ranks " + stray.rank_of_device() + " and " + stray.rank() +
                             " use the same device " + device
                       : "Local rank " + stray.rank() + " holds " + size_text(bytes) + " on " +
                             device + ", the device of local rank " + stray.rank_of_device();
-  finding.detail = "The process of local rank " + stray.rank() + " allocated " + size_text(bytes) +
-                   " on " + device + "; most of its memory is on " + stray.own_device + ".";
+  finding.detail =
+      "The process of local rank " + stray.rank() + " allocated " + size_text(held) + " on " +
+      device +
+      (context == 0 ? std::string() : ", and its context there takes " + size_text(context)) +
+      "; most of its memory is on " + stray.own_device + ".";
   finding.fix = choose_device_text(stray.process) + " before the first use of CUDA in each rank" +
                 (finding.origin.site ? ", which is at or before " + site_text(finding.origin.site)
                                      : std::string()) +
@@ -134,23 +155,15 @@ void find_wrong_devices(const rows::Report& report, const LocalRanks& ranks, Fin
   }
 }
 
-// What the driver counts for the process on the device beyond its allocations: the context. Empty
-// where it does not tell processes apart.
-std::string context_size_text(const rows::Report& report, const Stray& stray) {
-  for (const rows::Composition& row : report.composition) {
-    if (row.process != stray.process.id || row.device != stray.device) continue;
-    const std::uint64_t bytes = row.context_and_modules.value_or(0);
-    if (bytes != 0) return size_text(bytes);
-  }
-  return {};
-}
-
 rows::Finding context_finding(const rows::Report& report, const Stray& stray,
                               const rows::OptionalLocation& opened_at) {
   rows::Finding finding = finding_of(stray);
   finding.evidence.add("opened_at", opened_at);
   const std::string place = location_text(opened_at);
-  const std::string size = context_size_text(report, stray);
+  const std::uint64_t bytes = driver_bytes_of(report, stray.process.id, stray.device);
+  finding.bytes = rows::number_or_none(bytes);
+  finding.saves.bytes = finding.bytes;
+  const std::string size = bytes == 0 ? std::string() : size_text(bytes);
   finding.title = "Local rank " + stray.rank() + " opened a context on " + stray.device +
                   ", the device of local rank " + stray.rank_of_device() +
                   (place.empty() ? "" : ", at " + place);
@@ -186,6 +199,126 @@ void find_bare_contexts(const RuleInput& input, const LocalRanks& ranks, Finding
   }
 }
 
+// What one process takes of all devices, without and with what the driver took for it.
+struct Taken {
+  std::uint64_t allocated_bytes = 0;
+  std::uint64_t driver_bytes = 0;
+
+  [[nodiscard]] std::uint64_t bytes() const { return allocated_bytes + driver_bytes; }
+};
+
+std::map<std::string, Taken> taken_by_process(const rows::Report& report) {
+  std::map<std::string, Taken> taken;
+  for (const auto& [process, devices] : bytes_by_process(report)) {
+    for (const auto& [device, bytes] : devices) taken[process].allocated_bytes += bytes;
+  }
+  for (const rows::DriverMemory& row : report.driver_memory) {
+    taken[row.process].driver_bytes += row.peak_bytes.value_or(0);
+  }
+  return taken;
+}
+
+// Processes that made their contexts on one device at one place, and nearly nothing in them.
+struct IdleContexts {
+  std::string device;
+  rows::OptionalLocation opened_at;
+  std::vector<std::string> processes;
+  std::uint64_t largest_bytes = 0;  // of one
+  std::uint64_t most_allocated = 0;
+  std::uint64_t bytes_at_peak = 0;  // of the job on the device
+
+  [[nodiscard]] std::uint64_t bytes() const { return std::max(largest_bytes, bytes_at_peak); }
+};
+
+// What the process has of the job's peak on the device.
+std::uint64_t bytes_at_peak(const rows::Report& report, const std::string& process,
+                            const std::string& device) {
+  std::uint64_t bytes = 0;
+  for (const rows::CardPeak& row : report.card_peaks) {
+    if (row.of != rows::PeakOf::kJob || row.device != device) continue;
+    for (const rows::CardPart& part : row.parts) {
+      if (part.process == process) bytes += part.bytes;
+    }
+  }
+  return bytes;
+}
+
+rows::Finding idle_finding(const IdleContexts& idle) {
+  rows::Finding finding = finding_of_rule(Rule::kIdleContexts);
+  finding.process = idle.processes.front();
+  finding.device = idle.device;
+  if (idle.opened_at) {
+    finding.origin.site = idle.opened_at->site;
+    finding.origin.stack = idle.opened_at->stack;
+  }
+  finding.bytes = idle.bytes();
+  finding.saves.bytes = finding.bytes;
+  finding.evidence.add("processes", idle.processes.size());
+  finding.evidence.add("largest_bytes", idle.largest_bytes);
+  finding.evidence.add("most_allocated_bytes", idle.most_allocated);
+  const std::string many = count_text(idle.processes.size(), "process", "processes");
+  const bool is_one = idle.processes.size() == 1;
+  const std::string place =
+      finding.origin.site ? site_text(finding.origin.site) : std::string("a place not known");
+  std::string names;
+  for (const std::string& process : idle.processes) {
+    names += (names.empty() ? "" : ", ") + process;
+  }
+  finding.title = many + (is_one ? " holds" : " hold") + " a CUDA context on " + idle.device +
+                  " and almost nothing else, " + size_text(idle.bytes()) +
+                  (is_one ? "" : " together") + "; made at " + place;
+  finding.detail =
+      "Of " + names + (is_one ? " the" : " each") + " context takes up to " +
+      size_text(idle.largest_bytes - std::min(idle.largest_bytes, idle.most_allocated)) +
+      ", and calls asked for no more than " + size_text(idle.most_allocated) +
+      ". The memory is that of the driver and goes when the process ends.";
+  finding.fix =
+      "Keep CUDA out of " + std::string(is_one ? "this process" : "these processes") +
+      ": nothing at " + place +
+      " should use the GPU (what asks for a device, its properties or a tensor on it makes "
+      "the context), or hide it from them (CUDA_VISIBLE_DEVICES=\"\"). It would free " +
+      size_text(idle.bytes()) + " on " + idle.device + " (inferred).";
+  return finding;
+}
+
+// A process that does its work on the CPU, beside one that works on the same device.
+void find_idle_contexts(const RuleInput& input, Findings& findings) {
+  const std::map<std::string, Taken> taken = taken_by_process(input.report);
+  const double share = input.thresholds[Threshold::kIdleContextsShare];
+  const auto is_idle = [&](const std::string& process) {
+    const Taken& own = taken.at(process);
+    return own.driver_bytes != 0 &&
+           static_cast<double>(own.allocated_bytes) <= share * static_cast<double>(own.bytes());
+  };
+  const auto has_worker = [&](const std::string& device) {
+    return std::ranges::any_of(input.report.driver_memory, [&](const rows::DriverMemory& row) {
+      return row.device == device && row.samples != 0 && !is_idle(row.process);
+    });
+  };
+  std::map<std::tuple<std::string, std::string>, IdleContexts> groups;
+  for (const rows::DriverMemory& row : input.report.driver_memory) {
+    if (!row.device || row.peak_bytes.value_or(0) == 0) continue;
+    if (!is_idle(row.process) || !has_worker(*row.device)) continue;
+    const auto opened = std::ranges::find_if(input.seen.contexts, [&](const auto& context) {
+      return context.process == row.process && context.device == row.device && context.opened_at;
+    });
+    const rows::OptionalLocation opened_at =
+        opened == input.seen.contexts.end() ? rows::OptionalLocation() : opened->opened_at;
+    IdleContexts& group = groups[{*row.device, location_text(opened_at)}];
+    group.device = *row.device;
+    if (!group.opened_at) group.opened_at = opened_at;
+    group.processes.push_back(row.process);
+    const Taken& own = taken.at(row.process);
+    group.largest_bytes = std::max(group.largest_bytes, *row.peak_bytes + own.allocated_bytes);
+    group.most_allocated = std::max(group.most_allocated, own.allocated_bytes);
+    group.bytes_at_peak += bytes_at_peak(input.report, row.process, *row.device);
+  }
+  for (const auto& [place, idle] : groups) {
+    if (idle.bytes() < input.thresholds.bytes(Threshold::kIdleContextsBytes)) continue;
+    findings.push_back(idle_finding(idle));
+  }
+}
+
 void find_opaque_pools(const rows::Report& report, Findings& findings) {
   for (const rows::Usage& row : report.usage) {
     if (!row.opaque_pool) continue;
@@ -209,6 +342,7 @@ void find_device_faults(const RuleInput& input, Findings& findings) {
   const LocalRanks ranks = local_ranks_of(input.report);
   find_wrong_devices(input.report, ranks, findings);
   find_bare_contexts(input, ranks, findings);
+  find_idle_contexts(input, findings);
   find_opaque_pools(input.report, findings);
 }
 

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Forward passes that keep what only a backward pass needs.
+// Graphs of two kinds: forward passes that keep what only a backward pass needs, and CUDA graphs
+// that pile up.
+#include <algorithm>
 #include <string>
 
 #include "analyzer/rules/finding_text.hpp"
@@ -47,7 +49,69 @@ bool is_training(const rows::GraphWithoutBackward& row) {
   return row.activation_bytes * 10 > row.bytes;
 }
 
+// A graph that is made to be used is launched more often.
+constexpr std::uint64_t kFewLaunches = 3;
+
+const rows::DriverMemory* driver_memory_of(const rows::Report& report,
+                                           const rows::InstantiatedGraphs& row) {
+  const auto is_of_row = [&](const rows::DriverMemory& memory) {
+    return memory.process == row.process && memory.device == row.device;
+  };
+  const auto found = std::ranges::find_if(report.driver_memory, is_of_row);
+  return found == report.driver_memory.end() ? nullptr : &*found;
+}
+
+// By how much the driver's part rose while graphs were instantiated: their share where it is known,
+// at most the whole rise.
+std::uint64_t bytes_of_graphs(const rows::DriverMemory& memory) {
+  for (const rows::DriverPart& part : memory.parts) {
+    if (part.what == rows::DriverPartKind::kGraphs) return part.bytes;
+  }
+  const std::uint64_t first = memory.first_bytes.value_or(0);
+  return std::max(memory.peak_bytes.value_or(0), first) - first;
+}
+
+rows::Finding piled_finding(const rows::InstantiatedGraphs& row, std::uint64_t bytes) {
+  rows::Finding finding = finding_at(Rule::kGraphsPileUp, row);
+  finding.level.reset();
+  finding.bytes = bytes;
+  finding.saves.bytes = bytes;
+  finding.evidence.add("instantiated", row.instantiated);
+  finding.evidence.add("instantiated_here", row.at_origin);
+  finding.evidence.add("destroyed", row.destroyed);
+  finding.evidence.add("live_peak", row.live_peak);
+  finding.evidence.add("launches", row.launches);
+  const std::string graphs = count_text(row.live_peak, "CUDA graph", "CUDA graphs");
+  finding.title =
+      graphs + " were alive at once; most were instantiated at " + site_text(row.origin.site);
+  finding.detail = count_text(row.instantiated, "graph was", "graphs were") + " instantiated, " +
+                   std::to_string(row.at_origin) + " of them at this place; " +
+                   std::to_string(row.instantiated - row.live_peak) +
+                   " had been destroyed when most were alive. All launches together are " +
+                   std::to_string(row.launches) + ". Meanwhile the driver's own memory rose by " +
+                   size_text(bytes) + " (sampled).";
+  finding.fix =
+      "Update one executable graph (cudaGraphExecUpdate, cuGraphExecUpdate) instead of "
+      "instantiating "
+      "the next one, find the one that is there by what is the same in every round, or destroy it "
+      "after its last use (cudaGraphExecDestroy): later graphs then reuse its memory. Up to " +
+      size_text(bytes) + " would be saved (inferred).";
+  return finding;
+}
+
 }  // namespace
+
+void find_piled_graphs(const RuleInput& input, Findings& findings) {
+  for (const rows::InstantiatedGraphs& row : input.seen.instantiated) {
+    if (row.live_peak < input.thresholds.count(Threshold::kPiledGraphsCount)) continue;
+    if (row.launches >= kFewLaunches * row.instantiated) continue;
+    const rows::DriverMemory* const memory = driver_memory_of(input.report, row);
+    if (memory == nullptr) continue;
+    const std::uint64_t bytes = bytes_of_graphs(*memory);
+    if (bytes < input.thresholds.bytes(Threshold::kPiledGraphsBytes)) continue;
+    findings.push_back(piled_finding(row, bytes));
+  }
+}
 
 void find_graphs_without_backward(const RuleInput& input, Findings& findings) {
   for (const rows::GraphWithoutBackward& row : input.seen.graphs) {

@@ -31,6 +31,7 @@ void find_churn(const RuleInput& input, Findings& findings);
 void find_rank_differences(const RuleInput& input, Findings& findings);
 void find_gradients(const RuleInput& input, Findings& findings);
 void find_graphs_without_backward(const RuleInput& input, Findings& findings);
+void find_piled_graphs(const RuleInput& input, Findings& findings);
 
 // Whose findings say more where other settings of PyTorch's allocator are replayed on the run: what
 // seen.replayed is to be filled with. It may be empty.

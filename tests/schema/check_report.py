@@ -97,6 +97,23 @@ def composition_problems(place, row, driver_peak_bytes):
         yield f"{place}: our parts sum to {ours}, but the peak of driver and pool is {known_peak}"
 
 
+def card_problems(report):
+    """Parts sum to what they are parts of, and a peak is within its range."""
+    for index, row in enumerate(report.get("card_peaks", [])):
+        place = f"$.card_peaks[{index}]"
+        total = sum(part["bytes"] for part in row["parts"])
+        if total != row["bytes"]:
+            yield f"{place}.parts: they sum to {total}, not to {row['bytes']}"
+        if not row["low_bytes"] <= row["bytes"] <= row["high_bytes"]:
+            yield f"{place}: {row['bytes']} is not from {row['low_bytes']} to {row['high_bytes']}"
+        if row["exact"] and row["low_bytes"] != row["high_bytes"]:
+            yield f"{place}: it is exact and a range"
+    for index, row in enumerate(report.get("driver_memory", [])):
+        total = sum(part["bytes"] for part in row["parts"])
+        if total != (row["peak_bytes"] or 0):
+            yield f"$.driver_memory[{index}].parts: they sum to {total}, not to {row['peak_bytes']}"
+
+
 def category_problems(place, row):
     """What a peak is for sums to the peak."""
     total = sum(row.get("categories", {}).values())
@@ -310,6 +327,7 @@ def arithmetic_problems(report):
         yield from holder_problems(f"$.oom[{index}]", None, row["holders"])
     for index, row in enumerate(report["fragmentation"]):
         yield from fragmentation_problems(f"$.fragmentation[{index}]", row)
+    yield from card_problems(report)
     yield from tensor_problems(report)
     yield from life_problems(report)
     yield from lives_over_time_problems(report)

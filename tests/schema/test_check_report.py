@@ -64,6 +64,18 @@ class CheckReport(unittest.TestCase):
 
         self.assert_problem("not to the driver's", change)
 
+    def test_parts_of_a_card_that_do_not_sum_are_named(self):
+        def change(report):
+            report["card_peaks"][0]["parts"][0]["bytes"] += 1
+
+        self.assert_problem("$.card_peaks[0].parts: they sum to", change)
+
+    def test_parts_of_the_drivers_memory_that_do_not_sum_are_named(self):
+        def change(report):
+            report["driver_memory"][0]["parts"].pop()
+
+        self.assert_problem("$.driver_memory[0].parts: they sum to", change)
+
     def test_copies_by_line_that_do_not_sum_are_named(self):
         def change(report):
             report["transfers"]["sites"].pop()

@@ -37,6 +37,7 @@ void Devices::describe(const trace::Device& record, std::string_view name) {
   device.uuid_high = record.uuid_high;
   device.pcie_generation = record.pcie_generation;
   device.pcie_width = record.pcie_width;
+  device.threads = std::uint64_t{record.multiprocessors} * record.threads_per_multiprocessor;
   device.described = true;
 }
 

@@ -33,7 +33,8 @@ struct DeviceState : ledger::DeviceSamples {
   std::uint64_t uuid_high = 0;
   std::uint32_t pcie_generation = 0;  // 0 = not known
   std::uint32_t pcie_width = 0;
-  bool described = false;  // a Device record was seen
+  std::uint64_t threads = 0;  // that it can run at once; 0 = not known
+  bool described = false;     // a Device record was seen
 
   Account* driver = nullptr;
   std::uint64_t physical_bytes = 0;

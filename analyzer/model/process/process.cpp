@@ -120,6 +120,43 @@ void ProcessModel::apply(const trace::Graph& call) {
     activity_.join().add_launch(present_.writer, call.call, present_.site_of(call.call));
   }
   graph_calls_.apply(call);
+  switch (call.operation) {
+    case trace::GraphOperation::kInstantiate:
+      return driver_use_.instantiate(memory_.contexts.device_of(call.call.context), call.executable,
+                                     present_.site_of(call.call));
+    case trace::GraphOperation::kLaunch:
+      return driver_use_.launch(call.graph);
+    case trace::GraphOperation::kDestroyExecutable:
+      return driver_use_.destroy_executable(call.graph != 0 ? call.graph : call.executable);
+    default:
+      return;
+  }
+}
+
+void ProcessModel::apply(const trace::ContextCall& call) {
+  memory_calls_.apply(call);
+  if (call.call.record.result != trace::kCudaSuccess) return;
+  switch (call.operation) {
+    case trace::ContextOperation::kCreate:
+    case trace::ContextOperation::kRetainPrimary:
+      return driver_use_.add_call(
+          call.device >= 0 ? call.device : memory_.contexts.device_of(call.handle_context),
+          DriverCause::kContext, present_.site_of(call.call));
+    case trace::ContextOperation::kDestroy:
+      return driver_use_.end_context(call.handle_context);
+    default:
+      return;
+  }
+}
+
+void ProcessModel::apply(const trace::OtherCall& call) {
+  if (call.call.record.result != trace::kCudaSuccess) return;
+  const CallSite site = present_.site_of(call.call);
+  const std::string_view function = program_.dictionary().name_of(site).api;
+  const bool loads_code = function.find("ModuleLoad") != std::string_view::npos ||
+                          function.find("LibraryLoad") != std::string_view::npos;
+  if (!loads_code) return;
+  driver_use_.add_call(memory_.contexts.device_of(call.call.context), DriverCause::kModules, site);
 }
 
 void ProcessModel::apply(const trace::Block& block) {
@@ -175,11 +212,29 @@ void ProcessModel::apply(const trace::MemorySample& sample) {
   // What the process held when a checkpoint's sample was taken is told after it.
   if (!present_.in_checkpoint) device.total().curves.sample(device.member, sample);
   snapshots_.add_sample(sample.device, device.last_sample);
+  if (sample.source != trace::SampleSource::kNvmlProcess || present_.in_checkpoint) return;
+  const std::uint64_t held_bytes = device.physical_bytes + device.rounding.bytes();
+  driver_use_.sample(sample.device,
+                     sample.process_bytes - std::min(sample.process_bytes, held_bytes));
 }
 
 void ProcessModel::apply(const trace::ProcessSample& sample) {
   DeviceState& device = memory_.devices.state(sample.device);
   device.total().curves.sample(device.member, sample);
+}
+
+void ProcessModel::apply(const trace::PoolSample& sample) {
+  const std::int32_t ordinal = memory_.pools.device_of(sample);
+  DeviceState& device = memory_.devices.state(ordinal);
+  device.total().curves.finish_round();
+  const std::uint64_t before = memory_.pools.sums_of(ordinal).reserved_bytes;
+  mapping_calls_.apply(sample);
+  driver_use_.count_in_last_sample(ordinal, memory_.pools.sums_of(ordinal).reserved_bytes - before);
+}
+
+void ProcessModel::apply(const trace::ContextLimits& limits) {
+  driver_use_.set_stack_limit(limits.device, limits.context, limits.stack_bytes,
+                              memory_.devices.state(limits.device).threads);
 }
 
 void ProcessModel::leave_cards() {

@@ -16,6 +16,7 @@
 #include "analyzer/model/memory/memory_calls.hpp"
 #include "analyzer/model/memory/process_memory.hpp"
 #include "analyzer/model/process/checkpoint_restore.hpp"
+#include "analyzer/model/process/driver_use.hpp"
 #include "analyzer/model/process/holder_sums.hpp"
 #include "analyzer/model/process/oom_snapshots.hpp"
 #include "analyzer/model/program/program.hpp"
@@ -78,6 +79,7 @@ class ProcessModel final {
   [[nodiscard]] const ProcessMemory& memory() const { return memory_; }
   [[nodiscard]] const Transfers& transfers() const { return copies_.transfers(); }
   [[nodiscard]] const Activity& activity() const { return activity_; }
+  [[nodiscard]] const DriverUse& driver_use() const { return driver_use_; }
   [[nodiscard]] const HolderSums& holders() const { return holders_; }
   [[nodiscard]] const std::vector<OomSnapshot>& snapshots() const { return snapshots_.all(); }
 
@@ -98,6 +100,10 @@ class ProcessModel final {
   void apply(const trace::Thread& thread);
   void apply(const trace::MemorySample& sample);
   void apply(const trace::ProcessSample& sample);
+  void apply(const trace::PoolSample& sample);
+  void apply(const trace::ContextLimits& limits);
+  void apply(const trace::ContextCall& call);
+  void apply(const trace::OtherCall& call);
   void apply(const trace::Mark& mark);
   void apply(const trace::Device& device);
   void apply(const trace::WaitingStack& wait) { program_.add_wait(wait); }
@@ -137,6 +143,7 @@ class ProcessModel final {
   GraphCalls graph_calls_{memory_};
   CopyCalls copies_{memory_};
   Activity activity_;
+  DriverUse driver_use_;
   HolderSums holders_{memory_, program_};
   OomSnapshots snapshots_{memory_, holders_};
   CheckpointRestore checkpoint_{memory_, copies_};
