@@ -31,6 +31,7 @@ using cuDeviceGetName_t = CUresult(char* name, int len, CUdevice dev);
 using cuDeviceGetUuid_t = CUresult(CUuuid* uuid, CUdevice dev);
 using cuDeviceGetUuid_v2_t = CUresult(CUuuid* uuid, CUdevice dev);
 using cuDeviceTotalMem_v2_t = CUresult(std::size_t* bytes, CUdevice dev);
+using cuDeviceGetAttribute_t = CUresult(int* pi, CUdevice_attribute attrib, CUdevice dev);
 using cuDeviceGetPCIBusId_t = CUresult(char* pciBusId, int len, CUdevice dev);
 
 // Contexts.
@@ -50,6 +51,7 @@ using cuDevicePrimaryCtxReset_v2_t = CUresult(CUdevice dev);
 using cuGreenCtxCreate_t = CUresult(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev,
                                     unsigned int flags);
 using cuGreenCtxDestroy_t = CUresult(CUgreenCtx hCtx);
+using cuCtxGetLimit_t = CUresult(std::size_t* pvalue, CUlimit limit);
 using cuCtxSetLimit_t = CUresult(CUlimit limit, std::size_t value);
 using cuCtxEnablePeerAccess_t = CUresult(CUcontext peerContext, unsigned int Flags);
 using cuCtxDisablePeerAccess_t = CUresult(CUcontext peerContext);
@@ -403,6 +405,8 @@ using cuStreamWriteValue32_v2_t = cuStreamWriteValue32_t;
 using cuStreamWriteValue64_t = CUresult(CUstream stream, CUdeviceptr addr, std::uint64_t value,
                                         unsigned int flags);
 using cuStreamWriteValue64_v2_t = cuStreamWriteValue64_t;
+using cuStreamCreate_t = CUresult(CUstream* phStream, unsigned int Flags);
+using cuStreamCreateWithPriority_t = CUresult(CUstream* phStream, unsigned int flags, int priority);
 using cuStreamGetCtx_t = CUresult(CUstream hStream, CUcontext* pctx);
 using cuEventCreate_t = CUresult(CUevent* phEvent, unsigned int Flags);
 using cuEventRecord_t = CUresult(CUevent hEvent, CUstream hStream);

@@ -18,10 +18,56 @@ thread_local ContextStack stack{};
 
 constexpr unsigned int kApiVersion = 3020;
 
+constexpr std::size_t kDefaultStackBytes = 1024;
+constexpr std::size_t kDefaultPrintfBytes = 8'650'752;
+constexpr std::size_t kDefaultHeapBytes = std::size_t{8} << 20;
+
+// For NVML, which lists processes with a context.
+void count_context(const Device& device, int change) {
+  Card::Process* const entry = state().card_entry;
+  if (entry != nullptr) {
+    entry->devices[device.ordinal].contexts += static_cast<std::uint32_t>(change);
+  }
+}
+
+bool charge_context(Device* device) {
+  if (!charge(device, state().settings.context_bytes)) return false;
+  count_context(*device, 1);
+  return true;
+}
+
+void set_default_limits(CUcontext context) {
+  context->limits = {{CU_LIMIT_STACK_SIZE, kDefaultStackBytes},
+                     {CU_LIMIT_PRINTF_FIFO_SIZE, kDefaultPrintfBytes},
+                     {CU_LIMIT_MALLOC_HEAP_SIZE, kDefaultHeapBytes}};
+  context->limit_bytes = {};
+}
+
+// What the limit makes the context take beyond its own bytes, as measured on an H100
+// (docs/verification.md): local memory for every thread that can run, and the heap.
+std::uint64_t bytes_for_limit(CUlimit limit, std::size_t value) {
+  constexpr std::uint64_t kThreads = 132 * 2048;
+  if (limit == CU_LIMIT_STACK_SIZE) {
+    const std::uint64_t more = value < kDefaultStackBytes ? 0 : value - kDefaultStackBytes;
+    return round_up(more * kThreads, kGranuleBytes);
+  }
+  return limit == CU_LIMIT_MALLOC_HEAP_SIZE ? value + kGranuleBytes : 0;
+}
+
+CUresult take_for_limit(CUcontext context, CUlimit limit, std::size_t value) {
+  std::uint64_t& taken = context->limit_bytes[limit];
+  const std::uint64_t wanted = bytes_for_limit(limit, value);
+  if (wanted > taken && !charge(context->device, wanted - taken)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (wanted < taken) refund(context->device, taken - wanted);
+  taken = wanted;
+  return CUDA_SUCCESS;
+}
+
 CUresult begin_context(Device* device, unsigned int flags, CUcontext* context) {
   State& driver = state();
-  if (!charge(device, driver.settings.context_bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (!charge_context(device)) return CUDA_ERROR_OUT_OF_MEMORY;
   *context = driver.contexts.create();
+  set_default_limits(*context);
   (*context)->device = device;
   (*context)->flags = flags;
   (*context)->api_version = kApiVersion;
@@ -57,6 +103,12 @@ void end_context(CUcontext context) {
   State& driver = state();
   release_contents(context);
   refund(context->device, driver.settings.context_bytes);
+  count_context(*context->device, -1);
+  for (const auto& [limit, bytes] : context->limit_bytes) refund(context->device, bytes);
+  set_default_limits(context);
+  refund(context->device, context->executable_graph_bytes);
+  context->executable_graph_bytes = 0;
+  context->executable_graphs = 0;
   context->alive = false;
   context->peers.clear();
   driver.sticky_error = CUDA_SUCCESS;
@@ -113,7 +165,7 @@ CUresult primary_retain(CUcontext* context, CUdevice ordinal) {
     }
     device->primary->is_primary = true;
   } else if (!device->primary->alive) {
-    if (!charge(device, state().settings.context_bytes)) return CUDA_ERROR_OUT_OF_MEMORY;
+    if (!charge_context(device)) return CUDA_ERROR_OUT_OF_MEMORY;
     device->primary->alive = true;
   }
   ++device->primary_count;
@@ -212,8 +264,20 @@ CUresult context_get_limit(std::size_t* value, CUlimit limit) {
 }
 
 CUresult context_set_limit(CUlimit limit, std::size_t value) {
-  current_context()->limits[limit] = value;
+  CUcontext context = current_context();
+  if (state().settings.limits_take_memory && limit == CU_LIMIT_STACK_SIZE) {
+    const CUresult result = take_for_limit(context, limit, value);
+    if (result != CUDA_SUCCESS) return result;
+  }
+  context->limits[limit] = value;
   return CUDA_SUCCESS;
+}
+
+CUresult take_heap() {
+  if (!state().settings.limits_take_memory) return CUDA_SUCCESS;
+  CUcontext context = current_context();
+  return take_for_limit(context, CU_LIMIT_MALLOC_HEAP_SIZE,
+                        context->limits[CU_LIMIT_MALLOC_HEAP_SIZE]);
 }
 
 CUresult context_get_api_version(CUcontext context, unsigned int* version) {

@@ -105,30 +105,6 @@ struct CUDA_POINTER_ATTRIBUTE_P2P_TOKENS {
   unsigned int vaSpaceToken;
 };
 
-enum CUdevice_attribute : int {
-  CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 1,
-  CU_DEVICE_ATTRIBUTE_WARP_SIZE = 10,
-  CU_DEVICE_ATTRIBUTE_MAX_PITCH = 11,
-  CU_DEVICE_ATTRIBUTE_CLOCK_RATE = 13,
-  CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT = 14,
-  CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16,
-  CU_DEVICE_ATTRIBUTE_CAN_MAP_HOST_MEMORY = 19,
-  CU_DEVICE_ATTRIBUTE_PCI_BUS_ID = 33,
-  CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT = 40,
-  CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
-  CU_DEVICE_ATTRIBUTE_TEXTURE_PITCH_ALIGNMENT = 51,
-  CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
-  CU_DEVICE_ATTRIBUTE_STREAM_PRIORITIES_SUPPORTED = 78,
-  CU_DEVICE_ATTRIBUTE_MANAGED_MEMORY = 83,
-  CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS = 89,
-  CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91,
-  CU_DEVICE_ATTRIBUTE_HOST_REGISTER_SUPPORTED = 99,
-  CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
-  CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
-  CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED = 115,
-  CU_DEVICE_ATTRIBUTE_MEMPOOL_SUPPORTED_HANDLE_TYPES = 119,
-};
-
 enum CUpointer_attribute : int {
   CU_POINTER_ATTRIBUTE_CONTEXT = 1,
   CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
@@ -191,7 +167,6 @@ using cuGetErrorString_t = CUresult(CUresult error, const char** pStr);
 // Devices.
 using cuDeviceGet_t = CUresult(CUdevice* device, int ordinal);
 using cuDeviceTotalMem_t = CUresult(unsigned int* bytes, CUdevice dev);
-using cuDeviceGetAttribute_t = CUresult(int* pi, CUdevice_attribute attrib, CUdevice dev);
 using cuDeviceGetByPCIBusId_t = CUresult(CUdevice* dev, const char* pciBusId);
 using cuDeviceComputeCapability_t = CUresult(int* major, int* minor, CUdevice dev);
 using cuDeviceCanAccessPeer_t = CUresult(int* canAccessPeer, CUdevice dev, CUdevice peerDev);
@@ -203,7 +178,6 @@ using cuCtxGetDevice_v2_t = CUresult(CUdevice* device, CUcontext ctx);
 using cuCtxSynchronize_t = CUresult();
 using cuCtxSynchronize_v2_t = CUresult(CUcontext ctx);
 using cuCtxGetFlags_t = CUresult(unsigned int* flags);
-using cuCtxGetLimit_t = CUresult(std::size_t* pvalue, CUlimit limit);
 using cuCtxGetApiVersion_t = CUresult(CUcontext ctx, unsigned int* version);
 using cuCtxAttach_t = CUresult(CUcontext* pctx, unsigned int flags);
 using cuCtxDetach_t = CUresult(CUcontext ctx);
@@ -308,8 +282,6 @@ using cuGraphExecUpdate_v2_t = CUresult(CUgraphExec hGraphExec, CUgraph hGraph,
                                         CUgraphExecUpdateResultInfo* resultInfo);
 
 // Streams, events and capture.
-using cuStreamCreate_t = CUresult(CUstream* phStream, unsigned int Flags);
-using cuStreamCreateWithPriority_t = CUresult(CUstream* phStream, unsigned int flags, int priority);
 using cuStreamDestroy_t = CUresult(CUstream hStream);
 using cuStreamDestroy_v2_t = CUresult(CUstream hStream);
 using cuStreamSynchronize_t = CUresult(CUstream hStream);

@@ -39,6 +39,8 @@ int attribute_value(const Device& device, CUdevice_attribute attribute) {
       return 32;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
       return 132;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+      return 2048;
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
       return device.ordinal + 1;
     case CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT:

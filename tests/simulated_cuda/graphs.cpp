@@ -112,6 +112,17 @@ void free_leftovers(CUgraphExec executable) {
   }
 }
 
+// Memory that destroyed graphs left is used first.
+bool take_for_executable(CUcontext context) {
+  const std::uint64_t wanted = (context->executable_graphs + 1) * state().settings.graph_bytes;
+  if (wanted > context->executable_graph_bytes) {
+    if (!charge(context->device, wanted - context->executable_graph_bytes)) return false;
+    context->executable_graph_bytes = wanted;
+  }
+  ++context->executable_graphs;
+  return true;
+}
+
 }  // namespace
 
 CUresult graph_create(CUgraph* graph, unsigned int flags) {
@@ -246,7 +257,9 @@ CUresult executable_memset_node_set_parameters(CUgraphExec executable, CUgraphNo
 CUresult graph_instantiate_with_flags(CUgraphExec* executable, CUgraph graph,
                                       unsigned long long flags) {
   if (executable == nullptr || !state().graphs.has(graph)) return CUDA_ERROR_INVALID_VALUE;
+  if (!take_for_executable(current_context())) return CUDA_ERROR_OUT_OF_MEMORY;
   *executable = state().executable_graphs.create();
+  (*executable)->context = current_context();
   (*executable)->flags = flags;
   for (const auto& node : graph->nodes) {
     (*executable)->steps.push_back({node.get(), node->type, node->work, node->allocation.dptr});
@@ -291,6 +304,8 @@ CUresult graph_upload(CUgraphExec executable, CUstream handle) {
 
 CUresult executable_destroy(CUgraphExec executable) {
   if (!state().executable_graphs.has(executable)) return CUDA_ERROR_INVALID_VALUE;
+  // The context may have ended, and the count with it.
+  if (executable->context->executable_graphs != 0) --executable->context->executable_graphs;
   state().executable_graphs.destroy(executable);
   return CUDA_SUCCESS;
 }

@@ -51,6 +51,9 @@ struct CUctx_st {
   unsigned int attach_count = 1;
   std::uint64_t id = 0;
   std::map<int, std::size_t> limits;
+  std::map<int, std::uint64_t> limit_bytes;  // that the limits made it take
+  std::uint64_t executable_graphs = 0;
+  std::uint64_t executable_graph_bytes = 0;  // stay when graphs are destroyed, for later ones
   std::vector<CUcontext> peers;
 };
 
@@ -118,6 +121,7 @@ struct CUgraph_st {
 };
 
 struct CUgraphExec_st {
+  CUcontext context = nullptr;
   struct Step {
     CUgraphNode node = nullptr;
     CUgraphNodeType type = CU_GRAPH_NODE_TYPE_EMPTY;

@@ -58,6 +58,8 @@ CUresult context_synchronize_of(CUcontext context);
 CUresult context_get_flags(unsigned int* flags);
 CUresult context_get_limit(std::size_t* value, CUlimit limit);
 CUresult context_set_limit(CUlimit limit, std::size_t value);
+// What the first kernel makes the current context take.
+CUresult take_heap();
 CUresult context_get_api_version(CUcontext context, unsigned int* version);
 CUresult context_attach(CUcontext* context, unsigned int);
 CUresult context_detach(CUcontext context);

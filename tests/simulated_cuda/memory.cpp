@@ -183,7 +183,9 @@ CUresult host_get_flags(unsigned int* flags, void* host) {
 
 CUresult get_info(std::size_t* free_bytes, std::size_t* total_bytes) {
   const Device* device = current_context()->device;
-  if (free_bytes != nullptr) *free_bytes = device->capacity_bytes - device->used_bytes;
+  const std::uint64_t used = device->used_bytes + bytes_of_others(*device);
+  const std::uint64_t capacity = device->capacity_bytes;
+  if (free_bytes != nullptr) *free_bytes = used < capacity ? capacity - used : 0;
   if (total_bytes != nullptr) *total_bytes = device->capacity_bytes;
   return CUDA_SUCCESS;
 }

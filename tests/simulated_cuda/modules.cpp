@@ -9,6 +9,8 @@ namespace {
 
 CUresult launch_nothing(CUfunction function, CUstream stream) {
   if (function == nullptr) return CUDA_ERROR_INVALID_HANDLE;
+  // Any kernel may call malloc.
+  if (const CUresult result = take_heap(); result != CUDA_SUCCESS) return result;
   return submit(stream, CU_GRAPH_NODE_TYPE_KERNEL, [] { return CUDA_SUCCESS; });
 }
 

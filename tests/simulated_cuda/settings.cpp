@@ -52,6 +52,26 @@ void read_failures(const char* name, bool sticky, std::vector<InjectedFailure>* 
   }
 }
 
+NvmlMode read_nvml_mode() {
+  constexpr struct {
+    const char* name;
+    NvmlMode mode;
+  } kModes[] = {{"absent", NvmlMode::kAbsent},
+                {"full", NvmlMode::kFull},
+                {"no_process_bytes", NvmlMode::kNoProcessBytes},
+                {"other_namespace", NvmlMode::kOtherNamespace},
+                {"no_memory", NvmlMode::kNoMemory},
+                {"slow", NvmlMode::kSlow}};
+  constexpr const char* kName = "GPUMEMTRACE_SIM_NVML";
+  const char* text = std::getenv(kName);
+  if (text == nullptr || *text == '\0') return NvmlMode::kAbsent;
+  for (const auto& known : kModes) {
+    if (known.name == std::string(text)) return known.mode;
+  }
+  complain(kName, text, "a mode of NVML");
+  return NvmlMode::kAbsent;
+}
+
 }  // namespace
 
 Settings read_settings() {
@@ -62,6 +82,12 @@ Settings read_settings() {
   settings.context_bytes = read_number("GPUMEMTRACE_SIM_CONTEXT_BYTES", settings.context_bytes);
   settings.driver_version = static_cast<int>(read_number(
       "GPUMEMTRACE_SIM_DRIVER_VERSION", static_cast<std::uint64_t>(settings.driver_version)));
+  if (const char* path = std::getenv("GPUMEMTRACE_SIM_CARD")) settings.card_path = path;
+  settings.other_bytes = read_number("GPUMEMTRACE_SIM_OTHER_BYTES", settings.other_bytes);
+  settings.reserved_bytes = read_number("GPUMEMTRACE_SIM_RESERVED_BYTES", settings.reserved_bytes);
+  settings.nvml = read_nvml_mode();
+  settings.graph_bytes = read_number("GPUMEMTRACE_SIM_GRAPH_BYTES", settings.graph_bytes);
+  settings.limits_take_memory = read_number("GPUMEMTRACE_SIM_LIMIT_MEMORY", 0) != 0;
   if (const char* path = std::getenv("GPUMEMTRACE_SIM_CALL_LOG")) settings.call_log_path = path;
   read_failures("GPUMEMTRACE_SIM_FAIL", false, &settings.failures);
   read_failures("GPUMEMTRACE_SIM_STICKY", true, &settings.failures);

@@ -17,12 +17,28 @@ struct InjectedFailure {
   bool sticky = false;  // from then on every call that needs a context returns it
 };
 
+// What the simulated NVML is able to do.
+enum class NvmlMode {
+  kAbsent,
+  kFull,
+  kNoProcessBytes,  // it lists processes without their bytes
+  kOtherNamespace,  // it numbers processes as the host of a container does
+  kNoMemory,        // "not supported", as on chips that share the host's memory
+  kSlow,            // it answers after a minute
+};
+
 // The environment variables of the simulated driver; README.md lists them.
 struct Settings {
   int device_count = 1;
   std::uint64_t device_bytes = std::uint64_t{8} << 30;
   std::uint64_t context_bytes = std::uint64_t{256} << 20;
   int driver_version = 13000;
+  std::string card_path;
+  std::uint64_t other_bytes = 0;
+  std::uint64_t reserved_bytes = std::uint64_t{480} << 20;
+  NvmlMode nvml = NvmlMode::kAbsent;
+  std::uint64_t graph_bytes = 0;
+  bool limits_take_memory = false;
   std::string call_log_path;
   std::vector<InjectedFailure> failures;
 };

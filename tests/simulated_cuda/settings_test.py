@@ -63,6 +63,32 @@ except simcuda.CudaError as error:
         result = run(program, GPUMEMTRACE_SIM_DEVICES="0")
         self.assertEqual(result.stdout.strip(), "cuInit returned 100 (CUDA_ERROR_NO_DEVICE)")
 
+    def test_other_processes_graphs_and_limits_take_memory(self):
+        program = """
+import ctypes, simcuda
+cuda = simcuda.Context()
+def used():
+    free, total = cuda.memory_info()
+    return total - free
+print(used())
+cuda.call("cuCtxSetLimit", ctypes.c_int(0), ctypes.c_size_t(2048))
+print(used())
+cuda.call("cuCtxSetLimit", ctypes.c_int(0), ctypes.c_size_t(1024))
+graph, executable = ctypes.c_void_p(), ctypes.c_void_p()
+cuda.call("cuGraphCreate", ctypes.byref(graph), 0)
+for _ in range(3):
+    cuda.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_ulonglong(0))
+print(used())
+cuda.call("cuGraphExecDestroy", executable)
+cuda.call("cuGraphInstantiateWithFlags", ctypes.byref(executable), graph, ctypes.c_ulonglong(0))
+print(used())
+"""
+        result = run(program, GPUMEMTRACE_SIM_OTHER_BYTES="5000", GPUMEMTRACE_SIM_GRAPH_BYTES="1000",
+                     GPUMEMTRACE_SIM_CONTEXT_BYTES="0", GPUMEMTRACE_SIM_LIMIT_MEMORY="1")
+        local_bytes = 1024 * 132 * 2048
+        self.assertEqual(list(map(int, result.stdout.split())),
+                         [5000, 5000 + local_bytes, 5000 + 3000, 5000 + 3000])
+
     def test_the_call_log_has_one_line_a_call(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "calls")

@@ -46,6 +46,9 @@ CUresult initialize(unsigned int flags) {
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
   driver.addresses.add(driver.backing.wide_base(), Backing::kWideBytes);
+  if (driver.settings.device_count <= Card::kMostDevices) {
+    driver.card_entry = enter_card(driver.card);
+  }
   for (int ordinal = 0; ordinal < driver.settings.device_count; ++ordinal) create_device(ordinal);
   driver.legacy_stream = driver.streams.create();
   driver.initialized = true;
@@ -92,3 +95,9 @@ CUresult get_proc_address_v1(const char* name, void** function, int version, std
 }
 
 }  // namespace gpumemtrace::cuda_abi::simulated
+
+// For the simulated NVML.
+extern "C" __attribute__((visibility("default"))) const gpumemtrace::cuda_abi::simulated::Card*
+cuSimulatedCard() {
+  return gpumemtrace::cuda_abi::simulated::state().card;
+}

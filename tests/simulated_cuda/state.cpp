@@ -10,7 +10,7 @@
 namespace gpumemtrace::cuda_abi::simulated {
 namespace {
 
-constexpr std::uint64_t kSmallestLargeBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kLargestSmallBytes = std::uint64_t{1} << 20;
 
 std::uint64_t take_large(Device* device, std::uint64_t bytes) {
   if (!charge(device, bytes)) return 0;
@@ -35,6 +35,12 @@ std::uint64_t take_low(Device* device, std::uint64_t bytes) {
   return *address;
 }
 
+// For other processes and NVML.
+void publish(const Device& device) {
+  Card::Process* const entry = state().card_entry;
+  if (entry != nullptr) entry->devices[device.ordinal].bytes = device.used_bytes;
+}
+
 bool is_low(std::uint64_t address) { return address < (std::uint64_t{1} << 32); }
 
 void give_large(Device* device, std::uint64_t address, std::uint64_t bytes, bool touched) {
@@ -56,6 +62,7 @@ State& state() {
   static State* const only = [] {
     auto* created = new State;
     created->settings = read_settings();
+    created->card = open_card(created->settings.card_path.c_str());
     return created;
   }();
   return *only;
@@ -67,19 +74,30 @@ Device* find_device(CUdevice ordinal) {
   return known ? driver.devices[static_cast<std::size_t>(ordinal)].get() : nullptr;
 }
 
+std::uint64_t bytes_of_others(const Device& device) {
+  return state().settings.other_bytes + bytes_of_others(*state().card, device.ordinal);
+}
+
 bool charge(Device* device, std::uint64_t bytes) {
-  if (device->used_bytes + bytes > device->capacity_bytes) trim_all_pools(device, 0);
-  if (device->used_bytes + bytes > device->capacity_bytes) return false;
+  const auto has_room = [&] {
+    return device->used_bytes + bytes + bytes_of_others(*device) <= device->capacity_bytes;
+  };
+  if (!has_room()) trim_all_pools(device, 0);
+  if (!has_room()) return false;
   device->used_bytes += bytes;
+  publish(*device);
   return true;
 }
 
-void refund(Device* device, std::uint64_t bytes) { device->used_bytes -= bytes; }
+void refund(Device* device, std::uint64_t bytes) {
+  device->used_bytes -= bytes;
+  publish(*device);
+}
 
 std::uint64_t take_device_memory(Device* device, std::uint64_t bytes, bool low) {
   if (bytes > device->capacity_bytes) return 0;
   if (low) return take_low(device, round_up(bytes, kGranuleBytes));
-  if (bytes >= kSmallestLargeBytes) return take_large(device, round_up(bytes, kGranuleBytes));
+  if (bytes > kLargestSmallBytes) return take_large(device, round_up(bytes, kGranuleBytes));
   const std::uint64_t occupied = round_up(bytes, kSmallAlignment);
   auto address = device->small.take(occupied, kSmallAlignment);
   if (!address) {
@@ -94,7 +112,7 @@ std::uint64_t take_device_memory(Device* device, std::uint64_t bytes, bool low) 
 }
 
 void give_device_memory(Device* device, std::uint64_t address, std::uint64_t bytes, bool touched) {
-  if (is_low(address) || bytes >= kSmallestLargeBytes) {
+  if (is_low(address) || bytes > kLargestSmallBytes) {
     give_large(device, address, round_up(bytes, kGranuleBytes), touched);
     return;
   }

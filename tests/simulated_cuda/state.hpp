@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/simulated_cuda/backing.hpp"
+#include "tests/simulated_cuda/card.hpp"
 #include "tests/simulated_cuda/free_ranges.hpp"
 #include "tests/simulated_cuda/handles.hpp"
 #include "tests/simulated_cuda/settings.hpp"
@@ -122,6 +123,8 @@ struct State {
   FreeRanges addresses;
   FreeRanges low_addresses;
   std::vector<std::unique_ptr<Device>> devices;
+  Card* card = nullptr;
+  Card::Process* card_entry = nullptr;
   std::map<std::uint64_t, Allocation> allocations;      // by address, never overlapping
   std::map<std::uint64_t, std::uint64_t> reservations;  // bytes by address
   std::map<std::uint64_t, PhysicalMemory> physical;     // by handle
@@ -151,6 +154,9 @@ Device* find_device(CUdevice ordinal);
 // The calling thread's current context, null when it has none. Contexts that have been destroyed
 // may still be current.
 CUcontext current_context();
+
+// What other processes use of a device.
+std::uint64_t bytes_of_others(const Device& device);
 
 // Charges a device for physical memory; trims its pools when there is not enough.
 bool charge(Device* device, std::uint64_t bytes);
