@@ -14,7 +14,6 @@ namespace {
 
 using trace::ContextId;
 
-constexpr std::uint32_t kMaxContexts = 1024;
 constexpr std::uint32_t kMaxDevices = 128;
 
 struct ContextEntry {
@@ -33,6 +32,7 @@ struct State {
   std::atomic<bool> sampling = false;
   std::atomic<int> teardowns = 0;
   std::atomic<int> captures = 0;
+  std::atomic<int> first_launches = 0;  // that are still to come, at most
 };
 constinit State state;
 
@@ -236,6 +236,14 @@ bool captures_open() noexcept {
   return state.captures.load(std::memory_order_relaxed) != 0;  // orders nothing
 }
 
+void graph_instantiated() noexcept { state.first_launches.fetch_add(1); }
+
+bool graph_launched() noexcept {
+  // Relaxed: a number of its own. Below 0 where threads launch at once.
+  return state.first_launches.load(std::memory_order_relaxed) > 0 &&
+         state.first_launches.fetch_sub(1) > 0;
+}
+
 void reset_if_forked() noexcept {
   static constinit pid_t known_process = 0;
   const pid_t process = getpid();
@@ -253,6 +261,7 @@ void reset_if_forked() noexcept {
   state.sampling.store(false);
   state.teardowns.store(0);
   state.captures.store(0);
+  state.first_launches.store(0);
 }
 
 }  // namespace gpumemtrace::preload::tracking

@@ -34,6 +34,7 @@ trace::ContextId primary_context_id(int device) noexcept;
 // made one current. thread_state.context has it afterwards.
 [[nodiscard]] trace::ContextId ask_current_context() noexcept;
 
+inline constexpr std::uint32_t kMaxContexts = 1024;
 struct ContextInfo {
   std::uint64_t handle = 0;
   int device = -1;
@@ -66,6 +67,12 @@ void teardown_ended() noexcept;
 void capture_began() noexcept;
 void capture_ended() noexcept;
 [[nodiscard]] bool captures_open() noexcept;
+
+// --- Executable graphs, whose memory an older driver takes when one is launched first.
+
+void graph_instantiated() noexcept;
+// True for as many launches as graphs were instantiated: any of them may be a first one.
+[[nodiscard]] bool graph_launched() noexcept;
 
 // --- The rest.
 

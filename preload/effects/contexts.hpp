@@ -6,9 +6,16 @@
 #include "preload/driver/tracking.hpp"
 #include "preload/effects/effect.hpp"
 #include "preload/session/context_records.hpp"
+#include "preload/session/session.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload::effects {
+
+// A call met a context, for the first time where it has an id: the driver may just have made it.
+inline void announce_context(trace::ContextId new_id) noexcept {
+  record_context(new_id);
+  if (new_id != trace::ContextId::kNone) driver_memory_changed();
+}
 
 // The driver hands out a context: argument 0.
 struct OutputsContext {
@@ -31,7 +38,7 @@ struct CreatesContext : OutputsContext {
   template <class... A>
   static void track(CUresult result, const A&... a) noexcept {
     if (result != CUDA_SUCCESS || argument<0>(a...) == nullptr) return;
-    record_context(tracking::context_created(output<0>(a...), argument<kDevice>(a...)));
+    announce_context(tracking::context_created(output<0>(a...), argument<kDevice>(a...)));
   }
 };
 
@@ -45,19 +52,21 @@ struct DestroysContext {
   static void prepare(CUcontext) noexcept { tracking::teardown_begins(); }
   static void track(CUresult result, CUcontext context) noexcept {
     tracking::teardown_ended();
-    if (result == CUDA_SUCCESS) tracking::context_destroyed(bits(context));
+    if (result != CUDA_SUCCESS) return;
+    tracking::context_destroyed(bits(context));
+    driver_memory_changed();
   }
 };
 
 struct SetsCurrentContext : OnlyTracked<trace::ContextCall> {
   static void track(CUresult result, CUcontext context) noexcept {
-    if (result == CUDA_SUCCESS) record_context(tracking::context_set(bits(context)));
+    if (result == CUDA_SUCCESS) announce_context(tracking::context_set(bits(context)));
   }
 };
 
 struct PushesContext : OnlyTracked<trace::ContextCall> {
   static void track(CUresult result, CUcontext context) noexcept {
-    if (result == CUDA_SUCCESS) record_context(tracking::context_pushed(bits(context)));
+    if (result == CUDA_SUCCESS) announce_context(tracking::context_pushed(bits(context)));
   }
 };
 
@@ -74,7 +83,7 @@ struct RetainsPrimary : OutputsContext {
   }
   static void track(CUresult result, CUcontext* context, CUdevice device) noexcept {
     if (result != CUDA_SUCCESS || context == nullptr) return;
-    record_context(tracking::primary_retained(bits(*context), device));
+    announce_context(tracking::primary_retained(bits(*context), device));
   }
 };
 
@@ -95,6 +104,7 @@ struct EndsPrimary {
     tracking::teardown_ended();
     if (result == CUDA_SUCCESS && !driver::primary_context_is_active(device)) {
       tracking::primary_ended(device);
+      driver_memory_changed();
     }
   }
 };
@@ -107,6 +117,11 @@ struct AdjustsContext {
     record.operation = kOperation;
     record.handle = input<kHandle>(a...);
     record.value = input<kValue>(a...);
+  }
+  template <class... A>
+  static void track(CUresult result, const A&...) noexcept
+      requires(kOperation == trace::ContextOperation::kSetLimit) {
+    if (result == CUDA_SUCCESS) driver_memory_changed();
   }
 };
 
@@ -122,7 +137,7 @@ struct CreatesGreenContext : Outputs<&trace::ContextCall::handle> {
 struct GetsContextOfGreen : OnlyTracked<trace::ContextCall> {
   static void track(CUresult result, CUcontext* context, CUgreenCtx) noexcept {
     if (result != CUDA_SUCCESS || context == nullptr) return;
-    record_context(tracking::context_seen(bits(*context)));
+    announce_context(tracking::context_seen(bits(*context)));
   }
 };
 

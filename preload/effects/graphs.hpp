@@ -6,6 +6,7 @@
 
 #include "preload/driver/tracking.hpp"
 #include "preload/effects/effect.hpp"
+#include "preload/session/session.hpp"
 #include "trace/records.hpp"
 
 namespace gpumemtrace::preload::effects {
@@ -39,6 +40,18 @@ struct UsesGraph {
     record.graph = input<kGraph>(a...);
     record.address = input<kAddress>(a...);
     record.stream = input<kStream>(a...);
+  }
+  template <class... A>
+  static void track(CUresult result, const A&...) noexcept
+      requires(kOperation == trace::GraphOperation::kUpload ||
+               kOperation == trace::GraphOperation::kDestroyExecutable) {
+    if (result == CUDA_SUCCESS) driver_memory_changed();
+  }
+  template <class... A>
+  static void track(CUresult result, const A&...) noexcept
+      requires(kOperation == trace::GraphOperation::kLaunch) {
+    if (result == CUDA_SUCCESS && tracking::graph_launched()) [[unlikely]]
+      driver_memory_changed();
   }
 };
 
@@ -95,6 +108,12 @@ struct InstantiatesGraph : Outputs<&trace::Graph::executable> {
     record.operation = trace::GraphOperation::kInstantiate;
     record.graph = input<1>(a...);
   }
+  template <class... A>
+  static void track(CUresult result, const A&...) noexcept {
+    if (result != CUDA_SUCCESS) return;
+    tracking::graph_instantiated();
+    driver_memory_changed();
+  }
 };
 
 // (clone*, graph)
@@ -134,6 +153,9 @@ struct TrimsGraphMemory {
   static void before(Record& record, CUdevice device) noexcept {
     record.operation = trace::GraphOperation::kTrim;
     record.device = device;
+  }
+  static void track(CUresult result, CUdevice) noexcept {
+    if (result == CUDA_SUCCESS) driver_memory_changed();
   }
 };
 

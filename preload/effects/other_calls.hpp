@@ -18,6 +18,15 @@ struct Happens {
   }
 };
 
+// Modules and streams, for which the driver may take memory of the device.
+template <int kArgument = kNone>
+struct TakesDriverMemory : Happens<kArgument> {
+  template <class... A>
+  static void track(CUresult result, const A&...) noexcept {
+    if (result == CUDA_SUCCESS) driver_memory_changed();
+  }
+};
+
 struct Initializes : OnlyTracked<trace::OtherCall> {
   static void track(CUresult result, unsigned int) noexcept {
     if (result != CUDA_SUCCESS) return;

@@ -56,15 +56,31 @@ class BackgroundThread {
     activities_.read(guard);
     bound_trace(guard);
     obey_mailbox(guard, session_, [&]() noexcept { observation_.observe(guard); });
-    if (session_.is_recording() && observation_.is_due()) {
-      observation_.observe(guard);
-      reclaim_writers(session_.pool, thread_is_gone);
-    }
+    if (session_.is_recording()) look(guard);
     answer_flush(session_, session_.flush_requested.load(), [&]() noexcept { pack_all(guard); });
-    pause_.until_woken([this]() noexcept {
-      return session_.ring.needs_round() ||
-             (session_.is_recording() && session_.sample_wanted.load());
-    });
+    const auto has_work = [this]() noexcept {
+      return session_.ring.needs_round() || (session_.is_recording() && is_look_wanted());
+    };
+    const std::uint64_t longest_ns = session_.is_recording()
+                                         ? observation_.pause_ns(RoundPause::kLongestNs)
+                                         : RoundPause::kLongestNs;
+    pause_.until_woken(has_work, longest_ns);
+  }
+
+  void look(const CallGuard& guard) noexcept {
+    switch (observation_.due()) {
+      case Observation::Due::kNothing:
+        return;
+      case Observation::Due::kSamples:
+        return observation_.sample(guard);
+      case Observation::Due::kEverything:
+        observation_.observe(guard);
+        reclaim_writers(session_.pool, thread_is_gone);
+    }
+  }
+
+  bool is_look_wanted() const noexcept {
+    return session_.sample_wanted.load() || session_.driver_memory_changed.load();
   }
 
   void bound_trace(const CallGuard& guard) noexcept {
@@ -89,10 +105,7 @@ class BackgroundThread {
     if (session_.is_recording() && is_last) observation_.observe_last(guard);
     if (!is_last) {
       activities_.read_all(guard);
-      if (session_.is_recording()) {
-        observation_.observe(guard);
-        observation_.observe_end();
-      }
+      if (session_.is_recording()) observation_.observe_end(guard);
       activities_.read(guard);
     }
     packer_.pack_sealed(guard);

@@ -34,14 +34,21 @@ void write_clock(const CallGuard& guard) noexcept {
 
 // The first time follows the start at once: until it has written the devices, nobody can say that
 // two processes share one.
-bool Observation::is_due() noexcept {
+Observation::Due Observation::due() noexcept {
   const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-  if (now_ns - last_ns_ < kPeriodNs && !session_.sample_wanted.exchange(false)) return false;
-  last_ns_ = now_ns;
-  return true;
+  if (session_.driver_memory_changed.exchange(false)) schedule_.change_seen(now_ns);
+  if (now_ns - last_ns_ >= kPeriodNs || session_.sample_wanted.exchange(false)) {
+    last_ns_ = now_ns;
+    return Due::kEverything;
+  }
+  return schedule_.is_due(now_ns) ? Due::kSamples : Due::kNothing;
 }
 
-void Observation::observe(const CallGuard& guard) noexcept {
+std::uint64_t Observation::pause_ns(std::uint64_t most_ns) const noexcept {
+  return schedule_.pause_ns(clock_ns(CLOCK_MONOTONIC), most_ns);
+}
+
+void Observation::look_around(const CallGuard& guard) noexcept {
   write_clock(guard);
   activities_.flush(guard);
   if (!devices_written_) {
@@ -52,7 +59,26 @@ void Observation::observe(const CallGuard& guard) noexcept {
   python::refresh(session_.modules);
   facts_.write_new(guard, session_.modules);
   write_losses(guard);
-  record_samples(guard);
+}
+
+void Observation::observe(const CallGuard& guard) noexcept {
+  look_around(guard);
+  sample(guard);
+}
+
+// Not once the exit handlers run: the driver's own is one of them.
+void Observation::sample(const CallGuard& guard) noexcept {
+  const bool is_over = session_.ring.header().exit_seen.load() != 0;
+  const Sampled sampled = is_over ? Sampled::kNothingToAsk : record_samples(guard);
+  const std::uint64_t now_ns = clock_ns(CLOCK_MONOTONIC);
+  switch (sampled) {
+    case Sampled::kDone:
+      return schedule_.sampled(now_ns);
+    case Sampled::kNothingToAsk:
+      return schedule_.passed_over(now_ns);
+    case Sampled::kLater:
+      return schedule_.postponed(now_ns);
+  }
 }
 
 void Observation::write_losses(const CallGuard& guard) noexcept {
@@ -72,7 +98,9 @@ void Observation::write_losses(const CallGuard& guard) noexcept {
 }
 
 // One rank of a node speaks for all.
-void Observation::observe_end() noexcept {
+void Observation::observe_end(const CallGuard& guard) noexcept {
+  look_around(guard);
+  record_last_samples(guard);
   const std::string_view local_rank = session_.job.local_rank;
   if (session_.config.torch_names) {
     facts_.write_missing_names(local_rank.empty() || local_rank == "0");

@@ -7,6 +7,7 @@
 
 #include "preload/base/clock.hpp"
 #include "preload/session/process_facts.hpp"
+#include "preload/session/sample_schedule.hpp"
 
 namespace gpumemtrace::preload {
 
@@ -20,20 +21,27 @@ class Observation {
   Observation(Session& session, ActivityReader& activities) noexcept
       : session_(session), activities_(activities) {}
 
-  // True once a second, and where somebody has asked for it.
-  [[nodiscard]] bool is_due() noexcept;
+  // Looks at what is due: everything once a second and where somebody has asked for it, the
+  // driver's numbers alone where it may have taken memory by itself.
+  enum class Due : std::uint8_t { kNothing, kSamples, kEverything };
+  [[nodiscard]] Due due() noexcept;
   void observe(const CallGuard& guard) noexcept;
+  void sample(const CallGuard& guard) noexcept;
+  // How long nothing is due, `most_ns` at most.
+  [[nodiscard]] std::uint64_t pause_ns(std::uint64_t most_ns) const noexcept;
   // The process is about to end, or to become another program.
-  void observe_end() noexcept;
+  void observe_end(const CallGuard& guard) noexcept;
   // At the very end, when the driver may have been shut down already.
   void observe_last(const CallGuard& guard) noexcept;
 
  private:
+  void look_around(const CallGuard& guard) noexcept;
   void write_losses(const CallGuard& guard) noexcept;
 
   Session& session_;
   ActivityReader& activities_;
   std::uint64_t last_ns_ = 0;
+  SampleSchedule schedule_;
   bool devices_written_ = false;
   ProcessFacts facts_;
   // Of what is counted for all threads together, what was written and when.

@@ -2,7 +2,11 @@
 #include "preload/session/sampler.hpp"
 
 #include <string.h>
+#include <time.h>
 
+#include <algorithm>
+
+#include "preload/base/clock.hpp"
 #include "preload/base/files.hpp"
 #include "preload/driver/cuda_abi.hpp"
 #include "preload/driver/driver.hpp"
@@ -10,6 +14,7 @@
 #include "preload/driver/tracking.hpp"
 #include "preload/loader/elf_symbols.hpp"
 #include "preload/ring/recorder.hpp"
+#include "preload/session/process_relations.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -18,6 +23,10 @@ using namespace cuda_abi;
 
 constexpr int kMaxDevices = 64;
 
+// How long a round waits for NVML, and the end of the process.
+constexpr std::uint64_t kLimitMs = 100;
+constexpr std::uint64_t kLastLimitMs = 20;
+
 struct Functions {
   cuDriverGetVersion_t* driver_version = nullptr;
   cuDeviceGetCount_t* device_count = nullptr;
@@ -25,9 +34,11 @@ struct Functions {
   cuDeviceTotalMem_v2_t* total_memory = nullptr;
   cuDeviceGetUuid_t* uuid = nullptr;
   cuDeviceGetPCIBusId_t* bus_id = nullptr;
+  cuDeviceGetAttribute_t* attribute = nullptr;
   cuCtxPushCurrent_v2_t* push_context = nullptr;
   cuCtxPopCurrent_v2_t* pop_context = nullptr;
   cuMemGetInfo_v2_t* memory_info = nullptr;
+  cuCtxGetLimit_t* limit = nullptr;
   cuMemPoolGetAttribute_t* pool_attribute = nullptr;
   cuDeviceGetDefaultMemPool_t* default_pool = nullptr;
   cuDeviceGetMemPool_t* current_pool = nullptr;
@@ -36,6 +47,23 @@ struct Functions {
 constinit Functions functions;
 constinit bool ready = false;
 constinit bool is_watched = false;
+
+struct KnownDevice {
+  char bus_id[32] = {};  // "" = not known
+  std::uint64_t total_bytes = 0;
+};
+constinit KnownDevice known_devices[kMaxDevices] = {};
+
+struct Limits {
+  std::uint64_t stack_bytes = 0;
+  std::uint64_t printf_bytes = 0;
+  std::uint64_t heap_bytes = 0;
+  friend bool operator==(const Limits&, const Limits&) = default;
+};
+// By id of the context, from 1; those that were written last.
+constinit Limits known_limits[tracking::kMaxContexts + 1] = {};
+
+constinit ProcessRelations relations;
 
 template <class Function>
 void load(Function*& function, const char* name) noexcept {
@@ -70,42 +98,119 @@ bool shows_errors_of_questions() noexcept {
   return find_loaded(is_sanitizer) || is_debugged();
 }
 
-void record_free_memory(const CallGuard& guard, const tracking::ContextInfo& context) noexcept {
-  if (functions.push_context == nullptr || functions.pop_context == nullptr ||
-      functions.memory_info == nullptr || is_watched ||
-      functions.push_context(reinterpret_cast<CUcontext>(context.handle)) != CUDA_SUCCESS) {
-    return;
+// Makes the context current as long as it lives; false where that cannot be.
+class CurrentContext {
+ public:
+  explicit CurrentContext(std::uint64_t handle) noexcept
+      : is_current_(functions.push_context != nullptr && functions.pop_context != nullptr &&
+                    functions.push_context(reinterpret_cast<CUcontext>(handle)) == CUDA_SUCCESS) {}
+  ~CurrentContext() {
+    CUcontext popped = nullptr;
+    if (is_current_) functions.pop_context(&popped);
   }
+  CurrentContext(const CurrentContext&) = delete;
+  CurrentContext& operator=(const CurrentContext&) = delete;
+  explicit operator bool() const noexcept { return is_current_; }
+
+ private:
+  bool is_current_;
+};
+
+// The context that is current.
+void record_free_memory(const CallGuard& guard, int device) noexcept {
   std::size_t free_bytes = 0;
   std::size_t total_bytes = 0;
-  const CUresult result = functions.memory_info(&free_bytes, &total_bytes);
-  CUcontext popped = nullptr;
-  functions.pop_context(&popped);
-  if (result != CUDA_SUCCESS) return;
+  if (functions.memory_info == nullptr ||
+      functions.memory_info(&free_bytes, &total_bytes) != CUDA_SUCCESS) {
+    return;
+  }
   (void)write_event<trace::MemorySample>(guard, [&](trace::MemorySample& sample) {
     sample.source = trace::SampleSource::kMemGetInfo;
-    sample.device = context.device;
+    sample.device = device;
     sample.free_bytes = free_bytes;
     sample.total_bytes = total_bytes;
   });
 }
 
-void record_nvml(const CallGuard& guard, int device) noexcept {
-  char bus_id[32] = {};
-  nvml::DeviceUse use;
-  if (functions.bus_id == nullptr ||
-      functions.bus_id(bus_id, sizeof bus_id, device) != CUDA_SUCCESS ||
-      !nvml::read_device(bus_id, use)) {
-    return;
+// The context that is current.
+void record_limits(const CallGuard& guard, trace::ContextId id, int device) noexcept {
+  if (functions.limit == nullptr) return;
+  const auto limit = [](CUlimit name) noexcept {
+    std::size_t value = 0;
+    return functions.limit(&value, name) == CUDA_SUCCESS ? std::uint64_t{value} : 0;
+  };
+  const Limits limits{limit(CU_LIMIT_STACK_SIZE), limit(CU_LIMIT_PRINTF_FIFO_SIZE),
+                      limit(CU_LIMIT_MALLOC_HEAP_SIZE)};
+  Limits& known = known_limits[trace::number_of(id)];
+  if (limits == known) return;
+  const bool is_written =
+      write_event<trace::ContextLimits>(guard, [&](trace::ContextLimits& record) {
+        record.context = id;
+        record.device = device;
+        record.stack_bytes = limits.stack_bytes;
+        record.printf_bytes = limits.printf_bytes;
+        record.heap_bytes = limits.heap_bytes;
+      });
+  if (is_written) known = limits;
+}
+
+// What NVML's list says of this process and of all others together; false where it does not say it
+// of both.
+bool sum_processes(const nvml::Answer& answer, trace::MemorySample& sample) noexcept {
+  if (!answer.has_processes || answer.process_count == 0) return false;
+  if (relations.relation_of(answer.processes[0].id) != trace::ProcessRelation::kThis) return false;
+  for (std::uint32_t i = 0; i < answer.process_count; ++i) {
+    const std::uint64_t bytes = answer.processes[i].bytes;
+    if (bytes == trace::kBytesNotTold) return false;
+    (i == 0 ? sample.process_bytes : sample.other_bytes) += bytes;
   }
-  (void)write_event<trace::MemorySample>(guard, [&](trace::MemorySample& sample) {
-    sample.source = trace::SampleSource::kNvmlProcess;
-    sample.device = device;
-    sample.free_bytes = use.free_bytes;
-    sample.total_bytes = use.total_bytes;
-    sample.process_bytes = use.process_bytes;
-    sample.other_bytes = use.other_bytes;
-  });
+  return true;
+}
+
+void record_processes(const CallGuard& guard, const nvml::Answer& answer, int device) noexcept {
+  if (!answer.has_processes) return;
+  // Where this process is not among them, the numbers are those of another namespace.
+  const bool are_ours =
+      answer.process_count != 0 &&
+      relations.relation_of(answer.processes[0].id) == trace::ProcessRelation::kThis;
+  for (std::uint32_t i = 0; i < answer.process_count; ++i) {
+    const nvml::Process& process = answer.processes[i];
+    (void)write_event<trace::ProcessSample>(guard, [&](trace::ProcessSample& sample) {
+      sample.bytes = process.bytes;
+      sample.process_id = process.id;
+      sample.processes = process.processes;
+      sample.relation =
+          are_ours ? relations.relation_of(process.id) : trace::ProcessRelation::kOther;
+      sample.device = device;
+    });
+  }
+}
+
+// An instance of a device (MIG) is a part of what NVML knows by the bus id.
+bool is_of_whole_device(const nvml::Answer& answer, std::uint64_t total_bytes) noexcept {
+  return total_bytes == 0 || answer.total_bytes - answer.total_bytes / 4 <= total_bytes;
+}
+
+// True where NVML told the device's memory.
+bool record_answer(const CallGuard& guard, const nvml::Answer& answer, int device) noexcept {
+  const bool has_memory =
+      answer.has_memory && is_of_whole_device(answer, known_devices[device].total_bytes);
+  if (has_memory) {
+    trace::MemorySample sums;
+    const bool has_sums = sum_processes(answer, sums);
+    (void)write_event<trace::MemorySample>(guard, [&](trace::MemorySample& sample) {
+      sample.source =
+          has_sums ? trace::SampleSource::kNvmlProcess : trace::SampleSource::kNvmlDevice;
+      sample.device = device;
+      sample.free_bytes = answer.free_bytes;
+      sample.total_bytes = answer.total_bytes;
+      sample.reserved_bytes = answer.reserved_bytes;
+      sample.process_bytes = has_sums ? sums.process_bytes : 0;
+      sample.other_bytes = has_sums ? sums.other_bytes : 0;
+    });
+  }
+  record_processes(guard, answer, device);
+  return has_memory;
 }
 
 void record_pool(const CallGuard& guard, std::uint64_t pool, int device) noexcept {
@@ -155,15 +260,22 @@ void record_pools(const CallGuard& guard, const bool (&has_context)[kMaxDevices]
   }
 }
 
+std::uint32_t attribute_of(int device, CUdevice_attribute name) noexcept {
+  int value = 0;
+  const bool is_told = functions.attribute != nullptr &&
+                       functions.attribute(&value, name, device) == CUDA_SUCCESS && value > 0;
+  return is_told ? static_cast<std::uint32_t>(value) : 0;
+}
+
 void record_device(int device, const nvml::Link& link) noexcept {
   trace::Device record;
   record.ordinal = device;
   record.pcie_generation = link.generation;
   record.pcie_width = link.width;
-  std::size_t total = 0;
-  if (functions.total_memory != nullptr && functions.total_memory(&total, device) == CUDA_SUCCESS) {
-    record.total_bytes = total;
-  }
+  record.multiprocessors = attribute_of(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  record.threads_per_multiprocessor =
+      attribute_of(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+  record.total_bytes = known_devices[device].total_bytes;
   CUuuid uuid = {};
   if (functions.uuid != nullptr && functions.uuid(&uuid, device) == CUDA_SUCCESS) {
     memcpy(&record.uuid_low, uuid.bytes, 8);
@@ -174,10 +286,80 @@ void record_device(int device, const nvml::Link& link) noexcept {
   (void)write_record(record, {name, strnlen(name, sizeof name)});
 }
 
+void know_device(int device) noexcept {
+  KnownDevice& known = known_devices[device];
+  std::size_t total = 0;
+  const bool has_total =
+      functions.total_memory != nullptr && functions.total_memory(&total, device) == CUDA_SUCCESS;
+  known.total_bytes = has_total ? total : 0;
+  const bool has_bus_id =
+      functions.bus_id != nullptr &&
+      functions.bus_id(known.bus_id, sizeof known.bus_id, device) == CUDA_SUCCESS;
+  if (!has_bus_id) known.bus_id[0] = '\0';
+}
+
+struct UsedDevices {
+  bool are_used[kMaxDevices] = {};  // they have or had a context
+  bool have_context[kMaxDevices] = {};
+  bool any = false;
+};
+
+UsedDevices used_devices() noexcept {
+  UsedDevices used;
+  const std::uint32_t contexts = tracking::context_count();
+  for (std::uint32_t id = 1; id <= contexts; ++id) {
+    const tracking::ContextInfo context = tracking::context_info(trace::ContextId{id});
+    if (context.handle == 0 || context.device < 0 || context.device >= kMaxDevices) continue;
+    used.any = true;
+    used.are_used[context.device] = true;
+    if (!context.ended) used.have_context[context.device] = true;
+  }
+  return used;
+}
+
+// Within the gate. The first context of each device tells the device's memory.
+void ask_contexts(const CallGuard& guard) noexcept {
+  bool is_told[kMaxDevices] = {};
+  const std::uint32_t contexts = tracking::context_count();
+  for (std::uint32_t number = 1; number <= contexts; ++number) {
+    const trace::ContextId id{number};
+    const tracking::ContextInfo context = tracking::context_info(id);
+    if (context.ended || context.handle == 0 || context.device < 0 ||
+        context.device >= kMaxDevices || is_watched) {
+      continue;
+    }
+    const CurrentContext current(context.handle);
+    if (!current) continue;
+    if (!is_told[context.device]) record_free_memory(guard, context.device);
+    is_told[context.device] = true;
+    record_limits(guard, id, context.device);
+  }
+}
+
+std::uint64_t in_ms(std::uint64_t ms) noexcept {
+  return clock_ns(CLOCK_MONOTONIC) + ms * 1'000'000;
+}
+
+// True where NVML told the memory of all.
+bool ask_nvml(const CallGuard& guard, const UsedDevices& used, std::uint64_t limit_ms) noexcept {
+  const std::uint64_t deadline_ns = in_ms(limit_ms);
+  relations.round_begins();
+  bool has_all = true;
+  for (int device = 0; device < kMaxDevices; ++device) {
+    if (!used.are_used[device]) continue;
+    const char* const bus_id = known_devices[device].bus_id;
+    const nvml::Answer* const answer = bus_id[0] == '\0' ? nullptr : nvml::ask(bus_id, deadline_ns);
+    if (answer == nullptr || !record_answer(guard, *answer, device)) has_all = false;
+  }
+  return has_all;
+}
+
 }  // namespace
 
 void load_sampler() noexcept {
   ready = false;
+  std::fill(std::begin(known_devices), std::end(known_devices), KnownDevice{});
+  std::fill(std::begin(known_limits), std::end(known_limits), Limits{});
   load(functions.driver_version, "cuDriverGetVersion");
   load(functions.device_count, "cuDeviceGetCount");
   load(functions.device_name, "cuDeviceGetName");
@@ -185,9 +367,11 @@ void load_sampler() noexcept {
   load(functions.uuid, "cuDeviceGetUuid_v2");
   if (functions.uuid == nullptr) load(functions.uuid, "cuDeviceGetUuid");
   load(functions.bus_id, "cuDeviceGetPCIBusId");
+  load(functions.attribute, "cuDeviceGetAttribute");
   load(functions.push_context, "cuCtxPushCurrent_v2");
   load(functions.pop_context, "cuCtxPopCurrent_v2");
   load(functions.memory_info, "cuMemGetInfo_v2");
+  load(functions.limit, "cuCtxGetLimit");
   load(functions.pool_attribute, "cuMemPoolGetAttribute");
   load(functions.default_pool, "cuDeviceGetDefaultMemPool");
   load(functions.current_pool, "cuDeviceGetMemPool");
@@ -208,34 +392,37 @@ void record_devices(const CallGuard&) noexcept {
   int count = 0;
   if (!prepare() || functions.device_count(&count) != CUDA_SUCCESS) return;
   if (count > kMaxDevices) count = kMaxDevices;
-  for (int device = 0; device < count; ++device) record_device(device, {});
+  for (int device = 0; device < count; ++device) {
+    know_device(device);
+    record_device(device, {});
+  }
   // Again with their links: NVML takes its time, and the devices must be known at once.
   for (int device = 0; device < count; ++device) {
-    char bus_id[32] = {};
-    if (functions.bus_id == nullptr ||
-        functions.bus_id(bus_id, sizeof bus_id, device) != CUDA_SUCCESS) {
-      continue;
-    }
-    const nvml::Link link = nvml::read_pcie_link(bus_id);
+    const char* const bus_id = known_devices[device].bus_id;
+    if (bus_id[0] == '\0') continue;
+    const nvml::Link link = nvml::ask_link(bus_id, in_ms(kLimitMs));
     if (link.generation != 0) record_device(device, link);
   }
 }
 
-void record_samples(const CallGuard& guard) noexcept {
-  if (!prepare() || !tracking::begin_sample()) return;
-  bool has_context[kMaxDevices] = {};
-  const std::uint32_t contexts = tracking::context_count();
-  for (std::uint32_t id = 1; id <= contexts; ++id) {
-    const tracking::ContextInfo context = tracking::context_info(trace::ContextId{id});
-    if (context.ended || context.handle == 0 || context.device < 0 ||
-        context.device >= kMaxDevices || has_context[context.device]) {
-      continue;
-    }
-    has_context[context.device] = true;
-    record_free_memory(guard, context);
-    record_nvml(guard, context.device);
-  }
-  if (tracking::any_pool_in_use()) record_pools(guard, has_context);
+Sampled record_samples(const CallGuard& guard) noexcept {
+  const UsedDevices used = used_devices();
+  if (!used.any || !prepare()) return Sampled::kNothingToAsk;
+  if (!tracking::begin_sample()) return Sampled::kLater;
+  ask_contexts(guard);
+  if (tracking::any_pool_in_use()) record_pools(guard, used.have_context);
+  tracking::end_sample();
+  (void)ask_nvml(guard, used, kLimitMs);
+  return Sampled::kDone;
+}
+
+void record_last_samples(const CallGuard& guard) noexcept {
+  const UsedDevices used = used_devices();
+  if (!used.any || !prepare()) return;
+  const bool has_all = ask_nvml(guard, used, kLastLimitMs);
+  if ((has_all && !tracking::any_pool_in_use()) || !tracking::begin_sample()) return;
+  if (!has_all) ask_contexts(guard);
+  if (tracking::any_pool_in_use()) record_pools(guard, used.have_context);
   tracking::end_sample();
 }
 

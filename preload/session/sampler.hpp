@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The driver's own numbers: free memory of each device, what NVML says this process and others use,
-// and how full the pools are. Background thread only, but for load_sampler(); every question is
-// asked through the gate of tracking.hpp, in relaxed capture mode, so that it can neither meet a
-// context that is being destroyed nor break a stream capture.
+// The driver's own numbers: free memory of each device, the limits of contexts, how full the pools
+// are, and what NVML says of devices and their processes. Background thread only, but for
+// load_sampler(). Every question to CUDA is asked through the gate of tracking.hpp, in relaxed
+// capture mode, so that it can neither meet a context that is being destroyed nor break a stream
+// capture. NVML is asked outside of the gate: it may take its time.
 #pragma once
+
+#include <cstdint>
 
 namespace gpumemtrace::preload {
 
@@ -12,8 +15,18 @@ class CallGuard;
 // Looks up what the questions need, for a new recording. The thread that starts it.
 void load_sampler() noexcept;
 
-// Writes one MemorySample a device and source, and one PoolSample a pool.
-void record_samples(const CallGuard& guard) noexcept;
+enum class Sampled : std::uint8_t {
+  kDone,
+  kNothingToAsk,  // no context yet
+  kLater,         // a context is being destroyed
+};
+// Writes one MemorySample a device and source, NVML's list of processes a device, one PoolSample a
+// pool, and ContextLimits where they changed.
+[[nodiscard]] Sampled record_samples(const CallGuard& guard) noexcept;
+
+// The process ends: as far as NVML tells the devices' numbers within 20 ms, CUDA is asked about
+// pools alone, whose highest marks nothing else has. Without NVML it is asked as ever.
+void record_last_samples(const CallGuard& guard) noexcept;
 
 // As cuDriverGetVersion says it: 13000 is CUDA 13.0. 0 where the driver does not say.
 [[nodiscard]] int driver_version() noexcept;

@@ -28,6 +28,12 @@ void request_sample() noexcept {
   background_wake.wake_if_asleep();
 }
 
+void driver_memory_changed() noexcept {
+  if (!session_exists()) return;
+  std::atomic<bool>& changed = the_session().driver_memory_changed;
+  if (!changed.load() && !changed.exchange(true)) background_wake.wake_if_asleep();
+}
+
 std::uint32_t settled_session() noexcept {
   wait_until([] { return control.session.load() != kStarting; }, 20'000, 100);
   return control.session.load();

@@ -27,6 +27,11 @@ std::uint32_t settled_session() noexcept;
 // thread that records; a store, and a system call where the background thread sleeps long.
 void request_sample() noexcept;
 
+// The driver may have taken memory by itself, or given some back: contexts, limits, graphs,
+// streams, modules. Samples follow soon, at most twenty a second. Any thread, recording or not; a
+// load where samples are due already.
+void driver_memory_changed() noexcept;
+
 // Gives the background thread its writer; the thread calls this itself.
 [[nodiscard]] bool attach_background_thread() noexcept;
 

@@ -31,6 +31,7 @@ struct Session {
   std::atomic<std::uint32_t> flush_requested = 0;
   std::atomic<std::uint32_t> flush_answered = 0;
   std::atomic<bool> sample_wanted = false;
+  std::atomic<bool> driver_memory_changed = false;
   std::atomic<bool> ending = false;               // the next flush is the last
   std::atomic<bool> background_is_ready = false;  // what it does from now on waits for no lock
 

@@ -81,8 +81,8 @@ add_mutant(asleep_though_woken preload/base/file_thread.cpp
 add_mutant(reserve_not_watched preload/ring/writers.cpp
   "    background_wake.wake_if_asleep();\n" "")
 add_mutant(asleep_though_needed preload/session/round_pause.hpp
-  "has_work() ? background_wake.announce(false) : background_wake.sleep(wakes_, kLongestNs)"
-  "(void)has_work, background_wake.sleep(wakes_, kLongestNs)")
+  "has_work() ? background_wake.announce(false) : background_wake.sleep(wakes_, ns)"
+  "(void)has_work, background_wake.sleep(wakes_, ns)")
 add_mutant(pause_not_announced preload/session/round_pause.hpp
   "    background_wake.announce(true);" "")
 add_mutant(announcement_taken_back preload/ring/control.cpp
