@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <memory>
 
-#include "analyzer/rows/report.hpp"
 #include "tools/base/failure.hpp"
 #include "tools/base/messages.hpp"
 #include "tools/base/sizes.hpp"
