@@ -11,9 +11,39 @@
 #include "preload/base/libc_compat.hpp"
 
 namespace gpumemtrace::preload {
+namespace {
+
+// By number: fstat's symbol version is newer than the oldest glibc that we run on. Not statx, which
+// older sandboxes forbid.
+bool describe(int folder, const char* path, int flags, struct stat& status) noexcept {
+  return syscall(SYS_newfstatat, folder, path, &status, flags) == 0;
+}
+
+bool identify_at(int folder, const char* path, int flags, FileIdentity& identity) noexcept {
+  struct stat status;
+  if (!describe(folder, path, flags, status)) return false;
+  identity.device = status.st_dev;
+  identity.inode = status.st_ino;
+  return true;
+}
+
+}  // namespace
+
+int open_regular(const char* path, int flags) noexcept {
+  struct stat status;
+  const int follow = (flags & O_NOFOLLOW) != 0 ? AT_SYMLINK_NOFOLLOW : 0;
+  // Before, as to open a device may do something; after, as another file may have come.
+  if (!describe(AT_FDCWD, path, follow, status) || !S_ISREG(status.st_mode)) return -1;
+  const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
+  if (descriptor < 0) return -1;
+  if (describe(descriptor, "", AT_EMPTY_PATH, status) && S_ISREG(status.st_mode)) return descriptor;
+  close(descriptor);
+  return -1;
+}
+
 bool is_locked_by_another(const char* path) noexcept {
   return file_thread::run([&]() noexcept {
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    const int descriptor = open_regular(path, O_NOFOLLOW);
     if (descriptor < 0) return false;
     struct flock lock = {};
     lock.l_type = F_WRLCK;
@@ -50,20 +80,6 @@ void make_folders(const char* path) noexcept {
   }
 }
 
-namespace {
-
-// By number: fstat's symbol version is newer than the oldest glibc that we run on. Not statx, which
-// older sandboxes forbid.
-bool identify_at(int folder, const char* path, int flags, FileIdentity& identity) noexcept {
-  struct stat status;
-  if (syscall(SYS_newfstatat, folder, path, &status, flags) != 0) return false;
-  identity.device = status.st_dev;
-  identity.inode = status.st_ino;
-  return true;
-}
-
-}  // namespace
-
 bool identify(int descriptor, FileIdentity& identity) noexcept {
   return identify_at(descriptor, "", AT_EMPTY_PATH, identity);
 }
@@ -72,10 +88,17 @@ bool identify(const char* path, FileIdentity& identity) noexcept {
   return identify_at(AT_FDCWD, path, 0, identity);
 }
 
+FileState state_of(int descriptor, std::uint64_t bytes) noexcept {
+  struct stat status;
+  if (!describe(descriptor, "", AT_EMPTY_PATH, status)) return FileState::kWhole;  // not known
+  if (status.st_nlink == 0) return FileState::kRemoved;
+  return static_cast<std::uint64_t>(status.st_size) < bytes ? FileState::kCut : FileState::kWhole;
+}
+
 std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept {
   return file_thread::run([&]() noexcept {
     std::size_t size = 0;
-    const int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    const int descriptor = open_regular(path);
     if (descriptor < 0) return size;
     while (size < capacity) {
       const ssize_t got = read(descriptor, out + size, capacity - size);

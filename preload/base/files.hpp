@@ -8,6 +8,10 @@
 
 namespace gpumemtrace::preload {
 
+// Opens a regular file to read it; -1 for any other, which could block or do something when it is
+// opened: a pipe, a device, a socket. `flags` are added to open()'s.
+[[nodiscard]] int open_regular(const char* path, int flags = 0) noexcept;
+
 // True where a process other than this one holds that lock. Not for a file that this process has
 // locked: closing any descriptor of it would give the lock up.
 [[nodiscard]] bool is_locked_by_another(const char* path) noexcept;
@@ -28,6 +32,10 @@ struct FileIdentity {
 };
 [[nodiscard]] bool identify(int descriptor, FileIdentity& identity) noexcept;
 [[nodiscard]] bool identify(const char* path, FileIdentity& identity) noexcept;
+
+// What others have done to an open file that had so many bytes.
+enum class FileState { kWhole, kRemoved, kCut };
+[[nodiscard]] FileState state_of(int descriptor, std::uint64_t bytes) noexcept;
 
 // Reads a small file as a whole; returns the number of bytes, 0 on any error.
 std::size_t read_small_file(const char* path, char* out, std::size_t capacity) noexcept;

@@ -123,6 +123,11 @@ void* OwnFile::map(std::uint64_t bytes, int& error) noexcept {
   return error == 0 ? mapped : nullptr;
 }
 
+FileState OwnFile::state(std::uint64_t bytes) const noexcept {
+  return file_thread::run(
+      [&]() noexcept { return is_ours() ? state_of(descriptor_, bytes) : FileState::kWhole; });
+}
+
 void OwnFile::lock() noexcept {
   file_thread::run([&]() noexcept {
     if (!is_ours()) return;

@@ -35,6 +35,8 @@ class OwnFile {
   void release(std::uint64_t offset, std::uint64_t bytes) noexcept;
   // Maps the first bytes, shared; they may lie past the file's end. nullptr with `error` set.
   [[nodiscard]] void* map(std::uint64_t bytes, int& error) noexcept;
+  // What others have done to the file, which had so many bytes.
+  [[nodiscard]] FileState state(std::uint64_t bytes) const noexcept;
   // Takes the lock that tells readers the trace is being written.
   void lock() noexcept;
 

@@ -39,6 +39,8 @@ void TracePacker::pack_there(const CallGuard& guard, Pack&& pack) noexcept {
     disable(guard,
             "the trace is far beyond --max-trace-bytes, and checkpoints do not make it smaller");
   }
+  if (refusal == Refusal::kRemoved) disable(guard, "somebody has removed the trace");
+  if (refusal == Refusal::kCut) disable(guard, "somebody has made the trace shorter");
   if (refusal == Refusal::kError) stop_for_file(guard, "the trace file cannot be written", error);
 }
 
@@ -49,6 +51,9 @@ void TracePacker::replenish_ring(const CallGuard& guard) noexcept {
 
 TracePacker::Refusal TracePacker::append(const Span& span, int& error) noexcept {
   if (session_.writer.bytes() > most_bytes()) return Refusal::kTooLarge;
+  const FileState state = session_.writer.state();
+  if (state == FileState::kRemoved) return Refusal::kRemoved;
+  if (state == FileState::kCut) return Refusal::kCut;
   error = session_.writer.append(span.writer, span.sequence, span.begin, span.records);
   return error == 0 ? Refusal::kNone : Refusal::kError;
 }

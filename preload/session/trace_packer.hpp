@@ -12,7 +12,8 @@ struct Session;
 struct Span;
 
 // - The background thread's.
-// - A file that cannot be written, or that grows far beyond its bound, ends the recording.
+// - A file that cannot be written, that others have removed or cut, or that grows far beyond its
+//   bound, ends the recording.
 class TracePacker {
  public:
   explicit TracePacker(Session& session) noexcept : session_(session) {}
@@ -27,7 +28,7 @@ class TracePacker {
   void stop_for_file(const CallGuard& guard, std::string_view what, int error) noexcept;
 
  private:
-  enum class Refusal : std::uint8_t { kNone, kTooLarge, kError };
+  enum class Refusal : std::uint8_t { kNone, kTooLarge, kRemoved, kCut, kError };
 
   template <class Pack>
   void pack_there(const CallGuard& guard, Pack&& pack) noexcept;

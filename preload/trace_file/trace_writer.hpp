@@ -36,6 +36,8 @@ class TraceWriter {
 
   std::uint64_t bytes() const noexcept { return trace_.bytes; }
   const OwnFile& file() const noexcept { return trace_.file; }
+  // What others have done to the trace.
+  [[nodiscard]] FileState state() const noexcept { return trace_.file.state(trace_.bytes); }
 
   [[nodiscard]] int begin_replacement(const char* path) noexcept;
   [[nodiscard]] int append_to_replacement(trace::BlockType type, std::uint32_t writer,
