@@ -3,14 +3,18 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <iterator>
 
 #include "preload/base/errno_keeper.hpp"
 #include "preload/base/files.hpp"
-#include "preload/base/libc_compat.hpp"
+#include "preload/base/signals_blocked.hpp"
 
 namespace gpumemtrace::preload {
 namespace {
@@ -26,17 +30,47 @@ bool has_place_for_messages() noexcept {
       (standard_error == FileIdentity{} || (identify(2, now) && now == standard_error))) {
     return true;
   }
-  const int flags = gpumemtrace_libc_fcntl(2, F_GETFL);
+  const long flags = syscall(SYS_fcntl, 2, F_GETFL, 0);
   return flags >= 0 && (flags & O_APPEND) != 0;
 }
 
+// Signals by which the kernel tells a thread that nobody reads what it writes, or that the file is
+// as large as it may be. They would end the program.
+constexpr std::uint64_t kSignalsOfWriting = signal_set(SIGPIPE, SIGXFSZ);
+
+std::uint64_t pending_signals() noexcept {
+  std::uint64_t pending = 0;
+  return syscall(SYS_rt_sigpending, &pending, sizeof pending) == 0 ? pending : ~std::uint64_t{0};
+}
+
+// Whether a pipe has room for a whole message, or will have in a tenth of a second.
+bool can_be_written() noexcept {
+  pollfd file = {2, POLLOUT, 0};
+  timespec rest = {0, 100'000'000};  // the kernel leaves here what is left when a signal came
+  long ready = 0;
+  do {
+    ready = syscall(SYS_ppoll, &file, 1, &rest, nullptr, sizeof(std::uint64_t));
+  } while (ready < 0 && errno == EINTR);
+  return ready != 0;  // also where a sandbox forbids the question
+}
+
+// By system calls: libc's functions are places to cancel a thread at.
 void write_message(const Line& line) noexcept {
   char prefix[] = "gpumemtrace: ";
   char end[] = "\n";
-  const iovec whole[] = {{prefix, sizeof prefix - 1},
-                         {const_cast<char*>(line.text().data()), line.size()},
-                         {end, sizeof end - 1}};
-  [[maybe_unused]] const ssize_t ignored = writev(2, whole, std::size(whole));
+  const std::size_t room = PIPE_BUF - sizeof prefix - sizeof end;
+  const iovec whole[] = {
+      {prefix, sizeof prefix - 1},
+      {const_cast<char*>(line.text().data()), line.size() < room ? line.size() : room},
+      {end, sizeof end - 1}};
+  const SignalsBlocked signals_blocked(kSignalsOfWriting);
+  const std::uint64_t pending_before = pending_signals();
+  if (!can_be_written() || syscall(SYS_writev, 2, whole, std::size(whole)) >= 0) return;
+  // The writing raised it, unless it waited before.
+  const std::uint64_t raised = kSignalsOfWriting & ~pending_before;
+  const timespec now = {};
+  while (syscall(SYS_rt_sigtimedwait, &raised, nullptr, &now, sizeof raised) > 0) {
+  }
 }
 
 }  // namespace

@@ -56,7 +56,9 @@ void silence_messages() noexcept;
 // number gets none, unless it is a log: a file opened for appending.
 void remember_standard_error() noexcept;
 
-// Writes "gpumemtrace: TEXT" and a line end; system calls, so not in the steady state.
+// Writes "gpumemtrace: TEXT" and a line end; system calls, so not in the steady state. It neither
+// ends the program nor waits longer than a tenth of a second: where nobody reads, the message is
+// lost.
 void message(const Line& line) noexcept;
 
 // Text of an errno value for the few that matter, else its number.

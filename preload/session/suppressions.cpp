@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include <atomic>
+
 #include "preload/base/append_once.hpp"
 #include "preload/base/message.hpp"
 
@@ -31,6 +33,13 @@ bool keep(std::string_view line) noexcept {
   return suppressions.add(is_it, fill) < kMaxSuppressions;
 }
 
+// Not inlined: the line must not lie on the stack of a thread that has nothing to say.
+[[gnu::noinline]] void say_some_are_left_out() noexcept {
+  message(Line() << "some suppressions of the program are left out: more than " << kMaxSuppressions
+                 << " lines, or a line of more than " << kMaxSuppressionBytes
+                 << " bytes; put them into a file for --suppressions");
+}
+
 }  // namespace
 
 void keep_suppressions(std::string_view text) noexcept {
@@ -41,12 +50,8 @@ void keep_suppressions(std::string_view text) noexcept {
     if (!line.empty()) all = keep(line) && all;
     text = slice(text, end == std::string_view::npos ? text.size() : end + 1);
   }
-  if (all) return;
-  Line line;
-  line << "some suppressions of the program are left out: more than " << kMaxSuppressions
-       << " lines, or a line of more than " << kMaxSuppressionBytes
-       << " bytes; put them into a file for --suppressions";
-  message(line);
+  static constinit std::atomic<bool> said = false;
+  if (!all && !said.exchange(true)) say_some_are_left_out();
 }
 
 std::size_t suppression_count() noexcept { return suppressions.count(); }
