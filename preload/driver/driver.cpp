@@ -198,6 +198,14 @@ void* real_get_proc_address(int version, Entry entry) noexcept {
   return entry == Entry::kExported ? function.exported.load() : function.pointer.load();
 }
 
+void* stand_in(const ApiInfo& api, Entry entry) noexcept {
+  if (entry != Entry::kExported) return nullptr;
+  void* const next = real_dlsym(RTLD_NEXT, api.symbol);
+  if (next != nullptr) return next;
+  if (libc_dlerror) libc_dlerror();                     // the look-up was ours
+  return find_symbol_behind(api.exported, api.symbol);  // opened for itself alone (RTLD_LOCAL)
+}
+
 void* wrap(void* address, const char* name) noexcept {
   if (address == nullptr || !resolve()) return address;
   if (void* wrapper = identities.find(address); wrapper != nullptr) {

@@ -23,6 +23,11 @@ void* real(ApiId api, Entry entry) noexcept;
 // The real cuGetProcAddress (version 1 or 2).
 void* real_get_proc_address(int version, Entry entry) noexcept;
 
+// Where no driver is loaded: another library's definition of a function whose symbol we export, as
+// a library has it that stands in for CUDA in tests. The caller would have got it without us.
+// nullptr where there is none, and for those who have a pointer. Looks it up each time. Any thread.
+void* stand_in(const ApiInfo& api, Entry entry) noexcept;
+
 // The wrapper that stands for `address`, or `address` itself where we wrap no such function.
 // `name` (may be nullptr) is what was asked for, for the coverage report.
 void* wrap(void* address, const char* name) noexcept;

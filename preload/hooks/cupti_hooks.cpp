@@ -9,6 +9,9 @@
 #include <utility>
 
 #include "cupti/collection.hpp"
+#include "preload/loader/elf_symbols.hpp"
+#include "preload/loader/lazy_symbols.hpp"
+#include "preload/loader/real_dlsym.hpp"
 #include "preload/session/cupti_collection.hpp"
 #include "preload/session/cupti_libraries.hpp"
 
@@ -51,6 +54,17 @@ void* wrapper_of(Library& library, std::string_view name) noexcept {
   return wrapper;
 }
 
+// Where no libcupti is loaded: what a library has that stands in for it under another name.
+template <class Function>
+Function* cupti_stand_in(Function* ours, const char* symbol) noexcept {
+  void* next = real_dlsym(RTLD_NEXT, symbol);
+  if (next == nullptr) {
+    if (libc_dlerror) libc_dlerror();  // the look-up was ours
+    next = find_symbol_behind(reinterpret_cast<void*>(ours), symbol);
+  }
+  return reinterpret_cast<Function*>(next);
+}
+
 }  // namespace
 
 bool is_cupti_name(const char* name) noexcept {
@@ -89,7 +103,10 @@ void* answer_cupti_symbol(void* own, void* behind_us, const char* name) noexcept
   extern "C" [[gnu::visibility("default")]] gpumemtrace::cupti::Result symbol parameters { \
     gpumemtrace::cupti::Library* const library =                                           \
         gpumemtrace::preload::cupti_library_for(__builtin_return_address(0));              \
-    if (library == nullptr) return gpumemtrace::cupti::kNotInitialized;                    \
+    if (library == nullptr) {                                                              \
+      auto* const next = gpumemtrace::preload::cupti_stand_in(&symbol, #symbol);           \
+      return next == nullptr ? gpumemtrace::cupti::kNotInitialized : next arguments;       \
+    }                                                                                      \
     gpumemtrace::preload::program_calls_cupti(*library);                                   \
     return library->verb arguments;                                                        \
   }

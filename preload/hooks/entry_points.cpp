@@ -148,7 +148,7 @@ struct Wrapper<kApi, kEntry, CUresult(Arguments...)> {
   static CUresult call(Arguments... arguments) {
     auto* const real = reinterpret_cast<Function*>(driver::real(kApi, kEntry));
     if (real == nullptr) [[unlikely]]
-      return cuda_abi::CUDA_ERROR_NOT_INITIALIZED;
+      return call_stand_in(arguments...);
     const CallGuard guard;
     if constexpr (requires { Effect::prepare(arguments...); }) Effect::prepare(arguments...);
     if constexpr (is_recorded<Effect>()) {
@@ -162,6 +162,13 @@ struct Wrapper<kApi, kEntry, CUresult(Arguments...)> {
   }
 
  private:
+  // Not recorded: what it does has nothing to do with a device.
+  [[gnu::cold, gnu::noinline]] static CUresult call_stand_in(Arguments... arguments) {
+    const ApiInfo& api = apis()[static_cast<std::size_t>(kApi)];
+    auto* const function = reinterpret_cast<Function*>(driver::stand_in(api, kEntry));
+    return function == nullptr ? cuda_abi::CUDA_ERROR_NOT_INITIALIZED : function(arguments...);
+  }
+
   static void track(CUresult result, Arguments... arguments) noexcept {
     if constexpr (requires { Effect::track(result, arguments...); }) {
       Effect::track(result, arguments...);
@@ -266,13 +273,19 @@ const std::array<ApiInfo, kApiCount>& apis() noexcept {
   return table;
 }
 
+// Second, hidden names, as above.
+extern "C" {
+[[gnu::visibility("hidden")]] cuda_abi::cuGetProcAddress_t gpumemtrace_symbol_cuGetProcAddress;
+[[gnu::visibility(
+    "hidden")]] cuda_abi::cuGetProcAddress_v2_t gpumemtrace_symbol_cuGetProcAddress_v2;
+}
+
 const std::array<ApiInfo, kGetProcAddressVersions>& get_proc_address_versions() noexcept {
   static const std::array<ApiInfo, kGetProcAddressVersions> table = {
-      ApiInfo{"cuGetProcAddress", "",
-              reinterpret_cast<void*>(&get_proc_address_v1<Entry::kExported>),
+      ApiInfo{"cuGetProcAddress", "", reinterpret_cast<void*>(&gpumemtrace_symbol_cuGetProcAddress),
               reinterpret_cast<void*>(&get_proc_address_v1<Entry::kPointer>)},
       ApiInfo{"cuGetProcAddress_v2", "",
-              reinterpret_cast<void*>(&get_proc_address_v2<Entry::kExported>),
+              reinterpret_cast<void*>(&gpumemtrace_symbol_cuGetProcAddress_v2),
               reinterpret_cast<void*>(&get_proc_address_v2<Entry::kPointer>)}};
   return table;
 }
@@ -290,4 +303,11 @@ extern "C" [[gnu::visibility("default")]] gpumemtrace::cuda_abi::CUresult cuGetP
     gpumemtrace::cuda_abi::CUdriverProcAddressQueryResult* status) {
   return gpumemtrace::preload::get_proc_address_v2<gpumemtrace::preload::driver::Entry::kExported>(
       name, function, version, flags, status);
+}
+
+extern "C" {
+[[gnu::alias("cuGetProcAddress")]] gpumemtrace::cuda_abi::cuGetProcAddress_t
+    gpumemtrace_symbol_cuGetProcAddress;
+[[gnu::alias("cuGetProcAddress_v2")]] gpumemtrace::cuda_abi::cuGetProcAddress_v2_t
+    gpumemtrace_symbol_cuGetProcAddress_v2;
 }

@@ -20,11 +20,19 @@ inline void recognize_runtime(const char* name, const void* caller) noexcept {
   if (asked_for.empty() || asked_for == "cuGetProcAddress") driver::record_runtime_caller(caller);
 }
 
+template <class Function, driver::Entry kEntry>
+Function* real_or_stand_in(int version) noexcept {
+  void* function = driver::real_get_proc_address(version, kEntry);
+  if (function == nullptr) {
+    function = driver::stand_in(get_proc_address_versions()[version - 1], kEntry);
+  }
+  return reinterpret_cast<Function*>(function);
+}
+
 template <driver::Entry kEntry>
 cuda_abi::CUresult get_proc_address_v1(const char* name, void** function, int version,
                                        std::uint64_t flags) {
-  auto* real =
-      reinterpret_cast<cuda_abi::cuGetProcAddress_t*>(driver::real_get_proc_address(1, kEntry));
+  auto* const real = real_or_stand_in<cuda_abi::cuGetProcAddress_t, kEntry>(1);
   if (real == nullptr) return cuda_abi::CUDA_ERROR_NOT_INITIALIZED;
   recognize_runtime(name, __builtin_return_address(0));
   const cuda_abi::CUresult result = real(name, function, version, flags);
@@ -37,8 +45,7 @@ template <driver::Entry kEntry>
 cuda_abi::CUresult get_proc_address_v2(const char* name, void** function, int version,
                                        std::uint64_t flags,
                                        cuda_abi::CUdriverProcAddressQueryResult* status) {
-  auto* real =
-      reinterpret_cast<cuda_abi::cuGetProcAddress_v2_t*>(driver::real_get_proc_address(2, kEntry));
+  auto* const real = real_or_stand_in<cuda_abi::cuGetProcAddress_v2_t, kEntry>(2);
   if (real == nullptr) return cuda_abi::CUDA_ERROR_NOT_INITIALIZED;
   recognize_runtime(name, __builtin_return_address(0));
   const cuda_abi::CUresult result = real(name, function, version, flags, status);

@@ -126,6 +126,20 @@ class OtherTools(support.EndToEnd):
         self.assertEqual(self.calls_of_hook("libdlsym_hook.so", "hook first", "dlsym"), 10)
 
 
+class StandIn(support.EndToEnd):
+    """No driver is loaded, and a library of another name has its functions, as in unit tests."""
+
+    def test_it_is_called_as_without_the_recorder(self):
+        for scope in ("RTLD_LOCAL", "RTLD_GLOBAL"):
+            with self.subTest(scope=scope):
+                result = self.run_command(
+                    [support.PYTHON, "-c", "import ctypes, sys; print(ctypes.CDLL(sys.argv[1], "
+                     f"ctypes.{scope}).use_stand_in())", VICTIMS / "libuses_stand_in.so"],
+                    support.base_environment(LD_PRELOAD=support.LIBRARY))
+                self.assertEqual((result.stdout, result.stderr), (b"5\n", b""))
+        self.assert_folder_is_empty()
+
+
 class FutureDriver(support.EndToEnd):
     def test_a_memory_function_that_is_newer_than_we_are_is_named(self):
         self.record(VICTIMS / "future_program", LD_LIBRARY_PATH=VICTIMS / "future_driver")
