@@ -18,11 +18,13 @@ std::string_view first_set(std::initializer_list<std::string_view> names) noexce
   return {};
 }
 
-// Characters that would leave the folder or be hard to type become underscores.
+// Characters that would leave the folder or be hard to type become underscores, and "." and ".."
+// do, which are no file names.
 void append_file_name_part(Line& path, std::string_view text) noexcept {
+  const bool is_folder = text == "." || text == "..";
   for (const char c : text) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '-' || c == '_' || c == '.' || c == '+';
+                       c == '-' || c == '_' || (c == '.' && !is_folder) || c == '+';
     path << (plain ? std::string_view(&c, 1) : std::string_view("_"));
   }
 }

@@ -48,7 +48,7 @@ TEST_CASE("a path is absolute and ends with .gmt", "[unit]") {
 }
 
 TEST_CASE("the fields of a pattern", "[unit]") {
-  const Environment variables({{"TASK", "seven/8"}, {"EMPTY", ""}});
+  const Environment variables({{"TASK", "seven/8"}, {"EMPTY", ""}, {"UP", ".."}, {"HERE", "."}});
   const JobFacts job{.rank = "3", .local_rank = "1", .world_size = "4", .job = "9[0]"};
   CHECK(expand("/t/%p", job) == "/t/" + own_id() + ".gmt");
   CHECK(expand("/t/%e", job) == "/t/unit_tests.gmt");
@@ -61,6 +61,9 @@ TEST_CASE("the fields of a pattern", "[unit]") {
   CHECK(expand("/t/%j", job) == "/t/9_0_.gmt");
   CHECK(expand("/t/%q{TASK}", job) == "/t/seven_8.gmt");
   CHECK(expand("/t/a%q{EMPTY}%q{MISSING}b", job) == "/t/ab.gmt");
+  CHECK(expand("/t/%q{UP}/a", job) == "/t/__/a.gmt");
+  CHECK(expand("/t/%q{HERE}/a", job) == "/t/_/a.gmt");
+  CHECK(expand("/t/%q{HERE}%q{HERE}/a", job) == "/t/__/a.gmt");
 }
 
 TEST_CASE("what is no field stays as it is", "[unit]") {
